@@ -1,0 +1,203 @@
+//! Countdown: reach a target from given numbers, each used once. Many right answers per prompt.
+//!
+//! Prompt `3,7,8,9=24:`, answer `(9-7)*(3*8)/2`-like expressions over `+ - * /`. Problems are made
+//! from a fixed list in a fixed order, so every machine sees the same ones. The three splits share
+//! no multiset of numbers: `sft` (what a base model is trained on), `train` (what RLVR is trained
+//! on) and `test` (held out from both).
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use std::sync::Arc;
+
+use crate::verify::{self, Expression, Operator};
+use crate::{DataError, Dataset, Problem, Prompt, Result, Source};
+
+/// Largest number given; the smallest is 1.
+pub const MAX_NUMBER: u32 = 12;
+/// Targets, both ends included.
+pub const TARGETS: std::ops::RangeInclusive<u32> = 10..=40;
+/// How many numbers a problem of the named source gives.
+const NUMBERS: usize = 4;
+/// Problems in a split when no limit is given.
+const DEFAULT_PROBLEMS: usize = 96;
+
+/// The row of [`crate::SOURCES`].
+pub const SOURCE: Source = Source {
+    name: "countdown",
+    about: "four numbers, a target, many right expressions; splits train, test, sft",
+    load,
+};
+
+/// Part of the problem space; no two parts share a multiset of numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Split {
+    /// Eight tenths: base models learn the format and the arithmetic here.
+    Sft,
+    /// One tenth: fine-tuning prompts.
+    Train,
+    /// One tenth: held out.
+    Test,
+}
+
+impl Split {
+    /// Where a multiset of numbers belongs, by a hash of its sorted members.
+    pub fn of(numbers: &[u32]) -> Self {
+        let mut sorted = numbers.to_vec();
+        sorted.sort_unstable();
+        // FNV-1a: fixed for ever, unlike the standard library's hasher.
+        let hash = sorted.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, n| {
+            (hash ^ u64::from(*n)).wrapping_mul(0x0000_0100_0000_01b3)
+        });
+        match (hash >> 16) % 10 {
+            0 => Split::Train,
+            1 => Split::Test,
+            _ => Split::Sft,
+        }
+    }
+}
+
+fn load(split: &str, limit: Option<usize>) -> Result<Dataset> {
+    let (split, name) = match split {
+        "" | "train" => (Split::Train, "countdown/train"),
+        "test" => (Split::Test, "countdown/test"),
+        "sft" => (Split::Sft, "countdown/sft"),
+        other => {
+            return Err(DataError::Split {
+                name: "countdown",
+                split: other.into(),
+                known: "train, test, sft",
+            });
+        }
+    };
+    let wanted = limit.unwrap_or(DEFAULT_PROBLEMS);
+    let mut stream = Stream::new(split, 0);
+    let mut problems: Vec<Problem> = Vec::with_capacity(wanted);
+    let mut seen = std::collections::HashSet::new();
+    // A split has tens of thousands of problems; a stream that only repeats itself is used up.
+    let mut repeats = 0;
+    while problems.len() < wanted && repeats < 100_000 {
+        let problem = stream.next_problem();
+        if seen.insert(problem.answer.clone()) {
+            problems.push(problem);
+            repeats = 0;
+        } else {
+            repeats += 1;
+        }
+    }
+    Ok(Dataset {
+        name: name.into(),
+        problems,
+        verifier: Arc::new(verify::countdown::Countdown),
+        notes: Vec::new(),
+    })
+}
+
+/// An endless, reproducible stream of solved problems of one split.
+pub struct Stream {
+    split: Split,
+    rng: ChaCha8Rng,
+}
+
+impl Stream {
+    /// The stream with the given seed; stream 0 is the one the named source is made from.
+    pub fn new(split: Split, seed: u64) -> Self {
+        Self { split, rng: ChaCha8Rng::seed_from_u64(seed ^ 0x00c0_ffee) }
+    }
+
+    /// The next problem, its solution a random expression that reaches the target.
+    ///
+    /// Numbers, tree shape and operators are drawn uniformly and kept when the value is a whole
+    /// number among [`TARGETS`]: solutions of one problem appear in proportion to how many trees
+    /// spell them.
+    pub fn next_problem(&mut self) -> Problem {
+        loop {
+            let numbers: Vec<u32> = (0..NUMBERS).map(|_| 1 + self.below(MAX_NUMBER)).collect();
+            if Split::of(&numbers) != self.split {
+                continue;
+            }
+            let expression = self.tree(&numbers);
+            let Some(value) = expression.value() else { continue };
+            if !value.is_integer() {
+                continue;
+            }
+            let Ok(target) = u32::try_from(value.to_integer()) else { continue };
+            if TARGETS.contains(&target) {
+                return self.problem(&numbers, target, &expression);
+            }
+        }
+    }
+
+    fn problem(&self, numbers: &[u32], target: u32, expression: &Expression) -> Problem {
+        let mut shown = numbers.to_vec();
+        shown.sort_unstable();
+        let shown: Vec<_> = shown.iter().map(u32::to_string).collect();
+        let statement = format!("{}={target}", shown.join(","));
+        Problem {
+            id: statement.clone(),
+            prompt: Prompt::Text(format!("{statement}:")),
+            answer: statement,
+            solution: Some(expression.to_string()),
+        }
+    }
+
+    /// A random binary tree over `numbers`, which are already in random order.
+    fn tree(&mut self, numbers: &[u32]) -> Expression {
+        if let [number] = numbers {
+            return Expression::Number(*number);
+        }
+        let cut = 1 + self.below(numbers.len() as u32 - 1) as usize;
+        let operator = match self.below(4) {
+            0 => Operator::Add,
+            1 => Operator::Sub,
+            2 => Operator::Mul,
+            _ => Operator::Div,
+        };
+        let (left, right) = numbers.split_at(cut);
+        let (left, right) = (Box::new(self.tree(left)), Box::new(self.tree(right)));
+        Expression::Binary(operator, left, right)
+    }
+
+    fn below(&mut self, bound: u32) -> u32 {
+        // The bias of a modulus is below 1e-8 for these bounds.
+        self.rng.next_u32() % bound
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn every_generated_solution_is_right() {
+        for split in [Split::Sft, Split::Train, Split::Test] {
+            let mut stream = Stream::new(split, 7);
+            for _ in 0..500 {
+                let problem = stream.next_problem();
+                let solution = problem.solution.clone().unwrap();
+                let verdict =
+                    crate::Verifier::verify(&verify::countdown::Countdown, &problem, &solution);
+                assert!(verdict.is_correct(), "{} {solution}", problem.answer);
+            }
+        }
+    }
+
+    #[test]
+    fn splits_share_no_numbers_and_problems_do_not_repeat() {
+        let numbers = |split| -> HashSet<String> {
+            let set = load(split, Some(300)).unwrap();
+            assert_eq!(set.problems.len(), 300);
+            let ids: HashSet<_> = set.problems.iter().map(|p| &p.id).collect();
+            assert_eq!(ids.len(), 300);
+            set.problems.iter().map(|p| p.id.split('=').next().unwrap().into()).collect()
+        };
+        let (train, test, sft) = (numbers("train"), numbers("test"), numbers("sft"));
+        assert!(train.is_disjoint(&test) && train.is_disjoint(&sft) && test.is_disjoint(&sft));
+    }
+
+    #[test]
+    fn an_unknown_split_is_refused_with_the_known_ones() {
+        let message = load("dev", None).err().unwrap().to_string();
+        assert!(message.contains("dev") && message.contains("train, test, sft"), "{message}");
+    }
+}

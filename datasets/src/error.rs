@@ -1,0 +1,64 @@
+//! What can be wrong with a dataset, said with the file, the line and the mend.
+
+use std::path::PathBuf;
+
+/// Shorthand for results of this crate.
+pub type Result<T> = std::result::Result<T, DataError>;
+
+/// A dataset that cannot be used, and why.
+#[derive(Debug, thiserror::Error)]
+pub enum DataError {
+    /// Neither a named source nor a file.
+    #[error(
+        "dataset `{spec}`: no such file, and not a named source (there is: {known}). \
+         Give the path of a .jsonl, .json, .csv or .parquet file; a Hub dataset must be downloaded first"
+    )]
+    Unknown {
+        /// What was asked for.
+        spec: String,
+        /// The names there are.
+        known: String,
+    },
+    /// A named source has no such split.
+    #[error("dataset `{name}`: no split `{split}`; choose one of {known}")]
+    Split {
+        /// The source.
+        name: &'static str,
+        /// The split asked for.
+        split: String,
+        /// The splits there are.
+        known: &'static str,
+    },
+    /// The file could not be read.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A row is not what the format says.
+    #[error("{}:{line}: {what}", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// Line (JSONL, CSV) or row (JSON, Parquet), counted from 1.
+        line: usize,
+        /// What is wrong and how to mend it.
+        what: String,
+    },
+    /// The file as a whole cannot be used.
+    #[error("{}: {what}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong and how to mend it.
+        what: String,
+    },
+    /// There is nothing in it.
+    #[error("dataset `{name}` is empty: it holds no problem")]
+    Empty {
+        /// The dataset.
+        name: String,
+    },
+}

@@ -1,0 +1,118 @@
+//! Problems, and how to check answers to them. No tensors, no sampling, no training.
+//!
+//! A [`Dataset`] is a list of [`Problem`]s and the [`Verifier`] that judges completions of them. It
+//! comes from a named source ([`SOURCES`]) or from a file (see [`read`]). To add a task, write one
+//! file with a [`Source`] and list it in [`SOURCES`]; to add a way of checking, write one file in
+//! [`verify`].
+
+#![warn(missing_docs)]
+
+pub mod countdown;
+mod error;
+pub mod prompt;
+pub mod read;
+pub mod verify;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+pub use error::{DataError, Result};
+pub use prompt::{Message, Prompt};
+
+/// One prompt with the answer it is judged by.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Problem {
+    /// Stable name, unique within its dataset; results and samples refer to it.
+    pub id: String,
+    /// What the model is asked.
+    pub prompt: Prompt,
+    /// What the verifier compares with: a number, an expression's target, a reference answer.
+    pub answer: String,
+    /// A worked solution, where the dataset has one: the text that `sft` imitates.
+    pub solution: Option<String>,
+}
+
+/// What a verifier says of one completion.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "verdict", rename_all = "snake_case")]
+pub enum Verdict {
+    /// Right. Two right completions with the same `class` are the same answer for diversity counts.
+    Correct {
+        /// Canonical form of the answer.
+        class: String,
+    },
+    /// An answer was found and it is wrong.
+    Wrong,
+    /// No answer was found in the completion.
+    NoAnswer,
+    /// Something stands where the answer should be, but it could not be read.
+    Unparsable {
+        /// The text that could not be read.
+        found: String,
+    },
+}
+
+impl Verdict {
+    /// Whether the completion earns the reward.
+    pub fn is_correct(&self) -> bool {
+        matches!(self, Verdict::Correct { .. })
+    }
+}
+
+/// Judges completions: total (never panics, never fails) and deterministic.
+pub trait Verifier: Send + Sync {
+    /// The name that results and logs carry.
+    fn name(&self) -> &'static str;
+    /// Judges `completion` as an answer to `problem`.
+    fn verify(&self, problem: &Problem, completion: &str) -> Verdict;
+}
+
+/// A list of problems and how to check answers to them.
+#[derive(Clone)]
+pub struct Dataset {
+    /// Where it came from, as it is shown to the user.
+    pub name: String,
+    /// The problems, in a fixed order.
+    pub problems: Vec<Problem>,
+    /// How completions are judged.
+    pub verifier: Arc<dyn Verifier>,
+    /// What was detected on loading (columns, answer format), one line each, to be shown.
+    pub notes: Vec<String>,
+}
+
+/// A named dataset that needs no file: its name on the command line and how to make it.
+pub struct Source {
+    /// The name that `--dataset` takes; splits follow a slash (`countdown/test`).
+    pub name: &'static str,
+    /// One line for `--help`.
+    pub about: &'static str,
+    /// Makes `limit` problems of `split`.
+    pub load: fn(split: &str, limit: Option<usize>) -> Result<Dataset>,
+}
+
+/// Every named source.
+pub const SOURCES: &[Source] = &[countdown::SOURCE];
+
+/// Opens `spec`: a named source (`countdown`, `countdown/test`) or a file (JSONL, JSON, CSV or
+/// Parquet). Keeps the first `limit` problems where a limit is given.
+///
+/// # Errors
+/// An unknown name, an unreadable or malformed file, a missing column, or no problem at all.
+pub fn open(spec: &str, columns: &read::Columns, limit: Option<usize>) -> Result<Dataset> {
+    let (name, split) = spec.split_once('/').unwrap_or((spec, ""));
+    let source = SOURCES.iter().find(|source| source.name == name);
+    let dataset = match source {
+        Some(source) => (source.load)(split, limit)?,
+        None if Path::new(spec).exists() => read::open(Path::new(spec), columns, limit)?,
+        None => {
+            let known: Vec<_> = SOURCES.iter().map(|source| source.name).collect();
+            return Err(DataError::Unknown { spec: spec.into(), known: known.join(", ") });
+        }
+    };
+    if dataset.problems.is_empty() {
+        return Err(DataError::Empty { name: dataset.name });
+    }
+    Ok(dataset)
+}

@@ -1,0 +1,247 @@
+//! Files to problems: JSONL, JSON, CSV and Parquet, with columns detected or named.
+//!
+//! Every format yields rows of named JSON values; the rest of this file turns rows into
+//! [`Problem`]s. To read another format, add a file with a `rows` function and one arm in [`rows`].
+
+mod csv;
+mod json;
+mod parquet;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use crate::verify::math;
+use crate::{DataError, Dataset, Message, Problem, Prompt, Result};
+
+/// Names that hold the question, in order of preference.
+const PROMPT_COLUMNS: &[&str] =
+    &["prompt", "problem", "question", "messages", "input", "instruction", "Body,Question"];
+/// Names that hold the reference answer, in order of preference.
+const ANSWER_COLUMNS: &[&str] = &[
+    "answer",
+    "ground_truth",
+    "target",
+    "label",
+    "Answer",
+    "reward_model.ground_truth",
+    "solution",
+    "completion",
+];
+
+/// Which columns to read; `None` is detected. A dot descends into a nested object; a comma joins
+/// several columns by a blank.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Columns {
+    /// The question or the chat messages.
+    pub prompt: Option<String>,
+    /// The reference answer, or a worked solution that ends in one.
+    pub answer: Option<String>,
+}
+
+/// One row and where it stands in the file (line or row, counted from 1).
+struct Row {
+    line: usize,
+    values: Map<String, Value>,
+}
+
+/// Reads the first `limit` problems of a file.
+pub(crate) fn open(path: &Path, columns: &Columns, limit: Option<usize>) -> Result<Dataset> {
+    let rows = rows(path, limit.unwrap_or(usize::MAX))?;
+    let mut notes = Vec::new();
+    let mut problems = Vec::with_capacity(rows.len());
+    if let Some(first) = rows.first() {
+        let prompt = choose(path, first, "prompt", columns.prompt.as_deref(), PROMPT_COLUMNS)?;
+        let answer = choose(path, first, "answer", columns.answer.as_deref(), ANSWER_COLUMNS)?;
+        notes.push(format!("columns: prompt = `{prompt}`, answer = `{answer}`"));
+        for row in &rows {
+            problems.push(problem(path, row, &prompt, &answer)?);
+        }
+    }
+    Ok(Dataset {
+        name: path.display().to_string(),
+        problems,
+        verifier: Arc::new(math::Math),
+        notes,
+    })
+}
+
+fn rows(path: &Path, limit: usize) -> Result<Vec<Row>> {
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some("jsonl" | "ndjson") => json::lines(path, limit),
+        Some("json") => json::document(path, limit),
+        Some("csv") => csv::rows(path, limit),
+        Some("parquet") => parquet::rows(path, limit),
+        _ => Err(DataError::File {
+            path: path.into(),
+            what: "unknown format: name the file .jsonl, .json, .csv or .parquet".into(),
+        }),
+    }
+}
+
+/// The column asked for, or the first known one that the first row has.
+fn choose(
+    path: &Path,
+    row: &Row,
+    role: &str,
+    asked: Option<&str>,
+    known: &[&str],
+) -> Result<String> {
+    let has = |name: &str| name.split(',').all(|part| lookup(&row.values, part).is_some());
+    match asked {
+        Some(name) if has(name) => return Ok(name.into()),
+        None => {
+            if let Some(name) = known.iter().find(|name| has(name)) {
+                return Ok((*name).into());
+            }
+        }
+        Some(_) => {}
+    }
+    let there: Vec<_> = row.values.keys().map(String::as_str).collect();
+    let there = there.join(", ");
+    let what = match asked {
+        Some(name) => format!("no column `{name}`; there is: {there}"),
+        None => format!("no {role} column found; there is: {there}. Name it with --{role}-column"),
+    };
+    Err(DataError::File { path: path.into(), what })
+}
+
+/// The value at `name`, where dots descend into nested objects.
+fn lookup<'a>(values: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
+    if let Some(value) = values.get(name) {
+        return Some(value);
+    }
+    let (head, rest) = name.split_once('.')?;
+    lookup(values.get(head)?.as_object()?, rest)
+}
+
+fn problem(path: &Path, row: &Row, prompt: &str, answer: &str) -> Result<Problem> {
+    let malformed = |what: String| DataError::Malformed { path: path.into(), line: row.line, what };
+    let text = |column: &str| -> Result<String> {
+        match lookup(&row.values, column) {
+            Some(Value::String(text)) => Ok(text.clone()),
+            Some(Value::Number(number)) => Ok(number.to_string()),
+            Some(Value::Bool(flag)) => Ok(flag.to_string()),
+            Some(Value::Array(items)) if items.len() == 1 => match &items[0] {
+                Value::String(text) => Ok(text.clone()),
+                other => Ok(other.to_string()),
+            },
+            Some(other) => {
+                let other: String = other.to_string().chars().take(40).collect();
+                Err(malformed(format!("column `{column}` should hold text or a number, not {other}")))
+            }
+            None => Err(malformed(format!("no column `{column}` in this row"))),
+        }
+    };
+    let asked = match lookup(&row.values, prompt) {
+        Some(Value::Array(messages)) => chat(messages).map_err(malformed)?,
+        _ => {
+            let parts: Vec<_> = prompt.split(',').map(text).collect::<Result<_>>()?;
+            Prompt::question(&parts.join(" "))
+        }
+    };
+    let answered = text(answer)?;
+    let gold = math::gold(&answered);
+    if gold.is_empty() {
+        return Err(malformed(format!("column `{answer}` holds no answer")));
+    }
+    let solution = match row.values.get("solution") {
+        Some(Value::String(solution)) => Some(solution.clone()),
+        _ => Some(answered.clone()),
+    };
+    let id = ["id", "unique_id", "ID"].iter().find_map(|name| match row.values.get(*name) {
+        Some(Value::String(id)) => Some(id.clone()),
+        Some(Value::Number(id)) => Some(id.to_string()),
+        _ => None,
+    });
+    Ok(Problem {
+        id: id.unwrap_or_else(|| row.line.to_string()),
+        prompt: asked,
+        answer: gold.into(),
+        solution,
+    })
+}
+
+/// Chat messages; those of the assistant are left out, since they hold the answer.
+fn chat(messages: &[Value]) -> std::result::Result<Prompt, String> {
+    let messages: Vec<Message> = messages
+        .iter()
+        .map(|message| serde_json::from_value(message.clone()))
+        .collect::<std::result::Result<_, _>>()
+        .map_err(|error| format!("chat messages need `role` and `content`: {error}"))?;
+    let asked: Vec<_> = messages.into_iter().filter(|m| m.role != "assistant").collect();
+    if asked.is_empty() {
+        return Err("the chat holds no message of the user".into());
+    }
+    Ok(Prompt::Chat(asked))
+}
+
+/// Opens a file; the error names it.
+fn file(path: &Path) -> Result<std::fs::File> {
+    std::fs::File::open(path).map_err(|source| DataError::Io { path: path.into(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn read(name: &str, contents: &str, columns: &Columns) -> Result<Dataset> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(name);
+        std::fs::File::create(&path).unwrap().write_all(contents.as_bytes()).unwrap();
+        open(&path, columns, None)
+    }
+
+    fn refusal(name: &str, contents: &str, columns: &Columns) -> String {
+        read(name, contents, columns).err().expect("is refused").to_string()
+    }
+
+    #[test]
+    fn usual_columns_are_detected_in_every_text_format() {
+        for (name, contents) in [
+            ("a.jsonl", "{\"question\":\"1+1?\",\"answer\":\"so\\n#### 2\"}\n\n"),
+            ("a.jsonl", "{\"problem\":\"1+1?\",\"solution\":\"it is \\\\boxed{2}.\"}"),
+            ("a.json", "[{\"prompt\":\"1+1?\",\"answer\":2}]"),
+            ("a.json", "{\"data\":[{\"input\":\"1+1?\",\"target\":\"2\"}]}"),
+            ("a.csv", "question,answer\n\"1+1?\",2\n"),
+            ("a.jsonl", "{\"prompt\":[{\"role\":\"user\",\"content\":\"1+1?\"}],\"reward_model\":{\"ground_truth\":\"2\"}}"),
+        ] {
+            let set = read(name, contents, &Columns::default()).unwrap();
+            assert_eq!(set.problems.len(), 1, "{contents}");
+            assert_eq!(set.problems[0].answer, "2", "{contents}");
+            assert!(set.problems[0].prompt.plain().starts_with("1+1?"));
+            assert!(set.notes[0].contains("columns"));
+        }
+    }
+
+    #[test]
+    fn named_columns_win_and_may_be_joined() {
+        let columns = Columns { prompt: Some("Body,Question".into()), answer: Some("n".into()) };
+        let text = "{\"Body\":\"I have 2.\",\"Question\":\"How many?\",\"answer\":\"9\",\"n\":2}";
+        let set = read("a.jsonl", text, &columns).unwrap();
+        assert!(set.problems[0].prompt.plain().starts_with("I have 2. How many?"));
+        assert_eq!(set.problems[0].answer, "2");
+    }
+
+    #[test]
+    fn bad_input_is_refused_with_file_line_and_mend() {
+        let none = Columns::default();
+        let message = refusal("a.jsonl", "{\"question\":\"q\",\"answer\":\"1\"}\n{\"question\"\n", &none);
+        assert!(message.contains("a.jsonl:2"), "{message}");
+        let message = refusal("a.jsonl", "{\"question\":\"q\",\"answer\":\"1\"}\n{\"question\":\"q\"}", &none);
+        assert!(message.contains("a.jsonl:2") && message.contains("answer"), "{message}");
+        let message = refusal("a.csv", "q,a\n1,2\n", &none);
+        assert!(message.contains("q, a") && message.contains("--prompt-column"), "{message}");
+        let asked = Columns { prompt: Some("nope".into()), answer: None };
+        let message = refusal("a.csv", "question,answer\n1,2\n", &asked);
+        assert!(message.contains("`nope`") && message.contains("question, answer"), "{message}");
+        let message = refusal("a.csv", "question,answer\n1,2\n1,2,3\n", &none);
+        assert!(message.contains("a.csv:3"), "{message}");
+        let message = refusal("a.txt", "x", &none);
+        assert!(message.contains(".jsonl"), "{message}");
+        let message = refusal("a.parquet", "PAR1 no", &none);
+        assert!(message.contains("a.parquet"), "{message}");
+    }
+}

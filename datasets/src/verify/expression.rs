@@ -1,0 +1,279 @@
+//! Arithmetic expressions over small integers: parsing, exact evaluation, a canonical form.
+//!
+//! Grammar: `sum := product (('+'|'-') product)*`, `product := atom (('*'|'/') atom)*`,
+//! `atom := digits | '(' sum ')'`. Canonical form: two expressions that differ only by the order of
+//! operands of `+` and `*` (and by how subtractions and divisions are nested inside such a chain)
+//! share it, so `3+9`, `9+3` and `(3)+9` are one answer, `3*8` and `3*2*4` are two.
+
+use num_rational::BigRational;
+use num_traits::Zero;
+
+/// Deepest nesting of parentheses that is read; deeper text is refused, never a stack overflow.
+const MAX_DEPTH: usize = 32;
+/// Most digits of one number that are read.
+const MAX_DIGITS: usize = 9;
+
+/// The four operations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Operator {
+    /// `+`
+    Add,
+    /// `-`
+    Sub,
+    /// `*`
+    Mul,
+    /// `/`
+    Div,
+}
+
+/// A parsed expression.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Expression {
+    /// A whole number.
+    Number(u32),
+    /// `left operator right`.
+    Binary(Operator, Box<Expression>, Box<Expression>),
+}
+
+/// The text is not an expression of the grammar.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("not an arithmetic expression at byte {at}")]
+pub struct ParseError {
+    /// Where reading stopped.
+    pub at: usize,
+}
+
+impl Expression {
+    /// Reads the whole of `text`; spaces are ignored.
+    ///
+    /// # Errors
+    /// Anything outside the grammar, numbers of more than nine digits, more than 32 levels.
+    pub fn parse(text: &str) -> Result<Self, ParseError> {
+        let bytes: Vec<u8> = text.bytes().filter(|byte| *byte != b' ').collect();
+        let mut parser = Parser { bytes: &bytes, at: 0, depth: 0 };
+        let expression = parser.sum()?;
+        if parser.at == bytes.len() { Ok(expression) } else { Err(parser.error()) }
+    }
+
+    /// The exact value; `None` where something is divided by zero.
+    pub fn value(&self) -> Option<BigRational> {
+        match self {
+            Expression::Number(n) => Some(BigRational::from_integer((*n).into())),
+            Expression::Binary(operator, left, right) => {
+                let (left, right) = (left.value()?, right.value()?);
+                match operator {
+                    Operator::Add => Some(left + right),
+                    Operator::Sub => Some(left - right),
+                    Operator::Mul => Some(left * right),
+                    Operator::Div if right.is_zero() => None,
+                    Operator::Div => Some(left / right),
+                }
+            }
+        }
+    }
+
+    /// The numbers it uses, from left to right.
+    pub fn numbers(&self) -> Vec<u32> {
+        match self {
+            Expression::Number(n) => vec![*n],
+            Expression::Binary(_, left, right) => {
+                let mut numbers = left.numbers();
+                numbers.extend(right.numbers());
+                numbers
+            }
+        }
+    }
+
+    /// The form that all spellings of the same answer share.
+    pub fn canonical(&self) -> String {
+        match self {
+            Expression::Number(n) => n.to_string(),
+            Expression::Binary(operator, ..) => {
+                let additive = matches!(operator, Operator::Add | Operator::Sub);
+                let (mut plus, mut minus) = (Vec::new(), Vec::new());
+                self.flatten(additive, false, &mut plus, &mut minus);
+                plus.sort();
+                minus.sort();
+                let (join, invert) = if additive { ("+", "-") } else { ("*", "/") };
+                let mut text = plus.join(join);
+                for term in minus {
+                    text.push_str(invert);
+                    text.push_str(&term);
+                }
+                format!("({text})")
+            }
+        }
+    }
+
+    /// Collects the operands of a chain of `+ -` (or `* /`), those that are inverted apart.
+    fn flatten(
+        &self,
+        additive: bool,
+        is_inverted: bool,
+        plus: &mut Vec<String>,
+        minus: &mut Vec<String>,
+    ) {
+        let (direct, inverse) = if additive {
+            (Operator::Add, Operator::Sub)
+        } else {
+            (Operator::Mul, Operator::Div)
+        };
+        match self {
+            Expression::Binary(operator, left, right)
+                if *operator == direct || *operator == inverse =>
+            {
+                left.flatten(additive, is_inverted, plus, minus);
+                right.flatten(additive, is_inverted != (*operator == inverse), plus, minus);
+            }
+            other if is_inverted => minus.push(other.canonical()),
+            other => plus.push(other.canonical()),
+        }
+    }
+}
+
+impl std::fmt::Display for Expression {
+    /// Infix with the fewest parentheses that keep the tree.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Expression::Binary(operator, left, right) = self else {
+            let Expression::Number(n) = self else { unreachable!("two variants") };
+            return write!(f, "{n}");
+        };
+        let (symbol, weak_left, weak_right): (_, &[Operator], &[Operator]) = match operator {
+            Operator::Add => ('+', &[], &[]),
+            Operator::Sub => ('-', &[], &[Operator::Add, Operator::Sub]),
+            Operator::Mul => ('*', &[Operator::Add, Operator::Sub], &[Operator::Add, Operator::Sub]),
+            Operator::Div => (
+                '/',
+                &[Operator::Add, Operator::Sub],
+                &[Operator::Add, Operator::Sub, Operator::Mul, Operator::Div],
+            ),
+        };
+        write_operand(f, left, weak_left)?;
+        write!(f, "{symbol}")?;
+        write_operand(f, right, weak_right)
+    }
+}
+
+/// Writes an operand, in parentheses when its own operator is one of `weak`.
+fn write_operand(
+    f: &mut std::fmt::Formatter<'_>,
+    operand: &Expression,
+    weak: &[Operator],
+) -> std::fmt::Result {
+    match operand {
+        Expression::Binary(operator, ..) if weak.contains(operator) => write!(f, "({operand})"),
+        _ => write!(f, "{operand}"),
+    }
+}
+
+struct Parser<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    depth: usize,
+}
+
+impl Parser<'_> {
+    fn error(&self) -> ParseError {
+        ParseError { at: self.at }
+    }
+
+    fn sum(&mut self) -> Result<Expression, ParseError> {
+        self.chain(Self::product, [(b'+', Operator::Add), (b'-', Operator::Sub)])
+    }
+
+    fn product(&mut self) -> Result<Expression, ParseError> {
+        self.chain(Self::atom, [(b'*', Operator::Mul), (b'/', Operator::Div)])
+    }
+
+    /// `operand (operator operand)*`, grouped to the left.
+    fn chain(
+        &mut self,
+        operand: fn(&mut Self) -> Result<Expression, ParseError>,
+        operators: [(u8, Operator); 2],
+    ) -> Result<Expression, ParseError> {
+        let mut left = operand(self)?;
+        while let Some(byte) = self.bytes.get(self.at) {
+            let Some((_, operator)) = operators.iter().find(|(symbol, _)| symbol == byte) else {
+                break;
+            };
+            self.at += 1;
+            let right = operand(self)?;
+            left = Expression::Binary(*operator, Box::new(left), Box::new(right));
+        }
+        Ok(left)
+    }
+
+    fn atom(&mut self) -> Result<Expression, ParseError> {
+        if self.bytes.get(self.at) == Some(&b'(') {
+            if self.depth == MAX_DEPTH {
+                return Err(self.error());
+            }
+            self.at += 1;
+            self.depth += 1;
+            let inner = self.sum()?;
+            self.depth -= 1;
+            if self.bytes.get(self.at) != Some(&b')') {
+                return Err(self.error());
+            }
+            self.at += 1;
+            return Ok(inner);
+        }
+        let rest = &self.bytes[self.at..];
+        let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        if digits == 0 || digits > MAX_DIGITS {
+            return Err(self.error());
+        }
+        let number = rest[..digits].iter().fold(0, |n, byte| n * 10 + u32::from(byte - b'0'));
+        self.at += digits;
+        Ok(Expression::Number(number))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn canonical(text: &str) -> String {
+        Expression::parse(text).unwrap().canonical()
+    }
+
+    #[test]
+    fn values_are_exact() {
+        let value = |text: &str| Expression::parse(text).unwrap().value();
+        assert_eq!(value("8/(3-8/3)"), Some(BigRational::from_integer(24.into())));
+        assert_eq!(value("1/3+1/3+1/3"), Some(BigRational::from_integer(1.into())));
+        assert_eq!(value("8-4-2"), Some(BigRational::from_integer(2.into())));
+        assert_eq!(value("5/(2-2)"), None);
+    }
+
+    #[test]
+    fn spellings_of_one_answer_share_a_form_and_different_answers_do_not() {
+        assert_eq!(canonical("3+9"), canonical("9+3"));
+        assert_eq!(canonical("(1+2)+3"), canonical("3+(2+1)"));
+        assert_eq!(canonical("9-(3-1)"), canonical("1+9-3"));
+        assert_eq!(canonical("8/(4/2)"), canonical("2*8/4"));
+        assert_ne!(canonical("3*8"), canonical("3*(2*4)"));
+        assert_ne!(canonical("(1+2)*3"), canonical("1+2*3"));
+        assert_ne!(canonical("9-3"), canonical("3-9"));
+    }
+
+    #[test]
+    fn printing_keeps_the_tree() {
+        for text in ["1-(2-3)", "1-2-3", "(1+2)*3", "8/(3-8/3)", "8/(4*2)", "2*(8/4)", "1+(2+3)"] {
+            let tree = Expression::parse(text).unwrap();
+            let again = Expression::parse(&tree.to_string()).unwrap();
+            assert_eq!(tree.value(), again.value(), "{text} printed as {tree}");
+            assert_eq!(tree.canonical(), again.canonical());
+        }
+    }
+
+    #[test]
+    fn hostile_text_is_refused() {
+        for text in ["", "1+", "(1", "1)", "--1", "1 1x", "9999999999", "²", "1+é"] {
+            assert!(Expression::parse(text).is_err(), "{text}");
+        }
+        assert!(Expression::parse(&"(".repeat(1_000_000)).is_err());
+        let long = vec!["1"; 2_000].join("+");
+        assert!(Expression::parse(&long).unwrap().value().is_some());
+    }
+}

@@ -1,0 +1,265 @@
+//! Batched sampling from a decoder in this process.
+//!
+//! Each prompt is computed once and its keys and values copied to the rows of its group. A row that
+//! ends leaves the batch at once: the last row takes its place in the cache, and when a quarter of
+//! the rows is free the next prompts come in.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use anyhow::{Result, bail};
+use candle_core::{DType, Tensor};
+use rayon::prelude::*;
+
+use super::noise::Stream;
+use super::{Completion, Finish, Noise, Request, Sampler, SamplingParams, Sink};
+use crate::model::{Decoder, KvCache, Spans};
+
+/// Samples from `decoder` with at most `max_rows` sequences at a time.
+pub struct LocalSampler<'a> {
+    /// The model; its results must not need a gradient.
+    pub decoder: &'a Decoder,
+    /// Most sequences in one decoding batch.
+    pub max_rows: usize,
+}
+
+/// A sequence that is being decoded; its place in the list is its row in the cache.
+struct Row {
+    request: usize,
+    sample: usize,
+    stream: Stream,
+    /// Tokens whose keys and values are in the cache.
+    cached: usize,
+    completion: Completion,
+}
+
+/// A prompt that has been computed and still has samples to start.
+struct Prefilled {
+    request: usize,
+    next_sample: usize,
+    cache: Arc<KvCache>,
+    row: usize,
+    logits: Vec<f32>,
+}
+
+impl Sampler for LocalSampler<'_> {
+    fn generate(
+        &self,
+        requests: &[Request],
+        params: &SamplingParams,
+        noise: Noise,
+        sink: &mut Sink<'_>,
+    ) -> Result<()> {
+        params.check()?;
+        let total: usize = requests.iter().map(|request| request.count).sum();
+        let longest = requests.iter().map(|request| request.prompt.len()).max().unwrap_or(0);
+        let slots = longest + params.max_new_tokens;
+        let context = self.decoder.architecture().max_positions;
+        if slots > context {
+            bail!(
+                "a prompt of {longest} tokens and {} new ones do not fit the model's context of \
+                 {context}; lower --max-completion-length or drop long prompts",
+                params.max_new_tokens
+            );
+        }
+        let rows = self.max_rows.min(total);
+        let mut batch = Batch {
+            sampler: self,
+            requests,
+            params,
+            noise,
+            capacity: rows,
+            cache: self.cache(rows, slots)?,
+            rows: Vec::with_capacity(rows),
+            prefilled: VecDeque::new(),
+            next_request: 0,
+            results: requests.iter().map(|request| vec![None; request.count]).collect(),
+            ended: Vec::new(),
+        };
+        loop {
+            batch.admit()?;
+            for request in std::mem::take(&mut batch.ended) {
+                let completions = std::mem::take(&mut batch.results[request]);
+                sink(request, completions.into_iter().flatten().collect())?;
+            }
+            if batch.rows.is_empty() {
+                return Ok(());
+            }
+            batch.step()?;
+        }
+    }
+}
+
+impl LocalSampler<'_> {
+    fn cache(&self, rows: usize, slots: usize) -> Result<KvCache> {
+        let embedding = self.decoder.embedding();
+        let (dtype, device) = (embedding.dtype(), embedding.device());
+        Ok(KvCache::new(self.decoder.architecture(), rows, slots, dtype, device)?)
+    }
+
+    /// Logits `[B, V]`, on the host, of hidden states `[B, D]`.
+    fn host_logits(&self, hidden: &Tensor) -> Result<Vec<f32>> {
+        let logits = self.decoder.logits(hidden)?.to_dtype(DType::F32)?;
+        Ok(logits.flatten_all()?.to_vec1()?)
+    }
+}
+
+/// The state of one call of `generate`.
+struct Batch<'a> {
+    sampler: &'a LocalSampler<'a>,
+    requests: &'a [Request],
+    params: &'a SamplingParams,
+    noise: Noise,
+    capacity: usize,
+    cache: KvCache,
+    rows: Vec<Row>,
+    prefilled: VecDeque<Prefilled>,
+    next_request: usize,
+    results: Vec<Vec<Option<Completion>>>,
+    /// Requests all of whose samples have ended and which were not handed out yet.
+    ended: Vec<usize>,
+}
+
+impl Batch<'_> {
+    /// Starts samples while there is room; prompts are computed several at a time.
+    fn admit(&mut self) -> Result<()> {
+        let free = self.capacity - self.rows.len();
+        if free == 0 || (free * 4 < self.capacity && !self.rows.is_empty()) {
+            return Ok(());
+        }
+        while self.rows.len() < self.capacity {
+            if self.prefilled.is_empty() && !self.prefill()? {
+                return Ok(());
+            }
+            let (requests, noise) = (self.requests, self.noise);
+            let Some(front) = self.prefilled.front_mut() else { continue };
+            let request = &requests[front.request];
+            let (index, sample) = (front.request, front.next_sample);
+            if sample == request.count {
+                self.prefilled.pop_front();
+                continue;
+            }
+            front.next_sample += 1;
+            let mut row = Row {
+                request: index,
+                sample,
+                stream: noise.stream(request.key, sample as u64),
+                cached: request.prompt.len(),
+                completion: Completion { tokens: vec![], logp: vec![], finish: Finish::Length },
+            };
+            if row.append(&front.logits, self.params) {
+                self.finish(row);
+            } else {
+                self.cache.copy_from(&front.cache, front.row, row.cached, self.rows.len())?;
+                self.rows.push(row);
+            }
+        }
+        Ok(())
+    }
+
+    /// Computes the next prompts, enough to fill the free rows; false when there are none left.
+    fn prefill(&mut self) -> Result<bool> {
+        let mut wanted = self.capacity - self.rows.len();
+        let mut chosen = Vec::new();
+        while wanted > 0 && self.next_request < self.requests.len() {
+            let request = &self.requests[self.next_request];
+            if request.prompt.is_empty() {
+                bail!("a prompt must have at least one token");
+            }
+            if request.count == 0 {
+                self.ended.push(self.next_request);
+            } else {
+                chosen.push(self.next_request);
+            }
+            wanted = wanted.saturating_sub(request.count);
+            self.next_request += 1;
+        }
+        if chosen.is_empty() {
+            return Ok(false);
+        }
+        let prompts: Vec<&[u32]> =
+            chosen.iter().map(|index| self.requests[*index].prompt.as_slice()).collect();
+        let width = prompts.iter().map(|prompt| prompt.len()).max().unwrap_or(0);
+        let mut ids = vec![0u32; prompts.len() * width];
+        for (row, prompt) in ids.chunks_mut(width).zip(&prompts) {
+            row[..prompt.len()].copy_from_slice(prompt);
+        }
+        let device = self.sampler.decoder.embedding().device();
+        let ids = Tensor::from_vec(ids, (prompts.len(), width), device)?;
+        let cache = Arc::new(self.sampler.cache(prompts.len(), width)?);
+        let spans = Arc::new(Spans::from_start(prompts.len()));
+        let hidden = self.sampler.decoder.hidden(&ids, &spans, Some(&cache))?;
+        let last: Vec<u32> = prompts
+            .iter()
+            .enumerate()
+            .map(|(row, prompt)| (row * width + prompt.len() - 1) as u32)
+            .collect();
+        let last = Tensor::from_vec(last, prompts.len(), device)?;
+        let logits = self.sampler.host_logits(&hidden.flatten_to(1)?.index_select(&last, 0)?)?;
+        let vocabulary = logits.len() / prompts.len();
+        for (row, (request, logits)) in chosen.into_iter().zip(logits.chunks(vocabulary)).enumerate()
+        {
+            self.prefilled.push_back(Prefilled {
+                request,
+                next_sample: 0,
+                cache: cache.clone(),
+                row,
+                logits: logits.to_vec(),
+            });
+        }
+        Ok(true)
+    }
+
+    /// Decodes one token of every row.
+    fn step(&mut self) -> Result<()> {
+        let device = self.sampler.decoder.embedding().device();
+        let last = |row: &Row| *row.completion.tokens.last().expect("a row has its first token");
+        let ids: Vec<u32> = self.rows.iter().map(last).collect();
+        let ids = Tensor::from_vec(ids, (self.rows.len(), 1), device)?;
+        let spans = Spans::after(self.rows.iter().map(|row| row.cached as u32).collect());
+        let hidden = self.sampler.decoder.hidden(&ids, &Arc::new(spans), Some(&self.cache))?;
+        let logits = self.sampler.host_logits(&hidden.flatten_to(1)?)?;
+        let vocabulary = logits.len() / self.rows.len();
+        let params = self.params;
+        let is_done: Vec<bool> = self
+            .rows
+            .par_iter_mut()
+            .zip(logits.par_chunks(vocabulary))
+            .map(|(row, logits)| {
+                row.cached += 1;
+                row.append(logits, params)
+            })
+            .collect();
+        // From the last row down, so that the row that fills a gap is never one that has ended.
+        for index in (0..is_done.len()).rev().filter(|index| is_done[*index]) {
+            let row = self.rows.swap_remove(index);
+            if let Some(moved) = self.rows.get(index) {
+                self.cache.move_row(self.rows.len(), index, moved.cached)?;
+            }
+            self.finish(row);
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, row: Row) {
+        let results = &mut self.results[row.request];
+        results[row.sample] = Some(row.completion);
+        if results.iter().all(Option::is_some) {
+            self.ended.push(row.request);
+        }
+    }
+}
+
+impl Row {
+    /// Draws the next token; true when the completion has ended.
+    fn append(&mut self, logits: &[f32], params: &SamplingParams) -> bool {
+        let (token, logp) = params.draw(logits, &mut self.stream);
+        self.completion.tokens.push(token);
+        self.completion.logp.push(logp);
+        if params.eos.contains(&token) {
+            self.completion.finish = Finish::Stop;
+            return true;
+        }
+        self.completion.tokens.len() == params.max_new_tokens
+    }
+}

@@ -1,0 +1,83 @@
+//! Token ids to sampled completions. Knows models, not rewards or text.
+//!
+//! [`Sampler`] is the seam: [`local`] samples from a decoder in this process, [`Scripted`] plays
+//! back given completions for tests. To add an engine, add a file with another implementation.
+
+mod local;
+mod noise;
+mod sampling;
+
+use anyhow::Result;
+
+pub use local::LocalSampler;
+pub use noise::Noise;
+pub use sampling::{Filters, SamplingParams};
+
+/// Completions of one prompt that are wanted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// Token ids, at least one.
+    pub prompt: Vec<u32>,
+    /// How many completions.
+    pub count: usize,
+    /// Keys the randomness; two requests with different keys are independent.
+    pub key: u64,
+}
+
+/// Why a completion ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Finish {
+    /// An end-of-sequence token.
+    Stop,
+    /// The limit on new tokens: truncated.
+    Length,
+}
+
+/// One sampled completion.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Completion {
+    /// The tokens, the end-of-sequence token included.
+    pub tokens: Vec<u32>,
+    /// Log-probability of each token under the distribution it was drawn from: at the sampling
+    /// temperature, after the filters. At temperature 0 (greedy) under the model itself.
+    pub logp: Vec<f32>,
+    /// Why it ended.
+    pub finish: Finish,
+}
+
+/// What receives the completions of a request, by its index, as soon as all of them have ended.
+pub type Sink<'a> = dyn FnMut(usize, Vec<Completion>) -> Result<()> + 'a;
+
+/// Samples completions.
+pub trait Sampler {
+    /// Samples every request and hands each one's completions, in order of sample, to `sink`;
+    /// requests may end in any order.
+    ///
+    /// # Errors
+    /// Whatever the engine or `sink` fails with.
+    fn generate(
+        &self,
+        requests: &[Request],
+        params: &SamplingParams,
+        noise: Noise,
+        sink: &mut Sink<'_>,
+    ) -> Result<()>;
+}
+
+/// Plays back completions instead of sampling: for tests of what is around a sampler.
+pub struct Scripted<F>(pub F);
+
+impl<F: Fn(u64, usize) -> Completion> Sampler for Scripted<F> {
+    fn generate(
+        &self,
+        requests: &[Request],
+        _params: &SamplingParams,
+        _noise: Noise,
+        sink: &mut Sink<'_>,
+    ) -> Result<()> {
+        for (index, request) in requests.iter().enumerate() {
+            sink(index, (0..request.count).map(|sample| self.0(request.key, sample)).collect())?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,12 @@
+//! Tealight fine-tunes small language models with verifiable rewards (RLVR) under a selectable
+//! divergence, and measures what that does to the diversity of their answers.
+//!
+//! The command line in `cli` composes what the other modules do; `ARCHITECTURE.md` draws the map.
+
+#![warn(missing_docs)]
+
+pub mod files;
+pub mod generate;
+mod kernels;
+pub mod model;
+pub mod policy;

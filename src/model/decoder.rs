@@ -1,0 +1,171 @@
+//! Token ids to hidden states to logits.
+//!
+//! Stateless: the cache is an argument. `hidden` and `logits` are apart because the logits of a
+//! whole batch, `[B, T, V]`, are the peak of memory; callers project only what they need.
+
+use std::sync::Arc;
+
+use candle_core::{Result, Tensor};
+
+use super::ops::{self, Linear};
+use super::rope::{Angles, RopeTable};
+use super::{Architecture, KvCache, Spans};
+
+/// The transformer. B sequences, T tokens, D hidden size, V vocabulary.
+#[derive(Debug)]
+pub struct Decoder {
+    architecture: Architecture,
+    embedding: Tensor,
+    layers: Vec<Layer>,
+    norm: Tensor,
+    head: Linear,
+    rope: RopeTable,
+}
+
+#[derive(Debug)]
+struct Layer {
+    input_norm: Tensor,
+    q: Linear,
+    k: Linear,
+    v: Linear,
+    output: Linear,
+    qk_norm: Option<[Tensor; 2]>,
+    post_norm: Tensor,
+    gate: Linear,
+    up: Linear,
+    down: Linear,
+}
+
+impl Decoder {
+    /// Puts the decoder together from weights under the names of [`Architecture::tensors`].
+    ///
+    /// # Errors
+    /// Whatever `weight` fails with.
+    pub fn new(
+        architecture: &Architecture,
+        mut weight: impl FnMut(&str) -> Result<Tensor>,
+    ) -> Result<Self> {
+        let embedding = weight("model.embed_tokens.weight")?;
+        let layers = (0..architecture.num_layers)
+            .map(|index| {
+                let prefix = format!("model.layers.{index}.");
+                Layer::new(architecture, |name| weight(&format!("{prefix}{name}")))
+            })
+            .collect::<Result<_>>()?;
+        let head =
+            if architecture.tied_embeddings { embedding.clone() } else { weight("lm_head.weight")? };
+        Ok(Self {
+            architecture: architecture.clone(),
+            embedding,
+            layers,
+            norm: weight("model.norm.weight")?,
+            head: Linear { weight: head, bias: None },
+            rope: RopeTable::new(architecture),
+        })
+    }
+
+    /// How it is put together.
+    pub fn architecture(&self) -> &Architecture {
+        &self.architecture
+    }
+
+    /// The embedding, whose dtype and device the whole decoder shares.
+    pub fn embedding(&self) -> &Tensor {
+        &self.embedding
+    }
+
+    /// The weight `[V, D]` of the output layer.
+    pub fn head(&self) -> &Tensor {
+        &self.head.weight
+    }
+
+    /// Hidden states `[B, T, D]`, after the last norm, of `ids` u32 `[B, T]`.
+    ///
+    /// With a cache, the tokens continue what its first B rows hold and are added to them.
+    ///
+    /// # Errors
+    /// Ids beyond the vocabulary, more tokens than the cache has room for, no memory.
+    pub fn hidden(
+        &self,
+        ids: &Tensor,
+        spans: &Arc<Spans>,
+        cache: Option<&KvCache>,
+    ) -> Result<Tensor> {
+        let (rows, tokens) = ids.dims2()?;
+        let embedded = self.embedding.index_select(&ids.flatten_all()?, 0)?;
+        let mut x = embedded.reshape((rows, tokens, self.architecture.hidden_size))?;
+        let angles = self.rope.angles(spans, tokens, ids.device())?;
+        for (index, layer) in self.layers.iter().enumerate() {
+            let cache = cache.map(|cache| (cache, index));
+            x = layer.forward(&x, &self.architecture, &angles, spans, cache)?;
+        }
+        ops::rms_norm(&x, &self.norm, self.architecture.rms_norm_eps)
+    }
+
+    /// Logits `[.., V]` of hidden states `[.., D]`.
+    ///
+    /// # Errors
+    /// No memory.
+    pub fn logits(&self, hidden: &Tensor) -> Result<Tensor> {
+        self.head.apply(hidden)
+    }
+}
+
+impl Layer {
+    fn new(
+        architecture: &Architecture,
+        mut weight: impl FnMut(&str) -> Result<Tensor>,
+    ) -> Result<Self> {
+        let mut linear = |name: &str, has_bias: bool| -> Result<Linear> {
+            let bias = if has_bias { Some(weight(&format!("{name}.bias"))?) } else { None };
+            Ok(Linear { weight: weight(&format!("{name}.weight"))?, bias })
+        };
+        let q = linear("self_attn.q_proj", architecture.qkv_bias)?;
+        let k = linear("self_attn.k_proj", architecture.qkv_bias)?;
+        let v = linear("self_attn.v_proj", architecture.qkv_bias)?;
+        let output = linear("self_attn.o_proj", architecture.output_bias)?;
+        let gate = linear("mlp.gate_proj", false)?;
+        let up = linear("mlp.up_proj", false)?;
+        let down = linear("mlp.down_proj", false)?;
+        let qk_norm = if architecture.qk_norm {
+            Some([weight("self_attn.q_norm.weight")?, weight("self_attn.k_norm.weight")?])
+        } else {
+            None
+        };
+        let input_norm = weight("input_layernorm.weight")?;
+        let post_norm = weight("post_attention_layernorm.weight")?;
+        Ok(Self { input_norm, q, k, v, output, qk_norm, post_norm, gate, up, down })
+    }
+
+    fn forward(
+        &self,
+        x: &Tensor,
+        architecture: &Architecture,
+        angles: &Angles,
+        spans: &Arc<Spans>,
+        cache: Option<(&KvCache, usize)>,
+    ) -> Result<Tensor> {
+        let eps = architecture.rms_norm_eps;
+        let normed = ops::rms_norm(x, &self.input_norm, eps)?;
+        let (mut q, mut k) = (self.q.apply(&normed)?, self.k.apply(&normed)?);
+        let v = self.v.apply(&normed)?;
+        if let Some([q_norm, k_norm]) = &self.qk_norm {
+            let per_head = |x: &Tensor, weight: &Tensor| {
+                let heads = x.reshape(((), architecture.head_dim))?;
+                ops::rms_norm(&heads, weight, eps)?.reshape(x.shape())
+            };
+            (q, k) = (per_head(&q, q_norm)?, per_head(&k, k_norm)?);
+        }
+        q = ops::rope(&q, angles, architecture.head_dim)?;
+        k = ops::rope(&k, angles, architecture.head_dim)?;
+        let (k, v) = match cache {
+            Some((cache, layer)) => cache.extend(layer, &k, &v, spans)?,
+            None => (k, v),
+        };
+        let attended = ops::attention(&q, &k, &v, spans, architecture)?;
+        let x = (x + self.output.apply(&attended)?)?;
+        let normed = ops::rms_norm(&x, &self.post_norm, eps)?;
+        let wide = ops::swiglu(&self.gate.apply(&normed)?, &self.up.apply(&normed)?)?;
+        x + self.down.apply(&wide)?
+    }
+}

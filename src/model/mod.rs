@@ -1,0 +1,19 @@
+//! A decoder-only transformer: one implementation for every supported family.
+//!
+//! [`Architecture`] is read from `config.json`; [`weights`] reads and writes safetensors;
+//! [`Decoder`] maps token ids to hidden states and logits; [`KvCache`] is an argument of its
+//! forward pass, never a field. To add a family, add an arm in `architecture.rs` and a parity
+//! fixture.
+
+mod architecture;
+mod decoder;
+mod kv_cache;
+mod ops;
+mod rope;
+mod spans;
+pub mod weights;
+
+pub use architecture::{Architecture, RopeScaling};
+pub use decoder::Decoder;
+pub use kv_cache::KvCache;
+pub use spans::Spans;

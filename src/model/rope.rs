@@ -1,0 +1,72 @@
+//! Angles of the rotary position embedding.
+
+use std::sync::Mutex;
+
+use candle_core::{Device, Result, Tensor};
+
+use super::{Architecture, Spans};
+
+/// Inverse frequencies, and the table of cosines and sines as far as it was needed.
+#[derive(Debug)]
+pub(super) struct RopeTable {
+    inverse_frequencies: Vec<f32>,
+    table: Mutex<Table>,
+}
+
+/// `[positions, D / 2]` each.
+#[derive(Debug, Default)]
+struct Table {
+    cos: Vec<f32>,
+    sin: Vec<f32>,
+}
+
+/// `[B * T, D / 2]` each: the angles of the tokens of one forward pass.
+pub(super) struct Angles {
+    pub(super) cos: Tensor,
+    pub(super) sin: Tensor,
+}
+
+impl RopeTable {
+    pub(super) fn new(architecture: &Architecture) -> Self {
+        let dim = architecture.head_dim as f64;
+        let frequency = |i: usize| {
+            // The reference computes in f32; a table in f64 would differ from it at long range.
+            let plain = 1.0 / (architecture.rope_theta as f32).powf((2 * i) as f32 / dim as f32);
+            match &architecture.rope_scaling {
+                None => plain,
+                Some(scaling) => {
+                    let plain = f64::from(plain);
+                    let turns = scaling.original_max_positions * plain / std::f64::consts::TAU;
+                    let (low, high) = (scaling.low_freq_factor, scaling.high_freq_factor);
+                    let keep = ((turns - low) / (high - low)).clamp(0.0, 1.0);
+                    (plain * (keep + (1.0 - keep) / scaling.factor)) as f32
+                }
+            }
+        };
+        Self {
+            inverse_frequencies: (0..architecture.head_dim / 2).map(frequency).collect(),
+            table: Mutex::default(),
+        }
+    }
+
+    /// The angles of `queries` tokens a row.
+    pub(super) fn angles(&self, spans: &Spans, queries: usize, device: &Device) -> Result<Angles> {
+        let half = self.inverse_frequencies.len();
+        let positions = spans.positions(queries);
+        let needed = positions.iter().max().map_or(0, |last| *last as usize + 1);
+        let mut table = self.table.lock().expect("no panic while the lock is held");
+        for position in table.cos.len() / half..needed {
+            for frequency in &self.inverse_frequencies {
+                let (sin, cos) = (position as f32 * frequency).sin_cos();
+                table.cos.push(cos);
+                table.sin.push(sin);
+            }
+        }
+        let gather = |table: &[f32]| {
+            let rows = positions.iter().map(|position| *position as usize * half);
+            let values: Vec<f32> = rows.flat_map(|at| table[at..at + half].iter().copied()).collect();
+            Tensor::from_vec(values, (positions.len(), half), device)
+        };
+        Ok(Angles { cos: gather(&table.cos)?, sin: gather(&table.sin)? })
+    }
+}

@@ -1,0 +1,197 @@
+//! Safetensors files, whole or sharded, to tensors and back.
+//!
+//! Tensors are read one at a time from the file, so the peak is the model plus its largest tensor;
+//! bf16 and f16 are widened to the dtype asked for. Files are written beside their final place,
+//! synced and renamed, so that a crash leaves the old file or the new one.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use candle_core::{DType, Device, Tensor};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use safetensors::tensor::{Metadata, TensorInfo};
+
+use super::Architecture;
+
+/// Weights by name.
+pub type Weights = BTreeMap<String, Tensor>;
+
+/// The file that holds all weights of a model that is not sharded.
+pub const WHOLE: &str = "model.safetensors";
+/// The file that says which shard holds which weight.
+pub const INDEX: &str = "model.safetensors.index.json";
+
+/// Reads the weights of the model in `directory`.
+///
+/// # Errors
+/// No weights, a truncated or malformed file, a tensor that is missing, unexpected or of another
+/// shape than `config.json` says; the message names file, tensor and shapes.
+pub fn load(
+    directory: &Path,
+    architecture: &Architecture,
+    dtype: DType,
+    device: &Device,
+) -> Result<Weights> {
+    let mut expected: HashMap<_, _> = architecture.tensors().into_iter().collect();
+    let mut weights = Weights::new();
+    for path in files(directory)? {
+        let mut shard = Shard::open(&path)?;
+        let infos: Vec<(String, TensorInfo)> =
+            shard.metadata.tensors().into_iter().map(|(name, info)| (name, info.clone())).collect();
+        for (name, info) in infos {
+            let Some(shape) = expected.remove(&name) else {
+                // A tied head is sometimes stored all the same; old files hold rotary tables.
+                let is_known = name.ends_with("rotary_emb.inv_freq")
+                    || (name == "lm_head.weight" && architecture.tied_embeddings);
+                if is_known {
+                    continue;
+                }
+                bail!("{}: unexpected tensor `{name}` {:?}", path.display(), info.shape);
+            };
+            if info.shape != shape {
+                bail!(
+                    "{}: tensor `{name}` has shape {:?}, but config.json makes it {shape:?}",
+                    path.display(),
+                    info.shape,
+                );
+            }
+            let tensor = shard.tensor(&name, &info)?;
+            weights.insert(name, tensor.to_dtype(dtype)?.to_device(device)?);
+        }
+    }
+    if let Some(name) = expected.keys().min() {
+        bail!("{}: tensor `{name}` is missing", directory.display());
+    }
+    Ok(weights)
+}
+
+/// Fresh weights: normal with the configured deviation, norms 1, biases 0.
+///
+/// # Errors
+/// No memory.
+pub fn random(architecture: &Architecture, seed: u64, device: &Device) -> Result<Weights> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut weights = Weights::new();
+    for (name, shape) in architecture.tensors() {
+        let count: usize = shape.iter().product();
+        let values = if name.ends_with("bias") {
+            vec![0.0; count]
+        } else if name.contains("norm") {
+            vec![1.0; count]
+        } else {
+            (0..count).map(|_| normal(&mut rng) * architecture.initializer_range as f32).collect()
+        };
+        weights.insert(name, Tensor::from_vec(values, shape, device)?);
+    }
+    Ok(weights)
+}
+
+/// A standard normal number, by Box and Muller.
+fn normal(rng: &mut ChaCha8Rng) -> f32 {
+    let mut uniform = || (f64::from(rng.next_u32()) + 0.5) / 4_294_967_296.0;
+    let (radius, angle) = ((-2.0 * uniform().ln()).sqrt(), std::f64::consts::TAU * uniform());
+    (radius * angle.cos()) as f32
+}
+
+/// Writes `tensors` to `path` with the metadata that transformers asks for.
+///
+/// # Errors
+/// A full disk, a directory that cannot be written; `path` is then as it was.
+pub fn save(tensors: &BTreeMap<String, Tensor>, path: &Path) -> Result<()> {
+    let metadata = HashMap::from([("format".to_owned(), "pt".to_owned())]);
+    let bytes = safetensors::serialize(tensors.iter().map(|(name, x)| (name, x.clone())), Some(metadata))
+        .with_context(|| format!("{}: weights cannot be serialised", path.display()))?;
+    crate::files::write_atomic(path, &bytes)
+}
+
+/// The files that hold the weights of the model in `directory`.
+fn files(directory: &Path) -> Result<Vec<PathBuf>> {
+    let index = directory.join(INDEX);
+    if directory.join(WHOLE).exists() {
+        return Ok(vec![directory.join(WHOLE)]);
+    }
+    if !index.exists() {
+        bail!("{}: no {WHOLE} and no {INDEX}: no weights to load", directory.display());
+    }
+    let mut shards: Vec<_> =
+        shard_names(&index)?.into_iter().map(|shard| directory.join(shard)).collect();
+    shards.sort();
+    shards.dedup();
+    Ok(shards)
+}
+
+/// The shards that an index file names.
+///
+/// # Errors
+/// The file cannot be read or is not an index.
+pub fn shard_names(index: &Path) -> Result<Vec<String>> {
+    let text = std::fs::read_to_string(index).with_context(|| index.display().to_string())?;
+    let value: serde_json::Value =
+        serde_json::from_str(&text).with_context(|| format!("{}: not JSON", index.display()))?;
+    let map = value.get("weight_map").and_then(|map| map.as_object());
+    let map = map.with_context(|| format!("{}: no `weight_map`", index.display()))?;
+    let mut shards: Vec<_> =
+        map.values().filter_map(|shard| shard.as_str().map(str::to_owned)).collect();
+    shards.sort();
+    shards.dedup();
+    Ok(shards)
+}
+
+/// One open safetensors file.
+struct Shard {
+    path: PathBuf,
+    file: File,
+    metadata: Metadata,
+    data_start: u64,
+    length: u64,
+}
+
+impl Shard {
+    fn open(path: &Path) -> Result<Self> {
+        let mut file =
+            File::open(path).with_context(|| format!("{}: cannot be opened", path.display()))?;
+        let length = file.metadata()?.len();
+        let broken = || format!("{}: not a safetensors file, or truncated in its header", path.display());
+        let mut prefix = [0u8; 8];
+        file.read_exact(&mut prefix).with_context(broken)?;
+        let header = u64::from_le_bytes(prefix);
+        if header > length.saturating_sub(8) {
+            bail!(broken());
+        }
+        let mut bytes = vec![0; header as usize];
+        file.read_exact(&mut bytes).with_context(broken)?;
+        let metadata: Metadata = serde_json::from_slice(&bytes).with_context(broken)?;
+        Ok(Self { path: path.into(), file, metadata, data_start: 8 + header, length })
+    }
+
+    fn tensor(&mut self, name: &str, info: &TensorInfo) -> Result<Tensor> {
+        let (start, end) = info.data_offsets;
+        if self.data_start + end as u64 > self.length {
+            bail!(
+                "{}: truncated: tensor `{name}` {:?} ends at byte {}, the file at byte {}; download it again",
+                self.path.display(),
+                info.shape,
+                self.data_start + end as u64,
+                self.length,
+            );
+        }
+        let dtype = match info.dtype {
+            safetensors::Dtype::F32 => DType::F32,
+            safetensors::Dtype::BF16 => DType::BF16,
+            safetensors::Dtype::F16 => DType::F16,
+            safetensors::Dtype::F64 => DType::F64,
+            other => bail!(
+                "{}: tensor `{name}` is {other:?}; only floating-point weights are supported",
+                self.path.display()
+            ),
+        };
+        let mut bytes = vec![0u8; end - start];
+        self.file.seek(SeekFrom::Start(self.data_start + start as u64))?;
+        self.file.read_exact(&mut bytes).with_context(|| self.path.display().to_string())?;
+        Ok(Tensor::from_raw_buffer(&bytes, dtype, &info.shape, &Device::Cpu)?)
+    }
+}
