@@ -5,8 +5,19 @@
 
 #![warn(missing_docs)]
 
+pub mod cli;
+pub mod device;
 pub mod files;
 pub mod generate;
+pub mod hub;
 mod kernels;
 pub mod model;
+pub mod objective;
 pub mod policy;
+pub mod presample;
+pub mod pretrained;
+pub mod rollout;
+pub mod solver;
+pub mod telemetry;
+pub mod tokenizer;
+pub mod train;

@@ -1,1 +1,5 @@
-fn main() {}
+//! The `tealight` binary.
+
+fn main() -> std::process::ExitCode {
+    tealight::cli::main()
+}

@@ -73,7 +73,7 @@ pub fn frozen_decoder(architecture: &Architecture, weights: &Weights) -> Result<
 }
 
 /// A prompt and what followed it, as token ids.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Sequence {
     /// At least one token.
     pub prompt: Vec<u32>,

@@ -26,7 +26,13 @@ pub const SOURCE: Source = Source {
     name: "countdown",
     about: "four numbers, a target, many right expressions; splits train, test, sft",
     load,
+    examples,
 };
+
+fn examples(seed: u64, step: u64, count: usize) -> Vec<Problem> {
+    let mut stream = Stream::new(Split::Sft, seed, step);
+    (0..count).map(|_| stream.next_problem()).collect()
+}
 
 /// Part of the problem space; no two parts share a multiset of numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,7 +76,7 @@ fn load(split: &str, limit: Option<usize>) -> Result<Dataset> {
         }
     };
     let wanted = limit.unwrap_or(DEFAULT_PROBLEMS);
-    let mut stream = Stream::new(split, 0);
+    let mut stream = Stream::new(split, 0, 0);
     let mut problems: Vec<Problem> = Vec::with_capacity(wanted);
     let mut seen = std::collections::HashSet::new();
     // A split has tens of thousands of problems; a stream that only repeats itself is used up.
@@ -99,9 +105,11 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// The stream with the given seed; stream 0 is the one the named source is made from.
-    pub fn new(split: Split, seed: u64) -> Self {
-        Self { split, rng: ChaCha8Rng::seed_from_u64(seed ^ 0x00c0_ffee) }
+    /// The stream keyed by `seed` and `number`; 0 and 0 is the one the named source is made from.
+    pub fn new(split: Split, seed: u64, number: u64) -> Self {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0x00c0_ffee);
+        rng.set_stream(number);
+        Self { split, rng }
     }
 
     /// The next problem, its solution a random expression that reaches the target.
@@ -171,7 +179,7 @@ mod tests {
     #[test]
     fn every_generated_solution_is_right() {
         for split in [Split::Sft, Split::Train, Split::Test] {
-            let mut stream = Stream::new(split, 7);
+            let mut stream = Stream::new(split, 7, 1);
             for _ in 0..500 {
                 let problem = stream.next_problem();
                 let solution = problem.solution.clone().unwrap();

@@ -90,6 +90,9 @@ pub struct Source {
     pub about: &'static str,
     /// Makes `limit` problems of `split`.
     pub load: fn(split: &str, limit: Option<usize>) -> Result<Dataset>,
+    /// Makes `count` solved problems of the `sft` split, others for every seed and step: an endless
+    /// supply for supervised training.
+    pub examples: fn(seed: u64, step: u64, count: usize) -> Vec<Problem>,
 }
 
 /// Every named source.

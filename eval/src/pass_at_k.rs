@@ -1,0 +1,68 @@
+//! Pass@k: the chance that at least one of k samples is right.
+
+use anyhow::{Result, bail};
+
+/// The unbiased estimate from `c` right of `n` samples (Chen et al., arXiv 2107.03374):
+/// `1 - C(n - c, k) / C(n, k)`, computed as a product so that nothing overflows.
+///
+/// `k` must be between 1 and `n`; [`check`] refuses others before any work is done.
+pub fn pass_at_k(n: usize, c: usize, k: usize) -> f64 {
+    if n - c < k {
+        return 1.0;
+    }
+    let all_wrong: f64 = (n - c + 1..=n).map(|i| 1.0 - k as f64 / i as f64).product();
+    1.0 - all_wrong
+}
+
+/// Refuses a k that n samples cannot estimate.
+///
+/// # Errors
+/// No k, a k of 0 or above `n`; the message says what to change.
+pub fn check(n: usize, ks: &[usize]) -> Result<()> {
+    if n == 0 || ks.is_empty() {
+        bail!("pass@k needs at least one sample (-n) and one k (-k)");
+    }
+    for k in ks {
+        if *k == 0 || *k > n {
+            bail!("pass@{k} cannot be estimated from {n} samples a prompt: choose k from 1 to {n}, or raise -n");
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_equals_the_share_of_subsets_with_a_right_sample() {
+        for n in 1..=8 {
+            for c in 0..=n {
+                for k in 1..=n {
+                    let subsets = (0_u32..1 << n).filter(|set| set.count_ones() as usize == k);
+                    let (mut hits, mut all) = (0, 0);
+                    for set in subsets {
+                        all += 1;
+                        // The first c samples are the right ones.
+                        hits += usize::from(set & ((1 << c) - 1) != 0);
+                    }
+                    let exact = hits as f64 / f64::from(all);
+                    assert!((pass_at_k(n, c, k) - exact).abs() < 1e-12, "n {n} c {c} k {k}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn large_counts_do_not_overflow() {
+        assert!((pass_at_k(100_000, 1, 50_000) - 0.5).abs() < 1e-9);
+        assert_eq!(pass_at_k(4096, 0, 4096), 0.0);
+    }
+
+    #[test]
+    fn k_beyond_n_is_refused() {
+        assert!(check(16, &[1, 16]).is_ok());
+        assert!(check(16, &[32]).unwrap_err().to_string().contains("pass@32"));
+        assert!(check(16, &[0]).is_err() && check(0, &[1]).is_err() && check(4, &[]).is_err());
+    }
+}

@@ -1,0 +1,149 @@
+//! A study as data, as rows of a table, and as a page.
+
+mod chart;
+mod page;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Summary;
+use crate::compare::Kept;
+
+pub use page::html;
+
+/// A base model and what became of it under several objectives: the contents of `results.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Study {
+    /// The base model's name.
+    pub model: String,
+    /// Samples a problem.
+    pub n: usize,
+    /// The k of Pass@k.
+    pub ks: Vec<usize>,
+    /// Temperature of rollouts and evaluations.
+    pub temperature: f64,
+    /// Prompts in a training step.
+    pub prompts_per_step: usize,
+    /// Completions a prompt in a training step.
+    pub num_generations: usize,
+    /// Learning rate of training.
+    pub learning_rate: f64,
+    /// The datasets that every model was evaluated on.
+    pub datasets: Vec<Evaluated>,
+    /// The training runs.
+    pub training: Vec<Training>,
+    /// Wall time of everything.
+    pub seconds: f64,
+}
+
+/// One dataset: the base, and every tuned model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Evaluated {
+    /// The dataset's name.
+    pub name: String,
+    /// What the base does on it.
+    pub base: Summary,
+    /// What the tuned models do.
+    pub tuned: Vec<Tuned>,
+}
+
+/// One tuned model on one dataset.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Tuned {
+    /// What it was tuned under.
+    pub objective: String,
+    /// The seed of its run.
+    pub seed: u64,
+    /// Its numbers.
+    pub summary: Summary,
+    /// What it kept of the base's solved problems.
+    pub kept: Kept,
+}
+
+/// One training run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Training {
+    /// What was optimised besides the reward.
+    pub objective: String,
+    /// Its seed.
+    pub seed: u64,
+    /// Optimizer steps.
+    pub steps: usize,
+    /// Completions sampled, those of the base for rehearsal included.
+    pub completions: usize,
+    /// Tokens sampled, likewise.
+    pub tokens: usize,
+    /// Wall time, evaluation not counted.
+    pub seconds: f64,
+    /// What each step measured.
+    pub points: Vec<TrainingPoint>,
+}
+
+/// What the training curves show of a step.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TrainingPoint {
+    /// Steps done.
+    pub step: usize,
+    /// Mean reward.
+    pub reward: f64,
+    /// Mean entropy per token, in nats.
+    pub entropy: f64,
+    /// Estimate of KL(policy || base) per completion, in nats.
+    pub kl: Option<f64>,
+}
+
+impl Study {
+    /// The objectives, each once, in the order they were run in.
+    pub fn objectives(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = Vec::new();
+        for run in &self.training {
+            if !names.contains(&run.objective.as_str()) {
+                names.push(&run.objective);
+            }
+        }
+        names
+    }
+}
+
+impl Evaluated {
+    /// The runs of one objective, one a seed.
+    pub fn of<'a>(&'a self, objective: &'a str) -> impl Iterator<Item = &'a Tuned> + Clone {
+        self.tuned.iter().filter(move |tuned| tuned.objective == objective)
+    }
+}
+
+/// The rows of a dataset's table, the base first: objective, Pass@k for each k, distinct right
+/// answers a prompt among all n samples, prompts kept and newly solved. Several seeds are averaged.
+pub fn rows(study: &Study, evaluated: &Evaluated) -> Vec<Vec<String>> {
+    let most = study.n;
+    let largest = study.ks.iter().max().copied().unwrap_or(most);
+    let cells = |name: String, all: &[&Summary], kept: String, new: String| {
+        let mean = |value: &dyn Fn(&Summary) -> f64| {
+            all.iter().map(|summary| value(summary)).sum::<f64>() / all.len() as f64
+        };
+        let mut row = vec![name];
+        for k in &study.ks {
+            row.push(format!("{:.3}", mean(&|summary| summary.pass_at_k[k].value)));
+        }
+        row.push(format!("{:.2}", mean(&|summary| summary.unique_correct[&largest].value)));
+        row.extend([kept, new]);
+        row
+    };
+    let mut rows = vec![cells("base".into(), &[&evaluated.base], String::new(), String::new())];
+    for objective in study.objectives() {
+        let tuned: Vec<_> = evaluated.of(objective).collect();
+        let summaries: Vec<_> = tuned.iter().map(|tuned| &tuned.summary).collect();
+        let total = |count: fn(&Kept) -> usize| tuned.iter().map(|t| count(&t.kept)).sum::<usize>();
+        let seeds = tuned.len().max(1) as f64;
+        let kept = total(|kept| kept.kept) as f64 / seeds;
+        let solved = total(|kept| kept.base_solved) as f64 / seeds;
+        let new = total(|kept| kept.newly_solved) as f64 / seeds;
+        let share = format!("{}/{}", count(kept), count(solved));
+        rows.push(cells(objective.into(), &summaries, share, format!("+{}", count(new))));
+    }
+    rows
+}
+
+/// A mean of counts: whole numbers without decimals.
+fn count(mean: f64) -> String {
+    if mean.fract() == 0.0 { format!("{mean:.0}") } else { format!("{mean:.1}") }
+}

@@ -1,0 +1,211 @@
+//! A study as one HTML file that needs no network.
+
+use anyhow::Result;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use super::chart::{Axes, Line, draw};
+use super::{Evaluated, Study, Training, rows};
+use crate::Summary;
+use crate::compare::crossing;
+
+const STYLE: &str = "
+:root { color-scheme: light; }
+body { font: 16px/1.55 system-ui, sans-serif; color: #1a1a1a; background: #fff;
+       max-width: 1180px; margin: 2.5rem auto; padding: 0 1.5rem; }
+h1 { font-size: 1.7rem; margin-bottom: .2rem; } h2 { margin-top: 2.4rem; font-size: 1.25rem; }
+.lead { color: #555; margin-top: 0; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; margin: .8rem 0; }
+th, td { padding: .35rem .9rem; text-align: right; border-bottom: 1px solid #e4e4e4; }
+th { font-weight: 600; border-bottom: 2px solid #1a1a1a; }
+th:first-child, td:first-child { text-align: left; }
+.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(420px, 1fr)); gap: 1.2rem; }
+figure { margin: 0; } figcaption { color: #555; font-size: .9rem; }
+svg { width: 100%; height: auto; }
+footer { color: #777; font-size: .85rem; margin-top: 3rem; }
+";
+
+/// The page.
+///
+/// # Errors
+/// A chart that cannot be drawn.
+pub fn html(study: &Study) -> Result<String> {
+    let seeds = study.training.iter().map(|run| run.seed).max().map_or(0, |_| {
+        let mut seeds: Vec<u64> = study.training.iter().map(|run| run.seed).collect();
+        seeds.sort_unstable();
+        seeds.dedup();
+        seeds.len()
+    });
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { "Tealight study of " (study.model) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                h1 { "What fine-tuning did to the answers of " (study.model) }
+                p.lead {
+                    "Every objective started from the same base, on the same prompts, with the same number of sampled completions. "
+                    (study.n) " samples a prompt at temperature " (study.temperature) ", "
+                    (seeds) (if seeds == 1 { " seed. " } else { " seeds, averaged. " })
+                    (study.prompts_per_step) " prompts of " (study.num_generations)
+                    " completions a step, learning rate " (format!("{:e}", study.learning_rate)) "."
+                }
+                @for evaluated in &study.datasets { (dataset(study, evaluated)?) }
+                h2 { "Training" }
+                (training_table(study))
+                div.charts {
+                    (training_chart(study, "mean reward", |point| Some(point.reward), "Reward of each step's rollouts, averaged over ten steps.")?)
+                    (training_chart(study, "entropy per token (nats)", |point| Some(point.entropy), "Entropy of the policy at the tokens it sampled.")?)
+                    (training_chart(study, "KL to the base (nats)", |point| point.kl, "Estimate of KL(policy || base) per completion.")?)
+                }
+                footer {
+                    "Pass@k is the unbiased estimate over all samples; distinct counts different right answers a prompt among "
+                    (study.n) " samples; keep is how many of the prompts that the base solved at least once are still solved, new how many others are. "
+                    "Made by Tealight in " (format!("{:.0}", study.seconds)) " seconds."
+                }
+            }
+        }
+    };
+    Ok(page.into_string())
+}
+
+fn dataset(study: &Study, evaluated: &Evaluated) -> Result<Markup> {
+    let mut header = vec!["objective".to_owned()];
+    header.extend(study.ks.iter().map(|k| format!("pass@{k}")));
+    header.extend(["distinct".into(), "keep".into(), "new".into()]);
+    Ok(html! {
+        h2 { (evaluated.name) " (" (evaluated.base.problems) " prompts)" }
+        table {
+            thead { tr { @for cell in &header { th { (cell) } } } }
+            tbody {
+                @for row in rows(study, evaluated) { tr { @for cell in row { td { (cell) } } } }
+            }
+        }
+        div.charts {
+            figure {
+                (PreEscaped(pass_chart(study, evaluated)?))
+                figcaption { "Pass@k. A dot marks where the base overtakes a tuned model." }
+            }
+            figure {
+                (PreEscaped(distinct_chart(study, evaluated)?))
+                figcaption { "Expected distinct right answers among k samples." }
+            }
+        }
+    })
+}
+
+fn pass_chart(study: &Study, evaluated: &Evaluated) -> Result<String> {
+    let curve = |summary: &Summary, k: usize| summary.pass_at_k[&k].value;
+    let axes = Axes { x: "k", y: "pass@k", is_log: true, y_range: Some((0.0, 1.0)) };
+    let mut lines = curves(study, evaluated, curve);
+    let base: Vec<f64> = study.ks.iter().map(|k| curve(&evaluated.base, *k)).collect();
+    for line in &mut lines[1..] {
+        let tuned: Vec<f64> = line.points.iter().map(|point| point.1).collect();
+        if let Some(k) = crossing(&study.ks, &base, &tuned) {
+            line.mark = Some(((k, interpolate(&line.points, k)), format!(" k* = {k:.0}")));
+        }
+    }
+    draw(&axes, &lines)
+}
+
+fn distinct_chart(study: &Study, evaluated: &Evaluated) -> Result<String> {
+    let axes = Axes { x: "k", y: "distinct correct", is_log: true, y_range: None };
+    draw(&axes, &curves(study, evaluated, |summary, k| summary.unique_correct[&k].value))
+}
+
+/// One line for the base and one for each objective, the mean over seeds.
+fn curves(
+    study: &Study,
+    evaluated: &Evaluated,
+    value: impl Fn(&Summary, usize) -> f64,
+) -> Vec<Line> {
+    let line = |name: &str, colour: usize, all: Vec<&Summary>| Line {
+        name: name.into(),
+        colour,
+        is_bold: colour == 0,
+        points: study
+            .ks
+            .iter()
+            .map(|k| {
+                let sum: f64 = all.iter().map(|summary| value(summary, *k)).sum();
+                (*k as f64, sum / all.len() as f64)
+            })
+            .collect(),
+        mark: None,
+    };
+    let mut lines = vec![line("base", 0, vec![&evaluated.base])];
+    for (index, objective) in study.objectives().into_iter().enumerate() {
+        let all = evaluated.of(objective).map(|tuned| &tuned.summary).collect();
+        lines.push(line(objective, index + 1, all));
+    }
+    lines
+}
+
+/// The value at k, linear in log k between the points around it.
+fn interpolate(points: &[(f64, f64)], k: f64) -> f64 {
+    let after = points.iter().position(|point| point.0 >= k).unwrap_or(points.len() - 1).max(1);
+    let ((x_0, y_0), (x_1, y_1)) = (points[after - 1], points[after]);
+    y_0 + (y_1 - y_0) * (k.ln() - x_0.ln()) / (x_1.ln() - x_0.ln())
+}
+
+fn training_table(study: &Study) -> Markup {
+    html! {
+        table {
+            thead { tr { th { "objective" } th { "seed" } th { "steps" } th { "completions" } th { "tokens sampled" } th { "seconds" } } }
+            tbody {
+                @for run in &study.training {
+                    tr {
+                        td { (run.objective) } td { (run.seed) } td { (run.steps) } td { (run.completions) }
+                        td { (run.tokens) } td { (format!("{:.1}", run.seconds)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn training_chart(
+    study: &Study,
+    name: &str,
+    value: fn(&super::TrainingPoint) -> Option<f64>,
+    caption: &str,
+) -> Result<Markup> {
+    let objectives = study.objectives();
+    let line = |run: &Training| {
+        let place = objectives.iter().position(|objective| *objective == run.objective);
+        let points: Vec<(f64, f64)> = run
+            .points
+            .iter()
+            .filter_map(|point| Some((point.step as f64, value(point)?)))
+            .collect();
+        Line {
+            name: format!("{} {}", run.objective, run.seed),
+            colour: place.map_or(0, |place| place + 1),
+            is_bold: false,
+            points: smoothed(&points),
+            mark: None,
+        }
+    };
+    let lines: Vec<Line> =
+        study.training.iter().map(line).filter(|line| !line.points.is_empty()).collect();
+    if lines.is_empty() {
+        return Ok(html! {});
+    }
+    let axes = Axes { x: "step", y: name, is_log: false, y_range: None };
+    Ok(html! {
+        figure { (PreEscaped(draw(&axes, &lines)?)) figcaption { (caption) } }
+    })
+}
+
+/// The mean of up to ten points around each.
+fn smoothed(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    (0..points.len())
+        .map(|index| {
+            let near = &points[index.saturating_sub(5)..(index + 5).min(points.len())];
+            (points[index].0, near.iter().map(|point| point.1).sum::<f64>() / near.len() as f64)
+        })
+        .collect()
+}

@@ -1,0 +1,136 @@
+//! Defaults < `--config` files from left to right < flags, for any struct of options.
+//!
+//! The struct is both a clap `Args` and a serde type, so each option, its default and its text are
+//! written once. Keys in files are the flags' names, with `-` or `_`.
+
+use anyhow::{Context, Result, bail};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, FromArgMatches};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use toml::{Table, Value};
+
+/// The options of a command from its matches and the files its `--config` names; `recipe`, a name
+/// and a text, lies below the files.
+///
+/// # Errors
+/// A file that cannot be read, is not TOML, has an unknown key or a value of the wrong kind.
+pub(super) fn resolve<T>(matches: &ArgMatches, recipe: Option<(&str, &str)>) -> Result<T>
+where
+    T: Args + FromArgMatches + Serialize + DeserializeOwned,
+{
+    let typed = T::from_arg_matches(matches)?;
+    let files: Vec<&String> =
+        matches.get_many::<String>("config").map(Iterator::collect).unwrap_or_default();
+    let mut table = Table::try_from(&typed)?;
+    let mut layers: Vec<(&str, String)> =
+        recipe.into_iter().map(|(name, text)| (name, text.to_owned())).collect();
+    for file in files {
+        let text = std::fs::read_to_string(file)
+            .with_context(|| format!("{file}: the config file cannot be read"))?;
+        layers.push((file, text));
+    }
+    for (file, text) in layers {
+        let given: Table = text.parse().with_context(|| format!("{file}: not TOML"))?;
+        for (key, value) in given {
+            let id = key.replace('-', "_");
+            if !is_known(matches, &id) {
+                bail!("{file}: unknown key `{key}`{}", nearest(matches, &id));
+            }
+            if matches.value_source(&id) != Some(ValueSource::CommandLine) {
+                table.insert(id, value);
+            }
+        }
+        let at = || format!("{file}: a value is of the wrong kind");
+        let _: T = Value::Table(table.clone()).try_into().with_context(at)?;
+    }
+    Ok(Value::Table(table).try_into()?)
+}
+
+fn is_known(matches: &ArgMatches, id: &str) -> bool {
+    id != "config" && matches.try_contains_id(id).is_ok()
+}
+
+/// `; did you mean ...?` with the most similar key.
+fn nearest(matches: &ArgMatches, id: &str) -> String {
+    let similar = matches.ids().map(|known| (strsim::jaro_winkler(id, known.as_str()), known));
+    let best = similar.max_by(|a, b| a.0.total_cmp(&b.0));
+    match best {
+        Some((similarity, known)) if similarity > 0.7 => format!("; did you mean `{known}`?"),
+        _ => "; see --help for the keys there are".into(),
+    }
+}
+
+/// Long flags with `_` for `-`, as TRL users type them.
+pub(super) fn kebab_case(argument: std::ffi::OsString) -> std::ffi::OsString {
+    match argument.to_str().and_then(|text| text.strip_prefix("--")) {
+        Some(text) if text.contains('_') => {
+            let (name, value) = text.split_once('=').map_or((text, None), |(n, v)| (n, Some(v)));
+            let name = name.replace('_', "-");
+            match value {
+                Some(value) => format!("--{name}={value}").into(),
+                None => format!("--{name}").into(),
+            }
+        }
+        _ => argument,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{Arg, ArgAction, Command};
+    use serde::Deserialize;
+    use std::io::Write;
+
+    #[derive(Debug, Args, Serialize, Deserialize)]
+    struct Options {
+        #[arg(long, default_value_t = 8)]
+        num_generations: usize,
+        #[arg(long, default_value_t = 1e-6)]
+        learning_rate: f64,
+        #[arg(long)]
+        epsilon_high: Option<f64>,
+    }
+
+    fn run(flags: &[&str], files: &[&str]) -> Result<Options> {
+        let mut kept = Vec::new();
+        let mut arguments = vec!["test".to_owned()];
+        for text in files {
+            let mut file = tempfile::NamedTempFile::new()?;
+            file.write_all(text.as_bytes())?;
+            arguments.extend(["--config".into(), file.path().display().to_string()]);
+            kept.push(file);
+        }
+        arguments.extend(flags.iter().map(ToString::to_string));
+        let config = Arg::new("config").long("config").action(ArgAction::Append);
+        let command = Options::augment_args(Command::new("test")).arg(config);
+        resolve(&command.try_get_matches_from(arguments)?, None)
+    }
+
+    #[test]
+    fn flags_beat_files_and_later_files_beat_earlier_ones() {
+        let first = "num-generations = 2\nlearning_rate = 1\nepsilon_high = 0.5";
+        let options = run(&["--num-generations", "4"], &[first, "learning-rate = 2.0"]).unwrap();
+        assert_eq!(options.num_generations, 4);
+        assert_eq!(options.learning_rate, 2.0);
+        assert_eq!(options.epsilon_high, Some(0.5));
+        let defaults = run(&[], &[]).unwrap();
+        assert_eq!((defaults.num_generations, defaults.epsilon_high), (8, None));
+    }
+
+    #[test]
+    fn unknown_keys_and_wrong_kinds_are_refused() {
+        let message = run(&[], &["num_generation = 2"]).unwrap_err().to_string();
+        assert!(message.contains("did you mean `num_generations`"), "{message}");
+        let message = format!("{:#}", run(&[], &["num_generations = \"two\""]).unwrap_err());
+        assert!(message.contains("two"), "{message}");
+    }
+
+    #[test]
+    fn snake_case_flags_are_accepted() {
+        assert_eq!(kebab_case("--max_steps=a_b".into()), "--max-steps=a_b");
+        assert_eq!(kebab_case("--max_steps".into()), "--max-steps");
+        assert_eq!(kebab_case("a_b".into()), "a_b");
+    }
+}

@@ -1,0 +1,126 @@
+//! The command line: parse, resolve, run. One file per command.
+
+mod eval;
+mod layers;
+mod options;
+mod session;
+mod sft;
+mod study;
+mod table;
+mod train;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Context, Result};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command};
+
+use crate::train::{Interrupted, Stop};
+
+/// Stack of the thread that trains: autograd recurses over the graph.
+const STACK_BYTES: usize = 256 << 20;
+
+/// Runs the command line and maps the result to an exit code: 0 ok, 1 error, 2 usage, 130 and 143
+/// interrupted.
+pub fn main() -> ExitCode {
+    let arguments: Vec<_> = std::env::args_os().map(layers::kebab_case).collect();
+    let matches = command().get_matches_from(arguments);
+    let worker = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(move || run(&matches));
+    let result = match worker {
+        Ok(worker) => match worker.join() {
+            Ok(result) => result,
+            // The panic has been printed already.
+            Err(_) => return ExitCode::from(101),
+        },
+        Err(error) => Err(error.into()),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => match error.downcast_ref::<Interrupted>() {
+            Some(Interrupted(code)) => ExitCode::from(*code as u8),
+            None => {
+                eprintln!("error: {}", chain(&error));
+                ExitCode::FAILURE
+            }
+        },
+    }
+}
+
+/// The error and its causes on one line, without repeating what a cause says already.
+fn chain(error: &anyhow::Error) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    for cause in error.chain() {
+        // Candle appends a backtrace where RUST_BACKTRACE is set.
+        let text = cause.to_string();
+        let text = text.lines().next().unwrap_or_default().to_owned();
+        if !parts.iter().any(|part| part.contains(&text)) {
+            parts.push(text);
+        }
+    }
+    parts.join(": ")
+}
+
+fn command() -> Command {
+    let config = Arg::new("config")
+        .long("config")
+        .value_name("FILE.toml")
+        .action(ArgAction::Append)
+        .help("Read options from a TOML file; keys are the flags' names, flags win, later files win");
+    let sub = |name: &'static str, about: &'static str, example: &'static str| {
+        Command::new(name).about(about).arg(config.clone()).after_help(format!("Example:\n  {example}"))
+    };
+    Command::new("tealight")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("Fine-tune small language models with verifiable rewards under a selectable divergence, and measure what it does to the diversity of their answers")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(study::StudyOptions::augment_args(sub(
+            "study",
+            "Evaluate a base model, fine-tune it under each objective, evaluate the results, report",
+            "tealight study --objectives none,reverse-kl,forward-kl:0.3,js --seeds 0,1,2 --output study",
+        )))
+        .subcommand(train::TrainOptions::augment_args(sub(
+            "train",
+            "Fine-tune a model by verifiable rewards under one objective",
+            "tealight train --model Qwen/Qwen2.5-0.5B-Instruct --dataset gsm8k/train.jsonl \\\n    --objective js:0.4 --output runs/js",
+        )))
+        .subcommand(eval::EvalOptions::augment_args(sub(
+            "eval",
+            "Sample n completions a problem and report Pass@k and distinct right answers",
+            "tealight eval --model runs/js/final --dataset gsm8k/test.jsonl -n 64 -k 1,4,16,64 --output runs/js/test",
+        )))
+        .subcommand(sft::SftOptions::augment_args(sub(
+            "sft",
+            "Fine-tune a model on worked solutions, or train one from scratch",
+            "tealight sft --model Qwen/Qwen2.5-0.5B --dataset gsm8k/train.jsonl --learning-rate 1e-5 --output runs/sft",
+        )))
+}
+
+fn run(matches: &ArgMatches) -> Result<()> {
+    let stop = handle_signals()?;
+    match matches.subcommand() {
+        Some(("study", matches)) => study::run(&study::resolve(matches)?, &stop),
+        Some(("train", matches)) => {
+            let mut options: train::TrainOptions = layers::resolve(matches, None)?;
+            options.resume = matches.get_flag("resume");
+            train::run(&options, &stop)
+        }
+        Some(("eval", matches)) => eval::run(&layers::resolve(matches, None)?, &stop),
+        Some(("sft", matches)) => sft::run(&layers::resolve(matches, None)?, &stop),
+        _ => unreachable!("clap asks for a subcommand"),
+    }
+}
+
+/// The first SIGINT or SIGTERM asks for a stop after the step; the second ends the process at once.
+fn handle_signals() -> Result<Stop> {
+    let stop = Stop::default();
+    let seen = Arc::new(AtomicBool::new(false));
+    for (signal, code) in [(signal_hook::consts::SIGINT, 130), (signal_hook::consts::SIGTERM, 143)] {
+        let fail = "the signal handler cannot be set up";
+        signal_hook::flag::register_conditional_shutdown(signal, code, seen.clone()).context(fail)?;
+        signal_hook::flag::register(signal, seen.clone()).context(fail)?;
+        signal_hook::flag::register_usize(signal, stop.cell(), code as usize).context(fail)?;
+    }
+    Ok(stop)
+}

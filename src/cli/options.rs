@@ -1,0 +1,149 @@
+//! Options that several commands share.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+use candle_core::Device;
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use tealight_datasets::{Dataset, read::Columns};
+
+use crate::device::{self, Dtype};
+use crate::generate::{Filters, SamplingParams};
+use crate::pretrained::Pretrained;
+use crate::telemetry::say;
+
+/// What `--help` says of `--dataset`.
+pub(super) const DATASET_HELP: &str = "\
+A named source or a .jsonl, .json, .csv or .parquet file.
+countdown        four numbers, a target, many right expressions; splits countdown/train (the default),
+                 countdown/test (no numbers in common with train) and countdown/sft
+FILE             columns are detected (question/answer, problem/solution, prompt/answer, ...) and
+                 printed; name others with --prompt-column and --answer-column";
+
+/// Which model, where it runs.
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+pub(super) struct ModelOptions {
+    /// A directory in Hub layout, a Hub id (owner/name[@revision]), or `countdown`, the embedded model.
+    #[arg(long, default_value = "countdown")]
+    pub(super) model: String,
+    /// auto, cpu, cuda, cuda:N or metal; auto is the first GPU this binary was built for, else the CPU.
+    #[arg(long, default_value = "auto")]
+    pub(super) device: String,
+}
+
+impl ModelOptions {
+    /// Loads the model and says what it is and where it runs.
+    pub(super) fn load(&self, dtype: Dtype, quiet: bool) -> Result<(Pretrained, Device)> {
+        let (device, described) = device::open(&self.device)?;
+        let model = Pretrained::load(&self.model, dtype.candle(), &device)?;
+        announce(&model, &described, dtype, quiet);
+        Ok((model, device))
+    }
+}
+
+/// Says which model runs where.
+pub(super) fn announce(model: &Pretrained, device: &str, dtype: Dtype, quiet: bool) {
+    let millions = model.architecture.parameters() as f64 / 1e6;
+    let dtype = format!("{dtype:?}").to_lowercase();
+    say(quiet, format!("model {} ({millions:.2}M parameters), {dtype} on {device}", model.name));
+}
+
+/// Which problems.
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+pub(super) struct DataOptions {
+    /// A named source (countdown, countdown/test) or a .jsonl, .json, .csv or .parquet file.
+    #[arg(long, default_value = "countdown", long_help = DATASET_HELP)]
+    pub(super) dataset: String,
+    /// Column with the question or the chat messages.
+    #[arg(long)]
+    pub(super) prompt_column: Option<String>,
+    /// Column with the answer, or with a worked solution that ends in one.
+    #[arg(long)]
+    pub(super) answer_column: Option<String>,
+    /// Use only the first so many problems.
+    #[arg(long)]
+    pub(super) max_samples: Option<usize>,
+}
+
+impl DataOptions {
+    /// Opens `spec` with these columns and this limit, and says what was found.
+    pub(super) fn open(&self, spec: &str, quiet: bool) -> Result<Dataset> {
+        let columns =
+            Columns { prompt: self.prompt_column.clone(), answer: self.answer_column.clone() };
+        let dataset = tealight_datasets::open(spec, &columns, self.max_samples)?;
+        let checker = dataset.verifier.name();
+        let count = dataset.problems.len();
+        say(quiet, format!("dataset {}: {count} problems, checked by `{checker}`", dataset.name));
+        dataset.notes.iter().for_each(|note| say(quiet, format!("  {note}")));
+        Ok(dataset)
+    }
+}
+
+/// How an evaluation samples.
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+pub(super) struct DecodingOptions {
+    /// Divides the logits; 0 is greedy.
+    #[arg(long, default_value_t = 1.0, help_heading = "Decoding")]
+    pub(super) temperature: f64,
+    /// Keep the k most likely tokens; 0 keeps all.
+    #[arg(long, default_value_t = 0, help_heading = "Decoding")]
+    pub(super) top_k: usize,
+    /// Keep the most likely tokens up to this mass.
+    #[arg(long, default_value_t = 1.0, help_heading = "Decoding")]
+    pub(super) top_p: f64,
+    /// Drop tokens less likely than this share of the most likely one.
+    #[arg(long, default_value_t = 0.0, help_heading = "Decoding")]
+    pub(super) min_p: f64,
+    /// Most tokens in a completion.
+    #[arg(long, default_value_t = 512, help_heading = "Decoding")]
+    pub(super) max_completion_length: usize,
+}
+
+impl DecodingOptions {
+    pub(super) fn params(&self, eos: &[u32]) -> SamplingParams {
+        SamplingParams {
+            temperature: self.temperature,
+            filters: Filters { top_k: self.top_k, top_p: self.top_p, min_p: self.min_p },
+            max_new_tokens: self.max_completion_length,
+            eos: eos.to_vec(),
+        }
+    }
+}
+
+/// Refuses a directory that already holds a run, and makes it otherwise.
+pub(super) fn fresh_output(output: &Path, marker: &str) -> Result<()> {
+    if output.join(marker).exists() {
+        bail!(
+            "{}: holds a run already ({marker}); choose another --output",
+            output.display()
+        );
+    }
+    crate::files::writable_directory(output)
+}
+
+/// `base`, or `base-2`, `base-3`, ... if it holds a run already.
+pub(super) fn next_free(base: &Path, marker: &str) -> PathBuf {
+    let numbered = |number: usize| match number {
+        1 => base.to_owned(),
+        _ => PathBuf::from(format!("{}-{number}", base.display())),
+    };
+    (1..).map(numbered).find(|path| !path.join(marker).exists()).expect("numbers do not end")
+}
+
+/// Prints the resolved settings and saves them beside the run's results.
+pub(super) fn record_config(options: &impl Serialize, output: &Path, quiet: bool) -> Result<()> {
+    let revision = option_env!("TEALIGHT_REVISION").unwrap_or("unknown");
+    let version = env!("CARGO_PKG_VERSION");
+    let text = format!(
+        "# tealight {version}, revision {revision}\n{}",
+        toml::to_string(options)?
+    );
+    crate::files::write_atomic(&output.join("config.toml"), text.as_bytes())?;
+    if !quiet {
+        for line in text.lines() {
+            eprintln!("  {line}");
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,244 @@
+//! The pieces that `train`, `eval` and `study` are made of: fine-tune once, evaluate once.
+
+use std::path::Path;
+
+use anyhow::Result;
+use candle_core::Device;
+use serde_json::Value;
+use tealight_datasets::Dataset;
+use tealight_eval::{Tally, evaluate::evaluate};
+
+use crate::generate::{LocalSampler, Noise, SamplingParams};
+use crate::model::Decoder;
+use crate::policy::Policy;
+use crate::presample::{Presamples, presample};
+use crate::pretrained::Pretrained;
+use crate::rollout::{Collector, Encoded};
+use crate::solver::LocalSolver;
+use crate::telemetry::{JsonLines, Progress, say, warn};
+use crate::tokenizer::Tokenizer;
+use crate::train::checkpoint::{self, State};
+use crate::train::rlvr::{Metrics, RlvrConfig, Run};
+use crate::train::{AdamW, Stop};
+
+/// Keys the randomness of evaluations apart from that of training.
+const EVALUATION: u64 = u64::MAX - 2;
+/// Steps without any signal after which a run says that it learns nothing.
+const DEAD_STEPS: usize = 10;
+
+/// A base model, where it runs, and who may stop it.
+pub(super) struct Session<'a> {
+    pub(super) base: &'a Pretrained,
+    pub(super) reference: Decoder,
+    pub(super) device: Device,
+    pub(super) stop: &'a Stop,
+    pub(super) quiet: bool,
+}
+
+/// A run that has ended, or was interrupted after a step.
+pub(super) struct FineTuned {
+    pub(super) policy: Policy,
+    pub(super) state: State,
+    pub(super) history: Vec<Metrics>,
+}
+
+/// How an evaluation is drawn.
+pub(super) struct Draw<'a> {
+    pub(super) n: usize,
+    pub(super) params: &'a SamplingParams,
+    pub(super) seed: u64,
+    pub(super) max_num_seqs: usize,
+}
+
+impl<'a> Session<'a> {
+    pub(super) fn new(base: &'a Pretrained, device: Device, stop: &'a Stop, quiet: bool) -> Result<Self> {
+        let reference = base.decoder()?;
+        Ok(Self { base, reference, device, stop, quiet })
+    }
+
+    /// Fine-tunes a copy of the base and leaves metrics, checkpoints and the settings in `output`.
+    pub(super) fn fine_tune(
+        &self,
+        dataset: &Dataset,
+        config: &RlvrConfig,
+        label: &str,
+        output: &Path,
+        resume: Option<&Path>,
+    ) -> Result<FineTuned> {
+        config.check()?;
+        let tokenizer = &self.base.tokenizer;
+        let context = self.base.architecture.max_positions;
+        let room = config.max_completion_length;
+        let problems = Encoded::all(&dataset.problems, tokenizer, context, room)?;
+        let settings = serde_json::to_value(config)?;
+        let policy = Policy::new(&self.base.architecture, &self.base.weights)?;
+        let mut optimizer = AdamW::new(config.adamw, policy.weights())?;
+        let mut state = State::default();
+        if let Some(path) = resume {
+            state = self.restore(path, &settings, &policy, &mut optimizer)?;
+            say(self.quiet, format!("resumed from {}", path.display()));
+        }
+        let presamples = self.presamples(dataset, &problems, config, output)?;
+        if state.global_step == 0
+            && let Some(presamples) = &presamples
+        {
+            state.num_tokens += presamples.tokens;
+            state.num_completions += presamples.completions;
+        }
+        let mut journal = Journal {
+            lines: JsonLines::continue_after(&output.join("metrics.jsonl"), state.global_step)?,
+            progress: Progress::new(label, config.max_steps - state.global_step.min(config.max_steps), self.quiet),
+            history: Vec::new(),
+            dead_steps: 0,
+            warned_of_truncation: false,
+        };
+        let run = Run {
+            config,
+            policy: &policy,
+            reference: &self.reference,
+            problems: &problems,
+            rehearsal: presamples.as_ref().map_or(&[], |presamples| &presamples.rehearsal),
+            tokenizer,
+            verifier: &*dataset.verifier,
+        };
+        let save = |state: &State, optimizer: &AdamW| {
+            checkpoint::save(output, self.base, &policy.tensors(), optimizer, state, &settings)
+        };
+        let state = run.train(state, &mut optimizer, self.stop, &mut |metrics, state, optimizer| {
+            journal.record(metrics)?;
+            let is_due = config.save_steps > 0 && state.global_step.is_multiple_of(config.save_steps);
+            if is_due && state.global_step < config.max_steps {
+                save(state, optimizer)?;
+            }
+            Ok(())
+        })?;
+        let history = std::mem::take(&mut journal.history);
+        drop(journal);
+        if state.global_step < config.max_steps {
+            let path = save(&state, &optimizer)?;
+            say(false, format!("stopped after step {}; saved {}", state.global_step, path.display()));
+        }
+        Ok(FineTuned { policy, state, history })
+    }
+
+    fn restore(
+        &self,
+        path: &Path,
+        settings: &Value,
+        policy: &Policy,
+        optimizer: &mut AdamW,
+    ) -> Result<State> {
+        let restored = checkpoint::load(path, self.base, settings, &self.device)?;
+        for (name, var) in policy.weights() {
+            var.set(&restored.weights[name])?;
+        }
+        optimizer.restore(restored.state.optimizer_steps, &restored.moments)?;
+        Ok(restored.state)
+    }
+
+    /// The base's right answers, where the objective rehearses them.
+    fn presamples(
+        &self,
+        dataset: &Dataset,
+        problems: &[Encoded<'_>],
+        config: &RlvrConfig,
+        output: &Path,
+    ) -> Result<Option<Presamples>> {
+        if !config.objective.needs_presamples() {
+            return Ok(None);
+        }
+        let sampler = LocalSampler { decoder: &self.reference, max_rows: config.max_num_seqs };
+        let params = config.sampling(&self.base.tokenizer);
+        let collector = Collector::new(&sampler, &self.base.tokenizer, &*dataset.verifier, &params);
+        let mut progress = Progress::new("sampling the base", problems.len(), self.quiet);
+        let presamples =
+            presample(&collector, problems, config.num_presamples, config.seed, &mut || {
+                progress.advance(String::new);
+            })?;
+        drop(progress);
+        presamples.save(&output.join("rehearsal.jsonl"))?;
+        let (right, solved) = (presamples.rehearsal.len(), presamples.solved);
+        say(
+            self.quiet,
+            format!("  {right} right answers of the base on {solved} of {} prompts to rehearse", problems.len()),
+        );
+        Ok(Some(presamples))
+    }
+
+    /// Draws and judges samples of `decoder`; they go to `samples` as they come.
+    pub(super) fn evaluate(
+        &self,
+        decoder: &Decoder,
+        dataset: &Dataset,
+        draw: &Draw<'_>,
+        label: &str,
+        samples: &Path,
+    ) -> Result<Vec<Tally>> {
+        let solver = LocalSolver {
+            sampler: LocalSampler { decoder, max_rows: draw.max_num_seqs },
+            tokenizer: &self.base.tokenizer,
+            params: draw.params.clone(),
+            noise: Noise { seed: draw.seed, step: EVALUATION },
+        };
+        let mut lines = JsonLines::create(samples)?;
+        let mut progress = Progress::new(label, dataset.problems.len(), self.quiet);
+        let (mut right, mut all) = (0, 0);
+        evaluate(dataset, &solver, draw.n, &mut |batch| {
+            for sample in batch {
+                lines.write(sample)?;
+                right += usize::from(sample.verdict.is_correct());
+                all += 1;
+            }
+            progress.advance(|| format!("pass@1 {:.3}", right as f64 / all as f64));
+            self.stop.check()
+        })
+    }
+
+    /// Writes a fine-tuned model in Hub layout.
+    pub(super) fn save(&self, tuned: &FineTuned, directory: &Path) -> Result<()> {
+        self.base.save(&tuned.policy.tensors(), directory)
+    }
+
+    /// The tokens that end a completion.
+    pub(super) fn eos(&self) -> &[u32] {
+        self.base.tokenizer.eos()
+    }
+}
+
+/// Where the metrics of a run go, and what they warn of.
+struct Journal {
+    lines: JsonLines,
+    progress: Progress,
+    history: Vec<Metrics>,
+    dead_steps: usize,
+    warned_of_truncation: bool,
+}
+
+impl Journal {
+    fn record(&mut self, metrics: &Metrics) -> Result<()> {
+        self.lines.write(metrics)?;
+        self.progress.advance(|| {
+            let kl = metrics.kl.map_or(String::new(), |kl| format!(" kl {kl:.2}"));
+            format!("reward {:.3} entropy {:.2}{kl}", metrics.reward, metrics.entropy)
+        });
+        self.history.push(metrics.clone());
+        self.dead_steps = if metrics.frac_reward_zero_std == 1.0 { self.dead_steps + 1 } else { 0 };
+        if self.dead_steps == DEAD_STEPS {
+            let which = if metrics.reward > 0.5 { "right" } else { "wrong" };
+            warn(format!(
+                "{DEAD_STEPS} steps in a row taught nothing: every completion of a group was {which}; \
+                 check a few samples with `tealight eval`, raise --num-generations, or choose {} problems",
+                if metrics.reward > 0.5 { "harder" } else { "easier" },
+            ));
+        }
+        if metrics.clipped_ratio > 0.5 && !self.warned_of_truncation {
+            self.warned_of_truncation = true;
+            warn(format!(
+                "step {}: {:.0} % of completions were cut off and earn nothing; raise --max-completion-length",
+                metrics.step,
+                metrics.clipped_ratio * 100.0,
+            ));
+        }
+        Ok(())
+    }
+}

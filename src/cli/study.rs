@@ -1,0 +1,209 @@
+//! `tealight study`: the whole question in one command. Evaluate the base, fine-tune it under each
+//! objective from the same seeds on the same prompts with the same number of sampled completions,
+//! evaluate each result, and report what became of accuracy and diversity.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use clap::{ArgMatches, Args};
+use serde::{Deserialize, Serialize};
+use tealight_datasets::Dataset;
+use tealight_eval::compare::kept;
+use tealight_eval::report::{Evaluated, Study, Training, TrainingPoint, Tuned, html};
+use tealight_eval::{Summary, Tally, pass_at_k};
+
+use super::layers;
+use super::options::{self, DataOptions, ModelOptions};
+use super::session::{Draw, Session};
+use super::table;
+use crate::device::Dtype;
+use crate::files::write_atomic;
+use crate::hub;
+use crate::model::Decoder;
+use crate::objective::Objective;
+use crate::telemetry::say;
+use crate::train::Stop;
+use crate::train::rlvr::{Metrics, RlvrConfig};
+
+/// What the default study is run with: the embedded model on Countdown in a few minutes on two
+/// cores. Any flag or `--config` overrides these; see `recipes/countdown-study.toml`.
+const DEFAULTS: &str = include_str!("../../recipes/countdown-study.toml");
+
+/// Options of `tealight study`.
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+pub(super) struct StudyOptions {
+    #[command(flatten)]
+    #[serde(flatten)]
+    model: ModelOptions,
+    #[command(flatten)]
+    #[serde(flatten)]
+    data: DataOptions,
+    /// Held-out problems, evaluated but never trained on.
+    #[arg(long, default_value = "countdown/test")]
+    test_dataset: String,
+    /// The objectives to compare; each may carry a coefficient (see `tealight train --help`).
+    #[arg(long, value_delimiter = ',', default_value = "none,reverse-kl,forward-kl,js")]
+    objectives: Vec<Objective>,
+    /// One run of each objective for each seed.
+    #[arg(long, value_delimiter = ',', default_value = "0")]
+    seeds: Vec<u64>,
+    /// Samples a problem in evaluations.
+    #[arg(short, default_value_t = 64)]
+    n: usize,
+    /// Report Pass@k at these k, none above -n.
+    #[arg(short, value_delimiter = ',', default_value = "1,4,16,64")]
+    k: Vec<usize>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    rlvr: RlvrConfig,
+    /// Where everything goes; without it `study`, or `study-2` and so on where that is taken.
+    #[arg(long)]
+    output: Option<PathBuf>,
+    /// Show nothing but the results, warnings and errors.
+    #[arg(long)]
+    quiet: bool,
+}
+
+/// The options of this command. With the embedded model, [`DEFAULTS`] lie below files and flags.
+pub(super) fn resolve(matches: &ArgMatches) -> Result<StudyOptions> {
+    let options: StudyOptions = layers::resolve(matches, None)?;
+    if options.model.model == hub::EMBEDDED {
+        return layers::resolve(matches, Some(("recipes/countdown-study.toml", DEFAULTS)));
+    }
+    Ok(options)
+}
+
+pub(super) fn run(options: &StudyOptions, stop: &Stop) -> Result<()> {
+    let started = Instant::now();
+    pass_at_k::check(options.n, &options.k)?;
+    if options.objectives.is_empty() || options.seeds.is_empty() {
+        bail!("a study needs at least one objective and one seed");
+    }
+    let output = match &options.output {
+        Some(output) => output.clone(),
+        None => options::next_free(Path::new("study"), "config.toml"),
+    };
+    options::fresh_output(&output, "config.toml")?;
+    let quiet = options.quiet;
+    let (base, device) = options.model.load(Dtype::Float32, quiet)?;
+    let train = options.data.open(&options.data.dataset, quiet)?;
+    let test = options.data.open(&options.test_dataset, quiet)?;
+    refuse_overlap(&train, &test)?;
+    options::record_config(options, &output, quiet)?;
+    let session = Session::new(&base, device, stop, quiet)?;
+
+    let params = options.rlvr.sampling(&base.tokenizer);
+    let evaluate = |decoder: &Decoder, who: &str, folder: &Path| -> Result<[Vec<Tally>; 2]> {
+        crate::files::writable_directory(folder)?;
+        let seed = options.rlvr.seed;
+        let draw = Draw { n: options.n, params: &params, seed, max_num_seqs: options.rlvr.max_num_seqs };
+        let one = |set: &Dataset, which: &str| {
+            let label = format!("{who} on {which}");
+            let samples = folder.join(format!("samples-{which}.jsonl"));
+            session.evaluate(decoder, set, &draw, &label, &samples)
+        };
+        Ok([one(&train, "train")?, one(&test, "test")?])
+    };
+    let summary = |tallies: &[Tally]| Summary::new(tallies, options.n, &options.k);
+
+    let base_tallies = evaluate(&session.reference, "base", &output.join("base"))?;
+    let mut datasets = Vec::new();
+    for (set, tallies) in [&train, &test].into_iter().zip(&base_tallies) {
+        datasets.push(Evaluated { name: set.name.clone(), base: summary(tallies)?, tuned: Vec::new() });
+    }
+    let mut training = Vec::new();
+    for seed in &options.seeds {
+        for objective in &options.objectives {
+            let config = options.budget(*objective, *seed, train.problems.len())?;
+            let name = format!("{}-seed{seed}", objective.name());
+            let folder = output.join(&name);
+            crate::files::writable_directory(&folder)?;
+            let label = format!("train {objective}");
+            let run_started = Instant::now();
+            let tuned = session.fine_tune(&train, &config, &label, &folder, None)?;
+            stop.check()?;
+            session.save(&tuned, &folder.join("final"))?;
+            let tallies = evaluate(tuned.policy.frozen(), objective.name(), &folder)?;
+            for ((evaluated, tallies), base) in datasets.iter_mut().zip(&tallies).zip(&base_tallies) {
+                evaluated.tuned.push(Tuned {
+                    objective: objective.to_string(),
+                    seed: *seed,
+                    summary: summary(tallies)?,
+                    kept: kept(base, tallies),
+                });
+            }
+            training.push(Training {
+                objective: objective.to_string(),
+                seed: *seed,
+                steps: tuned.state.global_step,
+                completions: tuned.state.num_completions,
+                tokens: tuned.state.num_tokens,
+                seconds: run_started.elapsed().as_secs_f64(),
+                points: tuned.history.iter().map(point).collect(),
+            });
+        }
+    }
+    let study = Study {
+        model: base.name.clone(),
+        n: options.n,
+        ks: options.k.clone(),
+        temperature: options.rlvr.temperature,
+        prompts_per_step: options.rlvr.prompts_per_step,
+        num_generations: options.rlvr.num_generations,
+        learning_rate: options.rlvr.schedule.learning_rate,
+        datasets,
+        training,
+        seconds: started.elapsed().as_secs_f64(),
+    };
+    write_atomic(&output.join("results.json"), serde_json::to_string_pretty(&study)?.as_bytes())?;
+    write_atomic(&output.join("report.html"), html(&study)?.as_bytes())?;
+    writeln!(std::io::stdout(), "{}", table::study(&study))?;
+    say(quiet, format!("{:.0} s; open {}", study.seconds, output.join("report.html").display()));
+    Ok(())
+}
+
+impl StudyOptions {
+    /// The settings of one run: an objective that samples the base first trains for fewer steps, so
+    /// that every objective draws the same number of completions in all.
+    fn budget(&self, objective: Objective, seed: u64, prompts: usize) -> Result<RlvrConfig> {
+        let mut config = RlvrConfig { objective, seed, ..self.rlvr.clone() };
+        if objective.needs_presamples() {
+            let step = config.prompts_per_step.min(prompts) * config.num_generations;
+            let spent = (config.num_presamples * prompts).div_ceil(step);
+            config.max_steps = config.max_steps.checked_sub(spent).filter(|left| *left > 0).with_context(|| {
+                format!(
+                    "objective `{objective}`: sampling the base {} times a prompt costs as much as {spent} \
+                     steps, all of --max-steps {}; lower --num-presamples",
+                    self.rlvr.num_presamples, self.rlvr.max_steps
+                )
+            })?;
+        }
+        Ok(config)
+    }
+}
+
+/// Problems that are both trained and tested on would flatter every number.
+fn refuse_overlap(train: &Dataset, test: &Dataset) -> Result<()> {
+    let trained: std::collections::HashSet<_> =
+        train.problems.iter().map(|problem| problem.prompt.plain()).collect();
+    let shared = test.problems.iter().filter(|problem| trained.contains(&problem.prompt.plain()));
+    match shared.count() {
+        0 => Ok(()),
+        count => bail!(
+            "{count} problems of {} are in {} too; choose a --test-dataset that is held out",
+            test.name,
+            train.name
+        ),
+    }
+}
+
+fn point(metrics: &Metrics) -> TrainingPoint {
+    TrainingPoint {
+        step: metrics.step,
+        reward: metrics.reward,
+        entropy: metrics.entropy,
+        kl: metrics.kl,
+    }
+}

@@ -1,0 +1,59 @@
+//! Results as tables for the terminal.
+
+use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
+use comfy_table::{CellAlignment, Table};
+use tealight_eval::report::{Study, rows};
+use tealight_eval::{Estimate, Summary};
+
+/// One evaluation: a row for each k.
+pub(super) fn summary(summary: &Summary) -> String {
+    let mut table = right_aligned(&["k", "pass@k", "95 % interval", "distinct correct", "95 % interval"]);
+    let interval = |e: &Estimate, digits: usize| format!("{:.digits$} to {:.digits$}", e.low, e.high);
+    for (k, pass) in &summary.pass_at_k {
+        let unique = &summary.unique_correct[k];
+        table.add_row([
+            k.to_string(),
+            format!("{:.4}", pass.value),
+            interval(pass, 4),
+            format!("{:.2}", unique.value),
+            interval(unique, 2),
+        ]);
+    }
+    format!(
+        "{table}\n{} problems, {} samples each; {:.1} % cut off, {:.1} % without a readable answer, {:.1} tokens on average",
+        summary.problems,
+        summary.n,
+        summary.truncated * 100.0,
+        summary.no_answer * 100.0,
+        summary.mean_length,
+    )
+}
+
+/// A study: one block for each dataset, one row for the base and each objective.
+pub(super) fn study(study: &Study) -> String {
+    let mut text = String::new();
+    for evaluated in &study.datasets {
+        let mut header = vec!["objective".to_owned()];
+        header.extend(study.ks.iter().map(|k| format!("pass@{k}")));
+        header.extend(["distinct".into(), "keep".into(), "new".into()]);
+        let mut table = right_aligned(&header);
+        for row in rows(study, evaluated) {
+            table.add_row(row);
+        }
+        text.push_str(&format!("\n{} ({} problems)\n{table}\n", evaluated.name, evaluated.base.problems));
+    }
+    text
+}
+
+/// A table whose first column is text and whose others are numbers.
+fn right_aligned(header: &[impl ToString]) -> Table {
+    let mut table = Table::new();
+    table.load_style(UTF8_HORIZONTAL_ONLY);
+    table.set_header(header.iter().map(ToString::to_string));
+    for (index, column) in table.column_iter_mut().enumerate() {
+        if index > 0 {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}

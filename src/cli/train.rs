@@ -1,0 +1,71 @@
+//! `tealight train`: one run of fine-tuning by verifiable rewards.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use serde::{Deserialize, Serialize};
+
+use super::options::{self, DataOptions, ModelOptions};
+use super::session::Session;
+use crate::device::Dtype;
+use crate::telemetry::say;
+use crate::train::rlvr::RlvrConfig;
+use crate::train::{Stop, checkpoint};
+
+/// Options of `tealight train`.
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+pub(super) struct TrainOptions {
+    #[command(flatten)]
+    #[serde(flatten)]
+    model: ModelOptions,
+    #[command(flatten)]
+    #[serde(flatten)]
+    data: DataOptions,
+    #[command(flatten)]
+    #[serde(flatten)]
+    rlvr: RlvrConfig,
+    /// Where the model, the metrics and checkpoints go.
+    #[arg(long)]
+    output: Option<PathBuf>,
+    /// Continue from the newest checkpoint in --output.
+    #[arg(long)]
+    #[serde(skip)]
+    pub(super) resume: bool,
+    /// Show nothing but warnings and errors.
+    #[arg(long)]
+    quiet: bool,
+}
+
+pub(super) fn run(options: &TrainOptions, stop: &Stop) -> Result<()> {
+    let Some(output) = &options.output else { bail!("--output DIR is needed") };
+    options.rlvr.check()?;
+    let resumed = if options.resume { Some(newest(output)?) } else { None };
+    if resumed.is_none() {
+        options::fresh_output(output, "metrics.jsonl")
+            .context("to continue a run, add --resume")?;
+    }
+    let (base, device) = options.model.load(Dtype::Float32, options.quiet)?;
+    let dataset = options.data.open(&options.data.dataset, options.quiet)?;
+    options::record_config(options, output, options.quiet)?;
+    let session = Session::new(&base, device, stop, options.quiet)?;
+    let label = options.rlvr.objective.to_string();
+    let tuned = session.fine_tune(&dataset, &options.rlvr, &label, output, resumed.as_deref())?;
+    stop.check()?;
+    session.save(&tuned, &output.join("final"))?;
+    let (tokens, completions) = (tuned.state.num_tokens, tuned.state.num_completions);
+    say(
+        options.quiet,
+        format!(
+            "{} steps, {completions} completions, {tokens} tokens sampled; model in {}",
+            tuned.state.global_step,
+            output.join("final").display()
+        ),
+    );
+    Ok(())
+}
+
+fn newest(output: &Path) -> Result<PathBuf> {
+    checkpoint::latest(output)
+        .with_context(|| format!("{}: no checkpoint to resume from", output.display()))
+}

@@ -1,0 +1,98 @@
+//! `--device` and `--dtype` to Candle's types; never a silent fallback.
+
+use anyhow::{Context, Result, bail};
+use candle_core::{DType, Device};
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+/// The floating-point type of weights and activations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[value(rename_all = "lowercase")]
+pub enum Dtype {
+    /// 32 bits; the only one that is trained in.
+    Float32,
+    /// 16 bits with the range of float32; for evaluation.
+    Bfloat16,
+    /// 16 bits; for evaluation.
+    Float16,
+}
+
+impl Dtype {
+    /// Candle's name for it.
+    pub fn candle(self) -> DType {
+        match self {
+            Dtype::Float32 => DType::F32,
+            Dtype::Bfloat16 => DType::BF16,
+            Dtype::Float16 => DType::F16,
+        }
+    }
+}
+
+/// Opens the device that `name` asks for and says which one it is, for the user to see.
+///
+/// `auto` is the first CUDA device, else Metal, else the CPU, of those this binary was built for.
+///
+/// # Errors
+/// An unknown name; a device that this binary was not built for, or that is not there.
+pub fn open(name: &str) -> Result<(Device, String)> {
+    let cpu = || (Device::Cpu, format!("cpu, {} threads", rayon::current_num_threads()));
+    let (kind, index) = name.split_once(':').unwrap_or((name, "0"));
+    match kind {
+        "cpu" => Ok(cpu()),
+        "cuda" => {
+            let index: usize = index
+                .parse()
+                .with_context(|| format!("device `{name}`: `{index}` is not a device number"))?;
+            cuda(index)
+        }
+        "metal" => metal(),
+        "auto" if cfg!(feature = "cuda") => match cuda(0) {
+            Ok(found) => Ok(found),
+            Err(error) => {
+                let (device, described) = cpu();
+                Ok((device, format!("{described} (no CUDA device: {error:#})")))
+            }
+        },
+        "auto" if cfg!(feature = "metal") => metal(),
+        "auto" => Ok(cpu()),
+        _ => bail!("device `{name}` is not known; choose auto, cpu, cuda, cuda:N or metal"),
+    }
+}
+
+fn cuda(index: usize) -> Result<(Device, String)> {
+    if !cfg!(feature = "cuda") {
+        bail!("this binary was built without CUDA; build it with `--features cuda`");
+    }
+    let device = Device::new_cuda(index).map_err(short)?;
+    Ok((device, format!("cuda:{index}")))
+}
+
+fn metal() -> Result<(Device, String)> {
+    if !cfg!(feature = "metal") {
+        bail!("this binary was built without Metal; build it with `--features metal`");
+    }
+    let device = Device::new_metal(0).map_err(short)?;
+    Ok((device, "metal".into()))
+}
+
+/// The first line of a driver's error, without its backtrace.
+fn short(error: candle_core::Error) -> anyhow::Error {
+    let text = error.to_string();
+    anyhow::anyhow!("{}", text.lines().next().unwrap_or("unknown error"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_that_is_not_there_is_refused_not_replaced() {
+        assert!(open("tpu").unwrap_err().to_string().contains("tpu"));
+        assert!(open("cuda:x").is_err());
+        if !cfg!(feature = "cuda") {
+            assert!(open("cuda").unwrap_err().to_string().contains("--features cuda"));
+        }
+        assert!(open("auto").is_ok());
+    }
+}

@@ -1,0 +1,142 @@
+//! A model with its tokenizer, loaded from and saved to the layout of the Hub.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use candle_core::{DType, Device};
+use serde_json::{Value, json};
+
+use crate::files::write_atomic;
+use crate::hub;
+use crate::model::weights::{self, Weights};
+use crate::model::{Architecture, Decoder};
+use crate::policy;
+use crate::tokenizer::HubTokenizer;
+
+/// Tokenizer files that are carried from a model to what is trained from it.
+const TOKENIZER_FILES: [&str; 6] = [
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "chat_template.jinja",
+    "vocab.json",
+    "merges.txt",
+];
+
+/// Everything that is needed to sample from a model, to train it, and to save the result.
+pub struct Pretrained {
+    /// The name it was asked for by.
+    pub name: String,
+    /// How its decoder is put together.
+    pub architecture: Architecture,
+    /// Its weights.
+    pub weights: Weights,
+    /// Its tokenizer.
+    pub tokenizer: HubTokenizer,
+    config: Value,
+    generation_config: Value,
+    tokenizer_files: Vec<(PathBuf, Vec<u8>)>,
+}
+
+impl Pretrained {
+    /// Loads the model called `name`: a directory, a Hub id or the embedded one.
+    ///
+    /// # Errors
+    /// See [`hub::resolve`], [`Architecture::read`], [`weights::load`], [`HubTokenizer::load`].
+    pub fn load(name: &str, dtype: DType, device: &Device) -> Result<Self> {
+        let files = hub::resolve(name)?;
+        let (architecture, config) = Architecture::read(&files.directory.join("config.json"))?;
+        let weights = weights::load(&files.directory, &architecture, dtype, device)?;
+        Self::assemble(name, architecture, config, weights, &files.directory)
+    }
+
+    /// Fresh weights for the architecture in the file `config`, with the tokenizer in `tokenizer`.
+    ///
+    /// # Errors
+    /// A config that is not supported, a tokenizer that does not load.
+    pub fn from_scratch(config: &Path, tokenizer: &Path, seed: u64, device: &Device) -> Result<Self> {
+        let (architecture, value) = Architecture::read(config)?;
+        let weights = weights::random(&architecture, seed, device)?;
+        Self::assemble(&config.display().to_string(), architecture, value, weights, tokenizer)
+    }
+
+    fn assemble(
+        name: &str,
+        architecture: Architecture,
+        config: Value,
+        weights: Weights,
+        directory: &Path,
+    ) -> Result<Self> {
+        let tokenizer = HubTokenizer::load(directory)?;
+        if tokenizer.vocab_size() > architecture.vocab_size {
+            bail!(
+                "{}: the tokenizer has {} tokens, the model only {}",
+                directory.display(),
+                tokenizer.vocab_size(),
+                architecture.vocab_size
+            );
+        }
+        let mut tokenizer_files = Vec::new();
+        for file in TOKENIZER_FILES {
+            let path = directory.join(file);
+            if path.exists() {
+                let bytes = std::fs::read(&path).with_context(|| path.display().to_string())?;
+                tokenizer_files.push((PathBuf::from(file), bytes));
+            }
+        }
+        let generation_config = match std::fs::read(directory.join("generation_config.json")) {
+            Ok(bytes) => serde_json::from_slice(&bytes)
+                .with_context(|| format!("{}/generation_config.json: not JSON", directory.display()))?,
+            Err(_) => {
+                use crate::tokenizer::Tokenizer;
+                json!({"eos_token_id": tokenizer.eos(), "do_sample": true})
+            }
+        };
+        Ok(Self {
+            name: name.into(),
+            architecture,
+            weights,
+            tokenizer,
+            config,
+            generation_config,
+            tokenizer_files,
+        })
+    }
+
+    /// A decoder over these weights as constants.
+    ///
+    /// # Errors
+    /// Missing weights.
+    pub fn decoder(&self) -> Result<Decoder> {
+        Ok(policy::frozen_decoder(&self.architecture, &self.weights)?)
+    }
+
+    /// Writes `weights` with this model's config and tokenizer to `directory`, in Hub layout.
+    ///
+    /// # Errors
+    /// A directory that cannot be written, a full disk.
+    pub fn save(&self, weights: &Weights, directory: &Path) -> Result<()> {
+        crate::files::writable_directory(directory)?;
+        let mut config = self.config.clone();
+        let dtype = match weights.values().next().map(candle_core::Tensor::dtype) {
+            Some(DType::BF16) => "bfloat16",
+            Some(DType::F16) => "float16",
+            _ => "float32",
+        };
+        for key in ["torch_dtype", "dtype"] {
+            if config.get(key).is_some() {
+                config[key] = json!(dtype);
+            }
+        }
+        let text = |value: &Value| -> Result<Vec<u8>> {
+            Ok((serde_json::to_string_pretty(value)? + "\n").into_bytes())
+        };
+        for (file, bytes) in &self.tokenizer_files {
+            write_atomic(&directory.join(file), bytes)?;
+        }
+        write_atomic(&directory.join("generation_config.json"), &text(&self.generation_config)?)?;
+        // Weights before the config, so that a directory with a config is whole.
+        weights::save(weights, &directory.join(weights::WHOLE))?;
+        write_atomic(&directory.join("config.json"), &text(&config)?)
+    }
+}

@@ -1,0 +1,50 @@
+//! Problems with their prompts as token ids, checked once against the model's context.
+
+use anyhow::{Context, Result, bail};
+use tealight_datasets::Problem;
+
+use crate::tokenizer::Tokenizer;
+
+/// A problem and the token ids of its prompt.
+pub struct Encoded<'a> {
+    /// The problem.
+    pub problem: &'a Problem,
+    /// Its prompt, at least one token.
+    pub prompt: Vec<u32>,
+}
+
+impl<'a> Encoded<'a> {
+    /// Tokenizes every prompt.
+    ///
+    /// # Errors
+    /// A prompt that cannot be encoded, is empty, or leaves no room for `new_tokens` in a context
+    /// of `context` tokens; the message names the problem.
+    pub fn all(
+        problems: &'a [Problem],
+        tokenizer: &dyn Tokenizer,
+        context: usize,
+        new_tokens: usize,
+    ) -> Result<Vec<Self>> {
+        problems
+            .iter()
+            .map(|problem| {
+                let prompt = tokenizer
+                    .encode_prompt(&problem.prompt)
+                    .with_context(|| format!("problem `{}`", problem.id))?;
+                if prompt.is_empty() {
+                    bail!("problem `{}`: the prompt has no token", problem.id);
+                }
+                if prompt.len() + new_tokens > context {
+                    bail!(
+                        "problem `{}`: a prompt of {} tokens and {new_tokens} new ones do not fit the \
+                         model's context of {context}; lower --max-completion-length, or leave the \
+                         problem out",
+                        problem.id,
+                        prompt.len(),
+                    );
+                }
+                Ok(Self { problem, prompt })
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,95 @@
+//! Sampling a group of completions for each prompt and judging them.
+
+use anyhow::Result;
+use tealight_datasets::{Verdict, Verifier};
+
+use super::Encoded;
+use crate::generate::{Completion, Finish, Noise, Request, Sampler, SamplingParams};
+use crate::tokenizer::Tokenizer;
+
+/// One completion and what the verifier said of it.
+#[derive(Debug, Clone)]
+pub struct Rollout {
+    /// The tokens and their log-probabilities.
+    pub completion: Completion,
+    /// The text, special tokens left out.
+    pub text: String,
+    /// The verdict on the text.
+    pub verdict: Verdict,
+}
+
+impl Rollout {
+    /// 1 for a right completion that ended by itself, else 0: a truncated one is not an answer.
+    pub fn reward(&self) -> f64 {
+        f64::from(self.completion.finish == Finish::Stop && self.verdict.is_correct())
+    }
+}
+
+/// All samples of one prompt of one step: the unit that advantages are computed over.
+#[derive(Debug, Clone)]
+pub struct Group {
+    /// The prompt's place among those that were given to [`collect`].
+    pub problem: usize,
+    /// The samples, in order.
+    pub rollouts: Vec<Rollout>,
+}
+
+impl Group {
+    /// The rewards, in order.
+    pub fn rewards(&self) -> Vec<f64> {
+        self.rollouts.iter().map(Rollout::reward).collect()
+    }
+}
+
+/// What collecting needs besides problems.
+pub struct Collector<'a> {
+    sampler: &'a dyn Sampler,
+    tokenizer: &'a dyn Tokenizer,
+    verifier: &'a dyn Verifier,
+    params: &'a SamplingParams,
+}
+
+/// Samples `count` completions for each of `chosen` (an index into `problems`, which also keys its
+/// randomness) and hands each judged group to `sink` as soon as it is whole.
+///
+/// # Errors
+/// Whatever the sampler or `sink` fails with.
+pub fn collect(
+    collector: &Collector<'_>,
+    problems: &[Encoded<'_>],
+    chosen: &[usize],
+    count: usize,
+    noise: Noise,
+    sink: &mut dyn FnMut(Group) -> Result<()>,
+) -> Result<()> {
+    let requests: Vec<Request> = chosen
+        .iter()
+        .map(|index| Request { prompt: problems[*index].prompt.clone(), count, key: *index as u64 })
+        .collect();
+    collector.sampler.generate(&requests, collector.params, noise, &mut |index, completions| {
+        let problem = chosen[index];
+        let rollouts = completions
+            .into_iter()
+            .map(|completion| collector.judge(&problems[problem], completion))
+            .collect::<Result<_>>()?;
+        sink(Group { problem, rollouts })
+    })
+}
+
+impl<'a> Collector<'a> {
+    /// Samples with `params`, reads with `tokenizer`, judges with `verifier`.
+    pub fn new(
+        sampler: &'a dyn Sampler,
+        tokenizer: &'a dyn Tokenizer,
+        verifier: &'a dyn Verifier,
+        params: &'a SamplingParams,
+    ) -> Self {
+        Self { sampler, tokenizer, verifier, params }
+    }
+
+    fn judge(&self, problem: &Encoded<'_>, completion: Completion) -> Result<Rollout> {
+        let text = self.tokenizer.decode(&completion.tokens)?;
+        let verdict = self.verifier.verify(problem.problem, &text);
+        Ok(Rollout { completion, text, verdict })
+    }
+}

@@ -1,0 +1,7 @@
+//! Problems to judged groups of completions. Knows samplers, text and verifiers, not losses.
+
+mod encoded;
+mod group;
+
+pub use encoded::Encoded;
+pub use group::{Collector, Group, Rollout, collect};

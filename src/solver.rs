@@ -1,0 +1,47 @@
+//! A decoder, its tokenizer and sampling settings as the solver that evaluations ask.
+
+use anyhow::Result;
+use tealight_datasets::Problem;
+use tealight_eval::{Answer, Sink, Solver};
+
+use crate::generate::{Finish, LocalSampler, Noise, Request, Sampler, SamplingParams};
+use crate::rollout::Encoded;
+use crate::tokenizer::Tokenizer;
+
+/// Answers problems by sampling.
+pub struct LocalSolver<'a> {
+    /// The model.
+    pub sampler: LocalSampler<'a>,
+    /// Writes prompts and reads completions.
+    pub tokenizer: &'a dyn Tokenizer,
+    /// How tokens are drawn.
+    pub params: SamplingParams,
+    /// Keys the randomness; a sample also depends on its problem's place in the list.
+    pub noise: Noise,
+}
+
+impl Solver for LocalSolver<'_> {
+    fn solve(&self, problems: &[Problem], n: usize, sink: &mut Sink<'_>) -> Result<()> {
+        let context = self.sampler.decoder.architecture().max_positions;
+        let encoded = Encoded::all(problems, self.tokenizer, context, self.params.max_new_tokens)?;
+        let requests: Vec<Request> = encoded
+            .into_iter()
+            .enumerate()
+            .map(|(key, problem)| Request { prompt: problem.prompt, count: n, key: key as u64 })
+            .collect();
+        self.sampler.generate(&requests, &self.params, self.noise, &mut |index, completions| {
+            let answers = completions
+                .into_iter()
+                .map(|completion| {
+                    Ok(Answer {
+                        text: self.tokenizer.decode(&completion.tokens)?,
+                        is_finished: completion.finish == Finish::Stop,
+                        tokens: completion.tokens.len(),
+                        logp: completion.logp.iter().map(|logp| f64::from(*logp)).sum(),
+                    })
+                })
+                .collect::<Result<_>>()?;
+            sink(index, answers)
+        })
+    }
+}

@@ -1,0 +1,54 @@
+//! Fine-tuning: supervised (`sft`) and by verifiable rewards (`rlvr`), over one optimizer step.
+//!
+//! Nothing here knows the command line or dataset formats.
+
+mod adamw;
+pub mod checkpoint;
+mod order;
+pub mod rlvr;
+mod schedule;
+pub mod sft;
+mod step;
+
+pub use adamw::{AdamW, AdamWConfig};
+pub use schedule::{Schedule, Scheduler};
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Set from outside to ask a run to stop after its step; holds the exit code that says why.
+#[derive(Debug, Clone, Default)]
+pub struct Stop(Arc<AtomicUsize>);
+
+impl Stop {
+    /// The cell that a signal handler writes the exit code to; 0 asks for nothing.
+    pub fn cell(&self) -> Arc<AtomicUsize> {
+        self.0.clone()
+    }
+
+    /// Whether the run was asked to stop.
+    pub fn is_requested(&self) -> bool {
+        self.exit_code().is_some()
+    }
+
+    /// The exit code of a run that was asked to stop.
+    pub fn exit_code(&self) -> Option<usize> {
+        Some(self.0.load(Ordering::SeqCst)).filter(|code| *code != 0)
+    }
+
+    /// Fails with [`Interrupted`] when the run was asked to stop.
+    ///
+    /// # Errors
+    /// See above.
+    pub fn check(&self) -> anyhow::Result<()> {
+        match self.exit_code() {
+            Some(code) => Err(Interrupted(code).into()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The run was stopped by a signal; what was written is whole.
+#[derive(Debug, Clone, Copy, thiserror::Error)]
+#[error("interrupted")]
+pub struct Interrupted(pub usize);

@@ -1,0 +1,67 @@
+//! The learning rate of each step.
+
+use clap::{Args, ValueEnum};
+use serde::{Deserialize, Serialize};
+
+/// How the learning rate falls after the warm-up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scheduler {
+    /// It stays.
+    Constant,
+    /// In a straight line to 0.
+    Linear,
+    /// Along half a cosine to 0.
+    Cosine,
+}
+
+/// The learning rate's settings; names are TRL's.
+#[derive(Debug, Clone, Copy, PartialEq, Args, Serialize, Deserialize)]
+pub struct Schedule {
+    /// Step size of AdamW after the warm-up.
+    #[arg(long, default_value_t = 1e-6, help_heading = "Optimizer")]
+    pub learning_rate: f64,
+    /// How it falls.
+    #[arg(long, value_enum, default_value_t = Scheduler::Constant, help_heading = "Optimizer")]
+    pub lr_scheduler_type: Scheduler,
+    /// Steps over which it rises from 0.
+    #[arg(long, default_value_t = 0, help_heading = "Optimizer")]
+    pub warmup_steps: usize,
+}
+
+impl Schedule {
+    /// The rate of step `step` (from 0) of `total`.
+    pub fn rate(&self, step: usize, total: usize) -> f64 {
+        if step < self.warmup_steps {
+            return self.learning_rate * (step + 1) as f64 / self.warmup_steps as f64;
+        }
+        let rest = total.saturating_sub(self.warmup_steps).max(1) as f64;
+        let done = (step - self.warmup_steps) as f64 / rest;
+        let share = match self.lr_scheduler_type {
+            Scheduler::Constant => 1.0,
+            Scheduler::Linear => 1.0 - done,
+            Scheduler::Cosine => 0.5 * (1.0 + (std::f64::consts::PI * done).cos()),
+        };
+        self.learning_rate * share.max(0.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_rises_then_falls_as_named() {
+        let at = |kind, step| {
+            let schedule =
+                Schedule { learning_rate: 1.0, lr_scheduler_type: kind, warmup_steps: 4 };
+            schedule.rate(step, 14)
+        };
+        assert_eq!(at(Scheduler::Constant, 0), 0.25);
+        assert_eq!(at(Scheduler::Constant, 13), 1.0);
+        assert_eq!(at(Scheduler::Linear, 4), 1.0);
+        assert!((at(Scheduler::Linear, 9) - 0.5).abs() < 1e-12);
+        assert!((at(Scheduler::Cosine, 9) - 0.5).abs() < 1e-12);
+        assert!(at(Scheduler::Cosine, 13) > 0.0);
+    }
+}

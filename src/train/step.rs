@@ -1,0 +1,93 @@
+//! What one optimizer step needs: micro-batches, padded tensors, accumulated gradients.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use candle_core::{DType, Device, Result, Tensor, Var};
+
+use super::adamw::Gradients;
+use crate::policy::Sequence;
+
+/// Sums the gradients of micro-batches.
+#[derive(Default)]
+pub(super) struct Accumulator {
+    pub(super) gradients: Gradients,
+}
+
+impl Accumulator {
+    /// Adds the gradient of `loss`.
+    pub(super) fn add(&mut self, loss: &Tensor, weights: &BTreeMap<String, Var>) -> Result<()> {
+        let mut store = loss.backward()?;
+        for (name, var) in weights {
+            let Some(gradient) = store.remove(var) else { continue };
+            // A gradient that keeps its graph would keep every activation alive.
+            let gradient = gradient.detach();
+            let sum = match self.gradients.remove(name) {
+                None => gradient,
+                Some(sum) => (sum + gradient)?,
+            };
+            self.gradients.insert(name.clone(), sum);
+        }
+        Ok(())
+    }
+}
+
+/// Ranges of rows whose padded size stays within `tokens`; a longer row stands alone.
+pub(super) fn micro_batches(rows: &[Sequence], tokens: usize) -> Vec<Range<usize>> {
+    let length = |row: &Sequence| row.prompt.len() + row.completion.len();
+    let mut batches = Vec::new();
+    let (mut start, mut longest) = (0, 0);
+    for (index, row) in rows.iter().enumerate() {
+        let with_it = longest.max(length(row));
+        if index > start && with_it * (index + 1 - start) > tokens {
+            batches.push(start..index);
+            (start, longest) = (index, length(row));
+        } else {
+            longest = with_it;
+        }
+    }
+    if start < rows.len() {
+        batches.push(start..rows.len());
+    }
+    batches
+}
+
+/// `[B, T]` f32 from rows of different lengths, zero where a row has ended.
+pub(super) fn padded(rows: &[&[f32]], device: &Device) -> Result<Tensor> {
+    let width = rows.iter().map(|row| row.len()).max().unwrap_or(0);
+    let mut values = vec![0f32; rows.len() * width];
+    for (slots, row) in values.chunks_mut(width.max(1)).zip(rows) {
+        slots[..row.len()].copy_from_slice(row);
+    }
+    Tensor::from_vec(values, (rows.len(), width), device)
+}
+
+/// `[B, T]`: 1 for each completion token.
+pub(super) fn mask(rows: &[Sequence], device: &Device) -> Result<Tensor> {
+    let ones: Vec<Vec<f32>> = rows.iter().map(|row| vec![1.0; row.completion.len()]).collect();
+    padded(&ones.iter().map(Vec::as_slice).collect::<Vec<_>>(), device)
+}
+
+/// The rows of a `[B, T]` tensor on the host, cut to the lengths of the completions.
+pub(super) fn unpadded(tensor: &Tensor, rows: &[Sequence]) -> Result<Vec<Vec<f32>>> {
+    let mut values = tensor.to_dtype(DType::F32)?.to_vec2::<f32>()?;
+    for (values, row) in values.iter_mut().zip(rows) {
+        values.truncate(row.completion.len());
+    }
+    Ok(values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn micro_batches_cover_every_row_once_within_the_budget() {
+        let row = |length: usize| Sequence { prompt: vec![1], completion: vec![2; length - 1] };
+        let rows: Vec<_> = [3, 3, 9, 2, 2, 2, 30, 1].map(row).into();
+        let batches = micro_batches(&rows, 18);
+        assert_eq!(batches, [0..2, 2..4, 4..6, 6..7, 7..8]);
+        assert_eq!(micro_batches(&rows, 1000), [0..8]);
+        assert!(micro_batches(&[], 10).is_empty());
+    }
+}
