@@ -175,7 +175,9 @@ impl<'a> Repository<'a> {
                  that may read it"
             }
             HFError::RepoNotFound { .. } => "there is no such repository, or it is private",
-            HFError::RevisionNotFound { .. } => "there is no such revision; leave out `@revision` for main",
+            HFError::RevisionNotFound { .. } => {
+                "there is no such revision; leave out `@revision` for main"
+            }
             HFError::Request { .. } | HFError::Io(_) => {
                 "the network failed; set HF_ENDPOINT for a mirror, or give a directory"
             }

@@ -118,7 +118,8 @@ pub fn token_logp(decoder: &Decoder, rows: &[Sequence], temperature: f64) -> Res
     let ids = Tensor::from_vec(ids, (rows.len(), width), device)?;
     let hidden = decoder.hidden(&ids, &Arc::new(Spans::from_start(rows.len())), None)?;
     let count = targets.len();
-    let hidden = hidden.flatten_to(1)?.index_select(&Tensor::from_vec(places, count, device)?, 0)?;
+    let hidden =
+        hidden.flatten_to(1)?.index_select(&Tensor::from_vec(places, count, device)?, 0)?;
     let targets = Tensor::from_vec(targets, count, device)?;
     let (logp, entropy) = linear_logp(&hidden, decoder.head(), &targets, temperature)?;
     Ok(TokenLogp { logp: unflatten(&logp, rows)?, entropy: unflatten(&entropy, rows)? })

@@ -54,7 +54,12 @@ impl Pretrained {
     ///
     /// # Errors
     /// A config that is not supported, a tokenizer that does not load.
-    pub fn from_scratch(config: &Path, tokenizer: &Path, seed: u64, device: &Device) -> Result<Self> {
+    pub fn from_scratch(
+        config: &Path,
+        tokenizer: &Path,
+        seed: u64,
+        device: &Device,
+    ) -> Result<Self> {
         let (architecture, value) = Architecture::read(config)?;
         let weights = weights::random(&architecture, seed, device)?;
         Self::assemble(&config.display().to_string(), architecture, value, weights, tokenizer)
@@ -85,8 +90,9 @@ impl Pretrained {
             }
         }
         let generation_config = match std::fs::read(directory.join("generation_config.json")) {
-            Ok(bytes) => serde_json::from_slice(&bytes)
-                .with_context(|| format!("{}/generation_config.json: not JSON", directory.display()))?,
+            Ok(bytes) => serde_json::from_slice(&bytes).with_context(|| {
+                format!("{}/generation_config.json: not JSON", directory.display())
+            })?,
             Err(_) => {
                 use crate::tokenizer::Tokenizer;
                 json!({"eos_token_id": tokenizer.eos(), "do_sample": true})

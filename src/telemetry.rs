@@ -87,7 +87,8 @@ impl JsonLines {
     /// # Errors
     /// It cannot be written.
     pub fn create(path: &Path) -> Result<Self> {
-        let file = File::create(path).with_context(|| format!("{}: cannot be written", path.display()))?;
+        let file =
+            File::create(path).with_context(|| format!("{}: cannot be written", path.display()))?;
         Ok(Self { file, path: path.display().to_string() })
     }
 
@@ -101,7 +102,8 @@ impl JsonLines {
             let mut kept = String::new();
             for line in reader.lines() {
                 let line = line.with_context(|| path.display().to_string())?;
-                let step = serde_json::from_str::<Value>(&line).ok().and_then(|row| row["step"].as_u64());
+                let step =
+                    serde_json::from_str::<Value>(&line).ok().and_then(|row| row["step"].as_u64());
                 if step.is_some_and(|step| step <= last_step as u64) {
                     kept.push_str(&line);
                     kept.push('\n');
@@ -121,6 +123,8 @@ impl JsonLines {
     pub fn write(&mut self, row: &impl Serialize) -> Result<()> {
         let mut line = serde_json::to_string(row)?;
         line.push('\n');
-        self.file.write_all(line.as_bytes()).with_context(|| format!("{}: cannot be written", self.path))
+        self.file
+            .write_all(line.as_bytes())
+            .with_context(|| format!("{}: cannot be written", self.path))
     }
 }

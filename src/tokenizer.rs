@@ -123,7 +123,8 @@ impl HubTokenizer {
         let mut environment = Environment::new();
         let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
         environment.set_syntax(syntax.context("the template syntax is fixed")?);
-        environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
+        environment
+            .set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
         minijinja_contrib::add_to_environment(&mut environment);
         environment.add_function("raise_exception", |message: String| -> Result<String, _> {
             Err(minijinja::Error::new(minijinja::ErrorKind::InvalidOperation, message))
@@ -143,7 +144,9 @@ impl Tokenizer for HubTokenizer {
     fn encode_prompt(&self, prompt: &Prompt) -> Result<Vec<u32>> {
         match (prompt, &self.template) {
             // The template writes the special tokens itself.
-            (Prompt::Chat(_), Some(template)) => self.encode(&self.render(template, prompt)?, false),
+            (Prompt::Chat(_), Some(template)) => {
+                self.encode(&self.render(template, prompt)?, false)
+            }
             _ => self.encode(&prompt.plain(), true),
         }
     }

@@ -3,8 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// The instruction that asks for a boxed answer; `\boxed{}` scores and verifies better than `####`.
-pub const BOXED: &str =
-    "Please reason step by step, and put your final answer within \\boxed{}.";
+pub const BOXED: &str = "Please reason step by step, and put your final answer within \\boxed{}.";
 
 /// One chat message in the form chat templates expect.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -24,7 +24,9 @@ pub fn check(n: usize, ks: &[usize]) -> Result<()> {
     }
     for k in ks {
         if *k == 0 || *k > n {
-            bail!("pass@{k} cannot be estimated from {n} samples a prompt: choose k from 1 to {n}, or raise -n");
+            bail!(
+                "pass@{k} cannot be estimated from {n} samples a prompt: choose k from 1 to {n}, or raise -n"
+            );
         }
     }
     Ok(())

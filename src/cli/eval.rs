@@ -91,7 +91,9 @@ pub(super) fn run(options: &EvalOptions, stop: &Stop) -> Result<()> {
         warn("more than half of the completions hold no readable answer; look at samples.jsonl");
     }
     let text = if options.json {
-        serde_json::to_string_pretty(&serde_json::json!({"dataset": dataset.name, "summary": summary}))?
+        serde_json::to_string_pretty(
+            &serde_json::json!({"dataset": dataset.name, "summary": summary}),
+        )?
     } else {
         table::summary(&summary)
     };

@@ -62,13 +62,15 @@ fn chain(error: &anyhow::Error) -> String {
 }
 
 fn command() -> Command {
-    let config = Arg::new("config")
-        .long("config")
-        .value_name("FILE.toml")
-        .action(ArgAction::Append)
-        .help("Read options from a TOML file; keys are the flags' names, flags win, later files win");
+    let config =
+        Arg::new("config").long("config").value_name("FILE.toml").action(ArgAction::Append).help(
+            "Read options from a TOML file; keys are the flags' names, flags win, later files win",
+        );
     let sub = |name: &'static str, about: &'static str, example: &'static str| {
-        Command::new(name).about(about).arg(config.clone()).after_help(format!("Example:\n  {example}"))
+        Command::new(name)
+            .about(about)
+            .arg(config.clone())
+            .after_help(format!("Example:\n  {example}"))
     };
     Command::new("tealight")
         .version(env!("CARGO_PKG_VERSION"))
@@ -116,9 +118,11 @@ fn run(matches: &ArgMatches) -> Result<()> {
 fn handle_signals() -> Result<Stop> {
     let stop = Stop::default();
     let seen = Arc::new(AtomicBool::new(false));
-    for (signal, code) in [(signal_hook::consts::SIGINT, 130), (signal_hook::consts::SIGTERM, 143)] {
+    for (signal, code) in [(signal_hook::consts::SIGINT, 130), (signal_hook::consts::SIGTERM, 143)]
+    {
         let fail = "the signal handler cannot be set up";
-        signal_hook::flag::register_conditional_shutdown(signal, code, seen.clone()).context(fail)?;
+        signal_hook::flag::register_conditional_shutdown(signal, code, seen.clone())
+            .context(fail)?;
         signal_hook::flag::register(signal, seen.clone()).context(fail)?;
         signal_hook::flag::register_usize(signal, stop.cell(), code as usize).context(fail)?;
     }

@@ -114,10 +114,7 @@ impl DecodingOptions {
 /// Refuses a directory that already holds a run, and makes it otherwise.
 pub(super) fn fresh_output(output: &Path, marker: &str) -> Result<()> {
     if output.join(marker).exists() {
-        bail!(
-            "{}: holds a run already ({marker}); choose another --output",
-            output.display()
-        );
+        bail!("{}: holds a run already ({marker}); choose another --output", output.display());
     }
     crate::files::writable_directory(output)
 }
@@ -135,10 +132,7 @@ pub(super) fn next_free(base: &Path, marker: &str) -> PathBuf {
 pub(super) fn record_config(options: &impl Serialize, output: &Path, quiet: bool) -> Result<()> {
     let revision = option_env!("TEALIGHT_REVISION").unwrap_or("unknown");
     let version = env!("CARGO_PKG_VERSION");
-    let text = format!(
-        "# tealight {version}, revision {revision}\n{}",
-        toml::to_string(options)?
-    );
+    let text = format!("# tealight {version}, revision {revision}\n{}", toml::to_string(options)?);
     crate::files::write_atomic(&output.join("config.toml"), text.as_bytes())?;
     if !quiet {
         for line in text.lines() {

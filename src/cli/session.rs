@@ -51,7 +51,12 @@ pub(super) struct Draw<'a> {
 }
 
 impl<'a> Session<'a> {
-    pub(super) fn new(base: &'a Pretrained, device: Device, stop: &'a Stop, quiet: bool) -> Result<Self> {
+    pub(super) fn new(
+        base: &'a Pretrained,
+        device: Device,
+        stop: &'a Stop,
+        quiet: bool,
+    ) -> Result<Self> {
         let reference = base.decoder()?;
         Ok(Self { base, reference, device, stop, quiet })
     }
@@ -87,7 +92,11 @@ impl<'a> Session<'a> {
         }
         let mut journal = Journal {
             lines: JsonLines::continue_after(&output.join("metrics.jsonl"), state.global_step)?,
-            progress: Progress::new(label, config.max_steps - state.global_step.min(config.max_steps), self.quiet),
+            progress: Progress::new(
+                label,
+                config.max_steps - state.global_step.min(config.max_steps),
+                self.quiet,
+            ),
             history: Vec::new(),
             dead_steps: 0,
             warned_of_truncation: false,
@@ -104,19 +113,24 @@ impl<'a> Session<'a> {
         let save = |state: &State, optimizer: &AdamW| {
             checkpoint::save(output, self.base, &policy.tensors(), optimizer, state, &settings)
         };
-        let state = run.train(state, &mut optimizer, self.stop, &mut |metrics, state, optimizer| {
-            journal.record(metrics)?;
-            let is_due = config.save_steps > 0 && state.global_step.is_multiple_of(config.save_steps);
-            if is_due && state.global_step < config.max_steps {
-                save(state, optimizer)?;
-            }
-            Ok(())
-        })?;
+        let state =
+            run.train(state, &mut optimizer, self.stop, &mut |metrics, state, optimizer| {
+                journal.record(metrics)?;
+                let is_due =
+                    config.save_steps > 0 && state.global_step.is_multiple_of(config.save_steps);
+                if is_due && state.global_step < config.max_steps {
+                    save(state, optimizer)?;
+                }
+                Ok(())
+            })?;
         let history = std::mem::take(&mut journal.history);
         drop(journal);
         if state.global_step < config.max_steps {
             let path = save(&state, &optimizer)?;
-            say(false, format!("stopped after step {}; saved {}", state.global_step, path.display()));
+            say(
+                false,
+                format!("stopped after step {}; saved {}", state.global_step, path.display()),
+            );
         }
         Ok(FineTuned { policy, state, history })
     }
@@ -160,7 +174,10 @@ impl<'a> Session<'a> {
         let (right, solved) = (presamples.rehearsal.len(), presamples.solved);
         say(
             self.quiet,
-            format!("  {right} right answers of the base on {solved} of {} prompts to rehearse", problems.len()),
+            format!(
+                "  {right} right answers of the base on {solved} of {} prompts to rehearse",
+                problems.len()
+            ),
         );
         Ok(Some(presamples))
     }

@@ -98,14 +98,18 @@ fn examples<'a>(
 /// The prompt and its solution, closed by the end-of-sequence token.
 fn sequence(base: &Pretrained, problem: &Problem) -> Result<Sequence> {
     let at = || format!("problem `{}`", problem.id);
-    let solution = problem.solution.as_deref().context("has no solution to imitate").with_context(at)?;
+    let solution =
+        problem.solution.as_deref().context("has no solution to imitate").with_context(at)?;
     let tokenizer = &base.tokenizer;
     let prompt = tokenizer.encode_prompt(&problem.prompt).with_context(at)?;
     let mut completion = tokenizer.encode_completion(solution).with_context(at)?;
     completion.push(tokenizer.eos()[0]);
     let (length, context) = (prompt.len() + completion.len(), base.architecture.max_positions);
     if length > context {
-        bail!("problem `{}`: {length} tokens do not fit the model's context of {context}", problem.id);
+        bail!(
+            "problem `{}`: {length} tokens do not fit the model's context of {context}",
+            problem.id
+        );
     }
     Ok(Sequence { prompt, completion })
 }

@@ -98,7 +98,8 @@ pub(super) fn run(options: &StudyOptions, stop: &Stop) -> Result<()> {
     let evaluate = |decoder: &Decoder, who: &str, folder: &Path| -> Result<[Vec<Tally>; 2]> {
         crate::files::writable_directory(folder)?;
         let seed = options.rlvr.seed;
-        let draw = Draw { n: options.n, params: &params, seed, max_num_seqs: options.rlvr.max_num_seqs };
+        let draw =
+            Draw { n: options.n, params: &params, seed, max_num_seqs: options.rlvr.max_num_seqs };
         let one = |set: &Dataset, which: &str| {
             let label = format!("{who} on {which}");
             let samples = folder.join(format!("samples-{which}.jsonl"));
@@ -111,7 +112,11 @@ pub(super) fn run(options: &StudyOptions, stop: &Stop) -> Result<()> {
     let base_tallies = evaluate(&session.reference, "base", &output.join("base"))?;
     let mut datasets = Vec::new();
     for (set, tallies) in [&train, &test].into_iter().zip(&base_tallies) {
-        datasets.push(Evaluated { name: set.name.clone(), base: summary(tallies)?, tuned: Vec::new() });
+        datasets.push(Evaluated {
+            name: set.name.clone(),
+            base: summary(tallies)?,
+            tuned: Vec::new(),
+        });
     }
     let mut training = Vec::new();
     for seed in &options.seeds {
@@ -126,7 +131,8 @@ pub(super) fn run(options: &StudyOptions, stop: &Stop) -> Result<()> {
             stop.check()?;
             session.save(&tuned, &folder.join("final"))?;
             let tallies = evaluate(tuned.policy.frozen(), objective.name(), &folder)?;
-            for ((evaluated, tallies), base) in datasets.iter_mut().zip(&tallies).zip(&base_tallies) {
+            for ((evaluated, tallies), base) in datasets.iter_mut().zip(&tallies).zip(&base_tallies)
+            {
                 evaluated.tuned.push(Tuned {
                     objective: objective.to_string(),
                     seed: *seed,

@@ -7,8 +7,10 @@ use tealight_eval::{Estimate, Summary};
 
 /// One evaluation: a row for each k.
 pub(super) fn summary(summary: &Summary) -> String {
-    let mut table = right_aligned(&["k", "pass@k", "95 % interval", "distinct correct", "95 % interval"]);
-    let interval = |e: &Estimate, digits: usize| format!("{:.digits$} to {:.digits$}", e.low, e.high);
+    let mut table =
+        right_aligned(&["k", "pass@k", "95 % interval", "distinct correct", "95 % interval"]);
+    let interval =
+        |e: &Estimate, digits: usize| format!("{:.digits$} to {:.digits$}", e.low, e.high);
     for (k, pass) in &summary.pass_at_k {
         let unique = &summary.unique_correct[k];
         table.add_row([
@@ -40,7 +42,10 @@ pub(super) fn study(study: &Study) -> String {
         for row in rows(study, evaluated) {
             table.add_row(row);
         }
-        text.push_str(&format!("\n{} ({} problems)\n{table}\n", evaluated.name, evaluated.base.problems));
+        text.push_str(&format!(
+            "\n{} ({} problems)\n{table}\n",
+            evaluated.name, evaluated.base.problems
+        ));
     }
     text
 }

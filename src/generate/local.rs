@@ -197,7 +197,8 @@ impl Batch<'_> {
         let last = Tensor::from_vec(last, prompts.len(), device)?;
         let logits = self.sampler.host_logits(&hidden.flatten_to(1)?.index_select(&last, 0)?)?;
         let vocabulary = logits.len() / prompts.len();
-        for (row, (request, logits)) in chosen.into_iter().zip(logits.chunks(vocabulary)).enumerate()
+        for (row, (request, logits)) in
+            chosen.into_iter().zip(logits.chunks(vocabulary)).enumerate()
         {
             self.prefilled.push_back(Prefilled {
                 request,

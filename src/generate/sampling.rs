@@ -62,7 +62,8 @@ impl SamplingParams {
         let mut masses = vec![0f32; logits.len()];
         let mut total = cpu::exp_row(logits, inverse as f32, &mut masses);
         if self.temperature == 0.0 {
-            let best = (0..logits.len()).fold(0, |best, i| if logits[i] > logits[best] { i } else { best });
+            let best = (0..logits.len())
+                .fold(0, |best, i| if logits[i] > logits[best] { i } else { best });
             return (best as u32, masses[best].ln() - total.ln());
         }
         if self.filters != Filters::default() {
@@ -167,7 +168,8 @@ mod tests {
     #[test]
     fn temperature_zero_takes_the_most_likely_token() {
         let greedy = params(0.0, Filters::default());
-        let (id, logp) = greedy.draw(&[0.0, 3.0, 1.0], &mut Noise { seed: 0, step: 0 }.stream(0, 0));
+        let (id, logp) =
+            greedy.draw(&[0.0, 3.0, 1.0], &mut Noise { seed: 0, step: 0 }.stream(0, 0));
         assert_eq!(id, 1);
         assert!((logp - (3f32.exp() / (1.0 + 3f32.exp() + 1f32.exp())).ln()).abs() < 1e-5);
     }

@@ -69,10 +69,11 @@ impl Architecture {
     /// # Errors
     /// A missing or malformed file or key, an architecture or option that is not supported.
     pub fn read(path: &Path) -> Result<(Self, Value)> {
-        let text = std::fs::read_to_string(path)
-            .with_context(|| format!("{}: a model directory needs a config.json", path.display()))?;
-        let config: Value = serde_json::from_str(&text)
-            .with_context(|| format!("{}: not JSON", path.display()))?;
+        let text = std::fs::read_to_string(path).with_context(|| {
+            format!("{}: a model directory needs a config.json", path.display())
+        })?;
+        let config: Value =
+            serde_json::from_str(&text).with_context(|| format!("{}: not JSON", path.display()))?;
         let architecture =
             Self::from_config(&config).with_context(|| path.display().to_string())?;
         Ok((architecture, config))
@@ -99,7 +100,8 @@ impl Architecture {
         {
             bail!("hidden_act = {activation} is not supported; only \"silu\" is");
         }
-        let (hidden_size, num_heads) = (keys.size("hidden_size")?, keys.size("num_attention_heads")?);
+        let (hidden_size, num_heads) =
+            (keys.size("hidden_size")?, keys.size("num_attention_heads")?);
         let (rope_theta, rope_scaling) = keys.rope()?;
         let architecture = Self {
             vocab_size: keys.size("vocab_size")?,

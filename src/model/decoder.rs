@@ -52,8 +52,11 @@ impl Decoder {
                 Layer::new(architecture, |name| weight(&format!("{prefix}{name}")))
             })
             .collect::<Result<_>>()?;
-        let head =
-            if architecture.tied_embeddings { embedding.clone() } else { weight("lm_head.weight")? };
+        let head = if architecture.tied_embeddings {
+            embedding.clone()
+        } else {
+            weight("lm_head.weight")?
+        };
         Ok(Self {
             architecture: architecture.clone(),
             embedding,

@@ -52,7 +52,8 @@ impl KvCache {
             bail!("a forward pass with a cache has no gradient");
         }
         let at_start = spans.first_query.iter().all(|slot| *slot == 0);
-        let index = if at_start { None } else { Some(slot_index(spans, tokens, width, k.device())?) };
+        let index =
+            if at_start { None } else { Some(slot_index(spans, tokens, width, k.device())?) };
         let write = |cache: &Tensor, new: &Tensor| -> Result<Tensor> {
             let live = cache.narrow(0, 0, rows)?;
             match &index {
@@ -83,7 +84,7 @@ impl KvCache {
     /// Rows or slots out of range.
     pub fn move_row(&self, from: usize, to: usize, tokens: usize) -> Result<()> {
         for tensor in self.layers.iter().flatten() {
-            let past = tensor.narrow(0, from, 1)?.narrow(1, 0, tokens)?.copy()?;
+            let past = tensor.narrow(0, from, 1)?.narrow(1, 0, tokens)?.force_contiguous()?;
             tensor.narrow(0, to, 1)?.slice_set(&past, 1, 0)?;
         }
         Ok(())
@@ -93,7 +94,8 @@ impl KvCache {
 /// `[B, T, width]`: the slot of every value that is written.
 fn slot_index(spans: &Spans, tokens: usize, width: usize, device: &Device) -> Result<Tensor> {
     let starts = spans.first_query.iter();
-    let slots: Vec<u32> = starts.flat_map(|start| (0..tokens as u32).map(move |t| start + t)).collect();
+    let slots: Vec<u32> =
+        starts.flat_map(|start| (0..tokens as u32).map(move |t| start + t)).collect();
     let slots = Tensor::from_vec(slots, (spans.first_query.len(), tokens, 1), device)?;
     slots.expand((spans.first_query.len(), tokens, width))?.contiguous()
 }

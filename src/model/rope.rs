@@ -64,7 +64,8 @@ impl RopeTable {
         }
         let gather = |table: &[f32]| {
             let rows = positions.iter().map(|position| *position as usize * half);
-            let values: Vec<f32> = rows.flat_map(|at| table[at..at + half].iter().copied()).collect();
+            let values: Vec<f32> =
+                rows.flat_map(|at| table[at..at + half].iter().copied()).collect();
             Tensor::from_vec(values, (positions.len(), half), device)
         };
         Ok(Angles { cos: gather(&table.cos)?, sin: gather(&table.sin)? })

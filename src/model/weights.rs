@@ -103,8 +103,9 @@ fn normal(rng: &mut ChaCha8Rng) -> f32 {
 /// A full disk, a directory that cannot be written; `path` is then as it was.
 pub fn save(tensors: &BTreeMap<String, Tensor>, path: &Path) -> Result<()> {
     let metadata = HashMap::from([("format".to_owned(), "pt".to_owned())]);
-    let bytes = safetensors::serialize(tensors.iter().map(|(name, x)| (name, x.clone())), Some(metadata))
-        .with_context(|| format!("{}: weights cannot be serialised", path.display()))?;
+    let bytes =
+        safetensors::serialize(tensors.iter().map(|(name, x)| (name, x.clone())), Some(metadata))
+            .with_context(|| format!("{}: weights cannot be serialised", path.display()))?;
     crate::files::write_atomic(path, &bytes)
 }
 
@@ -155,7 +156,8 @@ impl Shard {
         let mut file =
             File::open(path).with_context(|| format!("{}: cannot be opened", path.display()))?;
         let length = file.metadata()?.len();
-        let broken = || format!("{}: not a safetensors file, or truncated in its header", path.display());
+        let broken =
+            || format!("{}: not a safetensors file, or truncated in its header", path.display());
         let mut prefix = [0u8; 8];
         file.read_exact(&mut prefix).with_context(broken)?;
         let header = u64::from_le_bytes(prefix);

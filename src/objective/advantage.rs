@@ -57,9 +57,7 @@ pub fn penalise(
     log_ratio: &[f64],
 ) {
     let costs: Vec<f64> = log_ratio.iter().map(|x| divergence.f_prime(*x)).collect();
-    for (advantage, cost) in
-        advantages.iter_mut().zip(group_costs(&costs))
-    {
+    for (advantage, cost) in advantages.iter_mut().zip(group_costs(&costs)) {
         *advantage -= coefficient * cost;
     }
 }

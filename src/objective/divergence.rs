@@ -19,8 +19,7 @@ pub enum Divergence {
 
 impl Divergence {
     /// Every divergence, for tests and tables.
-    pub const ALL: [Divergence; 3] =
-        [Divergence::ForwardKl, Divergence::ReverseKl, Divergence::Js];
+    pub const ALL: [Divergence; 3] = [Divergence::ForwardKl, Divergence::ReverseKl, Divergence::Js];
 
     /// `f(e^x)`, element by element, with its gradient; 0 at `x = 0` and never below.
     ///
@@ -92,9 +91,8 @@ mod tests {
     /// By its textbook definition, not by `f`.
     fn exact(divergence: Divergence, logits: &[f64]) -> f64 {
         let policy = softmax(logits);
-        let kl = |p: &[f64], q: &[f64]| -> f64 {
-            p.iter().zip(q).map(|(p, q)| p * (p / q).ln()).sum()
-        };
+        let kl =
+            |p: &[f64], q: &[f64]| -> f64 { p.iter().zip(q).map(|(p, q)| p * (p / q).ln()).sum() };
         match divergence {
             Divergence::ForwardKl => kl(&BASE, &policy),
             Divergence::ReverseKl => kl(&policy, &BASE),
@@ -165,7 +163,10 @@ mod tests {
             let tiny = Tensor::new(&[1e-3_f32], &Device::Cpu).unwrap();
             let value = divergence.f(&tiny).unwrap().to_vec1::<f32>().unwrap()[0];
             let scale = if divergence == Divergence::Js { 0.125 } else { 0.5 };
-            assert!((f64::from(value) / (scale * 1e-6) - 1.0).abs() < 0.2, "{divergence:?}: {value}");
+            assert!(
+                (f64::from(value) / (scale * 1e-6) - 1.0).abs() < 0.2,
+                "{divergence:?}: {value}"
+            );
         }
     }
 }

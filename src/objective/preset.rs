@@ -88,7 +88,9 @@ impl FromStr for Objective {
                     })?,
                 };
                 if !(coefficient > 0.0 && f64::is_finite(coefficient)) {
-                    bail!("objective `{name}`: the coefficient must be above 0; for none use `none`");
+                    bail!(
+                        "objective `{name}`: the coefficient must be above 0; for none use `none`"
+                    );
                 }
                 Some(Penalty { divergence: *divergence, coefficient, drawn_from: *drawn_from })
             }

@@ -182,9 +182,8 @@ mod tests {
         let mask = matrix(&[&[1.0, 1.0], &[1.0, 0.0]]);
         let start = [[-1.3, -1.6], [-3.0, 0.0]];
         for divergence in Divergence::ALL {
-            let value = |policy: &Tensor| {
-                rehearsal_loss(divergence, policy, &reference, &mask, 3).unwrap()
-            };
+            let value =
+                |policy: &Tensor| rehearsal_loss(divergence, policy, &reference, &mask, 3).unwrap();
             let policy = Var::new(&start, &Device::Cpu).unwrap();
             let grads = value(policy.as_tensor()).backward().unwrap();
             let grads = grads.get(&policy).unwrap().to_vec2::<f64>().unwrap();

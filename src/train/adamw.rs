@@ -110,7 +110,8 @@ impl AdamW {
             let weight = var.as_detached_tensor();
             // Norms and biases do not shrink.
             let decay = if weight.rank() < 2 { 0.0 } else { self.config.weight_decay };
-            let kept = if decay == 0.0 { weight } else { (weight * (1.0 - learning_rate * decay))? };
+            let kept =
+                if decay == 0.0 { weight } else { (weight * (1.0 - learning_rate * decay))? };
             var.set(&(kept - update)?)?;
         }
         Ok(norm)
@@ -167,7 +168,8 @@ mod tests {
                 mean[i] = 0.9 * mean[i] + 0.1 * g;
                 square[i] = 0.999 * square[i] + 0.001 * g * g;
                 let t = step as i32 + 1;
-                let (m, v) = (mean[i] / (1.0 - 0.9_f64.powi(t)), square[i] / (1.0 - 0.999_f64.powi(t)));
+                let (m, v) =
+                    (mean[i] / (1.0 - 0.9_f64.powi(t)), square[i] / (1.0 - 0.999_f64.powi(t)));
                 exact[i] = exact[i] * (1.0 - 0.01 * 0.1) - 0.01 * m / (v.sqrt() + 1e-8);
             }
             for (ours, exact) in values(&weights).iter().zip(exact) {

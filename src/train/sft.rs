@@ -52,7 +52,10 @@ pub struct SftMetrics {
 pub type Examples<'a> = dyn Fn(usize, usize) -> Result<Vec<Sequence>> + 'a;
 
 /// The examples of a fixed list, one shuffle an epoch.
-pub fn shuffled(examples: Vec<Sequence>, seed: u64) -> impl Fn(usize, usize) -> Result<Vec<Sequence>> {
+pub fn shuffled(
+    examples: Vec<Sequence>,
+    seed: u64,
+) -> impl Fn(usize, usize) -> Result<Vec<Sequence>> {
     move |step, count| {
         let chosen = order::chosen(examples.len(), count.min(examples.len()), step, seed);
         Ok(chosen.into_iter().map(|index| examples[index].clone()).collect())

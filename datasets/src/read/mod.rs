@@ -129,7 +129,9 @@ fn problem(path: &Path, row: &Row, prompt: &str, answer: &str) -> Result<Problem
             },
             Some(other) => {
                 let other: String = other.to_string().chars().take(40).collect();
-                Err(malformed(format!("column `{column}` should hold text or a number, not {other}")))
+                Err(malformed(format!(
+                    "column `{column}` should hold text or a number, not {other}"
+                )))
             }
             None => Err(malformed(format!("no column `{column}` in this row"))),
         }
@@ -206,7 +208,10 @@ mod tests {
             ("a.json", "[{\"prompt\":\"1+1?\",\"answer\":2}]"),
             ("a.json", "{\"data\":[{\"input\":\"1+1?\",\"target\":\"2\"}]}"),
             ("a.csv", "question,answer\n\"1+1?\",2\n"),
-            ("a.jsonl", "{\"prompt\":[{\"role\":\"user\",\"content\":\"1+1?\"}],\"reward_model\":{\"ground_truth\":\"2\"}}"),
+            (
+                "a.jsonl",
+                "{\"prompt\":[{\"role\":\"user\",\"content\":\"1+1?\"}],\"reward_model\":{\"ground_truth\":\"2\"}}",
+            ),
         ] {
             let set = read(name, contents, &Columns::default()).unwrap();
             assert_eq!(set.problems.len(), 1, "{contents}");
@@ -228,9 +233,14 @@ mod tests {
     #[test]
     fn bad_input_is_refused_with_file_line_and_mend() {
         let none = Columns::default();
-        let message = refusal("a.jsonl", "{\"question\":\"q\",\"answer\":\"1\"}\n{\"question\"\n", &none);
+        let message =
+            refusal("a.jsonl", "{\"question\":\"q\",\"answer\":\"1\"}\n{\"question\"\n", &none);
         assert!(message.contains("a.jsonl:2"), "{message}");
-        let message = refusal("a.jsonl", "{\"question\":\"q\",\"answer\":\"1\"}\n{\"question\":\"q\"}", &none);
+        let message = refusal(
+            "a.jsonl",
+            "{\"question\":\"q\",\"answer\":\"1\"}\n{\"question\":\"q\"}",
+            &none,
+        );
         assert!(message.contains("a.jsonl:2") && message.contains("answer"), "{message}");
         let message = refusal("a.csv", "q,a\n1,2\n", &none);
         assert!(message.contains("q, a") && message.contains("--prompt-column"), "{message}");

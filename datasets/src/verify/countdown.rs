@@ -36,8 +36,8 @@ impl Verifier for Countdown {
         };
         let mut used = expression.numbers();
         used.sort_unstable();
-        let is_right = used == numbers
-            && expression.value() == Some(BigRational::from_integer(target.into()));
+        let is_right =
+            used == numbers && expression.value() == Some(BigRational::from_integer(target.into()));
         if is_right { Verdict::Correct { class: expression.canonical() } } else { Verdict::Wrong }
     }
 }

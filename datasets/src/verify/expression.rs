@@ -113,11 +113,8 @@ impl Expression {
         plus: &mut Vec<String>,
         minus: &mut Vec<String>,
     ) {
-        let (direct, inverse) = if additive {
-            (Operator::Add, Operator::Sub)
-        } else {
-            (Operator::Mul, Operator::Div)
-        };
+        let (direct, inverse) =
+            if additive { (Operator::Add, Operator::Sub) } else { (Operator::Mul, Operator::Div) };
         match self {
             Expression::Binary(operator, left, right)
                 if *operator == direct || *operator == inverse =>
@@ -141,7 +138,9 @@ impl std::fmt::Display for Expression {
         let (symbol, weak_left, weak_right): (_, &[Operator], &[Operator]) = match operator {
             Operator::Add => ('+', &[], &[]),
             Operator::Sub => ('-', &[], &[Operator::Add, Operator::Sub]),
-            Operator::Mul => ('*', &[Operator::Add, Operator::Sub], &[Operator::Add, Operator::Sub]),
+            Operator::Mul => {
+                ('*', &[Operator::Add, Operator::Sub], &[Operator::Add, Operator::Sub])
+            }
             Operator::Div => (
                 '/',
                 &[Operator::Add, Operator::Sub],

@@ -147,8 +147,7 @@ fn argument(text: &str) -> Option<(&str, &str)> {
 fn decimal(text: &str) -> Option<BigRational> {
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
     let groups: Vec<_> = whole.split(',').collect();
-    let are_groups_right =
-        groups[1..].iter().all(|group| group.len() == 3) && groups[0].len() <= 3;
+    let are_groups_right = groups[1..].iter().all(|group| group.len() == 3) && groups[0].len() <= 3;
     if groups.len() > 1 && !are_groups_right {
         return None;
     }
@@ -181,7 +180,8 @@ fn strip_decoration(text: &str) -> String {
 /// Text in the form that two spellings of one textual answer share.
 fn normalised(text: &str) -> String {
     let mut text = text.replace("\\dfrac", "\\frac").replace("\\tfrac", "\\frac");
-    for mark in ["\\left", "\\right", "\\!", "\\,", "\\;", "\\text", "\\mathrm", "$", " ", "{", "}"] {
+    for mark in ["\\left", "\\right", "\\!", "\\,", "\\;", "\\text", "\\mathrm", "$", " ", "{", "}"]
+    {
         text = text.replace(mark, "");
     }
     text.trim_end_matches('.').to_lowercase()
@@ -256,7 +256,10 @@ mod tests {
     #[test]
     fn textual_answers_are_compared_without_decoration() {
         assert!(verdict("\\text{Evelyn}", "\\boxed{Evelyn}").is_correct());
-        assert!(verdict("(3,\\frac{\\pi}{2})", "\\boxed{\\left( 3, \\dfrac{\\pi}{2} \\right)}").is_correct());
+        assert!(
+            verdict("(3,\\frac{\\pi}{2})", "\\boxed{\\left( 3, \\dfrac{\\pi}{2} \\right)}")
+                .is_correct()
+        );
         assert_eq!(verdict("(3,4)", "\\boxed{(4,3)}"), Verdict::Wrong);
     }
 

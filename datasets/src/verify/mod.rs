@@ -1,7 +1,7 @@
 //! Ways of checking a completion, one file each.
 
-mod expression;
 pub mod countdown;
+mod expression;
 pub mod math;
 
 pub use expression::{Expression, Operator, ParseError};

@@ -111,7 +111,11 @@ fn plot(
         .background_style(WHITE.mix(0.85))
         .border_style(BLACK.mix(0.2))
         .label_font(("sans-serif", 13))
-        .position(if axes.is_log { SeriesLabelPosition::UpperLeft } else { SeriesLabelPosition::LowerRight })
+        .position(if axes.is_log {
+            SeriesLabelPosition::UpperLeft
+        } else {
+            SeriesLabelPosition::LowerRight
+        })
         .draw()?;
     root.present()?;
     Ok(())

@@ -197,8 +197,7 @@ impl Attention {
                 for (slot, weight) in visible.clone().zip(&weights) {
                     let place = slot * sizes.kv_width + at;
                     let place = place..place + self.head_dim;
-                    let pull =
-                        weight * (dot(grad, &v[place.clone()]) - mean) * self.scale();
+                    let pull = weight * (dot(grad, &v[place.clone()]) - mean) * self.scale();
                     add_scaled(dq, pull, &k[place.clone()]);
                     add_scaled(&mut dk[place.clone()], pull, q);
                     add_scaled(&mut dv[place], *weight, grad);

@@ -14,8 +14,7 @@ const LANES: usize = 16;
 pub(super) fn dot(a: &[f32], b: &[f32]) -> f32 {
     let mut sums = [0f32; LANES];
     let (a_blocks, b_blocks) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
-    let tail: f32 =
-        a_blocks.remainder().iter().zip(b_blocks.remainder()).map(|(x, y)| x * y).sum();
+    let tail: f32 = a_blocks.remainder().iter().zip(b_blocks.remainder()).map(|(x, y)| x * y).sum();
     for (x, y) in a_blocks.zip(b_blocks) {
         for lane in 0..LANES {
             sums[lane] += x[lane] * y[lane];

@@ -1,0 +1,78 @@
+//! What each step measures.
+
+use serde::Serialize;
+
+use crate::generate::Finish;
+use crate::rollout::Group;
+
+/// One row of `metrics.jsonl`; names are TRL's.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Metrics {
+    /// Steps done.
+    pub step: usize,
+    /// Policy loss plus weighted divergence.
+    pub loss: f64,
+    /// Mean reward.
+    pub reward: f64,
+    /// Mean over groups of the standard deviation of rewards.
+    pub reward_std: f64,
+    /// Share of groups whose rewards are all equal: they teach nothing.
+    pub frac_reward_zero_std: f64,
+    /// Mean entropy of the policy at sampled tokens, in nats.
+    pub entropy: f64,
+    /// Estimate of `KL(policy || base)` per completion, in nats, by its log-ratio; null where not logged.
+    pub kl: Option<f64>,
+    /// The divergence on the base's right answers, per token; null where not rehearsed.
+    pub rehearsal_divergence: Option<f64>,
+    /// Norm of the gradient before clipping.
+    pub grad_norm: f64,
+    /// Learning rate of the step.
+    pub learning_rate: f64,
+    /// Mean tokens in a completion.
+    #[serde(rename = "completions/mean_length")]
+    pub mean_length: f64,
+    /// Share of completions cut off by the length limit.
+    #[serde(rename = "completions/clipped_ratio")]
+    pub clipped_ratio: f64,
+    /// Share of tokens whose ratio was clipped.
+    #[serde(rename = "clip_ratio/region_mean")]
+    pub clip_region: f64,
+    /// Largest difference of log-probabilities between rollout and training.
+    #[serde(rename = "sampling/sampling_logp_difference/max")]
+    pub logp_difference: f64,
+    /// Steps skipped so far because the gradient was not finite.
+    pub skipped_steps: usize,
+    /// Tokens sampled so far.
+    pub num_tokens: usize,
+    /// Seconds the step took.
+    pub step_time: f64,
+}
+
+impl Metrics {
+    /// What the rewards and lengths of a step's groups say.
+    pub(super) fn of(groups: &[Group]) -> Self {
+        let all: Vec<_> = groups.iter().flat_map(|group| &group.rollouts).collect();
+        let count = all.len() as f64;
+        let deviations: Vec<f64> = groups
+            .iter()
+            .map(|group| {
+                let rewards = group.rewards();
+                let mean = rewards.iter().sum::<f64>() / rewards.len() as f64;
+                let squares: f64 = rewards.iter().map(|r| (r - mean) * (r - mean)).sum();
+                (squares / (rewards.len() as f64 - 1.0)).sqrt()
+            })
+            .collect();
+        let of_groups = groups.len() as f64;
+        let truncated = |finish| f64::from(finish == Finish::Length);
+        Self {
+            reward: all.iter().map(|rollout| rollout.reward()).sum::<f64>() / count,
+            reward_std: deviations.iter().sum::<f64>() / of_groups,
+            frac_reward_zero_std: deviations.iter().filter(|d| **d == 0.0).count() as f64
+                / of_groups,
+            mean_length: all.iter().map(|r| r.completion.tokens.len()).sum::<usize>() as f64
+                / count,
+            clipped_ratio: all.iter().map(|r| truncated(r.completion.finish)).sum::<f64>() / count,
+            ..Self::default()
+        }
+    }
+}

@@ -1,0 +1,470 @@
+//! The binary as a user runs it: what it writes, and what it says to bad input.
+
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use assert_cmd::Command;
+use serde_json::Value;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn tealight(arguments: &[&str]) -> Output {
+    let mut command = Command::cargo_bin("tealight").expect("the binary");
+    command.env("RUST_BACKTRACE", "0").args(arguments).output().expect("runs")
+}
+
+/// What a failed command said; it must be one line that starts with `error:` besides announcements.
+fn refusal(arguments: &[&str]) -> String {
+    let output = tealight(arguments);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(output.stdout.is_empty());
+    let errors: Vec<&str> = said.lines().filter(|line| line.starts_with("error: ")).collect();
+    assert_eq!(errors.len(), 1, "{said}");
+    assert_eq!(said.lines().last(), Some(errors[0]), "{said}");
+    errors[0].to_owned()
+}
+
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        Self(tempfile::tempdir().expect("a directory"))
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.path().join(name).display().to_string()
+    }
+
+    fn write(&self, name: &str, contents: impl AsRef<[u8]>) -> String {
+        std::fs::write(self.0.path().join(name), contents).expect("written");
+        self.path(name)
+    }
+
+    /// A copy of the embedded model's directory.
+    fn model(&self) -> PathBuf {
+        let target = self.0.path().join("model");
+        std::fs::create_dir_all(&target).expect("made");
+        for entry in std::fs::read_dir(root().join("models/countdown")).expect("models/countdown") {
+            let path = entry.expect("entry").path();
+            std::fs::copy(&path, target.join(path.file_name().expect("a name"))).expect("copied");
+        }
+        target
+    }
+}
+
+fn json(path: impl AsRef<Path>) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(path).expect("readable")).expect("JSON")
+}
+
+const SMALL: [&str; 10] = [
+    "--max-completion-length",
+    "20",
+    "--prompts-per-step",
+    "4",
+    "--num-generations",
+    "8",
+    "--learning-rate",
+    "3e-4",
+    "--device",
+    "cpu",
+];
+
+fn train(output: &str, more: &[&str]) -> Output {
+    tealight(&[&["train", "--output", output], &SMALL[..], more].concat())
+}
+
+#[test]
+fn a_study_compares_objectives_and_writes_everything() {
+    let folder = Folder::new();
+    let output = folder.path("study");
+    let arguments = [
+        &["study", "--output", &output, "--objectives", "none,js:0.4", "--max-samples", "8"][..],
+        &["--max-steps", "6", "--num-presamples", "8", "-n", "8", "-k", "1,8"],
+        &SMALL,
+    ];
+    let done = tealight(&arguments.concat());
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{said}");
+    let table = String::from_utf8_lossy(&done.stdout);
+    for word in ["base", "none", "js:0.4", "pass@8", "distinct", "keep", "countdown/test"] {
+        assert!(table.contains(word), "{table}");
+    }
+    let results = json(folder.0.path().join("study/results.json"));
+    let runs = results["training"].as_array().expect("runs");
+    // Four steps of 32 completions and 64 of the base are as many as six steps.
+    assert_eq!(runs[0]["completions"], 192);
+    assert_eq!(runs[1]["completions"], 192);
+    for file in [
+        "report.html",
+        "config.toml",
+        "base/samples-train.jsonl",
+        "base/samples-test.jsonl",
+        "none-seed0/metrics.jsonl",
+        "js-seed0/rehearsal.jsonl",
+        "js-seed0/samples-test.jsonl",
+        "js-seed0/final/model.safetensors",
+        "js-seed0/final/tokenizer.json",
+    ] {
+        assert!(folder.0.path().join("study").join(file).exists(), "{file}");
+    }
+    let page = std::fs::read_to_string(folder.0.path().join("study/report.html")).expect("page");
+    assert!(
+        page.contains("<svg") && !page.contains("http://") == !page.contains("src="),
+        "offline"
+    );
+    let samples = std::fs::read_to_string(folder.0.path().join("study/base/samples-test.jsonl"));
+    assert_eq!(samples.expect("samples").lines().count(), 64);
+    let again = refusal(&arguments.concat());
+    assert!(again.contains("holds a run already"), "{again}");
+}
+
+#[test]
+fn an_evaluation_can_be_read_by_machines() {
+    let folder = Folder::new();
+    let output = folder.path("eval");
+    let done = tealight(&[
+        "eval",
+        "--max-samples",
+        "4",
+        "-n",
+        "8",
+        "-k",
+        "1,8",
+        "--max_completion_length=20",
+        "--device",
+        "cpu",
+        "--json",
+        "--quiet",
+        "--output",
+        &output,
+    ]);
+    assert!(done.stderr.is_empty(), "{}", String::from_utf8_lossy(&done.stderr));
+    let printed: Value = serde_json::from_slice(&done.stdout).expect("JSON on stdout");
+    let saved = json(folder.0.path().join("eval/results.json"));
+    assert_eq!(printed["summary"], saved["summary"]);
+    assert_eq!(saved["problems"].as_array().expect("tallies").len(), 4);
+    let pass = &saved["summary"]["pass@k"]["8"];
+    assert!(pass["low"].as_f64() <= pass["value"].as_f64());
+}
+
+#[test]
+fn a_resumed_run_equals_an_uninterrupted_one() {
+    let folder = Folder::new();
+    let (whole, parts) = (folder.path("whole"), folder.path("parts"));
+    for objective in ["none", "js"] {
+        let (whole, parts) = (format!("{whole}-{objective}"), format!("{parts}-{objective}"));
+        let settings = ["--objective", objective, "--max-samples", "8", "--num-presamples", "8"];
+        let run = |output: &str, more: &[&str]| {
+            let done = train(output, &[&settings[..], more].concat());
+            assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        };
+        run(&whole, &["--max-steps", "4"]);
+        run(&parts, &["--max-steps", "4", "--save-steps", "2"]);
+        // As if it had been killed after the checkpoint of step 2.
+        std::fs::remove_dir_all(Path::new(&parts).join("final")).expect("removed");
+        run(&parts, &["--max-steps", "4", "--resume"]);
+        let weights = |output: &str| {
+            std::fs::read(Path::new(output).join("final/model.safetensors")).expect("weights")
+        };
+        assert_eq!(weights(&whole), weights(&parts), "{objective}");
+        let rows = std::fs::read_to_string(Path::new(&parts).join("metrics.jsonl")).expect("rows");
+        assert_eq!(rows.lines().count(), 4);
+        let changed = [&["train", "--output", &parts, "--resume"], &SMALL[..], &settings].concat();
+        let said = refusal(&[&changed[..], &["--seed", "9", "--max-steps", "6"]].concat());
+        assert!(said.contains("seed was 0, is 9"), "{said}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_stops_after_the_step_saves_and_exits_130() {
+    let folder = Folder::new();
+    let output = folder.path("run");
+    let binary = assert_cmd::cargo::cargo_bin("tealight");
+    for (signal, code) in [("INT", 130), ("TERM", 143)] {
+        let output = format!("{output}-{signal}");
+        let mut child = std::process::Command::new(&binary)
+            .args(["train", "--output", &output, "--max-steps", "100000"])
+            .args(SMALL)
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .expect("starts");
+        let metrics = Path::new(&output).join("metrics.jsonl");
+        let has_stepped = || std::fs::metadata(&metrics).is_ok_and(|file| file.len() > 0);
+        for _ in 0..600 {
+            if has_stepped() {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+        assert!(has_stepped(), "it never made a step");
+        let kill = std::process::Command::new("kill").args(["-s", signal, &child.id().to_string()]);
+        let mut kill = kill;
+        assert!(kill.status().expect("kill runs").success());
+        let status = child.wait().expect("ends");
+        assert_eq!(status.code(), Some(code));
+        let rows = std::fs::read_to_string(&metrics).expect("rows").lines().count();
+        let checkpoint = Path::new(&output).join(format!("checkpoint-{rows}"));
+        assert!(checkpoint.join("trainer_state.json").exists(), "{}", checkpoint.display());
+        assert!(checkpoint.join("config.json").exists());
+        let done = tealight(
+            &[
+                &["train", "--output", &output, "--resume", "--max-steps"][..],
+                &[&(rows + 1).to_string()],
+                &SMALL,
+            ]
+            .concat(),
+        );
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    }
+}
+
+#[test]
+fn supervised_training_imitates_and_saves_a_model_that_loads() {
+    let folder = Folder::new();
+    let (sft, eval) = (folder.path("sft"), folder.path("eval"));
+    let scratch = root().join("models/countdown").display().to_string();
+    let config = folder.write(
+        "arch.json",
+        std::fs::read_to_string(root().join("models/countdown/config.json"))
+            .expect("config")
+            .replace("\"num_hidden_layers\": 4", "\"num_hidden_layers\": 1"),
+    );
+    let done = tealight(&[
+        "sft",
+        "--from-scratch",
+        &config,
+        "--tokenizer",
+        &scratch,
+        "--dataset",
+        "countdown/sft",
+        "--max-steps",
+        "12",
+        "--learning-rate",
+        "3e-3",
+        "--output",
+        &sft,
+        "--device",
+        "cpu",
+    ]);
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let rows = std::fs::read_to_string(Path::new(&sft).join("metrics.jsonl")).expect("metrics");
+    let losses: Vec<f64> = rows
+        .lines()
+        .map(|row| {
+            serde_json::from_str::<Value>(row).expect("JSON")["loss"].as_f64().expect("loss")
+        })
+        .collect();
+    assert!(losses[11] < losses[0] - 0.3, "{losses:?}");
+    let model = format!("{sft}/final");
+    let done = tealight(&[
+        "eval",
+        "--model",
+        &model,
+        "--max-samples",
+        "2",
+        "-n",
+        "2",
+        "-k",
+        "1",
+        "--output",
+        &eval,
+        "--max-completion-length",
+        "20",
+    ]);
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+}
+
+#[test]
+fn bad_datasets_are_refused_by_name_line_and_mend() {
+    let folder = Folder::new();
+    let output = folder.path("out");
+    let eval = |dataset: &str, more: &[&str]| {
+        refusal(&[&["eval", "--output", &output, "--dataset", dataset], more].concat())
+    };
+    let good = "{\"question\": \"1+1?\", \"answer\": \"2\"}\n";
+    let said = eval(&folder.write("bad.jsonl", format!("{good}{{oops\n")), &[]);
+    assert!(said.contains("bad.jsonl:2"), "{said}");
+    let said = eval(&folder.write("empty.jsonl", ""), &[]);
+    assert!(said.contains("empty"), "{said}");
+    let said = eval(&folder.write("a.jsonl", good), &["--answer-column", "gold"]);
+    assert!(said.contains("`gold`") && said.contains("question, answer"), "{said}");
+    let said = eval("nothing.jsonl", &[]);
+    assert!(said.contains("nothing.jsonl"), "{said}");
+    let said = eval("countdown/dev", &[]);
+    assert!(said.contains("train, test, sft"), "{said}");
+    assert!(!Path::new(&output).exists(), "nothing was written");
+}
+
+#[test]
+fn impossible_settings_are_refused_before_any_work() {
+    let folder = Folder::new();
+    let output = folder.path("out");
+    let said = refusal(&["eval", "-n", "4", "-k", "1,8", "--output", &output]);
+    assert!(said.contains("pass@8") && said.contains("4 samples"), "{said}");
+    let said = refusal(&["train", "--num-generations", "1", "--output", &output]);
+    assert!(said.contains("num-generations"), "{said}");
+    let said = refusal(&["eval", "--device", "cuda:9", "--output", &folder.path("cuda")]);
+    assert!(said.contains("CUDA") || said.contains("cuda"), "{said}");
+    let said = refusal(&["study", "--test-dataset", "countdown/train", "--output", &output]);
+    assert!(said.contains("held out"), "{said}");
+    let config = folder.write("c.toml", "learning_rte = 1e-4\n");
+    let said = refusal(&["train", "--config", &config, "--output", &output]);
+    assert!(said.contains("c.toml") && said.contains("learning_rate"), "{said}");
+    let usage = tealight(&["train", "--objective", "kl"]);
+    assert_eq!(usage.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&usage.stderr).contains("reverse-kl"));
+    let said =
+        refusal(&["eval", "--max-completion-length", "600", "--output", &folder.path("long")]);
+    assert!(said.contains("context of 64") && said.contains("--max-completion-length"), "{said}");
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_refused() {
+    let folder = Folder::new();
+    let file = folder.write("file", "");
+    let output = format!("{file}/run");
+    let said = refusal(&["train", "--output", &output]);
+    assert!(said.contains("cannot be written") && said.contains(&output), "{said}");
+}
+
+#[test]
+fn broken_models_are_refused_by_file_tensor_and_shape() {
+    let folder = Folder::new();
+    let model = folder.model();
+    let output = folder.path("out");
+    let name = model.display().to_string();
+    let eval = || {
+        let _ = std::fs::remove_dir_all(&output);
+        refusal(&["eval", "--model", &name, "--output", &output])
+    };
+    let read = |file: &str| std::fs::read(model.join(file)).expect("readable");
+    let write =
+        |file: &str, bytes: &[u8]| std::fs::write(model.join(file), bytes).expect("written");
+    let (weights, config) = (read("model.safetensors"), read("config.json"));
+
+    write("model.safetensors", &weights[..weights.len() - 1000]);
+    let said = eval();
+    assert!(said.contains("truncated") && said.contains("tensor `"), "{said}");
+    write("model.safetensors", &weights[..100]);
+    assert!(eval().contains("truncated in its header"));
+    std::fs::remove_file(model.join("model.safetensors")).expect("removed");
+    assert!(eval().contains("no weights to load"));
+    write("model.safetensors", &weights);
+
+    let text = String::from_utf8(config.clone()).expect("text");
+    write(
+        "config.json",
+        text.replace("\"intermediate_size\": 384", "\"intermediate_size\": 400").as_bytes(),
+    );
+    let said = eval();
+    assert!(said.contains("[384, 128]") && said.contains("[400, 128]"), "{said}");
+    write(
+        "config.json",
+        text.replace("\"num_hidden_layers\": 4", "\"num_hidden_layers\": 5").as_bytes(),
+    );
+    let said = eval();
+    assert!(said.contains("model.layers.4.") && said.contains("missing"), "{said}");
+    write("config.json", text.replace("qwen2", "mamba").as_bytes());
+    let said = eval();
+    assert!(said.contains("mamba") && said.contains("supported"), "{said}");
+    std::fs::remove_file(model.join("config.json")).expect("removed");
+    assert!(eval().contains("config.json"));
+    write("config.json", &config);
+
+    for file in ["generation_config.json", "config.json", "tokenizer_config.json"] {
+        let text = String::from_utf8(read(file)).expect("text");
+        write(file, text.replace("eos_token", "no_token").as_bytes());
+    }
+    let said = eval();
+    assert!(said.contains("end-of-sequence"), "{said}");
+}
+
+#[test]
+fn gsm8k_with_the_real_tokenizer_goes_end_to_end() {
+    let shared = root().join("../shared/data");
+    if !shared.is_dir() {
+        println!("skipped: {} is not there", shared.display());
+        return;
+    }
+    let folder = Folder::new();
+    let tokenizer = shared.join("qwen-tokenizer").display().to_string();
+    let dataset = |split: &str| shared.join(format!("gsm8k/{split}.jsonl")).display().to_string();
+    let config = folder.write(
+        "arch.json",
+        serde_json::json!({
+            "model_type": "qwen2", "vocab_size": 151_936, "hidden_size": 16,
+            "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2,
+            "num_key_value_heads": 1, "max_position_embeddings": 1024, "tie_word_embeddings": true,
+        })
+        .to_string(),
+    );
+    let (sft, eval, rl) = (folder.path("sft"), folder.path("eval"), folder.path("rl"));
+    let run = |arguments: &[&str]| {
+        let done = tealight(arguments);
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(done.status.success(), "{said}");
+        said
+    };
+    let said = run(&[
+        "sft",
+        "--from-scratch",
+        &config,
+        "--tokenizer",
+        &tokenizer,
+        "--dataset",
+        &dataset("train"),
+        "--max-samples",
+        "8",
+        "--max-steps",
+        "1",
+        "--batch-size",
+        "4",
+        "--output",
+        &sft,
+    ]);
+    assert!(said.contains("prompt = `question`, answer = `answer`"), "{said}");
+    let model = format!("{sft}/final");
+    run(&[
+        "eval",
+        "--model",
+        &model,
+        "--dataset",
+        &dataset("test"),
+        "--max-samples",
+        "2",
+        "-n",
+        "2",
+        "-k",
+        "1,2",
+        "--max-completion-length",
+        "8",
+        "--output",
+        &eval,
+    ]);
+    let results = json(format!("{eval}/results.json"));
+    assert_eq!(results["summary"]["problems"], 2);
+    run(&[
+        "train",
+        "--model",
+        &model,
+        "--dataset",
+        &dataset("train"),
+        "--max-samples",
+        "2",
+        "--max-steps",
+        "1",
+        "--num-generations",
+        "2",
+        "--prompts-per-step",
+        "2",
+        "--max-completion-length",
+        "8",
+        "--output",
+        &rl,
+    ]);
+    assert!(Path::new(&rl).join("final/tokenizer.json").exists());
+}

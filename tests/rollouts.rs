@@ -1,0 +1,127 @@
+//! Sampling: right distribution, right log-probabilities, nothing that depends on the batch.
+
+mod support;
+
+use std::collections::HashMap;
+
+use tealight::generate::{
+    Completion, Filters, Finish, LocalSampler, Noise, Request, Sampler, SamplingParams,
+};
+use tealight::policy::{Policy, Sequence, token_logp};
+
+const NOISE: Noise = Noise { seed: 11, step: 3 };
+
+fn params(temperature: f64, max_new_tokens: usize) -> SamplingParams {
+    SamplingParams { temperature, filters: Filters::default(), max_new_tokens, eos: vec![0] }
+}
+
+fn sample(
+    policy: &Policy,
+    requests: &[Request],
+    params: &SamplingParams,
+    max_rows: usize,
+) -> Vec<Vec<Completion>> {
+    let mut all: Vec<Vec<Completion>> = vec![Vec::new(); requests.len()];
+    LocalSampler { decoder: policy.frozen(), max_rows }
+        .generate(requests, params, NOISE, &mut |index, completions| {
+            assert!(all[index].is_empty(), "handed out once");
+            all[index] = completions;
+            Ok(())
+        })
+        .expect("samples");
+    all
+}
+
+fn requests() -> Vec<Request> {
+    [vec![3, 4, 5], vec![6], vec![1, 2, 3, 4, 5, 6, 7], vec![8, 8]]
+        .into_iter()
+        .enumerate()
+        .map(|(key, prompt)| Request { prompt, count: 5, key: key as u64 })
+        .collect()
+}
+
+#[test]
+fn cached_log_probabilities_equal_the_teacher_forced_ones() {
+    let policy = support::policy(12, 1);
+    for temperature in [0.7, 1.0, 1.5] {
+        let all = sample(&policy, &requests(), &params(temperature, 20), 7);
+        for (request, completions) in requests().iter().zip(all) {
+            assert_eq!(completions.len(), 5);
+            let rows: Vec<Sequence> = completions
+                .iter()
+                .map(|c| Sequence { prompt: request.prompt.clone(), completion: c.tokens.clone() })
+                .collect();
+            let forced = token_logp(policy.frozen(), &rows, temperature).expect("logp").logp;
+            let forced: Vec<Vec<f32>> = forced.to_vec2().expect("two dimensions");
+            for (completion, forced) in completions.iter().zip(forced) {
+                for (sampled, forced) in completion.logp.iter().zip(forced) {
+                    assert!((sampled - forced).abs() < 1e-4, "{sampled} is not {forced}");
+                }
+                let ends = completion.tokens.last() == Some(&0);
+                assert_eq!(completion.finish == Finish::Stop, ends);
+                assert!(ends || completion.tokens.len() == 20);
+                assert!(!completion.tokens[..completion.tokens.len() - 1].contains(&0));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_sample_depends_on_its_key_alone_not_on_its_batch() {
+    let policy = support::policy(12, 2);
+    let together = sample(&policy, &requests(), &params(1.0, 20), 64);
+    let in_small_batches = sample(&policy, &requests(), &params(1.0, 20), 3);
+    for (index, request) in requests().into_iter().enumerate() {
+        let alone = sample(&policy, &[request], &params(1.0, 20), 1).remove(0);
+        for other in [&in_small_batches[index], &alone] {
+            for (a, b) in together[index].iter().zip(other) {
+                assert_eq!(a.tokens, b.tokens);
+            }
+        }
+        let distinct: std::collections::HashSet<_> =
+            alone.iter().map(|completion| &completion.tokens).collect();
+        assert!(distinct.len() > 1, "samples of a prompt differ");
+    }
+}
+
+#[test]
+fn at_temperature_one_frequencies_are_the_exact_distribution() {
+    // Two tokens from a vocabulary of four: every completion can be enumerated.
+    let policy = support::policy(4, 3);
+    let prompt = vec![1, 2];
+    let draws = 20_000;
+    let request = Request { prompt: prompt.clone(), count: draws, key: 9 };
+    let mut counts: HashMap<Vec<u32>, usize> = HashMap::new();
+    for completion in sample(&policy, &[request], &params(1.0, 2), 512).remove(0) {
+        *counts.entry(completion.tokens).or_default() += 1;
+    }
+    let mut completions = vec![vec![0]];
+    completions.extend((1..4).flat_map(|a| (0..4).map(move |b| vec![a, b])));
+    let rows: Vec<Sequence> = completions
+        .iter()
+        .map(|tokens| Sequence { prompt: prompt.clone(), completion: tokens.clone() })
+        .collect();
+    let logp = token_logp(policy.frozen(), &rows, 1.0).expect("logp").logp;
+    let logp: Vec<Vec<f32>> = logp.to_vec2().expect("two dimensions");
+    let (mut total, mut chi_square) = (0.0, 0.0);
+    for (tokens, logp) in completions.iter().zip(logp) {
+        let exact: f64 = logp.iter().map(|x| f64::from(*x)).sum::<f64>().exp();
+        total += exact;
+        let expected = exact * draws as f64;
+        let observed = counts.get(tokens).copied().unwrap_or(0) as f64;
+        chi_square += (observed - expected) * (observed - expected) / expected;
+    }
+    assert!((total - 1.0).abs() < 1e-5, "the enumeration is whole: {total}");
+    // 99.9th percentile of chi-square with 12 degrees of freedom.
+    assert!(chi_square < 32.9, "chi-square {chi_square}");
+}
+
+#[test]
+fn prompts_that_do_not_fit_are_refused() {
+    let policy = support::policy(12, 4);
+    let request = Request { prompt: vec![1; 60], count: 1, key: 0 };
+    let sampler = LocalSampler { decoder: policy.frozen(), max_rows: 4 };
+    let error = sampler.generate(&[request], &params(1.0, 20), NOISE, &mut |_, _| Ok(()));
+    let message = error.expect_err("refused").to_string();
+    assert!(message.contains("60") && message.contains("context of 64"), "{message}");
+}

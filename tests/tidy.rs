@@ -1,0 +1,107 @@
+//! Rules of the codebase that no compiler checks: who may import whom, how long a file may be.
+
+use std::path::{Path, PathBuf};
+
+const MAX_LINES: usize = 400;
+
+/// Module and what its files must never name; `ARCHITECTURE.md` gives the reasons.
+const FORBIDDEN: [(&str, &[&str]); 12] = [
+    ("datasets/", &["candle", "tealight_eval"]),
+    ("eval/", &["candle", "tokenizers"]),
+    (
+        "src/model",
+        &[
+            "crate::generate",
+            "crate::policy",
+            "crate::objective",
+            "crate::rollout",
+            "crate::train",
+            "tealight_",
+        ],
+    ),
+    (
+        "src/kernels",
+        &["crate::generate", "crate::policy", "crate::objective", "crate::train", "tealight_"],
+    ),
+    (
+        "src/objective",
+        &[
+            "crate::model",
+            "crate::policy",
+            "crate::rollout",
+            "crate::tokenizer",
+            "crate::train",
+            "tealight_",
+        ],
+    ),
+    (
+        "src/generate",
+        &["crate::objective", "crate::rollout", "crate::tokenizer", "crate::train", "tealight_"],
+    ),
+    ("src/policy", &["crate::generate", "crate::rollout", "crate::train", "tealight_"]),
+    ("src/rollout", &["crate::objective", "crate::policy", "crate::train"]),
+    ("src/solver", &["crate::objective", "crate::policy", "crate::train"]),
+    ("src/presample", &["crate::objective", "crate::train"]),
+    ("src/train", &["crate::cli", "crate::hub", "tealight_datasets::read"]),
+    ("src/tokenizer", &["crate::model", "crate::generate", "crate::train"]),
+];
+
+const BANNED: [&str; 5] = ["todo!(", "dbg!(", "allow(clippy", "unimplemented!(", "#[ignore"];
+
+fn sources() -> Vec<(String, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut folders: Vec<PathBuf> =
+        ["src", "tests", "datasets/src", "eval/src"].map(|folder| root.join(folder)).into();
+    let mut files = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("a folder of sources") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let name = path.strip_prefix(root).expect("below the root").display().to_string();
+                files.push((name, std::fs::read_to_string(&path).expect("readable")));
+            }
+        }
+    }
+    assert!(files.len() > 40, "the sources were found");
+    files
+}
+
+#[test]
+fn files_say_what_they_are_and_stay_short() {
+    for (name, text) in sources() {
+        assert!(text.starts_with("//! "), "{name}: starts without a `//!` line");
+        let lines = text.lines().count();
+        assert!(lines <= MAX_LINES, "{name}: {lines} lines, more than {MAX_LINES}; split it");
+        for (index, line) in text.lines().enumerate() {
+            assert_eq!(line.trim_end(), line, "{name}:{}: trailing space", index + 1);
+        }
+    }
+}
+
+#[test]
+fn nothing_banned_is_used() {
+    for (name, text) in sources().iter().filter(|(name, _)| name != "tests/tidy.rs") {
+        for word in BANNED {
+            assert!(!text.contains(word), "{name}: `{word}`");
+        }
+    }
+}
+
+#[test]
+fn imports_point_one_way() {
+    for (name, text) in sources() {
+        for (module, forbidden) in FORBIDDEN {
+            if !name.starts_with(module) {
+                continue;
+            }
+            for word in forbidden {
+                let found = text
+                    .lines()
+                    .find(|line| !line.trim_start().starts_with("//") && line.contains(word));
+                assert!(found.is_none(), "{name} must not know `{word}`: {found:?}");
+            }
+        }
+    }
+}
