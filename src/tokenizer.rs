@@ -202,7 +202,7 @@ mod tests {
         if path.is_dir() {
             return Some(path);
         }
-        println!("skipped: {} is not there", path.display());
+        eprintln!("skipped: {} is not there", path.display());
         None
     }
 

@@ -26,7 +26,7 @@ struct Case {
 fn cases() -> Vec<Case> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/conformance");
     if !root.is_dir() {
-        println!("skipped: {} is not there", root.display());
+        eprintln!("skipped: {} is not there", root.display());
         return Vec::new();
     }
     let load = |name: &'static str| {
@@ -80,7 +80,7 @@ fn logits_equal_the_reference_under_either_padding_and_config_layout() {
             for batch in ["nopad", "right", "left"] {
                 let ours = logits(policy.frozen(), &case, batch);
                 let worst = difference(&ours, &case.reference[&format!("{batch}.logits")]);
-                println!("{} {config} {batch}: logits differ by at most {worst:.2e}", case.name);
+                eprintln!("{} {config} {batch}: logits differ by at most {worst:.2e}", case.name);
                 assert!(worst < TOLERANCE);
             }
         }
@@ -109,7 +109,7 @@ fn log_probabilities_and_gradients_equal_the_reference() {
             .collect();
         let logp = policy::token_logp(policy.tracked(), &rows, 1.0).expect("logp").logp;
         let worst = difference(&logp, &case.reference["right.logprobs"]);
-        println!("{}: log-probs differ by at most {worst:.2e}", case.name);
+        eprintln!("{}: log-probs differ by at most {worst:.2e}", case.name);
         assert!(worst < TOLERANCE);
 
         let count: usize = rows.iter().map(|row| row.completion.len()).sum();
@@ -126,7 +126,7 @@ fn log_probabilities_and_gradients_equal_the_reference() {
             assert!(error < TOLERANCE, "{} {name}: {error:.2e}", case.name);
             largest_error = largest_error.max(error);
         }
-        println!("{}: gradients differ by at most {largest_error:.2e} of the largest", case.name);
+        eprintln!("{}: gradients differ by at most {largest_error:.2e} of the largest", case.name);
     }
 }
 
@@ -166,7 +166,7 @@ fn greedy_decoding_with_the_cache_continues_like_the_reference() {
                 Ok(())
             })
             .expect("generates");
-        println!("{}: {agreed} greedy tokens agree", case.name);
+        eprintln!("{}: {agreed} greedy tokens agree", case.name);
         assert_eq!(seen, requests.len());
     }
 }

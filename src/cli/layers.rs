@@ -5,7 +5,7 @@
 
 use anyhow::{Context, Result, bail};
 use clap::parser::ValueSource;
-use clap::{ArgMatches, Args, FromArgMatches};
+use clap::{ArgMatches, Args, Command, FromArgMatches};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
@@ -22,6 +22,7 @@ where
     let typed = T::from_arg_matches(matches)?;
     let files: Vec<&String> =
         matches.get_many::<String>("config").map(Iterator::collect).unwrap_or_default();
+    let known = known_ids::<T>();
     let mut table = Table::try_from(&typed)?;
     let mut layers: Vec<(&str, String)> =
         recipe.into_iter().map(|(name, text)| (name, text.to_owned())).collect();
@@ -34,8 +35,8 @@ where
         let given: Table = text.parse().with_context(|| format!("{file}: not TOML"))?;
         for (key, value) in given {
             let id = key.replace('-', "_");
-            if !is_known(matches, &id) {
-                bail!("{file}: unknown key `{key}`{}", nearest(matches, &id));
+            if !known.contains(&id) {
+                bail!("{file}: unknown key `{key}`{}", nearest(&known, &id));
             }
             if matches.value_source(&id) != Some(ValueSource::CommandLine) {
                 table.insert(id, value);
@@ -47,15 +48,16 @@ where
     Ok(Value::Table(table).try_into()?)
 }
 
-fn is_known(matches: &ArgMatches, id: &str) -> bool {
-    id != "config" && matches.try_contains_id(id).is_ok()
+/// The names of all options of `T`. (Clap's matches know an unknown name only in debug builds.)
+fn known_ids<T: Args>() -> Vec<String> {
+    let command = T::augment_args(Command::new("options"));
+    command.get_arguments().map(|argument| argument.get_id().to_string()).collect()
 }
 
 /// `; did you mean ...?` with the most similar key.
-fn nearest(matches: &ArgMatches, id: &str) -> String {
-    let similar = matches.ids().map(|known| (strsim::jaro_winkler(id, known.as_str()), known));
-    let best = similar.max_by(|a, b| a.0.total_cmp(&b.0));
-    match best {
+fn nearest(known: &[String], id: &str) -> String {
+    let similar = known.iter().map(|known| (strsim::jaro_winkler(id, known), known));
+    match similar.max_by(|a, b| a.0.total_cmp(&b.0)) {
         Some((similarity, known)) if similarity > 0.7 => format!("; did you mean `{known}`?"),
         _ => "; see --help for the keys there are".into(),
     }
@@ -79,7 +81,7 @@ pub(super) fn kebab_case(argument: std::ffi::OsString) -> std::ffi::OsString {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::{Arg, ArgAction, Command};
+    use clap::{Arg, ArgAction};
     use serde::Deserialize;
     use std::io::Write;
 

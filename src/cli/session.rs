@@ -70,14 +70,14 @@ impl<'a> Session<'a> {
         output: &Path,
         resume: Option<&Path>,
     ) -> Result<FineTuned> {
-        config.check()?;
+        config.settings.check()?;
         let tokenizer = &self.base.tokenizer;
         let context = self.base.architecture.max_positions;
-        let room = config.max_completion_length;
+        let room = config.settings.max_completion_length;
         let problems = Encoded::all(&dataset.problems, tokenizer, context, room)?;
         let settings = serde_json::to_value(config)?;
         let policy = Policy::new(&self.base.architecture, &self.base.weights)?;
-        let mut optimizer = AdamW::new(config.adamw, policy.weights())?;
+        let mut optimizer = AdamW::new(config.settings.adamw, policy.weights())?;
         let mut state = State::default();
         if let Some(path) = resume {
             state = self.restore(path, &settings, &policy, &mut optimizer)?;
@@ -94,7 +94,7 @@ impl<'a> Session<'a> {
             lines: JsonLines::continue_after(&output.join("metrics.jsonl"), state.global_step)?,
             progress: Progress::new(
                 label,
-                config.max_steps - state.global_step.min(config.max_steps),
+                config.settings.max_steps - state.global_step.min(config.settings.max_steps),
                 self.quiet,
             ),
             history: Vec::new(),
@@ -116,16 +116,16 @@ impl<'a> Session<'a> {
         let state =
             run.train(state, &mut optimizer, self.stop, &mut |metrics, state, optimizer| {
                 journal.record(metrics)?;
-                let is_due =
-                    config.save_steps > 0 && state.global_step.is_multiple_of(config.save_steps);
-                if is_due && state.global_step < config.max_steps {
+                let is_due = config.settings.save_steps > 0
+                    && state.global_step.is_multiple_of(config.settings.save_steps);
+                if is_due && state.global_step < config.settings.max_steps {
                     save(state, optimizer)?;
                 }
                 Ok(())
             })?;
         let history = std::mem::take(&mut journal.history);
         drop(journal);
-        if state.global_step < config.max_steps {
+        if state.global_step < config.settings.max_steps {
             let path = save(&state, &optimizer)?;
             say(
                 false,
@@ -161,14 +161,20 @@ impl<'a> Session<'a> {
         if !config.objective.needs_presamples() {
             return Ok(None);
         }
-        let sampler = LocalSampler { decoder: &self.reference, max_rows: config.max_num_seqs };
-        let params = config.sampling(&self.base.tokenizer);
+        let sampler =
+            LocalSampler { decoder: &self.reference, max_rows: config.settings.max_num_seqs };
+        let params = config.settings.sampling(&self.base.tokenizer);
         let collector = Collector::new(&sampler, &self.base.tokenizer, &*dataset.verifier, &params);
         let mut progress = Progress::new("sampling the base", problems.len(), self.quiet);
-        let presamples =
-            presample(&collector, problems, config.num_presamples, config.seed, &mut || {
+        let presamples = presample(
+            &collector,
+            problems,
+            config.settings.num_presamples,
+            config.seed,
+            &mut || {
                 progress.advance(String::new);
-            })?;
+            },
+        )?;
         drop(progress);
         presamples.save(&output.join("rehearsal.jsonl"))?;
         let (right, solved) = (presamples.rehearsal.len(), presamples.solved);

@@ -25,7 +25,7 @@ use crate::model::Decoder;
 use crate::objective::Objective;
 use crate::telemetry::say;
 use crate::train::Stop;
-use crate::train::rlvr::{Metrics, RlvrConfig};
+use crate::train::rlvr::{Metrics, RlvrConfig, Settings};
 
 /// What the default study is run with: the embedded model on Countdown in a few minutes on two
 /// cores. Any flag or `--config` overrides these; see `recipes/countdown-study.toml`.
@@ -57,7 +57,7 @@ pub(super) struct StudyOptions {
     k: Vec<usize>,
     #[command(flatten)]
     #[serde(flatten)]
-    rlvr: RlvrConfig,
+    settings: Settings,
     /// Where everything goes; without it `study`, or `study-2` and so on where that is taken.
     #[arg(long)]
     output: Option<PathBuf>,
@@ -94,12 +94,16 @@ pub(super) fn run(options: &StudyOptions, stop: &Stop) -> Result<()> {
     options::record_config(options, &output, quiet)?;
     let session = Session::new(&base, device, stop, quiet)?;
 
-    let params = options.rlvr.sampling(&base.tokenizer);
+    let params = options.settings.sampling(&base.tokenizer);
     let evaluate = |decoder: &Decoder, who: &str, folder: &Path| -> Result<[Vec<Tally>; 2]> {
         crate::files::writable_directory(folder)?;
-        let seed = options.rlvr.seed;
-        let draw =
-            Draw { n: options.n, params: &params, seed, max_num_seqs: options.rlvr.max_num_seqs };
+        let seed = options.seeds[0];
+        let draw = Draw {
+            n: options.n,
+            params: &params,
+            seed,
+            max_num_seqs: options.settings.max_num_seqs,
+        };
         let one = |set: &Dataset, which: &str| {
             let label = format!("{who} on {which}");
             let samples = folder.join(format!("samples-{which}.jsonl"));
@@ -155,10 +159,10 @@ pub(super) fn run(options: &StudyOptions, stop: &Stop) -> Result<()> {
         model: base.name.clone(),
         n: options.n,
         ks: options.k.clone(),
-        temperature: options.rlvr.temperature,
-        prompts_per_step: options.rlvr.prompts_per_step,
-        num_generations: options.rlvr.num_generations,
-        learning_rate: options.rlvr.schedule.learning_rate,
+        temperature: options.settings.temperature,
+        prompts_per_step: options.settings.prompts_per_step,
+        num_generations: options.settings.num_generations,
+        learning_rate: options.settings.schedule.learning_rate,
         datasets,
         training,
         seconds: started.elapsed().as_secs_f64(),
@@ -174,15 +178,17 @@ impl StudyOptions {
     /// The settings of one run: an objective that samples the base first trains for fewer steps, so
     /// that every objective draws the same number of completions in all.
     fn budget(&self, objective: Objective, seed: u64, prompts: usize) -> Result<RlvrConfig> {
-        let mut config = RlvrConfig { objective, seed, ..self.rlvr.clone() };
+        let mut config = RlvrConfig { objective, seed, settings: self.settings.clone() };
         if objective.needs_presamples() {
-            let step = config.prompts_per_step.min(prompts) * config.num_generations;
-            let spent = (config.num_presamples * prompts).div_ceil(step);
-            config.max_steps = config.max_steps.checked_sub(spent).filter(|left| *left > 0).with_context(|| {
+            let settings = &mut config.settings;
+            let step = settings.prompts_per_step.min(prompts) * settings.num_generations;
+            let spent = (settings.num_presamples * prompts).div_ceil(step);
+            let left = settings.max_steps.checked_sub(spent).filter(|left| *left > 0);
+            settings.max_steps = left.with_context(|| {
                 format!(
-                    "objective `{objective}`: sampling the base {} times a prompt costs as much as {spent} \
-                     steps, all of --max-steps {}; lower --num-presamples",
-                    self.rlvr.num_presamples, self.rlvr.max_steps
+                    "objective `{objective}`: sampling the base {} times a prompt costs as much as \
+                     {spent} steps, all of --max-steps {}; lower --num-presamples",
+                    settings.num_presamples, settings.max_steps
                 )
             })?;
         }

@@ -39,7 +39,7 @@ pub(super) struct TrainOptions {
 
 pub(super) fn run(options: &TrainOptions, stop: &Stop) -> Result<()> {
     let Some(output) = &options.output else { bail!("--output DIR is needed") };
-    options.rlvr.check()?;
+    options.rlvr.settings.check()?;
     let resumed = if options.resume { Some(newest(output)?) } else { None };
     if resumed.is_none() {
         options::fresh_output(output, "metrics.jsonl")

@@ -37,8 +37,7 @@ struct Saved {
 }
 
 /// Settings that may differ between a run and its continuation.
-const MAY_DIFFER: [&str; 7] =
-    ["max_steps", "save_steps", "output", "device", "max_num_seqs", "micro_batch_tokens", "resume"];
+const MAY_DIFFER: [&str; 4] = ["max_steps", "save_steps", "max_num_seqs", "micro_batch_tokens"];
 
 /// Writes `output/checkpoint-N`.
 ///
@@ -123,8 +122,13 @@ fn differences(old: &Value, new: &Value) -> Vec<String> {
     let mut keys: Vec<_> = old.keys().chain(new.keys()).collect();
     keys.sort();
     keys.dedup();
+    // Only a constant learning rate does not depend on how long the run is to be.
+    let may_differ = |key: &str| {
+        MAY_DIFFER.contains(&key)
+            && (key != "max_steps" || old.get("lr_scheduler_type") == Some(&"constant".into()))
+    };
     keys.into_iter()
-        .filter(|key| !MAY_DIFFER.contains(&key.as_str()) && old.get(*key) != new.get(*key))
+        .filter(|key| !may_differ(key) && old.get(*key) != new.get(*key))
         .map(|key| {
             let shown = |value: Option<&Value>| value.map_or("unset".to_owned(), Value::to_string);
             format!("{key} was {}, is {}", shown(old.get(key)), shown(new.get(key)))

@@ -5,7 +5,7 @@ use tealight::model::{Architecture, weights};
 use tealight::policy::Policy;
 
 /// A random Qwen2 of two layers with `vocab_size` tokens.
-pub fn policy(vocab_size: usize, seed: u64) -> Policy {
+pub(crate) fn policy(vocab_size: usize, seed: u64) -> Policy {
     let config = serde_json::json!({
         "model_type": "qwen2", "vocab_size": vocab_size, "hidden_size": 32,
         "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,

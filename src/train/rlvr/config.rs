@@ -9,12 +9,24 @@ use crate::objective::{self, Advantage, LossType, Objective};
 use crate::tokenizer::Tokenizer;
 use crate::train::{AdamWConfig, Schedule};
 
-/// The settings of a run; names are TRL's where TRL has one.
+/// One run: an objective, a seed, and everything else.
 #[derive(Debug, Clone, PartialEq, Args, Serialize, Deserialize)]
 pub struct RlvrConfig {
     /// What is optimised besides the reward, NAME[:COEFFICIENT].
     #[arg(long, default_value = "none", long_help = objective::HELP)]
     pub objective: Objective,
+    /// Seeds samples and the order of prompts.
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// Everything else.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub settings: Settings,
+}
+
+/// What runs of a study share; names are TRL's where TRL has one.
+#[derive(Debug, Clone, PartialEq, Args, Serialize, Deserialize)]
+pub struct Settings {
     /// How rewards of a group become advantages.
     #[arg(long, value_enum, default_value_t = Advantage::GroupStd)]
     pub advantage: Advantage,
@@ -63,9 +75,6 @@ pub struct RlvrConfig {
     /// Write a checkpoint every so many steps; 0 writes one only when interrupted.
     #[arg(long, default_value_t = 0)]
     pub save_steps: usize,
-    /// Seeds samples and the order of prompts.
-    #[arg(long, default_value_t = 0)]
-    pub seed: u64,
     /// See the optimizer's settings.
     #[command(flatten)]
     #[serde(flatten)]
@@ -76,7 +85,7 @@ pub struct RlvrConfig {
     pub adamw: AdamWConfig,
 }
 
-impl RlvrConfig {
+impl Settings {
     /// How rollouts are sampled: the whole distribution, since log-probabilities are those of the
     /// full softmax.
     pub fn sampling(&self, tokenizer: &dyn Tokenizer) -> SamplingParams {

@@ -28,7 +28,7 @@ use crate::presample::Rehearsal;
 use crate::rollout::{Collector, Encoded, Group, collect};
 use crate::tokenizer::Tokenizer;
 
-pub use config::RlvrConfig;
+pub use config::{RlvrConfig, Settings};
 pub use metrics::Metrics;
 
 /// Steps in a row whose gradient may be not finite before the run gives up.
@@ -78,7 +78,7 @@ impl Run<'_> {
         report: &mut Report<'_>,
     ) -> Result<State> {
         let (mut skipped, mut skipped_in_a_row) = (0, 0);
-        while state.global_step < self.config.max_steps && !stop.is_requested() {
+        while state.global_step < self.config.settings.max_steps && !stop.is_requested() {
             let started = Instant::now();
             let step = state.global_step;
             let groups = self.rollouts(step)?;
@@ -87,8 +87,9 @@ impl Run<'_> {
             if step == 0 {
                 self.check_start(&batch)?;
             }
-            metrics.learning_rate = self.config.schedule.rate(step, self.config.max_steps);
-            for _ in 0..self.config.num_iterations {
+            metrics.learning_rate =
+                self.config.settings.schedule.rate(step, self.config.settings.max_steps);
+            for _ in 0..self.config.settings.num_iterations {
                 let gradients = self.gradients(&batch, step, &mut metrics)?;
                 let rate = metrics.learning_rate;
                 metrics.grad_norm =
@@ -126,14 +127,15 @@ impl Run<'_> {
     /// ended first.
     fn rollouts(&self, step: usize) -> Result<Vec<Group>> {
         let config = self.config;
-        let sampler = LocalSampler { decoder: self.policy.frozen(), max_rows: config.max_num_seqs };
-        let params = config.sampling(self.tokenizer);
+        let sampler =
+            LocalSampler { decoder: self.policy.frozen(), max_rows: config.settings.max_num_seqs };
+        let params = config.settings.sampling(self.tokenizer);
         let collector = Collector::new(&sampler, self.tokenizer, self.verifier, &params);
-        let count = config.prompts_per_step.min(self.problems.len());
+        let count = config.settings.prompts_per_step.min(self.problems.len());
         let chosen = order::chosen(self.problems.len(), count, step, config.seed);
         let noise = Noise { seed: config.seed, step: step as u64 };
         let mut groups = Vec::with_capacity(count);
-        let generations = config.num_generations;
+        let generations = config.settings.num_generations;
         collect(&collector, self.problems, &chosen, generations, noise, &mut |group| {
             groups.push(group);
             Ok(())
@@ -145,7 +147,7 @@ impl Run<'_> {
     /// Aligned rows with their advantages, the divergence on policy samples included.
     fn batch(&self, groups: &[Group], metrics: &mut Metrics) -> Result<Batch> {
         let rewards: Vec<_> = groups.iter().map(Group::rewards).collect();
-        let mut advantages = advantages(self.config.advantage, &rewards);
+        let mut advantages = advantages(self.config.settings.advantage, &rewards);
         let (mut rows, mut behavior) = (Vec::new(), Vec::new());
         for group in groups {
             for rollout in &group.rollouts {
@@ -156,14 +158,15 @@ impl Run<'_> {
             }
         }
         let charged = self.penalty(DrawnFrom::Policy);
-        if charged.is_some() || self.config.log_kl {
+        if charged.is_some() || self.config.settings.log_kl {
             let reference = self.reference_logp(&rows)?;
             let log_ratio: Vec<f64> =
                 behavior.iter().zip(&reference).map(|(p, a)| sum(p) - sum(a)).collect();
             metrics.kl = Some(log_ratio.iter().sum::<f64>() / log_ratio.len() as f64);
             if let Some(Penalty { divergence, coefficient, .. }) = charged {
-                for (group, ratios) in
-                    advantages.iter_mut().zip(log_ratio.chunks(self.config.num_generations))
+                for (group, ratios) in advantages
+                    .iter_mut()
+                    .zip(log_ratio.chunks(self.config.settings.num_generations))
                 {
                     penalise(group, divergence, coefficient, ratios);
                 }
@@ -179,8 +182,9 @@ impl Run<'_> {
 
     fn reference_logp(&self, rows: &[Sequence]) -> Result<Vec<Vec<f32>>> {
         let mut all = Vec::with_capacity(rows.len());
-        for range in micro_batches(rows, self.config.micro_batch_tokens) {
-            let said = token_logp(self.reference, &rows[range.clone()], self.config.temperature)?;
+        for range in micro_batches(rows, self.config.settings.micro_batch_tokens) {
+            let said =
+                token_logp(self.reference, &rows[range.clone()], self.config.settings.temperature)?;
             all.extend(unpadded(&said.logp, &rows[range])?);
         }
         Ok(all)
@@ -192,15 +196,17 @@ impl Run<'_> {
         let normaliser = Normaliser {
             tokens: batch.tokens,
             sequences: batch.rows.len(),
-            max_completion_length: config.max_completion_length,
+            max_completion_length: config.settings.max_completion_length,
         };
-        let clip =
-            Clip { low: config.epsilon, high: config.epsilon_high.unwrap_or(config.epsilon) };
+        let clip = Clip {
+            low: config.settings.epsilon,
+            high: config.settings.epsilon_high.unwrap_or(config.settings.epsilon),
+        };
         let mut accumulator = Accumulator::default();
         let (mut loss, mut entropy, mut clipped, mut difference) = (0.0, 0.0, 0.0, 0.0_f64);
-        for range in micro_batches(&batch.rows, config.micro_batch_tokens) {
+        for range in micro_batches(&batch.rows, config.settings.micro_batch_tokens) {
             let rows = &batch.rows[range.clone()];
-            let said = token_logp(self.policy.tracked(), rows, config.temperature)?;
+            let said = token_logp(self.policy.tracked(), rows, config.settings.temperature)?;
             let behavior: Vec<&[f32]> =
                 batch.behavior[range.clone()].iter().map(Vec::as_slice).collect();
             let behavior = padded(&behavior, self.device())?;
@@ -213,7 +219,7 @@ impl Run<'_> {
                 advantage: &advantage,
                 mask: &mask,
             };
-            let share = config.loss_type.loss(&streams, clip, &normaliser)?;
+            let share = config.settings.loss_type.loss(&streams, clip, &normaliser)?;
             accumulator.add(&share.total, self.policy.weights())?;
             loss += scalar(&share.total)?;
             clipped += scalar(&share.clipped)?;
@@ -240,7 +246,7 @@ impl Run<'_> {
         step: usize,
         accumulator: &mut Accumulator,
     ) -> Result<f64> {
-        let count = self.config.rehearsal_batch_size.min(self.rehearsal.len());
+        let count = self.config.settings.rehearsal_batch_size.min(self.rehearsal.len());
         let seed = self.config.seed ^ REHEARSAL_SEED;
         let chosen = order::chosen(self.rehearsal.len(), count, step, seed);
         let items: Vec<&Rehearsal> =
@@ -248,9 +254,12 @@ impl Run<'_> {
         let rows: Vec<Sequence> = items.iter().map(|item| item.sequence.clone()).collect();
         let tokens = rows.iter().map(|row| row.completion.len()).sum();
         let mut value = 0.0;
-        for range in micro_batches(&rows, self.config.micro_batch_tokens) {
-            let said =
-                token_logp(self.policy.tracked(), &rows[range.clone()], self.config.temperature)?;
+        for range in micro_batches(&rows, self.config.settings.micro_batch_tokens) {
+            let said = token_logp(
+                self.policy.tracked(),
+                &rows[range.clone()],
+                self.config.settings.temperature,
+            )?;
             let reference: Vec<&[f32]> =
                 items[range.clone()].iter().map(|item| item.logp.as_slice()).collect();
             let reference = padded(&reference, self.device())?;

@@ -13,9 +13,9 @@ impl Run<'_> {
     /// What must hold before the first step: the importance ratio is 1, the policy is the base, and
     /// every weight has a gradient.
     pub(super) fn check_start(&self, batch: &Batch) -> Result<()> {
-        let few = micro_batches(&batch.rows, self.config.micro_batch_tokens).remove(0);
+        let few = micro_batches(&batch.rows, self.config.settings.micro_batch_tokens).remove(0);
         let rows = &batch.rows[few.clone()];
-        let said = token_logp(self.policy.tracked(), rows, self.config.temperature)?;
+        let said = token_logp(self.policy.tracked(), rows, self.config.settings.temperature)?;
         let policy = unpadded(&said.logp.detach(), rows)?;
         let worst = |other: &[Vec<f32>]| -> f32 {
             let pairs = policy.iter().flatten().zip(other.iter().flatten());
