@@ -175,6 +175,11 @@ impl<'a> Repository<'a> {
                  that may read it"
             }
             HFError::RepoNotFound { .. } => "there is no such repository, or it is private",
+            HFError::RevisionNotFound { context: Some(context), .. }
+                if context.error_code.as_deref() == Some("RepoNotFound") =>
+            {
+                "there is no such repository, or it is private"
+            }
             HFError::RevisionNotFound { .. } => {
                 "there is no such revision; leave out `@revision` for main"
             }

@@ -3,22 +3,21 @@
 //! Every test runs the real binary with its own cache and endpoint, as a user's shell would set them.
 
 use std::collections::HashMap;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use assert_cmd::Command;
-use tiny_http::{Header, Method, Request, Response, Server, StatusCode};
 
 const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 
-/// A Hub with one repository, `team/model`, which holds the embedded model.
+/// A Hub with one repository, `team/model`, which holds the embedded model. Its threads end with
+/// the test's process.
 struct Hub {
     endpoint: String,
-    requests: Arc<AtomicUsize>,
     log: Arc<Mutex<Vec<String>>>,
-    server: Arc<Server>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -32,37 +31,23 @@ enum Mood {
 
 impl Hub {
     fn start(mood: Mood) -> Self {
-        let server = Arc::new(Server::http("127.0.0.1:0").expect("a free port"));
-        let endpoint = format!("http://{}", server.server_addr());
-        let requests = Arc::new(AtomicUsize::new(0));
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let endpoint = format!("http://{}", listener.local_addr().expect("bound"));
         let log = Arc::new(Mutex::new(Vec::new()));
-        let cuts = Arc::new(AtomicUsize::new(usize::from(mood == Mood::CutsOnce)));
-        for _ in 0..4 {
-            let (server, requests, log) = (server.clone(), requests.clone(), log.clone());
-            let cuts = cuts.clone();
-            std::thread::spawn(move || {
-                while let Ok(request) = server.recv() {
-                    requests.fetch_add(1, Ordering::SeqCst);
-                    log.lock().expect("log").push(format!(
-                        "{} {}",
-                        request.method(),
-                        request.url()
-                    ));
-                    answer(request, mood, &cuts);
-                }
-            });
-        }
-        Self { endpoint, requests, log, server }
+        let cuts = Arc::new(AtomicBool::new(mood == Mood::CutsOnce));
+        let seen = log.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let (seen, cuts) = (seen.clone(), cuts.clone());
+                // The client may have gone; that is its right.
+                std::thread::spawn(move || drop(serve(&stream, mood, &cuts, &seen)));
+            }
+        });
+        Self { endpoint, log }
     }
 
     fn seen(&self) -> usize {
-        self.requests.load(Ordering::SeqCst)
-    }
-}
-
-impl Drop for Hub {
-    fn drop(&mut self) {
-        self.server.unblock();
+        self.log.lock().expect("log").len()
     }
 }
 
@@ -78,57 +63,66 @@ fn files() -> HashMap<String, Vec<u8>> {
         .collect()
 }
 
-fn header(name: &str, value: &str) -> Header {
-    Header::from_bytes(name, value).expect("ASCII")
-}
-
-fn refuse(request: Request, status: u16, code: &str) {
-    let response = Response::from_string("{}").with_status_code(StatusCode(status));
-    // The client may have gone; that is its right.
-    let _ = request.respond(response.with_header(header("X-Error-Code", code)));
-}
-
-fn answer(request: Request, mood: Mood, cuts: &AtomicUsize) {
-    let token = request.headers().iter().find(|h| h.field.equiv("Authorization"));
-    if mood == Mood::Gated && token.is_none_or(|h| h.value.as_str() != "Bearer secret") {
-        return refuse(request, 401, "GatedRepo");
+/// Answers one request and closes the connection.
+fn serve(
+    mut stream: &TcpStream,
+    mood: Mood,
+    cuts: &AtomicBool,
+    log: &Mutex<Vec<String>>,
+) -> std::io::Result<()> {
+    let mut lines = BufReader::new(stream).lines();
+    let first = lines.next().unwrap_or_else(|| Ok(String::new()))?;
+    let mut is_allowed = mood != Mood::Gated;
+    for line in lines {
+        let line = line?;
+        if line.is_empty() {
+            break;
+        }
+        is_allowed |= line.eq_ignore_ascii_case("authorization: Bearer secret");
     }
-    let url = request.url().split('?').next().unwrap_or_default().to_owned();
+    let mut words = first.split(' ');
+    let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    log.lock().expect("log").push(format!("{method} {target}"));
+    let answer = if is_allowed { route(target) } else { Err((401, "GatedRepo")) };
+    let (status, headers, body) = match answer {
+        Ok((headers, body)) => (200, headers, body),
+        Err((status, code)) => (status, format!("X-Error-Code: {code}\r\n"), b"{}".to_vec()),
+    };
+    let length = body.len();
+    write!(
+        stream,
+        "HTTP/1.1 {status} x\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n"
+    )?;
+    if method == "HEAD" {
+        return Ok(());
+    }
+    let is_cut = target.ends_with("model.safetensors") && cuts.swap(false, Ordering::SeqCst);
+    stream.write_all(if is_cut { &body[..length / 2] } else { &body })
+}
+
+type Answer = Result<(String, Vec<u8>), (u16, &'static str)>;
+
+fn route(target: &str) -> Answer {
+    let path = target.split('?').next().unwrap_or_default();
     let files = files();
-    if let Some(rest) = url.strip_prefix("/api/models/") {
+    if let Some(rest) = path.strip_prefix("/api/models/") {
         return match rest {
             "team/model" | "team/model/revision/main" | "team/model/revision/v1" => {
                 let siblings: Vec<_> =
                     files.keys().map(|name| serde_json::json!({"rfilename": name})).collect();
                 let info =
                     serde_json::json!({"id": "team/model", "sha": COMMIT, "siblings": siblings});
-                let _ = request.respond(Response::from_string(info.to_string()));
+                Ok((String::new(), info.to_string().into_bytes()))
             }
-            _ if rest.starts_with("team/model") => refuse(request, 404, "RevisionNotFound"),
-            _ => refuse(request, 404, "RepoNotFound"),
+            _ if rest.starts_with("team/model") => Err((404, "RevisionNotFound")),
+            _ => Err((404, "RepoNotFound")),
         };
     }
     let known = ["/team/model/resolve/main/", "/team/model/resolve/v1/"];
-    let name = known.iter().find_map(|prefix| url.strip_prefix(prefix));
-    let Some(body) = name.and_then(|name| files.get(name)) else {
-        return refuse(request, 404, "EntryNotFound");
-    };
-    let etag = format!("\"etag-{}-{}\"", name.unwrap_or_default(), body.len());
-    let is_weights = name == Some("model.safetensors");
-    if is_weights && *request.method() == Method::Get && cuts.swap(0, Ordering::SeqCst) > 0 {
-        let mut writer = request.into_writer();
-        let head = format!(
-            "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nETag: {etag}\r\nX-Repo-Commit: {COMMIT}\r\n\r\n",
-            body.len()
-        );
-        let _ = writer.write_all(head.as_bytes());
-        let _ = writer.write_all(&body[..body.len() / 2]);
-        return;
-    }
-    let response = Response::from_data(body.clone())
-        .with_header(header("ETag", &etag))
-        .with_header(header("X-Repo-Commit", COMMIT));
-    let _ = request.respond(response);
+    let name = known.iter().find_map(|prefix| path.strip_prefix(prefix)).unwrap_or_default();
+    let body = files.get(name).ok_or((404, "EntryNotFound"))?;
+    let headers = format!("ETag: \"etag-{name}-{}\"\r\nX-Repo-Commit: {COMMIT}\r\n", body.len());
+    Ok((headers, body.clone()))
 }
 
 struct Shell {
@@ -153,6 +147,8 @@ impl Shell {
         command.args(["eval", "--model", model, "--max-samples", "2", "-n", "2", "-k", "1"]);
         command.args(["--max-completion-length", "20", "--device", "cpu", "--output"]).arg(&output);
         command.envs(set.iter().copied());
+        // A client that hangs must fail the test, not stall it.
+        command.timeout(std::time::Duration::from_secs(60));
         let done = command.output().expect("runs");
         (done.status.success(), String::from_utf8_lossy(&done.stderr).into_owned())
     }

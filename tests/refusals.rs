@@ -1,0 +1,124 @@
+//! What the binary says to bad input: one line that names the file and the mend, and nothing written.
+
+#[path = "support/binary.rs"]
+mod binary;
+
+use std::path::{Path, PathBuf};
+
+use binary::{Folder, refusal, root, tealight};
+
+/// A copy of the embedded model's directory.
+fn model(folder: &Folder) -> PathBuf {
+    let target = folder.0.path().join("model");
+    std::fs::create_dir_all(&target).expect("made");
+    for entry in std::fs::read_dir(root().join("models/countdown")).expect("models/countdown") {
+        let path = entry.expect("entry").path();
+        std::fs::copy(&path, target.join(path.file_name().expect("a name"))).expect("copied");
+    }
+    target
+}
+
+#[test]
+fn bad_datasets_are_refused_by_name_line_and_mend() {
+    let folder = Folder::new();
+    let output = folder.path("out");
+    let eval = |dataset: &str, more: &[&str]| {
+        refusal(&[&["eval", "--output", &output, "--dataset", dataset], more].concat())
+    };
+    let good = "{\"question\": \"1+1?\", \"answer\": \"2\"}\n";
+    let said = eval(&folder.write("bad.jsonl", format!("{good}{{oops\n")), &[]);
+    assert!(said.contains("bad.jsonl:2"), "{said}");
+    let said = eval(&folder.write("empty.jsonl", ""), &[]);
+    assert!(said.contains("empty"), "{said}");
+    let said = eval(&folder.write("a.jsonl", good), &["--answer-column", "gold"]);
+    assert!(said.contains("`gold`") && said.contains("question, answer"), "{said}");
+    let said = eval("nothing.jsonl", &[]);
+    assert!(said.contains("nothing.jsonl"), "{said}");
+    let said = eval("countdown/dev", &[]);
+    assert!(said.contains("train, test, sft"), "{said}");
+    assert!(!Path::new(&output).exists(), "nothing was written");
+}
+
+#[test]
+fn impossible_settings_are_refused_before_any_work() {
+    let folder = Folder::new();
+    let output = folder.path("out");
+    let said = refusal(&["eval", "-n", "4", "-k", "1,8", "--output", &output]);
+    assert!(said.contains("pass@8") && said.contains("4 samples"), "{said}");
+    let said = refusal(&["train", "--num-generations", "1", "--output", &output]);
+    assert!(said.contains("num-generations"), "{said}");
+    let said = refusal(&["eval", "--device", "cuda:9", "--output", &folder.path("cuda")]);
+    assert!(said.contains("CUDA") || said.contains("cuda"), "{said}");
+    let said = refusal(&["study", "--test-dataset", "countdown/train", "--output", &output]);
+    assert!(said.contains("held out"), "{said}");
+    let config = folder.write("c.toml", "learning_rte = 1e-4\n");
+    let said = refusal(&["train", "--config", &config, "--output", &output]);
+    assert!(said.contains("c.toml") && said.contains("learning_rate"), "{said}");
+    let usage = tealight(&["train", "--objective", "kl"]);
+    assert_eq!(usage.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&usage.stderr).contains("reverse-kl"));
+    let said =
+        refusal(&["eval", "--max-completion-length", "600", "--output", &folder.path("long")]);
+    assert!(said.contains("context of 64") && said.contains("--max-completion-length"), "{said}");
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_refused() {
+    let folder = Folder::new();
+    let file = folder.write("file", "");
+    let output = format!("{file}/run");
+    let said = refusal(&["train", "--output", &output]);
+    assert!(said.contains("cannot be written") && said.contains(&output), "{said}");
+}
+
+#[test]
+fn broken_models_are_refused_by_file_tensor_and_shape() {
+    let folder = Folder::new();
+    let model = model(&folder);
+    let output = folder.path("out");
+    let name = model.display().to_string();
+    let eval = || {
+        let _ = std::fs::remove_dir_all(&output);
+        refusal(&["eval", "--model", &name, "--output", &output])
+    };
+    let read = |file: &str| std::fs::read(model.join(file)).expect("readable");
+    let write =
+        |file: &str, bytes: &[u8]| std::fs::write(model.join(file), bytes).expect("written");
+    let (weights, config) = (read("model.safetensors"), read("config.json"));
+
+    write("model.safetensors", &weights[..weights.len() - 1000]);
+    let said = eval();
+    assert!(said.contains("truncated") && said.contains("tensor `"), "{said}");
+    write("model.safetensors", &weights[..100]);
+    assert!(eval().contains("truncated in its header"));
+    std::fs::remove_file(model.join("model.safetensors")).expect("removed");
+    assert!(eval().contains("no weights to load"));
+    write("model.safetensors", &weights);
+
+    let text = String::from_utf8(config.clone()).expect("text");
+    write(
+        "config.json",
+        text.replace("\"intermediate_size\": 384", "\"intermediate_size\": 400").as_bytes(),
+    );
+    let said = eval();
+    assert!(said.contains("[384, 128]") && said.contains("[400, 128]"), "{said}");
+    write(
+        "config.json",
+        text.replace("\"num_hidden_layers\": 4", "\"num_hidden_layers\": 5").as_bytes(),
+    );
+    let said = eval();
+    assert!(said.contains("model.layers.4.") && said.contains("missing"), "{said}");
+    write("config.json", text.replace("qwen2", "mamba").as_bytes());
+    let said = eval();
+    assert!(said.contains("mamba") && said.contains("supported"), "{said}");
+    std::fs::remove_file(model.join("config.json")).expect("removed");
+    assert!(eval().contains("config.json"));
+    write("config.json", &config);
+
+    for file in ["generation_config.json", "config.json", "tokenizer_config.json"] {
+        let text = String::from_utf8(read(file)).expect("text");
+        write(file, text.replace("eos_token", "no_token").as_bytes());
+    }
+    let said = eval();
+    assert!(said.contains("end-of-sequence"), "{said}");
+}

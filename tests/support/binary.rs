@@ -1,0 +1,44 @@
+//! Running the binary, and a folder to run it in.
+
+use std::path::Path;
+use std::process::Output;
+
+use assert_cmd::Command;
+
+pub(crate) fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+pub(crate) fn tealight(arguments: &[&str]) -> Output {
+    let mut command = Command::cargo_bin("tealight").expect("the binary");
+    command.env("RUST_BACKTRACE", "0").args(arguments).output().expect("runs")
+}
+
+/// What a failed command said; it must be one line that starts with `error:` besides announcements.
+pub(crate) fn refusal(arguments: &[&str]) -> String {
+    let output = tealight(arguments);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(output.stdout.is_empty());
+    let errors: Vec<&str> = said.lines().filter(|line| line.starts_with("error: ")).collect();
+    assert_eq!(errors.len(), 1, "{said}");
+    assert_eq!(said.lines().last(), Some(errors[0]), "{said}");
+    errors[0].to_owned()
+}
+
+pub(crate) struct Folder(pub(crate) tempfile::TempDir);
+
+impl Folder {
+    pub(crate) fn new() -> Self {
+        Self(tempfile::tempdir().expect("a directory"))
+    }
+
+    pub(crate) fn path(&self, name: &str) -> String {
+        self.0.path().join(name).display().to_string()
+    }
+
+    pub(crate) fn write(&self, name: &str, contents: impl AsRef<[u8]>) -> String {
+        std::fs::write(self.0.path().join(name), contents).expect("written");
+        self.path(name)
+    }
+}
