@@ -1,6 +1,6 @@
 //! Countdown: reach a target from given numbers, each used once. Many right answers per prompt.
 //!
-//! Prompt `3,7,8,9=24:`, answer `(9-7)*(3*8)/2`-like expressions over `+ - * /`. Problems are made
+//! Prompt `3,7,8,9=24:`, answer an expression over `+ - * /` such as `3*(7+9-8)`. Problems are made
 //! from a fixed list in a fixed order, so every machine sees the same ones. The three splits share
 //! no multiset of numbers: `sft` (what a base model is trained on), `train` (what RLVR is trained
 //! on) and `test` (held out from both).

@@ -130,8 +130,7 @@ pub(super) fn next_free(base: &Path, marker: &str) -> PathBuf {
 
 /// Prints the resolved settings and saves them beside the run's results.
 pub(super) fn record_config(options: &impl Serialize, output: &Path, quiet: bool) -> Result<()> {
-    let revision = option_env!("TEALIGHT_REVISION").unwrap_or("unknown");
-    let version = env!("CARGO_PKG_VERSION");
+    let (version, revision) = (env!("CARGO_PKG_VERSION"), env!("TEALIGHT_REVISION"));
     let text = format!("# tealight {version}, revision {revision}\n{}", toml::to_string(options)?);
     crate::files::write_atomic(&output.join("config.toml"), text.as_bytes())?;
     if !quiet {

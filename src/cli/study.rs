@@ -11,7 +11,7 @@ use clap::{ArgMatches, Args};
 use serde::{Deserialize, Serialize};
 use tealight_datasets::Dataset;
 use tealight_eval::compare::kept;
-use tealight_eval::report::{Evaluated, Study, Training, TrainingPoint, Tuned, html};
+use tealight_eval::report::{Evaluated, Study, Training, TrainingPoint, Tuned, grid, html};
 use tealight_eval::{Summary, Tally, pass_at_k};
 
 use super::layers;
@@ -78,6 +78,7 @@ pub(super) fn resolve(matches: &ArgMatches) -> Result<StudyOptions> {
 pub(super) fn run(options: &StudyOptions, stop: &Stop) -> Result<()> {
     let started = Instant::now();
     pass_at_k::check(options.n, &options.k)?;
+    options.settings.check()?;
     if options.objectives.is_empty() || options.seeds.is_empty() {
         bail!("a study needs at least one objective and one seed");
     }
@@ -111,7 +112,8 @@ pub(super) fn run(options: &StudyOptions, stop: &Stop) -> Result<()> {
         };
         Ok([one(&train, "train")?, one(&test, "test")?])
     };
-    let summary = |tallies: &[Tally]| Summary::new(tallies, options.n, &options.k);
+    let grid = grid(&options.k, options.n);
+    let summary = |tallies: &[Tally]| Summary::new(tallies, options.n, &grid);
 
     let base_tallies = evaluate(&session.reference, "base", &output.join("base"))?;
     let mut datasets = Vec::new();
@@ -159,6 +161,7 @@ pub(super) fn run(options: &StudyOptions, stop: &Stop) -> Result<()> {
         model: base.name.clone(),
         n: options.n,
         ks: options.k.clone(),
+        grid: grid.clone(),
         temperature: options.settings.temperature,
         prompts_per_step: options.settings.prompts_per_step,
         num_generations: options.settings.num_generations,

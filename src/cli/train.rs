@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::options::{self, DataOptions, ModelOptions};
 use super::session::Session;
 use crate::device::Dtype;
+use crate::files;
 use crate::telemetry::say;
 use crate::train::rlvr::RlvrConfig;
 use crate::train::{Stop, checkpoint};
@@ -42,8 +43,13 @@ pub(super) fn run(options: &TrainOptions, stop: &Stop) -> Result<()> {
     options.rlvr.settings.check()?;
     let resumed = if options.resume { Some(newest(output)?) } else { None };
     if resumed.is_none() {
-        options::fresh_output(output, "metrics.jsonl")
-            .context("to continue a run, add --resume")?;
+        if output.join("metrics.jsonl").exists() {
+            bail!(
+                "{}: holds a run already; add --resume to continue it, or choose another --output",
+                output.display()
+            );
+        }
+        files::writable_directory(output)?;
     }
     let (base, device) = options.model.load(Dtype::Float32, options.quiet)?;
     let dataset = options.data.open(&options.data.dataset, options.quiet)?;

@@ -16,8 +16,8 @@ pub(super) struct Line {
     pub(super) is_bold: bool,
     /// The points, in order of x.
     pub(super) points: Vec<(f64, f64)>,
-    /// A point to mark, with what to write beside it.
-    pub(super) mark: Option<((f64, f64), String)>,
+    /// A point to mark with a dot.
+    pub(super) mark: Option<(f64, f64)>,
 }
 
 /// What is on the axes.
@@ -99,23 +99,21 @@ fn plot(
             .draw_series(LineSeries::new(points, style))?
             .label(line.name.clone())
             .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
-        if let Some(((x, y), text)) = &line.mark {
-            let at = (place(*x), *y);
-            chart.draw_series([Circle::new(at, 4, colour.filled())])?;
-            let label = Text::new(text.clone(), at, ("sans-serif", 12).into_font().color(&colour));
-            chart.draw_series([label])?;
+        if let Some((x, y)) = line.mark {
+            chart.draw_series([Circle::new((place(x), y), 5, colour.filled())])?;
         }
     }
+    // Where curves of each kind leave room.
+    let legend = match (axes.is_log, axes.y_range) {
+        (true, None) => SeriesLabelPosition::UpperLeft,
+        _ => SeriesLabelPosition::LowerRight,
+    };
     chart
         .configure_series_labels()
         .background_style(WHITE.mix(0.85))
         .border_style(BLACK.mix(0.2))
         .label_font(("sans-serif", 13))
-        .position(if axes.is_log {
-            SeriesLabelPosition::UpperLeft
-        } else {
-            SeriesLabelPosition::LowerRight
-        })
+        .position(legend)
         .draw()?;
     root.present()?;
     Ok(())

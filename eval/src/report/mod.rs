@@ -17,8 +17,10 @@ pub struct Study {
     pub model: String,
     /// Samples a problem.
     pub n: usize,
-    /// The k of Pass@k.
+    /// The k of the tables.
     pub ks: Vec<usize>,
+    /// The k of the curves: those of the tables and the powers of two up to n.
+    pub grid: Vec<usize>,
     /// Temperature of rollouts and evaluations.
     pub temperature: f64,
     /// Prompts in a training step.
@@ -89,6 +91,15 @@ pub struct TrainingPoint {
     pub entropy: f64,
     /// Estimate of KL(policy || base) per completion, in nats.
     pub kl: Option<f64>,
+}
+
+/// The k that curves are drawn at: `ks` and the powers of two up to `n`, in order.
+pub fn grid(ks: &[usize], n: usize) -> Vec<usize> {
+    let powers = std::iter::successors(Some(1), |k| Some(k * 2)).take_while(|k| *k <= n);
+    let mut grid: Vec<usize> = powers.chain(ks.iter().copied()).collect();
+    grid.sort_unstable();
+    grid.dedup();
+    grid
 }
 
 impl Study {

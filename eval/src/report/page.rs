@@ -87,7 +87,7 @@ fn dataset(study: &Study, evaluated: &Evaluated) -> Result<Markup> {
         div.charts {
             figure {
                 (PreEscaped(pass_chart(study, evaluated)?))
-                figcaption { "Pass@k. A dot marks where the base overtakes a tuned model." }
+                figcaption { "Pass@k. " (overtaking(study, evaluated)) }
             }
             figure {
                 (PreEscaped(distinct_chart(study, evaluated)?))
@@ -98,17 +98,34 @@ fn dataset(study: &Study, evaluated: &Evaluated) -> Result<Markup> {
 }
 
 fn pass_chart(study: &Study, evaluated: &Evaluated) -> Result<String> {
-    let curve = |summary: &Summary, k: usize| summary.pass_at_k[&k].value;
     let axes = Axes { x: "k", y: "pass@k", is_log: true, y_range: Some((0.0, 1.0)) };
-    let mut lines = curves(study, evaluated, curve);
-    let base: Vec<f64> = study.ks.iter().map(|k| curve(&evaluated.base, *k)).collect();
-    for line in &mut lines[1..] {
-        let tuned: Vec<f64> = line.points.iter().map(|point| point.1).collect();
-        if let Some(k) = crossing(&study.ks, &base, &tuned) {
-            line.mark = Some(((k, interpolate(&line.points, k)), format!(" k* = {k:.0}")));
-        }
+    let mut lines = pass_curves(study, evaluated);
+    for index in 1..lines.len() {
+        lines[index].mark = meeting(study, &lines[0], &lines[index])
+            .map(|k| (k, interpolate(&lines[index].points, k)));
     }
     draw(&axes, &lines)
+}
+
+fn pass_curves(study: &Study, evaluated: &Evaluated) -> Vec<Line> {
+    curves(study, evaluated, |summary, k| summary.pass_at_k[&k].value)
+}
+
+/// The k at which the base overtakes.
+fn meeting(study: &Study, base: &Line, tuned: &Line) -> Option<f64> {
+    let values = |line: &Line| line.points.iter().map(|point| point.1).collect::<Vec<_>>();
+    crossing(&study.grid, &values(base), &values(tuned))
+}
+
+/// In words, where the base overtakes each tuned model (the dots of the chart).
+fn overtaking(study: &Study, evaluated: &Evaluated) -> String {
+    let lines = pass_curves(study, evaluated);
+    let said = lines[1..].iter().map(|line| match meeting(study, &lines[0], line) {
+        Some(k) => format!("{} at k = {k:.1}", line.name),
+        None if line.points[0].1 < lines[0].points[0].1 => format!("{} from the start", line.name),
+        None => format!("{} never", line.name),
+    });
+    format!("The base overtakes (dots): {}.", said.collect::<Vec<_>>().join(", "))
 }
 
 fn distinct_chart(study: &Study, evaluated: &Evaluated) -> Result<String> {
@@ -127,7 +144,7 @@ fn curves(
         colour,
         is_bold: colour == 0,
         points: study
-            .ks
+            .grid
             .iter()
             .map(|k| {
                 let sum: f64 = all.iter().map(|summary| value(summary, *k)).sum();
