@@ -1,0 +1,54 @@
+//! Model files: sharded, in half precision, written and read back.
+
+mod support;
+
+use std::collections::{BTreeMap, HashMap};
+
+use candle_core::{DType, Device, Tensor};
+use tealight::model::weights;
+
+fn flat(tensor: &Tensor) -> Vec<f32> {
+    tensor.flatten_all().and_then(|x| x.to_vec1()).expect("f32")
+}
+
+#[test]
+fn shards_in_half_precision_load_as_the_values_they_hold() {
+    let policy = support::policy(12, 1);
+    let architecture = policy.frozen().architecture();
+    for dtype in [DType::BF16, DType::F16] {
+        let folder = tempfile::tempdir().expect("a directory");
+        let mut shards: [HashMap<String, Tensor>; 2] = Default::default();
+        let mut map = BTreeMap::new();
+        for (index, (name, tensor)) in policy.tensors().into_iter().enumerate() {
+            map.insert(name.clone(), format!("model-{}-of-2.safetensors", index % 2));
+            shards[index % 2].insert(name, tensor.to_dtype(dtype).expect("converted"));
+        }
+        for (index, shard) in shards.iter().enumerate() {
+            let path = folder.path().join(format!("model-{index}-of-2.safetensors"));
+            candle_core::safetensors::save(shard, path).expect("saved");
+        }
+        let index = serde_json::json!({"weight_map": map}).to_string();
+        std::fs::write(folder.path().join(weights::INDEX), index).expect("written");
+        let loaded = weights::load(folder.path(), architecture, DType::F32, &Device::Cpu);
+        for (name, tensor) in loaded.expect("loads") {
+            let kept = policy.tensors()[&name].to_dtype(dtype).and_then(|x| x.to_dtype(DType::F32));
+            assert_eq!(flat(&tensor), flat(&kept.expect("converted")), "{name}");
+        }
+        std::fs::remove_file(folder.path().join("model-1-of-2.safetensors")).expect("removed");
+        let missing = weights::load(folder.path(), architecture, DType::F32, &Device::Cpu);
+        let message = missing.expect_err("a shard is missing").to_string();
+        assert!(message.contains("model-1-of-2.safetensors"), "{message}");
+    }
+}
+
+#[test]
+fn saved_weights_load_as_the_same_bits() {
+    let policy = support::policy(12, 2);
+    let folder = tempfile::tempdir().expect("a directory");
+    weights::save(&policy.tensors(), &folder.path().join(weights::WHOLE)).expect("saved");
+    let architecture = policy.frozen().architecture();
+    let loaded = weights::load(folder.path(), architecture, DType::F32, &Device::Cpu);
+    for (name, tensor) in loaded.expect("loads") {
+        assert_eq!(flat(&tensor), flat(&policy.tensors()[&name]), "{name}");
+    }
+}
