@@ -16,10 +16,10 @@ use crate::telemetry::say;
 /// What `--help` says of `--dataset`.
 pub(super) const DATASET_HELP: &str = "\
 A named source or a .jsonl, .json, .csv or .parquet file.
-countdown        four numbers, a target, many right expressions; splits countdown/train (the default),
-                 countdown/test (no numbers in common with train) and countdown/sft
-FILE             columns are detected (question/answer, problem/solution, prompt/answer, ...) and
-                 printed; name others with --prompt-column and --answer-column";
+  countdown  four numbers, a target, many right expressions; countdown/train (the
+             default), countdown/test (shares no numbers with it), countdown/sft
+  FILE       columns are detected (question/answer, problem/solution, ...) and
+             printed; name others with --prompt-column and --answer-column";
 
 /// Which model, where it runs.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]

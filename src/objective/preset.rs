@@ -11,10 +11,14 @@ use super::Divergence;
 
 /// What `--help` says of `--objective`.
 pub(crate) const HELP: &str = "\
-none                 the reward alone
-reverse-kl[:0.05]    KL(policy || base) of whole completions, charged to the advantage (exact gradient)
-forward-kl[:0.3]     KL(base || policy) on the base's own right answers (DPH-F, arXiv 2509.07430)
-js[:2.4]             Jensen-Shannon, generator form, on the same (DPH-JS; at its true scale, half of DPH's)";
+What is optimised besides the reward, NAME[:COEFFICIENT].
+  none               the reward alone
+  reverse-kl[:0.05]  KL(policy || base) of whole completions, charged to the
+                     advantage: the exact gradient, not GRPO's k3
+  forward-kl[:0.3]   KL(base || policy) per token on the base's own right answers
+                     (DPH-F, arXiv 2509.07430)
+  js[:2.4]           Jensen-Shannon, generator form, on the same (DPH-JS); at its true
+                     scale, so DPH's 0.2 is 0.4 here";
 
 /// Whose samples a divergence is estimated on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
