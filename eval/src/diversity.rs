@@ -8,7 +8,8 @@ use crate::pass_at_k::pass_at_k;
 ///
 /// `U_1` is Pass@1; `U_n` is the number of distinct right answers that were seen.
 pub fn unique_correct(tally: &Tally, k: usize) -> f64 {
-    tally.classes.values().map(|count| pass_at_k(tally.samples, *count, k)).sum()
+    // Not `sum`, which makes nothing at all a negative zero.
+    tally.classes.values().fold(0.0, |sum, count| sum + pass_at_k(tally.samples, *count, k))
 }
 
 #[cfg(test)]
