@@ -1,6 +1,6 @@
 //! Token ids to sampled completions. Knows models, not rewards or text.
 //!
-//! [`Sampler`] is the seam: [`local`] samples from a decoder in this process, [`Scripted`] plays
+//! [`Sampler`] is the seam: [`LocalSampler`] samples from a decoder in this process, [`Scripted`] plays
 //! back given completions for tests. To add an engine, add a file with another implementation.
 
 mod local;

@@ -12,7 +12,7 @@ use crate::train::{AdamWConfig, Schedule};
 /// One run: an objective, a seed, and everything else.
 #[derive(Debug, Clone, PartialEq, Args, Serialize, Deserialize)]
 pub struct RlvrConfig {
-    /// What is optimised besides the reward, NAME[:COEFFICIENT].
+    /// What is optimised besides the reward: `NAME[:COEFFICIENT]`.
     #[arg(long, default_value = "none", long_help = objective::HELP)]
     pub objective: Objective,
     /// Seeds samples and the order of prompts.
