@@ -101,7 +101,7 @@ fn broken_models_are_refused_by_file_tensor_and_shape() {
         text.replace("\"intermediate_size\": 384", "\"intermediate_size\": 400").as_bytes(),
     );
     let said = eval();
-    assert!(said.contains("[384, 128]") && said.contains("[400, 128]"), "{said}");
+    assert!(said.contains("[128, 384]") && said.contains("[128, 400]"), "{said}");
     write(
         "config.json",
         text.replace("\"num_hidden_layers\": 4", "\"num_hidden_layers\": 5").as_bytes(),

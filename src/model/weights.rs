@@ -40,8 +40,10 @@ pub fn load(
     let mut weights = Weights::new();
     for path in files(directory)? {
         let mut shard = Shard::open(&path)?;
-        let infos: Vec<(String, TensorInfo)> =
+        let mut infos: Vec<(String, TensorInfo)> =
             shard.metadata.tensors().into_iter().map(|(name, info)| (name, info.clone())).collect();
+        // In the order of the file: read in one sweep, and the same complaint every time.
+        infos.sort_by_key(|(_, info)| info.data_offsets.0);
         for (name, info) in infos {
             let Some(shape) = expected.remove(&name) else {
                 // A tied head is sometimes stored all the same; old files hold rotary tables.
