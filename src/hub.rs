@@ -23,10 +23,8 @@ const EMBEDDED_FILES: [(&str, &[u8]); 5] = [
     ("tokenizer_config.json", include_bytes!("../models/countdown/tokenizer_config.json")),
 ];
 
-/// What is fetched besides the weights, where the repository has it.
-const SMALL_FILES: [&str; 8] = [
-    "config.json",
-    "generation_config.json",
+/// Files of a tokenizer, not all of which every model has.
+pub(crate) const TOKENIZER_FILES: [&str; 6] = [
     "tokenizer.json",
     "tokenizer_config.json",
     "special_tokens_map.json",
@@ -34,6 +32,8 @@ const SMALL_FILES: [&str; 8] = [
     "vocab.json",
     "merges.txt",
 ];
+/// What else is fetched before the weights, where the repository has it.
+const CONFIG_FILES: [&str; 2] = ["config.json", "generation_config.json"];
 
 /// How often a download that was cut off is tried in all.
 const ATTEMPTS: usize = 3;
@@ -130,7 +130,7 @@ impl<'a> Repository<'a> {
             info.siblings.unwrap_or_default().into_iter().map(|file| file.rfilename).collect();
         let has = |file: &str| there.iter().any(|name| name == file);
         let mut directory = None;
-        for file in SMALL_FILES.into_iter().filter(|file| has(file)) {
+        for file in CONFIG_FILES.into_iter().chain(TOKENIZER_FILES).filter(|file| has(file)) {
             let path = self.retried(file)?;
             directory = path.parent().map(Path::to_owned);
         }

@@ -13,16 +13,6 @@ use crate::model::{Architecture, Decoder};
 use crate::policy;
 use crate::tokenizer::HubTokenizer;
 
-/// Tokenizer files that are carried from a model to what is trained from it.
-const TOKENIZER_FILES: [&str; 6] = [
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "chat_template.jinja",
-    "vocab.json",
-    "merges.txt",
-];
-
 /// Everything that is needed to sample from a model, to train it, and to save the result.
 pub struct Pretrained {
     /// The name it was asked for by.
@@ -82,7 +72,7 @@ impl Pretrained {
             );
         }
         let mut tokenizer_files = Vec::new();
-        for file in TOKENIZER_FILES {
+        for file in hub::TOKENIZER_FILES {
             let path = directory.join(file);
             if path.exists() {
                 let bytes = std::fs::read(&path).with_context(|| path.display().to_string())?;

@@ -84,7 +84,8 @@ impl<'a> Session<'a> {
             say(self.quiet, format!("resumed from {}", path.display()));
         }
         let presamples = self.presamples(dataset, &problems, config, output)?;
-        if state.global_step == 0
+        // A resumed run has counted them already, even one that was stopped before its first step.
+        if resume.is_none()
             && let Some(presamples) = &presamples
         {
             state.num_tokens += presamples.tokens;

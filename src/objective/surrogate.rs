@@ -91,7 +91,7 @@ impl LossType {
     }
 }
 
-/// Largest log-ratio whose exponential is taken; beyond it the loss is linear-free and flat.
+/// Largest log-ratio whose exponential is taken; beyond it the loss is flat.
 const MAX_LOG_RATIO: f64 = 20.0;
 
 /// This micro-batch's share of the mean over tokens of `f(pi / a)` on samples of the base.

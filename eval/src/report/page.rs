@@ -1,5 +1,7 @@
 //! A study as one HTML file that needs no network.
 
+use std::collections::BTreeSet;
+
 use anyhow::Result;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -29,12 +31,7 @@ footer { color: #777; font-size: .85rem; margin-top: 3rem; }
 /// # Errors
 /// A chart that cannot be drawn.
 pub fn html(study: &Study) -> Result<String> {
-    let seeds = study.training.iter().map(|run| run.seed).max().map_or(0, |_| {
-        let mut seeds: Vec<u64> = study.training.iter().map(|run| run.seed).collect();
-        seeds.sort_unstable();
-        seeds.dedup();
-        seeds.len()
-    });
+    let seeds = study.training.iter().map(|run| run.seed).collect::<BTreeSet<_>>().len();
     let page = html! {
         (DOCTYPE)
         html lang="en" {
