@@ -11,6 +11,7 @@ pub mod files;
 pub mod generate;
 pub mod hub;
 mod kernels;
+pub mod lab;
 pub mod model;
 pub mod objective;
 pub mod policy;

@@ -1,108 +1,369 @@
-//! Completions of the base, verified once and kept: what rehearsal trains on (DPH-RL).
+//! Completions of the base, verified once and kept: what rehearsal and supervised objectives train
+//! on, and what says how hard a prompt is.
 //!
-//! The right ones, with their multiplicities, are samples of the filtered model p* (the base
-//! conditioned on being right); training reads them back as sequences drawn from the reference.
+//! A directory holds `presamples.json` (what was asked of which model) and `presamples.jsonl`, one
+//! line a prompt with every completion's token ids and log-probabilities. An interrupted one is
+//! continued: a sample depends on the seed and its place alone.
 
-use std::io::Write;
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use anyhow::{Result, bail};
-use serde::Serialize;
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use tealight_datasets::Verdict;
 
-use crate::generate::Noise;
-use crate::policy::Sequence;
+use crate::files::{writable_directory, write_atomic};
+use crate::generate::{Finish, Noise};
 use crate::rollout::{Collector, Encoded, Group, collect};
+use crate::telemetry::JsonLines;
 
 /// Keys the randomness of pre-sampling apart from that of training steps.
 const STEP: u64 = u64::MAX;
 
-/// A right completion of the base.
-#[derive(Debug, Clone, Serialize)]
-pub struct Rehearsal {
-    /// The problem's id.
-    pub problem: String,
-    /// The completion's text.
-    pub text: String,
-    /// Prompt and completion as token ids.
+/// What was asked of which model; two sets with the same answer to this are interchangeable.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Request {
+    /// The base's name.
+    pub model: String,
+    /// The dataset's name.
+    pub dataset: String,
+    /// Completions a prompt.
+    pub num_presamples: usize,
+    /// Whether one more was drawn, to confirm prompts that look solved.
+    pub extra_check: bool,
+    /// Sampling temperature; the whole distribution is sampled.
+    pub temperature: f64,
+    /// Most tokens in a completion.
+    pub max_completion_length: usize,
+    /// Seed of the samples.
+    pub seed: u64,
+}
+
+/// One completion of the base.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Stored {
+    /// The text, special tokens left out.
+    pub completion: String,
+    /// What the verifier said.
     #[serde(flatten)]
-    pub sequence: Sequence,
-    /// Log-probability of each completion token under the base.
+    pub verdict: Verdict,
+    /// Whether it ended by itself; one that was cut off counts as wrong.
+    pub is_finished: bool,
+    /// Token ids, the end-of-sequence token included.
+    pub tokens: Vec<u32>,
+    /// Log-probability of each under the base.
     pub logp: Vec<f32>,
 }
 
-/// The right completions, and what it took to find them.
-pub struct Presamples {
-    /// Every right completion, repeated as often as it was drawn.
-    pub rehearsal: Vec<Rehearsal>,
-    /// Completions that were drawn.
-    pub completions: usize,
-    /// Tokens that were drawn.
-    pub tokens: usize,
-    /// Prompts with at least one right completion.
-    pub solved: usize,
+impl Stored {
+    /// Right, and ended by itself.
+    pub fn is_correct(&self) -> bool {
+        self.is_finished && self.verdict.is_correct()
+    }
 }
 
-/// Draws `count` completions for every problem from the base and keeps the right ones.
+/// The base's completions of one prompt.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PromptSamples {
+    /// The problem's id.
+    pub problem: String,
+    /// The prompt's token ids.
+    pub prompt: Vec<u32>,
+    /// The completions that estimates are made from.
+    pub samples: Vec<Stored>,
+    /// One more, where [`Request::extra_check`] asks for it.
+    pub check: Option<Stored>,
+}
+
+impl PromptSamples {
+    /// Right completions.
+    pub fn correct(&self) -> usize {
+        self.samples.iter().filter(|sample| sample.is_correct()).count()
+    }
+
+    /// The base's validity on the prompt, `(c + 1/2) / (n + 1)`: never 0 or 1.
+    pub fn validity(&self) -> f64 {
+        (self.correct() as f64 + 0.5) / (self.samples.len() as f64 + 1.0)
+    }
+}
+
+/// The base's completions of every prompt of a dataset, in its order.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Presamples {
+    /// What was asked.
+    pub request: Request,
+    /// One entry a prompt.
+    pub prompts: Vec<PromptSamples>,
+}
+
+/// How prompts are divided between exploring (rollouts) and rehearsing (DPH-RL's D_exp and D_pef).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SplitRule {
+    /// Prompts with at least this share of right completions are rehearsed.
+    pub pef_threshold: f64,
+    /// Explore rehearsed prompts too.
+    pub explore_all: bool,
+    /// Explore no prompt that the base never solved.
+    pub drop_unsolved: bool,
+}
+
+/// The prompts of each part, by index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Split {
+    /// D_exp.
+    pub explore: Vec<usize>,
+    /// D_pef.
+    pub rehearse: Vec<usize>,
+    /// Prompts in neither.
+    pub dropped: Vec<usize>,
+    /// Prompts that reached the threshold and failed the extra check: explored.
+    pub unconfirmed: usize,
+}
+
+/// Draws what is missing of `request` in `directory` and returns all of it. `progress` is called
+/// once a prompt.
 ///
 /// # Errors
-/// Whatever the sampler fails with; no right completion at all, since there is nothing to rehearse.
+/// A directory that holds another request's samples, whatever the sampler fails with, a full disk.
 pub fn presample(
     collector: &Collector<'_>,
     problems: &[Encoded<'_>],
-    count: usize,
-    seed: u64,
-    progress: &mut dyn FnMut(),
+    request: &Request,
+    directory: &Path,
+    progress: &mut dyn FnMut() -> Result<()>,
 ) -> Result<Presamples> {
-    let mut groups: Vec<Group> = Vec::with_capacity(problems.len());
-    let all: Vec<usize> = (0..problems.len()).collect();
-    collect(collector, problems, &all, count, Noise { seed, step: STEP }, &mut |group| {
-        groups.push(group);
-        progress();
-        Ok(())
-    })?;
-    // Groups end in any order; rehearsal must not depend on it.
-    groups.sort_by_key(|group| group.problem);
-    let mut presamples = Presamples { rehearsal: Vec::new(), completions: 0, tokens: 0, solved: 0 };
-    for group in groups {
-        let problem = &problems[group.problem];
-        presamples.completions += group.rollouts.len();
-        presamples.solved += usize::from(group.rollouts.iter().any(|r| r.reward() > 0.0));
-        for rollout in group.rollouts {
-            presamples.tokens += rollout.completion.tokens.len();
-            if rollout.reward() > 0.0 {
-                presamples.rehearsal.push(Rehearsal {
-                    problem: problem.problem.id.clone(),
-                    text: rollout.text,
-                    logp: rollout.completion.logp,
-                    sequence: Sequence {
-                        prompt: problem.prompt.clone(),
-                        completion: rollout.completion.tokens,
-                    },
-                });
-            }
-        }
+    writable_directory(directory)?;
+    let header = directory.join("presamples.json");
+    let mut known = if header.exists() { read(directory, request)? } else { BTreeMap::new() };
+    write_atomic(&header, serde_json::to_string_pretty(request)?.as_bytes())?;
+    let mut lines = JsonLines::append(&directory.join("presamples.jsonl"))?;
+    let missing: Vec<usize> =
+        (0..problems.len()).filter(|i| !known.contains_key(&problems[*i].problem.id)).collect();
+    for _ in 0..problems.len() - missing.len() {
+        progress()?;
     }
-    if presamples.rehearsal.is_empty() {
+    let count = request.num_presamples + usize::from(request.extra_check);
+    let noise = Noise { seed: request.seed, step: STEP };
+    collect(collector, problems, &missing, count, noise, &mut |group| {
+        let entry = entry(&problems[group.problem], group, request);
+        lines.write(&entry)?;
+        known.insert(entry.problem.clone(), entry);
+        progress()
+    })?;
+    assemble(known, problems, request.clone())
+}
+
+/// What the samples in `directory` were asked for.
+///
+/// # Errors
+/// There are none.
+pub fn stored_request(directory: &Path) -> Result<Request> {
+    let header = directory.join("presamples.json");
+    let text = std::fs::read_to_string(&header)
+        .with_context(|| format!("{}: no pre-samples here", header.display()))?;
+    serde_json::from_str(&text).with_context(|| header.display().to_string())
+}
+
+/// Reads the samples that `tealight presample` stored, for these problems.
+///
+/// # Errors
+/// Samples of another model, dataset or length limit; prompts that are missing.
+pub fn load(directory: &Path, problems: &[Encoded<'_>], request: &Request) -> Result<Presamples> {
+    let stored = stored_request(directory)?;
+    // How many there are, of which seed, is for whoever drew them to say.
+    let expected = Request {
+        num_presamples: stored.num_presamples,
+        extra_check: stored.extra_check,
+        seed: stored.seed,
+        ..request.clone()
+    };
+    assemble(read(directory, &expected)?, problems, stored)
+        .with_context(|| directory.display().to_string())
+}
+
+fn read(directory: &Path, request: &Request) -> Result<BTreeMap<String, PromptSamples>> {
+    let difference = difference(&stored_request(directory)?, request);
+    if !difference.is_empty() {
         bail!(
-            "the base solved none of {} prompts in {count} tries each: there is nothing to rehearse; \
-             raise --num-presamples, or use an objective that needs none",
-            problems.len()
+            "{}: these pre-samples were drawn otherwise: {}; choose another directory",
+            directory.display(),
+            difference.join(", ")
         );
     }
-    Ok(presamples)
+    let path = directory.join("presamples.jsonl");
+    if !path.exists() {
+        return Ok(BTreeMap::new());
+    }
+    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    let mut known = BTreeMap::new();
+    let mut whole = 0;
+    for (number, line) in text.split_inclusive('\n').enumerate() {
+        // A line that the last run was writing when it ended has no newline; it is drawn again.
+        if !line.ends_with('\n') {
+            break;
+        }
+        whole += line.len();
+        let entry: PromptSamples = serde_json::from_str(line)
+            .with_context(|| format!("{}:{}: not a pre-sample", path.display(), number + 1))?;
+        known.insert(entry.problem.clone(), entry);
+    }
+    if whole < text.len() {
+        write_atomic(&path, &text.as_bytes()[..whole])?;
+    }
+    Ok(known)
+}
+
+fn difference(stored: &Request, wanted: &Request) -> Vec<String> {
+    let (stored, wanted) = (serde_json::json!(stored), serde_json::json!(wanted));
+    let fields = stored.as_object().into_iter().flatten();
+    fields
+        .filter(|(key, value)| wanted[key.as_str()] != **value)
+        .map(|(key, value)| format!("{key} was {value}, is {}", wanted[key.as_str()]))
+        .collect()
+}
+
+fn assemble(
+    mut known: BTreeMap<String, PromptSamples>,
+    problems: &[Encoded<'_>],
+    request: Request,
+) -> Result<Presamples> {
+    let prompts = problems
+        .iter()
+        .map(|problem| {
+            let id = &problem.problem.id;
+            let entry = known.remove(id).with_context(|| {
+                format!("problem `{id}` was not pre-sampled; draw it with `tealight presample`")
+            })?;
+            if entry.prompt != problem.prompt {
+                bail!("problem `{id}`: its prompt is not the one that was pre-sampled; draw again");
+            }
+            Ok(entry)
+        })
+        .collect::<Result<_>>()?;
+    Ok(Presamples { request, prompts })
+}
+
+fn entry(problem: &Encoded<'_>, group: Group, request: &Request) -> PromptSamples {
+    let mut samples: Vec<Stored> = group
+        .rollouts
+        .into_iter()
+        .map(|rollout| Stored {
+            completion: rollout.text,
+            verdict: rollout.verdict,
+            is_finished: rollout.completion.finish == Finish::Stop,
+            tokens: rollout.completion.tokens,
+            logp: rollout.completion.logp,
+        })
+        .collect();
+    let check = if request.extra_check { samples.pop() } else { None };
+    let (problem, prompt) = (problem.problem.id.clone(), problem.prompt.clone());
+    PromptSamples { problem, prompt, samples, check }
 }
 
 impl Presamples {
-    /// Writes the right completions as JSON lines.
-    ///
-    /// # Errors
-    /// A directory that cannot be written, a full disk.
-    pub fn save(&self, path: &Path) -> Result<()> {
-        let mut text = Vec::new();
-        for item in &self.rehearsal {
-            serde_json::to_writer(&mut text, item)?;
-            text.write_all(b"\n")?;
+    /// Completions that were drawn, extra ones included.
+    pub fn completions(&self) -> usize {
+        self.every().count()
+    }
+
+    /// Tokens that were drawn.
+    pub fn tokens(&self) -> usize {
+        self.every().map(|sample| sample.tokens.len()).sum()
+    }
+
+    fn every(&self) -> impl Iterator<Item = &Stored> {
+        self.prompts.iter().flat_map(|prompt| prompt.samples.iter().chain(&prompt.check))
+    }
+
+    /// Prompts with at least one right completion.
+    pub fn solved(&self) -> usize {
+        self.prompts.iter().filter(|prompt| prompt.correct() > 0).count()
+    }
+
+    /// Mean validity of the base over prompts, each `c / n`.
+    pub fn mean_validity(&self) -> f64 {
+        let share = |prompt: &PromptSamples| prompt.correct() as f64 / prompt.samples.len() as f64;
+        self.prompts.iter().map(share).sum::<f64>() / self.prompts.len() as f64
+    }
+
+    /// Divides the prompts. A prompt that reaches the threshold is rehearsed only if its extra sample,
+    /// where there is one, is right too: this takes out the luck of the first ones (DPH-RL).
+    pub fn split(&self, rule: SplitRule) -> Split {
+        let mut split =
+            Split { explore: vec![], rehearse: vec![], dropped: vec![], unconfirmed: 0 };
+        for (index, prompt) in self.prompts.iter().enumerate() {
+            let correct = prompt.correct();
+            let share = correct as f64 / prompt.samples.len() as f64;
+            let reaches = correct > 0 && share >= rule.pef_threshold;
+            let is_confirmed = prompt.check.as_ref().is_none_or(Stored::is_correct);
+            split.unconfirmed += usize::from(reaches && !is_confirmed);
+            let rehearsed = reaches && is_confirmed;
+            if rehearsed {
+                split.rehearse.push(index);
+            }
+            if correct == 0 && rule.drop_unsolved {
+                split.dropped.push(index);
+            } else if !rehearsed || rule.explore_all {
+                split.explore.push(index);
+            }
         }
-        crate::files::write_atomic(path, &text)
+        split
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn prompt(correct: usize, check: Option<bool>) -> PromptSamples {
+        let stored = |is_right: bool| Stored {
+            completion: String::new(),
+            verdict: if is_right { Verdict::Correct { class: "1".into() } } else { Verdict::Wrong },
+            is_finished: true,
+            tokens: vec![1, 2],
+            logp: vec![-1.0, -1.0],
+        };
+        PromptSamples {
+            problem: "p".into(),
+            prompt: vec![1],
+            samples: (0..8).map(|i| stored(i < correct)).collect(),
+            check: check.map(stored),
+        }
+    }
+
+    #[test]
+    fn prompts_are_split_by_threshold_and_extra_check() {
+        let request = Request {
+            model: "m".into(),
+            dataset: "d".into(),
+            num_presamples: 8,
+            extra_check: true,
+            temperature: 1.0,
+            max_completion_length: 2,
+            seed: 0,
+        };
+        let prompts = vec![
+            prompt(8, Some(true)),
+            prompt(7, Some(false)),
+            prompt(6, Some(true)),
+            prompt(0, Some(false)),
+        ];
+        let presamples = Presamples { request, prompts };
+        let rule = SplitRule { pef_threshold: 7.0 / 8.0, explore_all: false, drop_unsolved: false };
+        let split = presamples.split(rule);
+        assert_eq!((split.rehearse, split.explore, split.unconfirmed), (vec![0], vec![1, 2, 3], 1));
+        let split = presamples.split(SplitRule { explore_all: true, drop_unsolved: true, ..rule });
+        assert_eq!((split.explore, split.dropped), (vec![0, 1, 2], vec![3]));
+        let none = presamples.split(SplitRule { pef_threshold: 0.0, ..rule });
+        assert_eq!(
+            none.rehearse,
+            [0, 2],
+            "a prompt without a right answer has nothing to rehearse"
+        );
+        assert_eq!(
+            (presamples.completions(), presamples.tokens(), presamples.solved()),
+            (36, 72, 3)
+        );
+        assert!((presamples.prompts[3].validity() - 0.5 / 9.0).abs() < 1e-15);
     }
 }

@@ -111,6 +111,14 @@ impl JsonLines {
             }
             crate::files::write_atomic(path, kept.as_bytes())?;
         }
+        Self::append(path)
+    }
+
+    /// Continues a file after what it holds.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn append(path: &Path) -> Result<Self> {
         let file = OpenOptions::new().append(true).create(true).open(path);
         let file = file.with_context(|| format!("{}: cannot be written", path.display()))?;
         Ok(Self { file, path: path.display().to_string() })

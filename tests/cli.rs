@@ -57,10 +57,10 @@ fn a_study_compares_objectives_and_writes_everything() {
         "base/samples-train.jsonl",
         "base/samples-test.jsonl",
         "none-seed0/metrics.jsonl",
-        "js-seed0/rehearsal.jsonl",
-        "js-seed0/samples-test.jsonl",
-        "js-seed0/final/model.safetensors",
-        "js-seed0/final/tokenizer.json",
+        "presamples-seed0/presamples.jsonl",
+        "js-0.4-seed0/samples-test.jsonl",
+        "js-0.4-seed0/final/model.safetensors",
+        "js-0.4-seed0/final/tokenizer.json",
     ] {
         assert!(folder.0.path().join("study").join(file).exists(), "{file}");
     }

@@ -4,14 +4,16 @@ mod support;
 
 use candle_core::Device;
 use tealight::generate::LocalSampler;
-use tealight::objective::{Advantage, LossType, Objective};
+use tealight::objective::{LossType, Objective};
 use tealight::policy::Policy;
-use tealight::presample::{Presamples, presample};
+use tealight::presample::{Presamples, Request, presample};
 use tealight::pretrained::Pretrained;
 use tealight::rollout::{Collector, Encoded};
 use tealight::tokenizer::Tokenizer;
 use tealight::train::checkpoint::State;
-use tealight::train::rlvr::{Metrics, RlvrConfig, Run, Settings};
+use tealight::train::rlvr::{
+    BetaPer, Explore, Material, Metrics, RlvrConfig, Run, Settings, wants_presamples,
+};
 use tealight::train::{AdamW, AdamWConfig, Schedule, Scheduler, Stop};
 use tealight_datasets::{Problem, Prompt, Verdict, Verifier};
 
@@ -67,17 +69,26 @@ fn problems() -> Vec<Problem> {
 
 fn config(objective: &str, max_steps: usize) -> RlvrConfig {
     let settings = Settings {
-        advantage: Advantage::GroupStd,
-        loss_type: LossType::Dapo,
-        epsilon: 0.2,
+        baseline: None,
+        loss_type: None,
+        epsilon: None,
         epsilon_high: None,
-        num_iterations: 1,
+        beta: None,
+        num_iterations: None,
+        target_validity: None,
+        beta_per: BetaPer::Run,
         num_generations: 16,
         prompts_per_step: 4,
         max_steps,
         max_completion_length: 4,
         temperature: 1.0,
         num_presamples: 32,
+        presamples: None,
+        pef_threshold: Some(0.01),
+        extra_check: Some(false),
+        explore: Some(Explore::All),
+        drop_unsolved: None,
+        max_completions: None,
         rehearsal_batch_size: 32,
         log_kl: true,
         micro_batch_tokens: 10_000,
@@ -100,6 +111,30 @@ fn config(objective: &str, max_steps: usize) -> RlvrConfig {
     RlvrConfig { objective, seed: 5, settings }
 }
 
+/// The base's samples of every problem.
+fn base_samples(
+    base: &Policy,
+    problems: &[Encoded<'_>],
+    settings: &Settings,
+    tokenizer: &dyn Tokenizer,
+    verifier: &dyn Verifier,
+) -> Presamples {
+    let sampler = LocalSampler { decoder: base.frozen(), max_rows: 64 };
+    let params = settings.sampling(tokenizer);
+    let collector = Collector::new(&sampler, tokenizer, verifier, &params);
+    let request = Request {
+        model: "random".into(),
+        dataset: "letters".into(),
+        num_presamples: settings.num_presamples,
+        extra_check: false,
+        temperature: 1.0,
+        max_completion_length: settings.max_completion_length,
+        seed: 1,
+    };
+    let folder = tempfile::tempdir().expect("a directory");
+    presample(&collector, problems, &request, folder.path(), &mut || Ok(())).expect("sampled")
+}
+
 /// A finished run: its policy's weights and its metrics.
 struct Trained {
     policy: Policy,
@@ -110,19 +145,17 @@ fn train(config: &RlvrConfig) -> Trained {
     let (base, policy) = (support::policy(6, 7), support::policy(6, 7));
     let problems = problems();
     let encoded = Encoded::all(&problems, &Letters, 64, 4).expect("fits");
-    let presamples: Option<Presamples> = config.objective.needs_presamples().then(|| {
-        let sampler = LocalSampler { decoder: base.frozen(), max_rows: 64 };
-        let params = config.settings.sampling(&Letters);
-        let collector = Collector::new(&sampler, &Letters, &StartsAlike, &params);
-        presample(&collector, &encoded, config.settings.num_presamples, 1, &mut || {})
-            .expect("solved some")
-    });
+    let plan = config.plan().expect("possible");
+    let presamples = wants_presamples(config, &plan)
+        .then(|| base_samples(&base, &encoded, &config.settings, &Letters, &StartsAlike));
+    let material = Material::new(config, &plan, encoded.len(), presamples.as_ref()).expect("some");
     let run = Run {
         config,
+        plan: &plan,
         policy: &policy,
         reference: base.frozen(),
         problems: &encoded,
-        rehearsal: presamples.as_ref().map_or(&[], |presamples| &presamples.rehearsal),
+        material: &material,
         tokenizer: &Letters,
         verifier: &StartsAlike,
     };
@@ -144,23 +177,99 @@ fn flat(policy: &Policy) -> Vec<f32> {
         .collect()
 }
 
+fn mean(part: &[Metrics], value: fn(&Metrics) -> f64) -> f64 {
+    part.iter().map(value).sum::<f64>() / part.len() as f64
+}
+
 #[test]
-fn training_raises_the_reward_under_every_objective() {
-    for objective in ["none", "reverse-kl:0.05", "forward-kl:0.3", "js:0.6"] {
+fn training_raises_the_reward_under_every_kind_of_objective() {
+    for objective in [
+        "none",
+        "rloo",
+        "reverse-kl:0.05",
+        "kl-full:0.05",
+        "forward-kl:0.3",
+        "js:0.6",
+        "alpha-dpg:0.5",
+        "f-dpg:hellinger",
+        "match:p-beta:reverse-kl:beta=0.02:baseline=loo",
+        "gspo:epsilon=0.1",
+    ] {
         let trained = train(&config(objective, 40));
-        let mean =
-            |part: &[Metrics]| part.iter().map(|m| m.reward).sum::<f64>() / part.len() as f64;
-        let (first, last) = (mean(&trained.history[..4]), mean(&trained.history[36..]));
-        assert!(last > first + 0.2, "{objective}: reward went from {first} to {last}");
+        let reward = |part: &[Metrics]| mean(part, |metrics| metrics.reward);
+        let (first, last) = (reward(&trained.history[..4]), reward(&trained.history[36..]));
+        assert!(last > first + 0.15, "{objective}: reward went from {first} to {last}");
         assert!(trained.history[0].logp_difference < 1e-4, "the ratio starts at 1");
         assert!(trained.history[0].kl.expect("logged").abs() < 1e-4, "the KL starts at 0");
         let rehearsed = trained.history[0].rehearsal_divergence;
-        assert_eq!(
-            rehearsed.is_some(),
-            objective.starts_with("forward") || objective.starts_with("js")
-        );
+        let rehearses = objective.starts_with("forward") || objective.starts_with("js");
+        assert_eq!(rehearsed.is_some(), rehearses);
         assert!(rehearsed.unwrap_or(0.0).abs() < 1e-6, "the divergence starts at 0");
     }
+}
+
+#[test]
+fn every_objective_trains() {
+    for name in Objective::names() {
+        let trained = train(&config(name, 3));
+        assert_eq!(trained.history.len(), 3, "{name}");
+        for metrics in &trained.history {
+            assert!(
+                metrics.loss.is_finite() && metrics.grad_norm.is_finite(),
+                "{name}: {metrics:?}"
+            );
+        }
+        assert!(trained.history.iter().any(|m| m.grad_norm > 1e-6), "{name} learns nothing");
+        assert_eq!(trained.history[0].skipped_steps, 0, "{name}");
+    }
+}
+
+#[test]
+fn supervised_objectives_raise_the_chance_of_right_answers() {
+    for objective in ["rft", "bolt:0.1", "match:p-star:js:filtered", "match:p-star:tv:stored"] {
+        let trained = train(&config(objective, 40));
+        assert!(trained.history[0].reward.is_nan(), "nothing is sampled");
+        let loss = |part: &[Metrics]| mean(part, |metrics| metrics.loss);
+        let (first, last) = (loss(&trained.history[..4]), loss(&trained.history[36..]));
+        assert!(last < first - 0.01, "{objective}: loss went from {first} to {last}");
+    }
+}
+
+#[test]
+fn a_target_validity_sets_beta_from_the_measured_base() {
+    let base = support::policy(6, 7);
+    let problems = problems();
+    let encoded = Encoded::all(&problems, &Letters, 64, 4).expect("fits");
+    let mut run = config("kl-full:baseline=loo", 1);
+    run.settings.num_presamples = 64;
+    let presamples = base_samples(&base, &encoded, &run.settings, &Letters, &StartsAlike);
+    let material =
+        |run: &RlvrConfig| Material::new(run, &run.plan().expect("possible"), 4, Some(&presamples));
+    run.settings.target_validity = Some(0.6);
+    let logit = |p: f64| (p / (1.0 - p)).ln();
+    let exact = 1.0 / (logit(0.6) - logit(presamples.mean_validity()));
+    for beta in material(&run).expect("reachable").beta {
+        assert!((beta - exact).abs() < 1e-12, "{beta} {exact}");
+    }
+    run.settings.beta_per = BetaPer::Prompt;
+    let by_prompt = material(&run).expect("reachable");
+    for (prompt, beta) in presamples.prompts.iter().zip(&by_prompt.beta) {
+        let reached = 1.0 / (1.0 + (-(1.0 / beta + logit(prompt.validity()))).exp());
+        assert!((reached - 0.6).abs() < 1e-12, "beta {beta} leads to {reached}");
+    }
+    // Prompts that are there already are left out, and a target that all have is refused.
+    let easiest = presamples.prompts.iter().map(|p| p.validity()).fold(0.0, f64::max);
+    run.settings.target_validity = Some(easiest);
+    assert!(material(&run).expect("some are left").explore.len() < 4);
+    run.settings.beta_per = BetaPer::Run;
+    run.settings.target_validity = Some(presamples.mean_validity() / 2.0);
+    assert!(format!("{:#}", material(&run).expect_err("below")).contains("not above"));
+    let mut refused = config("grpo", 1);
+    refused.settings.target_validity = Some(0.6);
+    assert!(refused.plan().unwrap_err().to_string().contains("reverse KL"));
+    let mut refused = config("kl-reward", 1);
+    refused.settings.target_validity = Some(0.6);
+    assert!(refused.plan().unwrap_err().to_string().contains("--baseline loo"));
 }
 
 #[test]
@@ -179,10 +288,10 @@ fn a_strong_divergence_holds_what_it_measures() {
 
 #[test]
 fn the_result_does_not_depend_on_the_micro_batch() {
-    for objective in ["none", "js:0.6"] {
+    for objective in ["none", "js:0.6", "kl-full:0.5", "simko:entropy=0.1", "kl-k3:0.5"] {
         for loss_type in [LossType::Dapo, LossType::Grpo, LossType::DrGrpo] {
             let mut whole = config(objective, 1);
-            whole.settings.loss_type = loss_type;
+            whole.settings.loss_type = Some(loss_type);
             let mut split = whole.clone();
             split.settings.micro_batch_tokens = 15;
             let (whole, split) = (train(&whole), train(&split));
@@ -213,13 +322,12 @@ fn the_embedded_model_loads_and_solves_some_countdown() {
         Pretrained::load("countdown", candle_core::DType::F32, &Device::Cpu).expect("loads");
     let dataset = tealight_datasets::open("countdown/test", &Default::default(), Some(16));
     let dataset = dataset.expect("generated");
-    let decoder = model.decoder().expect("all weights");
-    let params = config("none", 1).settings.sampling(&model.tokenizer);
-    let params = tealight::generate::SamplingParams { max_new_tokens: 20, ..params };
-    let sampler = LocalSampler { decoder: &decoder, max_rows: 256 };
-    let collector = Collector::new(&sampler, &model.tokenizer, &*dataset.verifier, &params);
+    let policy = Policy::new(&model.architecture, &model.weights).expect("all weights");
     let encoded = Encoded::all(&dataset.problems, &model.tokenizer, 64, 20).expect("fits");
-    let presamples = presample(&collector, &encoded, 32, 0, &mut || {}).expect("solves some");
-    assert!(presamples.rehearsal.len() > 10, "only {} right", presamples.rehearsal.len());
-    assert!(presamples.solved > 4);
+    let settings = Settings { max_completion_length: 20, ..config("none", 1).settings };
+    let presamples =
+        base_samples(&policy, &encoded, &settings, &model.tokenizer, &*dataset.verifier);
+    let right: usize = presamples.prompts.iter().map(|prompt| prompt.correct()).sum();
+    assert!(right > 10, "only {right} right");
+    assert!(presamples.solved() > 4);
 }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::Tally;
+use crate::interval::{Estimate, bootstrap, resampled_means};
 
 /// What became of the problems that the base solves, by the samples drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,6 +46,26 @@ pub fn crossing(ks: &[usize], base: &[f64], tuned: &[f64]) -> Option<f64> {
     Some((low + share * (high - low)).exp())
 }
 
+/// The difference of two models on the same prompts.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Paired {
+    /// Mean of the first minus mean of the second, with the percentile interval.
+    pub difference: Estimate,
+    /// Two-sided p-value, `2 min(P(difference <= 0), P(difference >= 0))` over resamples, at most 1.
+    pub p_value: f64,
+}
+
+/// Paired bootstrap over prompts: one value a prompt of each model, in the same order.
+pub fn paired(first: &[f64], second: &[f64]) -> Paired {
+    let differences: Vec<f64> = first.iter().zip(second).map(|(a, b)| a - b).collect();
+    let means = resampled_means(&differences);
+    let share = |is_beyond: &dyn Fn(f64) -> bool| {
+        means.iter().filter(|mean| is_beyond(**mean)).count() as f64 / means.len() as f64
+    };
+    let tail = share(&|mean| mean <= 0.0).min(share(&|mean| mean >= 0.0));
+    Paired { difference: bootstrap(&differences), p_value: (2.0 * tail).min(1.0) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,6 +77,19 @@ mod tests {
         };
         let kept = kept(&tallies([3, 1, 0, 0]), &tallies([5, 0, 2, 0]));
         assert_eq!(kept, Kept { base_solved: 2, kept: 1, newly_solved: 1, problems: 4 });
+    }
+
+    #[test]
+    fn paired_differences_see_through_the_spread_of_prompts() {
+        let hard: Vec<f64> = (0..200).map(|i| f64::from(i % 10) / 10.0).collect();
+        let better: Vec<f64> = hard.iter().map(|x| x + 0.02 + 0.01 * (x - 0.5)).collect();
+        let found = paired(&better, &hard);
+        assert!(
+            (found.difference.value - 0.0195).abs() < 1e-3 && found.p_value < 1e-3,
+            "{found:?}"
+        );
+        let same = paired(&hard, &hard);
+        assert_eq!((same.difference.value, same.p_value), (0.0, 1.0));
     }
 
     #[test]

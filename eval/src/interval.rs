@@ -25,8 +25,15 @@ pub struct Estimate {
 /// agreement. The same prompts are drawn for every call with as many values, so intervals of
 /// models on the same prompts are paired.
 pub fn bootstrap(values: &[f64]) -> Estimate {
+    let value = values.iter().sum::<f64>() / values.len() as f64;
+    let means = resampled_means(values);
+    let percentile = |share: f64| means[((RESAMPLES - 1) as f64 * share).round() as usize];
+    Estimate { value, low: percentile(0.025), high: percentile(0.975) }
+}
+
+/// The means of all resamples, in order of size.
+pub(crate) fn resampled_means(values: &[f64]) -> Vec<f64> {
     let count = values.len();
-    let value = values.iter().sum::<f64>() / count as f64;
     let mut means: Vec<f64> = (0..RESAMPLES)
         .into_par_iter()
         .map(|resample| {
@@ -36,8 +43,7 @@ pub fn bootstrap(values: &[f64]) -> Estimate {
         })
         .collect();
     means.sort_by(f64::total_cmp);
-    let percentile = |share: f64| means[((RESAMPLES - 1) as f64 * share).round() as usize];
-    Estimate { value, low: percentile(0.025), high: percentile(0.975) }
+    means
 }
 
 #[cfg(test)]

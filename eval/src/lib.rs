@@ -11,6 +11,7 @@ pub mod diversity;
 pub mod evaluate;
 pub mod interval;
 pub mod pass_at_k;
+pub mod reject;
 pub mod report;
 mod summary;
 

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use tealight_eval::{Summary, pass_at_k};
 
 use super::options::{self, DataOptions, DecodingOptions, ModelOptions};
+use super::reject;
 use super::session::{Draw, Session};
 use super::table;
 use crate::device::Dtype;
@@ -43,6 +44,16 @@ pub(super) struct EvalOptions {
     /// Most sequences in one decoding batch.
     #[arg(long, default_value_t = 256)]
     max_num_seqs: usize,
+    /// Sample until -n answers of every problem are right (GUARD) and report what that takes.
+    #[arg(long)]
+    #[serde(default)]
+    reject: bool,
+    /// Rounds of -n samples a problem after which --reject gives up on it.
+    #[arg(long, default_value_t = 16)]
+    max_rounds: usize,
+    /// The base's samples (`tealight presample`), for the distance from p* that --reject reports.
+    #[arg(long)]
+    presamples: Option<PathBuf>,
     /// Where results.json and samples.jsonl go.
     #[arg(long)]
     output: Option<PathBuf>,
@@ -56,7 +67,12 @@ pub(super) struct EvalOptions {
 
 pub(super) fn run(options: &EvalOptions, stop: &Stop) -> Result<()> {
     let Some(output) = &options.output else { bail!("--output DIR is needed") };
-    pass_at_k::check(options.n, &options.k)?;
+    if !options.reject {
+        pass_at_k::check(options.n, &options.k)?;
+        if options.presamples.is_some() {
+            bail!("--presamples is for --reject");
+        }
+    }
     if options.max_num_seqs == 0 {
         bail!("max-num-seqs must be at least 1");
     }
@@ -73,6 +89,11 @@ pub(super) fn run(options: &EvalOptions, stop: &Stop) -> Result<()> {
         seed: options.seed,
         max_num_seqs: options.max_num_seqs,
     };
+    if options.reject {
+        let presamples = options.presamples.as_deref();
+        let rounds = options.max_rounds;
+        return reject::run(&session, &dataset, &draw, rounds, presamples, output, options.json);
+    }
     let samples = output.join("samples.jsonl");
     let tallies = session.evaluate(&session.reference, &dataset, &draw, "eval", &samples)?;
     let summary = Summary::new(&tallies, options.n, &options.k)?;

@@ -1,8 +1,13 @@
 //! The command line: parse, resolve, run. One file per command.
 
+mod beta;
 mod eval;
+mod lab;
+mod lab_figures;
 mod layers;
 mod options;
+mod presample;
+mod reject;
 mod session;
 mod sft;
 mod study;
@@ -102,6 +107,24 @@ fn command() -> Command {
             EVAL_HELP,
         ))
         .subcommand(sub(
+            "presample",
+            presample::PresampleOptions::augment_args,
+            "Sample the base once: validity of every prompt, rehearsal and RFT sets, Pass@k",
+            PRESAMPLE_HELP,
+        ))
+        .subcommand(sub(
+            "lab",
+            lab::LabOptions::augment_args,
+            "Optima of small worlds, exactly, and the estimators of real runs beside them",
+            LAB_HELP,
+        ))
+        .subcommand(sub(
+            "beta",
+            beta::BetaOptions::augment_args,
+            "Convert between a KL coefficient and the validity it leads to",
+            BETA_HELP,
+        ))
+        .subcommand(sub(
             "sft",
             sft::SftOptions::augment_args,
             "Fine-tune a model on worked solutions, or train one from scratch",
@@ -114,17 +137,39 @@ With the embedded model, defaults not shown here are those of recipes/countdown-
 (learning rate 3e-4, 120 steps of 12 prompts x 16 completions); flags and --config files win.
 
 Example:
-  tealight study --objectives none,reverse-kl,forward-kl:0.3,js --seeds 0,1,2 --output study";
+  tealight study --objectives grpo,kl-full,dph-f,dph-js,alpha-dpg:0.5 --seeds 0,1,2 --output study";
 
 const TRAIN_HELP: &str = "\
 Example:
   tealight train --model Qwen/Qwen2.5-0.5B-Instruct --dataset gsm8k/train.jsonl \\
-      --objective js:0.4 --output runs/js";
+      --objective dph-js --output runs/js";
 
 const EVAL_HELP: &str = "\
 Example:
   tealight eval --model runs/js/final --dataset gsm8k/test.jsonl -n 64 -k 1,4,16,64 \\
       --output runs/js/test";
+
+const PRESAMPLE_HELP: &str = "\
+The samples serve every objective that needs the base: pass --presamples DIR to train.
+
+Example:
+  tealight presample --model Qwen/Qwen2.5-0.5B-Instruct --dataset gsm8k/train.jsonl -n 8 \\
+      --output runs/presamples";
+
+const LAB_HELP: &str = "\
+Worlds: ends (a bigram collapses gradually), dyck (it jumps), strategies (Pass@k curves cross).
+
+Examples:
+  tealight lab ends --beta 0.5,0.25,0.1,0.04 --alpha 0,0.5,0.9
+  tealight lab ends --class bigram --beta 0.1 --json
+  tealight lab dyck --beta 0.1 --start collapsed
+  tealight lab ends --sampled
+  tealight lab ends --table online-z
+  tealight lab ends --output lab";
+
+const BETA_HELP: &str = "\
+Example:
+  tealight beta --validity 0.1 --target 0.5,0.9,0.99 --beta 0.1";
 
 const SFT_HELP: &str = "\
 Example:
@@ -141,6 +186,9 @@ fn run(matches: &ArgMatches) -> Result<()> {
             train::run(&options, &stop)
         }
         Some(("eval", matches)) => eval::run(&layers::resolve(matches, None)?, &stop),
+        Some(("presample", matches)) => presample::run(&layers::resolve(matches, None)?, &stop),
+        Some(("lab", matches)) => lab::run(&layers::resolve(matches, None)?),
+        Some(("beta", matches)) => beta::run(&layers::resolve(matches, None)?),
         Some(("sft", matches)) => sft::run(&layers::resolve(matches, None)?, &stop),
         _ => unreachable!("clap asks for a subcommand"),
     }

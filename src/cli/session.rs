@@ -8,17 +8,19 @@ use serde_json::Value;
 use tealight_datasets::Dataset;
 use tealight_eval::{Tally, evaluate::evaluate};
 
-use crate::generate::{LocalSampler, Noise, SamplingParams};
+use crate::generate::{Filters, LocalSampler, Noise, SamplingParams};
+use crate::lab;
 use crate::model::Decoder;
+use crate::objective::Plan;
 use crate::policy::Policy;
-use crate::presample::{Presamples, presample};
+use crate::presample::{self, Presamples, presample};
 use crate::pretrained::Pretrained;
 use crate::rollout::{Collector, Encoded};
 use crate::solver::LocalSolver;
 use crate::telemetry::{JsonLines, Progress, say, warn};
 use crate::tokenizer::Tokenizer;
 use crate::train::checkpoint::{self, State};
-use crate::train::rlvr::{Metrics, RlvrConfig, Run};
+use crate::train::rlvr::{Material, Metrics, RlvrConfig, Run, wants_extra_check, wants_presamples};
 use crate::train::{AdamW, Stop};
 
 /// Keys the randomness of evaluations apart from that of training.
@@ -71,6 +73,12 @@ impl<'a> Session<'a> {
         resume: Option<&Path>,
     ) -> Result<FineTuned> {
         config.settings.check()?;
+        let plan = config.plan()?;
+        lab::self_check(&plan, &config.objective.to_string())?;
+        say(
+            self.quiet,
+            format!("objective {}: {}", config.objective, config.resolved_objective()?),
+        );
         let tokenizer = &self.base.tokenizer;
         let context = self.base.architecture.max_positions;
         let room = config.settings.max_completion_length;
@@ -83,13 +91,15 @@ impl<'a> Session<'a> {
             state = self.restore(path, &settings, &policy, &mut optimizer)?;
             say(self.quiet, format!("resumed from {}", path.display()));
         }
-        let presamples = self.presamples(dataset, &problems, config, output)?;
+        let presamples = self.presamples(dataset, &problems, config, &plan, output)?;
+        let material = Material::new(config, &plan, problems.len(), presamples.as_ref())?;
+        material.notes.iter().for_each(|note| say(self.quiet, format!("  {note}")));
         // A resumed run has counted them already, even one that was stopped before its first step.
         if resume.is_none()
             && let Some(presamples) = &presamples
         {
-            state.num_tokens += presamples.tokens;
-            state.num_completions += presamples.completions;
+            state.num_tokens += presamples.tokens();
+            state.num_completions += presamples.completions();
         }
         let mut journal = Journal {
             lines: JsonLines::continue_after(&output.join("metrics.jsonl"), state.global_step)?,
@@ -104,10 +114,11 @@ impl<'a> Session<'a> {
         };
         let run = Run {
             config,
+            plan: &plan,
             policy: &policy,
             reference: &self.reference,
             problems: &problems,
-            rehearsal: presamples.as_ref().map_or(&[], |presamples| &presamples.rehearsal),
+            material: &material,
             tokenizer,
             verifier: &*dataset.verifier,
         };
@@ -119,14 +130,14 @@ impl<'a> Session<'a> {
                 journal.record(metrics)?;
                 let is_due = config.settings.save_steps > 0
                     && state.global_step.is_multiple_of(config.settings.save_steps);
-                if is_due && state.global_step < config.settings.max_steps {
+                if is_due && run.goes_on(state) {
                     save(state, optimizer)?;
                 }
                 Ok(())
             })?;
         let history = std::mem::take(&mut journal.history);
         drop(journal);
-        if state.global_step < config.settings.max_steps {
+        if run.goes_on(&state) {
             let path = save(&state, &optimizer)?;
             say(
                 false,
@@ -151,42 +162,88 @@ impl<'a> Session<'a> {
         Ok(restored.state)
     }
 
-    /// The base's right answers, where the objective rehearses them.
+    /// The base's samples, where the plan needs them: those of `--presamples`, or drawn into the run.
     fn presamples(
         &self,
         dataset: &Dataset,
         problems: &[Encoded<'_>],
         config: &RlvrConfig,
+        plan: &Plan,
         output: &Path,
     ) -> Result<Option<Presamples>> {
-        if !config.objective.needs_presamples() {
+        if !wants_presamples(config, plan) {
             return Ok(None);
         }
-        let sampler =
-            LocalSampler { decoder: &self.reference, max_rows: config.settings.max_num_seqs };
-        let params = config.settings.sampling(&self.base.tokenizer);
+        let settings = &config.settings;
+        let request = self.request(dataset, config, wants_extra_check(plan));
+        if let Some(directory) = &settings.presamples {
+            return Ok(Some(presample::load(directory, problems, &request)?));
+        }
+        let directory = output.join("presamples");
+        Ok(Some(self.draw_presamples(
+            dataset,
+            problems,
+            &request,
+            settings.max_num_seqs,
+            &directory,
+        )?))
+    }
+
+    /// Samples the base for runs of `config` into `directory`.
+    pub(super) fn presample(
+        &self,
+        dataset: &Dataset,
+        config: &RlvrConfig,
+        extra_check: bool,
+        directory: &Path,
+    ) -> Result<Presamples> {
+        let settings = &config.settings;
+        let context = self.base.architecture.max_positions;
+        let room = settings.max_completion_length;
+        let problems = Encoded::all(&dataset.problems, &self.base.tokenizer, context, room)?;
+        let request = self.request(dataset, config, extra_check);
+        self.draw_presamples(dataset, &problems, &request, settings.max_num_seqs, directory)
+    }
+
+    fn request(
+        &self,
+        dataset: &Dataset,
+        config: &RlvrConfig,
+        extra_check: bool,
+    ) -> presample::Request {
+        presample::Request {
+            model: self.base.name.clone(),
+            dataset: dataset.name.clone(),
+            num_presamples: config.settings.num_presamples,
+            extra_check,
+            temperature: config.settings.temperature,
+            max_completion_length: config.settings.max_completion_length,
+            seed: config.seed,
+        }
+    }
+
+    /// Samples the base into `directory`, or continues what is there.
+    pub(super) fn draw_presamples(
+        &self,
+        dataset: &Dataset,
+        problems: &[Encoded<'_>],
+        request: &presample::Request,
+        max_num_seqs: usize,
+        directory: &Path,
+    ) -> Result<Presamples> {
+        let sampler = LocalSampler { decoder: &self.reference, max_rows: max_num_seqs };
+        let params = SamplingParams {
+            temperature: request.temperature,
+            filters: Filters::default(),
+            max_new_tokens: request.max_completion_length,
+            eos: self.eos().to_vec(),
+        };
         let collector = Collector::new(&sampler, &self.base.tokenizer, &*dataset.verifier, &params);
         let mut progress = Progress::new("sampling the base", problems.len(), self.quiet);
-        let presamples = presample(
-            &collector,
-            problems,
-            config.settings.num_presamples,
-            config.seed,
-            &mut || {
-                progress.advance(String::new);
-            },
-        )?;
-        drop(progress);
-        presamples.save(&output.join("rehearsal.jsonl"))?;
-        let (right, solved) = (presamples.rehearsal.len(), presamples.solved);
-        say(
-            self.quiet,
-            format!(
-                "  {right} right answers of the base on {solved} of {} prompts to rehearse",
-                problems.len()
-            ),
-        );
-        Ok(Some(presamples))
+        presample(&collector, problems, request, directory, &mut || {
+            progress.advance(String::new);
+            self.stop.check()
+        })
     }
 
     /// Draws and judges samples of `decoder`; they go to `samples` as they come.
@@ -242,6 +299,9 @@ impl Journal {
     fn record(&mut self, metrics: &Metrics) -> Result<()> {
         self.lines.write(metrics)?;
         self.progress.advance(|| {
+            if metrics.reward.is_nan() {
+                return format!("loss {:.3}", metrics.loss);
+            }
             let kl = metrics.kl.map_or(String::new(), |kl| format!(" kl {kl:.2}"));
             format!("reward {:.3} entropy {:.2}{kl}", metrics.reward, metrics.entropy)
         });

@@ -25,7 +25,7 @@ use crate::model::Decoder;
 use crate::objective::Objective;
 use crate::telemetry::say;
 use crate::train::Stop;
-use crate::train::rlvr::{Metrics, RlvrConfig, Settings};
+use crate::train::rlvr::{Metrics, RlvrConfig, Settings, wants_extra_check, wants_presamples};
 
 /// What the default study is run with: the embedded model on Countdown in a few minutes on two
 /// cores. Any flag or `--config` overrides these; see `recipes/countdown-study.toml`.
@@ -43,9 +43,12 @@ pub(super) struct StudyOptions {
     /// Held-out problems, evaluated but never trained on.
     #[arg(long, default_value = "countdown/test")]
     test_dataset: String,
-    /// The objectives to compare; each may carry a coefficient (see `tealight train --help`).
-    #[arg(long, value_delimiter = ',', default_value = "none,reverse-kl,forward-kl,js")]
+    /// The objectives to compare; each may carry settings (see `tealight train --help`).
+    #[arg(long, value_delimiter = ',', default_value = "grpo,kl-full,dph-f,dph-js")]
     objectives: Vec<Objective>,
+    /// What a bare name among --objectives stands for, such as dph-f:0.3.
+    #[arg(long, value_delimiter = ',')]
+    tuned: Vec<Objective>,
     /// One run of each objective for each seed.
     #[arg(long, value_delimiter = ',', default_value = "0")]
     seeds: Vec<u64>,
@@ -82,6 +85,7 @@ pub(super) fn run(options: &StudyOptions, stop: &Stop) -> Result<()> {
     if options.objectives.is_empty() || options.seeds.is_empty() {
         bail!("a study needs at least one objective and one seed");
     }
+    let objectives = options.resolved_objectives()?;
     let output = match &options.output {
         Some(output) => output.clone(),
         None => options::next_free(Path::new("study"), "config.toml"),
@@ -121,41 +125,50 @@ pub(super) fn run(options: &StudyOptions, stop: &Stop) -> Result<()> {
         datasets.push(Evaluated {
             name: set.name.clone(),
             base: summary(tallies)?,
+            base_correct: tallies.iter().map(|tally| tally.correct).collect(),
             tuned: Vec::new(),
         });
     }
     let mut training = Vec::new();
-    for seed in &options.seeds {
-        for objective in &options.objectives {
-            let config = options.budget(*objective, *seed, train.problems.len())?;
-            let name = format!("{}-seed{seed}", objective.name());
-            let folder = output.join(&name);
-            crate::files::writable_directory(&folder)?;
-            let label = format!("train {objective}");
-            let run_started = Instant::now();
-            let tuned = session.fine_tune(&train, &config, &label, &folder, None)?;
-            stop.check()?;
-            session.save(&tuned, &folder.join("final"))?;
-            let tallies = evaluate(tuned.policy.frozen(), objective.name(), &folder)?;
-            for ((evaluated, tallies), base) in datasets.iter_mut().zip(&tallies).zip(&base_tallies)
-            {
-                evaluated.tuned.push(Tuned {
-                    objective: objective.to_string(),
-                    seed: *seed,
-                    summary: summary(tallies)?,
-                    kept: kept(base, tallies),
-                });
-            }
-            training.push(Training {
+    for (seed, objective) in
+        options.seeds.iter().flat_map(|s| objectives.iter().map(move |o| (s, o)))
+    {
+        let presamples = output.join(format!("presamples-seed{seed}"));
+        let config = options.budget(objective, *seed, train.problems.len(), &presamples)?;
+        let is_ours = config.settings.presamples.as_ref() == Some(&presamples);
+        if is_ours && !presamples.join("presamples.json").exists() {
+            let wants = |other: &Objective| {
+                options.config(other, *seed).plan().is_ok_and(|plan| wants_extra_check(&plan))
+            };
+            session.presample(&train, &config, objectives.iter().any(wants), &presamples)?;
+        }
+        let name = format!("{}-seed{seed}", objective.slug());
+        let folder = output.join(&name);
+        crate::files::writable_directory(&folder)?;
+        let label = format!("train {objective}");
+        let run_started = Instant::now();
+        let tuned = session.fine_tune(&train, &config, &label, &folder, None)?;
+        stop.check()?;
+        session.save(&tuned, &folder.join("final"))?;
+        let tallies = evaluate(tuned.policy.frozen(), &objective.to_string(), &folder)?;
+        for ((evaluated, tallies), base) in datasets.iter_mut().zip(&tallies).zip(&base_tallies) {
+            evaluated.tuned.push(Tuned {
                 objective: objective.to_string(),
                 seed: *seed,
-                steps: tuned.state.global_step,
-                completions: tuned.state.num_completions,
-                tokens: tuned.state.num_tokens,
-                seconds: run_started.elapsed().as_secs_f64(),
-                points: tuned.history.iter().map(point).collect(),
+                summary: summary(tallies)?,
+                correct: tallies.iter().map(|tally| tally.correct).collect(),
+                kept: kept(base, tallies),
             });
         }
+        training.push(Training {
+            objective: objective.to_string(),
+            seed: *seed,
+            steps: tuned.state.global_step,
+            completions: tuned.state.num_completions,
+            tokens: tuned.state.num_tokens,
+            seconds: run_started.elapsed().as_secs_f64(),
+            points: tuned.history.iter().map(point).collect(),
+        });
     }
     let study = Study {
         model: base.name.clone(),
@@ -173,25 +186,58 @@ pub(super) fn run(options: &StudyOptions, stop: &Stop) -> Result<()> {
     write_atomic(&output.join("results.json"), serde_json::to_string_pretty(&study)?.as_bytes())?;
     write_atomic(&output.join("report.html"), html(&study)?.as_bytes())?;
     writeln!(std::io::stdout(), "{}", table::study(&study))?;
+    writeln!(std::io::stdout(), "{}", table::pairs(&study))?;
     say(quiet, format!("{:.0} s; open {}", study.seconds, output.join("report.html").display()));
     Ok(())
 }
 
 impl StudyOptions {
-    /// The settings of one run: an objective that samples the base first trains for fewer steps, so
-    /// that every objective draws the same number of completions in all.
-    fn budget(&self, objective: Objective, seed: u64, prompts: usize) -> Result<RlvrConfig> {
-        let mut config = RlvrConfig { objective, seed, settings: self.settings.clone() };
-        if objective.needs_presamples() {
-            let settings = &mut config.settings;
-            let step = settings.prompts_per_step.min(prompts) * settings.num_generations;
-            let spent = (settings.num_presamples * prompts).div_ceil(step);
+    /// The objectives, bare names replaced by what they stand for; each can run on every seed.
+    fn resolved_objectives(&self) -> Result<Vec<Objective>> {
+        let mut resolved: Vec<Objective> = Vec::new();
+        for objective in &self.objectives {
+            let tuned = self.tuned.iter().find(|tuned| tuned.name() == objective.name());
+            let chosen = tuned.filter(|_| objective.is_bare()).unwrap_or(objective);
+            if resolved.contains(chosen) {
+                bail!("objective `{chosen}` is listed twice");
+            }
+            self.config(chosen, 0).plan()?;
+            resolved.push(chosen.clone());
+        }
+        Ok(resolved)
+    }
+
+    fn config(&self, objective: &Objective, seed: u64) -> RlvrConfig {
+        RlvrConfig { objective: objective.clone(), seed, settings: self.settings.clone() }
+    }
+
+    /// The settings of one run. Every run stops at the same number of sampled completions, those of
+    /// the base included; one that samples the base first therefore trains for fewer steps.
+    fn budget(
+        &self,
+        objective: &Objective,
+        seed: u64,
+        prompts: usize,
+        presamples: &Path,
+    ) -> Result<RlvrConfig> {
+        let mut config = self.config(objective, seed);
+        let plan = config.plan()?;
+        let needs_presamples = wants_presamples(&config, &plan);
+        let settings = &mut config.settings;
+        let step = settings.prompts_per_step.min(prompts) * settings.num_generations;
+        settings.max_completions = Some(settings.max_steps * step);
+        if needs_presamples && settings.presamples.is_none() {
+            settings.presamples = Some(presamples.to_owned());
+        }
+        if needs_presamples && plan.is_on_policy() {
+            let each = settings.num_presamples + usize::from(wants_extra_check(&plan));
+            let spent = (each * prompts).div_ceil(step);
             let left = settings.max_steps.checked_sub(spent).filter(|left| *left > 0);
             settings.max_steps = left.with_context(|| {
                 format!(
-                    "objective `{objective}`: sampling the base {} times a prompt costs as much as \
+                    "objective `{objective}`: sampling the base {each} times a prompt costs as much as \
                      {spent} steps, all of --max-steps {}; lower --num-presamples",
-                    settings.num_presamples, settings.max_steps
+                    settings.max_steps
                 )
             })?;
         }
@@ -217,8 +263,8 @@ fn refuse_overlap(train: &Dataset, test: &Dataset) -> Result<()> {
 fn point(metrics: &Metrics) -> TrainingPoint {
     TrainingPoint {
         step: metrics.step,
-        reward: metrics.reward,
-        entropy: metrics.entropy,
+        reward: Some(metrics.reward).filter(|x| x.is_finite()),
+        entropy: Some(metrics.entropy).filter(|x| x.is_finite()),
         kl: metrics.kl,
     }
 }

@@ -1,8 +1,8 @@
 //! Results as tables for the terminal.
 
-use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
-use comfy_table::{CellAlignment, Table};
-use tealight_eval::report::{Study, rows};
+use comfy_table::presets::NOTHING;
+use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
+use tealight_eval::report::{Study, pairs as pair_rows, rows};
 use tealight_eval::{Estimate, Summary};
 
 /// One evaluation: a row for each k.
@@ -50,10 +50,35 @@ pub(super) fn study(study: &Study) -> String {
     text
 }
 
+/// A study's models against each other, on the last (held-out) dataset.
+pub(super) fn pairs(study: &Study) -> String {
+    let Some(evaluated) = study.datasets.last() else { return String::new() };
+    let matrix = pair_rows(study, evaluated);
+    let k = study.ks.iter().max().copied().unwrap_or(study.n);
+    format!(
+        "{}: row minus column, pass@1 below the diagonal, pass@{k} above; * p < 0.05\n{}",
+        evaluated.name,
+        plain(&matrix)
+    )
+}
+
+/// Rows under their header, the first row.
+pub(super) fn plain(rows: &[Vec<String>]) -> String {
+    let Some((header, rows)) = rows.split_first() else { return String::new() };
+    let mut table = right_aligned(header);
+    rows.iter().for_each(|row| {
+        table.add_row(row);
+    });
+    table.to_string()
+}
+
+/// A line below the header and nothing else.
+const STYLE: TableStyle = NOTHING.header_separator(LineStyle::none().fill('─').junction('─'));
+
 /// A table whose first column is text and whose others are numbers.
 fn right_aligned(header: &[impl ToString]) -> Table {
     let mut table = Table::new();
-    table.load_style(UTF8_HORIZONTAL_ONLY);
+    table.load_style(STYLE);
     table.set_header(header.iter().map(ToString::to_string));
     for (index, column) in table.column_iter_mut().enumerate() {
         if index > 0 {

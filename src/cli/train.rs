@@ -41,6 +41,14 @@ pub(super) struct TrainOptions {
 pub(super) fn run(options: &TrainOptions, stop: &Stop) -> Result<()> {
     let Some(output) = &options.output else { bail!("--output DIR is needed") };
     options.rlvr.settings.check()?;
+    let plan = options.rlvr.plan()?;
+    if options.rlvr.settings.splits() && !plan.rehearses() {
+        bail!(
+            "objective `{}` rehearses nothing: --pef-threshold, --extra-check, --explore and \
+             --drop-unsolved have no effect",
+            options.rlvr.objective
+        );
+    }
     let resumed = if options.resume { Some(newest(output)?) } else { None };
     if resumed.is_none() {
         if output.join("metrics.jsonl").exists() {

@@ -1,172 +1,330 @@
-//! f-divergences `D_f(pi || a) = E_a[f(pi / a)]` in log-ratio form, `x = log(pi / a)`.
+//! f-divergences `D_f(pi || p) = E_p[f(pi / p)]`, each defined once, in log-ratio form.
 //!
-//! Forward KL is `KL(a || pi)` (mass-covering: the base's mass must not be lost), reverse KL is
-//! `KL(pi || a)` (what RLVR calls "the KL"). JS is at its true scale, between 0 and log 2; DPH-RL's
-//! code uses twice that, so its coefficient 0.2 is 0.4 here.
+//! With `x = log u`, `u = pi / p`, a divergence is its generator `f`, its derivative `f'` and its
+//! value at infinity; every estimator follows from them:
+//!
+//! - samples of `p`: `f(u)`, differentiated through (its slope in `x` is `u f'(u)`);
+//! - samples of `pi`: the pseudo-reward `-f'(u)` (f-DPG, arXiv 2302.08215);
+//! - the whole vocabulary: `sum_v p_v f(u_v)` at every position.
+//!
+//! Here `p` is the anchor: the base, or the target p*. Forward KL is `KL(p || pi)` (p's mass must not
+//! be lost), reverse KL is `KL(pi || p)` (what RLVR calls "the KL"). Generators are normalised to
+//! `f(1) = f'(1) = 0`. To add a divergence, add a variant here and a row to [`Divergence::NAMED`].
 
-use candle_core::{Result, Tensor};
+use std::fmt;
+use std::str::FromStr;
 
-/// How far the policy is from the base.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+use anyhow::{Result, bail};
+
+/// How far the policy is from an anchor.
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Divergence {
-    /// `KL(a || pi)`: `f = u - 1 - log u`.
+    /// `KL(p || pi)`: `f = u - 1 - log u`.
     ForwardKl,
-    /// `KL(pi || a)`: `f = u log u - u + 1`.
+    /// `KL(pi || p)`: `f = u log u - u + 1`.
     ReverseKl,
-    /// Jensen-Shannon: `f = (u log u - (u + 1) log((u + 1) / 2)) / 2`.
+    /// Jensen-Shannon at its true scale, 0 to log 2: `f = (u log u - (u + 1) log((u + 1) / 2)) / 2`.
+    /// DPH-RL's generator is twice this, so its coefficient 0.2 is 0.4 here.
     Js,
+    /// Amari's alpha in alpha-DPG's direction (arXiv 2512.05962): 0 is forward KL, 1 reverse KL,
+    /// 1/2 four times the squared Hellinger distance. DPH-RL's alpha is one minus this.
+    Alpha(f64),
+    /// Total variation: `f = |u - 1| / 2`.
+    TotalVariation,
+    /// `chi2(p || pi)`: `f = (u - 1)^2 / u`.
+    ForwardChiSquared,
+    /// `chi2(pi || p)`: `f = (u - 1)^2`.
+    ReverseChiSquared,
+    /// Squared Hellinger, `1 - sum sqrt(p pi)`, 0 to 1: `f = (sqrt(u) - 1)^2 / 2`.
+    Hellinger,
 }
 
-impl Divergence {
-    /// Every divergence, for tests and tables.
-    pub const ALL: [Divergence; 3] = [Divergence::ForwardKl, Divergence::ReverseKl, Divergence::Js];
+/// Alphas this close to 0 and 1 are the KL divergences.
+const ALPHA_IS_KL: f64 = 1e-6;
+/// Below this size of `x` a power series replaces what would cancel.
+const SERIES: f64 = 1e-2;
 
-    /// `f(e^x)`, element by element, with its gradient; 0 at `x = 0` and never below.
-    ///
-    /// # Errors
-    /// No memory.
-    pub fn f(self, x: &Tensor) -> Result<Tensor> {
-        match self {
-            Divergence::ForwardKl => expm1(x)? - x,
-            Divergence::ReverseKl => (x.exp()? * x)? - expm1(x)?,
-            Divergence::Js => {
-                // With log((u + 1) / 2) = x / 2 + log cosh(x / 2) nothing cancels near 0.
-                let growth = expm1(x)?;
-                let outer = (&growth * x)?.affine(0.5, 0.0)?;
-                (outer - ((growth + 2.0)? * log_cosh(&x.affine(0.5, 0.0)?)?)?)? * 0.5
-            }
+impl Divergence {
+    /// Every divergence, with one alpha that is none of the others.
+    pub const ALL: [Divergence; 8] = [
+        Divergence::ForwardKl,
+        Divergence::ReverseKl,
+        Divergence::Js,
+        Divergence::Alpha(0.3),
+        Divergence::TotalVariation,
+        Divergence::ForwardChiSquared,
+        Divergence::ReverseChiSquared,
+        Divergence::Hellinger,
+    ];
+
+    /// The names that need no number; `alpha:A` is the other one.
+    const NAMED: [(&str, Divergence); 7] = [
+        ("forward-kl", Divergence::ForwardKl),
+        ("reverse-kl", Divergence::ReverseKl),
+        ("js", Divergence::Js),
+        ("tv", Divergence::TotalVariation),
+        ("forward-chi2", Divergence::ForwardChiSquared),
+        ("reverse-chi2", Divergence::ReverseChiSquared),
+        ("hellinger", Divergence::Hellinger),
+    ];
+
+    /// Amari's alpha; at 0 and 1 the KL divergences themselves.
+    pub fn alpha(alpha: f64) -> Self {
+        if alpha.abs() < ALPHA_IS_KL {
+            Divergence::ForwardKl
+        } else if (alpha - 1.0).abs() < ALPHA_IS_KL {
+            Divergence::ReverseKl
+        } else {
+            Divergence::Alpha(alpha)
         }
     }
 
-    /// `f'(e^x)`: the cost, up to a constant, of a sample drawn from the policy.
+    /// `f(e^x)`: 0 at `x = 0` and never below; `x` may be minus infinity (the policy has lost `y`).
+    pub fn f(self, x: f64) -> f64 {
+        let u = x.exp();
+        match self {
+            Divergence::ForwardKl if x.abs() < SERIES => alpha_series(0.0, x),
+            Divergence::ForwardKl => x.exp_m1() - x,
+            Divergence::ReverseKl if x.abs() < SERIES => alpha_series(1.0, x),
+            Divergence::ReverseKl => xlogy(u, x) - x.exp_m1(),
+            // With log((u + 1) / 2) = x / 2 + log cosh(x / 2) nothing cancels near 0.
+            Divergence::Js if x < 700.0 && x > f64::NEG_INFINITY => {
+                0.5 * (0.5 * xlogy(x.exp_m1(), x) - (u + 1.0) * log_cosh(0.5 * x))
+            }
+            // Linear in u far out: u log 2 / 2; and log 2 / 2 where nothing is left.
+            Divergence::Js => 0.5 * std::f64::consts::LN_2 * (u + f64::from(u == 0.0)),
+            Divergence::Alpha(alpha) if x.abs() < SERIES => alpha_series(alpha, x),
+            Divergence::Alpha(alpha) => {
+                ((alpha * x).exp_m1() - alpha * x.exp_m1()) / (alpha * (alpha - 1.0))
+            }
+            Divergence::TotalVariation => 0.5 * x.exp_m1().abs(),
+            Divergence::ForwardChiSquared => 4.0 * (0.5 * x).sinh().powi(2),
+            Divergence::ReverseChiSquared => x.exp_m1().powi(2),
+            Divergence::Hellinger => 0.5 * (0.5 * x).exp_m1().powi(2),
+        }
+    }
+
+    /// `f'(e^x)`: the cost of a sample of the policy.
     pub fn f_prime(self, x: f64) -> f64 {
         match self {
             Divergence::ForwardKl => -(-x).exp_m1(),
             Divergence::ReverseKl => x,
-            Divergence::Js => {
-                // log 2 - softplus(-x), with softplus written so that it never overflows.
-                let softplus = (-x).max(0.0) + (-x.abs()).exp().ln_1p();
-                0.5 * (std::f64::consts::LN_2 - softplus)
+            Divergence::Js => 0.5 * (std::f64::consts::LN_2 - softplus(-x)),
+            Divergence::Alpha(alpha) => ((alpha - 1.0) * x).exp_m1() / (alpha - 1.0),
+            Divergence::TotalVariation => 0.5 * sign(x),
+            Divergence::ForwardChiSquared => -(-2.0 * x).exp_m1(),
+            Divergence::ReverseChiSquared => 2.0 * x.exp_m1(),
+            Divergence::Hellinger => -0.5 * (-0.5 * x).exp_m1(),
+        }
+    }
+
+    /// `d f(e^x) / dx = u f'(u)`: what a sample of the anchor pulls with.
+    pub fn slope(self, x: f64) -> f64 {
+        let u = x.exp();
+        match self {
+            Divergence::ForwardKl => x.exp_m1(),
+            Divergence::ReverseKl => xlogy(u, x),
+            Divergence::Js => 0.5 * xlogy(u, std::f64::consts::LN_2 - softplus(-x)),
+            Divergence::Alpha(alpha) => ((alpha * x).exp() - u) / (alpha - 1.0),
+            Divergence::TotalVariation => 0.5 * u * sign(x),
+            Divergence::ForwardChiSquared => 2.0 * x.sinh(),
+            Divergence::ReverseChiSquared => 2.0 * u * x.exp_m1(),
+            Divergence::Hellinger => 0.5 * (u - (0.5 * x).exp()),
+        }
+    }
+
+    /// `f'` at infinity: the cost of mass where the anchor has none, infinite for the divergences
+    /// that cannot aim at p*.
+    pub fn at_infinity(self) -> f64 {
+        match self {
+            Divergence::ForwardKl | Divergence::ForwardChiSquared => 1.0,
+            Divergence::Js => 0.5 * std::f64::consts::LN_2,
+            Divergence::TotalVariation | Divergence::Hellinger => 0.5,
+            Divergence::Alpha(alpha) if alpha < 1.0 => 1.0 / (1.0 - alpha),
+            Divergence::Alpha(_) | Divergence::ReverseKl | Divergence::ReverseChiSquared => {
+                f64::INFINITY
             }
         }
     }
 }
 
-/// `e^x - 1`. Near 0, where the difference would cancel, its series.
-fn expm1(x: &Tensor) -> Result<Tensor> {
-    // x (1 + x/2 (1 + x/3 (1 + x/4))) is exact to 1e-9 relative for |x| < 0.02.
-    let series = x.affine(0.25, 1.0)?;
-    let series = (x * series)?.affine(1.0 / 3.0, 1.0)?;
-    let series = (x * series)?.affine(0.5, 1.0)?;
-    let series = (x * series)?;
-    let is_small = x.abs()?.lt(0.02)?;
-    is_small.where_cond(&series, &(x.exp()? - 1.0)?)
+/// `sum_{n >= 2} x^n / n! (1 + alpha + ... + alpha^(n-2))`, Amari's generator for small `x`.
+fn alpha_series(alpha: f64, x: f64) -> f64 {
+    let (mut term, mut geometric, mut total) = (x, 0.0, 0.0);
+    for n in 2..=8 {
+        term *= x / f64::from(n);
+        geometric = geometric * alpha + 1.0;
+        total += term * geometric;
+    }
+    total
 }
 
-/// `log(cosh(y))` without overflow; near 0 its series.
-fn log_cosh(y: &Tensor) -> Result<Tensor> {
-    let square = y.sqr()?;
-    // y^2 / 2 (1 - y^2 / 6 (1 - 4 y^2 / 15)) is exact to 1e-9 relative for |y| < 0.02.
-    let series = square.affine(-4.0 / 15.0, 1.0)?;
-    let series = (&square * series)?.affine(-1.0 / 6.0, 1.0)?;
-    let series = (&square * series)?.affine(0.5, 0.0)?;
-    let size = y.abs()?;
-    let decay = size.affine(-2.0, 0.0)?.exp()?;
-    let far = ((&size + decay.affine(1.0, 1.0)?.log()?)? - std::f64::consts::LN_2)?;
-    size.lt(0.02)?.where_cond(&series, &far)
+/// `factor * value`, 0 where the factor is 0 whatever the value.
+fn xlogy(factor: f64, value: f64) -> f64 {
+    if factor == 0.0 { 0.0 } else { factor * value }
+}
+
+/// -1, 0 or 1.
+fn sign(x: f64) -> f64 {
+    if x == 0.0 { 0.0 } else { x.signum() }
+}
+
+/// `log(1 + e^x)` without overflow.
+pub(super) fn softplus(x: f64) -> f64 {
+    x.max(0.0) + (-x.abs()).exp().ln_1p()
+}
+
+/// `log(cosh(y))` without overflow or cancellation.
+fn log_cosh(y: f64) -> f64 {
+    if y.abs() < SERIES {
+        let square = y * y;
+        return square * (0.5 - square * (1.0 / 12.0 - square / 45.0));
+    }
+    y.abs() + (-2.0 * y.abs()).exp().ln_1p() - std::f64::consts::LN_2
+}
+
+impl FromStr for Divergence {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let known = text.replace('_', "-");
+        if let Some((_, divergence)) = Self::NAMED.iter().find(|(name, _)| *name == known) {
+            return Ok(*divergence);
+        }
+        let alpha = known.strip_prefix("alpha").map(|rest| rest.trim_start_matches([':', '-']));
+        match alpha.map(str::parse::<f64>) {
+            Some(Ok(alpha)) if alpha.is_finite() => Ok(Divergence::alpha(alpha)),
+            _ => {
+                let names: Vec<_> = Self::NAMED.iter().map(|(name, _)| *name).collect();
+                bail!(
+                    "divergence `{text}` is not known; choose one of {}, alpha:A",
+                    names.join(", ")
+                )
+            }
+        }
+    }
+}
+
+impl fmt::Display for Divergence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self, Self::NAMED.iter().find(|(_, divergence)| divergence == self)) {
+            (_, Some((name, _))) => f.write_str(name),
+            (Divergence::Alpha(alpha), None) => write!(f, "alpha:{alpha}"),
+            (_, None) => unreachable!("every other divergence has a name"),
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use candle_core::{Device, Var};
 
-    const BASE: [f64; 4] = [0.5, 0.3, 0.15, 0.05];
-
-    fn softmax(logits: &[f64]) -> Vec<f64> {
-        let total: f64 = logits.iter().map(|x| x.exp()).sum();
-        logits.iter().map(|x| x.exp() / total).collect()
-    }
-
-    /// By its textbook definition, not by `f`.
-    fn exact(divergence: Divergence, logits: &[f64]) -> f64 {
-        let policy = softmax(logits);
-        let kl =
-            |p: &[f64], q: &[f64]| -> f64 { p.iter().zip(q).map(|(p, q)| p * (p / q).ln()).sum() };
-        match divergence {
-            Divergence::ForwardKl => kl(&BASE, &policy),
-            Divergence::ReverseKl => kl(&policy, &BASE),
-            Divergence::Js => {
-                let middle: Vec<f64> =
-                    policy.iter().zip(BASE).map(|(p, a)| (p + a) / 2.0).collect();
-                (kl(&policy, &middle) + kl(&BASE, &middle)) / 2.0
-            }
-        }
-    }
-
-    fn exact_gradient(divergence: Divergence, logits: &[f64]) -> Vec<f64> {
-        let step = 1e-6;
-        let shifted = |index: usize, by: f64| {
-            let mut logits = logits.to_vec();
-            logits[index] += by;
-            exact(divergence, &logits)
+    /// Textbook definitions for `pi = [u / 2, 1 - u / 2]` against `p = [1/2, 1/2]`.
+    fn textbook(divergence: Divergence, policy: [f64; 2]) -> f64 {
+        let anchor = [0.5_f64, 0.5];
+        let sum = |term: &dyn Fn(f64, f64) -> f64| {
+            term(anchor[0], policy[0]) + term(anchor[1], policy[1])
         };
-        (0..logits.len()).map(|i| (shifted(i, step) - shifted(i, -step)) / (2.0 * step)).collect()
-    }
-
-    const LOGITS: [f64; 4] = [0.3, -0.2, 1.1, -2.0];
-
-    #[test]
-    fn samples_of_the_base_estimate_value_and_gradient_exactly() {
-        for divergence in Divergence::ALL {
-            let logits = Var::new(&LOGITS, &Device::Cpu).unwrap();
-            let logp = candle_nn::ops::log_softmax(logits.as_tensor(), 0).unwrap();
-            let base = Tensor::new(&BASE, &Device::Cpu).unwrap();
-            let x = (logp - base.log().unwrap()).unwrap();
-            let value = (divergence.f(&x).unwrap() * base).unwrap().sum_all().unwrap();
-            let error = value.to_scalar::<f64>().unwrap() - exact(divergence, &LOGITS);
-            assert!(error.abs() < 1e-9, "{divergence:?} value is off by {error:e}");
-            let grad = value.backward().unwrap().get(&logits).unwrap().to_vec1::<f64>().unwrap();
-            for (ours, exact) in grad.iter().zip(exact_gradient(divergence, &LOGITS)) {
-                assert!((ours - exact).abs() < 1e-8, "{divergence:?}: {ours} is not {exact}");
+        match divergence {
+            Divergence::ForwardKl => sum(&|p, q| p * (p / q).ln()),
+            Divergence::ReverseKl => sum(&|p, q| q * (q / p).ln()),
+            Divergence::Js => {
+                let middle = |p: f64, q: f64| (p + q) / 2.0;
+                sum(&|p, q| p * (p / middle(p, q)).ln() / 2.0 + q * (q / middle(p, q)).ln() / 2.0)
             }
+            Divergence::Alpha(a) => {
+                (sum(&|p, q| q.powf(a) * p.powf(1.0 - a)) - 1.0) / (a * (a - 1.0))
+            }
+            Divergence::TotalVariation => sum(&|p, q| (p - q).abs() / 2.0),
+            Divergence::ForwardChiSquared => sum(&|p, q| (p - q) * (p - q) / q),
+            Divergence::ReverseChiSquared => sum(&|p, q| (p - q) * (p - q) / p),
+            Divergence::Hellinger => 1.0 - sum(&|p, q| (p * q).sqrt()),
         }
     }
 
     #[test]
-    fn samples_of_the_policy_estimate_the_gradient_exactly() {
-        for divergence in Divergence::ALL {
-            let policy = softmax(&LOGITS);
-            let exact = exact_gradient(divergence, &LOGITS);
-            for (index, exact) in exact.iter().enumerate() {
-                // grad log pi(y) of logit i is [y = i] - pi_i.
-                let ours: f64 = (0..4)
-                    .map(|y| {
-                        let score = f64::from(y == index) - policy[index];
-                        policy[y] * divergence.f_prime((policy[y] / BASE[y]).ln()) * score
-                    })
-                    .sum();
-                assert!((ours - exact).abs() < 1e-8, "{divergence:?}: {ours} is not {exact}");
+    fn generators_are_the_textbook_divergences() {
+        for divergence in
+            Divergence::ALL.into_iter().chain([0.5, -0.7, 1.6, 2.0].map(Divergence::Alpha))
+        {
+            for share in [1e-3, 0.2, 0.499, 0.5, 0.501, 0.9, 0.999] {
+                let policy: [f64; 2] = [share, 1.0 - share];
+                let ours: f64 = policy.iter().map(|q| 0.5 * divergence.f((q / 0.5).ln())).sum();
+                let exact = textbook(divergence, policy);
+                assert!(
+                    (ours - exact).abs() < 1e-12 * (1.0 + exact),
+                    "{divergence} at {share}: {ours} {exact}"
+                );
             }
         }
+        let quarter = Divergence::Alpha(0.5).f(0.3) / 4.0;
+        assert!((quarter - Divergence::Hellinger.f(0.3)).abs() < 1e-15);
     }
 
     #[test]
-    fn extreme_ratios_stay_finite_and_tiny_ones_do_not_cancel() {
+    fn derivative_and_slope_are_those_of_the_generator() {
         for divergence in Divergence::ALL {
-            for x in [-50.0_f32, -20.0, -1e-4, 0.0, 1e-4, 20.0] {
-                let value = divergence.f(&Tensor::new(&[x], &Device::Cpu).unwrap()).unwrap();
-                let value = value.to_vec1::<f32>().unwrap()[0];
-                assert!(value.is_finite() && value >= -1e-7, "{divergence:?} at {x}: {value}");
-                assert!(divergence.f_prime(f64::from(x)).is_finite());
+            for x in [-6.0, -1.0, -0.02, -0.003, 0.004, 0.5, 3.0] {
+                let step = 1e-6;
+                let numeric = (divergence.f(x + step) - divergence.f(x - step)) / (2.0 * step);
+                let slope = divergence.slope(x);
+                assert!(
+                    (numeric - slope).abs() < 1e-7 * (1.0 + slope.abs()),
+                    "{divergence} at {x}: {slope} {numeric}"
+                );
+                let chain = x.exp() * divergence.f_prime(x);
+                assert!((chain - slope).abs() < 1e-12 * (1.0 + slope.abs()), "{divergence} at {x}");
             }
-            let tiny = Tensor::new(&[1e-3_f32], &Device::Cpu).unwrap();
-            let value = divergence.f(&tiny).unwrap().to_vec1::<f32>().unwrap()[0];
-            let scale = if divergence == Divergence::Js { 0.125 } else { 0.5 };
+            let far = divergence.f_prime(200.0);
+            let limit = divergence.at_infinity();
             assert!(
-                (f64::from(value) / (scale * 1e-6) - 1.0).abs() < 0.2,
-                "{divergence:?}: {value}"
+                if limit.is_finite() { (far - limit).abs() < 1e-12 } else { far > 100.0 },
+                "{divergence}"
             );
         }
+    }
+
+    #[test]
+    fn the_edges_are_numbers_and_small_ratios_do_not_cancel() {
+        for divergence in Divergence::ALL {
+            assert_eq!(divergence.f(0.0), 0.0);
+            assert!(!divergence.f(f64::NEG_INFINITY).is_nan(), "{divergence}");
+            assert!(!divergence.slope(f64::NEG_INFINITY).is_nan(), "{divergence}");
+            for x in [-800.0, -60.0, -1e-9, 1e-9, 60.0] {
+                assert!(
+                    divergence.f(x) >= 0.0 && !divergence.f_prime(x).is_nan(),
+                    "{divergence} at {x}"
+                );
+            }
+            // f''(1), which every generator but total variation's starts with.
+            let curvature = match divergence {
+                Divergence::Js | Divergence::Hellinger => 0.25,
+                Divergence::ForwardChiSquared | Divergence::ReverseChiSquared => 2.0,
+                _ => 1.0,
+            };
+            if divergence != Divergence::TotalVariation {
+                let ratio = divergence.f(1e-7) / (0.5 * curvature * 1e-14);
+                assert!((ratio - 1.0).abs() < 1e-6, "{divergence}: {ratio}");
+            }
+        }
+    }
+
+    #[test]
+    fn alpha_near_its_ends_is_the_kl() {
+        for (alpha, kl) in [(1e-5, Divergence::ForwardKl), (1.0 - 1e-5, Divergence::ReverseKl)] {
+            for x in [-3.0, -0.005, 0.7] {
+                assert!((Divergence::Alpha(alpha).f(x) - kl.f(x)).abs() < 1e-3);
+            }
+        }
+        assert_eq!(Divergence::alpha(1e-9), Divergence::ForwardKl);
+        assert_eq!(Divergence::alpha(1.0), Divergence::ReverseKl);
+    }
+
+    #[test]
+    fn names_are_read_and_printed_back() {
+        for divergence in Divergence::ALL {
+            assert_eq!(divergence.to_string().parse::<Divergence>().unwrap(), divergence);
+        }
+        assert!("kl".parse::<Divergence>().unwrap_err().to_string().contains("reverse-kl"));
     }
 }

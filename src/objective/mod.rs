@@ -1,22 +1,37 @@
-//! What training optimises: a clipped policy gradient and a divergence from the base model.
+//! What training optimises. This module sees aligned tensors and numbers; it knows no model, no
+//! text, no prompt.
 //!
-//! This module sees aligned tensors and numbers; it knows no model, no text, no prompt. The
-//! divergence is one definition (`divergence.rs`) with one estimator for each kind of sample:
+//! [`Objective`] is a name with settings, [`Plan`] every choice it makes. Of a plan:
 //!
-//! - drawn from the policy: `E_pi[f'(u) grad log pi]`, a score function, so `-f'` joins the
-//!   advantage ([`penalise`]);
-//! - drawn from the base: `E_a[grad f(u)]`, pathwise, so `f(u)` is a loss of its own
-//!   ([`rehearsal_loss`]).
+//! - [`credits`] turns judged samples of the policy into credits (rewards, baselines, pseudo-rewards
+//!   of a target, the cost of being far from the base);
+//! - [`TrustRegion::loss`] turns credits and log-probabilities into a loss over tokens;
+//! - [`Curve`] is a divergence as a loss over log-ratios: rehearsal, k2, k3, supervised matching;
+//! - [`vocabulary`] holds the terms that look at whole next-token distributions.
 //!
-//! Here `u = pi / a`, policy over base. To add a divergence, add a variant in `divergence.rs`.
+//! All divergences come from one definition in `divergence`. To add a divergence, add a variant
+//! there; a rule, a variant in `rules`; a named combination, a row in `preset`.
 
-mod advantage;
+mod credit;
+mod curve;
 mod divergence;
+mod keys;
+mod named;
+mod plan;
 mod preset;
+mod rules;
 mod surrogate;
+pub mod target;
+pub mod tokens;
+pub mod vocabulary;
 
-pub use advantage::{Advantage, advantages, penalise};
+pub use credit::{Baseline, Facts, charge_later, credits};
+pub use curve::Curve;
 pub use divergence::Divergence;
-pub(crate) use preset::HELP;
-pub use preset::{DrawnFrom, Objective, Penalty};
-pub use surrogate::{Clip, Loss, LossType, Normaliser, Streams, rehearsal_loss};
+pub use named::Objective;
+pub(crate) use named::help;
+pub use plan::{
+    Anchor, Entropy, Estimator, Matching, Partition, Plan, Regulariser, Sampler, Split,
+};
+pub use rules::Rule;
+pub use surrogate::{Loss, LossType, Normaliser, Streams, TrustRegion};

@@ -1,151 +1,249 @@
-//! Named objectives: `--objective NAME[:COEFFICIENT]`.
+//! The objectives of the field by name: each row a combination of choices with its paper's defaults.
+//!
+//! `docs/objectives.md` gives the mathematics of each and where it differs from its paper. To add
+//! one, add a row.
 
-use std::fmt;
-use std::str::FromStr;
-
-use anyhow::{Result, anyhow, bail};
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-use super::Divergence;
-
-/// What `--help` says of `--objective`.
-pub(crate) const HELP: &str = "\
-What is optimised besides the reward, NAME[:COEFFICIENT].
-  none               the reward alone
-  reverse-kl[:0.05]  KL(policy || base) of whole completions, charged to the
-                     advantage: the exact gradient, not GRPO's k3
-  forward-kl[:0.3]   KL(base || policy) per token on the base's own right answers
-                     (DPH-F, arXiv 2509.07430)
-  js[:2.4]           Jensen-Shannon, generator form, on the same (DPH-JS); at its true
-                     scale, so DPH's 0.2 is 0.4 here";
-
-/// Whose samples a divergence is estimated on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DrawnFrom {
-    /// The policy's own rollouts.
-    Policy,
-    /// Stored right answers of the base.
-    Reference,
+/// A named objective.
+pub(super) struct Preset {
+    /// What users write.
+    pub(super) name: &'static str,
+    /// The keys that values without a name are for, in order.
+    pub(super) positional: &'static [&'static str],
+    /// The choices, in the language of `keys`.
+    pub(super) keys: &'static str,
+    /// One line for `--help`.
+    pub(super) about: &'static str,
 }
 
-/// A divergence from the base and its weight.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Penalty {
-    /// Which.
-    pub divergence: Divergence,
-    /// How much: TRL's `beta`, DPH-RL's `eta`.
-    pub coefficient: f64,
-    /// Estimated on whose samples.
-    pub drawn_from: DrawnFrom,
-}
-
-/// What a run optimises besides the reward.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Objective {
+const fn row(
     name: &'static str,
-    /// The divergence, if any.
-    pub penalty: Option<Penalty>,
+    positional: &'static [&'static str],
+    keys: &'static str,
+    about: &'static str,
+) -> Preset {
+    Preset { name, positional, keys, about }
 }
 
-/// The names, and their divergences with the default coefficients.
-///
-/// 0.3 on forward KL is what our prototype settled on before this code existed; JS has DPH-RL's
-/// ratio to it (their 0.2 to 0.05, times two for the scale).
-const PRESETS: [(&str, Option<Penalty>); 4] = [
-    ("none", None),
-    ("reverse-kl", Some(Penalty::new(Divergence::ReverseKl, 0.05, DrawnFrom::Policy))),
-    ("forward-kl", Some(Penalty::new(Divergence::ForwardKl, 0.3, DrawnFrom::Reference))),
-    ("js", Some(Penalty::new(Divergence::Js, 2.4, DrawnFrom::Reference))),
+/// Every name. The last four are the plain names of what they stand for.
+pub(super) const PRESETS: [Preset; 39] = [
+    row("reinforce", &[], "loss-type=dr_grpo", "the reward times the score, no baseline"),
+    row("rloo", &[], "baseline=loo loss-type=dr_grpo", "leave-one-out baseline (2402.14740)"),
+    row(
+        "grpo",
+        &[],
+        "baseline=group-std trust-region=ppo epsilon=0.2 loss-type=grpo",
+        "group-normalised rewards, no KL (2402.03300; TRL's default beta 0)",
+    ),
+    row(
+        "dr-grpo",
+        &[],
+        "baseline=group-mean trust-region=ppo epsilon=0.2 loss-type=dr_grpo",
+        "without the two biases (2503.20783)",
+    ),
+    row(
+        "dapo",
+        &[],
+        "baseline=group-std trust-region=ppo epsilon=0.2 epsilon-high=0.28 loss-type=dapo \
+         dynamic-sampling=true overlong-buffer=0.2",
+        "clip-higher, dynamic sampling, overlong penalty, token mean (2503.14476)",
+    ),
+    row(
+        "ppo-clip",
+        &[],
+        "baseline=batch-std trust-region=ppo epsilon=0.2 loss-type=dapo num-iterations=4",
+        "PPO's clip without a critic: whitened rewards (1707.06347)",
+    ),
+    row(
+        "gspo",
+        &[],
+        "baseline=group-std trust-region=gspo epsilon=3e-4 epsilon-high=4e-4 loss-type=grpo",
+        "sequence ratios (2507.18071)",
+    ),
+    row(
+        "cispo",
+        &[],
+        "baseline=group-std trust-region=cispo epsilon-high=5 loss-type=dapo",
+        "clipped weights, no lost gradients (2506.13585)",
+    ),
+    row(
+        "kl-reward",
+        &["beta"],
+        "divergence=reverse-kl beta=0.04 baseline=group-std trust-region=ppo loss-type=dapo",
+        "k1 of reverse KL in the reward, after normalisation: the exact gradient",
+    ),
+    row(
+        "kl-full",
+        &["beta"],
+        "divergence=reverse-kl estimator=full beta=0.04 baseline=group-std trust-region=ppo loss-type=dapo",
+        "reverse KL summed over the vocabulary: exact, with less variance",
+    ),
+    row(
+        "kl-k3",
+        &["beta"],
+        "divergence=reverse-kl estimator=k3 beta=0.04 baseline=group-std trust-region=ppo loss-type=grpo",
+        "GRPO's own k3 in the loss; its gradient is that of FORWARD KL",
+    ),
+    row(
+        "kl-k2",
+        &["beta"],
+        "divergence=reverse-kl estimator=k2 beta=0.04 baseline=group-std trust-region=ppo loss-type=grpo",
+        "k2 in the loss: reverse KL's gradient per token",
+    ),
+    row(
+        "dph-f",
+        &["beta"],
+        "divergence=forward-kl sampler=filtered pef-threshold=0.875 extra-check=true explore=rest beta=0.01 baseline=group-std trust-region=ppo epsilon-high=0.28 dual-clip=3 loss-type=dapo",
+        "forward KL on the base's own right answers (DPH-F, 2509.07430)",
+    ),
+    row(
+        "dph-js",
+        &["beta", "estimator"],
+        "divergence=js sampler=filtered pef-threshold=0.875 extra-check=true explore=rest beta=0.4 baseline=group-std trust-region=ppo epsilon-high=0.28 dual-clip=3 loss-type=dapo",
+        "JS on the same, generator form, or dph-js:0.4:definition; at its true scale, so the paper's 0.2 is 0.4",
+    ),
+    row(
+        "dph-alpha",
+        &["alpha", "beta"],
+        "divergence=alpha alpha=0.8 sampler=filtered pef-threshold=0.875 extra-check=true explore=rest beta=0.01 baseline=group-std trust-region=ppo epsilon-high=0.28 dual-clip=3 loss-type=dapo",
+        "alpha divergence on the same; 0 is forward KL, so the paper's 0.2 is 0.8",
+    ),
+    row(
+        "alpha-dpg",
+        &["alpha"],
+        "target=p-star divergence=alpha alpha=0.5 max-reward=10 baseline=loo loss-type=dr_grpo",
+        "aims at p*, the base given right; 0 is forward KL (2512.05962)",
+    ),
+    row(
+        "kl-dpg",
+        &[],
+        "target=p-star divergence=forward-kl max-reward=10 baseline=loo loss-type=dr_grpo",
+        "forward KL to p* on policy samples (Parshakova 2019)",
+    ),
+    row(
+        "gdc",
+        &[],
+        "target=p-star divergence=forward-kl max-reward=10 baseline=loo loss-type=dr_grpo",
+        "the same for a pointwise constraint (Khalifa 2021)",
+    ),
+    row(
+        "f-dpg",
+        &["divergence", "alpha"],
+        "target=p-star divergence=js max-reward=10 baseline=loo loss-type=dr_grpo",
+        "any divergence to p*, or target=p-beta:beta=B (2302.08215)",
+    ),
+    row(
+        "rft",
+        &[],
+        "target=p-star divergence=forward-kl sampler=filtered",
+        "supervised on the base's right answers: forward KL to p*",
+    ),
+    row(
+        "raft",
+        &[],
+        "loss-type=grpo",
+        "on the policy's own right answers, each step (2304.06767): REINFORCE",
+    ),
+    row(
+        "raft++",
+        &[],
+        "trust-region=ppo epsilon=0.2 loss-type=grpo",
+        "RAFT with a ratio and a clip",
+    ),
+    row(
+        "bolt",
+        &["beta"],
+        "target=p-beta divergence=forward-kl sampler=stored beta=0.1",
+        "supervised on base samples weighed by e^(v/beta): forward KL to p_beta (2605.02469)",
+    ),
+    row("maxrl", &[], "rule=maxrl loss-type=dapo", "the gradient of truncated log p (2602.02710)"),
+    row(
+        "pass-at-k",
+        &["k"],
+        "rule=pass-at-k k=4 trust-region=ppo loss-type=dapo",
+        "analytical Pass@k advantage (2508.10751)",
+    ),
+    row(
+        "pkpo",
+        &["k"],
+        "rule=pkpo k=4 loss-type=dr_grpo",
+        "unbiased gradient of Pass@k (2505.15201)",
+    ),
+    row(
+        "nsr",
+        &["positive"],
+        "rule=negative positive=0 trust-region=ppo loss-type=dapo",
+        "wrong answers only; nsr:0.1 is W-REINFORCE (2506.01347)",
+    ),
+    row(
+        "unlikeliness",
+        &["strength"],
+        "rule=unlikeliness strength=0.25 baseline=group-std trust-region=ppo loss-type=grpo num-iterations=2 divergence=reverse-kl estimator=k3 beta=0.1",
+        "rare right answers earn more (2506.02355)",
+    ),
+    row(
+        "ucpo",
+        &["tau"],
+        "rule=ucpo tau=0.2 baseline=group-std trust-region=ppo loss-type=grpo",
+        "toward uniform over right answers (2605.00365)",
+    ),
+    row(
+        "simko",
+        &[],
+        "simko=true baseline=group-std trust-region=ppo loss-type=dapo",
+        "spread at uncertain tokens (2510.14807)",
+    ),
+    row(
+        "entropy-bonus",
+        &["entropy"],
+        "entropy=0.001 baseline=group-std trust-region=ppo loss-type=dapo",
+        "GRPO plus the entropy of every position",
+    ),
+    row(
+        "entropy-target",
+        &["target-entropy"],
+        "target-entropy=0.2 baseline=group-std trust-region=ppo loss-type=dapo",
+        "a bonus that adapts to keep entropy above a target (Skywork-OR1)",
+    ),
+    row(
+        "clip-cov",
+        &["covariance-share"],
+        "covariance=clip baseline=group-std trust-region=ppo loss-type=dapo",
+        "no gradient for some tokens that collapse (2505.22617)",
+    ),
+    row(
+        "kl-cov",
+        &["covariance-share"],
+        "covariance=kl baseline=group-std trust-region=ppo loss-type=dapo num-iterations=2",
+        "a price on moving those tokens (2505.22617)",
+    ),
+    row(
+        "match",
+        &["target", "divergence", "sampler"],
+        "target=p-star divergence=js",
+        "free choice of target, divergence and sampler",
+    ),
+    row(
+        "none",
+        &[],
+        "baseline=group-std trust-region=ppo loss-type=dapo",
+        "GRPO without a divergence, token mean",
+    ),
+    row(
+        "reverse-kl",
+        &["beta"],
+        "divergence=reverse-kl beta=0.05 baseline=group-std trust-region=ppo loss-type=dapo",
+        "kl-reward",
+    ),
+    row(
+        "forward-kl",
+        &["beta"],
+        "divergence=forward-kl sampler=filtered beta=0.3 baseline=group-std trust-region=ppo loss-type=dapo",
+        "dph-f with PPO's clip, for tiny models",
+    ),
+    row(
+        "js",
+        &["beta"],
+        "divergence=js sampler=filtered beta=2.4 baseline=group-std trust-region=ppo loss-type=dapo",
+        "dph-js with PPO's clip, for tiny models",
+    ),
 ];
-
-impl Penalty {
-    const fn new(divergence: Divergence, coefficient: f64, drawn_from: DrawnFrom) -> Self {
-        Self { divergence, coefficient, drawn_from }
-    }
-}
-
-impl Objective {
-    /// The name without the coefficient.
-    pub fn name(&self) -> &'static str {
-        self.name
-    }
-
-    /// Whether the base must be sampled before training starts.
-    pub fn needs_presamples(&self) -> bool {
-        self.penalty.is_some_and(|penalty| penalty.drawn_from == DrawnFrom::Reference)
-    }
-}
-
-impl FromStr for Objective {
-    type Err = anyhow::Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        let (name, coefficient) = match text.split_once(':') {
-            Some((name, coefficient)) => (name, Some(coefficient)),
-            None => (text, None),
-        };
-        let known = name.replace('_', "-");
-        let Some((name, preset)) = PRESETS.iter().find(|(preset, _)| *preset == known) else {
-            let names: Vec<_> = PRESETS.iter().map(|(name, _)| *name).collect();
-            bail!("objective `{name}` is not known; choose one of {}", names.join(", "));
-        };
-        let penalty = match (preset, coefficient) {
-            (None, None) => None,
-            (None, Some(_)) => bail!("objective `{name}` has no divergence to weigh"),
-            (Some(preset), given) => {
-                let coefficient = match given {
-                    None => preset.coefficient,
-                    Some(text) => text.parse().map_err(|_| {
-                        anyhow!("objective `{name}`: coefficient `{text}` is not a number")
-                    })?,
-                };
-                if !(coefficient > 0.0 && f64::is_finite(coefficient)) {
-                    bail!(
-                        "objective `{name}`: the coefficient must be above 0; for none use `none`"
-                    );
-                }
-                Some(Penalty { coefficient, ..*preset })
-            }
-        };
-        Ok(Self { name, penalty })
-    }
-}
-
-impl fmt::Display for Objective {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.penalty {
-            None => f.write_str(self.name),
-            Some(penalty) => write!(f, "{}:{}", self.name, penalty.coefficient),
-        }
-    }
-}
-
-impl Serialize for Objective {
-    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Objective {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_and_coefficients_are_read_and_printed_back() {
-        for text in ["none", "reverse-kl:0.1", "forward-kl:0.3", "js:2"] {
-            assert_eq!(text.parse::<Objective>().unwrap().to_string(), text);
-        }
-        assert_eq!("reverse_kl".parse::<Objective>().unwrap().name(), "reverse-kl");
-        assert!("js".parse::<Objective>().unwrap().needs_presamples());
-        for text in ["kl", "none:1", "js:x", "js:0", "js:-1", "js:inf"] {
-            assert!(text.parse::<Objective>().is_err(), "{text}");
-        }
-    }
-}

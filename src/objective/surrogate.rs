@@ -1,13 +1,11 @@
-//! The policy-gradient loss with PPO's clipping, and the rehearsal loss.
+//! The policy-gradient loss on rollouts: trust regions, and how tokens are averaged.
 //!
-//! Letters: B sequences of a micro-batch, T tokens. Sums run over the micro-batch and are divided by
-//! totals of the whole optimizer step, so that the gradient does not depend on the micro-batches.
+//! Letters: B sequences of a micro-batch, T tokens. Each token carries its weight in the mean of the
+//! whole optimizer step, so that sums over micro-batches add up whatever the micro-batches are.
 
 use candle_core::{Result, Tensor};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
-
-use super::Divergence;
 
 /// The aligned tensors of one micro-batch; zero where a row has ended.
 pub struct Streams<'a> {
@@ -15,10 +13,12 @@ pub struct Streams<'a> {
     pub policy_logp: &'a Tensor,
     /// Log-probabilities `[B, T]` under what sampled the tokens.
     pub behavior_logp: &'a Tensor,
-    /// Advantage `[B, 1]` of each completion.
-    pub advantage: &'a Tensor,
-    /// 1 where a token counts, `[B, T]`.
-    pub mask: &'a Tensor,
+    /// Credit `[B, T]` of each token.
+    pub credit: &'a Tensor,
+    /// Weight `[B, T]` of each token in the step's loss: see [`LossType::weight`].
+    pub weight: &'a Tensor,
+    /// Tokens of each completion, `[B, 1]`.
+    pub lengths: &'a Tensor,
 }
 
 /// How tokens are averaged; the names are TRL's.
@@ -45,13 +45,49 @@ pub struct Normaliser {
     pub max_completion_length: usize,
 }
 
-/// The interval outside of which a ratio earns no gradient.
-#[derive(Debug, Clone, Copy)]
-pub struct Clip {
-    /// Below 1 by this much.
-    pub low: f64,
-    /// Above 1 by this much.
-    pub high: f64,
+impl LossType {
+    /// The weight of each token of a completion of `length` tokens.
+    pub fn weight(self, length: usize, normaliser: &Normaliser) -> f64 {
+        match self {
+            LossType::Dapo => 1.0 / normaliser.tokens as f64,
+            LossType::Grpo => 1.0 / (normaliser.sequences * length.max(1)) as f64,
+            LossType::DrGrpo => {
+                1.0 / (normaliser.sequences * normaliser.max_completion_length) as f64
+            }
+        }
+    }
+}
+
+/// How far one batch may move the policy. `low` and `high` are the distances from ratio 1 (the
+/// field's epsilon and epsilon_high).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum TrustRegion {
+    /// None, and no ratio: `-A log pi`. One update a batch.
+    None,
+    /// `-min(rho A, clip(rho) A)` per token (PPO, arXiv 1707.06347); with `dual`, never below
+    /// `dual A` for negative credit.
+    Ppo {
+        /// Below 1.
+        low: f64,
+        /// Above 1.
+        high: f64,
+        /// Dual-clip's constant.
+        dual: Option<f64>,
+    },
+    /// The same on the sequence's ratio, `exp` of the mean log-ratio of its tokens (GSPO, arXiv
+    /// 2507.18071).
+    Gspo {
+        /// Below 1.
+        low: f64,
+        /// Above 1.
+        high: f64,
+    },
+    /// `-sg(min(rho, 1 + high)) A log pi`: the weight is cut, no token loses its gradient (CISPO,
+    /// arXiv 2506.13585).
+    Cispo {
+        /// Above 1.
+        high: f64,
+    },
 }
 
 /// A loss to minimise, and what is reported of it.
@@ -62,57 +98,62 @@ pub struct Loss {
     pub clipped: Tensor,
 }
 
-impl LossType {
-    /// The clipped surrogate `-sum w min(rho A, clip(rho) A)`, `rho = pi / behavior` per token.
+impl TrustRegion {
+    /// The loss of one micro-batch.
     ///
     /// # Errors
     /// Shapes that do not fit.
-    pub fn loss(self, streams: &Streams<'_>, clip: Clip, normaliser: &Normaliser) -> Result<Loss> {
-        let ratio = (streams.policy_logp - streams.behavior_logp)?.exp()?;
-        let clipped = ratio.clamp(1.0 - clip.low, 1.0 + clip.high)?;
-        let plain = ratio.broadcast_mul(streams.advantage)?;
-        let bounded = clipped.broadcast_mul(streams.advantage)?;
-        let is_clipped = bounded.lt(&plain)?.to_dtype(plain.dtype())?;
-        let per_token = (plain.minimum(&bounded)? * streams.mask)?;
-        let total = match self {
-            LossType::Dapo => (per_token.sum_all()? / normaliser.tokens as f64)?,
-            LossType::DrGrpo => {
-                let cells = normaliser.sequences * normaliser.max_completion_length;
-                (per_token.sum_all()? / cells as f64)?
+    pub fn loss(self, streams: &Streams<'_>) -> Result<Loss> {
+        let log_ratio = (streams.policy_logp - streams.behavior_logp)?;
+        let (gain, is_clipped) = match self {
+            TrustRegion::None => {
+                (streams.policy_logp * streams.credit, streams.weight.zeros_like()?)
             }
-            LossType::Grpo => {
-                let lengths = streams.mask.sum_keepdim(1)?;
-                let means = (per_token.sum_keepdim(1)? / lengths)?;
-                (means.sum_all()? / normaliser.sequences as f64)?
+            TrustRegion::Ppo { low, high, dual } => {
+                let (gain, is_clipped) = clipped(&log_ratio.exp()?, low, high, streams.credit)?;
+                match dual {
+                    None => (Ok(gain), is_clipped),
+                    Some(dual) => {
+                        let bound = (streams.credit * dual)?;
+                        let is_bound = gain.lt(&bound)?.to_dtype(gain.dtype())?;
+                        let is_negative = streams.credit.lt(0.0)?.to_dtype(gain.dtype())?;
+                        let keep = (is_bound * is_negative)?;
+                        let gain = (gain * (1.0 - &keep)?)? + (bound * &keep)?;
+                        (gain, is_clipped.maximum(&keep)?)
+                    }
+                }
+            }
+            TrustRegion::Gspo { low, high } => {
+                let counts = streams.weight.gt(0.0)?.to_dtype(log_ratio.dtype())?;
+                let sum = (&log_ratio * counts)?.sum_keepdim(1)?;
+                let mean = sum.broadcast_div(streams.lengths)?;
+                let ratio = mean.exp()?.broadcast_as(log_ratio.shape())?;
+                let (gain, is_clipped) = clipped(&ratio, low, high, streams.credit)?;
+                (Ok(gain), is_clipped)
+            }
+            TrustRegion::Cispo { high } => {
+                let ratio = log_ratio.detach().exp()?;
+                let is_clipped = ratio.gt(1.0 + high)?.to_dtype(ratio.dtype())?;
+                let bound = ratio.ones_like()?.affine(0.0, 1.0 + high)?;
+                let weight = ratio.minimum(&bound)?;
+                ((weight * streams.credit)? * streams.policy_logp, is_clipped)
             }
         };
-        let clipped = (is_clipped * streams.mask)?.sum_all()?.detach();
-        Ok(Loss { total: total.neg()?, clipped })
+        let total = (gain? * streams.weight)?.sum_all()?.neg()?;
+        let counts = streams.weight.gt(0.0)?.to_dtype(is_clipped.dtype())?;
+        let clipped = (is_clipped * counts)?.sum_all()?.detach();
+        Ok(Loss { total, clipped })
     }
 }
 
-/// Largest log-ratio whose exponential is taken; beyond it the loss is flat.
-const MAX_LOG_RATIO: f64 = 20.0;
-
-/// This micro-batch's share of the mean over tokens of `f(pi / a)` on samples of the base.
-///
-/// For forward KL the expectation is exactly `KL(a || pi)` by the chain rule; for JS it is the mean
-/// over prefixes of the token-wise divergence (DPH-RL, arXiv 2509.07430), not that of sequences.
-/// `tokens` counts those of the whole step's rehearsal.
-///
-/// # Errors
-/// Shapes that do not fit.
-pub fn rehearsal_loss(
-    divergence: Divergence,
-    policy_logp: &Tensor,
-    reference_logp: &Tensor,
-    mask: &Tensor,
-    tokens: usize,
-) -> Result<Tensor> {
-    // Only growth is bounded: a forgotten token (a very negative ratio) keeps its full pull.
-    let log_ratio = (policy_logp - reference_logp)?;
-    let log_ratio = log_ratio.minimum(&log_ratio.ones_like()?.affine(0.0, MAX_LOG_RATIO)?)?;
-    (divergence.f(&log_ratio)? * mask)?.sum_all()? / tokens as f64
+/// `min(rho A, clip(rho) A)` and where the clip decides.
+fn clipped(ratio: &Tensor, low: f64, high: f64, credit: &Tensor) -> Result<(Tensor, Tensor)> {
+    let plain = (ratio * credit)?;
+    let bounded = (ratio.clamp(1.0 - low, 1.0 + high)? * credit)?;
+    let is_clipped = bounded.lt(&plain)?.to_dtype(plain.dtype())?;
+    // Where both are equal, `minimum` would split the gradient between them.
+    let gain = ((bounded * &is_clipped)? + (plain * (1.0 - &is_clipped)?)?)?;
+    Ok((gain, is_clipped))
 }
 
 #[cfg(test)]
@@ -125,43 +166,60 @@ mod tests {
         Tensor::from_vec(values.concat(), (values.len(), width), &Device::Cpu).unwrap()
     }
 
+    /// Gradient of the loss of two completions, of two tokens and of one, at behaviour -1.
     fn gradient(
-        loss_type: LossType,
-        policy: &Tensor,
-        advantage: &Tensor,
-        normaliser: &Normaliser,
+        region: TrustRegion,
+        policy: [[f64; 2]; 2],
+        credit: [f64; 2],
+        weight: f64,
     ) -> Vec<Vec<f64>> {
-        let policy = Var::from_tensor(policy).unwrap();
+        let policy = Var::new(&policy, &Device::Cpu).unwrap();
         let streams = Streams {
             policy_logp: policy.as_tensor(),
             behavior_logp: &matrix(&[&[-1.0, -1.0], &[-1.0, 0.0]]),
-            advantage,
-            mask: &matrix(&[&[1.0, 1.0], &[1.0, 0.0]]),
+            credit: &matrix(&[&[credit[0], credit[0]], &[credit[1], 0.0]]),
+            weight: &matrix(&[&[weight, weight], &[weight, 0.0]]),
+            lengths: &matrix(&[&[2.0], &[1.0]]),
         };
-        let loss = loss_type.loss(&streams, Clip { low: 0.2, high: 0.28 }, normaliser).unwrap();
+        let loss = region.loss(&streams).unwrap();
         loss.total.backward().unwrap().get(&policy).unwrap().to_vec2().unwrap()
     }
 
+    const PPO: TrustRegion = TrustRegion::Ppo { low: 0.2, high: 0.28, dual: None };
+
     #[test]
-    fn at_ratio_one_every_aggregation_weighs_tokens_as_its_paper_says() {
+    fn every_aggregation_weighs_tokens_as_its_paper_says() {
         let normaliser = Normaliser { tokens: 3, sequences: 2, max_completion_length: 4 };
-        let policy = matrix(&[&[-1.0, -1.0], &[-1.0, 0.0]]);
-        let advantage = matrix(&[&[2.0], &[-1.0]]);
-        for (loss_type, first, second) in [
-            (LossType::Dapo, -2.0 / 3.0, 1.0 / 3.0),
-            (LossType::DrGrpo, -2.0 / 8.0, 1.0 / 8.0),
-            (LossType::Grpo, -2.0 / 4.0, 1.0 / 2.0),
+        for (loss_type, long, short) in [
+            (LossType::Dapo, 1.0 / 3.0, 1.0 / 3.0),
+            (LossType::DrGrpo, 1.0 / 8.0, 1.0 / 8.0),
+            (LossType::Grpo, 1.0 / 4.0, 1.0 / 2.0),
         ] {
-            let grad = gradient(loss_type, &policy, &advantage, &normaliser);
-            assert!((grad[0][0] - first).abs() < 1e-12 && (grad[0][1] - first).abs() < 1e-12);
-            assert!((grad[1][0] - second).abs() < 1e-12 && grad[1][1] == 0.0, "{loss_type:?}");
+            assert_eq!(loss_type.weight(2, &normaliser), long);
+            assert_eq!(loss_type.weight(1, &normaliser), short);
+        }
+    }
+
+    #[test]
+    fn at_ratio_one_every_region_is_reinforce() {
+        let start = [[-1.0, -1.0], [-1.0, 0.0]];
+        for region in [
+            TrustRegion::None,
+            PPO,
+            TrustRegion::Ppo { low: 0.2, high: 0.2, dual: Some(3.0) },
+            TrustRegion::Cispo { high: 5.0 },
+            TrustRegion::Gspo { low: 3e-4, high: 4e-4 },
+        ] {
+            let grad = gradient(region, start, [2.0, -1.0], 0.5);
+            // GSPO's ratio is a mean over tokens, which its weights sum over again.
+            assert!((grad[0][0] + 1.0).abs() < 1e-12, "{region:?}: {grad:?}");
+            assert!((grad[1][0] - 0.5).abs() < 1e-12 && grad[1][1] == 0.0, "{region:?}: {grad:?}");
         }
     }
 
     #[test]
     fn clipped_tokens_have_no_gradient_and_only_those() {
-        let normaliser = Normaliser { tokens: 1, sequences: 1, max_completion_length: 1 };
-        for (ratio, advantage, has_gradient) in [
+        for (ratio, credit, has_gradient) in [
             (1.5, 1.0, false),
             (1.5, -1.0, true),
             (0.5, -1.0, false),
@@ -169,43 +227,26 @@ mod tests {
             (1.25, 1.0, true),
             (0.75, -1.0, false),
         ] {
-            let policy = matrix(&[&[-1.0 + f64::ln(ratio), -1.0], &[-1.0, 0.0]]);
-            let advantage = matrix(&[&[advantage], &[0.0]]);
-            let grad = gradient(LossType::Dapo, &policy, &advantage, &normaliser)[0][0];
+            let policy = [[-1.0 + f64::ln(ratio), -1.0], [-1.0, 0.0]];
+            let grad = gradient(PPO, policy, [credit, 0.0], 1.0)[0][0];
             assert_eq!(grad != 0.0, has_gradient, "ratio {ratio}: gradient {grad}");
+            let cispo =
+                gradient(TrustRegion::Cispo { high: 0.28 }, policy, [credit, 0.0], 1.0)[0][0];
+            assert!((cispo + credit * ratio.min(1.28)).abs() < 1e-12, "{ratio}: {cispo}");
         }
+        let dual = TrustRegion::Ppo { low: 0.2, high: 0.2, dual: Some(3.0) };
+        let far =
+            |region| gradient(region, [[-1.0 + f64::ln(4.0), -1.0], [-1.0, 0.0]], [-1.0, 0.0], 1.0);
+        assert_eq!(far(dual)[0][0], 0.0);
+        assert!(far(PPO)[0][0] > 3.9);
     }
 
     #[test]
-    fn the_rehearsal_gradient_is_that_of_finite_differences() {
-        let reference = matrix(&[&[-1.0, -2.0], &[-0.5, 0.0]]);
-        let mask = matrix(&[&[1.0, 1.0], &[1.0, 0.0]]);
-        let start = [[-1.3, -1.6], [-3.0, 0.0]];
-        for divergence in Divergence::ALL {
-            let value =
-                |policy: &Tensor| rehearsal_loss(divergence, policy, &reference, &mask, 3).unwrap();
-            let policy = Var::new(&start, &Device::Cpu).unwrap();
-            let grads = value(policy.as_tensor()).backward().unwrap();
-            let grads = grads.get(&policy).unwrap().to_vec2::<f64>().unwrap();
-            for (row, column) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
-                let shifted = |by: f64| {
-                    let mut point = start;
-                    point[row][column] += by;
-                    value(&Tensor::new(&point, &Device::Cpu).unwrap()).to_scalar::<f64>().unwrap()
-                };
-                let exact = (shifted(1e-6) - shifted(-1e-6)) / 2e-6;
-                assert!((grads[row][column] - exact).abs() < 1e-7, "{divergence:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_forgotten_token_keeps_its_pull_under_forward_kl() {
-        let policy = Var::new(&[[-60.0_f64]], &Device::Cpu).unwrap();
-        let (reference, mask) = (matrix(&[&[-1.0]]), matrix(&[&[1.0]]));
-        let loss = rehearsal_loss(Divergence::ForwardKl, policy.as_tensor(), &reference, &mask, 1);
-        let grads = loss.unwrap().backward().unwrap();
-        let pull = grads.get(&policy).unwrap().to_vec2::<f64>().unwrap()[0][0];
-        assert!((pull + 1.0).abs() < 1e-9, "{pull}");
+    fn gspo_clips_whole_sequences() {
+        let region = TrustRegion::Gspo { low: 0.1, high: 0.1 };
+        let apart = gradient(region, [[-0.5, -1.5], [-1.0, 0.0]], [1.0, 0.0], 1.0);
+        assert!(apart[0][0] < 0.0, "the mean ratio is 1");
+        let moved = gradient(region, [[-0.8, -0.8], [-1.0, 0.0]], [1.0, 0.0], 1.0);
+        assert_eq!(moved[0], [0.0, 0.0]);
     }
 }

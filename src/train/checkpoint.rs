@@ -26,6 +26,15 @@ pub struct State {
     pub num_tokens: usize,
     /// Completions sampled so far, those of the base included.
     pub num_completions: usize,
+    /// Rounds of prompts drawn: the steps, and more where dynamic sampling asked for more.
+    #[serde(default)]
+    pub rounds: usize,
+    /// Weight of the entropy bonus where it adapts.
+    #[serde(default)]
+    pub entropy_bonus: f64,
+    /// Sum and number of estimates of the base's validity by prompt, where they accumulate.
+    #[serde(default)]
+    pub partition: std::collections::BTreeMap<usize, (f64, usize)>,
 }
 
 /// What `trainer_state.json` holds.
@@ -37,7 +46,8 @@ struct Saved {
 }
 
 /// Settings that may differ between a run and its continuation.
-const MAY_DIFFER: [&str; 4] = ["max_steps", "save_steps", "max_num_seqs", "micro_batch_tokens"];
+const MAY_DIFFER: [&str; 5] =
+    ["max_steps", "max_completions", "save_steps", "max_num_seqs", "micro_batch_tokens"];
 
 /// Writes `output/checkpoint-N`.
 ///

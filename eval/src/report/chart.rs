@@ -1,4 +1,4 @@
-//! Line charts as SVG text.
+//! Charts as SVG text: lines, points, bars.
 
 use anyhow::{Result, anyhow};
 use plotters::prelude::*;
@@ -7,29 +7,29 @@ use plotters::prelude::*;
 const SIZE: (u32, u32) = (560, 340);
 
 /// One line of a chart.
-pub(super) struct Line {
+pub struct Line {
     /// What the legend calls it.
-    pub(super) name: String,
+    pub name: String,
     /// Which colour of the palette; lines of one objective share it.
-    pub(super) colour: usize,
+    pub colour: usize,
     /// Drawn thick, for the base.
-    pub(super) is_bold: bool,
+    pub is_bold: bool,
     /// The points, in order of x.
-    pub(super) points: Vec<(f64, f64)>,
+    pub points: Vec<(f64, f64)>,
     /// A point to mark with a dot.
-    pub(super) mark: Option<(f64, f64)>,
+    pub mark: Option<(f64, f64)>,
 }
 
 /// What is on the axes.
-pub(super) struct Axes<'a> {
+pub struct Axes<'a> {
     /// Below the horizontal axis.
-    pub(super) x: &'a str,
+    pub x: &'a str,
     /// Beside the vertical axis.
-    pub(super) y: &'a str,
+    pub y: &'a str,
     /// Whether x is logarithmic, base 2.
-    pub(super) is_log: bool,
+    pub is_log: bool,
     /// The lowest and highest y, or the data's own.
-    pub(super) y_range: Option<(f64, f64)>,
+    pub y_range: Option<(f64, f64)>,
 }
 
 /// Colours that people with any colour vision tell apart (Okabe and Ito), black for the base.
@@ -44,12 +44,130 @@ const PALETTE: [RGBColor; 7] = [
 ];
 
 /// Draws the lines.
-pub(super) fn draw(axes: &Axes<'_>, lines: &[Line]) -> Result<String> {
+///
+/// # Errors
+/// Ranges that cannot be drawn.
+pub fn draw(axes: &Axes<'_>, lines: &[Line]) -> Result<String> {
     let mut svg = String::new();
     plot(&mut svg, axes, lines).map_err(|error| anyhow!("a chart cannot be drawn: {error}"))?;
-    // A chart scales with the page; its size in pixels is only its shape.
+    Ok(scalable(svg))
+}
+
+/// One named point of a scatter plot; points of one colour belong together.
+pub struct Dot {
+    /// Written beside it; empty for none.
+    pub name: String,
+    /// Which colour of the palette.
+    pub colour: usize,
+    /// Where.
+    pub at: (f64, f64),
+    /// Large for a mean, small for one run.
+    pub is_large: bool,
+}
+
+/// Draws points with their names.
+///
+/// # Errors
+/// Ranges that cannot be drawn.
+pub fn scatter(x: &str, y: &str, dots: &[Dot]) -> Result<String> {
+    let mut svg = String::new();
+    let range = |pick: fn(&Dot) -> f64| {
+        let low = dots.iter().map(pick).fold(f64::INFINITY, f64::min);
+        let high = dots.iter().map(pick).fold(f64::NEG_INFINITY, f64::max);
+        let room = (high - low).max(1e-3) * 0.12;
+        (low - room, high + room)
+    };
+    let ((left, right), (low, high)) = (range(|dot| dot.at.0), range(|dot| dot.at.1));
+    let mut drawn = || -> std::result::Result<(), Box<dyn std::error::Error>> {
+        let root = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
+        let mut chart = ChartBuilder::on(&root)
+            .margin(10)
+            .x_label_area_size(38)
+            .y_label_area_size(52)
+            // Names are written to the right of their points.
+            .build_cartesian_2d(left..right + (right - left) * 0.2, low..high)?;
+        chart
+            .configure_mesh()
+            .x_desc(x)
+            .y_desc(y)
+            .light_line_style(TRANSPARENT)
+            .bold_line_style(BLACK.mix(0.08))
+            .axis_style(BLACK.mix(0.4))
+            .label_style(label_font())
+            .draw()?;
+        for dot in dots {
+            let colour = PALETTE[dot.colour % PALETTE.len()];
+            let size = if dot.is_large { 6 } else { 3 };
+            let paint = if dot.is_large { colour.filled() } else { colour.mix(0.5).filled() };
+            chart.draw_series([Circle::new(dot.at, size, paint)])?;
+            let label =
+                EmptyElement::at(dot.at) + Text::new(dot.name.clone(), (9, -7), label_font());
+            chart.draw_series([label])?;
+        }
+        root.present()?;
+        Ok(())
+    };
+    drawn().map_err(|error| anyhow!("a chart cannot be drawn: {error}"))?;
+    Ok(scalable(svg))
+}
+
+/// Draws groups of bars side by side: one value of each series at every place.
+///
+/// # Errors
+/// Ranges that cannot be drawn.
+pub fn bars(x: &str, y: &str, series: &[(String, Vec<f64>)]) -> Result<String> {
+    let mut svg = String::new();
+    let places = series.iter().map(|(_, values)| values.len()).max().unwrap_or(0);
+    let high = series.iter().flat_map(|(_, values)| values).copied().fold(1e-9, f64::max);
+    let mut drawn = || -> std::result::Result<(), Box<dyn std::error::Error>> {
+        let root = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
+        let mut chart = ChartBuilder::on(&root)
+            .margin(10)
+            .x_label_area_size(38)
+            .y_label_area_size(52)
+            .build_cartesian_2d(0.0..places as f64, 0.0..high * 1.05)?;
+        chart
+            .configure_mesh()
+            .x_desc(x)
+            .y_desc(y)
+            .light_line_style(TRANSPARENT)
+            .bold_line_style(BLACK.mix(0.08))
+            .axis_style(BLACK.mix(0.4))
+            .label_style(label_font())
+            .draw()?;
+        let width = 0.9 / series.len() as f64;
+        for (index, (name, values)) in series.iter().enumerate() {
+            let colour = PALETTE[index % PALETTE.len()];
+            let bar = |(place, value): (usize, &f64)| {
+                let left = place as f64 + 0.05 + index as f64 * width;
+                Rectangle::new([(left, 0.0), (left + width, *value)], colour.filled())
+            };
+            chart.draw_series(values.iter().enumerate().map(bar))?.label(name.clone()).legend(
+                move |(x, y)| Rectangle::new([(x, y - 5), (x + 14, y + 5)], colour.filled()),
+            );
+        }
+        chart
+            .configure_series_labels()
+            .background_style(WHITE.mix(0.85))
+            .border_style(BLACK.mix(0.2))
+            .label_font(label_font())
+            .position(SeriesLabelPosition::UpperRight)
+            .draw()?;
+        root.present()?;
+        Ok(())
+    };
+    drawn().map_err(|error| anyhow!("a chart cannot be drawn: {error}"))?;
+    Ok(scalable(svg))
+}
+
+/// A chart scales with the page; its size in pixels is only its shape.
+fn scalable(svg: String) -> String {
     let fixed = format!("width=\"{}\" height=\"{}\" ", SIZE.0, SIZE.1);
-    Ok(svg.replacen(&fixed, "", 1))
+    svg.replacen(&fixed, "", 1)
+}
+
+fn label_font() -> FontDesc<'static> {
+    ("sans-serif", 13).into_font()
 }
 
 fn plot(
@@ -82,7 +200,8 @@ fn plot(
         .y_desc(axes.y)
         .x_labels(ticks)
         .x_label_formatter(&|x| {
-            if axes.is_log { format!("{:.0}", x.exp2()) } else { format!("{x:.0}") }
+            let x = if axes.is_log { x.exp2() } else { *x };
+            if right > 10.0 { format!("{x:.0}") } else { format!("{x:.2}") }
         })
         .y_label_formatter(&|y| if high > 10.0 { format!("{y:.0}") } else { format!("{y:.1}") })
         .light_line_style(TRANSPARENT)

@@ -1,7 +1,9 @@
 //! A study as data, as rows of a table, and as a page.
 
-mod chart;
+pub mod chart;
 mod page;
+mod pairs;
+pub mod sheet;
 
 use serde::{Deserialize, Serialize};
 
@@ -9,6 +11,7 @@ use crate::Summary;
 use crate::compare::Kept;
 
 pub use page::html;
+pub use pairs::pairs;
 
 /// A base model and what became of it under several objectives: the contents of `results.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -44,6 +47,8 @@ pub struct Evaluated {
     pub name: String,
     /// What the base does on it.
     pub base: Summary,
+    /// How many of the base's samples are right, problem by problem.
+    pub base_correct: Vec<usize>,
     /// What the tuned models do.
     pub tuned: Vec<Tuned>,
 }
@@ -57,6 +62,8 @@ pub struct Tuned {
     pub seed: u64,
     /// Its numbers.
     pub summary: Summary,
+    /// How many of its samples are right, problem by problem.
+    pub correct: Vec<usize>,
     /// What it kept of the base's solved problems.
     pub kept: Kept,
 }
@@ -85,10 +92,10 @@ pub struct Training {
 pub struct TrainingPoint {
     /// Steps done.
     pub step: usize,
-    /// Mean reward.
-    pub reward: f64,
-    /// Mean entropy per token, in nats.
-    pub entropy: f64,
+    /// Mean reward; none for supervised objectives.
+    pub reward: Option<f64>,
+    /// Mean entropy per token, in nats; likewise.
+    pub entropy: Option<f64>,
     /// Estimate of KL(policy || base) per completion, in nats.
     pub kl: Option<f64>,
 }

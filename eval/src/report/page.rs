@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use anyhow::Result;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::chart::{Axes, Line, draw};
-use super::{Evaluated, Study, Training, rows};
+use super::chart::{Axes, Dot, Line, draw, scatter};
+use super::{Evaluated, Study, Training, pairs, rows};
 use crate::Summary;
 use crate::compare::crossing;
 
-const STYLE: &str = "
+pub(super) const STYLE: &str = "
 :root { color-scheme: light; }
 body { font: 16px/1.55 system-ui, sans-serif; color: #1a1a1a; background: #fff;
        max-width: 1180px; margin: 2.5rem auto; padding: 0 1.5rem; }
@@ -54,8 +54,8 @@ pub fn html(study: &Study) -> Result<String> {
                 h2 { "Training" }
                 (training_table(study))
                 div.charts {
-                    (training_chart(study, "mean reward", |point| Some(point.reward), "Reward of each step's rollouts, averaged over ten steps.")?)
-                    (training_chart(study, "entropy per token (nats)", |point| Some(point.entropy), "Entropy of the policy at the tokens it sampled.")?)
+                    (training_chart(study, "mean reward", |point| point.reward, "Reward of each step's rollouts, averaged over ten steps.")?)
+                    (training_chart(study, "entropy per token (nats)", |point| point.entropy, "Entropy of the policy at the tokens it sampled.")?)
                     (training_chart(study, "KL to the base (nats)", |point| point.kl, "Estimate of KL(policy || base) per completion.")?)
                 }
                 footer {
@@ -90,8 +90,45 @@ fn dataset(study: &Study, evaluated: &Evaluated) -> Result<Markup> {
                 (PreEscaped(distinct_chart(study, evaluated)?))
                 figcaption { "Expected distinct right answers among k samples." }
             }
+            figure {
+                (PreEscaped(pareto(study, evaluated)?))
+                figcaption { "Precision against coverage: up and to the right is better. Large dots are means over seeds." }
+            }
+        }
+        h3 { "Differences between models" }
+        p { "Row minus column: Pass@1 below the diagonal, Pass@" (largest(study)) " above. Paired bootstrap over prompts, seeds averaged; * p < 0.05." }
+        table {
+            @let matrix = pairs(study, evaluated);
+            thead { tr { @for cell in &matrix[0] { th { (cell) } } } }
+            tbody { @for row in &matrix[1..] { tr { @for cell in row { td { (cell) } } } } }
         }
     })
+}
+
+fn largest(study: &Study) -> usize {
+    study.ks.iter().max().copied().unwrap_or(study.n)
+}
+
+fn pareto(study: &Study, evaluated: &Evaluated) -> Result<String> {
+    let k = largest(study);
+    let at = |summary: &Summary| (summary.pass_at_k[&1].value, summary.pass_at_k[&k].value);
+    let dot = |name: &str, colour: usize, at: (f64, f64), is_large: bool| {
+        let name = if is_large { name.to_owned() } else { String::new() };
+        Dot { name, colour, at, is_large }
+    };
+    let mut dots = vec![dot("base", 0, at(&evaluated.base), true)];
+    for (index, objective) in study.objectives().into_iter().enumerate() {
+        let runs: Vec<(f64, f64)> =
+            evaluated.of(objective).map(|tuned| at(&tuned.summary)).collect();
+        let count = runs.len() as f64;
+        let mean =
+            runs.iter().fold((0.0, 0.0), |sum, run| (sum.0 + run.0 / count, sum.1 + run.1 / count));
+        if runs.len() > 1 {
+            dots.extend(runs.iter().map(|run| dot("", index + 1, *run, false)));
+        }
+        dots.push(dot(objective, index + 1, mean, true));
+    }
+    scatter("pass@1", &format!("pass@{k}"), &dots)
 }
 
 fn pass_chart(study: &Study, evaluated: &Evaluated) -> Result<String> {

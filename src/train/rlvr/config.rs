@@ -1,19 +1,23 @@
 //! The settings of a run, and which of them contradict each other.
 
+use std::path::PathBuf;
+
 use anyhow::{Result, bail};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
 use crate::generate::{Filters, SamplingParams};
-use crate::objective::{self, Advantage, LossType, Objective};
+use crate::objective::{
+    self, Anchor, Baseline, Divergence, Estimator, LossType, Objective, Plan, target,
+};
 use crate::tokenizer::Tokenizer;
 use crate::train::{AdamWConfig, Schedule};
 
 /// One run: an objective, a seed, and everything else.
 #[derive(Debug, Clone, PartialEq, Args, Serialize, Deserialize)]
 pub struct RlvrConfig {
-    /// What is optimised besides the reward: `NAME[:COEFFICIENT]`.
-    #[arg(long, default_value = "none", long_help = objective::HELP)]
+    /// What is optimised: a name such as grpo, kl-full, dph-js:0.4 or alpha-dpg:0.5 (--help lists all).
+    #[arg(long, default_value = "grpo", long_help = objective::help())]
     pub objective: Objective,
     /// Seeds samples and the order of prompts.
     #[arg(long, default_value_t = 0)]
@@ -27,21 +31,30 @@ pub struct RlvrConfig {
 /// What runs of a study share; names are TRL's where TRL has one.
 #[derive(Debug, Clone, PartialEq, Args, Serialize, Deserialize)]
 pub struct Settings {
-    /// How rewards of a group become advantages.
-    #[arg(long, value_enum, default_value_t = Advantage::GroupStd)]
-    pub advantage: Advantage,
-    /// How tokens are averaged.
-    #[arg(long, value_enum, default_value_t = LossType::Dapo)]
-    pub loss_type: LossType,
-    /// Ratios below 1 minus this earn no gradient.
-    #[arg(long, default_value_t = 0.2)]
-    pub epsilon: f64,
-    /// Ratios above 1 plus this earn no gradient; the same as --epsilon where it is not given.
+    /// Override the objective's baseline.
+    #[arg(long, value_enum, alias = "advantage")]
+    pub baseline: Option<Baseline>,
+    /// Override how the objective averages tokens.
+    #[arg(long, value_enum)]
+    pub loss_type: Option<LossType>,
+    /// Override the objective's clip: ratios below 1 minus this earn no gradient.
+    #[arg(long)]
+    pub epsilon: Option<f64>,
+    /// Override the objective's clip: ratios above 1 plus this earn no gradient.
     #[arg(long)]
     pub epsilon_high: Option<f64>,
-    /// Optimizer steps on each batch of rollouts.
-    #[arg(long, default_value_t = 1)]
-    pub num_iterations: usize,
+    /// Override the objective's coefficient, or the temperature of its target p_beta.
+    #[arg(long)]
+    pub beta: Option<f64>,
+    /// Override the objective's optimizer steps on each batch of rollouts.
+    #[arg(long)]
+    pub num_iterations: Option<usize>,
+    /// Set beta so that the best policy is right this often: 1 / (logit target - logit base).
+    #[arg(long)]
+    pub target_validity: Option<f64>,
+    /// Whether --target-validity sets one beta for the run or one for each prompt.
+    #[arg(long, value_enum, default_value_t = BetaPer::Run)]
+    pub beta_per: BetaPer,
     /// Completions sampled for each prompt of a step.
     #[arg(long, default_value_t = 8)]
     pub num_generations: usize,
@@ -51,16 +64,35 @@ pub struct Settings {
     /// Steps, each with its own rollouts.
     #[arg(long, default_value_t = 100)]
     pub max_steps: usize,
+    /// Stop once so many completions were sampled, those of the base included.
+    #[arg(long)]
+    pub max_completions: Option<usize>,
     /// Most tokens in a completion; one that reaches it earns no reward.
     #[arg(long, default_value_t = 512)]
     pub max_completion_length: usize,
     /// Temperature of rollouts; log-probabilities are taken at the same.
     #[arg(long, default_value_t = 1.0)]
     pub temperature: f64,
-    /// Completions of the base for each prompt, where the objective rehearses them.
+    /// Completions of the base for each prompt, where the objective needs them.
     #[arg(long, default_value_t = 16)]
     pub num_presamples: usize,
-    /// Stored right answers of the base in each step, where the objective rehearses them.
+    /// Take the base's completions from this directory, made by `tealight presample`.
+    #[arg(long)]
+    pub presamples: Option<PathBuf>,
+    /// Override, where the objective rehearses: rehearse prompts of which the base solves at least this
+    /// share (DPH-RL's D_pef).
+    #[arg(long)]
+    pub pef_threshold: Option<f64>,
+    /// Override, where the objective rehearses: only prompts whose one further sample is right too.
+    #[arg(long)]
+    pub extra_check: Option<bool>,
+    /// Override, where the objective rehearses: explore the rest of the prompts (D_exp), or all.
+    #[arg(long, value_enum)]
+    pub explore: Option<Explore>,
+    /// Override, where the objective rehearses: explore no prompt that the base never solved.
+    #[arg(long)]
+    pub drop_unsolved: Option<bool>,
+    /// Stored completions of the base in each step, where the objective trains on them.
     #[arg(long, default_value_t = 64)]
     pub rehearsal_batch_size: usize,
     /// Log the KL to the base even where the objective does not need it; costs a forward pass.
@@ -85,7 +117,130 @@ pub struct Settings {
     pub adamw: AdamWConfig,
 }
 
+/// What a target validity sets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BetaPer {
+    /// One beta, from the base's mean validity.
+    Run,
+    /// One beta a prompt, from its own; prompts that are there already are left out.
+    Prompt,
+}
+
+/// Which prompts are explored where others are rehearsed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Explore {
+    /// Those that are not.
+    Rest,
+    /// All.
+    All,
+}
+
+impl RlvrConfig {
+    /// The objective with the overrides of the settings.
+    ///
+    /// # Errors
+    /// An override that has no effect or makes the objective impossible; a target validity that
+    /// nothing can be computed from.
+    pub fn plan(&self) -> Result<Plan> {
+        let settings = &self.settings;
+        if settings.target_validity.is_some() {
+            check_target_validity(&self.objective.plan, settings)?;
+        }
+        let plan = self.objective.plan_with(&self.overrides()?)?;
+        if settings.target_validity.is_some()
+            && matches!(plan.anchor, Anchor::Base(_))
+            && matches!(plan.baseline, Baseline::GroupStd | Baseline::BatchStd)
+        {
+            bail!(
+                "--target-validity needs rewards at their own scale, which dividing by a standard \
+                 deviation changes: add --baseline loo"
+            );
+        }
+        if settings.num_generations < 2 && plan.is_on_policy() && plan.baseline != Baseline::None {
+            bail!("num-generations must be at least 2: a group of one has no baseline");
+        }
+        if let objective::Rule::Pkpo { k } | objective::Rule::PassAtK { k } = plan.rule
+            && k >= settings.num_generations
+        {
+            bail!("objective `{}`: k = {k} needs more than {k} --num-generations", self.objective);
+        }
+        Ok(plan)
+    }
+}
+
+impl RlvrConfig {
+    /// What the objective and the overrides come to, in words.
+    ///
+    /// # Errors
+    /// An override that cannot be computed.
+    pub fn resolved_objective(&self) -> Result<String> {
+        Ok(self.objective.resolved(&self.overrides()?))
+    }
+
+    fn overrides(&self) -> Result<Vec<(String, String)>> {
+        let settings = &self.settings;
+        let mut more: Vec<(String, String)> = Vec::new();
+        let mut set = |key: &str, value: Option<String>| {
+            more.extend(value.map(|value| (key.to_owned(), value)));
+        };
+        set("baseline", settings.baseline.as_ref().map(spelled));
+        set("loss-type", settings.loss_type.as_ref().map(spelled));
+        set("epsilon", settings.epsilon.map(|x| x.to_string()));
+        set("epsilon-high", settings.epsilon_high.map(|x| x.to_string()));
+        set("num-iterations", settings.num_iterations.map(|x| x.to_string()));
+        set("beta", settings.beta.map(|x| x.to_string()));
+        // Studies give these to objectives of every kind.
+        if self.objective.plan.rehearses() {
+            set("pef-threshold", settings.pef_threshold.map(|x| x.to_string()));
+            set("extra-check", settings.extra_check.map(|x| x.to_string()));
+            set("explore", settings.explore.as_ref().map(spelled));
+            set("drop-unsolved", settings.drop_unsolved.map(|x| x.to_string()));
+        }
+        if let Some(validity) = settings.target_validity {
+            // Any base below the target will do until the base is measured.
+            set("beta", Some(target::beta_for(validity / 2.0, validity)?.to_string()));
+        }
+        Ok(more)
+    }
+}
+
+fn check_target_validity(plan: &Plan, settings: &Settings) -> Result<()> {
+    if settings.beta.is_some() {
+        bail!("--target-validity sets beta: leave --beta out");
+    }
+    let is_linked = match &plan.anchor {
+        Anchor::None => false,
+        Anchor::Target(matching) => matching.target == target::Target::Tilted,
+        Anchor::Base(regulariser) => {
+            regulariser.divergence == Divergence::ReverseKl
+                && matches!(regulariser.estimator, Estimator::Score | Estimator::Full)
+        }
+    };
+    if !is_linked {
+        bail!(
+            "--target-validity is the closed form of reverse KL to the base: use kl-reward or kl-full \
+             with --baseline loo, or a target p-beta"
+        );
+    }
+    Ok(())
+}
+
+/// The name that a value has on the command line.
+fn spelled(value: &impl ValueEnum) -> String {
+    value.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+}
+
 impl Settings {
+    /// Whether anything is said about which prompts to rehearse.
+    pub fn splits(&self) -> bool {
+        self.pef_threshold.is_some()
+            || self.extra_check.is_some()
+            || self.explore.is_some()
+            || self.drop_unsolved.is_some()
+    }
+
     /// How rollouts are sampled: the whole distribution, since log-probabilities are those of the
     /// full softmax.
     pub fn sampling(&self, tokenizer: &dyn Tokenizer) -> SamplingParams {
@@ -102,12 +257,9 @@ impl Settings {
     /// # Errors
     /// The setting and the mend.
     pub fn check(&self) -> Result<()> {
-        if self.num_generations < 2 {
-            bail!("num-generations must be at least 2: a group of one has no advantage");
-        }
         for (name, value) in [
             ("prompts-per-step", self.prompts_per_step),
-            ("num-iterations", self.num_iterations),
+            ("num-generations", self.num_generations),
             ("max-completion-length", self.max_completion_length),
             ("max-num-seqs", self.max_num_seqs),
             ("num-presamples", self.num_presamples),
@@ -119,9 +271,6 @@ impl Settings {
         }
         if !(self.temperature > 0.0 && self.temperature.is_finite()) {
             bail!("temperature must be above 0 in training, not {}", self.temperature);
-        }
-        if !(0.0..1.0).contains(&self.epsilon) || self.epsilon_high.is_some_and(|e| e < 0.0) {
-            bail!("epsilon must be at least 0 and below 1, epsilon-high at least 0");
         }
         Ok(())
     }

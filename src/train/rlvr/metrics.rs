@@ -24,6 +24,8 @@ pub struct Metrics {
     pub kl: Option<f64>,
     /// The divergence on the base's right answers, per token; null where not rehearsed.
     pub rehearsal_divergence: Option<f64>,
+    /// Weight of the entropy bonus; null where it does not adapt.
+    pub entropy_bonus: Option<f64>,
     /// Norm of the gradient before clipping.
     pub grad_norm: f64,
     /// Learning rate of the step.
@@ -49,6 +51,21 @@ pub struct Metrics {
 }
 
 impl Metrics {
+    /// Of a step without rollouts: what only rollouts have is not a number, null in the log.
+    pub(super) fn supervised() -> Self {
+        Self {
+            reward: f64::NAN,
+            reward_std: f64::NAN,
+            frac_reward_zero_std: f64::NAN,
+            entropy: f64::NAN,
+            mean_length: f64::NAN,
+            clipped_ratio: f64::NAN,
+            clip_region: f64::NAN,
+            logp_difference: f64::NAN,
+            ..Self::default()
+        }
+    }
+
     /// What the rewards and lengths of a step's groups say.
     pub(super) fn of(groups: &[Group]) -> Self {
         let all: Vec<_> = groups.iter().flat_map(|group| &group.rollouts).collect();

@@ -3,34 +3,60 @@
 use anyhow::{Context, Result, bail};
 
 use super::super::step::{Accumulator, micro_batches, unpadded};
-use super::{Batch, Run, scalar};
-use crate::policy::token_logp;
+use super::batch::Batch;
+use super::{Run, scalar};
+use crate::generate::Finish;
+use crate::policy::{Sequence, token_logp};
 
 /// Largest difference of log-probabilities between rollout and training that is rounding.
 const MAX_LOGP_DIFFERENCE: f32 = 1e-3;
+/// Largest number of rows that are looked at.
+const ROWS: usize = 256;
 
 impl Run<'_> {
-    /// What must hold before the first step: the importance ratio is 1, the policy is the base, and
-    /// every weight has a gradient.
-    pub(super) fn check_start(&self, batch: &Batch) -> Result<()> {
-        let few = micro_batches(&batch.rows, self.config.settings.micro_batch_tokens).remove(0);
-        let rows = &batch.rows[few.clone()];
-        let said = token_logp(self.policy.tracked(), rows, self.config.settings.temperature)?;
-        let policy = unpadded(&said.logp.detach(), rows)?;
-        let worst = |other: &[Vec<f32>]| -> f32 {
-            let pairs = policy.iter().flatten().zip(other.iter().flatten());
-            pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
-        };
-        let ratio = worst(&batch.behavior[few]);
-        if ratio > MAX_LOGP_DIFFERENCE {
-            bail!(
-                "self-check: rollout and training disagree on log-probabilities by {ratio:.1e}; this is a bug"
-            );
+    /// What must hold before the first step: the importance ratio is 1, the policy is the base,
+    /// stored completions are the base's, padding changes nothing, and every weight has a gradient.
+    pub(super) fn check_start(&self, batch: Option<&Batch>) -> Result<()> {
+        let temperature = self.config.settings.temperature;
+        let stored = &self.material.rehearsal[..self.material.rehearsal.len().min(ROWS)];
+        if !stored.is_empty() {
+            let rows: Vec<Sequence> = stored.iter().map(|item| item.sequence.clone()).collect();
+            let logp: Vec<Vec<f32>> = stored.iter().map(|item| item.logp.clone()).collect();
+            let apart = worst(&self.reference_logp(&rows)?, &logp);
+            if !(apart <= MAX_LOGP_DIFFERENCE) {
+                bail!(
+                    "self-check: the stored pre-samples were not drawn from this base \
+                     (log-probabilities differ by {apart:.1e}); draw them again"
+                );
+            }
         }
-        let divergence = worst(&self.reference_logp(rows)?);
-        if divergence > MAX_LOGP_DIFFERENCE {
+        let rows: Vec<Sequence> = match batch {
+            Some(batch) => batch.rows.clone(),
+            None => stored.iter().map(|item| item.sequence.clone()).collect(),
+        };
+        let few = micro_batches(&rows, self.config.settings.micro_batch_tokens).remove(0);
+        let rows = &rows[few.clone()];
+        let said = token_logp(self.policy.tracked(), rows, temperature)?;
+        let policy = unpadded(&said.logp.detach(), rows)?;
+        if let Some(batch) = batch {
+            let ratio = worst(&policy, &batch.behavior[few]);
+            if !(ratio <= MAX_LOGP_DIFFERENCE) {
+                bail!(
+                    "self-check: rollout and training disagree on log-probabilities by {ratio:.1e}; this is a bug"
+                );
+            }
+        }
+        let divergence = worst(&policy, &self.reference_logp(rows)?);
+        if !(divergence <= MAX_LOGP_DIFFERENCE) {
             bail!(
                 "self-check: the policy does not start at the base (log-probabilities differ by {divergence:.1e})"
+            );
+        }
+        let alone = token_logp(self.policy.frozen(), &rows[..1], temperature)?;
+        let padding = worst(&unpadded(&alone.logp, &rows[..1])?, &policy[..1]);
+        if !(padding <= MAX_LOGP_DIFFERENCE) {
+            bail!(
+                "self-check: log-probabilities depend on the padding (by {padding:.1e}); this is a bug"
             );
         }
         let mut accumulator = Accumulator::default();
@@ -46,4 +72,25 @@ impl Run<'_> {
         }
         Ok(())
     }
+
+    /// A completion that ended by itself holds the token that ended it, with its log-probability.
+    pub(super) fn check_ends(&self, groups: &[crate::rollout::Group]) -> Result<()> {
+        for rollout in groups.iter().flat_map(|group| &group.rollouts) {
+            let completion = &rollout.completion;
+            let ends = completion.tokens.last().is_some_and(|t| self.tokenizer.eos().contains(t));
+            let is_whole = completion.tokens.len() == completion.logp.len();
+            if !is_whole || ends != (completion.finish == Finish::Stop) {
+                bail!("self-check: a completion lost its end-of-sequence token; this is a bug");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Largest difference; not a number where any is not.
+fn worst(some: &[Vec<f32>], others: &[Vec<f32>]) -> f32 {
+    let pairs = some.iter().flatten().zip(others.iter().flatten());
+    pairs
+        .map(|(a, b)| (a - b).abs())
+        .fold(0.0, |worst, x| if x > worst || x.is_nan() { x } else { worst })
 }

@@ -1,0 +1,190 @@
+//! `tealight eval --reject`: sample until right (GUARD), a reference point for what training should
+//! approach.
+
+use std::io::Write;
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use serde::Serialize;
+use tealight_datasets::Dataset;
+use tealight_eval::reject::{Rejected, reject};
+
+use super::session::{Draw, Session};
+use super::table;
+use crate::files::write_atomic;
+use crate::generate::{LocalSampler, Noise};
+use crate::policy::{Sequence, token_logp};
+use crate::presample::{self, PromptSamples};
+use crate::rollout::Encoded;
+use crate::solver::LocalSolver;
+use crate::telemetry::{JsonLines, Progress, say, warn};
+
+/// Keys the randomness of rejection apart from that of evaluations.
+const REJECTION: u64 = u64::MAX - 1_000_000;
+/// Stored completions in one forward pass.
+const ROWS: usize = 64;
+
+/// What rejection sampling found: `results.json`.
+#[derive(Serialize)]
+struct Report {
+    model: String,
+    dataset: String,
+    problems: usize,
+    wanted: usize,
+    /// Mean over problems.
+    acceptance_rate: f64,
+    accepted: usize,
+    drawn: usize,
+    /// Problems without a single right answer.
+    never_right: usize,
+    /// Distinct right answers a problem among those kept.
+    distinct: f64,
+    /// Estimate of KL(p* || g'), mean over the problems it could be made for.
+    kl_pstar_guard: Option<f64>,
+    /// Those problems.
+    kl_problems: usize,
+    per_problem: Vec<Rejected>,
+}
+
+/// Samples every problem until `draw.n` answers are right, in at most `rounds` rounds.
+pub(super) fn run(
+    session: &Session<'_>,
+    dataset: &Dataset,
+    draw: &Draw<'_>,
+    rounds: usize,
+    presamples: Option<&Path>,
+    output: &Path,
+    json: bool,
+) -> Result<()> {
+    if rounds == 0 || draw.n == 0 {
+        bail!("max-rounds and -n must be at least 1");
+    }
+    let mut lines = JsonLines::create(&output.join("accepted.jsonl"))?;
+    let mut progress = Progress::new("rejecting", dataset.problems.len() * draw.n, session.quiet);
+    let per_problem = reject(
+        dataset,
+        draw.n,
+        rounds,
+        &mut |round, problems, count, sink| {
+            session.stop.check()?;
+            let solver = LocalSolver {
+                sampler: LocalSampler { decoder: &session.reference, max_rows: draw.max_num_seqs },
+                tokenizer: &session.base.tokenizer,
+                params: draw.params.clone(),
+                noise: Noise { seed: draw.seed, step: REJECTION + round as u64 },
+            };
+            tealight_eval::Solver::solve(&solver, problems, count, sink)
+        },
+        &mut |sample| {
+            progress.advance(String::new);
+            lines.write(sample)
+        },
+    )?;
+    drop(progress);
+    let kl = match presamples {
+        None => vec![],
+        Some(directory) => distances(session, dataset, draw, directory, &per_problem)?,
+    };
+    let count = per_problem.len() as f64;
+    let report = Report {
+        model: session.base.name.clone(),
+        dataset: dataset.name.clone(),
+        problems: per_problem.len(),
+        wanted: draw.n,
+        acceptance_rate: per_problem.iter().map(|r| r.acceptance_rate).sum::<f64>() / count,
+        accepted: per_problem.iter().map(|r| r.accepted).sum(),
+        drawn: per_problem.iter().map(|r| r.drawn).sum(),
+        never_right: per_problem.iter().filter(|r| r.accepted == 0).count(),
+        distinct: per_problem.iter().map(|r| r.classes.len()).sum::<usize>() as f64 / count,
+        kl_pstar_guard: (!kl.is_empty()).then(|| kl.iter().sum::<f64>() / kl.len() as f64),
+        kl_problems: kl.len(),
+        per_problem,
+    };
+    let text = serde_json::to_string_pretty(&report)?;
+    write_atomic(&output.join("results.json"), text.as_bytes())?;
+    if report.never_right > 0 {
+        warn(format!(
+            "{} problems gave no right answer in {rounds} rounds of {}; raise --max-rounds",
+            report.never_right, draw.n
+        ));
+    }
+    let text = if json { text } else { report.table() };
+    writeln!(std::io::stdout(), "{text}")?;
+    say(session.quiet, format!("right answers in {}", output.join("accepted.jsonl").display()));
+    Ok(())
+}
+
+impl Report {
+    fn table(&self) -> String {
+        let mut rows = vec![vec!["rejection".to_owned(), "value".to_owned()]];
+        let mut row = |name: &str, value: String| rows.push(vec![name.to_owned(), value]);
+        row("acceptance rate", format!("{:.4}", self.acceptance_rate));
+        row("right answers kept", self.accepted.to_string());
+        row("answers drawn", self.drawn.to_string());
+        row("distinct right answers a problem", format!("{:.2}", self.distinct));
+        row("problems never right", self.never_right.to_string());
+        match self.kl_pstar_guard {
+            Some(kl) => row(
+                &format!("KL(p* || g') on {} problems, nats", self.kl_problems),
+                format!("{kl:.4}"),
+            ),
+            None => row("KL(p* || g')", "needs --presamples of the base".into()),
+        }
+        table::plain(&rows)
+    }
+}
+
+/// `KL(p* || g') = E_p*[log a - log model] - log Z + log AR`, problem by problem, from the base's
+/// stored right completions; problems without any, or never right, are left out.
+fn distances(
+    session: &Session<'_>,
+    dataset: &Dataset,
+    draw: &Draw<'_>,
+    directory: &Path,
+    rejected: &[Rejected],
+) -> Result<Vec<f64>> {
+    let stored = presample::stored_request(directory)?;
+    let request = presample::Request {
+        temperature: draw.params.temperature,
+        max_completion_length: draw.params.max_new_tokens,
+        dataset: dataset.name.clone(),
+        ..stored
+    };
+    let context = session.base.architecture.max_positions;
+    let problems = Encoded::all(
+        &dataset.problems,
+        &session.base.tokenizer,
+        context,
+        draw.params.max_new_tokens,
+    )?;
+    let presamples = presample::load(directory, &problems, &request)?;
+    let mut distances = Vec::new();
+    for (prompt, rejected) in presamples.prompts.iter().zip(rejected) {
+        if prompt.correct() == 0 || rejected.acceptance_rate == 0.0 {
+            continue;
+        }
+        let gap = mean_gap(session, prompt, draw.params.temperature)?;
+        distances.push(gap - prompt.validity().ln() + rejected.acceptance_rate.ln());
+    }
+    Ok(distances)
+}
+
+/// Mean of `log a(y) - log model(y)` over the base's right completions of a prompt.
+fn mean_gap(session: &Session<'_>, prompt: &PromptSamples, temperature: f64) -> Result<f64> {
+    let right: Vec<_> = prompt.samples.iter().filter(|sample| sample.is_correct()).collect();
+    let mut gap = 0.0;
+    for part in right.chunks(ROWS) {
+        let rows: Vec<Sequence> = part
+            .iter()
+            .map(|sample| Sequence {
+                prompt: prompt.prompt.clone(),
+                completion: sample.tokens.clone(),
+            })
+            .collect();
+        let said =
+            token_logp(&session.reference, &rows, temperature)?.logp.sum(1)?.to_vec1::<f32>()?;
+        let base = part.iter().map(|sample| sample.logp.iter().map(|x| f64::from(*x)).sum::<f64>());
+        gap += base.zip(said).map(|(a, model)| a - f64::from(model)).sum::<f64>();
+    }
+    Ok(gap / right.len() as f64)
+}

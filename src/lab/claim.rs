@@ -1,0 +1,228 @@
+//! What each objective claims to optimise, as scalars written by the textbook and differentiated
+//! exactly: the other side of every gradient check. Nothing here uses the objectives' own code, but
+//! for the weight that a rule of rewards gives to the chance of being right.
+
+use anyhow::Result;
+use candle_core::{Device, Tensor};
+
+use super::exact::gradient_of;
+use super::{Class, Table, World};
+use crate::objective::target::Target;
+use crate::objective::{
+    Anchor, Baseline, Divergence, Estimator, Facts, Matching, Plan, Rule, Sampler, credits,
+};
+
+/// The gradient that groups of `group` samples should give in expectation, with token means over
+/// the length; `None` where the objective is an update rule without a scalar of its own (rules by
+/// rank or rarity, choices of single tokens) or a divided pseudo-reward.
+///
+/// # Errors
+/// No memory.
+pub fn claimed_gradient(
+    world: &World,
+    table: &Table,
+    plan: &Plan,
+    group: usize,
+) -> Result<Option<Vec<f64>>> {
+    if plan.simko.is_some() || plan.covariance.is_some() || plan.entropy.target.is_some() {
+        return Ok(None);
+    }
+    let length = world.length() as f64;
+    let claim = match &plan.anchor {
+        Anchor::Target(matching) => match target_claim(world, table, plan, matching, group)? {
+            Some(claim) if plan.is_on_policy() => (claim / length)?,
+            Some(claim) => claim,
+            None => return Ok(None),
+        },
+        Anchor::None | Anchor::Base(_) => {
+            let Some(reward) = reward_claim(world, table, plan, group)? else { return Ok(None) };
+            let mut total = (reward / length)?;
+            if let Anchor::Base(regulariser) = &plan.anchor {
+                let cost = match regulariser.estimator {
+                    Estimator::Score => sequence_divergence(world, table, regulariser.divergence)?,
+                    Estimator::Full => {
+                        position_divergence(world, table, regulariser.divergence, false)?
+                    }
+                    Estimator::K2 => {
+                        position_divergence(world, table, Divergence::ReverseKl, true)?
+                    }
+                    Estimator::K3 => {
+                        position_divergence(world, table, Divergence::ForwardKl, true)?
+                    }
+                    Estimator::Generator => rehearsed(world, table, regulariser.sampler, |x| {
+                        generator(regulariser.divergence, x)
+                    })?,
+                    Estimator::Definition => return Ok(None),
+                };
+                total = (total + (cost * (regulariser.beta / length))?)?;
+            }
+            if plan.entropy.bonus != 0.0 {
+                let next = table.next_logp()?;
+                let entropy = (next.exp()? * &next)?.sum(1)?.neg()?.reshape(table.shape())?;
+                let held = table.token_logp()?.detach().sum(1)?.exp()?;
+                let mean = (entropy.sum(1)? * held)?.sum_all()?;
+                total = (total - (mean * (plan.entropy.bonus / length / prompts(world)))?)?;
+            }
+            total
+        }
+    };
+    Ok(Some(gradient_of(&claim, table)?))
+}
+
+fn prompts(world: &World) -> f64 {
+    world.is_right.len() as f64
+}
+
+fn constant(values: Vec<f64>) -> Result<Tensor> {
+    let count = values.len();
+    Ok(Tensor::from_vec(values, count, &Device::Cpu)?)
+}
+
+/// `-sum_x w_x p_x / X`: the chance of being right, weighed by what the rule makes of it.
+fn reward_claim(world: &World, table: &Table, plan: &Plan, group: usize) -> Result<Option<Tensor>> {
+    if matches!(plan.rule, Rule::Unlikeliness { .. } | Rule::Ucpo { .. }) {
+        return Ok(None);
+    }
+    let q = table.distributions(world)?;
+    let mut weights = Vec::new();
+    for (prompt, q) in q.iter().enumerate() {
+        let weight = reward_weight(plan, group, world.mass(prompt, q)) / prompts(world);
+        weights
+            .extend(world.is_right[prompt].iter().map(|right| if *right { weight } else { 0.0 }));
+    }
+    let chance = table.token_logp()?.sum(1)?.exp()?;
+    Ok(Some((chance * constant(weights)?)?.sum_all()?.neg()?))
+}
+
+/// `E[A | right] - E[A | wrong]` of one of `group` samples, the others right with chance `p`: with
+/// rewards alone the expected gradient is this times that of `p`.
+pub fn reward_weight(plan: &Plan, group: usize, p: f64) -> f64 {
+    let plan = Plan { anchor: Anchor::None, ..plan.clone() };
+    let credit = |is_right: bool, others: usize| {
+        let mut right = vec![false; group];
+        right[0] = is_right;
+        right[1..=others].fill(true);
+        let facts = Facts {
+            rewards: right.iter().map(|right| f64::from(*right)).collect(),
+            is_correct: right,
+            policy_logp: vec![0.0; group],
+            reference_logp: vec![0.0; group],
+            lengths: vec![1; group],
+            validity: 0.5,
+            beta: 0.0,
+            mass: None,
+        };
+        credits(&plan, &[facts])[0][0]
+    };
+    let mut weight = 0.0;
+    let mut chance = (1.0 - p).powi(group as i32 - 1);
+    for others in 0..group {
+        weight += chance * (credit(true, others) - credit(false, others));
+        chance *= (group - 1 - others) as f64 / (others + 1) as f64 * p / (1.0 - p);
+    }
+    weight
+}
+
+/// `f` of a log-ratio as tensor operations, by the definition.
+fn generator(divergence: Divergence, x: &Tensor) -> Result<Tensor> {
+    let u = x.exp()?;
+    Ok(match divergence {
+        Divergence::ForwardKl => ((&u - 1.0)? - x)?,
+        Divergence::ReverseKl => (((&u * x)? - &u)? + 1.0)?,
+        Divergence::Js => {
+            let middle = ((&u + 1.0)? * 0.5)?.log()?;
+            (((&u * x)? - ((&u + 1.0)? * middle)?)? * 0.5)?
+        }
+        Divergence::Alpha(a) => {
+            let power = (x * a)?.exp()?;
+            ((power - (u * a)?)? - (1.0 - a))?.affine(1.0 / (a * (a - 1.0)), 0.0)?
+        }
+        Divergence::TotalVariation => ((u - 1.0)?.abs()? * 0.5)?,
+        Divergence::ForwardChiSquared => ((&u - 1.0)?.sqr()? / u)?,
+        Divergence::ReverseChiSquared => (u - 1.0)?.sqr()?,
+        Divergence::Hellinger => ((u.sqrt()? - 1.0)?.sqr()? * 0.5)?,
+    })
+}
+
+/// `D_f(pi || a)` of whole outputs, averaged over prompts.
+fn sequence_divergence(world: &World, table: &Table, divergence: Divergence) -> Result<Tensor> {
+    let base = constant(world.base.repeat(world.is_right.len()))?;
+    let ratio = (table.token_logp()?.sum(1)? - base.log()?)?;
+    Ok(((generator(divergence, &ratio)? * base)?.sum_all()? / prompts(world))?)
+}
+
+/// `E_pi[sum_t D_f(pi(.|before) || a(.|before))]`; with `is_held`, the chance of what came before is
+/// a constant, as losses of single tokens have it.
+fn position_divergence(
+    world: &World,
+    table: &Table,
+    divergence: Divergence,
+    is_held: bool,
+) -> Result<Tensor> {
+    let base = Table::base(world, Class::Full)?.next_logp()?.detach();
+    let ratio = (table.next_logp()? - &base)?;
+    let cost = (generator(divergence, &ratio)? * base.exp()?)?.sum(1)?.reshape(table.shape())?;
+    let chance = table.token_logp()?.sum(1)?.exp()?;
+    let chance = if is_held { chance.detach() } else { chance };
+    Ok(((cost.sum(1)? * chance)?.sum_all()? / prompts(world))?)
+}
+
+/// The sum over tokens of a function of the log-ratio, on the base's samples.
+fn rehearsed(
+    world: &World,
+    table: &Table,
+    sampler: Sampler,
+    of: impl Fn(&Tensor) -> Result<Tensor>,
+) -> Result<Tensor> {
+    let base = Table::base(world, Class::Full)?.token_logp()?.detach();
+    let mut stored = Vec::new();
+    for prompt in 0..world.is_right.len() {
+        stored.extend(match sampler {
+            Sampler::Filtered => world.filtered(prompt),
+            _ => world.base.clone(),
+        });
+    }
+    let cost = of(&(table.token_logp()? - base)?)?.sum(1)?;
+    Ok(((cost * constant(stored)?)?.sum_all()? / prompts(world))?)
+}
+
+/// `D_f(pi || target)`, the mass outside the target's support included; on policy, over `f'(inf)`.
+fn target_claim(
+    world: &World,
+    table: &Table,
+    plan: &Plan,
+    matching: &Matching,
+    group: usize,
+) -> Result<Option<Tensor>> {
+    let Matching { target, divergence, beta, .. } = matching;
+    // What a baseline does to the scale.
+    let scale = match plan.baseline {
+        Baseline::None | Baseline::Loo => 1.0,
+        Baseline::GroupMean => 1.0 - 1.0 / group as f64,
+        Baseline::GroupStd | Baseline::BatchStd => return Ok(None),
+    };
+    let limit = divergence.at_infinity();
+    let chance = table.token_logp()?.sum(1)?.exp()?;
+    let (mut log_target, mut inside, mut outside) = (Vec::new(), Vec::new(), Vec::new());
+    for (prompt, is_right) in world.is_right.iter().enumerate() {
+        let validity = world.validity(prompt);
+        for (a, right) in world.base.iter().zip(is_right) {
+            let p = match target {
+                Target::Filtered => a * f64::from(*right) / validity,
+                Target::Tilted => {
+                    let tilt = |right: bool| if right { (1.0 / beta).exp() } else { 1.0 };
+                    a * tilt(*right) / (validity * tilt(true) + (1.0 - validity))
+                }
+            };
+            log_target.push(if p > 0.0 { p.ln() } else { 0.0 });
+            inside.push(p);
+            outside.push(if p > 0.0 { 0.0 } else { limit });
+        }
+    }
+    let ratio = (chance.log()? - constant(log_target)?)?;
+    // An output outside the support has weight 0 inside; its ratio only has to be a number.
+    let value = (generator(*divergence, &ratio)? * constant(inside)?)?.sum_all()?;
+    let value = (value + (chance * constant(outside)?)?.sum_all()?)?;
+    let per = if plan.is_on_policy() && limit.is_finite() { scale / limit } else { scale };
+    Ok(Some((value * (per / prompts(world)))?))
+}

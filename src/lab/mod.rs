@@ -1,0 +1,64 @@
+//! The laboratory: worlds that can be enumerated, where every objective is exact.
+//!
+//! [`World`] is what can be said and what is right, [`Class`] what a policy can see, [`Table`] a policy.
+//! [`Setting`] runs the objective code of real training on whole distributions instead of samples;
+//! [`claim`] writes what each objective should do by the textbook; [`sampled`] runs the real estimators
+//! and shows their bias and variance. The worlds are our own design after Dymetman (arXiv
+//! 2605.02375), whose own toy is not public.
+
+pub mod claim;
+mod class;
+mod exact;
+mod measure;
+pub mod sampled;
+pub mod sweep;
+pub mod tables;
+mod world;
+
+use anyhow::{Result, bail};
+
+use crate::objective::{Plan, target};
+
+pub use class::{Class, Table};
+pub use exact::{Descent, Setting};
+pub use measure::{KS, Measures};
+pub use world::{WORLDS, World};
+
+/// Largest relative difference between an expected gradient and its claim.
+const TOLERANCE: f64 = 1e-6;
+
+/// Checks, in a moment, that a plan's expected gradient is what it claims, and that beta and validity
+/// are each other's inverse. Every training runs this first.
+///
+/// # Errors
+/// They are not: a bug, and no run should start.
+pub fn self_check(plan: &Plan, name: &str) -> Result<()> {
+    let world = World::ends(3);
+    let table = sampled::off_base(&world, Class::Bigram)?;
+    let apart = match claim::claimed_gradient(&world, &table, plan, 2)? {
+        Some(claim) if !sampled::needs_larger_groups(plan) => {
+            let ours = sampled::expected_gradient(&world, &table, plan)?;
+            let size = claim.iter().map(|x| x.abs()).fold(1e-12, f64::max);
+            ours.iter().zip(&claim).map(|(a, b)| (a - b).abs() / size).fold(0.0, f64::max)
+        }
+        _ => 0.0,
+    };
+    if !(apart <= TOLERANCE) {
+        bail!(
+            "self-check: the gradient of `{name}` is off by {apart:.1e} in the lab; this is a bug"
+        );
+    }
+    let validity = world.validity(0);
+    for beta in [0.05, 0.3, 2.0] {
+        let partition: f64 = (0..world.outputs.len())
+            .map(|y| {
+                world.base[y] * if world.is_right[0][y] { (1.0_f64 / beta).exp() } else { 1.0 }
+            })
+            .sum();
+        let value = target::best_value(validity, beta);
+        if (value - beta * partition.ln()).abs() > 1e-9 {
+            bail!("self-check: the closed form of beta {beta} does not hold; this is a bug");
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,198 @@
+//! Optima of a world along beta, alpha or divergences, with their measures.
+
+use anyhow::Result;
+use rayon::prelude::*;
+use serde::Serialize;
+
+use super::{Class, Descent, Measures, Setting, Table, World};
+use crate::objective::target::{Target, best_value};
+use crate::objective::{Anchor, Divergence, Objective};
+
+/// What is optimised.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Point {
+    /// `E[v] - beta KL(q || a)`: RLVR with a KL penalty, reverse KL to p_beta.
+    Beta(f64),
+    /// A divergence to p*.
+    Filtered(Divergence),
+    /// A divergence to p_beta.
+    Tilted(Divergence, f64),
+}
+
+/// From where the optimum is sought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Start {
+    /// The base, as training does.
+    Base,
+    /// The right output that the class can hold on to best.
+    Collapsed,
+}
+
+/// A point's optimum.
+#[derive(Debug, Clone, Serialize)]
+pub struct Row {
+    /// The world's name.
+    pub world: &'static str,
+    /// The policy class.
+    pub class: Class,
+    /// beta, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub beta: Option<f64>,
+    /// alpha, where the divergence has one (0 is forward KL).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub alpha: Option<f64>,
+    /// The divergence to the target, where that is what is optimised.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub divergence: Option<String>,
+    /// What the policy is like.
+    #[serde(flatten)]
+    pub measures: Measures,
+    /// The objective's value: E[v] - beta KL(q || a), or the divergence.
+    pub objective: f64,
+    /// The best value that any policy reaches: beta log Z_beta, or 0.
+    pub objective_closed_form: f64,
+    /// The policy itself, prompt by prompt.
+    #[serde(skip)]
+    pub distributions: Vec<Vec<f64>>,
+}
+
+impl Point {
+    /// The objective in the language of `--objective`.
+    pub fn objective(self) -> Result<Objective> {
+        let of = |divergence: Divergence| match divergence {
+            Divergence::Alpha(alpha) => format!("alpha:alpha={alpha}"),
+            other => other.to_string(),
+        };
+        match self {
+            Point::Beta(beta) => format!("reinforce:divergence=reverse-kl:beta={beta}"),
+            Point::Filtered(divergence) => format!("match:p-star:{}", of(divergence)),
+            Point::Tilted(divergence, beta) => {
+                format!("match:p-beta:{}:beta={beta}", of(divergence))
+            }
+        }
+        .parse()
+    }
+
+    /// What tables call it.
+    pub fn label(self) -> String {
+        match self {
+            Point::Beta(beta) => format!("beta {beta}"),
+            Point::Filtered(Divergence::Alpha(alpha)) => format!("alpha {alpha}"),
+            Point::Filtered(divergence) => divergence.to_string(),
+            Point::Tilted(divergence, beta) => format!("{divergence}, beta {beta}"),
+        }
+    }
+}
+
+/// The optimum of every point, in order; points are independent and run in parallel.
+///
+/// # Errors
+/// A point that is impossible, no memory.
+pub fn sweep(
+    world: &World,
+    class: Class,
+    points: &[Point],
+    start: Start,
+    descent: Descent,
+) -> Result<Vec<Row>> {
+    points.par_iter().map(|point| optimum(world, class, *point, start, descent)).collect()
+}
+
+fn optimum(
+    world: &World,
+    class: Class,
+    point: Point,
+    start: Start,
+    descent: Descent,
+) -> Result<Row> {
+    let plan = point.objective()?.plan;
+    let setting = Setting::new(world, &plan)?;
+    let table = match start {
+        Start::Base => Table::base(world, class)?,
+        Start::Collapsed => collapsed(world, class)?,
+    };
+    descent.run(&table, |table| setting.gradient(table))?;
+    let q = table.distributions(world)?;
+    let measures = Measures::of(world, &q);
+    let mean = |value: &dyn Fn(usize) -> f64| (0..q.len()).map(value).sum::<f64>() / q.len() as f64;
+    let (objective, closed) = match (&plan.anchor, point) {
+        (_, Point::Beta(beta)) => (
+            measures.validity - beta * measures.kl_q_base,
+            mean(&|prompt| best_value(world.validity(prompt), beta)),
+        ),
+        (Anchor::Target(matching), _) => (
+            mean(&|prompt| {
+                distance(
+                    world,
+                    prompt,
+                    matching.target,
+                    matching.beta,
+                    matching.divergence,
+                    &q[prompt],
+                )
+            }),
+            0.0,
+        ),
+        (_, Point::Filtered(_) | Point::Tilted(..)) => unreachable!("these points have a target"),
+    };
+    let (beta, divergence) = match point {
+        Point::Beta(beta) => (Some(beta), None),
+        Point::Filtered(divergence) => (None, Some(divergence)),
+        Point::Tilted(divergence, beta) => (Some(beta), Some(divergence)),
+    };
+    Ok(Row {
+        world: world.name,
+        class,
+        beta,
+        alpha: match divergence {
+            Some(Divergence::Alpha(alpha)) => Some(alpha),
+            Some(Divergence::ForwardKl) => Some(0.0),
+            _ => None,
+        },
+        divergence: divergence.map(|divergence| divergence.to_string()),
+        measures,
+        objective,
+        objective_closed_form: closed,
+        distributions: q,
+    })
+}
+
+/// `D_f(q || target)`, the mass outside the target's support included.
+fn distance(
+    world: &World,
+    prompt: usize,
+    target: Target,
+    beta: f64,
+    divergence: Divergence,
+    q: &[f64],
+) -> f64 {
+    let term = |(y, q): (usize, &f64)| {
+        let weight = target.log_weight(world.is_right[prompt][y], world.validity(prompt), beta);
+        if weight == f64::NEG_INFINITY {
+            return q * divergence.at_infinity();
+        }
+        let log_p = world.base[y].ln() + weight;
+        log_p.exp() * divergence.f(q.ln() - log_p)
+    };
+    q.iter().enumerate().map(term).sum()
+}
+
+/// The class's nearest member to almost certainty of one right output: of the output that it holds
+/// best.
+fn collapsed(world: &World, class: Class) -> Result<Table> {
+    let mut best: Option<(f64, Table)> = None;
+    for output in 0..world.outputs.len() {
+        if !world.is_right.iter().any(|is_right| is_right[output]) {
+            continue;
+        }
+        let mut towards: Vec<f64> = world.base.iter().map(|a| 0.002 * a).collect();
+        towards[output] += 0.998;
+        let table = Table::project(world, class, &vec![towards; world.is_right.len()])?;
+        let held = table.distributions(world)?[0][output];
+        if best.as_ref().is_none_or(|(most, _)| held > *most) {
+            best = Some((held, table));
+        }
+    }
+    Ok(best.map(|(_, table)| table).expect("every world has a right output"))
+}

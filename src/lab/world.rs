@@ -1,0 +1,158 @@
+//! Worlds small enough to enumerate: every output, the base's probability of it, which are right.
+
+use anyhow::{Result, bail};
+
+/// A base over outputs of equal length, and which of them are right on each prompt.
+#[derive(Debug, Clone)]
+pub struct World {
+    /// Its name.
+    pub name: &'static str,
+    /// Every output, as tokens.
+    pub outputs: Vec<Vec<usize>>,
+    /// Tokens there are.
+    pub vocabulary: usize,
+    /// The base's probability of each output; the same on every prompt.
+    pub base: Vec<f64>,
+    /// Which outputs are right, prompt by prompt; prompts count alike.
+    pub is_right: Vec<Vec<bool>>,
+}
+
+/// The worlds, with what they show.
+pub const WORLDS: [(&str, &str); 3] = [
+    ("ends", "three tokens, right when the first is the last: a bigram shrinks gradually"),
+    ("dyck", "balanced brackets under a three-parameter bigram: a first-order jump"),
+    ("strategies", "a policy that cannot see its prompt: Pass@k curves that cross"),
+];
+
+impl World {
+    /// The world called `name`.
+    ///
+    /// # Errors
+    /// No such world.
+    pub fn named(name: &str) -> Result<Self> {
+        Ok(match name {
+            "ends" => Self::ends(5),
+            "dyck" => Self::dyck(),
+            "strategies" => Self::strategies(),
+            _ => {
+                let names: Vec<_> = WORLDS.iter().map(|(name, _)| *name).collect();
+                bail!("world `{name}` is not known; choose one of {}", names.join(", "))
+            }
+        })
+    }
+
+    /// Sequences of `length` tokens out of three, right when the first is the last. The base is a
+    /// bigram; no bigram can carry the first token to the end.
+    pub fn ends(length: usize) -> Self {
+        let initial = [0.5, 0.3, 0.2];
+        let rows = [[0.5, 0.3, 0.2], [0.25, 0.45, 0.3], [0.3, 0.3, 0.4]];
+        Self::markov("ends", length, &initial, &rows.map(|row| row.to_vec()), |y| {
+            y.first() == y.last()
+        })
+    }
+
+    /// Eight brackets, right when balanced, under a homogeneous bigram with a start state.
+    fn dyck() -> Self {
+        let sigma = |x: f64| 1.0 / (1.0 + (-x).exp());
+        let pair = |open: f64| [open, 1.0 - open];
+        let rows = [pair(sigma(0.4)).to_vec(), pair(sigma(-0.2)).to_vec()];
+        Self::markov("dyck", 8, &pair(sigma(0.8)), &rows, |y| {
+            let mut depth = 0_i32;
+            let never_below = y.iter().all(|token| {
+                depth += if *token == 0 { 1 } else { -1 };
+                depth >= 0
+            });
+            never_below && depth == 0
+        })
+    }
+
+    /// Four strategies and ten prompts, each solved by some of them.
+    fn strategies() -> Self {
+        let solved: [&[usize]; 10] =
+            [&[0], &[0], &[0], &[0], &[0, 1], &[1], &[1], &[2], &[2], &[3]];
+        Self {
+            name: "strategies",
+            outputs: (0..4).map(|strategy| vec![strategy]).collect(),
+            vocabulary: 4,
+            base: vec![0.4, 0.3, 0.2, 0.1],
+            is_right: solved.iter().map(|set| (0..4).map(|s| set.contains(&s)).collect()).collect(),
+        }
+    }
+
+    fn markov(
+        name: &'static str,
+        length: usize,
+        initial: &[f64],
+        rows: &[Vec<f64>],
+        is_right: impl Fn(&[usize]) -> bool,
+    ) -> Self {
+        let vocabulary = initial.len();
+        let outputs: Vec<Vec<usize>> = (0..vocabulary.pow(length as u32))
+            .map(|number| {
+                let digit = |place: usize| number / vocabulary.pow((length - 1 - place) as u32);
+                (0..length).map(|place| digit(place) % vocabulary).collect()
+            })
+            .collect();
+        let chance = |y: &Vec<usize>| {
+            initial[y[0]] * y.windows(2).map(|pair| rows[pair[0]][pair[1]]).product::<f64>()
+        };
+        Self {
+            name,
+            base: outputs.iter().map(chance).collect(),
+            is_right: vec![outputs.iter().map(|y| is_right(y)).collect()],
+            outputs,
+            vocabulary,
+        }
+    }
+
+    /// Tokens of every output.
+    pub fn length(&self) -> usize {
+        self.outputs[0].len()
+    }
+
+    /// The base's validity on a prompt.
+    pub fn validity(&self, prompt: usize) -> f64 {
+        self.mass(prompt, &self.base)
+    }
+
+    /// The chance of a right output under `q`.
+    pub fn mass(&self, prompt: usize, q: &[f64]) -> f64 {
+        q.iter().zip(&self.is_right[prompt]).filter(|(_, right)| **right).map(|(q, _)| q).sum()
+    }
+
+    /// p* on a prompt: the base given that the output is right.
+    pub fn filtered(&self, prompt: usize) -> Vec<f64> {
+        let validity = self.validity(prompt);
+        let share = |(a, right): (&f64, &bool)| if *right { a / validity } else { 0.0 };
+        self.base.iter().zip(&self.is_right[prompt]).map(share).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worlds_are_those_of_the_notes() {
+        let entropy =
+            |p: &[f64]| -> f64 { p.iter().filter(|p| **p > 0.0).map(|p| -p * p.ln()).sum() };
+        let ends = World::named("ends").unwrap();
+        assert_eq!(
+            (ends.outputs.len(), ends.is_right[0].iter().filter(|r| **r).count()),
+            (243, 81)
+        );
+        assert!((ends.validity(0) - 0.342057).abs() < 5e-7);
+        assert!((entropy(&ends.filtered(0)) - 4.12599).abs() < 5e-6);
+        let dyck = World::named("dyck").unwrap();
+        assert_eq!(
+            (dyck.outputs.len(), dyck.is_right[0].iter().filter(|r| **r).count()),
+            (256, 14)
+        );
+        assert!((dyck.validity(0) - 0.061881).abs() < 5e-7);
+        assert!((entropy(&dyck.filtered(0)) - 2.54399).abs() < 5e-6);
+        for world in [ends, dyck, World::named("strategies").unwrap()] {
+            assert!((world.base.iter().sum::<f64>() - 1.0).abs() < 1e-12);
+        }
+        assert!(World::named("maze").is_err());
+    }
+}

@@ -1,0 +1,263 @@
+//! Judged samples of the policy to credits: the number that each completion's log-probability is
+//! multiplied by.
+//!
+//! Three parts, in this order: what a completion is worth (its reward, through a [`Rule`], or the
+//! pseudo-reward of a target), minus a [`Baseline`], minus the cost of being far from the base.
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+use super::plan::{Anchor, Estimator, Matching, Plan, Sampler};
+
+/// What is known of the samples of one prompt, in their order.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Facts {
+    /// Rewards, an overlong penalty included.
+    pub rewards: Vec<f64>,
+    /// Whether each is right.
+    pub is_correct: Vec<bool>,
+    /// Log-probability of each whole completion under the policy that drew it.
+    pub policy_logp: Vec<f64>,
+    /// Log-probability under the base; as many zeros where the plan does not need it.
+    pub reference_logp: Vec<f64>,
+    /// Tokens of each.
+    pub lengths: Vec<usize>,
+    /// The base's validity on this prompt, as estimated; only targets read it.
+    pub validity: f64,
+    /// Temperature of the tilted target, or coefficient of a regulariser, on this prompt.
+    pub beta: f64,
+    /// Probability of each, where these are all outputs there are instead of samples: baselines are
+    /// then exact means, the limit of infinitely many samples. Rules of finite groups do not read it.
+    pub mass: Option<Vec<f64>>,
+}
+
+impl Facts {
+    pub(super) fn mean_logp(&self, index: usize) -> f64 {
+        self.policy_logp[index] / self.lengths[index].max(1) as f64
+    }
+
+    /// The base's validity by importance sampling from the group itself, `mean(v a / pi)`. What
+    /// multiplies it by the same samples again is self-normalised, and biased in small groups.
+    pub fn online_validity(&self) -> f64 {
+        let weight = |i: usize| match self.is_correct[i] {
+            true => (self.reference_logp[i] - self.policy_logp[i]).exp(),
+            false => 0.0,
+        };
+        let count = self.is_correct.len();
+        (0..count).map(weight).sum::<f64>() / count as f64
+    }
+}
+
+/// What is subtracted from a reward and what the rest is divided by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Baseline {
+    /// Nothing.
+    None,
+    /// The mean of the other samples (RLOO, arXiv 2402.14740): unbiased.
+    Loo,
+    /// The group's mean (Dr. GRPO, arXiv 2503.20783): (G - 1) / G of leave-one-out.
+    GroupMean,
+    /// The group's mean, over the group's standard deviation (GRPO, arXiv 2402.03300).
+    GroupStd,
+    /// The group's mean, over the standard deviation of the whole batch (REINFORCE++ style).
+    BatchStd,
+}
+
+/// Added to a standard deviation before it divides, as the field does.
+const EPSILON: f64 = 1e-6;
+
+/// Credits of the groups of a step, in their order. Standard deviations are sample ones (divided by
+/// G - 1); a group whose worths are all equal gets exact zeros from every centred baseline.
+pub fn credits(plan: &Plan, groups: &[Facts]) -> Vec<Vec<f64>> {
+    let worths: Vec<Option<Vec<f64>>> = groups
+        .iter()
+        .map(|facts| match &plan.anchor {
+            Anchor::Target(matching) => Some(pseudo_rewards(matching, facts)),
+            Anchor::None | Anchor::Base(_) => plan.rule.shaped(facts),
+        })
+        .collect();
+    let all: Vec<f64> = worths.iter().flatten().flatten().copied().collect();
+    groups
+        .iter()
+        .zip(worths)
+        .map(|(facts, worths)| {
+            let mut credits = match worths {
+                Some(worths) => centred(plan.baseline, &worths, &all, facts.mass.as_deref()),
+                None => plan.rule.credits(facts),
+            };
+            plan.rule.redistribute(facts, &mut credits);
+            if let Anchor::Base(regulariser) = &plan.anchor
+                && regulariser.estimator == Estimator::Score
+            {
+                let cost = |(pi, a): (&f64, &f64)| regulariser.divergence.f_prime(pi - a);
+                let costs: Vec<f64> =
+                    facts.policy_logp.iter().zip(&facts.reference_logp).map(cost).collect();
+                let costs = less_the_others(&costs, facts.mass.as_deref());
+                for (credit, cost) in credits.iter_mut().zip(costs) {
+                    *credit -= facts.beta * cost;
+                }
+            }
+            credits
+        })
+        .collect()
+}
+
+/// `-f'(pi / p)` of every sample, scaled so that a sample outside the target's support gets -1
+/// (alpha-DPG's own scale), and cut above at `max_reward`.
+fn pseudo_rewards(matching: &Matching, facts: &Facts) -> Vec<f64> {
+    debug_assert_eq!(matching.sampler, Sampler::Policy);
+    let limit = matching.divergence.at_infinity();
+    let scale = if limit.is_finite() { 1.0 / limit } else { 1.0 };
+    (0..facts.rewards.len())
+        .map(|i| {
+            let weight =
+                matching.target.log_weight(facts.is_correct[i], facts.validity, facts.beta);
+            // Never log 0: what the target cannot produce costs the analytic limit.
+            if weight == f64::NEG_INFINITY {
+                return -scale * limit;
+            }
+            let log_ratio = facts.policy_logp[i] - facts.reference_logp[i] - weight;
+            (-scale * matching.divergence.f_prime(log_ratio)).min(matching.max_reward)
+        })
+        .collect()
+}
+
+fn centred(baseline: Baseline, group: &[f64], all: &[f64], mass: Option<&[f64]>) -> Vec<f64> {
+    if baseline == Baseline::None {
+        return group.to_vec();
+    }
+    if group.iter().all(|worth| *worth == group[0]) {
+        return vec![0.0; group.len()];
+    }
+    let centre = mean(group, mass);
+    let scale = match baseline {
+        Baseline::GroupStd => 1.0 / (deviation(group, mass) + EPSILON),
+        Baseline::BatchStd if mass.is_none() => 1.0 / (deviation(all, None) + EPSILON),
+        Baseline::BatchStd => 1.0 / (deviation(group, mass) + EPSILON),
+        Baseline::GroupMean | Baseline::None => 1.0,
+        Baseline::Loo => leave_one_out(group.len(), mass),
+    };
+    group.iter().map(|worth| (worth - centre) * scale).collect()
+}
+
+/// `r - mean of the others = (r - mean of all) G / (G - 1)`.
+fn leave_one_out(count: usize, mass: Option<&[f64]>) -> f64 {
+    if mass.is_some() { 1.0 } else { count as f64 / (count as f64 - 1.0) }
+}
+
+/// Subtracts from each token's credit `beta` times the cost of the positions after it, less the mean
+/// of the same over the group's other samples. `values` hold the cost of each position; with its own
+/// gradient in the loss, this makes the sum over positions an exact objective of whole completions.
+pub fn charge_later(values: &[Vec<f64>], beta: f64, credit: &mut [Vec<f64>], mass: Option<&[f64]>) {
+    let after = |row: &Vec<f64>| -> Vec<f64> {
+        let mut left: f64 = row.iter().sum();
+        row.iter()
+            .map(|value| {
+                left -= value;
+                left
+            })
+            .collect()
+    };
+    let later: Vec<Vec<f64>> = values.iter().map(after).collect();
+    let longest = later.iter().map(Vec::len).max().unwrap_or(0);
+    for token in 0..longest {
+        let at: Vec<f64> = later.iter().map(|row| row.get(token).copied().unwrap_or(0.0)).collect();
+        for (credit, cost) in credit.iter_mut().zip(less_the_others(&at, mass)) {
+            if let Some(credit) = credit.get_mut(token) {
+                *credit -= beta * cost;
+            }
+        }
+    }
+}
+
+/// Each value minus the mean of the others, which leaves a gradient unbiased; 0 in a group of one.
+fn less_the_others(values: &[f64], mass: Option<&[f64]>) -> Vec<f64> {
+    if values.len() < 2 {
+        return vec![0.0; values.len()];
+    }
+    let (centre, scale) = (mean(values, mass), leave_one_out(values.len(), mass));
+    values.iter().map(|value| (value - centre) * scale).collect()
+}
+
+fn mean(values: &[f64], mass: Option<&[f64]>) -> f64 {
+    match mass {
+        Some(mass) => values.iter().zip(mass).map(|(x, m)| x * m).sum(),
+        None => values.iter().sum::<f64>() / values.len() as f64,
+    }
+}
+
+/// The sample standard deviation, or that of the whole distribution.
+fn deviation(values: &[f64], mass: Option<&[f64]>) -> f64 {
+    let centre = mean(values, mass);
+    let squares: Vec<f64> = values.iter().map(|x| (x - centre) * (x - centre)).collect();
+    match mass {
+        Some(_) => mean(&squares, mass).sqrt(),
+        None => (squares.iter().sum::<f64>() / (values.len() as f64 - 1.0)).sqrt(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::objective::Objective;
+
+    fn facts(rewards: &[f64]) -> Facts {
+        Facts {
+            rewards: rewards.to_vec(),
+            is_correct: rewards.iter().map(|reward| *reward > 0.5).collect(),
+            policy_logp: (0..rewards.len()).map(|i| -1.0 - 0.5 * i as f64).collect(),
+            reference_logp: vec![-2.0; rewards.len()],
+            lengths: vec![1; rewards.len()],
+            validity: 0.25,
+            beta: 0.05,
+            mass: None,
+        }
+    }
+
+    fn plan(text: &str) -> Plan {
+        text.parse::<Objective>().unwrap().plan
+    }
+
+    #[test]
+    fn each_baseline_is_what_its_paper_says() {
+        let groups = [facts(&[1.0, 0.0, 0.0, 0.0]), facts(&[1.0; 4])];
+        let of = |baseline: &str| credits(&plan(&format!("rloo:baseline={baseline}")), &groups);
+        let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-5, "{a} is not {b}");
+        close(of("group-mean")[0][0], 0.75);
+        close(of("loo")[0][0], 1.0);
+        close(of("loo")[0][1], -1.0 / 3.0);
+        close(of("group-std")[0][0], 1.5);
+        assert_eq!(of("none")[0], [1.0, 0.0, 0.0, 0.0]);
+        for kind in ["group-std", "batch-std", "loo", "group-mean"] {
+            assert_eq!(of(kind)[1], [0.0; 4]);
+        }
+    }
+
+    #[test]
+    fn a_group_of_equal_rewards_feels_the_divergence_at_its_true_size() {
+        let credits = credits(&plan("kl-reward:0.05"), &[facts(&[1.0; 4])]);
+        // Log-ratios 1, 0.5, 0, -0.5 less the mean of the others.
+        let exact = [1.0, 1.0 / 3.0, -1.0 / 3.0, -1.0].map(|cost| -0.05 * cost);
+        for (ours, exact) in credits[0].iter().zip(exact) {
+            assert!((ours - exact).abs() < 1e-12, "{ours} {exact}");
+        }
+    }
+
+    #[test]
+    fn alpha_dpgs_reward_is_its_papers() {
+        let group = facts(&[1.0, 0.0, 1.0]);
+        for alpha in [0.0, 0.5, 0.9] {
+            let text = format!("alpha-dpg:{alpha}:baseline=none");
+            let ours = credits(&plan(&text), std::slice::from_ref(&group)).remove(0);
+            let ratio = |i: usize| ((-2.0 - group.policy_logp[i]).exp() / 0.25).powf(1.0 - alpha);
+            assert_eq!(ours[1], -1.0);
+            for i in [0, 2] {
+                let exact = (ratio(i) - 1.0).min(10.0);
+                assert!((ours[i] - exact).abs() < 1e-12, "{alpha}: {} {exact}", ours[i]);
+            }
+        }
+        let clipped = credits(&plan("alpha-dpg:0:baseline=none:max-reward=0.5"), &[group]);
+        assert_eq!(clipped[0][2], 0.5);
+    }
+}

@@ -1,0 +1,206 @@
+//! Scalar curves of a log-ratio as losses over tensors: the same definition for every device.
+//!
+//! A curve is computed in f64, element by element, on the host: what is differentiated is exactly the
+//! scalar function that the tests check. Tensors here are `[B, T]` or a chunk of `[N, V]`.
+
+use candle_core::{CpuStorage, CustomOp1, Layout, Result, Shape, Tensor, bail};
+use rayon::prelude::*;
+
+use super::Divergence;
+use super::divergence::softplus;
+
+/// Largest log-ratio that is exponentiated; beyond it the loss is flat. Only growth is bounded: a
+/// forgotten token (a very negative ratio) keeps its pull.
+const MAX_LOG_RATIO: f64 = 20.0;
+
+/// A function of `x = log(pi / p)` of one token or one completion.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Curve {
+    /// The generator `f`, for samples of the anchor: rehearsal, and the sum over a vocabulary.
+    Generator(Divergence),
+    /// `f(u) - f'(inf) (u - 1)` where that limit is finite, else `f`: for samples of a target that
+    /// gives no mass to some outputs. `E_p` of it is the whole divergence, the policy's mass outside
+    /// the target's support included; for forward KL it is `-log u`, supervised fine-tuning.
+    Matching(Divergence),
+    /// `x^2 / 2`, Schulman's k2: on policy samples its gradient is that of reverse KL.
+    K2,
+    /// `e^-x - 1 + x`, Schulman's k3: its value is reverse KL, its gradient that of **forward** KL.
+    K3,
+    /// `(u - 1) / 2 - log((1 + u) / 2)` on samples of the base: KL(base || M), M the mean of both.
+    /// With [`Curve::MixturePolicy`], DPH-RL's "definition" form of JS.
+    MixtureBase,
+    /// `r - 1 - log r`, `r = M / pi`, on samples of the policy: the value of KL(pi || M).
+    MixturePolicy,
+}
+
+impl Curve {
+    /// The value at `x`.
+    pub fn value(self, x: f64) -> f64 {
+        let x = x.min(MAX_LOG_RATIO);
+        match self {
+            Curve::Generator(divergence) => divergence.f(x),
+            Curve::Matching(Divergence::ForwardKl) => -x,
+            Curve::Matching(divergence) => {
+                let limit = divergence.at_infinity();
+                let outside = if limit.is_finite() { limit * x.exp_m1() } else { 0.0 };
+                divergence.f(x) - outside
+            }
+            Curve::K2 => 0.5 * x * x,
+            Curve::K3 => (-x).exp_m1() + x,
+            Curve::MixtureBase => 0.5 * x.exp_m1() - log_mean(x),
+            Curve::MixturePolicy => 0.5 * (-x).exp_m1() - log_mean(-x),
+        }
+    }
+
+    /// Its derivative in `x`; 0 where the loss is flat.
+    pub fn slope(self, x: f64) -> f64 {
+        if x > MAX_LOG_RATIO {
+            return 0.0;
+        }
+        match self {
+            Curve::Generator(divergence) => divergence.slope(x),
+            Curve::Matching(Divergence::ForwardKl) => -1.0,
+            Curve::Matching(divergence) => {
+                let limit = divergence.at_infinity();
+                let outside = if limit.is_finite() { limit * x.exp() } else { 0.0 };
+                divergence.slope(x) - outside
+            }
+            Curve::K2 => x,
+            Curve::K3 => -(-x).exp_m1(),
+            Curve::MixtureBase => 0.5 * x.exp() - logistic(x),
+            Curve::MixturePolicy => logistic(-x) - 0.5 * (-x).exp(),
+        }
+    }
+
+    /// The curve at every element of `x`, with its gradient.
+    ///
+    /// # Errors
+    /// No memory.
+    pub fn of(self, x: &Tensor) -> Result<Tensor> {
+        let (device, x) = (x.device(), x.contiguous()?);
+        if device.is_cpu() {
+            return x.apply_op1(Elementwise(self));
+        }
+        x.to_device(&candle_core::Device::Cpu)?.apply_op1(Elementwise(self))?.to_device(device)
+    }
+}
+
+/// `log((1 + e^x) / 2)`.
+fn log_mean(x: f64) -> f64 {
+    softplus(x) - std::f64::consts::LN_2
+}
+
+fn logistic(x: f64) -> f64 {
+    1.0 / (1.0 + (-x).exp())
+}
+
+/// The curve over a CPU tensor of f32 or f64.
+struct Elementwise(Curve);
+
+/// Its derivative over the same.
+struct Slope(Curve);
+
+fn map(
+    storage: &CpuStorage,
+    layout: &Layout,
+    function: impl Fn(f64) -> f64 + Sync,
+) -> Result<(CpuStorage, Shape)> {
+    let Some((start, end)) = layout.contiguous_offsets() else {
+        bail!("a curve needs a contiguous tensor");
+    };
+    let mapped = match storage {
+        CpuStorage::F32(values) => CpuStorage::F32(
+            values[start..end].par_iter().map(|x| function(f64::from(*x)) as f32).collect(),
+        ),
+        CpuStorage::F64(values) => {
+            CpuStorage::F64(values[start..end].par_iter().map(|x| function(*x)).collect())
+        }
+        _ => bail!("a curve needs f32 or f64"),
+    };
+    Ok((mapped, layout.shape().clone()))
+}
+
+impl CustomOp1 for Elementwise {
+    fn name(&self) -> &'static str {
+        "curve"
+    }
+
+    fn cpu_fwd(&self, storage: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
+        map(storage, layout, |x| self.0.value(x))
+    }
+
+    fn bwd(&self, x: &Tensor, _value: &Tensor, grad: &Tensor) -> Result<Option<Tensor>> {
+        Ok(Some((grad * x.detach().apply_op1_no_bwd(&Slope(self.0))?)?))
+    }
+}
+
+impl CustomOp1 for Slope {
+    fn name(&self) -> &'static str {
+        "curve-slope"
+    }
+
+    fn cpu_fwd(&self, storage: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
+        map(storage, layout, |x| self.0.slope(x))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use candle_core::{Device, Var};
+
+    fn every() -> impl Iterator<Item = Curve> {
+        let of = |divergence| [Curve::Generator(divergence), Curve::Matching(divergence)];
+        let others = [Curve::K2, Curve::K3, Curve::MixtureBase, Curve::MixturePolicy];
+        Divergence::ALL.into_iter().flat_map(of).chain(others)
+    }
+
+    #[test]
+    fn gradients_are_those_of_finite_differences() {
+        for curve in every() {
+            let points = [-5.0, -0.7, -0.004, 0.003, 0.4, 2.5];
+            let x = Var::new(&points, &Device::Cpu).unwrap();
+            let value = curve.of(x.as_tensor()).unwrap();
+            let grads = value.sum_all().unwrap().backward().unwrap();
+            let grads = grads.get(&x).unwrap().to_vec1::<f64>().unwrap();
+            for ((x, grad), value) in points.iter().zip(grads).zip(value.to_vec1::<f64>().unwrap())
+            {
+                let step = 1e-6;
+                let exact = (curve.value(x + step) - curve.value(x - step)) / (2.0 * step);
+                assert!(
+                    (grad - exact).abs() < 1e-6 * (1.0 + exact.abs()),
+                    "{curve:?} at {x}: {grad} {exact}"
+                );
+                assert_eq!(value, curve.value(*x));
+            }
+        }
+    }
+
+    #[test]
+    fn a_forgotten_token_keeps_its_pull_and_an_overgrown_one_is_bounded() {
+        let forward = Curve::Generator(Divergence::ForwardKl);
+        assert_eq!(forward.slope(-60.0), -1.0);
+        assert_eq!(Curve::Matching(Divergence::ForwardKl).slope(-60.0), -1.0);
+        assert_eq!((forward.slope(25.0), forward.value(25.0)), (0.0, forward.value(20.0)));
+        for curve in every() {
+            assert!(curve.value(-30.0).is_finite() && curve.value(1000.0).is_finite(), "{curve:?}");
+        }
+    }
+
+    /// `E_p` of the matching curve, where `p` lacks an output, is the whole divergence.
+    #[test]
+    fn matching_counts_the_mass_outside_the_support() {
+        let (target, policy) = ([0.7_f64, 0.3], [0.5_f64, 0.2, 0.3]);
+        for divergence in Divergence::ALL.into_iter().filter(|d| d.at_infinity().is_finite()) {
+            let matching: f64 = target
+                .iter()
+                .zip(policy)
+                .map(|(p, q)| p * Curve::Matching(divergence).value((q / p).ln()))
+                .sum();
+            let inside: f64 =
+                target.iter().zip(policy).map(|(p, q)| p * divergence.f((q / p).ln())).sum();
+            let exact = inside + policy[2] * divergence.at_infinity();
+            assert!((matching - exact).abs() < 1e-12, "{divergence}: {matching} {exact}");
+        }
+    }
+}

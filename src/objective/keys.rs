@@ -1,0 +1,322 @@
+//! `key=value` settings to a [`Plan`]: the language that presets are written in and users refine.
+//!
+//! Every key that a user gives must matter: one that the resulting plan does not read is refused.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::str::FromStr;
+
+use anyhow::{Result, anyhow, bail};
+use clap::ValueEnum;
+
+use super::Divergence;
+use super::credit::Baseline;
+use super::plan::{
+    Anchor, Entropy, Estimator, Matching, Partition, Plan, Regulariser, Sampler, Split,
+};
+use super::rules::Rule;
+use super::surrogate::{LossType, TrustRegion};
+use super::target::Target;
+use super::tokens::{Covariance, SimKo};
+
+/// What `--help` says of the keys.
+pub(crate) const HELP: &str = "\
+Keys, for any objective as NAME:key=value:...
+  target         max-reward, p-star (the base given right) or p-beta (the base tilted by v/beta)
+  divergence     none, forward-kl, reverse-kl, js (true scale, half of DPH's), tv, hellinger,
+                 forward-chi2, reverse-chi2, alpha
+  alpha          0 is forward KL, 1 reverse KL (alpha-DPG's direction; DPH-RL's alpha is 1 minus it)
+  beta           coefficient of the regulariser (DPH-RL's eta), or temperature of p-beta
+  sampler        policy, stored (the base's samples) or filtered (its right ones)
+  estimator      score, full, k2, k3 on policy samples; generator, definition on the base's
+  pef-threshold  share of right samples from which a prompt is rehearsed (D_pef); extra-check
+                 confirms by one more; explore (all, rest) and drop-unsolved choose the others
+  partition      fixed (from pre-samples), online or cumulative (biased in small groups)
+  max-reward     where the pseudo-reward of a target is cut
+  rule           plain, negative, maxrl, pkpo, pass-at-k, unlikeliness, ucpo
+                 (with k, positive, strength, tau)
+  baseline       none, loo, group-mean, group-std, batch-std
+  trust-region   none, ppo, gspo, cispo (with epsilon, epsilon-high, dual-clip)
+  loss-type      grpo, dapo, dr_grpo;  num-iterations  updates on each batch
+  entropy        weight of an entropy bonus;  target-entropy  adapts it
+  covariance     none, clip, kl (with covariance-share, -low, -high, -coefficient)
+  simko          true or false (with quantile, mix, top, penalty)
+  dynamic-sampling  true or false;  overlong-buffer  share of the longest completion";
+
+/// Settings by name, each known to come from the user or from a preset.
+pub(super) struct Keys {
+    values: BTreeMap<String, (String, bool)>,
+}
+
+/// The canonical form of a key: kebab case, with the field's other words for `beta`.
+pub(super) fn canonical(key: &str) -> String {
+    match key.replace('_', "-").as_str() {
+        "eta" | "coefficient" => "beta".into(),
+        "advantage" => "baseline".into(),
+        other => other.into(),
+    }
+}
+
+impl Keys {
+    /// A preset's settings, written `key=value key=value`.
+    pub(super) fn of_preset(text: &str) -> Self {
+        let pair = |word: &str| {
+            let (key, value) = word.split_once('=').expect("presets are well-formed");
+            (key.to_owned(), (value.to_owned(), false))
+        };
+        Self { values: text.split_whitespace().map(pair).collect() }
+    }
+
+    /// Puts a user's setting over the preset's.
+    pub(super) fn set(&mut self, key: &str, value: &str) {
+        self.values.insert(canonical(key), (value.to_owned(), true));
+    }
+
+    /// The settings, in alphabetical order.
+    pub(super) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.values.iter().map(|(key, (value, _))| (key.as_str(), value.as_str()))
+    }
+
+    fn take(&mut self, key: &str) -> Option<String> {
+        self.values.remove(key).map(|(value, _)| value)
+    }
+
+    fn number<T: FromStr + Display>(&mut self, key: &str, default: T) -> Result<T> {
+        match self.take(key) {
+            None => Ok(default),
+            Some(text) => text.parse().map_err(|_| anyhow!("`{key}`: `{text}` is not a number")),
+        }
+    }
+
+    fn choice<T: Copy>(&mut self, key: &str, default: T, choices: &[(&str, T)]) -> Result<T> {
+        let Some(text) = self.take(key) else { return Ok(default) };
+        let known = text.replace('_', "-");
+        if let Some((_, choice)) = choices.iter().find(|(name, _)| *name == known) {
+            return Ok(*choice);
+        }
+        let names: Vec<_> = choices.iter().map(|(name, _)| *name).collect();
+        bail!("`{key}`: `{text}` is not known; choose one of {}", names.join(", "))
+    }
+
+    fn flag(&mut self, key: &str) -> Result<bool> {
+        self.choice(key, false, &[("true", true), ("false", false)])
+    }
+
+    /// The plan that the settings describe.
+    ///
+    /// # Errors
+    /// A value that is not known, a key that has no effect, a plan that cannot work.
+    pub(super) fn plan(mut self) -> Result<Plan> {
+        let anchor = self.anchor()?;
+        let rule = self.rule()?;
+        let loss_type = match self.take("loss-type") {
+            None => LossType::Dapo,
+            Some(text) => LossType::from_str(&text.replace('-', "_"), true)
+                .map_err(|_| anyhow!("`loss-type`: `{text}` is not one of grpo, dapo, dr_grpo"))?,
+        };
+        let plan = Plan {
+            anchor,
+            rule,
+            baseline: self.baseline()?,
+            trust_region: self.trust_region()?,
+            loss_type,
+            num_iterations: self.number("num-iterations", 1)?,
+            entropy: Entropy {
+                bonus: self.number("entropy", 0.0)?,
+                target: self.take("target-entropy").map(|text| text.parse()).transpose()?,
+            },
+            covariance: self.covariance()?,
+            simko: self.simko()?,
+            dynamic_sampling: self.flag("dynamic-sampling")?,
+            overlong_buffer: self.number("overlong-buffer", 0.0)?,
+        };
+        if let Some((key, _)) = self.values.iter().find(|(_, (_, is_given))| *is_given) {
+            bail!("`{key}` has no effect here; see `tealight train --help` for the keys there are");
+        }
+        plan.check()?;
+        Ok(plan)
+    }
+
+    fn anchor(&mut self) -> Result<Anchor> {
+        let targets = [
+            ("max-reward", None),
+            ("p-star", Some(Target::Filtered)),
+            ("p-beta", Some(Target::Tilted)),
+        ];
+        let target = self.choice("target", None, &targets)?;
+        let divergence = self.take("divergence").unwrap_or_else(|| "none".into());
+        let divergence = match divergence.as_str() {
+            "none" => None,
+            "alpha" => Some(Divergence::alpha(self.number("alpha", 0.5)?)),
+            name => Some(name.parse()?),
+        };
+        let samplers = [
+            ("policy", Sampler::Policy),
+            ("stored", Sampler::Stored),
+            ("filtered", Sampler::Filtered),
+        ];
+        match (target, divergence) {
+            (None, None) => Ok(Anchor::None),
+            (Some(_), None) => bail!("a target needs a `divergence`"),
+            (None, Some(divergence)) => {
+                let sampler = self.choice("sampler", Sampler::Policy, &samplers)?;
+                let default = match sampler {
+                    Sampler::Policy => Estimator::Score,
+                    Sampler::Stored | Sampler::Filtered => Estimator::Generator,
+                };
+                let estimators = [
+                    ("score", Estimator::Score),
+                    ("full", Estimator::Full),
+                    ("k2", Estimator::K2),
+                    ("k3", Estimator::K3),
+                    ("generator", Estimator::Generator),
+                    ("definition", Estimator::Definition),
+                ];
+                if self.values.get("estimator").is_some_and(|(value, _)| value == "k1") {
+                    bail!(
+                        "k1 in the loss has no gradient in expectation; estimator=score charges it to \
+                         the reward, which does"
+                    );
+                }
+                let estimator = self.choice("estimator", default, &estimators)?;
+                let beta = self.number("beta", 0.05)?;
+                let split = self.split(sampler)?;
+                Ok(Anchor::Base(Regulariser { divergence, beta, sampler, estimator, split }))
+            }
+            (Some(target), Some(divergence)) => {
+                let sampler = self.choice("sampler", Sampler::Policy, &samplers)?;
+                let partitions = [
+                    ("fixed", Partition::Fixed),
+                    ("online", Partition::Online),
+                    ("cumulative", Partition::Cumulative),
+                ];
+                let (mut max_reward, mut partition) = (f64::INFINITY, Partition::Fixed);
+                if sampler == Sampler::Policy {
+                    max_reward = self.number("max-reward", f64::INFINITY)?;
+                    partition = self.choice("partition", Partition::Fixed, &partitions)?;
+                }
+                let beta = match target {
+                    Target::Tilted => self.number("beta", 0.0)?,
+                    Target::Filtered => 0.0,
+                };
+                Ok(Anchor::Target(Matching {
+                    target,
+                    divergence,
+                    beta,
+                    sampler,
+                    max_reward,
+                    partition,
+                }))
+            }
+        }
+    }
+
+    fn split(&mut self, sampler: Sampler) -> Result<Split> {
+        let mut split = Split {
+            pef_threshold: 0.0,
+            extra_check: false,
+            explore_all: true,
+            drop_unsolved: false,
+        };
+        if sampler != Sampler::Policy {
+            split.pef_threshold = self.number("pef-threshold", 0.0)?;
+            split.extra_check = self.flag("extra-check")?;
+            split.explore_all = self.choice("explore", true, &[("all", true), ("rest", false)])?;
+            split.drop_unsolved = self.flag("drop-unsolved")?;
+        }
+        Ok(split)
+    }
+
+    fn rule(&mut self) -> Result<Rule> {
+        let name = self.take("rule").unwrap_or_else(|| "plain".into());
+        Ok(match name.as_str() {
+            "plain" => Rule::Plain,
+            "negative" => Rule::Negative { positive: self.number("positive", 0.0)? },
+            "maxrl" => Rule::MaxRl,
+            "pkpo" => Rule::Pkpo { k: self.number("k", 4)? },
+            "pass-at-k" => Rule::PassAtK { k: self.number("k", 4)? },
+            "unlikeliness" => Rule::Unlikeliness { strength: self.number("strength", 0.25)? },
+            "ucpo" => Rule::Ucpo { tau: self.number("tau", 0.2)? },
+            other => bail!(
+                "`rule`: `{other}` is not one of plain, negative, maxrl, pkpo, pass-at-k, \
+                 unlikeliness, ucpo"
+            ),
+        })
+    }
+
+    fn baseline(&mut self) -> Result<Baseline> {
+        let Some(text) = self.take("baseline") else { return Ok(Baseline::None) };
+        let known = text.replace('_', "-").replace("leave-one-out", "loo");
+        Baseline::from_str(&known, true).map_err(|_| {
+            anyhow!(
+                "`baseline`: `{text}` is not one of none, loo, group-mean, group-std, batch-std"
+            )
+        })
+    }
+
+    fn trust_region(&mut self) -> Result<TrustRegion> {
+        let name = self.take("trust-region").unwrap_or_else(|| "none".into());
+        let mut number = |key: &str, default| -> Result<f64> {
+            let value: f64 = self.number(key, default)?;
+            if value.is_finite() && value >= 0.0 {
+                Ok(value)
+            } else {
+                bail!("`{key}` must be at least 0")
+            }
+        };
+        let region = match name.as_str() {
+            "none" => TrustRegion::None,
+            "ppo" => {
+                let low = number("epsilon", 0.2)?;
+                let high = number("epsilon-high", low)?;
+                let dual = number("dual-clip", 0.0)?;
+                TrustRegion::Ppo { low, high, dual: (dual > 0.0).then_some(dual) }
+            }
+            "gspo" => {
+                let low = number("epsilon", 3e-4)?;
+                TrustRegion::Gspo { low, high: number("epsilon-high", low)? }
+            }
+            "cispo" => TrustRegion::Cispo { high: number("epsilon-high", 5.0)? },
+            other => bail!("`trust-region`: `{other}` is not one of none, ppo, gspo, cispo"),
+        };
+        if let TrustRegion::Ppo { low, .. } | TrustRegion::Gspo { low, .. } = region
+            && low >= 1.0
+        {
+            bail!("`epsilon` must be below 1");
+        }
+        Ok(region)
+    }
+
+    fn covariance(&mut self) -> Result<Option<Covariance>> {
+        let name = self.take("covariance").unwrap_or_else(|| "none".into());
+        Ok(match name.as_str() {
+            "none" => None,
+            "clip" => Some(Covariance::Clip {
+                share: self.number("covariance-share", 2e-4)?,
+                low: self.number("covariance-low", 1.0)?,
+                high: self.number("covariance-high", 5.0)?,
+            }),
+            "kl" => Some(Covariance::Kl {
+                share: self.number("covariance-share", 2e-4)?,
+                coefficient: self.number("covariance-coefficient", 1.0)?,
+            }),
+            other => bail!("`covariance`: `{other}` is not one of none, clip, kl"),
+        })
+    }
+
+    fn simko(&mut self) -> Result<Option<SimKo>> {
+        if !self.flag("simko")? {
+            return Ok(None);
+        }
+        let simko = SimKo {
+            quantile: self.number("quantile", 0.8)?,
+            mix: self.number("mix", 0.01)?,
+            top: self.number("top", 3)?,
+            penalty: self.number("penalty", 1.1)?,
+        };
+        if !(0.0..=1.0).contains(&simko.quantile) || simko.top == 0 {
+            bail!("`quantile` must be between 0 and 1, `top` at least 1");
+        }
+        Ok(Some(simko))
+    }
+}

@@ -1,0 +1,232 @@
+//! `--objective NAME[:VALUE...][:KEY=VALUE...]`: a preset and what the user changed of it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use anyhow::{Context, Result, bail};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::keys::{self, Keys, canonical};
+use super::plan::Plan;
+use super::preset::{PRESETS, Preset};
+
+/// A named objective with its resolved plan.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Objective {
+    name: &'static str,
+    /// What the user wrote after the name, canonical, in order.
+    given: Vec<(String, String)>,
+    /// Everything it chooses.
+    pub plan: Plan,
+}
+
+impl Objective {
+    /// The name without what was changed.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Whether nothing but the name was given.
+    pub fn is_bare(&self) -> bool {
+        self.given.is_empty()
+    }
+
+    /// A name for folders: the text with characters that every file system allows.
+    pub fn slug(&self) -> String {
+        self.to_string().replace([':', '='], "-")
+    }
+
+    /// Every name there is.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        PRESETS.iter().map(|preset| preset.name)
+    }
+
+    /// The plan with further settings over it, as flags of the command line give them.
+    ///
+    /// # Errors
+    /// A setting that is not known, has no effect on this objective, or makes it impossible.
+    pub fn plan_with(&self, more: &[(String, String)]) -> Result<Plan> {
+        let preset = preset(self.name)?;
+        plan(preset, self.given.iter().chain(more)).with_context(|| format!("objective `{self}`"))
+    }
+}
+
+impl Objective {
+    /// Every setting that is not left at its default, as `key=value` words: what the name stands for,
+    /// with `more` over it.
+    pub fn resolved(&self, more: &[(String, String)]) -> String {
+        let Ok(preset) = preset(self.name) else { return String::new() };
+        let mut keys = Keys::of_preset(preset.keys);
+        self.given.iter().chain(more).for_each(|(key, value)| keys.set(key, value));
+        let words: Vec<String> =
+            keys.pairs().map(|(key, value)| format!("{key}={value}")).collect();
+        words.join(" ")
+    }
+}
+
+/// What `--help` says of `--objective`: every name, and every key.
+pub(crate) fn help() -> String {
+    let mut text = String::from(
+        "What is optimised: NAME[:VALUE...][:KEY=VALUE...], for example dph-js:0.4,\n\
+         alpha-dpg:0.5 or f-dpg:hellinger:baseline=group-mean.\n",
+    );
+    for preset in &PRESETS {
+        let positional: String =
+            preset.positional.iter().map(|key| format!("[:{}]", key.to_uppercase())).collect();
+        text.push_str(&format!("  {}{positional}\n      {}\n", preset.name, preset.about));
+    }
+    text.push_str(keys::HELP);
+    text
+}
+
+fn preset(name: &str) -> Result<&'static Preset> {
+    let known = name.replace('_', "-");
+    PRESETS.iter().find(|preset| preset.name == known).with_context(|| {
+        let names: Vec<_> = Objective::names().collect();
+        format!("objective `{name}` is not known; choose one of {}", names.join(", "))
+    })
+}
+
+fn plan<'a>(preset: &Preset, given: impl Iterator<Item = &'a (String, String)>) -> Result<Plan> {
+    let mut keys = Keys::of_preset(preset.keys);
+    given.for_each(|(key, value)| keys.set(key, value));
+    keys.plan()
+}
+
+impl FromStr for Objective {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let mut parts = text.split(':');
+        let preset = preset(parts.next().unwrap_or_default())?;
+        let mut positional = preset.positional.iter();
+        let mut given: Vec<(String, String)> = Vec::new();
+        for part in parts {
+            let (key, value) = match part.split_once('=') {
+                Some((key, value)) => (canonical(key), value),
+                None => match positional.next() {
+                    Some(key) => ((*key).to_owned(), part),
+                    None => bail!("objective `{text}`: `{part}` needs a name, as in KEY={part}"),
+                },
+            };
+            if given.iter().any(|(known, _)| *known == key) {
+                bail!("objective `{text}`: `{key}` is given twice");
+            }
+            given.push((key, value.to_owned()));
+        }
+        let plan = plan(preset, given.iter()).with_context(|| format!("objective `{text}`"))?;
+        Ok(Self { name: preset.name, given, plan })
+    }
+}
+
+impl fmt::Display for Objective {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)?;
+        let positional = PRESETS.iter().find(|preset| preset.name == self.name);
+        let mut positional = positional.map_or(&[][..], |preset| preset.positional).iter();
+        let mut is_plain = true;
+        for (key, value) in &self.given {
+            is_plain = is_plain && positional.next() == Some(&key.as_str());
+            if is_plain {
+                write!(f, ":{value}")?;
+            } else {
+                write!(f, ":{key}={value}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Serialize for Objective {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Objective {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(|error: anyhow::Error| D::Error::custom(format!("{error:#}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::objective::{Divergence, Estimator, Sampler};
+
+    #[test]
+    fn every_preset_is_a_plan_and_is_printed_back() {
+        for name in Objective::names() {
+            let objective: Objective =
+                name.parse().unwrap_or_else(|error| panic!("{name}: {error:#}"));
+            assert_eq!(objective.to_string(), name);
+        }
+        for text in [
+            "reverse-kl:0.1",
+            "dph-js:2",
+            "dph-alpha:0.3:0.05",
+            "alpha-dpg:0.5:partition=online",
+            "f-dpg:alpha:0.25",
+            "match:p-beta:js:stored:beta=0.2",
+            "grpo:baseline=loo",
+        ] {
+            assert_eq!(text.parse::<Objective>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn values_reach_the_plan() {
+        let of = |text: &str| text.parse::<Objective>().unwrap().plan;
+        let dph = of("dph_js:0.4:definition").regulariser().unwrap().clone();
+        assert_eq!(
+            (dph.beta, dph.estimator, dph.sampler),
+            (0.4, Estimator::Definition, Sampler::Filtered)
+        );
+        assert_eq!(of("alpha-dpg:0").matching().unwrap().divergence, Divergence::ForwardKl);
+        assert_eq!(of("dph-f:eta=0.3"), of("dph-f:0.3"));
+        assert_eq!(of("kl-dpg"), of("alpha-dpg:0"));
+        assert!(of("rft").needs_presamples() && !of("rft").is_on_policy());
+        let more = [("baseline".to_owned(), "loo".to_owned())];
+        let objective: Objective = "grpo".parse().unwrap();
+        assert_eq!(objective.plan_with(&more).unwrap(), of("grpo:baseline=loo"));
+    }
+
+    #[test]
+    fn the_impossible_is_refused_with_the_reason() {
+        for (text, reason) in [
+            ("kl", "grpo"),
+            ("none:1", "needs a name"),
+            ("js:x", "not a number"),
+            ("js:0", "above 0"),
+            ("js:-1", "above 0"),
+            ("js:inf", "above 0"),
+            ("alpha-dpg:1", "infinite"),
+            ("alpha-dpg:1.5", "infinite"),
+            ("f-dpg:reverse-kl", "p-beta"),
+            ("f-dpg:reverse-chi2", "infinite"),
+            ("match:p-beta:js", "beta"),
+            ("match:p-beta:js:filtered:beta=0.1", "lack"),
+            ("rft:baseline=loo", "rollouts"),
+            ("rft:trust-region=ppo", "rollouts"),
+            ("kl-k3:divergence=js", "reverse-kl"),
+            ("kl-k3:estimator=k1", "no gradient"),
+            ("dph-f:estimator=definition", "js alone"),
+            ("dph-f:sampler=policy:estimator=generator", "samples of the base"),
+            ("dph-f:estimator=full", "generator or definition"),
+            ("rloo:num-iterations=2", "off-policy"),
+            ("maxrl:baseline=loo", "own baseline"),
+            ("rloo:epsilon=0.1", "no effect"),
+            ("rloo:beta=0.1", "no effect"),
+            ("grpo:epsilon=2", "below 1"),
+            ("grpo:baseline=loo:baseline=loo", "twice"),
+            ("alpha-dpg:rule=maxrl", "plain"),
+            ("f-dpg:divergence=none", "needs a `divergence`"),
+        ] {
+            let error = text.parse::<Objective>().expect_err(text);
+            let said = format!("{error:#}");
+            assert!(said.contains(reason), "{text}: {said}");
+        }
+    }
+}

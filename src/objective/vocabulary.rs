@@ -1,0 +1,99 @@
+//! Loss terms that look at the whole vocabulary of every position.
+//!
+//! Letters: N positions of a chunk, V vocabulary. Log-probabilities are normalised over V.
+
+use candle_core::{D, Result, Tensor};
+
+use super::{Curve, Divergence};
+
+/// `D_f(pi || a) [N]` of the next-token distributions: `sum_v a_v f(pi_v / a_v)`.
+///
+/// # Errors
+/// Shapes that do not fit.
+pub fn divergence(kind: Divergence, logp: &Tensor, reference_logp: &Tensor) -> Result<Tensor> {
+    let ratio = (logp - reference_logp)?;
+    (Curve::Generator(kind).of(&ratio)? * reference_logp.exp()?)?.sum(D::Minus1)
+}
+
+/// Entropy `[N]` in nats.
+///
+/// # Errors
+/// No memory.
+pub fn entropy(logp: &Tensor) -> Result<Tensor> {
+    (logp.exp()? * logp)?.sum(D::Minus1)?.neg()
+}
+
+/// What SimKO adds to the plain loss at uncertain tokens, `[N]`, to be minimised.
+///
+/// `lift [N]` is the credit of tokens of right answers times the mix, 0 elsewhere: that much of the
+/// update moves from the token to its likeliest candidates. `press [N]` is the credit of tokens of wrong
+/// answers times the extra penalty, 0 elsewhere; it counts where the token is the top candidate.
+///
+/// # Errors
+/// Shapes that do not fit.
+pub fn simko(
+    logp: &Tensor,
+    targets: &Tensor,
+    lift: &Tensor,
+    press: &Tensor,
+    top: usize,
+) -> Result<Tensor> {
+    let token = logp.gather(&targets.unsqueeze(1)?, 1)?.squeeze(1)?;
+    let order = logp.detach().arg_sort_last_dim(false)?;
+    let candidates = order.narrow(1, 0, top.min(logp.dim(1)?))?.contiguous()?;
+    let lifted = (logp.gather(&candidates, 1)?.mean(1)? - &token)?;
+    let is_top = candidates.narrow(1, 0, 1)?.squeeze(1)?.eq(targets)?.to_dtype(logp.dtype())?;
+    ((lifted * lift)? + ((token * press)? * is_top)?)?.neg()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use candle_core::{Device, Var};
+    use candle_nn::ops::log_softmax;
+
+    #[test]
+    fn the_vocabulary_term_is_the_divergence_with_its_gradient() {
+        let base = Tensor::new(&[[0.5_f64, 0.3, 0.15, 0.05]], &Device::Cpu).unwrap().log().unwrap();
+        let start = [[0.3_f64, -0.2, 1.1, -2.0]];
+        for kind in Divergence::ALL {
+            let value = |logits: &Tensor| {
+                let logp = log_softmax(logits, 1).unwrap();
+                divergence(kind, &logp, &base).unwrap().sum_all().unwrap()
+            };
+            let logits = Var::new(&start, &Device::Cpu).unwrap();
+            let grad = value(logits.as_tensor()).backward().unwrap();
+            let grad = grad.get(&logits).unwrap().to_vec2::<f64>().unwrap();
+            for index in 0..4 {
+                let shifted = |by: f64| {
+                    let mut point = start;
+                    point[0][index] += by;
+                    value(&Tensor::new(&point, &Device::Cpu).unwrap()).to_scalar::<f64>().unwrap()
+                };
+                let exact = (shifted(1e-6) - shifted(-1e-6)) / 2e-6;
+                assert!(
+                    (grad[0][index] - exact).abs() < 1e-8,
+                    "{kind}: {} {exact}",
+                    grad[0][index]
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn simko_lifts_candidates_and_presses_the_top() {
+        let logits =
+            Var::new(&[[2.0_f64, 1.0, 0.5, -3.0], [2.0, 1.0, 0.5, -3.0]], &Device::Cpu).unwrap();
+        let logp = log_softmax(logits.as_tensor(), 1).unwrap();
+        let of = |values: [f64; 2]| Tensor::new(&values, &Device::Cpu).unwrap();
+        let targets = Tensor::new(&[3_u32, 0], &Device::Cpu).unwrap();
+        let loss = simko(&logp, &targets, &of([0.3, 0.0]), &of([0.0, -0.5]), 3).unwrap();
+        let grad = loss.sum_all().unwrap().backward().unwrap();
+        let grad = grad.get(&logits).unwrap().to_vec2::<f64>().unwrap();
+        // Log-softmax terms cancel in the first row: a third of 0.3 to each candidate, from the token.
+        for (ours, exact) in grad[0].iter().zip([-0.1, -0.1, -0.1, 0.3]) {
+            assert!((ours - exact).abs() < 1e-12, "{grad:?}");
+        }
+        assert!(grad[1][0] > 0.0, "the top candidate of a wrong answer goes down");
+    }
+}

@@ -1,0 +1,179 @@
+//! The model being trained: its weights once, its decoder twice, and token log-probabilities.
+//!
+//! `tracked` builds a graph for the backward pass; `frozen` shares the same storage without one, so
+//! what samples and what trains are the same numbers, and the sampler sees the newest step.
+//!
+//! Letters: B sequences, T completion tokens of the longest, N completion tokens of all, V
+//! vocabulary, D hidden size.
+
+mod logp;
+mod vocabulary;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use candle_core::{Result, Tensor, Var, bail};
+
+use crate::model::weights::Weights;
+use crate::model::{Architecture, Decoder, Spans};
+
+pub use vocabulary::{Chunk, vocabulary_sum, vocabulary_values};
+
+/// Trainable weights and the two decoders over them.
+pub struct Policy {
+    weights: BTreeMap<String, Var>,
+    tracked: Decoder,
+    frozen: Decoder,
+}
+
+impl Policy {
+    /// A policy that starts at a copy of `weights`.
+    ///
+    /// # Errors
+    /// Missing weights, no memory.
+    pub fn new(architecture: &Architecture, weights: &Weights) -> Result<Self> {
+        let weights: BTreeMap<String, Var> = weights
+            .iter()
+            .map(|(name, tensor)| Ok((name.clone(), Var::from_tensor(&tensor.copy()?)?)))
+            .collect::<Result<_>>()?;
+        let tracked = Decoder::new(architecture, |name| Ok(weights[name].as_tensor().clone()))?;
+        let frozen = Decoder::new(architecture, |name| Ok(weights[name].as_detached_tensor()))?;
+        Ok(Self { weights, tracked, frozen })
+    }
+
+    /// The weights by name; an optimizer writes them in place.
+    pub fn weights(&self) -> &BTreeMap<String, Var> {
+        &self.weights
+    }
+
+    /// The weights as tensors, to be saved.
+    pub fn tensors(&self) -> Weights {
+        self.weights.iter().map(|(name, var)| (name.clone(), var.as_detached_tensor())).collect()
+    }
+
+    /// The decoder whose results have a gradient.
+    pub fn tracked(&self) -> &Decoder {
+        &self.tracked
+    }
+
+    /// The decoder for sampling and for constants.
+    pub fn frozen(&self) -> &Decoder {
+        &self.frozen
+    }
+}
+
+/// A decoder over constant weights: a reference, or a model that is only evaluated.
+///
+/// # Errors
+/// Missing weights.
+pub fn frozen_decoder(architecture: &Architecture, weights: &Weights) -> Result<Decoder> {
+    Decoder::new(architecture, |name| Ok(weights[name].clone()))
+}
+
+/// A prompt and what followed it, as token ids.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Sequence {
+    /// At least one token.
+    pub prompt: Vec<u32>,
+    /// The completion, end-of-sequence token included where there is one.
+    pub completion: Vec<u32>,
+}
+
+/// What the model says of each completion token; zero where a row has ended.
+pub struct TokenLogp {
+    /// Natural log-probability `[B, T]`, at the temperature asked for.
+    pub logp: Tensor,
+    /// Entropy `[B, T]` in nats of the distribution it was drawn from; a constant to autograd.
+    pub entropy: Tensor,
+}
+
+/// What predicts every completion token, rows one after the other.
+pub struct Positions {
+    /// Hidden states `[N, D]` that the head turns into logits.
+    pub hidden: Tensor,
+    /// The tokens that followed, `[N]`.
+    pub targets: Tensor,
+}
+
+/// Most logits that exist at once, in values: 64 MiB in f32.
+const CHUNK_VALUES: usize = 16 << 20;
+
+/// `(start, length)` of the chunks that `rows` rows of `width` logits are computed in.
+fn chunks(rows: usize, width: usize) -> impl Iterator<Item = (usize, usize)> {
+    let length = (CHUNK_VALUES / width).max(1);
+    (0..rows).step_by(length).map(move |start| (start, length.min(rows - start)))
+}
+
+/// Log-probability of every completion token given those before it.
+///
+/// # Errors
+/// See [`positions`].
+pub fn token_logp(decoder: &Decoder, rows: &[Sequence], temperature: f64) -> Result<TokenLogp> {
+    positions_logp(&positions(decoder, rows)?, decoder, rows, temperature)
+}
+
+/// The same from hidden states that are there already.
+///
+/// # Errors
+/// No memory.
+pub fn positions_logp(
+    positions: &Positions,
+    decoder: &Decoder,
+    rows: &[Sequence],
+    temperature: f64,
+) -> Result<TokenLogp> {
+    let Positions { hidden, targets } = positions;
+    let (logp, entropy) = logp::linear_logp(hidden, decoder.head(), targets, temperature)?;
+    Ok(TokenLogp { logp: unflatten(&logp, rows)?, entropy: unflatten(&entropy, rows)? })
+}
+
+/// Runs the model on whole sequences.
+///
+/// Sequences are padded on the right; masking is by position, so an end-of-sequence token counts
+/// even where it is also the padding token.
+///
+/// # Errors
+/// No sequence, an empty prompt, ids beyond the vocabulary, no memory.
+pub fn positions(decoder: &Decoder, rows: &[Sequence]) -> Result<Positions> {
+    let longest = rows.iter().map(|row| row.prompt.len() + row.completion.len()).max();
+    let Some(longest) = longest.filter(|_| rows.iter().all(|row| !row.prompt.is_empty())) else {
+        bail!("log-probabilities need at least one sequence with a prompt");
+    };
+    // The last token predicts nothing that is asked for, so the model never sees it.
+    let width = (longest - 1).max(1);
+    let device = decoder.embedding().device();
+    let mut ids = vec![0u32; rows.len() * width];
+    let (mut places, mut targets) = (Vec::new(), Vec::<u32>::new());
+    for (index, row) in rows.iter().enumerate() {
+        let tokens = row.prompt.iter().chain(&row.completion);
+        for (slot, token) in ids[index * width..(index + 1) * width].iter_mut().zip(tokens) {
+            *slot = *token;
+        }
+        let first = index * width + row.prompt.len() - 1;
+        places.extend((0..row.completion.len()).map(|t| (first + t) as u32));
+        targets.extend(&row.completion);
+    }
+    let ids = Tensor::from_vec(ids, (rows.len(), width), device)?;
+    let hidden = decoder.hidden(&ids, &Arc::new(Spans::from_start(rows.len())), None)?;
+    let count = targets.len();
+    let hidden =
+        hidden.flatten_to(1)?.index_select(&Tensor::from_vec(places, count, device)?, 0)?;
+    Ok(Positions { hidden, targets: Tensor::from_vec(targets, count, device)? })
+}
+
+/// Spreads values `[N]` of all completion tokens over `[B, T]`, zero where a row has ended.
+fn unflatten(flat: &Tensor, rows: &[Sequence]) -> Result<Tensor> {
+    let count = flat.dim(0)? as u32;
+    let width = rows.iter().map(|row| row.completion.len()).max().unwrap_or(0);
+    let mut places = vec![count; rows.len() * width];
+    let mut next = 0;
+    for (row, places) in rows.iter().zip(places.chunks_mut(width.max(1))) {
+        for place in &mut places[..row.completion.len()] {
+            *place = next;
+            next += 1;
+        }
+    }
+    let padded = Tensor::cat(&[flat, &flat.zeros_like()?.narrow(0, 0, 1)?], 0)?;
+    let places = Tensor::from_vec(places, rows.len() * width, flat.device())?;
+    padded.index_select(&places, 0)?.reshape((rows.len(), width))
+}

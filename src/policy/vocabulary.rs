@@ -1,0 +1,103 @@
+//! Functions of whole next-token distributions, a chunk of positions at a time, so that the logits of
+//! a batch never exist at once.
+
+use std::ops::Range;
+
+use candle_core::{D, DType, Result, Tensor, Var};
+use candle_nn::ops::log_softmax;
+
+use super::{Positions, chunks};
+use crate::model::Decoder;
+
+/// The next-token distributions of some positions.
+pub struct Chunk {
+    /// Log-probabilities `[n, V]` under the policy, f32, at the temperature asked for.
+    pub logp: Tensor,
+    /// The same under the reference, where there is one.
+    pub reference: Option<Tensor>,
+    /// The tokens that followed, `[n]`.
+    pub targets: Tensor,
+    /// Which positions these are.
+    pub range: Range<usize>,
+}
+
+fn logits(positions: &Positions, decoder: &Decoder, start: usize, length: usize) -> Result<Tensor> {
+    let hidden = positions.hidden.detach().narrow(0, start, length)?;
+    hidden.matmul(&decoder.head().detach().t()?)?.to_dtype(DType::F32)
+}
+
+/// The sum over chunks of a scalar function, with its gradient in the hidden states and the head.
+///
+/// Each chunk's gradient is computed at once and its logits dropped; what is returned carries the
+/// summed gradients on.
+///
+/// # Errors
+/// Whatever `term` fails with, no memory.
+pub fn vocabulary_sum(
+    policy: (&Positions, &Decoder),
+    reference: Option<(&Positions, &Decoder)>,
+    temperature: f64,
+    term: &dyn Fn(&Chunk) -> Result<Tensor>,
+) -> Result<Tensor> {
+    let (positions, decoder) = policy;
+    let (hidden, head) = (positions.hidden.detach(), decoder.head().detach());
+    let (mut value, mut d_hidden, mut d_head) = (0.0, Vec::new(), head.zeros_like()?);
+    for (start, length) in chunks(hidden.dim(0)?, head.dim(0)?) {
+        let leaf = Var::from_tensor(&logits(positions, decoder, start, length)?)?;
+        let chunk = chunk(leaf.as_tensor(), positions, reference, temperature, start, length)?;
+        let share = term(&chunk)?;
+        value += f64::from(share.to_scalar::<f32>()?);
+        let mut grads = share.backward()?;
+        let d_logits = match grads.remove(&leaf) {
+            Some(grad) => grad.detach().to_dtype(head.dtype())?,
+            None => leaf.zeros_like()?.to_dtype(head.dtype())?,
+        };
+        d_hidden.push(d_logits.matmul(&head)?);
+        d_head = (d_head + d_logits.t()?.matmul(&hidden.narrow(0, start, length)?)?)?;
+    }
+    // Linear in both, with the gradients as slopes; its value is replaced by the true one.
+    let carried = (&positions.hidden * Tensor::cat(&d_hidden, 0)?)?.sum_all()?;
+    let carried = (carried + (decoder.head() * d_head)?.sum_all()?)?.to_dtype(DType::F32)?;
+    (&carried - carried.detach())? + value
+}
+
+/// A number for every position, `[N]` on the host, without a gradient.
+///
+/// # Errors
+/// Whatever `term` fails with, no memory.
+pub fn vocabulary_values(
+    policy: (&Positions, &Decoder),
+    reference: Option<(&Positions, &Decoder)>,
+    temperature: f64,
+    term: &dyn Fn(&Chunk) -> Result<Tensor>,
+) -> Result<Vec<f64>> {
+    let (positions, decoder) = policy;
+    let mut values = Vec::new();
+    for (start, length) in chunks(positions.hidden.dim(0)?, decoder.head().dim(0)?) {
+        let logits = logits(positions, decoder, start, length)?;
+        let chunk = chunk(&logits, positions, reference, temperature, start, length)?;
+        values.extend(term(&chunk)?.to_vec1::<f32>()?.into_iter().map(f64::from));
+    }
+    Ok(values)
+}
+
+fn chunk(
+    logits: &Tensor,
+    positions: &Positions,
+    reference: Option<(&Positions, &Decoder)>,
+    temperature: f64,
+    start: usize,
+    length: usize,
+) -> Result<Chunk> {
+    let normalised = |logits: &Tensor| log_softmax(&(logits / temperature)?, D::Minus1);
+    let reference = match reference {
+        None => None,
+        Some((of, decoder)) => Some(normalised(&self::logits(of, decoder, start, length)?)?),
+    };
+    Ok(Chunk {
+        logp: normalised(logits)?,
+        reference,
+        targets: positions.targets.narrow(0, start, length)?,
+        range: start..start + length,
+    })
+}

@@ -1,0 +1,277 @@
+//! Judged groups to the rows of one step: credits token by token, weights, and what the loss needs
+//! of the base.
+
+use anyhow::Result;
+use candle_core::Tensor;
+
+use super::{Metrics, Run};
+use crate::generate::Noise;
+use crate::objective::tokens::{Covariance, Rows, chosen, quantile};
+use crate::objective::{
+    Estimator, Facts, Normaliser, Partition, Plan, Sampler, charge_later, credits, vocabulary,
+};
+use crate::policy::{Sequence, positions, token_logp, vocabulary_values};
+use crate::rollout::Group;
+use crate::train::checkpoint::State;
+use crate::train::step::{micro_batches, unpadded};
+
+/// Keys the randomness of Clip-Cov apart from that of samples.
+const COVARIANCE: u64 = u64::MAX - 3;
+/// Validity that an online estimate of nothing stands for (alpha-DPG's default).
+const NO_VALIDITY: f64 = 1e-4;
+
+/// The rows of one step, aligned; `Rows` hold one number a completion token.
+pub(super) struct Batch {
+    pub(super) rows: Vec<Sequence>,
+    pub(super) behavior: Vec<Vec<f32>>,
+    pub(super) reference: Option<Vec<Vec<f32>>>,
+    pub(super) credit: Rows,
+    /// Weight of each token of a row in the step's loss.
+    pub(super) weight: Vec<f64>,
+    /// Coefficient of the anchor, by row.
+    pub(super) beta: Vec<f64>,
+    /// Tokens that pay for moving (KL-Cov), 1 or 0.
+    pub(super) priced: Option<Rows>,
+    /// SimKO's shares: toward the candidates, and against the top one.
+    pub(super) simko: Option<(Rows, Rows)>,
+    pub(super) tokens: usize,
+}
+
+/// The reward of a step's completions, the overlong penalty included (DAPO): it falls by 1 over the
+/// last `buffer` share of the longest completion allowed.
+pub(super) fn shaped_reward(reward: f64, length: usize, longest: usize, buffer: f64) -> f64 {
+    let room = longest as f64 * buffer;
+    let over = length as f64 - (longest as f64 - room);
+    if room > 0.0 && over > 0.0 { reward - (over / room).min(1.0) } else { reward }
+}
+
+impl Run<'_> {
+    /// Aligned rows with their credits.
+    pub(super) fn batch(
+        &self,
+        groups: &[Group],
+        state: &mut State,
+        metrics: &mut Metrics,
+    ) -> Result<Batch> {
+        let plan = self.plan;
+        let (mut rows, mut behavior, mut row_problem) = (Vec::new(), Vec::new(), Vec::new());
+        for group in groups {
+            for rollout in &group.rollouts {
+                rows.push(Sequence {
+                    prompt: self.problems[group.problem].prompt.clone(),
+                    completion: rollout.completion.tokens.clone(),
+                });
+                behavior.push(rollout.completion.logp.clone());
+                row_problem.push(group.problem);
+            }
+        }
+        let mut reference = None;
+        if plan.needs_reference() || self.config.settings.log_kl {
+            let said = self.reference_logp(&rows)?;
+            let log_ratio = behavior.iter().zip(&said).map(|(p, a)| sum(p) - sum(a));
+            metrics.kl = Some(log_ratio.sum::<f64>() / rows.len() as f64);
+            reference = Some(said);
+        }
+        let mut facts = self.facts(groups, reference.as_deref());
+        self.estimate_partition(groups, &mut facts, state);
+        let by_group = credits(plan, &facts);
+        let mut credit: Rows = by_group
+            .concat()
+            .into_iter()
+            .zip(&rows)
+            .map(|(credit, row)| vec![credit; row.completion.len()])
+            .collect();
+        if let Some(regulariser) = plan.regulariser()
+            && regulariser.estimator == Estimator::Full
+        {
+            self.charge_later_positions(&rows, groups, &mut credit)?;
+        }
+        let tokens = rows.iter().map(|row| row.completion.len()).sum();
+        let normaliser = Normaliser {
+            tokens,
+            sequences: rows.len(),
+            max_completion_length: self.config.settings.max_completion_length,
+        };
+        let weight = rows
+            .iter()
+            .map(|row| plan.loss_type.weight(row.completion.len(), &normaliser))
+            .collect();
+        let beta = row_problem.iter().map(|problem| self.material.beta[*problem]).collect();
+        let priced = self.covariance(&mut credit, &behavior, state.global_step);
+        let is_correct: Vec<bool> =
+            facts.iter().flat_map(|facts| facts.is_correct.clone()).collect();
+        let simko = self.simko(&rows, &credit, &is_correct)?;
+        Ok(Batch { rows, behavior, reference, credit, weight, beta, priced, simko, tokens })
+    }
+
+    fn facts(&self, groups: &[Group], reference: Option<&[Vec<f32>]>) -> Vec<Facts> {
+        let longest = self.config.settings.max_completion_length;
+        let mut first = 0;
+        groups
+            .iter()
+            .map(|group| {
+                let count = group.rollouts.len();
+                let reference = reference.map(|all| &all[first..first + count]);
+                first += count;
+                let lengths: Vec<usize> =
+                    group.rollouts.iter().map(|r| r.completion.tokens.len()).collect();
+                let rewards = group.rewards();
+                let shaped = |(reward, length): (&f64, &usize)| {
+                    shaped_reward(*reward, *length, longest, self.plan.overlong_buffer)
+                };
+                Facts {
+                    is_correct: rewards.iter().map(|reward| *reward > 0.0).collect(),
+                    rewards: rewards.iter().zip(&lengths).map(shaped).collect(),
+                    policy_logp: group.rollouts.iter().map(|r| sum(&r.completion.logp)).collect(),
+                    reference_logp: match reference {
+                        Some(reference) => reference.iter().map(|logp| sum(logp)).collect(),
+                        None => vec![0.0; count],
+                    },
+                    lengths,
+                    validity: self.material.validity.get(group.problem).copied().unwrap_or(1.0),
+                    beta: self.material.beta[group.problem],
+                    mass: None,
+                }
+            })
+            .collect()
+    }
+
+    /// Replaces the stored validity by importance sampling from the groups, where the plan asks.
+    fn estimate_partition(&self, groups: &[Group], facts: &mut [Facts], state: &mut State) {
+        let Some(matching) = self.plan.matching() else { return };
+        if matching.partition == Partition::Fixed || matching.sampler != Sampler::Policy {
+            return;
+        }
+        for (group, facts) in groups.iter().zip(facts) {
+            let online = facts.online_validity();
+            facts.validity = match matching.partition {
+                Partition::Cumulative => {
+                    let entry = state.partition.entry(group.problem).or_default();
+                    entry.0 += online;
+                    entry.1 += 1;
+                    entry.0 / entry.1 as f64
+                }
+                Partition::Online | Partition::Fixed => online,
+            }
+            .clamp(NO_VALIDITY, 1.0);
+        }
+    }
+
+    /// Charges to each token the divergence of the positions after it, less that of the group's
+    /// other samples there: what makes the vocabulary's gradient that of the whole completion.
+    fn charge_later_positions(
+        &self,
+        rows: &[Sequence],
+        groups: &[Group],
+        credit: &mut Rows,
+    ) -> Result<()> {
+        let values = self.position_divergences(rows)?;
+        let mut first = 0;
+        for group in groups {
+            let range = first..first + group.rollouts.len();
+            first = range.end;
+            let beta = self.material.beta[group.problem];
+            charge_later(&values[range.clone()], beta, &mut credit[range], None);
+        }
+        Ok(())
+    }
+
+    fn position_divergences(&self, rows: &[Sequence]) -> Result<Rows> {
+        let Some(regulariser) = self.plan.regulariser() else { return Ok(vec![]) };
+        let temperature = self.config.settings.temperature;
+        let mut all = Vec::with_capacity(rows.len());
+        for range in micro_batches(rows, self.config.settings.micro_batch_tokens) {
+            let (frozen, part) = (self.policy.frozen(), &rows[range]);
+            let (policy, base) = (positions(frozen, part)?, positions(self.reference, part)?);
+            let divergence = |chunk: &crate::policy::Chunk| {
+                let reference = chunk.reference.as_ref().unwrap_or(&chunk.logp);
+                vocabulary::divergence(regulariser.divergence, &chunk.logp, reference)
+            };
+            let flat = vocabulary_values(
+                (&policy, frozen),
+                Some((&base, self.reference)),
+                temperature,
+                &divergence,
+            )?;
+            let mut flat = flat.into_iter();
+            all.extend(part.iter().map(|row| flat.by_ref().take(row.completion.len()).collect()));
+        }
+        Ok(all)
+    }
+
+    /// Cuts the gradient of the tokens that Clip-Cov picks; returns those that KL-Cov prices.
+    fn covariance(&self, credit: &mut Rows, behavior: &[Vec<f32>], step: usize) -> Option<Rows> {
+        let covariance = self.plan.covariance?;
+        let widen = |row: &Vec<f32>| row.iter().map(|x| f64::from(*x)).collect();
+        let logp: Rows = behavior.iter().map(widen).collect();
+        let noise = Noise { seed: self.config.seed, step: COVARIANCE };
+        let mut stream = noise.stream(step as u64, 0);
+        let picked = chosen(covariance, credit, &logp, || stream.uniform());
+        match covariance {
+            Covariance::Clip { .. } => {
+                picked.into_iter().for_each(|(row, token)| credit[row][token] = 0.0);
+                None
+            }
+            Covariance::Kl { .. } => {
+                let mut priced: Rows = credit.iter().map(|row| vec![0.0; row.len()]).collect();
+                picked.into_iter().for_each(|(row, token)| priced[row][token] = 1.0);
+                Some(priced)
+            }
+        }
+    }
+
+    fn simko(
+        &self,
+        rows: &[Sequence],
+        credit: &Rows,
+        is_correct: &[bool],
+    ) -> Result<Option<(Rows, Rows)>> {
+        let Some(simko) = self.plan.simko else { return Ok(None) };
+        let mut entropy: Rows = Vec::with_capacity(rows.len());
+        for range in micro_batches(rows, self.config.settings.micro_batch_tokens) {
+            let part = &rows[range];
+            let said = token_logp(self.policy.frozen(), part, self.config.settings.temperature)?;
+            let said = unpadded(&said.entropy, part)?;
+            entropy.extend(said.into_iter().map(|row| row.into_iter().map(f64::from).collect()));
+        }
+        let limit = quantile(&entropy, simko.quantile);
+        let share = |wanted: bool, factor: f64| -> Rows {
+            let row = |((credit, entropy), right): ((&Vec<f64>, &Vec<f64>), &bool)| {
+                let one = |(credit, entropy): (&f64, &f64)| {
+                    if *right == wanted && *entropy > limit { credit * factor } else { 0.0 }
+                };
+                credit.iter().zip(entropy).map(one).collect()
+            };
+            credit.iter().zip(&entropy).zip(is_correct).map(row).collect()
+        };
+        Ok(Some((share(true, simko.mix), share(false, simko.penalty - 1.0))))
+    }
+
+    /// Log-probabilities of completions under the base.
+    pub(super) fn reference_logp(&self, rows: &[Sequence]) -> Result<Vec<Vec<f32>>> {
+        let mut all = Vec::with_capacity(rows.len());
+        for range in micro_batches(rows, self.config.settings.micro_batch_tokens) {
+            let part = &rows[range];
+            let said = token_logp(self.reference, part, self.config.settings.temperature)?;
+            all.extend(unpadded(&said.logp, part)?);
+        }
+        Ok(all)
+    }
+}
+
+fn sum(values: &[f32]) -> f64 {
+    values.iter().map(|x| f64::from(*x)).sum()
+}
+
+/// One number a token as `[N]` f32, rows one after the other.
+pub(super) fn flat(rows: &[Vec<f64>], device: &candle_core::Device) -> Result<Tensor> {
+    let values: Vec<f32> = rows.iter().flatten().map(|x| *x as f32).collect();
+    let count = values.len();
+    Ok(Tensor::from_vec(values, count, device)?)
+}
+
+/// Whether a group teaches: some right, some wrong.
+pub(super) fn is_mixed(group: &Group, plan: &Plan) -> bool {
+    let right = group.rewards().iter().filter(|reward| **reward > 0.0).count();
+    !plan.dynamic_sampling || (right > 0 && right < group.rollouts.len())
+}

@@ -1,0 +1,192 @@
+//! What a run trains on besides fresh rollouts: the base's stored completions, its validity on every
+//! prompt, and the beta that follows.
+
+use anyhow::{Context, Result, bail};
+
+use super::config::{BetaPer, RlvrConfig};
+use crate::objective::{Anchor, Plan, Sampler, target};
+use crate::policy::Sequence;
+use crate::presample::{Presamples, PromptSamples, Split, SplitRule};
+
+/// A stored completion of the base.
+#[derive(Debug, Clone)]
+pub struct Rehearsal {
+    /// Its prompt's place among the problems.
+    pub problem: usize,
+    /// Prompt and completion.
+    pub sequence: Sequence,
+    /// Log-probability of each completion token under the base.
+    pub logp: Vec<f32>,
+    /// Whether it is right.
+    pub is_correct: bool,
+    /// Weight in the mean over stored completions: prompts count alike however many they have.
+    pub weight: f64,
+}
+
+/// What a run trains on, beside the problems themselves.
+#[derive(Debug, Clone)]
+pub struct Material {
+    /// Problems that rollouts explore, by index.
+    pub explore: Vec<usize>,
+    /// Stored completions.
+    pub rehearsal: Vec<Rehearsal>,
+    /// The base's validity by problem; empty where it was not measured.
+    pub validity: Vec<f64>,
+    /// Coefficient or temperature by problem.
+    pub beta: Vec<f64>,
+    /// What was decided, in words.
+    pub notes: Vec<String>,
+}
+
+impl Material {
+    /// Of `problems` problems, with the base's samples of them where the plan needs those.
+    ///
+    /// # Errors
+    /// Nothing to rehearse, nothing to explore, a target validity that the base has already.
+    pub fn new(
+        config: &RlvrConfig,
+        plan: &Plan,
+        problems: usize,
+        presamples: Option<&Presamples>,
+    ) -> Result<Self> {
+        let beta = match &plan.anchor {
+            Anchor::None => 0.0,
+            Anchor::Base(regulariser) => regulariser.beta,
+            Anchor::Target(matching) => matching.beta,
+        };
+        let mut material = Self {
+            explore: (0..problems).collect(),
+            rehearsal: vec![],
+            validity: vec![],
+            beta: vec![beta; problems],
+            notes: vec![],
+        };
+        let Some(presamples) = presamples else { return Ok(material) };
+        let (completions, solved) = (presamples.completions(), presamples.solved());
+        material.notes.push(format!(
+            "base: {completions} pre-samples, {:.3} right, {solved} of {problems} prompts solved",
+            presamples.mean_validity()
+        ));
+        material.validity = presamples.prompts.iter().map(PromptSamples::validity).collect();
+        match &plan.anchor {
+            Anchor::Base(regulariser) if regulariser.sampler != Sampler::Policy => {
+                let split = presamples.split(SplitRule {
+                    pef_threshold: regulariser.split.pef_threshold,
+                    explore_all: regulariser.split.explore_all,
+                    drop_unsolved: regulariser.split.drop_unsolved,
+                });
+                material.divide(regulariser.split.pef_threshold, &split)?;
+                material.store(presamples, &split.rehearse, regulariser.sampler);
+            }
+            Anchor::Target(matching) if matching.sampler != Sampler::Policy => {
+                let every: Vec<usize> = (0..problems).collect();
+                material.store(presamples, &every, matching.sampler);
+            }
+            _ => {}
+        }
+        if !plan.is_on_policy() && material.rehearsal.is_empty() {
+            bail!(
+                "the base solved none of {problems} prompts in {} tries each: there is nothing to \
+                 train on; raise --num-presamples, or choose easier problems",
+                presamples.request.num_presamples
+            );
+        }
+        if let Some(target) = config.settings.target_validity {
+            material.aim(config.settings.beta_per, target, presamples)?;
+        }
+        Ok(material)
+    }
+
+    fn divide(&mut self, threshold: f64, split: &Split) -> Result<()> {
+        self.notes.push(format!(
+            "D_pef {} prompts to rehearse (at least {:.3} right{}), D_exp {} to explore, {} dropped",
+            split.rehearse.len(),
+            threshold,
+            match split.unconfirmed {
+                0 => String::new(),
+                count => format!("; {count} failed the extra check"),
+            },
+            split.explore.len(),
+            split.dropped.len(),
+        ));
+        if split.rehearse.is_empty() {
+            bail!(
+                "the base solves no prompt at least {} of the time: there is nothing to rehearse; \
+                 lower --pef-threshold, raise --num-presamples, or use an objective that needs none",
+                threshold
+            );
+        }
+        if split.explore.is_empty() {
+            bail!(
+                "every prompt is rehearsed and none explored; add --explore all, or raise --pef-threshold"
+            );
+        }
+        self.explore = split.explore.clone();
+        Ok(())
+    }
+
+    fn store(&mut self, presamples: &Presamples, prompts: &[usize], sampler: Sampler) {
+        for index in prompts {
+            let prompt = &presamples.prompts[*index];
+            let is_wanted = |is_correct: bool| sampler == Sampler::Stored || is_correct;
+            let count = prompt.samples.iter().filter(|s| is_wanted(s.is_correct())).count();
+            for sample in prompt.samples.iter().filter(|s| is_wanted(s.is_correct())) {
+                self.rehearsal.push(Rehearsal {
+                    problem: *index,
+                    sequence: Sequence {
+                        prompt: prompt.prompt.clone(),
+                        completion: sample.tokens.clone(),
+                    },
+                    logp: sample.logp.clone(),
+                    is_correct: sample.is_correct(),
+                    weight: 1.0 / count as f64,
+                });
+            }
+        }
+        let mean =
+            self.rehearsal.iter().map(|r| r.weight).sum::<f64>() / self.rehearsal.len() as f64;
+        self.rehearsal.iter_mut().for_each(|item| item.weight /= mean);
+    }
+
+    /// Sets beta so that the tilted base would be right `target` of the time.
+    fn aim(&mut self, per: BetaPer, target: f64, presamples: &Presamples) -> Result<()> {
+        match per {
+            BetaPer::Run => {
+                let base = presamples.mean_validity();
+                let beta = target::beta_for(base, target)
+                    .context("--target-validity, from the base's mean validity")?;
+                self.notes.push(format!("target validity {target} from {base:.4}: beta {beta:.4}"));
+                self.beta.fill(beta);
+            }
+            BetaPer::Prompt => {
+                let before = self.explore.len();
+                self.explore.retain(|index| self.validity[*index] < target);
+                for index in &self.explore {
+                    self.beta[*index] = target::beta_for(self.validity[*index], target)?;
+                }
+                let betas = || self.explore.iter().map(|index| self.beta[*index]);
+                self.notes.push(format!(
+                    "target validity {target} prompt by prompt: beta {:.4} to {:.4}; {} prompts are \
+                     there already and left out",
+                    betas().fold(f64::INFINITY, f64::min),
+                    betas().fold(0.0, f64::max),
+                    before - self.explore.len(),
+                ));
+                if self.explore.is_empty() {
+                    bail!("--target-validity {target}: the base is there already on every prompt");
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether prompts are confirmed by a further sample: only where they are split.
+pub fn wants_extra_check(plan: &Plan) -> bool {
+    plan.rehearses() && plan.regulariser().is_some_and(|r| r.split.extra_check)
+}
+
+/// Whether the base must be sampled before training: for stored completions, for its validity.
+pub fn wants_presamples(config: &RlvrConfig, plan: &Plan) -> bool {
+    plan.needs_presamples() || config.settings.target_validity.is_some()
+}

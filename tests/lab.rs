@@ -1,0 +1,327 @@
+//! The laboratory against the numbers of the field notes, and every objective against its claim.
+
+use tealight::lab::claim::{claimed_gradient, reward_weight};
+use tealight::lab::sampled::{Draws, estimate, expected_gradient, needs_larger_groups, off_base};
+use tealight::lab::sweep::{Point, Row, Start, sweep};
+use tealight::lab::tables::{kl_estimators, online_z};
+use tealight::lab::{Class, Descent, Table, World};
+use tealight::objective::{Divergence, Objective};
+
+fn world(name: &str) -> World {
+    World::named(name).expect("known")
+}
+
+fn optimum(world: &World, class: Class, point: Point) -> Row {
+    sweep(world, class, &[point], Start::Base, Descent::default()).expect("possible").remove(0)
+}
+
+fn alpha(alpha: f64) -> Point {
+    Point::Filtered(Divergence::alpha(alpha))
+}
+
+fn close(ours: f64, exact: f64, relative: f64, what: &str) {
+    assert!((ours - exact).abs() <= relative * exact.abs(), "{what}: {ours}, not {exact}");
+}
+
+/// T1: a class that can represent p_beta reaches the closed form and loses nothing.
+#[test]
+fn the_full_class_reaches_the_closed_form() {
+    let ends = world("ends");
+    for beta in [0.5, 0.15, 0.06] {
+        let row = optimum(&ends, Class::Full, Point::Beta(beta));
+        assert!((row.objective - row.objective_closed_form).abs() < 2e-4, "beta {beta}: {row:?}");
+        close(row.measures.effective_valid, 61.9293, 1e-3, "N_eff");
+    }
+}
+
+/// T2 and the notes' table: the bigram class gives up coverage as beta falls.
+#[test]
+fn the_bigram_class_collapses_as_beta_falls() {
+    let ends = world("ends");
+    // beta, J, m, N_eff, largest mass, U_256.
+    let known = [
+        (2.0, 0.34381, 0.3457, 60.22, 0.0343, 46.26),
+        (1.0, 0.34583, 0.3502, 57.91, 0.0383, 45.76),
+        (0.5, 0.35149, 0.3665, 50.11, 0.0523, 43.88),
+        (0.25, 0.40348, 0.6308, 11.83, 0.2577, 25.28),
+        (0.2, 0.46434, 0.7678, 6.87, 0.4106, 19.56),
+        (0.1, 0.67438, 0.9467, 2.07, 0.8051, 8.95),
+        (0.08, 0.73164, 0.9719, 1.56, 0.8923, 7.32),
+        (0.04, 0.86154, 0.9988, 1.03, 0.9953, 1.83),
+        (0.02, 0.93064, 0.9999, 1.00, 0.9997, 1.05),
+    ];
+    let points: Vec<Point> = known.iter().map(|row| Point::Beta(row.0)).collect();
+    let rows =
+        sweep(&ends, Class::Bigram, &points, Start::Base, Descent::default()).expect("possible");
+    for (row, (beta, value, validity, effective, largest, unique)) in rows.iter().zip(known) {
+        let what = format!("beta {beta}");
+        close(row.objective, value, 1e-3, &what);
+        close(row.measures.validity, validity, 1e-3, &what);
+        close(row.measures.effective_valid, effective, 5e-3, &what);
+        close(row.measures.max_mass, largest, 5e-3, &what);
+        close(row.measures.unique_valid_256, unique, 5e-3, &what);
+    }
+    for pair in rows.windows(2) {
+        assert!(pair[1].measures.effective_valid < pair[0].measures.effective_valid);
+        assert!(pair[1].measures.validity > pair[0].measures.validity);
+    }
+    let at = |beta: f64| {
+        rows.iter().find(|row| row.beta == Some(beta)).expect("swept").measures.effective_valid
+    };
+    assert!(at(0.1) < 2.5 && at(0.04) < 1.1);
+}
+
+/// T3: forward KL keeps coverage, and is the normalised expected counts of p*.
+#[test]
+fn forward_kl_covers_and_equals_moment_matching() {
+    let ends = world("ends");
+    let row = optimum(&ends, Class::Bigram, alpha(0.0));
+    assert!(row.measures.effective_valid > 0.8 * 61.9293);
+    close(row.measures.kl_pstar_q, 1.0446, 1e-4, "KL(p*||q)");
+    let matched = Table::project(&ends, Class::Bigram, &[ends.filtered(0)]).expect("memory");
+    let matched = matched.distributions(&ends).expect("memory").remove(0);
+    for (ours, exact) in row.distributions[0].iter().zip(matched) {
+        assert!((ours - exact).abs() < 1e-4 * exact.max(1e-3), "{ours} {exact}");
+    }
+}
+
+/// T4: alpha trades coverage for validity, and near 1 it is beta = 1 - alpha.
+#[test]
+fn alpha_runs_from_coverage_to_validity() {
+    let ends = world("ends");
+    // alpha, m, N_eff.
+    let known =
+        [(0.0, 0.3638, 51.89), (0.1, 0.3680, 49.96), (0.5, 0.4797, 23.35), (0.9, 0.9717, 1.562)];
+    let points: Vec<Point> = known.iter().map(|row| alpha(row.0)).collect();
+    let rows =
+        sweep(&ends, Class::Bigram, &points, Start::Base, Descent::default()).expect("possible");
+    for (row, (alpha, validity, effective)) in rows.iter().zip(known) {
+        close(row.measures.validity, validity, 1e-3, &format!("alpha {alpha}"));
+        close(row.measures.effective_valid, effective, 2e-3, &format!("alpha {alpha}"));
+    }
+    for pair in rows.windows(2) {
+        assert!(pair[1].measures.effective_valid < pair[0].measures.effective_valid);
+        assert!(pair[1].measures.validity > pair[0].measures.validity);
+    }
+    let (near, beta) = (
+        optimum(&ends, Class::Bigram, alpha(0.97)),
+        optimum(&ends, Class::Bigram, Point::Beta(0.03)),
+    );
+    assert!((near.measures.validity - beta.measures.validity).abs() < 2e-3);
+}
+
+/// T6: Dyck jumps between two branches, and the base's branch outlives its optimality.
+#[test]
+fn dyck_has_hysteresis() {
+    let dyck = world("dyck");
+    let at = |beta: f64, start: Start| {
+        sweep(&dyck, Class::Bigram, &[Point::Beta(beta)], start, Descent::default())
+            .expect("possible")
+            .remove(0)
+    };
+    for (beta, value, validity, effective) in [
+        (0.15, 0.07291, 0.0840, 13.547),
+        (0.1, 0.07854, 0.0959, 13.939),
+        (0.08, 0.08310, 0.1078, 13.910),
+    ] {
+        let row = at(beta, Start::Base);
+        close(row.objective, value, 1e-3, "broad J");
+        close(row.measures.validity, validity, 1e-3, "broad m");
+        close(row.measures.effective_valid, effective, 1e-3, "broad N_eff");
+    }
+    close(at(0.15, Start::Collapsed).objective, 0.03949, 1e-3, "narrow J");
+    close(at(0.125, Start::Collapsed).objective, 0.19825, 1e-3, "narrow J");
+    assert!(at(0.06, Start::Base).measures.effective_valid < 1.001, "the broad branch has ended");
+    // The branches have equal value at beta_c.
+    let gap = |beta: f64| at(beta, Start::Collapsed).objective - at(beta, Start::Base).objective;
+    assert!(gap(0.1444 + 0.001) < 0.0 && gap(0.1444 - 0.001) > 0.0);
+    let covered = optimum(&dyck, Class::Bigram, alpha(0.0));
+    close(covered.measures.kl_pstar_q, 2.2236, 1e-3, "forward KL");
+}
+
+#[test]
+fn strategies_have_pass_at_k_curves_that_cross() {
+    let strategies = world("strategies");
+    for (point, known) in [
+        (Point::Beta(0.3), [0.4030, 0.5708, 0.7136, 0.8275, 0.9159, 0.9927, 1.0]),
+        (Point::Beta(0.05), [0.4969, 0.5058, 0.5116, 0.5227, 0.5432, 0.6319, 0.7497]),
+        (alpha(0.0), [0.3514, 0.5495, 0.7512, 0.8988, 0.9735, 0.9999, 1.0]),
+    ] {
+        let row = optimum(&strategies, Class::Unigram, point);
+        for (ours, exact) in row.measures.pass_at_k.values().zip(known) {
+            assert!((ours - exact).abs() < 6e-4, "{point:?}: {ours} {exact}");
+        }
+    }
+}
+
+/// T5: every objective's expected gradient is that of what it claims, by enumeration of all pairs.
+#[test]
+fn every_expected_gradient_is_what_it_claims() {
+    let ends = world("ends");
+    let table = off_base(&ends, Class::Bigram).expect("memory");
+    let more = [
+        "f-dpg:tv",
+        "f-dpg:hellinger",
+        "f-dpg:forward-chi2",
+        "f-dpg:alpha:0.3",
+        "dph-f:sampler=stored",
+    ]
+    .into_iter()
+    .chain([
+        "match:p-beta:reverse-kl:beta=0.3:baseline=loo",
+        "match:p-beta:js:beta=0.3:baseline=loo",
+    ])
+    .chain([
+        "match:p-beta:reverse-chi2:beta=0.5",
+        "match:p-star:js:filtered",
+        "match:p-beta:alpha:stored:beta=0.2:alpha=0.3",
+    ])
+    .chain([
+        "rloo:divergence=js:beta=0.3",
+        "rloo:divergence=alpha:beta=0.2:alpha=0.4",
+        "kl-full:divergence=hellinger",
+    ])
+    .chain(["pkpo:1", "pass-at-k:1", "alpha-dpg:0.9", "alpha-dpg:0.25", "grpo:entropy=0.1"]);
+    let mut checked = 0;
+    for text in Objective::names().chain(more) {
+        let objective: Objective = text.parse().expect("possible");
+        let mut plan = objective.plan;
+        // The cut of large pseudo-rewards is a bias by intent.
+        if let tealight::objective::Anchor::Target(matching) = &mut plan.anchor {
+            matching.max_reward = f64::INFINITY;
+        }
+        if needs_larger_groups(&plan) {
+            continue;
+        }
+        let Some(claim) = claimed_gradient(&ends, &table, &plan, 2).expect("memory") else {
+            let rules = ["ucpo", "unlikeliness", "simko", "clip-cov", "kl-cov", "entropy-target"];
+            assert!(rules.contains(&text) || plan.simko.is_some(), "{text} claims nothing");
+            continue;
+        };
+        let ours = expected_gradient(&ends, &table, &plan).expect("memory");
+        assert!(claim.iter().any(|x| x.abs() > 1e-6), "{text} claims to do nothing");
+        for (ours, claim) in ours.iter().zip(&claim) {
+            assert!((ours - claim).abs() < 1e-8, "{text}: {ours} is not {claim}");
+        }
+        checked += 1;
+    }
+    assert!(checked > 40, "only {checked} were checked");
+}
+
+/// T5: the estimators on drawn groups agree with the claim up to chance.
+#[test]
+fn sampled_gradients_agree_with_their_claims() {
+    let ends = world("ends");
+    let table = off_base(&ends, Class::Bigram).expect("memory");
+    let draws = Draws { group: 8, groups: 4000, seed: 3 };
+    for text in Objective::names().chain(["f-dpg:tv", "match:p-star:js:filtered"]) {
+        let mut plan = text.parse::<Objective>().expect("possible").plan;
+        if let tealight::objective::Anchor::Target(matching) = &mut plan.anchor {
+            matching.max_reward = f64::INFINITY;
+        }
+        let Some(claim) = claimed_gradient(&ends, &table, &plan, 8).expect("memory") else {
+            continue;
+        };
+        let found = estimate(&ends, &table, &plan, draws).expect("memory");
+        for ((mean, error), claim) in found.mean.iter().zip(&found.error).zip(&claim) {
+            let z = (mean - claim).abs() / error.max(1e-12);
+            assert!(z < 4.5, "{text}: {mean} +- {error}, claims {claim}");
+        }
+    }
+}
+
+/// Rules that claim no scalar, against their papers' formulas written out over all triples.
+#[test]
+fn rarity_rules_expect_what_their_formulas_say() {
+    let small = World::ends(3);
+    let table = off_base(&small, Class::Bigram).expect("memory");
+    let q = table.distributions(&small).expect("memory").remove(0);
+    let right = &small.is_right[0];
+    let count = q.len();
+    for (text, is_ucpo) in [("ucpo", true), ("unlikeliness:divergence=none", false)] {
+        let plan = text.parse::<Objective>().expect("possible").plan;
+        let mut worst = 0.0_f64;
+        for x in 0..count {
+            for y in 0..count {
+                for z in [0, 5, 13, 26] {
+                    let group = [x, y, z];
+                    let facts = tealight::objective::Facts {
+                        rewards: group.map(|i| f64::from(right[i])).into(),
+                        is_correct: group.map(|i| right[i]).into(),
+                        policy_logp: group.map(|i| q[i].ln()).into(),
+                        reference_logp: vec![0.0; 3],
+                        lengths: vec![3; 3],
+                        validity: 0.5,
+                        beta: 0.0,
+                        mass: None,
+                    };
+                    let ours = tealight::objective::credits(&plan, &[facts]).remove(0);
+                    let exact = rarity(&group.map(|i| q[i]), &group.map(|i| right[i]), is_ucpo);
+                    worst =
+                        ours.iter().zip(exact).map(|(a, b)| (a - b).abs()).fold(worst, f64::max);
+                }
+            }
+        }
+        assert!(worst < 1e-9, "{text}: off by {worst}");
+    }
+}
+
+/// UCPO and unlikeliness for three samples of three tokens, from the papers.
+fn rarity(q: &[f64; 3], right: &[bool; 3], is_ucpo: bool) -> [f64; 3] {
+    let mut worth = right.map(f64::from);
+    if !is_ucpo {
+        for i in 0..3 {
+            let rank = (0..3).filter(|j| q[*j] < q[i] || (q[*j] == q[i] && *j < i)).count();
+            worth[i] *= 1.0 - 0.25 * rank as f64 / 3.0;
+        }
+    }
+    let mean = worth.iter().sum::<f64>() / 3.0;
+    if worth.iter().all(|w| *w == worth[0]) {
+        return [0.0; 3];
+    }
+    let spread = (worth.iter().map(|w| (w - mean).powi(2)).sum::<f64>() / 2.0).sqrt() + 1e-6;
+    let mut credit = worth.map(|w| (w - mean) / spread);
+    if is_ucpo {
+        let chance = |i: usize| q[i].powf(1.0 / 3.0);
+        let total: f64 = (0..3).filter(|i| right[*i]).map(chance).sum();
+        let inverse: f64 = (0..3).filter(|i| right[*i]).map(|i| total / chance(i)).sum();
+        let kept = right.iter().filter(|right| **right).count() as f64;
+        for i in (0..3).filter(|i| right[*i]) {
+            credit[i] *= kept * (0.8 / kept + 0.2 * (total / chance(i)) / inverse);
+        }
+    }
+    credit
+}
+
+#[test]
+fn k1_k2_and_k3_are_what_the_notes_say() {
+    let rows = kl_estimators(&world("ends"), Class::Bigram).expect("memory");
+    let [k1, k2, k3, reward] = rows.as_slice() else { panic!("four rows") };
+    assert!(k1.gradient < 1e-12 && (k1.value - k1.reverse_kl).abs() < 1e-12);
+    assert!(k2.off_reverse < 1e-12 && (k2.value - k2.reverse_kl).abs() > 1e-3);
+    assert!(
+        k3.off_forward < 1e-12 && k3.off_reverse > 0.1 && (k3.value - k3.reverse_kl).abs() < 1e-12
+    );
+    assert!(reward.off_reverse < 1e-12);
+}
+
+/// §2.3: an online Z from four samples loses most of the coverage; a fixed one loses none.
+#[test]
+fn an_online_partition_from_few_samples_seeks_modes() {
+    let descent = Descent { iterations: 1200, learning_rate: 0.03 };
+    let rows = online_z(&world("ends"), Class::Bigram, &[0.0], &[Some(4), None], descent, 0)
+        .expect("memory");
+    close(rows[0].effective_valid, 11.1, 0.1, "N = 4");
+    close(rows[1].effective_valid, 51.89, 0.05, "fixed");
+    close(rows[1].validity, 0.3638, 0.03, "fixed");
+}
+
+#[test]
+fn grpo_weighs_prompts_by_the_arcsine() {
+    let plan = "grpo".parse::<Objective>().expect("known").plan;
+    let p = 0.3;
+    // With ever more samples, A(right) - A(wrong) is one over the standard deviation.
+    let exact = 1.0 / f64::sqrt(p * (1.0 - p));
+    close(reward_weight(&plan, 600, p), exact, 2e-2, "large groups");
+    close(reward_weight(&plan, 2, p), 0.5_f64.sqrt(), 1e-4, "pairs");
+}
