@@ -325,3 +325,14 @@ fn grpo_weighs_prompts_by_the_arcsine() {
     close(reward_weight(&plan, 600, p), exact, 2e-2, "large groups");
     close(reward_weight(&plan, 2, p), 0.5_f64.sqrt(), 1e-4, "pairs");
 }
+
+#[test]
+fn every_objective_is_documented() {
+    let docs = include_str!("../docs/objectives.md");
+    for name in Objective::names() {
+        assert!(
+            docs.contains(&format!("`{name}`")),
+            "docs/objectives.md does not explain `{name}`"
+        );
+    }
+}

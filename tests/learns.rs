@@ -81,6 +81,7 @@ fn config(objective: &str, max_steps: usize) -> RlvrConfig {
         prompts_per_step: 4,
         max_steps,
         max_completion_length: 4,
+        mask_truncated_completions: false,
         temperature: 1.0,
         num_presamples: 32,
         presamples: None,

@@ -54,6 +54,23 @@ fn impossible_settings_are_refused_before_any_work() {
     let config = folder.write("c.toml", "learning_rte = 1e-4\n");
     let said = refusal(&["train", "--config", &config, "--output", &output]);
     assert!(said.contains("c.toml") && said.contains("learning_rate"), "{said}");
+    for (objective, reason) in [
+        ("alpha-dpg:1", "infinite"),
+        ("match:p-beta:js:filtered:beta=0.1", "lack"),
+        ("grpo:tau=1", "no effect"),
+    ] {
+        let usage = tealight(&["train", "--objective", objective, "--output", &output]);
+        let said = String::from_utf8_lossy(&usage.stderr).into_owned();
+        assert!(usage.status.code() == Some(2) && said.contains(reason), "{said}");
+    }
+    let said = refusal(&["train", "--objective", "rloo", "--epsilon", "0.1", "--output", &output]);
+    assert!(said.contains("`epsilon` has no effect"), "{said}");
+    let said = refusal(&["train", "--explore", "all", "--output", &output]);
+    assert!(said.contains("rehearses nothing"), "{said}");
+    let said = refusal(&["train", "--objective", "pkpo:8", "--output", &output]);
+    assert!(said.contains("more than 8 --num-generations"), "{said}");
+    let said = refusal(&["lab", "ends", "--divergence", "reverse-kl"]);
+    assert!(said.contains("p-beta"), "{said}");
     let usage = tealight(&["train", "--objective", "kl"]);
     assert_eq!(usage.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&usage.stderr).contains("reverse-kl"));

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 const MAX_LINES: usize = 400;
 
 /// Module and what its files must never name; `ARCHITECTURE.md` gives the reasons.
-const FORBIDDEN: [(&str, &[&str]); 12] = [
+const FORBIDDEN: [(&str, &[&str]); 13] = [
     ("datasets/", &["candle", "tealight_eval"]),
     ("eval/", &["candle", "tokenizers"]),
     (
@@ -40,6 +40,17 @@ const FORBIDDEN: [(&str, &[&str]); 12] = [
     ),
     ("src/policy", &["crate::generate", "crate::rollout", "crate::train", "tealight_"]),
     ("src/rollout", &["crate::objective", "crate::policy", "crate::train"]),
+    (
+        "src/lab",
+        &[
+            "crate::model",
+            "crate::policy",
+            "crate::rollout",
+            "crate::tokenizer",
+            "crate::train",
+            "tealight_",
+        ],
+    ),
     ("src/solver", &["crate::objective", "crate::policy", "crate::train"]),
     ("src/presample", &["crate::objective", "crate::train"]),
     ("src/train", &["crate::cli", "crate::hub", "tealight_datasets::read"]),

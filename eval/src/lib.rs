@@ -13,6 +13,7 @@ pub mod interval;
 pub mod pass_at_k;
 pub mod reject;
 pub mod report;
+pub mod self_check;
 mod summary;
 
 use std::collections::BTreeMap;

@@ -8,12 +8,9 @@ use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 use tealight_eval::report::sheet::{Section, html};
 
-use super::{lab_figures, table};
+use super::{lab_figures, lab_tables, table};
 use crate::files::write_atomic;
-use crate::lab::claim::claimed_gradient;
-use crate::lab::sampled::{Draws, estimate, needs_larger_groups, off_base};
 use crate::lab::sweep::{Point, Start, sweep};
-use crate::lab::tables::{kl_estimators, online_z};
 use crate::lab::{Class, Descent, KS, Measures, World};
 use crate::objective::{Divergence, Objective};
 use crate::telemetry::say;
@@ -41,10 +38,10 @@ pub(super) struct LabOptions {
     start: String,
     /// Most steps of Adam.
     #[arg(long, default_value_t = 6000)]
-    iterations: usize,
+    pub(super) iterations: usize,
     /// Learning rate at the start; it falls to 0.
     #[arg(long, default_value_t = 0.03)]
-    learning_rate: f64,
+    pub(super) learning_rate: f64,
     /// Run the estimators of real training at a policy off the base: bias and variance.
     #[arg(long)]
     sampled: bool,
@@ -54,16 +51,16 @@ pub(super) struct LabOptions {
         value_delimiter = ',',
         default_value = "reinforce,rloo,grpo,dr-grpo,kl-reward,kl-full,kl-k2,kl-k3,dph-f,dph-js,alpha-dpg:0,alpha-dpg:0.5,alpha-dpg:0.5:partition=online,f-dpg:js,f-dpg:tv,rft,bolt,maxrl,pkpo,pass-at-k,nsr,ucpo,unlikeliness,entropy-bonus"
     )]
-    objectives: Vec<Objective>,
+    pub(super) objectives: Vec<Objective>,
     /// Samples of a group, for --sampled.
     #[arg(long, default_value_t = 8)]
-    num_generations: usize,
+    pub(super) num_generations: usize,
     /// Groups, for --sampled.
     #[arg(long, default_value_t = 20_000)]
-    groups: usize,
+    pub(super) groups: usize,
     /// Seeds --sampled and --table online-z.
     #[arg(long, default_value_t = 0)]
-    seed: u64,
+    pub(super) seed: u64,
     /// Print a table of the field's traps instead: kl-estimators or online-z.
     #[arg(long)]
     table: Option<String>,
@@ -80,16 +77,16 @@ pub(super) struct LabOptions {
 
 /// A table of the field's traps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Trap {
+pub(super) enum Trap {
     KlEstimators,
     OnlineZ,
 }
 
 /// Rows to print: as cells with a header, and as JSON objects.
-struct Printed {
-    cells: Vec<Vec<String>>,
-    json: Vec<serde_json::Value>,
-    note: String,
+pub(super) struct Printed {
+    pub(super) cells: Vec<Vec<String>>,
+    pub(super) json: Vec<serde_json::Value>,
+    pub(super) note: String,
 }
 
 pub(super) fn run(options: &LabOptions) -> Result<()> {
@@ -99,7 +96,7 @@ pub(super) fn run(options: &LabOptions) -> Result<()> {
         None if world.name == "strategies" => Class::Unigram,
         None => Class::Bigram,
     };
-    if options.iterations == 0 || !(options.learning_rate > 0.0) {
+    if options.iterations == 0 || options.learning_rate.is_nan() || options.learning_rate <= 0.0 {
         bail!("--iterations and --learning-rate must be above 0");
     }
     let is_sweep =
@@ -112,9 +109,9 @@ pub(super) fn run(options: &LabOptions) -> Result<()> {
     let (printed, sections) = match (&options.table, options.sampled) {
         (Some(_), true) => bail!("choose one of --sampled and --table"),
         (Some(name), false) => {
-            (traps(options, &world, class, choice::<Trap>("table", name)?)?, vec![])
+            (lab_tables::traps(options, &world, class, choice::<Trap>("table", name)?)?, vec![])
         }
-        (None, true) => (estimators(options, &world, class)?, vec![]),
+        (None, true) => (lab_tables::estimators(options, &world, class)?, vec![]),
         (None, false) => optima(options, &world, class)?,
     };
     if let Some(output) = &options.output {
@@ -227,140 +224,10 @@ fn line(name: String, m: &Measures, objective: String, closed: String) -> Vec<St
     row
 }
 
-fn number(x: f64) -> String {
+pub(super) fn number(x: f64) -> String {
     // Rounding must not leave a minus on a zero.
     let x = if x.abs() < 5e-5 { 0.0 } else { x };
     if x.abs() >= 10.0 { format!("{x:.2}") } else { format!("{x:.4}") }
-}
-
-fn estimators(options: &LabOptions, world: &World, class: Class) -> Result<Printed> {
-    if options.num_generations < 2 || options.groups < 2 {
-        bail!("--num-generations and --groups must be at least 2");
-    }
-    let table = off_base(world, class)?;
-    let norm = |values: &[f64]| values.iter().map(|x| x * x).sum::<f64>().sqrt();
-    let header = [
-        "objective",
-        "|claim|",
-        "bias / claim",
-        "its noise",
-        "largest z",
-        "noise of a group / claim",
-    ];
-    let (mut cells, mut json) = (vec![header.map(str::to_owned).to_vec()], vec![]);
-    for objective in &options.objectives {
-        let plan = &objective.plan;
-        if needs_larger_groups(plan) && options.num_generations < 5 {
-            bail!("objective `{objective}` needs more --num-generations");
-        }
-        let draws =
-            Draws { group: options.num_generations, groups: options.groups, seed: options.seed };
-        let found = estimate(world, &table, plan, draws)?;
-        let claim = claimed_gradient(world, &table, plan, options.num_generations)?;
-        let (mut row, mut value) =
-            (vec![objective.to_string()], serde_json::json!({"objective": objective}));
-        match &claim {
-            Some(claim) => {
-                let apart: Vec<f64> = found.mean.iter().zip(claim).map(|(a, b)| a - b).collect();
-                let z = apart
-                    .iter()
-                    .zip(&found.error)
-                    .filter(|(_, e)| **e > 0.0)
-                    .map(|(d, e)| (d / e).abs());
-                let (z, size) = (z.fold(0.0, f64::max), norm(claim));
-                let numbers = [
-                    ("claim", size),
-                    ("bias", norm(&apart) / size),
-                    ("bias_noise", norm(&found.error) / size),
-                    ("largest_z", z),
-                    ("noise", found.noise / size),
-                ];
-                numbers.iter().for_each(|(name, x)| value[*name] = (*x).into());
-                row.extend(numbers.iter().map(|(_, x)| number(*x)));
-            }
-            None => {
-                row.extend(["none".into(), String::new(), String::new(), String::new()]);
-                row.push(number(found.noise / norm(&found.mean)));
-                value["noise"] = (found.noise / norm(&found.mean)).into();
-            }
-        }
-        cells.push(row);
-        json.push(value);
-    }
-    let note = format!(
-        "{} groups of {} in {}, {class:?}, at a policy off the base. bias is the distance of the mean \
-         gradient from what the objective claims, its noise what chance alone would give; objectives \
-         without a scalar of their own have no claim.",
-        options.groups, options.num_generations, world.name
-    );
-    Ok(Printed { cells, json, note })
-}
-
-fn traps(options: &LabOptions, world: &World, class: Class, trap: Trap) -> Result<Printed> {
-    if world.is_right.len() > 1 {
-        bail!("--table needs a world of one prompt: ends or dyck");
-    }
-    match trap {
-        Trap::KlEstimators => {
-            let header = [
-                "estimator",
-                "value",
-                "KL(q||a)",
-                "|gradient|",
-                "off reverse KL's",
-                "off forward KL's",
-                "noise",
-            ];
-            let rows = kl_estimators(world, class)?;
-            let mut cells = vec![header.map(str::to_owned).to_vec()];
-            for row in &rows {
-                let values = [
-                    row.value,
-                    row.reverse_kl,
-                    row.gradient,
-                    row.off_reverse,
-                    row.off_forward,
-                    row.noise,
-                ];
-                cells.push([vec![row.estimator.to_owned()], values.map(number).to_vec()].concat());
-            }
-            Ok(Printed {
-                cells,
-                json: rows.iter().map(serde_json::to_value).collect::<std::result::Result<_, _>>()?,
-                note: "Exact, at a policy off the base, whole outputs as samples: k1 in the loss has no \
-                       gradient, k2 has reverse KL's, k3 forward KL's. Distances and noise are shares of \
-                       the gradient they are compared with (noise: of reverse KL's, one sample)."
-                    .into(),
-            })
-        }
-        Trap::OnlineZ => {
-            let groups = [Some(2), Some(4), Some(16), Some(64), None];
-            let descent = Descent {
-                iterations: options.iterations.min(2500),
-                learning_rate: options.learning_rate,
-            };
-            let rows = online_z(world, class, &[0.0, 0.25, 0.5], &groups, descent, options.seed)?;
-            let header = ["alpha", "samples for Z", "validity", "N_eff"];
-            let mut cells = vec![header.map(str::to_owned).to_vec()];
-            for row in &rows {
-                let group = row.group.map_or("fixed".to_owned(), |group| group.to_string());
-                cells.push(vec![
-                    row.alpha.to_string(),
-                    group,
-                    number(row.validity),
-                    number(row.effective_valid),
-                ]);
-            }
-            Ok(Printed {
-                cells,
-                json: rows.iter().map(serde_json::to_value).collect::<std::result::Result<_, _>>()?,
-                note: "Where alpha-DPG settles when Z is estimated from the group itself, 2048 samples a \
-                       step: with few samples it forgets most right outputs. With the fixed Z it reaches \
-                       the exact optimum."
-                    .into(),
-            })
-        }
-    }
 }
 
 fn save(

@@ -4,6 +4,7 @@ mod beta;
 mod eval;
 mod lab;
 mod lab_figures;
+mod lab_tables;
 mod layers;
 mod options;
 mod presample;

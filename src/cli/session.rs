@@ -74,6 +74,7 @@ impl<'a> Session<'a> {
     ) -> Result<FineTuned> {
         config.settings.check()?;
         let plan = config.plan()?;
+        tealight_eval::self_check::self_check()?;
         lab::self_check(&plan, &config.objective.to_string())?;
         say(
             self.quiet,

@@ -5,6 +5,7 @@ use anyhow::{Result, bail};
 use candle_core::{Device, Tensor};
 
 use super::{Class, Table, World};
+use crate::objective::tokens::Rows;
 use crate::objective::{
     Anchor, Curve, Estimator, Facts, Matching, Normaliser, Plan, Rule, Sampler, Streams,
     TrustRegion, charge_later, credits, vocabulary,
@@ -189,10 +190,7 @@ impl<'a> Setting<'a> {
     }
 
     /// The next-token distributions of policy and base at every token's place.
-    pub(super) fn next_distributions(
-        &self,
-        table: &Table,
-    ) -> Result<(Vec<Vec<f64>>, Vec<Vec<f64>>)> {
+    pub(super) fn next_distributions(&self, table: &Table) -> Result<(Rows, Rows)> {
         Ok((table.next_logp()?.detach().exp()?.to_vec2()?, self.base_next.exp()?.to_vec2()?))
     }
 

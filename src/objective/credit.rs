@@ -123,6 +123,17 @@ fn pseudo_rewards(matching: &Matching, facts: &Facts) -> Vec<f64> {
         .collect()
 }
 
+/// Share of the right samples whose pseudo-reward is cut at the target's `max_reward`.
+pub fn cut_share(matching: &Matching, groups: &[Facts]) -> f64 {
+    let right = |facts: &Facts| -> Vec<f64> {
+        let worths = pseudo_rewards(matching, facts).into_iter().zip(&facts.is_correct);
+        worths.filter(|(_, right)| **right).map(|(worth, _)| worth).collect()
+    };
+    let all: Vec<f64> = groups.iter().flat_map(right).collect();
+    let cut = all.iter().filter(|worth| **worth >= matching.max_reward).count();
+    cut as f64 / all.len().max(1) as f64
+}
+
 fn centred(baseline: Baseline, group: &[f64], all: &[f64], mass: Option<&[f64]>) -> Vec<f64> {
     if baseline == Baseline::None {
         return group.to_vec();

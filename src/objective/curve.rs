@@ -11,7 +11,7 @@ use super::divergence::softplus;
 
 /// Largest log-ratio that is exponentiated; beyond it the loss is flat. Only growth is bounded: a
 /// forgotten token (a very negative ratio) keeps its pull.
-const MAX_LOG_RATIO: f64 = 20.0;
+pub const MAX_LOG_RATIO: f64 = 20.0;
 
 /// A function of `x = log(pi / p)` of one token or one completion.
 #[derive(Debug, Clone, Copy, PartialEq)]

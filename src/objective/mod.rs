@@ -25,8 +25,8 @@ pub mod target;
 pub mod tokens;
 pub mod vocabulary;
 
-pub use credit::{Baseline, Facts, charge_later, credits};
-pub use curve::Curve;
+pub use credit::{Baseline, Facts, charge_later, credits, cut_share};
+pub use curve::{Curve, MAX_LOG_RATIO};
 pub use divergence::Divergence;
 pub use named::Objective;
 pub(crate) use named::help;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -115,7 +115,9 @@ impl FromStr for Objective {
             }
             given.push((key, value.to_owned()));
         }
-        let plan = plan(preset, given.iter()).with_context(|| format!("objective `{text}`"))?;
+        // One message: clap shows no more than the outermost.
+        let plan =
+            plan(preset, given.iter()).map_err(|error| anyhow!("objective `{text}`: {error:#}"))?;
         Ok(Self { name: preset.name, given, plan })
     }
 }

@@ -272,6 +272,9 @@ impl Plan {
                 "the coefficient (`beta`) must be above 0; for no divergence use divergence=none"
             );
         }
+        if !(0.0..=1.0).contains(&split.pef_threshold) {
+            bail!("`pef-threshold` must be between 0 and 1");
+        }
         let on_policy =
             matches!(estimator, Estimator::Score | Estimator::K2 | Estimator::K3 | Estimator::Full);
         match (sampler, on_policy) {

@@ -5,10 +5,11 @@ use anyhow::Result;
 use candle_core::Tensor;
 
 use super::{Metrics, Run};
-use crate::generate::Noise;
+use crate::generate::{Finish, Noise};
 use crate::objective::tokens::{Covariance, Rows, chosen, quantile};
 use crate::objective::{
-    Estimator, Facts, Normaliser, Partition, Plan, Sampler, charge_later, credits, vocabulary,
+    Estimator, Facts, Normaliser, Partition, Plan, Sampler, charge_later, credits, cut_share,
+    vocabulary,
 };
 use crate::policy::{Sequence, positions, token_logp, vocabulary_values};
 use crate::rollout::Group;
@@ -74,6 +75,7 @@ impl Run<'_> {
         }
         let mut facts = self.facts(groups, reference.as_deref());
         self.estimate_partition(groups, &mut facts, state);
+        metrics.max_reward_ratio = plan.matching().map(|matching| cut_share(matching, &facts));
         let by_group = credits(plan, &facts);
         let mut credit: Rows = by_group
             .concat()
@@ -86,15 +88,25 @@ impl Run<'_> {
         {
             self.charge_later_positions(&rows, groups, &mut credit)?;
         }
+        let rollouts = groups.iter().flat_map(|group| &group.rollouts);
+        let is_masked = |finish: Finish| {
+            self.config.settings.mask_truncated_completions && finish == Finish::Length
+        };
+        let counts: Vec<bool> = rollouts.map(|r| !is_masked(r.completion.finish)).collect();
         let tokens = rows.iter().map(|row| row.completion.len()).sum();
+        let counted = || rows.iter().zip(&counts).filter(|(_, counts)| **counts);
         let normaliser = Normaliser {
-            tokens,
-            sequences: rows.len(),
+            tokens: counted().map(|(row, _)| row.completion.len()).sum::<usize>().max(1),
+            sequences: counted().count().max(1),
             max_completion_length: self.config.settings.max_completion_length,
         };
         let weight = rows
             .iter()
-            .map(|row| plan.loss_type.weight(row.completion.len(), &normaliser))
+            .zip(&counts)
+            .map(|(row, counts)| match counts {
+                true => plan.loss_type.weight(row.completion.len(), &normaliser),
+                false => 0.0,
+            })
             .collect();
         let beta = row_problem.iter().map(|problem| self.material.beta[*problem]).collect();
         let priced = self.covariance(&mut credit, &behavior, state.global_step);

@@ -70,6 +70,9 @@ pub struct Settings {
     /// Most tokens in a completion; one that reaches it earns no reward.
     #[arg(long, default_value_t = 512)]
     pub max_completion_length: usize,
+    /// Leave completions that were cut off out of the loss instead of counting them as wrong.
+    #[arg(long, default_value_t = false, action = clap::ArgAction::Set)]
+    pub mask_truncated_completions: bool,
     /// Temperature of rollouts; log-probabilities are taken at the same.
     #[arg(long, default_value_t = 1.0)]
     pub temperature: f64,

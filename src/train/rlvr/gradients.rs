@@ -5,7 +5,8 @@ use candle_core::Tensor;
 
 use super::batch::{Batch, flat};
 use super::{Accumulator, Metrics, Rehearsal, Run, scalar};
-use crate::objective::{Curve, Estimator, Matching, Streams, vocabulary};
+use crate::objective::tokens::Covariance;
+use crate::objective::{Curve, Estimator, MAX_LOG_RATIO, Matching, Sampler, Streams, vocabulary};
 use crate::policy::{
     Chunk, Positions, Sequence, TokenLogp, positions, positions_logp, token_logp, vocabulary_sum,
 };
@@ -33,16 +34,18 @@ impl Run<'_> {
         metrics: &mut Metrics,
     ) -> Result<Accumulator> {
         let mut accumulator = Accumulator::default();
+        (metrics.rehearsal_logp, metrics.rehearsal_clamped) = (None, None);
         if let Some(batch) = batch {
             self.on_rollouts(batch, state, metrics, &mut accumulator)?;
         }
         if let Some((curve, coefficient)) = self.plan.rehearsal_curve() {
-            let value = self.rehearse(curve, coefficient, state.global_step, &mut accumulator)?;
+            let value =
+                self.rehearse(curve, coefficient, state.global_step, metrics, &mut accumulator)?;
             metrics.rehearsal_divergence = Some(value);
             metrics.loss += coefficient * value;
         }
         if let (None, Some(matching)) = (batch, self.plan.matching()) {
-            metrics.loss = self.imitate(matching, state.global_step, &mut accumulator)?;
+            metrics.loss = self.imitate(matching, state.global_step, metrics, &mut accumulator)?;
         }
         Ok(accumulator)
     }
@@ -127,7 +130,7 @@ impl Run<'_> {
             let term = (curve.of(&(streams.policy_logp - reference)?)? * weight)?.sum_all()?;
             total = Some(term);
         }
-        if let (Some(priced), Some(crate::objective::tokens::Covariance::Kl { coefficient, .. })) =
+        if let (Some(priced), Some(Covariance::Kl { coefficient, .. })) =
             (&batch.priced, self.plan.covariance)
         {
             let priced = self.matrix(&priced[part.range.clone()])?;
@@ -204,6 +207,7 @@ impl Run<'_> {
         curve: Curve,
         coefficient: f64,
         step: usize,
+        metrics: &mut Metrics,
         accumulator: &mut Accumulator,
     ) -> Result<f64> {
         let items = self.stored(step);
@@ -211,7 +215,9 @@ impl Run<'_> {
         let tokens: usize = rows.iter().map(|row| row.completion.len()).sum();
         let mut value = 0.0;
         for range in micro_batches(&rows, self.config.settings.micro_batch_tokens) {
-            let log_ratio = self.stored_log_ratio(&items[range.clone()], &rows[range.clone()])?;
+            let (part, part_rows) = (&items[range.clone()], &rows[range.clone()]);
+            let log_ratio = self.stored_log_ratio(part, part_rows, tokens, metrics)?;
+            note_clamped(&log_ratio, tokens, metrics)?;
             let mask = mask(&rows[range], self.device())?;
             let share = ((curve.of(&log_ratio)? * mask)?.sum_all()? / tokens as f64)?;
             value += scalar(&share)?;
@@ -226,14 +232,17 @@ impl Run<'_> {
         &self,
         matching: &Matching,
         step: usize,
+        metrics: &mut Metrics,
         accumulator: &mut Accumulator,
     ) -> Result<f64> {
         let items = self.stored(step);
         let rows: Vec<Sequence> = items.iter().map(|item| item.sequence.clone()).collect();
+        let tokens: usize = rows.iter().map(|row| row.completion.len()).sum();
         let mut value = 0.0;
         for range in micro_batches(&rows, self.config.settings.micro_batch_tokens) {
             let part = &items[range.clone()];
-            let log_ratio = self.stored_log_ratio(part, &rows[range.clone()])?.sum(1)?;
+            let log_ratio =
+                self.stored_log_ratio(part, &rows[range.clone()], tokens, metrics)?.sum(1)?;
             let log_weight: Vec<f64> = part
                 .iter()
                 .map(|item| {
@@ -249,7 +258,7 @@ impl Run<'_> {
             // Samples of the base stand for the target by their weight; filtered ones are the target's.
             let weight = |(item, log_weight): (&&Rehearsal, &f64)| {
                 let own = match matching.sampler {
-                    crate::objective::Sampler::Filtered => 1.0,
+                    Sampler::Filtered => 1.0,
                     _ => log_weight.exp(),
                 };
                 item.weight * own / items.len() as f64
@@ -258,8 +267,10 @@ impl Run<'_> {
             // A sample that the target cannot produce has weight 0; its ratio only has to be a number.
             let finite = |x: f64| if x.is_finite() { x } else { 0.0 };
             let log_weight = narrow(log_weight.into_iter().map(finite).collect())?;
+            let log_ratio = (log_ratio - log_weight)?;
+            note_clamped(&log_ratio, items.len(), metrics)?;
             let curve = Curve::Matching(matching.divergence);
-            let share = (curve.of(&(log_ratio - log_weight)?)? * weight)?.sum_all()?;
+            let share = (curve.of(&log_ratio)? * weight)?.sum_all()?;
             value += scalar(&share)?;
             accumulator.add(&share, self.policy.weights())?;
         }
@@ -267,12 +278,27 @@ impl Run<'_> {
     }
 
     /// `log(pi / a)` of every token of stored completions, `[B, T]`.
-    fn stored_log_ratio(&self, items: &[&Rehearsal], rows: &[Sequence]) -> Result<Tensor> {
+    fn stored_log_ratio(
+        &self,
+        items: &[&Rehearsal],
+        rows: &[Sequence],
+        tokens: usize,
+        metrics: &mut Metrics,
+    ) -> Result<Tensor> {
         let temperature = self.config.settings.temperature;
         let said = token_logp(self.policy.tracked(), rows, temperature)?;
+        let mean = scalar(&said.logp.detach().sum_all()?)? / tokens as f64;
+        *metrics.rehearsal_logp.get_or_insert(0.0) += mean;
         let reference: Vec<&[f32]> = items.iter().map(|item| item.logp.as_slice()).collect();
         Ok((said.logp - padded(&reference, self.device())?)?)
     }
+}
+
+/// Counts the log-ratios that a curve cuts, as a share of `count`.
+fn note_clamped(log_ratio: &Tensor, count: usize, metrics: &mut Metrics) -> Result<()> {
+    let cut = log_ratio.detach().gt(MAX_LOG_RATIO)?.to_dtype(candle_core::DType::F32)?;
+    *metrics.rehearsal_clamped.get_or_insert(0.0) += scalar(&cut.sum_all()?)? / count as f64;
+    Ok(())
 }
 
 impl Batch {

@@ -24,6 +24,13 @@ pub struct Metrics {
     pub kl: Option<f64>,
     /// The divergence on the base's right answers, per token; null where not rehearsed.
     pub rehearsal_divergence: Option<f64>,
+    /// Mean log-probability of a stored token under the policy; falls where the base's answers are
+    /// forgotten, nears 0 where they are learned by heart.
+    pub rehearsal_logp: Option<f64>,
+    /// Share of stored tokens or completions whose log-ratio was cut (see `Curve`).
+    pub rehearsal_clamped: Option<f64>,
+    /// Share of right completions whose pseudo-reward was cut at `max-reward`; null without a target.
+    pub max_reward_ratio: Option<f64>,
     /// Weight of the entropy bonus; null where it does not adapt.
     pub entropy_bonus: Option<f64>,
     /// Norm of the gradient before clipping.

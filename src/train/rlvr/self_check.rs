@@ -23,7 +23,7 @@ impl Run<'_> {
             let rows: Vec<Sequence> = stored.iter().map(|item| item.sequence.clone()).collect();
             let logp: Vec<Vec<f32>> = stored.iter().map(|item| item.logp.clone()).collect();
             let apart = worst(&self.reference_logp(&rows)?, &logp);
-            if !(apart <= MAX_LOGP_DIFFERENCE) {
+            if apart.is_nan() || apart > MAX_LOGP_DIFFERENCE {
                 bail!(
                     "self-check: the stored pre-samples were not drawn from this base \
                      (log-probabilities differ by {apart:.1e}); draw them again"
@@ -40,21 +40,21 @@ impl Run<'_> {
         let policy = unpadded(&said.logp.detach(), rows)?;
         if let Some(batch) = batch {
             let ratio = worst(&policy, &batch.behavior[few]);
-            if !(ratio <= MAX_LOGP_DIFFERENCE) {
+            if ratio.is_nan() || ratio > MAX_LOGP_DIFFERENCE {
                 bail!(
                     "self-check: rollout and training disagree on log-probabilities by {ratio:.1e}; this is a bug"
                 );
             }
         }
         let divergence = worst(&policy, &self.reference_logp(rows)?);
-        if !(divergence <= MAX_LOGP_DIFFERENCE) {
+        if divergence.is_nan() || divergence > MAX_LOGP_DIFFERENCE {
             bail!(
                 "self-check: the policy does not start at the base (log-probabilities differ by {divergence:.1e})"
             );
         }
         let alone = token_logp(self.policy.frozen(), &rows[..1], temperature)?;
         let padding = worst(&unpadded(&alone.logp, &rows[..1])?, &policy[..1]);
-        if !(padding <= MAX_LOGP_DIFFERENCE) {
+        if padding.is_nan() || padding > MAX_LOGP_DIFFERENCE {
             bail!(
                 "self-check: log-probabilities depend on the padding (by {padding:.1e}); this is a bug"
             );

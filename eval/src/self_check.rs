@@ -1,0 +1,56 @@
+//! The estimators against brute force: every subset of a few samples.
+
+use anyhow::{Result, bail};
+
+use crate::Tally;
+use crate::diversity::unique_correct;
+use crate::pass_at_k::pass_at_k;
+
+/// Most samples whose subsets are enumerated.
+const SAMPLES: usize = 8;
+
+/// Checks Pass@k and distinct right answers for every count of right samples among up to eight.
+///
+/// # Errors
+/// They differ: a bug.
+pub fn self_check() -> Result<()> {
+    for n in 1..=SAMPLES {
+        for right in 0..=n {
+            // The right samples give two answers in turn.
+            let answer = |sample: usize| (sample < right).then_some(sample % 2);
+            let mut tally = Tally { samples: n, correct: right, ..Tally::default() };
+            for sample in 0..right {
+                *tally.classes.entry(format!("{}", sample % 2)).or_default() += 1;
+            }
+            for k in 1..=n {
+                let (mut hits, mut distinct, mut subsets) = (0_usize, 0_usize, 0_usize);
+                for set in (0_u32..1 << n).filter(|set| set.count_ones() as usize == k) {
+                    let mut seen = [false; 2];
+                    for found in (0..n).filter(|i| set & (1 << i) != 0).filter_map(answer) {
+                        seen[found] = true;
+                    }
+                    let count = seen.iter().filter(|seen| **seen).count();
+                    subsets += 1;
+                    distinct += count;
+                    hits += usize::from(count > 0);
+                }
+                let exact = |sum: usize| sum as f64 / subsets as f64;
+                let is_close = |ours: f64, sum: usize| (ours - exact(sum)).abs() < 1e-12;
+                let holds = is_close(pass_at_k(n, right, k), hits)
+                    && is_close(unique_correct(&tally, k), distinct);
+                if !holds {
+                    bail!("self-check: pass@{k} of {right} in {n} is wrong; this is a bug");
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_estimators_are_averages_over_subsets() {
+        super::self_check().unwrap();
+    }
+}

@@ -1,0 +1,145 @@
+//! The closed forms of binary rewards with KL control, on random bases: what the lab, `tealight beta`
+//! and every p_beta rest on. The numbers are those of the notes' facts.
+
+use proptest::prelude::*;
+use tealight::objective::target::{
+    Target, bernoulli_kl, best_value, beta_for, cost, log_partition, validity_of,
+};
+
+/// A base over some outputs, which of them are right (at least one, not all), and another policy.
+#[derive(Debug, Clone)]
+struct Case {
+    base: Vec<f64>,
+    is_right: Vec<bool>,
+    policy: Vec<f64>,
+    beta: f64,
+}
+
+fn normalised(weights: &[f64]) -> Vec<f64> {
+    let total: f64 = weights.iter().sum();
+    weights.iter().map(|weight| weight / total).collect()
+}
+
+fn cases() -> impl Strategy<Value = Case> {
+    (3_usize..12)
+        .prop_flat_map(|count| {
+            let weights = || prop::collection::vec(0.01_f64..1.0, count);
+            (weights(), weights(), prop::collection::vec(any::<bool>(), count), 0.05_f64..3.0)
+        })
+        .prop_map(|(base, policy, mut is_right, beta)| {
+            (is_right[0], is_right[1]) = (true, false);
+            Case { base: normalised(&base), is_right, policy: normalised(&policy), beta }
+        })
+}
+
+impl Case {
+    fn mass(&self, q: &[f64], wanted: bool) -> f64 {
+        q.iter().zip(&self.is_right).filter(|(_, right)| **right == wanted).map(|(q, _)| q).sum()
+    }
+
+    /// The distribution given right, or given wrong.
+    fn given(&self, q: &[f64], wanted: bool) -> Vec<f64> {
+        let mass = self.mass(q, wanted);
+        q.iter()
+            .zip(&self.is_right)
+            .map(|(q, right)| if *right == wanted { q / mass } else { 0.0 })
+            .collect()
+    }
+
+    fn validity(&self) -> f64 {
+        self.mass(&self.base, true)
+    }
+
+    /// p_beta through the code's own log-weights.
+    fn tilted(&self) -> Vec<f64> {
+        let weight =
+            |right: bool| Target::Tilted.log_weight(right, self.validity(), self.beta).exp();
+        self.base.iter().zip(&self.is_right).map(|(a, right)| a * weight(*right)).collect()
+    }
+}
+
+fn kl(p: &[f64], q: &[f64]) -> f64 {
+    p.iter().zip(q).map(|(p, q)| if *p == 0.0 { 0.0 } else { p * (p / q).ln() }).sum()
+}
+
+fn close(a: f64, b: f64) -> std::result::Result<(), TestCaseError> {
+    prop_assert!((a - b).abs() < 1e-9 * (1.0 + a.abs()), "{} is not {}", a, b);
+    Ok(())
+}
+
+proptest! {
+    #[test]
+    fn the_tilted_model_is_the_optimum(case in cases()) {
+        let tilted = case.tilted();
+        let validity = case.validity();
+        close(tilted.iter().sum(), 1.0)?;
+        let raw: f64 = case
+            .base
+            .iter()
+            .zip(&case.is_right)
+            .map(|(a, right)| a * if *right { (1.0 / case.beta).exp() } else { 1.0 })
+            .sum();
+        close(log_partition(validity, case.beta), raw.ln())?;
+        // Fact 2: J(q) = J* - beta KL(q || p_beta), so p_beta is the only optimum.
+        let value = case.mass(&case.policy, true) - case.beta * kl(&case.policy, &case.base);
+        let best = best_value(validity, case.beta);
+        close(value, best - case.beta * kl(&case.policy, &tilted))?;
+        prop_assert!(value <= best + 1e-12);
+    }
+
+    #[test]
+    fn beta_and_validity_fix_each_other_and_the_cost(case in cases()) {
+        let (tilted, validity) = (case.tilted(), case.validity());
+        // Fact 3 and its inverse.
+        let mu = validity_of(validity, case.beta);
+        close(case.mass(&tilted, true), mu)?;
+        if mu < 1.0 - 1e-9 {
+            prop_assert!((beta_for(validity, mu).unwrap() - case.beta).abs() < 1e-5 * case.beta);
+        }
+        // Fact 4: the cost, and that beta is the slope of the frontier.
+        close(kl(&tilted, &case.base), cost(validity, mu))?;
+        let step = 1e-6 * (1.0 - mu) * mu;
+        let slope = (cost(validity, mu + step) - cost(validity, mu - step)) / (2.0 * step);
+        prop_assert!((slope * case.beta - 1.0).abs() < 1e-2 || mu > 1.0 - 1e-6);
+        prop_assert!((cost(validity, 1.0) + validity.ln()).abs() < 1e-12);
+    }
+
+    #[test]
+    fn inside_the_right_answers_nothing_moves(case in cases()) {
+        let tilted = case.tilted();
+        let mu = case.mass(&tilted, true);
+        let (target, wrong) = (case.given(&case.base, true), case.given(&case.base, false));
+        // Fact 5.
+        for ((p, right), (star, wrong)) in tilted.iter().zip(&case.is_right).zip(target.iter().zip(&wrong)) {
+            close(*p, if *right { mu * star } else { (1.0 - mu) * wrong })?;
+        }
+        // Fact 6.
+        close(kl(&target, &tilted), -mu.ln())?;
+        let variation: f64 = target.iter().zip(&tilted).map(|(p, q)| (p - q).abs() / 2.0).sum();
+        close(variation, 1.0 - mu)?;
+    }
+
+    #[test]
+    fn distances_split_into_validity_and_coverage(case in cases()) {
+        // Fact 8, the mechanism of collapse.
+        let (tilted, q) = (case.tilted(), &case.policy);
+        let (mu, m) = (case.mass(&tilted, true), case.mass(q, true));
+        let (target, wrong) = (case.given(&case.base, true), case.given(&case.base, false));
+        let split = bernoulli_kl(m, mu)
+            + m * kl(&case.given(q, true), &target)
+            + (1.0 - m) * kl(&case.given(q, false), &wrong);
+        prop_assert!((kl(q, &tilted) - split).abs() < 1e-7 * (1.0 + split));
+        close(kl(&target, q), -m.ln() + kl(&target, &case.given(q, true)))?;
+    }
+
+    #[test]
+    fn the_filtered_model_is_the_limit(case in cases()) {
+        let validity = case.validity();
+        for right in [true, false] {
+            let limit = Target::Tilted.log_weight(right, validity, 1e-4);
+            let filtered = Target::Filtered.log_weight(right, validity, 0.0);
+            let holds = if right { (limit - filtered).abs() < 1e-9 } else { limit < -9000.0 };
+            prop_assert!(holds);
+        }
+    }
+}
