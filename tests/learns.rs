@@ -277,14 +277,55 @@ fn a_target_validity_sets_beta_from_the_measured_base() {
 fn a_strong_divergence_holds_what_it_measures() {
     let last = |objective: &str| train(&config(objective, 40)).history[39].clone();
     let kl = |objective: &str| last(objective).kl.expect("logged");
-    let (free, held) = (kl("none"), kl("reverse-kl:3"));
-    assert!(held < free / 2.0, "reverse KL {held} against {free} without");
+    let free = kl("none");
+    for objective in [
+        "reverse-kl:3",
+        "kl-full:3",
+        "kl-k2:3",
+        "kl-k3:3",
+        "none:divergence=js:beta=20",
+        "kl-full:3:divergence=forward-kl",
+    ] {
+        let held = kl(objective);
+        assert!(held < free / 2.0, "{objective}: KL {held} against {free} without");
+    }
     // Rehearsal holds the base's right answers, not the whole of the base.
     let forgotten = |objective: &str| last(objective).rehearsal_divergence.expect("rehearsed");
     for (weak, strong) in [("forward-kl:0.001", "forward-kl:10"), ("js:0.001", "js:30")] {
         let (weak, strong) = (forgotten(weak), forgotten(strong));
         assert!(strong < weak / 2.0, "divergence {strong} against {weak} with hardly any weight");
     }
+}
+
+#[test]
+fn entropy_and_token_rules_do_what_they_are_for() {
+    let last = |objective: &str| train(&config(objective, 40)).history;
+    let entropy = |history: &[Metrics]| mean(&history[30..], |metrics| metrics.entropy);
+    let free = entropy(&last("none"));
+    assert!(entropy(&last("entropy-bonus:0.3")) > free + 0.2, "a bonus keeps entropy up");
+    let adapted = last("entropy-target:1.2");
+    assert!(entropy(&adapted) > free, "a target keeps entropy up");
+    assert!(adapted[39].entropy_bonus.expect("adapts") > 0.0);
+    let reward = |history: &[Metrics]| mean(&history[30..], |metrics| metrics.reward);
+    let learned = reward(&last("none"));
+    let all = "clip-cov:1:covariance-low=-1000:covariance-high=1000";
+    assert!(reward(&last(all)) < learned / 2.0, "no token has a gradient left");
+    let held = last("kl-cov:1:covariance-coefficient=100");
+    let kl = |history: &[Metrics]| history[39].kl.expect("logged");
+    assert!(kl(&held) < kl(&last("none:num-iterations=2")), "moving has a price");
+}
+
+#[test]
+fn dynamic_sampling_fills_the_step_with_mixed_groups() {
+    let mut run = config("dapo", 6);
+    run.settings.num_generations = 2;
+    let history = train(&run).history;
+    let sampled = |step: usize| {
+        history[step].num_tokens - if step == 0 { 0 } else { history[step - 1].num_tokens }
+    };
+    // Four prompts of two completions are at most 32 tokens; most such groups are all wrong.
+    assert!((0..6).any(|step| sampled(step) > 40), "more prompts were drawn");
+    assert!(history.iter().any(|metrics| metrics.grad_norm > 1e-6));
 }
 
 #[test]
