@@ -3,6 +3,7 @@
 //! A checkpoint is written to a temporary directory and renamed, so it is whole or absent. What is
 //! sampled and in which order is a function of seed and step, so there is no generator to save.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -32,9 +33,9 @@ pub struct State {
     /// Weight of the entropy bonus where it adapts.
     #[serde(default)]
     pub entropy_bonus: f64,
-    /// Sum and number of estimates of the base's validity by prompt, where they accumulate.
+    /// Sum and number of estimates of the base's validity by problem id, where they accumulate.
     #[serde(default)]
-    pub partition: std::collections::BTreeMap<usize, (f64, usize)>,
+    pub partition: BTreeMap<String, (f64, usize)>,
 }
 
 /// What `trainer_state.json` holds.

@@ -158,7 +158,10 @@ impl Run<'_> {
             let online = facts.online_validity();
             facts.validity = match matching.partition {
                 Partition::Cumulative => {
-                    let entry = state.partition.entry(group.problem).or_default();
+                    let entry = state
+                        .partition
+                        .entry(self.problems[group.problem].problem.id.clone())
+                        .or_default();
                     entry.0 += online;
                     entry.1 += 1;
                     entry.0 / entry.1 as f64
