@@ -31,7 +31,7 @@ pub(super) fn sections(
     if along_beta.len() > 1 {
         figures.push((
             beta_chart(world, &along_beta, "validity", |row| row.measures.validity)?,
-            "Chance of a right output against beta (log axis). Grey: the closed form, which a class \
+            "Chance of a right output against beta (log axis). Black: the closed form, which a class \
              that can represent p_beta reaches."
                 .to_owned(),
         ));
@@ -39,7 +39,7 @@ pub(super) fn sections(
             beta_chart(world, &along_beta, "effective right outputs", |row| {
                 row.measures.effective_valid
             })?,
-            "Effective number of right outputs, exp H(q1). Grey: that of p* and of every p_beta."
+            "Effective number of right outputs, exp H(q1). Black: that of p* and of every p_beta."
                 .to_owned(),
         ));
     }

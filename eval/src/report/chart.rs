@@ -33,7 +33,7 @@ pub struct Axes<'a> {
 }
 
 /// Colours that people with any colour vision tell apart (Okabe and Ito), black for the base.
-const PALETTE: [RGBColor; 7] = [
+const PALETTE: [RGBColor; 10] = [
     RGBColor(20, 20, 20),
     RGBColor(213, 94, 0),
     RGBColor(0, 114, 178),
@@ -41,6 +41,9 @@ const PALETTE: [RGBColor; 7] = [
     RGBColor(204, 121, 167),
     RGBColor(230, 159, 0),
     RGBColor(86, 180, 233),
+    RGBColor(136, 84, 36),
+    RGBColor(120, 120, 120),
+    RGBColor(170, 170, 0),
 ];
 
 /// Draws the lines.
@@ -100,8 +103,9 @@ pub fn scatter(x: &str, y: &str, dots: &[Dot]) -> Result<String> {
             let size = if dot.is_large { 6 } else { 3 };
             let paint = if dot.is_large { colour.filled() } else { colour.mix(0.5).filled() };
             chart.draw_series([Circle::new(dot.at, size, paint)])?;
+            let down = lowered(dot, dots, (right - left, high - low));
             let label =
-                EmptyElement::at(dot.at) + Text::new(dot.name.clone(), (9, -7), label_font());
+                EmptyElement::at(dot.at) + Text::new(dot.name.clone(), (9, down - 7), label_font());
             chart.draw_series([label])?;
         }
         root.present()?;
@@ -109,6 +113,16 @@ pub fn scatter(x: &str, y: &str, dots: &[Dot]) -> Result<String> {
     };
     drawn().map_err(|error| anyhow!("a chart cannot be drawn: {error}"))?;
     Ok(scalable(svg))
+}
+
+/// How far down a dot's name goes, in pixels, so as not to lie on that of an earlier dot near it.
+fn lowered(dot: &Dot, dots: &[Dot], span: (f64, f64)) -> i32 {
+    let near = |other: &&Dot| {
+        let (x, y) = ((other.at.0 - dot.at.0) / span.0, (other.at.1 - dot.at.1) / span.1);
+        !other.name.is_empty() && x.abs() < 0.2 && y.abs() < 0.045
+    };
+    let earlier = dots.iter().take_while(|other| !std::ptr::eq(*other, dot));
+    12 * earlier.filter(near).count() as i32
 }
 
 /// Draws groups of bars side by side: one value of each series at every place.
