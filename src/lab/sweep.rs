@@ -48,7 +48,7 @@ pub struct Row {
     /// What the policy is like.
     #[serde(flatten)]
     pub measures: Measures,
-    /// The objective's value: E[v] - beta KL(q || a), or the divergence.
+    /// The objective's value: `E[v] - beta KL(q || a)`, or the divergence.
     pub objective: f64,
     /// The best value that any policy reaches: beta log Z_beta, or 0.
     pub objective_closed_form: f64,
