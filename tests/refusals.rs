@@ -5,7 +5,11 @@ mod binary;
 
 use std::path::{Path, PathBuf};
 
-use binary::{Folder, refusal, root, tealight};
+use binary::{Folder, refusal, tealight};
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
 
 /// A copy of the embedded model's directory.
 fn model(folder: &Folder) -> PathBuf {

@@ -14,6 +14,7 @@ mod sft;
 mod study;
 mod table;
 mod train;
+mod verify;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -120,6 +121,12 @@ fn command() -> Command {
             LAB_HELP,
         ))
         .subcommand(sub(
+            "verify",
+            verify::VerifyOptions::augment_args,
+            "Check mathematical answers against gold ones",
+            VERIFY_HELP,
+        ))
+        .subcommand(sub(
             "beta",
             beta::BetaOptions::augment_args,
             "Convert between a KL coefficient and the validity it leads to",
@@ -168,6 +175,11 @@ Examples:
   tealight lab ends --table online-z
   tealight lab ends --output lab";
 
+const VERIFY_HELP: &str = "\
+Examples:
+  tealight verify --gold '\\frac{1}{2}' --answer 'The answer is \\boxed{0.5}' --explain
+  tealight verify --jsonl answers.jsonl > verdicts.jsonl";
+
 const BETA_HELP: &str = "\
 Example:
   tealight beta --validity 0.1 --target 0.5,0.9,0.99 --beta 0.1";
@@ -189,6 +201,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         Some(("eval", matches)) => eval::run(&layers::resolve(matches, None)?, &stop),
         Some(("presample", matches)) => presample::run(&layers::resolve(matches, None)?, &stop),
         Some(("lab", matches)) => lab::run(&layers::resolve(matches, None)?),
+        Some(("verify", matches)) => verify::run(&layers::resolve(matches, None)?),
         Some(("beta", matches)) => beta::run(&layers::resolve(matches, None)?),
         Some(("sft", matches)) => sft::run(&layers::resolve(matches, None)?, &stop),
         _ => unreachable!("clap asks for a subcommand"),

@@ -1,13 +1,8 @@
 //! Running the binary, and a folder to run it in.
 
-use std::path::Path;
 use std::process::Output;
 
 use assert_cmd::Command;
-
-pub(crate) fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
 
 pub(crate) fn tealight(arguments: &[&str]) -> Output {
     let mut command = Command::cargo_bin("tealight").expect("the binary");

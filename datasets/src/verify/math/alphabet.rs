@@ -1,0 +1,225 @@
+//! What commands and characters stand for.
+
+/// Styles and spacing that mean nothing.
+pub(super) const IGNORED: [&str; 36] = [
+    "left",
+    "right",
+    "displaystyle",
+    "textstyle",
+    "scriptstyle",
+    "limits",
+    "quad",
+    "qquad",
+    "big",
+    "Big",
+    "bigl",
+    "bigr",
+    "Bigl",
+    "Bigr",
+    "bigg",
+    "Bigg",
+    "biggl",
+    "biggr",
+    "Biggl",
+    "Biggr",
+    "rm",
+    "bf",
+    "it",
+    "sf",
+    "mathstrut",
+    "nonumber",
+    "hfill",
+    "noindent",
+    "hline",
+    "middle",
+    "nolimits",
+    "normalsize",
+    "small",
+    "large",
+    "Large",
+    "smallskip",
+];
+/// Wrappers of mathematics: their braces stay as a group.
+pub(super) const STYLES: [&str; 12] = [
+    "mathbf",
+    "mathit",
+    "mathsf",
+    "mathcal",
+    "mathbb",
+    "boldsymbol",
+    "bm",
+    "vec",
+    "boxed",
+    "fbox",
+    "ensuremath",
+    "overrightarrow",
+];
+/// Wrappers of words.
+pub(super) const WORDS: [&str; 9] =
+    ["text", "textbf", "textit", "textrm", "mathrm", "mbox", "hbox", "operatorname", "textnormal"];
+
+/// Units of one to three letters that are written right after numbers.
+pub(super) const UNITS: [&str; 16] = [
+    "cm", "mm", "km", "kg", "ft", "lb", "lbs", "oz", "mph", "deg", "pct", "ml", "mi", "hr", "hrs",
+    "sec",
+];
+
+/// Words that are no products of variables.
+pub(super) const SHORT_WORDS: [&str; 22] = [
+    "it", "is", "in", "to", "of", "so", "we", "as", "at", "be", "by", "if", "no", "on", "up", "do",
+    "he", "am", "an", "us", "my", "me",
+];
+
+/// A command that stands for one symbol.
+pub(super) fn symbol(command: &str) -> Option<char> {
+    Some(match command {
+        "cdot" | "times" | "ast" | "bullet" => '*',
+        "div" => '/',
+        "pm" | "mp" => '±',
+        "le" | "leq" | "leqslant" => '≤',
+        "ge" | "geq" | "geqslant" => '≥',
+        "lt" => '<',
+        "gt" => '>',
+        "ne" | "neq" => '≠',
+        "equiv" | "simeq" | "sim" => '=',
+        "cup" | "bigcup" => '∪',
+        "cap" | "bigcap" => '∩',
+        "in" | "isin" => '∈',
+        "setminus" | "backslash" => '∖',
+        "emptyset" | "varnothing" => '∅',
+        "infty" => '∞',
+        "circ" | "degree" => '°',
+        "lbrace" => '{',
+        "rbrace" => '}',
+        "lbrack" => '[',
+        "rbrack" => ']',
+        "vert" | "lvert" | "rvert" | "mid" => '|',
+        "colon" => ':',
+        "prime" => '\'',
+        "lfloor" => '⌊',
+        "rfloor" => '⌋',
+        "lceil" => '⌈',
+        "rceil" => '⌉',
+        "langle" => '⟨',
+        "rangle" => '⟩',
+        "ldots" | "dots" | "cdots" | "dotsc" => '…',
+        "land" | "wedge" => ',',
+        "lor" | "vee" => ',',
+        "to" | "rightarrow" | "implies" | "Rightarrow" => '→',
+        _ => return None,
+    })
+}
+
+/// A character outside ASCII as what it stands for.
+fn folded(c: char) -> Option<&'static str> {
+    Some(match c {
+        '−' | '–' | '—' | '﹣' | '－' => "-",
+        '×' | '·' | '⋅' | '∙' | '∗' => "*",
+        '÷' | '∕' | '⁄' => "/",
+        '＋' => "+",
+        '＝' => "=",
+        '（' => "(",
+        '）' => ")",
+        '，' | '、' => ",",
+        '½' => "(1/2)",
+        '⅓' => "(1/3)",
+        '⅔' => "(2/3)",
+        '¼' => "(1/4)",
+        '¾' => "(3/4)",
+        '⅕' => "(1/5)",
+        '⅛' => "(1/8)",
+        '⅜' => "(3/8)",
+        '⅝' => "(5/8)",
+        '⅞' => "(7/8)",
+        '²' => "^{2}",
+        '³' => "^{3}",
+        '⁴' => "^{4}",
+        '⁵' => "^{5}",
+        '⁶' => "^{6}",
+        '⁰' => "^{0}",
+        '¹' => "^{1}",
+        'π' | 'Π' => "\\pi ",
+        '√' => "\\sqrt ",
+        '％' => "%",
+        '\u{a0}' | '\u{2009}' | '\u{202f}' | '\u{200b}' | '\u{3000}' | '\u{2061}' => " ",
+        '∶' => ":",
+        '＜' => "<",
+        '＞' => ">",
+        'α' => "\\alpha ",
+        'β' => "\\beta ",
+        'θ' => "\\theta ",
+        'φ' => "\\phi ",
+        '∨' | '∧' => ",",
+        _ => return None,
+    })
+}
+
+/// Replaces what is outside ASCII and has a spelling inside it. Fractions written as one character
+/// after a digit are mixed numbers.
+pub(super) fn fold(text: &str) -> String {
+    if text.is_ascii() {
+        return text.to_owned();
+    }
+    let mut out = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        match folded(c) {
+            Some(plain) => {
+                let is_mixed = plain.starts_with("(1/")
+                    || plain.starts_with("(3/")
+                    || plain.starts_with("(2/")
+                    || plain.starts_with("(5/")
+                    || plain.starts_with("(7/");
+                if is_mixed && out.ends_with(|c: char| c.is_ascii_digit()) {
+                    out.push('+');
+                    // The sign of a mixed number covers both parts; the parser sees `-(a+b)`.
+                    let start = out[..out.len() - 1]
+                        .rfind(|c: char| !c.is_ascii_digit())
+                        .map_or(0, |at| at + 1);
+                    out.insert(start, '(');
+                    out.push_str(plain);
+                    out.push(')');
+                } else {
+                    out.push_str(plain);
+                }
+            }
+            None => match c {
+                '０'..='９' => out.push((b'0' + (c as u32 - '０' as u32) as u8) as char),
+                _ => out.push(c),
+            },
+        }
+    }
+    out
+}
+
+/// Functions by name, plain or as a command.
+pub(super) fn is_function(name: &str) -> bool {
+    matches!(
+        name,
+        "sin"
+            | "cos"
+            | "tan"
+            | "cot"
+            | "sec"
+            | "csc"
+            | "arcsin"
+            | "arccos"
+            | "arctan"
+            | "asin"
+            | "acos"
+            | "atan"
+            | "sinh"
+            | "cosh"
+            | "tanh"
+            | "ln"
+            | "log"
+            | "lg"
+            | "exp"
+            | "abs"
+            | "max"
+            | "min"
+            | "gcd"
+            | "lcm"
+            | "floor"
+            | "ceil"
+    )
+}

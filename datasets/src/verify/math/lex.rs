@@ -1,0 +1,333 @@
+//! Plain, LaTeX and unicode mathematics to tokens. One table for each alphabet; what is only
+//! decoration (spacing, style, dollars) disappears here.
+
+use dashu_int::{IBig, UBig};
+use dashu_ratio::RBig;
+
+use super::alphabet::{IGNORED, SHORT_WORDS, STYLES, UNITS, WORDS, fold, is_function, symbol};
+
+/// Longest answer that is read, in bytes.
+pub(super) const MAX_BYTES: usize = 4096;
+/// Most digits of a number.
+const MAX_DIGITS: usize = 2000;
+
+/// One token of an answer.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Token {
+    /// A number; `decimals` counts the digits after its point, where it has one.
+    Number { value: RBig, decimals: Option<u32>, digits: String },
+    /// A letter or a named constant or function, lower-case names without the backslash.
+    Name(String),
+    /// Words: `\text{...}`, or a run of letters that is no mathematics.
+    Text(String),
+    /// An operator, a bracket or a separator.
+    Symbol(char),
+    /// Opens and closes a matrix.
+    Matrix(bool),
+    /// A comma that may stand between thousands: `1,000` without a space.
+    TightComma,
+}
+
+/// The tokens of an answer, `None` where it is too long or holds what no answer does.
+pub(super) fn tokens(text: &str) -> Option<Vec<Token>> {
+    if text.len() > MAX_BYTES {
+        return None;
+    }
+    let mut text = fold(text);
+    // Escaped once too often: `\\\\frac` outside of a matrix, where `\\\\` ends a row.
+    if text.contains("\\\\") && !text.contains("\\begin") {
+        text = text.replace("\\\\", "\\");
+    }
+    let mut lexer = Lexer { text: &text, at: 0, out: Vec::new() };
+    lexer.run()?;
+    Some(lexer.out)
+}
+
+struct Lexer<'a> {
+    text: &'a str,
+    at: usize,
+    out: Vec<Token>,
+}
+
+impl<'a> Lexer<'a> {
+    fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    fn run(&mut self) -> Option<()> {
+        while let Some(c) = self.rest().chars().next() {
+            match c {
+                '0'..='9' => self.number()?,
+                '.' if self.rest()[1..].starts_with(|c: char| c.is_ascii_digit()) => {
+                    self.number()?
+                }
+                '\\' => self.command()?,
+                'a'..='z' | 'A'..='Z' => self.letters(),
+                ',' => {
+                    self.at += 1;
+                    // `11,\! 111` is one number.
+                    let after = self.rest();
+                    if let Some(digits) =
+                        after.strip_prefix("\\!").or_else(|| after.strip_prefix("\\,"))
+                    {
+                        self.at = self.text.len() - digits.trim_start().len();
+                    }
+                    let is_tight = matches!(self.out.last(), Some(Token::Number { .. }))
+                        && self.rest().starts_with(|c: char| c.is_ascii_digit());
+                    self.out.push(if is_tight { Token::TightComma } else { Token::Symbol(',') });
+                }
+                '*' if self.rest().starts_with("**") => {
+                    self.at += 2;
+                    self.out.push(Token::Symbol('^'));
+                }
+                '<' | '>' | '!' if self.rest()[1..].starts_with('=') => {
+                    self.at += 2;
+                    self.out.push(Token::Symbol(match c {
+                        '<' => '≤',
+                        '>' => '≥',
+                        _ => '≠',
+                    }));
+                }
+                '$' | '~' | '"' | '`' | '\t' | '\n' | '\r' | ' ' => self.at += 1,
+                '+' | '-' | '*' | '/' | '^' | '_' | '!' | '(' | ')' | '[' | ']' | '{' | '}'
+                | '|' | ';' | ':' | '=' | '<' | '>' | '%' | '&' | '\'' | '?' | '±' | '≤' | '≥'
+                | '≠' | '∪' | '∩' | '∈' | '∅' | '∞' | '°' | '…' | '→' | '.' | '∖' | '⌊' | '⌋'
+                | '⌈' | '⌉' => {
+                    self.at += c.len_utf8();
+                    self.out.push(Token::Symbol(c));
+                }
+                '≈' => {
+                    self.at += c.len_utf8();
+                    self.approximately();
+                }
+                '€' | '£' | '¥' | '￥' => self.at += c.len_utf8(),
+                c if c.is_alphabetic() => {
+                    let end = self
+                        .rest()
+                        .find(|c: char| !c.is_alphanumeric())
+                        .unwrap_or(self.rest().len());
+                    self.out.push(Token::Text(self.rest()[..end].to_lowercase()));
+                    self.at += end;
+                }
+                _ => return None,
+            }
+        }
+        Some(())
+    }
+
+    fn number(&mut self) -> Option<()> {
+        let bytes = self.rest().as_bytes();
+        let digits = |from: usize| bytes[from..].iter().take_while(|b| b.is_ascii_digit()).count();
+        let whole = digits(0);
+        let mut end = whole;
+        let mut part = 0;
+        if bytes.get(whole) == Some(&b'.') {
+            part = digits(whole + 1);
+            // A point without digits after it ends a sentence, or is decoration: `5.`
+            if part > 0 || whole > 0 {
+                end = whole + 1 + part;
+            }
+        }
+        if end > MAX_DIGITS {
+            return None;
+        }
+        let text = format!(
+            "{}{}",
+            &self.rest()[..whole],
+            &self.rest()[whole..end].trim_start_matches('.')
+        );
+        let above = IBig::from_str_radix(if text.is_empty() { "0" } else { &text }, 10).ok()?;
+        let mut value = RBig::from_parts(above, UBig::from(10_u8).pow(part));
+        let mut has_point = part > 0;
+        // 0.\overline{3}, 0.(3) are read by the parser; e-notation here.
+        let after = &self.rest()[end..];
+        let mut taken = end;
+        if let Some(exponent) = after.strip_prefix(['e', 'E']) {
+            let sign = exponent.starts_with(['-', '+']);
+            let tail = &exponent[usize::from(sign)..];
+            let count = tail.bytes().take_while(u8::is_ascii_digit).count();
+            let is_number = count > 0
+                && count <= 3
+                && !tail[count..].starts_with(|c: char| c.is_ascii_alphanumeric());
+            if is_number {
+                let power: usize = tail[..count].parse().ok()?;
+                let scale = RBig::from(IBig::from(UBig::from(10_u8).pow(power)));
+                value = if exponent.starts_with('-') { value / scale } else { value * scale };
+                has_point = has_point || exponent.starts_with('-');
+                taken += 1 + usize::from(sign) + count;
+            }
+        }
+        let digits = self.rest()[..end].trim_end_matches('.').to_owned();
+        self.at += taken;
+        if taken == whole && whole <= 3 && is_thousand(self.rest()) {
+            self.out.push(Token::Number { value, decimals: None, digits });
+            self.out.push(Token::TightComma);
+            self.at += 1;
+            return Some(());
+        }
+        self.out.push(Token::Number { value, decimals: has_point.then_some(part as u32), digits });
+        Some(())
+    }
+
+    /// The text of a braced argument at the cursor, which moves past it.
+    fn braced(&mut self) -> Option<String> {
+        let rest = self.rest().trim_start();
+        self.at = self.text.len() - rest.len();
+        let inner = rest.strip_prefix('{')?;
+        let mut depth = 1;
+        for (at, byte) in inner.bytes().enumerate() {
+            depth += match byte {
+                b'{' => 1,
+                b'}' => -1,
+                _ => 0,
+            };
+            if depth == 0 {
+                let found = inner[..at].to_owned();
+                self.at += at + 2;
+                return Some(found);
+            }
+        }
+        None
+    }
+
+    fn command(&mut self) -> Option<()> {
+        self.at += 1;
+        let letters = self.rest().bytes().take_while(u8::is_ascii_alphabetic).count();
+        if letters == 0 {
+            let Some(c) = self.rest().chars().next() else { return Some(()) };
+            self.at += c.len_utf8();
+            match c {
+                '{' => self.out.push(Token::Symbol('⦃')),
+                '}' => self.out.push(Token::Symbol('⦄')),
+                '%' => self.out.push(Token::Symbol('%')),
+                '\\' => self.out.push(Token::Symbol('⏎')),
+                '|' => self.out.push(Token::Symbol('|')),
+                // `1{,}000` and `1\,000` are one number.
+                ',' | '!' | ';' | ':' | ' ' | '$' | '(' | ')' | '[' | ']' | '&' | '#' | '_'
+                | '"' | '/' | '-' => {
+                    self.join_thousands();
+                }
+                _ => return None,
+            }
+            return Some(());
+        }
+        let name = self.rest()[..letters].to_owned();
+        self.at += letters;
+        if IGNORED.contains(&name.as_str()) {
+            // `\left.` is an empty bracket.
+            if matches!(name.as_str(), "left" | "right") && self.rest().starts_with('.') {
+                self.at += 1;
+            }
+            return Some(());
+        }
+        if STYLES.contains(&name.as_str()) {
+            return Some(());
+        }
+        if WORDS.contains(&name.as_str()) {
+            let words = self.braced()?;
+            return self.words(&words);
+        }
+        match name.as_str() {
+            "begin" | "end" => {
+                let kind = self.braced()?;
+                if kind.contains("matrix") || kind == "array" {
+                    if kind == "array" && name == "begin" && self.rest().starts_with('{') {
+                        self.braced()?;
+                    }
+                    self.out.push(Token::Matrix(name == "begin"));
+                }
+            }
+            "dfrac" | "tfrac" | "cfrac" | "frac" => self.out.push(Token::Name("frac".into())),
+            "binom" | "dbinom" | "tbinom" => self.out.push(Token::Name("binom".into())),
+            "lbrace" => self.out.push(Token::Symbol('⦃')),
+            "rbrace" => self.out.push(Token::Symbol('⦄')),
+            "hspace" | "vspace" | "phantom" | "hphantom" | "label" | "tag" => {
+                self.braced()?;
+            }
+            "approx" => self.approximately(),
+            _ if name.starts_with("quad") || name.starts_with("qquad") => {
+                self.at -= name.len() - name.find("quad").map_or(0, |at| at + 4);
+            }
+            _ => match symbol(&name) {
+                Some(symbol) => self.out.push(Token::Symbol(symbol)),
+                None => self.out.push(Token::Name(name)),
+            },
+        }
+        Some(())
+    }
+
+    /// What follows "about" is an approximation of what stands before, unless that is only a name.
+    fn approximately(&mut self) {
+        if self.out.iter().all(|token| matches!(token, Token::Name(_))) {
+            self.out.push(Token::Symbol('='));
+        } else {
+            self.at = self.text.len();
+        }
+    }
+
+    /// A thin space or an escaped comma between digits joins them into one number.
+    fn join_thousands(&mut self) {
+        let is_three = self.rest().bytes().take_while(u8::is_ascii_digit).count() == 3;
+        if matches!(self.out.last(), Some(Token::Number { .. })) && is_three {
+            self.out.push(Token::TightComma);
+        }
+    }
+
+    /// The inside of a `\text`: a number or letter stays mathematics, words become text.
+    fn words(&mut self, words: &str) -> Option<()> {
+        let trimmed = words.trim();
+        let is_math =
+            trimmed.len() == 1 || trimmed.starts_with(|c: char| c.is_ascii_digit() || c == '-');
+        if trimmed.is_empty() {
+            return Some(());
+        }
+        let known = ["and", "or", "pi", "sin", "cos", "tan", "ln", "log"];
+        if is_math || known.contains(&trimmed) {
+            let mut inner = Lexer { text: trimmed, at: 0, out: Vec::new() };
+            if inner.run().is_some() {
+                self.out.append(&mut inner.out);
+                return Some(());
+            }
+        }
+        self.out.push(Token::Text(trimmed.to_owned()));
+        Some(())
+    }
+
+    /// A run of plain letters: a function, a constant, single variables, or a word.
+    fn letters(&mut self) {
+        let length = self.rest().bytes().take_while(u8::is_ascii_alphabetic).count();
+        let run = self.rest()[..length].to_owned();
+        self.at += length;
+        let lower = run.to_ascii_lowercase();
+        if matches!(lower.as_str(), "and" | "or") {
+            self.out.push(Token::Symbol(','));
+            return;
+        }
+        if is_function(&lower)
+            || matches!(lower.as_str(), "pi" | "sqrt" | "inf" | "infinity" | "frac")
+        {
+            match lower.as_str() {
+                "inf" | "infinity" => self.out.push(Token::Symbol('∞')),
+                _ => self.out.push(Token::Name(lower)),
+            }
+            return;
+        }
+        // `5 cm` is a length, `cm` alone a product.
+        let is_unit = matches!(self.out.last(), Some(Token::Number { .. }))
+            && UNITS.contains(&lower.as_str());
+        // Longer runs of letters are words; shorter ones products of variables, as in `xy`.
+        let is_word =
+            length > 2 && !(length == 3 && run.bytes().all(|b| b"abcnxyzpqrstuvw".contains(&b)));
+        if is_word || is_unit || SHORT_WORDS.contains(&lower.as_str()) {
+            self.out.push(Token::Text(run));
+        } else {
+            run.chars().for_each(|c| self.out.push(Token::Name(c.to_string())));
+        }
+    }
+}
+
+/// Whether ` 000` follows: a space, three digits and no further one.
+fn is_thousand(rest: &str) -> bool {
+    rest.strip_prefix(' ')
+        .is_some_and(|rest| rest.bytes().take_while(u8::is_ascii_digit).count() == 3)
+}

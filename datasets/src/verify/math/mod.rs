@@ -1,0 +1,290 @@
+//! Mathematical answers: found in a completion, parsed, and compared by kind.
+//!
+//! `extract` says where the answer stands, `lex` and `parse` read plain text, LaTeX and unicode into a
+//! tree, `compare` decides: exact rationals for numbers, evaluation modulo primes for rational functions,
+//! complex values at 256 bits for roots and functions, and structures member by member. Everything is
+//! bounded by a budget of work, never by a clock, so a verdict depends on nothing but its input.
+//!
+//! The class of a right completion is a hash of its whole text with white space folded: two right
+//! completions count as distinct when their texts differ, since the final answer itself is the same.
+
+mod alphabet;
+mod compare;
+mod complex;
+mod exact;
+mod expression;
+mod extract;
+mod lex;
+mod numeric;
+mod parse;
+mod real;
+mod relations;
+mod text;
+mod tree;
+mod values;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Problem, Verdict, Verifier};
+use exact::Fuel;
+pub use extract::{Extracted, extract};
+
+/// Work that one comparison may cost: about a millisecond.
+const FUEL: u32 = 60_000;
+
+/// Where an answer may stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// In a box, a tag, after "the answer is" or `####`: for rewards.
+    Strict,
+    /// Also the last formula or number: for evaluation.
+    Flexible,
+}
+
+/// What a comparison found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// The same answer.
+    Correct,
+    /// Another answer.
+    Wrong,
+    /// No answer was found in the completion.
+    NoAnswer,
+    /// What stands where the answer should be is not mathematics, and not the gold's words.
+    UnparsableAnswer,
+    /// The gold answer cannot be read, and the answer is not its text.
+    UnparsableGold,
+}
+
+/// An outcome with what it was reached from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checked<'a> {
+    /// The outcome.
+    pub outcome: Outcome,
+    /// The answer that was found.
+    pub extracted: Option<Extracted<'a>>,
+    /// What decided: `text`, `value`.
+    pub stage: &'static str,
+}
+
+/// Checks a completion, or a bare answer, against a gold answer; both may be wrapped in `$`, a box or a
+/// worked solution.
+pub fn check<'a>(gold: &str, completion: &'a str, mode: Mode) -> Checked<'a> {
+    let bare = self::gold(gold);
+    let wrapped = if bare.len() > 120 { extract(bare, Mode::Flexible) } else { joined(gold) };
+    let gold = wrapped.as_ref().map_or(bare, |found| &found.span);
+    let Some(extracted) = extract(completion, mode) else {
+        return Checked { outcome: Outcome::NoAnswer, extracted: None, stage: "extraction" };
+    };
+    let (outcome, stage) = compared(gold, &extracted.span);
+    Checked { outcome, extracted: Some(extracted), stage }
+}
+
+/// Several boxes of a gold answer, as one list.
+fn joined(gold: &str) -> Option<Extracted<'_>> {
+    if gold.contains("box") { extract(gold, Mode::Flexible) } else { None }
+}
+
+fn compared(gold: &str, answer: &str) -> (Outcome, &'static str) {
+    let trim = |text: &str| -> (usize, usize) {
+        let inner =
+            text.trim_matches(|c: char| c.is_whitespace() || c == '$').trim_end_matches('.');
+        let start = inner.as_ptr() as usize - text.as_ptr() as usize;
+        (start, start + inner.len())
+    };
+    let ((a, b), (c, d)) = (trim(gold), trim(answer));
+    let (gold, answer) = (&gold[a..b], &answer[c..d]);
+    if !gold.is_empty() && gold == answer {
+        return (Outcome::Correct, "text");
+    }
+    if let (Some(a), Some(b)) = (plain_integer(gold), plain_integer(answer)) {
+        return (if a == b { Outcome::Correct } else { Outcome::Wrong }, "text");
+    }
+    let (parsed_gold, parsed_answer) = (parse::parse(gold), parse::parse(answer));
+    if let (Some(gold), Some(answer)) = (&parsed_gold, &parsed_answer)
+        && compare::equal(gold, answer, &mut Fuel(FUEL))
+    {
+        return (Outcome::Correct, "value");
+    }
+    // `0,5` and `1000,99` are decimals where commas are points.
+    let (a, b) = (with_point(gold), with_point(answer));
+    if (a.is_some() || b.is_some())
+        && let (Some(gold), Some(answer)) = (
+            parse::parse(a.as_deref().unwrap_or(gold)),
+            parse::parse(b.as_deref().unwrap_or(answer)),
+        )
+        && compare::equal(&gold, &answer, &mut Fuel(FUEL))
+    {
+        return (Outcome::Correct, "value");
+    }
+    if text::same_words(gold, answer) && !has_digits(gold) {
+        return (Outcome::Correct, "text");
+    }
+    match (parsed_gold, parsed_answer) {
+        (None, _) => (Outcome::UnparsableGold, "parse"),
+        (_, None) => (Outcome::UnparsableAnswer, "parse"),
+        _ => (Outcome::Wrong, "value"),
+    }
+}
+
+/// A decimal comma as a point: digits, one comma, and digits that are no group of thousands. One digit
+/// after it may as well be a list: `1,2`.
+fn with_point(text: &str) -> Option<String> {
+    let (whole, part) = text.split_once(',')?;
+    let are_digits =
+        |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_decimal = (part.len() >= 2 && part.len() != 3) || whole == "0";
+    (are_digits(whole) && are_digits(part) && is_decimal).then(|| format!("{whole}.{part}"))
+}
+
+fn has_digits(text: &str) -> bool {
+    text.bytes().any(|byte| byte.is_ascii_digit())
+}
+
+/// The sign and digits of a plain integer, without leading zeros.
+fn plain_integer(text: &str) -> Option<(bool, &str)> {
+    let (is_negative, digits) = match text.strip_prefix('-') {
+        Some(digits) => (true, digits),
+        None => (false, text),
+    };
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let digits = digits.trim_start_matches('0');
+    Some((is_negative && !digits.is_empty(), digits))
+}
+
+/// Checks mathematical answers.
+#[derive(Debug, Clone, Copy)]
+pub struct Math;
+
+impl Verifier for Math {
+    fn name(&self) -> &'static str {
+        "math"
+    }
+
+    fn verify(&self, problem: &Problem, completion: &str) -> Verdict {
+        let checked = check(&problem.answer, completion, Mode::Flexible);
+        match (checked.outcome, checked.extracted) {
+            (Outcome::Correct, _) => Verdict::Correct { class: class_of(completion) },
+            (Outcome::NoAnswer, _) | (_, None) => Verdict::NoAnswer,
+            (Outcome::UnparsableAnswer, Some(found)) => {
+                Verdict::Unparsable { found: found.span.chars().take(64).collect() }
+            }
+            (Outcome::Wrong | Outcome::UnparsableGold, Some(_)) => Verdict::Wrong,
+        }
+    }
+}
+
+/// The reference answer inside a worked solution or an answer column: after `####`, else the last
+/// box, else the text as it stands.
+pub fn gold(text: &str) -> &str {
+    let after = text.rsplit_once("####").and_then(|(_, tail)| tail.trim_start().lines().next());
+    after.or_else(|| extract::last_box(text).map(|(_, inner)| inner)).unwrap_or(text).trim()
+}
+
+/// A hash of the text with white space folded, in hexadecimal.
+fn class_of(completion: &str) -> String {
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    for (index, word) in completion.split_whitespace().enumerate() {
+        let gap: &[u8] = if index == 0 { b"" } else { b" " };
+        for byte in gap.iter().chain(word.as_bytes()) {
+            hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
+    format!("{hash:016x}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Prompt;
+
+    fn verdict(gold: &str, completion: &str) -> Verdict {
+        let problem = Problem {
+            id: "p".into(),
+            prompt: Prompt::question("?"),
+            answer: gold.into(),
+            solution: None,
+        };
+        Math.verify(&problem, completion)
+    }
+
+    #[test]
+    fn answers_are_found_where_the_rules_say() {
+        for (text, span, rule) in [
+            ("so \\boxed{\\frac{1}{2}} it is, 7", "\\frac{1}{2}", "box"),
+            ("\\boxed{1} then \\boxed{2", "1", "box"),
+            ("\\boxed{\\{1,2\\}}.", "\\{1,2\\}", "box"),
+            ("\\boxed 5.", "5", "box"),
+            ("<answer> 12 </answer>", "12", "tag"),
+            ("The answer is $x+1$.", "$x+1$", "phrase"),
+            ("**Final Answer:** 12", "12", "phrase"),
+            ("The final answer is 3. I hope it is correct.", "3", "phrase"),
+            ("work 5\n#### 1,234\n", "1,234", "hashes"),
+            ("it costs $1,234.50.", "1,234.50", "number"),
+            ("from 3 to -4.", "-4", "number"),
+            ("page 3-4 of it", "4", "number"),
+            ("<think>\\boxed{1}</think> It is 2", "2", "number"),
+            ("\\frac{1}{2}", "\\frac{1}{2}", "whole"),
+        ] {
+            let found = extract(text, Mode::Flexible).expect(text);
+            assert_eq!((&*found.span, found.rule), (span, rule), "{text}");
+        }
+        assert_eq!(extract("from 3 to 4", Mode::Strict), None);
+        assert_eq!(extract("", Mode::Flexible), None);
+    }
+
+    #[test]
+    fn numbers_are_compared_exactly() {
+        for (gold, text) in [
+            ("18", "\\boxed{18}"),
+            ("18", "\\boxed{\\$18.00}"),
+            ("18", "\\boxed{18\\text{ dollars}}"),
+            ("18", "\\boxed{18 dollars}"),
+            ("1,234", "#### 1234"),
+            ("0.5", "\\boxed{\\frac{1}{2}}"),
+            ("-3/4", "\\boxed{-\\dfrac34}"),
+            ("025", "\\boxed{25}"),
+            ("\\frac{1}{3}", "\\boxed{2/6}"),
+        ] {
+            assert!(verdict(gold, text).is_correct(), "{gold} {text}");
+        }
+        for (gold, text) in [
+            ("1/3", "\\boxed{0.333}"),
+            ("1/3", "\\boxed{0.3334}"),
+            ("2", "\\boxed{200}"),
+            ("12", "\\boxed{1,2}"),
+            ("18", "\\boxed{18.000000001}"),
+        ] {
+            assert!(!verdict(gold, text).is_correct(), "{gold} {text}");
+        }
+        assert_eq!(verdict("3", ""), Verdict::NoAnswer);
+        assert!(matches!(verdict("3", "\\boxed{3 + }"), Verdict::Unparsable { .. }));
+    }
+
+    #[test]
+    fn textual_answers_are_compared_without_decoration() {
+        assert!(verdict("\\text{Evelyn}", "\\boxed{Evelyn}").is_correct());
+        assert!(
+            verdict("(3,\\frac{\\pi}{2})", "\\boxed{\\left( 3, \\dfrac{\\pi}{2} \\right)}")
+                .is_correct()
+        );
+        assert_eq!(verdict("(3,4)", "\\boxed{(4,3)}"), Verdict::Wrong);
+    }
+
+    #[test]
+    fn hostile_text_is_judged_quickly_and_quietly() {
+        for text in ["\\boxed{".repeat(100_000), "9".repeat(1_000_000), "{".repeat(1_000_000)] {
+            assert!(!verdict("1", &text).is_correct());
+        }
+    }
+
+    #[test]
+    fn the_class_is_the_text_with_white_space_folded() {
+        let (a, b, c) = (verdict("2", "1+1 = 2"), verdict("2", "1+1 =\n 2 "), verdict("2", "2"));
+        assert_eq!(a, b);
+        assert_ne!(a, c);
+    }
+}

@@ -1,0 +1,241 @@
+//! Complex values of expressions with roots, functions and constants: fast in f64 to tell apart what
+//! differs, at 256 bits to confirm what agrees.
+
+use std::collections::BTreeMap;
+
+use astro_float::BigFloat;
+
+use super::complex::Complex;
+use super::exact::{Fuel, rational};
+use super::real::Real;
+use super::tree::{Constant, Expr};
+
+/// An evaluation: the values of variables, and the largest size that was added, below which
+/// differences are rounding.
+struct Evaluation<'a> {
+    values: &'a BTreeMap<String, f64>,
+    fuel: &'a mut Fuel,
+    scale: i64,
+}
+
+impl Evaluation<'_> {
+    fn of<R: Real>(&mut self, expr: &Expr) -> Option<Complex<R>> {
+        self.fuel.spend(4)?;
+        let value = match expr {
+            Expr::Number(value, _) => Complex::real(R::of_rational(value)?),
+            Expr::Constant(Constant::Pi) => Complex::real(R::pi()?),
+            Expr::Constant(Constant::E) => Complex::real(R::of_f64(1.0)).exp()?,
+            Expr::Constant(Constant::I) => Complex { re: R::of_f64(0.0), im: R::of_f64(1.0) },
+            Expr::Variable(name) => Complex::real(R::of_f64(*self.values.get(name)?)),
+            Expr::Sum(terms) => {
+                let mut sum = Complex::real(R::of_f64(0.0));
+                for term in terms {
+                    let term = self.of::<R>(term)?;
+                    self.scale = self.scale.max(term.exponent());
+                    sum = sum.add(&term);
+                }
+                sum
+            }
+            Expr::Product(factors) => {
+                let mut product = Complex::real(R::of_f64(1.0));
+                for factor in factors {
+                    product = product.mul(&self.of(factor)?);
+                }
+                product
+            }
+            Expr::Quotient(above, below) => self.of::<R>(above)?.div(&self.of(below)?)?,
+            Expr::Negative(inner) => Complex::real(R::of_f64(0.0)).sub(&self.of(inner)?),
+            Expr::Power(base, exponent) => self.power::<R>(base, exponent)?,
+            Expr::Call(name, arguments) => self.call::<R>(name, arguments)?,
+            Expr::Factorial(_) => Complex::real(R::of_rational(&rational(expr, self.fuel)?)?),
+            Expr::PlusMinus(_) | Expr::Infinity => return None,
+        };
+        value.is_finite().then_some(value)
+    }
+
+    fn power<R: Real>(&mut self, base: &Expr, exponent: &Expr) -> Option<Complex<R>> {
+        let base = self.of::<R>(base)?;
+        if let Some(whole) = rational(exponent, self.fuel)
+            && whole.is_int()
+            && let Ok(count) = i64::try_from(whole.numerator().clone())
+            && count.unsigned_abs() <= 4096
+        {
+            self.fuel.spend(64)?;
+            let mut result = Complex::real(R::of_f64(1.0));
+            let (mut square, mut left) = (base, count.unsigned_abs());
+            while left > 0 {
+                if left & 1 == 1 {
+                    result = result.mul(&square);
+                }
+                square = square.mul(&square);
+                left >>= 1;
+            }
+            return if count < 0 {
+                Complex::real(R::of_f64(1.0)).div(&result)
+            } else {
+                Some(result)
+            };
+        }
+        let exponent = self.of::<R>(exponent)?;
+        if base.re.is_zero() && base.im.is_zero() {
+            return (!exponent.re.is_negative()).then(|| base.clone());
+        }
+        self.fuel.spend(400)?;
+        exponent.mul(&base.ln()?).exp()
+    }
+
+    fn call<R: Real>(&mut self, name: &str, arguments: &[Expr]) -> Option<Complex<R>> {
+        self.fuel.spend(400)?;
+        let first = self.of::<R>(arguments.first()?)?;
+        let one = || Complex::real(R::of_f64(1.0));
+        let i = || Complex { re: R::of_f64(0.0), im: R::of_f64(1.0) };
+        // e^(iz) and e^(-iz), from which every circular function follows.
+        let waves = |z: &Complex<R>| -> Option<(Complex<R>, Complex<R>)> {
+            let turned = i().mul(z);
+            Some((turned.exp()?, turned.times(-1.0).exp()?))
+        };
+        let sine = |z: &Complex<R>| -> Option<Complex<R>> {
+            if z.im.is_zero() {
+                return Some(Complex::real(z.re.sin()?));
+            }
+            let (a, b) = waves(z)?;
+            a.sub(&b).div(&i().times(2.0))
+        };
+        let cosine = |z: &Complex<R>| -> Option<Complex<R>> {
+            if z.im.is_zero() {
+                return Some(Complex::real(z.re.cos()?));
+            }
+            let (a, b) = waves(z)?;
+            Some(a.add(&b).times(0.5))
+        };
+        let is_zero = |z: &Complex<R>| z.exponent() < -R::trusted_bits();
+        let over = |a: Complex<R>, b: Complex<R>| if is_zero(&b) { None } else { a.div(&b) };
+        let asin = |z: &Complex<R>| -> Option<Complex<R>> {
+            // -i ln(iz + sqrt(1 - z^2))
+            let root = one().sub(&z.mul(z));
+            let root =
+                if is_zero(&root) { root.times(0.0) } else { root.ln()?.times(0.5).exp()? };
+            Some(i().times(-1.0).mul(&i().mul(z).add(&root).ln()?))
+        };
+        match (name, arguments) {
+            ("root", [degree, inner]) => {
+                let degree = rational(degree, self.fuel)?;
+                let count: i64 =
+                    i64::try_from(degree.numerator().clone()).ok().filter(|_| degree.is_int())?;
+                let inner = self.of::<R>(inner)?;
+                if inner.re.is_zero() && inner.im.is_zero() {
+                    return Some(inner);
+                }
+                if count == 2 && inner.im.is_zero() && !inner.re.is_negative() {
+                    return Some(Complex::real(inner.re.sqrt()));
+                }
+                // Odd roots of negative numbers under a root sign are real.
+                if inner.im.is_zero() && inner.re.is_negative() && count % 2 == 1 {
+                    let positive = inner.times(-1.0);
+                    return Some(
+                        positive
+                            .ln()?
+                            .times(-1.0)
+                            .div(&Complex::real(R::of_f64(-(count as f64))))?
+                            .exp()?
+                            .times(-1.0),
+                    );
+                }
+                inner.ln()?.div(&Complex::real(R::of_f64(count as f64)))?.exp()
+            }
+            ("abs", [_]) => Some(Complex::real(first.size())),
+            ("exp", [_]) => first.exp(),
+            ("ln", [_]) => first.ln(),
+            ("log", [_]) => first.ln()?.div(&Complex::real(R::of_f64(10.0)).ln()?),
+            ("log", [_, inner]) => {
+                let inner = self.of::<R>(inner)?;
+                over(inner.ln()?, first.ln()?)
+            }
+            ("sin", [_]) => sine(&first),
+            ("cos", [_]) => cosine(&first),
+            ("tan", [_]) => over(sine(&first)?, cosine(&first)?),
+            ("cot", [_]) => over(cosine(&first)?, sine(&first)?),
+            ("sec", [_]) => over(one(), cosine(&first)?),
+            ("csc", [_]) => over(one(), sine(&first)?),
+            ("sinh", [_]) => Some(first.exp()?.sub(&first.times(-1.0).exp()?).times(0.5)),
+            ("cosh", [_]) => Some(first.exp()?.add(&first.times(-1.0).exp()?).times(0.5)),
+            ("tanh", [_]) => {
+                let (a, b) = (first.exp()?, first.times(-1.0).exp()?);
+                a.sub(&b).div(&a.add(&b))
+            }
+            ("arctan", [_]) if first.im.is_zero() => Some(Complex::real(first.re.atan()?)),
+            ("arcsin", [_]) => asin(&first),
+            ("arccos", [_]) => {
+                Some(Complex::real(R::pi()?.div(&R::of_f64(2.0))).sub(&asin(&first)?))
+            }
+            _ => {
+                let value = rational(&Expr::Call(name.to_owned(), arguments.to_vec()), self.fuel)?;
+                Some(Complex::real(R::of_rational(&value)?))
+            }
+        }
+    }
+}
+
+/// Whether two expressions agree at these values of their variables; `None` where one has no value.
+pub(super) fn agree(
+    a: &Expr,
+    b: &Expr,
+    values: &BTreeMap<String, f64>,
+    fuel: &mut Fuel,
+) -> Option<bool> {
+    if !agree_in::<f64>(a, b, values, fuel)? {
+        return Some(false);
+    }
+    agree_in::<BigFloat>(a, b, values, fuel)
+}
+
+/// Whether every root, power and logarithm of the expression is real at these values.
+pub(super) fn is_real(expr: &Expr, values: &BTreeMap<String, f64>, fuel: &mut Fuel) -> bool {
+    let real = |expr: &Expr, fuel: &mut Fuel| {
+        let mut evaluation = Evaluation { values, fuel, scale: i64::MIN / 4 };
+        evaluation.of::<f64>(expr).is_some_and(|value| value.im == 0.0)
+    };
+    let mut open = vec![expr];
+    while let Some(expr) = open.pop() {
+        if fuel.spend(1).is_none() {
+            return false;
+        }
+        match expr {
+            Expr::Sum(items) | Expr::Product(items) => open.extend(items),
+            Expr::Quotient(a, b) => open.extend([&**a, &**b]),
+            Expr::Negative(a) | Expr::Factorial(a) | Expr::PlusMinus(a) => open.push(a),
+            Expr::Power(..) | Expr::Call(..) => {
+                if !real(expr, fuel) {
+                    return false;
+                }
+            }
+            Expr::Number(..) | Expr::Variable(_) | Expr::Infinity => {}
+            Expr::Constant(constant) => {
+                if *constant == Constant::I {
+                    return false;
+                }
+            }
+        }
+    }
+    true
+}
+
+/// The value in f64, where it is real.
+pub(super) fn approximate(expr: &Expr, fuel: &mut Fuel) -> Option<f64> {
+    let values = BTreeMap::new();
+    let mut evaluation = Evaluation { values: &values, fuel, scale: i64::MIN / 4 };
+    let value = evaluation.of::<f64>(expr)?;
+    (value.im.abs() <= 1e-9 * value.re.abs().max(1e-9)).then_some(value.re)
+}
+
+fn agree_in<R: Real>(
+    a: &Expr,
+    b: &Expr,
+    values: &BTreeMap<String, f64>,
+    fuel: &mut Fuel,
+) -> Option<bool> {
+    let mut evaluation = Evaluation { values, fuel, scale: i64::MIN / 4 };
+    let (a, b) = (evaluation.of::<R>(a)?, evaluation.of::<R>(b)?);
+    let scale = evaluation.scale.max(a.exponent()).max(b.exponent());
+    Some(a.sub(&b).exponent() <= scale - R::trusted_bits())
+}

@@ -1,0 +1,190 @@
+//! Equations, assignments, inequalities: what `x = 3` and `2 < x <= 5` are equal to.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use dashu_ratio::RBig;
+
+use super::compare::{equal, in_order, kind};
+use super::exact::Fuel;
+use super::numeric::approximate;
+use super::tree::{Answer, Expr, Relation};
+use super::values::{values, variables};
+
+/// Names that an assignment may have on its left: `x`, `f(x)`, `A_n`, `(x, y)`.
+pub(super) fn is_name(answer: &Answer) -> bool {
+    match answer {
+        Answer::Value(Expr::Variable(_)) | Answer::Words(_) => true,
+        Answer::Value(Expr::Product(factors)) => {
+            factors.len() <= 3 && factors.iter().all(|factor| matches!(factor, Expr::Variable(_)))
+        }
+        Answer::Value(Expr::Call(_, arguments)) => arguments.iter().all(is_segment),
+        Answer::Tuple(_, items, _) | Answer::List(items) | Answer::Ratio(items) => {
+            items.iter().all(is_name)
+        }
+        // Lengths and ratios of geometry: |AB|, NO / BO.
+        Answer::Value(Expr::Quotient(a, b)) => is_segment(a) && is_segment(b),
+        _ => false,
+    }
+}
+
+/// A product of capital letters.
+fn is_segment(expr: &Expr) -> bool {
+    let is_point = |expr: &Expr| matches!(expr, Expr::Variable(name) if name.starts_with(|c: char| c.is_ascii_uppercase()));
+    match expr {
+        Expr::Product(factors) => factors.iter().all(is_point),
+        other => is_point(other),
+    }
+}
+
+/// Equations, assignments and inequalities against anything.
+pub(super) fn chains(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
+    match (gold, answer) {
+        (Answer::Chain(a, p), Answer::Chain(b, q)) => {
+            let is_assignment = |sides: &[Answer], relations: &[Relation]| {
+                relations.iter().all(|r| *r == Relation::Equal)
+                    && sides.len() == 2
+                    && is_name(&sides[0])
+            };
+            if is_assignment(a, p) && is_assignment(b, q) {
+                // Different names for one value: `x = 3` and `n = 3` are compared by the value only
+                // where the names agree or one is a word.
+                let same_name = equal(&a[0], &b[0], fuel)
+                    || matches!((&a[0], &b[0]), (Answer::Words(_), _) | (_, Answer::Words(_)));
+                if same_name && equal(&a[1], &b[1], fuel) {
+                    return true;
+                }
+            }
+            relations(a, p, b, q, fuel)
+        }
+        // `x = 3` is 3, whichever side says it; a longer chain only if all its values are the answer,
+        // so that no list of guesses passes.
+        (Answer::Chain(sides, relations), other) => {
+            all_equal(relations) && every_value(sides, other, false, fuel)
+                || interval_of(sides, relations, other, fuel)
+        }
+        (other, Answer::Chain(sides, relations)) => {
+            all_equal(relations) && every_value(sides, other, true, fuel)
+        }
+        _ => false,
+    }
+}
+
+fn all_equal(relations: &[Relation]) -> bool {
+    relations.iter().all(|relation| *relation == Relation::Equal)
+}
+
+fn every_value(sides: &[Answer], other: &Answer, is_answer: bool, fuel: &mut Fuel) -> bool {
+    let start = usize::from(is_name(&sides[0]));
+    let rest = &sides[start..];
+    !rest.is_empty()
+        && rest.iter().all(|side| if is_answer { equal(other, side, fuel) } else { equal(side, other, fuel) })
+        // An equation of expressions in x is not a value: `2x + z = 1` is not 1.
+        && (start == 1 || rest.iter().all(|side| !matches!(side, Answer::Value(expr) if !variables(expr).is_empty())))
+}
+
+/// `2 <= x < 5` of the gold as `[2, 5)`; not the other way round.
+fn interval_of(sides: &[Answer], relations: &[Relation], answer: &Answer, fuel: &mut Fuel) -> bool {
+    let Answer::Tuple(open, ends, close) = answer else { return false };
+    let [low, high] = ends.as_slice() else { return false };
+    let (sides, relations) = ascending(sides, relations);
+    let infinity = Answer::Value(Expr::Infinity);
+    let minus_infinity = Answer::Value(Expr::Negative(Box::new(Expr::Infinity)));
+    let (from, first, last, to) = match (sides.as_slice(), relations.as_slice()) {
+        ([a, x, b], [p, q]) if is_name(x) => (a.clone(), *p, *q, b.clone()),
+        ([x, b], [q]) if is_name(x) => (minus_infinity, Relation::Less, *q, b.clone()),
+        ([a, x], [p]) if is_name(x) => (a.clone(), *p, Relation::Less, infinity),
+        _ => return false,
+    };
+    let bracket = |relation: Relation| u8::from(relation == Relation::AtMost);
+    kind(*open) == bracket(first)
+        && kind(*close) == bracket(last)
+        && equal(&from, low, fuel)
+        && equal(&to, high, fuel)
+}
+
+/// The chain with < and <= only.
+fn ascending(sides: &[Answer], relations: &[Relation]) -> (Vec<Answer>, Vec<Relation>) {
+    let is_descending = relations.iter().any(|r| matches!(r, Relation::More | Relation::AtLeast))
+        && !relations.iter().any(|r| matches!(r, Relation::Less | Relation::AtMost));
+    if !is_descending {
+        return (sides.to_vec(), relations.to_vec());
+    }
+    let flip = |relation: &Relation| match relation {
+        Relation::More => Relation::Less,
+        Relation::AtLeast => Relation::AtMost,
+        other => *other,
+    };
+    (sides.iter().rev().cloned().collect(), relations.iter().rev().map(flip).collect())
+}
+
+fn relations(a: &[Answer], p: &[Relation], b: &[Answer], q: &[Relation], fuel: &mut Fuel) -> bool {
+    let ((a, p), (b, q)) = (ascending(a, p), ascending(b, q));
+    if p != q {
+        return false;
+    }
+    if in_order(&a, &b, fuel) {
+        return true;
+    }
+    let [relation] = p.as_slice() else { return false };
+    let difference = |sides: &[Answer]| match sides {
+        [Answer::Value(a), Answer::Value(b)] => {
+            Some(Expr::Sum(vec![a.clone(), Expr::Negative(Box::new(b.clone()))]))
+        }
+        _ => None,
+    };
+    let (Some(a), Some(b)) = (difference(&a), difference(&b)) else { return false };
+    proportional(&a, &b, *relation, fuel)
+}
+
+/// Whether one side minus the other is the same up to a constant factor: any but 0 for equations, a
+/// positive one for inequalities. The factor is taken at one point and must hold at others.
+fn proportional(a: &Expr, b: &Expr, relation: Relation, fuel: &mut Fuel) -> bool {
+    let names: BTreeSet<String> = variables(a).union(&variables(b)).cloned().collect();
+    if variables(a) != variables(b) || names.is_empty() {
+        return false;
+    }
+    let first = point(&names, 0);
+    let at = |expr: &Expr| substitute(expr, &first);
+    let (Some(x), Some(y)) = (approximate(&at(a), fuel), approximate(&at(b), fuel)) else {
+        return false;
+    };
+    if x == 0.0
+        || y == 0.0
+        || (relation != Relation::Equal && relation != Relation::Unequal && (x < 0.0) != (y < 0.0))
+    {
+        return false;
+    }
+    // a(z) b(first) = b(z) a(first), exactly.
+    let left = Expr::Product(vec![a.clone(), at(b)]);
+    let right = Expr::Product(vec![b.clone(), at(a)]);
+    values(&left, &right, fuel)
+}
+
+/// A rational point, always the same.
+fn point(names: &BTreeSet<String>, number: u32) -> BTreeMap<String, RBig> {
+    let value = |index: usize| {
+        let seed = 1_103 + 7_919 * index as u64 + 104_729 * u64::from(number);
+        RBig::from_parts((300 + seed % 2_700).into(), 1_000_u32.into())
+    };
+    names.iter().enumerate().map(|(index, name)| (name.clone(), value(index))).collect()
+}
+
+fn substitute(expr: &Expr, values: &BTreeMap<String, RBig>) -> Expr {
+    let of = |expr: &Expr| substitute(expr, values);
+    let all = |items: &[Expr]| items.iter().map(of).collect();
+    match expr {
+        Expr::Variable(name) => match values.get(name) {
+            Some(value) => Expr::Number(value.clone(), None),
+            None => expr.clone(),
+        },
+        Expr::Sum(items) => Expr::Sum(all(items)),
+        Expr::Product(items) => Expr::Product(all(items)),
+        Expr::Call(name, items) => Expr::Call(name.clone(), all(items)),
+        Expr::Quotient(a, b) => Expr::Quotient(Box::new(of(a)), Box::new(of(b))),
+        Expr::Power(a, b) => Expr::Power(Box::new(of(a)), Box::new(of(b))),
+        Expr::Negative(a) => Expr::Negative(Box::new(of(a))),
+        Expr::Factorial(a) => Expr::Factorial(Box::new(of(a))),
+        Expr::PlusMinus(a) => Expr::PlusMinus(Box::new(of(a))),
+        other => other.clone(),
+    }
+}

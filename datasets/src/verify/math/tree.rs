@@ -1,0 +1,125 @@
+//! What an answer is, parsed: expressions, and the structures around them.
+
+use dashu_base::Sign;
+use dashu_ratio::RBig;
+
+/// A mathematical expression. Depth is bounded by the parser.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Expr {
+    /// An exact number; `decimals` where it was written with a point.
+    Number(RBig, Option<u32>),
+    /// pi, e or i.
+    Constant(Constant),
+    /// A variable.
+    Variable(String),
+    /// A sum.
+    Sum(Vec<Expr>),
+    /// A product.
+    Product(Vec<Expr>),
+    /// A quotient.
+    Quotient(Box<Expr>, Box<Expr>),
+    /// A power.
+    Power(Box<Expr>, Box<Expr>),
+    /// Minus.
+    Negative(Box<Expr>),
+    /// Plus or minus.
+    PlusMinus(Box<Expr>),
+    /// A factorial.
+    Factorial(Box<Expr>),
+    /// A function of its arguments.
+    Call(String, Vec<Expr>),
+    /// Infinity.
+    Infinity,
+}
+
+/// Constants that numbers do not write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Constant {
+    /// 3.14159...
+    Pi,
+    /// 2.71828...
+    E,
+    /// The square root of -1.
+    I,
+}
+
+/// A relation between two sides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Relation {
+    /// =
+    Equal,
+    /// <
+    Less,
+    /// <=
+    AtMost,
+    /// >
+    More,
+    /// >=
+    AtLeast,
+    /// !=
+    Unequal,
+}
+
+/// What stands behind a number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Mark {
+    /// A percent sign.
+    Percent,
+    /// A degree sign.
+    Degree,
+    /// A unit, by its words.
+    Unit(String),
+}
+
+/// A whole answer.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Answer {
+    /// One value.
+    Value(Expr),
+    /// A value with a mark.
+    Marked(Box<Answer>, Mark),
+    /// `(a, b)` and `[a, b]`: a tuple, a point, an interval; the brackets as written.
+    Tuple(char, Vec<Answer>, char),
+    /// `{a, b}`, unordered.
+    Set(Vec<Answer>),
+    /// `a, b` without brackets.
+    List(Vec<Answer>),
+    /// A union of parts.
+    Union(Vec<Answer>),
+    /// A matrix, row by row.
+    Matrix(Vec<Vec<Answer>>),
+    /// `a < b <= c`, `x = 3`.
+    Chain(Vec<Answer>, Vec<Relation>),
+    /// `x in S`.
+    Member(Box<Answer>, Box<Answer>),
+    /// `204_5`.
+    Based(String, u32),
+    /// `1 : 2`.
+    Ratio(Vec<Answer>),
+    /// Words.
+    Words(String),
+}
+
+impl Expr {
+    /// An integer.
+    pub(super) fn integer(value: i64) -> Self {
+        Expr::Number(RBig::from(value), None)
+    }
+}
+
+/// The product of two, flat.
+pub(super) fn times(value: Expr, next: Expr) -> Expr {
+    match value {
+        Expr::Product(mut factors) => {
+            factors.push(next);
+            Expr::Product(factors)
+        }
+        other => Expr::Product(vec![other, next]),
+    }
+}
+
+/// Whether `a / b` is a fraction of two positive integers.
+pub(super) fn is_proper(a: &Expr, b: &Expr) -> bool {
+    let positive = |x: &Expr| matches!(x, Expr::Number(x, None) if x.is_int() && x.sign() == Sign::Positive && !x.is_zero());
+    positive(a) && positive(b)
+}

@@ -1,0 +1,219 @@
+//! Whether two expressions have the same value: exactly for rationals and rational functions, at points
+//! for what has roots, functions and constants, within rounding where one side is a decimal.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use dashu_base::Sign;
+use dashu_ratio::RBig;
+
+use super::compare::{expanded, unordered};
+use super::exact::{Fuel, NotRational, PRIMES, modular, rational};
+use super::numeric::{agree, approximate, is_real};
+use super::tree::{Answer, Expr};
+
+/// Significant digits from which a decimal answer stands for what it approximates.
+const MIN_DIGITS: usize = 4;
+
+/// The variables of an expression.
+pub(super) fn variables(expr: &Expr) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    let mut open = vec![expr];
+    while let Some(expr) = open.pop() {
+        match expr {
+            Expr::Variable(name) => {
+                names.insert(name.clone());
+            }
+            Expr::Sum(items) | Expr::Product(items) | Expr::Call(_, items) => open.extend(items),
+            Expr::Quotient(a, b) | Expr::Power(a, b) => open.extend([&**a, &**b]),
+            Expr::Negative(a) | Expr::Factorial(a) | Expr::PlusMinus(a) => open.push(a),
+            _ => {}
+        }
+    }
+    names
+}
+
+/// Whether two values are equal: exactly for numbers and rational functions, else at points.
+pub(super) fn values(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> bool {
+    if gold == answer {
+        return true;
+    }
+    if has_plus_minus(gold) || has_plus_minus(answer) {
+        let both = |expr: &Expr| expanded(&[Answer::Value(expr.clone())]);
+        return unordered(&both(gold), &both(answer), fuel);
+    }
+    match (gold, answer) {
+        (Expr::Infinity, _) | (_, Expr::Infinity) => return gold == answer,
+        (Expr::Negative(a), Expr::Negative(b))
+            if **a == Expr::Infinity || **b == Expr::Infinity =>
+        {
+            return a == b;
+        }
+        _ => {}
+    }
+    let (of_gold, of_answer) = (variables(gold), variables(answer));
+    // One may have a variable that cancels, as in sin^2 x + cos^2 x.
+    if !of_gold.is_subset(&of_answer) && !of_answer.is_subset(&of_gold) {
+        return false;
+    }
+    let names: BTreeSet<String> = of_gold.union(&of_answer).cloned().collect();
+    if names.is_empty() {
+        if let (Some(a), Some(b)) = (rational(gold, fuel), rational(answer, fuel)) {
+            return a == b || is_rounding(gold, answer, fuel);
+        }
+        if is_rounding(gold, answer, fuel) {
+            return true;
+        }
+    }
+    match modular_equal(gold, answer, &names, fuel) {
+        Ok(is_equal) => is_equal,
+        Err(NotRational) => at_points(gold, answer, &names, fuel),
+    }
+}
+
+/// Equality modulo three primes at a random point each: wrong with chance below 2^-120 for expressions
+/// of any size that is read; a difference is certain.
+fn modular_equal(
+    a: &Expr,
+    b: &Expr,
+    names: &BTreeSet<String>,
+    fuel: &mut Fuel,
+) -> Result<bool, NotRational> {
+    for (round, prime) in PRIMES.into_iter().enumerate() {
+        let mut is_decided = false;
+        for attempt in 0..4_u64 {
+            let seed =
+                |index: usize| mixed((round as u64) << 32 | attempt << 16 | index as u64) % prime;
+            let values =
+                names.iter().enumerate().map(|(i, name)| (name.clone(), seed(i))).collect();
+            if let (Some(a), Some(b)) =
+                (modular(a, prime, &values, fuel)?, modular(b, prime, &values, fuel)?)
+            {
+                if a != b {
+                    return Ok(false);
+                }
+                is_decided = true;
+                break;
+            }
+        }
+        if !is_decided {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// A fixed scrambling of 64 bits (splitmix64).
+fn mixed(seed: u64) -> u64 {
+    let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// Equality at points in (0.3, 3), and where both have a value there at a negative one.
+fn at_points(a: &Expr, b: &Expr, names: &BTreeSet<String>, fuel: &mut Fuel) -> bool {
+    if names.is_empty() {
+        return agree(a, b, &BTreeMap::new(), fuel).unwrap_or(false);
+    }
+    let mut agreed = 0;
+    for number in 0..4_u64 {
+        let sign = if number == 3 { -1.0 } else { 1.0 };
+        let value = |index: usize| {
+            sign * (0.3
+                + (mixed(number << 8 | index as u64) >> 11) as f64 / (1_u64 << 53) as f64 * 2.7)
+        };
+        let values = names.iter().enumerate().map(|(i, name)| (name.clone(), value(i))).collect();
+        // Roots of negative numbers choose branches, which different spellings choose differently.
+        if sign < 0.0 && !(is_real(a, &values, fuel) && is_real(b, &values, fuel)) {
+            continue;
+        }
+        match agree(a, b, &values, fuel) {
+            Some(false) => return false,
+            Some(true) => agreed += 1,
+            None => {}
+        }
+    }
+    agreed >= 2
+}
+
+/// Whether exactly one side is a decimal that the other rounds to: a decimal gold at its own digits,
+/// a decimal answer from four significant digits on. Integers are never approximate.
+fn is_rounding(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> bool {
+    let decimal = |expr: &Expr| match expr {
+        Expr::Number(value, Some(digits)) => Some((value.clone(), *digits)),
+        Expr::Negative(inner) => match &**inner {
+            Expr::Number(value, Some(digits)) => Some((-value.clone(), *digits)),
+            _ => None,
+        },
+        _ => None,
+    };
+    let (exact, (value, digits)) = match (decimal(gold), decimal(answer)) {
+        (Some(decimal), None) => (answer, decimal),
+        (None, Some(decimal)) if significant(&decimal.0, decimal.1) >= MIN_DIGITS => {
+            (gold, decimal)
+        }
+        _ => return false,
+    };
+    let half = RBig::from_parts(1.into(), dashu_int::UBig::from(10_u8).pow(digits as usize))
+        / RBig::from(2);
+    if let Some(exact) = rational(exact, fuel) {
+        // An integer or a finite decimal is what it is.
+        return !exact.is_int()
+            && !is_finite_decimal(&exact, digits)
+            && distance(&exact, &value) <= half;
+    }
+    match approximate(exact, fuel) {
+        Some(exact) => {
+            (exact - value.to_f64().value()).abs() <= half.to_f64().value() * (1.0 + 1e-9)
+        }
+        None => false,
+    }
+}
+
+fn significant(value: &RBig, digits: u32) -> usize {
+    let scaled = value.clone()
+        * RBig::from(dashu_int::IBig::from(dashu_int::UBig::from(10_u8).pow(digits as usize)));
+    scaled.numerator().to_string().trim_start_matches('-').len()
+}
+
+/// Whether the value is written exactly with at most this many decimals.
+fn is_finite_decimal(value: &RBig, digits: u32) -> bool {
+    let scale = dashu_int::IBig::from(dashu_int::UBig::from(10_u8).pow(digits as usize));
+    (value.clone() * RBig::from(scale)).is_int()
+}
+
+fn distance(a: &RBig, b: &RBig) -> RBig {
+    let difference = a.clone() - b.clone();
+    if difference.sign() == Sign::Negative { -difference } else { difference }
+}
+
+/// Whether a plus-minus stands anywhere in the expression.
+pub(super) fn has_plus_minus(expr: &Expr) -> bool {
+    match expr {
+        Expr::PlusMinus(_) => true,
+        Expr::Sum(items) | Expr::Product(items) | Expr::Call(_, items) => {
+            items.iter().any(has_plus_minus)
+        }
+        Expr::Quotient(a, b) | Expr::Power(a, b) => has_plus_minus(a) || has_plus_minus(b),
+        Expr::Negative(a) | Expr::Factorial(a) => has_plus_minus(a),
+        _ => false,
+    }
+}
+
+/// The expression with every plus-minus read as plus, or as minus.
+pub(super) fn resolved(expr: &Expr, is_minus: bool) -> Expr {
+    let of = |expr: &Expr| resolved(expr, is_minus);
+    let all = |items: &[Expr]| items.iter().map(of).collect();
+    match expr {
+        Expr::PlusMinus(inner) if is_minus => Expr::Negative(Box::new(of(inner))),
+        Expr::PlusMinus(inner) => of(inner),
+        Expr::Sum(items) => Expr::Sum(all(items)),
+        Expr::Product(items) => Expr::Product(all(items)),
+        Expr::Call(name, items) => Expr::Call(name.clone(), all(items)),
+        Expr::Quotient(a, b) => Expr::Quotient(Box::new(of(a)), Box::new(of(b))),
+        Expr::Power(a, b) => Expr::Power(Box::new(of(a)), Box::new(of(b))),
+        Expr::Negative(a) => Expr::Negative(Box::new(of(a))),
+        Expr::Factorial(a) => Expr::Factorial(Box::new(of(a))),
+        other => other.clone(),
+    }
+}

@@ -1,0 +1,32 @@
+//! Short runs of `train`, and reading what they wrote.
+
+use std::path::Path;
+use std::process::Output;
+
+use serde_json::Value;
+
+use super::binary::tealight;
+
+/// The JSON in a file.
+pub(crate) fn json(path: impl AsRef<Path>) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(path).expect("readable")).expect("JSON")
+}
+
+/// Settings of a run that ends in seconds.
+pub(crate) const SMALL: [&str; 10] = [
+    "--max-completion-length",
+    "20",
+    "--prompts-per-step",
+    "4",
+    "--num-generations",
+    "8",
+    "--learning-rate",
+    "3e-4",
+    "--device",
+    "cpu",
+];
+
+/// Runs `train` with them.
+pub(crate) fn train(output: &str, more: &[&str]) -> Output {
+    tealight(&[&["train", "--output", output], &SMALL[..], more].concat())
+}

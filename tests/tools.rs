@@ -1,0 +1,177 @@
+//! The binary's tools around training: lab, beta, presample, rejection, verify.
+
+#[path = "support/binary.rs"]
+mod binary;
+#[path = "support/runs.rs"]
+mod runs;
+
+use std::path::Path;
+
+use binary::{Folder, refusal, tealight};
+use runs::{SMALL, json, train};
+use serde_json::Value;
+
+#[test]
+fn the_lab_prints_an_object_for_scripts_and_writes_a_page() {
+    let folder = Folder::new();
+    let done = tealight(&["lab", "ends", "--class", "bigram", "--beta", "0.1", "--json"]);
+    assert!(done.status.success());
+    let row: Value = serde_json::from_slice(&done.stdout).expect("one JSON object");
+    for key in [
+        "world",
+        "class",
+        "beta",
+        "validity",
+        "effective_valid",
+        "max_mass",
+        "unique_valid_256",
+        "objective",
+        "objective_closed_form",
+        "kl_pstar_q",
+        "pass_at_k",
+    ] {
+        assert!(!row[key].is_null(), "{key}");
+    }
+    assert!((row["validity"].as_f64().expect("number") - 0.9467).abs() < 1e-3);
+    assert!((row["pass_at_k"]["1"].as_f64().expect("number") - 0.9467).abs() < 1e-3);
+    let output = folder.path("lab");
+    let some = ["--iterations", "50", "--beta", "1,0.1", "--alpha", "0.5", "--divergence", "js"];
+    let done = tealight(&[&["lab", "ends", "--output", &output], &some[..6]].concat());
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let page = std::fs::read_to_string(folder.0.path().join("lab/lab.html")).expect("a page");
+    assert_eq!(page.matches("<svg").count(), 4);
+    assert_eq!(json(folder.0.path().join("lab/lab.json")).as_array().expect("rows").len(), 3);
+    let csv = std::fs::read_to_string(folder.0.path().join("lab/lab.csv")).expect("a table");
+    assert_eq!(csv.lines().count(), 6, "header, base, p*, three rows");
+    let tilted = tealight(&[&["lab", "strategies", "--json"], &some[..]].concat());
+    let lines = String::from_utf8_lossy(&tilted.stdout).into_owned();
+    assert_eq!(lines.lines().count(), 3, "js to p_beta at two betas, and alpha");
+    assert!(lines.lines().next().expect("a line").contains("\"divergence\":\"js\""));
+}
+
+#[test]
+fn the_lab_shows_estimators_beside_their_claims() {
+    let few = ["--sampled", "--groups", "300", "--objectives", "rloo,kl-full,ucpo", "--json"];
+    let done = tealight(&[&["lab", "ends"], &few[..]].concat());
+    let said = String::from_utf8_lossy(&done.stdout).into_owned();
+    let rows: Vec<Value> =
+        said.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!(rows.len(), 3);
+    assert!(rows[0]["bias"].as_f64().expect("claimed") < 1.0 && rows[2]["claim"].is_null());
+    let done = tealight(&["lab", "ends", "--table", "kl-estimators"]);
+    let said = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(said.contains("k3 in the loss") && done.status.success(), "{said}");
+}
+
+#[test]
+fn beta_is_what_validity_makes_it() {
+    let done = tealight(&["beta", "--validity", "0.1", "--target", "0.5,0.9,0.99", "--json"]);
+    let rows: Value = serde_json::from_slice(&done.stdout).expect("JSON");
+    for (row, (beta, cost)) in rows.as_array().expect("rows").iter().zip([
+        (0.4551, 0.5108),
+        (0.2276, 1.7578),
+        (0.1472, 2.2246),
+    ]) {
+        assert!((row["beta"].as_f64().expect("number") - beta).abs() < 1e-4);
+        assert!((row["kl_cost"].as_f64().expect("number") - cost).abs() < 1e-4);
+    }
+    let said = refusal(&["beta", "--validity", "0.5", "--target", "0.4"]);
+    assert!(said.contains("not above"), "{said}");
+}
+
+#[test]
+fn presamples_are_drawn_once_continued_and_used() {
+    let folder = Folder::new();
+    let (drawn, cut) = (folder.path("drawn"), folder.path("cut"));
+    let settings = ["--max-samples", "8", "-n", "8", "-k", "1,8", "--max-completion-length", "20"];
+    let draw = |output: &str| {
+        let done =
+            tealight(&[&["presample", "--json", "--output", output], &settings[..]].concat());
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        serde_json::from_slice::<Value>(&done.stdout).expect("JSON")
+    };
+    let summary = draw(&drawn);
+    assert_eq!(summary["prompts"], 8);
+    assert_eq!(summary["validity"].as_array().expect("one a prompt").len(), 8);
+    let file = |output: &str| Path::new(output).join("presamples.jsonl");
+    let whole = std::fs::read_to_string(file(&drawn)).expect("samples");
+    // As if it had been killed in the middle of the fourth prompt.
+    std::fs::create_dir(&cut).expect("made");
+    std::fs::copy(
+        Path::new(&drawn).join("presamples.json"),
+        Path::new(&cut).join("presamples.json"),
+    )
+    .expect("copied");
+    let three: usize = whole.split_inclusive('\n').take(3).map(str::len).sum();
+    std::fs::write(file(&cut), &whole[..three + 100]).expect("written");
+    assert_eq!(draw(&cut), summary);
+    let sorted = |text: &str| {
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    assert_eq!(sorted(&std::fs::read_to_string(file(&cut)).expect("samples")), sorted(&whole));
+
+    let output = folder.path("run");
+    let uses = ["--presamples", &drawn, "--max-samples", "8", "--max-steps", "2"];
+    let done = train(&output, &[&["--objective", "alpha-dpg:0.5"], &uses[..]].concat());
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    assert!(!folder.0.path().join("run/presamples").exists(), "nothing was drawn again");
+    let hotter = [&["train", "--objective", "rft", "--temperature", "0.5"], &uses[..]].concat();
+    let said = refusal(&[&hotter[..], &SMALL[..], &["--output", &folder.path("hot")]].concat());
+    assert!(said.contains("temperature was 1.0, is 0.5"), "{said}");
+
+    let done = tealight(&[
+        "eval",
+        "--reject",
+        "--max-samples",
+        "8",
+        "-n",
+        "2",
+        "--max-completion-length",
+        "20",
+        "--presamples",
+        &drawn,
+        "--json",
+        "--output",
+        &folder.path("guard"),
+    ]);
+    let report: Value = serde_json::from_slice(&done.stdout).expect("JSON");
+    let rate = report["acceptance_rate"].as_f64().expect("number");
+    assert!(rate > 0.0 && rate < 1.0);
+    // The model is the base: what is left of KL(p* || g') is the noise of two estimates.
+    assert!(report["kl_pstar_guard"].as_f64().expect("number").abs() < 1.0, "{report}");
+}
+
+#[test]
+fn answers_are_verified_one_by_one_and_by_the_file() {
+    let done = tealight(&["verify", "--gold", "\\frac{1}{2}", "--answer", "so \\boxed{0.5}"]);
+    let row: Value = serde_json::from_slice(&done.stdout).expect("JSON");
+    assert_eq!(
+        (&row["verdict"], &row["extracted"], &row["rule"]),
+        (&"correct".into(), &"0.5".into(), &"box".into())
+    );
+    let done = tealight(&["verify", "--gold", "-3", "--answer", "3", "--explain"]);
+    let said = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(said.contains("wrong") && said.contains("whole"), "{said}");
+    let folder = Folder::new();
+    let lines: String = (0..20_000)
+        .map(|i| {
+            format!("{{\"gold\": \"{}\", \"answer\": {}}}\n", i, if i % 3 == 0 { i } else { i + 1 })
+        })
+        .collect();
+    let done = tealight(&["verify", "--jsonl", &folder.write("pairs.jsonl", lines)]);
+    let verdicts = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert_eq!(verdicts.lines().count(), 20_000);
+    for (index, line) in verdicts.lines().enumerate() {
+        let expected = if index % 3 == 0 { "\"correct\"" } else { "\"wrong\"" };
+        assert!(line.contains(expected), "{index}: {line}");
+    }
+    let bad = folder.write("bad.jsonl", "{\"gold\": \"1\", \"answer\": \"1\"}\n{\"gold\": 1}\n");
+    let failed = tealight(&["verify", "--jsonl", &bad]);
+    assert_eq!(failed.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&failed.stderr).contains("bad.jsonl:2"));
+    assert_eq!(String::from_utf8_lossy(&failed.stdout).lines().count(), 1, "the first was judged");
+    let said = refusal(&["verify", "--gold", "1"]);
+    assert!(said.contains("--jsonl"), "{said}");
+}
