@@ -1,4 +1,7 @@
-//! Checks the worked solutions of a dataset against its own answers, and against the next problem's.
+//! How fast and how strict the math verifier is on a dataset: worked solutions against their own gold
+//! answers, and against the next problem's.
+//!
+//! `cargo run --release -p tealight-datasets --example verify_speed FILE.jsonl GOLD_FIELD SOLUTION_FIELD`
 
 use tealight_datasets::verify::math::{Mode, Outcome, check};
 
