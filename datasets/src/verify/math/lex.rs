@@ -66,10 +66,9 @@ impl<'a> Lexer<'a> {
                 ',' => {
                     self.at += 1;
                     // `11,\! 111` is one number.
-                    let after = self.rest();
-                    if let Some(digits) =
-                        after.strip_prefix("\\!").or_else(|| after.strip_prefix("\\,"))
-                    {
+                    let after = self.rest().trim_start();
+                    let thin = after.strip_prefix("\\!").or_else(|| after.strip_prefix("\\,"));
+                    if let Some(digits) = thin {
                         self.at = self.text.len() - digits.trim_start().len();
                     }
                     let is_tight = matches!(self.out.last(), Some(Token::Number { .. }))

@@ -118,7 +118,11 @@ fn compared(gold: &str, answer: &str) -> (Outcome, &'static str) {
     {
         return (Outcome::Correct, "value");
     }
-    if text::same_words(gold, answer) && !has_digits(gold) {
+    let is_same_text = || {
+        let bare = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<String>();
+        bare(gold) == bare(answer)
+    };
+    if (text::same_words(gold, answer) && !has_digits(gold)) || is_same_text() {
         return (Outcome::Correct, "text");
     }
     match (parsed_gold, parsed_answer) {
@@ -134,7 +138,7 @@ fn with_point(text: &str) -> Option<String> {
     let (whole, part) = text.split_once(',')?;
     let are_digits =
         |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let is_decimal = (part.len() >= 2 && part.len() != 3) || whole == "0";
+    let is_decimal = part.len() >= 2 && (part.len() != 3 || whole == "0");
     (are_digits(whole) && are_digits(part) && is_decimal).then(|| format!("{whole}.{part}"))
 }
 

@@ -87,6 +87,9 @@ fn interval_of(sides: &[Answer], relations: &[Relation], answer: &Answer, fuel: 
     let Answer::Tuple(open, ends, close) = answer else { return false };
     let [low, high] = ends.as_slice() else { return false };
     let (sides, relations) = ascending(sides, relations);
+    if !relations.iter().all(|relation| matches!(relation, Relation::Less | Relation::AtMost)) {
+        return false;
+    }
     let infinity = Answer::Value(Expr::Infinity);
     let minus_infinity = Answer::Value(Expr::Negative(Box::new(Expr::Infinity)));
     let (from, first, last, to) = match (sides.as_slice(), relations.as_slice()) {

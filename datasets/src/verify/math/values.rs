@@ -13,6 +13,8 @@ use super::tree::{Answer, Expr};
 
 /// Significant digits from which a decimal answer stands for what it approximates.
 const MIN_DIGITS: usize = 4;
+/// The same for a decimal gold.
+const MIN_GOLD_DIGITS: usize = 3;
 
 /// The variables of an expression.
 pub(super) fn variables(expr: &Expr) -> BTreeSet<String> {
@@ -148,7 +150,9 @@ fn is_rounding(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> bool {
         _ => None,
     };
     let (exact, (value, digits)) = match (decimal(gold), decimal(answer)) {
-        (Some(decimal), None) => (answer, decimal),
+        (Some(decimal), None) if significant(&decimal.0, decimal.1) >= MIN_GOLD_DIGITS => {
+            (answer, decimal)
+        }
         (None, Some(decimal)) if significant(&decimal.0, decimal.1) >= MIN_DIGITS => {
             (gold, decimal)
         }
