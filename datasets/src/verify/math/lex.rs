@@ -317,7 +317,10 @@ impl<'a> Lexer<'a> {
         // Longer runs of letters are words; shorter ones products of variables, as in `xy`.
         let is_word =
             length > 2 && !(length == 3 && run.bytes().all(|b| b"abcnxyzpqrstuvw".contains(&b)));
-        if is_word || is_unit || SHORT_WORDS.contains(&lower.as_str()) {
+        // Points of geometry are capitals: `NO` is a segment.
+        let is_lower = run[1..].bytes().all(|b| b.is_ascii_lowercase());
+        let is_short_word = length == 2 && is_lower && SHORT_WORDS.contains(&lower.as_str());
+        if is_word || is_unit || is_short_word {
             self.out.push(Token::Text(run));
         } else {
             run.chars().for_each(|c| self.out.push(Token::Name(c.to_string())));
