@@ -22,26 +22,35 @@ use super::tokens::{Covariance, SimKo};
 /// What `--help` says of the keys.
 pub(crate) const HELP: &str = "\
 Keys, for any objective as NAME:key=value:...
-  target         max-reward, p-star (the base given right) or p-beta (the base tilted by v/beta)
-  divergence     none, forward-kl, reverse-kl, js (true scale, half of DPH's), tv, hellinger,
-                 forward-chi2, reverse-chi2, alpha
-  alpha          0 is forward KL, 1 reverse KL (alpha-DPG's direction; DPH-RL's alpha is 1 minus it)
-  beta           coefficient of the regulariser (DPH-RL's eta), or temperature of p-beta
-  sampler        policy, stored (the base's samples) or filtered (its right ones)
-  estimator      score, full, k2, k3 on policy samples; generator, definition on the base's
-  pef-threshold  share of right samples from which a prompt is rehearsed (D_pef); extra-check
-                 confirms by one more; explore (all, rest) and drop-unsolved choose the others
-  partition      fixed (from pre-samples), online or cumulative (biased in small groups)
+  target         max-reward, p-star (the base given right), or p-beta (the base
+                 tilted by v/beta)
+  divergence     none, forward-kl, reverse-kl, js (true scale, half of DPH's), tv,
+                 hellinger, forward-chi2, reverse-chi2, alpha
+  alpha          0 is forward KL, 1 reverse KL (alpha-DPG's direction; DPH-RL's
+                 alpha is 1 minus it)
+  beta           coefficient of the regulariser (DPH-RL's eta), or temperature
+                 of p-beta
+  sampler        policy, stored (the base's samples), filtered (its right ones)
+  estimator      score, full, k2, k3 on policy samples; generator, definition on
+                 the base's
+  pef-threshold  share of right samples from which a prompt is rehearsed (D_pef)
+  extra-check    true: confirm such a prompt by one more sample
+  explore        all, or rest: the prompts that are not rehearsed (D_exp)
+  drop-unsolved  true: explore no prompt that the base never solved
+  partition      fixed (from pre-samples); online, cumulative (biased in small
+                 groups)
   max-reward     where the pseudo-reward of a target is cut
   rule           plain, negative, maxrl, pkpo, pass-at-k, unlikeliness, ucpo
-                 (with k, positive, strength, tau)
+                 (with positive, k, strength, tau)
   baseline       none, loo, group-mean, group-std, batch-std
   trust-region   none, ppo, gspo, cispo (with epsilon, epsilon-high, dual-clip)
-  loss-type      grpo, dapo, dr_grpo;  num-iterations  updates on each batch
-  entropy        weight of an entropy bonus;  target-entropy  adapts it
+  loss-type      grpo, dapo, dr_grpo
+  num-iterations updates on each batch
+  entropy        weight of an entropy bonus; target-entropy adapts it
   covariance     none, clip, kl (with covariance-share, -low, -high, -coefficient)
   simko          true or false (with quantile, mix, top, penalty)
-  dynamic-sampling  true or false;  overlong-buffer  share of the longest completion";
+  dynamic-sampling  true or false
+  overlong-buffer   share of the longest completion over which the reward falls";
 
 /// Settings by name, each known to come from the user or from a preset.
 pub(super) struct Keys {

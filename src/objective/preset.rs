@@ -69,7 +69,7 @@ pub(super) const PRESETS: [Preset; 39] = [
         "kl-reward",
         &["beta"],
         "divergence=reverse-kl beta=0.04 baseline=group-std trust-region=ppo loss-type=dapo",
-        "k1 of reverse KL in the reward, after normalisation: the exact gradient",
+        "reverse KL's k1 in the reward, after normalisation: exact",
     ),
     row(
         "kl-full",
@@ -99,7 +99,7 @@ pub(super) const PRESETS: [Preset; 39] = [
         "dph-js",
         &["beta", "estimator"],
         "divergence=js sampler=filtered pef-threshold=0.875 extra-check=true explore=rest beta=0.4 baseline=group-std trust-region=ppo epsilon-high=0.28 dual-clip=3 loss-type=dapo",
-        "JS on the same, generator form, or dph-js:0.4:definition; at its true scale, so the paper's 0.2 is 0.4",
+        "JS on the same, at its true scale (the paper's 0.2 is 0.4); or :definition",
     ),
     row(
         "dph-alpha",
@@ -153,7 +153,7 @@ pub(super) const PRESETS: [Preset; 39] = [
         "bolt",
         &["beta"],
         "target=p-beta divergence=forward-kl sampler=stored beta=0.1",
-        "supervised on base samples weighed by e^(v/beta): forward KL to p_beta (2605.02469)",
+        "supervised on weighed base samples: forward KL to p_beta (2605.02469)",
     ),
     row("maxrl", &[], "rule=maxrl loss-type=dapo", "the gradient of truncated log p (2602.02710)"),
     row(
