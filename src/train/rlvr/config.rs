@@ -179,7 +179,14 @@ impl RlvrConfig {
     /// # Errors
     /// An override that cannot be computed.
     pub fn resolved_objective(&self) -> Result<String> {
-        Ok(self.objective.resolved(&self.overrides()?))
+        let text = self.objective.resolved(&self.overrides()?);
+        let Some(validity) = self.settings.target_validity else { return Ok(text) };
+        // The beta there stands in until the base has been measured.
+        let word = |word: &str| match word.starts_with("beta=") {
+            true => format!("beta=(for validity {validity})"),
+            false => word.to_owned(),
+        };
+        Ok(text.split(' ').map(word).collect::<Vec<_>>().join(" "))
     }
 
     fn overrides(&self) -> Result<Vec<(String, String)>> {
