@@ -121,6 +121,13 @@ fn presamples_are_drawn_once_continued_and_used() {
     let said = refusal(&[&hotter[..], &SMALL[..], &["--output", &folder.path("hot")]].concat());
     assert!(said.contains("temperature was 1.0, is 0.5"), "{said}");
 
+    let unused = [&["train", "--objective", "grpo"], &uses[..], &SMALL[..]].concat();
+    let said = refusal(&[&unused[..], &["--output", &folder.path("unused")]].concat());
+    assert!(said.contains("leave --presamples out"), "{said}");
+    let cut = ["eval", "--reject", "--top-p", "0.9", "--presamples", &drawn];
+    let said = refusal(&[&cut[..], &["--output", &folder.path("cut-off")]].concat());
+    assert!(said.contains("--top-p"), "{said}");
+
     let done = tealight(&[
         "eval",
         "--reject",

@@ -14,6 +14,7 @@ use super::session::{Draw, Session};
 use super::table;
 use crate::device::Dtype;
 use crate::files::write_atomic;
+use crate::generate::Filters;
 use crate::telemetry::{say, warn};
 use crate::train::Stop;
 
@@ -91,6 +92,12 @@ pub(super) fn run(options: &EvalOptions, stop: &Stop) -> Result<()> {
     };
     if options.reject {
         let presamples = options.presamples.as_deref();
+        if presamples.is_some() && params.filters != Filters::default() {
+            bail!(
+                "KL(p* || g') is that of the whole distribution: leave --top-k, --top-p and --min-p, or \
+                 --presamples, out"
+            );
+        }
         let rounds = options.max_rounds;
         return reject::run(&session, &dataset, &draw, rounds, presamples, output, options.json);
     }

@@ -11,7 +11,7 @@ use super::session::Session;
 use crate::device::Dtype;
 use crate::files;
 use crate::telemetry::say;
-use crate::train::rlvr::RlvrConfig;
+use crate::train::rlvr::{RlvrConfig, wants_presamples};
 use crate::train::{Stop, checkpoint};
 
 /// Options of `tealight train`.
@@ -46,6 +46,12 @@ pub(super) fn run(options: &TrainOptions, stop: &Stop) -> Result<()> {
         bail!(
             "objective `{}` rehearses nothing: --pef-threshold, --extra-check, --explore and \
              --drop-unsolved have no effect",
+            options.rlvr.objective
+        );
+    }
+    if options.rlvr.settings.presamples.is_some() && !wants_presamples(&options.rlvr, &plan) {
+        bail!(
+            "objective `{}` needs no samples of the base: leave --presamples out",
             options.rlvr.objective
         );
     }

@@ -132,7 +132,10 @@ impl Keys {
             num_iterations: self.number("num-iterations", 1)?,
             entropy: Entropy {
                 bonus: self.number("entropy", 0.0)?,
-                target: self.take("target-entropy").map(|text| text.parse()).transpose()?,
+                target: match self.values.contains_key("target-entropy") {
+                    true => Some(self.number("target-entropy", 0.0)?),
+                    false => None,
+                },
             },
             covariance: self.covariance()?,
             simko: self.simko()?,
