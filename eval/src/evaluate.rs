@@ -20,16 +20,11 @@ pub fn evaluate(
         dataset.problems.iter().map(|problem| Tally::new(&problem.id)).collect();
     solver.solve(&dataset.problems, n, &mut |index, answers| {
         let problem = &dataset.problems[index];
-        let judge = |(sample, answer): (usize, crate::Answer)| Sample {
-            problem: problem.id.clone(),
-            sample,
-            verdict: dataset.verifier.verify(problem, &answer.text),
-            completion: answer.text,
-            is_finished: answer.is_finished,
-            tokens: answer.tokens,
-            logp: answer.logp,
-        };
-        let samples: Vec<Sample> = answers.into_iter().enumerate().map(judge).collect();
+        let samples: Vec<Sample> = answers
+            .into_iter()
+            .enumerate()
+            .map(|(sample, answer)| Sample::judged(dataset, problem, sample, answer))
+            .collect();
         samples.iter().for_each(|sample| tallies[index].add(sample));
         sink(&samples)
     })?;

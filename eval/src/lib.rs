@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
-use tealight_datasets::{Problem, Verdict};
+use tealight_datasets::{Dataset, Problem, Verdict};
 
 pub use interval::Estimate;
 pub use summary::Summary;
@@ -68,6 +68,21 @@ pub struct Sample {
     pub tokens: usize,
     /// Log-probability of the completion, in nats.
     pub logp: f64,
+}
+
+impl Sample {
+    /// Has `answer` judged as the answer number `sample` to `problem` of `dataset`.
+    pub fn judged(dataset: &Dataset, problem: &Problem, sample: usize, answer: Answer) -> Self {
+        Self {
+            problem: problem.id.clone(),
+            sample,
+            verdict: dataset.verifier.verify(problem, &answer.text),
+            completion: answer.text,
+            is_finished: answer.is_finished,
+            tokens: answer.tokens,
+            logp: answer.logp,
+        }
+    }
 }
 
 /// The counts of one problem: all that estimates need.

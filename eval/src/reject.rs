@@ -10,7 +10,7 @@ use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use tealight_datasets::{Dataset, Problem};
 
-use crate::{Answer, Sample, Sink, Tally};
+use crate::{Sample, Sink, Tally};
 
 /// Draws answers to problems: the round, the problems, how many each.
 pub type Draw<'a> = dyn FnMut(usize, &[Problem], usize, &mut Sink<'_>) -> Result<()> + 'a;
@@ -58,7 +58,7 @@ pub fn reject(
                 if tally.correct == wanted {
                     break;
                 }
-                let sample = judged(dataset, &problems[index], tally.samples, answer);
+                let sample = Sample::judged(dataset, &problems[index], tally.samples, answer);
                 let before = tally.correct;
                 tally.add(&sample);
                 if tally.correct > before {
@@ -69,18 +69,6 @@ pub fn reject(
         })?;
     }
     Ok(tallies.into_iter().map(|tally| Rejected::of(tally, wanted)).collect())
-}
-
-fn judged(dataset: &Dataset, problem: &Problem, sample: usize, answer: Answer) -> Sample {
-    Sample {
-        problem: problem.id.clone(),
-        sample,
-        verdict: dataset.verifier.verify(problem, &answer.text),
-        completion: answer.text,
-        is_finished: answer.is_finished,
-        tokens: answer.tokens,
-        logp: answer.logp,
-    }
 }
 
 impl Rejected {
@@ -104,6 +92,7 @@ impl Rejected {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Answer;
     use tealight_datasets::read::Columns;
 
     #[test]

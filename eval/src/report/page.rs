@@ -10,7 +10,7 @@ use super::{Evaluated, Study, Training, pairs, rows};
 use crate::Summary;
 use crate::compare::crossing;
 
-pub(super) const STYLE: &str = "
+const STYLE: &str = "
 :root { color-scheme: light; }
 body { font: 16px/1.55 system-ui, sans-serif; color: #1a1a1a; background: #fff;
        max-width: 1180px; margin: 2.5rem auto; padding: 0 1.5rem; }
@@ -32,41 +32,47 @@ footer { color: #777; font-size: .85rem; margin-top: 3rem; }
 /// A chart that cannot be drawn.
 pub fn html(study: &Study) -> Result<String> {
     let seeds = study.training.iter().map(|run| run.seed).collect::<BTreeSet<_>>().len();
+    let body = html! {
+        h1 { "What fine-tuning did to the answers of " (study.model) }
+        p.lead {
+            "Every objective started from the same base, on the same prompts, with the same number of sampled completions. "
+            (study.n) " samples a prompt at temperature " (study.temperature) ", "
+            (seeds) (if seeds == 1 { " seed. " } else { " seeds, averaged. " })
+            (study.prompts_per_step) " prompts of " (study.num_generations)
+            " completions a step, learning rate " (format!("{:e}", study.learning_rate)) "."
+        }
+        @for evaluated in &study.datasets { (dataset(study, evaluated)?) }
+        h2 { "Training" }
+        (training_table(study))
+        div.charts {
+            (training_chart(study, "mean reward", |point| point.reward, "Reward of each step's rollouts, averaged over ten steps.")?)
+            (training_chart(study, "entropy per token (nats)", |point| point.entropy, "Entropy of the policy at the tokens it sampled.")?)
+            (training_chart(study, "KL to the base (nats)", |point| point.kl, "Estimate of KL(policy || base) per completion.")?)
+        }
+        footer {
+            "Pass@k is the unbiased estimate over all samples; distinct counts different right answers a prompt among "
+            (study.n) " samples; keep is how many of the prompts that the base solved at least once are still solved, new how many others are. "
+            "Made by Tealight in " (format!("{:.0}", study.seconds)) " seconds."
+        }
+    };
+    Ok(document(&format!("Tealight study of {}", study.model), &body))
+}
+
+/// A whole page around its body.
+pub(super) fn document(title: &str, body: &Markup) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
             head {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
-                title { "Tealight study of " (study.model) }
+                title { (title) }
                 style { (PreEscaped(STYLE)) }
             }
-            body {
-                h1 { "What fine-tuning did to the answers of " (study.model) }
-                p.lead {
-                    "Every objective started from the same base, on the same prompts, with the same number of sampled completions. "
-                    (study.n) " samples a prompt at temperature " (study.temperature) ", "
-                    (seeds) (if seeds == 1 { " seed. " } else { " seeds, averaged. " })
-                    (study.prompts_per_step) " prompts of " (study.num_generations)
-                    " completions a step, learning rate " (format!("{:e}", study.learning_rate)) "."
-                }
-                @for evaluated in &study.datasets { (dataset(study, evaluated)?) }
-                h2 { "Training" }
-                (training_table(study))
-                div.charts {
-                    (training_chart(study, "mean reward", |point| point.reward, "Reward of each step's rollouts, averaged over ten steps.")?)
-                    (training_chart(study, "entropy per token (nats)", |point| point.entropy, "Entropy of the policy at the tokens it sampled.")?)
-                    (training_chart(study, "KL to the base (nats)", |point| point.kl, "Estimate of KL(policy || base) per completion.")?)
-                }
-                footer {
-                    "Pass@k is the unbiased estimate over all samples; distinct counts different right answers a prompt among "
-                    (study.n) " samples; keep is how many of the prompts that the base solved at least once are still solved, new how many others are. "
-                    "Made by Tealight in " (format!("{:.0}", study.seconds)) " seconds."
-                }
-            }
+            body { (body) }
         }
     };
-    Ok(page.into_string())
+    page.into_string()
 }
 
 fn dataset(study: &Study, evaluated: &Evaluated) -> Result<Markup> {

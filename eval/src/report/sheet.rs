@@ -1,8 +1,8 @@
 //! A page of tables and figures as one HTML file that needs no network.
 
-use maud::{DOCTYPE, PreEscaped, html};
+use maud::{PreEscaped, html};
 
-use super::page::STYLE;
+use super::page::document;
 
 /// One part of a page.
 #[derive(Debug, Clone, Default)]
@@ -19,35 +19,24 @@ pub struct Section {
 
 /// The page.
 pub fn html(title: &str, lead: &str, sections: &[Section]) -> String {
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                title { (title) }
-                style { (PreEscaped(STYLE)) }
+    let body = html! {
+        h1 { (title) }
+        p.lead { (lead) }
+        @for section in sections {
+            h2 { (section.heading) }
+            @if !section.text.is_empty() { p { (section.text) } }
+            @if let Some((header, rows)) = section.table.split_first() {
+                table {
+                    thead { tr { @for cell in header { th { (cell) } } } }
+                    tbody { @for row in rows { tr { @for cell in row { td { (cell) } } } } }
+                }
             }
-            body {
-                h1 { (title) }
-                p.lead { (lead) }
-                @for section in sections {
-                    h2 { (section.heading) }
-                    @if !section.text.is_empty() { p { (section.text) } }
-                    @if let Some((header, rows)) = section.table.split_first() {
-                        table {
-                            thead { tr { @for cell in header { th { (cell) } } } }
-                            tbody { @for row in rows { tr { @for cell in row { td { (cell) } } } } }
-                        }
-                    }
-                    div.charts {
-                        @for (svg, caption) in &section.figures {
-                            figure { (PreEscaped(svg)) figcaption { (caption) } }
-                        }
-                    }
+            div.charts {
+                @for (svg, caption) in &section.figures {
+                    figure { (PreEscaped(svg)) figcaption { (caption) } }
                 }
             }
         }
     };
-    page.into_string()
+    document(title, &body)
 }

@@ -8,7 +8,7 @@ use super::{Accumulator, Metrics, Rehearsal, Run, scalar};
 use crate::objective::tokens::Covariance;
 use crate::objective::{Curve, Estimator, MAX_LOG_RATIO, Matching, Sampler, Streams, vocabulary};
 use crate::policy::{
-    Chunk, Positions, Sequence, TokenLogp, positions, positions_logp, token_logp, vocabulary_sum,
+    Chunk, Positions, Sequence, positions, positions_logp, token_logp, vocabulary_sum,
 };
 use crate::train::checkpoint::State;
 use crate::train::order;
@@ -17,12 +17,18 @@ use crate::train::step::{mask, micro_batches, padded};
 /// Keys the randomness of rehearsal apart from that of prompts.
 const REHEARSAL_SEED: u64 = 0x7265_6865_6172_7365;
 
-/// Rows `range` of a batch and what the policy says of them.
+/// Rows `range` of a batch and the policy's hidden states there.
 struct Part<'a> {
     batch: &'a Batch,
     range: std::ops::Range<usize>,
     positions: &'a Positions,
-    said: &'a TokenLogp,
+}
+
+/// Stored completions, with their rows and all their tokens counted.
+struct Stored<'a> {
+    items: Vec<&'a Rehearsal>,
+    rows: Vec<Sequence>,
+    tokens: usize,
 }
 
 impl Run<'_> {
@@ -79,7 +85,7 @@ impl Run<'_> {
                 lengths: &lengths,
             };
             let surrogate = self.plan.trust_region.loss(&streams)?;
-            let part = Part { batch, range, positions: &positions, said: &said };
+            let part = Part { batch, range, positions: &positions };
             let mut total = surrogate.total;
             if let Some(term) = self.token_terms(&part, &streams)? {
                 total = (total + term)?;
@@ -190,15 +196,18 @@ impl Run<'_> {
         };
         let policy = (part.positions, self.policy.tracked());
         let reference = reference.as_ref().map(|positions| (positions, self.reference));
-        debug_assert_eq!(part.said.logp.dim(0)?, rows.len());
         Ok(Some(vocabulary_sum(policy, reference, self.config.settings.temperature, &term)?))
     }
 
-    fn stored(&self, step: usize) -> Vec<&Rehearsal> {
+    /// The stored completions of a step.
+    fn stored(&self, step: usize) -> Stored<'_> {
         let all = &self.material.rehearsal;
         let count = self.config.settings.rehearsal_batch_size.min(all.len());
         let chosen = order::chosen(all.len(), count, step, self.config.seed ^ REHEARSAL_SEED);
-        chosen.into_iter().map(|index| &all[index]).collect()
+        let items: Vec<&Rehearsal> = chosen.into_iter().map(|index| &all[index]).collect();
+        let rows: Vec<Sequence> = items.iter().map(|item| item.sequence.clone()).collect();
+        let tokens = rows.iter().map(|row| row.completion.len()).sum();
+        Stored { items, rows, tokens }
     }
 
     /// Adds the gradient of a curve of every stored token, averaged over tokens; returns its value.
@@ -210,9 +219,7 @@ impl Run<'_> {
         metrics: &mut Metrics,
         accumulator: &mut Accumulator,
     ) -> Result<f64> {
-        let items = self.stored(step);
-        let rows: Vec<Sequence> = items.iter().map(|item| item.sequence.clone()).collect();
-        let tokens: usize = rows.iter().map(|row| row.completion.len()).sum();
+        let Stored { items, rows, tokens } = self.stored(step);
         let mut value = 0.0;
         for range in micro_batches(&rows, self.config.settings.micro_batch_tokens) {
             let (part, part_rows) = (&items[range.clone()], &rows[range.clone()]);
@@ -235,9 +242,7 @@ impl Run<'_> {
         metrics: &mut Metrics,
         accumulator: &mut Accumulator,
     ) -> Result<f64> {
-        let items = self.stored(step);
-        let rows: Vec<Sequence> = items.iter().map(|item| item.sequence.clone()).collect();
-        let tokens: usize = rows.iter().map(|row| row.completion.len()).sum();
+        let Stored { items, rows, tokens } = self.stored(step);
         let mut value = 0.0;
         for range in micro_batches(&rows, self.config.settings.micro_batch_tokens) {
             let part = &items[range.clone()];

@@ -146,7 +146,7 @@ fn proportional(a: &Expr, b: &Expr, relation: Relation, fuel: &mut Fuel) -> bool
     if variables(a) != variables(b) || names.is_empty() {
         return false;
     }
-    let first = point(&names, 0);
+    let first = point(&names);
     let at = |expr: &Expr| substitute(expr, &first);
     let (Some(x), Some(y)) = (approximate(&at(a), fuel), approximate(&at(b), fuel)) else {
         return false;
@@ -164,30 +164,20 @@ fn proportional(a: &Expr, b: &Expr, relation: Relation, fuel: &mut Fuel) -> bool
 }
 
 /// A rational point, always the same.
-fn point(names: &BTreeSet<String>, number: u32) -> BTreeMap<String, RBig> {
+fn point(names: &BTreeSet<String>) -> BTreeMap<String, RBig> {
     let value = |index: usize| {
-        let seed = 1_103 + 7_919 * index as u64 + 104_729 * u64::from(number);
+        let seed = 1_103 + 7_919 * index as u64;
         RBig::from_parts((300 + seed % 2_700).into(), 1_000_u32.into())
     };
     names.iter().enumerate().map(|(index, name)| (name.clone(), value(index))).collect()
 }
 
+/// The expression with these values for its variables.
 fn substitute(expr: &Expr, values: &BTreeMap<String, RBig>) -> Expr {
-    let of = |expr: &Expr| substitute(expr, values);
-    let all = |items: &[Expr]| items.iter().map(of).collect();
-    match expr {
-        Expr::Variable(name) => match values.get(name) {
-            Some(value) => Expr::Number(value.clone(), None),
-            None => expr.clone(),
-        },
-        Expr::Sum(items) => Expr::Sum(all(items)),
-        Expr::Product(items) => Expr::Product(all(items)),
-        Expr::Call(name, items) => Expr::Call(name.clone(), all(items)),
-        Expr::Quotient(a, b) => Expr::Quotient(Box::new(of(a)), Box::new(of(b))),
-        Expr::Power(a, b) => Expr::Power(Box::new(of(a)), Box::new(of(b))),
-        Expr::Negative(a) => Expr::Negative(Box::new(of(a))),
-        Expr::Factorial(a) => Expr::Factorial(Box::new(of(a))),
-        Expr::PlusMinus(a) => Expr::PlusMinus(Box::new(of(a))),
-        other => other.clone(),
+    if let Expr::Variable(name) = expr
+        && let Some(value) = values.get(name)
+    {
+        return Expr::Number(value.clone(), None);
     }
+    expr.with_children(|inner| substitute(inner, values))
 }

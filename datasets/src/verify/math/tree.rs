@@ -101,6 +101,36 @@ pub(super) enum Answer {
 }
 
 impl Expr {
+    /// The parts directly below.
+    pub(super) fn children(&self) -> Vec<&Expr> {
+        match self {
+            Expr::Sum(items) | Expr::Product(items) | Expr::Call(_, items) => {
+                items.iter().collect()
+            }
+            Expr::Quotient(a, b) | Expr::Power(a, b) => vec![&**a, &**b],
+            Expr::Negative(a) | Expr::Factorial(a) | Expr::PlusMinus(a) => vec![&**a],
+            Expr::Number(..) | Expr::Constant(_) | Expr::Variable(_) | Expr::Infinity => vec![],
+        }
+    }
+
+    /// The same with every part directly below replaced.
+    pub(super) fn with_children(&self, of: impl Fn(&Expr) -> Expr) -> Expr {
+        let all = |items: &[Expr]| items.iter().map(&of).collect();
+        match self {
+            Expr::Sum(items) => Expr::Sum(all(items)),
+            Expr::Product(items) => Expr::Product(all(items)),
+            Expr::Call(name, items) => Expr::Call(name.clone(), all(items)),
+            Expr::Quotient(a, b) => Expr::Quotient(Box::new(of(a)), Box::new(of(b))),
+            Expr::Power(a, b) => Expr::Power(Box::new(of(a)), Box::new(of(b))),
+            Expr::Negative(a) => Expr::Negative(Box::new(of(a))),
+            Expr::Factorial(a) => Expr::Factorial(Box::new(of(a))),
+            Expr::PlusMinus(a) => Expr::PlusMinus(Box::new(of(a))),
+            Expr::Number(..) | Expr::Constant(_) | Expr::Variable(_) | Expr::Infinity => {
+                self.clone()
+            }
+        }
+    }
+
     /// An integer.
     pub(super) fn integer(value: i64) -> Self {
         Expr::Number(RBig::from(value), None)

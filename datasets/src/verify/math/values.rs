@@ -21,15 +21,10 @@ pub(super) fn variables(expr: &Expr) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     let mut open = vec![expr];
     while let Some(expr) = open.pop() {
-        match expr {
-            Expr::Variable(name) => {
-                names.insert(name.clone());
-            }
-            Expr::Sum(items) | Expr::Product(items) | Expr::Call(_, items) => open.extend(items),
-            Expr::Quotient(a, b) | Expr::Power(a, b) => open.extend([&**a, &**b]),
-            Expr::Negative(a) | Expr::Factorial(a) | Expr::PlusMinus(a) => open.push(a),
-            _ => {}
+        if let Expr::Variable(name) = expr {
+            names.insert(name.clone());
         }
+        open.extend(expr.children());
     }
     names
 }
@@ -193,31 +188,14 @@ fn distance(a: &RBig, b: &RBig) -> RBig {
 
 /// Whether a plus-minus stands anywhere in the expression.
 pub(super) fn has_plus_minus(expr: &Expr) -> bool {
-    match expr {
-        Expr::PlusMinus(_) => true,
-        Expr::Sum(items) | Expr::Product(items) | Expr::Call(_, items) => {
-            items.iter().any(has_plus_minus)
-        }
-        Expr::Quotient(a, b) | Expr::Power(a, b) => has_plus_minus(a) || has_plus_minus(b),
-        Expr::Negative(a) | Expr::Factorial(a) => has_plus_minus(a),
-        _ => false,
-    }
+    matches!(expr, Expr::PlusMinus(_)) || expr.children().into_iter().any(has_plus_minus)
 }
 
 /// The expression with every plus-minus read as plus, or as minus.
 pub(super) fn resolved(expr: &Expr, is_minus: bool) -> Expr {
-    let of = |expr: &Expr| resolved(expr, is_minus);
-    let all = |items: &[Expr]| items.iter().map(of).collect();
     match expr {
-        Expr::PlusMinus(inner) if is_minus => Expr::Negative(Box::new(of(inner))),
-        Expr::PlusMinus(inner) => of(inner),
-        Expr::Sum(items) => Expr::Sum(all(items)),
-        Expr::Product(items) => Expr::Product(all(items)),
-        Expr::Call(name, items) => Expr::Call(name.clone(), all(items)),
-        Expr::Quotient(a, b) => Expr::Quotient(Box::new(of(a)), Box::new(of(b))),
-        Expr::Power(a, b) => Expr::Power(Box::new(of(a)), Box::new(of(b))),
-        Expr::Negative(a) => Expr::Negative(Box::new(of(a))),
-        Expr::Factorial(a) => Expr::Factorial(Box::new(of(a))),
-        other => other.clone(),
+        Expr::PlusMinus(inner) if is_minus => Expr::Negative(Box::new(resolved(inner, true))),
+        Expr::PlusMinus(inner) => resolved(inner, false),
+        other => other.with_children(|inner| resolved(inner, is_minus)),
     }
 }
