@@ -40,12 +40,11 @@ pub(super) const IGNORED: [&str; 36] = [
     "smallskip",
 ];
 /// Wrappers of mathematics: their braces stay as a group.
-pub(super) const STYLES: [&str; 12] = [
+pub(super) const STYLES: [&str; 11] = [
     "mathbf",
     "mathit",
     "mathsf",
     "mathcal",
-    "mathbb",
     "boldsymbol",
     "bm",
     "vec",
@@ -104,7 +103,11 @@ pub(super) fn symbol(command: &str) -> Option<char> {
         "rangle" => '⟩',
         "ldots" | "dots" | "cdots" | "dotsc" => '…',
         "land" | "wedge" => ',',
-        "lor" | "vee" => ',',
+        "lor" | "vee" => '∨',
+        "over" => '⌿',
+        "choose" => '⑂',
+        "top" | "intercal" => '⊤',
+        "R" | "reals" => 'ℝ',
         "to" | "rightarrow" | "implies" | "Rightarrow" => '→',
         _ => return None,
     })
@@ -127,19 +130,26 @@ fn folded(c: char) -> Option<&'static str> {
         '¼' => "(1/4)",
         '¾' => "(3/4)",
         '⅕' => "(1/5)",
+        '⅖' => "(2/5)",
+        '⅗' => "(3/5)",
+        '⅘' => "(4/5)",
+        '⅙' => "(1/6)",
+        '⅚' => "(5/6)",
+        '⅐' => "(1/7)",
+        '⅑' => "(1/9)",
+        '⅒' => "(1/10)",
         '⅛' => "(1/8)",
         '⅜' => "(3/8)",
         '⅝' => "(5/8)",
         '⅞' => "(7/8)",
-        '²' => "^{2}",
-        '³' => "^{3}",
-        '⁴' => "^{4}",
-        '⁵' => "^{5}",
-        '⁶' => "^{6}",
-        '⁰' => "^{0}",
-        '¹' => "^{1}",
         'π' | 'Π' => "\\pi ",
         '√' => "\\sqrt ",
+        '∛' => "\\sqrt[3]",
+        '∜' => "\\sqrt[4]",
+        'º' => "°",
+        '′' => "'",
+        '’' => "'",
+        '“' | '”' | '‘' => " ",
         '％' => "%",
         '\u{a0}' | '\u{2009}' | '\u{202f}' | '\u{200b}' | '\u{3000}' | '\u{2061}' => " ",
         '∶' => ":",
@@ -148,10 +158,31 @@ fn folded(c: char) -> Option<&'static str> {
         'α' => "\\alpha ",
         'β' => "\\beta ",
         'θ' => "\\theta ",
-        'φ' => "\\phi ",
-        '∨' | '∧' => ",",
+        'φ' | 'ϕ' => "\\phi ",
+        'γ' => "\\gamma ",
+        'δ' => "\\delta ",
+        'ε' => "\\epsilon ",
+        'λ' => "\\lambda ",
+        'μ' | 'µ' => "\\mu ",
+        'ρ' => "\\rho ",
+        'σ' => "\\sigma ",
+        'τ' => "\\tau ",
+        'ω' => "\\omega ",
+        '∑' => "\\sum ",
+        '∏' => "\\prod ",
+        '∧' => ",",
         _ => return None,
     })
+}
+
+/// A raised or lowered character: its mark and the plain one.
+fn shifted(c: char) -> Option<(char, char)> {
+    const RAISED: &str = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ";
+    const LOWERED: &str = "₀₁₂₃₄₅₆₇₈₉₊₋ₙ";
+    let plain = |table: &str| {
+        table.chars().zip("0123456789+-n".chars()).find(|(shifted, _)| *shifted == c).map(|p| p.1)
+    };
+    plain(RAISED).map(|plain| ('^', plain)).or_else(|| plain(LOWERED).map(|plain| ('_', plain)))
 }
 
 /// Replaces what is outside ASCII and has a spelling inside it. Fractions written as one character
@@ -161,15 +192,26 @@ pub(super) fn fold(text: &str) -> String {
         return text.to_owned();
     }
     let mut out = String::with_capacity(text.len() + 8);
+    // The mark of a run of raised or lowered characters, which is one group: `x¹⁰`.
+    let mut run = None;
     for c in text.chars() {
+        if let Some((mark, plain)) = shifted(c) {
+            if run == Some(mark) {
+                out.pop();
+            } else {
+                out.push(mark);
+                out.push('{');
+            }
+            out.push(plain);
+            out.push('}');
+            run = Some(mark);
+            continue;
+        }
+        run = None;
         match folded(c) {
             Some(plain) => {
-                let is_mixed = plain.starts_with("(1/")
-                    || plain.starts_with("(3/")
-                    || plain.starts_with("(2/")
-                    || plain.starts_with("(5/")
-                    || plain.starts_with("(7/");
-                if is_mixed && out.ends_with(|c: char| c.is_ascii_digit()) {
+                let is_fraction = plain.starts_with('(') && plain.len() > 1;
+                if is_fraction && out.ends_with(|c: char| c.is_ascii_digit()) {
                     out.push('+');
                     // The sign of a mixed number covers both parts; the parser sees `-(a+b)`.
                     let start = out[..out.len() - 1]
@@ -221,5 +263,6 @@ pub(super) fn is_function(name: &str) -> bool {
             | "lcm"
             | "floor"
             | "ceil"
+            | "cis"
     )
 }

@@ -4,10 +4,12 @@
 use dashu_ratio::RBig;
 
 use super::exact::{Fuel, rational};
+use super::regions::same_region;
 use super::relations::{chains, is_name};
-use super::text::{same_unit, same_words};
+use super::text::{number_word, same_words};
 use super::tree::{Answer, Expr, Mark, Relation};
-use super::values::{has_plus_minus, resolved, values};
+use super::units::{conversion, is_known};
+use super::values::{has_plus_minus, resolved, values, variables};
 
 /// Most members of sets that are matched.
 const MAX_MEMBERS: usize = 64;
@@ -18,8 +20,11 @@ pub(super) fn equal(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
         return false;
     }
     match (gold, answer) {
-        (Answer::Value(a), Answer::Value(b)) => values(a, b, fuel),
+        (Answer::Value(a), Answer::Value(b)) => {
+            values(a, b, fuel) || without_unit(a, b).is_some_and(|b| values(a, b, fuel))
+        }
         (Answer::Marked(..), _) | (_, Answer::Marked(..)) => marked(gold, answer, fuel),
+        (Answer::Member(..), Answer::Chain(..)) => same_region(gold, answer, fuel),
         (Answer::Member(_, set), other) => equal(set, other, fuel),
         (other, Answer::Member(_, set)) => equal(other, set, fuel),
         (Answer::Words(a), Answer::Words(b)) => same_words(a, b),
@@ -27,9 +32,10 @@ pub(super) fn equal(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
             (p == q && a.trim_start_matches('0').eq_ignore_ascii_case(b.trim_start_matches('0')))
                 || (p != q && based(a, *p).is_some() && based(a, *p) == based(b, *q))
         }
-        // MATH often leaves the base out of the question's answer.
-        (Answer::Based(a, base), Answer::Value(Expr::Number(b, None))) => {
-            b.to_string() == a.trim_start_matches('0') || based(a, *base).as_ref() == Some(b)
+        // MATH often leaves the base out of the question's answer; the same number in base ten is the
+        // question.
+        (Answer::Based(a, _), Answer::Value(Expr::Number(b, None))) => {
+            b.to_string() == a.trim_start_matches('0')
         }
         (Answer::Value(Expr::Number(a, None)), Answer::Based(b, base)) => {
             based(b, *base).as_ref() == Some(a)
@@ -43,16 +49,26 @@ pub(super) fn equal(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
         (Answer::Chain(..), _) | (_, Answer::Chain(..)) => chains(gold, answer, fuel),
         (Answer::Tuple(open, a, close), Answer::Tuple(left, b, right)) => {
             // Two entries may be an interval, whose brackets matter.
-            let is_same =
-                a.len() != 2 || (kind(*open) == kind(*left) && kind(*close) == kind(*right));
+            let is_same = a.len() != 2
+                || (is_in('[', *open) == is_in('[', *left)
+                    && is_in(']', *close) == is_in(']', *right));
             is_same && in_order(a, b, fuel)
         }
         (Answer::Tuple(_, a, _), Answer::List(b)) => in_order(a, b, fuel),
         (Answer::List(a), Answer::Tuple(_, b, _)) => unordered(a, b, fuel),
         (Answer::Set(a) | Answer::List(a), Answer::Set(b) | Answer::List(b)) => {
-            unordered(&expanded(a), &expanded(b), fuel)
+            match (assigned(a), assigned(b)) {
+                // `x = 1, y = 2` says which is which.
+                (Some(a), Some(b)) => by_name(&a, &b, fuel),
+                _ => unordered(&expanded(a), &expanded(b), fuel) || same_region(gold, answer, fuel),
+            }
         }
-        (Answer::Union(a), Answer::Union(b)) => unordered(a, b, fuel),
+        (Answer::Union(a), Answer::Union(b)) => {
+            unordered(a, b, fuel) || same_region(gold, answer, fuel)
+        }
+        (Answer::Without(a, b), Answer::Without(c, d)) => {
+            (equal(a, c, fuel) && equal(b, d, fuel)) || same_region(gold, answer, fuel)
+        }
         (Answer::Matrix(a), Answer::Matrix(b)) => {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| in_order(a, b, fuel))
         }
@@ -68,19 +84,47 @@ pub(super) fn equal(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
         (Answer::Value(_), Answer::Set(b) | Answer::List(b)) => {
             unordered(&expanded(std::slice::from_ref(gold)), &expanded(b), fuel)
         }
+        (Answer::Time(h, m, half), Answer::Time(i, n, other)) => (h, m, half) == (i, n, other),
+        (Answer::Time(hours, minutes, _), Answer::Ratio(parts))
+        | (Answer::Ratio(parts), Answer::Time(hours, minutes, _)) => {
+            let value = |n: u32| Answer::Value(Expr::integer(n.into()));
+            in_order(&[value(*hours), value(*minutes)], parts, fuel)
+        }
         (Answer::Words(a), other) | (other, Answer::Words(a)) => {
             letter(other).is_some_and(|b| same_words(a, &b))
+                || number_word(a).is_some_and(|a| *other == Answer::Value(Expr::integer(a)))
+                || same_region(gold, answer, fuel)
         }
-        _ => false,
+        _ => same_region(gold, answer, fuel),
     }
 }
 
-/// 1 for a bracket that includes its end.
-pub(super) fn kind(bracket: char) -> u8 {
-    match bracket {
-        '[' | ']' => 1,
-        _ => 0,
-    }
+/// Whether a bracket includes its end: `[` on the left and `]` on the right do, `]2, 5[` is open.
+pub(super) fn is_in(closed: char, bracket: char) -> bool {
+    bracket == closed
+}
+
+/// Assignments to names that all differ.
+fn assigned(items: &[Answer]) -> Option<Vec<(&Answer, &Answer)>> {
+    let pairs = items.iter().map(|item| match item {
+        Answer::Chain(sides, relations)
+            if relations.as_slice() == [Relation::Equal] && is_name(&sides[0]) =>
+        {
+            Some((&sides[0], &sides[1]))
+        }
+        _ => None,
+    });
+    let pairs: Vec<_> = pairs.collect::<Option<_>>()?;
+    let differs = |i: usize| pairs[..i].iter().all(|(name, _)| *name != pairs[i].0);
+    (pairs.len() <= MAX_MEMBERS && (0..pairs.len()).all(differs)).then_some(pairs)
+}
+
+fn by_name(a: &[(&Answer, &Answer)], b: &[(&Answer, &Answer)], fuel: &mut Fuel) -> bool {
+    a.len() == b.len()
+        && a.iter().all(|(name, value)| {
+            let other = b.iter().find(|(other, _)| other == name);
+            other.is_some_and(|(_, other)| equal(value, other, fuel))
+        })
 }
 
 /// A single variable as a word: choice letters.
@@ -149,15 +193,52 @@ fn marked(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
         Answer::Marked(inner, mark) => ((**inner).clone(), Some(mark.clone())),
         other => (other.clone(), None),
     };
-    let ((a, of_gold), (b, of_answer)) = (split(gold), split(answer));
+    let is_unit = |answer: &Answer| matches!(answer, Answer::Marked(_, Mark::Unit(_)));
+    let ((a, of_gold), (b, of_answer)) = match (is_unit(gold), is_unit(answer)) {
+        (true, false) => (split(gold), split(&with_unit(answer))),
+        (false, true) => (split(&with_unit(gold)), split(answer)),
+        _ => (split(gold), split(answer)),
+    };
     match (&of_gold, &of_answer) {
-        (Some(Mark::Unit(a)), Some(Mark::Unit(b))) if !same_unit(a, b) => return false,
+        (Some(Mark::Unit(p)), Some(Mark::Unit(q))) => {
+            let Some(factor) = conversion(p, q) else { return false };
+            let converted = match b {
+                Answer::Value(value) if factor != RBig::ONE => {
+                    Answer::Value(Expr::Product(vec![Expr::Number(factor, None), value]))
+                }
+                other => other,
+            };
+            return equal(&a, &converted, fuel);
+        }
         (Some(Mark::Percent), Some(Mark::Percent)) => return equal(&a, &b, fuel),
         (Some(Mark::Percent), _) => return equal(&a, &b, fuel) || equal(&hundredth(&a), &b, fuel),
         (_, Some(Mark::Percent)) => return equal(&a, &b, fuel) || equal(&a, &hundredth(&b), fuel),
         _ => {}
     }
     equal(&a, &b, fuel)
+}
+
+/// The number of an answer like `5 m` or `5 m^2` to a gold that has no variables.
+fn without_unit<'a>(gold: &Expr, answer: &'a Expr) -> Option<&'a Expr> {
+    let Expr::Product(factors) = answer else { return None };
+    let [value, unit] = factors.as_slice() else { return None };
+    let name = match unit {
+        Expr::Power(base, _) => base,
+        other => other,
+    };
+    let is_unit = matches!(name, Expr::Variable(name) if is_known(name));
+    (is_unit && variables(gold).is_empty()).then_some(value)
+}
+
+/// `5 m` beside a value with a unit: its letter is a unit too.
+fn with_unit(answer: &Answer) -> Answer {
+    if let Answer::Value(Expr::Product(factors)) = answer
+        && let [value, Expr::Variable(name)] = factors.as_slice()
+        && is_known(name)
+    {
+        return Answer::Marked(Box::new(Answer::Value(value.clone())), Mark::Unit(name.clone()));
+    }
+    answer.clone()
 }
 
 fn hundredth(answer: &Answer) -> Answer {

@@ -3,10 +3,12 @@
 
 use std::collections::BTreeMap;
 
+use dashu_base::Gcd;
 use dashu_base::{BitTest, Sign};
 use dashu_int::{IBig, UBig};
 use dashu_ratio::RBig;
 
+use super::series::{is_series, series};
 use super::tree::Expr;
 
 /// Largest numerator or denominator, in bits.
@@ -63,6 +65,9 @@ pub(super) fn rational(expr: &Expr, fuel: &mut Fuel) -> Option<RBig> {
             power(&base, &exponent, fuel)?
         }
         Expr::Factorial(inner) => factorial(&rational(inner, fuel)?, fuel)?,
+        Expr::Call(name, arguments) if is_series(name) => {
+            rational(&series(name, arguments, fuel)?, fuel)?
+        }
         Expr::Call(name, arguments) => {
             let values: Vec<RBig> =
                 arguments.iter().map(|argument| rational(argument, fuel)).collect::<Option<_>>()?;
@@ -155,6 +160,26 @@ fn call(name: &str, values: &[RBig], fuel: &mut Fuel) -> Option<RBig> {
         }
         ("floor", []) => RBig::from(first.floor()),
         ("ceil", []) => RBig::from(first.ceil()),
+        ("gcd" | "lcm", rest) => {
+            let mut all = integer(first)?;
+            for other in rest {
+                let other = integer(other)?;
+                let shared = (&all).gcd(&other);
+                all = if name == "gcd" { shared } else { all * other / shared };
+                fuel.spend(4 + all.bit_len() as u32 / 16)?;
+            }
+            RBig::from(IBig::from(all))
+        }
+        ("perm", [k]) => {
+            let (n, k): (u64, u64) =
+                (integer(first)?.try_into().ok()?, integer(k)?.try_into().ok()?);
+            if n > MAX_FACTORIAL {
+                return None;
+            }
+            fuel.spend(n as u32)?;
+            let product = (0..k.min(n + 1)).fold(UBig::ONE, |p, i| p * UBig::from(n - i));
+            RBig::from(IBig::from(product))
+        }
         ("max", rest) => rest.iter().fold(first.clone(), |a, b| if *b > a { b.clone() } else { a }),
         ("min", rest) => rest.iter().fold(first.clone(), |a, b| if *b < a { b.clone() } else { a }),
         ("root", [inner]) => {
@@ -286,6 +311,10 @@ pub(super) fn modular(
             }
             fuel.spend(n as u32 / 8).ok_or(NotRational)?;
             (2..=n).fold(1, |product, factor| multiply(product, factor, prime))
+        }
+        Expr::Call(name, arguments) if is_series(name) => {
+            let written = series(name, arguments, fuel).ok_or(NotRational)?;
+            return modular(&written, prime, values, fuel);
         }
         Expr::Call(..) => {
             let value = rational(expr, fuel).ok_or(NotRational)?;

@@ -1,6 +1,6 @@
 //! Expressions: sums, products, powers, functions, as plain text and LaTeX write them.
 
-use dashu_int::{IBig, UBig};
+use dashu_int::IBig;
 use dashu_ratio::RBig;
 
 use super::alphabet::is_function;
@@ -28,11 +28,19 @@ impl Parser {
                     break;
                 }
             }
-            Some(if terms.len() == 1 { terms.remove(0) } else { Expr::Sum(terms) })
+            let above = if terms.len() == 1 { terms.remove(0) } else { Expr::Sum(terms) };
+            // TeX's infix forms take all that stands in their group.
+            if parser.accept('⌿') {
+                return Some(Expr::Quotient(Box::new(above), Box::new(parser.sum()?)));
+            }
+            if parser.accept('⑂') {
+                return Some(Expr::Call("binom".into(), vec![above, parser.sum()?]));
+            }
+            Some(above)
         })
     }
 
-    fn product(&mut self) -> Option<Expr> {
+    pub(super) fn product(&mut self) -> Option<Expr> {
         if self.accept('-') {
             return self.nested(|parser| Some(Expr::Negative(Box::new(parser.product()?))));
         }
@@ -79,7 +87,7 @@ impl Parser {
         self.power()
     }
 
-    fn starts_factor(&self) -> bool {
+    pub(super) fn starts_factor(&self) -> bool {
         match self.peek() {
             Some(Token::Number { .. } | Token::Name(_)) => true,
             Some(Token::Symbol('(' | '{' | '⌊' | '⌈')) => true,
@@ -89,7 +97,7 @@ impl Parser {
         }
     }
 
-    fn power(&mut self) -> Option<Expr> {
+    pub(super) fn power(&mut self) -> Option<Expr> {
         let base = self.postfix()?;
         if !self.accept('^') {
             return Some(base);
@@ -117,8 +125,6 @@ impl Parser {
         loop {
             if self.accept('!') {
                 value = Expr::Factorial(Box::new(value));
-            } else if self.peek_is('\'') {
-                return None;
             } else {
                 return Some(value);
             }
@@ -173,84 +179,10 @@ impl Parser {
         Some(inner)
     }
 
-    /// `1,000,000`; `0.\overline{3}`.
-    fn thousands_or_repeating(
-        &mut self,
-        value: RBig,
-        decimals: Option<u32>,
-        digits: &str,
-    ) -> Option<Expr> {
-        let mut all = digits.to_owned();
-        let starts_group = !digits.contains('.') && digits.len() <= 3 && !digits.starts_with('0');
-        if starts_group {
-            while let Some(group) = self.next_group() {
-                self.at += group.1;
-                all.push_str(&group.0);
-            }
-        }
-        if let Some(Token::Name(name)) = self.peek()
-            && name == "overline"
-        {
-            self.at += 1;
-            let repeating = self.digit_group()?;
-            let count = repeating.len();
-            let cycle = IBig::from_str_radix(&repeating, 10).ok()?;
-            let places = digits.split_once('.').map_or(0, |(_, part)| part.len());
-            let below = (UBig::from(10_u8).pow(count) - UBig::ONE) * UBig::from(10_u8).pow(places);
-            return Some(Expr::Number(value + RBig::from_parts(cycle, below), None));
-        }
-        if all == digits {
-            return Some(Expr::Number(value, decimals));
-        }
-        let (whole, part) = all.split_once('.').unwrap_or((&all, ""));
-        let above = IBig::from_str_radix(&format!("{whole}{part}"), 10).ok()?;
-        let decimals = (!part.is_empty()).then_some(part.len() as u32);
-        Some(Expr::Number(RBig::from_parts(above, UBig::from(10_u8).pow(part.len())), decimals))
-    }
-
-    /// The next group of thousands and how many tokens it takes; decimals end it.
-    fn next_group(&self) -> Option<(String, usize)> {
-        let (skip, is_braced) =
-            match (self.peek()?, self.tokens.get(self.at + 1), self.tokens.get(self.at + 2)) {
-                (Token::TightComma, _, _) => (1, false),
-                // `1{,}000`
-                (Token::Symbol('{'), Some(Token::Symbol(',')), Some(Token::Symbol('}'))) => {
-                    (3, true)
-                }
-                _ => return None,
-            };
-        let Token::Number { digits, .. } = self.tokens.get(self.at + skip)? else { return None };
-        let whole = digits.split('.').next().unwrap_or_default();
-        // Of a bare list, `1,234` is one number; `(1,234)` and `1,23` are not for this to join.
-        (whole.len() == 3 && (is_braced || !self.in_tuple())).then(|| (digits.clone(), skip + 1))
-    }
-
-    /// Whether an open bracket makes commas separators: `(1,234)` is ambiguous, `(1,000,000)` too.
-    fn in_tuple(&self) -> bool {
-        let mut depth = 0;
-        for token in &self.tokens[..self.at] {
-            match token {
-                Token::Symbol('(' | '[' | '⦃') => depth += 1,
-                Token::Symbol(')' | ']' | '⦄') => depth -= 1,
-                _ => {}
-            }
-        }
-        depth > 0
-    }
-
-    fn digit_group(&mut self) -> Option<String> {
-        let is_braced = self.accept('{');
-        let Some(Token::Number { digits, decimals: None, .. }) = self.peek().cloned() else {
-            return None;
-        };
-        self.at += 1;
-        if is_braced {
-            self.expect('}')?;
-        }
-        Some(digits)
-    }
-
     fn named(&mut self, name: &str) -> Option<Expr> {
+        if let Some(variable) = self.bound_variable(name) {
+            return Some(variable);
+        }
         match name {
             "pi" => return Some(Expr::Constant(Constant::Pi)),
             "e" => return Some(Expr::Constant(Constant::E)),
@@ -276,7 +208,21 @@ impl Parser {
                 let inner = if is_number { self.nested(Self::atom)? } else { self.argument()? };
                 return Some(Expr::Call("root".into(), vec![degree, inner]));
             }
-            "overline" | "bar" | "hat" | "tilde" => return None,
+            "sum" | "prod" => return self.series(name),
+            "overline" | "bar" => {
+                // Of a complex number, its conjugate; of points, a segment, which stays text.
+                let inner = self.argument()?;
+                let is_complex = has_i(&inner);
+                return is_complex.then(|| Expr::Call("conj".into(), vec![inner]));
+            }
+            "hat" | "tilde" => return None,
+            "C" | "P" if self.peek_is('(') => {
+                let start = self.at;
+                if let Some(counted) = self.counted(name) {
+                    return Some(counted);
+                }
+                self.at = start;
+            }
             _ => {}
         }
         if is_function(name) {
@@ -285,12 +231,29 @@ impl Parser {
         let mut variable = name.to_owned();
         if self.accept('_') {
             // A subscript is part of the name.
+            let is_braced = self.peek_is('{');
             let start = self.at;
             self.subscript()?;
-            variable.push_str(&format!("_{:?}", &self.tokens[start..self.at]));
+            let inside = start + usize::from(is_braced)..self.at - usize::from(is_braced);
+            variable.push_str(&format!("_{:?}", &self.tokens[inside]));
+        }
+        while self.accept('\'') {
+            variable.push('\'');
         }
         // A factor in brackets after a single letter is a product; `f(x)` is a name in relations.
         Some(Expr::Variable(variable))
+    }
+
+    /// `C(n, k)` and `P(n, k)`: how many choices and arrangements.
+    fn counted(&mut self, name: &str) -> Option<Expr> {
+        self.at += 1;
+        let n = self.sum()?;
+        let is_comma = self.peek() == Some(&Token::TightComma) || self.peek_is(',');
+        is_comma.then(|| self.at += 1)?;
+        let k = self.sum()?;
+        self.expect(')')?;
+        let call = if name == "C" { "binom" } else { "perm" };
+        Some(Expr::Call(call.into(), vec![n, k]))
     }
 
     /// Whatever stands below a name, as it is.
@@ -395,4 +358,8 @@ impl Parser {
         }
         self.nested(Self::atom)
     }
+}
+
+fn has_i(expr: &Expr) -> bool {
+    *expr == Expr::Constant(Constant::I) || expr.children().into_iter().any(has_i)
 }

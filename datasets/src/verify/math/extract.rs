@@ -18,7 +18,7 @@ const MAX_WHOLE: usize = 300;
 pub struct Extracted<'a> {
     /// The text; several boxes that belong together are joined by commas.
     pub span: Cow<'a, str>,
-    /// `box`, `tag`, `phrase`, `hashes`, `whole`, `formula`, `number` or `words`.
+    /// `box`, `tag`, `phrase`, `hashes`, `whole`, `conclusion`, `formula`, `number` or `words`.
     pub rule: &'static str,
 }
 
@@ -42,7 +42,7 @@ pub fn extract(completion: &str, mode: Mode) -> Option<Extracted<'_>> {
         {
             return Some(Extracted { span: Cow::Owned(joined), rule: "box" });
         }
-        return Some(Extracted { span: Cow::Borrowed(inner), rule: "box" });
+        return Some(Extracted { span: Cow::Borrowed(concluded(inner)), rule: "box" });
     }
     if let Some(inner) = tagged(text).filter(|inner| !inner.is_empty()) {
         return found(formula_in(inner).map_or(inner, |(_, inner)| inner), "tag");
@@ -66,10 +66,35 @@ pub fn extract(completion: &str, mode: Mode) -> Option<Extracted<'_>> {
     if whole.len() <= MAX_WHOLE && is_answer(whole) {
         return found(whole, "whole");
     }
+    if let Some(inner) = conclusion(whole) {
+        return found(inner, "conclusion");
+    }
     if let Some((inner, rule)) = last_value(whole) {
         return found(inner, rule);
     }
     if whole.len() <= 80 { found(whole, "words") } else { None }
+}
+
+/// What a sentence in a box says; anything else in a box is the answer as it is.
+fn concluded(inner: &str) -> &str {
+    let has_words = inner.len() <= MAX_WHOLE && inner.contains(" is ");
+    if has_words && !is_answer(inner) { conclusion(inner).unwrap_or(inner) } else { inner }
+}
+
+/// What the last sentence ends with, after "is", an equals sign or a colon, if all of it is
+/// mathematics: a formula without dollars, a point.
+fn conclusion(text: &str) -> Option<&str> {
+    let end = text.trim_end_matches(|c: char| c.is_whitespace() || c == '.' || c == '*');
+    let line = end.lines().next_back()?;
+    let line = line.rsplit(". ").next().unwrap_or(line);
+    if line.len() > MAX_WHOLE {
+        return None;
+    }
+    let marks = [" is ", " are ", "= ", ": "];
+    let starts = marks.iter().filter_map(|mark| Some(line.rfind(mark)? + mark.len()));
+    let tail = line[starts.max()?..].trim();
+    let is_formula = !tail.is_empty() && !tail.contains('$') && is_answer(tail);
+    (is_formula && !parse(tail).is_some_and(|answer| has_words(&answer))).then_some(tail)
 }
 
 /// The later of the last formula and the last number outside it.
@@ -132,6 +157,13 @@ fn final_phrase(text: &str) -> Option<(usize, &str)> {
 
 /// What follows the last "answer is" or "answer:" on its line.
 fn after_phrase(text: &str) -> Option<&str> {
+    for phrase in ["答案是", "答案为", "答案：", "答案:"] {
+        if let Some((_, tail)) = text.rsplit_once(phrase)
+            && let Some(found) = said(tail.lines().next().unwrap_or_default())
+        {
+            return Some(found);
+        }
+    }
     let bytes = text.as_bytes();
     let mut end = text.len();
     while let Some(at) = rfind_word(&bytes[..end], b"answer") {
@@ -238,8 +270,7 @@ fn joined_boxes(text: &str) -> Option<String> {
             let after = inner.as_ptr() as usize + inner.len() - text.as_ptr() as usize;
             let gap = text.get(after..end)?.trim_start_matches([' ', '}']);
             let gap = gap.strip_suffix('\\').unwrap_or(gap);
-            let joins = [" and ", "{and}", " or ", ",", ";"].iter().any(|word| gap.contains(word));
-            if !(gap.len() < 10 || (gap.len() < 70 && joins)) || gap.contains('=') && !joins {
+            if !links(gap) {
                 break;
             }
         }
@@ -253,6 +284,18 @@ fn joined_boxes(text: &str) -> Option<String> {
     }
     parts.reverse();
     (parts.len() > 1).then(|| parts.join(", "))
+}
+
+/// Whether the text between two boxes makes them one list: nothing but signs, "and", "or" and names
+/// with an equals sign, or an "and" right before the second. `\boxed{4}, no wait: \boxed{5}` is one answer after another.
+fn links(gap: &str) -> bool {
+    let are_known = gap.split(|c: char| !c.is_ascii_alphabetic()).all(|word| {
+        word.len() <= 1 || matches!(word, "and" | "or" | "text" | "quad" | "qquad" | "mathrm")
+    });
+    let joins = gap.contains([',', ';']) || gap.contains("and") || gap.contains("or");
+    let end = gap.trim_end_matches([' ', '}', '$']);
+    let is_and = end.ends_with(" and") || end.ends_with(" or");
+    gap.len() < 70 && (is_and || (are_known && (joins || (gap.len() < 10 && !gap.contains('=')))))
 }
 
 /// Where the brace that was open before `inner` closes; escaped braces do not count.

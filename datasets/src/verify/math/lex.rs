@@ -5,6 +5,7 @@ use dashu_int::{IBig, UBig};
 use dashu_ratio::RBig;
 
 use super::alphabet::{IGNORED, SHORT_WORDS, STYLES, UNITS, WORDS, fold, is_function, symbol};
+use super::units::is_known;
 
 /// Longest answer that is read, in bytes.
 pub(super) const MAX_BYTES: usize = 4096;
@@ -24,6 +25,8 @@ pub(super) enum Token {
     Symbol(char),
     /// Opens and closes a matrix.
     Matrix(bool),
+    /// Stands before a matrix in bars.
+    Determinant,
     /// A comma that may stand between thousands: `1,000` without a space.
     TightComma,
 }
@@ -87,11 +90,15 @@ impl<'a> Lexer<'a> {
                         _ => '≠',
                     }));
                 }
+                '.' if self.rest().starts_with("...") => {
+                    self.at += 3;
+                    self.out.push(Token::Symbol('…'));
+                }
                 '$' | '~' | '"' | '`' | '\t' | '\n' | '\r' | ' ' => self.at += 1,
                 '+' | '-' | '*' | '/' | '^' | '_' | '!' | '(' | ')' | '[' | ']' | '{' | '}'
                 | '|' | ';' | ':' | '=' | '<' | '>' | '%' | '&' | '\'' | '?' | '±' | '≤' | '≥'
                 | '≠' | '∪' | '∩' | '∈' | '∅' | '∞' | '°' | '…' | '→' | '.' | '∖' | '⌊' | '⌋'
-                | '⌈' | '⌉' => {
+                | '⌈' | '⌉' | '∨' | 'ℝ' => {
                     self.at += c.len_utf8();
                     self.out.push(Token::Symbol(c));
                 }
@@ -137,7 +144,9 @@ impl<'a> Lexer<'a> {
         );
         let above = IBig::from_str_radix(if text.is_empty() { "0" } else { &text }, 10).ok()?;
         let mut value = RBig::from_parts(above, UBig::from(10_u8).pow(part));
-        let mut has_point = part > 0;
+        // `0.(3)`, `0.\overline{3}`: the point counts, though no digit follows it at once.
+        let is_repeating = end > whole && self.rest()[end..].starts_with(['(', '\\']);
+        let mut has_point = part > 0 || is_repeating;
         // 0.\overline{3}, 0.(3) are read by the parser; e-notation here.
         let after = &self.rest()[end..];
         let mut taken = end;
@@ -233,6 +242,9 @@ impl<'a> Lexer<'a> {
                     if kind == "array" && name == "begin" && self.rest().starts_with('{') {
                         self.braced()?;
                     }
+                    if kind == "vmatrix" && name == "begin" {
+                        self.out.push(Token::Determinant);
+                    }
                     self.out.push(Token::Matrix(name == "begin"));
                 }
             }
@@ -240,6 +252,13 @@ impl<'a> Lexer<'a> {
             "binom" | "dbinom" | "tbinom" => self.out.push(Token::Name("binom".into())),
             "lbrace" => self.out.push(Token::Symbol('⦃')),
             "rbrace" => self.out.push(Token::Symbol('⦄')),
+            "mathbb" => {
+                let name = self.braced()?;
+                self.out.push(match name.trim() {
+                    "R" => Token::Symbol('ℝ'),
+                    other => Token::Name(other.to_owned()),
+                });
+            }
             "hspace" | "vspace" | "phantom" | "hphantom" | "label" | "tag" => {
                 self.braced()?;
             }
@@ -257,7 +276,9 @@ impl<'a> Lexer<'a> {
 
     /// What follows "about" is an approximation of what stands before, unless that is only a name.
     fn approximately(&mut self) {
-        if self.out.iter().all(|token| matches!(token, Token::Name(_))) {
+        if self.out.is_empty() {
+            // `\approx 3.14` is all there is.
+        } else if self.out.iter().all(|token| matches!(token, Token::Name(_))) {
             self.out.push(Token::Symbol('='));
         } else {
             self.at = self.text.len();
@@ -275,13 +296,17 @@ impl<'a> Lexer<'a> {
     /// The inside of a `\text`: a number or letter stays mathematics, words become text.
     fn words(&mut self, words: &str) -> Option<()> {
         let trimmed = words.trim();
-        let is_math =
-            trimmed.len() == 1 || trimmed.starts_with(|c: char| c.is_ascii_digit() || c == '-');
+        // `5\text{ m}` has a unit, `\text{B}` is a letter.
+        let is_unit = trimmed.len() == 1
+            && is_known(trimmed)
+            && matches!(self.out.last(), Some(Token::Number { .. }));
+        let is_math = (trimmed.len() == 1 && !is_unit)
+            || trimmed.starts_with(|c: char| c.is_ascii_digit() || c == '-');
         if trimmed.is_empty() {
             return Some(());
         }
-        let known = ["and", "or", "pi", "sin", "cos", "tan", "ln", "log"];
-        if is_math || known.contains(&trimmed) {
+        let known = ["and", "or", "pi"];
+        if is_math || known.contains(&trimmed) || is_function(trimmed) {
             let mut inner = Lexer { text: trimmed, at: 0, out: Vec::new() };
             if inner.run().is_some() {
                 self.out.append(&mut inner.out);
@@ -299,7 +324,13 @@ impl<'a> Lexer<'a> {
         self.at += length;
         let lower = run.to_ascii_lowercase();
         if matches!(lower.as_str(), "and" | "or") {
-            self.out.push(Token::Symbol(','));
+            self.out.push(Token::Symbol(if lower == "or" { '∨' } else { ',' }));
+            return;
+        }
+        // `(2,12)U(12,102)`
+        let is_closed = matches!(self.out.last(), Some(Token::Symbol(')' | ']')));
+        if run == "U" && is_closed && self.rest().trim_start().starts_with(['(', '[']) {
+            self.out.push(Token::Symbol('∪'));
             return;
         }
         if is_function(&lower)
@@ -328,8 +359,8 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// Whether ` 000` follows: a space, three digits and no further one.
+/// Whether ` 000` or `'000` follows: three digits and no further one.
 fn is_thousand(rest: &str) -> bool {
-    rest.strip_prefix(' ')
+    rest.strip_prefix([' ', '\''])
         .is_some_and(|rest| rest.bytes().take_while(u8::is_ascii_digit).count() == 3)
 }

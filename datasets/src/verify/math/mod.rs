@@ -15,12 +15,17 @@ mod exact;
 mod expression;
 mod extract;
 mod lex;
+mod matrix;
+mod numerals;
 mod numeric;
 mod parse;
 mod real;
+mod regions;
 mod relations;
+mod series;
 mod text;
 mod tree;
+mod units;
 mod values;
 
 use serde::{Deserialize, Serialize};
@@ -72,6 +77,15 @@ pub struct Checked<'a> {
 /// worked solution.
 pub fn check<'a>(gold: &str, completion: &'a str, mode: Mode) -> Checked<'a> {
     let bare = self::gold(gold);
+    // Words with digits among them, `June 20`, would be taken apart by the rules for completions.
+    let is_short = completion.len() <= 100;
+    let is_said = completion.trim() == bare && !bare.is_empty()
+        || is_worded(bare) && text::same_words(bare, completion);
+    if is_short && (is_said || text::same_choice(bare, completion)) {
+        let span = std::borrow::Cow::Borrowed(completion.trim());
+        let extracted = Some(Extracted { span, rule: "whole" });
+        return Checked { outcome: Outcome::Correct, extracted, stage: "text" };
+    }
     let wrapped = if bare.len() > 120 { extract(bare, Mode::Flexible) } else { joined(gold) };
     let gold = wrapped.as_ref().map_or(bare, |found| &found.span);
     let Some(extracted) = extract(completion, mode) else {
@@ -88,8 +102,9 @@ fn joined(gold: &str) -> Option<Extracted<'_>> {
 
 fn compared(gold: &str, answer: &str) -> (Outcome, &'static str) {
     let trim = |text: &str| -> (usize, usize) {
-        let inner =
-            text.trim_matches(|c: char| c.is_whitespace() || c == '$').trim_end_matches('.');
+        let inner = text.trim_matches(|c: char| c.is_whitespace() || c == '$');
+        // A point ends a sentence, three go on: `0.333...`
+        let inner = if inner.ends_with("..") { inner } else { inner.trim_end_matches('.') };
         let start = inner.as_ptr() as usize - text.as_ptr() as usize;
         (start, start + inner.len())
     };
@@ -122,8 +137,22 @@ fn compared(gold: &str, answer: &str) -> (Outcome, &'static str) {
         let bare = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<String>();
         bare(gold) == bare(answer)
     };
-    if (text::same_words(gold, answer) && !has_digits(gold)) || is_same_text() {
+    // Two values that differ are not words, whatever their letters.
+    let are_values = parsed_gold.as_ref().zip(parsed_answer.as_ref()).is_some_and(|(a, b)| {
+        let is_math = |answer: &tree::Answer| !matches!(answer, tree::Answer::Words(_));
+        is_math(a) && is_math(b)
+    });
+    if is_same_text()
+        || text::same_choice(gold, answer)
+        || (!are_values && text::same_words(gold, answer) && !has_digits(gold))
+    {
         return (Outcome::Correct, "text");
+    }
+    if let Some(rest) = text::after_choice(answer)
+        && let (Some(gold), Some(rest)) = (&parsed_gold, parse::parse(rest))
+        && compare::equal(gold, &rest, &mut Fuel(FUEL))
+    {
+        return (Outcome::Correct, "value");
     }
     match (parsed_gold, parsed_answer) {
         (None, _) => (Outcome::UnparsableGold, "parse"),
@@ -140,6 +169,13 @@ fn with_point(text: &str) -> Option<String> {
         |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let is_decimal = part.len() >= 2 && (part.len() != 3 || whole == "0");
     (are_digits(whole) && are_digits(part) && is_decimal).then(|| format!("{whole}.{part}"))
+}
+
+/// Whether a gold answer is words, perhaps with numbers among them.
+fn is_worded(text: &str) -> bool {
+    let letters = text.trim_start_matches("\\text");
+    let mut words = letters.split(|c: char| !c.is_alphabetic());
+    !letters.contains(['\\', '=', '^', '_']) && words.any(|word| word.len() >= 3)
 }
 
 fn has_digits(text: &str) -> bool {
@@ -230,7 +266,7 @@ mod tests {
             ("it costs $1,234.50.", "1,234.50", "number"),
             ("from 3 to -4.", "-4", "number"),
             ("page 3-4 of it", "4", "number"),
-            ("<think>\\boxed{1}</think> It is 2", "2", "number"),
+            ("<think>\\boxed{1}</think> It is 2", "2", "conclusion"),
             ("\\frac{1}{2}", "\\frac{1}{2}", "whole"),
         ] {
             let found = extract(text, Mode::Flexible).expect(text);

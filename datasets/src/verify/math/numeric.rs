@@ -8,6 +8,7 @@ use astro_float::BigFloat;
 use super::complex::Complex;
 use super::exact::{Fuel, rational};
 use super::real::Real;
+use super::series::{is_series, series};
 use super::tree::{Constant, Expr};
 
 /// An evaluation: the values of variables, and the largest size that was added, below which
@@ -85,6 +86,10 @@ impl Evaluation<'_> {
     }
 
     fn call<R: Real>(&mut self, name: &str, arguments: &[Expr]) -> Option<Complex<R>> {
+        if is_series(name) {
+            let written = series(name, arguments, self.fuel)?;
+            return self.of::<R>(&written);
+        }
         self.fuel.spend(400)?;
         let first = self.of::<R>(arguments.first()?)?;
         let one = || Complex::real(R::of_f64(1.0));
@@ -153,6 +158,8 @@ impl Evaluation<'_> {
             }
             ("sin", [_]) => sine(&first),
             ("cos", [_]) => cosine(&first),
+            ("cis", [_]) => Some(cosine(&first)?.add(&i().mul(&sine(&first)?))),
+            ("conj", [_]) => Some(Complex { im: R::of_f64(0.0).sub(&first.im), re: first.re }),
             ("tan", [_]) => over(sine(&first)?, cosine(&first)?),
             ("cot", [_]) => over(cosine(&first)?, sine(&first)?),
             ("sec", [_]) => over(one(), cosine(&first)?),
@@ -237,5 +244,7 @@ fn agree_in<R: Real>(
     let mut evaluation = Evaluation { values, fuel, scale: i64::MIN / 4 };
     let (a, b) = (evaluation.of::<R>(a)?, evaluation.of::<R>(b)?);
     let scale = evaluation.scale.max(a.exponent()).max(b.exponent());
-    Some(a.sub(&b).exponent() <= scale - R::trusted_bits())
+    let difference = a.sub(&b);
+    let is_zero = difference.re.is_zero() && difference.im.is_zero();
+    Some(is_zero || difference.exponent() <= scale - R::trusted_bits())
 }

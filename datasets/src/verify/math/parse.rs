@@ -1,7 +1,8 @@
 //! Tokens to an [`Answer`]: a recursive descent whose depth and work are bounded.
 
 use super::lex::{Token, tokens};
-use super::tree::{Answer, Expr, Mark, Relation};
+use super::text::{scale, time};
+use super::tree::{Answer, Expr, Mark, Relation, times};
 
 /// Deepest nesting that is read.
 const MAX_DEPTH: usize = 48;
@@ -10,11 +11,16 @@ const MAX_TOKENS: usize = 1024;
 
 /// The answer that a text holds, `None` where it is not mathematics.
 pub(super) fn parse(text: &str) -> Option<Answer> {
+    if let Some(time) = time(text) {
+        return Some(time);
+    }
     let tokens = tokens(text)?;
     if tokens.is_empty() || tokens.len() > MAX_TOKENS {
         return None;
     }
-    let mut parser = Parser { tokens, at: 0, depth: 0, in_bars: false };
+    let has_matrix = tokens.iter().any(|token| matches!(token, Token::Matrix(true)));
+    let mut parser =
+        Parser { tokens, at: 0, depth: 0, in_bars: false, has_matrix, bound: Vec::new() };
     let answer = parser.list(&[])?;
     // A sentence may end with a point.
     while parser.peek_is('.') {
@@ -30,6 +36,10 @@ pub(super) struct Parser {
     depth: usize,
     /// Between bars, a bar ends the absolute value.
     pub(super) in_bars: bool,
+    /// Matrices are still to come: an item may be a sum or a product of them.
+    pub(super) has_matrix: bool,
+    /// The names that sums and products run over, outermost first.
+    pub(super) bound: Vec<String>,
 }
 
 impl Parser {
@@ -65,10 +75,15 @@ impl Parser {
     pub(super) fn list(&mut self, ends: &[char]) -> Option<Answer> {
         self.nested(|parser| {
             let mut items = vec![parser.chain()?];
+            let mut are_all_or = true;
             loop {
-                if parser.accept(',') || parser.accept(';') {
+                let is_or = parser.accept('∨');
+                if is_or || parser.accept(',') || parser.accept(';') {
+                    are_all_or &= is_or;
                     // A comma before the end: `x, ` or `a, and b`.
-                    while parser.accept(',') {}
+                    while parser.accept(',') || parser.accept('∨') {
+                        are_all_or = false;
+                    }
                     if parser.peek().is_none() || ends.iter().any(|end| parser.peek_is(*end)) {
                         break;
                     }
@@ -80,7 +95,12 @@ impl Parser {
                     break;
                 }
             }
-            Some(if items.len() == 1 { items.remove(0) } else { Answer::List(items) })
+            if items.len() == 1 {
+                return Some(items.remove(0));
+            }
+            // `x < 1 or x > 2` is a union, `x = 1 or x = 2` a list of values.
+            let is_union = are_all_or && items.iter().all(is_inequality);
+            Some(if is_union { Answer::Union(items) } else { Answer::List(items) })
         })
     }
 
@@ -123,14 +143,27 @@ impl Parser {
         while self.accept('∪') {
             parts.push(self.item()?);
         }
-        Some(if parts.len() == 1 { parts.remove(0) } else { Answer::Union(parts) })
+        let whole = if parts.len() == 1 { parts.remove(0) } else { Answer::Union(parts) };
+        if self.accept('∖') {
+            return Some(Answer::Without(Box::new(whole), Box::new(self.item()?)));
+        }
+        Some(whole)
     }
 
     /// A structure or a value, with its mark.
     fn item(&mut self) -> Option<Answer> {
         let start = self.at;
+        if self.has_matrix {
+            if let Some(matrix) = self.nested(Self::matrices) {
+                return Some(matrix);
+            }
+            self.at = start;
+        }
         let structure = match self.peek()? {
-            Token::Matrix(true) => self.matrix(),
+            Token::Symbol('ℝ') => {
+                self.at += 1;
+                Some(Answer::line())
+            }
             Token::Symbol('⦃') => self.set(),
             Token::Symbol('∅') => {
                 self.at += 1;
@@ -138,7 +171,13 @@ impl Parser {
             }
             Token::Symbol('(' | '[' | ']' | '⟨') => self.tuple(),
             Token::Symbol('{') => self.plain_set(),
-            Token::Text(_) => return self.words(),
+            Token::Text(_) => {
+                if let Some(based) = self.based() {
+                    return Some(based);
+                }
+                self.at = start;
+                return self.words();
+            }
             _ => None,
         };
         if let Some(structure) = structure {
@@ -179,6 +218,16 @@ impl Parser {
             return Some(value);
         }
         let words = words.trim().trim_end_matches('.').to_lowercase();
+        let (first, rest) = words.split_once(' ').unwrap_or((&words, ""));
+        let (value, words) = match (value, scale(first)) {
+            (Answer::Value(value), Some(scale)) => {
+                (Answer::Value(times(value, Expr::integer(scale))), rest.to_owned())
+            }
+            (value, _) => (value, words),
+        };
+        if words.is_empty() {
+            return Some(value);
+        }
         Some(match words.as_str() {
             "percent" | "per cent" | "percentage" | "pct" => {
                 Answer::Marked(Box::new(value), Mark::Percent)
@@ -205,16 +254,25 @@ impl Parser {
         Some(Answer::Words(words.join(" ")))
     }
 
-    /// `204_5`, `1011_{2}`, `AB_{16}`.
+    /// `204_5`, `1011_{2}`, `1AB_{16}`.
     fn based(&mut self) -> Option<Answer> {
-        let Some(Token::Number { digits, decimals: None, .. }) = self.peek().cloned() else {
-            return None;
-        };
-        self.at += 1;
+        let mut all = String::new();
+        loop {
+            match self.peek()? {
+                Token::Number { digits, decimals: None, .. } => all.push_str(digits),
+                Token::Name(name) if name.len() == 1 => all.push_str(name),
+                Token::Text(name) => all.push_str(name),
+                _ => break,
+            }
+            self.at += 1;
+        }
         self.expect('_')?;
         let Expr::Number(base, None) = self.argument()? else { return None };
         let base: u32 = base.numerator().try_into().ok()?;
-        ((2..=36).contains(&base)).then_some(Answer::Based(digits, base))
+        // A single letter with a number below it is a variable.
+        let is_variable = all.len() == 1 && all.starts_with(|c: char| c.is_alphabetic());
+        let are_digits = (2..=36).contains(&base) && all.chars().all(|c| c.is_digit(base));
+        (are_digits && !all.is_empty() && !is_variable).then_some(Answer::Based(all, base))
     }
 
     fn set(&mut self) -> Option<Answer> {
@@ -253,7 +311,21 @@ impl Parser {
             Some(Token::TightComma | Token::Matrix(false)) => true,
             Some(Token::Symbol(c)) => matches!(
                 c,
-                ',' | ';' | ')' | ']' | '}' | '⦄' | '∪' | '=' | '∈' | '.' | '⏎' | '&' | ':' | '⟩'
+                ',' | ';'
+                    | ')'
+                    | ']'
+                    | '}'
+                    | '⦄'
+                    | '∪'
+                    | '∨'
+                    | '∖'
+                    | '='
+                    | '∈'
+                    | '.'
+                    | '⏎'
+                    | '&'
+                    | ':'
+                    | '⟩'
             ),
             _ => false,
         };
@@ -273,7 +345,11 @@ impl Parser {
         }
     }
 
-    fn matrix(&mut self) -> Option<Answer> {
+    /// A matrix between its marks. Matrices inside of matrices are not read.
+    pub(super) fn matrix(&mut self) -> Option<Vec<Vec<Answer>>> {
+        if self.peek() != Some(&Token::Matrix(true)) {
+            return None;
+        }
         self.at += 1;
         let mut rows = vec![vec![]];
         loop {
@@ -288,12 +364,19 @@ impl Parser {
                     rows.push(vec![]);
                 }
                 _ => {
-                    let cell = self.nested(Self::chain)?;
+                    let outer = std::mem::replace(&mut self.has_matrix, false);
+                    let cell = self.nested(Self::chain);
+                    self.has_matrix = outer;
+                    let cell = cell?;
                     rows.last_mut()?.push(cell);
                 }
             }
         }
         rows.retain(|row: &Vec<Answer>| !row.is_empty());
-        Some(Answer::Matrix(rows))
+        Some(rows)
     }
+}
+
+fn is_inequality(answer: &Answer) -> bool {
+    matches!(answer, Answer::Chain(_, relations) if relations.iter().all(|r| *r != Relation::Equal))
 }

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use dashu_ratio::RBig;
 
-use super::compare::{equal, in_order, kind};
+use super::compare::{equal, in_order, is_in};
 use super::exact::Fuel;
 use super::numeric::approximate;
+use super::regions::same_region;
 use super::tree::{Answer, Expr, Relation};
 use super::values::{values, variables};
 
@@ -15,14 +16,29 @@ pub(super) fn is_name(answer: &Answer) -> bool {
     match answer {
         Answer::Value(Expr::Variable(_)) | Answer::Words(_) => true,
         Answer::Value(Expr::Product(factors)) => {
-            factors.len() <= 3 && factors.iter().all(|factor| matches!(factor, Expr::Variable(_)))
+            factors.len() <= 3 && factors.iter().all(is_name_part)
         }
         Answer::Value(Expr::Call(_, arguments)) => arguments.iter().all(is_segment),
         Answer::Tuple(_, items, _) | Answer::List(items) | Answer::Ratio(items) => {
             items.iter().all(is_name)
         }
-        // Lengths and ratios of geometry: |AB|, NO / BO.
-        Answer::Value(Expr::Quotient(a, b)) => is_segment(a) && is_segment(b),
+        // Ratios and derivatives: NO / BO, dy / dx.
+        Answer::Value(Expr::Quotient(a, b)) => [a, b].iter().all(|part| match &***part {
+            Expr::Product(factors) => factors.iter().all(is_name_part),
+            other => is_name_part(other),
+        }),
+        _ => false,
+    }
+}
+
+/// A variable, or the inverse of a function: `f^{-1}`.
+fn is_name_part(factor: &Expr) -> bool {
+    match factor {
+        Expr::Variable(_) => true,
+        Expr::Power(base, exponent) => {
+            matches!(**base, Expr::Variable(_))
+                && **exponent == Expr::Negative(Box::new(Expr::integer(1)))
+        }
         _ => false,
     }
 }
@@ -54,13 +70,14 @@ pub(super) fn chains(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
                     return true;
                 }
             }
-            relations(a, p, b, q, fuel)
+            relations(a, p, b, q, fuel) || same_region(gold, answer, fuel)
         }
         // `x = 3` is 3, whichever side says it; a longer chain only if all its values are the answer,
         // so that no list of guesses passes.
         (Answer::Chain(sides, relations), other) => {
             all_equal(relations) && every_value(sides, other, false, fuel)
                 || interval_of(sides, relations, other, fuel)
+                || same_region(gold, answer, fuel)
         }
         (other, Answer::Chain(sides, relations)) => {
             all_equal(relations) && every_value(sides, other, true, fuel)
@@ -98,9 +115,8 @@ fn interval_of(sides: &[Answer], relations: &[Relation], answer: &Answer, fuel: 
         ([a, x], [p]) if is_name(x) => (a.clone(), *p, Relation::Less, infinity),
         _ => return false,
     };
-    let bracket = |relation: Relation| u8::from(relation == Relation::AtMost);
-    kind(*open) == bracket(first)
-        && kind(*close) == bracket(last)
+    is_in('[', *open) == (first == Relation::AtMost)
+        && is_in(']', *close) == (last == Relation::AtMost)
         && equal(&from, low, fuel)
         && equal(&to, high, fuel)
 }
@@ -147,7 +163,11 @@ fn proportional(a: &Expr, b: &Expr, relation: Relation, fuel: &mut Fuel) -> bool
         return false;
     }
     let first = point(&names);
-    let at = |expr: &Expr| substitute(expr, &first);
+    let at = |expr: &Expr| {
+        first.iter().fold(expr.clone(), |expr, (name, value)| {
+            expr.with(name, &Expr::Number(value.clone(), None))
+        })
+    };
     let (Some(x), Some(y)) = (approximate(&at(a), fuel), approximate(&at(b), fuel)) else {
         return false;
     };
@@ -170,14 +190,4 @@ fn point(names: &BTreeSet<String>) -> BTreeMap<String, RBig> {
         RBig::from_parts((300 + seed % 2_700).into(), 1_000_u32.into())
     };
     names.iter().enumerate().map(|(index, name)| (name.clone(), value(index))).collect()
-}
-
-/// The expression with these values for its variables.
-fn substitute(expr: &Expr, values: &BTreeMap<String, RBig>) -> Expr {
-    if let Expr::Variable(name) = expr
-        && let Some(value) = values.get(name)
-    {
-        return Expr::Number(value.clone(), None);
-    }
-    expr.with_children(|inner| substitute(inner, values))
 }

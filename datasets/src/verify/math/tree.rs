@@ -90,6 +90,10 @@ pub(super) enum Answer {
     Matrix(Vec<Vec<Answer>>),
     /// `a < b <= c`, `x = 3`.
     Chain(Vec<Answer>, Vec<Relation>),
+    /// `S \ T`.
+    Without(Box<Answer>, Box<Answer>),
+    /// A time of day: hours, minutes, and whether it is after noon where that is said.
+    Time(u32, u32, Option<bool>),
     /// `x in S`.
     Member(Box<Answer>, Box<Answer>),
     /// `204_5`.
@@ -100,7 +104,28 @@ pub(super) enum Answer {
     Words(String),
 }
 
+impl Answer {
+    /// The real line.
+    pub(super) fn line() -> Self {
+        let minus = Expr::Negative(Box::new(Expr::Infinity));
+        Answer::Tuple('(', vec![Answer::Value(minus), Answer::Value(Expr::Infinity)], ')')
+    }
+}
+
 impl Expr {
+    /// The expression with a value for a variable.
+    pub(super) fn with(&self, name: &str, value: &Expr) -> Expr {
+        match self {
+            Expr::Variable(known) if known == name => value.clone(),
+            other => other.with_children(|inner| inner.with(name, value)),
+        }
+    }
+
+    /// How many parts the expression has.
+    pub(super) fn size(&self) -> usize {
+        1 + self.children().into_iter().map(Expr::size).sum::<usize>()
+    }
+
     /// The parts directly below.
     pub(super) fn children(&self) -> Vec<&Expr> {
         match self {

@@ -1,0 +1,141 @@
+//! Numbers beyond a row of digits: groups of thousands and repeating decimals.
+
+use dashu_int::{IBig, UBig};
+use dashu_ratio::RBig;
+
+use super::lex::Token;
+use super::parse::Parser;
+use super::tree::Expr;
+
+impl Parser {
+    /// `1,000,000`; `0.\overline{3}`.
+    pub(super) fn thousands_or_repeating(
+        &mut self,
+        value: RBig,
+        decimals: Option<u32>,
+        digits: &str,
+    ) -> Option<Expr> {
+        let mut all = digits.to_owned();
+        let starts_group = !digits.contains('.') && digits.len() <= 3 && !digits.starts_with('0');
+        if starts_group {
+            while let Some(group) = self.next_group() {
+                self.at += group.1;
+                all.push_str(&group.0);
+            }
+        }
+        if let Some(repeating) = self.repeating(&value, decimals, digits) {
+            return Some(Expr::Number(repeating, None));
+        }
+        if all == digits {
+            return Some(Expr::Number(value, decimals));
+        }
+        let (whole, part) = all.split_once('.').unwrap_or((&all, ""));
+        let above = IBig::from_str_radix(&format!("{whole}{part}"), 10).ok()?;
+        let decimals = (!part.is_empty()).then_some(part.len() as u32);
+        Some(Expr::Number(RBig::from_parts(above, UBig::from(10_u8).pow(part.len())), decimals))
+    }
+
+    /// `0.1\overline{6}`, `0.1\bar{6}`, `0.\dot{1}4\dot{2}`, `0.(3)`, `0.333...`: the exact value.
+    fn repeating(&mut self, value: &RBig, decimals: Option<u32>, digits: &str) -> Option<RBig> {
+        let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
+        let start = self.at;
+        let mark = match self.peek()? {
+            Token::Name(name) => name.clone(),
+            Token::Symbol('…') => {
+                self.at += 1;
+                let cycle = cycle(part)?;
+                let kept = &part[..part.len() - cycle.len()];
+                let above = IBig::from_str_radix(&format!("{whole}{kept}"), 10).ok()?;
+                let before = RBig::from_parts(above, UBig::from(10_u8).pow(kept.len()));
+                return Some(before + tail(cycle, kept.len())?);
+            }
+            Token::Symbol('(') if decimals.is_some() => "(".into(),
+            _ => return None,
+        };
+        self.at += 1;
+        let cycle = match mark.as_str() {
+            "overline" | "bar" => self.digit_group(),
+            "dot" => self.digit_group().and_then(|first| {
+                let Some(Token::Number { digits: between, .. }) = self.peek().cloned() else {
+                    let is_pair = self.peek() == Some(&Token::Name("dot".into()));
+                    self.at += usize::from(is_pair);
+                    return if is_pair { Some(first + &self.digit_group()?) } else { Some(first) };
+                };
+                self.at += 1;
+                (self.peek() == Some(&Token::Name("dot".into()))).then(|| self.at += 1)?;
+                Some(first + &between + &self.digit_group()?)
+            }),
+            "(" => match (self.peek().cloned(), self.tokens.get(self.at + 1)) {
+                (Some(Token::Number { digits, decimals: None, .. }), Some(Token::Symbol(')'))) => {
+                    self.at += 2;
+                    Some(digits)
+                }
+                _ => None,
+            },
+            _ => None,
+        };
+        let Some(cycle) = cycle else {
+            self.at = start;
+            return None;
+        };
+        Some(value.clone() + tail(&cycle, part.len())?)
+    }
+
+    /// The next group of thousands and how many tokens it takes; decimals end it.
+    fn next_group(&self) -> Option<(String, usize)> {
+        let (skip, is_braced) =
+            match (self.peek()?, self.tokens.get(self.at + 1), self.tokens.get(self.at + 2)) {
+                (Token::TightComma, _, _) => (1, false),
+                // `1{,}000`
+                (Token::Symbol('{'), Some(Token::Symbol(',')), Some(Token::Symbol('}'))) => {
+                    (3, true)
+                }
+                _ => return None,
+            };
+        let Token::Number { digits, .. } = self.tokens.get(self.at + skip)? else { return None };
+        let whole = digits.split('.').next().unwrap_or_default();
+        // Of a bare list, `1,234` is one number; `(1,234)` and `1,23` are not for this to join.
+        (whole.len() == 3 && (is_braced || !self.in_tuple())).then(|| (digits.clone(), skip + 1))
+    }
+
+    /// Whether an open bracket makes commas separators: `(1,234)` is ambiguous, `(1,000,000)` too.
+    fn in_tuple(&self) -> bool {
+        let mut depth = 0;
+        for token in &self.tokens[..self.at] {
+            match token {
+                Token::Symbol('(' | '[' | '⦃') => depth += 1,
+                Token::Symbol(')' | ']' | '⦄') => depth -= 1,
+                _ => {}
+            }
+        }
+        depth > 0
+    }
+
+    fn digit_group(&mut self) -> Option<String> {
+        let is_braced = self.accept('{');
+        let Some(Token::Number { digits, decimals: None, .. }) = self.peek().cloned() else {
+            return None;
+        };
+        self.at += 1;
+        if is_braced {
+            self.expect('}')?;
+        }
+        Some(digits)
+    }
+}
+
+/// What a repeated group of digits adds behind `places` decimals.
+fn tail(cycle: &str, places: usize) -> Option<RBig> {
+    let above = IBig::from_str_radix(cycle, 10).ok()?;
+    let below = (UBig::from(10_u8).pow(cycle.len()) - UBig::ONE) * UBig::from(10_u8).pow(places);
+    Some(RBig::from_parts(above, below))
+}
+
+/// The group of digits that decimals before an ellipsis end with twice, a single digit three times.
+fn cycle(decimals: &str) -> Option<&str> {
+    (1..=decimals.len() / 2).find_map(|length| {
+        let times = if length == 1 { 3 } else { 2 };
+        let cycle = &decimals[decimals.len() - length..];
+        decimals.ends_with(&cycle.repeat(times)).then_some(cycle)
+    })
+}

@@ -1,0 +1,211 @@
+//! Sets of real numbers: intervals, unions, inequalities, the line without some points. Each becomes a
+//! sorted list of pieces that do not touch, and two sets are the same when their pieces are.
+
+use super::exact::Fuel;
+use super::numeric::approximate;
+use super::relations::is_name;
+use super::text::folded;
+use super::tree::{Answer, Expr, Relation};
+use super::values::values;
+
+/// Most pieces of a set.
+const MAX_PIECES: usize = 64;
+
+/// One end of a piece.
+#[derive(Debug, Clone)]
+struct End {
+    value: Expr,
+    is_in: bool,
+    /// About where it lies: for order only.
+    at: f64,
+}
+
+/// From one end to the other; a single point where both are one value.
+#[derive(Debug, Clone)]
+struct Piece {
+    low: End,
+    high: End,
+}
+
+/// Whether both are the same set of real numbers. An inequality is a set only as the gold or against
+/// another inequality: as an answer to an interval it may be the question itself.
+pub(super) fn same_region(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
+    if is_relation(answer) && !is_relation(gold) {
+        return false;
+    }
+    let (Some(a), Some(b)) = (region(gold, fuel), region(answer, fuel)) else { return false };
+    let same = |a: &End, b: &End, fuel: &mut Fuel| {
+        a.is_in == b.is_in
+            && (a.at == b.at || (a.at - b.at).abs() < 1e-6 * a.at.abs().max(1.0))
+            && values(&a.value, &b.value, fuel)
+    };
+    a.len() == b.len()
+        && a.iter().zip(&b).all(|(a, b)| same(&a.low, &b.low, fuel) && same(&a.high, &b.high, fuel))
+}
+
+fn is_relation(answer: &Answer) -> bool {
+    match answer {
+        Answer::Chain(..) | Answer::Member(..) => true,
+        Answer::Union(parts) | Answer::List(parts) => parts.iter().any(is_relation),
+        _ => false,
+    }
+}
+
+fn region(answer: &Answer, fuel: &mut Fuel) -> Option<Vec<Piece>> {
+    let pieces = match answer {
+        Answer::Tuple(open, ends, close) => {
+            let [Answer::Value(low), Answer::Value(high)] = ends.as_slice() else { return None };
+            let low = end(low, *open == '[', fuel)?;
+            let high = end(high, *close == ']', fuel)?;
+            let is_whole = low.at < high.at || (low.at == high.at && low.is_in && high.is_in);
+            is_whole.then(|| vec![Piece { low, high }])?
+        }
+        Answer::Union(parts) => {
+            let mut all = vec![];
+            for part in parts {
+                all.extend(match part {
+                    Answer::Set(points) => self::points(points, fuel)?,
+                    other => region(other, fuel)?,
+                });
+            }
+            all
+        }
+        Answer::Member(_, set) => region(set, fuel)?,
+        Answer::Words(words) => match folded(words).as_str() {
+            "all real numbers" | "all reals" | "real numbers" | "all real values" => {
+                region(&Answer::line(), fuel)?
+            }
+            _ => return None,
+        },
+        Answer::Without(whole, points) => {
+            let Answer::Set(points) = &**points else { return None };
+            let mut pieces = region(whole, fuel)?;
+            for point in self::points(points, fuel)? {
+                pieces = pieces.into_iter().flat_map(|piece| cut(piece, &point.low)).collect();
+            }
+            pieces
+        }
+        Answer::Chain(sides, relations) => inequality(sides, relations, fuel)?,
+        // `x > 1, x < 2`: all of them hold.
+        Answer::List(parts) if parts.iter().all(|part| matches!(part, Answer::Chain(..))) => {
+            let mut pieces = region(&Answer::line(), fuel)?;
+            for part in parts {
+                let next = region(part, fuel)?;
+                pieces = pieces
+                    .iter()
+                    .flat_map(|a| next.iter().filter_map(|b| common(a, b)))
+                    .take(MAX_PIECES)
+                    .collect();
+            }
+            pieces
+        }
+        _ => return None,
+    };
+    (pieces.len() <= MAX_PIECES).then(|| merged(pieces))
+}
+
+fn end(value: &Expr, is_in: bool, fuel: &mut Fuel) -> Option<End> {
+    let at = match value {
+        Expr::Infinity => f64::INFINITY,
+        Expr::Negative(inner) if **inner == Expr::Infinity => f64::NEG_INFINITY,
+        other => approximate(other, fuel)?,
+    };
+    Some(End { value: value.clone(), is_in: is_in && at.is_finite(), at })
+}
+
+fn points(items: &[Answer], fuel: &mut Fuel) -> Option<Vec<Piece>> {
+    let point = |item: &Answer| {
+        let Answer::Value(value) = item else { return None };
+        let end = end(value, true, fuel)?;
+        end.at.is_finite().then(|| Piece { low: end.clone(), high: end })
+    };
+    items.iter().map(point).collect()
+}
+
+/// What is left of a piece without a point.
+fn cut(piece: Piece, point: &End) -> Vec<Piece> {
+    if point.at < piece.low.at || point.at > piece.high.at {
+        return vec![piece];
+    }
+    let open = End { is_in: false, ..point.clone() };
+    let left = Piece { low: piece.low, high: open.clone() };
+    let right = Piece { low: open, high: piece.high };
+    [left, right].into_iter().filter(|piece| piece.low.at < piece.high.at).collect()
+}
+
+/// The common part of two pieces.
+fn common(a: &Piece, b: &Piece) -> Option<Piece> {
+    let inner = |a: &End, b: &End, is_low: bool| {
+        if a.at == b.at {
+            return End { is_in: a.is_in && b.is_in, ..a.clone() };
+        }
+        if (a.at > b.at) == is_low { a.clone() } else { b.clone() }
+    };
+    let (low, high) = (inner(&a.low, &b.low, true), inner(&a.high, &b.high, false));
+    let is_there = low.at < high.at || (low.at == high.at && low.is_in && high.is_in);
+    is_there.then_some(Piece { low, high })
+}
+
+/// `a < x <= b`, `x > a`, `x != a`, for a name x.
+fn inequality(sides: &[Answer], relations: &[Relation], fuel: &mut Fuel) -> Option<Vec<Piece>> {
+    let mut pieces = region(&Answer::line(), fuel)?;
+    let mut seen_name = false;
+    for (pair, relation) in sides.windows(2).zip(relations) {
+        let (value, relation) = match (&pair[0], &pair[1]) {
+            (name, Answer::Value(value)) if is_name(name) => (value, *relation),
+            (Answer::Value(value), name) if is_name(name) => (value, flipped(*relation)),
+            _ => return None,
+        };
+        seen_name = true;
+        let line = pieces;
+        let point = end(value, true, fuel)?;
+        let open = End { is_in: false, ..point.clone() };
+        let far = |piece: &Piece, is_low: bool| {
+            if is_low { piece.low.clone() } else { piece.high.clone() }
+        };
+        let whole = region(&Answer::line(), fuel)?.remove(0);
+        let half = match relation {
+            Relation::Less => vec![Piece { low: far(&whole, true), high: open }],
+            Relation::AtMost => vec![Piece { low: far(&whole, true), high: point }],
+            Relation::More => vec![Piece { low: open, high: far(&whole, false) }],
+            Relation::AtLeast => vec![Piece { low: point, high: far(&whole, false) }],
+            Relation::Unequal => cut(whole, &point),
+            Relation::Equal => return None,
+        };
+        pieces = line.iter().flat_map(|a| half.iter().filter_map(move |b| common(a, b))).collect();
+    }
+    seen_name.then_some(pieces)
+}
+
+fn flipped(relation: Relation) -> Relation {
+    match relation {
+        Relation::Less => Relation::More,
+        Relation::AtMost => Relation::AtLeast,
+        Relation::More => Relation::Less,
+        Relation::AtLeast => Relation::AtMost,
+        other => other,
+    }
+}
+
+/// Sorted, with pieces that overlap or touch made one.
+fn merged(mut pieces: Vec<Piece>) -> Vec<Piece> {
+    pieces
+        .sort_by(|a, b| a.low.at.total_cmp(&b.low.at).then_with(|| b.low.is_in.cmp(&a.low.is_in)));
+    let mut out: Vec<Piece> = Vec::new();
+    for piece in pieces {
+        if let Some(last) = out.last_mut() {
+            let touches = piece.low.at < last.high.at
+                || (piece.low.at == last.high.at && (piece.low.is_in || last.high.is_in));
+            if touches {
+                if piece.high.at > last.high.at
+                    || (piece.high.at == last.high.at && piece.high.is_in)
+                {
+                    last.high = piece.high;
+                }
+                continue;
+            }
+        }
+        out.push(piece);
+    }
+    out
+}
