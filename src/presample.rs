@@ -318,7 +318,7 @@ mod tests {
     fn prompt(correct: usize, check: Option<bool>) -> PromptSamples {
         let stored = |is_right: bool| Stored {
             completion: String::new(),
-            verdict: if is_right { Verdict::Correct { class: "1".into() } } else { Verdict::Wrong },
+            verdict: if is_right { Verdict::correct("1", "1") } else { Verdict::wrong() },
             is_finished: true,
             tokens: vec![1, 2],
             logp: vec![-1.0, -1.0],

@@ -49,9 +49,9 @@ impl Verifier for StartsAlike {
 
     fn verify(&self, problem: &Problem, completion: &str) -> Verdict {
         if completion.starts_with(&problem.answer) {
-            Verdict::Correct { class: completion.into() }
+            Verdict::correct(completion, completion)
         } else {
-            Verdict::Wrong
+            Verdict::wrong()
         }
     }
 }
@@ -63,6 +63,7 @@ fn problems() -> Vec<Problem> {
             prompt: Prompt::Text(letter.into()),
             answer: letter.into(),
             solution: None,
+            context: None,
         })
         .into()
 }

@@ -95,6 +95,7 @@ fn load(split: &str, limit: Option<usize>) -> Result<Dataset> {
         problems,
         verifier: Arc::new(verify::countdown::Countdown),
         notes: Vec::new(),
+        unusable: Vec::new(),
     })
 }
 
@@ -145,6 +146,7 @@ impl Stream {
             prompt: Prompt::Text(format!("{statement}:")),
             answer: statement,
             solution: Some(expression.to_string()),
+            context: None,
         }
     }
 

@@ -55,6 +55,24 @@ pub enum DataError {
         /// What is wrong and how to mend it.
         what: String,
     },
+    /// No verifier of that name, or an argument that it does not take.
+    #[error("verifier `{spec}`: {what}")]
+    Verifier {
+        /// What was asked for.
+        spec: String,
+        /// What is wrong and how to mend it.
+        what: String,
+    },
+    /// No gold answer in it can be compared with.
+    #[error("dataset `{name}`: no gold answer can be read; the first is `{answer}`: {why}")]
+    Unusable {
+        /// The dataset.
+        name: String,
+        /// The first gold answer.
+        answer: String,
+        /// Why it cannot be read.
+        why: String,
+    },
     /// There is nothing in it.
     #[error("dataset `{name}` is empty: it holds no problem")]
     Empty {

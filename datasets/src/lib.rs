@@ -11,6 +11,7 @@ pub mod countdown;
 mod error;
 pub mod prompt;
 pub mod read;
+pub mod sql;
 pub mod verify;
 
 use std::path::Path;
@@ -32,19 +33,29 @@ pub struct Problem {
     pub answer: String,
     /// A worked solution, where the dataset has one: the text that `sft` imitates.
     pub solution: Option<String>,
+    /// What the verifier needs besides: for SQL, the database, by name or as a script.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<String>,
 }
 
 /// What a verifier says of one completion.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
 pub enum Verdict {
-    /// Right. Two right completions with the same `class` are the same answer for diversity counts.
+    /// Right. Two right completions with the same `class` are the same solution for diversity counts.
     Correct {
-        /// Canonical form of the answer.
+        /// Canonical form of the solution.
         class: String,
+        /// Canonical form of the final answer.
+        #[serde(default)]
+        value: String,
     },
     /// An answer was found and it is wrong.
-    Wrong,
+    Wrong {
+        /// What was found, or what went wrong, where the verifier can say.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
+    },
     /// No answer was found in the completion.
     NoAnswer,
     /// Something stands where the answer should be, but it could not be read.
@@ -52,9 +63,30 @@ pub enum Verdict {
         /// The text that could not be read.
         found: String,
     },
+    /// Nothing can be said: the gold answer cannot be read, or the verifier failed. Counted apart, never
+    /// as wrong.
+    Unjudged {
+        /// Why.
+        why: String,
+    },
 }
 
 impl Verdict {
+    /// A right completion.
+    pub fn correct(class: &str, value: &str) -> Self {
+        Verdict::Correct { class: class.into(), value: value.into() }
+    }
+
+    /// A wrong one of which there is nothing to say.
+    pub fn wrong() -> Self {
+        Verdict::Wrong { why: None }
+    }
+
+    /// A wrong one, and why.
+    pub fn because(why: String) -> Self {
+        Verdict::Wrong { why: Some(why) }
+    }
+
     /// Whether the completion earns the reward.
     pub fn is_correct(&self) -> bool {
         matches!(self, Verdict::Correct { .. })
@@ -67,6 +99,11 @@ pub trait Verifier: Send + Sync {
     fn name(&self) -> &'static str;
     /// Judges `completion` as an answer to `problem`.
     fn verify(&self, problem: &Problem, completion: &str) -> Verdict;
+    /// Why a gold answer cannot be compared with, where that can be seen without an answer.
+    fn refuse_gold(&self, gold: &str) -> Option<String> {
+        let _ = gold;
+        None
+    }
 }
 
 /// A list of problems and how to check answers to them.
@@ -80,6 +117,43 @@ pub struct Dataset {
     pub verifier: Arc<dyn Verifier>,
     /// What was detected on loading (columns, answer format), one line each, to be shown.
     pub notes: Vec<String>,
+    /// Problems that were left out, since nothing can be compared with their gold answer.
+    pub unusable: Vec<Unusable>,
+}
+
+/// A problem that was left out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unusable {
+    /// The problem's id.
+    pub id: String,
+    /// Its gold answer.
+    pub answer: String,
+    /// Why nothing can be compared with it.
+    pub why: String,
+}
+
+impl Dataset {
+    /// Leaves out, and notes, the problems whose gold answer the verifier cannot read.
+    fn set_aside(&mut self) {
+        let verifier = self.verifier.clone();
+        let (kept, refused): (Vec<_>, Vec<_>) = std::mem::take(&mut self.problems)
+            .into_iter()
+            .map(|problem| (verifier.refuse_gold(&problem.answer), problem))
+            .partition(|(why, _)| why.is_none());
+        self.problems = kept.into_iter().map(|(_, problem)| problem).collect();
+        self.unusable.extend(refused.into_iter().map(|(why, problem)| Unusable {
+            id: problem.id,
+            answer: problem.answer,
+            why: why.unwrap_or_default(),
+        }));
+        if let Some(first) = self.unusable.first() {
+            let shown: String = first.answer.chars().take(60).collect();
+            self.notes.push(format!(
+                "{} problems left out, since their gold answer cannot be read: the first is `{}` with `{shown}`: {}",
+                self.unusable.len(), first.id, first.why
+            ));
+        }
+    }
 }
 
 /// A named dataset that needs no file: its name on the command line and how to make it.
@@ -96,7 +170,7 @@ pub struct Source {
 }
 
 /// Every named source.
-pub const SOURCES: &[Source] = &[countdown::SOURCE];
+pub const SOURCES: &[Source] = &[countdown::SOURCE, sql::SOURCE];
 
 /// Opens `spec`: a named source (`countdown`, `countdown/test`) or a file (JSONL, JSON, CSV or
 /// Parquet). Keeps the first `limit` problems where a limit is given.
@@ -106,7 +180,7 @@ pub const SOURCES: &[Source] = &[countdown::SOURCE];
 pub fn open(spec: &str, columns: &read::Columns, limit: Option<usize>) -> Result<Dataset> {
     let (name, split) = spec.split_once('/').unwrap_or((spec, ""));
     let source = SOURCES.iter().find(|source| source.name == name);
-    let dataset = match source {
+    let mut dataset = match source {
         Some(source) => (source.load)(split, limit)?,
         None if Path::new(spec).exists() => read::open(Path::new(spec), columns, limit)?,
         None => {
@@ -114,6 +188,17 @@ pub fn open(spec: &str, columns: &read::Columns, limit: Option<usize>) -> Result
             return Err(DataError::Unknown { spec: spec.into(), known: known.join(", ") });
         }
     };
+    if let Some(verifier) = &columns.verifier {
+        dataset.verifier = verify::open(verifier)?;
+    }
+    dataset.set_aside();
+    if let (true, Some(first)) = (dataset.problems.is_empty(), dataset.unusable.first()) {
+        return Err(DataError::Unusable {
+            name: dataset.name,
+            answer: first.answer.clone(),
+            why: first.why.clone(),
+        });
+    }
     if dataset.problems.is_empty() {
         return Err(DataError::Empty { name: dataset.name });
     }

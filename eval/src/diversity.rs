@@ -1,15 +1,20 @@
 //! How many different right answers there are.
 
-use crate::Tally;
 use crate::pass_at_k::pass_at_k;
+use crate::{Level, Tally};
 
-/// Expected number of distinct right answers among `k` of the samples: unbiased rarefaction
+/// Expected number of distinct right answers among `k` of the samples, two being one at `level`:
+/// unbiased rarefaction
 /// `U_k = sum over answers u of 1 - C(n - m_u, k) / C(n, k)`, with `m_u` how often u was drawn.
 ///
 /// `U_1` is Pass@1; `U_n` is the number of distinct right answers that were seen.
-pub fn unique_correct(tally: &Tally, k: usize) -> f64 {
+pub fn unique_correct(tally: &Tally, level: Level, k: usize) -> f64 {
     // Not `sum`, which makes nothing at all a negative zero.
-    tally.classes.values().fold(0.0, |sum, count| sum + pass_at_k(tally.samples, *count, k))
+    tally
+        .classes
+        .at(level)
+        .values()
+        .fold(0.0, |sum, count| sum + pass_at_k(tally.samples, *count, k))
 }
 
 #[cfg(test)]
@@ -22,7 +27,7 @@ mod tests {
         let answers = [Some("a"), Some("a"), Some("b"), None, None];
         let mut tally = Tally { samples: 5, correct: 3, ..Tally::default() };
         for answer in answers.iter().flatten() {
-            *tally.classes.entry((*answer).into()).or_default() += 1;
+            tally.classes.add(answer, answer, answer);
         }
         for k in 1..=5 {
             let (mut distinct, mut all) = (0, 0);
@@ -33,7 +38,7 @@ mod tests {
                 all += 1;
             }
             let exact = distinct as f64 / f64::from(all);
-            assert!((unique_correct(&tally, k) - exact).abs() < 1e-12);
+            assert!((unique_correct(&tally, Level::Solution, k) - exact).abs() < 1e-12);
         }
     }
 }

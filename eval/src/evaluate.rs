@@ -69,7 +69,10 @@ mod tests {
         for (tally, problem) in tallies.iter().zip(&dataset.problems) {
             assert_eq!(tally.problem, problem.id);
             assert_eq!((tally.samples, tally.correct, tally.truncated), (4, 1, 1));
-            assert_eq!((tally.no_answer, tally.classes.len(), tally.tokens), (2, 1, 12));
+            assert_eq!(
+                (tally.no_answer, tally.classes.at(crate::Level::Solution).len(), tally.tokens),
+                (2, 1, 12)
+            );
         }
     }
 }

@@ -6,6 +6,7 @@
 
 #![warn(missing_docs)]
 
+mod classes;
 pub mod compare;
 pub mod diversity;
 pub mod evaluate;
@@ -16,12 +17,11 @@ pub mod report;
 pub mod self_check;
 mod summary;
 
-use std::collections::BTreeMap;
-
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use tealight_datasets::{Dataset, Problem, Verdict};
 
+pub use classes::{Classes, Counts, Level};
 pub use interval::Estimate;
 pub use summary::Summary;
 
@@ -95,11 +95,14 @@ pub struct Tally {
     /// Right ones.
     pub correct: usize,
     /// How often each distinct right answer was drawn.
-    pub classes: BTreeMap<String, usize>,
+    pub classes: Classes,
     /// Answers that were cut off.
     pub truncated: usize,
     /// Answers in which none was found or none could be read.
     pub no_answer: usize,
+    /// Answers that could not be judged; they are not among `samples`.
+    #[serde(default)]
+    pub unjudged: usize,
     /// Tokens drawn.
     pub tokens: usize,
 }
@@ -112,16 +115,20 @@ impl Tally {
 
     /// Counts one answer.
     pub fn add(&mut self, sample: &Sample) {
+        if let Verdict::Unjudged { .. } = sample.verdict {
+            self.unjudged += 1;
+            return;
+        }
         self.samples += 1;
         self.tokens += sample.tokens;
         self.truncated += usize::from(!sample.is_finished);
         match &sample.verdict {
-            Verdict::Correct { class } if sample.is_finished => {
+            Verdict::Correct { class, value } if sample.is_finished => {
                 self.correct += 1;
-                *self.classes.entry(class.clone()).or_default() += 1;
+                self.classes.add(&sample.completion, class, value);
             }
             Verdict::NoAnswer | Verdict::Unparsable { .. } => self.no_answer += 1,
-            Verdict::Correct { .. } | Verdict::Wrong => {}
+            Verdict::Correct { .. } | Verdict::Wrong { .. } | Verdict::Unjudged { .. } => {}
         }
     }
 }

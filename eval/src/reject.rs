@@ -4,13 +4,11 @@
 //! With `g'` the model given that it is right and AR its acceptance rate,
 //! `KL(p* || model) = KL(p* || g') - log AR`: one number prices both fidelity and cost.
 
-use std::collections::BTreeMap;
-
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use tealight_datasets::{Dataset, Problem};
 
-use crate::{Sample, Sink, Tally};
+use crate::{Classes, Sample, Sink, Tally};
 
 /// Draws answers to problems: the round, the problems, how many each.
 pub type Draw<'a> = dyn FnMut(usize, &[Problem], usize, &mut Sink<'_>) -> Result<()> + 'a;
@@ -28,7 +26,7 @@ pub struct Rejected {
     /// were found (unbiased for a count that stops at the n-th), else `accepted / drawn`.
     pub acceptance_rate: f64,
     /// How often each distinct right answer was kept.
-    pub classes: BTreeMap<String, usize>,
+    pub classes: Classes,
 }
 
 /// Draws until every problem has `wanted` right answers, at most `rounds` times `wanted` each. Kept

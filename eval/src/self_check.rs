@@ -2,9 +2,9 @@
 
 use anyhow::{Result, bail};
 
-use crate::Tally;
 use crate::diversity::unique_correct;
 use crate::pass_at_k::pass_at_k;
+use crate::{Level, Tally};
 
 /// Most samples whose subsets are enumerated.
 const SAMPLES: usize = 8;
@@ -20,7 +20,8 @@ pub fn self_check() -> Result<()> {
             let answer = |sample: usize| (sample < right).then_some(sample % 2);
             let mut tally = Tally { samples: n, correct: right, ..Tally::default() };
             for sample in 0..right {
-                *tally.classes.entry(format!("{}", sample % 2)).or_default() += 1;
+                let class = format!("{}", sample % 2);
+                tally.classes.add(&class, &class, &class);
             }
             for k in 1..=n {
                 let (mut hits, mut distinct, mut subsets) = (0_usize, 0_usize, 0_usize);
@@ -37,7 +38,7 @@ pub fn self_check() -> Result<()> {
                 let exact = |sum: usize| sum as f64 / subsets as f64;
                 let is_close = |ours: f64, sum: usize| (ours - exact(sum)).abs() < 1e-12;
                 let holds = is_close(pass_at_k(n, right, k), hits)
-                    && is_close(unique_correct(&tally, k), distinct);
+                    && is_close(unique_correct(&tally, Level::Solution, k), distinct);
                 if !holds {
                     bail!("self-check: pass@{k} of {right} in {n} is wrong; this is a bug");
                 }

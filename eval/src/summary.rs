@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::diversity::unique_correct;
 use crate::interval::{Estimate, bootstrap};
 use crate::pass_at_k::pass_at_k;
-use crate::{Tally, pass_at_k};
+use crate::{Level, Tally, pass_at_k};
 
 /// What an evaluation found, averaged over prompts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -22,6 +22,12 @@ pub struct Summary {
     /// Expected distinct right answers among k samples, by k.
     #[serde(rename = "unique_correct@k")]
     pub unique_correct: BTreeMap<usize, Estimate>,
+    /// The same at every level of sameness, by its name: `text`, `folded`, `solution`, `value`.
+    #[serde(default)]
+    pub unique_by_level: BTreeMap<String, BTreeMap<usize, Estimate>>,
+    /// Completions that could not be judged: no part of any estimate.
+    #[serde(default)]
+    pub unjudged: usize,
     /// Share of completions that were cut off; they count as wrong.
     pub truncated: f64,
     /// Share of completions without a readable answer.
@@ -55,7 +61,15 @@ impl Summary {
             problems: tallies.len(),
             n,
             pass_at_k: over(&|tally, k| pass_at_k(tally.samples, tally.correct, k)),
-            unique_correct: over(&unique_correct),
+            unique_correct: over(&|tally, k| unique_correct(tally, Level::Solution, k)),
+            unique_by_level: Level::ALL
+                .iter()
+                .map(|level| {
+                    let values = over(&|tally, k| unique_correct(tally, *level, k));
+                    (level.name().to_owned(), values)
+                })
+                .collect(),
+            unjudged: tallies.iter().map(|tally| tally.unjudged).sum(),
             truncated: share(|tally| tally.truncated),
             no_answer: share(|tally| tally.no_answer),
             mean_length: share(|tally| tally.tokens),

@@ -1,12 +1,13 @@
 //! Options that several commands share.
 
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use anyhow::{Result, bail};
 use candle_core::Device;
 use clap::Args;
 use serde::{Deserialize, Serialize};
-use tealight_datasets::{Dataset, read::Columns};
+use tealight_datasets::{Dataset, read::Columns, verify};
 
 use crate::device::{self, Dtype};
 use crate::generate::{Filters, SamplingParams};
@@ -18,8 +19,15 @@ pub(super) const DATASET_HELP: &str = "\
 A named source or a .jsonl, .json, .csv or .parquet file.
   countdown  four numbers, a target, many right expressions; countdown/train (the
              default), countdown/test (shares no numbers with it), countdown/sft
+  sql        questions about small tables, many right queries; sql/train, sql/test, sql/sft
   FILE       columns are detected (question/answer, problem/solution, ...) and
-             printed; name others with --prompt-column and --answer-column";
+             printed; name others with --prompt-column and --answer-column.
+             Spider and BIRD files (db_id, question, query) find their databases beside them";
+
+/// What `--help` says of `--verifier`.
+static VERIFIER_HELP: LazyLock<String> = LazyLock::new(|| {
+    format!("What checks completions; the dataset's own unless named.\n  {}", verify::SPECS)
+});
 
 /// Which model, where it runs.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
@@ -61,6 +69,10 @@ pub(super) struct DataOptions {
     /// Column with the answer, or with a worked solution that ends in one.
     #[arg(long)]
     pub(super) answer_column: Option<String>,
+    /// What checks completions: math, exact, regex:PATTERN, numeric, sql:FOLDER, program:COMMAND, ...; the
+    /// dataset's own unless named.
+    #[arg(long, long_help = VERIFIER_HELP.as_str())]
+    pub(super) verifier: Option<String>,
     /// Use only the first so many problems.
     #[arg(long)]
     pub(super) max_samples: Option<usize>,
@@ -69,8 +81,11 @@ pub(super) struct DataOptions {
 impl DataOptions {
     /// Opens `spec` with these columns and this limit, and says what was found.
     pub(super) fn open(&self, spec: &str, quiet: bool) -> Result<Dataset> {
-        let columns =
-            Columns { prompt: self.prompt_column.clone(), answer: self.answer_column.clone() };
+        let columns = Columns {
+            prompt: self.prompt_column.clone(),
+            answer: self.answer_column.clone(),
+            verifier: self.verifier.clone(),
+        };
         let dataset = tealight_datasets::open(spec, &columns, self.max_samples)?;
         let checker = dataset.verifier.name();
         let count = dataset.problems.len();

@@ -7,6 +7,7 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use serde::Serialize;
 use tealight_datasets::Dataset;
+use tealight_eval::Level;
 use tealight_eval::reject::{Rejected, reject};
 
 use super::session::{Draw, Session};
@@ -95,7 +96,9 @@ pub(super) fn run(
         accepted: per_problem.iter().map(|r| r.accepted).sum(),
         drawn: per_problem.iter().map(|r| r.drawn).sum(),
         never_right: per_problem.iter().filter(|r| r.accepted == 0).count(),
-        distinct: per_problem.iter().map(|r| r.classes.len()).sum::<usize>() as f64 / count,
+        distinct: per_problem.iter().map(|r| r.classes.at(Level::Solution).len()).sum::<usize>()
+            as f64
+            / count,
         kl_pstar_guard: (!kl.is_empty()).then(|| kl.iter().sum::<f64>() / kl.len() as f64),
         kl_problems: kl.len(),
         per_problem,

@@ -3,7 +3,7 @@
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
 use tealight_eval::report::{Study, pairs as pair_rows, rows};
-use tealight_eval::{Estimate, Summary};
+use tealight_eval::{Estimate, Level, Summary};
 
 /// One evaluation: a row for each k.
 pub(super) fn summary(summary: &Summary) -> String {
@@ -21,8 +21,21 @@ pub(super) fn summary(summary: &Summary) -> String {
             interval(unique, 2),
         ]);
     }
+    let largest = summary.pass_at_k.keys().next_back().copied().unwrap_or(summary.n);
+    let by_level: Vec<String> = Level::ALL
+        .iter()
+        .filter_map(|level| {
+            let value = summary.unique_by_level.get(level.name())?.get(&largest)?.value;
+            Some(format!("by {} {value:.2}", level.name()))
+        })
+        .collect();
+    let unjudged = match summary.unjudged {
+        0 => String::new(),
+        count => format!("\n{count} completions could not be judged and count nowhere"),
+    };
     format!(
-        "{table}\n{} problems, {} samples each; {:.1} % cut off, {:.1} % without a readable answer, {:.1} tokens on average",
+        "{table}\ndistinct correct among {largest}: {}{unjudged}\n{} problems, {} samples each; {:.1} % cut off, {:.1} % without a readable answer, {:.1} tokens on average",
+        by_level.join(", "),
         summary.problems,
         summary.n,
         summary.truncated * 100.0,

@@ -1,13 +1,16 @@
-//! `tealight verify`: a gold answer and an answer, or a file of them, to verdicts.
+//! `tealight verify`: a gold answer and an answer, or a file of them, to verdicts. Mathematics goes
+//! through `check`, which says by which rule an answer was found; other verifiers judge as in training.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use tealight_datasets::verify::math::{Checked, Mode, Outcome, check};
+use tealight_datasets::{Problem, Prompt, Verdict, Verifier, verify};
 
 /// Lines that are judged at a time; their order is kept.
 const CHUNK: usize = 8192;
@@ -29,6 +32,10 @@ pub(super) struct VerifyOptions {
     /// formula or number.
     #[arg(long, default_value = "flexible")]
     mode: String,
+    /// Another verifier than math: exact, regex:PATTERN, numeric, sql:FOLDER, program:COMMAND, countdown.
+    /// Lines for sql name their database in "context".
+    #[arg(long)]
+    verifier: Option<String>,
     /// Say what was found, where, and what decided.
     #[arg(long)]
     #[serde(default)]
@@ -40,6 +47,8 @@ pub(super) struct VerifyOptions {
 struct Pair {
     gold: Text,
     answer: Text,
+    /// The database, for SQL.
+    context: Option<String>,
 }
 
 /// Answers are often numbers in JSON.
@@ -58,23 +67,51 @@ struct Judged<'a> {
     rule: Option<&'static str>,
 }
 
+/// What judges.
+enum Judge {
+    Math(Mode),
+    Other(Arc<dyn Verifier>),
+}
+
 pub(super) fn run(options: &VerifyOptions) -> Result<()> {
     let mode = match options.mode.as_str() {
         "strict" => Mode::Strict,
         "flexible" => Mode::Flexible,
         other => bail!("--mode `{other}` is not one of strict, flexible"),
     };
+    let judge = match options.verifier.as_deref() {
+        None | Some("math") => Judge::Math(mode),
+        Some("math:strict") => Judge::Math(Mode::Strict),
+        Some(spec) => Judge::Other(verify::open(spec)?),
+    };
     match (&options.gold, &options.answer, &options.jsonl) {
-        (Some(gold), Some(answer), None) => one(gold, answer, mode, options.explain),
+        (Some(gold), Some(answer), None) => match judge {
+            Judge::Math(mode) => one(gold, answer, mode, options.explain),
+            Judge::Other(verifier) => {
+                let verdict = judged_by(&*verifier, gold.clone(), answer, None);
+                writeln!(std::io::stdout(), "{}", serde_json::to_string(&verdict)?)?;
+                Ok(())
+            }
+        },
         (None, None, Some(file)) if file == "-" => {
-            stream(std::io::stdin().lock(), "standard input", mode)
+            stream(std::io::stdin().lock(), "standard input", &judge)
         }
         (None, None, Some(file)) => {
             let reader = File::open(file).with_context(|| format!("{file}: cannot be read"))?;
-            stream(BufReader::new(reader), file, mode)
+            stream(BufReader::new(reader), file, &judge)
         }
         _ => bail!("give --gold G --answer A, or --jsonl FILE"),
     }
+}
+
+fn judged_by(
+    verifier: &dyn Verifier,
+    gold: String,
+    answer: &str,
+    context: Option<String>,
+) -> Verdict {
+    let (id, prompt) = (String::new(), Prompt::Text(String::new()));
+    verifier.verify(&Problem { id, prompt, answer: gold, solution: None, context }, answer)
 }
 
 fn judged<'a>(found: &'a Checked<'_>) -> Judged<'a> {
@@ -104,7 +141,7 @@ fn one(gold: &str, answer: &str, mode: Mode, explain: bool) -> Result<()> {
     Ok(())
 }
 
-fn stream(mut reader: impl BufRead, name: &str, mode: Mode) -> Result<()> {
+fn stream(mut reader: impl BufRead, name: &str, judge: &Judge) -> Result<()> {
     let mut out = BufWriter::new(std::io::stdout().lock());
     let mut first = 1;
     loop {
@@ -122,7 +159,7 @@ fn stream(mut reader: impl BufRead, name: &str, mode: Mode) -> Result<()> {
             .par_iter()
             .enumerate()
             .map(|(index, line)| {
-                verdict(line, mode).with_context(|| format!("{name}:{}", first + index))
+                verdict(line, judge).with_context(|| format!("{name}:{}", first + index))
             })
             .collect();
         for verdict in verdicts {
@@ -143,7 +180,7 @@ fn stream(mut reader: impl BufRead, name: &str, mode: Mode) -> Result<()> {
 }
 
 /// The verdict on a line; none for an empty one.
-fn verdict(line: &[u8], mode: Mode) -> Result<Option<String>> {
+fn verdict(line: &[u8], judge: &Judge) -> Result<Option<String>> {
     let line = std::str::from_utf8(line).context("not UTF-8")?.trim();
     if line.is_empty() {
         return Ok(None);
@@ -155,5 +192,10 @@ fn verdict(line: &[u8], mode: Mode) -> Result<Option<String>> {
         Text::Number(number) => number.to_string(),
     };
     let (gold, answer) = (text(pair.gold), text(pair.answer));
-    Ok(Some(serde_json::to_string(&judged(&check(&gold, &answer, mode)))?))
+    Ok(Some(match judge {
+        Judge::Math(mode) => serde_json::to_string(&judged(&check(&gold, &answer, *mode)))?,
+        Judge::Other(verifier) => {
+            serde_json::to_string(&judged_by(&**verifier, gold, &answer, pair.context))?
+        }
+    }))
 }

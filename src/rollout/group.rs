@@ -1,6 +1,6 @@
 //! Sampling a group of completions for each prompt and judging them.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use tealight_datasets::{Verdict, Verifier};
 
 use super::Encoded;
@@ -90,6 +90,10 @@ impl<'a> Collector<'a> {
     fn judge(&self, problem: &Encoded<'_>, completion: Completion) -> Result<Rollout> {
         let text = self.tokenizer.decode(&completion.tokens)?;
         let verdict = self.verifier.verify(problem.problem, &text);
+        // A failure is not a zero: it would be learned from.
+        if let Verdict::Unjudged { why } = &verdict {
+            bail!("problem `{}`: a completion could not be judged: {why}", problem.problem.id);
+        }
         Ok(Rollout { completion, text, verdict })
     }
 }

@@ -6,6 +6,7 @@
 mod csv;
 mod json;
 mod parquet;
+mod text_to_sql;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -30,14 +31,16 @@ const ANSWER_COLUMNS: &[&str] = &[
     "completion",
 ];
 
-/// Which columns to read; `None` is detected. A dot descends into a nested object; a comma joins
-/// several columns by a blank.
+/// How a file is read: which columns hold what, and what checks answers; `None` is detected. A dot
+/// descends into a nested object; a comma joins several columns by a blank.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Columns {
     /// The question or the chat messages.
     pub prompt: Option<String>,
     /// The reference answer, or a worked solution that ends in one.
     pub answer: Option<String>,
+    /// What checks completions, as [`crate::verify::open`] reads it; the source's own otherwise.
+    pub verifier: Option<String>,
 }
 
 /// One row and where it stands in the file (line or row, counted from 1).
@@ -51,6 +54,13 @@ pub(crate) fn open(path: &Path, columns: &Columns, limit: Option<usize>) -> Resu
     let rows = rows(path, limit.unwrap_or(usize::MAX))?;
     let mut notes = Vec::new();
     let mut problems = Vec::with_capacity(rows.len());
+    if let Some(first) = rows.first()
+        && text_to_sql::is_layout(first)
+        && columns.answer.is_none()
+    {
+        let folder = columns.verifier.as_deref().and_then(|spec| spec.strip_prefix("sql:"));
+        return text_to_sql::dataset(path, &rows, folder.map(Path::new));
+    }
     if let Some(first) = rows.first() {
         let prompt = choose(path, first, "prompt", columns.prompt.as_deref(), PROMPT_COLUMNS)?;
         let answer = choose(path, first, "answer", columns.answer.as_deref(), ANSWER_COLUMNS)?;
@@ -62,8 +72,9 @@ pub(crate) fn open(path: &Path, columns: &Columns, limit: Option<usize>) -> Resu
     Ok(Dataset {
         name: path.display().to_string(),
         problems,
-        verifier: Arc::new(math::Math),
+        verifier: Arc::new(math::Math::default()),
         notes,
+        unusable: Vec::new(),
     })
 }
 
@@ -162,6 +173,7 @@ fn problem(path: &Path, row: &Row, prompt: &str, answer: &str) -> Result<Problem
         prompt: asked,
         answer: gold.into(),
         solution,
+        context: None,
     })
 }
 
@@ -223,7 +235,11 @@ mod tests {
 
     #[test]
     fn named_columns_win_and_may_be_joined() {
-        let columns = Columns { prompt: Some("Body,Question".into()), answer: Some("n".into()) };
+        let columns = Columns {
+            prompt: Some("Body,Question".into()),
+            answer: Some("n".into()),
+            verifier: None,
+        };
         let text = "{\"Body\":\"I have 2.\",\"Question\":\"How many?\",\"answer\":\"9\",\"n\":2}";
         let set = read("a.jsonl", text, &columns).unwrap();
         assert!(set.problems[0].prompt.plain().starts_with("I have 2. How many?"));
@@ -244,7 +260,7 @@ mod tests {
         assert!(message.contains("a.jsonl:2") && message.contains("answer"), "{message}");
         let message = refusal("a.csv", "q,a\n1,2\n", &none);
         assert!(message.contains("q, a") && message.contains("--prompt-column"), "{message}");
-        let asked = Columns { prompt: Some("nope".into()), answer: None };
+        let asked = Columns { prompt: Some("nope".into()), ..Columns::default() };
         let message = refusal("a.csv", "question,answer\n1,2\n", &asked);
         assert!(message.contains("`nope`") && message.contains("question, answer"), "{message}");
         let message = refusal("a.csv", "question,answer\n1,2\n1,2,3\n", &none);

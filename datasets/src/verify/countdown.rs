@@ -20,6 +20,10 @@ impl Verifier for Countdown {
         "countdown"
     }
 
+    fn refuse_gold(&self, gold: &str) -> Option<String> {
+        parse_problem(gold).is_none().then(|| "it is not numbers=target".into())
+    }
+
     fn verify(&self, problem: &Problem, completion: &str) -> Verdict {
         let completion = completion.trim();
         if completion.is_empty() {
@@ -32,13 +36,21 @@ impl Verifier for Countdown {
             return Verdict::Unparsable { found: completion.into() };
         };
         let Some((numbers, target)) = parse_problem(&problem.answer) else {
-            return Verdict::Unparsable { found: problem.answer.clone() };
+            let gold = super::short(&problem.answer);
+            return Verdict::Unjudged { why: format!("the gold `{gold}` is not numbers=target") };
         };
         let mut used = expression.numbers();
         used.sort_unstable();
-        let is_right =
-            used == numbers && expression.value() == Some(BigRational::from_integer(target.into()));
-        if is_right { Verdict::Correct { class: expression.canonical() } } else { Verdict::Wrong }
+        if used != numbers {
+            return Verdict::because("uses other numbers than the given ones".into());
+        }
+        match expression.value() {
+            None => Verdict::because("divides by zero".into()),
+            Some(value) if value == BigRational::from_integer(target.into()) => {
+                Verdict::correct(&expression.canonical(), &target.to_string())
+            }
+            Some(value) => Verdict::because(format!("comes to {value}, not {target}")),
+        }
     }
 }
 
@@ -62,6 +74,7 @@ mod tests {
             prompt: Prompt::Text("3,3,8,8=24:".into()),
             answer: "3,3,8,8=24".into(),
             solution: None,
+            context: None,
         };
         Countdown.verify(&problem, completion)
     }
@@ -69,11 +82,18 @@ mod tests {
     #[test]
     fn each_number_must_be_used_exactly_once() {
         assert!(verdict("8/(3-8/3)").is_correct());
-        assert_eq!(verdict("8*3"), Verdict::Wrong);
-        assert_eq!(verdict("8*3+3-3"), Verdict::Wrong);
-        assert_eq!(verdict("8*3+8-8"), Verdict::Wrong);
-        assert_eq!(verdict("3+3+8+8"), Verdict::Wrong);
-        assert_eq!(verdict("8/(3-3)+8"), Verdict::Wrong);
+        for (text, why) in [
+            ("8*3", "other numbers"),
+            ("8*3+3-3", "other numbers"),
+            ("8*3+8-8", "other numbers"),
+            ("3+3+8+8", "comes to 22"),
+            ("8/(3-3)+8", "divides by zero"),
+        ] {
+            match verdict(text) {
+                Verdict::Wrong { why: Some(said) } => assert!(said.contains(why), "{text}: {said}"),
+                other => panic!("{text}: {other:?}"),
+            }
+        }
         assert_eq!(verdict("  "), Verdict::NoAnswer);
         assert!(matches!(verdict("8/(3-8/3"), Verdict::Unparsable { .. }));
         assert!(matches!(verdict(&"8+".repeat(500_000)), Verdict::Unparsable { .. }));

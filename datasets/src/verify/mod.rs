@@ -1,7 +1,95 @@
-//! Ways of checking a completion, one file each.
+//! Ways of checking a completion, one file each, and how they are named.
+//!
+//! To add one, write a file with a [`Verifier`] and an arm of [`open`].
 
 pub mod countdown;
+mod exact;
 mod expression;
 pub mod math;
+mod numeric;
+mod pattern;
+mod program;
+pub mod sql;
 
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::{DataError, Result, Verifier};
+
+pub use exact::Exact;
 pub use expression::{Expression, Operator, ParseError};
+pub use numeric::Numeric;
+pub use pattern::Pattern;
+pub use program::Program;
+
+/// What [`open`] reads, for `--help`.
+pub const SPECS: &str = "\
+math               mathematics, wherever it stands in the completion
+  math:strict        only in a box, a tag, after `the answer is` or ####
+  exact              the whole completion; exact:ignore-case
+  regex:PATTERN      the last match, its first group where it has one
+  numeric            a number; numeric:rel=1e-4,abs=0 sets the tolerance
+  sql:FOLDER         a query, run on FOLDER/ID/ID.sqlite
+  program:COMMAND    a program that speaks JSON lines; program:timeout=5:COMMAND
+  countdown          an expression that uses each given number once";
+
+/// Opens the verifier that `spec` names: `NAME` or `NAME:ARGUMENT`.
+///
+/// # Errors
+/// An unknown name, or an argument that the verifier does not take.
+pub fn open(spec: &str) -> Result<Arc<dyn Verifier>> {
+    let refused = |what: String| DataError::Verifier { spec: spec.into(), what };
+    let (name, argument) = spec.split_once(':').unwrap_or((spec, ""));
+    let none = |verifier: Arc<dyn Verifier>| {
+        if argument.is_empty() {
+            Ok(verifier)
+        } else {
+            Err(refused(format!("`{name}` takes no argument `{argument}`")))
+        }
+    };
+    match name {
+        "math" if argument == "strict" => Ok(Arc::new(math::Math { mode: math::Mode::Strict })),
+        "math" => none(Arc::new(math::Math::default())),
+        "exact" if argument == "ignore-case" => Ok(Arc::new(Exact { ignores_case: true })),
+        "exact" => none(Arc::new(Exact { ignores_case: false })),
+        "regex" => Ok(Arc::new(Pattern::new(argument).map_err(refused)?)),
+        "numeric" => Ok(Arc::new(Numeric::new(argument).map_err(refused)?)),
+        "program" => Ok(Arc::new(Program::new(argument).map_err(refused)?)),
+        "sql" if argument.is_empty() => {
+            Err(refused("name the folder of the databases, as in sql:spider/database".into()))
+        }
+        "sql" => Ok(Arc::new(sql::Sql::in_folder(PathBuf::from(argument)))),
+        "countdown" => none(Arc::new(countdown::Countdown)),
+        _ => Err(refused(
+            "there is none of that name; choose math, exact, regex:PATTERN, numeric, sql:FOLDER, \
+             program:COMMAND or countdown"
+                .into(),
+        )),
+    }
+}
+
+/// The last `bytes` of a text, from a character on.
+fn tail(text: &str, bytes: usize) -> &str {
+    let mut start = text.len().saturating_sub(bytes);
+    while !text.is_char_boundary(start) {
+        start += 1;
+    }
+    &text[start..]
+}
+
+/// A text to be shown: its first 64 characters.
+fn short(text: &str) -> String {
+    text.chars().take(64).collect()
+}
+
+/// A hash of a text with white space folded, in hexadecimal (FNV-1a, the same for ever).
+fn fingerprint(text: &str) -> String {
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    for (index, word) in text.split_whitespace().enumerate() {
+        let gap: &[u8] = if index == 0 { b"" } else { b" " };
+        for byte in gap.iter().chain(word.as_bytes()) {
+            hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
+    format!("{hash:016x}")
+}

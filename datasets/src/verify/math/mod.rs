@@ -5,8 +5,8 @@
 //! complex values at 256 bits for roots and functions, and structures member by member. Everything is
 //! bounded by a budget of work, never by a clock, so a verdict depends on nothing but its input.
 //!
-//! The class of a right completion is a hash of its whole text with white space folded: two right
-//! completions count as distinct when their texts differ, since the final answer itself is the same.
+//! The class of a right completion is what it computes on the way, see [`solution()`]: the final answer
+//! itself is the same for all of them.
 
 mod alphabet;
 mod compare;
@@ -23,6 +23,7 @@ mod real;
 mod regions;
 mod relations;
 mod series;
+mod solution;
 mod text;
 mod tree;
 mod units;
@@ -33,6 +34,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Problem, Verdict, Verifier};
 use exact::Fuel;
 pub use extract::{Extracted, extract};
+pub use solution::solution;
 
 /// Work that one comparison may cost: about a millisecond.
 const FUEL: u32 = 60_000;
@@ -197,23 +199,61 @@ fn plain_integer(text: &str) -> Option<(bool, &str)> {
 
 /// Checks mathematical answers.
 #[derive(Debug, Clone, Copy)]
-pub struct Math;
+pub struct Math {
+    /// Where answers are looked for.
+    pub mode: Mode,
+}
+
+impl Default for Math {
+    fn default() -> Self {
+        Self { mode: Mode::Flexible }
+    }
+}
 
 impl Verifier for Math {
     fn name(&self) -> &'static str {
-        "math"
+        match self.mode {
+            Mode::Strict => "math:strict",
+            Mode::Flexible => "math",
+        }
     }
 
     fn verify(&self, problem: &Problem, completion: &str) -> Verdict {
-        let checked = check(&problem.answer, completion, Mode::Flexible);
+        let checked = check(&problem.answer, completion, self.mode);
         match (checked.outcome, checked.extracted) {
-            (Outcome::Correct, _) => Verdict::Correct { class: class_of(completion) },
+            (Outcome::Correct, _) => Verdict::correct(&solution(completion), &problem.answer),
             (Outcome::NoAnswer, _) | (_, None) => Verdict::NoAnswer,
             (Outcome::UnparsableAnswer, Some(found)) => {
-                Verdict::Unparsable { found: found.span.chars().take(64).collect() }
+                Verdict::Unparsable { found: super::short(&found.span) }
             }
-            (Outcome::Wrong | Outcome::UnparsableGold, Some(_)) => Verdict::Wrong,
+            (Outcome::Wrong, Some(found)) => {
+                Verdict::because(format!("found `{}`", super::short(&found.span)))
+            }
+            (Outcome::UnparsableGold, Some(_)) => Verdict::Unjudged {
+                why: format!("the gold `{}` cannot be read", super::short(&problem.answer)),
+            },
         }
+    }
+
+    fn refuse_gold(&self, gold: &str) -> Option<String> {
+        let bare = self::gold(gold);
+        parse::parse(bare).is_none().then(|| "it is neither mathematics nor words".into())
+    }
+}
+
+/// The value of an answer that is one real number, nearly.
+pub fn number(text: &str) -> Option<f64> {
+    let text = text.trim_matches(|c: char| c.is_whitespace() || c == '$').trim_end_matches('.');
+    let mut answer = parse::parse(text)?;
+    if let tree::Answer::Chain(mut sides, _) = answer {
+        answer = sides.pop()?;
+    }
+    if let tree::Answer::Marked(inner, _) = answer {
+        answer = *inner;
+    }
+    match answer {
+        tree::Answer::Value(value) => numeric::approximate(&value, &mut Fuel(FUEL)),
+        _ => None,
     }
 }
 
@@ -222,18 +262,6 @@ impl Verifier for Math {
 pub fn gold(text: &str) -> &str {
     let after = text.rsplit_once("####").and_then(|(_, tail)| tail.trim_start().lines().next());
     after.or_else(|| extract::last_box(text).map(|(_, inner)| inner)).unwrap_or(text).trim()
-}
-
-/// A hash of the text with white space folded, in hexadecimal.
-fn class_of(completion: &str) -> String {
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    for (index, word) in completion.split_whitespace().enumerate() {
-        let gap: &[u8] = if index == 0 { b"" } else { b" " };
-        for byte in gap.iter().chain(word.as_bytes()) {
-            hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        }
-    }
-    format!("{hash:016x}")
 }
 
 #[cfg(test)]
@@ -247,8 +275,9 @@ mod tests {
             prompt: Prompt::question("?"),
             answer: gold.into(),
             solution: None,
+            context: None,
         };
-        Math.verify(&problem, completion)
+        Math::default().verify(&problem, completion)
     }
 
     #[test]
@@ -311,7 +340,7 @@ mod tests {
             verdict("(3,\\frac{\\pi}{2})", "\\boxed{\\left( 3, \\dfrac{\\pi}{2} \\right)}")
                 .is_correct()
         );
-        assert_eq!(verdict("(3,4)", "\\boxed{(4,3)}"), Verdict::Wrong);
+        assert_eq!(verdict("(3,4)", "\\boxed{(4,3)}"), Verdict::because("found `(4,3)`".into()));
     }
 
     #[test]
@@ -322,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn the_class_is_the_text_with_white_space_folded() {
+    fn the_class_is_what_was_computed_or_else_the_text() {
         let (a, b, c) = (verdict("2", "1+1 = 2"), verdict("2", "1+1 =\n 2 "), verdict("2", "2"));
         assert_eq!(a, b);
         assert_ne!(a, c);

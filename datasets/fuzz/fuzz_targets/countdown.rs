@@ -1,0 +1,21 @@
+//! Any text as a Countdown answer or problem: judged, never a panic.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use tealight_datasets::verify::countdown::Countdown;
+use tealight_datasets::{Problem, Prompt, Verifier};
+
+fuzz_target!(|pair: (&str, &str)| {
+    let (gold, answer) = pair;
+    for gold in ["3,3,8,8=24", gold] {
+        let problem = Problem {
+            id: String::new(),
+            prompt: Prompt::Text(String::new()),
+            answer: gold.into(),
+            solution: None,
+            context: None,
+        };
+        let _ = Countdown.verify(&problem, answer);
+    }
+});

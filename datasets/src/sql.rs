@@ -1,0 +1,425 @@
+//! Text to SQL: questions about a small table, each with many right queries.
+//!
+//! The prompt shows a table's columns and asks for some rows, a count or the row with most of
+//! something. The answer is a query; any query with the same result on the problem's generated table is
+//! right. The three splits share no question: `sft` (eight tenths), `train` and `test`.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+
+use crate::verify::sql::Sql;
+use crate::{DataError, Dataset, Message, Problem, Prompt, Result, Source};
+
+/// The row of [`crate::SOURCES`].
+pub const SOURCE: Source = Source {
+    name: "sql",
+    about: "questions about small tables, many right queries; splits train, test, sft",
+    load,
+    examples,
+};
+
+/// Problems in a split when no limit is given.
+const DEFAULT_PROBLEMS: usize = 96;
+/// Rows of a table.
+const ROWS: u32 = 24;
+/// Names that rows may have.
+const NAMES: [&str; 12] =
+    ["ada", "bo", "cy", "di", "eli", "fay", "gus", "hal", "ida", "jo", "kim", "lou"];
+
+/// A table: its name, its column of kinds with what they may be, and two columns of numbers 1 to 9.
+struct Table {
+    name: &'static str,
+    kind: &'static str,
+    kinds: [&'static str; 4],
+    numbers: [&'static str; 2],
+}
+
+const TABLES: [Table; 4] = [
+    Table {
+        name: "pets",
+        kind: "kind",
+        kinds: ["dog", "cat", "cow", "fox"],
+        numbers: ["age", "cost"],
+    },
+    Table {
+        name: "cars",
+        kind: "color",
+        kinds: ["red", "blue", "tan", "grey"],
+        numbers: ["doors", "price"],
+    },
+    Table {
+        name: "books",
+        kind: "topic",
+        kinds: ["art", "law", "math", "sea"],
+        numbers: ["pages", "copies"],
+    },
+    Table {
+        name: "towns",
+        kind: "coast",
+        kinds: ["north", "south", "east", "west"],
+        numbers: ["parks", "schools"],
+    },
+];
+
+/// A condition on a column.
+#[derive(Debug, Clone, Copy)]
+enum Condition {
+    Kind(usize),
+    More(usize, u32),
+    Less(usize, u32),
+}
+
+/// What is asked for.
+#[derive(Debug, Clone, Copy)]
+enum Asked {
+    Names,
+    Count,
+    NameOfMost(usize),
+}
+
+/// A question: rows of a table under one or two conditions.
+struct Question {
+    table: usize,
+    asked: Asked,
+    conditions: Vec<Condition>,
+}
+
+fn load(split: &str, limit: Option<usize>) -> Result<Dataset> {
+    let (split, name) = match split {
+        "" | "train" => (0, "sql/train"),
+        "test" => (1, "sql/test"),
+        "sft" => (2, "sql/sft"),
+        other => {
+            return Err(DataError::Split {
+                name: "sql",
+                split: other.into(),
+                known: "train, test, sft",
+            });
+        }
+    };
+    let wanted = limit.unwrap_or(DEFAULT_PROBLEMS);
+    let mut problems: Vec<Problem> = Vec::with_capacity(wanted);
+    let mut seen = HashSet::new();
+    let mut generator = Generator::new(0, 0);
+    // A split has some hundred questions; a stream that only repeats itself is used up.
+    let mut repeats = 0;
+    while problems.len() < wanted && repeats < 20_000 {
+        let problem = generator.problem(split);
+        if seen.insert(problem.id.clone()) {
+            problems.push(problem);
+            repeats = 0;
+        } else {
+            repeats += 1;
+        }
+    }
+    Ok(Dataset {
+        name: name.into(),
+        problems,
+        verifier: Arc::new(Sql::from_scripts()),
+        notes: Vec::new(),
+        unusable: Vec::new(),
+    })
+}
+
+fn examples(seed: u64, step: u64, count: usize) -> Vec<Problem> {
+    let mut generator = Generator::new(seed, step);
+    (0..count).map(|_| generator.problem(2)).collect()
+}
+
+/// Makes problems from random numbers.
+struct Generator {
+    rng: ChaCha8Rng,
+}
+
+/// Which of the splits 0, 1 and 2 a question belongs to, by its text.
+fn split_of(question: &str) -> u64 {
+    let hash = fnv(question.as_bytes());
+    ((hash >> 16) % 10).min(2)
+}
+
+fn fnv(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+impl Generator {
+    fn new(seed: u64, number: u64) -> Self {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0x0005_71ab);
+        rng.set_stream(number);
+        Self { rng }
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        (self.rng.next_u64() % bound as u64) as usize
+    }
+
+    fn problem(&mut self, split: u64) -> Problem {
+        loop {
+            let question = self.question();
+            let text = question.text();
+            if split_of(&text) != split {
+                continue;
+            }
+            let Some(script) = question.script(fnv(text.as_bytes())) else { continue };
+            let table = &TABLES[question.table];
+            let [first, second] = table.numbers;
+            let schema = format!("{}(name, {}, {first}, {second})", table.name, table.kind);
+            let solution = self.query(&question);
+            let prompt = format!("{schema}\n{text} Answer with one SQLite query.");
+            return Problem {
+                id: text,
+                prompt: Prompt::Chat(vec![Message::user(prompt)]),
+                answer: question.gold(),
+                solution: Some(solution),
+                context: Some(script),
+            };
+        }
+    }
+
+    fn question(&mut self) -> Question {
+        let table = self.below(TABLES.len());
+        let column = self.below(2);
+        let number = 2 + self.below(7) as u32;
+        let kind = Condition::Kind(self.below(4));
+        let size = if self.below(2) == 0 {
+            Condition::More(column, number)
+        } else {
+            Condition::Less(column, number)
+        };
+        let conditions = match self.below(3) {
+            0 => vec![kind],
+            1 => vec![size],
+            _ => vec![kind, size],
+        };
+        let asked = match self.below(3) {
+            0 => Asked::Names,
+            1 => Asked::Count,
+            _ => Asked::NameOfMost(self.below(2)),
+        };
+        Question { table, asked, conditions }
+    }
+
+    /// One of the many queries that answer a question.
+    fn query(&mut self, question: &Question) -> String {
+        let table = &TABLES[question.table];
+        let mut conditions: Vec<String> = Vec::new();
+        for condition in &question.conditions {
+            let text = match condition {
+                Condition::Kind(kind) => {
+                    let (column, kind) = (table.kind, table.kinds[*kind]);
+                    match self.below(4) {
+                        0 | 1 => format!("{column} = '{kind}'"),
+                        2 => format!("{column} IN ('{kind}')"),
+                        _ => format!("'{kind}' = {column}"),
+                    }
+                }
+                Condition::More(column, number) => {
+                    let (column, least) = (table.numbers[*column], number + 1);
+                    match self.below(5) {
+                        0 => format!("{column} > {number}"),
+                        1 => format!("{column} >= {least}"),
+                        2 => format!("{number} < {column}"),
+                        3 => format!("NOT {column} <= {number}"),
+                        _ => format!("{column} BETWEEN {least} AND 9"),
+                    }
+                }
+                Condition::Less(column, number) => {
+                    let (column, most) = (table.numbers[*column], number - 1);
+                    match self.below(5) {
+                        0 => format!("{column} < {number}"),
+                        1 => format!("{column} <= {most}"),
+                        2 => format!("{number} > {column}"),
+                        3 => format!("NOT {column} >= {number}"),
+                        _ => format!("{column} BETWEEN 1 AND {most}"),
+                    }
+                }
+            };
+            conditions.push(text);
+        }
+        if self.below(2) == 0 {
+            conditions.reverse();
+        }
+        let (name, filter) = (table.name, conditions.join(" AND "));
+        match question.asked {
+            Asked::Names => format!("SELECT name FROM {name} WHERE {filter}"),
+            Asked::Count => {
+                let count = ["COUNT(*)", "COUNT(name)", "COUNT(1)", "SUM(1)"][self.below(4)];
+                format!("SELECT {count} FROM {name} WHERE {filter}")
+            }
+            Asked::NameOfMost(column) => {
+                let column = table.numbers[column];
+                match self.below(2) {
+                    0 => format!(
+                        "SELECT name FROM {name} WHERE {filter} ORDER BY {column} DESC LIMIT 1"
+                    ),
+                    _ => format!(
+                        "SELECT name FROM {name} WHERE {filter} AND {column} = (SELECT MAX({column}) FROM {name} WHERE {filter})"
+                    ),
+                }
+            }
+        }
+    }
+}
+
+impl Question {
+    fn text(&self) -> String {
+        let table = &TABLES[self.table];
+        let conditions: Vec<String> = self
+            .conditions
+            .iter()
+            .map(|condition| match condition {
+                Condition::Kind(kind) => format!("{} {}", table.kind, table.kinds[*kind]),
+                Condition::More(column, number) => {
+                    format!("{} over {number}", table.numbers[*column])
+                }
+                Condition::Less(column, number) => {
+                    format!("{} under {number}", table.numbers[*column])
+                }
+            })
+            .collect();
+        let (name, with) = (table.name, conditions.join(" and "));
+        match self.asked {
+            Asked::Names => format!("Which {name} have {with}?"),
+            Asked::Count => format!("How many {name} have {with}?"),
+            Asked::NameOfMost(column) => {
+                format!("Of the {name} with {with}, which has most {}?", table.numbers[column])
+            }
+        }
+    }
+
+    fn gold(&self) -> String {
+        let table = &TABLES[self.table];
+        let filter: Vec<String> = self
+            .conditions
+            .iter()
+            .map(|condition| match condition {
+                Condition::Kind(kind) => format!("{} = '{}'", table.kind, table.kinds[*kind]),
+                Condition::More(column, number) => format!("{} > {number}", table.numbers[*column]),
+                Condition::Less(column, number) => format!("{} < {number}", table.numbers[*column]),
+            })
+            .collect();
+        let (name, filter) = (table.name, filter.join(" AND "));
+        match self.asked {
+            Asked::Names => format!("SELECT name FROM {name} WHERE {filter}"),
+            Asked::Count => format!("SELECT COUNT(*) FROM {name} WHERE {filter}"),
+            Asked::NameOfMost(column) => {
+                let column = table.numbers[column];
+                format!(
+                    "SELECT name FROM {name} WHERE {filter} AND {column} = (SELECT MAX({column}) FROM {name} WHERE {filter})"
+                )
+            }
+        }
+    }
+
+    /// The table's rows, drawn for this question until it has an answer that tells conditions apart: not
+    /// empty, not all rows, and one row with most where that is asked. `None` if that does not happen.
+    fn script(&self, seed: u64) -> Option<String> {
+        let mut generator = Generator::new(seed, 1);
+        (0..64).find_map(|_| {
+            let rows: Vec<(usize, usize, [u32; 2])> = (0..ROWS)
+                .map(|_| {
+                    let numbers = [1 + generator.below(9) as u32, 1 + generator.below(9) as u32];
+                    (generator.below(NAMES.len()), generator.below(4), numbers)
+                })
+                .collect();
+            self.tells_apart(&rows).then(|| self.statements(&rows))
+        })
+    }
+
+    fn tells_apart(&self, rows: &[(usize, usize, [u32; 2])]) -> bool {
+        let holds = |row: &(usize, usize, [u32; 2]), condition: &Condition| match condition {
+            Condition::Kind(kind) => row.1 == *kind,
+            Condition::More(column, number) => row.2[*column] > *number,
+            Condition::Less(column, number) => row.2[*column] < *number,
+        };
+        let chosen: Vec<_> =
+            rows.iter().filter(|row| self.conditions.iter().all(|c| holds(row, c))).collect();
+        // Without any one of its conditions the question has more rows.
+        let is_needed = |skipped: usize| {
+            let count = rows.iter().filter(|row| {
+                let mut others = self.conditions.iter().enumerate().filter(|(i, _)| *i != skipped);
+                others.all(|(_, condition)| holds(row, condition))
+            });
+            count.count() > chosen.len()
+        };
+        let has_one_most = match self.asked {
+            Asked::NameOfMost(column) => {
+                let most = chosen.iter().map(|row| row.2[column]).max();
+                chosen.len() >= 2
+                    && chosen.iter().filter(|row| Some(row.2[column]) == most).count() == 1
+            }
+            _ => true,
+        };
+        !chosen.is_empty() && (0..self.conditions.len()).all(is_needed) && has_one_most
+    }
+
+    fn statements(&self, rows: &[(usize, usize, [u32; 2])]) -> String {
+        let table = &TABLES[self.table];
+        let [first, second] = table.numbers;
+        let (name, kind) = (table.name, table.kind);
+        let values: Vec<String> = rows
+            .iter()
+            .map(|(who, kind, [a, b])| {
+                format!("('{}','{}',{a},{b})", NAMES[*who], table.kinds[*kind])
+            })
+            .collect();
+        format!(
+            "CREATE TABLE {name}(name TEXT, {kind} TEXT, {first} INTEGER, {second} INTEGER);\n\
+             INSERT INTO {name} VALUES {};",
+            values.join(",")
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_solution_is_right_and_many_are_different() {
+        let set = load("train", Some(40)).unwrap();
+        assert_eq!(set.problems.len(), 40);
+        let mut forms = HashSet::new();
+        for problem in &set.problems {
+            let solution = problem.solution.as_deref().unwrap();
+            let verdict = set.verifier.verify(problem, solution);
+            assert!(verdict.is_correct(), "{} {solution}: {verdict:?}", problem.id);
+        }
+        // Solutions of one question, as `examples` draws them.
+        for step in 0..400 {
+            for problem in examples(3, step, 2) {
+                if problem.id.starts_with("How many pets have kind dog") {
+                    let solution = problem.solution.as_deref().unwrap();
+                    assert!(set.verifier.verify(&problem, solution).is_correct(), "{solution}");
+                    forms.insert(crate::verify::sql::canonical(solution));
+                }
+            }
+        }
+        assert!(forms.len() > 5, "{forms:?}");
+    }
+
+    #[test]
+    fn other_questions_queries_are_wrong() {
+        let set = load("test", Some(60)).unwrap();
+        let mut accepted = 0;
+        for (a, b) in set.problems.iter().zip(set.problems.iter().skip(1)) {
+            accepted += usize::from(set.verifier.verify(a, &b.answer).is_correct());
+        }
+        // Counts of two questions may agree by chance.
+        assert!(accepted <= 4, "{accepted}");
+    }
+
+    #[test]
+    fn splits_share_no_question() {
+        let ids = |split| -> HashSet<String> {
+            load(split, Some(80)).unwrap().problems.into_iter().map(|p| p.id).collect()
+        };
+        let (train, test, sft) = (ids("train"), ids("test"), ids("sft"));
+        assert!(train.is_disjoint(&test) && train.is_disjoint(&sft) && test.is_disjoint(&sft));
+        assert!(load("dev", None).is_err());
+    }
+}

@@ -1,0 +1,45 @@
+//! `regex:PATTERN`: the last match of a pattern in the completion is the gold answer: its first group
+//! where it has one, else all of it. Patterns are those of the `regex` crate, which runs in linear time.
+
+use regex::Regex;
+
+use crate::{Problem, Verdict, Verifier};
+
+/// Most of a completion that is searched, from its end.
+const MAX_SEARCHED: usize = 1 << 20;
+
+/// Compares what a pattern finds with the answer, as text.
+#[derive(Debug, Clone)]
+pub struct Pattern {
+    pattern: Regex,
+}
+
+impl Pattern {
+    /// Compiles a pattern.
+    ///
+    /// # Errors
+    /// The reason why it is none.
+    pub fn new(pattern: &str) -> Result<Self, String> {
+        let pattern = Regex::new(pattern).map_err(|error| error.to_string())?;
+        Ok(Self { pattern })
+    }
+}
+
+impl Verifier for Pattern {
+    fn name(&self) -> &'static str {
+        "regex"
+    }
+
+    fn verify(&self, problem: &Problem, completion: &str) -> Verdict {
+        let text = super::tail(completion, MAX_SEARCHED);
+        let Some(found) = self.pattern.captures_iter(text).last() else {
+            return Verdict::NoAnswer;
+        };
+        let found = found.get(1).or_else(|| found.get(0)).map_or("", |span| span.as_str());
+        if found.trim() == problem.answer.trim() {
+            Verdict::correct(found.trim(), found.trim())
+        } else {
+            Verdict::because(format!("found `{}`", super::short(found)))
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! SQL: a query is right when its result is the gold query's on the problem's SQLite database.
+//!
+//! Rows are compared in order where the gold query orders them, else as a multiset; columns by position;
+//! numbers by value, texts as they are (as Spider's and BIRD's evaluations do, but for columns in another
+//! order). The prediction runs read-only under a budget of steps (see [`database`]); a statement that is
+//! malformed, forbidden or too costly is wrong, with the reason. The class of a right query is its
+//! normal form (see [`canonical`]).
+//!
+//! The problem's `context` is the database: the name of a file in the verifier's folder, or, without a
+//! folder, the script that builds it.
+
+mod database;
+mod query;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use crate::{Problem, Verdict, Verifier};
+
+pub use database::{Cell, Databases, Rows, schema};
+pub use query::{canonical, extract, orders};
+
+/// Most gold results that are kept.
+const MAX_GOLDS: usize = 4096;
+
+/// Checks queries by running them.
+pub struct Sql {
+    databases: Databases,
+    /// Results of gold queries, by database and query.
+    golds: Mutex<HashMap<(String, String), Result<Rows, String>>>,
+}
+
+impl Sql {
+    /// Databases are `FOLDER/NAME/NAME.sqlite` or `FOLDER/NAME.sqlite`.
+    pub fn in_folder(folder: PathBuf) -> Self {
+        Self { databases: Databases::in_folder(folder), golds: Mutex::default() }
+    }
+
+    /// Databases are built in memory from the problems' scripts.
+    pub fn from_scripts() -> Self {
+        Self { databases: Databases::from_scripts(), golds: Mutex::default() }
+    }
+
+    fn gold(&self, database: &str, query: &str) -> Result<Rows, String> {
+        let key = (database.to_owned(), query.to_owned());
+        let golds = || self.golds.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = golds().get(&key) {
+            return known.clone();
+        }
+        let rows = self.databases.run(database, query);
+        let mut golds = golds();
+        if golds.len() == MAX_GOLDS {
+            golds.clear();
+        }
+        golds.insert(key, rows.clone());
+        rows
+    }
+}
+
+impl Verifier for Sql {
+    fn name(&self) -> &'static str {
+        "sql"
+    }
+
+    fn verify(&self, problem: &Problem, completion: &str) -> Verdict {
+        let Some(query) = extract(completion) else { return Verdict::NoAnswer };
+        let Some(database) = problem.context.as_deref() else {
+            return Verdict::Unjudged { why: "the problem names no database".into() };
+        };
+        let gold = match self.gold(database, &problem.answer) {
+            Ok(gold) => gold,
+            Err(why) => return Verdict::Unjudged { why: format!("the gold query: {why}") },
+        };
+        match self.databases.run(database, query) {
+            Err(why) => Verdict::because(why),
+            Ok(rows) => match differs(&gold, &rows, orders(&problem.answer)) {
+                Some(why) => Verdict::because(why),
+                None => Verdict::correct(&canonical(query), "rows"),
+            },
+        }
+    }
+}
+
+/// How a result differs from the gold one, if it does.
+fn differs(gold: &Rows, found: &Rows, is_ordered: bool) -> Option<String> {
+    if gold.columns != found.columns {
+        return Some(format!("{} columns, not {}", found.columns, gold.columns));
+    }
+    if gold.rows.len() != found.rows.len() {
+        return Some(format!("{} rows, not {}", found.rows.len(), gold.rows.len()));
+    }
+    let sorted = |rows: &Rows| {
+        let mut rows = rows.rows.clone();
+        rows.sort();
+        rows
+    };
+    if is_ordered {
+        if gold.rows == found.rows {
+            return None;
+        }
+        let is_permuted = sorted(gold) == sorted(found);
+        return Some(if is_permuted { "rows in another order" } else { "other rows" }.into());
+    }
+    (sorted(gold) != sorted(found)).then(|| "other rows".into())
+}
+
+/// The schema of a database in a folder, as `CREATE TABLE` statements.
+///
+/// # Errors
+/// No such database, or a file that is none; the message names it.
+pub fn schema_of(folder: &Path, name: &str) -> Result<String, String> {
+    schema(&database::open(folder, name)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Prompt;
+
+    const SCRIPT: &str = "CREATE TABLE pets(name TEXT, kind TEXT, age INTEGER, weight REAL);
+        INSERT INTO pets VALUES ('Ada','dog',3,2.5),('Bo','cat',5,4),('Cy','dog',7,NULL),('Di','cow',5,1e9);";
+
+    fn verdict(verifier: &Sql, gold: &str, completion: &str) -> Verdict {
+        let problem = Problem {
+            id: "p".into(),
+            prompt: Prompt::question("?"),
+            answer: gold.into(),
+            solution: None,
+            context: Some(SCRIPT.into()),
+        };
+        verifier.verify(&problem, completion)
+    }
+
+    #[test]
+    fn results_decide_and_spelling_does_not() {
+        let sql = Sql::from_scripts();
+        let gold = "SELECT name FROM pets WHERE kind = 'dog' AND age > 3";
+        for right in [
+            "select NAME from pets where age>=4 and kind='dog'",
+            "Here it is:\n```sql\nSELECT p.name FROM pets AS p WHERE p.kind IN ('dog') AND p.age > 3;\n```",
+            "<answer>SELECT 'Cy'</answer>",
+            "WITH d AS (SELECT * FROM pets WHERE kind LIKE 'dog') SELECT name FROM d WHERE NOT age <= 3",
+        ] {
+            assert!(
+                verdict(&sql, gold, right).is_correct(),
+                "{right}: {:?}",
+                verdict(&sql, gold, right)
+            );
+        }
+        for (wrong, why) in [
+            ("SELECT name FROM pets WHERE kind = 'dog'", "2 rows, not 1"),
+            ("SELECT name, age FROM pets WHERE age = 7", "2 columns"),
+            ("SELECT 'Ada'", "other rows"),
+            ("SELECT nme FROM pets", "no such column"),
+            ("SELEC name", ""),
+        ] {
+            match verdict(&sql, gold, wrong) {
+                Verdict::Wrong { why: Some(said) } => {
+                    assert!(said.contains(why), "{wrong}: {said}")
+                }
+                Verdict::NoAnswer if why.is_empty() => {}
+                other => panic!("{wrong}: {other:?}"),
+            }
+        }
+        assert_eq!(verdict(&sql, gold, "I do not know"), Verdict::NoAnswer);
+    }
+
+    #[test]
+    fn order_counts_only_where_the_gold_orders() {
+        let sql = Sql::from_scripts();
+        let plain = "SELECT age FROM pets";
+        let ordered = "SELECT age FROM pets ORDER BY age DESC";
+        assert!(verdict(&sql, plain, ordered).is_correct());
+        assert!(!verdict(&sql, ordered, plain).is_correct());
+        assert!(!verdict(&sql, plain, "SELECT DISTINCT age FROM pets").is_correct(), "a multiset");
+        // Numbers are equal by value.
+        assert!(verdict(&sql, "SELECT 1, 2.50", "SELECT 1.0, 2.5").is_correct());
+        assert!(verdict(&sql, "SELECT SUM(weight) FROM pets", "SELECT 1000000006.5").is_correct());
+        assert!(!verdict(&sql, "SELECT 1", "SELECT '1'").is_correct());
+        assert!(!verdict(&sql, "SELECT NULL", "SELECT 0").is_correct());
+    }
+
+    #[test]
+    fn forbidden_and_costly_statements_are_wrong_and_change_nothing() {
+        let sql = Sql::from_scripts();
+        let gold = "SELECT COUNT(*) FROM pets";
+        for hostile in [
+            "DELETE FROM pets",
+            "DROP TABLE pets",
+            "SELECT 4; DELETE FROM pets",
+            "ATTACH DATABASE '/tmp/tealight-escape.sqlite' AS x",
+            "SELECT 4 UNION SELECT load_extension('x')",
+            "PRAGMA writable_schema = 1",
+            "CREATE TABLE t(x)",
+            "INSERT INTO pets VALUES ('E','dog',1,1)",
+            "UPDATE pets SET age = 0",
+            "VACUUM INTO '/tmp/tealight-escape.sqlite'",
+            "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT COUNT(*) FROM n",
+            "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT x FROM n",
+            "SELECT COUNT(*) FROM pets a, pets b, pets c, pets d, pets e, pets f, pets g, pets h, pets i, pets j, pets k, pets l, pets m, pets n",
+            "SELECT length(zeroblob(1000000000))",
+            "SELECT replace(hex(hex(hex('aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'))), '6', hex(hex(hex('aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'))))",
+            "BEGIN; SELECT 4",
+            "EXPLAIN SELECT 4",
+        ] {
+            match verdict(&sql, gold, hostile) {
+                Verdict::Wrong { why: Some(why) } => assert!(!why.is_empty(), "{hostile}"),
+                other => panic!("{hostile}: {other:?}"),
+            }
+            assert!(verdict(&sql, gold, "SELECT 4").is_correct(), "after {hostile}");
+        }
+        assert!(!Path::new("/tmp/tealight-escape.sqlite").exists());
+    }
+
+    #[test]
+    fn a_gold_that_fails_is_not_a_wrong_answer() {
+        let sql = Sql::from_scripts();
+        let judged = verdict(&sql, "SELECT nothing FROM nowhere", "SELECT 1");
+        assert!(matches!(judged, Verdict::Unjudged { .. }), "{judged:?}");
+        let sql = Sql::in_folder("/nonexistent".into());
+        assert!(matches!(verdict(&sql, "SELECT 1", "SELECT 1"), Verdict::Unjudged { .. }));
+    }
+}
