@@ -4,6 +4,8 @@
 //! something. The answer is a query; any query with the same result on the problem's generated table is
 //! right. The three splits share no question: `sft` (eight tenths), `train` and `test`.
 
+mod question;
+
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -12,6 +14,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use crate::verify::sql::Sql;
 use crate::{DataError, Dataset, Message, Problem, Prompt, Result, Source};
+use question::{Asked, Condition, Question, TABLES};
 
 /// The row of [`crate::SOURCES`].
 pub const SOURCE: Source = Source {
@@ -23,70 +26,6 @@ pub const SOURCE: Source = Source {
 
 /// Problems in a split when no limit is given.
 const DEFAULT_PROBLEMS: usize = 96;
-/// Rows of a table.
-const ROWS: u32 = 24;
-/// Names that rows may have.
-const NAMES: [&str; 12] =
-    ["ada", "bo", "cy", "di", "eli", "fay", "gus", "hal", "ida", "jo", "kim", "lou"];
-
-/// A table: its name, its column of kinds with what they may be, and two columns of numbers 1 to 9.
-struct Table {
-    name: &'static str,
-    kind: &'static str,
-    kinds: [&'static str; 4],
-    numbers: [&'static str; 2],
-}
-
-const TABLES: [Table; 4] = [
-    Table {
-        name: "pets",
-        kind: "kind",
-        kinds: ["dog", "cat", "cow", "fox"],
-        numbers: ["age", "cost"],
-    },
-    Table {
-        name: "cars",
-        kind: "color",
-        kinds: ["red", "blue", "tan", "grey"],
-        numbers: ["doors", "price"],
-    },
-    Table {
-        name: "books",
-        kind: "topic",
-        kinds: ["art", "law", "math", "sea"],
-        numbers: ["pages", "copies"],
-    },
-    Table {
-        name: "towns",
-        kind: "coast",
-        kinds: ["north", "south", "east", "west"],
-        numbers: ["parks", "schools"],
-    },
-];
-
-/// A condition on a column.
-#[derive(Debug, Clone, Copy)]
-enum Condition {
-    Kind(usize),
-    More(usize, u32),
-    Less(usize, u32),
-}
-
-/// What is asked for.
-#[derive(Debug, Clone, Copy)]
-enum Asked {
-    Names,
-    Count,
-    NameOfMost(usize),
-}
-
-/// A question: rows of a table under one or two conditions.
-struct Question {
-    table: usize,
-    asked: Asked,
-    conditions: Vec<Condition>,
-}
-
 fn load(split: &str, limit: Option<usize>) -> Result<Dataset> {
     let (split, name) = match split {
         "" | "train" => (0, "sql/train"),
@@ -262,116 +201,6 @@ impl Generator {
                 }
             }
         }
-    }
-}
-
-impl Question {
-    fn text(&self) -> String {
-        let table = &TABLES[self.table];
-        let conditions: Vec<String> = self
-            .conditions
-            .iter()
-            .map(|condition| match condition {
-                Condition::Kind(kind) => format!("{} {}", table.kind, table.kinds[*kind]),
-                Condition::More(column, number) => {
-                    format!("{} over {number}", table.numbers[*column])
-                }
-                Condition::Less(column, number) => {
-                    format!("{} under {number}", table.numbers[*column])
-                }
-            })
-            .collect();
-        let (name, with) = (table.name, conditions.join(" and "));
-        match self.asked {
-            Asked::Names => format!("Which {name} have {with}?"),
-            Asked::Count => format!("How many {name} have {with}?"),
-            Asked::NameOfMost(column) => {
-                format!("Of the {name} with {with}, which has most {}?", table.numbers[column])
-            }
-        }
-    }
-
-    fn gold(&self) -> String {
-        let table = &TABLES[self.table];
-        let filter: Vec<String> = self
-            .conditions
-            .iter()
-            .map(|condition| match condition {
-                Condition::Kind(kind) => format!("{} = '{}'", table.kind, table.kinds[*kind]),
-                Condition::More(column, number) => format!("{} > {number}", table.numbers[*column]),
-                Condition::Less(column, number) => format!("{} < {number}", table.numbers[*column]),
-            })
-            .collect();
-        let (name, filter) = (table.name, filter.join(" AND "));
-        match self.asked {
-            Asked::Names => format!("SELECT name FROM {name} WHERE {filter}"),
-            Asked::Count => format!("SELECT COUNT(*) FROM {name} WHERE {filter}"),
-            Asked::NameOfMost(column) => {
-                let column = table.numbers[column];
-                format!(
-                    "SELECT name FROM {name} WHERE {filter} AND {column} = (SELECT MAX({column}) FROM {name} WHERE {filter})"
-                )
-            }
-        }
-    }
-
-    /// The table's rows, drawn for this question until it has an answer that tells conditions apart: not
-    /// empty, not all rows, and one row with most where that is asked. `None` if that does not happen.
-    fn script(&self, seed: u64) -> Option<String> {
-        let mut generator = Generator::new(seed, 1);
-        (0..64).find_map(|_| {
-            let rows: Vec<(usize, usize, [u32; 2])> = (0..ROWS)
-                .map(|_| {
-                    let numbers = [1 + generator.below(9) as u32, 1 + generator.below(9) as u32];
-                    (generator.below(NAMES.len()), generator.below(4), numbers)
-                })
-                .collect();
-            self.tells_apart(&rows).then(|| self.statements(&rows))
-        })
-    }
-
-    fn tells_apart(&self, rows: &[(usize, usize, [u32; 2])]) -> bool {
-        let holds = |row: &(usize, usize, [u32; 2]), condition: &Condition| match condition {
-            Condition::Kind(kind) => row.1 == *kind,
-            Condition::More(column, number) => row.2[*column] > *number,
-            Condition::Less(column, number) => row.2[*column] < *number,
-        };
-        let chosen: Vec<_> =
-            rows.iter().filter(|row| self.conditions.iter().all(|c| holds(row, c))).collect();
-        // Without any one of its conditions the question has more rows.
-        let is_needed = |skipped: usize| {
-            let count = rows.iter().filter(|row| {
-                let mut others = self.conditions.iter().enumerate().filter(|(i, _)| *i != skipped);
-                others.all(|(_, condition)| holds(row, condition))
-            });
-            count.count() > chosen.len()
-        };
-        let has_one_most = match self.asked {
-            Asked::NameOfMost(column) => {
-                let most = chosen.iter().map(|row| row.2[column]).max();
-                chosen.len() >= 2
-                    && chosen.iter().filter(|row| Some(row.2[column]) == most).count() == 1
-            }
-            _ => true,
-        };
-        !chosen.is_empty() && (0..self.conditions.len()).all(is_needed) && has_one_most
-    }
-
-    fn statements(&self, rows: &[(usize, usize, [u32; 2])]) -> String {
-        let table = &TABLES[self.table];
-        let [first, second] = table.numbers;
-        let (name, kind) = (table.name, table.kind);
-        let values: Vec<String> = rows
-            .iter()
-            .map(|(who, kind, [a, b])| {
-                format!("('{}','{}',{a},{b})", NAMES[*who], table.kinds[*kind])
-            })
-            .collect();
-        format!(
-            "CREATE TABLE {name}(name TEXT, {kind} TEXT, {first} INTEGER, {second} INTEGER);\n\
-             INSERT INTO {name} VALUES {};",
-            values.join(",")
-        )
     }
 }
 
