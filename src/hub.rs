@@ -74,6 +74,44 @@ pub fn resolve(name: &str) -> Result<ModelFiles> {
     Ok(ModelFiles { directory: Repository::open(id, revision)?.fetch()?, _unpacked: None })
 }
 
+/// The file that `OWNER/NAME[@REVISION]:PATH` names in a dataset repository, from the cache or the
+/// network.
+///
+/// # Errors
+/// A name of another form, no such repository or file, no network, no permission.
+pub fn dataset_file(spec: &str) -> Result<PathBuf> {
+    let form = "a Hub dataset is named hub:OWNER/NAME[@REVISION]:FILE";
+    let (repository, file) = spec.split_once(':').with_context(|| format!("`{spec}`: {form}"))?;
+    let (id, revision) = repository.split_once('@').unwrap_or((repository, "main"));
+    if id.split('/').count() != 2 || file.is_empty() {
+        bail!("`{spec}`: {form}");
+    }
+    let client = HFClientSync::new().context("the Hub client cannot be set up")?;
+    let (owner, name) = hf_hub::split_id(id);
+    let fetch = |only_local: bool| {
+        let repository = client.dataset(owner, name);
+        let request = repository.download_file().filename(file);
+        request.revision(revision).local_files_only(only_local).send()
+    };
+    if let Ok(path) = fetch(true) {
+        return Ok(path);
+    }
+    if is_offline() {
+        bail!(
+            "dataset `{spec}` is not in the cache ({}) and HF_HUB_OFFLINE forbids downloading it",
+            hf_hub::resolve_cache_dir().display(),
+        );
+    }
+    let mut attempt = 1;
+    loop {
+        match fetch(false) {
+            Ok(path) => return Ok(path),
+            Err(HFError::Request { .. } | HFError::Io(_)) if attempt < ATTEMPTS => attempt += 1,
+            Err(error) => return Err(explain(error, &format!("dataset `{spec}`"))),
+        }
+    }
+}
+
 /// Whether the user forbids network calls.
 fn is_offline() -> bool {
     std::env::var("HF_HUB_OFFLINE")
@@ -167,30 +205,34 @@ impl<'a> Repository<'a> {
         request.local_files_only(only_local).send()
     }
 
-    /// What went wrong, and the mend.
     fn explain(&self, error: HFError) -> anyhow::Error {
-        let mend = match &error {
-            HFError::AuthRequired { .. } | HFError::Forbidden { .. } => {
-                "the repository is gated or private, or does not exist: set HF_TOKEN to a token \
-                 that may read it"
-            }
-            HFError::RepoNotFound { .. } => "there is no such repository, or it is private",
-            HFError::RevisionNotFound { context: Some(context), .. }
-                if context.error_code.as_deref() == Some("RepoNotFound") =>
-            {
-                "there is no such repository, or it is private"
-            }
-            HFError::RevisionNotFound { .. } => {
-                "there is no such revision; leave out `@revision` for main"
-            }
-            HFError::Request { .. } | HFError::Io(_) => {
-                "the network failed; set HF_ENDPOINT for a mirror, or give a directory"
-            }
-            _ => "the Hub refused",
-        };
-        let endpoint = std::env::var("HF_ENDPOINT");
-        let endpoint = endpoint.as_deref().unwrap_or("https://huggingface.co");
-        let at = format!("model `{}@{}` at {endpoint}", self.id, self.revision);
-        anyhow::Error::new(error).context(format!("{at}: {mend}"))
+        explain(error, &format!("model `{}@{}`", self.id, self.revision))
     }
+}
+
+/// What went wrong with a repository, and the mend.
+fn explain(error: HFError, what: &str) -> anyhow::Error {
+    let mend = match &error {
+        HFError::AuthRequired { .. } | HFError::Forbidden { .. } => {
+            "the repository is gated or private, or does not exist: set HF_TOKEN to a token \
+                 that may read it"
+        }
+        HFError::RepoNotFound { .. } => "there is no such repository, or it is private",
+        HFError::RevisionNotFound { context: Some(context), .. }
+            if context.error_code.as_deref() == Some("RepoNotFound") =>
+        {
+            "there is no such repository, or it is private"
+        }
+        HFError::RevisionNotFound { .. } => {
+            "there is no such revision; leave out `@revision` for main"
+        }
+        HFError::Request { .. } | HFError::Io(_) => {
+            "the network failed; set HF_ENDPOINT for a mirror, or give a directory"
+        }
+        HFError::EntryNotFound { .. } => "the repository has no such file",
+        _ => "the Hub refused",
+    };
+    let endpoint = std::env::var("HF_ENDPOINT");
+    let endpoint = endpoint.as_deref().unwrap_or("https://huggingface.co");
+    anyhow::Error::new(error).context(format!("{what} at {endpoint}: {mend}"))
 }

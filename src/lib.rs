@@ -17,6 +17,7 @@ pub mod objective;
 pub mod policy;
 pub mod presample;
 pub mod pretrained;
+pub mod remote;
 pub mod rollout;
 pub mod solver;
 pub mod telemetry;

@@ -1,8 +1,7 @@
 //! A decoder, its tokenizer and sampling settings as the solver that evaluations ask.
 
 use anyhow::Result;
-use tealight_datasets::Problem;
-use tealight_eval::{Answer, Sink, Solver};
+use tealight_eval::{Answer, Keyed, Sink, Solver};
 
 use crate::generate::{Finish, LocalSampler, Noise, Request, Sampler, SamplingParams};
 use crate::rollout::Encoded;
@@ -16,18 +15,23 @@ pub struct LocalSolver<'a> {
     pub tokenizer: &'a dyn Tokenizer,
     /// How tokens are drawn.
     pub params: SamplingParams,
-    /// Keys the randomness; a sample also depends on its problem's place in the list.
+    /// Keys the randomness; a sample also depends on its problem's key and its number.
     pub noise: Noise,
 }
 
 impl Solver for LocalSolver<'_> {
-    fn solve(&self, problems: &[Problem], n: usize, sink: &mut Sink<'_>) -> Result<()> {
+    fn solve(&self, problems: &[Keyed<'_>], n: usize, sink: &mut Sink<'_>) -> Result<()> {
         let context = self.sampler.decoder.architecture().max_positions;
-        let encoded = Encoded::all(problems, self.tokenizer, context, self.params.max_new_tokens)?;
+        let encoded = Encoded::all(
+            problems.iter().map(|asked| asked.problem),
+            self.tokenizer,
+            context,
+            self.params.max_new_tokens,
+        )?;
         let requests: Vec<Request> = encoded
             .into_iter()
-            .enumerate()
-            .map(|(key, problem)| Request { prompt: problem.prompt, count: n, key: key as u64 })
+            .zip(problems)
+            .map(|(problem, asked)| Request { prompt: problem.prompt, count: n, key: asked.key })
             .collect();
         self.sampler.generate(&requests, &self.params, self.noise, &mut |index, completions| {
             let answers = completions
@@ -37,7 +41,7 @@ impl Solver for LocalSolver<'_> {
                         text: self.tokenizer.decode(&completion.tokens)?,
                         is_finished: completion.finish == Finish::Stop,
                         tokens: completion.tokens.len(),
-                        logp: completion.logp.iter().map(|logp| f64::from(*logp)).sum(),
+                        logp: Some(completion.logp.iter().map(|logp| f64::from(*logp)).sum()),
                     })
                 })
                 .collect::<Result<_>>()?;

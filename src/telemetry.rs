@@ -124,6 +124,20 @@ impl JsonLines {
         Ok(Self { file, path: path.display().to_string() })
     }
 
+    /// Appends rows in one write.
+    ///
+    /// # Errors
+    /// A full disk.
+    pub fn write_all(&mut self, rows: &[impl Serialize]) -> Result<()> {
+        let mut text = String::new();
+        for row in rows {
+            text.push_str(&serde_json::to_string(row)?);
+            text.push('\n');
+        }
+        let written = self.file.write_all(text.as_bytes());
+        written.with_context(|| format!("{}: cannot be written", self.path))
+    }
+
     /// Appends a row. Numbers that are not finite are written as null.
     ///
     /// # Errors

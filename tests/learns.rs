@@ -64,6 +64,7 @@ fn problems() -> Vec<Problem> {
             answer: letter.into(),
             solution: None,
             context: None,
+            total: None,
         })
         .into()
 }

@@ -63,20 +63,27 @@ impl Split {
 }
 
 fn load(split: &str, limit: Option<usize>) -> Result<Dataset> {
-    let (split, name) = match split {
-        "" | "train" => (Split::Train, "countdown/train"),
-        "test" => (Split::Test, "countdown/test"),
-        "sft" => (Split::Sft, "countdown/sft"),
+    // `test-3`: with three numbers.
+    let (name, numbers) = match split.rsplit_once('-') {
+        Some((name, numbers @ ("3" | "4" | "5"))) => (name, numbers.parse().unwrap_or(NUMBERS)),
+        _ => (split, NUMBERS),
+    };
+    let shown = if split.is_empty() { "train" } else { split };
+    let split = match name {
+        "" | "train" => Split::Train,
+        "test" => Split::Test,
+        "sft" => Split::Sft,
         other => {
             return Err(DataError::Split {
                 name: "countdown",
                 split: other.into(),
-                known: "train, test, sft",
+                known: "train, test, sft; with three or five numbers train-3, test-5 and so on",
             });
         }
     };
     let wanted = limit.unwrap_or(DEFAULT_PROBLEMS);
     let mut stream = Stream::new(split, 0, 0);
+    stream.count = numbers;
     let mut problems: Vec<Problem> = Vec::with_capacity(wanted);
     let mut seen = std::collections::HashSet::new();
     // A split has tens of thousands of problems; a stream that only repeats itself is used up.
@@ -91,7 +98,7 @@ fn load(split: &str, limit: Option<usize>) -> Result<Dataset> {
         }
     }
     Ok(Dataset {
-        name: name.into(),
+        name: format!("countdown/{shown}"),
         problems,
         verifier: Arc::new(verify::countdown::Countdown),
         notes: Vec::new(),
@@ -102,6 +109,7 @@ fn load(split: &str, limit: Option<usize>) -> Result<Dataset> {
 /// An endless, reproducible stream of solved problems of one split.
 pub struct Stream {
     split: Split,
+    count: usize,
     rng: ChaCha8Rng,
 }
 
@@ -110,7 +118,7 @@ impl Stream {
     pub fn new(split: Split, seed: u64, number: u64) -> Self {
         let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0x00c0_ffee);
         rng.set_stream(number);
-        Self { split, rng }
+        Self { split, count: NUMBERS, rng }
     }
 
     /// The next problem, its solution a random expression that reaches the target.
@@ -120,7 +128,7 @@ impl Stream {
     /// spell them.
     pub fn next_problem(&mut self) -> Problem {
         loop {
-            let numbers: Vec<u32> = (0..NUMBERS).map(|_| 1 + self.below(MAX_NUMBER)).collect();
+            let numbers: Vec<u32> = (0..self.count).map(|_| 1 + self.below(MAX_NUMBER)).collect();
             if Split::of(&numbers) != self.split {
                 continue;
             }
@@ -147,6 +155,7 @@ impl Stream {
             answer: statement,
             solution: Some(expression.to_string()),
             context: None,
+            total: None,
         }
     }
 

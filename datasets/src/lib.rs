@@ -7,12 +7,15 @@
 
 #![warn(missing_docs)]
 
+pub mod chain;
 pub mod countdown;
 mod error;
 pub mod prompt;
 pub mod read;
 pub mod sql;
+pub mod suite;
 pub mod verify;
+pub mod walk;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -36,6 +39,9 @@ pub struct Problem {
     /// What the verifier needs besides: for SQL, the database, by name or as a script.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<String>,
+    /// How many distinct right answers there are, where that is known exactly.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<u64>,
 }
 
 /// What a verifier says of one completion.
@@ -55,6 +61,9 @@ pub enum Verdict {
         /// What was found, or what went wrong, where the verifier can say.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         why: Option<String>,
+        /// Canonical form of the answer that was given, where the verifier can say: votes count it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        answer: Option<String>,
     },
     /// No answer was found in the completion.
     NoAnswer,
@@ -79,12 +88,12 @@ impl Verdict {
 
     /// A wrong one of which there is nothing to say.
     pub fn wrong() -> Self {
-        Verdict::Wrong { why: None }
+        Verdict::Wrong { why: None, answer: None }
     }
 
     /// A wrong one, and why.
     pub fn because(why: String) -> Self {
-        Verdict::Wrong { why: Some(why) }
+        Verdict::Wrong { why: Some(why), answer: None }
     }
 
     /// Whether the completion earns the reward.
@@ -170,7 +179,7 @@ pub struct Source {
 }
 
 /// Every named source.
-pub const SOURCES: &[Source] = &[countdown::SOURCE, sql::SOURCE];
+pub const SOURCES: &[Source] = &[countdown::SOURCE, chain::SOURCE, walk::SOURCE, sql::SOURCE];
 
 /// Opens `spec`: a named source (`countdown`, `countdown/test`) or a file (JSONL, JSON, CSV or
 /// Parquet). Keeps the first `limit` problems where a limit is given.

@@ -4,8 +4,41 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// How often each class was drawn, by a hash of its name.
-pub type Counts = BTreeMap<u64, usize>;
+/// How often each class was drawn, by a hash of its name. Results keep how often alone.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counts(BTreeMap<u64, usize>);
+
+impl Counts {
+    /// Counts one of the class of this name.
+    pub fn add(&mut self, name: impl Iterator<Item = u8>) {
+        *self.0.entry(hash(name)).or_default() += 1;
+    }
+
+    /// How often each class was drawn, in no order.
+    pub fn multiplicities(&self) -> Vec<usize> {
+        self.0.values().copied().collect()
+    }
+
+    /// How many classes were drawn.
+    pub fn distinct(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl Serialize for Counts {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut counts = self.multiplicities();
+        counts.sort_unstable_by(|a, b| b.cmp(a));
+        counts.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Counts {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let counts = Vec::<usize>::deserialize(deserializer)?;
+        Ok(Self((0..).zip(counts).collect()))
+    }
+}
 
 /// When two right completions are one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -50,14 +83,10 @@ impl Classes {
     /// Counts one right completion with the solution and the value that the verifier gave it.
     pub fn add(&mut self, completion: &str, solution: &str, value: &str) {
         let folded = completion.split_whitespace().flat_map(|word| word.bytes().chain([b' ']));
-        for (counts, key) in [
-            (&mut self.text, hash(completion.bytes())),
-            (&mut self.folded, hash(folded)),
-            (&mut self.solution, hash(solution.bytes())),
-            (&mut self.value, hash(value.bytes())),
-        ] {
-            *counts.entry(key).or_default() += 1;
-        }
+        self.text.add(completion.bytes());
+        self.folded.add(folded);
+        self.solution.add(solution.bytes());
+        self.value.add(value.bytes());
     }
 
     /// The counts at one level.
@@ -94,8 +123,15 @@ mod tests {
             classes.add(text, solution, "3");
         }
         let distinct: Vec<usize> =
-            Level::ALL.iter().map(|level| classes.at(*level).len()).collect();
+            Level::ALL.iter().map(|level| classes.at(*level).distinct()).collect();
         assert_eq!(distinct, [4, 3, 2, 1]);
-        assert!(Level::ALL.iter().all(|level| classes.at(*level).values().sum::<usize>() == 4));
+        assert!(
+            Level::ALL.iter().all(|level| classes
+                .at(*level)
+                .multiplicities()
+                .iter()
+                .sum::<usize>()
+                == 4)
+        );
     }
 }

@@ -8,21 +8,27 @@
 
 mod classes;
 pub mod compare;
-pub mod diversity;
 pub mod evaluate;
+pub mod export;
+pub mod grade;
 pub mod interval;
-pub mod pass_at_k;
+pub mod measure;
 pub mod reject;
 pub mod report;
+pub mod results;
+mod sample;
 pub mod self_check;
-mod summary;
+pub mod store;
+pub mod summary;
+pub mod transition;
 
 use anyhow::Result;
-use serde::{Deserialize, Serialize};
-use tealight_datasets::{Dataset, Problem, Verdict};
+use tealight_datasets::Problem;
 
 pub use classes::{Classes, Counts, Level};
 pub use interval::Estimate;
+pub use measure::pass_at_k;
+pub use sample::{Sample, Tally};
 pub use summary::Summary;
 
 /// A completion, as an evaluation sees it.
@@ -34,101 +40,29 @@ pub struct Answer {
     pub is_finished: bool,
     /// How many tokens it took.
     pub tokens: usize,
-    /// Log-probability of the whole completion under the sampling distribution, in nats.
-    pub logp: f64,
+    /// Log-probability of the whole completion under the sampling distribution, in nats; none where
+    /// whoever sampled does not say.
+    pub logp: Option<f64>,
 }
 
 /// Receives all answers to a problem, by its index, as soon as they are there.
 pub type Sink<'a> = dyn FnMut(usize, Vec<Answer>) -> Result<()> + 'a;
 
+/// A problem and what keys the randomness of its answers: its place in its dataset.
+#[derive(Debug, Clone, Copy)]
+pub struct Keyed<'a> {
+    /// The problem.
+    pub problem: &'a Problem,
+    /// The key.
+    pub key: u64,
+}
+
 /// All that an evaluation asks of a model.
 pub trait Solver {
-    /// Draws `n` answers to each problem; problems may end in any order.
+    /// Draws `n` answers to each problem; problems may end in any order. What is drawn for a problem
+    /// depends on its key alone, not on the other problems.
     ///
     /// # Errors
     /// Whatever the model or `sink` fails with.
-    fn solve(&self, problems: &[Problem], n: usize, sink: &mut Sink<'_>) -> Result<()>;
-}
-
-/// One judged answer: a line of a samples file.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Sample {
-    /// The problem's id.
-    pub problem: String,
-    /// Which of the n answers.
-    pub sample: usize,
-    /// The text.
-    pub completion: String,
-    /// What the verifier said.
-    #[serde(flatten)]
-    pub verdict: Verdict,
-    /// Whether it ended by itself.
-    pub is_finished: bool,
-    /// How many tokens it took.
-    pub tokens: usize,
-    /// Log-probability of the completion, in nats.
-    pub logp: f64,
-}
-
-impl Sample {
-    /// Has `answer` judged as the answer number `sample` to `problem` of `dataset`.
-    pub fn judged(dataset: &Dataset, problem: &Problem, sample: usize, answer: Answer) -> Self {
-        Self {
-            problem: problem.id.clone(),
-            sample,
-            verdict: dataset.verifier.verify(problem, &answer.text),
-            completion: answer.text,
-            is_finished: answer.is_finished,
-            tokens: answer.tokens,
-            logp: answer.logp,
-        }
-    }
-}
-
-/// The counts of one problem: all that estimates need.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Tally {
-    /// The problem's id.
-    pub problem: String,
-    /// Answers drawn.
-    pub samples: usize,
-    /// Right ones.
-    pub correct: usize,
-    /// How often each distinct right answer was drawn.
-    pub classes: Classes,
-    /// Answers that were cut off.
-    pub truncated: usize,
-    /// Answers in which none was found or none could be read.
-    pub no_answer: usize,
-    /// Answers that could not be judged; they are not among `samples`.
-    #[serde(default)]
-    pub unjudged: usize,
-    /// Tokens drawn.
-    pub tokens: usize,
-}
-
-impl Tally {
-    /// No answers to `problem` yet.
-    pub fn new(problem: &str) -> Self {
-        Self { problem: problem.into(), ..Self::default() }
-    }
-
-    /// Counts one answer.
-    pub fn add(&mut self, sample: &Sample) {
-        if let Verdict::Unjudged { .. } = sample.verdict {
-            self.unjudged += 1;
-            return;
-        }
-        self.samples += 1;
-        self.tokens += sample.tokens;
-        self.truncated += usize::from(!sample.is_finished);
-        match &sample.verdict {
-            Verdict::Correct { class, value } if sample.is_finished => {
-                self.correct += 1;
-                self.classes.add(&sample.completion, class, value);
-            }
-            Verdict::NoAnswer | Verdict::Unparsable { .. } => self.no_answer += 1,
-            Verdict::Correct { .. } | Verdict::Wrong { .. } | Verdict::Unjudged { .. } => {}
-        }
-    }
+    fn solve(&self, problems: &[Keyed<'_>], n: usize, sink: &mut Sink<'_>) -> Result<()>;
 }

@@ -6,12 +6,12 @@
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
-use tealight_datasets::{Dataset, Problem};
+use tealight_datasets::Dataset;
 
-use crate::{Classes, Sample, Sink, Tally};
+use crate::{Classes, Keyed, Sample, Sink, Tally};
 
 /// Draws answers to problems: the round, the problems, how many each.
-pub type Draw<'a> = dyn FnMut(usize, &[Problem], usize, &mut Sink<'_>) -> Result<()> + 'a;
+pub type Draw<'a> = dyn FnMut(usize, &[Keyed<'_>], usize, &mut Sink<'_>) -> Result<()> + 'a;
 
 /// What became of one problem.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -41,22 +41,23 @@ pub fn reject(
     draw: &mut Draw<'_>,
     sink: &mut dyn FnMut(&Sample) -> Result<()>,
 ) -> Result<Vec<Rejected>> {
-    let mut tallies: Vec<Tally> =
-        dataset.problems.iter().map(|problem| Tally::new(&problem.id)).collect();
+    let mut tallies: Vec<Tally> = dataset.problems.iter().map(Tally::new).collect();
     for round in 0..rounds {
         let open: Vec<usize> =
             (0..tallies.len()).filter(|i| tallies[*i].correct < wanted).collect();
         if open.is_empty() {
             break;
         }
-        let problems: Vec<Problem> = open.iter().map(|i| dataset.problems[*i].clone()).collect();
+        let problems: Vec<Keyed<'_>> =
+            open.iter().map(|i| Keyed { problem: &dataset.problems[*i], key: *i as u64 }).collect();
         draw(round, &problems, wanted, &mut |index, answers| {
             let tally = &mut tallies[open[index]];
             for answer in answers {
                 if tally.correct == wanted {
                     break;
                 }
-                let sample = Sample::judged(dataset, &problems[index], tally.samples, answer);
+                let sample =
+                    Sample::judged(dataset, problems[index].problem, tally.samples, answer);
                 let before = tally.correct;
                 tally.add(&sample);
                 if tally.correct > before {
@@ -105,13 +106,14 @@ mod tests {
             5,
             &mut |round, problems, count, sink| {
                 calls.push((round, problems.len()));
-                for (index, problem) in problems.iter().enumerate() {
+                for (index, asked) in problems.iter().enumerate() {
+                    let problem = asked.problem;
                     let answers = (0..count).map(|_| {
                         number += 1;
                         let is_right = problem.id == dataset.problems[0].id && number % 3 == 0;
                         let text =
                             if is_right { problem.solution.clone().unwrap() } else { "1".into() };
-                        Answer { text, is_finished: true, tokens: 1, logp: -1.0 }
+                        Answer { text, is_finished: true, tokens: 1, logp: Some(-1.0) }
                     });
                     let answers = answers.collect();
                     sink(index, answers)?;

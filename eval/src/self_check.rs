@@ -2,8 +2,8 @@
 
 use anyhow::{Result, bail};
 
-use crate::diversity::unique_correct;
-use crate::pass_at_k::pass_at_k;
+use crate::measure::pass_at_k::pass_at_k;
+use crate::measure::rarefaction::unique_correct;
 use crate::{Level, Tally};
 
 /// Most samples whose subsets are enumerated.

@@ -2,29 +2,70 @@
 
 use std::collections::BTreeMap;
 
+use anyhow::{Result, bail};
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::diversity::unique_correct;
-use crate::interval::{Estimate, bootstrap};
-use crate::pass_at_k::pass_at_k;
-use crate::{Level, Tally, pass_at_k};
+use crate::interval::{Estimate, Estimates, together};
+use crate::measure::hill;
+use crate::measure::pass_at_k::{self, pass_all_k, pass_at_k};
+use crate::measure::rarefaction::unique_correct;
+use crate::measure::text::TextDiversity;
+use crate::measure::votes::{is_counted, majority_at_k};
+use crate::{Level, Tally};
 
-/// What an evaluation found, averaged over prompts.
+/// Validities for which the share of prompts that reach them is reported.
+const COVERED: [f64; 5] = [0.1, 0.25, 0.5, 0.75, 1.0];
+
+/// Estimates by k.
+pub type ByK = BTreeMap<usize, Estimate>;
+
+/// What an evaluation found: means over prompts with bootstrap intervals over prompts. docs/measures.md
+/// defines each.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// Problems.
     pub problems: usize,
-    /// Samples a problem.
+    /// Samples a problem; the fewest where problems have different numbers.
     pub n: usize,
     /// Pass@k by k.
     #[serde(rename = "pass@k")]
-    pub pass_at_k: BTreeMap<usize, Estimate>,
+    pub pass_at_k: ByK,
     /// Expected distinct right answers among k samples, by k.
     #[serde(rename = "unique_correct@k")]
-    pub unique_correct: BTreeMap<usize, Estimate>,
+    pub unique_correct: ByK,
     /// The same at every level of sameness, by its name: `text`, `folded`, `solution`, `value`.
     #[serde(default)]
-    pub unique_by_level: BTreeMap<String, BTreeMap<usize, Estimate>>,
+    pub unique_by_level: BTreeMap<String, ByK>,
+    /// Distinct right answers among k samples over all that could be, `U_k / min(k, total)`, where every
+    /// problem's total is known.
+    #[serde(default, rename = "coverage@k")]
+    pub coverage: ByK,
+    /// Chance that all of k samples are right.
+    #[serde(default, rename = "pass^k")]
+    pub pass_all_k: ByK,
+    /// Chance that the majority of k samples is right, for the k that are counted exactly.
+    #[serde(default, rename = "maj@k")]
+    pub majority: ByK,
+    /// Pass@1 at temperature 0, where it was drawn.
+    #[serde(default)]
+    pub greedy: Option<Estimate>,
+    /// Hill numbers of orders 1 and 2, Chao's lower bound and the unseen share of right answers, over
+    /// prompts with a right answer.
+    #[serde(default)]
+    pub richness: Option<Richness>,
+    /// Share of prompts whose validity is at least tau.
+    #[serde(default, rename = "cover@tau")]
+    pub cover: BTreeMap<String, Estimate>,
+    /// Nats a completion, `- mean log pi(y)`, where log-probabilities are known.
+    #[serde(default)]
+    pub sequence_entropy: Option<Estimate>,
+    /// Nats a token, likewise.
+    #[serde(default)]
+    pub token_entropy: Option<f64>,
+    /// Diversity of words over eight right completions a prompt.
+    #[serde(default)]
+    pub text: Option<Texts>,
     /// Completions that could not be judged: no part of any estimate.
     #[serde(default)]
     pub unjudged: usize,
@@ -36,43 +77,194 @@ pub struct Summary {
     pub mean_length: f64,
 }
 
+/// How many right answers there are in effect.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Richness {
+    /// Prompts with a right answer.
+    pub problems: usize,
+    /// `exp(H)`, corrected.
+    pub hill_1: Estimate,
+    /// Inverse chance that two right answers agree.
+    pub hill_2: Estimate,
+    /// Lower bound on the right answers there are.
+    pub chao_1: Estimate,
+    /// Share of right draws that would be unseen ones.
+    pub unseen: Estimate,
+}
+
+/// Diversity of words.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Texts {
+    /// Prompts with enough right answers.
+    pub problems: usize,
+    /// Distinct words over words.
+    pub distinct_1: Estimate,
+    /// Distinct pairs over pairs.
+    pub distinct_2: Estimate,
+    /// Mean BLEU-4 among them.
+    pub self_bleu: Estimate,
+}
+
 impl Summary {
-    /// Estimates for each of `ks` from tallies of `n` samples each.
+    /// Estimates for each of `ks`, none above the fewest samples that a problem has.
     ///
     /// # Errors
-    /// No tally, or a k that `n` samples cannot estimate.
-    pub fn new(tallies: &[Tally], n: usize, ks: &[usize]) -> anyhow::Result<Self> {
-        pass_at_k::check(n, ks)?;
-        if tallies.is_empty() {
-            anyhow::bail!("no problem was evaluated");
+    /// No tally, or a k that some problem's samples cannot estimate.
+    pub fn new(tallies: &[Tally], ks: &[usize]) -> Result<Self> {
+        let Some(least) = tallies.iter().min_by_key(|tally| tally.samples) else {
+            bail!("no problem was evaluated");
+        };
+        let n = least.samples;
+        let most = tallies.iter().map(|tally| tally.samples).max().unwrap_or(n);
+        if n == 0 {
+            bail!("problem `{}` has no judged sample", least.problem);
         }
-        let over = |value: &dyn Fn(&Tally, usize) -> f64| -> BTreeMap<usize, Estimate> {
-            let estimate = |k: usize| {
-                let values: Vec<f64> = tallies.iter().map(|tally| value(tally, k)).collect();
-                bootstrap(&values)
-            };
+        if let Some(k) = ks.iter().find(|k| **k > n && n < most) {
+            bail!(
+                "pass@{k} cannot be estimated: problem `{}` has {n} samples (others up to {most}); choose k up to {n}",
+                least.problem
+            );
+        }
+        pass_at_k::check(n, ks)?;
+        let validity = |tally: &Tally| tally.correct as f64 / tally.samples as f64;
+        Ok(together(|estimates| Self::estimated(estimates, tallies, n, ks, &validity)))
+    }
+
+    fn estimated(
+        estimates: &Estimates,
+        tallies: &[Tally],
+        n: usize,
+        ks: &[usize],
+        validity: &dyn Fn(&Tally) -> f64,
+    ) -> Self {
+        let mean = |of: &dyn Fn(&Tally) -> f64| estimates.of(|| tallies.iter().map(of).collect());
+        let over = |value: &dyn Fn(&Tally, usize) -> f64| -> ByK {
+            let estimate = |k: usize| mean(&|tally| value(tally, k));
             ks.iter().map(|k| (*k, estimate(*k))).collect()
+        };
+        let by_level = |level: &Level| {
+            (level.name().to_owned(), over(&|tally, k| unique_correct(tally, *level, k)))
         };
         let total: usize = tallies.iter().map(|tally| tally.samples).sum();
         let share = |count: fn(&Tally) -> usize| {
             tallies.iter().map(count).sum::<usize>() as f64 / total as f64
         };
-        Ok(Self {
+        let cover =
+            |tau: &f64| (tau.to_string(), mean(&|tally| f64::from(validity(tally) >= *tau)));
+        let has_logp = tallies.iter().all(|tally| tally.logp.1 > 0);
+        let logp: f64 = tallies.iter().map(|tally| tally.logp.0).sum();
+        let tokens: usize = tallies.iter().map(|tally| tally.tokens).sum();
+        Self {
             problems: tallies.len(),
             n,
             pass_at_k: over(&|tally, k| pass_at_k(tally.samples, tally.correct, k)),
             unique_correct: over(&|tally, k| unique_correct(tally, Level::Solution, k)),
-            unique_by_level: Level::ALL
-                .iter()
-                .map(|level| {
-                    let values = over(&|tally, k| unique_correct(tally, *level, k));
-                    (level.name().to_owned(), values)
+            unique_by_level: Level::ALL.iter().map(by_level).collect(),
+            coverage: if tallies.iter().all(|tally| tally.total.is_some_and(|total| total > 0)) {
+                over(&|tally, k| {
+                    let most = tally.total.unwrap_or(1).min(k as u64) as f64;
+                    unique_correct(tally, Level::Solution, k) / most
                 })
+            } else {
+                ByK::new()
+            },
+            pass_all_k: over(&|tally, k| pass_all_k(tally.samples, tally.correct, k)),
+            majority: ks
+                .iter()
+                .filter_map(|k| Some((*k, majority(estimates, tallies, *k)?)))
                 .collect(),
+            greedy: tallies
+                .iter()
+                .all(|tally| tally.greedy.is_some())
+                .then(|| mean(&|tally| tally.greedy.map_or(0.0, f64::from))),
+            richness: Richness::of(estimates, tallies),
+            cover: COVERED.iter().map(cover).collect(),
+            sequence_entropy: has_logp.then(|| mean(&|tally| -tally.logp.0 / tally.logp.1 as f64)),
+            token_entropy: (has_logp && tokens > 0).then(|| -logp / tokens as f64),
+            text: Texts::of(estimates, tallies),
             unjudged: tallies.iter().map(|tally| tally.unjudged).sum(),
             truncated: share(|tally| tally.truncated),
             no_answer: share(|tally| tally.no_answer),
             mean_length: share(|tally| tally.tokens),
+        }
+    }
+}
+
+fn majority(estimates: &Estimates, tallies: &[Tally], k: usize) -> Option<Estimate> {
+    let votes = |tally: &Tally| {
+        majority_at_k(tally.correct, &tally.wrong.multiplicities(), tally.silent(), k)
+    };
+    let is_exact = |tally: &Tally| is_counted(tally.samples, k);
+    if !tallies.iter().all(is_exact) {
+        return None;
+    }
+    Some(
+        estimates.of(|| {
+            tallies.par_iter().map(|tally| votes(tally).unwrap_or(0.0)).collect::<Vec<f64>>()
+        }),
+    )
+}
+
+impl Richness {
+    fn of(estimates: &Estimates, tallies: &[Tally]) -> Option<Self> {
+        let counts: Vec<Vec<usize>> = tallies
+            .iter()
+            .map(|tally| tally.classes.at(Level::Solution).multiplicities())
+            .filter(|counts| !counts.is_empty())
+            .collect();
+        let over = |of: fn(&[usize]) -> f64| {
+            estimates.of(|| counts.iter().map(|counts| of(counts)).collect())
+        };
+        (!counts.is_empty()).then(|| Self {
+            problems: counts.len(),
+            hill_1: over(hill::hill_1),
+            hill_2: over(hill::hill_2),
+            chao_1: over(hill::chao_1),
+            unseen: over(hill::unseen),
         })
+    }
+}
+
+impl Texts {
+    fn of(estimates: &Estimates, tallies: &[Tally]) -> Option<Self> {
+        let texts: Vec<TextDiversity> = tallies.iter().filter_map(|tally| tally.text).collect();
+        let over = |of: fn(&TextDiversity) -> f64| estimates.of(|| texts.iter().map(of).collect());
+        (!texts.is_empty()).then(|| Self {
+            problems: texts.len(),
+            distinct_1: over(|text| text.distinct_1),
+            distinct_2: over(|text| text.distinct_2),
+            self_bleu: over(|text| text.self_bleu),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tally(problem: &str, samples: usize, correct: usize) -> Tally {
+        Tally { problem: problem.into(), samples, correct, ..Tally::default() }
+    }
+
+    #[test]
+    fn problems_with_different_numbers_of_samples_count_alike() {
+        let tallies = [tally("a", 4, 2), tally("b", 8, 2)];
+        let summary = Summary::new(&tallies, &[1, 4]).unwrap();
+        assert_eq!(summary.n, 4);
+        assert!((summary.pass_at_k[&1].value - (0.5 + 0.25) / 2.0).abs() < 1e-12);
+        let four = (1.0 + (1.0 - 15.0 / 70.0)) / 2.0;
+        assert!((summary.pass_at_k[&4].value - four).abs() < 1e-12);
+        let message = Summary::new(&tallies, &[8]).unwrap_err().to_string();
+        assert!(message.contains("`a` has 4 samples"), "{message}");
+        assert!(Summary::new(&[tally("a", 4, 2)], &[8]).is_err());
+        assert!(Summary::new(&[], &[1]).is_err());
+    }
+
+    #[test]
+    fn cover_is_the_share_of_prompts_that_reach_a_validity() {
+        let summary = Summary::new(&[tally("a", 4, 4), tally("b", 4, 1), tally("c", 4, 0)], &[1]);
+        let cover = summary.unwrap().cover;
+        let at = |tau: &str| (cover[tau].value * 3.0).round();
+        assert_eq!((at("0.1"), at("0.25"), at("0.5"), at("1")), (2.0, 2.0, 1.0, 1.0));
     }
 }

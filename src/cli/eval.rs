@@ -1,21 +1,29 @@
-//! `tealight eval`: sample a model on a dataset and report Pass@k and distinct right answers.
+//! `tealight eval`: sample a model on sets of problems and report accuracy and diversity.
+//!
+//! Samples are appended problem by problem, so a run that was killed goes on where it was; a run that is
+//! done is judged again when the same command names another verifier or other k, without sampling.
 
-use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
-use tealight_eval::{Summary, pass_at_k};
+use serde_json::Value;
+use tealight_datasets::suite::{self, SuiteSet};
+use tealight_datasets::{Dataset, Problem};
+use tealight_eval::results::{Question, Results, SetResult, VERSION};
+use tealight_eval::{Solver, Summary, Tally, pass_at_k, store};
 
 use super::options::{self, DataOptions, DecodingOptions, ModelOptions};
+use super::outcome;
 use super::reject;
-use super::session::{Draw, Session};
-use super::table;
+use super::session::{Draw, Evaluating, Session};
 use crate::device::Dtype;
 use crate::files::write_atomic;
-use crate::generate::Filters;
-use crate::telemetry::{say, warn};
+use crate::generate::{Filters, SamplingParams};
+use crate::remote::{Remote, RemoteOptions};
+use crate::telemetry::say;
 use crate::train::Stop;
 
 /// Options of `tealight eval`.
@@ -30,12 +38,19 @@ pub(super) struct EvalOptions {
     #[command(flatten)]
     #[serde(flatten)]
     data: DataOptions,
+    /// A suite instead of --dataset: countdown, chain, walk, sql, gsm8k, math500, aime, amc, or a TOML file.
+    #[arg(long)]
+    suite: Option<String>,
     /// Samples a problem.
     #[arg(short, default_value_t = 64)]
     n: usize,
     /// Report Pass@k and distinct right answers at these k, none above -n.
     #[arg(short, value_delimiter = ',', default_value = "1,4,16,64")]
     k: Vec<usize>,
+    /// Leave out the one sample a problem at temperature 0.
+    #[arg(long)]
+    #[serde(default)]
+    no_greedy: bool,
     #[command(flatten)]
     #[serde(flatten)]
     decoding: DecodingOptions,
@@ -45,6 +60,9 @@ pub(super) struct EvalOptions {
     /// Most sequences in one decoding batch.
     #[arg(long, default_value_t = 256)]
     max_num_seqs: usize,
+    #[command(flatten)]
+    #[serde(flatten)]
+    remote: RemoteOptions,
     /// Sample until -n answers of every problem are right (GUARD) and report what that takes.
     #[arg(long)]
     #[serde(default)]
@@ -55,7 +73,7 @@ pub(super) struct EvalOptions {
     /// The base's samples (`tealight presample`), for the distance from p* that --reject reports.
     #[arg(long)]
     presamples: Option<PathBuf>,
-    /// Where results.json and samples.jsonl go.
+    /// Where results, report and samples go; the same directory continues a run or judges it again.
     #[arg(long)]
     output: Option<PathBuf>,
     /// Print the results as JSON instead of as a table.
@@ -66,23 +84,262 @@ pub(super) struct EvalOptions {
     quiet: bool,
 }
 
+/// What decides the samples: two runs that agree in this draw the same.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Request {
+    model: String,
+    engine: Option<String>,
+    dtype: Dtype,
+    n: usize,
+    filters: Filters,
+    max_completion_length: usize,
+    seed: u64,
+}
+
+/// One set to evaluate at one temperature.
+struct Job<'a> {
+    name: String,
+    set: &'a SuiteSet,
+    dataset: &'a Dataset,
+    temperature: f64,
+}
+
 pub(super) fn run(options: &EvalOptions, stop: &Stop) -> Result<()> {
     let Some(output) = &options.output else { bail!("--output DIR is needed") };
+    if options.max_num_seqs == 0 {
+        bail!("max-num-seqs must be at least 1");
+    }
     if !options.reject {
         pass_at_k::check(options.n, &options.k)?;
         if options.presamples.is_some() {
             bail!("--presamples is for --reject");
         }
     }
-    if options.max_num_seqs == 0 {
-        bail!("max-num-seqs must be at least 1");
+    let sets = match &options.suite {
+        Some(suite) => suite::open(suite)?,
+        None => options.data.dataset.split(',').map(|d| SuiteSet::of(d.trim())).collect(),
+    };
+    let datasets: Vec<Dataset> =
+        sets.iter().map(|set| options.data.open_set(set, options.quiet)).collect::<Result<_>>()?;
+    if options.reject {
+        return rejecting(options, &datasets, output, stop);
     }
-    let dataset = options.data.open(&options.data.dataset, options.quiet)?;
+    let jobs = jobs(&sets, &datasets, &options.decoding.temperature);
+    let request = options.request();
+    let known = prepare(output, &request)?;
+    options::record_config(options, output, options.quiet)?;
+    let started = Instant::now();
+    let mut results = Results {
+        schema_version: VERSION,
+        tealight: format!("{} {}", env!("CARGO_PKG_VERSION"), env!("TEALIGHT_REVISION")),
+        model: options.shown_model(),
+        config: serde_json::to_value(options)?,
+        seconds: 0.0,
+        sets: Vec::new(),
+    };
+    let mut evaluate = |sample: &Sampling<'_>| -> Result<()> {
+        for job in &jobs {
+            results.sets.push(set_result(options, job, sample, output, known, stop)?);
+        }
+        results.seconds = started.elapsed().as_secs_f64();
+        Ok(())
+    };
+    if let Some(engine) = &options.remote.engine {
+        let remote = Remote::new(engine, &options.model.model, &options.remote, options.seed)?;
+        say(options.quiet, format!("sampling from {engine}, model {}", options.model.model));
+        evaluate(&|dataset, draw, evaluating, file, known| {
+            let solver = remote.with(draw.params);
+            evaluating.run(dataset, &solver as &dyn Solver, draw.n, file, known)
+        })?;
+    } else {
+        let (base, device) = options.model.load(options.dtype, options.quiet)?;
+        let session = Session::new(&base, device, stop, options.quiet)?;
+        evaluate(&|dataset, draw, evaluating, file, known| {
+            let params = SamplingParams { eos: session.eos().to_vec(), ..draw.params.clone() };
+            let draw = Draw { params: &params, ..*draw };
+            session.evaluate(&session.reference, dataset, &draw, evaluating.label, file, known)
+        })?;
+    }
+    outcome::write(&results, output, options.json, options.quiet)
+}
+
+/// Draws samples: the dataset, how, under which label, into which file, with what is known.
+type Sampling<'a> = dyn Fn(
+        &Dataset,
+        &Draw<'_>,
+        &Evaluating<'_>,
+        &Path,
+        Option<&mut std::collections::HashMap<String, Vec<tealight_eval::Sample>>>,
+    ) -> Result<Vec<Tally>>
+    + 'a;
+
+impl EvalOptions {
+    fn request(&self) -> Request {
+        Request {
+            model: self.model.model.clone(),
+            engine: self.remote.engine.clone(),
+            dtype: self.dtype,
+            n: self.n,
+            filters: self.decoding.params(1.0, &[]).filters,
+            max_completion_length: self.decoding.max_completion_length,
+            seed: self.seed,
+        }
+    }
+
+    fn shown_model(&self) -> String {
+        match &self.remote.engine {
+            Some(engine) => format!("{} at {engine}", self.model.model),
+            None => self.model.model.clone(),
+        }
+    }
+}
+
+fn jobs<'a>(sets: &'a [SuiteSet], datasets: &'a [Dataset], temperatures: &[f64]) -> Vec<Job<'a>> {
+    let named = |dataset: &Dataset, temperature: f64| match temperatures {
+        [_] => dataset.name.clone(),
+        _ => format!("{}@t{temperature}", dataset.name),
+    };
+    let pairs = sets.iter().zip(datasets);
+    pairs
+        .flat_map(|(set, dataset)| {
+            temperatures.iter().map(move |temperature| Job {
+                name: named(dataset, *temperature),
+                set,
+                dataset,
+                temperature: *temperature,
+            })
+        })
+        .collect()
+}
+
+/// Makes the directory, or checks that what it holds was drawn in the same way; then its samples are
+/// known.
+fn prepare(output: &Path, request: &Request) -> Result<bool> {
+    let path = output.join("request.json");
+    crate::files::writable_directory(&output.join("samples"))?;
+    if !path.exists() {
+        if output.join("results.json").exists() {
+            bail!("{}: holds another command's results; choose another --output", output.display());
+        }
+        write_atomic(&path, serde_json::to_string_pretty(request)?.as_bytes())?;
+        return Ok(false);
+    }
+    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    let before: Value =
+        serde_json::from_str(&text).with_context(|| format!("{}: not JSON", path.display()))?;
+    let now = serde_json::to_value(request)?;
+    let fields = now.as_object().into_iter().flatten();
+    let changed: Vec<String> = fields
+        .filter(|(key, value)| before[key.as_str()] != **value)
+        .map(|(key, value)| format!("{key} was {}, is {value}", before[key.as_str()]))
+        .collect();
+    if !changed.is_empty() {
+        bail!(
+            "{}: holds samples that were drawn in another way ({}); choose another --output",
+            output.display(),
+            changed.join("; ")
+        );
+    }
+    Ok(true)
+}
+
+fn set_result(
+    options: &EvalOptions,
+    job: &Job<'_>,
+    sample: &Sampling<'_>,
+    output: &Path,
+    is_known: bool,
+    stop: &Stop,
+) -> Result<SetResult> {
+    let name = outcome::file_name(&job.name);
+    let mut tallies = draw(options, job, sample, output, is_known, stop, None)?;
+    if !options.no_greedy && job.temperature > 0.0 {
+        let greedy = draw(options, job, sample, output, is_known, stop, Some("greedy"))?;
+        for (tally, greedy) in tallies.iter_mut().zip(greedy) {
+            tally.greedy = Some(greedy.correct > 0);
+        }
+    }
+    Ok(SetResult {
+        name: job.name.clone(),
+        dataset: job.dataset.name.clone(),
+        domain: job.set.domain.map(|domain| format!("{domain:?}").to_lowercase()),
+        verifier: job.dataset.verifier.name().into(),
+        temperature: Some(job.temperature),
+        summary: Summary::new(&tallies, &options.k).with_context(|| job.name.clone())?,
+        questions: Question::all(job.dataset),
+        problems: tallies,
+        unusable: job.dataset.unusable.clone(),
+        samples: Some(format!("samples/{name}.jsonl")),
+    })
+}
+
+/// The samples of a set, or with `greedy` the one at temperature 0: those that are known judged again,
+/// the others drawn.
+fn draw(
+    options: &EvalOptions,
+    job: &Job<'_>,
+    sample: &Sampling<'_>,
+    output: &Path,
+    is_known: bool,
+    stop: &Stop,
+    greedy: Option<&str>,
+) -> Result<Vec<Tally>> {
+    let base = outcome::file_name(&job.name);
+    let (n, temperature, name) = match greedy {
+        Some(suffix) => (1, 0.0, format!("{base}.{suffix}")),
+        None => (options.n, job.temperature, base),
+    };
+    let file = output.join(format!("samples/{name}.jsonl"));
+    let mut known = None;
+    if is_known && file.exists() {
+        let stored = store::read(&file, Some(n))?;
+        stored.notes.iter().for_each(|note| say(options.quiet, format!("  {note}")));
+        let mut problems = stored.problems;
+        problems.retain(|id, _| job.dataset.problems.iter().any(|problem| problem.id == *id));
+        // What is left out must leave the file, or it would stand there twice.
+        write_known(&file, job.dataset, &problems)?;
+        known = Some(problems);
+    }
+    let params = options.decoding.params(temperature, &[0]);
+    params.check()?;
+    let label = format!("{}{}", job.name, greedy.map_or("", |_| " greedy"));
+    let draw = Draw { n, params: &params, seed: options.seed, max_num_seqs: options.max_num_seqs };
+    let evaluating = Evaluating { label: &label, quiet: options.quiet, stop };
+    let tallies = sample(job.dataset, &draw, &evaluating, &file, known.as_mut())?;
+    // In the dataset's order, whatever order they came in; what was known has its new verdicts.
+    let mut all = store::read(&file, Some(n))?.problems;
+    all.extend(known.into_iter().flatten());
+    write_known(&file, job.dataset, &all)?;
+    Ok(tallies)
+}
+
+/// Writes samples in the dataset's order.
+fn write_known(
+    file: &Path,
+    dataset: &Dataset,
+    known: &std::collections::HashMap<String, Vec<tealight_eval::Sample>>,
+) -> Result<()> {
+    let ids = dataset.problems.iter().map(|problem: &Problem| &problem.id);
+    store::write(file, ids.filter_map(|id| known.get(id)).flatten())
+}
+
+fn rejecting(
+    options: &EvalOptions,
+    datasets: &[Dataset],
+    output: &Path,
+    stop: &Stop,
+) -> Result<()> {
+    let ([dataset], [temperature]) = (datasets, options.decoding.temperature.as_slice()) else {
+        bail!("--reject takes one dataset and one temperature");
+    };
+    if options.remote.engine.is_some() {
+        bail!("--reject needs log-probabilities of stored answers: leave --engine out");
+    }
     options::fresh_output(output, "results.json")?;
     let (base, device) = options.model.load(options.dtype, options.quiet)?;
     options::record_config(options, output, options.quiet)?;
     let session = Session::new(&base, device, stop, options.quiet)?;
-    let params = options.decoding.params(session.eos());
+    let params = options.decoding.params(*temperature, session.eos());
     params.check()?;
     let draw = Draw {
         n: options.n,
@@ -90,42 +347,13 @@ pub(super) fn run(options: &EvalOptions, stop: &Stop) -> Result<()> {
         seed: options.seed,
         max_num_seqs: options.max_num_seqs,
     };
-    if options.reject {
-        let presamples = options.presamples.as_deref();
-        if presamples.is_some() && params.filters != Filters::default() {
-            bail!(
-                "KL(p* || g') is that of the whole distribution: leave --top-k, --top-p and --min-p, or \
-                 --presamples, out"
-            );
-        }
-        let rounds = options.max_rounds;
-        return reject::run(&session, &dataset, &draw, rounds, presamples, output, options.json);
+    let presamples = options.presamples.as_deref();
+    if presamples.is_some() && params.filters != Filters::default() {
+        bail!(
+            "KL(p* || g') is that of the whole distribution: leave --top-k, --top-p and --min-p, or \
+             --presamples, out"
+        );
     }
-    let samples = output.join("samples.jsonl");
-    let tallies = session.evaluate(&session.reference, &dataset, &draw, "eval", &samples)?;
-    let summary = Summary::new(&tallies, options.n, &options.k)?;
-    let results = serde_json::json!({
-        "model": base.name,
-        "dataset": dataset.name,
-        "config": options,
-        "summary": summary,
-        "problems": tallies,
-    });
-    write_atomic(&output.join("results.json"), serde_json::to_string_pretty(&results)?.as_bytes())?;
-    if summary.truncated > 0.5 {
-        warn("more than half of the completions were cut off; raise --max-completion-length");
-    }
-    if summary.no_answer > 0.5 {
-        warn("more than half of the completions hold no readable answer; look at samples.jsonl");
-    }
-    let text = if options.json {
-        serde_json::to_string_pretty(
-            &serde_json::json!({"dataset": dataset.name, "summary": summary}),
-        )?
-    } else {
-        table::summary(&summary)
-    };
-    writeln!(std::io::stdout(), "{text}")?;
-    say(options.quiet, format!("results and samples in {}", output.display()));
-    Ok(())
+    let rounds = options.max_rounds;
+    reject::run(&session, dataset, &draw, rounds, presamples, output, options.json)
 }

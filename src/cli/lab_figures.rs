@@ -87,6 +87,7 @@ fn beta_chart(
         is_bold: false,
         points,
         mark: None,
+        band: vec![],
     };
     let axes = Axes { x: "beta", y, is_log: true, y_range: None };
     draw(&axes, &[line("closed form", 0, reference), line("optimum", 1, points)])
@@ -132,6 +133,7 @@ fn frontier(points: &[Point], rows: &[Row]) -> Result<String> {
             colour: index + 1,
             is_bold: false,
             mark: points.last().copied(),
+            band: vec![],
             points,
         })
         .collect();

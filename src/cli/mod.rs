@@ -1,14 +1,19 @@
 //! The command line: parse, resolve, run. One file per command.
 
+mod batch;
 mod beta;
+mod compare;
 mod eval;
+mod grade;
 mod lab;
 mod lab_figures;
 mod lab_tables;
 mod layers;
 mod options;
+mod outcome;
 mod presample;
 mod reject;
+mod report;
 mod session;
 mod sft;
 mod study;
@@ -47,6 +52,14 @@ pub fn main() -> ExitCode {
         Err(error) => match error.downcast_ref::<Interrupted>() {
             Some(Interrupted(code)) => ExitCode::from(*code as u8),
             None => {
+                // Whoever read our output has seen enough, as `head` does.
+                let is_unread = error.chain().any(|cause| {
+                    let cause = cause.downcast_ref::<std::io::Error>();
+                    cause.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+                });
+                if is_unread {
+                    return ExitCode::SUCCESS;
+                }
                 eprintln!("error: {}", chain(&error));
                 ExitCode::FAILURE
             }
@@ -109,6 +122,30 @@ fn command() -> Command {
             EVAL_HELP,
         ))
         .subcommand(sub(
+            "grade",
+            grade::GradeOptions::augment_args,
+            "Judge completions produced elsewhere: the same numbers, the same report",
+            GRADE_HELP,
+        ))
+        .subcommand(sub(
+            "compare",
+            compare::CompareOptions::augment_args,
+            "Evaluations side by side: differences, what was lost and gained",
+            COMPARE_HELP,
+        ))
+        .subcommand(sub(
+            "report",
+            report::ReportOptions::augment_args,
+            "Write an evaluation's report again, or show a run in a browser while it goes",
+            REPORT_HELP,
+        ))
+        .subcommand(sub(
+            "batch",
+            batch::BatchOptions::augment_args,
+            "Answer a file of requests in OpenAI's batch format on a local model",
+            BATCH_HELP,
+        ))
+        .subcommand(sub(
             "presample",
             presample::PresampleOptions::augment_args,
             "Sample the base once: validity of every prompt, rehearsal and RFT sets, Pass@k",
@@ -157,6 +194,23 @@ Example:
   tealight eval --model runs/js/final --dataset gsm8k/test.jsonl -n 64 -k 1,4,16,64 \\
       --output runs/js/test";
 
+const GRADE_HELP: &str = "\
+Examples:
+  tealight grade completions.jsonl --output graded
+  tealight grade batch-output.jsonl --dataset gsm8k/test.jsonl --output graded";
+
+const COMPARE_HELP: &str = "\
+Example:
+  tealight compare runs/base/test runs/js/test --output runs/comparison";
+
+const REPORT_HELP: &str = "\
+Example:
+  tealight report runs/js --serve";
+
+const BATCH_HELP: &str = "\
+Example:
+  tealight batch --model Qwen/Qwen2.5-0.5B-Instruct -i requests.jsonl -o responses.jsonl";
+
 const PRESAMPLE_HELP: &str = "\
 The samples serve every objective that needs the base: pass --presamples DIR to train.
 
@@ -199,6 +253,10 @@ fn run(matches: &ArgMatches) -> Result<()> {
             train::run(&options, &stop)
         }
         Some(("eval", matches)) => eval::run(&layers::resolve(matches, None)?, &stop),
+        Some(("grade", matches)) => grade::run(&layers::resolve(matches, None)?),
+        Some(("compare", matches)) => compare::run(&layers::resolve(matches, None)?),
+        Some(("report", matches)) => report::run(&layers::resolve(matches, None)?, &stop),
+        Some(("batch", matches)) => batch::run(&layers::resolve(matches, None)?, &stop),
         Some(("presample", matches)) => presample::run(&layers::resolve(matches, None)?, &stop),
         Some(("lab", matches)) => lab::run(&layers::resolve(matches, None)?),
         Some(("verify", matches)) => verify::run(&layers::resolve(matches, None)?),

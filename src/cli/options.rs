@@ -7,6 +7,7 @@ use anyhow::{Result, bail};
 use candle_core::Device;
 use clap::Args;
 use serde::{Deserialize, Serialize};
+use tealight_datasets::suite::SuiteSet;
 use tealight_datasets::{Dataset, read::Columns, verify};
 
 use crate::device::{self, Dtype};
@@ -20,6 +21,9 @@ A named source or a .jsonl, .json, .csv or .parquet file.
   countdown  four numbers, a target, many right expressions; countdown/train (the
              default), countdown/test (shares no numbers with it), countdown/sft
   sql        questions about small tables, many right queries; sql/train, sql/test, sql/sft
+  chain      running totals to a target: chain/train, test, longer, banned
+  walk       moves between numbers, every right answer known: walk/train, test, longer, banned
+  hub:OWNER/NAME[@REVISION]:FILE  a .parquet or .jsonl file of a dataset on the Hub
   FILE       columns are detected (question/answer, problem/solution, ...) and
              printed; name others with --prompt-column and --answer-column.
              Spider and BIRD files (db_id, question, query) find their databases beside them";
@@ -81,12 +85,29 @@ pub(super) struct DataOptions {
 impl DataOptions {
     /// Opens `spec` with these columns and this limit, and says what was found.
     pub(super) fn open(&self, spec: &str, quiet: bool) -> Result<Dataset> {
+        self.open_set(&SuiteSet::of(spec), quiet)
+    }
+
+    /// Opens a set of a suite; what it does not say of columns and verifier, these options do.
+    pub(super) fn open_set(&self, set: &SuiteSet, quiet: bool) -> Result<Dataset> {
+        let own = set.columns();
         let columns = Columns {
-            prompt: self.prompt_column.clone(),
-            answer: self.answer_column.clone(),
-            verifier: self.verifier.clone(),
+            prompt: own.prompt.or_else(|| self.prompt_column.clone()),
+            answer: own.answer.or_else(|| self.answer_column.clone()),
+            verifier: own.verifier.or_else(|| self.verifier.clone()),
         };
-        let dataset = tealight_datasets::open(spec, &columns, self.max_samples)?;
+        let mut dataset = match set.dataset.strip_prefix("hub:") {
+            None => tealight_datasets::open(&set.dataset, &columns, self.max_samples)?,
+            Some(spec) => {
+                let file = crate::hub::dataset_file(spec)?;
+                let file = file.to_string_lossy();
+                let dataset = tealight_datasets::open(&file, &columns, self.max_samples)?;
+                Dataset { name: set.dataset.clone(), ..dataset }
+            }
+        };
+        if let Some(name) = &set.name {
+            dataset.name.clone_from(name);
+        }
         let checker = dataset.verifier.name();
         let count = dataset.problems.len();
         say(quiet, format!("dataset {}: {count} problems, checked by `{checker}`", dataset.name));
@@ -98,9 +119,9 @@ impl DataOptions {
 /// How an evaluation samples.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(super) struct DecodingOptions {
-    /// Divides the logits; 0 is greedy.
-    #[arg(long, default_value_t = 1.0, help_heading = "Decoding")]
-    pub(super) temperature: f64,
+    /// Divides the logits; 0 is greedy. Several, separated by commas, are evaluated one after another.
+    #[arg(long, value_delimiter = ',', default_value = "1", help_heading = "Decoding")]
+    pub(super) temperature: Vec<f64>,
     /// Keep the k most likely tokens; 0 keeps all.
     #[arg(long, default_value_t = 0, help_heading = "Decoding")]
     pub(super) top_k: usize,
@@ -116,9 +137,9 @@ pub(super) struct DecodingOptions {
 }
 
 impl DecodingOptions {
-    pub(super) fn params(&self, eos: &[u32]) -> SamplingParams {
+    pub(super) fn params(&self, temperature: f64, eos: &[u32]) -> SamplingParams {
         SamplingParams {
-            temperature: self.temperature,
+            temperature,
             filters: Filters { top_k: self.top_k, top_p: self.top_p, min_p: self.min_p },
             max_new_tokens: self.max_completion_length,
             eos: eos.to_vec(),

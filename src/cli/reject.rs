@@ -96,8 +96,10 @@ pub(super) fn run(
         accepted: per_problem.iter().map(|r| r.accepted).sum(),
         drawn: per_problem.iter().map(|r| r.drawn).sum(),
         never_right: per_problem.iter().filter(|r| r.accepted == 0).count(),
-        distinct: per_problem.iter().map(|r| r.classes.at(Level::Solution).len()).sum::<usize>()
-            as f64
+        distinct: per_problem
+            .iter()
+            .map(|r| r.classes.at(Level::Solution).distinct())
+            .sum::<usize>() as f64
             / count,
         kl_pstar_guard: (!kl.is_empty()).then(|| kl.iter().sum::<f64>() / kl.len() as f64),
         kl_problems: kl.len(),

@@ -1,12 +1,13 @@
 //! The pieces that `train`, `eval` and `study` are made of: fine-tune once, evaluate once.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use anyhow::Result;
 use candle_core::Device;
 use serde_json::Value;
 use tealight_datasets::Dataset;
-use tealight_eval::{Tally, evaluate::evaluate};
+use tealight_eval::{Sample, Solver, Tally, evaluate::evaluate};
 
 use crate::generate::{Filters, LocalSampler, Noise, SamplingParams};
 use crate::lab;
@@ -247,7 +248,8 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// Draws and judges samples of `decoder`; they go to `samples` as they come.
+    /// Draws and judges samples of `decoder`; they go to `samples` as they come. With `known`, samples
+    /// of an earlier, interrupted call, the file is continued.
     pub(super) fn evaluate(
         &self,
         decoder: &Decoder,
@@ -255,6 +257,7 @@ impl<'a> Session<'a> {
         draw: &Draw<'_>,
         label: &str,
         samples: &Path,
+        known: Option<&mut HashMap<String, Vec<Sample>>>,
     ) -> Result<Vec<Tally>> {
         let solver = LocalSolver {
             sampler: LocalSampler { decoder, max_rows: draw.max_num_seqs },
@@ -262,18 +265,8 @@ impl<'a> Session<'a> {
             params: draw.params.clone(),
             noise: Noise { seed: draw.seed, step: EVALUATION },
         };
-        let mut lines = JsonLines::create(samples)?;
-        let mut progress = Progress::new(label, dataset.problems.len(), self.quiet);
-        let (mut right, mut all) = (0, 0);
-        evaluate(dataset, &solver, draw.n, &mut |batch| {
-            for sample in batch {
-                lines.write(sample)?;
-                right += usize::from(sample.verdict.is_correct());
-                all += 1;
-            }
-            progress.advance(|| format!("pass@1 {:.3}", right as f64 / all as f64));
-            self.stop.check()
-        })
+        let progress = Evaluating { label, quiet: self.quiet, stop: self.stop };
+        progress.run(dataset, &solver, draw.n, samples, known)
     }
 
     /// Writes a fine-tuned model in Hub layout.
@@ -284,6 +277,42 @@ impl<'a> Session<'a> {
     /// The tokens that end a completion.
     pub(super) fn eos(&self) -> &[u32] {
         self.base.tokenizer.eos()
+    }
+}
+
+/// An evaluation under way, whoever samples.
+pub(super) struct Evaluating<'a> {
+    pub(super) label: &'a str,
+    pub(super) quiet: bool,
+    pub(super) stop: &'a Stop,
+}
+
+impl Evaluating<'_> {
+    /// Draws `n` samples a problem, but for the problems in `known`, and appends them to a file.
+    pub(super) fn run(
+        &self,
+        dataset: &Dataset,
+        solver: &dyn Solver,
+        n: usize,
+        samples: &Path,
+        known: Option<&mut HashMap<String, Vec<Sample>>>,
+    ) -> Result<Vec<Tally>> {
+        let mut nothing = HashMap::new();
+        let (mut lines, known) = match known {
+            Some(known) => (JsonLines::append(samples)?, known),
+            None => (JsonLines::create(samples)?, &mut nothing),
+        };
+        let open = dataset.problems.len() - known.len();
+        let mut progress = Progress::new(self.label, open, self.quiet);
+        let (mut right, mut all) = (0, 0);
+        evaluate(dataset, solver, n, known, &mut |batch| {
+            // One write a problem: what a crash leaves is whole problems and at most one broken one.
+            lines.write_all(batch)?;
+            right += batch.iter().filter(|sample| sample.is_correct()).count();
+            all += batch.len();
+            progress.advance(|| format!("pass@1 {:.3}", right as f64 / all as f64));
+            self.stop.check()
+        })
     }
 }
 

@@ -112,12 +112,12 @@ pub(super) fn run(options: &StudyOptions, stop: &Stop) -> Result<()> {
         let one = |set: &Dataset, which: &str| {
             let label = format!("{who} on {which}");
             let samples = folder.join(format!("samples-{which}.jsonl"));
-            session.evaluate(decoder, set, &draw, &label, &samples)
+            session.evaluate(decoder, set, &draw, &label, &samples, None)
         };
         Ok([one(&train, "train")?, one(&test, "test")?])
     };
     let grid = grid(&options.k, options.n);
-    let summary = |tallies: &[Tally]| Summary::new(tallies, options.n, &grid);
+    let summary = |tallies: &[Tally]| Summary::new(tallies, &grid);
 
     let base_tallies = evaluate(&session.reference, "base", &output.join("base"))?;
     let mut datasets = Vec::new();

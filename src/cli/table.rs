@@ -3,10 +3,18 @@
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
 use tealight_eval::report::{Study, pairs as pair_rows, rows};
+use tealight_eval::results::SetResult;
 use tealight_eval::{Estimate, Level, Summary};
 
-/// One evaluation: a row for each k.
-pub(super) fn summary(summary: &Summary) -> String {
+/// One set of an evaluation under its name.
+pub(super) fn set(set: &SetResult) -> String {
+    let domain = set.domain.as_deref().map(|domain| format!(", {domain} of domain"));
+    let temperature = set.temperature.map(|t| format!(", temperature {t}")).unwrap_or_default();
+    format!("{}{temperature}{}\n{}", set.name, domain.unwrap_or_default(), summary(&set.summary))
+}
+
+/// A row for each k, and the other measures in lines.
+fn summary(summary: &Summary) -> String {
     let mut table =
         right_aligned(&["k", "pass@k", "95 % interval", "distinct correct", "95 % interval"]);
     let interval =
@@ -29,12 +37,33 @@ pub(super) fn summary(summary: &Summary) -> String {
             Some(format!("by {} {value:.2}", level.name()))
         })
         .collect();
+    let mut lines = Vec::new();
+    if let Some(greedy) = &summary.greedy {
+        lines.push(format!("greedy pass@1 {:.4} ({})", greedy.value, interval(greedy, 4)));
+    }
+    if let Some((k, majority)) = summary.majority.iter().next_back() {
+        lines.push(format!("maj@{k} {:.4} ({})", majority.value, interval(majority, 4)));
+    }
+    if let Some((k, coverage)) = summary.coverage.iter().next_back() {
+        lines
+            .push(format!("coverage@{k} {:.4} of the right answers that could be", coverage.value));
+    }
+    if let Some(richness) = &summary.richness {
+        lines.push(format!(
+            "right answers a solved problem: hill 1 {:.2}, hill 2 {:.2}, chao 1 {:.1}, unseen {:.1} %",
+            richness.hill_1.value,
+            richness.hill_2.value,
+            richness.chao_1.value,
+            100.0 * richness.unseen.value,
+        ));
+    }
+    let more: String = lines.iter().map(|line| format!("{line}\n")).collect();
     let unjudged = match summary.unjudged {
         0 => String::new(),
         count => format!("\n{count} completions could not be judged and count nowhere"),
     };
     format!(
-        "{table}\ndistinct correct among {largest}: {}{unjudged}\n{} problems, {} samples each; {:.1} % cut off, {:.1} % without a readable answer, {:.1} tokens on average",
+        "{table}\ndistinct correct among {largest}: {}{unjudged}\n{more}{} problems, {} samples each; {:.1} % cut off, {:.1} % without a readable answer, {:.1} tokens on average",
         by_level.join(", "),
         summary.problems,
         summary.n,

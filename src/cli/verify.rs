@@ -111,7 +111,8 @@ fn judged_by(
     context: Option<String>,
 ) -> Verdict {
     let (id, prompt) = (String::new(), Prompt::Text(String::new()));
-    verifier.verify(&Problem { id, prompt, answer: gold, solution: None, context }, answer)
+    verifier
+        .verify(&Problem { id, prompt, answer: gold, solution: None, context, total: None }, answer)
 }
 
 fn judged<'a>(found: &'a Checked<'_>) -> Judged<'a> {

@@ -1,6 +1,7 @@
 //! One row of logits to one token, by inverse CDF, and its log-probability.
 
 use anyhow::{Result, bail};
+use serde::{Deserialize, Serialize};
 
 use super::noise::Stream;
 use crate::kernels::cpu;
@@ -19,7 +20,7 @@ pub struct SamplingParams {
 }
 
 /// Cuts off unlikely tokens; the default keeps the distribution whole.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Filters {
     /// Keep the k most likely tokens; 0 keeps all.
     pub top_k: usize,

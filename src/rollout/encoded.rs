@@ -20,13 +20,13 @@ impl<'a> Encoded<'a> {
     /// A prompt that cannot be encoded, is empty, or leaves no room for `new_tokens` in a context
     /// of `context` tokens; the message names the problem.
     pub fn all(
-        problems: &'a [Problem],
+        problems: impl IntoIterator<Item = &'a Problem>,
         tokenizer: &dyn Tokenizer,
         context: usize,
         new_tokens: usize,
     ) -> Result<Vec<Self>> {
         problems
-            .iter()
+            .into_iter()
             .map(|problem| {
                 let prompt = tokenizer
                     .encode_prompt(&problem.prompt)

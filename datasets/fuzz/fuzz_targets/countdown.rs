@@ -15,6 +15,7 @@ fuzz_target!(|pair: (&str, &str)| {
             answer: gold.into(),
             solution: None,
             context: None,
+            total: None,
         };
         let _ = Countdown.verify(&problem, answer);
     }

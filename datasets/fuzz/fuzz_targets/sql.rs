@@ -20,6 +20,7 @@ fuzz_target!(|query: &str| {
         answer: "SELECT COUNT(*), SUM(age) FROM pets".into(),
         solution: None,
         context: Some(SCRIPT.into()),
+        total: None,
     };
     SQL.with(|sql| {
         let _ = sql.verify(&problem, query);

@@ -174,6 +174,7 @@ fn problem(path: &Path, row: &Row, prompt: &str, answer: &str) -> Result<Problem
         answer: gold.into(),
         solution,
         context: None,
+        total: None,
     })
 }
 

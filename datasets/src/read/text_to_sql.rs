@@ -58,6 +58,7 @@ pub(super) fn dataset(path: &Path, rows: &[Row], folder: Option<&Path>) -> Resul
             answer: text(column)?.trim_end_matches(';').into(),
             solution: Some(text(column)?.into()),
             context: Some(database.into()),
+            total: None,
         });
     }
     Ok(Dataset {

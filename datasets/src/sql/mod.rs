@@ -115,6 +115,7 @@ impl Generator {
                 answer: question.gold(),
                 solution: Some(solution),
                 context: Some(script),
+                total: None,
             };
         }
     }

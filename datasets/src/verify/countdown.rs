@@ -49,7 +49,10 @@ impl Verifier for Countdown {
             Some(value) if value == BigRational::from_integer(target.into()) => {
                 Verdict::correct(&expression.canonical(), &target.to_string())
             }
-            Some(value) => Verdict::because(format!("comes to {value}, not {target}")),
+            Some(value) => Verdict::Wrong {
+                why: Some(format!("comes to {value}, not {target}")),
+                answer: Some(value.to_string()),
+            },
         }
     }
 }
@@ -75,6 +78,7 @@ mod tests {
             answer: "3,3,8,8=24".into(),
             solution: None,
             context: None,
+            total: None,
         };
         Countdown.verify(&problem, completion)
     }
@@ -90,7 +94,9 @@ mod tests {
             ("8/(3-3)+8", "divides by zero"),
         ] {
             match verdict(text) {
-                Verdict::Wrong { why: Some(said) } => assert!(said.contains(why), "{text}: {said}"),
+                Verdict::Wrong { why: Some(said), .. } => {
+                    assert!(said.contains(why), "{text}: {said}")
+                }
                 other => panic!("{text}: {other:?}"),
             }
         }

@@ -10,6 +10,7 @@ mod numeric;
 mod pattern;
 mod program;
 pub mod sql;
+pub mod steps;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -31,7 +32,8 @@ math               mathematics, wherever it stands in the completion
   numeric            a number; numeric:rel=1e-4,abs=0 sets the tolerance
   sql:FOLDER         a query, run on FOLDER/ID/ID.sqlite
   program:COMMAND    a program that speaks JSON lines; program:timeout=5:COMMAND
-  countdown          an expression that uses each given number once";
+  countdown          an expression that uses each given number once
+  chain, walk        moves with running totals";
 
 /// Opens the verifier that `spec` names: `NAME` or `NAME:ARGUMENT`.
 ///
@@ -60,9 +62,11 @@ pub fn open(spec: &str) -> Result<Arc<dyn Verifier>> {
         }
         "sql" => Ok(Arc::new(sql::Sql::in_folder(PathBuf::from(argument)))),
         "countdown" => none(Arc::new(countdown::Countdown)),
+        "chain" => none(Arc::new(steps::Chain)),
+        "walk" => none(Arc::new(steps::Walk)),
         _ => Err(refused(
             "there is none of that name; choose math, exact, regex:PATTERN, numeric, sql:FOLDER, \
-             program:COMMAND or countdown"
+             program:COMMAND, countdown, chain or walk"
                 .into(),
         )),
     }

@@ -57,7 +57,10 @@ impl Verifier for Numeric {
         if (answer - gold).abs() <= self.absolute.max(self.relative * gold.abs()) {
             Verdict::correct(&math::solution(completion), &gold.to_string())
         } else {
-            Verdict::because(format!("{answer} is not within the tolerance of {gold}"))
+            Verdict::Wrong {
+                why: Some(format!("{answer} is not within the tolerance of {gold}")),
+                answer: Some(answer.to_string()),
+            }
         }
     }
 

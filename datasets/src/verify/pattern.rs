@@ -39,7 +39,10 @@ impl Verifier for Pattern {
         if found.trim() == problem.answer.trim() {
             Verdict::correct(found.trim(), found.trim())
         } else {
-            Verdict::because(format!("found `{}`", super::short(found)))
+            Verdict::Wrong {
+                why: Some(format!("found `{}`", super::short(found))),
+                answer: Some(found.trim().into()),
+            }
         }
     }
 }

@@ -145,7 +145,7 @@ impl Verifier for Program {
                     let class = reply.class.unwrap_or_else(|| super::fingerprint(completion));
                     Verdict::correct(&class, &problem.answer)
                 }
-                "wrong" => Verdict::Wrong { why: reply.why },
+                "wrong" => Verdict::Wrong { why: reply.why, answer: reply.class },
                 "no_answer" => Verdict::NoAnswer,
                 other => Verdict::Unjudged {
                     why: format!(
@@ -170,6 +170,7 @@ mod tests {
             answer: "7".into(),
             solution: None,
             context: None,
+            total: None,
         }
     }
 

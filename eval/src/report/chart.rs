@@ -18,6 +18,8 @@ pub struct Line {
     pub points: Vec<(f64, f64)>,
     /// A point to mark with a dot.
     pub mark: Option<(f64, f64)>,
+    /// The interval around each point: x, low, high; empty for none.
+    pub band: Vec<(f64, f64, f64)>,
 }
 
 /// What is on the axes.
@@ -227,6 +229,12 @@ fn plot(
     for line in lines {
         let colour = PALETTE[line.colour % PALETTE.len()];
         let style = colour.stroke_width(if line.is_bold { 3 } else { 2 });
+        if !line.band.is_empty() {
+            let above = line.band.iter().map(|(x, _, high)| (place(*x), *high));
+            let below = line.band.iter().rev().map(|(x, low, _)| (place(*x), *low));
+            let outline: Vec<(f64, f64)> = above.chain(below).collect();
+            chart.draw_series([Polygon::new(outline, colour.mix(0.12))])?;
+        }
         let points = line.points.iter().map(|(x, y)| (place(*x), *y));
         chart
             .draw_series(LineSeries::new(points, style))?

@@ -1,6 +1,9 @@
 //! A study as data, as rows of a table, and as a page.
 
+mod browser;
 pub mod chart;
+mod evaluation;
+mod live;
 mod page;
 mod pairs;
 pub mod sheet;
@@ -10,7 +13,9 @@ use serde::{Deserialize, Serialize};
 use crate::Summary;
 use crate::compare::Kept;
 
-pub use page::html;
+pub use evaluation::write;
+pub use live::Live;
+pub use page::{html, live_page};
 pub use pairs::pairs;
 
 /// A base model and what became of it under several objectives: the contents of `results.json`.

@@ -58,6 +58,35 @@ pub fn html(study: &Study) -> Result<String> {
     Ok(document(&format!("Tealight study of {}", study.model), &body))
 }
 
+/// The page that shows a run while it goes: it asks for `/live` every two seconds.
+pub fn live_page() -> String {
+    let body = html! {
+        h1 { "Tealight, live" }
+        p.lead { "Updates every two seconds. " a href="report.html" { "The full report" } " is there when the run has written it. " span #state role="status" {} }
+        div #live {}
+        script { (PreEscaped(LIVE)) }
+    };
+    document("Tealight, live", &body)
+}
+
+const LIVE: &str = r#"
+const look = async () => {
+  const state = document.getElementById("state");
+  try {
+    const answer = await fetch("live");
+    const text = await answer.text();
+    if (!answer.ok) throw new Error(text);
+    const live = document.getElementById("live");
+    if (live.dataset.text !== text) { live.innerHTML = text; live.dataset.text = text; }
+    state.textContent = "";
+  } catch (error) {
+    state.textContent = `Not reached: ${error.message}`;
+  }
+  setTimeout(look, 2000);
+};
+look();
+"#;
+
 /// A whole page around its body.
 pub(super) fn document(title: &str, body: &Markup) -> String {
     let page = html! {
@@ -192,6 +221,7 @@ fn curves(
             })
             .collect(),
         mark: None,
+        band: vec![],
     };
     let mut lines = vec![line("base", 0, vec![&evaluated.base])];
     for (index, objective) in study.objectives().into_iter().enumerate() {
@@ -244,6 +274,7 @@ fn training_chart(
             is_bold: false,
             points: smoothed(&points),
             mark: None,
+            band: vec![],
         }
     };
     let lines: Vec<Line> =

@@ -227,7 +227,8 @@ impl Verifier for Math {
                 Verdict::Unparsable { found: super::short(&found.span) }
             }
             (Outcome::Wrong, Some(found)) => {
-                Verdict::because(format!("found `{}`", super::short(&found.span)))
+                let why = Some(format!("found `{}`", super::short(&found.span)));
+                Verdict::Wrong { why, answer: Some(key(&found.span)) }
             }
             (Outcome::UnparsableGold, Some(_)) => Verdict::Unjudged {
                 why: format!("the gold `{}` cannot be read", super::short(&problem.answer)),
@@ -238,6 +239,14 @@ impl Verifier for Math {
     fn refuse_gold(&self, gold: &str) -> Option<String> {
         let bare = self::gold(gold);
         parse::parse(bare).is_none().then(|| "it is neither mathematics nor words".into())
+    }
+}
+
+/// A form that spellings of one wrong answer mostly share: its number, else its text without white space.
+fn key(text: &str) -> String {
+    match number(text) {
+        Some(value) => value.to_string(),
+        None => text.chars().filter(|c| !c.is_whitespace() && *c != '$').take(128).collect(),
     }
 }
 
@@ -276,6 +285,7 @@ mod tests {
             answer: gold.into(),
             solution: None,
             context: None,
+            total: None,
         };
         Math::default().verify(&problem, completion)
     }
@@ -340,7 +350,10 @@ mod tests {
             verdict("(3,\\frac{\\pi}{2})", "\\boxed{\\left( 3, \\dfrac{\\pi}{2} \\right)}")
                 .is_correct()
         );
-        assert_eq!(verdict("(3,4)", "\\boxed{(4,3)}"), Verdict::because("found `(4,3)`".into()));
+        assert_eq!(
+            verdict("(3,4)", "\\boxed{(4,3)}"),
+            Verdict::Wrong { why: Some("found `(4,3)`".into()), answer: Some("(4,3)".into()) }
+        );
     }
 
     #[test]

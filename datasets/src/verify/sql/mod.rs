@@ -128,6 +128,7 @@ mod tests {
             answer: gold.into(),
             solution: None,
             context: Some(SCRIPT.into()),
+            total: None,
         };
         verifier.verify(&problem, completion)
     }
@@ -156,7 +157,7 @@ mod tests {
             ("SELEC name", ""),
         ] {
             match verdict(&sql, gold, wrong) {
-                Verdict::Wrong { why: Some(said) } => {
+                Verdict::Wrong { why: Some(said), .. } => {
                     assert!(said.contains(why), "{wrong}: {said}")
                 }
                 Verdict::NoAnswer if why.is_empty() => {}
@@ -205,7 +206,7 @@ mod tests {
             "EXPLAIN SELECT 4",
         ] {
             match verdict(&sql, gold, hostile) {
-                Verdict::Wrong { why: Some(why) } => assert!(!why.is_empty(), "{hostile}"),
+                Verdict::Wrong { why: Some(why), .. } => assert!(!why.is_empty(), "{hostile}"),
                 other => panic!("{hostile}: {other:?}"),
             }
             assert!(verdict(&sql, gold, "SELECT 4").is_correct(), "after {hostile}");

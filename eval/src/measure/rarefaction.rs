@@ -1,6 +1,6 @@
 //! How many different right answers there are.
 
-use crate::pass_at_k::pass_at_k;
+use super::pass_at_k::pass_at_k;
 use crate::{Level, Tally};
 
 /// Expected number of distinct right answers among `k` of the samples, two being one at `level`:
@@ -9,12 +9,9 @@ use crate::{Level, Tally};
 ///
 /// `U_1` is Pass@1; `U_n` is the number of distinct right answers that were seen.
 pub fn unique_correct(tally: &Tally, level: Level, k: usize) -> f64 {
+    let counts = tally.classes.at(level).multiplicities();
     // Not `sum`, which makes nothing at all a negative zero.
-    tally
-        .classes
-        .at(level)
-        .values()
-        .fold(0.0, |sum, count| sum + pass_at_k(tally.samples, *count, k))
+    counts.into_iter().fold(0.0, |sum, count| sum + pass_at_k(tally.samples, count, k))
 }
 
 #[cfg(test)]

@@ -14,6 +14,14 @@ pub fn pass_at_k(n: usize, c: usize, k: usize) -> f64 {
     1.0 - all_wrong
 }
 
+/// Pass^k: the chance that all of k samples are right, `C(c, k) / C(n, k)`, without bias.
+pub fn pass_all_k(n: usize, c: usize, k: usize) -> f64 {
+    if c < k {
+        return 0.0;
+    }
+    (0..k).map(|i| (c - i) as f64 / (n - i) as f64).product()
+}
+
 /// Refuses a k that n samples cannot estimate.
 ///
 /// # Errors
@@ -42,14 +50,17 @@ mod tests {
             for c in 0..=n {
                 for k in 1..=n {
                     let subsets = (0_u32..1 << n).filter(|set| set.count_ones() as usize == k);
-                    let (mut hits, mut all) = (0, 0);
+                    let (mut hits, mut whole, mut all) = (0, 0, 0);
                     for set in subsets {
                         all += 1;
+                        whole += i32::from(set & !((1 << c) - 1) == 0);
                         // The first c samples are the right ones.
                         hits += usize::from(set & ((1 << c) - 1) != 0);
                     }
                     let exact = hits as f64 / f64::from(all);
                     assert!((pass_at_k(n, c, k) - exact).abs() < 1e-12, "n {n} c {c} k {k}");
+                    let exact = f64::from(whole) / f64::from(all);
+                    assert!((pass_all_k(n, c, k) - exact).abs() < 1e-12, "n {n} c {c} k {k}");
                 }
             }
         }

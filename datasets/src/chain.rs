@@ -1,0 +1,209 @@
+//! Chains: reach a number by a given count of one-digit steps with running totals.
+//!
+//! Prompt `3|24:`, answer `7*4=28-9=19+5=24`: a digit, then three steps, each an operator of `+ - *`, a
+//! digit and the total, which stays within 0 to 99. How many answers there are is known exactly, by
+//! counting paths; a right answer is drawn uniformly from all of them, so the base that learns from them
+//! tends to p* itself.
+
+use std::sync::Arc;
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+
+use crate::verify::steps::{Chain, MAX_TOTAL, Move};
+use crate::{DataError, Dataset, Problem, Prompt, Result, Source};
+
+/// The row of [`crate::SOURCES`].
+pub const SOURCE: Source = Source {
+    name: "chain",
+    about: "running totals, hundreds of right answers; splits train, test, sft, longer, banned",
+    load,
+    examples,
+};
+
+/// Steps in the splits that models are trained on.
+const STEPS: usize = 3;
+/// Targets; every fifth is held out.
+const TARGETS: std::ops::Range<u32> = 10..100;
+
+/// Every move of a chain, in order.
+fn moves(banned: Option<char>) -> Vec<Move> {
+    let operators = ['+', '-', '*'].into_iter().filter(|operator| Some(*operator) != banned);
+    operators.flat_map(|operator| (1..=9).map(move |digit| Move { operator, digit })).collect()
+}
+
+/// Counts the ways to a target: `ways[n][v]` is how many chains of n more steps lead from v to it.
+pub(crate) fn ways(moves: &[Move], steps: usize, target: u32) -> Vec<Vec<u64>> {
+    let values = MAX_TOTAL as usize + 1;
+    let mut ways = vec![vec![0; values]];
+    ways[0][target as usize] = 1;
+    for _ in 0..steps {
+        let last = &ways[ways.len() - 1];
+        let next = (0..=MAX_TOTAL)
+            .map(|value| moves.iter().filter_map(|m| m.of(value)).map(|to| last[to as usize]).sum())
+            .collect();
+        ways.push(next);
+    }
+    ways
+}
+
+/// A uniformly drawn continuation of `steps` moves from `value` to where `ways` lead.
+pub(crate) fn draw(
+    rng: &mut ChaCha8Rng,
+    moves: &[Move],
+    ways: &[Vec<u64>],
+    steps: usize,
+    mut value: u32,
+) -> String {
+    let mut text = String::new();
+    for left in (0..steps).rev() {
+        let weight = |m: &Move| m.of(value).map_or(0, |to| ways[left][to as usize]);
+        let total: u64 = moves.iter().map(weight).sum();
+        let mut at = rng.next_u64() % total.max(1);
+        for step in moves {
+            let weight = weight(step);
+            if at < weight {
+                value = step.of(value).unwrap_or(value);
+                text.push_str(&format!("{}{}={value}", step.operator, step.digit));
+                break;
+            }
+            at -= weight;
+        }
+    }
+    text
+}
+
+fn is_held_out(target: u32) -> bool {
+    target % 5 == 2
+}
+
+fn problem(
+    rng: &mut ChaCha8Rng,
+    steps: usize,
+    target: u32,
+    banned: Option<char>,
+) -> Option<Problem> {
+    let moves = moves(banned);
+    let ways = ways(&moves, steps, target);
+    let starts: Vec<u64> = (1..=9).map(|digit: usize| ways[steps][digit]).collect();
+    let total: u64 = starts.iter().sum();
+    if total == 0 {
+        return None;
+    }
+    let mut at = rng.next_u64() % total;
+    let first = starts.iter().position(|weight| {
+        let is_here = at < *weight;
+        at -= if is_here { 0 } else { *weight };
+        is_here
+    })? + 1;
+    let rest = draw(rng, &moves, &ways, steps, first as u32);
+    let ban = banned.map(|operator| format!("!{operator}")).unwrap_or_default();
+    let statement = format!("{steps}|{target}{ban}");
+    Some(Problem {
+        id: statement.clone(),
+        prompt: Prompt::Text(format!("{statement}:")),
+        answer: statement,
+        solution: Some(format!("{first}{rest}")),
+        context: None,
+        total: Some(total),
+    })
+}
+
+fn load(split: &str, limit: Option<usize>) -> Result<Dataset> {
+    let (split, steps, held_out) = match split {
+        "" | "train" => ("train", STEPS, false),
+        "sft" => ("sft", STEPS, false),
+        "test" => ("test", STEPS, true),
+        "longer" => ("longer", STEPS + 1, true),
+        "banned" => ("banned", STEPS, true),
+        other => {
+            return Err(DataError::Split {
+                name: "chain",
+                split: other.into(),
+                known: "train, test, sft, longer, banned",
+            });
+        }
+    };
+    let mut rng = ChaCha8Rng::seed_from_u64(0x0c4a_1100);
+    let problems: Vec<Problem> = TARGETS
+        .filter(|target| is_held_out(*target) == held_out)
+        .enumerate()
+        .filter_map(|(index, target)| {
+            let banned = (split == "banned").then(|| ['+', '-', '*'][index % 3]);
+            problem(&mut rng, steps, target, banned)
+        })
+        .take(limit.unwrap_or(usize::MAX))
+        .collect();
+    Ok(Dataset {
+        name: format!("chain/{split}"),
+        problems,
+        verifier: Arc::new(Chain),
+        notes: Vec::new(),
+        unusable: Vec::new(),
+    })
+}
+
+fn examples(seed: u64, step: u64, count: usize) -> Vec<Problem> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0x0c4a_1111);
+    rng.set_stream(step);
+    let targets: Vec<u32> = TARGETS.filter(|target| !is_held_out(*target)).collect();
+    let mut problems = Vec::with_capacity(count);
+    while problems.len() < count {
+        let target = targets[(rng.next_u64() % targets.len() as u64) as usize];
+        problems.extend(problem(&mut rng, STEPS, target, None));
+    }
+    problems
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Verifier;
+    use std::collections::HashMap;
+
+    #[test]
+    fn solutions_are_right_and_their_number_is_what_enumeration_finds() {
+        for split in ["train", "test", "longer", "banned"] {
+            let set = load(split, None).unwrap();
+            for problem in &set.problems {
+                let solution = problem.solution.as_deref().unwrap();
+                assert!(Chain.verify(problem, solution).is_correct(), "{} {solution}", problem.id);
+            }
+        }
+        // By brute force: every first digit and every sequence of three moves.
+        let all = moves(None);
+        let mut counts: HashMap<u32, u64> = HashMap::new();
+        for first in 1..=9 {
+            for a in &all {
+                for b in &all {
+                    for c in &all {
+                        let end = a.of(first).and_then(|v| b.of(v)).and_then(|v| c.of(v));
+                        end.into_iter().for_each(|end| *counts.entry(end).or_default() += 1);
+                    }
+                }
+            }
+        }
+        let set = load("train", None).unwrap();
+        for problem in &set.problems {
+            let target: u32 = problem.answer.split('|').nth(1).unwrap().parse().unwrap();
+            assert_eq!(problem.total, counts.get(&target).copied(), "{}", problem.id);
+        }
+        let totals: Vec<u64> = set.problems.iter().filter_map(|problem| problem.total).collect();
+        assert!(totals.iter().all(|total| (84..=3327).contains(total)), "{totals:?}");
+    }
+
+    #[test]
+    fn answers_are_drawn_uniformly() {
+        let mut rng = ChaCha8Rng::seed_from_u64(1);
+        let total = problem(&mut rng, 1, 12, None).unwrap().total.unwrap();
+        let mut counts: HashMap<String, usize> = HashMap::new();
+        for _ in 0..4000 {
+            let drawn = problem(&mut rng, 1, 12, None).unwrap().solution.unwrap();
+            *counts.entry(drawn).or_default() += 1;
+        }
+        assert_eq!(counts.len() as u64, total);
+        let expected = 4000.0 / total as f64;
+        let chi: f64 = counts.values().map(|n| (*n as f64 - expected).powi(2) / expected).sum();
+        assert!(chi < 3.0 * total as f64, "{chi} for {total}");
+    }
+}

@@ -1,0 +1,136 @@
+//! Suites: the sets that belong to one evaluation, in and out of the training domain, as a TOML file.
+//!
+//! ```toml
+//! [[set]]
+//! dataset = "countdown/test"     # what --dataset takes
+//! domain = "in"                  # in or out
+//! name = "held out"              # optional, as are prompt_column, answer_column, verifier
+//! ```
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::read::Columns;
+use crate::{DataError, Result};
+
+/// One set of a suite.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SuiteSet {
+    /// The dataset, as `--dataset` takes it.
+    pub dataset: String,
+    /// What results call it; the dataset itself otherwise.
+    pub name: Option<String>,
+    /// Whether models are trained on its like: `in` or `out`.
+    pub domain: Option<Domain>,
+    /// Column with the question.
+    pub prompt_column: Option<String>,
+    /// Column with the answer.
+    pub answer_column: Option<String>,
+    /// What checks completions.
+    pub verifier: Option<String>,
+}
+
+/// Whether a set is like what models are trained on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Domain {
+    /// It is.
+    In,
+    /// It is not.
+    Out,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    set: Vec<SuiteSet>,
+}
+
+/// The suites that come with the program, by name.
+pub const SUITES: [(&str, &str); 8] = [
+    ("countdown", include_str!("../suites/countdown.toml")),
+    ("chain", include_str!("../suites/chain.toml")),
+    ("walk", include_str!("../suites/walk.toml")),
+    ("sql", include_str!("../suites/sql.toml")),
+    ("gsm8k", include_str!("../suites/gsm8k.toml")),
+    ("math500", include_str!("../suites/math500.toml")),
+    ("aime", include_str!("../suites/aime.toml")),
+    ("amc", include_str!("../suites/amc.toml")),
+];
+
+/// The sets of a suite: one that comes with the program, or a TOML file.
+///
+/// # Errors
+/// Neither, a malformed file, a suite without a set.
+pub fn open(spec: &str) -> Result<Vec<SuiteSet>> {
+    let path = Path::new(spec);
+    let refused = |what: String| DataError::File { path: path.into(), what };
+    let text = match SUITES.iter().find(|(name, _)| *name == spec) {
+        Some((_, text)) => (*text).to_owned(),
+        None if path.exists() => std::fs::read_to_string(path)
+            .map_err(|source| DataError::Io { path: path.into(), source })?,
+        None => {
+            let known: Vec<&str> = SUITES.iter().map(|(name, _)| *name).collect();
+            return Err(refused(format!(
+                "no such suite: it is no file, and the suites that come with the program are {}",
+                known.join(", ")
+            )));
+        }
+    };
+    let file: File = toml::from_str(&text).map_err(|error| refused(error.to_string()))?;
+    if file.set.is_empty() {
+        return Err(refused("holds no [[set]]".into()));
+    }
+    Ok(file.set)
+}
+
+impl SuiteSet {
+    /// A set that is only a dataset.
+    pub fn of(dataset: &str) -> Self {
+        Self {
+            dataset: dataset.into(),
+            name: None,
+            domain: None,
+            prompt_column: None,
+            answer_column: None,
+            verifier: None,
+        }
+    }
+
+    /// How its file is read.
+    pub fn columns(&self) -> Columns {
+        Columns {
+            prompt: self.prompt_column.clone(),
+            answer: self.answer_column.clone(),
+            verifier: self.verifier.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_suite_is_well_formed_and_generated_sets_open() {
+        for (name, _) in SUITES {
+            for set in open(name).unwrap() {
+                if !set.dataset.starts_with("hub:") {
+                    crate::open(&set.dataset, &set.columns(), Some(3)).expect(&set.dataset);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_bad_suite_is_refused() {
+        assert!(open("nothing").unwrap_err().to_string().contains("countdown, chain"));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s.toml");
+        std::fs::write(&path, "[[set]]\ndataset = \"x\"\ndomian = \"in\"\n").unwrap();
+        let message = open(path.to_str().unwrap()).unwrap_err().to_string();
+        assert!(message.contains("s.toml") && message.contains("domian"), "{message}");
+    }
+}

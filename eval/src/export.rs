@@ -1,0 +1,234 @@
+//! Results in the forms that other tools read: CSV, Markdown, lm-evaluation-harness.
+
+use serde_json::{Value, json};
+
+use crate::results::{Results, SetResult};
+use crate::{Estimate, Sample};
+
+/// One row a number: set, measure, k, value, interval.
+pub fn csv(results: &Results) -> String {
+    let mut text = "model,set,domain,temperature,measure,k,value,low,high\n".to_owned();
+    for set in &results.sets {
+        let temperature = set.temperature.map(|t| t.to_string()).unwrap_or_default();
+        let domain = set.domain.clone().unwrap_or_default();
+        for (measure, k, estimate) in measures(set) {
+            let cells = [
+                quoted(&results.model),
+                quoted(&set.name),
+                quoted(&domain),
+                temperature.clone(),
+                measure,
+                k,
+                estimate.value.to_string(),
+                estimate.low.to_string(),
+                estimate.high.to_string(),
+            ];
+            text.push_str(&cells.join(","));
+            text.push('\n');
+        }
+    }
+    text
+}
+
+/// Every estimate of a set: its measure, its k or tau, its value.
+fn measures(set: &SetResult) -> Vec<(String, String, Estimate)> {
+    let summary = &set.summary;
+    let mut rows = Vec::new();
+    for (name, by_k) in [
+        ("pass@k", &summary.pass_at_k),
+        ("pass^k", &summary.pass_all_k),
+        ("maj@k", &summary.majority),
+        ("unique_correct@k", &summary.unique_correct),
+        ("coverage@k", &summary.coverage),
+    ] {
+        rows.extend(by_k.iter().map(|(k, value)| (name.to_owned(), k.to_string(), *value)));
+    }
+    for (level, by_k) in &summary.unique_by_level {
+        let name = format!("unique_{level}@k");
+        rows.extend(by_k.iter().map(|(k, value)| (name.clone(), k.to_string(), *value)));
+    }
+    rows.extend(
+        summary.cover.iter().map(|(tau, value)| ("cover@tau".to_owned(), tau.clone(), *value)),
+    );
+    let mut one = |name: &str, value: Option<Estimate>| {
+        rows.extend(value.map(|value| (name.to_owned(), String::new(), value)));
+    };
+    one("greedy_pass@1", summary.greedy);
+    one("sequence_entropy", summary.sequence_entropy);
+    if let Some(richness) = &summary.richness {
+        one("hill_1", Some(richness.hill_1));
+        one("hill_2", Some(richness.hill_2));
+        one("chao_1", Some(richness.chao_1));
+        one("unseen", Some(richness.unseen));
+    }
+    if let Some(text) = &summary.text {
+        one("distinct_1", Some(text.distinct_1));
+        one("distinct_2", Some(text.distinct_2));
+        one("self_bleu", Some(text.self_bleu));
+    }
+    rows
+}
+
+fn quoted(text: &str) -> String {
+    if text.contains([',', '"', '\n']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
+}
+
+/// A table a person pastes into a document: a row a set.
+pub fn markdown(results: &Results) -> String {
+    let mut ks: Vec<usize> =
+        results.sets.iter().flat_map(|set| set.summary.pass_at_k.keys().copied()).collect();
+    ks.sort_unstable();
+    ks.dedup();
+    let mut header = vec!["set".to_owned(), "greedy".into()];
+    header.extend(ks.iter().map(|k| format!("pass@{k}")));
+    header.extend(["distinct correct".into(), "hill 1".into(), "n".into(), "problems".into()]);
+    let mut lines = vec![header.join(" | ")];
+    lines.push(vec!["---"; header.len()].join(" | "));
+    for set in &results.sets {
+        let summary = &set.summary;
+        let cell = |estimate: Option<&Estimate>| {
+            estimate
+                .map_or(String::new(), |e| format!("{:.3} [{:.3}, {:.3}]", e.value, e.low, e.high))
+        };
+        let mut row = vec![set.name.clone(), cell(summary.greedy.as_ref())];
+        row.extend(ks.iter().map(|k| cell(summary.pass_at_k.get(k))));
+        row.push(cell(summary.unique_correct.values().next_back()));
+        row.push(cell(summary.richness.as_ref().map(|richness| &richness.hill_1)));
+        row.extend([summary.n.to_string(), summary.problems.to_string()]);
+        lines.push(row.join(" | "));
+    }
+    let lines: Vec<String> = lines.iter().map(|line| format!("| {line} |")).collect();
+    format!("{}: Pass@k with 95 % intervals\n\n{}\n", results.model, lines.join("\n"))
+}
+
+/// A task's name in lm-evaluation-harness's files: letters, digits and underscores.
+pub fn task_name(set: &str) -> String {
+    set.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
+}
+
+/// `results_*.json` as lm-evaluation-harness writes it; standard errors are a quarter of the width of
+/// the 95 % interval, near enough for its tables.
+pub fn lm_eval_results(results: &Results) -> Value {
+    let (mut by_task, mut counts, mut better, mut configs) =
+        (json!({}), json!({}), json!({}), json!({}));
+    for set in &results.sets {
+        let task = task_name(&set.name);
+        let mut row = json!({"alias": set.name, "sample_len": set.summary.problems});
+        let mut higher = json!({});
+        for (measure, k, estimate) in measures(set) {
+            let metric = if k.is_empty() {
+                measure
+            } else {
+                measure
+                    .replace("@k", &format!("@{k}"))
+                    .replace("^k", &format!("^{k}"))
+                    .replace("@tau", &format!("@{k}"))
+            };
+            row[format!("{metric},none")] = json!(estimate.value);
+            row[format!("{metric}_stderr,none")] = json!((estimate.high - estimate.low) / 4.0);
+            higher[metric] = json!(true);
+        }
+        by_task[&task] = row;
+        better[&task] = higher;
+        let kept = set.summary.problems;
+        counts[&task] = json!({"original": kept + set.unusable.len(), "effective": kept});
+        configs[&task] = json!({
+            "task": task,
+            "dataset_path": set.dataset,
+            "repeats": set.summary.n,
+            "generation_kwargs": {"do_sample": true, "temperature": set.temperature},
+        });
+    }
+    json!({
+        "results": by_task,
+        "group_subtasks": {},
+        "configs": configs,
+        "versions": {},
+        "n-shot": {},
+        "higher_is_better": better,
+        "n-samples": counts,
+        "config": {"model": "tealight", "model_args": results.model, "limit": null},
+        "git_hash": results.tealight,
+        "total_evaluation_time_seconds": results.seconds.to_string(),
+    })
+}
+
+/// A line of `samples_*.jsonl` as lm-evaluation-harness writes it: a problem with all of its samples.
+pub fn lm_eval_sample(index: usize, prompt: &str, target: &str, samples: &[Sample]) -> Value {
+    let texts: Vec<&str> = samples.iter().map(|sample| sample.completion.as_str()).collect();
+    let right: Vec<f64> = samples.iter().map(|sample| f64::from(sample.is_correct())).collect();
+    json!({
+        "doc_id": index,
+        "doc": {"id": samples.first().map(|sample| &sample.problem), "prompt": prompt},
+        "target": target,
+        "arguments": {"gen_args_0": {"arg_0": prompt, "arg_1": {}}},
+        "resps": [texts],
+        "filtered_resps": texts,
+        "filter": "none",
+        "metrics": ["exact_match"],
+        "exact_match": right.iter().sum::<f64>() / right.len().max(1) as f64,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Summary, Tally};
+
+    fn results() -> Results {
+        let problems = vec![
+            Tally { problem: "a".into(), samples: 4, correct: 2, ..Tally::default() },
+            Tally { problem: "b".into(), samples: 4, correct: 0, ..Tally::default() },
+        ];
+        Results {
+            schema_version: crate::results::VERSION,
+            tealight: "test".into(),
+            model: "m, 1".into(),
+            config: json!({}),
+            seconds: 1.5,
+            sets: vec![SetResult {
+                name: "countdown/test".into(),
+                dataset: "countdown/test".into(),
+                domain: Some("in".into()),
+                verifier: "countdown".into(),
+                temperature: Some(1.0),
+                summary: Summary::new(&problems, &[1, 4]).unwrap(),
+                questions: vec![],
+                problems,
+                unusable: vec![],
+                samples: None,
+            }],
+        }
+    }
+
+    #[test]
+    fn every_form_holds_the_same_numbers() {
+        let results = results();
+        let csv = csv(&results);
+        assert!(csv.contains("\"m, 1\",countdown/test,in,1,pass@k,4,0.5,"), "{csv}");
+        assert!(csv.lines().all(|line| line.matches(',').count() >= 8));
+        assert!(markdown(&results).contains("| countdown/test |  | 0.250 ["));
+        let lm_eval = lm_eval_results(&results);
+        assert_eq!(lm_eval["results"]["countdown_test"]["pass@4,none"], json!(0.5));
+        assert_eq!(lm_eval["n-samples"]["countdown_test"]["effective"], json!(2));
+    }
+
+    #[test]
+    fn another_schema_is_refused_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("results.json");
+        let mut value = serde_json::to_value(results()).unwrap();
+        std::fs::write(&path, value.to_string()).unwrap();
+        assert_eq!(Results::load(folder.path()).unwrap(), results());
+        value["schema_version"] = json!(9);
+        std::fs::write(&path, value.to_string()).unwrap();
+        let message = Results::load(&path).unwrap_err().to_string();
+        assert!(message.contains("schema version 9") && message.contains("reads version 1"));
+        std::fs::write(&path, "{}").unwrap();
+        assert!(Results::load(&path).unwrap_err().to_string().contains("schema_version"));
+    }
+}

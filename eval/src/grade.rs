@@ -1,0 +1,321 @@
+//! Completions that were produced elsewhere, judged: a line at a time to tallies, in bounded memory.
+//!
+//! Three forms of line are read. Tealight's own: `{"id", "completion" or "completions", "gold"}`, where
+//! `problem`, `answer` and `target` are also understood, and with a dataset the gold may be left out.
+//! lm-evaluation-harness's samples: `{"doc_id", "target", "resps"}`. OpenAI's batch output:
+//! `{"custom_id", "response": {"body": {"choices"}}}`, with the gold from a dataset.
+
+use std::collections::HashMap;
+use std::io::BufRead;
+
+use anyhow::{Context, Result, bail};
+use rayon::prelude::*;
+use serde_json::Value;
+use tealight_datasets::{Dataset, Problem, Prompt, Verifier};
+
+use crate::{Answer, Sample, Tally};
+
+/// Lines that are judged at a time.
+const CHUNK: usize = 4096;
+
+/// A line, read.
+struct Line {
+    id: String,
+    gold: Option<String>,
+    prompt: Option<String>,
+    context: Option<String>,
+    answers: Vec<Answer>,
+}
+
+/// What grading found.
+pub struct Graded {
+    /// The problems, in the order they first stood in.
+    pub problems: Vec<Problem>,
+    /// Their counts.
+    pub tallies: Vec<Tally>,
+    /// Completions that were judged.
+    pub completions: usize,
+    /// What was left out, and said.
+    pub notes: Vec<String>,
+}
+
+/// Judges every line of `input`, called `name` in messages. The gold answer is the line's, or that of
+/// `dataset`'s problem with its id. `sink` receives the samples in order.
+///
+/// # Errors
+/// A malformed line that is not cut off at the end, a line without gold, two golds for one problem.
+pub fn grade(
+    mut input: impl BufRead,
+    name: &str,
+    dataset: Option<&Dataset>,
+    verifier: &dyn Verifier,
+    sink: &mut dyn FnMut(&[Sample]) -> Result<()>,
+) -> Result<Graded> {
+    let known: HashMap<&str, &Problem> = dataset
+        .iter()
+        .flat_map(|dataset| dataset.problems.iter().map(|problem| (problem.id.as_str(), problem)))
+        .collect();
+    let mut graded = Graded { problems: vec![], tallies: vec![], completions: 0, notes: vec![] };
+    let mut places: HashMap<String, usize> = HashMap::new();
+    let mut drawn: Vec<usize> = Vec::new();
+    let mut first = 1;
+    loop {
+        let mut lines: Vec<Vec<u8>> = Vec::with_capacity(CHUNK);
+        let mut line = Vec::new();
+        while lines.len() < CHUNK
+            && input.read_until(b'\n', &mut line).with_context(|| name.to_owned())? > 0
+        {
+            lines.push(std::mem::take(&mut line));
+        }
+        if lines.is_empty() {
+            break;
+        }
+        let read: Vec<Result<Option<Line>>> = lines.par_iter().map(|line| parse(line)).collect();
+        let mut work: Vec<(usize, usize, Answer)> = Vec::new();
+        for (index, found) in read.into_iter().enumerate() {
+            let at = || format!("{name}:{}", first + index);
+            let found = match found {
+                Ok(Some(found)) => found,
+                Ok(None) => continue,
+                Err(_) if !lines[index].ends_with(b"\n") => {
+                    graded
+                        .notes
+                        .push(format!("{}: the last line was cut off and is left out", at()));
+                    continue;
+                }
+                Err(error) => return Err(error).with_context(at),
+            };
+            let place = match places.get(&found.id) {
+                Some(place) => {
+                    let problem = &graded.problems[*place];
+                    if let Some(gold) = &found.gold
+                        && *gold != problem.answer
+                    {
+                        bail!(
+                            "{}: problem `{}` has the gold `{gold}` here and `{}` before: ids must be \
+                             one problem's",
+                            at(),
+                            found.id,
+                            problem.answer
+                        );
+                    }
+                    *place
+                }
+                None => {
+                    let problem = problem(&found, &known).with_context(at)?;
+                    graded.tallies.push(Tally::new(&problem));
+                    graded.problems.push(problem);
+                    drawn.push(0);
+                    places.insert(found.id.clone(), graded.problems.len() - 1);
+                    graded.problems.len() - 1
+                }
+            };
+            for answer in found.answers {
+                work.push((place, drawn[place], answer));
+                drawn[place] += 1;
+            }
+        }
+        let problems = &graded.problems;
+        let samples: Vec<(usize, Sample)> = work
+            .into_par_iter()
+            .map(|(place, number, answer)| {
+                (place, Sample::of(&problems[place], verifier, number, answer))
+            })
+            .collect();
+        graded.completions += samples.len();
+        for (place, sample) in &samples {
+            graded.tallies[*place].add(sample);
+        }
+        let samples: Vec<Sample> = samples.into_iter().map(|(_, sample)| sample).collect();
+        sink(&samples)?;
+        first += lines.len();
+    }
+    Ok(graded)
+}
+
+fn problem(line: &Line, known: &HashMap<&str, &Problem>) -> Result<Problem> {
+    let from_dataset = known.get(line.id.as_str());
+    let answer = match (&line.gold, from_dataset) {
+        (Some(gold), _) => gold.clone(),
+        (None, Some(problem)) => problem.answer.clone(),
+        (None, None) => bail!(
+            "no gold answer for `{}`: give it as \"gold\", or name the dataset that holds this id with \
+             --dataset",
+            line.id
+        ),
+    };
+    let prompt = match (&line.prompt, from_dataset) {
+        (Some(prompt), _) => Prompt::Text(prompt.clone()),
+        (None, Some(problem)) => problem.prompt.clone(),
+        (None, None) => Prompt::Text(String::new()),
+    };
+    Ok(Problem {
+        id: line.id.clone(),
+        prompt,
+        answer,
+        solution: None,
+        context: line.context.clone().or_else(|| from_dataset?.context.clone()),
+        total: from_dataset.and_then(|problem| problem.total),
+    })
+}
+
+/// A line of any of the forms; none for an empty one.
+fn parse(line: &[u8]) -> Result<Option<Line>> {
+    let text = std::str::from_utf8(line).context("not UTF-8")?.trim();
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let value: Value = serde_json::from_str(text).context("not JSON")?;
+    let line = if value.get("custom_id").is_some() {
+        batch(&value)?
+    } else if value.get("resps").is_some() {
+        harness(&value)?
+    } else {
+        own(&value)?
+    };
+    if line.answers.is_empty() {
+        bail!("`{}` has no completion", line.id);
+    }
+    Ok(Some(line))
+}
+
+/// A text or a number as text.
+fn text_of(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+fn first(value: &Value, names: &[&str]) -> Option<String> {
+    names.iter().find_map(|name| text_of(value.get(*name)?))
+}
+
+fn own(value: &Value) -> Result<Line> {
+    let id = first(value, &["id", "problem", "prompt_id", "problem_id"])
+        .context("no `id` (nor `custom_id`, nor `resps`): which problem is this?")?;
+    let is_finished =
+        value.get("finish_reason").and_then(Value::as_str).is_none_or(|r| r == "stop")
+            && value.get("is_finished").and_then(Value::as_bool).unwrap_or(true);
+    let answer = |text: &str| Answer {
+        text: text.into(),
+        is_finished,
+        tokens: value["tokens"].as_u64().unwrap_or(0) as usize,
+        logp: value["logp"].as_f64(),
+    };
+    let mut answers = Vec::new();
+    if let Some(text) = first(value, &["completion", "response", "output", "generated_text"]) {
+        answers.push(answer(&text));
+    }
+    for name in ["completions", "responses", "outputs"] {
+        for item in value.get(name).and_then(Value::as_array).into_iter().flatten() {
+            let text = item.as_str().context("a completion that is no text")?;
+            answers.push(answer(text));
+        }
+    }
+    Ok(Line {
+        id,
+        gold: first(value, &["gold", "answer", "target", "ground_truth"]),
+        prompt: first(value, &["prompt", "question"]),
+        context: first(value, &["context", "db_id"]),
+        answers,
+    })
+}
+
+fn harness(value: &Value) -> Result<Line> {
+    let id = first(value, &["doc_id"]).context("`resps` without `doc_id`")?;
+    let mut texts: Vec<&Value> = Vec::new();
+    for item in value["resps"].as_array().context("`resps` is no list")? {
+        match item {
+            Value::Array(items) => texts.extend(items),
+            other => texts.push(other),
+        }
+    }
+    let answers = texts.into_iter().map(|text| {
+        let text = text.as_str().context("a response that is no text")?;
+        Ok(Answer { text: text.into(), is_finished: true, tokens: 0, logp: None })
+    });
+    Ok(Line {
+        id,
+        gold: first(value, &["target"]),
+        prompt: text_of(&value["arguments"]["gen_args_0"]["arg_0"]),
+        context: None,
+        answers: answers.collect::<Result<_>>()?,
+    })
+}
+
+fn batch(value: &Value) -> Result<Line> {
+    let id = first(value, &["custom_id"]).context("`custom_id` is no text")?;
+    let status = value["response"]["status_code"].as_u64();
+    if !value["error"].is_null() || status.is_some_and(|status| status != 200) {
+        bail!("`{id}` failed in its batch ({}); leave the line out", value["error"]);
+    }
+    let choices = value["response"]["body"]["choices"].as_array().context("no choices")?;
+    let answers = choices.iter().map(|choice| {
+        let text = choice["message"]["content"].as_str().or_else(|| choice["text"].as_str());
+        Ok(Answer {
+            text: text.context("a choice without text")?.into(),
+            is_finished: choice["finish_reason"].as_str().is_none_or(|reason| reason == "stop"),
+            tokens: 0,
+            logp: None,
+        })
+    });
+    let answers = answers.collect::<Result<_>>()?;
+    Ok(Line { id, gold: None, prompt: None, context: None, answers })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tealight_datasets::verify;
+
+    fn run(text: &str) -> Result<Graded> {
+        let verifier = verify::open("math").unwrap();
+        grade(text.as_bytes(), "f.jsonl", None, &*verifier, &mut |_| Ok(()))
+    }
+
+    #[test]
+    fn every_form_of_line_is_counted() {
+        let own = run(concat!(
+            r#"{"id":"a","completion":"\\boxed{7}","gold":7}"#,
+            "\n\n",
+            r#"{"id":"b","completions":["it is 3","4"],"answer":"4"}"#,
+            "\n",
+            r#"{"id":"a","completion":"8","gold":"7"}"#,
+            "\n"
+        ))
+        .unwrap();
+        let counts: Vec<_> =
+            own.tallies.iter().map(|t| (t.problem.as_str(), t.samples, t.correct)).collect();
+        assert_eq!(counts, [("a", 2, 1), ("b", 2, 1)]);
+        let harness =
+            run(r#"{"doc_id":3,"target":"72","resps":[["72","71"],["the answer is 72"]]}"#)
+                .unwrap();
+        assert_eq!((harness.tallies[0].samples, harness.tallies[0].correct), (3, 2));
+        let cut = run("{\"id\":1,\"completion\":\"7\",\"gold\":7}\n{\"id\":2,\"comp").unwrap();
+        assert_eq!((cut.completions, cut.notes.len()), (1, 1));
+    }
+
+    #[test]
+    fn bad_lines_are_refused_by_number() {
+        for (text, words) in [
+            ("{\"id\":\"a\",\"gold\":7}\n", "f.jsonl:1: `a` has no completion"),
+            ("{\"id\":\"a\",\"completion\":\"7\"}\n", "no gold answer for `a`"),
+            ("\n{oops\n", "f.jsonl:2: not JSON"),
+            ("{\"completion\":\"7\",\"gold\":\"7\"}\n", "no `id`"),
+            (
+                "{\"id\":1,\"completion\":\"7\",\"gold\":7}\n{\"id\":1,\"completion\":\"7\",\"gold\":8}\n",
+                "f.jsonl:2: problem `1` has the gold `8` here and `7` before",
+            ),
+            (
+                r#"{"custom_id":"a","response":{"status_code":500},"error":null}"#,
+                "failed in its batch",
+            ),
+        ] {
+            let text = format!("{}\n", text.trim_end());
+            let message = format!("{:#}", run(&text).err().expect("refused"));
+            assert!(message.contains(words), "{message}");
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! What is measured, one file a family: from the counts of one problem to a number.
+//!
+//! To add a measure, add a function here and a field of [`Summary`](crate::Summary).
+
+pub mod hill;
+pub mod pass_at_k;
+pub mod rarefaction;
+pub mod text;
+pub mod votes;

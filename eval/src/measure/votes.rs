@@ -1,0 +1,140 @@
+//! Majority vote (self-consistency): the answer that most of k samples give.
+
+/// Most samples whose votes are counted exactly; beyond it only k = 1 and k = n are.
+const MAX_SAMPLES: usize = 512;
+/// Most work, n k^2, of one count: 256 samples at k = 64.
+const MAX_WORK: usize = 1 << 20;
+
+/// Whether the votes of k of n samples are counted.
+pub fn is_counted(n: usize, k: usize) -> bool {
+    k == 1 || k == n || (n <= MAX_SAMPLES && n * k * k <= MAX_WORK)
+}
+
+/// The chance that the majority of `k` of the samples, drawn without replacement, votes for the right
+/// answer: exact over all subsets. Samples without an answer do not vote; ties are broken evenly; where
+/// nobody votes, the vote is wrong.
+///
+/// `correct` samples give the right answer, `wrong` holds how many give each wrong one, `silent` give
+/// none. `None` where the count is beyond what is counted exactly.
+pub fn majority_at_k(correct: usize, wrong: &[usize], silent: usize, k: usize) -> Option<f64> {
+    let n = correct + wrong.iter().sum::<usize>() + silent;
+    if k == n {
+        let most = wrong.iter().copied().max().unwrap_or(0);
+        let ties = wrong.iter().filter(|votes| **votes == correct).count();
+        return Some(match correct.cmp(&most) {
+            _ if correct == 0 => 0.0,
+            std::cmp::Ordering::Greater => 1.0,
+            std::cmp::Ordering::Equal => 1.0 / (1 + ties) as f64,
+            std::cmp::Ordering::Less => 0.0,
+        });
+    }
+    if k == 1 {
+        return Some(correct as f64 / n as f64);
+    }
+    if !is_counted(n, k) {
+        return None;
+    }
+    let choose = Binomials::up_to(n);
+    let mut chance = 0.0;
+    for votes in 1..=correct.min(k) {
+        let rest = k - votes;
+        // With more than half of the votes nobody else can have as many.
+        let share = if 2 * votes > k {
+            choose.of(n - correct, rest)
+        } else {
+            others(wrong, silent, votes, rest, &choose)
+        };
+        chance += choose.of(correct, votes) * share / choose.of(n, k);
+    }
+    Some(chance)
+}
+
+/// The weight of choosing `rest` samples of the others so that no wrong answer has more than `votes`,
+/// each way divided by the number of answers that tie.
+fn others(wrong: &[usize], silent: usize, votes: usize, rest: usize, choose: &Binomials) -> f64 {
+    let most_ties = rest / votes;
+    // ways[ties][used]
+    let mut ways = vec![vec![0.0; rest + 1]; most_ties + 1];
+    for (used, way) in ways[0].iter_mut().enumerate() {
+        *way = choose.of(silent, used);
+    }
+    for answer in wrong {
+        let mut next = vec![vec![0.0; rest + 1]; most_ties + 1];
+        for (ties, row) in ways.iter().enumerate() {
+            for (used, way) in row.iter().enumerate().filter(|(_, way)| **way > 0.0) {
+                for taken in 0..=votes.min(*answer).min(rest - used) {
+                    let ties = ties + usize::from(taken == votes);
+                    next[ties][used + taken] += way * choose.of(*answer, taken);
+                }
+            }
+        }
+        ways = next;
+    }
+    ways.iter().enumerate().map(|(ties, row)| row[rest] / (1 + ties) as f64).sum()
+}
+
+/// Binomial coefficients as f64: exact to rounding for up to 1,000.
+struct Binomials {
+    rows: Vec<Vec<f64>>,
+}
+
+impl Binomials {
+    fn up_to(n: usize) -> Self {
+        let mut rows = vec![vec![1.0]];
+        for row in 1..=n {
+            let last: &Vec<f64> = &rows[row - 1];
+            let inner = (1..row).map(|k| last[k - 1] + last[k]);
+            rows.push(std::iter::once(1.0).chain(inner).chain([1.0]).collect());
+        }
+        Self { rows }
+    }
+
+    fn of(&self, n: usize, k: usize) -> f64 {
+        self.rows.get(n).and_then(|row| row.get(k)).copied().unwrap_or(0.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_equals_the_mean_over_subsets() {
+        // Answers: 0 is right, 1 to 3 are wrong, 9 is none.
+        for answers in [
+            vec![0, 0, 1, 2, 9],
+            vec![0, 1, 1, 1, 2, 0],
+            vec![0, 0, 0, 1, 1, 2, 2, 9],
+            vec![1, 2, 3],
+            vec![9, 9],
+            vec![0, 1, 2, 3, 1, 2, 3, 0, 9],
+        ] {
+            let n = answers.len();
+            let count = |answer: usize| answers.iter().filter(|a| **a == answer).count();
+            let wrong: Vec<usize> = (1..=3).map(count).filter(|count| *count > 0).collect();
+            for k in 1..=n {
+                let (mut total, mut subsets) = (0.0, 0.0);
+                for set in (0_u32..1 << n).filter(|set| set.count_ones() as usize == k) {
+                    let votes: Vec<usize> = (0..4)
+                        .map(|a| (0..n).filter(|i| set & (1 << i) != 0 && answers[*i] == a).count())
+                        .collect();
+                    let most = *votes.iter().max().unwrap();
+                    if most > 0 && votes[0] == most {
+                        total += 1.0 / votes.iter().filter(|v| **v == most).count() as f64;
+                    }
+                    subsets += 1.0;
+                }
+                let found = majority_at_k(count(0), &wrong, count(9), k).unwrap();
+                assert!((found - total / subsets).abs() < 1e-12, "{answers:?} {k}");
+            }
+        }
+    }
+
+    #[test]
+    fn large_counts_stay_finite() {
+        let found = majority_at_k(200, &[100, 50, 6], 0, 64).unwrap();
+        assert!(found > 0.99 && found <= 1.0 + 1e-9, "{found}");
+        assert_eq!(majority_at_k(600, &[600], 0, 64), None);
+        assert_eq!(majority_at_k(600, &[600], 0, 1200), Some(0.5));
+    }
+}

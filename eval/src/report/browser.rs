@@ -1,0 +1,184 @@
+//! The browser of problems and samples in a report: its data in compressed chunks, unpacked in the page
+//! when a problem is opened.
+//!
+//! A chunk holds the samples of some problems of one set as gzipped JSON in base64. Chunks stand in the
+//! page itself as long as they are together below [`MAX_EMBEDDED`]; beyond it each is a script file in
+//! `report-data`, which a page may load from disk without a server.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use base64::Engine;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use maud::{Markup, PreEscaped, html};
+use rayon::prelude::*;
+use serde_json::{Value, json};
+use tealight_datasets::Verdict;
+
+use crate::results::Results;
+use crate::transition::Aligned;
+use crate::{Sample, store};
+
+/// Problems in a chunk.
+const PROBLEMS: usize = 10;
+/// Most bytes of chunks, in base64, that the page itself holds.
+const MAX_EMBEDDED: usize = 24 << 20;
+/// Longest completion that is shown, in characters.
+const MAX_SHOWN: usize = 20_000;
+
+/// The samples of all runs, chunk by chunk.
+pub(super) struct Data {
+    /// Name and contents of each chunk.
+    chunks: Vec<(String, String)>,
+}
+
+/// Where the chunks went.
+pub(super) struct Placed {
+    chunks: Vec<(String, String)>,
+    is_beside: bool,
+    /// For the reader.
+    pub(super) said: String,
+}
+
+impl Data {
+    /// Reads the samples of all runs and packs them.
+    pub(super) fn collect(runs: &[(PathBuf, Results)], sets: &[Aligned]) -> Result<Self> {
+        let mut chunks = Vec::new();
+        for (index, set) in sets.iter().enumerate() {
+            let stored: Vec<_> = runs
+                .iter()
+                .map(|(directory, results)| -> Result<_> {
+                    let found = results.sets.iter().find(|found| found.name == set.name);
+                    let Some(file) = found.and_then(|found| found.samples.as_ref()) else {
+                        return Ok(store::Stored::default());
+                    };
+                    store::read(&directory.join(file), None)
+                })
+                .collect::<Result<_>>()?;
+            if stored.iter().all(|stored| stored.problems.is_empty()) {
+                continue;
+            }
+            let problems: Vec<&str> =
+                set.runs[0].iter().map(|tally| tally.problem.as_str()).collect();
+            let packed: Vec<(String, String)> = problems
+                .par_chunks(PROBLEMS)
+                .enumerate()
+                .map(|(number, ids)| {
+                    let of = |id: &&str| -> Vec<Value> {
+                        let of_run = |stored: &store::Stored| {
+                            let samples = stored.problems.get(*id).map(Vec::as_slice);
+                            samples.unwrap_or_default().iter().map(shown).collect::<Value>()
+                        };
+                        stored.iter().map(of_run).collect()
+                    };
+                    let all: Vec<Vec<Value>> = ids.iter().map(of).collect();
+                    Ok((format!("{index}-{number}"), packed(&json!(all).to_string())?))
+                })
+                .collect::<Result<_>>()?;
+            chunks.extend(packed);
+        }
+        Ok(Self { chunks })
+    }
+
+    /// Decides where the chunks go, and writes those that go beside the page.
+    pub(super) fn place(self, output: &Path) -> Result<Placed> {
+        let bytes: usize = self.chunks.iter().map(|(_, text)| text.len()).sum();
+        let megabytes = bytes as f64 / 1e6;
+        let folder = output.join("report-data");
+        if bytes <= MAX_EMBEDDED {
+            let said = format!("All samples are in this file ({megabytes:.1} MB, compressed).");
+            return Ok(Placed { chunks: self.chunks, is_beside: false, said });
+        }
+        let describe = || format!("{}: cannot be written", folder.display());
+        std::fs::create_dir_all(&folder).with_context(describe)?;
+        self.chunks
+            .par_iter()
+            .try_for_each(|(name, text)| {
+                let script = format!("tealight.arrived(\"{name}\",\"{text}\")");
+                std::fs::write(folder.join(format!("{name}.js")), script)
+            })
+            .with_context(describe)?;
+        let said = format!(
+            "The samples are beside this file, in report-data ({megabytes:.1} MB, compressed): keep the two \
+             together."
+        );
+        Ok(Placed { chunks: Vec::new(), is_beside: true, said })
+    }
+}
+
+/// A sample as the page gets it: text, verdict, reason or class, tokens.
+fn shown(sample: &Sample) -> Value {
+    let (verdict, why) = match &sample.verdict {
+        Verdict::Correct { .. } if !sample.is_finished => ("cut off", String::new()),
+        Verdict::Correct { class, .. } => ("right", class.clone()),
+        Verdict::Wrong { why, .. } => ("wrong", why.clone().unwrap_or_default()),
+        Verdict::NoAnswer => ("no answer", String::new()),
+        Verdict::Unparsable { found } => ("unreadable", found.clone()),
+        Verdict::Unjudged { why } => ("unjudged", why.clone()),
+    };
+    let text: String = sample.completion.chars().take(MAX_SHOWN).collect();
+    json!([text, verdict, why, sample.tokens])
+}
+
+fn packed(text: &str) -> Result<String> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::new(6));
+    encoder.write_all(text.as_bytes())?;
+    Ok(base64::engine::general_purpose::STANDARD.encode(encoder.finish()?))
+}
+
+/// The list of problems, and the scripts that fill the rest.
+pub(super) fn markup(sets: &[Aligned], names: &[&str], placed: &Placed) -> Markup {
+    if placed.chunks.is_empty() && !placed.is_beside {
+        return html! {};
+    }
+    let index: Vec<Value> = sets.iter().map(listed).collect();
+    let data = json!({
+        "names": names,
+        "sets": index,
+        "size": PROBLEMS,
+        "beside": placed.is_beside,
+    });
+    let mut scripts = String::new();
+    for (name, text) in &placed.chunks {
+        // Never a surprise on a string: base64 has no markup in it.
+        let _ = write!(scripts, "<script type=\"text/plain\" id=\"chunk-{name}\">{text}</script>");
+    }
+    html! {
+        h2 id="problems" { "Problems and samples" }
+        div #browser {
+            div.controls {
+                label { "Set " select #set {} }
+                label { "Show " select #filter {} }
+                label { "Search " input #search type="search" placeholder="problem or answer ( / )"; }
+                span #count role="status" {}
+            }
+            div.panes {
+                div #list role="listbox" tabindex="0" aria-label="problems" {}
+                div #detail aria-live="polite" { p.note { "Choose a problem: its samples are unpacked when you do. Arrow keys move, / searches." } }
+            }
+        }
+        script type="application/json" #index { (PreEscaped(data.to_string().replace("</", "<\\/"))) }
+        (PreEscaped(scripts))
+        style { (PreEscaped(include_str!("browser.css"))) }
+        script { (PreEscaped(include_str!("browser.js"))) }
+    }
+}
+
+/// A set as the list needs it: id, prompt, gold answer, right samples and all samples of each run.
+fn listed(set: &Aligned) -> Value {
+    let problems: Vec<Value> = (0..set.runs[0].len())
+        .map(|problem| {
+            let counts: Vec<(usize, usize)> =
+                set.runs.iter().map(|run| (run[problem].correct, run[problem].samples)).collect();
+            let question = set.questions.get(problem);
+            let prompt: String =
+                question.map_or("", |q| q.prompt.as_str()).chars().take(4000).collect();
+            let answer = question.map_or("", |q| q.answer.as_str());
+            json!([set.runs[0][problem].problem, prompt, answer, counts])
+        })
+        .collect();
+    json!({"name": set.name, "problems": problems})
+}

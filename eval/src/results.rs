@@ -1,0 +1,107 @@
+//! `results.json`: what an evaluation found, in a schema with a version (docs/results.md).
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tealight_datasets::{Dataset, Problem, Unusable};
+
+use crate::{Summary, Tally};
+
+/// The version of the schema that this program writes and reads.
+pub const VERSION: u32 = 1;
+
+/// One evaluation: a model on one or several sets of problems.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    /// Version of the schema.
+    pub schema_version: u32,
+    /// The program and revision that wrote it.
+    pub tealight: String,
+    /// The model, or where the completions came from.
+    pub model: String,
+    /// The resolved settings.
+    pub config: Value,
+    /// Wall time in seconds, sampling included.
+    pub seconds: f64,
+    /// What was found on each set.
+    pub sets: Vec<SetResult>,
+}
+
+/// One set of problems under one way of decoding.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SetResult {
+    /// Its name: the dataset's, and the temperature's where there are several.
+    pub name: String,
+    /// The dataset.
+    pub dataset: String,
+    /// `in` or `out` of the training domain, where a suite says so.
+    #[serde(default)]
+    pub domain: Option<String>,
+    /// What judged.
+    pub verifier: String,
+    /// Sampling temperature, where it is known.
+    pub temperature: Option<f64>,
+    /// The numbers.
+    pub summary: Summary,
+    /// What was asked, problem by problem, for a person to read.
+    #[serde(default)]
+    pub questions: Vec<Question>,
+    /// The counts of each problem, in the dataset's order.
+    pub problems: Vec<Tally>,
+    /// Problems that were left out, and why.
+    #[serde(default)]
+    pub unusable: Vec<Unusable>,
+    /// The file of samples, relative to this one; none where they were not kept.
+    pub samples: Option<String>,
+}
+
+/// A problem as a report shows it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Question {
+    /// The prompt.
+    pub prompt: String,
+    /// The gold answer.
+    pub answer: String,
+}
+
+impl Question {
+    /// Of each problem of a dataset.
+    pub fn all(dataset: &Dataset) -> Vec<Self> {
+        let problems = dataset.problems.iter();
+        let question = |p: &Problem| Self { prompt: p.prompt.plain(), answer: p.answer.clone() };
+        problems.map(question).collect()
+    }
+}
+
+impl Results {
+    /// Reads `results.json`, or the one in a directory.
+    ///
+    /// # Errors
+    /// No such file, one that is not of this schema, another version of it.
+    pub fn load(path: &Path) -> Result<Self> {
+        let is_file = path.extension().is_some_and(|extension| extension == "json");
+        let path = if is_file { path.to_owned() } else { path.join("results.json") };
+        let text = std::fs::read_to_string(&path)
+            .with_context(|| format!("{}: cannot be read", path.display()))?;
+        let value: Value =
+            serde_json::from_str(&text).with_context(|| format!("{}: not JSON", path.display()))?;
+        match value["schema_version"].as_u64() {
+            Some(version) if version == u64::from(VERSION) => {}
+            Some(version) => bail!(
+                "{}: results of schema version {version}; this program reads version {VERSION}: evaluate \
+                 again, or use the tealight that wrote them ({})",
+                path.display(),
+                value["tealight"].as_str().unwrap_or("not said"),
+            ),
+            None => bail!(
+                "{}: not the results of an evaluation (no schema_version); give the directory that \
+                 `tealight eval` or `tealight grade` wrote",
+                path.display()
+            ),
+        }
+        serde_json::from_value(value)
+            .with_context(|| format!("{}: not of its schema", path.display()))
+    }
+}

@@ -1,0 +1,131 @@
+//! Judged answers, and their counts by problem.
+
+use serde::{Deserialize, Serialize};
+use tealight_datasets::{Dataset, Problem, Verdict, Verifier};
+
+use crate::measure::text::{TEXTS, TextDiversity};
+use crate::{Answer, Classes, Counts};
+
+/// One judged answer: a line of a samples file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// The problem's id.
+    pub problem: String,
+    /// Which of the n answers.
+    pub sample: usize,
+    /// The text.
+    pub completion: String,
+    /// What the verifier said.
+    #[serde(flatten)]
+    pub verdict: Verdict,
+    /// Whether it ended by itself.
+    pub is_finished: bool,
+    /// How many tokens it took; 0 where that is not known.
+    pub tokens: usize,
+    /// Log-probability of the completion, in nats, where it is known.
+    pub logp: Option<f64>,
+}
+
+impl Sample {
+    /// Has `answer` judged as the answer number `sample` to `problem` of `dataset`.
+    pub fn judged(dataset: &Dataset, problem: &Problem, sample: usize, answer: Answer) -> Self {
+        Self::of(problem, &*dataset.verifier, sample, answer)
+    }
+
+    /// Has `verifier` judge `answer` as the answer number `sample` to `problem`.
+    pub fn of(problem: &Problem, verifier: &dyn Verifier, sample: usize, answer: Answer) -> Self {
+        Self {
+            problem: problem.id.clone(),
+            sample,
+            verdict: verifier.verify(problem, &answer.text),
+            completion: answer.text,
+            is_finished: answer.is_finished,
+            tokens: answer.tokens,
+            logp: answer.logp,
+        }
+    }
+
+    /// Right, and ended by itself: one that was cut off counts as wrong.
+    pub fn is_correct(&self) -> bool {
+        self.is_finished && self.verdict.is_correct()
+    }
+}
+
+/// The counts of one problem: all that estimates need.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Tally {
+    /// The problem's id.
+    pub problem: String,
+    /// Answers drawn and judged.
+    pub samples: usize,
+    /// Right ones.
+    pub correct: usize,
+    /// How often each distinct right answer was drawn.
+    pub classes: Classes,
+    /// How often each distinct wrong answer was given, where the verifier says which it was.
+    #[serde(default)]
+    pub wrong: Counts,
+    /// Answers that were cut off.
+    pub truncated: usize,
+    /// Answers in which none was found or none could be read.
+    pub no_answer: usize,
+    /// Answers that could not be judged; they are not among `samples`.
+    #[serde(default)]
+    pub unjudged: usize,
+    /// Tokens drawn.
+    pub tokens: usize,
+    /// Log-probabilities of all answers whose own is known, in nats, and how many those are.
+    #[serde(default)]
+    pub logp: (f64, usize),
+    /// Whether the answer at temperature 0 is right, where it was drawn.
+    #[serde(default)]
+    pub greedy: Option<bool>,
+    /// How many distinct right answers there are, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<u64>,
+    /// How different the first right answers are as texts.
+    #[serde(default)]
+    pub text: Option<TextDiversity>,
+    /// Those answers, until there are enough.
+    #[serde(skip)]
+    pub texts: Vec<String>,
+}
+
+impl Tally {
+    /// No answers to `problem` yet.
+    pub fn new(problem: &Problem) -> Self {
+        Self { problem: problem.id.clone(), total: problem.total, ..Self::default() }
+    }
+
+    /// Counts one answer.
+    pub fn add(&mut self, sample: &Sample) {
+        if let Verdict::Unjudged { .. } = sample.verdict {
+            self.unjudged += 1;
+            return;
+        }
+        self.samples += 1;
+        self.tokens += sample.tokens;
+        self.truncated += usize::from(!sample.is_finished);
+        if let Some(logp) = sample.logp {
+            self.logp = (self.logp.0 + logp, self.logp.1 + 1);
+        }
+        match &sample.verdict {
+            Verdict::Correct { class, value } if sample.is_finished => {
+                self.correct += 1;
+                self.classes.add(&sample.completion, class, value);
+                if self.texts.len() < TEXTS && self.text.is_none() {
+                    self.texts.push(sample.completion.clone());
+                    self.text = TextDiversity::of(&self.texts);
+                }
+            }
+            Verdict::NoAnswer | Verdict::Unparsable { .. } => self.no_answer += 1,
+            Verdict::Wrong { answer: Some(answer), .. } => self.wrong.add(answer.bytes()),
+            Verdict::Correct { .. } | Verdict::Wrong { .. } | Verdict::Unjudged { .. } => {}
+        }
+    }
+
+    /// Samples that vote for no answer.
+    pub fn silent(&self) -> usize {
+        self.samples - self.correct - self.wrong.multiplicities().iter().sum::<usize>()
+    }
+}

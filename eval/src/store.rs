@@ -1,0 +1,128 @@
+//! Samples on disk: appended problem by problem, read again after a crash.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+
+use crate::Sample;
+
+/// What a samples file holds.
+#[derive(Debug, Default)]
+pub struct Stored {
+    /// The samples of each problem, in order, by its id.
+    pub problems: HashMap<String, Vec<Sample>>,
+    /// Lines and problems that were left out, each with the reason.
+    pub notes: Vec<String>,
+}
+
+/// Reads a samples file. A last line that a crash cut off is left out, and noted; so are problems with
+/// other than `n` samples, where `n` is given.
+///
+/// # Errors
+/// A file that cannot be read, a malformed line that is not the last, the same sample twice.
+pub fn read(path: &Path, n: Option<usize>) -> Result<Stored> {
+    let mut stored = Stored::default();
+    let mut seen: HashSet<(String, usize)> = HashSet::new();
+    let mut reader =
+        BufReader::new(File::open(path).with_context(|| format!("{}", path.display()))?);
+    let mut line = Vec::new();
+    let mut number = 0;
+    while reader.read_until(b'\n', &mut line).with_context(|| format!("{}", path.display()))? > 0 {
+        number += 1;
+        let is_whole = line.ends_with(b"\n");
+        match serde_json::from_slice::<Sample>(&line) {
+            Ok(sample) => {
+                if !seen.insert((sample.problem.clone(), sample.sample)) {
+                    bail!(
+                        "{}:{number}: sample {} of problem `{}` stands here a second time",
+                        path.display(),
+                        sample.sample,
+                        sample.problem
+                    );
+                }
+                stored.problems.entry(sample.problem.clone()).or_default().push(sample);
+            }
+            Err(_) if !is_whole => {
+                stored.notes.push(format!(
+                    "{}:{number}: the last line was cut off by a crash and is left out",
+                    path.display()
+                ));
+            }
+            Err(error) => bail!("{}:{number}: not a sample: {error}", path.display()),
+        }
+        line.clear();
+    }
+    for samples in stored.problems.values_mut() {
+        samples.sort_by_key(|sample| sample.sample);
+    }
+    if let Some(n) = n {
+        let before = stored.problems.len();
+        stored.problems.retain(|_, samples| samples.len() == n);
+        let partial = before - stored.problems.len();
+        if partial > 0 {
+            stored.notes.push(format!(
+                "{}: {partial} problems without all of their {n} samples are drawn again",
+                path.display()
+            ));
+        }
+    }
+    Ok(stored)
+}
+
+/// Writes samples beside `path`, synced and renamed: never half a file.
+///
+/// # Errors
+/// A directory that cannot be written, a full disk.
+pub fn write<'a>(path: &Path, samples: impl Iterator<Item = &'a Sample>) -> Result<()> {
+    let temporary = path.with_extension("jsonl.part");
+    let describe = || format!("{}: cannot be written", path.display());
+    let mut out = BufWriter::new(File::create(&temporary).with_context(describe)?);
+    for sample in samples {
+        serde_json::to_writer(&mut out, sample).with_context(describe)?;
+        out.write_all(b"\n").with_context(describe)?;
+    }
+    let file = out.into_inner().map_err(|error| error.into_error()).with_context(describe)?;
+    file.sync_all().with_context(describe)?;
+    std::fs::rename(&temporary, path).with_context(describe)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tealight_datasets::Verdict;
+
+    fn sample(problem: &str, number: usize) -> Sample {
+        Sample {
+            problem: problem.into(),
+            sample: number,
+            completion: "x".into(),
+            verdict: Verdict::wrong(),
+            is_finished: true,
+            tokens: 1,
+            logp: None,
+        }
+    }
+
+    #[test]
+    fn what_a_crash_left_is_read_and_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s.jsonl");
+        let samples = [sample("a", 0), sample("a", 1), sample("b", 0)];
+        write(&path, samples.iter()).unwrap();
+        let mut text = std::fs::read_to_string(&path).unwrap();
+        text.push_str("{\"problem\":\"b\",\"sam");
+        std::fs::write(&path, &text).unwrap();
+        let stored = read(&path, Some(2)).unwrap();
+        assert_eq!(stored.problems.len(), 1);
+        assert_eq!(stored.problems["a"].len(), 2);
+        assert!(stored.notes[0].contains(":4") && stored.notes[1].contains("1 problems"));
+        // In the middle it is an error, and so is a second copy.
+        std::fs::write(&path, "{oops}\n{}\n").unwrap();
+        assert!(read(&path, None).unwrap_err().to_string().contains("s.jsonl:1"));
+        write(&path, [sample("a", 0), sample("a", 0)].iter()).unwrap();
+        assert!(read(&path, None).unwrap_err().to_string().contains("second time"));
+    }
+}

@@ -1,0 +1,326 @@
+//! Several evaluations side by side, problem by problem: what was kept, lost and gained.
+
+use std::collections::{HashMap, HashSet};
+
+use anyhow::{Result, bail};
+use serde::{Deserialize, Serialize};
+
+use crate::compare::{Paired, crossing, paired};
+use crate::interval::{Estimate, bootstrap};
+use crate::measure::pass_at_k::pass_at_k;
+use crate::results::{Question, Results, SetResult};
+use crate::{Summary, Tally};
+
+/// How hard problems are for a model, by its validity.
+pub const DIFFICULTIES: [&str; 4] = ["easy", "medium", "hard", "unsolved"];
+
+/// One set of problems, evaluated by several models: everything in the same order of problems.
+pub struct Aligned {
+    /// The set's name.
+    pub name: String,
+    /// What was asked.
+    pub questions: Vec<Question>,
+    /// The counts of each model.
+    pub runs: Vec<Vec<Tally>>,
+    /// The numbers of each model on these problems.
+    pub summaries: Vec<Summary>,
+    /// The k of the numbers.
+    pub ks: Vec<usize>,
+}
+
+/// Brings the sets that all evaluations share into one order. Sets are matched by name, problems by id.
+///
+/// # Errors
+/// No shared set; sets with other problems, unless `intersects`, when those that all have are kept.
+pub fn align(runs: &[(String, &Results)], intersects: bool) -> Result<(Vec<Aligned>, Vec<String>)> {
+    let Some(((first_name, first), others)) = runs.split_first() else {
+        bail!("there is nothing to compare");
+    };
+    let (mut aligned, mut notes) = (Vec::new(), Vec::new());
+    for set in &first.sets {
+        let all: Option<Vec<&SetResult>> = std::iter::once(Some(set))
+            .chain(others.iter().map(|(_, run)| run.sets.iter().find(|s| s.name == set.name)))
+            .collect();
+        let Some(all) = all else {
+            notes.push(format!("{}: not evaluated by every run, left out", set.name));
+            continue;
+        };
+        let ids = |set: &SetResult| -> HashSet<String> {
+            set.problems.iter().map(|tally| tally.problem.clone()).collect()
+        };
+        let mut shared = ids(set);
+        for (other, (name, _)) in all[1..].iter().zip(others) {
+            let theirs = ids(other);
+            if theirs != shared && !intersects {
+                bail!(
+                    "{}: {first_name} and {name} were evaluated on different problems: {}; compare what \
+                     both have with --intersect",
+                    set.name,
+                    difference(&shared, &theirs)
+                );
+            }
+            shared.retain(|id| theirs.contains(id));
+        }
+        if shared.is_empty() {
+            bail!("{}: the runs share no problem", set.name);
+        }
+        if shared.len() < set.problems.len() {
+            notes.push(format!("{}: {} problems that all runs have", set.name, shared.len()));
+        }
+        aligned.push(one(set, &all, &shared)?);
+    }
+    if aligned.is_empty() {
+        let names: Vec<&str> = first.sets.iter().map(|set| set.name.as_str()).collect();
+        bail!("the runs share no set; {first_name} has {}", names.join(", "));
+    }
+    Ok((aligned, notes))
+}
+
+/// The ids that only one of two sets has, the first few of each.
+fn difference(a: &HashSet<String>, b: &HashSet<String>) -> String {
+    let only = |a: &HashSet<String>, b: &HashSet<String>| {
+        let mut ids: Vec<&str> = a.difference(b).map(String::as_str).collect();
+        ids.sort_unstable();
+        let shown = ids.iter().take(5).copied().collect::<Vec<_>>().join(", ");
+        let more = if ids.len() > 5 { ", ..." } else { "" };
+        format!("{} only in the {{}} ({shown}{more})", ids.len())
+    };
+    format!("{}; {}", only(a, b).replace("{}", "first"), only(b, a).replace("{}", "second"))
+}
+
+fn one(first: &SetResult, all: &[&SetResult], shared: &HashSet<String>) -> Result<Aligned> {
+    let order: Vec<usize> = (0..first.problems.len())
+        .filter(|i| shared.contains(&first.problems[*i].problem))
+        .collect();
+    let runs: Vec<Vec<Tally>> = all
+        .iter()
+        .map(|set| {
+            let known: HashMap<&str, &Tally> =
+                set.problems.iter().map(|tally| (tally.problem.as_str(), tally)).collect();
+            order.iter().map(|i| known[first.problems[*i].problem.as_str()].clone()).collect()
+        })
+        .collect();
+    let n = all.iter().map(|set| set.summary.n).min().unwrap_or(0);
+    let mut ks: Vec<usize> = first.summary.pass_at_k.keys().copied().filter(|k| *k <= n).collect();
+    ks = crate::report::grid(&ks, n);
+    Ok(Aligned {
+        name: first.name.clone(),
+        questions: order.iter().filter_map(|i| first.questions.get(*i).cloned()).collect(),
+        summaries: runs.iter().map(|run| Summary::new(run, &ks)).collect::<Result<_>>()?,
+        runs,
+        ks,
+    })
+}
+
+/// What one model makes of the problems of another.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Change {
+    /// How many problems went from each difficulty (row) to each (column), in the order of
+    /// [`DIFFICULTIES`].
+    pub transition: [[usize; 4]; 4],
+    /// Of the problems that the base solves in k tries, the share that is still solved, by k:
+    /// `sum rho_b rho_m / sum rho_b` with each model's Pass@k.
+    #[serde(rename = "keep@k")]
+    pub keep: Vec<(usize, f64)>,
+    /// Newly solved share, `mean (1 - rho_b) rho_m`.
+    #[serde(rename = "explore@k")]
+    pub explore: Vec<(usize, f64)>,
+    /// Problems of the base with a right sample, those of them kept, those newly solved.
+    pub sets: crate::compare::Kept,
+    /// Where the base's Pass@k overtakes.
+    pub crossing: Option<f64>,
+    /// Difference of Pass@k to the base, by k.
+    pub differences: Vec<(usize, Paired)>,
+    /// Difference of distinct right answers among k, by k.
+    pub distinct: Vec<(usize, Paired)>,
+    /// Problems that the base solved and this one never did.
+    pub lost: Vec<String>,
+    /// Problems that only this one solved.
+    pub gained: Vec<String>,
+}
+
+impl Aligned {
+    /// What run `run` makes of run 0's problems.
+    pub fn change(&self, run: usize) -> Change {
+        let (base, tuned) = (&self.runs[0], &self.runs[run]);
+        let mut transition = [[0; 4]; 4];
+        for (base, tuned) in base.iter().zip(tuned) {
+            transition[difficulty(base)][difficulty(tuned)] += 1;
+        }
+        let pairs: Vec<(&Tally, &Tally)> = base.iter().zip(tuned).collect();
+        let rho = |tally: &Tally, k: usize| pass_at_k(tally.samples, tally.correct, k);
+        let keep = |k: usize| {
+            let both: f64 = pairs.iter().map(|(b, m)| rho(b, k) * rho(m, k)).sum();
+            let solved: f64 = pairs.iter().map(|(b, _)| rho(b, k)).sum();
+            if solved > 0.0 { both / solved } else { f64::NAN }
+        };
+        let explore = |k: usize| {
+            let new = pairs.iter().map(|(b, m)| (1.0 - rho(b, k)) * rho(m, k)).sum::<f64>();
+            new / pairs.len() as f64
+        };
+        let values = |run: usize, of: &dyn Fn(&Tally) -> f64| -> Vec<f64> {
+            self.runs[run].iter().map(of).collect()
+        };
+        let compared = |of: &dyn Fn(&Tally, usize) -> f64| {
+            let at = |k: &usize| {
+                let of = |tally: &Tally| of(tally, *k);
+                (*k, paired(&values(run, &of), &values(0, &of)))
+            };
+            self.ks.iter().map(at).collect()
+        };
+        let curve = |run: usize| -> Vec<f64> {
+            self.summaries[run].pass_at_k.values().map(|estimate| estimate.value).collect()
+        };
+        let solved_by = |(a, b): &(&Tally, &Tally)| a.correct > 0 && b.correct == 0;
+        let names = |swapped: bool| {
+            let chosen = pairs
+                .iter()
+                .filter(|(b, m)| if swapped { solved_by(&(m, b)) } else { solved_by(&(b, m)) });
+            chosen.map(|(base, _)| base.problem.clone()).collect()
+        };
+        Change {
+            transition,
+            keep: self.ks.iter().map(|k| (*k, keep(*k))).collect(),
+            explore: self.ks.iter().map(|k| (*k, explore(*k))).collect(),
+            sets: crate::compare::kept(base, tuned),
+            crossing: crossing(&self.ks, &curve(0), &curve(run)),
+            differences: compared(&rho),
+            distinct: compared(&|tally, k| {
+                crate::measure::rarefaction::unique_correct(tally, crate::Level::Solution, k)
+            }),
+            lost: names(false),
+            gained: names(true),
+        }
+    }
+
+    /// Every run against every other: row minus column, Pass@1 below the diagonal and Pass@k at the
+    /// largest k above it.
+    pub fn matrix(&self) -> Vec<Vec<Option<Paired>>> {
+        let most = self.ks.last().copied().unwrap_or(1);
+        let values = |run: &[Tally], k: usize| -> Vec<f64> {
+            run.iter().map(|tally| pass_at_k(tally.samples, tally.correct, k)).collect()
+        };
+        let cell = |row: usize, column: usize| {
+            let k = match row.cmp(&column) {
+                std::cmp::Ordering::Equal => return None,
+                std::cmp::Ordering::Greater => 1,
+                std::cmp::Ordering::Less => most,
+            };
+            Some(paired(&values(&self.runs[row], k), &values(&self.runs[column], k)))
+        };
+        let runs = 0..self.runs.len();
+        runs.clone().map(|row| runs.clone().map(|column| cell(row, column)).collect()).collect()
+    }
+
+    /// The share of problems in each bucket of how many right answers they have, with the coverage of
+    /// each there: `U_n / min(n, total)`; empty where totals are not known.
+    pub fn coverage_by_total(&self, run: usize) -> Vec<(String, usize, Estimate)> {
+        let buckets = [(1, 1), (2, 4), (5, 16), (17, 64), (65, 256), (257, u64::MAX)];
+        let mut rows = Vec::new();
+        for (low, high) in buckets {
+            let values: Vec<f64> = self.runs[run]
+                .iter()
+                .filter_map(|tally| {
+                    let total = tally.total.filter(|total| (low..=high).contains(total))?;
+                    let seen = tally.classes.at(crate::Level::Solution).distinct() as f64;
+                    Some(seen / total.min(tally.samples as u64) as f64)
+                })
+                .collect();
+            if !values.is_empty() {
+                let name = match high {
+                    u64::MAX => format!("{low} and more"),
+                    high if high == low => low.to_string(),
+                    high => format!("{low} to {high}"),
+                };
+                rows.push((name, values.len(), bootstrap(&values)));
+            }
+        }
+        rows
+    }
+}
+
+/// 0 easy (validity .9 and more), 1 medium (.3), 2 hard, 3 unsolved.
+pub fn difficulty(tally: &Tally) -> usize {
+    let validity = tally.correct as f64 / tally.samples.max(1) as f64;
+    match validity {
+        v if v >= 0.9 => 0,
+        v if v >= 0.3 => 1,
+        v if v > 0.0 => 2,
+        _ => 3,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn results(name: &str, correct: &[(&str, usize)]) -> Results {
+        let problems: Vec<Tally> = correct
+            .iter()
+            .map(|(id, correct)| Tally {
+                problem: (*id).into(),
+                samples: 8,
+                correct: *correct,
+                ..Tally::default()
+            })
+            .collect();
+        Results {
+            schema_version: crate::results::VERSION,
+            tealight: String::new(),
+            model: name.into(),
+            config: json!({}),
+            seconds: 0.0,
+            sets: vec![SetResult {
+                name: "set".into(),
+                dataset: "set".into(),
+                domain: None,
+                verifier: "math".into(),
+                temperature: None,
+                summary: Summary::new(&problems, &[1, 8]).unwrap(),
+                questions: vec![],
+                problems,
+                unusable: vec![],
+                samples: None,
+            }],
+        }
+    }
+
+    #[test]
+    fn changes_are_counted_by_problem_and_by_chance() {
+        let base = results("base", &[("a", 8), ("b", 4), ("c", 1), ("d", 0)]);
+        // In another order, as another machine may have it.
+        let tuned = results("tuned", &[("d", 2), ("c", 0), ("b", 8), ("a", 8)]);
+        let runs = [("base".to_owned(), &base), ("tuned".to_owned(), &tuned)];
+        let (aligned, _) = align(&runs, false).unwrap();
+        let change = aligned[0].change(1);
+        assert_eq!(change.transition, [[1, 0, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]]);
+        assert_eq!((change.lost, change.gained), (vec!["c".to_owned()], vec!["d".to_owned()]));
+        assert_eq!((change.sets.base_solved, change.sets.kept), (3, 2));
+        // At k = n the smooth forms are the counts.
+        let last = |pairs: &[(usize, f64)]| pairs.last().unwrap().1;
+        assert!((last(&change.keep) - 2.0 / 3.0).abs() < 1e-12);
+        assert!((last(&change.explore) - 0.25).abs() < 1e-12);
+        // By hand at k = 1: sum rho_b rho_m / sum rho_b.
+        let keep = (1.0 + 0.5) / (1.0 + 0.5 + 0.125);
+        assert!((change.keep[0].1 - keep).abs() < 1e-12);
+        assert!((change.explore[0].1 - (0.5 + 0.25) / 4.0).abs() < 1e-12);
+        assert!((change.differences[0].1.difference.value - 0.625 / 4.0).abs() < 1e-12);
+        assert!(aligned[0].matrix()[1][0].is_some() && aligned[0].matrix()[1][1].is_none());
+    }
+
+    #[test]
+    fn other_problems_are_refused_unless_asked_for() {
+        let one = results("one", &[("a", 1), ("b", 2)]);
+        let two = results("two", &[("b", 2), ("c", 3)]);
+        let runs = [("one".to_owned(), &one), ("two".to_owned(), &two)];
+        let message = align(&runs, false).err().unwrap().to_string();
+        assert!(
+            message.contains("1 only in the first (a)") && message.contains("(c)"),
+            "{message}"
+        );
+        let (aligned, notes) = align(&runs, true).unwrap();
+        assert_eq!(aligned[0].runs[0].len(), 1);
+        assert!(notes[0].contains("1 problems"));
+    }
+}

@@ -1,0 +1,356 @@
+//! `tealight batch`: OpenAI's batch format on a local model. Lines are answered in groups, appended as
+//! they come, and those that are in the output already are skipped: a run that was killed goes on.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tealight_datasets::{Message, Prompt};
+
+use super::options::ModelOptions;
+use crate::device::Dtype;
+use crate::generate::{
+    Completion, Filters, Finish, LocalSampler, Noise, Request, Sampler, SamplingParams,
+};
+use crate::pretrained::Pretrained;
+use crate::telemetry::{JsonLines, Progress, say, warn};
+use crate::tokenizer::Tokenizer;
+use crate::train::Stop;
+
+/// Lines that are read and answered together, where they ask in the same way.
+const GROUP: usize = 64;
+
+/// Options of `tealight batch`.
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+pub(super) struct BatchOptions {
+    #[command(flatten)]
+    #[serde(flatten)]
+    model: ModelOptions,
+    /// Requests, one JSON object a line: custom_id, url (/v1/chat/completions or /v1/completions), body.
+    #[arg(short, long)]
+    input: Option<PathBuf>,
+    /// Responses, in any order; an existing file is continued.
+    #[arg(short, long)]
+    output: Option<PathBuf>,
+    /// Type of weights and activations.
+    #[arg(long, value_enum, default_value_t = Dtype::Float32)]
+    dtype: Dtype,
+    /// Most tokens of a completion whose request does not say.
+    #[arg(long, default_value_t = 512)]
+    max_completion_length: usize,
+    /// Most sequences in one decoding batch.
+    #[arg(long, default_value_t = 256)]
+    max_num_seqs: usize,
+    /// Seeds requests that name no seed of their own.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Show nothing but warnings and errors.
+    #[arg(long)]
+    quiet: bool,
+}
+
+/// A line of input, checked.
+struct Asked {
+    custom_id: String,
+    is_chat: bool,
+    prompt: Prompt,
+    n: usize,
+    params: SamplingParams,
+    seed: u64,
+    logprobs: bool,
+    model: Value,
+}
+
+/// The fields of `body` that are understood.
+#[derive(Deserialize)]
+struct Body {
+    model: Option<Value>,
+    messages: Option<Vec<Message>>,
+    prompt: Option<String>,
+    n: Option<usize>,
+    temperature: Option<f64>,
+    top_p: Option<f64>,
+    top_k: Option<usize>,
+    min_p: Option<f64>,
+    max_tokens: Option<usize>,
+    max_completion_tokens: Option<usize>,
+    seed: Option<u64>,
+    logprobs: Option<Value>,
+    stop: Option<Value>,
+    stream: Option<bool>,
+}
+
+pub(super) fn run(options: &BatchOptions, stop: &Stop) -> Result<()> {
+    let (Some(input), Some(output)) = (&options.input, &options.output) else {
+        bail!("--input FILE and --output FILE are needed");
+    };
+    if options.max_num_seqs == 0 {
+        bail!("max-num-seqs must be at least 1");
+    }
+    let ids = custom_ids(input)?;
+    let done = answered(output)?;
+    let left = ids.iter().filter(|id| !done.contains(*id)).count();
+    if !done.is_empty() {
+        say(options.quiet, format!("{} lines are answered already", ids.len() - left));
+    }
+    let (model, _) = options.model.load(options.dtype, options.quiet)?;
+    let decoder = model.decoder()?;
+    let sampler = LocalSampler { decoder: &decoder, max_rows: options.max_num_seqs };
+    let mut lines = JsonLines::append(output)?;
+    let mut progress = Progress::new("batch", left, options.quiet);
+    let mut failed = 0;
+    let reader = BufReader::new(File::open(input)?);
+    let mut group: Vec<Asked> = Vec::new();
+    for (index, line) in reader.lines().enumerate() {
+        let line = line.with_context(|| format!("{}:{}", input.display(), index + 1))?;
+        if line.trim().is_empty() {
+            continue;
+        }
+        let value: Value = serde_json::from_str(&line)?;
+        let id = value["custom_id"].as_str().unwrap_or_default().to_owned();
+        if done.contains(&id) {
+            continue;
+        }
+        match options.read(&value, &model) {
+            Ok(asked) => {
+                let is_like = group.last().is_none_or(|last| {
+                    last.params == asked.params && last.n == asked.n && last.seed == asked.seed
+                });
+                if !is_like || group.len() == GROUP {
+                    answer(&sampler, &model, &group, &mut lines, &mut progress)?;
+                    group.clear();
+                    stop.check()?;
+                }
+                group.push(asked);
+            }
+            // One bad line is one error in the output, not the end of the others.
+            Err(error) => {
+                failed += 1;
+                let message = format!("{error:#}");
+                lines.write(&json!({
+                    "id": format!("batch_req_{id}"),
+                    "custom_id": id,
+                    "response": null,
+                    "error": {"code": "invalid_request", "message": message},
+                }))?;
+                progress.advance(String::new);
+            }
+        }
+    }
+    answer(&sampler, &model, &group, &mut lines, &mut progress)?;
+    drop(progress);
+    if failed > 0 {
+        warn(format!("{failed} lines could not be answered; their `error` says why"));
+    }
+    say(options.quiet, format!("responses in {}", output.display()));
+    stop.check()
+}
+
+/// The ids of all lines, each once.
+fn custom_ids(input: &Path) -> Result<Vec<String>> {
+    let file = File::open(input).with_context(|| format!("{}: cannot be read", input.display()))?;
+    let (mut ids, mut seen) = (Vec::new(), HashSet::new());
+    for (index, line) in BufReader::new(file).lines().enumerate() {
+        let at = || format!("{}:{}", input.display(), index + 1);
+        let line = line.with_context(at)?;
+        if line.trim().is_empty() {
+            continue;
+        }
+        let value: Value =
+            serde_json::from_str(&line).with_context(|| format!("{}: not JSON", at()))?;
+        let Some(id) = value["custom_id"].as_str() else {
+            bail!("{}: no text in `custom_id`", at());
+        };
+        if !seen.insert(id.to_owned()) {
+            bail!("{}: custom_id `{id}` stands here a second time; ids must be unique", at());
+        }
+        ids.push(id.to_owned());
+    }
+    Ok(ids)
+}
+
+/// The ids in an earlier output; a line that a crash cut off is taken away.
+fn answered(output: &Path) -> Result<HashSet<String>> {
+    if !output.exists() {
+        return Ok(HashSet::new());
+    }
+    let text = std::fs::read(output).with_context(|| format!("{}", output.display()))?;
+    let (mut ids, mut kept) = (HashSet::new(), 0);
+    for (index, line) in text.split_inclusive(|byte| *byte == b'\n').enumerate() {
+        match serde_json::from_slice::<Value>(line) {
+            Ok(value) if line.ends_with(b"\n") => {
+                ids.extend(value["custom_id"].as_str().map(str::to_owned));
+                kept += line.len();
+            }
+            _ if kept + line.len() == text.len() => {
+                let number = index + 1;
+                warn(format!("{}:{number}: cut off by a crash, answered again", output.display()));
+                crate::files::write_atomic(output, &text[..kept])?;
+            }
+            _ => bail!("{}:{}: not a response", output.display(), index + 1),
+        }
+    }
+    Ok(ids)
+}
+
+impl BatchOptions {
+    fn read(&self, line: &Value, model: &Pretrained) -> Result<Asked> {
+        let is_chat = match line["url"].as_str().unwrap_or("/v1/chat/completions") {
+            "/v1/chat/completions" => true,
+            "/v1/completions" => false,
+            other => bail!("url `{other}` is not /v1/chat/completions or /v1/completions"),
+        };
+        let body: Body = serde_json::from_value(line["body"].clone()).context("`body`")?;
+        if body.stream == Some(true) {
+            bail!("`stream` makes no sense in a batch");
+        }
+        if body.stop.is_some_and(|stop| !stop.is_null()) {
+            bail!("`stop` is not supported");
+        }
+        let prompt = match (is_chat, body.messages, body.prompt) {
+            (true, Some(messages), _) if !messages.is_empty() => Prompt::Chat(messages),
+            (true, ..) => bail!("`messages` is missing or empty"),
+            (false, _, Some(prompt)) => Prompt::Text(prompt),
+            (false, ..) => bail!("`prompt` is missing or not one text"),
+        };
+        let n = body.n.unwrap_or(1);
+        if n == 0 || n > 4096 {
+            bail!("`n` of {n} is not between 1 and 4096");
+        }
+        let params = SamplingParams {
+            temperature: body.temperature.unwrap_or(1.0),
+            filters: Filters {
+                top_k: body.top_k.unwrap_or(0),
+                top_p: body.top_p.unwrap_or(1.0),
+                min_p: body.min_p.unwrap_or(0.0),
+            },
+            max_new_tokens: body
+                .max_completion_tokens
+                .or(body.max_tokens)
+                .unwrap_or(self.max_completion_length),
+            eos: model.tokenizer.eos().to_vec(),
+        };
+        params.check()?;
+        let asked = Asked {
+            custom_id: line["custom_id"].as_str().unwrap_or_default().into(),
+            is_chat,
+            prompt,
+            n,
+            params,
+            seed: body.seed.unwrap_or(self.seed),
+            logprobs: body
+                .logprobs
+                .is_some_and(|asked| !matches!(asked, Value::Null | Value::Bool(false))),
+            model: body.model.unwrap_or_else(|| json!(self.model.model)),
+        };
+        let tokens = model.tokenizer.encode_prompt(&asked.prompt)?.len();
+        let (room, context) = (asked.params.max_new_tokens, model.architecture.max_positions);
+        if tokens == 0 || tokens + room > context {
+            bail!(
+                "a prompt of {tokens} tokens and {room} new ones do not fit the context of {context}"
+            );
+        }
+        Ok(asked)
+    }
+}
+
+/// Answers lines that ask in one way.
+fn answer(
+    sampler: &LocalSampler<'_>,
+    model: &Pretrained,
+    group: &[Asked],
+    lines: &mut JsonLines,
+    progress: &mut Progress,
+) -> Result<()> {
+    let Some(first) = group.first() else { return Ok(()) };
+    let requests: Vec<Request> = group
+        .iter()
+        .map(|asked| {
+            let prompt = model.tokenizer.encode_prompt(&asked.prompt)?;
+            Ok(Request { prompt, count: asked.n, key: key(&asked.custom_id) })
+        })
+        .collect::<Result<_>>()?;
+    let noise = Noise { seed: first.seed, step: 0 };
+    sampler.generate(&requests, &first.params, noise, &mut |index, completions| {
+        lines.write(&response(
+            &group[index],
+            requests[index].prompt.len(),
+            &completions,
+            model,
+        )?)?;
+        progress.advance(String::new);
+        Ok(())
+    })
+}
+
+/// The samples of a line depend on its id, not on its place: a resumed run draws the same.
+fn key(custom_id: &str) -> u64 {
+    custom_id.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+fn response(
+    asked: &Asked,
+    prompt_tokens: usize,
+    completions: &[Completion],
+    model: &Pretrained,
+) -> Result<Value> {
+    let mut choices = Vec::with_capacity(completions.len());
+    for (index, completion) in completions.iter().enumerate() {
+        let text = model.tokenizer.decode(&completion.tokens)?;
+        let mut choice = json!({
+            "index": index,
+            "finish_reason": if completion.finish == Finish::Stop { "stop" } else { "length" },
+            "logprobs": null,
+        });
+        if asked.is_chat {
+            choice["message"] = json!({"role": "assistant", "content": text});
+        } else {
+            choice["text"] = json!(text);
+        }
+        if asked.logprobs {
+            let tokens: Vec<String> = completion
+                .tokens
+                .iter()
+                .map(|token| model.tokenizer.decode(&[*token]))
+                .collect::<Result<_>>()?;
+            choice["logprobs"] = if asked.is_chat {
+                let pairs = tokens.iter().zip(&completion.logp);
+                json!({"content": pairs.map(|(token, logprob)| json!({"token": token, "logprob": logprob})).collect::<Vec<_>>()})
+            } else {
+                json!({"tokens": tokens, "token_logprobs": completion.logp})
+            };
+        }
+        choices.push(choice);
+    }
+    let new: usize = completions.iter().map(|completion| completion.tokens.len()).sum();
+    let (id, object) =
+        (&asked.custom_id, if asked.is_chat { "chat.completion" } else { "text_completion" });
+    Ok(json!({
+        "id": format!("batch_req_{id}"),
+        "custom_id": id,
+        "response": {
+            "status_code": 200,
+            "request_id": format!("req_{id}"),
+            "body": {
+                "id": format!("cmpl-{id}"),
+                "object": object,
+                "created": 0,
+                "model": asked.model,
+                "choices": choices,
+                "usage": {
+                    "prompt_tokens": prompt_tokens,
+                    "completion_tokens": new,
+                    "total_tokens": prompt_tokens + new,
+                },
+            },
+        },
+        "error": null,
+    }))
+}

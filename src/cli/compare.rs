@@ -1,0 +1,155 @@
+//! `tealight compare`: evaluations side by side, the first as the base.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tealight_eval::report;
+use tealight_eval::results::Results;
+use tealight_eval::transition::{Aligned, Change, DIFFICULTIES, align};
+
+use super::table;
+use crate::files::{writable_directory, write_atomic};
+use crate::telemetry::{say, warn};
+
+/// Options of `tealight compare`.
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+pub(super) struct CompareOptions {
+    /// Directories that `eval` or `grade` wrote; the first is the base.
+    #[arg(value_name = "RUN")]
+    #[serde(default)]
+    runs: Vec<PathBuf>,
+    /// Compare the problems that all runs have, where they were evaluated on different ones.
+    #[arg(long)]
+    #[serde(default)]
+    intersect: bool,
+    /// Where compare.json and report.html go; nothing is written without it.
+    #[arg(long)]
+    output: Option<PathBuf>,
+    /// Print JSON instead of tables.
+    #[arg(long)]
+    json: bool,
+    /// Show nothing but the results, warnings and errors.
+    #[arg(long)]
+    quiet: bool,
+}
+
+pub(super) fn run(options: &CompareOptions) -> Result<()> {
+    if options.runs.len() < 2 {
+        bail!("name at least two directories that `tealight eval` or `tealight grade` wrote");
+    }
+    let loaded: Vec<Results> =
+        options.runs.iter().map(|path| Results::load(path)).collect::<Result<_>>()?;
+    let names: Vec<String> = options.runs.iter().map(|path| path.display().to_string()).collect();
+    let named: Vec<(String, &Results)> = names.iter().cloned().zip(&loaded).collect();
+    let (sets, notes) = align(&named, options.intersect)?;
+    notes.iter().for_each(warn);
+    let changes: Vec<Vec<Change>> =
+        sets.iter().map(|set| (1..names.len()).map(|run| set.change(run)).collect()).collect();
+    let as_json = json!({
+        "runs": names,
+        "sets": sets.iter().zip(&changes).map(|(set, changes)| json!({
+            "name": set.name,
+            "problems": set.runs[0].len(),
+            "summaries": set.summaries,
+            "changes": changes,
+            "matrix": set.matrix(),
+        })).collect::<Vec<_>>(),
+    });
+    let as_json = serde_json::to_string_pretty(&as_json)?;
+    if let Some(output) = &options.output {
+        writable_directory(output)?;
+        write_atomic(&output.join("compare.json"), as_json.as_bytes())?;
+        let runs: Vec<_> = options.runs.iter().cloned().zip(loaded.iter().cloned()).collect();
+        report::write(&runs, output).context("the report cannot be written")?;
+        say(options.quiet, format!("compare.json and report.html in {}", output.display()));
+    }
+    let text = if options.json {
+        as_json
+    } else {
+        let blocks: Vec<String> =
+            sets.iter().zip(&changes).map(|(set, changes)| block(set, changes, &names)).collect();
+        blocks.join("\n\n")
+    };
+    writeln!(std::io::stdout(), "{text}")?;
+    Ok(())
+}
+
+/// A set's tables: numbers with differences, the matrix, what became of problems.
+fn block(set: &Aligned, changes: &[Change], names: &[String]) -> String {
+    let shown: Vec<usize> = set.ks.iter().copied().filter(|k| k.is_power_of_two()).collect();
+    let last = set.ks.last().copied().unwrap_or(1);
+    let mut header = vec!["run".to_owned()];
+    header.extend(shown.iter().map(|k| format!("pass@{k}")));
+    header.push(format!("distinct@{last}"));
+    let mut rows = vec![header];
+    for (index, (name, summary)) in names.iter().zip(&set.summaries).enumerate() {
+        let mut row = vec![name.clone()];
+        for k in &shown {
+            let found = index.checked_sub(1).and_then(|change| {
+                changes[change].differences.iter().find(|(at, _)| at == k).map(|(_, paired)| paired)
+            });
+            let value = summary.pass_at_k[k].value;
+            row.push(match found {
+                None => format!("{value:.3}"),
+                Some(paired) => {
+                    let mark = if paired.p_value < 0.05 { "*" } else { "" };
+                    format!("{value:.3} ({:+.3}{mark})", paired.difference.value)
+                }
+            });
+        }
+        row.push(format!("{:.2}", summary.unique_correct[&last].value));
+        rows.push(row);
+    }
+    let mut text = format!(
+        "{} ({} problems); differences to the first, * p < 0.05 by paired bootstrap\n{}",
+        set.name,
+        set.runs[0].len(),
+        table::plain(&rows)
+    );
+    if names.len() > 2 {
+        let mut rows = vec![[vec![String::new()], names.to_vec()].concat()];
+        for (name, row) in names.iter().zip(set.matrix()) {
+            let cells = row.into_iter().map(|cell| {
+                cell.map_or(String::new(), |p| {
+                    let mark = if p.p_value < 0.05 { "*" } else { "" };
+                    format!("{:+.3}{mark}", p.difference.value)
+                })
+            });
+            rows.push(std::iter::once(name.clone()).chain(cells).collect());
+        }
+        text.push_str(&format!(
+            "\n\nrow minus column: pass@1 below the diagonal, pass@{last} above\n{}",
+            table::plain(&rows)
+        ));
+    }
+    for (change, name) in changes.iter().zip(&names[1..]) {
+        text.push_str(&format!("\n\n{}", of_change(change, name)));
+    }
+    text
+}
+
+fn of_change(change: &Change, name: &str) -> String {
+    let mut rows =
+        vec![[vec!["base \\ now".to_owned()], DIFFICULTIES.map(String::from).to_vec()].concat()];
+    for (from, counts) in DIFFICULTIES.iter().zip(change.transition) {
+        let cells = counts.iter().map(ToString::to_string);
+        rows.push(std::iter::once((*from).to_owned()).chain(cells).collect());
+    }
+    let listed = |ids: &[String]| {
+        let shown = ids.iter().take(8).cloned().collect::<Vec<_>>().join("  ");
+        format!("{} {shown}{}", ids.len(), if ids.len() > 8 { "  ..." } else { "" })
+    };
+    let crossing = change.crossing.map_or("never".into(), |k| format!("at k = {k:.1}"));
+    let last = |pairs: &[(usize, f64)]| pairs.last().copied().unwrap_or((0, f64::NAN));
+    let ((k, keep), (_, explore)) = (last(&change.keep), last(&change.explore));
+    format!(
+        "{name}: keep@{k} {keep:.3}, explore@{k} {explore:.3}; the base overtakes {crossing}\n{}\nsolved, then lost: {}\nnewly solved: {}",
+        table::plain(&rows),
+        listed(&change.lost),
+        listed(&change.gained),
+    )
+}

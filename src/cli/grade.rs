@@ -1,0 +1,163 @@
+//! `tealight grade`: completions produced elsewhere get the same numbers and the same report.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use tealight_datasets::Dataset;
+use tealight_datasets::verify;
+use tealight_eval::grade::grade;
+use tealight_eval::results::{Question, Results, SetResult, VERSION};
+use tealight_eval::{Summary, Tally};
+
+use super::options::{self, DataOptions};
+use super::outcome;
+use crate::telemetry::{say, warn};
+
+/// Options of `tealight grade`.
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+pub(super) struct GradeOptions {
+    /// Lines of {"id", "completion", "gold"}, samples of lm-evaluation-harness, or output of an OpenAI batch;
+    /// - for standard input.
+    #[arg(value_name = "FILE")]
+    file: Option<String>,
+    /// Where the gold answers come from, by id, when the lines have none.
+    #[arg(long)]
+    dataset: Option<String>,
+    /// Column of that dataset with the question.
+    #[arg(long)]
+    prompt_column: Option<String>,
+    /// Column of that dataset with the answer.
+    #[arg(long)]
+    answer_column: Option<String>,
+    /// What checks completions; the dataset's own, or math.
+    #[arg(long)]
+    verifier: Option<String>,
+    /// Report Pass@k and distinct right answers at these k; powers of two up to the fewest samples that a
+    /// problem has where none is given.
+    #[arg(short, value_delimiter = ',')]
+    #[serde(default)]
+    k: Vec<usize>,
+    /// What the results call the model.
+    #[arg(long, default_value = "graded")]
+    model: String,
+    /// Where results and report go.
+    #[arg(long)]
+    output: Option<PathBuf>,
+    /// Do not write the judged samples: no browser in the report, little memory and disk.
+    #[arg(long)]
+    #[serde(default)]
+    no_samples: bool,
+    /// Print the results as JSON instead of as a table.
+    #[arg(long)]
+    json: bool,
+    /// Show nothing but the results, warnings and errors.
+    #[arg(long)]
+    quiet: bool,
+}
+
+pub(super) fn run(options: &GradeOptions) -> Result<()> {
+    let Some(file) = &options.file else { bail!("name the FILE of completions, or -") };
+    let Some(output) = &options.output else { bail!("--output DIR is needed") };
+    options::fresh_output(output, "results.json")?;
+    let dataset = options.dataset()?;
+    let verifier = match (&options.verifier, &dataset) {
+        (Some(spec), _) => verify::open(spec)?,
+        (None, Some(dataset)) => dataset.verifier.clone(),
+        (None, None) => verify::open("math")?,
+    };
+    let reader: Box<dyn BufRead> = if file == "-" {
+        Box::new(std::io::stdin().lock())
+    } else {
+        let opened = File::open(file).with_context(|| format!("{file}: cannot be read"))?;
+        Box::new(BufReader::with_capacity(1 << 20, opened))
+    };
+    let started = Instant::now();
+    let set =
+        std::path::Path::new(file).file_stem().map_or("stdin".into(), |s| s.to_string_lossy());
+    let set = if file == "-" { "stdin".to_owned() } else { set.into_owned() };
+    let samples = format!("samples/{}.jsonl", outcome::file_name(&set));
+    crate::files::writable_directory(&output.join("samples"))?;
+    let mut out = match options.no_samples {
+        true => None,
+        false => {
+            let path = output.join(&samples);
+            let created = File::create(&path);
+            Some(BufWriter::new(
+                created.with_context(|| format!("{}: cannot be written", path.display()))?,
+            ))
+        }
+    };
+    let graded = grade(reader, file, dataset.as_ref(), &*verifier, &mut |judged| {
+        if let Some(out) = &mut out {
+            for sample in judged {
+                serde_json::to_writer(&mut *out, sample)?;
+                out.write_all(b"\n").context("the judged samples cannot be written")?;
+            }
+        }
+        Ok(())
+    })?;
+    if let Some(mut out) = out {
+        out.flush().context("the judged samples cannot be written")?;
+    }
+    graded.notes.iter().for_each(warn);
+    let ks = options.ks(&graded.tallies)?;
+    let seconds = started.elapsed().as_secs_f64();
+    let rate = graded.completions as f64 / seconds;
+    let counts =
+        format!("{} completions of {} problems", graded.completions, graded.problems.len());
+    say(options.quiet, format!("{counts} in {seconds:.1} s ({rate:.0}/s)"));
+    let questions = graded
+        .problems
+        .iter()
+        .map(|problem| Question { prompt: problem.prompt.plain(), answer: problem.answer.clone() });
+    let results = Results {
+        schema_version: VERSION,
+        tealight: format!("{} {}", env!("CARGO_PKG_VERSION"), env!("TEALIGHT_REVISION")),
+        model: options.model.clone(),
+        config: serde_json::to_value(options)?,
+        seconds,
+        sets: vec![SetResult {
+            name: set.clone(),
+            dataset: options.dataset.clone().unwrap_or_else(|| file.clone()),
+            domain: None,
+            verifier: verifier.name().into(),
+            temperature: None,
+            summary: Summary::new(&graded.tallies, &ks)?,
+            questions: questions.collect(),
+            problems: graded.tallies,
+            unusable: dataset.map(|dataset| dataset.unusable).unwrap_or_default(),
+            samples: (!options.no_samples).then_some(samples),
+        }],
+    };
+    outcome::write(&results, output, options.json, options.quiet)
+}
+
+impl GradeOptions {
+    fn dataset(&self) -> Result<Option<Dataset>> {
+        let Some(spec) = &self.dataset else { return Ok(None) };
+        let data = DataOptions {
+            dataset: spec.clone(),
+            prompt_column: self.prompt_column.clone(),
+            answer_column: self.answer_column.clone(),
+            verifier: self.verifier.clone(),
+            max_samples: None,
+        };
+        data.open(spec, self.quiet).map(Some)
+    }
+
+    /// The k asked for, or the powers of two that every problem's samples can estimate.
+    fn ks(&self, tallies: &[Tally]) -> Result<Vec<usize>> {
+        if !self.k.is_empty() {
+            return Ok(self.k.clone());
+        }
+        let Some(least) = tallies.iter().map(|tally| tally.samples).min() else {
+            bail!("there is no completion to grade");
+        };
+        Ok(tealight_eval::report::grid(&[], least))
+    }
+}

@@ -1,0 +1,218 @@
+//! Sampling from a server, against one of our own that speaks the API and misbehaves on request.
+
+#[path = "support/binary.rs"]
+mod binary;
+
+use std::collections::HashSet;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use binary::{Folder, refusal, tealight};
+use serde_json::{Value, json};
+
+/// What the server does with a request.
+#[derive(Clone, Copy, PartialEq)]
+enum Mood {
+    Good,
+    /// One completion, whatever was asked for.
+    One,
+    Busy,
+    Broken,
+    Hangs,
+    Cuts,
+    Nonsense,
+    Forbids,
+}
+
+struct Engine {
+    address: String,
+    /// The bodies it has seen.
+    seen: Arc<Mutex<Vec<Value>>>,
+}
+
+impl Engine {
+    /// A server whose requests get these moods in turn, then good ones.
+    fn start(moods: &[Mood]) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = format!("http://{}", listener.local_addr().expect("bound"));
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let moods = Arc::new(Mutex::new(moods.iter().rev().copied().collect::<Vec<_>>()));
+        let log = seen.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let mood = moods.lock().expect("moods").pop().unwrap_or(Mood::Good);
+                let log = log.clone();
+                std::thread::spawn(move || drop(serve(&stream, mood, &log)));
+            }
+        });
+        Self { address, seen }
+    }
+}
+
+fn serve(mut stream: &TcpStream, mood: Mood, log: &Mutex<Vec<Value>>) -> std::io::Result<()> {
+    let mut reader = BufReader::new(stream);
+    let (mut length, mut path) = (0, String::new());
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line)?;
+        if line.starts_with("POST") {
+            path = line.split(' ').nth(1).unwrap_or_default().into();
+        }
+        if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap_or(0);
+        }
+        if line.trim().is_empty() {
+            break;
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body)?;
+    let body: Value = serde_json::from_slice(&body).expect("a JSON body");
+    log.lock().expect("log").push(body.clone());
+    let mut reply = |status: &str, more: &str, text: &str| {
+        write!(
+            stream,
+            "HTTP/1.1 {status}\r\nContent-Type: application/json\r\n{more}Connection: close\r\nContent-Length: {}\r\n\r\n{text}",
+            text.len()
+        )
+    };
+    let n = if mood == Mood::One { 1 } else { body["n"].as_u64().unwrap_or(1) };
+    match mood {
+        Mood::Busy => reply(
+            "429 Too Many Requests",
+            "Retry-After: 0\r\n",
+            "{\"error\":{\"message\":\"slow down\"}}",
+        ),
+        Mood::Broken => reply("500 Internal Server Error", "", "oops"),
+        Mood::Forbids => reply("401 Unauthorized", "", "{\"error\":{\"message\":\"no key\"}}"),
+        Mood::Nonsense => reply("200 OK", "", "{\"choices\":[{\"text\":"),
+        Mood::Hangs => {
+            std::thread::sleep(Duration::from_secs(20));
+            Ok(())
+        }
+        Mood::Cuts => {
+            write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n{{\"choices\"")
+        }
+        Mood::Good | Mood::One => {
+            assert!(path.starts_with("/v1/"), "{path}");
+            // An answer that says which seed drew it and which of its request it is.
+            let choice = |index: u64| {
+                json!({
+                    "index": index,
+                    "text": format!("{}+{index}", body["seed"]),
+                    "finish_reason": "stop",
+                    "logprobs": {"tokens": ["a", "b"], "token_logprobs": [-0.5, -1.0]},
+                })
+            };
+            let choices: Vec<Value> = (0..n).map(choice).collect();
+            let text =
+                json!({"choices": choices, "usage": {"completion_tokens": 2 * n}}).to_string();
+            reply("200 OK", "", &text)
+        }
+    }
+}
+
+fn eval(engine: &Engine, output: &str, more: &[&str]) -> std::process::Output {
+    let arguments = [
+        &["eval", "--engine", &engine.address, "--model", "served", "--output", output][..],
+        &["--max-samples", "6", "-n", "4", "-k", "1,4", "--no-greedy", "--engine-timeout", "1"],
+        more,
+    ];
+    tealight(&arguments.concat())
+}
+
+fn completions(output: &str) -> Vec<(String, String)> {
+    let text = std::fs::read_to_string(format!("{output}/samples/countdown-train.jsonl"));
+    let text = text.expect("samples");
+    let rows = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let field = |row: &Value, key: &str| row[key].as_str().expect("text").to_owned();
+    rows.map(|row| (field(&row, "problem"), field(&row, "completion"))).collect()
+}
+
+#[test]
+fn a_servers_samples_are_judged_here() {
+    let folder = Folder::new();
+    let engine = Engine::start(&[]);
+    let output = folder.path("eval");
+    let done = eval(&engine, &output, &["--temperature", "0.8", "--top-p", "0.9", "--seed", "3"]);
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let text = std::fs::read_to_string(format!("{output}/results.json")).expect("results");
+    let results: Value = serde_json::from_str(&text).expect("JSON");
+    assert!(results["model"].as_str().expect("text").contains("served at http://127.0.0.1"));
+    let summary = &results["sets"][0]["summary"];
+    assert_eq!((&summary["problems"], &summary["n"]), (&json!(6), &json!(4)));
+    assert_eq!(summary["sequence_entropy"]["value"], 1.5);
+    let seen = engine.seen.lock().expect("log");
+    assert_eq!(seen.len(), 6);
+    assert_eq!((&seen[0]["temperature"], &seen[0]["top_p"]), (&json!(0.8), &json!(0.9)));
+    assert_eq!((&seen[0]["model"], &seen[0]["n"]), (&json!("served"), &json!(4)));
+    let seeds: HashSet<String> = seen.iter().map(|body| body["seed"].to_string()).collect();
+    assert_eq!(seeds.len(), 6, "each problem has its own seed");
+}
+
+#[test]
+fn nothing_is_lost_or_counted_twice_when_the_server_fails() {
+    let folder = Folder::new();
+    let bad = [Mood::Busy, Mood::Broken, Mood::Hangs, Mood::Cuts, Mood::Nonsense, Mood::One];
+    let (calm, rough) = (Engine::start(&[]), Engine::start(&[&bad[..], &bad[..]].concat()));
+    let (whole, parts) = (folder.path("whole"), folder.path("parts"));
+    assert!(eval(&calm, &whole, &[]).status.success());
+    let done = eval(&rough, &parts, &["--concurrency", "3"]);
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{said}");
+    for word in ["429", "500", "no answer in time", "malformed", "trying again"] {
+        assert!(said.contains(word), "{word}: {said}");
+    }
+    let (a, b) = (completions(&whole), completions(&parts));
+    assert_eq!(b.len(), 24);
+    assert_eq!(b.iter().collect::<HashSet<_>>().len(), 24, "no answer twice");
+    let problems = |rows: &[(String, String)]| rows.iter().map(|r| r.0.clone()).collect::<Vec<_>>();
+    assert_eq!(problems(&a), problems(&b));
+}
+
+#[test]
+fn chat_prompts_go_to_the_chat_endpoint() {
+    let folder = Folder::new();
+    let engine = Engine::start(&[]);
+    let file = folder.write("q.jsonl", "{\"question\":\"1+1?\",\"answer\":\"2\"}\n");
+    let output = folder.path("eval");
+    let done = eval(&engine, &output, &["--dataset", &file]);
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let seen = engine.seen.lock().expect("log");
+    assert!(seen[0]["messages"][0]["content"].as_str().expect("text").starts_with("1+1?"));
+    assert_eq!(seen[0]["logprobs"], json!(true));
+}
+
+#[test]
+fn what_fails_for_good_ends_the_run_with_the_servers_words() {
+    let folder = Folder::new();
+    let engine = Engine::start(&[Mood::Forbids]);
+    let output = folder.path("eval");
+    let arguments =
+        ["eval", "--engine", &engine.address, "--output", &output, "-n", "1", "-k", "1"];
+    let said = refusal(&[&arguments[..], &["--concurrency", "1", "--max-samples", "3"]].concat());
+    assert!(said.contains("401") && said.contains("no key"), "{said}");
+    let engine = Engine::start(&[Mood::Broken; 3]);
+    let output = folder.path("retries");
+    let done = tealight(&[
+        "eval",
+        "--engine",
+        &engine.address,
+        "--output",
+        &output,
+        "-n",
+        "1",
+        "-k",
+        "1",
+        "--retries",
+        "2",
+        "--concurrency",
+        "1",
+    ]);
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(!done.status.success() && said.contains("gave up after 3 tries"), "{said}");
+    let said = refusal(&["eval", "--engine", "localhost", "--output", &folder.path("x")]);
+    assert!(said.contains("http://localhost:8000"), "{said}");
+}

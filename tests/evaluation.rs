@@ -1,0 +1,309 @@
+//! Evaluations as their users run them: killed and continued, judged again, graded, compared, batched.
+
+#[path = "support/binary.rs"]
+mod binary;
+
+use std::path::Path;
+
+use binary::{Folder, refusal, tealight};
+use serde_json::Value;
+
+/// The JSON in a file.
+fn json(path: impl AsRef<Path>) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(path).expect("readable")).expect("JSON")
+}
+
+const SMALL: [&str; 6] =
+    ["--max-samples", "12", "--max-completion-length", "20", "--device", "cpu"];
+
+fn eval(output: &str, more: &[&str]) -> std::process::Output {
+    let done = tealight(&[&["eval", "--output", output], &SMALL[..], more].concat());
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    done
+}
+
+fn samples(output: &str) -> String {
+    let path = Path::new(output).join("samples/countdown-train.jsonl");
+    std::fs::read_to_string(path).expect("samples")
+}
+
+#[cfg(unix)]
+#[test]
+fn a_killed_evaluation_goes_on_and_ends_like_an_undisturbed_one() {
+    let folder = Folder::new();
+    let (whole, parts) = (folder.path("whole"), folder.path("parts"));
+    let how = ["-n", "32", "-k", "1,32", "--max-num-seqs", "32"];
+    eval(&whole, &how);
+    let binary = assert_cmd::cargo::cargo_bin("tealight");
+    let mut kills = 0;
+    for delay in [150, 300, 500, 800] {
+        let mut child = std::process::Command::new(&binary)
+            .args(["eval", "--output", &parts])
+            .args(SMALL)
+            .args(how)
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .expect("starts");
+        std::thread::sleep(std::time::Duration::from_millis(delay));
+        kills += usize::from(child.try_wait().expect("a child").is_none());
+        child.kill().expect("killed");
+        child.wait().expect("waited for");
+    }
+    assert!(kills > 0, "it was never disturbed");
+    // As a crash in the middle of a line leaves it.
+    let file = Path::new(&parts).join("samples/countdown-train.jsonl");
+    let mut text = std::fs::read_to_string(&file).unwrap_or_default();
+    std::fs::create_dir_all(file.parent().expect("a folder")).expect("made");
+    text.push_str("{\"problem\":\"1,2,3");
+    std::fs::write(&file, text).expect("written");
+    let said = eval(&parts, &how);
+    let said = String::from_utf8_lossy(&said.stderr).into_owned();
+    assert!(said.contains("cut off by a crash"), "{said}");
+    assert_eq!(samples(&whole), samples(&parts));
+    let numbers = |output: &str| json(format!("{output}/results.json"))["sets"].clone();
+    assert_eq!(numbers(&whole), numbers(&parts));
+}
+
+#[test]
+fn another_verifier_or_k_judges_again_without_sampling() {
+    let folder = Folder::new();
+    let output = folder.path("eval");
+    eval(&output, &["-n", "8", "-k", "1,8"]);
+    let before = samples(&output);
+    let first = json(format!("{output}/results.json"));
+    let again = eval(&output, &["-n", "8", "-k", "1,2,4", "--verifier", "regex:(.*)"]);
+    let said = String::from_utf8_lossy(&again.stderr);
+    assert!(!said.contains("12/12"), "nothing is drawn: {said}");
+    let second = json(format!("{output}/results.json"));
+    assert_eq!(second["sets"][0]["verifier"], "regex");
+    assert_eq!(second["sets"][0]["summary"]["pass@k"]["1"]["value"], 0.0);
+    assert!(second["sets"][0]["summary"]["pass@k"]["4"].is_object());
+    let texts = |lines: &str| -> Vec<Value> {
+        let rows = lines.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        rows.map(|row| row["completion"].clone()).collect()
+    };
+    assert_eq!(texts(&before), texts(&samples(&output)));
+    eval(&output, &["-n", "8", "-k", "1,8"]);
+    assert_eq!(json(format!("{output}/results.json"))["sets"], first["sets"]);
+    let arguments = [&["eval", "--output", &output, "-n", "4", "-k", "1"], &SMALL[..]].concat();
+    let said = refusal(&arguments);
+    assert!(said.contains("n was 8, is 4"), "{said}");
+}
+
+#[test]
+fn a_suite_has_several_sets_and_temperatures() {
+    let folder = Folder::new();
+    let suite = "[[set]]\ndataset = \"countdown/train\"\ndomain = \"in\"\n[[set]]\nname = \"three\"\ndataset = \"countdown/test-3\"\ndomain = \"out\"\n";
+    let suite = folder.write("suite.toml", suite);
+    let output = folder.path("eval");
+    eval(&output, &["--suite", &suite, "-n", "4", "-k", "1,4", "--temperature", "0.5,1"]);
+    let results = json(format!("{output}/results.json"));
+    let names: Vec<&str> = results["sets"]
+        .as_array()
+        .expect("sets")
+        .iter()
+        .filter_map(|s| s["name"].as_str())
+        .collect();
+    assert_eq!(names, ["countdown/train@t0.5", "countdown/train@t1", "three@t0.5", "three@t1"]);
+    assert_eq!(results["sets"][2]["domain"], "out");
+    let csv = std::fs::read_to_string(format!("{output}/results.csv")).expect("CSV");
+    assert!(csv.contains("countdown,three@t1,out,1,pass@k,4,"), "{csv}");
+    let markdown = std::fs::read_to_string(format!("{output}/results.md")).expect("Markdown");
+    assert!(markdown.contains("| three@t0.5 |"));
+    let lm_eval = json(format!("{output}/lm-eval/results_tealight.json"));
+    assert!(lm_eval["results"]["three_t1"]["pass@4,none"].is_number());
+    let lines =
+        std::fs::read_to_string(format!("{output}/lm-eval/samples_three_t1_tealight.jsonl"));
+    let line: Value =
+        serde_json::from_str(lines.expect("lines").lines().next().expect("one")).expect("JSON");
+    assert_eq!(line["resps"][0].as_array().map(Vec::len), Some(4));
+    let page = std::fs::read_to_string(format!("{output}/report.html")).expect("a page");
+    assert!(page.contains("chunk-0-0") && page.contains("<svg"));
+    for fetched in ["src=\"http", "href=\"http", "url("] {
+        assert!(!page.contains(fetched), "the page must open without a network: {fetched}");
+    }
+}
+
+#[test]
+fn completions_from_elsewhere_get_the_same_report() {
+    let folder = Folder::new();
+    // What an evaluation drew, graded as strangers' completions, counts the same.
+    let output = folder.path("eval");
+    eval(&output, &["-n", "8", "-k", "1,8", "--no-greedy"]);
+    let mut lines = String::new();
+    for line in samples(&output).lines() {
+        let row: Value = serde_json::from_str(line).expect("JSON");
+        let (id, text) = (&row["problem"], &row["completion"]);
+        lines.push_str(&serde_json::json!({"id": id, "completion": text}).to_string());
+        lines.push('\n');
+    }
+    let file = folder.write("strangers.jsonl", &lines);
+    let graded = folder.path("graded");
+    let done = tealight(&[
+        "grade",
+        &file,
+        "--dataset",
+        "countdown/train",
+        "--output",
+        &graded,
+        "-k",
+        "1,8",
+    ]);
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let of = |output: &str, key: &str| {
+        json(format!("{output}/results.json"))["sets"][0]["summary"][key].clone()
+    };
+    for key in ["pass@k", "unique_correct@k", "maj@k", "no_answer"] {
+        assert_eq!(of(&output, key), of(&graded, key), "{key}");
+    }
+    // Different numbers of completions: each problem's own estimate, k up to the fewest.
+    let mixed = folder.write(
+        "mixed.jsonl",
+        "{\"id\":1,\"completions\":[\"7\",\"8\",\"7\",\"9\"],\"gold\":7}\n{\"id\":2,\"completions\":[\"1\",\"2\"],\"gold\":1}\n{\"id\":3,\"comp",
+    );
+    let output = folder.path("mixed");
+    let done = tealight(&["grade", &mixed, "--output", &output, "--json", "--quiet"]);
+    assert!(String::from_utf8_lossy(&done.stderr).contains("the last line was cut off"));
+    assert_eq!(of(&output, "pass@k")["1"]["value"], 0.5);
+    assert_eq!(of(&output, "n"), 2);
+    let said = refusal(&["grade", &mixed, "--output", &folder.path("k"), "-k", "4"]);
+    assert!(said.contains("problem `2` has 2 samples"), "{said}");
+    let said = refusal(&[
+        "grade",
+        &folder.write("none.jsonl", "{\"id\":1,\"completion\":\"7\"}\n"),
+        "--output",
+        &folder.path("g"),
+    ]);
+    assert!(said.contains("none.jsonl:1") && said.contains("--dataset"), "{said}");
+}
+
+#[test]
+fn evaluations_are_compared_problem_by_problem() {
+    let folder = Folder::new();
+    let (one, two, three) = (folder.path("one"), folder.path("two"), folder.path("three"));
+    eval(&one, &["-n", "8", "-k", "1,8", "--no-greedy"]);
+    eval(&two, &["-n", "8", "-k", "1,8", "--no-greedy", "--seed", "5"]);
+    let output = folder.path("compared");
+    let done = tealight(&["compare", &one, &two, "--output", &output]);
+    let table = String::from_utf8_lossy(&done.stdout);
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    for word in ["pass@8", "solved, then lost", "newly solved", "keep@8", "unsolved"] {
+        assert!(table.contains(word), "{word}: {table}");
+    }
+    let compared = json(format!("{output}/compare.json"));
+    let change = &compared["sets"][0]["changes"][0];
+    let moved: u64 = change["transition"]
+        .as_array()
+        .expect("rows")
+        .iter()
+        .flat_map(|row| row.as_array().expect("cells"))
+        .filter_map(Value::as_u64)
+        .sum();
+    assert_eq!(moved, 12);
+    assert!(Path::new(&output).join("report.html").exists());
+    let fewer = [
+        &["eval", "--output", &three, "-n", "8", "-k", "1,8"],
+        &SMALL[2..],
+        &["--max-samples", "5"],
+    ];
+    assert!(tealight(&fewer.concat()).status.success());
+    let said = refusal(&["compare", &one, &three]);
+    assert!(said.contains("7 only in the first") && said.contains("--intersect"), "{said}");
+    assert!(tealight(&["compare", &one, &three, "--intersect"]).status.success());
+    let said = refusal(&["compare", &one]);
+    assert!(said.contains("at least two"), "{said}");
+    let said = refusal(&["compare", &one, &folder.path("nothing")]);
+    assert!(said.contains("results.json"), "{said}");
+}
+
+#[test]
+fn a_batch_is_answered_line_by_line_and_goes_on_where_it_was() {
+    let folder = Folder::new();
+    let line = |id: &str, body: &str| {
+        format!(
+            "{{\"custom_id\":\"{id}\",\"method\":\"POST\",\"url\":\"/v1/completions\",\"body\":{body}}}\n"
+        )
+    };
+    let good =
+        "{\"model\":\"m\",\"prompt\":\"1,2,3,4=24:\",\"max_tokens\":12,\"n\":3,\"logprobs\":1}";
+    let input = format!(
+        "{}{}{}{}",
+        line("a", good),
+        line("bad", "{\"model\":\"m\",\"prompt\":\"1,2\",\"n\":0}"),
+        line("b", &good.replace("1,2,3,4", "2,3,4,6")),
+        line("c", &good.replace("\"n\":3", "\"n\":1,\"temperature\":0")),
+    );
+    let input = folder.write("in.jsonl", input);
+    let (whole, parts) = (folder.path("whole.jsonl"), folder.path("parts.jsonl"));
+    let run = |output: &str| {
+        let done = tealight(&["batch", "-i", &input, "-o", output, "--device", "cpu"]);
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        let mut lines: Vec<String> = std::fs::read_to_string(output)
+            .expect("responses")
+            .lines()
+            .map(str::to_owned)
+            .collect();
+        lines.sort();
+        lines
+    };
+    let all = run(&whole);
+    assert_eq!(all.len(), 4);
+    let of = |id: &str| -> Value {
+        let rows = all.iter().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        rows.into_iter().find(|row| row["custom_id"] == id).expect("a response")
+    };
+    let body = &of("a")["response"]["body"];
+    assert_eq!(body["choices"].as_array().map(Vec::len), Some(3));
+    assert!(body["choices"][0]["logprobs"]["token_logprobs"][0].as_f64().expect("a number") <= 0.0);
+    assert!(body["usage"]["completion_tokens"].as_u64() > Some(0));
+    assert!(of("bad")["error"]["message"].as_str().expect("why").contains("`n` of 0"));
+    // One answer is there, a second was cut off in the middle.
+    let first = serde_json::to_string(&of("b")).expect("JSON");
+    std::fs::write(&parts, format!("{first}\n{}", &all[0][..40])).expect("written");
+    let again = run(&parts);
+    assert_eq!(again.len(), 4);
+    // The texts are the same; log-probabilities agree to rounding, which differs with the batch.
+    let texts = |lines: &[String]| -> Vec<Value> {
+        let rows = lines.iter().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        let choices = |row: Value| row["response"]["body"]["choices"].clone();
+        let choices: Vec<Value> = rows.map(choices).collect();
+        let choices = choices.iter().filter_map(Value::as_array).flatten();
+        choices.map(|choice| choice["text"].clone()).collect()
+    };
+    assert_eq!(texts(&all), texts(&again));
+    let twice = folder.write("twice.jsonl", format!("{}{}", line("a", good), line("a", good)));
+    let said = refusal(&["batch", "-i", &twice, "-o", &folder.path("o.jsonl")]);
+    assert!(said.contains("twice.jsonl:2") && said.contains("second time"), "{said}");
+}
+
+#[test]
+fn a_run_is_shown_while_it_goes() {
+    use std::io::{BufRead, BufReader, Read, Write};
+    let folder = Folder::new();
+    folder.write("metrics.jsonl", "{\"step\":1,\"reward\":0.125}\n");
+    let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin("tealight"))
+        .args(["report", &folder.path(""), "--serve", "--port", "0", "--quiet"])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("starts");
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().expect("piped")).read_line(&mut line).expect("an address");
+    let address = line.trim().trim_start_matches("http://").to_owned();
+    let ask = |path: &str| {
+        let mut stream = std::net::TcpStream::connect(&address).expect("listens");
+        let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).expect("sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("answered");
+        answer
+    };
+    assert!(ask("/").contains("Tealight, live"));
+    assert!(ask("/live").contains("0.125"));
+    folder.write("metrics.jsonl", "{\"step\":1,\"reward\":0.125}\n{\"step\":2,\"reward\":0.875}\n");
+    assert!(ask("/live").contains("0.875"));
+    assert!(ask("/report.html").starts_with("HTTP/1.1 404"));
+    assert!(ask("/report-data/..%2F..%2Fetc%2Fpasswd").starts_with("HTTP/1.1 404"));
+    child.kill().expect("killed");
+    child.wait().expect("waited for");
+}
