@@ -83,9 +83,10 @@ fn an_evaluation_can_be_read_by_machines() {
     assert!(done.stderr.is_empty(), "{}", String::from_utf8_lossy(&done.stderr));
     let printed: Value = serde_json::from_slice(&done.stdout).expect("JSON on stdout");
     let saved = json(folder.0.path().join("eval/results.json"));
-    assert_eq!(printed["summary"], saved["summary"]);
-    assert_eq!(saved["problems"].as_array().expect("tallies").len(), 4);
-    let pass = &saved["summary"]["pass@k"]["8"];
+    let set = &saved["sets"][0];
+    assert_eq!(printed["sets"][0]["summary"], set["summary"]);
+    assert_eq!(set["problems"].as_array().expect("tallies").len(), 4);
+    let pass = &set["summary"]["pass@k"]["8"];
     assert!(pass["low"].as_f64() <= pass["value"].as_f64());
 }
 
@@ -282,7 +283,7 @@ fn gsm8k_with_the_real_tokenizer_goes_end_to_end() {
         &eval,
     ]);
     let results = json(format!("{eval}/results.json"));
-    assert_eq!(results["summary"]["problems"], 2);
+    assert_eq!(results["sets"][0]["summary"]["problems"], 2);
     run(&[
         "train",
         "--model",

@@ -35,8 +35,11 @@ fn a_killed_evaluation_goes_on_and_ends_like_an_undisturbed_one() {
     let how = ["-n", "32", "-k", "1,32", "--max-num-seqs", "32"];
     eval(&whole, &how);
     let binary = assert_cmd::cargo::cargo_bin("tealight");
+    let file = Path::new(&parts).join("samples/countdown-train.jsonl");
+    let length = || std::fs::metadata(&file).map_or(0, |file| file.len());
     let mut kills = 0;
-    for delay in [150, 300, 500, 800] {
+    for _ in 0..3 {
+        let before = length();
         let mut child = std::process::Command::new(&binary)
             .args(["eval", "--output", &parts])
             .args(SMALL)
@@ -45,16 +48,17 @@ fn a_killed_evaluation_goes_on_and_ends_like_an_undisturbed_one() {
             .stderr(std::process::Stdio::null())
             .spawn()
             .expect("starts");
-        std::thread::sleep(std::time::Duration::from_millis(delay));
+        // As soon as it has written something more.
+        while length() <= before && child.try_wait().expect("a child").is_none() {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
         kills += usize::from(child.try_wait().expect("a child").is_none());
         child.kill().expect("killed");
         child.wait().expect("waited for");
     }
     assert!(kills > 0, "it was never disturbed");
     // As a crash in the middle of a line leaves it.
-    let file = Path::new(&parts).join("samples/countdown-train.jsonl");
-    let mut text = std::fs::read_to_string(&file).unwrap_or_default();
-    std::fs::create_dir_all(file.parent().expect("a folder")).expect("made");
+    let mut text = std::fs::read_to_string(&file).expect("samples");
     text.push_str("{\"problem\":\"1,2,3");
     std::fs::write(&file, text).expect("written");
     let said = eval(&parts, &how);

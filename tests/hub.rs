@@ -118,6 +118,11 @@ fn route(target: &str) -> Answer {
             _ => Err((404, "RepoNotFound")),
         };
     }
+    if path == "/datasets/team/data/resolve/main/test.jsonl" {
+        let body = b"{\"question\":\"1+1\",\"answer\":\"2\"}\n".to_vec();
+        let headers = format!("ETag: \"etag-data\"\r\nX-Repo-Commit: {COMMIT}\r\n");
+        return Ok((headers, body));
+    }
     let known = ["/team/model/resolve/main/", "/team/model/resolve/v1/"];
     let name = known.iter().find_map(|prefix| path.strip_prefix(prefix)).unwrap_or_default();
     let body = files.get(name).ok_or((404, "EntryNotFound"))?;
@@ -137,6 +142,10 @@ impl Shell {
 
     /// Evaluates `model` on two problems; the exit status and what was said on stderr.
     fn eval(&self, model: &str, set: &[(&str, &str)]) -> (bool, String) {
+        self.eval_on(model, "countdown", set)
+    }
+
+    fn eval_on(&self, model: &str, dataset: &str, set: &[(&str, &str)]) -> (bool, String) {
         let output = self.home.path().join("out");
         let _ = std::fs::remove_dir_all(&output);
         let mut command = Command::cargo_bin("tealight").expect("the binary");
@@ -145,7 +154,8 @@ impl Shell {
         }
         command.env("HF_HOME", self.home.path()).env("HF_ENDPOINT", &self.endpoint);
         command.args(["eval", "--model", model, "--max-samples", "2", "-n", "2", "-k", "1"]);
-        command.args(["--max-completion-length", "20", "--device", "cpu", "--output"]).arg(&output);
+        command.args(["--dataset", dataset, "--max-completion-length", "20", "--device", "cpu"]);
+        command.arg("--output").arg(&output);
         command.envs(set.iter().copied());
         // A client that hangs must fail the test, not stall it.
         command.timeout(std::time::Duration::from_secs(60));
@@ -168,6 +178,24 @@ fn a_first_use_downloads_and_the_next_makes_no_call() {
     let (is_ok, said) = shell.eval("team/model", &[("HF_HUB_OFFLINE", "1")]);
     assert!(is_ok, "{said}");
     assert_eq!(hub.seen(), after_first, "{:?}", hub.log.lock().expect("log"));
+}
+
+#[test]
+fn a_dataset_is_fetched_once_and_a_missing_file_named() {
+    let hub = Hub::start(Mood::Good);
+    let shell = Shell::new(&hub);
+    let spec = "hub:team/data:test.jsonl";
+    let (is_ok, said) = shell.eval_on("countdown", spec, &[]);
+    assert!(is_ok && said.contains("1 problems, checked by `math`"), "{said}");
+    let after_first = hub.seen();
+    assert!(after_first > 0);
+    let (is_ok, said) = shell.eval_on("countdown", spec, &[("HF_HUB_OFFLINE", "1")]);
+    assert!(is_ok, "{said}");
+    assert_eq!(hub.seen(), after_first);
+    let (is_ok, said) = shell.eval_on("countdown", "hub:team/data:train.jsonl", &[]);
+    assert!(!is_ok && said.contains("no such file"), "{said}");
+    let (is_ok, said) = shell.eval_on("countdown", "hub:team", &[]);
+    assert!(!is_ok && said.contains("hub:OWNER/NAME"), "{said}");
 }
 
 #[test]

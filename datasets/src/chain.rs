@@ -140,6 +140,7 @@ fn load(split: &str, limit: Option<usize>) -> Result<Dataset> {
         verifier: Arc::new(Chain),
         notes: Vec::new(),
         unusable: Vec::new(),
+        answers: None,
     })
 }
 

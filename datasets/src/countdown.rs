@@ -103,6 +103,7 @@ fn load(split: &str, limit: Option<usize>) -> Result<Dataset> {
         verifier: Arc::new(verify::countdown::Countdown),
         notes: Vec::new(),
         unusable: Vec::new(),
+        answers: None,
     })
 }
 

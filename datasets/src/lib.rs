@@ -128,7 +128,12 @@ pub struct Dataset {
     pub notes: Vec<String>,
     /// Problems that were left out, since nothing can be compared with their gold answer.
     pub unusable: Vec<Unusable>,
+    /// Lists all right answers to a problem, where the task can.
+    pub answers: Option<List>,
 }
+
+/// Lists all right answers to a problem; none where it cannot.
+pub type List = fn(&Problem) -> Option<Vec<String>>;
 
 /// A problem that was left out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

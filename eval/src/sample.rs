@@ -83,6 +83,12 @@ pub struct Tally {
     /// How many distinct right answers there are, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<u64>,
+    /// `KL(p* || model)` in nats, where all right answers are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kl_pstar: Option<f64>,
+    /// Mean of `log model(y) - log base(y)` over the base's stored right answers, in nats.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base_coverage: Option<f64>,
     /// How different the first right answers are as texts.
     #[serde(default)]
     pub text: Option<TextDiversity>,

@@ -63,6 +63,13 @@ pub struct Summary {
     /// Nats a token, likewise.
     #[serde(default)]
     pub token_entropy: Option<f64>,
+    /// `KL(p* || model)` in nats, where every problem's right answers are known.
+    #[serde(default)]
+    pub kl_pstar: Option<Estimate>,
+    /// Nats that the model gives the base's stored right answers above what the base does, over the
+    /// problems that have some.
+    #[serde(default)]
+    pub base_coverage: Option<Estimate>,
     /// Diversity of words over eight right completions a prompt.
     #[serde(default)]
     pub text: Option<Texts>,
@@ -181,6 +188,8 @@ impl Summary {
             cover: COVERED.iter().map(cover).collect(),
             sequence_entropy: has_logp.then(|| mean(&|tally| -tally.logp.0 / tally.logp.1 as f64)),
             token_entropy: (has_logp && tokens > 0).then(|| -logp / tokens as f64),
+            kl_pstar: known(estimates, tallies, |tally| tally.kl_pstar),
+            base_coverage: known(estimates, tallies, |tally| tally.base_coverage),
             text: Texts::of(estimates, tallies),
             unjudged: tallies.iter().map(|tally| tally.unjudged).sum(),
             truncated: share(|tally| tally.truncated),
@@ -188,6 +197,16 @@ impl Summary {
             mean_length: share(|tally| tally.tokens),
         }
     }
+}
+
+/// The mean over the problems that have the value.
+fn known(
+    estimates: &Estimates,
+    tallies: &[Tally],
+    of: fn(&Tally) -> Option<f64>,
+) -> Option<Estimate> {
+    let has_one = tallies.iter().any(|tally| of(tally).is_some());
+    has_one.then(|| estimates.of(|| tallies.iter().filter_map(of).collect()))
 }
 
 fn majority(estimates: &Estimates, tallies: &[Tally], k: usize) -> Option<Estimate> {

@@ -139,6 +139,19 @@ pub struct Change {
     pub gained: Vec<String>,
 }
 
+impl Change {
+    /// In words, where the base's curve overtakes.
+    pub fn overtaking(&self) -> String {
+        match (self.crossing, self.differences.first()) {
+            (Some(k), _) => format!("the base overtakes at k = {k:.1}"),
+            (None, Some((_, first))) if first.difference.value <= 0.0 => {
+                "the base is ahead from the start".into()
+            }
+            (None, _) => "the base never overtakes".into(),
+        }
+    }
+}
+
 impl Aligned {
     /// What run `run` makes of run 0's problems.
     pub fn change(&self, run: usize) -> Change {

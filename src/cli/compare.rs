@@ -143,11 +143,11 @@ fn of_change(change: &Change, name: &str) -> String {
         let shown = ids.iter().take(8).cloned().collect::<Vec<_>>().join("  ");
         format!("{} {shown}{}", ids.len(), if ids.len() > 8 { "  ..." } else { "" })
     };
-    let crossing = change.crossing.map_or("never".into(), |k| format!("at k = {k:.1}"));
     let last = |pairs: &[(usize, f64)]| pairs.last().copied().unwrap_or((0, f64::NAN));
     let ((k, keep), (_, explore)) = (last(&change.keep), last(&change.explore));
     format!(
-        "{name}: keep@{k} {keep:.3}, explore@{k} {explore:.3}; the base overtakes {crossing}\n{}\nsolved, then lost: {}\nnewly solved: {}",
+        "{name}: keep@{k} {keep:.3}, explore@{k} {explore:.3}; {}\n{}\nsolved, then lost: {}\nnewly solved: {}",
+        change.overtaking(),
         table::plain(&rows),
         listed(&change.lost),
         listed(&change.gained),

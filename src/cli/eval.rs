@@ -17,6 +17,7 @@ use tealight_eval::{Solver, Summary, Tally, pass_at_k, store};
 
 use super::options::{self, DataOptions, DecodingOptions, ModelOptions};
 use super::outcome;
+use super::probes;
 use super::reject;
 use super::session::{Draw, Evaluating, Session};
 use crate::device::Dtype;
@@ -70,7 +71,8 @@ pub(super) struct EvalOptions {
     /// Rounds of -n samples a problem after which --reject gives up on it.
     #[arg(long, default_value_t = 16)]
     max_rounds: usize,
-    /// The base's samples (`tealight presample`), for the distance from p* that --reject reports.
+    /// The base's samples (`tealight presample`): reports how much of its right answers the model covers,
+    /// and with --reject the distance from p*.
     #[arg(long)]
     presamples: Option<PathBuf>,
     /// Where results, report and samples go; the same directory continues a run or judges it again.
@@ -111,8 +113,8 @@ pub(super) fn run(options: &EvalOptions, stop: &Stop) -> Result<()> {
     }
     if !options.reject {
         pass_at_k::check(options.n, &options.k)?;
-        if options.presamples.is_some() {
-            bail!("--presamples is for --reject");
+        if options.presamples.is_some() && options.remote.engine.is_some() {
+            bail!("--presamples needs the model's own log-probabilities: leave --engine out");
         }
     }
     let sets = match &options.suite {
@@ -157,7 +159,17 @@ pub(super) fn run(options: &EvalOptions, stop: &Stop) -> Result<()> {
         evaluate(&|dataset, draw, evaluating, file, known| {
             let params = SamplingParams { eos: session.eos().to_vec(), ..draw.params.clone() };
             let draw = Draw { params: &params, ..*draw };
-            session.evaluate(&session.reference, dataset, &draw, evaluating.label, file, known)
+            let (decoder, label) = (&session.reference, evaluating.label);
+            let mut tallies = session.evaluate(decoder, dataset, &draw, label, file, known)?;
+            let temperature = params.temperature;
+            if temperature > 0.0 && params.filters == Filters::default() {
+                probes::enumerated(&session, decoder, dataset, temperature, &mut tallies)?;
+                if let Some(directory) = &options.presamples {
+                    let room = params.max_new_tokens;
+                    probes::stored(&session, dataset, temperature, room, directory, &mut tallies)?;
+                }
+            }
+            Ok(tallies)
         })?;
     }
     outcome::write(&results, output, options.json, options.quiet)

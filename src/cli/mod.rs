@@ -12,6 +12,7 @@ mod layers;
 mod options;
 mod outcome;
 mod presample;
+mod probes;
 mod reject;
 mod report;
 mod session;

@@ -10,20 +10,18 @@ use tealight_datasets::Dataset;
 use tealight_eval::Level;
 use tealight_eval::reject::{Rejected, reject};
 
+use super::probes::mean_gap;
 use super::session::{Draw, Session};
 use super::table;
 use crate::files::write_atomic;
 use crate::generate::{LocalSampler, Noise};
-use crate::policy::{Sequence, token_logp};
-use crate::presample::{self, PromptSamples};
+use crate::presample;
 use crate::rollout::Encoded;
 use crate::solver::LocalSolver;
 use crate::telemetry::{JsonLines, Progress, say, warn};
 
 /// Keys the randomness of rejection apart from that of evaluations.
 const REJECTION: u64 = u64::MAX - 1_000_000;
-/// Stored completions in one forward pass.
-const ROWS: usize = 64;
 
 /// What rejection sampling found: `results.json`.
 #[derive(Serialize)]
@@ -172,24 +170,4 @@ fn distances(
         distances.push(gap - prompt.validity().ln() + rejected.acceptance_rate.ln());
     }
     Ok(distances)
-}
-
-/// Mean of `log a(y) - log model(y)` over the base's right completions of a prompt.
-fn mean_gap(session: &Session<'_>, prompt: &PromptSamples, temperature: f64) -> Result<f64> {
-    let right: Vec<_> = prompt.samples.iter().filter(|sample| sample.is_correct()).collect();
-    let mut gap = 0.0;
-    for part in right.chunks(ROWS) {
-        let rows: Vec<Sequence> = part
-            .iter()
-            .map(|sample| Sequence {
-                prompt: prompt.prompt.clone(),
-                completion: sample.tokens.clone(),
-            })
-            .collect();
-        let said =
-            token_logp(&session.reference, &rows, temperature)?.logp.sum(1)?.to_vec1::<f32>()?;
-        let base = part.iter().map(|sample| sample.logp.iter().map(|x| f64::from(*x)).sum::<f64>());
-        gap += base.zip(said).map(|(a, model)| a - f64::from(model)).sum::<f64>();
-    }
-    Ok(gap / right.len() as f64)
 }

@@ -16,10 +16,12 @@ use tealight_eval::{Summary, Tally, pass_at_k};
 
 use super::layers;
 use super::options::{self, DataOptions, ModelOptions};
+use super::probes;
 use super::session::{Draw, Session};
 use super::table;
 use crate::device::Dtype;
 use crate::files::write_atomic;
+use crate::generate::Filters;
 use crate::hub;
 use crate::model::Decoder;
 use crate::objective::Objective;
@@ -40,6 +42,10 @@ pub(super) struct StudyOptions {
     #[command(flatten)]
     #[serde(flatten)]
     data: DataOptions,
+    /// A generated task, NAME/train and NAME/test: countdown, chain, walk or sql. Those but countdown need a
+    /// base of their own (recipes/walk-base.toml).
+    #[arg(long, conflicts_with_all = ["dataset", "test_dataset"])]
+    task: Option<String>,
     /// Held-out problems, evaluated but never trained on.
     #[arg(long, default_value = "countdown/test")]
     test_dataset: String,
@@ -71,9 +77,19 @@ pub(super) struct StudyOptions {
 
 /// The options of this command. With the embedded model, [`DEFAULTS`] lie below files and flags.
 pub(super) fn resolve(matches: &ArgMatches) -> Result<StudyOptions> {
-    let options: StudyOptions = layers::resolve(matches, None)?;
-    if options.model.model == hub::EMBEDDED {
-        return layers::resolve(matches, Some(("recipes/countdown-study.toml", DEFAULTS)));
+    let mut options: StudyOptions = layers::resolve(matches, None)?;
+    if options.model.model == hub::EMBEDDED || options.task.is_some() {
+        options = layers::resolve(matches, Some(("recipes/countdown-study.toml", DEFAULTS)))?;
+    }
+    if let Some(task) = &options.task {
+        if options.model.model == hub::EMBEDDED && task != "countdown" {
+            bail!(
+                "the embedded model knows countdown alone: make a base of {task} (tealight sft --config \
+                 recipes/{task}-base.toml --output {task}-base) and name it, --model {task}-base/final"
+            );
+        }
+        (options.data.dataset, options.test_dataset) =
+            (format!("{task}/train"), format!("{task}/test"));
     }
     Ok(options)
 }
@@ -112,7 +128,12 @@ pub(super) fn run(options: &StudyOptions, stop: &Stop) -> Result<()> {
         let one = |set: &Dataset, which: &str| {
             let label = format!("{who} on {which}");
             let samples = folder.join(format!("samples-{which}.jsonl"));
-            session.evaluate(decoder, set, &draw, &label, &samples, None)
+            let mut tallies = session.evaluate(decoder, set, &draw, &label, &samples, None)?;
+            if params.filters == Filters::default() {
+                let temperature = params.temperature;
+                probes::enumerated(&session, decoder, set, temperature, &mut tallies)?;
+            }
+            Ok::<_, anyhow::Error>(tallies)
         };
         Ok([one(&train, "train")?, one(&test, "test")?])
     };

@@ -2,7 +2,7 @@
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
-use tealight_eval::report::{Study, pairs as pair_rows, rows};
+use tealight_eval::report::{Study, header, pairs as pair_rows, rows};
 use tealight_eval::results::SetResult;
 use tealight_eval::{Estimate, Level, Summary};
 
@@ -48,6 +48,13 @@ fn summary(summary: &Summary) -> String {
         lines
             .push(format!("coverage@{k} {:.4} of the right answers that could be", coverage.value));
     }
+    if let Some(kl) = &summary.kl_pstar {
+        lines.push(format!("KL(p* || model) {:.3} nats ({})", kl.value, interval(kl, 3)));
+    }
+    if let Some(coverage) = &summary.base_coverage {
+        let (value, interval) = (coverage.value, interval(coverage, 3));
+        lines.push(format!("base's right answers: {value:+.3} nats ({interval})"));
+    }
     if let Some(richness) = &summary.richness {
         lines.push(format!(
             "right answers a solved problem: hill 1 {:.2}, hill 2 {:.2}, chao 1 {:.1}, unseen {:.1} %",
@@ -77,10 +84,7 @@ fn summary(summary: &Summary) -> String {
 pub(super) fn study(study: &Study) -> String {
     let mut text = String::new();
     for evaluated in &study.datasets {
-        let mut header = vec!["objective".to_owned()];
-        header.extend(study.ks.iter().map(|k| format!("pass@{k}")));
-        header.extend(["distinct".into(), "keep".into(), "new".into()]);
-        let mut table = right_aligned(&header);
+        let mut table = right_aligned(&header(study, evaluated));
         for row in rows(study, evaluated) {
             table.add_row(row);
         }

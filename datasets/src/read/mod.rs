@@ -75,6 +75,7 @@ pub(crate) fn open(path: &Path, columns: &Columns, limit: Option<usize>) -> Resu
         verifier: Arc::new(math::Math::default()),
         notes,
         unusable: Vec::new(),
+        answers: None,
     })
 }
 

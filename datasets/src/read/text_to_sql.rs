@@ -67,6 +67,7 @@ pub(super) fn dataset(path: &Path, rows: &[Row], folder: Option<&Path>) -> Resul
         notes: vec![format!("{} databases in {}", schemas.len(), folder.display())],
         verifier: Arc::new(Sql::in_folder(folder)),
         unusable: Vec::new(),
+        answers: None,
     })
 }
 

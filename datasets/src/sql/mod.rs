@@ -60,6 +60,7 @@ fn load(split: &str, limit: Option<usize>) -> Result<Dataset> {
         verifier: Arc::new(Sql::from_scripts()),
         notes: Vec::new(),
         unusable: Vec::new(),
+        answers: None,
     })
 }
 

@@ -235,10 +235,7 @@ fn change(change: &Change, name: &str) -> Markup {
             "Of " (change.sets.base_solved) " problems that the base solved, " (change.sets.kept) " are still solved; "
             (change.sets.newly_solved) " others are. Keep@" (most) " " (format!("{:.3}", last(&change.keep)))
             ", Explore@" (most) " " (format!("{:.3}", last(&change.explore))) ". "
-            @match change.crossing {
-                Some(k) => { "The base's Pass@k overtakes at k = " (format!("{k:.1}")) "." }
-                None => { "The curves do not cross." }
-            }
+            (change.overtaking()) "."
         }
         div.wide { table {
             thead { tr { th { "base, down; " (name) ", across" } @for to in DIFFICULTIES { th { (to) } } } }

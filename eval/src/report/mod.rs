@@ -134,6 +134,21 @@ impl Evaluated {
     }
 }
 
+/// Whether the distance from p* is known on this dataset.
+pub fn has_kl(evaluated: &Evaluated) -> bool {
+    evaluated.base.kl_pstar.is_some()
+}
+
+/// The header over [`rows`].
+pub fn header(study: &Study, evaluated: &Evaluated) -> Vec<String> {
+    let mut header = vec!["objective".to_owned()];
+    header.extend(study.ks.iter().map(|k| format!("pass@{k}")));
+    header.push("distinct".into());
+    header.extend(has_kl(evaluated).then(|| "KL(p*)".to_owned()));
+    header.extend(["keep".into(), "new".into()]);
+    header
+}
+
 /// The rows of a dataset's table, the base first: objective, Pass@k for each k, distinct right
 /// answers a prompt among all n samples, prompts kept and newly solved. Several seeds are averaged.
 pub fn rows(study: &Study, evaluated: &Evaluated) -> Vec<Vec<String>> {
@@ -148,6 +163,10 @@ pub fn rows(study: &Study, evaluated: &Evaluated) -> Vec<Vec<String>> {
             row.push(format!("{:.3}", mean(&|summary| summary.pass_at_k[k].value)));
         }
         row.push(format!("{:.2}", mean(&|summary| summary.unique_correct[&largest].value)));
+        if has_kl(evaluated) {
+            let kl = |summary: &Summary| summary.kl_pstar.map_or(f64::NAN, |kl| kl.value);
+            row.push(format!("{:.2}", mean(&kl)));
+        }
         row.extend([kept, new]);
         row
     };

@@ -6,12 +6,12 @@ use anyhow::Result;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::chart::{Axes, Dot, Line, draw, scatter};
-use super::{Evaluated, Study, Training, pairs, rows};
+use super::{Evaluated, Study, Training, header, pairs, rows};
 use crate::Summary;
 use crate::compare::crossing;
 
 const STYLE: &str = "
-:root { color-scheme: light; }
+:root { color-scheme: light dark; }
 body { font: 16px/1.55 system-ui, sans-serif; color: #1a1a1a; background: #fff;
        max-width: 1180px; margin: 2.5rem auto; padding: 0 1.5rem; }
 h1 { font-size: 1.7rem; margin-bottom: .2rem; } h2 { margin-top: 2.4rem; font-size: 1.25rem; }
@@ -20,10 +20,15 @@ table { border-collapse: collapse; font-variant-numeric: tabular-nums; margin: .
 th, td { padding: .35rem .9rem; text-align: right; border-bottom: 1px solid #e4e4e4; }
 th { font-weight: 600; border-bottom: 2px solid #1a1a1a; }
 th:first-child, td:first-child { text-align: left; }
-.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(420px, 1fr)); gap: 1.2rem; }
+.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(420px, 100%), 1fr)); gap: 1.2rem; }
 figure { margin: 0; } figcaption { color: #555; font-size: .9rem; }
 svg { width: 100%; height: auto; }
 footer { color: #777; font-size: .85rem; margin-top: 3rem; }
+@media (prefers-color-scheme: dark) {
+  body { color: #e4e4e4; background: #16181c; } .lead, figcaption { color: #b0b0b0; }
+  th, td { border-bottom-color: #3a3d44; } th { border-bottom-color: #e4e4e4; } footer { color: #999; }
+  svg { filter: invert(.9) hue-rotate(180deg); }
+}
 ";
 
 /// The page.
@@ -105,9 +110,7 @@ pub(super) fn document(title: &str, body: &Markup) -> String {
 }
 
 fn dataset(study: &Study, evaluated: &Evaluated) -> Result<Markup> {
-    let mut header = vec!["objective".to_owned()];
-    header.extend(study.ks.iter().map(|k| format!("pass@{k}")));
-    header.extend(["distinct".into(), "keep".into(), "new".into()]);
+    let header = header(study, evaluated);
     Ok(html! {
         h2 { (evaluated.name) " (" (evaluated.base.problems) " prompts)" }
         table {

@@ -2,7 +2,7 @@
 //!
 //! Rows are compared in order where the gold query orders them, else as a multiset; columns by position;
 //! numbers by value, texts as they are (as Spider's and BIRD's evaluations do, but for columns in another
-//! order). The prediction runs read-only under a budget of steps (see [`database`]); a statement that is
+//! order). The prediction runs read-only under a budget of steps (see `database`); a statement that is
 //! malformed, forbidden or too costly is wrong, with the reason. The class of a right query is its
 //! normal form (see [`canonical`]).
 //!
