@@ -119,7 +119,8 @@ fn route(target: &str) -> Answer {
         };
     }
     if path == "/datasets/team/data/resolve/main/test.jsonl" {
-        let body = b"{\"question\":\"1+1\",\"answer\":\"2\"}\n".to_vec();
+        let prompt = "[{\"role\":\"user\",\"content\":\"1+1\"}]";
+        let body = format!("{{\"prompt\":{prompt},\"answer\":\"2\"}}\n").into_bytes();
         let headers = format!("ETag: \"etag-data\"\r\nX-Repo-Commit: {COMMIT}\r\n");
         return Ok((headers, body));
     }

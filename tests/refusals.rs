@@ -36,6 +36,14 @@ fn bad_datasets_are_refused_by_name_line_and_mend() {
     assert!(said.contains("empty"), "{said}");
     let said = eval(&folder.write("a.jsonl", good), &["--answer-column", "gold"]);
     assert!(said.contains("`gold`") && said.contains("question, answer"), "{said}");
+    let twice = "{\"id\":\"a\",\"question\":\"q\",\"answer\":\"1\"}\n".repeat(2);
+    let said = eval(&folder.write("twice.jsonl", twice), &[]);
+    assert!(said.contains("the id `a` stands there twice"), "{said}");
+    let said =
+        eval(&folder.write("gold.jsonl", "{\"question\":\"q\",\"answer\":\"3 + +\"}\n"), &[]);
+    assert!(said.contains("no gold answer can be read") && said.contains("3 + +"), "{said}");
+    let said = eval(&folder.write("v.jsonl", good), &["--verifier", "nonsense"]);
+    assert!(said.contains("verifier `nonsense`") && said.contains("program:COMMAND"), "{said}");
     let said = eval("nothing.jsonl", &[]);
     assert!(said.contains("nothing.jsonl"), "{said}");
     let said = eval("countdown/dev", &[]);

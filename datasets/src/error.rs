@@ -73,6 +73,16 @@ pub enum DataError {
         /// Why it cannot be read.
         why: String,
     },
+    /// Two problems have one id, so their samples could not be told apart.
+    #[error(
+        "dataset `{name}`: the id `{id}` stands there twice; give every problem an id of its own, or none"
+    )]
+    Duplicate {
+        /// The dataset.
+        name: String,
+        /// The id.
+        id: String,
+    },
     /// There is nothing in it.
     #[error("dataset `{name}` is empty: it holds no problem")]
     Empty {

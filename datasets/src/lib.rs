@@ -216,5 +216,9 @@ pub fn open(spec: &str, columns: &read::Columns, limit: Option<usize>) -> Result
     if dataset.problems.is_empty() {
         return Err(DataError::Empty { name: dataset.name });
     }
+    let mut seen = std::collections::HashSet::new();
+    if let Some(twice) = dataset.problems.iter().find(|problem| !seen.insert(&problem.id)) {
+        return Err(DataError::Duplicate { id: twice.id.clone(), name: dataset.name });
+    }
     Ok(dataset)
 }

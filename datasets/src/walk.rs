@@ -2,7 +2,7 @@
 //! listed, so what a model covers of them, and KL(p* || model), are exact.
 //!
 //! Prompt `3|19>43:`, answer `*2=38+7=45-2=43`: three moves of `+1 +3 +7 -2 -5 *2`, each with the number it
-//! leads to, within 0 to 99. A right answer is drawn uniformly from all of them.
+//! leads to, within 0 to 99; both ends are 1 to 99. A right answer is drawn uniformly from all of them.
 
 use std::sync::Arc;
 
@@ -62,7 +62,7 @@ impl Generator {
     fn problem(&mut self) -> Problem {
         loop {
             let mut below = |bound: u32| (self.rng.next_u64() % u64::from(bound)) as u32;
-            let (from, to) = (below(MAX_TOTAL + 1), below(MAX_TOTAL + 1));
+            let (from, to) = (1 + below(MAX_TOTAL), 1 + below(MAX_TOTAL));
             let banned = self.bans.then(|| ['+', '-', '*'][below(3) as usize]);
             if from == to || is_held_out(from, to) != self.held_out {
                 continue;
@@ -161,9 +161,9 @@ mod tests {
         // verifier.md: 3,456 solvable pairs of three moves, 1 to 15 answers.
         let moves = MOVES.to_vec();
         let mut totals = Vec::new();
-        for to in 0..=MAX_TOTAL {
+        for to in 1..=MAX_TOTAL {
             let ways = ways(&moves, 3, to);
-            totals.extend((0..=MAX_TOTAL).filter(|from| *from != to).map(|f| ways[3][f as usize]));
+            totals.extend((1..=MAX_TOTAL).filter(|from| *from != to).map(|f| ways[3][f as usize]));
         }
         totals.retain(|total| *total > 0);
         assert_eq!((totals.len(), totals.iter().max()), (3456, Some(&15)));

@@ -134,7 +134,8 @@ fn one(gold: &str, answer: &str, mode: Mode, explain: bool) -> Result<()> {
     writeln!(stdout, "verdict    {}", verdict.as_str().unwrap_or_default())?;
     match &found.extracted {
         Some(extracted) => {
-            writeln!(stdout, "found      {} (by rule `{}`)", extracted.span, extracted.rule)?
+            let at = extracted.at.map_or(String::new(), |at| format!(", byte {at}"));
+            writeln!(stdout, "found      {} (rule `{}`{at})", extracted.span, extracted.rule)?
         }
         None => writeln!(stdout, "found      nothing")?,
     }

@@ -5,9 +5,9 @@ use std::path::Path;
 use anyhow::Result;
 use maud::{Markup, PreEscaped, html};
 
-use super::browser;
 use super::chart::{Axes, Dot, Line, draw, scatter};
 use super::page::document;
+use super::{browser, live};
 use crate::results::Results;
 use crate::transition::{Aligned, Change, DIFFICULTIES, align};
 use crate::{Estimate, Level, Summary};
@@ -23,6 +23,8 @@ pub fn write(runs: &[(std::path::PathBuf, Results)], output: &Path) -> Result<()
         runs.iter().map(|(path, results)| (label(path, results, runs), results)).collect();
     let (aligned, notes) = align(&named, true)?;
     let names: Vec<&str> = named.iter().map(|(name, _)| name.as_str()).collect();
+    let models: Vec<(&str, &str)> =
+        named.iter().map(|(name, results)| (name.as_str(), results.model.as_str())).collect();
     let data = browser::Data::collect(runs, &aligned)?;
     let placed = data.place(output)?;
     let body = html! {
@@ -36,6 +38,7 @@ pub fn write(runs: &[(std::path::PathBuf, Results)], output: &Path) -> Result<()
         }
         @for note in &notes { p.note { (note) } }
         @for set in &aligned { (section(set, &names)?) }
+        (live::trainings(&models)?)
         (browser::markup(&aligned, &names, &placed))
         footer {
             "Intervals are 95 % percentile bootstraps over problems; estimators are unbiased given the samples. docs/measures.md defines every number. "

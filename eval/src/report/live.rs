@@ -105,6 +105,27 @@ impl Live {
     }
 }
 
+/// The training curves of models whose runs left their metrics beside them: `RUN/metrics.jsonl` for the
+/// model `RUN/final`.
+pub(super) fn trainings(models: &[(&str, &str)]) -> Result<Markup> {
+    let mut followed: Vec<(String, Followed)> = Vec::new();
+    for (name, model) in models {
+        let metrics = Path::new(model).parent().map(|run| run.join("metrics.jsonl"));
+        let mut run = Followed::default();
+        if metrics.is_some_and(|path| path.is_file() && run.follow(&path).is_ok()) {
+            followed.push(((*name).to_owned(), run));
+        }
+    }
+    let training: Vec<(String, &Followed)> =
+        followed.iter().map(|(name, run)| (name.clone(), run)).collect();
+    Ok(html! {
+        @if !training.is_empty() {
+            h2 { "Training" }
+            div.charts { @for (key, title) in DRAWN { (chart(&training, key, title)?) } }
+        }
+    })
+}
+
 fn chart(training: &[(String, &Followed)], key: &str, title: &str) -> Result<Markup> {
     let line = |(index, (name, file)): (usize, &(String, &Followed))| {
         let points = file.metrics.get(key)?.clone();

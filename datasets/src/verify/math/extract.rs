@@ -18,6 +18,8 @@ const MAX_WHOLE: usize = 300;
 pub struct Extracted<'a> {
     /// The text; several boxes that belong together are joined by commas.
     pub span: Cow<'a, str>,
+    /// Where it starts, in bytes of the completion; none for several boxes together.
+    pub at: Option<usize>,
     /// `box`, `tag`, `phrase`, `hashes`, `whole`, `conclusion`, `formula`, `number` or `words`.
     pub rule: &'static str,
 }
@@ -32,7 +34,11 @@ pub fn extract(completion: &str, mode: Mode) -> Option<Extracted<'_>> {
     let text = text.rsplit_once("</think>").map_or(text, |(_, answer)| answer);
     // What a chat model writes after its turn is not its answer.
     let text = text.split("<|im_").next().unwrap_or(text);
-    let found = |span: &'_ str, rule| Some(Extracted { span: Cow::Owned(span.to_owned()), rule });
+    // Spans are parts of the completion, so their addresses say where they stand.
+    let place = |span: &str| (span.as_ptr() as usize).checked_sub(completion.as_ptr() as usize);
+    let found = |span: &'_ str, rule| {
+        Some(Extracted { span: Cow::Owned(span.to_owned()), at: place(span), rule })
+    };
     let phrase = final_phrase(text);
     if let Some((at, inner)) = last_box(text)
         && phrase.is_none_or(|(phrase, said)| phrase < at || !is_answer(said))
@@ -40,9 +46,10 @@ pub fn extract(completion: &str, mode: Mode) -> Option<Extracted<'_>> {
         if mode == Mode::Flexible
             && let Some(joined) = joined_boxes(text)
         {
-            return Some(Extracted { span: Cow::Owned(joined), rule: "box" });
+            return Some(Extracted { span: Cow::Owned(joined), at: None, rule: "box" });
         }
-        return Some(Extracted { span: Cow::Borrowed(concluded(inner)), rule: "box" });
+        let inner = concluded(inner);
+        return Some(Extracted { span: Cow::Borrowed(inner), at: place(inner), rule: "box" });
     }
     if let Some(inner) = tagged(text).filter(|inner| !inner.is_empty()) {
         return found(formula_in(inner).map_or(inner, |(_, inner)| inner), "tag");

@@ -77,6 +77,17 @@ pub struct Checked<'a> {
 
 /// Checks a completion, or a bare answer, against a gold answer; both may be wrapped in `$`, a box or a
 /// worked solution.
+///
+/// Total, deterministic and bounded: never a panic, no clock, the same verdict on any machine.
+///
+/// ```
+/// use tealight_datasets::verify::math::{Mode, Outcome, check};
+///
+/// let found = check("\\frac{1}{2}", "So the answer is $\\boxed{0.5}$.", Mode::Strict);
+/// assert_eq!(found.outcome, Outcome::Correct);
+/// let extracted = found.extracted.expect("a box");
+/// assert_eq!((&*extracted.span, extracted.rule, extracted.at), ("0.5", "box", Some(25)));
+/// ```
 pub fn check<'a>(gold: &str, completion: &'a str, mode: Mode) -> Checked<'a> {
     let bare = self::gold(gold);
     // Words with digits among them, `June 20`, would be taken apart by the rules for completions.
@@ -85,7 +96,8 @@ pub fn check<'a>(gold: &str, completion: &'a str, mode: Mode) -> Checked<'a> {
         || is_worded(bare) && text::same_words(bare, completion);
     if is_short && (is_said || text::same_choice(bare, completion)) {
         let span = std::borrow::Cow::Borrowed(completion.trim());
-        let extracted = Some(Extracted { span, rule: "whole" });
+        let at = Some(completion.len() - completion.trim_start().len());
+        let extracted = Some(Extracted { span, at, rule: "whole" });
         return Checked { outcome: Outcome::Correct, extracted, stage: "text" };
     }
     let wrapped = if bare.len() > 120 { extract(bare, Mode::Flexible) } else { joined(gold) };
@@ -309,6 +321,8 @@ mod tests {
             ("\\frac{1}{2}", "\\frac{1}{2}", "whole"),
         ] {
             let found = extract(text, Mode::Flexible).expect(text);
+            let at = found.at.expect("one place");
+            assert!(text[at..].starts_with(&*found.span), "{text}");
             assert_eq!((&*found.span, found.rule), (span, rule), "{text}");
         }
         assert_eq!(extract("from 3 to 4", Mode::Strict), None);
