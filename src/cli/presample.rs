@@ -14,6 +14,7 @@ use super::table;
 use crate::device::Dtype;
 use crate::files::write_atomic;
 use crate::presample::{Presamples, Request, SplitRule};
+use crate::remote::{Remote, RemoteOptions, RemoteSampler};
 use crate::rollout::Encoded;
 use crate::telemetry::say;
 use crate::train::Stop;
@@ -51,6 +52,9 @@ pub(super) struct PresampleOptions {
     /// Most sequences in one decoding batch.
     #[arg(long, default_value_t = 256)]
     max_num_seqs: usize,
+    #[command(flatten)]
+    #[serde(flatten)]
+    remote: RemoteOptions,
     /// Where the samples go; an interrupted call is continued.
     #[arg(long)]
     output: Option<PathBuf>,
@@ -154,8 +158,19 @@ pub(super) fn run(options: &PresampleOptions, stop: &Stop) -> Result<()> {
     let context = base.architecture.max_positions;
     let problems =
         Encoded::all(&dataset.problems, &base.tokenizer, context, options.max_completion_length)?;
-    let presamples =
-        session.draw_presamples(&dataset, &problems, &request, options.max_num_seqs, output)?;
+    let presamples = match &options.remote.engine {
+        None => {
+            session.draw_presamples(&dataset, &problems, &request, options.max_num_seqs, output)?
+        }
+        Some(engine) => {
+            let remote = Remote::new(engine, &options.model.model, &options.remote, options.seed)?;
+            say(options.quiet, format!("sampling from {engine}, log-probabilities from here"));
+            let (decoder, tokenizer) = (&session.reference, &base.tokenizer);
+            let sampler =
+                RemoteSampler { remote: &remote, problems: &problems, decoder, tokenizer };
+            session.draw_presamples_from(&sampler, &dataset, &problems, &request, output)?
+        }
+    };
     let summary = Summary::of(&presamples, &ks, options.pef_threshold);
     let json = serde_json::to_string_pretty(&summary)?;
     write_atomic(&output.join("summary.json"), json.as_bytes())?;

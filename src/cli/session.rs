@@ -9,7 +9,7 @@ use serde_json::Value;
 use tealight_datasets::Dataset;
 use tealight_eval::{Sample, Solver, Tally, evaluate::evaluate};
 
-use crate::generate::{Filters, LocalSampler, Noise, SamplingParams};
+use crate::generate::{Filters, LocalSampler, Noise, Sampler, SamplingParams};
 use crate::lab;
 use crate::model::Decoder;
 use crate::objective::Plan;
@@ -234,13 +234,25 @@ impl<'a> Session<'a> {
         directory: &Path,
     ) -> Result<Presamples> {
         let sampler = LocalSampler { decoder: &self.reference, max_rows: max_num_seqs };
+        self.draw_presamples_from(&sampler, dataset, problems, request, directory)
+    }
+
+    /// The same from any sampler.
+    pub(super) fn draw_presamples_from(
+        &self,
+        sampler: &dyn Sampler,
+        dataset: &Dataset,
+        problems: &[Encoded<'_>],
+        request: &presample::Request,
+        directory: &Path,
+    ) -> Result<Presamples> {
         let params = SamplingParams {
             temperature: request.temperature,
             filters: Filters::default(),
             max_new_tokens: request.max_completion_length,
             eos: self.eos().to_vec(),
         };
-        let collector = Collector::new(&sampler, &self.base.tokenizer, &*dataset.verifier, &params);
+        let collector = Collector::new(sampler, &self.base.tokenizer, &*dataset.verifier, &params);
         let mut progress = Progress::new("sampling the base", problems.len(), self.quiet);
         presample(&collector, problems, request, directory, &mut || {
             progress.advance(String::new);

@@ -7,6 +7,7 @@
 //! answers reach the caller all at once, so nothing is counted twice.
 
 mod client;
+mod sampler;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -20,13 +21,17 @@ use tealight_eval::{Answer, Keyed, Sink, Solver};
 use crate::generate::SamplingParams;
 use client::Client;
 
+pub use sampler::RemoteSampler;
+
 /// Options of the server, where one samples.
 #[derive(Debug, Clone, PartialEq, Args, Serialize, Deserialize)]
 pub struct RemoteOptions {
-    /// Sample from the OpenAI-compatible server at this address (http://host:8000) instead of here;
-    /// --model is the name it knows the model by.
+    /// Sample from the OpenAI-compatible server at this address (http://host:8000) instead of here.
     #[arg(long, help_heading = "Engine")]
     pub engine: Option<String>,
+    /// The name it knows the model by, where that is not --model.
+    #[arg(long, help_heading = "Engine")]
+    pub engine_model: Option<String>,
     /// Requests under way at a time.
     #[arg(long, default_value_t = 32, help_heading = "Engine")]
     pub concurrency: usize,
@@ -54,6 +59,7 @@ impl Remote {
     /// # Errors
     /// An address that is none, settings that make no sense.
     pub fn new(engine: &str, model: &str, options: &RemoteOptions, seed: u64) -> Result<Self> {
+        let model = options.engine_model.as_deref().unwrap_or(model);
         if options.concurrency == 0 {
             bail!("concurrency must be at least 1");
         }

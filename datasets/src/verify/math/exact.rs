@@ -103,7 +103,7 @@ fn power(base: &RBig, exponent: &RBig, fuel: &mut Fuel) -> Option<RBig> {
     if !base.is_zero() && bits.saturating_sub(1).max(1).saturating_mul(size) > MAX_BITS as u64 {
         return None;
     }
-    fuel.spend((bits.saturating_mul(size) / 64) as u32)?;
+    fuel.spend((bits.saturating_mul(size) / 16) as u32)?;
     let raised = base.pow(size as isize);
     Some(if is_negative { RBig::ONE / raised } else { raised })
 }
