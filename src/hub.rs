@@ -102,12 +102,16 @@ pub fn dataset_file(spec: &str) -> Result<PathBuf> {
             hf_hub::resolve_cache_dir().display(),
         );
     }
+    retried(|| fetch(false)).map_err(|error| explain(error, &format!("dataset `{spec}`")))
+}
+
+/// Fetches a file; a connection that breaks off is tried again from the start.
+fn retried(fetch: impl Fn() -> Result<PathBuf, HFError>) -> Result<PathBuf, HFError> {
     let mut attempt = 1;
     loop {
-        match fetch(false) {
-            Ok(path) => return Ok(path),
+        match fetch() {
             Err(HFError::Request { .. } | HFError::Io(_)) if attempt < ATTEMPTS => attempt += 1,
-            Err(error) => return Err(explain(error, &format!("dataset `{spec}`"))),
+            done => return done,
         }
     }
 }
@@ -186,16 +190,9 @@ impl<'a> Repository<'a> {
         directory.with_context(|| format!("model `{}`: the repository has no config.json", self.id))
     }
 
-    /// Fetches a file; a connection that breaks off is tried again from the start.
     fn retried(&self, file: &str) -> Result<PathBuf> {
-        let mut attempt = 1;
-        loop {
-            match self.file(file, false) {
-                Ok(path) => return Ok(path),
-                Err(HFError::Request { .. } | HFError::Io(_)) if attempt < ATTEMPTS => attempt += 1,
-                Err(error) => return Err(self.explain(error)).with_context(|| file.to_owned()),
-            }
-        }
+        let fetched = retried(|| self.file(file, false));
+        fetched.map_err(|error| self.explain(error)).with_context(|| file.to_owned())
     }
 
     fn file(&self, name: &str, only_local: bool) -> Result<PathBuf, HFError> {

@@ -96,6 +96,40 @@ fn another_verifier_or_k_judges_again_without_sampling() {
 }
 
 #[test]
+fn samples_are_kept_and_never_mistaken_for_others() {
+    let folder = Folder::new();
+    let output = folder.path("eval");
+    eval(&output, &["-n", "4", "-k", "4"]);
+    let all = samples(&output);
+    // A run over fewer problems keeps the samples of the others for later.
+    let fewer = ["--max-samples", "3", "--max-completion-length", "20", "--device", "cpu"];
+    let how = ["eval", "--output", &output, "-n", "4", "-k", "4"];
+    assert!(tealight(&[&how[..], &fewer].concat()).status.success());
+    assert_eq!(all.lines().count(), samples(&output).lines().count());
+    let results = json(format!("{output}/results.json"));
+    assert_eq!(results["sets"][0]["problems"].as_array().map(Vec::len), Some(3));
+    eval(&output, &["-n", "4", "-k", "4"]);
+    assert_eq!(all, samples(&output));
+    // Another temperature, and another prompt under an id, are refused.
+    let how = ["eval", "--output", &output, "-n", "4", "-k", "4", "--max-completion-length", "20"];
+    let said = refusal(&[&how[..], &["--temperature", "0.5"]].concat());
+    assert!(said.contains("temperature was 1, is 0.5"), "{said}");
+    let asked = |text: &str| folder.write("q.jsonl", format!("{{\"id\":\"a\",{text}}}\n"));
+    let file = asked("\"prompt\":[{\"role\":\"user\",\"content\":\"1+1=\"}],\"answer\":\"2\"");
+    let other = folder.path("other");
+    eval(&other, &["-n", "2", "-k", "1", "--dataset", &file]);
+    asked("\"prompt\":[{\"role\":\"user\",\"content\":\"2+0=\"}],\"answer\":\"2\"");
+    let how = ["eval", "--output", &other, "-n", "2", "-k", "1", "--max-completion-length", "20"];
+    let said = refusal(&[&how[..], &["--dataset", &file]].concat());
+    assert!(said.contains("the prompt of problem `a`"), "{said}");
+    let twice = folder.path("twice");
+    let said = refusal(&["eval", "--output", &twice, "--dataset", "countdown,countdown/train"]);
+    assert!(said.contains("`countdown/train` stands twice"), "{said}");
+    let presamples = ["eval", "--output", &twice, "--presamples", "x", "--top-k", "5"];
+    assert!(refusal(&presamples).contains("whole distributions"));
+}
+
+#[test]
 fn a_suite_has_several_sets_and_temperatures() {
     let folder = Folder::new();
     let suite = "[[set]]\ndataset = \"countdown/train\"\ndomain = \"in\"\n[[set]]\nname = \"three\"\ndataset = \"countdown/test-3\"\ndomain = \"out\"\n";
@@ -234,7 +268,7 @@ fn a_batch_is_answered_line_by_line_and_goes_on_where_it_was() {
     let input = format!(
         "{}{}{}{}",
         line("a", good),
-        line("bad", "{\"model\":\"m\",\"prompt\":\"1,2\",\"n\":0}"),
+        line("bad", "{\"model\":\"m\",\"prompt\":\"1,2\",\"best_of\":4}"),
         line("b", &good.replace("1,2,3,4", "2,3,4,6")),
         line("c", &good.replace("\"n\":3", "\"n\":1,\"temperature\":0")),
     );
@@ -261,7 +295,7 @@ fn a_batch_is_answered_line_by_line_and_goes_on_where_it_was() {
     assert_eq!(body["choices"].as_array().map(Vec::len), Some(3));
     assert!(body["choices"][0]["logprobs"]["token_logprobs"][0].as_f64().expect("a number") <= 0.0);
     assert!(body["usage"]["completion_tokens"].as_u64() > Some(0));
-    assert!(of("bad")["error"]["message"].as_str().expect("why").contains("`n` of 0"));
+    assert!(of("bad")["error"]["message"].as_str().expect("why").contains("best_of"));
     // One answer is there, a second was cut off in the middle.
     let first = serde_json::to_string(&of("b")).expect("JSON");
     std::fs::write(&parts, format!("{first}\n{}", &all[0][..40])).expect("written");

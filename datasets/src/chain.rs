@@ -5,8 +5,6 @@
 //! counting paths; a right answer is drawn uniformly from all of them, so the base that learns from them
 //! tends to p* itself.
 
-use std::sync::Arc;
-
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
@@ -97,51 +95,71 @@ fn problem(
         is_here
     })? + 1;
     let rest = draw(rng, &moves, &ways, steps, first as u32);
+    Some(stated(steps, &target.to_string(), banned, format!("{first}{rest}"), total))
+}
+
+/// A problem from its parts: so many steps, from where to where, without an operator.
+pub(crate) fn stated(
+    steps: usize,
+    ends: &str,
+    banned: Option<char>,
+    solution: String,
+    total: u64,
+) -> Problem {
     let ban = banned.map(|operator| format!("!{operator}")).unwrap_or_default();
-    let statement = format!("{steps}|{target}{ban}");
-    Some(Problem {
+    let statement = format!("{steps}|{ends}{ban}");
+    Problem {
         id: statement.clone(),
         prompt: Prompt::Text(format!("{statement}:")),
         answer: statement,
-        solution: Some(format!("{first}{rest}")),
+        solution: Some(solution),
         context: None,
         total: Some(total),
-    })
+    }
+}
+
+/// What is special about a split.
+pub(crate) struct Part {
+    /// Its full name.
+    pub(crate) split: &'static str,
+    /// One step more than in training.
+    pub(crate) is_longer: bool,
+    /// Targets that training does not see.
+    pub(crate) held_out: bool,
+    /// An operator is forbidden.
+    pub(crate) bans: bool,
+}
+
+/// The split of this name, of the dataset `name`.
+pub(crate) fn part(name: &'static str, split: &str) -> Result<Part> {
+    let (split, is_longer, held_out, bans) = match split {
+        "" | "train" => ("train", false, false, false),
+        "sft" => ("sft", false, false, false),
+        "test" => ("test", false, true, false),
+        "longer" => ("longer", true, true, false),
+        "banned" => ("banned", false, true, true),
+        other => {
+            let known = "train, test, sft, longer, banned";
+            return Err(DataError::Split { name, split: other.into(), known });
+        }
+    };
+    Ok(Part { split, is_longer, held_out, bans })
 }
 
 fn load(split: &str, limit: Option<usize>) -> Result<Dataset> {
-    let (split, steps, held_out) = match split {
-        "" | "train" => ("train", STEPS, false),
-        "sft" => ("sft", STEPS, false),
-        "test" => ("test", STEPS, true),
-        "longer" => ("longer", STEPS + 1, true),
-        "banned" => ("banned", STEPS, true),
-        other => {
-            return Err(DataError::Split {
-                name: "chain",
-                split: other.into(),
-                known: "train, test, sft, longer, banned",
-            });
-        }
-    };
+    let Part { split, is_longer, held_out, bans } = part("chain", split)?;
+    let steps = STEPS + usize::from(is_longer);
     let mut rng = ChaCha8Rng::seed_from_u64(0x0c4a_1100);
     let problems: Vec<Problem> = TARGETS
         .filter(|target| is_held_out(*target) == held_out)
         .enumerate()
         .filter_map(|(index, target)| {
-            let banned = (split == "banned").then(|| ['+', '-', '*'][index % 3]);
+            let banned = bans.then(|| ['+', '-', '*'][index % 3]);
             problem(&mut rng, steps, target, banned)
         })
         .take(limit.unwrap_or(usize::MAX))
         .collect();
-    Ok(Dataset {
-        name: format!("chain/{split}"),
-        problems,
-        verifier: Arc::new(Chain),
-        notes: Vec::new(),
-        unusable: Vec::new(),
-        answers: None,
-    })
+    Ok(Dataset::generated(format!("chain/{split}"), problems, Chain))
 }
 
 fn examples(seed: u64, step: u64, count: usize) -> Vec<Problem> {

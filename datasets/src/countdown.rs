@@ -7,10 +7,9 @@
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
-use std::sync::Arc;
 
 use crate::verify::{self, Expression, Operator};
-use crate::{DataError, Dataset, Problem, Prompt, Result, Source};
+use crate::{DataError, Dataset, Problem, Prompt, Result, Source, distinct, fnv};
 
 /// Largest number given; the smallest is 1.
 pub const MAX_NUMBER: u32 = 12;
@@ -50,10 +49,8 @@ impl Split {
     pub fn of(numbers: &[u32]) -> Self {
         let mut sorted = numbers.to_vec();
         sorted.sort_unstable();
-        // FNV-1a: fixed for ever, unlike the standard library's hasher.
-        let hash = sorted.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, n| {
-            (hash ^ u64::from(*n)).wrapping_mul(0x0000_0100_0000_01b3)
-        });
+        // Numbers are small: each is a byte.
+        let hash = fnv(sorted.iter().map(|number| *number as u8));
         match (hash >> 16) % 10 {
             0 => Split::Train,
             1 => Split::Test,
@@ -84,27 +81,10 @@ fn load(split: &str, limit: Option<usize>) -> Result<Dataset> {
     let wanted = limit.unwrap_or(DEFAULT_PROBLEMS);
     let mut stream = Stream::new(split, 0, 0);
     stream.count = numbers;
-    let mut problems: Vec<Problem> = Vec::with_capacity(wanted);
-    let mut seen = std::collections::HashSet::new();
-    // A split has tens of thousands of problems; a stream that only repeats itself is used up.
-    let mut repeats = 0;
-    while problems.len() < wanted && repeats < 100_000 {
-        let problem = stream.next_problem();
-        if seen.insert(problem.answer.clone()) {
-            problems.push(problem);
-            repeats = 0;
-        } else {
-            repeats += 1;
-        }
-    }
-    Ok(Dataset {
-        name: format!("countdown/{shown}"),
-        problems,
-        verifier: Arc::new(verify::countdown::Countdown),
-        notes: Vec::new(),
-        unusable: Vec::new(),
-        answers: None,
-    })
+    // A split has tens of thousands of problems.
+    let problems = distinct(wanted, 100_000, || stream.next_problem());
+    let name = format!("countdown/{shown}");
+    Ok(Dataset::generated(name, problems, verify::countdown::Countdown))
 }
 
 /// An endless, reproducible stream of solved problems of one split.

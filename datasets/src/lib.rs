@@ -132,6 +132,46 @@ pub struct Dataset {
     pub answers: Option<List>,
 }
 
+impl Dataset {
+    /// A dataset that is made here: nothing to say of columns, nothing left out.
+    pub(crate) fn generated(
+        name: String,
+        problems: Vec<Problem>,
+        verifier: impl Verifier + 'static,
+    ) -> Self {
+        let verifier = Arc::new(verifier);
+        Self { name, problems, verifier, notes: Vec::new(), unusable: Vec::new(), answers: None }
+    }
+}
+
+/// The first `wanted` different problems of an endless stream; fewer where it only repeats itself for
+/// `patience` problems.
+pub(crate) fn distinct(
+    wanted: usize,
+    patience: usize,
+    mut next: impl FnMut() -> Problem,
+) -> Vec<Problem> {
+    let (mut problems, mut repeats) = (Vec::with_capacity(wanted), 0);
+    let mut seen = std::collections::HashSet::new();
+    while problems.len() < wanted && repeats < patience {
+        let problem = next();
+        if seen.insert(problem.id.clone()) {
+            problems.push(problem);
+            repeats = 0;
+        } else {
+            repeats += 1;
+        }
+    }
+    problems
+}
+
+/// FNV-1a: a hash that is the same on every machine and for ever, unlike the standard library's.
+pub fn fnv(bytes: impl IntoIterator<Item = u8>) -> u64 {
+    bytes.into_iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
 /// Lists all right answers to a problem; none where it cannot.
 pub type List = fn(&Problem) -> Option<Vec<String>>;
 

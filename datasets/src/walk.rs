@@ -4,14 +4,12 @@
 //! Prompt `3|19>43:`, answer `*2=38+7=45-2=43`: three moves of `+1 +3 +7 -2 -5 *2`, each with the number it
 //! leads to, within 0 to 99; both ends are 1 to 99. A right answer is drawn uniformly from all of them.
 
-use std::sync::Arc;
-
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-use crate::chain::{draw, ways};
+use crate::chain::{Part, draw, part, stated, ways};
 use crate::verify::steps::{MAX_TOTAL, MOVES, Move, Walk};
-use crate::{DataError, Dataset, Problem, Prompt, Result, Source};
+use crate::{Dataset, Problem, Result, Source, distinct};
 
 /// The row of [`crate::SOURCES`].
 pub const SOURCE: Source = Source {
@@ -26,24 +24,38 @@ const STEPS: usize = 3;
 /// Problems in a split when no limit is given.
 const DEFAULT_PROBLEMS: usize = 96;
 
-/// All right answers to a problem, in order; `None` for a text that is no problem.
+/// Most right answers that are listed.
+const MAX_ANSWERS: u64 = 4096;
+
+/// All right answers to a problem, in order; `None` for a text that is no problem, and where there are
+/// more than 4,096.
 pub fn answers(problem: &str) -> Option<Vec<String>> {
     let asked = Walk::read(problem)?;
-    let moves: Vec<Move> = MOVES.into_iter().filter(|m| Some(m.operator) != asked.banned).collect();
+    let moves = moves(asked.banned);
+    let ways = ways(&moves, asked.steps, asked.to);
+    if ways[asked.steps][asked.from as usize] > MAX_ANSWERS {
+        return None;
+    }
     let mut open = vec![(asked.from, String::new())];
-    for _ in 0..asked.steps {
-        open = open
-            .iter()
-            .flat_map(|(value, text)| {
-                moves.iter().filter_map(move |m| {
-                    let to = m.of(*value)?;
-                    Some((to, format!("{text}{}{}={to}", m.operator, m.digit)))
-                })
-            })
-            .collect();
+    for left in (0..asked.steps).rev() {
+        let mut next = Vec::new();
+        for (value, text) in &open {
+            for step in &moves {
+                // Only what can still end at the target is followed.
+                if let Some(to) = step.of(*value).filter(|to| ways[left][*to as usize] > 0) {
+                    next.push((to, format!("{text}{}{}={to}", step.operator, step.digit)));
+                }
+            }
+        }
+        open = next;
     }
     open.retain(|(value, _)| *value == asked.to);
     Some(open.into_iter().map(|(_, text)| text).collect())
+}
+
+/// The moves that are allowed.
+fn moves(banned: Option<char>) -> Vec<Move> {
+    MOVES.into_iter().filter(|m| Some(m.operator) != banned).collect()
 }
 
 /// Which of the pairs of numbers are held out: a fifth, by a hash.
@@ -67,66 +79,27 @@ impl Generator {
             if from == to || is_held_out(from, to) != self.held_out {
                 continue;
             }
-            let moves: Vec<Move> =
-                MOVES.into_iter().filter(|m| Some(m.operator) != banned).collect();
+            let moves = moves(banned);
             let ways = ways(&moves, self.steps, to);
             let total = ways[self.steps][from as usize];
             if total == 0 {
                 continue;
             }
             let solution = draw(&mut self.rng, &moves, &ways, self.steps, from);
-            let ban = banned.map(|operator| format!("!{operator}")).unwrap_or_default();
-            let statement = format!("{}|{from}>{to}{ban}", self.steps);
-            return Problem {
-                id: statement.clone(),
-                prompt: Prompt::Text(format!("{statement}:")),
-                answer: statement,
-                solution: Some(solution),
-                context: None,
-                total: Some(total),
-            };
+            return stated(self.steps, &format!("{from}>{to}"), banned, solution, total);
         }
     }
 }
 
 fn load(split: &str, limit: Option<usize>) -> Result<Dataset> {
-    let (split, steps, held_out, bans) = match split {
-        "" | "train" => ("train", STEPS, false, false),
-        "sft" => ("sft", STEPS, false, false),
-        "test" => ("test", STEPS, true, false),
-        "longer" => ("longer", STEPS + 1, true, false),
-        "banned" => ("banned", STEPS, true, true),
-        other => {
-            return Err(DataError::Split {
-                name: "walk",
-                split: other.into(),
-                known: "train, test, sft, longer, banned",
-            });
-        }
-    };
+    let Part { split, is_longer, held_out, bans } = part("walk", split)?;
+    let steps = STEPS + usize::from(is_longer);
     let rng = ChaCha8Rng::seed_from_u64(0x0a1c_2200);
     let mut generator = Generator { rng, steps, held_out, bans };
     let wanted = limit.unwrap_or(DEFAULT_PROBLEMS);
-    let mut seen = std::collections::HashSet::new();
-    let mut problems = Vec::with_capacity(wanted);
-    let mut repeats = 0;
-    while problems.len() < wanted && repeats < 20_000 {
-        let problem = generator.problem();
-        if seen.insert(problem.id.clone()) {
-            problems.push(problem);
-            repeats = 0;
-        } else {
-            repeats += 1;
-        }
-    }
-    Ok(Dataset {
-        name: format!("walk/{split}"),
-        problems,
-        verifier: Arc::new(Walk),
-        notes: Vec::new(),
-        unusable: Vec::new(),
-        answers: Some(|problem| answers(&problem.answer)),
-    })
+    let problems = distinct(wanted, 20_000, || generator.problem());
+    let dataset = Dataset::generated(format!("walk/{split}"), problems, Walk);
+    Ok(Dataset { answers: Some(|problem| answers(&problem.answer)), ..dataset })
 }
 
 fn examples(seed: u64, step: u64, count: usize) -> Vec<Problem> {
@@ -154,6 +127,10 @@ mod tests {
             }
         }
         assert_eq!(answers("nonsense"), None);
+        // Neither a long walk nor an end out of reach takes long.
+        assert_eq!(answers("16|19>43"), None);
+        assert_eq!(answers("3|19>430"), None);
+        assert_eq!(answers("2|9>99").map(|all| all.len()), Some(0));
     }
 
     #[test]

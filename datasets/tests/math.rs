@@ -75,6 +75,7 @@ fn hostile_text_gets_a_verdict() {
         "\\boxed{e^{e^{e^{e^{9}}}}}".into(),
         "é".repeat(million / 2),
         "\u{0}\u{1}\\boxed{\u{202e}7}".into(),
+        "é3½".into(),
     ] {
         for gold in ["1", "x^2", "9^{9^{9^{9}}}+1", "(a+b+c+d+e+f)^{60}", "\\{1,2\\}"] {
             assert_ne!(outcome(gold, &text), Outcome::Correct, "{gold}");

@@ -103,9 +103,7 @@ impl Classes {
 /// FNV-1a and a final mix: the same on every machine. Among a million classes two share a hash with
 /// chance 3e-8.
 fn hash(bytes: impl Iterator<Item = u8>) -> u64 {
-    let mut hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    });
+    let mut hash = tealight_datasets::fnv(bytes);
     hash = (hash ^ (hash >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
     hash ^ (hash >> 32)
 }

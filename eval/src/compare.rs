@@ -55,6 +55,17 @@ pub struct Paired {
     pub p_value: f64,
 }
 
+/// Differences below this p-value are marked.
+const SIGNIFICANT: f64 = 0.05;
+
+impl std::fmt::Display for Paired {
+    /// The difference with its sign, and a star where p is below 0.05.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mark = if self.p_value < SIGNIFICANT { "*" } else { "" };
+        write!(f, "{:+.3}{mark}", self.difference.value)
+    }
+}
+
 /// Paired bootstrap over prompts: one value a prompt of each model, in the same order.
 pub fn paired(first: &[f64], second: &[f64]) -> Paired {
     let differences: Vec<f64> = first.iter().zip(second).map(|(a, b)| a - b).collect();

@@ -77,13 +77,32 @@ pub fn read(path: &Path, n: Option<usize>) -> Result<Stored> {
 /// # Errors
 /// A directory that cannot be written, a full disk.
 pub fn write<'a>(path: &Path, samples: impl Iterator<Item = &'a Sample>) -> Result<()> {
-    let temporary = path.with_extension("jsonl.part");
+    whole(path, |out| {
+        for sample in samples {
+            serde_json::to_writer(&mut *out, sample)?;
+            out.write_all(b"\n")?;
+        }
+        Ok(())
+    })
+}
+
+/// Writes a file likewise.
+///
+/// # Errors
+/// A directory that cannot be written, a full disk.
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
+    whole(path, |out| out.write_all(bytes))
+}
+
+fn whole(
+    path: &Path,
+    fill: impl FnOnce(&mut BufWriter<File>) -> std::io::Result<()>,
+) -> Result<()> {
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(".part");
     let describe = || format!("{}: cannot be written", path.display());
     let mut out = BufWriter::new(File::create(&temporary).with_context(describe)?);
-    for sample in samples {
-        serde_json::to_writer(&mut out, sample).with_context(describe)?;
-        out.write_all(b"\n").with_context(describe)?;
-    }
+    fill(&mut out).with_context(describe)?;
     let file = out.into_inner().map_err(|error| error.into_error()).with_context(describe)?;
     file.sync_all().with_context(describe)?;
     std::fs::rename(&temporary, path).with_context(describe)

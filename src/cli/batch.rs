@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tealight_datasets::{Message, Prompt};
+use tealight_datasets::{Message, Prompt, fnv};
 
 use super::options::ModelOptions;
 use crate::device::Dtype;
@@ -66,8 +67,9 @@ struct Asked {
     model: Value,
 }
 
-/// The fields of `body` that are understood.
+/// The fields of `body` that are understood; others are refused, lest they seem to have worked.
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Body {
     model: Option<Value>,
     messages: Option<Vec<Message>>,
@@ -83,6 +85,15 @@ struct Body {
     logprobs: Option<Value>,
     stop: Option<Value>,
     stream: Option<bool>,
+    presence_penalty: Option<f64>,
+    frequency_penalty: Option<f64>,
+    /// Without effect on any answer.
+    #[serde(rename = "user")]
+    _user: Option<IgnoredAny>,
+    #[serde(rename = "metadata")]
+    _metadata: Option<IgnoredAny>,
+    #[serde(rename = "store")]
+    _store: Option<IgnoredAny>,
 }
 
 pub(super) fn run(options: &BatchOptions, stop: &Stop) -> Result<()> {
@@ -179,6 +190,9 @@ fn answered(output: &Path) -> Result<HashSet<String>> {
     if !output.exists() {
         return Ok(HashSet::new());
     }
+    if !output.is_file() {
+        bail!("{}: not a regular file; responses are appended to one", output.display());
+    }
     let text = std::fs::read(output).with_context(|| format!("{}", output.display()))?;
     let (mut ids, mut kept) = (HashSet::new(), 0);
     for (index, line) in text.split_inclusive(|byte| *byte == b'\n').enumerate() {
@@ -211,6 +225,13 @@ impl BatchOptions {
         }
         if body.stop.is_some_and(|stop| !stop.is_null()) {
             bail!("`stop` is not supported");
+        }
+        for penalty in [body.presence_penalty, body.frequency_penalty].into_iter().flatten() {
+            if penalty != 0.0 {
+                bail!(
+                    "`presence_penalty` and `frequency_penalty` are not supported: leave them out"
+                );
+            }
         }
         let prompt = match (is_chat, body.messages, body.prompt) {
             (true, Some(messages), _) if !messages.is_empty() => Prompt::Chat(messages),
@@ -290,9 +311,7 @@ fn answer(
 
 /// The samples of a line depend on its id, not on its place: a resumed run draws the same.
 fn key(custom_id: &str) -> u64 {
-    custom_id.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
+    fnv(custom_id.bytes())
 }
 
 fn response(

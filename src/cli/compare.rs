@@ -63,7 +63,7 @@ pub(super) fn run(options: &CompareOptions) -> Result<()> {
     if let Some(output) = &options.output {
         writable_directory(output)?;
         write_atomic(&output.join("compare.json"), as_json.as_bytes())?;
-        let runs: Vec<_> = options.runs.iter().cloned().zip(loaded.iter().cloned()).collect();
+        let runs: Vec<_> = options.runs.iter().map(PathBuf::as_path).zip(&loaded).collect();
         report::write(&runs, output).context("the report cannot be written")?;
         say(options.quiet, format!("compare.json and report.html in {}", output.display()));
     }
@@ -95,10 +95,7 @@ fn block(set: &Aligned, changes: &[Change], names: &[String]) -> String {
             let value = summary.pass_at_k[k].value;
             row.push(match found {
                 None => format!("{value:.3}"),
-                Some(paired) => {
-                    let mark = if paired.p_value < 0.05 { "*" } else { "" };
-                    format!("{value:.3} ({:+.3}{mark})", paired.difference.value)
-                }
+                Some(paired) => format!("{value:.3} ({paired})"),
             });
         }
         row.push(format!("{:.2}", summary.unique_correct[&last].value));
@@ -113,12 +110,7 @@ fn block(set: &Aligned, changes: &[Change], names: &[String]) -> String {
     if names.len() > 2 {
         let mut rows = vec![[vec![String::new()], names.to_vec()].concat()];
         for (name, row) in names.iter().zip(set.matrix()) {
-            let cells = row.into_iter().map(|cell| {
-                cell.map_or(String::new(), |p| {
-                    let mark = if p.p_value < 0.05 { "*" } else { "" };
-                    format!("{:+.3}{mark}", p.difference.value)
-                })
-            });
+            let cells = row.into_iter().map(|cell| cell.map_or(String::new(), |p| p.to_string()));
             rows.push(std::iter::once(name.clone()).chain(cells).collect());
         }
         text.push_str(&format!(

@@ -3,25 +3,25 @@
 //! Samples are appended problem by problem, so a run that was killed goes on where it was; a run that is
 //! done is judged again when the same command names another verifier or other k, without sampling.
 
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use tealight_datasets::Dataset;
 use tealight_datasets::suite::{self, SuiteSet};
-use tealight_datasets::{Dataset, Problem};
 use tealight_eval::results::{Question, Results, SetResult, VERSION};
-use tealight_eval::{Solver, Summary, Tally, pass_at_k, store};
+use tealight_eval::{Sample, Solver, Summary, Tally, pass_at_k, store};
 
+use super::eval_request::{Asked, Request, prepare};
 use super::options::{self, DataOptions, DecodingOptions, ModelOptions};
 use super::outcome;
 use super::probes;
 use super::reject;
 use super::session::{Draw, Evaluating, Session};
 use crate::device::Dtype;
-use crate::files::write_atomic;
 use crate::generate::{Filters, SamplingParams};
 use crate::remote::{Remote, RemoteOptions};
 use crate::telemetry::say;
@@ -40,16 +40,16 @@ pub(super) struct EvalOptions {
     #[serde(flatten)]
     data: DataOptions,
     /// A suite instead of --dataset: countdown, chain, walk, sql, gsm8k, math500, aime, amc, or a TOML file.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "dataset")]
     suite: Option<String>,
     /// Samples a problem.
     #[arg(short, default_value_t = 64)]
     n: usize,
     /// Report Pass@k and distinct right answers at these k, none above -n.
-    #[arg(short, value_delimiter = ',', default_value = "1,4,16,64")]
+    #[arg(short, value_delimiter = ',', default_value = "1,4,16,64", conflicts_with = "reject")]
     k: Vec<usize>,
     /// Leave out the one sample a problem at temperature 0.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "reject")]
     #[serde(default)]
     no_greedy: bool,
     #[command(flatten)]
@@ -69,7 +69,7 @@ pub(super) struct EvalOptions {
     #[serde(default)]
     reject: bool,
     /// Rounds of -n samples a problem after which --reject gives up on it.
-    #[arg(long, default_value_t = 16)]
+    #[arg(long, default_value_t = 16, requires = "reject")]
     max_rounds: usize,
     /// The base's samples (`tealight presample`): reports how much of its right answers the model covers,
     /// and with --reject the distance from p*.
@@ -84,18 +84,6 @@ pub(super) struct EvalOptions {
     /// Show nothing but the results, warnings and errors.
     #[arg(long)]
     quiet: bool,
-}
-
-/// What decides the samples: two runs that agree in this draw the same.
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
-struct Request {
-    model: String,
-    engine: Option<String>,
-    dtype: Dtype,
-    n: usize,
-    filters: Filters,
-    max_completion_length: usize,
-    seed: u64,
 }
 
 /// One set to evaluate at one temperature.
@@ -113,9 +101,7 @@ pub(super) fn run(options: &EvalOptions, stop: &Stop) -> Result<()> {
     }
     if !options.reject {
         pass_at_k::check(options.n, &options.k)?;
-        if options.presamples.is_some() && options.remote.engine.is_some() {
-            bail!("--presamples needs the model's own log-probabilities: leave --engine out");
-        }
+        options.check_presamples()?;
     }
     let sets = match &options.suite {
         Some(suite) => suite::open(suite)?,
@@ -126,9 +112,8 @@ pub(super) fn run(options: &EvalOptions, stop: &Stop) -> Result<()> {
     if options.reject {
         return rejecting(options, &datasets, output, stop);
     }
-    let jobs = jobs(&sets, &datasets, &options.decoding.temperature);
-    let request = options.request();
-    let known = prepare(output, &request)?;
+    let jobs = jobs(&sets, &datasets, &options.decoding.temperature)?;
+    let known = prepare(output, options.request(&jobs)?)?;
     options::record_config(options, output, options.quiet)?;
     let started = Instant::now();
     let mut results = Results {
@@ -148,7 +133,7 @@ pub(super) fn run(options: &EvalOptions, stop: &Stop) -> Result<()> {
     };
     if let Some(engine) = &options.remote.engine {
         let remote = Remote::new(engine, &options.model.model, &options.remote, options.seed)?;
-        say(options.quiet, format!("sampling from {engine}, model {}", options.model.model));
+        say(options.quiet, format!("sampling from {}", options.shown_model()));
         evaluate(&|dataset, draw, evaluating, file, known| {
             let solver = remote.with(draw.params);
             evaluating.run(dataset, &solver as &dyn Solver, draw.n, file, known)
@@ -181,38 +166,72 @@ type Sampling<'a> = dyn Fn(
         &Draw<'_>,
         &Evaluating<'_>,
         &Path,
-        Option<&mut std::collections::HashMap<String, Vec<tealight_eval::Sample>>>,
+        Option<&mut HashMap<String, Vec<Sample>>>,
     ) -> Result<Vec<Tally>>
     + 'a;
 
 impl EvalOptions {
-    fn request(&self) -> Request {
-        Request {
+    fn request(&self, jobs: &[Job<'_>]) -> Result<Request> {
+        let asked = |job: &Job<'_>| {
+            Ok((outcome::file_name(&job.name), Asked::of(job.dataset, job.temperature)?))
+        };
+        Ok(Request {
             model: self.model.model.clone(),
             engine: self.remote.engine.clone(),
+            engine_model: self.remote.engine_model.clone(),
             dtype: self.dtype,
             n: self.n,
             filters: self.decoding.params(1.0, &[]).filters,
             max_completion_length: self.decoding.max_completion_length,
             seed: self.seed,
+            sets: jobs.iter().map(asked).collect::<Result<_>>()?,
+        })
+    }
+
+    /// Stored answers say something of the distribution that is sampled: the whole one, our own.
+    fn check_presamples(&self) -> Result<()> {
+        if self.presamples.is_none() {
+            return Ok(());
         }
+        if self.remote.engine.is_some() {
+            bail!("--presamples needs the model's own log-probabilities: leave --engine out");
+        }
+        let is_whole = self.decoding.params(1.0, &[]).filters == Filters::default();
+        if !is_whole || self.decoding.temperature.contains(&0.0) {
+            bail!(
+                "--presamples compares whole distributions: leave --top-k, --top-p, --min-p and \
+                 temperature 0 out, or --presamples"
+            );
+        }
+        Ok(())
     }
 
     fn shown_model(&self) -> String {
+        let name = self.remote.engine_model.as_ref().unwrap_or(&self.model.model);
         match &self.remote.engine {
-            Some(engine) => format!("{} at {engine}", self.model.model),
-            None => self.model.model.clone(),
+            Some(engine) => format!("{name} at {engine}"),
+            None => name.clone(),
         }
+    }
+
+    /// How `n` samples a problem are drawn.
+    fn draw<'a>(&self, n: usize, params: &'a SamplingParams) -> Draw<'a> {
+        Draw { n, params, seed: self.seed, max_num_seqs: self.max_num_seqs }
     }
 }
 
-fn jobs<'a>(sets: &'a [SuiteSet], datasets: &'a [Dataset], temperatures: &[f64]) -> Vec<Job<'a>> {
+/// Every set at every temperature, each with a file of its own.
+fn jobs<'a>(
+    sets: &'a [SuiteSet],
+    datasets: &'a [Dataset],
+    temperatures: &[f64],
+) -> Result<Vec<Job<'a>>> {
     let named = |dataset: &Dataset, temperature: f64| match temperatures {
         [_] => dataset.name.clone(),
         _ => format!("{}@t{temperature}", dataset.name),
     };
     let pairs = sets.iter().zip(datasets);
-    pairs
+    let jobs: Vec<Job<'_>> = pairs
         .flat_map(|(set, dataset)| {
             temperatures.iter().map(move |temperature| Job {
                 name: named(dataset, *temperature),
@@ -221,38 +240,12 @@ fn jobs<'a>(sets: &'a [SuiteSet], datasets: &'a [Dataset], temperatures: &[f64])
                 temperature: *temperature,
             })
         })
-        .collect()
-}
-
-/// Makes the directory, or checks that what it holds was drawn in the same way; then its samples are
-/// known.
-fn prepare(output: &Path, request: &Request) -> Result<bool> {
-    let path = output.join("request.json");
-    crate::files::writable_directory(&output.join("samples"))?;
-    if !path.exists() {
-        if output.join("results.json").exists() {
-            bail!("{}: holds another command's results; choose another --output", output.display());
-        }
-        write_atomic(&path, serde_json::to_string_pretty(request)?.as_bytes())?;
-        return Ok(false);
-    }
-    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-    let before: Value =
-        serde_json::from_str(&text).with_context(|| format!("{}: not JSON", path.display()))?;
-    let now = serde_json::to_value(request)?;
-    let fields = now.as_object().into_iter().flatten();
-    let changed: Vec<String> = fields
-        .filter(|(key, value)| before[key.as_str()] != **value)
-        .map(|(key, value)| format!("{key} was {}, is {value}", before[key.as_str()]))
         .collect();
-    if !changed.is_empty() {
-        bail!(
-            "{}: holds samples that were drawn in another way ({}); choose another --output",
-            output.display(),
-            changed.join("; ")
-        );
+    let mut files = HashSet::new();
+    if let Some(twice) = jobs.iter().find(|job| !files.insert(outcome::file_name(&job.name))) {
+        bail!("`{}` stands twice among the sets and temperatures", twice.name);
     }
-    Ok(true)
+    Ok(jobs)
 }
 
 fn set_result(
@@ -306,33 +299,38 @@ fn draw(
     if is_known && file.exists() {
         let stored = store::read(&file, Some(n))?;
         stored.notes.iter().for_each(|note| say(options.quiet, format!("  {note}")));
+        // What was half drawn must leave the file, or it would stand there twice.
+        write_samples(&file, job.dataset, &stored.problems)?;
+        let asked: HashSet<&String> = job.dataset.problems.iter().map(|p| &p.id).collect();
         let mut problems = stored.problems;
-        problems.retain(|id, _| job.dataset.problems.iter().any(|problem| problem.id == *id));
-        // What is left out must leave the file, or it would stand there twice.
-        write_known(&file, job.dataset, &problems)?;
+        problems.retain(|id, _| asked.contains(id));
         known = Some(problems);
     }
     let params = options.decoding.params(temperature, &[0]);
     params.check()?;
     let label = format!("{}{}", job.name, greedy.map_or("", |_| " greedy"));
-    let draw = Draw { n, params: &params, seed: options.seed, max_num_seqs: options.max_num_seqs };
+    let draw = options.draw(n, &params);
     let evaluating = Evaluating { label: &label, quiet: options.quiet, stop };
     let tallies = sample(job.dataset, &draw, &evaluating, &file, known.as_mut())?;
     // In the dataset's order, whatever order they came in; what was known has its new verdicts.
     let mut all = store::read(&file, Some(n))?.problems;
     all.extend(known.into_iter().flatten());
-    write_known(&file, job.dataset, &all)?;
+    write_samples(&file, job.dataset, &all)?;
     Ok(tallies)
 }
 
-/// Writes samples in the dataset's order.
-fn write_known(
+/// Writes samples in the dataset's order, then those of problems that this run leaves out.
+fn write_samples(
     file: &Path,
     dataset: &Dataset,
-    known: &std::collections::HashMap<String, Vec<tealight_eval::Sample>>,
+    samples: &HashMap<String, Vec<Sample>>,
 ) -> Result<()> {
-    let ids = dataset.problems.iter().map(|problem: &Problem| &problem.id);
-    store::write(file, ids.filter_map(|id| known.get(id)).flatten())
+    let mut ids: Vec<&String> = dataset.problems.iter().map(|problem| &problem.id).collect();
+    let asked: HashSet<&String> = ids.iter().copied().collect();
+    let mut others: Vec<&String> = samples.keys().filter(|id| !asked.contains(id)).collect();
+    others.sort();
+    ids.extend(others);
+    store::write(file, ids.into_iter().filter_map(|id| samples.get(id)).flatten())
 }
 
 fn rejecting(
@@ -353,12 +351,7 @@ fn rejecting(
     let session = Session::new(&base, device, stop, options.quiet)?;
     let params = options.decoding.params(*temperature, session.eos());
     params.check()?;
-    let draw = Draw {
-        n: options.n,
-        params: &params,
-        seed: options.seed,
-        max_num_seqs: options.max_num_seqs,
-    };
+    let draw = options.draw(options.n, &params);
     let presamples = options.presamples.as_deref();
     if presamples.is_some() && params.filters != Filters::default() {
         bail!(

@@ -82,27 +82,23 @@ pub(super) fn run(options: &GradeOptions) -> Result<()> {
     let set = if file == "-" { "stdin".to_owned() } else { set.into_owned() };
     let samples = format!("samples/{}.jsonl", outcome::file_name(&set));
     crate::files::writable_directory(&output.join("samples"))?;
+    let path = output.join(&samples);
+    let describe = || format!("{}: cannot be written", path.display());
     let mut out = match options.no_samples {
         true => None,
-        false => {
-            let path = output.join(&samples);
-            let created = File::create(&path);
-            Some(BufWriter::new(
-                created.with_context(|| format!("{}: cannot be written", path.display()))?,
-            ))
-        }
+        false => Some(BufWriter::new(File::create(&path).with_context(describe)?)),
     };
     let graded = grade(reader, file, dataset.as_ref(), &*verifier, &mut |judged| {
         if let Some(out) = &mut out {
             for sample in judged {
-                serde_json::to_writer(&mut *out, sample)?;
-                out.write_all(b"\n").context("the judged samples cannot be written")?;
+                serde_json::to_writer(&mut *out, sample).with_context(describe)?;
+                out.write_all(b"\n").with_context(describe)?;
             }
         }
         Ok(())
     })?;
     if let Some(mut out) = out {
-        out.flush().context("the judged samples cannot be written")?;
+        out.flush().with_context(describe)?;
     }
     graded.notes.iter().for_each(warn);
     let ks = options.ks(&graded.tallies)?;

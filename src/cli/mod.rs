@@ -4,6 +4,7 @@ mod batch;
 mod beta;
 mod compare;
 mod eval;
+mod eval_request;
 mod grade;
 mod lab;
 mod lab_figures;

@@ -24,7 +24,7 @@ pub(super) fn write(results: &Results, output: &Path, as_json: bool, quiet: bool
     write_atomic(&output.join("results.csv"), export::csv(results).as_bytes())?;
     write_atomic(&output.join("results.md"), export::markdown(results).as_bytes())?;
     lm_eval(results, output)?;
-    report::write(&[(output.to_owned(), results.clone())], output)?;
+    report::write(&[(output, results)], output)?;
     results.sets.iter().for_each(cautions);
     let text = if as_json {
         let sets: Vec<_> = results

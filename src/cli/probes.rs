@@ -16,8 +16,6 @@ use crate::tokenizer::Tokenizer;
 
 /// Completions in one forward pass.
 const ROWS: usize = 64;
-/// Most right answers of a problem that are enumerated.
-const MAX_ANSWERS: usize = 4096;
 
 /// Fills in, for every problem whose right answers can be listed, `KL(p* || pi)` in nats with p* uniform on
 /// them: `(1/N) sum_y log(1/N) - log pi(y)`, the end of sequence included.
@@ -31,10 +29,7 @@ pub(super) fn enumerated(
     let Some(answers) = dataset.answers else { return Ok(()) };
     let tokenizer = &session.base.tokenizer;
     for (problem, tally) in dataset.problems.iter().zip(tallies) {
-        let Some(answers) = answers(problem).filter(|all| (1..=MAX_ANSWERS).contains(&all.len()))
-        else {
-            continue;
-        };
+        let Some(answers) = answers(problem).filter(|all| !all.is_empty()) else { continue };
         let prompt = tokenizer.encode_prompt(&problem.prompt)?;
         let sequence = |answer: &String| -> Result<Sequence> {
             let mut completion = tokenizer.encode_completion(answer)?;

@@ -47,7 +47,7 @@ pub(super) fn run(options: &ReportOptions, stop: &Stop) -> Result<()> {
         return serve(directory, options.port, options.quiet, stop);
     }
     let results = Results::load(directory)?;
-    report::write(&[(directory.clone(), results)], directory)?;
+    report::write(&[(directory, &results)], directory)?;
     say(options.quiet, format!("{}", directory.join("report.html").display()));
     Ok(())
 }

@@ -29,9 +29,9 @@ pub(super) struct VerifyOptions {
     #[arg(long)]
     jsonl: Option<String>,
     /// strict finds answers in boxes, tags, after "the answer is" and ####; flexible also takes the last
-    /// formula or number.
-    #[arg(long, default_value = "flexible")]
-    mode: String,
+    /// formula or number (the default).
+    #[arg(long)]
+    mode: Option<String>,
     /// Another verifier than math: exact, regex:PATTERN, numeric, sql:FOLDER, program:COMMAND, countdown.
     /// Lines for sql name their database in "context".
     #[arg(long)]
@@ -74,16 +74,22 @@ enum Judge {
 }
 
 pub(super) fn run(options: &VerifyOptions) -> Result<()> {
-    let mode = match options.mode.as_str() {
-        "strict" => Mode::Strict,
-        "flexible" => Mode::Flexible,
-        other => bail!("--mode `{other}` is not one of strict, flexible"),
+    let mode = match options.mode.as_deref() {
+        Some("strict") => Mode::Strict,
+        None | Some("flexible") => Mode::Flexible,
+        Some(other) => bail!("--mode `{other}` is not one of strict, flexible"),
     };
     let judge = match options.verifier.as_deref() {
         None | Some("math") => Judge::Math(mode),
-        Some("math:strict") => Judge::Math(Mode::Strict),
+        Some("math:strict") if options.mode.is_none() => Judge::Math(Mode::Strict),
+        Some(spec) if options.mode.is_some() || options.explain => {
+            bail!("--mode and --explain are for mathematics, not for --verifier {spec}")
+        }
         Some(spec) => Judge::Other(verify::open(spec)?),
     };
+    if options.explain && options.jsonl.is_some() {
+        bail!("--explain is for one pair: --gold and --answer");
+    }
     match (&options.gold, &options.answer, &options.jsonl) {
         (Some(gold), Some(answer), None) => match judge {
             Judge::Math(mode) => one(gold, answer, mode, options.explain),

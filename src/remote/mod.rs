@@ -30,7 +30,7 @@ pub struct RemoteOptions {
     #[arg(long, help_heading = "Engine")]
     pub engine: Option<String>,
     /// The name it knows the model by, where that is not --model.
-    #[arg(long, help_heading = "Engine")]
+    #[arg(long, help_heading = "Engine", requires = "engine")]
     pub engine_model: Option<String>,
     /// Requests under way at a time.
     #[arg(long, default_value_t = 32, help_heading = "Engine")]

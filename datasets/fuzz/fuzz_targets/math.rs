@@ -1,5 +1,5 @@
-//! Any gold answer against any completion: no panic, both ways the same work bound, a gold that is read
-//! equals itself, and what the strict rules accept the flexible ones do.
+//! Any gold answer against any completion: no panic, the same verdict twice, and where the strict rules
+//! accept an answer the flexible ones find one.
 
 #![no_main]
 

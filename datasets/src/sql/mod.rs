@@ -6,14 +6,11 @@
 
 mod question;
 
-use std::collections::HashSet;
-use std::sync::Arc;
-
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use crate::verify::sql::Sql;
-use crate::{DataError, Dataset, Message, Problem, Prompt, Result, Source};
+use crate::{DataError, Dataset, Message, Problem, Prompt, Result, Source, distinct, fnv};
 use question::{Asked, Condition, Question, TABLES};
 
 /// The row of [`crate::SOURCES`].
@@ -26,6 +23,7 @@ pub const SOURCE: Source = Source {
 
 /// Problems in a split when no limit is given.
 const DEFAULT_PROBLEMS: usize = 96;
+
 fn load(split: &str, limit: Option<usize>) -> Result<Dataset> {
     let (split, name) = match split {
         "" | "train" => (0, "sql/train"),
@@ -40,28 +38,10 @@ fn load(split: &str, limit: Option<usize>) -> Result<Dataset> {
         }
     };
     let wanted = limit.unwrap_or(DEFAULT_PROBLEMS);
-    let mut problems: Vec<Problem> = Vec::with_capacity(wanted);
-    let mut seen = HashSet::new();
     let mut generator = Generator::new(0, 0);
-    // A split has some hundred questions; a stream that only repeats itself is used up.
-    let mut repeats = 0;
-    while problems.len() < wanted && repeats < 20_000 {
-        let problem = generator.problem(split);
-        if seen.insert(problem.id.clone()) {
-            problems.push(problem);
-            repeats = 0;
-        } else {
-            repeats += 1;
-        }
-    }
-    Ok(Dataset {
-        name: name.into(),
-        problems,
-        verifier: Arc::new(Sql::from_scripts()),
-        notes: Vec::new(),
-        unusable: Vec::new(),
-        answers: None,
-    })
+    // A split has some hundred questions.
+    let problems = distinct(wanted, 20_000, || generator.problem(split));
+    Ok(Dataset::generated(name.into(), problems, Sql::from_scripts()))
 }
 
 fn examples(seed: u64, step: u64, count: usize) -> Vec<Problem> {
@@ -76,14 +56,8 @@ struct Generator {
 
 /// Which of the splits 0, 1 and 2 a question belongs to, by its text.
 fn split_of(question: &str) -> u64 {
-    let hash = fnv(question.as_bytes());
+    let hash = fnv(question.bytes());
     ((hash >> 16) % 10).min(2)
-}
-
-fn fnv(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
 }
 
 impl Generator {
@@ -104,7 +78,7 @@ impl Generator {
             if split_of(&text) != split {
                 continue;
             }
-            let Some(script) = question.script(fnv(text.as_bytes())) else { continue };
+            let Some(script) = question.script(fnv(text.bytes())) else { continue };
             let table = &TABLES[question.table];
             let [first, second] = table.numbers;
             let schema = format!("{}(name, {}, {first}, {second})", table.name, table.kind);
@@ -209,6 +183,7 @@ impl Generator {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::HashSet;
 
     #[test]
     fn every_solution_is_right_and_many_are_different() {

@@ -88,12 +88,6 @@ fn short(text: &str) -> String {
 
 /// A hash of a text with white space folded, in hexadecimal (FNV-1a, the same for ever).
 fn fingerprint(text: &str) -> String {
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    for (index, word) in text.split_whitespace().enumerate() {
-        let gap: &[u8] = if index == 0 { b"" } else { b" " };
-        for byte in gap.iter().chain(word.as_bytes()) {
-            hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        }
-    }
-    format!("{hash:016x}")
+    let words: Vec<&str> = text.split_whitespace().collect();
+    format!("{:016x}", crate::fnv(words.join(" ").bytes()))
 }

@@ -85,7 +85,8 @@ impl Walk {
         let (steps, ends, banned) = split(problem)?;
         let (from, to) = ends.split_once('>')?;
         let (from, to): (u32, u32) = (from.parse().ok()?, to.parse().ok()?);
-        (from <= MAX_TOTAL).then_some(Asked { steps, from, to, banned })
+        let is_within = from <= MAX_TOTAL && to <= MAX_TOTAL;
+        is_within.then_some(Asked { steps, from, to, banned })
     }
 }
 

@@ -7,7 +7,7 @@
 
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result};
 use base64::Engine;
@@ -45,7 +45,7 @@ pub(super) struct Placed {
 
 impl Data {
     /// Reads the samples of all runs and packs them.
-    pub(super) fn collect(runs: &[(PathBuf, Results)], sets: &[Aligned]) -> Result<Self> {
+    pub(super) fn collect(runs: &[(&Path, &Results)], sets: &[Aligned]) -> Result<Self> {
         let mut chunks = Vec::new();
         for (index, set) in sets.iter().enumerate() {
             let stored: Vec<_> = runs

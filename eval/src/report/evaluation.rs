@@ -10,7 +10,7 @@ use super::page::document;
 use super::{browser, live};
 use crate::results::Results;
 use crate::transition::{Aligned, Change, DIFFICULTIES, align};
-use crate::{Estimate, Level, Summary};
+use crate::{Estimate, Level, Summary, store};
 
 /// Writes `report.html` into `output`: one evaluation, or several beside each other, the first as the
 /// base. Each comes with the directory that its samples lie in. Where the samples are too many for one
@@ -18,9 +18,9 @@ use crate::{Estimate, Level, Summary};
 ///
 /// # Errors
 /// Evaluations that share no problems, samples that cannot be read, a directory that cannot be written.
-pub fn write(runs: &[(std::path::PathBuf, Results)], output: &Path) -> Result<()> {
+pub fn write(runs: &[(&Path, &Results)], output: &Path) -> Result<()> {
     let named: Vec<(String, &Results)> =
-        runs.iter().map(|(path, results)| (label(path, results, runs), results)).collect();
+        runs.iter().map(|(path, results)| (label(path, results, runs), *results)).collect();
     let (aligned, notes) = align(&named, true)?;
     let names: Vec<&str> = named.iter().map(|(name, _)| name.as_str()).collect();
     let models: Vec<(&str, &str)> =
@@ -46,14 +46,11 @@ pub fn write(runs: &[(std::path::PathBuf, Results)], output: &Path) -> Result<()
         }
     };
     let page = document("Tealight evaluation", &body);
-    let temporary = output.join("report.html.part");
-    std::fs::write(&temporary, page)?;
-    std::fs::rename(&temporary, output.join("report.html"))?;
-    Ok(())
+    store::write_whole(&output.join("report.html"), page.as_bytes())
 }
 
 /// What a run is called: its model, or its directory where two runs have one model.
-fn label(path: &Path, results: &Results, runs: &[(std::path::PathBuf, Results)]) -> String {
+fn label(path: &Path, results: &Results, runs: &[(&Path, &Results)]) -> String {
     let same = runs.iter().filter(|(_, other)| other.model == results.model).count();
     if same > 1 { path.display().to_string() } else { results.model.clone() }
 }
@@ -218,9 +215,7 @@ fn matrix(set: &Aligned, names: &[&str]) -> Markup {
                     tr {
                         td { (name) }
                         @for cell in row {
-                            td { @if let Some(p) = cell {
-                                (format!("{:+.3}{}", p.difference.value, if p.p_value < 0.05 { "*" } else { "" }))
-                            } }
+                            td { @if let Some(difference) = cell { (difference) } }
                         }
                     }
                 }

@@ -40,7 +40,6 @@ struct Followed {
     metrics: BTreeMap<&'static str, Vec<(f64, f64)>>,
     /// By problem: samples and right ones.
     problems: BTreeMap<String, (usize, usize)>,
-    seconds: f64,
 }
 
 impl Live {
@@ -177,7 +176,6 @@ impl Followed {
         }
         let Ok(row) = serde_json::from_slice::<Value>(line) else { return };
         let Some(step) = row["step"].as_f64() else { return };
-        self.seconds = row["seconds"].as_f64().unwrap_or(self.seconds);
         for (key, _) in DRAWN {
             if let Some(value) = row[key].as_f64() {
                 self.metrics.entry(key).or_default().push((step, value));

@@ -4,9 +4,6 @@ use super::{Evaluated, Study};
 use crate::compare::paired;
 use crate::pass_at_k::pass_at_k;
 
-/// Differences below this p-value are marked.
-const SIGNIFICANT: f64 = 0.05;
-
 /// A matrix as rows of cells, names first: row minus column, of Pass@1 below the diagonal and of the
 /// largest Pass@k above it, by paired bootstrap over prompts; a star marks p below 0.05. Seeds are
 /// averaged within each prompt.
@@ -36,9 +33,7 @@ pub fn pairs(study: &Study, evaluated: &Evaluated) -> Vec<Vec<String>> {
             std::cmp::Ordering::Greater => &below,
             std::cmp::Ordering::Less => &above,
         };
-        let found = paired(&values[row], &values[column]);
-        let mark = if found.p_value < SIGNIFICANT { "*" } else { "" };
-        format!("{:+.3}{mark}", found.difference.value)
+        paired(&values[row], &values[column]).to_string()
     };
     let mut rows =
         vec![[vec![String::new()], names.iter().map(ToString::to_string).collect()].concat()];

@@ -214,9 +214,8 @@ pub(super) fn fold(text: &str) -> String {
                 if is_fraction && out.ends_with(|c: char| c.is_ascii_digit()) {
                     out.push('+');
                     // The sign of a mixed number covers both parts; the parser sees `-(a+b)`.
-                    let start = out[..out.len() - 1]
-                        .rfind(|c: char| !c.is_ascii_digit())
-                        .map_or(0, |at| at + 1);
+                    let whole = &out[..out.len() - 1];
+                    let start = whole.trim_end_matches(|c: char| c.is_ascii_digit()).len();
                     out.insert(start, '(');
                     out.push_str(plain);
                     out.push(')');

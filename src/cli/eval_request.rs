@@ -1,0 +1,96 @@
+//! What an evaluation asked for, kept beside its samples: a run goes on only where it would draw the same.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use tealight_datasets::{Dataset, Problem, fnv};
+
+use crate::device::Dtype;
+use crate::files::{writable_directory, write_atomic};
+use crate::generate::Filters;
+
+/// What decides the samples: two runs that agree in this draw the same.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Request {
+    pub(super) model: String,
+    pub(super) engine: Option<String>,
+    pub(super) engine_model: Option<String>,
+    pub(super) dtype: Dtype,
+    pub(super) n: usize,
+    pub(super) filters: Filters,
+    pub(super) max_completion_length: usize,
+    pub(super) seed: u64,
+    /// By the name of a samples file, what it was asked.
+    pub(super) sets: BTreeMap<String, Asked>,
+}
+
+/// What a samples file was asked: at which temperature, and by problem a hash of the prompt.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Asked {
+    temperature: f64,
+    prompts: BTreeMap<String, u64>,
+}
+
+impl Asked {
+    pub(super) fn of(dataset: &Dataset, temperature: f64) -> Result<Self> {
+        let prompt = |problem: &Problem| -> Result<(String, u64)> {
+            let text = serde_json::to_string(&problem.prompt)?;
+            Ok((problem.id.clone(), fnv(text.bytes())))
+        };
+        let prompts = dataset.problems.iter().map(prompt).collect::<Result<_>>()?;
+        Ok(Self { temperature, prompts })
+    }
+}
+
+/// Makes the directory, or checks that what it holds was drawn in the same way; then its samples are
+/// known.
+pub(super) fn prepare(output: &Path, mut request: Request) -> Result<bool> {
+    let path = output.join("request.json");
+    writable_directory(&output.join("samples"))?;
+    let is_known = path.exists();
+    if is_known {
+        let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+        let before: Request = serde_json::from_str(&text)
+            .with_context(|| format!("{}: not a request of this version", path.display()))?;
+        let changed = changes(&before, &request)?;
+        if !changed.is_empty() {
+            bail!(
+                "{}: holds samples that were drawn in another way ({}); choose another --output",
+                output.display(),
+                changed.join("; ")
+            );
+        }
+        // Sets and problems that this run leaves out keep their samples.
+        for (name, asked) in before.sets {
+            request.sets.entry(name).or_insert(asked.clone()).prompts.extend(asked.prompts);
+        }
+    } else if output.join("results.json").exists() {
+        bail!("{}: holds another command's results; choose another --output", output.display());
+    }
+    write_atomic(&path, serde_json::to_string_pretty(&request)?.as_bytes())?;
+    Ok(is_known)
+}
+
+/// What the two would draw differently, of the sets and problems that both have.
+fn changes(before: &Request, now: &Request) -> Result<Vec<String>> {
+    let mut changed = Vec::new();
+    for (name, asked) in &now.sets {
+        let Some(was) = before.sets.get(name) else { continue };
+        if was.temperature != asked.temperature {
+            changed.push(format!("temperature was {}, is {}", was.temperature, asked.temperature));
+        }
+        let other = |(id, hash): &(&String, &u64)| was.prompts.get(*id).is_some_and(|h| h != *hash);
+        if let Some((id, _)) = asked.prompts.iter().find(other) {
+            changed.push(format!("the prompt of problem `{id}` of {name} is another"));
+        }
+    }
+    let (was, is) = (serde_json::to_value(before)?, serde_json::to_value(now)?);
+    for (key, value) in is.as_object().into_iter().flatten().filter(|(key, _)| *key != "sets") {
+        if was[key] != *value {
+            changed.push(format!("{key} was {}, is {value}", was[key]));
+        }
+    }
+    Ok(changed)
+}
