@@ -5,27 +5,57 @@ use candle_core::{DType, Device};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
+use crate::model::Precision;
+
 /// The floating-point type of weights and activations.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[value(rename_all = "lowercase")]
 pub enum Dtype {
-    /// 32 bits; the only one that is trained in.
+    /// 32 bits.
+    #[default]
     Float32,
-    /// 16 bits with the range of float32; for evaluation.
+    /// 16 bits with the range of float32. On the CPU operands of matrix products are rounded to it and
+    /// everything else is float32, weights and optimizer too; on a GPU for evaluation only.
     Bfloat16,
     /// 16 bits; for evaluation.
     Float16,
 }
 
 impl Dtype {
-    /// Candle's name for it.
-    pub fn candle(self) -> DType {
+    /// The type of weights and activations on `device`.
+    pub fn storage(self, device: &Device) -> DType {
         match self {
-            Dtype::Float32 => DType::F32,
-            Dtype::Bfloat16 => DType::BF16,
+            Dtype::Bfloat16 if !device.is_cpu() => DType::BF16,
             Dtype::Float16 => DType::F16,
+            Dtype::Float32 | Dtype::Bfloat16 => DType::F32,
         }
+    }
+
+    /// How operands enter matrix products.
+    pub fn precision(self) -> Precision {
+        match self {
+            Dtype::Bfloat16 => Precision::Bf16,
+            Dtype::Float32 | Dtype::Float16 => Precision::F32,
+        }
+    }
+
+    /// Refuses what cannot be trained in on `device`.
+    ///
+    /// # Errors
+    /// float16; bfloat16 on a GPU.
+    pub fn check_training(self, device: &Device) -> Result<()> {
+        if self.storage(device) == DType::F32 {
+            return Ok(());
+        }
+        bail!(
+            "weights are trained in float32 here{}: leave --dtype out",
+            if self == Dtype::Bfloat16 {
+                ", and in bfloat16 products on the CPU alone"
+            } else {
+                ""
+            }
+        )
     }
 }
 

@@ -12,6 +12,7 @@ pub mod generate;
 pub mod hub;
 mod kernels;
 pub mod lab;
+pub mod limits;
 pub mod model;
 pub mod objective;
 pub mod policy;

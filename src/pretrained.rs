@@ -6,6 +6,7 @@ use anyhow::{Context, Result, bail};
 use candle_core::{DType, Device};
 use serde_json::{Value, json};
 
+use crate::device::Dtype;
 use crate::files::write_atomic;
 use crate::hub;
 use crate::model::weights::{self, Weights};
@@ -33,10 +34,12 @@ impl Pretrained {
     ///
     /// # Errors
     /// See [`hub::resolve`], [`Architecture::read`], [`weights::load`], [`HubTokenizer::load`].
-    pub fn load(name: &str, dtype: DType, device: &Device) -> Result<Self> {
+    pub fn load(name: &str, dtype: Dtype, device: &Device) -> Result<Self> {
         let files = hub::resolve(name)?;
-        let (architecture, config) = Architecture::read(&files.directory.join("config.json"))?;
-        let weights = weights::load(&files.directory, &architecture, dtype, device)?;
+        let (mut architecture, config) = Architecture::read(&files.directory.join("config.json"))?;
+        architecture.precision = dtype.precision();
+        let storage = dtype.storage(device);
+        let weights = weights::load(&files.directory, &architecture, storage, device)?;
         Self::assemble(name, architecture, config, weights, &files.directory)
     }
 
@@ -48,9 +51,11 @@ impl Pretrained {
         config: &Path,
         tokenizer: &Path,
         seed: u64,
+        dtype: Dtype,
         device: &Device,
     ) -> Result<Self> {
-        let (architecture, value) = Architecture::read(config)?;
+        let (mut architecture, value) = Architecture::read(config)?;
+        architecture.precision = dtype.precision();
         let weights = weights::random(&architecture, seed, device)?;
         Self::assemble(&config.display().to_string(), architecture, value, weights, tokenizer)
     }

@@ -14,7 +14,6 @@ use serde_json::{Value, json};
 use tealight_datasets::{Message, Prompt, fnv};
 
 use super::options::ModelOptions;
-use crate::device::Dtype;
 use crate::generate::{
     Completion, Filters, Finish, LocalSampler, Noise, Request, Sampler, SamplingParams,
 };
@@ -38,9 +37,6 @@ pub(super) struct BatchOptions {
     /// Responses, in any order; an existing file is continued.
     #[arg(short, long)]
     output: Option<PathBuf>,
-    /// Type of weights and activations.
-    #[arg(long, value_enum, default_value_t = Dtype::Float32)]
-    dtype: Dtype,
     /// Most tokens of a completion whose request does not say.
     #[arg(long, default_value_t = 512)]
     max_completion_length: usize,
@@ -109,7 +105,7 @@ pub(super) fn run(options: &BatchOptions, stop: &Stop) -> Result<()> {
     if !done.is_empty() {
         say(options.quiet, format!("{} lines are answered already", ids.len() - left));
     }
-    let (model, _) = options.model.load(options.dtype, options.quiet)?;
+    let (model, _) = options.model.load(options.quiet)?;
     let decoder = model.decoder()?;
     let sampler = LocalSampler { decoder: &decoder, max_rows: options.max_num_seqs };
     let mut lines = JsonLines::append(output)?;

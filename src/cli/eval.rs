@@ -21,7 +21,6 @@ use super::outcome;
 use super::probes;
 use super::reject;
 use super::session::{Draw, Evaluating, Session};
-use crate::device::Dtype;
 use crate::generate::{Filters, SamplingParams};
 use crate::remote::{Remote, RemoteOptions};
 use crate::telemetry::say;
@@ -33,9 +32,6 @@ pub(super) struct EvalOptions {
     #[command(flatten)]
     #[serde(flatten)]
     model: ModelOptions,
-    /// Type of weights and activations.
-    #[arg(long, value_enum, default_value_t = Dtype::Float32)]
-    dtype: Dtype,
     #[command(flatten)]
     #[serde(flatten)]
     data: DataOptions,
@@ -139,7 +135,7 @@ pub(super) fn run(options: &EvalOptions, stop: &Stop) -> Result<()> {
             evaluating.run(dataset, &solver as &dyn Solver, draw.n, file, known)
         })?;
     } else {
-        let (base, device) = options.model.load(options.dtype, options.quiet)?;
+        let (base, device) = options.model.load(options.quiet)?;
         let session = Session::new(&base, device, stop, options.quiet)?;
         evaluate(&|dataset, draw, evaluating, file, known| {
             let params = SamplingParams { eos: session.eos().to_vec(), ..draw.params.clone() };
@@ -179,7 +175,7 @@ impl EvalOptions {
             model: self.model.model.clone(),
             engine: self.remote.engine.clone(),
             engine_model: self.remote.engine_model.clone(),
-            dtype: self.dtype,
+            dtype: self.model.dtype,
             n: self.n,
             filters: self.decoding.params(1.0, &[]).filters,
             max_completion_length: self.decoding.max_completion_length,
@@ -346,7 +342,7 @@ fn rejecting(
         bail!("--reject needs log-probabilities of stored answers: leave --engine out");
     }
     options::fresh_output(output, "results.json")?;
-    let (base, device) = options.model.load(options.dtype, options.quiet)?;
+    let (base, device) = options.model.load(options.quiet)?;
     options::record_config(options, output, options.quiet)?;
     let session = Session::new(&base, device, stop, options.quiet)?;
     let params = options.decoding.params(*temperature, session.eos());

@@ -1,6 +1,7 @@
 //! The command line: parse, resolve, run. One file per command.
 
 mod batch;
+mod bench;
 mod beta;
 mod compare;
 mod eval;
@@ -148,6 +149,12 @@ fn command() -> Command {
             BATCH_HELP,
         ))
         .subcommand(sub(
+            "bench",
+            bench::BenchOptions::augment_args,
+            "Measure sampling and a training step, and how far they are from the machine's limits",
+            BENCH_HELP,
+        ))
+        .subcommand(sub(
             "presample",
             presample::PresampleOptions::augment_args,
             "Sample the base once: validity of every prompt, rehearsal and RFT sets, Pass@k",
@@ -195,6 +202,11 @@ const EVAL_HELP: &str = "\
 Example:
   tealight eval --model runs/js/final --dataset gsm8k/test.jsonl -n 64 -k 1,4,16,64 \\
       --output runs/js/test";
+
+const BENCH_HELP: &str = "\
+Examples:
+  tealight bench --model Qwen/Qwen2.5-0.5B --prompts 2 --group 8 --prompt-len 64 --new-tokens 32
+  tealight bench --model config.json --dtype bfloat16 --json   # random weights";
 
 const GRADE_HELP: &str = "\
 Examples:
@@ -259,6 +271,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         Some(("compare", matches)) => compare::run(&layers::resolve(matches, None)?),
         Some(("report", matches)) => report::run(&layers::resolve(matches, None)?, &stop),
         Some(("batch", matches)) => batch::run(&layers::resolve(matches, None)?, &stop),
+        Some(("bench", matches)) => bench::run(&layers::resolve(matches, None)?),
         Some(("presample", matches)) => presample::run(&layers::resolve(matches, None)?, &stop),
         Some(("lab", matches)) => lab::run(&layers::resolve(matches, None)?),
         Some(("verify", matches)) => verify::run(&layers::resolve(matches, None)?),

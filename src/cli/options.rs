@@ -12,6 +12,7 @@ use tealight_datasets::{Dataset, read::Columns, verify};
 
 use crate::device::{self, Dtype};
 use crate::generate::{Filters, SamplingParams};
+use crate::model::Architecture;
 use crate::pretrained::Pretrained;
 use crate::telemetry::say;
 
@@ -42,23 +43,36 @@ pub(super) struct ModelOptions {
     /// auto, cpu, cuda, cuda:N or metal; auto is the first GPU this binary was built for, else the CPU.
     #[arg(long, default_value = "auto")]
     pub(super) device: String,
+    /// Type of weights and activations; bfloat16 on the CPU rounds the operands of matrix products alone.
+    #[arg(long, value_enum, default_value_t = Dtype::Float32)]
+    #[serde(default)]
+    pub(super) dtype: Dtype,
 }
 
 impl ModelOptions {
     /// Loads the model and says what it is and where it runs.
-    pub(super) fn load(&self, dtype: Dtype, quiet: bool) -> Result<(Pretrained, Device)> {
+    pub(super) fn load(&self, quiet: bool) -> Result<(Pretrained, Device)> {
         let (device, described) = device::open(&self.device)?;
-        let model = Pretrained::load(&self.model, dtype.candle(), &device)?;
-        announce(&model, &described, dtype, quiet);
+        let model = Pretrained::load(&self.model, self.dtype, &device)?;
+        self.announce(&model.architecture, &described, quiet);
         Ok((model, device))
     }
-}
 
-/// Says which model runs where.
-pub(super) fn announce(model: &Pretrained, device: &str, dtype: Dtype, quiet: bool) {
-    let millions = model.architecture.parameters() as f64 / 1e6;
-    let dtype = format!("{dtype:?}").to_lowercase();
-    say(quiet, format!("model {} ({millions:.2}M parameters), {dtype} on {device}", model.name));
+    /// The same for a model that is to be trained.
+    pub(super) fn load_to_train(&self, quiet: bool) -> Result<(Pretrained, Device)> {
+        self.dtype.check_training(&device::open(&self.device)?.0)?;
+        self.load(quiet)
+    }
+
+    /// Says which model runs where.
+    pub(super) fn announce(&self, architecture: &Architecture, device: &str, quiet: bool) {
+        let millions = architecture.parameters() as f64 / 1e6;
+        let dtype = format!("{:?}", self.dtype).to_lowercase();
+        say(
+            quiet,
+            format!("model {} ({millions:.2}M parameters), {dtype} on {device}", self.model),
+        );
+    }
 }
 
 /// Which problems.

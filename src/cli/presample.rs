@@ -11,7 +11,6 @@ use tealight_eval::pass_at_k::{self, pass_at_k};
 use super::options::{self, DataOptions, ModelOptions};
 use super::session::Session;
 use super::table;
-use crate::device::Dtype;
 use crate::files::write_atomic;
 use crate::presample::{Presamples, Request, SplitRule};
 use crate::remote::{Remote, RemoteOptions, RemoteSampler};
@@ -141,7 +140,7 @@ pub(super) fn run(options: &PresampleOptions, stop: &Stop) -> Result<()> {
     if !(options.temperature > 0.0 && options.temperature.is_finite()) {
         bail!("temperature must be above 0: log-probabilities are taken at it");
     }
-    let (base, device) = options.model.load(Dtype::Float32, options.quiet)?;
+    let (base, device) = options.model.load_to_train(options.quiet)?;
     let dataset = options.data.open(&options.data.dataset, options.quiet)?;
     crate::files::writable_directory(output)?;
     options::record_config(options, output, options.quiet)?;

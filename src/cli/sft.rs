@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use tealight_datasets::{Dataset, Problem, SOURCES};
 
 use super::options::{self, DataOptions, ModelOptions};
-use crate::device::{self, Dtype};
+use crate::device;
 use crate::policy::{Policy, Sequence};
 use crate::pretrained::Pretrained;
 use crate::telemetry::{JsonLines, Progress, say};
@@ -49,15 +49,20 @@ pub(super) fn run(options: &SftOptions, stop: &Stop) -> Result<()> {
     }
     options::fresh_output(output, "metrics.jsonl")?;
     let (device, described) = device::open(&options.model.device)?;
+    options.model.dtype.check_training(&device)?;
     let base = match (&options.from_scratch, &options.tokenizer) {
-        (Some(config), Some(tokenizer)) => {
-            Pretrained::from_scratch(config, tokenizer, options.sft.seed, &device)?
-        }
+        (Some(config), Some(tokenizer)) => Pretrained::from_scratch(
+            config,
+            tokenizer,
+            options.sft.seed,
+            options.model.dtype,
+            &device,
+        )?,
         (Some(_), None) => bail!("--from-scratch needs --tokenizer DIR"),
         (None, Some(_)) => bail!("--tokenizer is only for --from-scratch"),
-        (None, None) => Pretrained::load(&options.model.model, Dtype::Float32.candle(), &device)?,
+        (None, None) => Pretrained::load(&options.model.model, options.model.dtype, &device)?,
     };
-    options::announce(&base, &described, Dtype::Float32, options.quiet);
+    options.model.announce(&base.architecture, &described, options.quiet);
     let dataset = options.data.open(&options.data.dataset, options.quiet)?;
     options::record_config(options, output, options.quiet)?;
     let policy = Policy::new(&base.architecture, &base.weights)?;

@@ -19,7 +19,6 @@ use super::options::{self, DataOptions, ModelOptions};
 use super::probes;
 use super::session::{Draw, Session};
 use super::table;
-use crate::device::Dtype;
 use crate::files::write_atomic;
 use crate::generate::Filters;
 use crate::hub;
@@ -108,7 +107,7 @@ pub(super) fn run(options: &StudyOptions, stop: &Stop) -> Result<()> {
     };
     options::fresh_output(&output, "config.toml")?;
     let quiet = options.quiet;
-    let (base, device) = options.model.load(Dtype::Float32, quiet)?;
+    let (base, device) = options.model.load_to_train(quiet)?;
     let train = options.data.open(&options.data.dataset, quiet)?;
     let test = options.data.open(&options.test_dataset, quiet)?;
     refuse_overlap(&train, &test)?;

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 
 use super::options::{self, DataOptions, ModelOptions};
 use super::session::Session;
-use crate::device::Dtype;
 use crate::files;
 use crate::telemetry::say;
 use crate::train::rlvr::{RlvrConfig, wants_presamples};
@@ -65,7 +64,7 @@ pub(super) fn run(options: &TrainOptions, stop: &Stop) -> Result<()> {
         }
         files::writable_directory(output)?;
     }
-    let (base, device) = options.model.load(Dtype::Float32, options.quiet)?;
+    let (base, device) = options.model.load_to_train(options.quiet)?;
     let dataset = options.data.open(&options.data.dataset, options.quiet)?;
     options::record_config(options, output, options.quiet)?;
     let session = Session::new(&base, device, stop, options.quiet)?;

@@ -51,6 +51,9 @@ impl Sampler for LocalSampler<'_> {
         sink: &mut Sink<'_>,
     ) -> Result<()> {
         params.check()?;
+        // Weights do not change while this samples: every product shares one packed copy of them.
+        let decoder = self.decoder.ready()?;
+        let sampler = LocalSampler { decoder: &decoder, max_rows: self.max_rows };
         let total: usize = requests.iter().map(|request| request.count).sum();
         let longest = requests.iter().map(|request| request.prompt.len()).max().unwrap_or(0);
         let slots = longest + params.max_new_tokens;
@@ -64,12 +67,12 @@ impl Sampler for LocalSampler<'_> {
         }
         let rows = self.max_rows.min(total);
         let mut batch = Batch {
-            sampler: self,
+            sampler: &sampler,
             requests,
             params,
             noise,
             capacity: rows,
-            cache: self.cache(rows, slots)?,
+            cache: sampler.cache(rows, slots)?,
             rows: Vec::with_capacity(rows),
             prefilled: VecDeque::new(),
             next_request: 0,

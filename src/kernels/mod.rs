@@ -5,3 +5,4 @@
 //! of Candle's differentiable operations where there is no kernel for the device.
 
 pub(crate) mod cpu;
+pub(crate) mod product;

@@ -19,10 +19,10 @@ pub struct Decoder {
     layers: Vec<Layer>,
     norm: Tensor,
     head: Linear,
-    rope: RopeTable,
+    rope: Arc<RopeTable>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Layer {
     input_norm: Tensor,
     q: Linear,
@@ -62,8 +62,8 @@ impl Decoder {
             embedding,
             layers,
             norm: weight("model.norm.weight")?,
-            head: Linear { weight: head, bias: None },
-            rope: RopeTable::new(architecture),
+            head: Linear::new(head, None, architecture.precision),
+            rope: Arc::new(RopeTable::new(architecture)),
         })
     }
 
@@ -75,6 +75,22 @@ impl Decoder {
     /// The embedding, whose dtype and device the whole decoder shares.
     pub fn embedding(&self) -> &Tensor {
         &self.embedding
+    }
+
+    /// The same decoder with its weights as they are now packed for sampling: another copy of them, on a
+    /// CPU with our products; elsewhere the decoder itself.
+    ///
+    /// # Errors
+    /// No memory.
+    pub fn ready(&self) -> Result<Self> {
+        Ok(Self {
+            architecture: self.architecture.clone(),
+            embedding: self.embedding.clone(),
+            layers: self.layers.iter().map(Layer::ready).collect::<Result<_>>()?,
+            norm: self.norm.clone(),
+            head: self.head.ready()?,
+            rope: self.rope.clone(),
+        })
     }
 
     /// The weight `[V, D]` of the output layer.
@@ -121,7 +137,7 @@ impl Layer {
     ) -> Result<Self> {
         let mut linear = |name: &str, has_bias: bool| -> Result<Linear> {
             let bias = if has_bias { Some(weight(&format!("{name}.bias"))?) } else { None };
-            Ok(Linear { weight: weight(&format!("{name}.weight"))?, bias })
+            Ok(Linear::new(weight(&format!("{name}.weight"))?, bias, architecture.precision))
         };
         let q = linear("self_attn.q_proj", architecture.qkv_bias)?;
         let k = linear("self_attn.k_proj", architecture.qkv_bias)?;
@@ -138,6 +154,19 @@ impl Layer {
         let input_norm = weight("input_layernorm.weight")?;
         let post_norm = weight("post_attention_layernorm.weight")?;
         Ok(Self { input_norm, q, k, v, output, qk_norm, post_norm, gate, up, down })
+    }
+
+    fn ready(&self) -> Result<Self> {
+        Ok(Self {
+            q: self.q.ready()?,
+            k: self.k.ready()?,
+            v: self.v.ready()?,
+            output: self.output.ready()?,
+            gate: self.gate.ready()?,
+            up: self.up.ready()?,
+            down: self.down.ready()?,
+            ..self.clone()
+        })
     }
 
     fn forward(

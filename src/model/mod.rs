@@ -13,6 +13,7 @@ mod rope;
 mod spans;
 pub mod weights;
 
+pub use crate::kernels::product::Precision;
 pub use architecture::{Architecture, RopeScaling};
 pub use decoder::Decoder;
 pub use kv_cache::KvCache;

@@ -11,6 +11,7 @@ use candle_core::{D, DType, Device, Result, Tensor};
 use super::rope::Angles;
 use super::{Architecture, Spans};
 use crate::kernels::cpu;
+use crate::kernels::product::{self, Precision, Ready};
 
 fn has_kernel(x: &Tensor) -> bool {
     x.device().is_cpu() && x.dtype() == DType::F32
@@ -21,14 +22,30 @@ fn has_kernel(x: &Tensor) -> bool {
 pub(super) struct Linear {
     pub(super) weight: Tensor,
     pub(super) bias: Option<Tensor>,
+    pub(super) precision: Precision,
+    /// The weight packed, as it was when this was made.
+    pub(super) ready: Option<Ready>,
 }
 
 impl Linear {
+    pub(super) fn new(weight: Tensor, bias: Option<Tensor>, precision: Precision) -> Self {
+        Self { weight, bias, precision, ready: None }
+    }
+
+    /// The same weight, packed for many products without a gradient.
+    pub(super) fn ready(&self) -> Result<Self> {
+        Ok(Self { ready: Ready::new(&self.weight.detach(), self.precision)?, ..self.clone() })
+    }
+
     /// `[.., in]` to `[.., out]`.
     pub(super) fn apply(&self, x: &Tensor) -> Result<Tensor> {
         let mut shape = x.dims().to_vec();
         let (width, inner) = self.weight.dims2()?;
-        let flat = x.reshape(((), inner))?.matmul(&self.weight.t()?)?;
+        let flat = x.reshape(((), inner))?;
+        let flat = match &self.ready {
+            Some(ready) => ready.apply(&flat)?,
+            None => product::linear(&flat, &self.weight, self.precision)?,
+        };
         *shape.last_mut().expect("at least one dimension") = width;
         let out = flat.reshape(shape)?;
         match &self.bias {

@@ -7,6 +7,7 @@ use candle_core::{
 
 use super::chunks;
 use crate::kernels::cpu::logp::{LogpEntropy, LogpGradient};
+use crate::kernels::product::{self, Precision};
 
 /// Log-probability `[N]` of `targets` `[N]` and entropy `[N]` under `softmax(hidden weight^T /
 /// temperature)`, without ever holding the logits `[N, V]`: they are computed in chunks, and again
@@ -16,18 +17,20 @@ pub(super) fn linear_logp(
     weight: &Tensor,
     targets: &Tensor,
     temperature: f64,
+    precision: Precision,
 ) -> Result<(Tensor, Tensor)> {
     let (constant, constant_weight) = (hidden.detach(), weight.detach());
     let mut parts = Vec::new();
     for (start, length) in chunks(hidden.dim(0)?, weight.dim(0)?) {
-        let logits = constant.narrow(0, start, length)?.matmul(&constant_weight.t()?)?;
+        let part = constant.narrow(0, start, length)?;
+        let logits = product::linear(&part, &constant_weight, precision)?;
         parts.push(logp_entropy(&logits, &targets.narrow(0, start, length)?, temperature)?);
     }
     let both = Tensor::cat(&parts, 0)?;
     let (logp, entropy) = (both.narrow(1, 0, 1)?.squeeze(1)?, both.narrow(1, 1, 1)?.squeeze(1)?);
     let (logp, entropy) = (logp.contiguous()?, entropy.contiguous()?);
     if hidden.track_op() || weight.track_op() {
-        let op = LinearLogp { result: logp, temperature };
+        let op = LinearLogp { result: logp, temperature, precision };
         return Ok((hidden.apply_op3(weight, targets, op)?, entropy));
     }
     Ok((logp, entropy))
@@ -71,6 +74,7 @@ fn logp_gradient(
 struct LinearLogp {
     result: Tensor,
     temperature: f64,
+    precision: Precision,
 }
 
 impl LinearLogp {
@@ -145,11 +149,11 @@ impl CustomOp3 for LinearLogp {
         for (start, length) in chunks(hidden.dim(0)?, weight.dim(0)?) {
             let part = hidden.narrow(0, start, length)?;
             let targets = targets.narrow(0, start, length)?;
-            let logits = part.matmul(&weight.t()?)?;
+            let logits = product::linear(&part, &weight, self.precision)?;
             let grad = grad.narrow(0, start, length)?;
             let d_logits = logp_gradient(&logits, &targets, &grad, self.temperature)?;
-            d_hidden.push(d_logits.matmul(&weight)?);
-            let share = d_logits.t()?.matmul(&part)?;
+            d_hidden.push(product::times(&d_logits, &weight, self.precision)?);
+            let share = product::transposed_times(&d_logits, &part, self.precision)?;
             d_weight = Some(match d_weight {
                 None => share,
                 Some(sum) => (sum + share)?,

@@ -123,7 +123,9 @@ pub fn positions_logp(
     temperature: f64,
 ) -> Result<TokenLogp> {
     let Positions { hidden, targets } = positions;
-    let (logp, entropy) = logp::linear_logp(hidden, decoder.head(), targets, temperature)?;
+    let precision = decoder.architecture().precision;
+    let (logp, entropy) =
+        logp::linear_logp(hidden, decoder.head(), targets, temperature, precision)?;
     Ok(TokenLogp { logp: unflatten(&logp, rows)?, entropy: unflatten(&entropy, rows)? })
 }
 

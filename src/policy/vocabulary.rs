@@ -7,6 +7,7 @@ use candle_core::{D, DType, Result, Tensor, Var};
 use candle_nn::ops::log_softmax;
 
 use super::{Positions, chunks};
+use crate::kernels::product;
 use crate::model::Decoder;
 
 /// The next-token distributions of some positions.
@@ -23,7 +24,8 @@ pub struct Chunk {
 
 fn logits(positions: &Positions, decoder: &Decoder, start: usize, length: usize) -> Result<Tensor> {
     let hidden = positions.hidden.detach().narrow(0, start, length)?;
-    hidden.matmul(&decoder.head().detach().t()?)?.to_dtype(DType::F32)
+    let precision = decoder.architecture().precision;
+    product::linear(&hidden, &decoder.head().detach(), precision)?.to_dtype(DType::F32)
 }
 
 /// The sum over chunks of a scalar function, with its gradient in the hidden states and the head.
@@ -41,6 +43,7 @@ pub fn vocabulary_sum(
 ) -> Result<Tensor> {
     let (positions, decoder) = policy;
     let (hidden, head) = (positions.hidden.detach(), decoder.head().detach());
+    let precision = decoder.architecture().precision;
     let (mut value, mut d_hidden, mut d_head) = (0.0, Vec::new(), head.zeros_like()?);
     for (start, length) in chunks(hidden.dim(0)?, head.dim(0)?) {
         let leaf = Var::from_tensor(&logits(positions, decoder, start, length)?)?;
@@ -52,8 +55,9 @@ pub fn vocabulary_sum(
             Some(grad) => grad.detach().to_dtype(head.dtype())?,
             None => leaf.zeros_like()?.to_dtype(head.dtype())?,
         };
-        d_hidden.push(d_logits.matmul(&head)?);
-        d_head = (d_head + d_logits.t()?.matmul(&hidden.narrow(0, start, length)?)?)?;
+        d_hidden.push(product::times(&d_logits, &head, precision)?);
+        let part = hidden.narrow(0, start, length)?;
+        d_head = (d_head + product::transposed_times(&d_logits, &part, precision)?)?;
     }
     // Linear in both, with the gradients as slopes; its value is replaced by the true one.
     let carried = (&positions.hidden * Tensor::cat(&d_hidden, 0)?)?.sum_all()?;

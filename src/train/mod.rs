@@ -3,6 +3,7 @@
 //! Nothing here knows the command line or dataset formats.
 
 mod adamw;
+pub mod bench;
 pub mod checkpoint;
 mod order;
 pub mod rlvr;

@@ -13,7 +13,7 @@ pub(crate) mod swiglu;
 use candle_core::{CpuStorage, Layout, Result, Tensor, bail};
 
 /// The values of a contiguous f32 operand.
-fn values<'a>(storage: &'a CpuStorage, layout: &Layout) -> Result<&'a [f32]> {
+pub(crate) fn values<'a>(storage: &'a CpuStorage, layout: &Layout) -> Result<&'a [f32]> {
     match (layout.contiguous_offsets(), storage.as_slice::<f32>()) {
         (Some((start, end)), Ok(values)) => Ok(&values[start..end]),
         (None, _) => bail!("kernel operand {:?} is not contiguous", layout.shape()),
@@ -22,7 +22,7 @@ fn values<'a>(storage: &'a CpuStorage, layout: &Layout) -> Result<&'a [f32]> {
 }
 
 /// Runs `read` on the values of a CPU tensor, made contiguous first.
-fn with_values<R>(tensor: &Tensor, read: impl FnOnce(&[f32]) -> Result<R>) -> Result<R> {
+pub(crate) fn with_values<R>(tensor: &Tensor, read: impl FnOnce(&[f32]) -> Result<R>) -> Result<R> {
     let tensor = tensor.contiguous()?;
     let (storage, layout) = tensor.storage_and_layout();
     match &*storage {

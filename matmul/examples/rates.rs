@@ -1,0 +1,49 @@
+//! What the products of a decoder reach here, in GFLOP/s: rows by k by columns, packed and not.
+
+use std::time::Instant;
+
+use tealight_matmul::{Matrix, Packed, Precision, product, product_packed, supports};
+
+fn main() {
+    for [m, k, n] in [
+        [2048, 2048, 2048],
+        [1, 896, 151_936],
+        [16, 896, 4864],
+        [16, 896, 151_936],
+        [64, 896, 4864],
+        [512, 896, 4864],
+        [512, 4864, 896],
+        [4864, 512, 896],
+        [1024, 896, 128],
+        [64, 192, 704],
+        [64, 192, 192],
+        [3072, 192, 704],
+    ] {
+        let (left, right) = (vec![0.5f32; m * k], vec![0.25f32; k * n]);
+        let left = Matrix::new(&left, m, k);
+        for precision in [Precision::F32, Precision::Bf16] {
+            if !supports(precision) {
+                continue;
+            }
+            let weight = Matrix::new(&right, n, k).transposed();
+            let packed = Packed::new(weight, precision);
+            let rate = |work: &dyn Fn() -> Vec<f32>| {
+                let flops = 2.0 * (m * k * n) as f64;
+                let mut times: Vec<f64> = Vec::new();
+                while times.len() < 5 || (times.iter().sum::<f64>() < 0.3 && times.len() < 1000) {
+                    let start = Instant::now();
+                    std::hint::black_box(work());
+                    times.push(start.elapsed().as_secs_f64());
+                }
+                times.sort_by(f64::total_cmp);
+                flops / times[times.len() / 2] / 1e9
+            };
+            println!(
+                "{m:5} x {k:5} x {n:6} {precision:?}: packed {:6.1}, weight [n, k] {:6.1}, [k, n] {:6.1} GFLOP/s",
+                rate(&|| product_packed(left, &packed)),
+                rate(&|| product(left, weight, precision)),
+                rate(&|| product(left, Matrix::new(&right, k, n), precision)),
+            );
+        }
+    }
+}

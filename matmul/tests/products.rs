@@ -1,0 +1,89 @@
+//! Products against sums in f64, and the promise that a row does not depend on the others.
+
+use tealight_matmul::{Matrix, Packed, Precision, product, product_packed, supports};
+
+fn values(count: usize, seed: usize) -> Vec<f32> {
+    (0..count).map(|i| ((i * 7919 + seed * 104_729) as f32 * 0.37).sin()).collect()
+}
+
+/// The nearest bf16.
+fn rounded(x: f32, precision: Precision) -> f64 {
+    match precision {
+        Precision::F32 => f64::from(x),
+        Precision::Bf16 => {
+            let bits = x.to_bits();
+            let up = bits + 0x7fff + ((bits >> 16) & 1);
+            f64::from(f32::from_bits(up & 0xffff_0000))
+        }
+    }
+}
+
+const SIZES: [[usize; 3]; 9] = [
+    [1, 1, 1],
+    [1, 5, 33],
+    [3, 896, 31],
+    [14, 64, 32],
+    [15, 65, 100],
+    [16, 513, 128],
+    [64, 192, 704],
+    [100, 1030, 7],
+    [257, 300, 65],
+];
+
+#[test]
+fn products_are_those_of_f64_in_every_layout() {
+    for precision in [Precision::F32, Precision::Bf16] {
+        if !supports(precision) {
+            continue;
+        }
+        for [m, k, n] in SIZES {
+            let (left, right) = (values(m * k, 1), values(k * n, 2));
+            let mut exact = vec![0f64; m * n];
+            for i in 0..m {
+                for l in 0..k {
+                    let a = rounded(left[i * k + l], precision);
+                    for j in 0..n {
+                        exact[i * n + j] += a * rounded(right[l * n + j], precision);
+                    }
+                }
+            }
+            let transposed = |values: &[f32], rows: usize, columns: usize| -> Vec<f32> {
+                (0..rows * columns).map(|i| values[i % rows * columns + i / rows]).collect()
+            };
+            let (left_t, right_t) = (transposed(&left, m, k), transposed(&right, k, n));
+            let lefts = [Matrix::new(&left, m, k), Matrix::new(&left_t, k, m).transposed()];
+            let rights = [Matrix::new(&right, k, n), Matrix::new(&right_t, n, k).transposed()];
+            for a in lefts {
+                for b in rights {
+                    let packed = product_packed(a, &Packed::new(b, precision));
+                    let plain = product(a, b, precision);
+                    assert_eq!(packed, plain, "{precision:?} {m} {k} {n}");
+                    for (got, exact) in plain.iter().zip(&exact) {
+                        let error = (f64::from(*got) - exact).abs();
+                        assert!(
+                            error < 2e-6 * (k as f64).sqrt() + 1e-7,
+                            "{precision:?} {m} {k} {n}: {got} is not {exact}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_row_is_the_same_bits_in_every_batch() {
+    for precision in [Precision::F32, Precision::Bf16] {
+        if !supports(precision) {
+            continue;
+        }
+        let (k, n) = (700, 90);
+        let (left, right) = (values(40 * k, 3), values(k * n, 4));
+        let right = Matrix::new(&right, k, n);
+        let all = product(Matrix::new(&left, 40, k), right, precision);
+        for rows in [1, 2, 13, 14, 15, 29] {
+            let some = product(Matrix::new(&left[..rows * k], rows, k), right, precision);
+            assert_eq!(some, all[..rows * n], "{precision:?}, {rows} rows");
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Matrix products: ours on a CPU that has the instructions, else Candle's.
+//!
+//! A weight is `[out, in]`. On our path a row of a result depends on that row of the operand alone, bit for
+//! bit; Candle's may round a row differently in another batch.
+
+use std::sync::Arc;
+
+use candle_core::{CpuStorage, CustomOp1, CustomOp2, DType, Layout, Result, Shape, Tensor};
+pub use tealight_matmul::Precision;
+use tealight_matmul::{Matrix, Packed, product, product_packed, supports};
+
+use super::cpu::{values, with_values};
+
+/// A weight that is ready for many products.
+#[derive(Debug, Clone)]
+pub(crate) struct Ready(Arc<Packed>);
+
+impl Ready {
+    /// Packs a weight `[out, in]`; none where our products do not run.
+    pub(crate) fn new(weight: &Tensor, precision: Precision) -> Result<Option<Self>> {
+        if !is_ours(weight, precision) {
+            return Ok(None);
+        }
+        let (out, inner) = weight.dims2()?;
+        with_values(weight, |values| {
+            let matrix = Matrix::new(values, out, inner).transposed();
+            Ok(Some(Self(Arc::new(Packed::new(matrix, precision)))))
+        })
+    }
+
+    /// `x` `[n, in]` to `[n, out]`, without a gradient.
+    pub(crate) fn apply(&self, x: &Tensor) -> Result<Tensor> {
+        x.contiguous()?.apply_op1_no_bwd(self)
+    }
+}
+
+impl CustomOp1 for Ready {
+    fn name(&self) -> &'static str {
+        "packed-product"
+    }
+
+    fn cpu_fwd(&self, x: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
+        let (rows, inner) = layout.shape().dims2()?;
+        let out = product_packed(Matrix::new(values(x, layout)?, rows, inner), &self.0);
+        let width = out.len() / rows.max(1);
+        Ok((CpuStorage::F32(out), Shape::from((rows, width))))
+    }
+}
+
+/// `x` `[n, in]` and a weight `[out, in]` to `[n, out]`, with its gradient.
+pub(crate) fn linear(x: &Tensor, weight: &Tensor, precision: Precision) -> Result<Tensor> {
+    if is_ours(x, precision) {
+        return x.contiguous()?.apply_op2(weight, Linear { precision });
+    }
+    rounded(x, precision)?.matmul(&rounded(weight, precision)?.t()?)
+}
+
+/// `x` `[n, k]` times `y` `[k, m]`, without a gradient.
+pub(crate) fn times(x: &Tensor, y: &Tensor, precision: Precision) -> Result<Tensor> {
+    if is_ours(x, precision) {
+        return x
+            .contiguous()?
+            .apply_op2_no_bwd(&y.contiguous()?, &Times { precision, is_transposed: false });
+    }
+    rounded(x, precision)?.matmul(&rounded(y, precision)?)
+}
+
+/// `x` `[k, n]`, transposed, times `y` `[k, m]`, without a gradient: a weight's.
+pub(crate) fn transposed_times(x: &Tensor, y: &Tensor, precision: Precision) -> Result<Tensor> {
+    if is_ours(x, precision) {
+        return x
+            .contiguous()?
+            .apply_op2_no_bwd(&y.contiguous()?, &Times { precision, is_transposed: true });
+    }
+    rounded(x, precision)?.t()?.matmul(&rounded(y, precision)?)
+}
+
+fn is_ours(x: &Tensor, precision: Precision) -> bool {
+    x.device().is_cpu() && x.dtype() == DType::F32 && supports(precision)
+}
+
+/// The operand of Candle's product that stands for ours.
+fn rounded(x: &Tensor, precision: Precision) -> Result<Tensor> {
+    match precision {
+        Precision::Bf16 if x.dtype() == DType::F32 => x.to_dtype(DType::BF16)?.to_dtype(DType::F32),
+        _ => Ok(x.clone()),
+    }
+}
+
+struct Linear {
+    precision: Precision,
+}
+
+impl CustomOp2 for Linear {
+    fn name(&self) -> &'static str {
+        "linear"
+    }
+
+    fn cpu_fwd(
+        &self,
+        x: &CpuStorage,
+        x_layout: &Layout,
+        weight: &CpuStorage,
+        weight_layout: &Layout,
+    ) -> Result<(CpuStorage, Shape)> {
+        let (rows, inner) = x_layout.shape().dims2()?;
+        let (width, _) = weight_layout.shape().dims2()?;
+        let x = Matrix::new(values(x, x_layout)?, rows, inner);
+        let weight = Matrix::new(values(weight, weight_layout)?, width, inner).transposed();
+        let out = product(x, weight, self.precision);
+        Ok((CpuStorage::F32(out), Shape::from((rows, width))))
+    }
+
+    fn bwd(
+        &self,
+        x: &Tensor,
+        weight: &Tensor,
+        _out: &Tensor,
+        grad: &Tensor,
+    ) -> Result<(Option<Tensor>, Option<Tensor>)> {
+        let (x, weight, grad) = (x.detach(), weight.detach(), grad.detach());
+        let dx = times(&grad, &weight, self.precision)?;
+        Ok((Some(dx), Some(transposed_times(&grad, &x, self.precision)?)))
+    }
+}
+
+/// A product of two operands row after row, the first perhaps transposed.
+struct Times {
+    precision: Precision,
+    is_transposed: bool,
+}
+
+impl CustomOp2 for Times {
+    fn name(&self) -> &'static str {
+        "times"
+    }
+
+    fn cpu_fwd(
+        &self,
+        x: &CpuStorage,
+        x_layout: &Layout,
+        y: &CpuStorage,
+        y_layout: &Layout,
+    ) -> Result<(CpuStorage, Shape)> {
+        let matrix = |storage, layout: &Layout| -> Result<Matrix<'_>> {
+            let (rows, columns) = layout.shape().dims2()?;
+            Ok(Matrix::new(values(storage, layout)?, rows, columns))
+        };
+        let (x, y) = (matrix(x, x_layout)?, matrix(y, y_layout)?);
+        let x = if self.is_transposed { x.transposed() } else { x };
+        let columns = y_layout.shape().dims2()?.1;
+        let out = product(x, y, self.precision);
+        let rows = out.len() / columns.max(1);
+        Ok((CpuStorage::F32(out), Shape::from((rows, columns))))
+    }
+}

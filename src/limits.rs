@@ -1,0 +1,166 @@
+//! What this machine can do at best, and what work needs at least.
+
+use std::time::Instant;
+
+use candle_core::{DType, Device, Result, Tensor};
+use rayon::prelude::*;
+use serde::Serialize;
+use tealight_matmul::{Matrix, peak, product, supports};
+
+use crate::kernels::product::Precision;
+use crate::model::Architecture;
+
+/// Rates that were measured here, with all threads.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Limits {
+    /// Floating-point operations a second on values in registers; on a GPU, in a large product.
+    pub peak: f64,
+    /// The same in a product of two large matrices.
+    pub product: f64,
+    /// Bytes a second that a large array is read at.
+    pub read: f64,
+}
+
+/// Measures the limits of `device` for products of this precision; takes about a second.
+///
+/// # Errors
+/// No memory.
+pub fn measure(device: &Device, precision: Precision) -> Result<Limits> {
+    if device.is_cpu() && supports(precision) {
+        let (size, side) = (2048 * 2048, 2048);
+        let (left, right) = (vec![0.5f32; size], vec![0.25f32; size]);
+        let (left, right) = (Matrix::new(&left, side, side), Matrix::new(&right, side, side));
+        let seconds = best(5, || {
+            std::hint::black_box(product(left, right, precision));
+            Ok(())
+        })?;
+        let flops = 2.0 * (side as f64).powi(3);
+        return Ok(Limits { peak: peak(precision), product: flops / seconds, read: read(device)? });
+    }
+    let (side, dtype) = match (device.is_cpu(), precision) {
+        (true, _) => (2048, DType::F32),
+        (false, Precision::Bf16) => (8192, DType::BF16),
+        (false, Precision::F32) => (8192, DType::F32),
+    };
+    let left = Tensor::ones((side, side), dtype, device)?;
+    let right = left.copy()?;
+    let seconds = best(5, || {
+        left.matmul(&right)?;
+        device.synchronize()
+    })?;
+    let rate = 2.0 * (side as f64).powi(3) / seconds;
+    Ok(Limits { peak: rate, product: rate, read: read(device)? })
+}
+
+/// Bytes a second that 512 MiB are read at.
+fn read(device: &Device) -> Result<f64> {
+    const VALUES: usize = 128 << 20;
+    if device.is_cpu() {
+        let values = vec![1f32; VALUES];
+        let seconds = best(5, || {
+            // Parts large enough to stream, summed in independent lanes.
+            let sum = |part: &[f32]| {
+                let mut lanes = [0f32; 64];
+                for block in part.as_chunks::<64>().0 {
+                    lanes.iter_mut().zip(block).for_each(|(lane, x)| *lane += x);
+                }
+                lanes.iter().sum::<f32>()
+            };
+            std::hint::black_box(values.par_chunks(1 << 20).map(sum).sum::<f32>());
+            Ok(())
+        })?;
+        return Ok(4.0 * VALUES as f64 / seconds);
+    }
+    let values = Tensor::ones(VALUES, DType::F32, device)?;
+    let seconds = best(5, || {
+        values.sum_all()?;
+        device.synchronize()
+    })?;
+    Ok(4.0 * VALUES as f64 / seconds)
+}
+
+/// The fewest seconds of several tries.
+fn best(tries: usize, mut work: impl FnMut() -> Result<()>) -> Result<f64> {
+    let mut least = f64::INFINITY;
+    for _ in 0..tries {
+        let start = Instant::now();
+        work()?;
+        least = least.min(start.elapsed().as_secs_f64());
+    }
+    Ok(least)
+}
+
+/// The work of a rollout and of a training step: floating-point operations, and bytes that must be read.
+#[derive(Debug, Clone, Copy)]
+pub struct Work {
+    prefill_flops: f64,
+    decode_flops: f64,
+    decode_bytes: f64,
+    decode_steps: f64,
+    step_flops: f64,
+}
+
+impl Work {
+    /// Of `prompts` prompts of `prompt_len` tokens with `group` completions each of `new_tokens`.
+    pub fn of(
+        architecture: &Architecture,
+        prompts: usize,
+        group: usize,
+        prompt_len: usize,
+        new_tokens: usize,
+    ) -> Self {
+        let a = architecture;
+        let (queries, keys) = (a.num_heads * a.head_dim, a.num_kv_heads * a.head_dim);
+        let layer = a.hidden_size * (2 * queries + 2 * keys + 3 * a.intermediate_size);
+        let body = (a.num_layers * layer) as f64;
+        let head = (a.vocab_size * a.hidden_size) as f64;
+        let attention = (4 * a.num_layers * queries) as f64;
+        let forward = |tokens: f64, predicted: f64, context: f64| {
+            2.0 * body * tokens + 2.0 * head * predicted + attention * tokens * context
+        };
+        let (prompt, new) = (prompt_len as f64, new_tokens as f64);
+        let (prompts, rows) = (prompts as f64, (prompts * group) as f64);
+        let bytes = match a.precision {
+            Precision::F32 => 4.0,
+            Precision::Bf16 => 2.0,
+        };
+        let cached = rows * (2 * a.num_layers * keys) as f64 * 4.0 * (prompt + new / 2.0);
+        Self {
+            prefill_flops: forward(prompts * prompt, prompts, prompt / 2.0),
+            decode_flops: forward(rows, rows, prompt + new / 2.0),
+            decode_bytes: (body + head) * bytes + cached,
+            decode_steps: new - 1.0,
+            // The reference's forward pass, the policy's, and twice that for the gradients.
+            step_flops: 4.0 * forward(rows * (prompt + new), rows * new, (prompt + new) / 2.0),
+        }
+    }
+
+    /// Seconds of the rollout where every step is held up by arithmetic or by memory alone.
+    pub fn rollout_at(&self, limits: &Limits) -> f64 {
+        let step = (self.decode_flops / limits.peak).max(self.decode_bytes / limits.read);
+        self.prefill_flops / limits.peak + self.decode_steps * step
+    }
+
+    /// Seconds of the training step's products at the peak.
+    pub fn step_at(&self, limits: &Limits) -> f64 {
+        self.step_flops / limits.peak
+    }
+}
+
+/// Seconds since this process began; none where the system does not say.
+pub fn since_start() -> Option<f64> {
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    // Fields follow the name in parentheses; the 20th of them counts ticks of 10 ms since boot.
+    let ticks: f64 = stat.rsplit(')').next()?.split_whitespace().nth(19)?.parse().ok()?;
+    let uptime = std::fs::read_to_string("/proc/uptime").ok()?;
+    let uptime: f64 = uptime.split_whitespace().next()?.parse().ok()?;
+    Some((uptime - ticks / 100.0).max(0.0))
+}
+
+/// Most bytes of memory that this process has held; none where the system does not say.
+pub fn peak_rss() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    let kilobytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kilobytes * 1024)
+}
