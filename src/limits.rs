@@ -5,7 +5,7 @@ use std::time::Instant;
 use candle_core::{DType, Device, Result, Tensor};
 use rayon::prelude::*;
 use serde::Serialize;
-use tealight_matmul::{Matrix, peak, product, supports};
+use tealight_matmul::{Matrix, Right, peak, product};
 
 use crate::kernels::product::Precision;
 use crate::model::Architecture;
@@ -26,22 +26,20 @@ pub struct Limits {
 /// # Errors
 /// No memory.
 pub fn measure(device: &Device, precision: Precision) -> Result<Limits> {
-    if device.is_cpu() && supports(precision) {
+    if device.is_cpu() {
         let (size, side) = (2048 * 2048, 2048);
         let (left, right) = (vec![0.5f32; size], vec![0.25f32; size]);
         let (left, right) = (Matrix::new(&left, side, side), Matrix::new(&right, side, side));
         let seconds = best(5, || {
-            std::hint::black_box(product(left, right, precision));
+            std::hint::black_box(product(left, Right::Plain(right, precision)));
             Ok(())
         })?;
-        let flops = 2.0 * (side as f64).powi(3);
-        return Ok(Limits { peak: peak(precision), product: flops / seconds, read: read(device)? });
+        let product = 2.0 * (side as f64).powi(3) / seconds;
+        let peak = peak(precision).unwrap_or(product);
+        return Ok(Limits { peak, product, read: read(device)? });
     }
-    let (side, dtype) = match (device.is_cpu(), precision) {
-        (true, _) => (2048, DType::F32),
-        (false, Precision::Bf16) => (8192, DType::BF16),
-        (false, Precision::F32) => (8192, DType::F32),
-    };
+    let side = 8192;
+    let dtype = if precision == Precision::Bf16 { DType::BF16 } else { DType::F32 };
     let left = Tensor::ones((side, side), dtype, device)?;
     let right = left.copy()?;
     let seconds = best(5, || {

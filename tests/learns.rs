@@ -362,8 +362,8 @@ fn the_same_seed_gives_the_same_bits() {
 
 #[test]
 fn the_embedded_model_loads_and_solves_some_countdown() {
-    let model =
-        Pretrained::load("countdown", tealight::device::Dtype::Float32, &Device::Cpu).expect("loads");
+    let model = Pretrained::load("countdown", tealight::device::Dtype::Float32, &Device::Cpu)
+        .expect("loads");
     let dataset = tealight_datasets::open("countdown/test", &Default::default(), Some(16));
     let dataset = dataset.expect("generated");
     let policy = Policy::new(&model.architecture, &model.weights).expect("all weights");

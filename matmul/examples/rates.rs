@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use tealight_matmul::{Matrix, Packed, Precision, product, product_packed, supports};
+use tealight_matmul::{Matrix, Packed, Precision, Right, product};
 
 fn main() {
     for [m, k, n] in [
@@ -22,9 +22,6 @@ fn main() {
         let (left, right) = (vec![0.5f32; m * k], vec![0.25f32; k * n]);
         let left = Matrix::new(&left, m, k);
         for precision in [Precision::F32, Precision::Bf16] {
-            if !supports(precision) {
-                continue;
-            }
             let weight = Matrix::new(&right, n, k).transposed();
             let packed = Packed::new(weight, precision);
             let rate = |work: &dyn Fn() -> Vec<f32>| {
@@ -40,9 +37,9 @@ fn main() {
             };
             println!(
                 "{m:5} x {k:5} x {n:6} {precision:?}: packed {:6.1}, weight [n, k] {:6.1}, [k, n] {:6.1} GFLOP/s",
-                rate(&|| product_packed(left, &packed)),
-                rate(&|| product(left, weight, precision)),
-                rate(&|| product(left, Matrix::new(&right, k, n), precision)),
+                rate(&|| product(left, Right::Packed(&packed))),
+                rate(&|| product(left, Right::Plain(weight, precision))),
+                rate(&|| product(left, Right::Plain(Matrix::new(&right, k, n), precision))),
             );
         }
     }

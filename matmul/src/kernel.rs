@@ -9,6 +9,7 @@ pub(super) struct Target<'a> {
     start: *mut f32,
     rows: usize,
     columns: usize,
+    stride: usize,
     life: PhantomData<&'a mut [f32]>,
 }
 
@@ -16,8 +17,9 @@ pub(super) struct Target<'a> {
 unsafe impl Sync for Target<'_> {}
 
 impl<'a> Target<'a> {
-    pub(super) fn new(out: &'a mut [f32], columns: usize) -> Self {
-        Self { start: out.as_mut_ptr(), rows: out.len() / columns, columns, life: PhantomData }
+    pub(super) fn new(out: &'a mut [f32], rows: usize, columns: usize, stride: usize) -> Self {
+        assert!(out.len() >= (rows - 1) * stride + columns);
+        Self { start: out.as_mut_ptr(), rows, columns, stride, life: PhantomData }
     }
 }
 
@@ -56,8 +58,8 @@ pub(super) fn tile(
     {
         let place = x86::Place {
             // SAFETY: row and column are within the result.
-            start: unsafe { target.start.add(row * target.columns + column) },
-            stride: target.columns,
+            start: unsafe { target.start.add(row * target.stride + column) },
+            stride: target.stride,
             rows: height.min(target.rows - row),
             columns: COLUMNS.min(target.columns - column),
             adds,

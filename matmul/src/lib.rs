@@ -5,12 +5,14 @@
 //! is summed in an order that depends on k alone, so it is the same bits whatever the number of threads and
 //! whatever other rows are computed with it: a token's logits do not depend on its batch.
 //!
-//! Where the processor lacks AVX-512, [`supports`] says so and callers use another library.
+//! Where the processor lacks AVX-512 the `gemm` crate does the work: rows may then differ in rounding from
+//! batch to batch.
 
 #![warn(missing_docs)]
 
 mod kernel;
 mod pack;
+mod portable;
 
 use std::ops::Range;
 use std::time::Instant;
@@ -45,11 +47,6 @@ impl Precision {
     }
 }
 
-/// Whether this processor has the instructions that products of this precision need.
-pub fn supports(precision: Precision) -> bool {
-    kernel::supports(precision)
-}
-
 /// A matrix in a slice: element `(r, c)` stands at `r * row_stride + c * column_stride`.
 #[derive(Debug, Clone, Copy)]
 pub struct Matrix<'a> {
@@ -68,6 +65,15 @@ impl<'a> Matrix<'a> {
     pub fn new(data: &'a [f32], rows: usize, columns: usize) -> Self {
         assert_eq!(data.len(), rows * columns, "a matrix of {rows} x {columns}");
         Self { data, rows, columns, row_stride: columns, column_stride: 1 }
+    }
+
+    /// Columns of a wider matrix: rows begin `stride` values apart.
+    ///
+    /// # Panics
+    /// Where `data` is too short.
+    pub fn strided(data: &'a [f32], rows: usize, columns: usize, stride: usize) -> Self {
+        assert!(rows == 0 || data.len() >= (rows - 1) * stride + columns, "{rows} x {columns}");
+        Self { data, rows, columns, row_stride: stride, column_stride: 1 }
     }
 
     /// The same with rows and columns exchanged; nothing moves.
@@ -89,19 +95,23 @@ pub struct Packed {
     precision: Precision,
     k: usize,
     columns: usize,
-    /// Panel after panel, each `[words along k][COLUMNS]`.
+    /// Panel after panel, each `[words along k][COLUMNS]`; without our kernels, f32 row after row.
     words: Vec<u32>,
 }
 
 impl Packed {
     /// Packs `right` `[k, n]`.
     pub fn new(right: Matrix<'_>, precision: Precision) -> Self {
-        let depth = precision.words(right.rows);
-        let mut words = vec![0; right.columns.div_ceil(COLUMNS) * depth * COLUMNS];
+        let (k, columns) = (right.rows, right.columns);
+        if !kernel::supports(precision) {
+            return Self { precision, k, columns, words: portable::rows(right, precision) };
+        }
+        let depth = precision.words(k);
+        let mut words = vec![0; columns.div_ceil(COLUMNS) * depth * COLUMNS];
         words.par_chunks_mut((depth * COLUMNS).max(1)).enumerate().for_each(|(panel, out)| {
             pack::right(right, panel * COLUMNS, 0..depth, precision, out);
         });
-        Self { precision, k: right.rows, columns: right.columns, words }
+        Self { precision, k, columns, words }
     }
 
     /// Bytes it takes.
@@ -110,46 +120,75 @@ impl Packed {
     }
 }
 
-/// The right operand of one product.
-#[derive(Clone, Copy)]
-enum Right<'a> {
+/// The right operand `[k, n]` of a product.
+#[derive(Debug, Clone, Copy)]
+pub enum Right<'a> {
+    /// Packed before.
     Packed(&'a Packed),
-    Plain(Matrix<'a>),
+    /// Packed while the product goes on.
+    Plain(Matrix<'a>, Precision),
+}
+
+impl Right<'_> {
+    fn sizes(&self) -> (usize, usize, Precision) {
+        match self {
+            Right::Packed(packed) => (packed.k, packed.columns, packed.precision),
+            Right::Plain(matrix, precision) => (matrix.rows, matrix.columns, *precision),
+        }
+    }
+}
+
+/// Where a product goes: row after row, `stride` values apart.
+#[derive(Debug)]
+pub struct Output<'a> {
+    /// The first row begins here.
+    pub data: &'a mut [f32],
+    /// Values from one row to the next.
+    pub stride: usize,
+    /// Add to what is there instead of writing over it.
+    pub adds: bool,
 }
 
 /// `left` `[m, k]` times `right` `[k, n]`, row after row.
 ///
 /// # Panics
-/// Where the inner sizes differ, or the processor does not support the precision.
-pub fn product(left: Matrix<'_>, right: Matrix<'_>, precision: Precision) -> Vec<f32> {
-    assert_eq!(left.columns, right.rows, "inner sizes");
-    run(left, Right::Plain(right), right.columns, precision)
+/// Where the inner sizes differ.
+pub fn product(left: Matrix<'_>, right: Right<'_>) -> Vec<f32> {
+    let columns = right.sizes().1;
+    let mut out = vec![0f32; left.rows * columns];
+    multiply(left, right, Output { data: &mut out, stride: columns, adds: false }, true);
+    out
 }
 
-/// `left` `[m, k]` times what was packed, row after row.
+/// Writes `left` `[m, k]` times `right` `[k, n]` to `out`, or adds it; on one thread, or on as many as pay.
 ///
 /// # Panics
-/// Where the inner sizes differ, or the processor does not support the precision.
-pub fn product_packed(left: Matrix<'_>, right: &Packed) -> Vec<f32> {
-    assert_eq!(left.columns, right.k, "inner sizes");
-    run(left, Right::Packed(right), right.columns, right.precision)
-}
-
-fn run(left: Matrix<'_>, right: Right<'_>, columns: usize, precision: Precision) -> Vec<f32> {
-    assert!(supports(precision), "this processor has no instructions for {precision:?} products");
-    let (rows, depth) = (left.rows, precision.words(left.columns));
-    let mut out = vec![0f32; rows * columns];
-    if out.is_empty() || depth == 0 {
-        return out;
+/// Where the inner sizes differ or `out` is too short.
+pub fn multiply(left: Matrix<'_>, right: Right<'_>, out: Output<'_>, parallel: bool) {
+    let (k, columns, precision) = right.sizes();
+    assert_eq!(left.columns, k, "inner sizes");
+    if left.rows == 0 || columns == 0 {
+        return;
+    }
+    assert!(out.stride >= columns && out.data.len() >= (left.rows - 1) * out.stride + columns);
+    if !kernel::supports(precision) {
+        return portable::multiply(left, right, out, parallel);
+    }
+    let (rows, depth) = (left.rows, precision.words(k));
+    if depth == 0 {
+        if !out.adds {
+            out.data.chunks_mut(out.stride).take(rows).for_each(|row| row[..columns].fill(0.0));
+        }
+        return;
     }
     // Panels of about one height, so that the last is not much emptier than the others.
     let height = rows.div_ceil(rows.div_ceil(MAX_ROWS));
-    let is_serial = rows * columns * depth <= SERIAL;
+    let is_serial = !parallel || rows * columns * depth <= SERIAL;
     let count = columns.div_ceil(COLUMNS);
     // Few columns: rows are shared out too.
-    let threads = rayon::current_num_threads();
+    let threads = if is_serial { 1 } else { rayon::current_num_threads() };
     let row_panels = rows.div_ceil(height);
-    let shares = (2 * threads).div_ceil(count).min(row_panels);
+    let shares = if is_serial { 1 } else { (2 * threads).div_ceil(count).min(row_panels) };
     let share = row_panels.div_ceil(shares);
     let work = Work {
         panels: &pack::left(left, height, precision, is_serial || rows * depth < 1 << 14),
@@ -157,19 +196,19 @@ fn run(left: Matrix<'_>, right: Right<'_>, columns: usize, precision: Precision)
         depth,
         right,
         precision,
-        target: kernel::Target::new(&mut out, columns),
+        adds: out.adds,
+        target: kernel::Target::new(out.data, rows, columns, out.stride),
     };
     let task = |index: usize| {
         let (panel, first) = (index / shares, index % shares * share);
         work.column_panel(panel, first..(first + share).min(row_panels));
     };
-    let least = (SERIAL / 2).div_ceil(share * height * COLUMNS * depth).max(1);
     if is_serial {
-        (0..count * shares).for_each(task);
-    } else {
-        (0..count * shares).into_par_iter().with_min_len(least).for_each(task);
+        (0..count).for_each(task);
+        return;
     }
-    out
+    let least = (SERIAL / 2).div_ceil(share * height * COLUMNS * depth).max(1);
+    (0..count * shares).into_par_iter().with_min_len(least).for_each(task);
 }
 
 /// One product under way.
@@ -180,6 +219,7 @@ struct Work<'a> {
     depth: usize,
     right: Right<'a>,
     precision: Precision,
+    adds: bool,
     target: kernel::Target<'a>,
 }
 
@@ -195,7 +235,7 @@ impl Work<'_> {
                     let own = &packed.words[panel * depth * COLUMNS..][..depth * COLUMNS];
                     &own[words.start * COLUMNS..words.end * COLUMNS]
                 }
-                Right::Plain(matrix) => {
+                Right::Plain(matrix, _) => {
                     fresh.resize(words.len() * COLUMNS, 0);
                     let first = panel * COLUMNS;
                     pack::right(matrix, first, words.clone(), self.precision, &mut fresh);
@@ -206,26 +246,25 @@ impl Work<'_> {
                 let own = &self.panels[tile * depth * height..][..depth * height];
                 let left = &own[words.start * height..words.end * height];
                 let at = [tile * height, panel * COLUMNS];
-                kernel::tile(left, right, self.precision, start > 0, at, &self.target);
+                kernel::tile(left, right, self.precision, self.adds || start > 0, at, &self.target);
             }
         }
     }
 }
 
 /// Floating-point operations a second that all threads reach together on operands in the first-level
-/// cache: the limit of any product.
-///
-/// # Panics
-/// Where the processor does not support the precision.
-pub fn peak(precision: Precision) -> f64 {
-    assert!(supports(precision), "this processor has no instructions for {precision:?} products");
+/// cache: the limit of any product. None where our kernels do not run.
+pub fn peak(precision: Precision) -> Option<f64> {
+    if !kernel::supports(precision) {
+        return None;
+    }
     let (left, right) = (vec![0; DEPTH * MAX_ROWS], vec![0; DEPTH * COLUMNS]);
     let threads = rayon::current_num_threads();
     let pass = |tiles: usize| {
         let start = Instant::now();
         (0..threads).into_par_iter().with_max_len(1).for_each(|_| {
             let mut out = vec![0f32; MAX_ROWS * COLUMNS];
-            let target = kernel::Target::new(&mut out, COLUMNS);
+            let target = kernel::Target::new(&mut out, MAX_ROWS, COLUMNS, COLUMNS);
             for _ in 0..tiles {
                 kernel::tile(&left, &right, precision, true, [0, 0], &target);
             }
@@ -239,5 +278,5 @@ pub fn peak(precision: Precision) -> f64 {
         Precision::F32 => 1,
         Precision::Bf16 => 2,
     };
-    (2 * MAX_ROWS * COLUMNS * DEPTH * words * tiles * threads) as f64 / seconds
+    Some((2 * MAX_ROWS * COLUMNS * DEPTH * words * tiles * threads) as f64 / seconds)
 }

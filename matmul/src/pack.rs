@@ -142,7 +142,7 @@ fn pair(low: f32, high: f32) -> u32 {
 /// The bits of a number rounded to the nearest bf16, ties to even, in the upper half; what is not a number
 /// stays so.
 #[inline(always)]
-fn round(x: f32) -> u32 {
+pub(super) fn round(x: f32) -> u32 {
     let bits = x.to_bits();
     let rounded = bits.wrapping_add(0x7fff + (bits >> 16 & 1));
     if x.is_nan() { bits | 0x0040_0000 } else { rounded }

@@ -1,6 +1,6 @@
 //! Products against sums in f64, and the promise that a row does not depend on the others.
 
-use tealight_matmul::{Matrix, Packed, Precision, product, product_packed, supports};
+use tealight_matmul::{Matrix, Output, Packed, Precision, Right, multiply, peak, product};
 
 fn values(count: usize, seed: usize) -> Vec<f32> {
     (0..count).map(|i| ((i * 7919 + seed * 104_729) as f32 * 0.37).sin()).collect()
@@ -33,9 +33,6 @@ const SIZES: [[usize; 3]; 9] = [
 #[test]
 fn products_are_those_of_f64_in_every_layout() {
     for precision in [Precision::F32, Precision::Bf16] {
-        if !supports(precision) {
-            continue;
-        }
         for [m, k, n] in SIZES {
             let (left, right) = (values(m * k, 1), values(k * n, 2));
             let mut exact = vec![0f64; m * n];
@@ -55,8 +52,8 @@ fn products_are_those_of_f64_in_every_layout() {
             let rights = [Matrix::new(&right, k, n), Matrix::new(&right_t, n, k).transposed()];
             for a in lefts {
                 for b in rights {
-                    let packed = product_packed(a, &Packed::new(b, precision));
-                    let plain = product(a, b, precision);
+                    let packed = product(a, Right::Packed(&Packed::new(b, precision)));
+                    let plain = product(a, Right::Plain(b, precision));
                     assert_eq!(packed, plain, "{precision:?} {m} {k} {n}");
                     for (got, exact) in plain.iter().zip(&exact) {
                         let error = (f64::from(*got) - exact).abs();
@@ -74,16 +71,35 @@ fn products_are_those_of_f64_in_every_layout() {
 #[test]
 fn a_row_is_the_same_bits_in_every_batch() {
     for precision in [Precision::F32, Precision::Bf16] {
-        if !supports(precision) {
+        if peak(precision).is_none() {
             continue;
         }
         let (k, n) = (700, 90);
         let (left, right) = (values(40 * k, 3), values(k * n, 4));
-        let right = Matrix::new(&right, k, n);
-        let all = product(Matrix::new(&left, 40, k), right, precision);
+        let right = Right::Plain(Matrix::new(&right, k, n), precision);
+        let all = product(Matrix::new(&left, 40, k), right);
         for rows in [1, 2, 13, 14, 15, 29] {
-            let some = product(Matrix::new(&left[..rows * k], rows, k), right, precision);
+            let some = product(Matrix::new(&left[..rows * k], rows, k), right);
             assert_eq!(some, all[..rows * n], "{precision:?}, {rows} rows");
+        }
+    }
+}
+
+#[test]
+fn a_product_may_be_added_to_columns_of_something_wider() {
+    let (left, right) = (values(17 * 300, 5), values(300 * 40, 6));
+    let (left, right) = (Matrix::new(&left, 17, 300), Matrix::new(&right, 300, 40));
+    let right = Right::Plain(right, Precision::F32);
+    let alone = product(left, right);
+    for parallel in [false, true] {
+        let mut out = vec![2f32; 17 * 64];
+        let data = &mut out[8..];
+        multiply(left, right, Output { data, stride: 64, adds: true }, parallel);
+        for (row, alone) in out.chunks(64).zip(alone.chunks(40)) {
+            assert!(row[..8].iter().chain(&row[48..]).all(|x| *x == 2.0));
+            for (x, y) in row[8..48].iter().zip(alone) {
+                assert!((x - y - 2.0).abs() < 1e-5, "{x} {y}");
+            }
         }
     }
 }

@@ -1,47 +1,37 @@
-//! Matrix products: ours on a CPU that has the instructions, else Candle's.
+//! Matrix products of tensors: ours on the CPU in f32, else Candle's.
 //!
-//! A weight is `[out, in]`. On our path a row of a result depends on that row of the operand alone, bit for
-//! bit; Candle's may round a row differently in another batch.
-
-use std::sync::Arc;
+//! A weight is `[out, in]`. On the CPU a row of a result depends on that row of the operand alone, bit for
+//! bit, where the processor has AVX-512.
 
 use candle_core::{CpuStorage, CustomOp1, CustomOp2, DType, Layout, Result, Shape, Tensor};
 pub use tealight_matmul::Precision;
-use tealight_matmul::{Matrix, Packed, product, product_packed, supports};
+use tealight_matmul::{Matrix, Packed, Right, product};
 
 use super::cpu::{values, with_values};
 
-/// A weight that is ready for many products.
-#[derive(Debug, Clone)]
-pub(crate) struct Ready(Arc<Packed>);
-
-impl Ready {
-    /// Packs a weight `[out, in]`; none where our products do not run.
-    pub(crate) fn new(weight: &Tensor, precision: Precision) -> Result<Option<Self>> {
-        if !is_ours(weight, precision) {
-            return Ok(None);
-        }
-        let (out, inner) = weight.dims2()?;
-        with_values(weight, |values| {
-            let matrix = Matrix::new(values, out, inner).transposed();
-            Ok(Some(Self(Arc::new(Packed::new(matrix, precision)))))
-        })
-    }
-
-    /// `x` `[n, in]` to `[n, out]`, without a gradient.
-    pub(crate) fn apply(&self, x: &Tensor) -> Result<Tensor> {
-        x.contiguous()?.apply_op1_no_bwd(self)
-    }
+/// Packs a weight `[out, in]` on the CPU for many products.
+pub(crate) fn packed(weight: &Tensor, precision: Precision) -> Result<Packed> {
+    let (out, inner) = weight.dims2()?;
+    with_values(weight, |values| {
+        Ok(Packed::new(Matrix::new(values, out, inner).transposed(), precision))
+    })
 }
 
-impl CustomOp1 for Ready {
+/// `x` `[n, in]` and a packed weight to `[n, out]`, without a gradient.
+pub(crate) fn with_packed(x: &Tensor, weight: &Packed) -> Result<Tensor> {
+    x.contiguous()?.apply_op1_no_bwd(&WithPacked(weight))
+}
+
+struct WithPacked<'a>(&'a Packed);
+
+impl CustomOp1 for WithPacked<'_> {
     fn name(&self) -> &'static str {
         "packed-product"
     }
 
     fn cpu_fwd(&self, x: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
         let (rows, inner) = layout.shape().dims2()?;
-        let out = product_packed(Matrix::new(values(x, layout)?, rows, inner), &self.0);
+        let out = product(Matrix::new(values(x, layout)?, rows, inner), Right::Packed(self.0));
         let width = out.len() / rows.max(1);
         Ok((CpuStorage::F32(out), Shape::from((rows, width))))
     }
@@ -49,42 +39,34 @@ impl CustomOp1 for Ready {
 
 /// `x` `[n, in]` and a weight `[out, in]` to `[n, out]`, with its gradient.
 pub(crate) fn linear(x: &Tensor, weight: &Tensor, precision: Precision) -> Result<Tensor> {
-    if is_ours(x, precision) {
+    if is_ours(x) {
         return x.contiguous()?.apply_op2(weight, Linear { precision });
     }
-    rounded(x, precision)?.matmul(&rounded(weight, precision)?.t()?)
+    x.matmul(&weight.t()?)
 }
 
 /// `x` `[n, k]` times `y` `[k, m]`, without a gradient.
 pub(crate) fn times(x: &Tensor, y: &Tensor, precision: Precision) -> Result<Tensor> {
-    if is_ours(x, precision) {
+    if is_ours(x) {
         return x
             .contiguous()?
             .apply_op2_no_bwd(&y.contiguous()?, &Times { precision, is_transposed: false });
     }
-    rounded(x, precision)?.matmul(&rounded(y, precision)?)
+    x.matmul(y)
 }
 
 /// `x` `[k, n]`, transposed, times `y` `[k, m]`, without a gradient: a weight's.
 pub(crate) fn transposed_times(x: &Tensor, y: &Tensor, precision: Precision) -> Result<Tensor> {
-    if is_ours(x, precision) {
+    if is_ours(x) {
         return x
             .contiguous()?
             .apply_op2_no_bwd(&y.contiguous()?, &Times { precision, is_transposed: true });
     }
-    rounded(x, precision)?.t()?.matmul(&rounded(y, precision)?)
+    x.t()?.matmul(y)
 }
 
-fn is_ours(x: &Tensor, precision: Precision) -> bool {
-    x.device().is_cpu() && x.dtype() == DType::F32 && supports(precision)
-}
-
-/// The operand of Candle's product that stands for ours.
-fn rounded(x: &Tensor, precision: Precision) -> Result<Tensor> {
-    match precision {
-        Precision::Bf16 if x.dtype() == DType::F32 => x.to_dtype(DType::BF16)?.to_dtype(DType::F32),
-        _ => Ok(x.clone()),
-    }
+fn is_ours(x: &Tensor) -> bool {
+    x.device().is_cpu() && x.dtype() == DType::F32
 }
 
 struct Linear {
@@ -107,7 +89,7 @@ impl CustomOp2 for Linear {
         let (width, _) = weight_layout.shape().dims2()?;
         let x = Matrix::new(values(x, x_layout)?, rows, inner);
         let weight = Matrix::new(values(weight, weight_layout)?, width, inner).transposed();
-        let out = product(x, weight, self.precision);
+        let out = product(x, Right::Plain(weight, self.precision));
         Ok((CpuStorage::F32(out), Shape::from((rows, width))))
     }
 
@@ -149,7 +131,7 @@ impl CustomOp2 for Times {
         let (x, y) = (matrix(x, x_layout)?, matrix(y, y_layout)?);
         let x = if self.is_transposed { x.transposed() } else { x };
         let columns = y_layout.shape().dims2()?.1;
-        let out = product(x, y, self.precision);
+        let out = product(x, Right::Plain(y, self.precision));
         let rows = out.len() / columns.max(1);
         Ok((CpuStorage::F32(out), Shape::from((rows, columns))))
     }

@@ -3,37 +3,44 @@
 //! Stateless: the cache is an argument. `hidden` and `logits` are apart because the logits of a
 //! whole batch, `[B, T, V]`, are the peak of memory; callers project only what they need.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use candle_core::{Result, Tensor};
+use candle_core::{Result, Tensor, bail};
 
 use super::ops::{self, Linear};
 use super::rope::{Angles, RopeTable};
-use super::{Architecture, KvCache, Spans};
+use super::{Architecture, KvCache, Spans, host};
 
 /// The transformer. B sequences, T tokens, D hidden size, V vocabulary.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Decoder {
-    architecture: Architecture,
-    embedding: Tensor,
-    layers: Vec<Layer>,
-    norm: Tensor,
+    pub(super) architecture: Architecture,
+    pub(super) embedding: Tensor,
+    pub(super) layers: Vec<Layer>,
+    pub(super) norm: Tensor,
     head: Linear,
-    rope: Arc<RopeTable>,
+    pub(super) rope: Arc<RopeTable>,
+    /// Gradients that backward passes on the CPU leave here, shared by clones.
+    pub(super) sums: host::Shared,
+    /// Keep the input of each layer alone for the backward pass, and compute the rest again.
+    pub(super) recomputes: bool,
 }
 
 #[derive(Debug, Clone)]
-struct Layer {
-    input_norm: Tensor,
-    q: Linear,
-    k: Linear,
-    v: Linear,
-    output: Linear,
-    qk_norm: Option<[Tensor; 2]>,
-    post_norm: Tensor,
-    gate: Linear,
-    up: Linear,
-    down: Linear,
+pub(super) struct Layer {
+    /// What the names of its weights begin with.
+    pub(super) prefix: String,
+    pub(super) input_norm: Tensor,
+    pub(super) q: Linear,
+    pub(super) k: Linear,
+    pub(super) v: Linear,
+    pub(super) output: Linear,
+    pub(super) qk_norm: Option<[Tensor; 2]>,
+    pub(super) post_norm: Tensor,
+    pub(super) gate: Linear,
+    pub(super) up: Linear,
+    pub(super) down: Linear,
 }
 
 impl Decoder {
@@ -49,7 +56,7 @@ impl Decoder {
         let layers = (0..architecture.num_layers)
             .map(|index| {
                 let prefix = format!("model.layers.{index}.");
-                Layer::new(architecture, |name| weight(&format!("{prefix}{name}")))
+                Layer::new(architecture, prefix.clone(), |name| weight(&format!("{prefix}{name}")))
             })
             .collect::<Result<_>>()?;
         let head = if architecture.tied_embeddings {
@@ -64,6 +71,8 @@ impl Decoder {
             norm: weight("model.norm.weight")?,
             head: Linear::new(head, None, architecture.precision),
             rope: Arc::new(RopeTable::new(architecture)),
+            sums: host::Shared::default(),
+            recomputes: false,
         })
     }
 
@@ -83,14 +92,28 @@ impl Decoder {
     /// # Errors
     /// No memory.
     pub fn ready(&self) -> Result<Self> {
-        Ok(Self {
-            architecture: self.architecture.clone(),
-            embedding: self.embedding.clone(),
-            layers: self.layers.iter().map(Layer::ready).collect::<Result<_>>()?,
-            norm: self.norm.clone(),
-            head: self.head.ready()?,
-            rope: self.rope.clone(),
-        })
+        if !host::runs(self) {
+            return Ok(self.clone());
+        }
+        let layers = self.layers.iter().map(Layer::ready).collect::<Result<_>>()?;
+        Ok(Self { layers, head: self.head.ready()?, ..self.clone() })
+    }
+
+    /// The same decoder, whose backward pass on the CPU computes every layer again instead of keeping what it
+    /// computed: a third more arithmetic, a fraction of the memory.
+    #[must_use]
+    pub fn recomputing(self) -> Self {
+        Self { recomputes: true, ..self }
+    }
+
+    /// Takes out the gradients that backward passes left here: none where Candle's graph holds them.
+    pub(crate) fn take_gradients(&self) -> BTreeMap<String, Vec<f32>> {
+        self.sums.lock().expect("no panic while the lock is held").take()
+    }
+
+    /// Bytes of the packed weights of all layers, where they are packed.
+    pub(super) fn ready_bytes(&self) -> Option<usize> {
+        self.layers.iter().map(Layer::ready_bytes).sum()
     }
 
     /// The weight `[V, D]` of the output layer.
@@ -110,13 +133,22 @@ impl Decoder {
         spans: &Arc<Spans>,
         cache: Option<&KvCache>,
     ) -> Result<Tensor> {
+        if host::runs(self) {
+            // Weights that are trained: their gradient is wanted, and a cache has none.
+            if !self.embedding.track_op() {
+                return host::hidden(self, ids, spans, cache);
+            } else if cache.is_some() {
+                bail!("a forward pass with a cache has no gradient");
+            }
+            return host::tracked(self, ids, spans);
+        }
         let (rows, tokens) = ids.dims2()?;
         let embedded = self.embedding.index_select(&ids.flatten_all()?, 0)?;
         let mut x = embedded.reshape((rows, tokens, self.architecture.hidden_size))?;
         let angles = self.rope.angles(spans, tokens, ids.device())?;
         for (index, layer) in self.layers.iter().enumerate() {
             let cache = cache.map(|cache| (cache, index));
-            x = layer.forward(&x, &self.architecture, &angles, spans, cache)?;
+            x = layer.graph(&x, &self.architecture, &angles, spans, cache)?;
         }
         ops::rms_norm(&x, &self.norm, self.architecture.rms_norm_eps)
     }
@@ -133,6 +165,7 @@ impl Decoder {
 impl Layer {
     fn new(
         architecture: &Architecture,
+        prefix: String,
         mut weight: impl FnMut(&str) -> Result<Tensor>,
     ) -> Result<Self> {
         let mut linear = |name: &str, has_bias: bool| -> Result<Linear> {
@@ -153,7 +186,15 @@ impl Layer {
         };
         let input_norm = weight("input_layernorm.weight")?;
         let post_norm = weight("post_attention_layernorm.weight")?;
-        Ok(Self { input_norm, q, k, v, output, qk_norm, post_norm, gate, up, down })
+        Ok(Self { prefix, input_norm, q, k, v, output, qk_norm, post_norm, gate, up, down })
+    }
+
+    fn linears(&self) -> [&Linear; 7] {
+        [&self.q, &self.k, &self.v, &self.output, &self.gate, &self.up, &self.down]
+    }
+
+    fn ready_bytes(&self) -> Option<usize> {
+        self.linears().iter().map(|linear| linear.ready.as_ref().map(|ready| ready.bytes())).sum()
     }
 
     fn ready(&self) -> Result<Self> {
@@ -169,7 +210,8 @@ impl Layer {
         })
     }
 
-    fn forward(
+    /// The layer as a graph of Candle's operations.
+    fn graph(
         &self,
         x: &Tensor,
         architecture: &Architecture,

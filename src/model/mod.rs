@@ -7,6 +7,7 @@
 
 mod architecture;
 mod decoder;
+mod host;
 mod kv_cache;
 mod ops;
 mod rope;

@@ -1,21 +1,16 @@
-//! The operations of the decoder, each with a gradient on every device.
+//! The operations of the decoder as graphs of Candle's, each with a gradient: for GPUs, and for f64 as the
+//! yardstick of what `host` does by hand.
 //!
-//! On the CPU in f32 they are fused kernels of ours with a backward pass. Elsewhere they are
-//! compositions of Candle's differentiable operations; tensors that need no gradient
-//! (`track_op()` is false) take Candle's fused forward-only kernels there.
+//! Tensors that need no gradient (`track_op()` is false) take Candle's fused forward-only kernels.
 
 use std::sync::Arc;
 
 use candle_core::{D, DType, Device, Result, Tensor};
+use tealight_matmul::Packed;
 
 use super::rope::Angles;
 use super::{Architecture, Spans};
-use crate::kernels::cpu;
-use crate::kernels::product::{self, Precision, Ready};
-
-fn has_kernel(x: &Tensor) -> bool {
-    x.device().is_cpu() && x.dtype() == DType::F32
-}
+use crate::kernels::product::{self, Precision};
 
 /// A weight `[out, in]` and perhaps a bias `[out]`.
 #[derive(Debug, Clone)]
@@ -24,7 +19,7 @@ pub(super) struct Linear {
     pub(super) bias: Option<Tensor>,
     pub(super) precision: Precision,
     /// The weight packed, as it was when this was made.
-    pub(super) ready: Option<Ready>,
+    pub(super) ready: Option<Arc<Packed>>,
 }
 
 impl Linear {
@@ -34,7 +29,8 @@ impl Linear {
 
     /// The same weight, packed for many products without a gradient.
     pub(super) fn ready(&self) -> Result<Self> {
-        Ok(Self { ready: Ready::new(&self.weight.detach(), self.precision)?, ..self.clone() })
+        let ready = product::packed(&self.weight.detach(), self.precision)?;
+        Ok(Self { ready: Some(Arc::new(ready)), ..self.clone() })
     }
 
     /// `[.., in]` to `[.., out]`.
@@ -43,7 +39,7 @@ impl Linear {
         let (width, inner) = self.weight.dims2()?;
         let flat = x.reshape(((), inner))?;
         let flat = match &self.ready {
-            Some(ready) => ready.apply(&flat)?,
+            Some(ready) => product::with_packed(&flat, ready)?,
             None => product::linear(&flat, &self.weight, self.precision)?,
         };
         *shape.last_mut().expect("at least one dimension") = width;
@@ -57,9 +53,7 @@ impl Linear {
 
 /// Root-mean-square norm over the last dimension.
 pub(super) fn rms_norm(x: &Tensor, weight: &Tensor, eps: f64) -> Result<Tensor> {
-    if has_kernel(x) {
-        x.contiguous()?.apply_op2(weight, cpu::rms_norm::RmsNorm { eps: eps as f32 })
-    } else if x.track_op() || weight.track_op() {
+    if x.track_op() || weight.track_op() {
         candle_nn::ops::rms_norm_slow(x, weight, eps as f32)
     } else {
         candle_nn::ops::rms_norm(&x.contiguous()?, weight, eps as f32)
@@ -68,10 +62,6 @@ pub(super) fn rms_norm(x: &Tensor, weight: &Tensor, eps: f64) -> Result<Tensor> 
 
 /// Rotates `x` `[B, T, H * D]` head by head by the angles `[B * T, D / 2]` of its tokens.
 pub(super) fn rope(x: &Tensor, angles: &Angles, head_dim: usize) -> Result<Tensor> {
-    if has_kernel(x) {
-        let kernel = cpu::rope::Rope { head_dim, direction: 1.0 };
-        return x.contiguous()?.apply_op3(&angles.cos, &angles.sin, kernel);
-    }
     let (rows, queries, width) = x.dims3()?;
     let half = head_dim / 2;
     let x = x.reshape((rows * queries, width / head_dim, head_dim))?;
@@ -85,11 +75,7 @@ pub(super) fn rope(x: &Tensor, angles: &Angles, head_dim: usize) -> Result<Tenso
 
 /// `silu(gate) * up`.
 pub(super) fn swiglu(gate: &Tensor, up: &Tensor) -> Result<Tensor> {
-    if has_kernel(gate) {
-        gate.apply_op2(up, cpu::swiglu::SwiGlu)
-    } else {
-        candle_nn::ops::silu(gate)? * up
-    }
+    candle_nn::ops::silu(gate)? * up
 }
 
 /// Causal attention of `q` `[B, T, H * D]` over `k`, `v` `[B, S, K * D]`.
@@ -102,11 +88,6 @@ pub(super) fn attention(
 ) -> Result<Tensor> {
     let (heads, kv_heads) = (architecture.num_heads, architecture.num_kv_heads);
     let head_dim = architecture.head_dim;
-    if has_kernel(q) {
-        let spans = spans.clone();
-        let kernel = cpu::attention::Attention { spans, heads, kv_heads, head_dim };
-        return q.contiguous()?.apply_op3(&k.contiguous()?, &v.contiguous()?, kernel);
-    }
     let (rows, queries, width) = q.dims3()?;
     let keys = k.dim(1)?;
     let split = |x: &Tensor, tokens: usize, heads: usize| {
@@ -149,83 +130,4 @@ fn mask(
         }
     }
     Tensor::from_vec(mask, (rows, 1, queries, keys), device)?.to_dtype(dtype)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use candle_core::Var;
-
-    /// The kernels and the compositions, which f64 takes, must agree in value and gradient.
-    fn agree(shapes: &[&[usize]], op: impl Fn(&[Tensor]) -> Result<Tensor>) {
-        let inputs: Vec<Tensor> = shapes
-            .iter()
-            .enumerate()
-            .map(|(index, shape)| {
-                let count: usize = shape.iter().product();
-                let values: Vec<f64> =
-                    (0..count).map(|i| ((i * 7 + index * 3) as f64 * 0.37).sin()).collect();
-                Tensor::from_vec(values, *shape, &Device::Cpu).unwrap()
-            })
-            .collect();
-        let run = |dtype: DType| -> Vec<Vec<f64>> {
-            let vars: Vec<Var> = inputs
-                .iter()
-                .map(|x| Var::from_tensor(&x.to_dtype(dtype).unwrap()).unwrap())
-                .collect();
-            let operands: Vec<Tensor> = vars.iter().map(|var| var.as_tensor().clone()).collect();
-            let out = op(&operands).unwrap();
-            let count = out.elem_count();
-            let weights: Vec<f64> = (0..count).map(|i| (i as f64 * 0.61).cos()).collect();
-            let weights = Tensor::from_vec(weights, out.shape(), &Device::Cpu).unwrap();
-            let loss = (&out * weights.to_dtype(dtype).unwrap()).unwrap().sum_all().unwrap();
-            let grads = loss.backward().unwrap();
-            let mut all = vec![out];
-            all.extend(vars.iter().map(|var| grads.get(var).expect("has a gradient").clone()));
-            let flat = |x: &Tensor| x.to_dtype(DType::F64)?.flatten_all()?.to_vec1::<f64>();
-            all.iter().map(|x| flat(x).unwrap()).collect()
-        };
-        for (kernel, exact) in run(DType::F32).iter().zip(run(DType::F64)) {
-            let largest = exact.iter().fold(1.0, |a: f64, b| a.max(b.abs()));
-            for (kernel, exact) in kernel.iter().zip(exact) {
-                assert!((kernel - exact).abs() < 3e-6 * largest, "{kernel} is not {exact}");
-            }
-        }
-    }
-
-    #[test]
-    fn the_norm_agrees_with_its_composition() {
-        agree(&[&[3, 5, 24], &[24]], |x| rms_norm(&x[0], &x[1], 1e-6));
-    }
-
-    #[test]
-    fn swiglu_agrees_with_its_composition() {
-        agree(&[&[7, 33], &[7, 33]], |x| swiglu(&x[0], &x[1]));
-    }
-
-    #[test]
-    fn rope_agrees_with_its_composition() {
-        let angles: Vec<f32> = (0..6 * 4).map(|i| i as f32 * 0.3).collect();
-        let angles = Tensor::from_vec(angles, (6, 4), &Device::Cpu).unwrap();
-        let angles = Angles { cos: angles.cos().unwrap(), sin: angles.sin().unwrap() };
-        agree(&[&[2, 3, 16]], |x| rope(&x[0], &angles, 8));
-    }
-
-    #[test]
-    fn attention_agrees_with_its_composition_under_every_kind_of_span() {
-        let architecture = Architecture::from_config(&serde_json::json!({
-            "model_type": "llama", "vocab_size": 8, "hidden_size": 32, "intermediate_size": 8,
-            "num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 2,
-            "max_position_embeddings": 8}))
-        .unwrap();
-        for (spans, queries) in [
-            (Spans::from_start(2), 5),
-            (Spans { first_key: vec![0, 1], first_query: vec![2, 3] }, 2),
-            (Spans::after(vec![4, 1]), 1),
-        ] {
-            let spans = Arc::new(spans);
-            let run = |x: &[Tensor]| attention(&x[0], &x[1], &x[2], &spans, &architecture);
-            agree(&[&[2, queries, 32], &[2, 5, 16], &[2, 5, 16]], run);
-        }
-    }
 }

@@ -51,6 +51,14 @@ impl RopeTable {
 
     /// The angles of `queries` tokens a row.
     pub(super) fn angles(&self, spans: &Spans, queries: usize, device: &Device) -> Result<Angles> {
+        let (cos, sin) = self.values(spans, queries);
+        let shape = (spans.first_key.len() * queries, self.inverse_frequencies.len());
+        let cos = Tensor::from_vec(cos, shape, device)?;
+        Ok(Angles { cos, sin: Tensor::from_vec(sin, shape, device)? })
+    }
+
+    /// The same as cosines and sines, `[B * T, D / 2]` each.
+    pub(super) fn values(&self, spans: &Spans, queries: usize) -> (Vec<f32>, Vec<f32>) {
         let half = self.inverse_frequencies.len();
         let positions = spans.positions(queries);
         let needed = positions.iter().max().map_or(0, |last| *last as usize + 1);
@@ -64,10 +72,8 @@ impl RopeTable {
         }
         let gather = |table: &[f32]| {
             let rows = positions.iter().map(|position| *position as usize * half);
-            let values: Vec<f32> =
-                rows.flat_map(|at| table[at..at + half].iter().copied()).collect();
-            Tensor::from_vec(values, (positions.len(), half), device)
+            rows.flat_map(|at| table[at..at + half].iter().copied()).collect()
         };
-        Ok(Angles { cos: gather(&table.cos)?, sin: gather(&table.sin)? })
+        (gather(&table.cos), gather(&table.sin))
     }
 }

@@ -10,7 +10,7 @@ mod logp;
 mod vocabulary;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use candle_core::{Result, Tensor, Var, bail};
 
@@ -24,7 +24,12 @@ pub struct Policy {
     weights: BTreeMap<String, Var>,
     tracked: Decoder,
     frozen: Decoder,
+    /// What Candle's graph knows of the gradients so far; the decoder has the rest.
+    gradients: Mutex<Gradients>,
 }
+
+/// Gradients by weight name, without a graph.
+pub type Gradients = BTreeMap<String, Tensor>;
 
 impl Policy {
     /// A policy that starts at a copy of `weights`.
@@ -38,7 +43,7 @@ impl Policy {
             .collect::<Result<_>>()?;
         let tracked = Decoder::new(architecture, |name| Ok(weights[name].as_tensor().clone()))?;
         let frozen = Decoder::new(architecture, |name| Ok(weights[name].as_detached_tensor()))?;
-        Ok(Self { weights, tracked, frozen })
+        Ok(Self { weights, tracked, frozen, gradients: Mutex::default() })
     }
 
     /// The weights by name; an optimizer writes them in place.
@@ -49,6 +54,50 @@ impl Policy {
     /// The weights as tensors, to be saved.
     pub fn tensors(&self) -> Weights {
         self.weights.iter().map(|(name, var)| (name.clone(), var.as_detached_tensor())).collect()
+    }
+
+    /// The gradients of all weights, added up since they were last taken.
+    ///
+    /// # Errors
+    /// No memory.
+    pub fn take_gradients(&self) -> Result<Gradients> {
+        let mut gradients = std::mem::take(&mut *self.held());
+        for (name, sum) in self.tracked.take_gradients() {
+            let Some(var) = self.weights.get(&name) else {
+                bail!("a gradient for `{name}`, which is no weight");
+            };
+            let sum = Tensor::from_vec(sum, var.shape(), var.device())?;
+            let sum = match gradients.remove(&name) {
+                None => sum,
+                Some(other) => (sum + other)?,
+            };
+            gradients.insert(name, sum);
+        }
+        Ok(gradients)
+    }
+
+    /// Adds the gradient of `loss`, which [`Policy::tracked`] led to, to what will be taken.
+    ///
+    /// # Errors
+    /// No memory.
+    pub fn backward(&self, loss: &Tensor) -> Result<()> {
+        let mut store = loss.backward()?;
+        let mut gradients = self.held();
+        for (name, var) in &self.weights {
+            let Some(gradient) = store.remove(var) else { continue };
+            // A gradient that keeps its graph would keep every activation alive.
+            let gradient = gradient.detach();
+            let sum = match gradients.remove(name) {
+                None => gradient,
+                Some(sum) => (sum + gradient)?,
+            };
+            gradients.insert(name.clone(), sum);
+        }
+        Ok(())
+    }
+
+    fn held(&self) -> std::sync::MutexGuard<'_, Gradients> {
+        self.gradients.lock().expect("no panic while the lock is held")
     }
 
     /// The decoder whose results have a gradient.

@@ -6,6 +6,8 @@ use candle_core::{DType, Result, Tensor, Var};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
+use crate::policy::Gradients;
+
 /// The optimizer's settings; names and defaults are TRL's, but no weight decay.
 #[derive(Debug, Clone, Copy, PartialEq, Args, Serialize, Deserialize)]
 pub struct AdamWConfig {
@@ -25,9 +27,6 @@ pub struct AdamWConfig {
     #[arg(long, default_value_t = 1.0, help_heading = "Optimizer")]
     pub max_grad_norm: f64,
 }
-
-/// Gradients by weight name, without a graph.
-pub(crate) type Gradients = BTreeMap<String, Tensor>;
 
 /// The optimizer: two moments for each weight and the number of steps taken.
 pub struct AdamW {

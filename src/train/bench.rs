@@ -6,7 +6,7 @@ use anyhow::Result;
 use candle_core::Tensor;
 
 use super::adamw::AdamW;
-use super::step::{Accumulator, micro_batches, padded};
+use super::step::{micro_batches, padded};
 use crate::model::Decoder;
 use crate::objective::{Plan, Streams};
 use crate::policy::{Policy, Sequence, token_logp};
@@ -44,7 +44,6 @@ pub fn step(
 ) -> Result<StepParts> {
     let device = reference.embedding().device();
     let mut parts = StepParts::default();
-    let mut accumulator = Accumulator::default();
     let matrix = |rows: &[Sequence], value: &dyn Fn(usize) -> f32| -> Result<Tensor> {
         let values: Vec<Vec<f32>> = rows
             .iter()
@@ -82,12 +81,12 @@ pub fn step(
         device.synchronize()?;
         parts.forward += start.elapsed().as_secs_f64();
         let start = Instant::now();
-        accumulator.add(&total, policy.weights())?;
+        policy.backward(&total)?;
         device.synchronize()?;
         parts.backward += start.elapsed().as_secs_f64();
     }
     let start = Instant::now();
-    optimizer.step(policy.weights(), &accumulator.gradients, 1e-6)?;
+    optimizer.step(policy.weights(), &policy.take_gradients()?, 1e-6)?;
     device.synchronize()?;
     parts.optimizer = start.elapsed().as_secs_f64();
     Ok(parts)

@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use super::step::{Accumulator, micro_batches};
+use super::step::micro_batches;
 use super::{AdamW, AdamWConfig, Schedule, Stop, order};
 use crate::policy::{Policy, Sequence, token_logp};
 
@@ -80,20 +80,20 @@ pub fn run(
         }
         let rows = examples(step, config.batch_size)?;
         let tokens: usize = rows.iter().map(|row| row.completion.len()).sum();
-        let mut accumulator = Accumulator::default();
         let (mut loss, mut entropy) = (0.0, 0.0);
         for range in micro_batches(&rows, config.micro_batch_tokens) {
             let said = token_logp(policy.tracked(), &rows[range], 1.0)?;
             let share = (said.logp.sum_all()? * (-1.0 / tokens as f64))?;
             loss += f64::from(share.to_scalar::<f32>()?);
             entropy += f64::from(said.entropy.sum_all()?.to_scalar::<f32>()?) / tokens as f64;
-            accumulator.add(&share, policy.weights())?;
+            policy.backward(&share)?;
         }
         if !loss.is_finite() {
             bail!("step {step}: the loss is {loss}; lower --learning-rate");
         }
         let learning_rate = config.schedule.rate(step, config.max_steps);
-        let grad_norm = optimizer.step(policy.weights(), &accumulator.gradients, learning_rate)?;
+        let grad_norm =
+            optimizer.step(policy.weights(), &policy.take_gradients()?, learning_rate)?;
         report(&SftMetrics { step: step + 1, loss, entropy, grad_norm, learning_rate })?;
     }
     Ok(config.max_steps)

@@ -1,36 +1,10 @@
-//! What one optimizer step needs: micro-batches, padded tensors, accumulated gradients.
+//! What one optimizer step needs: micro-batches and padded tensors.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 
-use candle_core::{DType, Device, Result, Tensor, Var};
+use candle_core::{DType, Device, Result, Tensor};
 
-use super::adamw::Gradients;
 use crate::policy::Sequence;
-
-/// Sums the gradients of micro-batches.
-#[derive(Default)]
-pub(super) struct Accumulator {
-    pub(super) gradients: Gradients,
-}
-
-impl Accumulator {
-    /// Adds the gradient of `loss`.
-    pub(super) fn add(&mut self, loss: &Tensor, weights: &BTreeMap<String, Var>) -> Result<()> {
-        let mut store = loss.backward()?;
-        for (name, var) in weights {
-            let Some(gradient) = store.remove(var) else { continue };
-            // A gradient that keeps its graph would keep every activation alive.
-            let gradient = gradient.detach();
-            let sum = match self.gradients.remove(name) {
-                None => gradient,
-                Some(sum) => (sum + gradient)?,
-            };
-            self.gradients.insert(name.clone(), sum);
-        }
-        Ok(())
-    }
-}
 
 /// Ranges of rows whose padded size stays within `tokens`; a longer row stands alone.
 pub(super) fn micro_batches(rows: &[Sequence], tokens: usize) -> Vec<Range<usize>> {

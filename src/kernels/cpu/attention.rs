@@ -1,208 +1,178 @@
-//! Causal attention with grouped key-value heads over rows of different spans, with its gradient.
+//! Causal attention of single queries, with grouped key-value heads, and its gradient.
 //!
-//! `q` `[B, T, H * D]`, `k` and `v` `[B, S, K * D]`, result `[B, T, H * D]`; B rows, T queries, S key
-//! slots, H heads, K key-value heads, D values a head. Nothing of size T x S is kept: the backward
-//! pass computes the probabilities again.
+//! Keys are kept transposed, `[D, slots]` for each key-value head, and values as they are, `[slots, D]`:
+//! both loops then run along memory. Nothing of size queries x keys is kept; the backward pass computes the
+//! weights again.
 
 use std::ops::Range;
-use std::sync::Arc;
 
-use candle_core::{CpuStorage, CustomOp3, Layout, Result, Shape, Tensor};
-use rayon::prelude::*;
+use super::math::{add_scaled, exp, max, sum_of};
 
-use super::math::{add_scaled, dot, exp, max, simd, sum_of};
-use super::{shaped_like, values, with_values};
-use crate::model::Spans;
-
-/// Operands `q`, `k`, `v`; which keys a query sees is in `spans`.
-pub(crate) struct Attention {
-    pub(crate) spans: Arc<Spans>,
-    pub(crate) heads: usize,
-    pub(crate) kv_heads: usize,
-    pub(crate) head_dim: usize,
+/// The sizes that keys, values and queries share.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Heads {
+    /// Query heads.
+    pub(crate) queries: usize,
+    /// Key-value heads; divides the query heads.
+    pub(crate) keys: usize,
+    /// Values a head.
+    pub(crate) dim: usize,
+    /// Slots that a row of the cache has room for.
+    pub(crate) slots: usize,
 }
 
-/// The sizes of one call.
-struct Sizes {
-    queries: usize,
-    keys: usize,
-    q_width: usize,
-    kv_width: usize,
-}
-
-impl CustomOp3 for Attention {
-    fn name(&self) -> &'static str {
-        "attention"
+impl Heads {
+    /// Query heads that share a key-value head.
+    pub(crate) fn group(&self) -> usize {
+        self.queries / self.keys
     }
 
-    fn cpu_fwd(
+    /// Values that a row of the cache has for its keys, and as many for its values.
+    pub(crate) fn row(&self) -> usize {
+        self.keys * self.dim * self.slots
+    }
+
+    /// Puts a token's keys and values `[keys, D]` into `slot` of a row's cache.
+    #[inline(always)]
+    pub(crate) fn store(
         &self,
-        q: &CpuStorage,
-        q_layout: &Layout,
-        k: &CpuStorage,
-        k_layout: &Layout,
-        v: &CpuStorage,
-        v_layout: &Layout,
-    ) -> Result<(CpuStorage, Shape)> {
-        let sizes = self.sizes(q_layout.dims(), k_layout.dims());
-        let (q, k, v) = (values(q, q_layout)?, values(k, k_layout)?, values(v, v_layout)?);
-        let mut out = vec![0f32; q.len()];
-        out.par_chunks_mut(sizes.q_width).enumerate().for_each_init(
-            Vec::new,
-            |weights, (token, out)| {
-                let (row, query) = (token / sizes.queries, token % sizes.queries);
-                let visible = self.visible(row, query, &sizes);
-                let q = &q[token * sizes.q_width..][..sizes.q_width];
-                let keys = &k[row * sizes.keys * sizes.kv_width..];
-                let vals = &v[row * sizes.keys * sizes.kv_width..];
-                simd(|| {
-                    for head in 0..self.heads {
-                        let own = head * self.head_dim..(head + 1) * self.head_dim;
-                        let at = self.kv_offset(head);
-                        self.weights(&q[own.clone()], &keys[at..], &visible, &sizes, weights);
-                        let out = &mut out[own];
-                        for (slot, weight) in visible.clone().zip(weights.iter()) {
-                            let value = &vals[slot * sizes.kv_width + at..][..self.head_dim];
-                            add_scaled(out, *weight, value);
-                        }
-                    }
-                });
-            },
-        );
-        Ok((CpuStorage::F32(out), q_layout.shape().clone()))
+        slot: usize,
+        (k, v): (&[f32], &[f32]),
+        (keys, values): (&mut [f32], &mut [f32]),
+    ) {
+        for (index, x) in k.iter().enumerate() {
+            keys[index * self.slots + slot] = *x;
+        }
+        for (head, v) in v.chunks_exact(self.dim).enumerate() {
+            values[(head * self.slots + slot) * self.dim..][..self.dim].copy_from_slice(v);
+        }
     }
 
-    fn bwd(
-        &self,
-        q: &Tensor,
-        k: &Tensor,
-        v: &Tensor,
-        out: &Tensor,
-        grad: &Tensor,
-    ) -> Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
-        let sizes = self.sizes(q.dims(), k.dims());
-        with_values(q, |qs| {
-            with_values(k, |ks| {
-                with_values(v, |vs| {
-                    with_values(out, |outs| {
-                        with_values(grad, |grads| {
-                            let [dq, dk, dv] = self.gradients(&sizes, [qs, ks, vs, outs, grads]);
-                            Ok((
-                                Some(shaped_like(dq, q)?),
-                                Some(shaped_like(dk, k)?),
-                                Some(shaped_like(dv, v)?),
-                            ))
-                        })
-                    })
-                })
-            })
-        })
-    }
-}
-
-impl Attention {
-    fn sizes(&self, q: &[usize], k: &[usize]) -> Sizes {
-        Sizes { queries: q[1], keys: k[1], q_width: q[2], kv_width: k[2] }
-    }
-
-    /// The key slots that query `query` of row `row` sees.
+    /// Attends from one token's queries `[queries, D]` to the `visible` slots of its row; `weights` is
+    /// scratch.
     #[inline(always)]
-    fn visible(&self, row: usize, query: usize, sizes: &Sizes) -> Range<usize> {
-        let last = self.spans.first_query[row] as usize + query;
-        let first = self.spans.first_key[row] as usize;
-        first..(last + 1).min(sizes.keys).max(first)
-    }
-
-    /// Where, within a token's keys, those that `head` shares begin.
-    #[inline(always)]
-    fn kv_offset(&self, head: usize) -> usize {
-        head / (self.heads / self.kv_heads) * self.head_dim
-    }
-
-    fn scale(&self) -> f32 {
-        1.0 / (self.head_dim as f32).sqrt()
-    }
-
-    /// Softmax of the scaled products of `q` with the visible keys; `keys` starts at the head's own.
-    #[inline(always)]
-    fn weights(
+    pub(crate) fn attend(
         &self,
         q: &[f32],
-        keys: &[f32],
-        visible: &Range<usize>,
-        sizes: &Sizes,
+        (keys, values): (&[f32], &[f32]),
+        visible: Range<usize>,
+        weights: &mut Vec<f32>,
+        out: &mut [f32],
+    ) {
+        out.fill(0.0);
+        let heads = q.chunks_exact(self.dim).zip(out.chunks_exact_mut(self.dim));
+        for (head, (q, out)) in heads.enumerate() {
+            let at = head / self.group() * self.dim * self.slots;
+            let keys = &keys[at..][..self.dim * self.slots];
+            self.weights(q, |d| &keys[d * self.slots..][visible.clone()], visible.len(), weights);
+            let values = &values[at + visible.start * self.dim..][..visible.len() * self.dim];
+            combine(weights, values, self.dim, out);
+        }
+    }
+
+    /// Softmax of the scaled products of `q` with keys, of which `key(d)` are the values at place `d`.
+    #[inline(always)]
+    fn weights<'a>(
+        &self,
+        q: &[f32],
+        key: impl Fn(usize) -> &'a [f32],
+        count: usize,
         weights: &mut Vec<f32>,
     ) {
-        let scale = self.scale();
         weights.clear();
-        for slot in visible.clone() {
-            weights.push(dot(q, &keys[slot * sizes.kv_width..][..self.head_dim]) * scale);
-        }
+        weights.resize(count, 0.0);
+        products(q, key, weights);
+        let scale = 1.0 / (self.dim as f32).sqrt();
         let largest = max(weights);
-        for weight in weights.iter_mut() {
-            *weight = exp(*weight - largest);
-        }
+        weights.iter_mut().for_each(|weight| *weight = exp((*weight - largest) * scale));
         let inverse = 1.0 / sum_of(weights, |weight| weight);
-        for weight in weights.iter_mut() {
-            *weight *= inverse;
-        }
+        weights.iter_mut().for_each(|weight| *weight *= inverse);
     }
 
-    /// `dq`, `dk`, `dv` from `q`, `k`, `v`, the result and its gradient; one task a row.
-    fn gradients(&self, sizes: &Sizes, operands: [&[f32]; 5]) -> [Vec<f32>; 3] {
-        let [q, k, v, out, grad] = operands;
-        let (mut dq, mut dk) = (vec![0f32; q.len()], vec![0f32; k.len()]);
-        let mut dv = vec![0f32; v.len()];
-        let (q_row, kv_row) = (sizes.queries * sizes.q_width, sizes.keys * sizes.kv_width);
-        dq.par_chunks_mut(q_row)
-            .zip(dk.par_chunks_mut(kv_row))
-            .zip(dv.par_chunks_mut(kv_row))
-            .enumerate()
-            .for_each(|(row, ((dq, dk), dv))| {
-                let (queries, keys) = (row * q_row..(row + 1) * q_row, row * kv_row..);
-                let parts = [
-                    &q[queries.clone()],
-                    &k[keys.clone()],
-                    &v[keys],
-                    &out[queries.clone()],
-                    &grad[queries],
-                ];
-                simd(|| self.row_gradients(row, sizes, parts, dq, dk, dv));
-            });
-        [dq, dk, dv]
-    }
-
-    /// With `p` the weights and `dp = grad . v`: `ds = p (dp - grad . out)` times the scale.
+    /// The gradients of one key-value head of a row of `tokens` tokens: adds to `dq` `[tokens, group, D]`,
+    /// `dk` and `dv` `[tokens, D]` from `q`, `k`, `v` and the gradient `grad` of the result, laid out alike.
     #[inline(always)]
-    fn row_gradients(
+    pub(crate) fn gradients(
         &self,
-        row: usize,
-        sizes: &Sizes,
-        [q, k, v, out, grad]: [&[f32]; 5],
-        dq: &mut [f32],
-        dk: &mut [f32],
-        dv: &mut [f32],
+        tokens: usize,
+        first_key: usize,
+        [q, k, v, grad]: [&[f32]; 4],
+        [dq, dk, dv]: [&mut [f32]; 3],
     ) {
-        let mut weights = Vec::new();
-        for query in 0..sizes.queries {
-            let visible = self.visible(row, query, sizes);
-            for head in 0..self.heads {
-                let at = self.kv_offset(head);
-                let start = query * sizes.q_width + head * self.head_dim;
-                let own = start..start + self.head_dim;
-                let (q, grad) = (&q[own.clone()], &grad[own.clone()]);
-                self.weights(q, &k[at..], &visible, sizes, &mut weights);
-                let mean = dot(grad, &out[own.clone()]);
-                let dq = &mut dq[own];
-                for (slot, weight) in visible.clone().zip(&weights) {
-                    let place = slot * sizes.kv_width + at;
-                    let place = place..place + self.head_dim;
-                    let pull = weight * (dot(grad, &v[place.clone()]) - mean) * self.scale();
-                    add_scaled(dq, pull, &k[place.clone()]);
-                    add_scaled(&mut dk[place.clone()], pull, q);
-                    add_scaled(&mut dv[place], *weight, grad);
+        let (dim, wide) = (self.dim, self.group() * self.dim);
+        let scale = 1.0 / (dim as f32).sqrt();
+        let (keys, values) = (transposed(k, tokens, dim), transposed(v, tokens, dim));
+        let (mut weights, mut pulls) = (Vec::new(), Vec::new());
+        for token in first_key..tokens {
+            let visible = first_key..token + 1;
+            for head in 0..self.group() {
+                let own = token * wide + head * dim..token * wide + (head + 1) * dim;
+                let (q, grad, dq) = (&q[own.clone()], &grad[own.clone()], &mut dq[own]);
+                let key = |d: usize| &keys[d * tokens..][visible.clone()];
+                self.weights(q, key, visible.len(), &mut weights);
+                // With p the weights and dp = grad . v: ds = p (dp - sum p dp) times the scale.
+                pulls.clear();
+                pulls.resize(visible.len(), 0.0);
+                products(grad, |d| &values[d * tokens..][visible.clone()], &mut pulls);
+                let mean: f32 = super::math::dot(&weights, &pulls);
+                for (pull, weight) in pulls.iter_mut().zip(&weights) {
+                    *pull = weight * (*pull - mean) * scale;
+                }
+                combine(&pulls, &k[visible.start * dim..visible.end * dim], dim, dq);
+                let places = dk.chunks_exact_mut(dim).zip(dv.chunks_exact_mut(dim));
+                let places = places.skip(visible.start);
+                for ((dk, dv), (pull, weight)) in places.zip(pulls.iter().zip(&weights)) {
+                    add_scaled(dk, *pull, q);
+                    add_scaled(dv, *weight, grad);
                 }
             }
         }
     }
+}
+
+/// Adds the products of `q` with columns, of which `row(d)` are the values at place `d`, to `out`.
+#[inline(always)]
+fn products<'a>(q: &[f32], row: impl Fn(usize) -> &'a [f32], out: &mut [f32]) {
+    // Four at a time: `out` goes through the registers a quarter as often.
+    let (blocks, rest) = q.as_chunks::<4>();
+    for (index, q) in blocks.iter().enumerate() {
+        let rows = [row(4 * index), row(4 * index + 1), row(4 * index + 2), row(4 * index + 3)];
+        let rows = rows.map(|row| &row[..out.len()]);
+        for (j, out) in out.iter_mut().enumerate() {
+            let pairs =
+                [q[0] * rows[0][j] + q[1] * rows[1][j], q[2] * rows[2][j] + q[3] * rows[3][j]];
+            *out += pairs[0] + pairs[1];
+        }
+    }
+    for (index, q) in rest.iter().enumerate() {
+        add_scaled(out, *q, row(4 * blocks.len() + index));
+    }
+}
+
+/// Adds the rows of `values` `[n, dim]`, each times its weight, to `out`.
+#[inline(always)]
+fn combine(weights: &[f32], values: &[f32], dim: usize, out: &mut [f32]) {
+    let (blocks, rest) = weights.as_chunks::<4>();
+    let (quads, last) = values.split_at(blocks.len() * 4 * dim);
+    for (w, rows) in blocks.iter().zip(quads.chunks_exact(4 * dim)) {
+        let (low, high) = rows.split_at(2 * dim);
+        let ((a, b), (c, d)) = (low.split_at(dim), high.split_at(dim));
+        for i in 0..out.len() {
+            out[i] += (w[0] * a[i] + w[1] * b[i]) + (w[2] * c[i] + w[3] * d[i]);
+        }
+    }
+    for (weight, row) in rest.iter().zip(last.chunks_exact(dim)) {
+        add_scaled(out, *weight, row);
+    }
+}
+
+/// `[rows, columns]` to `[columns, rows]`.
+fn transposed(values: &[f32], rows: usize, columns: usize) -> Vec<f32> {
+    let mut out = vec![0f32; values.len()];
+    for (row, values) in values.chunks_exact(columns).enumerate() {
+        for (column, x) in values.iter().enumerate() {
+            out[column * rows + row] = *x;
+        }
+    }
+    out
 }

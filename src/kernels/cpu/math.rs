@@ -2,7 +2,7 @@
 
 /// Runs `work` compiled for the best instruction set of this machine. What `work` calls must be
 /// `#[inline(always)]` to take part.
-pub(super) fn simd<R>(work: impl FnOnce() -> R) -> R {
+pub(crate) fn simd<R>(work: impl FnOnce() -> R) -> R {
     pulp::Arch::new().dispatch(work)
 }
 

@@ -1,7 +1,8 @@
-//! CPU kernels over contiguous f32 rows, parallel over rows with rayon.
+//! CPU kernels over f32 slices.
 //!
-//! Every reduction has a fixed order that does not depend on the number of threads, so results are
-//! the same bits from run to run.
+//! Every reduction has a fixed order that does not depend on the number of threads, and what is computed
+//! of a token does not depend on the tokens beside it, so results are the same bits from run to run and
+//! from batch to batch.
 
 pub(crate) mod attention;
 pub(crate) mod logp;
@@ -11,6 +12,9 @@ pub(crate) mod rope;
 pub(crate) mod swiglu;
 
 use candle_core::{CpuStorage, Layout, Result, Tensor, bail};
+use rayon::prelude::*;
+
+pub(crate) use math::simd;
 
 /// The values of a contiguous f32 operand.
 pub(crate) fn values<'a>(storage: &'a CpuStorage, layout: &Layout) -> Result<&'a [f32]> {
@@ -31,9 +35,25 @@ pub(crate) fn with_values<R>(tensor: &Tensor, read: impl FnOnce(&[f32]) -> Resul
     }
 }
 
-/// A tensor of `values` with the shape of `like`, on its device.
-fn shaped_like(values: Vec<f32>, like: &Tensor) -> Result<Tensor> {
-    Tensor::from_vec(values, like.shape(), like.device())
+/// Rows a task works on, where `rows` are shared out to all threads or, unless `parallel`, to one.
+fn share(rows: usize, parallel: bool) -> usize {
+    if parallel { rows.div_ceil(4 * rayon::current_num_threads()).max(1) } else { rows.max(1) }
+}
+
+/// Runs `work` on parts of `out`, rows of `width` values, with the index of each part's first row.
+pub(crate) fn by_rows(
+    parallel: bool,
+    out: &mut [f32],
+    width: usize,
+    work: impl Fn(usize, &mut [f32]) + Sync,
+) {
+    let part = share(out.len() / width, parallel);
+    let work = |(index, out): (usize, &mut [f32])| work(index * part, out);
+    if parallel {
+        out.par_chunks_mut(part * width).enumerate().for_each(work);
+    } else {
+        out.chunks_mut(part * width).enumerate().for_each(work);
+    }
 }
 
 /// Writes `exp((logits - max) * inverse_temperature)` to `out` and returns its sum; the largest

@@ -1,76 +1,43 @@
-//! `silu(gate) * up`, element by element, with its gradient.
+//! `silu(gate) * up`, element by element, with its gradient. A row holds its gate and then its up half.
 
-use candle_core::{CpuStorage, CustomOp2, Layout, Result, Shape, Tensor};
 use rayon::prelude::*;
 
 use super::math::{exp, simd};
-use super::{shaped_like, values, with_values};
+use super::{by_rows, share};
 
-/// Elements that one task works on.
-const BLOCK: usize = 16_384;
-
-/// Operands `gate` and `up`, of one shape.
-pub(crate) struct SwiGlu;
-
-impl CustomOp2 for SwiGlu {
-    fn name(&self) -> &'static str {
-        "swiglu"
-    }
-
-    fn cpu_fwd(
-        &self,
-        gate: &CpuStorage,
-        gate_layout: &Layout,
-        up: &CpuStorage,
-        up_layout: &Layout,
-    ) -> Result<(CpuStorage, Shape)> {
-        let (gate, up) = (values(gate, gate_layout)?, values(up, up_layout)?);
-        let mut out = vec![0f32; gate.len()];
-        out.par_chunks_mut(BLOCK).zip(gate.par_chunks(BLOCK)).zip(up.par_chunks(BLOCK)).for_each(
-            |((out, gate), up)| {
-                simd(|| {
-                    for i in 0..out.len() {
-                        out[i] = gate[i] / (1.0 + exp(-gate[i])) * up[i];
-                    }
-                });
-            },
-        );
-        Ok((CpuStorage::F32(out), gate_layout.shape().clone()))
-    }
-
-    fn bwd(
-        &self,
-        gate: &Tensor,
-        up: &Tensor,
-        _out: &Tensor,
-        grad: &Tensor,
-    ) -> Result<(Option<Tensor>, Option<Tensor>)> {
-        with_values(gate, |gates| {
-            with_values(up, |ups| {
-                with_values(grad, |grads| {
-                    let (d_gate, d_up) = gradients(gates, ups, grads);
-                    Ok((Some(shaped_like(d_gate, gate)?), Some(shaped_like(d_up, up)?)))
-                })
-            })
-        })
-    }
+/// From rows `[gate, up]` of `2 * width` values to rows of `width`.
+pub(crate) fn swiglu(both: &[f32], width: usize, out: &mut [f32], parallel: bool) {
+    by_rows(parallel, out, width, |first, out| {
+        let rows = both[first * 2 * width..].chunks_exact(2 * width);
+        simd(|| {
+            for (out, both) in out.chunks_exact_mut(width).zip(rows) {
+                let (gate, up) = both.split_at(width);
+                for i in 0..width {
+                    out[i] = gate[i] / (1.0 + exp(-gate[i])) * up[i];
+                }
+            }
+        });
+    });
 }
 
-/// With `s = sigmoid(gate)`: `d_gate = g up s (1 + gate (1 - s))`, `d_up = g gate s`.
-fn gradients(gate: &[f32], up: &[f32], grad: &[f32]) -> (Vec<f32>, Vec<f32>) {
-    let (mut d_gate, mut d_up) = (vec![0f32; gate.len()], vec![0f32; gate.len()]);
-    d_gate
-        .par_chunks_mut(BLOCK)
-        .zip(d_up.par_chunks_mut(BLOCK))
-        .zip(gate.par_chunks(BLOCK).zip(up.par_chunks(BLOCK)).zip(grad.par_chunks(BLOCK)))
-        .for_each(|((d_gate, d_up), ((gate, up), grad))| {
+/// Puts the gradient of the rows `[gate, up]` in their place. With `s = sigmoid(gate)`:
+/// `d_gate = g up s (1 + gate (1 - s))`, `d_up = g gate s`.
+pub(crate) fn gradients(both: &mut [f32], width: usize, grad: &[f32]) {
+    let part = share(grad.len() / width, true);
+    both.par_chunks_mut(part * 2 * width).zip(grad.par_chunks(part * width)).for_each(
+        |(both, grad)| {
             simd(|| {
-                for i in 0..d_gate.len() {
-                    let s = 1.0 / (1.0 + exp(-gate[i]));
-                    d_gate[i] = grad[i] * up[i] * s * (1.0 + gate[i] * (1.0 - s));
-                    d_up[i] = grad[i] * gate[i] * s;
+                let rows = both.chunks_exact_mut(2 * width).zip(grad.chunks_exact(width));
+                for (both, grad) in rows {
+                    let (gate, up) = both.split_at_mut(width);
+                    for i in 0..width {
+                        let s = 1.0 / (1.0 + exp(-gate[i]));
+                        let d_gate = grad[i] * up[i] * s * (1.0 + gate[i] * (1.0 - s));
+                        up[i] = grad[i] * gate[i] * s;
+                        gate[i] = d_gate;
+                    }
                 }
             });
-        });
-    (d_gate, d_up)
+        },
+    );
 }

@@ -4,11 +4,11 @@ use anyhow::Result;
 use candle_core::Tensor;
 
 use super::batch::{Batch, flat};
-use super::{Accumulator, Metrics, Rehearsal, Run, scalar};
+use super::{Metrics, Rehearsal, Run, scalar};
 use crate::objective::tokens::Covariance;
 use crate::objective::{Curve, Estimator, MAX_LOG_RATIO, Matching, Sampler, Streams, vocabulary};
 use crate::policy::{
-    Chunk, Positions, Sequence, positions, positions_logp, token_logp, vocabulary_sum,
+    Chunk, Gradients, Positions, Sequence, positions, positions_logp, token_logp, vocabulary_sum,
 };
 use crate::train::checkpoint::State;
 use crate::train::order;
@@ -38,31 +38,23 @@ impl Run<'_> {
         batch: Option<&Batch>,
         state: &State,
         metrics: &mut Metrics,
-    ) -> Result<Accumulator> {
-        let mut accumulator = Accumulator::default();
+    ) -> Result<Gradients> {
         (metrics.rehearsal_logp, metrics.rehearsal_clamped) = (None, None);
         if let Some(batch) = batch {
-            self.on_rollouts(batch, state, metrics, &mut accumulator)?;
+            self.on_rollouts(batch, state, metrics)?;
         }
         if let Some((curve, coefficient)) = self.plan.rehearsal_curve() {
-            let value =
-                self.rehearse(curve, coefficient, state.global_step, metrics, &mut accumulator)?;
+            let value = self.rehearse(curve, coefficient, state.global_step, metrics)?;
             metrics.rehearsal_divergence = Some(value);
             metrics.loss += coefficient * value;
         }
         if let (None, Some(matching)) = (batch, self.plan.matching()) {
-            metrics.loss = self.imitate(matching, state.global_step, metrics, &mut accumulator)?;
+            metrics.loss = self.imitate(matching, state.global_step, metrics)?;
         }
-        Ok(accumulator)
+        Ok(self.policy.take_gradients()?)
     }
 
-    fn on_rollouts(
-        &self,
-        batch: &Batch,
-        state: &State,
-        metrics: &mut Metrics,
-        accumulator: &mut Accumulator,
-    ) -> Result<()> {
+    fn on_rollouts(&self, batch: &Batch, state: &State, metrics: &mut Metrics) -> Result<()> {
         let settings = &self.config.settings;
         let decoder = self.policy.tracked();
         let (mut loss, mut entropy, mut clipped, mut difference) = (0.0, 0.0, 0.0, 0.0_f64);
@@ -93,7 +85,7 @@ impl Run<'_> {
             if let Some(term) = self.vocabulary_terms(&part, state)? {
                 total = (total + term)?;
             }
-            accumulator.add(&total, self.policy.weights())?;
+            self.policy.backward(&total)?;
             loss += scalar(&total)?;
             clipped += scalar(&surrogate.clipped)?;
             entropy += scalar(&said.entropy.sum_all()?)?;
@@ -217,7 +209,6 @@ impl Run<'_> {
         coefficient: f64,
         step: usize,
         metrics: &mut Metrics,
-        accumulator: &mut Accumulator,
     ) -> Result<f64> {
         let Stored { items, rows, tokens } = self.stored(step);
         let mut value = 0.0;
@@ -228,20 +219,14 @@ impl Run<'_> {
             let mask = mask(&rows[range], self.device())?;
             let share = ((curve.of(&log_ratio)? * mask)?.sum_all()? / tokens as f64)?;
             value += scalar(&share)?;
-            accumulator.add(&(share * coefficient)?, self.policy.weights())?;
+            self.policy.backward(&(share * coefficient)?)?;
         }
         Ok(value)
     }
 
     /// Adds the gradient of the divergence to a target, estimated on stored completions of the base;
     /// returns its value.
-    fn imitate(
-        &self,
-        matching: &Matching,
-        step: usize,
-        metrics: &mut Metrics,
-        accumulator: &mut Accumulator,
-    ) -> Result<f64> {
+    fn imitate(&self, matching: &Matching, step: usize, metrics: &mut Metrics) -> Result<f64> {
         let Stored { items, rows, tokens } = self.stored(step);
         let mut value = 0.0;
         for range in micro_batches(&rows, self.config.settings.micro_batch_tokens) {
@@ -277,7 +262,7 @@ impl Run<'_> {
             let curve = Curve::Matching(matching.divergence);
             let share = (curve.of(&log_ratio)? * weight)?.sum_all()?;
             value += scalar(&share)?;
-            accumulator.add(&share, self.policy.weights())?;
+            self.policy.backward(&share)?;
         }
         Ok(value)
     }

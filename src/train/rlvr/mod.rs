@@ -19,7 +19,6 @@ use candle_core::{Device, Tensor};
 use tealight_datasets::Verifier;
 
 use super::checkpoint::State;
-use super::step::Accumulator;
 use super::{AdamW, Stop, order};
 use crate::generate::{LocalSampler, Noise};
 use crate::model::Decoder;
@@ -90,8 +89,7 @@ impl Run<'_> {
             for _ in 0..self.plan.num_iterations {
                 let gradients = self.gradients(batch.as_ref(), &state, &mut metrics)?;
                 let rate = metrics.learning_rate;
-                metrics.grad_norm =
-                    optimizer.step(self.policy.weights(), &gradients.gradients, rate)?;
+                metrics.grad_norm = optimizer.step(self.policy.weights(), &gradients, rate)?;
                 if metrics.grad_norm.is_finite() {
                     state.optimizer_steps += 1;
                     skipped_in_a_row = 0;

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 
-use super::super::step::{Accumulator, micro_batches, unpadded};
+use super::super::step::{micro_batches, unpadded};
 use super::batch::Batch;
 use super::{Run, scalar};
 use crate::generate::Finish;
@@ -59,10 +59,10 @@ impl Run<'_> {
                 "self-check: log-probabilities depend on the padding (by {padding:.1e}); this is a bug"
             );
         }
-        let mut accumulator = Accumulator::default();
-        accumulator.add(&said.logp.sum_all()?, self.policy.weights())?;
+        self.policy.backward(&said.logp.sum_all()?)?;
+        let gradients = self.policy.take_gradients()?;
         for name in self.policy.weights().keys() {
-            let gradient = accumulator.gradients.get(name);
+            let gradient = gradients.get(name);
             let gradient =
                 gradient.with_context(|| format!("self-check: weight `{name}` has no gradient"))?;
             let size = scalar(&gradient.abs()?.flatten_all()?.max(0)?)?;

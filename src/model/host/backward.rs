@@ -1,0 +1,257 @@
+//! The layers backward: the gradient of every weight is added to the sums, that of a layer's input takes
+//! the place of its output's.
+
+use candle_core::Result;
+use rayon::prelude::*;
+use tealight_matmul::{Matrix, Output, Right, multiply};
+
+use super::super::decoder::Layer;
+use super::super::ops::Linear;
+use super::super::{Architecture, Decoder};
+use super::forward::{Kept, Scratch};
+use super::{Pass, Sums};
+use crate::kernels::cpu::rope::rotate;
+use crate::kernels::cpu::{by_rows, rms_norm, simd, swiglu, with_values};
+
+/// From the gradient `grad` `[n, D]` of the normed hidden states to those of all weights.
+pub(super) fn body(
+    decoder: &Decoder,
+    pass: Pass<'_>,
+    ids: &[u32],
+    (kept, last): (Vec<Kept>, Vec<f32>),
+    grad: &[f32],
+    sums: &mut Sums,
+) -> Result<()> {
+    let architecture = &decoder.architecture;
+    let width = architecture.hidden_size;
+    let mut dx = vec![0f32; grad.len()];
+    norm(&decoder.norm, "model.norm.weight", architecture, &last, grad, &mut dx, sums)?;
+    drop(last);
+    for (layer, Kept { input, scratch }) in decoder.layers.iter().zip(kept).rev() {
+        let scratch = match scratch {
+            Some(scratch) => scratch,
+            None => {
+                let slots = pass.rows() * pass.heads.row();
+                let (mut keys, mut values) = (vec![0f32; slots], vec![0f32; slots]);
+                let (mut x, mut scratch) = (input.clone(), Scratch::default());
+                layer.forward(
+                    architecture,
+                    pass,
+                    &mut x,
+                    &mut (&mut keys, &mut values),
+                    &mut scratch,
+                )?;
+                scratch
+            }
+        };
+        layer.backward(architecture, pass, &input, scratch, &mut dx, sums)?;
+    }
+    let table = sums.of("model.embed_tokens.weight", architecture.vocab_size * width);
+    for (id, dx) in ids.iter().zip(dx.chunks_exact(width)) {
+        let row = &mut table[*id as usize * width..][..width];
+        row.iter_mut().zip(dx).for_each(|(sum, x)| *sum += x);
+    }
+    Ok(())
+}
+
+/// Adds the gradients of a norm's input and weight.
+fn norm(
+    weight: &candle_core::Tensor,
+    name: &str,
+    architecture: &Architecture,
+    x: &[f32],
+    grad: &[f32],
+    dx: &mut [f32],
+    sums: &mut Sums,
+) -> Result<()> {
+    let eps = architecture.rms_norm_eps as f32;
+    with_values(weight, |weight| {
+        rms_norm::gradients(x, weight, eps, grad, dx, sums.of(name, weight.len()));
+        Ok(())
+    })
+}
+
+impl Linear {
+    /// Adds the gradients of weight and bias; `x` is `[n, in]`, the columns `grad` of rows `stride` apart
+    /// the gradient of the result.
+    fn add_gradients(
+        &self,
+        name: &str,
+        x: &[f32],
+        grad: &[f32],
+        stride: usize,
+        sums: &mut Sums,
+    ) -> Result<()> {
+        let (width, inner) = self.weight.dims2()?;
+        let rows = x.len() / inner;
+        let left = Matrix::strided(grad, rows, width, stride).transposed();
+        let right = Right::Plain(Matrix::new(x, rows, inner), self.precision);
+        let data = sums.of(&format!("{name}.weight"), width * inner);
+        multiply(left, right, Output { data, stride: inner, adds: true }, true);
+        if self.bias.is_some() {
+            let sum = sums.of(&format!("{name}.bias"), width);
+            simd(|| {
+                for row in grad.chunks(stride).take(rows) {
+                    sum.iter_mut().zip(row).for_each(|(sum, x)| *sum += x);
+                }
+            });
+        }
+        Ok(())
+    }
+
+    /// Writes, or with `adds` adds, the gradient `[n, in]` of the input.
+    fn input_gradient(
+        &self,
+        grad: &[f32],
+        stride: usize,
+        dx: &mut [f32],
+        adds: bool,
+    ) -> Result<()> {
+        let (width, inner) = self.weight.dims2()?;
+        let left = Matrix::strided(grad, dx.len() / inner, width, stride);
+        with_values(&self.weight, |weight| {
+            let right = Right::Plain(Matrix::new(weight, width, inner), self.precision);
+            multiply(left, right, Output { data: dx, stride: inner, adds }, true);
+            Ok(())
+        })
+    }
+}
+
+impl Layer {
+    /// `dx` goes in as the gradient of the layer's result and comes out as that of its input.
+    fn backward(
+        &self,
+        architecture: &Architecture,
+        pass: Pass<'_>,
+        input: &[f32],
+        mut kept: Scratch,
+        dx: &mut [f32],
+        sums: &mut Sums,
+    ) -> Result<()> {
+        let (tokens, width) = (pass.rows() * pass.tokens, architecture.hidden_size);
+        let (heads, eps) = (pass.heads, architecture.rms_norm_eps as f32);
+        let (queries, keys) = (heads.queries * heads.dim, heads.keys * heads.dim);
+        let (all, inner) = (queries + 2 * keys, architecture.intermediate_size);
+        let name = |part: &str| format!("{}{part}", self.prefix);
+
+        // The feed-forward block.
+        self.down.add_gradients(&name("mlp.down_proj"), &kept.wide, dx, width, sums)?;
+        let mut d_wide = std::mem::take(&mut kept.wide);
+        self.down.input_gradient(dx, width, &mut d_wide, false)?;
+        swiglu::gradients(&mut kept.both, inner, &d_wide);
+        drop(d_wide);
+        let mut normed = vec![0f32; tokens * width];
+        with_values(&self.post_norm, |weight| {
+            rms_norm::rms_norm(&kept.middle, weight, eps, &mut normed, true);
+            Ok(())
+        })?;
+        let (gate, up) = (&kept.both[..], &kept.both[inner..]);
+        self.gate.add_gradients(&name("mlp.gate_proj"), &normed, gate, 2 * inner, sums)?;
+        self.up.add_gradients(&name("mlp.up_proj"), &normed, up, 2 * inner, sums)?;
+        let mut d_normed = vec![0f32; tokens * width];
+        self.gate.input_gradient(gate, 2 * inner, &mut d_normed, false)?;
+        self.up.input_gradient(up, 2 * inner, &mut d_normed, true)?;
+        let own = name("post_attention_layernorm.weight");
+        norm(&self.post_norm, &own, architecture, &kept.middle, &d_normed, dx, sums)?;
+
+        // Attention.
+        let own = name("self_attn.o_proj");
+        self.output.add_gradients(&own, &kept.attended, dx, width, sums)?;
+        let mut d_attended = std::mem::take(&mut kept.attended);
+        self.output.input_gradient(dx, width, &mut d_attended, false)?;
+        let mut d_qkv = attention(&kept.qkv, pass, &d_attended);
+        drop(d_attended);
+        by_rows(true, &mut d_qkv, all, |first, part| {
+            simd(|| {
+                for (index, row) in part.chunks_exact_mut(all).enumerate() {
+                    let (cos, sin) = pass.angles(first + index);
+                    rotate(&mut row[..queries + keys], cos, sin, -1.0);
+                }
+            });
+        });
+        if let Some([q_norm, k_norm]) = &self.qk_norm {
+            for (weight, part, at, count) in [
+                (q_norm, "self_attn.q_norm.weight", 0, queries),
+                (k_norm, "self_attn.k_norm.weight", queries, keys),
+            ] {
+                let raw = columns(&kept.raw, all, at, count);
+                let grad = columns(&d_qkv, all, at, count);
+                let mut d_raw = vec![0f32; raw.len()];
+                norm(weight, &name(part), architecture, &raw, &grad, &mut d_raw, sums)?;
+                for (row, own) in d_qkv.chunks_exact_mut(all).zip(d_raw.chunks_exact(count)) {
+                    row[at..at + count].copy_from_slice(own);
+                }
+            }
+        }
+        with_values(&self.input_norm, |weight| {
+            rms_norm::rms_norm(input, weight, eps, &mut normed, true);
+            Ok(())
+        })?;
+        let parts = [
+            ("self_attn.q_proj", &self.q, 0),
+            ("self_attn.k_proj", &self.k, queries),
+            ("self_attn.v_proj", &self.v, queries + keys),
+        ];
+        for (part, linear, at) in parts {
+            linear.add_gradients(&name(part), &normed, &d_qkv[at..], all, sums)?;
+            linear.input_gradient(&d_qkv[at..], all, &mut d_normed, at > 0)?;
+        }
+        let own = name("input_layernorm.weight");
+        norm(&self.input_norm, &own, architecture, input, &d_normed, dx, sums)
+    }
+}
+
+/// The columns `at..at + count` of rows of `width`.
+fn columns(values: &[f32], width: usize, at: usize, count: usize) -> Vec<f32> {
+    values.chunks_exact(width).flat_map(|row| row[at..at + count].iter().copied()).collect()
+}
+
+/// The gradient `[n, Q + 2 K]` of queries, keys and values from that of what attention gathered.
+fn attention(qkv: &[f32], pass: Pass<'_>, grad: &[f32]) -> Vec<f32> {
+    let (heads, tokens) = (pass.heads, pass.tokens);
+    let (queries, keys) = (heads.queries * heads.dim, heads.keys * heads.dim);
+    let (all, wide) = (queries + 2 * keys, heads.group() * heads.dim);
+    let parts: Vec<[Vec<f32>; 3]> = (0..pass.rows() * heads.keys)
+        .into_par_iter()
+        .map(|index| {
+            let (row, head) = (index / heads.keys, index % heads.keys);
+            let own = &qkv[row * tokens * all..][..tokens * all];
+            let q = columns(own, all, head * wide, wide);
+            let k = columns(own, all, queries + head * heads.dim, heads.dim);
+            let v = columns(own, all, queries + keys + head * heads.dim, heads.dim);
+            let grad = columns(
+                &grad[row * tokens * queries..][..tokens * queries],
+                queries,
+                head * wide,
+                wide,
+            );
+            let mut found = [vec![0f32; q.len()], vec![0f32; k.len()], vec![0f32; v.len()]];
+            let first = pass.first_key[row] as usize;
+            simd(|| {
+                heads.gradients(
+                    tokens,
+                    first,
+                    [&q, &k, &v, &grad],
+                    found.each_mut().map(Vec::as_mut_slice),
+                )
+            });
+            found
+        })
+        .collect();
+    let mut out = vec![0f32; qkv.len()];
+    by_rows(true, &mut out, all, |first, part| {
+        for (index, row) in part.chunks_exact_mut(all).enumerate() {
+            let (sequence, token) = ((first + index) / tokens, (first + index) % tokens);
+            let (q, kv) = row.split_at_mut(queries);
+            let (k, v) = kv.split_at_mut(keys);
+            for head in 0..heads.keys {
+                let [dq, dk, dv] = &parts[sequence * heads.keys + head];
+                q[head * wide..][..wide].copy_from_slice(&dq[token * wide..][..wide]);
+                let (at, dim) = (token * heads.dim, heads.dim);
+                k[head * dim..][..dim].copy_from_slice(&dk[at..][..dim]);
+                v[head * dim..][..dim].copy_from_slice(&dv[at..][..dim]);
+            }
+        }
+    });
+    out
+}

@@ -1,0 +1,307 @@
+//! The decoder's layers on the CPU in f32, written out: no graph, no copies between operations, and what
+//! is computed of a token is the same bits in every batch.
+//!
+//! Without a gradient a pass goes straight through ([`hidden`]). With one ([`tracked`]) Candle's graph sees
+//! the whole body as one operation on the embedding; its backward pass adds the gradient of every weight to
+//! the decoder's [`Sums`] in place.
+
+mod backward;
+mod forward;
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+
+use candle_core::{CpuStorage, CustomOp1, DType, Layout, Result, Shape, Tensor, bail};
+
+use super::{Architecture, Decoder, KvCache, Spans};
+use crate::kernels::cpu::attention::Heads;
+use crate::kernels::cpu::with_values;
+use forward::{Kept, Scratch};
+
+/// Gradients by the names of weights, summed over backward passes.
+#[derive(Debug, Default)]
+pub(crate) struct Sums(BTreeMap<String, Vec<f32>>);
+
+impl Sums {
+    /// The sum for `name`, of `count` values; zeros at first.
+    fn of(&mut self, name: &str, count: usize) -> &mut [f32] {
+        if !self.0.contains_key(name) {
+            self.0.insert(name.to_owned(), vec![0f32; count]);
+        }
+        self.0.get_mut(name).expect("just put there")
+    }
+
+    /// Takes all sums out.
+    pub(crate) fn take(&mut self) -> BTreeMap<String, Vec<f32>> {
+        std::mem::take(&mut self.0)
+    }
+}
+
+/// The keys and values of some rows in one layer.
+pub(super) type Slots<'a> = (&'a mut [f32], &'a mut [f32]);
+
+/// The tokens of one pass: as many for every row.
+#[derive(Clone, Copy)]
+struct Pass<'a> {
+    first_key: &'a [u32],
+    first_query: &'a [u32],
+    tokens: usize,
+    /// `[rows * tokens, D / 2]`.
+    cos: &'a [f32],
+    sin: &'a [f32],
+    heads: Heads,
+    parallel: bool,
+}
+
+impl<'a> Pass<'a> {
+    fn rows(&self) -> usize {
+        self.first_key.len()
+    }
+
+    /// The slots that token `index` of the pass sees.
+    #[inline(always)]
+    fn visible(&self, index: usize) -> Range<usize> {
+        let (row, token) = (index / self.tokens, index % self.tokens);
+        let first = self.first_key[row] as usize;
+        first..(self.first_query[row] as usize + token + 1).max(first)
+    }
+
+    /// The angles of token `index`.
+    #[inline(always)]
+    fn angles(&self, index: usize) -> (&'a [f32], &'a [f32]) {
+        let half = self.heads.dim / 2;
+        (&self.cos[index * half..][..half], &self.sin[index * half..][..half])
+    }
+
+    /// Some of its rows, on one thread.
+    fn part(&self, rows: Range<usize>) -> Self {
+        let angles = |all: &'a [f32]| {
+            let width = self.tokens * self.heads.dim / 2;
+            &all[rows.start * width..rows.end * width]
+        };
+        Self {
+            first_key: &self.first_key[rows.clone()],
+            first_query: &self.first_query[rows.clone()],
+            cos: angles(self.cos),
+            sin: angles(self.sin),
+            parallel: false,
+            ..*self
+        }
+    }
+}
+
+/// Whether this path runs `decoder`.
+pub(super) fn runs(decoder: &Decoder) -> bool {
+    decoder.embedding.device().is_cpu() && decoder.embedding.dtype() == DType::F32
+}
+
+pub(super) fn heads(architecture: &Architecture, slots: usize) -> Heads {
+    Heads {
+        queries: architecture.num_heads,
+        keys: architecture.num_kv_heads,
+        dim: architecture.head_dim,
+        slots,
+    }
+}
+
+/// Hidden states `[B, T, D]`, after the last norm, without a gradient.
+pub(super) fn hidden(
+    decoder: &Decoder,
+    ids: &Tensor,
+    spans: &Spans,
+    cache: Option<&KvCache>,
+) -> Result<Tensor> {
+    let (rows, tokens) = ids.dims2()?;
+    let shape = (rows, tokens, decoder.architecture.hidden_size);
+    let mut x = embedded(decoder, &ids.flatten_all()?.to_vec1()?)?;
+    with_angles(decoder, spans, tokens, cache.map(KvCache::slots), |pass| {
+        let mut own;
+        let mut held;
+        let layers: Vec<Slots<'_>> = match cache {
+            Some(cache) => {
+                held = cache.lock()?;
+                held.iter_mut().map(|layer| layer.rows(rows * pass.heads.row())).collect()
+            }
+            // One layer's keys and values at a time are enough.
+            None => {
+                own = (vec![0f32; rows * pass.heads.row()], vec![0f32; rows * pass.heads.row()]);
+                vec![(&mut own.0, &mut own.1)]
+            }
+        };
+        run(decoder, pass, &mut x, layers)
+    })?;
+    let normed = final_norm(decoder, &x)?;
+    Tensor::from_vec(normed, shape, &candle_core::Device::Cpu)
+}
+
+/// Small models are sampled from with every thread on rows of its own, without ever waiting for another;
+/// otherwise all threads share every product, so that weights are read once.
+fn run(decoder: &Decoder, pass: Pass<'_>, x: &mut [f32], mut layers: Vec<Slots<'_>>) -> Result<()> {
+    /// Packed weights that fit the caches of a processor's cores, in bytes.
+    const SMALL: usize = 32 << 20;
+    let threads = rayon::current_num_threads().min(pass.rows());
+    let is_small = decoder.ready_bytes().is_some_and(|bytes| bytes <= SMALL);
+    if !is_small || threads < 2 || layers.len() < decoder.layers.len() {
+        return rayon::scope(|_| forward::layers(decoder, pass, x, &mut layers));
+    }
+    let share = pass.rows().div_ceil(threads);
+    let width = x.len() / pass.rows();
+    let mut parts: Vec<Vec<Slots<'_>>> = (0..threads).map(|_| Vec::new()).collect();
+    for (keys, values) in layers {
+        let chunks = keys.chunks_mut(share * pass.heads.row());
+        let chunks = chunks.zip(values.chunks_mut(share * pass.heads.row()));
+        parts.iter_mut().zip(chunks).for_each(|(part, chunk)| part.push(chunk));
+    }
+    let failure = Mutex::new(Ok(()));
+    rayon::scope(|scope| {
+        for ((index, x), mut part) in x.chunks_mut(share * width).enumerate().zip(parts) {
+            let failure = &failure;
+            scope.spawn(move |_| {
+                let first = index * share;
+                let own = pass.part(first..(first + share).min(pass.rows()));
+                let done = forward::layers(decoder, own, x, &mut part);
+                if done.is_err() {
+                    *failure.lock().expect("no panic while the lock is held") = done;
+                }
+            });
+        }
+    });
+    failure.into_inner().expect("no panic while the lock is held")
+}
+
+/// The same as [`hidden`], without a cache, as an operation whose backward pass adds to the decoder's sums.
+pub(super) fn tracked(decoder: &Decoder, ids: &Tensor, spans: &Spans) -> Result<Tensor> {
+    let (rows, tokens) = ids.dims2()?;
+    let ids: Vec<u32> = ids.flatten_all()?.to_vec1()?;
+    let mut x = embedded(decoder, &ids)?;
+    let mut kept = Vec::new();
+    with_angles(decoder, spans, tokens, None, |pass| {
+        let mut slots = (vec![0f32; rows * pass.heads.row()], vec![0f32; rows * pass.heads.row()]);
+        let mut slots = (slots.0.as_mut_slice(), slots.1.as_mut_slice());
+        rayon::scope(|_| {
+            for layer in &decoder.layers {
+                let mut own = Kept { input: x.clone(), scratch: None };
+                let mut scratch = Scratch::default();
+                layer.forward(&decoder.architecture, pass, &mut x, &mut slots, &mut scratch)?;
+                if !decoder.recomputes {
+                    own.scratch = Some(scratch);
+                }
+                kept.push(own);
+            }
+            Ok(())
+        })
+    })?;
+    let normed = final_norm(decoder, &x)?;
+    let op = Body {
+        decoder: decoder.clone(),
+        ids,
+        spans: spans.clone(),
+        tokens,
+        hidden: Tensor::from_vec(
+            normed,
+            (rows, tokens, decoder.architecture.hidden_size),
+            &candle_core::Device::Cpu,
+        )?,
+        kept: Mutex::new(Some((kept, x))),
+    };
+    decoder.embedding.apply_op1(op)
+}
+
+/// The layers and the last norm, as one operation.
+struct Body {
+    decoder: Decoder,
+    ids: Vec<u32>,
+    spans: Spans,
+    tokens: usize,
+    hidden: Tensor,
+    /// What every layer keeps, and what goes into the last norm; taken by the backward pass.
+    kept: Mutex<Option<(Vec<Kept>, Vec<f32>)>>,
+}
+
+impl CustomOp1 for Body {
+    fn name(&self) -> &'static str {
+        "decoder-body"
+    }
+
+    fn cpu_fwd(&self, _: &CpuStorage, _: &Layout) -> Result<(CpuStorage, Shape)> {
+        // Computed before, where an error could be told from a broken operation.
+        let (storage, _) = self.hidden.storage_and_layout();
+        match &*storage {
+            candle_core::Storage::Cpu(storage) => {
+                Ok((storage.clone(), self.hidden.shape().clone()))
+            }
+            _ => bail!("hidden states are not on the CPU"),
+        }
+    }
+
+    fn bwd(&self, _embedding: &Tensor, _out: &Tensor, grad: &Tensor) -> Result<Option<Tensor>> {
+        let kept = self.kept.lock().expect("no panic while the lock is held").take();
+        let Some((kept, last)) = kept else {
+            bail!("a second backward pass through one forward pass")
+        };
+        let decoder = &self.decoder;
+        with_angles(decoder, &self.spans, self.tokens, None, |pass| {
+            with_values(grad, |grad| {
+                let mut sums = decoder.sums.lock().expect("no panic while the lock is held");
+                let sums = &mut *sums;
+                rayon::scope(|_| backward::body(decoder, pass, &self.ids, (kept, last), grad, sums))
+            })
+        })?;
+        Ok(None)
+    }
+}
+
+/// The rows of the embedding for `ids`.
+fn embedded(decoder: &Decoder, ids: &[u32]) -> Result<Vec<f32>> {
+    let width = decoder.architecture.hidden_size;
+    with_values(&decoder.embedding, |table| {
+        let mut x = Vec::with_capacity(ids.len() * width);
+        for id in ids {
+            let Some(row) = table.get(*id as usize * width..(*id as usize + 1) * width) else {
+                bail!("token {id} is beyond the vocabulary of {}", table.len() / width);
+            };
+            x.extend_from_slice(row);
+        }
+        Ok(x)
+    })
+}
+
+fn final_norm(decoder: &Decoder, x: &[f32]) -> Result<Vec<f32>> {
+    let mut normed = vec![0f32; x.len()];
+    let eps = decoder.architecture.rms_norm_eps as f32;
+    with_values(&decoder.norm, |weight| {
+        let parallel = x.len() > 1 << 16;
+        crate::kernels::cpu::rms_norm::rms_norm(x, weight, eps, &mut normed, parallel);
+        Ok(())
+    })?;
+    Ok(normed)
+}
+
+/// Calls `work` with the pass of `tokens` tokens a row, whose cache has `slots` a row.
+fn with_angles<R>(
+    decoder: &Decoder,
+    spans: &Spans,
+    tokens: usize,
+    slots: Option<usize>,
+    work: impl FnOnce(Pass<'_>) -> Result<R>,
+) -> Result<R> {
+    let (cos, sin) = decoder.rope.values(spans, tokens);
+    let last = spans.first_query.iter().max().map_or(0, |slot| *slot as usize) + tokens;
+    let slots = slots.unwrap_or(last);
+    if last > slots {
+        bail!("{last} tokens do not fit a cache of {slots} slots");
+    }
+    work(Pass {
+        first_key: &spans.first_key,
+        first_query: &spans.first_query,
+        tokens,
+        cos: &cos,
+        sin: &sin,
+        heads: heads(&decoder.architecture, slots),
+        parallel: true,
+    })
+}
+
+/// The sums that a decoder and its clones share.
+pub(super) type Shared = Arc<Mutex<Sums>>;
