@@ -14,6 +14,7 @@ mod kernel;
 mod pack;
 mod portable;
 
+use std::cell::Cell;
 use std::ops::Range;
 use std::time::Instant;
 
@@ -190,8 +191,11 @@ pub fn multiply(left: Matrix<'_>, right: Right<'_>, out: Output<'_>, parallel: b
     let row_panels = rows.div_ceil(height);
     let shares = if is_serial { 1 } else { (2 * threads).div_ceil(count).min(row_panels) };
     let share = row_panels.div_ceil(shares);
+    // The buffer of this thread's last product: fresh memory costs more than what is written to it.
+    let mut panels = PANELS.take();
+    pack::left(left, height, precision, is_serial || rows * depth < 1 << 14, &mut panels);
     let work = Work {
-        panels: &pack::left(left, height, precision, is_serial || rows * depth < 1 << 14),
+        panels: &panels,
         height,
         depth,
         right,
@@ -205,10 +209,15 @@ pub fn multiply(left: Matrix<'_>, right: Right<'_>, out: Output<'_>, parallel: b
     };
     if is_serial {
         (0..count).for_each(task);
-        return;
+    } else {
+        let least = (SERIAL / 2).div_ceil(share * height * COLUMNS * depth).max(1);
+        (0..count * shares).into_par_iter().with_min_len(least).for_each(task);
     }
-    let least = (SERIAL / 2).div_ceil(share * height * COLUMNS * depth).max(1);
-    (0..count * shares).into_par_iter().with_min_len(least).for_each(task);
+    PANELS.set(panels);
+}
+
+thread_local! {
+    static PANELS: Cell<Vec<u32>> = const { Cell::new(Vec::new()) };
 }
 
 /// One product under way.

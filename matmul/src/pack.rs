@@ -12,24 +12,28 @@ use super::{COLUMNS, Matrix, Precision};
 /// Words along k that are transposed at a time.
 const BLOCK: usize = 16;
 
-/// Panels of `height` rows of `left` `[m, k]`, each `[words along k][height]`.
+/// Panels of `height` rows of `left` `[m, k]`, each `[words along k][height]`, to the beginning of `words`.
 pub(super) fn left(
     left: Matrix<'_>,
     height: usize,
     precision: Precision,
     serial: bool,
-) -> Vec<u32> {
+    words: &mut Vec<u32>,
+) {
     let depth = precision.words(left.columns);
-    let mut words = vec![0; left.rows.div_ceil(height) * height * depth];
+    let needed = left.rows.div_ceil(height) * height * depth;
+    if words.len() < needed {
+        words.resize(needed, 0);
+    }
     let fill = |(panel, out): (usize, &mut [u32])| {
         panel_of(left.transposed(), panel * height, height, 0..depth, precision, out);
     };
+    let words = &mut words[..needed];
     if serial {
         words.chunks_mut(height * depth).enumerate().for_each(fill);
     } else {
         words.par_chunks_mut(height * depth).enumerate().for_each(fill);
     }
-    words
 }
 
 /// The words `range` of the panel of `right` `[k, n]` that begins at column `first`.

@@ -21,8 +21,8 @@ pub struct Decoder {
     pub(super) norm: Tensor,
     head: Linear,
     pub(super) rope: Arc<RopeTable>,
-    /// Gradients that backward passes on the CPU leave here, shared by clones.
-    pub(super) sums: host::Shared,
+    /// What passes on the CPU leave, shared by clones.
+    pub(super) shared: Arc<host::Shared>,
     /// Keep the input of each layer alone for the backward pass, and compute the rest again.
     pub(super) recomputes: bool,
 }
@@ -71,7 +71,7 @@ impl Decoder {
             norm: weight("model.norm.weight")?,
             head: Linear::new(head, None, architecture.precision),
             rope: Arc::new(RopeTable::new(architecture)),
-            sums: host::Shared::default(),
+            shared: Arc::default(),
             recomputes: false,
         })
     }
@@ -108,7 +108,7 @@ impl Decoder {
 
     /// Takes out the gradients that backward passes left here: none where Candle's graph holds them.
     pub(crate) fn take_gradients(&self) -> BTreeMap<String, Vec<f32>> {
-        self.sums.lock().expect("no panic while the lock is held").take()
+        self.shared.sums.lock().expect("no panic while the lock is held").take()
     }
 
     /// Bytes of the packed weights of all layers, where they are packed.

@@ -8,7 +8,7 @@ use tealight_matmul::{Matrix, Output, Right, multiply};
 use super::super::decoder::Layer;
 use super::super::ops::Linear;
 use super::super::{Architecture, Decoder};
-use super::forward::{Kept, Scratch};
+use super::forward::{Kept, Work};
 use super::{Pass, Sums};
 use crate::kernels::cpu::rope::rotate;
 use crate::kernels::cpu::{by_rows, rms_norm, simd, swiglu, with_values};
@@ -24,33 +24,32 @@ pub(super) fn body(
 ) -> Result<()> {
     let architecture = &decoder.architecture;
     let width = architecture.hidden_size;
-    let mut dx = vec![0f32; grad.len()];
+    let pool = &decoder.shared.pool;
+    let mut dx = pool.take(grad.len());
+    dx.fill(0.0);
     norm(&decoder.norm, "model.norm.weight", architecture, &last, grad, &mut dx, sums)?;
     drop(last);
-    for (layer, Kept { input, scratch }) in decoder.layers.iter().zip(kept).rev() {
-        let scratch = match scratch {
-            Some(scratch) => scratch,
-            None => {
-                let slots = pass.rows() * pass.heads.row();
-                let (mut keys, mut values) = (vec![0f32; slots], vec![0f32; slots]);
-                let (mut x, mut scratch) = (input.clone(), Scratch::default());
-                layer.forward(
-                    architecture,
-                    pass,
-                    &mut x,
-                    &mut (&mut keys, &mut values),
-                    &mut scratch,
-                )?;
-                scratch
-            }
-        };
-        layer.backward(architecture, pass, &input, scratch, &mut dx, sums)?;
+    for (layer, mut kept) in decoder.layers.iter().zip(kept).rev() {
+        if kept.both.is_empty() {
+            let slots = pass.rows() * pass.heads.row();
+            let [mut keys, mut values] = [0, 1].map(|_| pool.take(slots));
+            let mut x = pool.take(kept.input.len());
+            x.copy_from_slice(&kept.input);
+            let (mut work, mut own) = (Work::default(), (&mut keys[..], &mut values[..]));
+            layer.forward(decoder, pass, &mut x, &mut own, &mut work, &mut kept)?;
+            work.give(pool);
+            pool.give([keys, values, x]);
+        }
+        layer.backward(decoder, pass, &mut kept, &mut dx, sums)?;
+        kept.forget(pool);
+        pool.give([kept.input]);
     }
     let table = sums.of("model.embed_tokens.weight", architecture.vocab_size * width);
     for (id, dx) in ids.iter().zip(dx.chunks_exact(width)) {
         let row = &mut table[*id as usize * width..][..width];
         row.iter_mut().zip(dx).for_each(|(sum, x)| *sum += x);
     }
+    pool.give([dx]);
     Ok(())
 }
 
@@ -121,13 +120,13 @@ impl Layer {
     /// `dx` goes in as the gradient of the layer's result and comes out as that of its input.
     fn backward(
         &self,
-        architecture: &Architecture,
+        decoder: &Decoder,
         pass: Pass<'_>,
-        input: &[f32],
-        mut kept: Scratch,
+        kept: &mut Kept,
         dx: &mut [f32],
         sums: &mut Sums,
     ) -> Result<()> {
+        let (architecture, pool) = (&decoder.architecture, &decoder.shared.pool);
         let (tokens, width) = (pass.rows() * pass.tokens, architecture.hidden_size);
         let (heads, eps) = (pass.heads, architecture.rms_norm_eps as f32);
         let (queries, keys) = (heads.queries * heads.dim, heads.keys * heads.dim);
@@ -135,12 +134,14 @@ impl Layer {
         let name = |part: &str| format!("{}{part}", self.prefix);
 
         // The feed-forward block.
-        self.down.add_gradients(&name("mlp.down_proj"), &kept.wide, dx, width, sums)?;
-        let mut d_wide = std::mem::take(&mut kept.wide);
-        self.down.input_gradient(dx, width, &mut d_wide, false)?;
-        swiglu::gradients(&mut kept.both, inner, &d_wide);
-        drop(d_wide);
-        let mut normed = vec![0f32; tokens * width];
+        let mut wide = pool.take(tokens * inner);
+        swiglu::swiglu(&kept.both, inner, &mut wide, true);
+        self.down.add_gradients(&name("mlp.down_proj"), &wide, dx, width, sums)?;
+        // Its gradient takes its place.
+        self.down.input_gradient(dx, width, &mut wide, false)?;
+        swiglu::gradients(&mut kept.both, inner, &wide);
+        pool.give([wide]);
+        let mut normed = pool.take(tokens * width);
         with_values(&self.post_norm, |weight| {
             rms_norm::rms_norm(&kept.middle, weight, eps, &mut normed, true);
             Ok(())
@@ -148,7 +149,7 @@ impl Layer {
         let (gate, up) = (&kept.both[..], &kept.both[inner..]);
         self.gate.add_gradients(&name("mlp.gate_proj"), &normed, gate, 2 * inner, sums)?;
         self.up.add_gradients(&name("mlp.up_proj"), &normed, up, 2 * inner, sums)?;
-        let mut d_normed = vec![0f32; tokens * width];
+        let mut d_normed = pool.take(tokens * width);
         self.gate.input_gradient(gate, 2 * inner, &mut d_normed, false)?;
         self.up.input_gradient(up, 2 * inner, &mut d_normed, true)?;
         let own = name("post_attention_layernorm.weight");
@@ -157,10 +158,9 @@ impl Layer {
         // Attention.
         let own = name("self_attn.o_proj");
         self.output.add_gradients(&own, &kept.attended, dx, width, sums)?;
-        let mut d_attended = std::mem::take(&mut kept.attended);
-        self.output.input_gradient(dx, width, &mut d_attended, false)?;
-        let mut d_qkv = attention(&kept.qkv, pass, &d_attended);
-        drop(d_attended);
+        self.output.input_gradient(dx, width, &mut kept.attended, false)?;
+        let mut d_qkv = pool.take(tokens * all);
+        attention(&kept.qkv, pass, &kept.attended, &mut d_qkv);
         by_rows(true, &mut d_qkv, all, |first, part| {
             simd(|| {
                 for (index, row) in part.chunks_exact_mut(all).enumerate() {
@@ -184,7 +184,7 @@ impl Layer {
             }
         }
         with_values(&self.input_norm, |weight| {
-            rms_norm::rms_norm(input, weight, eps, &mut normed, true);
+            rms_norm::rms_norm(&kept.input, weight, eps, &mut normed, true);
             Ok(())
         })?;
         let parts = [
@@ -197,7 +197,9 @@ impl Layer {
             linear.input_gradient(&d_qkv[at..], all, &mut d_normed, at > 0)?;
         }
         let own = name("input_layernorm.weight");
-        norm(&self.input_norm, &own, architecture, input, &d_normed, dx, sums)
+        norm(&self.input_norm, &own, architecture, &kept.input, &d_normed, dx, sums)?;
+        pool.give([normed, d_normed, d_qkv]);
+        Ok(())
     }
 }
 
@@ -206,8 +208,8 @@ fn columns(values: &[f32], width: usize, at: usize, count: usize) -> Vec<f32> {
     values.chunks_exact(width).flat_map(|row| row[at..at + count].iter().copied()).collect()
 }
 
-/// The gradient `[n, Q + 2 K]` of queries, keys and values from that of what attention gathered.
-fn attention(qkv: &[f32], pass: Pass<'_>, grad: &[f32]) -> Vec<f32> {
+/// Writes the gradient `[n, Q + 2 K]` of queries, keys and values from that of what attention gathered.
+fn attention(qkv: &[f32], pass: Pass<'_>, grad: &[f32], out: &mut [f32]) {
     let (heads, tokens) = (pass.heads, pass.tokens);
     let (queries, keys) = (heads.queries * heads.dim, heads.keys * heads.dim);
     let (all, wide) = (queries + 2 * keys, heads.group() * heads.dim);
@@ -238,8 +240,7 @@ fn attention(qkv: &[f32], pass: Pass<'_>, grad: &[f32]) -> Vec<f32> {
             found
         })
         .collect();
-    let mut out = vec![0f32; qkv.len()];
-    by_rows(true, &mut out, all, |first, part| {
+    by_rows(true, out, all, |first, part| {
         for (index, row) in part.chunks_exact_mut(all).enumerate() {
             let (sequence, token) = ((first + index) / tokens, (first + index) % tokens);
             let (q, kv) = row.split_at_mut(queries);
@@ -253,5 +254,4 @@ fn attention(qkv: &[f32], pass: Pass<'_>, grad: &[f32]) -> Vec<f32> {
             }
         }
     });
-    out
 }

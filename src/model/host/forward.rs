@@ -4,20 +4,30 @@ use candle_core::Result;
 use rayon::prelude::*;
 use tealight_matmul::{Matrix, Output, Right, multiply};
 
+use super::super::Decoder;
 use super::super::decoder::Layer;
 use super::super::ops::Linear;
-use super::super::{Architecture, Decoder};
-use super::{Pass, Slots};
+use super::{Pass, Pool, Slots};
 use crate::kernels::cpu::rms_norm::{norm_in_place, rms_norm};
 use crate::kernels::cpu::rope::rotate;
 use crate::kernels::cpu::swiglu::swiglu;
 use crate::kernels::cpu::{by_rows, simd, with_values};
 
-/// What a layer computes on its way; n tokens, Q and K values of all query and key heads, I inner values.
+/// What a layer computes on its way and the next layer writes over.
 #[derive(Default)]
-pub(super) struct Scratch {
+pub(super) struct Work {
     /// `[n, D]`: the input of a block, after its norm.
     normed: Vec<f32>,
+    /// `[n, I]`: what the feed-forward block projects down.
+    wide: Vec<f32>,
+}
+
+/// What the backward pass of a layer needs; n tokens, Q and K values of all query and key heads, I inner
+/// values.
+#[derive(Default)]
+pub(super) struct Kept {
+    /// `[n, D]`: what goes in.
+    pub(super) input: Vec<f32>,
     /// `[n, Q + 2 K]`: queries, keys, values, rotated.
     pub(super) qkv: Vec<f32>,
     /// The same before the norms of queries and keys, where there are any.
@@ -28,14 +38,28 @@ pub(super) struct Scratch {
     pub(super) middle: Vec<f32>,
     /// `[n, 2 I]`: gate and up.
     pub(super) both: Vec<f32>,
-    /// `[n, I]`.
-    pub(super) wide: Vec<f32>,
 }
 
-/// What the backward pass of a layer needs: its input, and unless that is to be computed again, the rest.
-pub(super) struct Kept {
-    pub(super) input: Vec<f32>,
-    pub(super) scratch: Option<Scratch>,
+impl Work {
+    pub(super) fn give(self, pool: &Pool) {
+        pool.give([self.normed, self.wide]);
+    }
+}
+
+impl Kept {
+    /// Gives back all but the input.
+    pub(super) fn forget(&mut self, pool: &Pool) {
+        let Self { input, qkv, raw, attended, middle, both } = std::mem::take(self);
+        pool.give([qkv, raw, attended, middle, both]);
+        self.input = input;
+    }
+}
+
+/// Makes `buffer` hold `count` values.
+fn sized(buffer: &mut Vec<f32>, count: usize, pool: &Pool) {
+    if buffer.len() != count {
+        pool.give([std::mem::replace(buffer, pool.take(count))]);
+    }
 }
 
 /// All layers of a decoder, in place on `x` `[n, D]`; one set of slots a layer, or one for all.
@@ -45,11 +69,13 @@ pub(super) fn layers(
     x: &mut [f32],
     slots: &mut [Slots<'_>],
 ) -> Result<()> {
-    let mut scratch = Scratch::default();
+    let (mut work, mut kept) = (Work::default(), Kept::default());
     for (index, layer) in decoder.layers.iter().enumerate() {
         let own = index.min(slots.len() - 1);
-        layer.forward(&decoder.architecture, pass, x, &mut slots[own], &mut scratch)?;
+        layer.forward(decoder, pass, x, &mut slots[own], &mut work, &mut kept)?;
     }
+    kept.forget(&decoder.shared.pool);
+    work.give(&decoder.shared.pool);
     Ok(())
 }
 
@@ -96,12 +122,14 @@ impl Layer {
     /// The layer in place on `x` `[n, D]`; its keys and values go to `slots`.
     pub(super) fn forward(
         &self,
-        architecture: &Architecture,
+        decoder: &Decoder,
         pass: Pass<'_>,
         x: &mut [f32],
         slots: &mut Slots<'_>,
-        scratch: &mut Scratch,
+        work: &mut Work,
+        kept: &mut Kept,
     ) -> Result<()> {
+        let (architecture, pool) = (&decoder.architecture, &decoder.shared.pool);
         let (tokens, width) = (pass.rows() * pass.tokens, architecture.hidden_size);
         let eps = architecture.rms_norm_eps as f32;
         let (parallel, heads) = (pass.parallel, pass.heads);
@@ -110,20 +138,21 @@ impl Layer {
         let all = queries + 2 * keys;
         let inner = architecture.intermediate_size;
 
-        scratch.normed.resize(tokens * width, 0.0);
+        sized(&mut work.normed, tokens * width, pool);
         with_values(&self.input_norm, |weight| {
-            rms_norm(x, weight, eps, &mut scratch.normed, parallel);
+            rms_norm(x, weight, eps, &mut work.normed, parallel);
             Ok(())
         })?;
-        scratch.qkv.resize(tokens * all, 0.0);
+        sized(&mut kept.qkv, tokens * all, pool);
         for (linear, at) in [(&self.q, 0), (&self.k, queries), (&self.v, queries + keys)] {
-            linear.write(&scratch.normed, &mut scratch.qkv[at..], all, false, parallel)?;
+            linear.write(&work.normed, &mut kept.qkv[at..], all, false, parallel)?;
         }
         if let Some([q_norm, k_norm]) = &self.qk_norm {
-            scratch.raw.clone_from(&scratch.qkv);
+            sized(&mut kept.raw, tokens * all, pool);
+            kept.raw.copy_from_slice(&kept.qkv);
             with_values(q_norm, |q_norm| {
                 with_values(k_norm, |k_norm| {
-                    by_rows(parallel, &mut scratch.qkv, all, |_, part| {
+                    by_rows(parallel, &mut kept.qkv, all, |_, part| {
                         simd(|| {
                             for row in part.chunks_exact_mut(all) {
                                 norm_in_place(&mut row[..queries], q_norm, eps);
@@ -135,7 +164,7 @@ impl Layer {
                 })
             })?;
         }
-        by_rows(parallel, &mut scratch.qkv, all, |first, part| {
+        by_rows(parallel, &mut kept.qkv, all, |first, part| {
             simd(|| {
                 for (index, row) in part.chunks_exact_mut(all).enumerate() {
                     let (cos, sin) = pass.angles(first + index);
@@ -144,10 +173,10 @@ impl Layer {
             });
         });
 
-        store(&scratch.qkv, pass, slots);
-        scratch.attended.resize(tokens * queries, 0.0);
-        let (qkv, (cached_keys, cached_values)) = (&scratch.qkv, (&*slots.0, &*slots.1));
-        by_rows(parallel, &mut scratch.attended, queries, |first, part| {
+        store(&kept.qkv, pass, slots);
+        sized(&mut kept.attended, tokens * queries, pool);
+        let (qkv, (cached_keys, cached_values)) = (&kept.qkv, (&*slots.0, &*slots.1));
+        by_rows(parallel, &mut kept.attended, queries, |first, part| {
             let mut weights = Vec::new();
             simd(|| {
                 for (index, out) in part.chunks_exact_mut(queries).enumerate() {
@@ -160,20 +189,20 @@ impl Layer {
                 }
             });
         });
-        self.output.write(&scratch.attended, x, width, true, parallel)?;
+        self.output.write(&kept.attended, x, width, true, parallel)?;
 
-        scratch.middle.clear();
-        scratch.middle.extend_from_slice(x);
+        sized(&mut kept.middle, tokens * width, pool);
+        kept.middle.copy_from_slice(x);
         with_values(&self.post_norm, |weight| {
-            rms_norm(x, weight, eps, &mut scratch.normed, parallel);
+            rms_norm(x, weight, eps, &mut work.normed, parallel);
             Ok(())
         })?;
-        scratch.both.resize(tokens * 2 * inner, 0.0);
-        self.gate.write(&scratch.normed, &mut scratch.both, 2 * inner, false, parallel)?;
-        self.up.write(&scratch.normed, &mut scratch.both[inner..], 2 * inner, false, parallel)?;
-        scratch.wide.resize(tokens * inner, 0.0);
-        swiglu(&scratch.both, inner, &mut scratch.wide, parallel);
-        self.down.write(&scratch.wide, x, width, true, parallel)
+        sized(&mut kept.both, tokens * 2 * inner, pool);
+        self.gate.write(&work.normed, &mut kept.both, 2 * inner, false, parallel)?;
+        self.up.write(&work.normed, &mut kept.both[inner..], 2 * inner, false, parallel)?;
+        sized(&mut work.wide, tokens * inner, pool);
+        swiglu(&kept.both, inner, &mut work.wide, parallel);
+        self.down.write(&work.wide, x, width, true, parallel)
     }
 }
 

@@ -10,18 +10,27 @@ mod forward;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use candle_core::{CpuStorage, CustomOp1, DType, Layout, Result, Shape, Tensor, bail};
 
 use super::{Architecture, Decoder, KvCache, Spans};
 use crate::kernels::cpu::attention::Heads;
 use crate::kernels::cpu::with_values;
-use forward::{Kept, Scratch};
+use forward::{Kept, Work};
+
+/// What passes of a decoder and its clones share.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    /// Gradients that backward passes left.
+    pub(super) sums: Mutex<Sums>,
+    /// Buffers for the next pass: memory that is new to the process costs more than what is done with it.
+    pool: Pool,
+}
 
 /// Gradients by the names of weights, summed over backward passes.
 #[derive(Debug, Default)]
-pub(crate) struct Sums(BTreeMap<String, Vec<f32>>);
+pub(super) struct Sums(BTreeMap<String, Vec<f32>>);
 
 impl Sums {
     /// The sum for `name`, of `count` values; zeros at first.
@@ -33,8 +42,29 @@ impl Sums {
     }
 
     /// Takes all sums out.
-    pub(crate) fn take(&mut self) -> BTreeMap<String, Vec<f32>> {
+    pub(super) fn take(&mut self) -> BTreeMap<String, Vec<f32>> {
         std::mem::take(&mut self.0)
+    }
+}
+
+/// Buffers that were given back.
+#[derive(Debug, Default)]
+struct Pool(Mutex<Vec<Vec<f32>>>);
+
+impl Pool {
+    /// A buffer of `count` values, whatever they are: the smallest that is large enough.
+    fn take(&self, count: usize) -> Vec<f32> {
+        let mut all = self.0.lock().expect("no panic while the lock is held");
+        let fits = (0..all.len()).filter(|index| all[*index].capacity() >= count);
+        let best = fits.min_by_key(|index| all[*index].capacity());
+        let mut buffer = best.map_or_else(Vec::new, |index| all.swap_remove(index));
+        buffer.resize(count, 0.0);
+        buffer
+    }
+
+    fn give(&self, buffers: impl IntoIterator<Item = Vec<f32>>) {
+        let mut all = self.0.lock().expect("no panic while the lock is held");
+        all.extend(buffers.into_iter().filter(|buffer| buffer.capacity() > 0));
     }
 }
 
@@ -116,7 +146,7 @@ pub(super) fn hidden(
     let shape = (rows, tokens, decoder.architecture.hidden_size);
     let mut x = embedded(decoder, &ids.flatten_all()?.to_vec1()?)?;
     with_angles(decoder, spans, tokens, cache.map(KvCache::slots), |pass| {
-        let mut own;
+        let mut own = [Vec::new(), Vec::new()];
         let mut held;
         let layers: Vec<Slots<'_>> = match cache {
             Some(cache) => {
@@ -125,11 +155,15 @@ pub(super) fn hidden(
             }
             // One layer's keys and values at a time are enough.
             None => {
-                own = (vec![0f32; rows * pass.heads.row()], vec![0f32; rows * pass.heads.row()]);
-                vec![(&mut own.0, &mut own.1)]
+                let count = rows * pass.heads.row();
+                own = [0, 1].map(|_| decoder.shared.pool.take(count));
+                let [keys, values] = &mut own;
+                vec![(keys.as_mut_slice(), values.as_mut_slice())]
             }
         };
-        run(decoder, pass, &mut x, layers)
+        run(decoder, pass, &mut x, layers)?;
+        decoder.shared.pool.give(own);
+        Ok(())
     })?;
     let normed = final_norm(decoder, &x)?;
     Tensor::from_vec(normed, shape, &candle_core::Device::Cpu)
@@ -177,20 +211,25 @@ pub(super) fn tracked(decoder: &Decoder, ids: &Tensor, spans: &Spans) -> Result<
     let mut x = embedded(decoder, &ids)?;
     let mut kept = Vec::new();
     with_angles(decoder, spans, tokens, None, |pass| {
-        let mut slots = (vec![0f32; rows * pass.heads.row()], vec![0f32; rows * pass.heads.row()]);
-        let mut slots = (slots.0.as_mut_slice(), slots.1.as_mut_slice());
-        rayon::scope(|_| {
+        let pool = &decoder.shared.pool;
+        let [mut keys, mut values] = [0, 1].map(|_| pool.take(rows * pass.heads.row()));
+        let mut slots = (keys.as_mut_slice(), values.as_mut_slice());
+        let mut work = Work::default();
+        rayon::scope(|_| -> Result<()> {
             for layer in &decoder.layers {
-                let mut own = Kept { input: x.clone(), scratch: None };
-                let mut scratch = Scratch::default();
-                layer.forward(&decoder.architecture, pass, &mut x, &mut slots, &mut scratch)?;
-                if !decoder.recomputes {
-                    own.scratch = Some(scratch);
+                let mut own = Kept { input: pool.take(x.len()), ..Kept::default() };
+                own.input.copy_from_slice(&x);
+                layer.forward(decoder, pass, &mut x, &mut slots, &mut work, &mut own)?;
+                if decoder.recomputes {
+                    own.forget(pool);
                 }
                 kept.push(own);
             }
             Ok(())
-        })
+        })?;
+        work.give(pool);
+        pool.give([keys, values]);
+        Ok(())
     })?;
     let normed = final_norm(decoder, &x)?;
     let op = Body {
@@ -243,7 +282,7 @@ impl CustomOp1 for Body {
         let decoder = &self.decoder;
         with_angles(decoder, &self.spans, self.tokens, None, |pass| {
             with_values(grad, |grad| {
-                let mut sums = decoder.sums.lock().expect("no panic while the lock is held");
+                let mut sums = decoder.shared.sums.lock().expect("no panic while the lock is held");
                 let sums = &mut *sums;
                 rayon::scope(|_| backward::body(decoder, pass, &self.ids, (kept, last), grad, sums))
             })
@@ -302,6 +341,3 @@ fn with_angles<R>(
         parallel: true,
     })
 }
-
-/// The sums that a decoder and its clones share.
-pub(super) type Shared = Arc<Mutex<Sums>>;
