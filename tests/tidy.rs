@@ -16,7 +16,8 @@ const FORBIDDEN: [(&str, &[&str]); 14] = [
             "crate::objective",
             "crate::rollout",
             "crate::train",
-            "tealight_",
+            "tealight_datasets",
+            "tealight_eval",
         ],
     ),
     (

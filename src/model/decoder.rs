@@ -111,6 +111,16 @@ impl Decoder {
         self.shared.sums.lock().expect("no panic while the lock is held").take()
     }
 
+    /// Lets `work` add to the gradient of the output layer's weight.
+    pub(crate) fn add_head_gradient(&self, work: impl FnOnce(&mut [f32])) {
+        let name = match self.architecture.tied_embeddings {
+            true => "model.embed_tokens.weight",
+            false => "lm_head.weight",
+        };
+        let mut sums = self.shared.sums.lock().expect("no panic while the lock is held");
+        work(sums.of(name, self.head.weight.elem_count()));
+    }
+
     /// Bytes of the packed weights of all layers, where they are packed.
     pub(super) fn ready_bytes(&self) -> Option<usize> {
         self.layers.iter().map(Layer::ready_bytes).sum()

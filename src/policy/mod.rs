@@ -172,9 +172,7 @@ pub fn positions_logp(
     temperature: f64,
 ) -> Result<TokenLogp> {
     let Positions { hidden, targets } = positions;
-    let precision = decoder.architecture().precision;
-    let (logp, entropy) =
-        logp::linear_logp(hidden, decoder.head(), targets, temperature, precision)?;
+    let (logp, entropy) = logp::linear_logp(hidden, decoder, targets, temperature)?;
     Ok(TokenLogp { logp: unflatten(&logp, rows)?, entropy: unflatten(&entropy, rows)? })
 }
 

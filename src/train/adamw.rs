@@ -6,6 +6,8 @@ use candle_core::{DType, Result, Tensor, Var};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
+use crate::kernels::cpu::adamw::{Step, sum_of_squares};
+use crate::kernels::cpu::{with_values, with_values_mut};
 use crate::policy::Gradients;
 
 /// The optimizer's settings; names and defaults are TRL's, but no weight decay.
@@ -67,7 +69,7 @@ impl AdamW {
             for (kind, moment) in ["exp_avg", "exp_avg_sq"].into_iter().zip(moments) {
                 match state.get(&format!("{kind}.{name}")) {
                     Some(saved) if saved.shape() == moment.shape() => {
-                        *moment = saved.to_device(moment.device())?;
+                        *moment = saved.to_device(moment.device())?.copy()?;
                     }
                     _ => candle_core::bail!("optimizer state has no fitting `{kind}.{name}`"),
                 }
@@ -100,29 +102,64 @@ impl AdamW {
         let correct_2 = 1.0 - beta2.powi(self.steps as i32);
         for (name, var) in weights {
             let Some(gradient) = gradients.get(name) else { continue };
-            let gradient = (gradient.to_dtype(DType::F32)? * scale)?;
-            let [mean, square] = self.moments.get_mut(name).expect("one for each weight");
-            *mean = ((&*mean * beta1)? + (&gradient * (1.0 - beta1))?)?;
-            *square = ((&*square * beta2)? + (gradient.sqr()? * (1.0 - beta2))?)?;
-            let root = ((&*square / correct_2)?.sqrt()? + self.config.adam_epsilon)?;
-            let update = ((&*mean * (learning_rate / correct_1))? / root)?;
-            let weight = var.as_detached_tensor();
+            let moments = self.moments.get_mut(name).expect("one for each weight");
             // Norms and biases do not shrink.
-            let decay = if weight.rank() < 2 { 0.0 } else { self.config.weight_decay };
-            let kept =
-                if decay == 0.0 { weight } else { (weight * (1.0 - learning_rate * decay))? };
-            var.set(&(kept - update)?)?;
+            let decay = if var.rank() < 2 { 0.0 } else { self.config.weight_decay };
+            let step = Step {
+                scale: scale as f32,
+                beta1: [beta1 as f32, (1.0 - beta1) as f32],
+                beta2: [beta2 as f32, (1.0 - beta2) as f32],
+                rate: (learning_rate / correct_1) as f32,
+                correct_2: (1.0 / correct_2) as f32,
+                epsilon: self.config.adam_epsilon as f32,
+                keep: (1.0 - learning_rate * decay) as f32,
+            };
+            if var.device().is_cpu() && var.dtype() == DType::F32 {
+                on_host(step, var, gradient, moments)?;
+            } else {
+                composed(step, var, gradient, moments)?;
+            }
         }
         Ok(norm)
     }
+}
+
+/// One pass over weight, gradient and moments, in place.
+fn on_host(step: Step, var: &Var, gradient: &Tensor, [mean, square]: &[Tensor; 2]) -> Result<()> {
+    with_values(gradient, |gradient| {
+        with_values_mut(var, |weight| {
+            with_values_mut(mean, |mean| {
+                with_values_mut(square, |square| {
+                    step.apply(weight, gradient, mean, square);
+                    Ok(())
+                })
+            })
+        })
+    })
+}
+
+/// The same by Candle's operations.
+fn composed(step: Step, var: &Var, gradient: &Tensor, moments: &mut [Tensor; 2]) -> Result<()> {
+    let times = |tensor: &Tensor, by: f32| tensor * f64::from(by);
+    let gradient = times(&gradient.to_dtype(DType::F32)?, step.scale)?;
+    let [mean, square] = moments;
+    *mean = (times(mean, step.beta1[0])? + times(&gradient, step.beta1[1])?)?;
+    *square = (times(square, step.beta2[0])? + times(&gradient.sqr()?, step.beta2[1])?)?;
+    let root = (times(square, step.correct_2)?.sqrt()? + f64::from(step.epsilon))?;
+    let kept = times(&var.as_detached_tensor(), step.keep)?;
+    var.set(&(kept - (times(mean, step.rate)? / root)?)?)
 }
 
 /// The Euclidean norm of all gradients together, summed in f64 in the order of names.
 fn global_norm(gradients: &Gradients) -> Result<f64> {
     let mut sum = 0.0;
     for gradient in gradients.values() {
-        let square = gradient.to_dtype(DType::F32)?.sqr()?.sum_all()?.to_scalar::<f32>()?;
-        sum += f64::from(square);
+        sum += if gradient.device().is_cpu() && gradient.dtype() == DType::F32 {
+            with_values(gradient, |values| Ok(sum_of_squares(values)))?
+        } else {
+            let squares = gradient.to_dtype(DType::F32)?.sqr()?.sum_all()?;
+            f64::from(squares.to_scalar::<f32>()?)
+        };
     }
     Ok(sum.sqrt())
 }

@@ -1,100 +1,212 @@
-//! Log-probability of one target a row, and the entropy of the row, from logits `[N, V]`.
+//! Log-probability of one target a row and the entropy of the row under the output layer, forward and
+//! backward, a block of the vocabulary at a time: logits of a whole batch never exist.
 //!
-//! N tokens, V vocabulary. Log-softmax in f32 of `logits / temperature`; nothing of size `[N, V]` is
-//! written in the forward pass.
+//! N tokens, D hidden values, V vocabulary. Sums go through blocks of a fixed size in order, so a row's
+//! numbers are the same bits in every batch.
 
-use candle_core::{CpuStorage, CustomOp2, CustomOp3, Layout, Result, Shape, bail};
 use rayon::prelude::*;
+use tealight_matmul::{Matrix, Output, Precision, Right, multiply};
 
 use super::math::{exp, max, simd, sum_of};
-use super::values;
 
-/// Operands `logits` `[N, V]`, `targets` u32 `[N]`; result `[N, 2]`: log-probability and entropy.
-pub(crate) struct LogpEntropy {
-    pub(crate) temperature: f32,
+/// Tokens of the vocabulary in a block, and rows that go through all blocks together.
+const BLOCK: usize = 2048;
+
+/// `softmax(hidden weight^T / temperature)` at some targets.
+pub(crate) struct Head<'a> {
+    /// `[N, D]`.
+    pub(crate) hidden: &'a [f32],
+    /// `[V, D]`.
+    pub(crate) weight: &'a [f32],
+    /// `[N]`.
+    pub(crate) targets: &'a [u32],
+    /// One over the temperature.
+    pub(crate) inverse: f32,
+    /// Of the products.
+    pub(crate) precision: Precision,
 }
 
-/// Operands `logits` `[N, V]`, `targets` u32 `[N]`, `grad` `[N]` of the log-probabilities; result
-/// the gradient `[N, V]` of the logits: `(onehot - p) grad / temperature`.
-pub(crate) struct LogpGradient {
-    pub(crate) temperature: f32,
+/// What is known of a row: everything in units of the scaled logits `x / temperature`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Row {
+    /// The largest logit, not scaled.
+    top: f32,
+    /// Sum of `e = exp((x - top) / temperature)`.
+    mass: f32,
+    /// Sum of `e (x - top) / temperature`.
+    moment: f32,
+    /// The target's logit, not scaled.
+    target: f32,
 }
 
-fn targets<'a>(storage: &'a CpuStorage, layout: &Layout) -> Result<&'a [u32]> {
-    match (layout.contiguous_offsets(), storage) {
-        (Some((start, end)), CpuStorage::U32(ids)) => Ok(&ids[start..end]),
-        _ => bail!("targets must be contiguous u32"),
+impl Row {
+    const EMPTY: Self = Self { top: f32::NEG_INFINITY, mass: 0.0, moment: 0.0, target: 0.0 };
+
+    /// Natural log-probability of the target.
+    pub(crate) fn logp(&self, inverse: f32) -> f32 {
+        (self.target - self.top) * inverse - self.mass.ln()
+    }
+
+    /// Entropy in nats.
+    pub(crate) fn entropy(&self) -> f32 {
+        self.mass.ln() - self.moment / self.mass
+    }
+
+    /// Takes in a block of logits.
+    #[inline(always)]
+    fn add(&mut self, logits: &[f32], inverse: f32) {
+        let top = max(logits).max(self.top);
+        if self.mass > 0.0 {
+            // What was summed under another top.
+            let shift = (self.top - top) * inverse;
+            let shrink = exp(shift);
+            self.moment = (self.moment + self.mass * shift) * shrink;
+            self.mass *= shrink;
+        }
+        self.top = top;
+        self.mass += sum_of(logits, |x| exp((x - top) * inverse));
+        self.moment += sum_of(logits, |x| {
+            let scaled = (x - top) * inverse;
+            exp(scaled) * scaled
+        });
     }
 }
 
-impl CustomOp2 for LogpEntropy {
-    fn name(&self) -> &'static str {
-        "logp-entropy"
+impl Head<'_> {
+    fn width(&self) -> usize {
+        self.hidden.len() / self.targets.len().max(1)
     }
 
-    fn cpu_fwd(
-        &self,
-        logits: &CpuStorage,
-        logits_layout: &Layout,
-        ids: &CpuStorage,
-        ids_layout: &Layout,
-    ) -> Result<(CpuStorage, Shape)> {
-        let (rows, vocabulary) = logits_layout.shape().dims2()?;
-        let (logits, ids) = (values(logits, logits_layout)?, targets(ids, ids_layout)?);
-        let inverse = 1.0 / self.temperature;
-        let mut out = vec![0f32; rows * 2];
-        out.par_chunks_mut(2)
-            .zip(logits.par_chunks(vocabulary))
-            .zip(ids)
-            .with_min_len(1 + 4096 / vocabulary)
-            .for_each(|((out, row), id)| {
-                simd(|| {
-                    let top = max(row);
-                    let mass = sum_of(row, |x| exp((x - top) * inverse));
-                    let mean = sum_of(row, |x| exp((x - top) * inverse) * (x - top)) / mass;
-                    out[0] = (row[*id as usize] - top) * inverse - mass.ln();
-                    out[1] = mass.ln() - mean * inverse;
-                });
+    /// Calls `work` for every block of rows and vocabulary with the logits of the block: first row, first
+    /// token, the logits.
+    fn blocks(&self, mut work: impl FnMut(usize, usize, &mut [f32], usize)) {
+        let width = self.width();
+        let vocabulary = self.weight.len() / width.max(1);
+        let mut buffer = vec![0f32; self.targets.len().min(BLOCK) * vocabulary.min(BLOCK)];
+        for row in (0..self.targets.len()).step_by(BLOCK) {
+            let rows = BLOCK.min(self.targets.len() - row);
+            let hidden = Matrix::new(&self.hidden[row * width..][..rows * width], rows, width);
+            for token in (0..vocabulary).step_by(BLOCK) {
+                let count = BLOCK.min(vocabulary - token);
+                let weight = &self.weight[token * width..][..count * width];
+                let weight = Matrix::new(weight, count, width).transposed();
+                let logits = &mut buffer[..rows * count];
+                let out = Output { data: &mut *logits, stride: count, adds: false };
+                multiply(hidden, Right::Plain(weight, self.precision), out, true);
+                work(row, token, logits, count);
+            }
+        }
+    }
+
+    /// What every row comes to.
+    pub(crate) fn forward(&self) -> Vec<Row> {
+        let mut found = vec![Row::EMPTY; self.targets.len()];
+        self.blocks(|row, token, logits, count| {
+            let rows = logits.par_chunks(count).zip(&mut found[row..]).zip(&self.targets[row..]);
+            rows.with_min_len(1 + 4096 / count).for_each(|((logits, found), target)| {
+                simd(|| found.add(logits, self.inverse));
+                if let Some(logit) =
+                    (*target as usize).checked_sub(token).and_then(|at| logits.get(at))
+                {
+                    found.target = *logit;
+                }
             });
-        Ok((CpuStorage::F32(out), Shape::from((rows, 2))))
-    }
-}
-
-impl CustomOp3 for LogpGradient {
-    fn name(&self) -> &'static str {
-        "logp-gradient"
+        });
+        found
     }
 
-    fn cpu_fwd(
+    /// Adds the gradients of the hidden states and the weight for the gradient `grad` `[N]` of the
+    /// log-probabilities; `found` is what the forward pass found.
+    pub(crate) fn backward(
         &self,
-        logits: &CpuStorage,
-        logits_layout: &Layout,
-        ids: &CpuStorage,
-        ids_layout: &Layout,
-        grad: &CpuStorage,
-        grad_layout: &Layout,
-    ) -> Result<(CpuStorage, Shape)> {
-        let (_, vocabulary) = logits_layout.shape().dims2()?;
-        let (logits, ids) = (values(logits, logits_layout)?, targets(ids, ids_layout)?);
-        let grad = values(grad, grad_layout)?;
-        let inverse = 1.0 / self.temperature;
-        let mut out = vec![0f32; logits.len()];
-        out.par_chunks_mut(vocabulary)
-            .zip(logits.par_chunks(vocabulary))
-            .zip(ids)
-            .zip(grad)
-            .with_min_len(1 + 4096 / vocabulary)
-            .for_each(|(((out, row), id), grad)| {
+        found: &[Row],
+        grad: &[f32],
+        d_hidden: &mut [f32],
+        d_weight: &mut [f32],
+    ) {
+        let width = self.width();
+        self.blocks(|row, token, logits, count| {
+            let rows = logits.par_chunks_mut(count).zip(&found[row..]).zip(&self.targets[row..]);
+            let rows = rows.zip(&grad[row..]).with_min_len(1 + 4096 / count);
+            // In place of the logits, their gradient: (onehot - p) grad / temperature.
+            rows.for_each(|(((logits, found), target), grad)| {
+                let scale = -grad * self.inverse / found.mass;
                 simd(|| {
-                    let top = max(row);
-                    for (out, x) in out.iter_mut().zip(row) {
-                        *out = exp((x - top) * inverse);
+                    for x in logits.iter_mut() {
+                        *x = exp((*x - found.top) * self.inverse) * scale;
                     }
-                    let scale = -grad * inverse / sum_of(out, |mass| mass);
-                    out.iter_mut().for_each(|mass| *mass *= scale);
-                    out[*id as usize] += grad * inverse;
                 });
+                let at = (*target as usize).checked_sub(token);
+                if let Some(x) = at.and_then(|at| logits.get_mut(at)) {
+                    *x += grad * self.inverse;
+                }
             });
-        Ok((CpuStorage::F32(out), logits_layout.shape().clone()))
+            let rows = logits.len() / count;
+            let slope = Matrix::new(logits, rows, count);
+            let weight = Matrix::new(&self.weight[token * width..][..count * width], count, width);
+            let data = &mut d_hidden[row * width..][..rows * width];
+            let right = Right::Plain(weight, self.precision);
+            multiply(slope, right, Output { data, stride: width, adds: true }, true);
+            let hidden = Matrix::new(&self.hidden[row * width..][..rows * width], rows, width);
+            let data = &mut d_weight[token * width..][..count * width];
+            let right = Right::Plain(hidden, self.precision);
+            multiply(slope.transposed(), right, Output { data, stride: width, adds: true }, true);
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_come_to_what_whole_rows_do() {
+        let (rows, width, vocabulary) = (3, 8, 2 * BLOCK + 77);
+        let wave = |count: usize, by: f32| -> Vec<f32> {
+            (0..count).map(|i| 2.0 * (i as f32 * by).sin()).collect()
+        };
+        let (hidden, weight) = (wave(rows * width, 0.9), wave(vocabulary * width, 0.37));
+        let targets = [5, BLOCK as u32 + 3, vocabulary as u32 - 1];
+        let head = Head {
+            hidden: &hidden,
+            weight: &weight,
+            targets: &targets,
+            inverse: 1.0 / 0.7,
+            precision: Precision::F32,
+        };
+        let found = head.forward();
+        let (mut d_hidden, mut d_weight) = (vec![0f32; hidden.len()], vec![0f32; weight.len()]);
+        let grad = [1.0, -0.5, 2.0];
+        head.backward(&found, &grad, &mut d_hidden, &mut d_weight);
+        for row in 0..rows {
+            let h = &hidden[row * width..][..width];
+            let logits: Vec<f64> = weight
+                .chunks(width)
+                .map(|w| w.iter().zip(h).map(|(a, b)| f64::from(a * b)).sum::<f64>() / 0.7)
+                .collect();
+            let top = logits.iter().copied().fold(f64::MIN, f64::max);
+            let mass: f64 = logits.iter().map(|x| (x - top).exp()).sum();
+            let p: Vec<f64> = logits.iter().map(|x| (x - top).exp() / mass).collect();
+            let target = targets[row] as usize;
+            let close = |ours: f32, exact: f64, what: &str| {
+                assert!(
+                    (f64::from(ours) - exact).abs() < 2e-5 * exact.abs().max(1.0),
+                    "{what}: {ours} is not {exact}"
+                );
+            };
+            close(found[row].logp(head.inverse), p[target].ln(), "logp");
+            let entropy: f64 = p.iter().map(|p| -p * p.ln()).sum();
+            close(found[row].entropy(), entropy, "entropy");
+            for d in 0..width {
+                let slope = |v: usize| {
+                    (f64::from(u8::from(v == target)) - p[v]) * f64::from(grad[row]) / 0.7
+                };
+                let exact: f64 =
+                    (0..vocabulary).map(|v| slope(v) * f64::from(weight[v * width + d])).sum();
+                close(d_hidden[row * width + d], exact, "d_hidden");
+            }
+        }
+        let total: f32 = d_weight.iter().sum();
+        assert!(total.abs() < 1e-3, "every row's slopes add up to zero: {total}");
     }
 }

@@ -4,6 +4,7 @@
 //! of a token does not depend on the tokens beside it, so results are the same bits from run to run and
 //! from batch to batch.
 
+pub(crate) mod adamw;
 pub(crate) mod attention;
 pub(crate) mod logp;
 mod math;
@@ -11,7 +12,9 @@ pub(crate) mod rms_norm;
 pub(crate) mod rope;
 pub(crate) mod swiglu;
 
-use candle_core::{CpuStorage, Layout, Result, Tensor, bail};
+use std::sync::Mutex;
+
+use candle_core::{CpuStorage, InplaceOp1, Layout, Result, Tensor, bail};
 use rayon::prelude::*;
 
 pub(crate) use math::simd;
@@ -32,6 +35,34 @@ pub(crate) fn with_values<R>(tensor: &Tensor, read: impl FnOnce(&[f32]) -> Resul
     match &*storage {
         candle_core::Storage::Cpu(storage) => read(values(storage, layout)?),
         _ => bail!("a CPU kernel was given a tensor of {:?}", tensor.device()),
+    }
+}
+
+/// Runs `change` on the values of a contiguous f32 tensor on the CPU, in place: every tensor that shares
+/// its storage sees it.
+pub(crate) fn with_values_mut(
+    tensor: &Tensor,
+    change: impl FnOnce(&mut [f32]) -> Result<()>,
+) -> Result<()> {
+    tensor.inplace_op1(&InPlace(Mutex::new(Some(change))))
+}
+
+/// Candle calls an operation by reference; this one is called once.
+struct InPlace<F>(Mutex<Option<F>>);
+
+impl<F: FnOnce(&mut [f32]) -> Result<()>> InplaceOp1 for InPlace<F> {
+    fn name(&self) -> &'static str {
+        "in-place"
+    }
+
+    fn cpu_fwd(&self, storage: &mut CpuStorage, layout: &Layout) -> Result<()> {
+        let change = self.0.lock().expect("no panic while the lock is held").take();
+        match (change, layout.contiguous_offsets(), storage) {
+            (Some(change), Some((start, end)), CpuStorage::F32(values)) => {
+                change(&mut values[start..end])
+            }
+            _ => bail!("{:?} is not contiguous f32", layout.shape()),
+        }
     }
 }
 

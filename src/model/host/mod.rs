@@ -34,7 +34,7 @@ pub(super) struct Sums(BTreeMap<String, Vec<f32>>);
 
 impl Sums {
     /// The sum for `name`, of `count` values; zeros at first.
-    fn of(&mut self, name: &str, count: usize) -> &mut [f32] {
+    pub(super) fn of(&mut self, name: &str, count: usize) -> &mut [f32] {
         if !self.0.contains_key(name) {
             self.0.insert(name.to_owned(), vec![0f32; count]);
         }

@@ -1,0 +1,63 @@
+//! One step of AdamW (Loshchilov and Hutter, arXiv 1711.05101) on a weight, in one pass over memory.
+
+use rayon::prelude::*;
+
+use super::math::{simd, sum_of};
+
+/// Values that one task works on.
+const BLOCK: usize = 1 << 16;
+
+/// The numbers of one step.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Step {
+    /// Gradients are multiplied by this: clipping.
+    pub(crate) scale: f32,
+    /// Decay of the mean of gradients, and one less it.
+    pub(crate) beta1: [f32; 2],
+    /// The same for the mean of their squares.
+    pub(crate) beta2: [f32; 2],
+    /// Learning rate over the mean's bias correction.
+    pub(crate) rate: f32,
+    /// One over the square's bias correction.
+    pub(crate) correct_2: f32,
+    /// Added to the root of the mean square.
+    pub(crate) epsilon: f32,
+    /// What is left of a weight that decays.
+    pub(crate) keep: f32,
+}
+
+impl Step {
+    /// Changes weight and moments in place.
+    pub(crate) fn apply(
+        &self,
+        weight: &mut [f32],
+        gradient: &[f32],
+        mean: &mut [f32],
+        square: &mut [f32],
+    ) {
+        let moments = mean.par_chunks_mut(BLOCK).zip(square.par_chunks_mut(BLOCK));
+        weight.par_chunks_mut(BLOCK).zip(gradient.par_chunks(BLOCK)).zip(moments).for_each(
+            |((weight, gradient), (mean, square))| {
+                simd(|| {
+                    for i in 0..weight.len() {
+                        let g = gradient[i] * self.scale;
+                        mean[i] = mean[i] * self.beta1[0] + g * self.beta1[1];
+                        square[i] = square[i] * self.beta2[0] + g * g * self.beta2[1];
+                        let root = (square[i] * self.correct_2).sqrt() + self.epsilon;
+                        weight[i] = weight[i] * self.keep - mean[i] * self.rate / root;
+                    }
+                });
+            },
+        );
+    }
+}
+
+/// The sum of squares, in a fixed order.
+pub(crate) fn sum_of_squares(values: &[f32]) -> f64 {
+    let parts: Vec<f64> = values
+        .par_chunks(4096)
+        .with_min_len(16)
+        .map(|part| f64::from(simd(|| sum_of(part, |x| x * x))))
+        .collect();
+    parts.iter().sum()
+}
