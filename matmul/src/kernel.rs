@@ -27,7 +27,10 @@ impl<'a> Target<'a> {
 pub(super) fn supports(precision: Precision) -> bool {
     #[cfg(target_arch = "x86_64")]
     {
-        let has_f32 = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("fma");
+        let has_f32 = is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512vl")
+            && is_x86_feature_detected!("fma");
         match precision {
             Precision::F32 => has_f32,
             Precision::Bf16 => has_f32 && is_x86_feature_detected!("avx512bf16"),

@@ -26,6 +26,9 @@ const COLUMNS: usize = 32;
 const MAX_ROWS: usize = 14;
 /// Words along k that are worked through at a time: a panel's share stays in the first-level cache.
 const DEPTH: usize = 256;
+/// Most row panels that go through a panel of columns together: their share of the left operand stays in
+/// the second-level cache.
+const SHARE: usize = 64;
 /// Multiplications below which a product is not worth a second thread.
 const SERIAL: usize = 1 << 17;
 
@@ -190,7 +193,8 @@ pub fn multiply(left: Matrix<'_>, right: Right<'_>, out: Output<'_>, parallel: b
     let threads = if is_serial { 1 } else { rayon::current_num_threads() };
     let row_panels = rows.div_ceil(height);
     let shares = if is_serial { 1 } else { (2 * threads).div_ceil(count).min(row_panels) };
-    let share = row_panels.div_ceil(shares);
+    let share = row_panels.div_ceil(shares.max(row_panels.div_ceil(SHARE)));
+    let shares = row_panels.div_ceil(share);
     // The buffer of this thread's last product: fresh memory costs more than what is written to it.
     let mut panels = PANELS.take();
     pack::left(left, height, precision, is_serial || rows * depth < 1 << 14, &mut panels);
@@ -204,11 +208,11 @@ pub fn multiply(left: Matrix<'_>, right: Right<'_>, out: Output<'_>, parallel: b
         target: kernel::Target::new(out.data, rows, columns, out.stride),
     };
     let task = |index: usize| {
-        let (panel, first) = (index / shares, index % shares * share);
+        let (panel, first) = (index % count, index / count * share);
         work.column_panel(panel, first..(first + share).min(row_panels));
     };
     if is_serial {
-        (0..count).for_each(task);
+        (0..count * shares).for_each(task);
     } else {
         let least = (SERIAL / 2).div_ceil(share * height * COLUMNS * depth).max(1);
         (0..count * shares).into_par_iter().with_min_len(least).for_each(task);

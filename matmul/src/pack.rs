@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::{COLUMNS, Matrix, Precision};
+use super::{COLUMNS, Matrix, Precision, kernel};
 
 /// Words along k that are transposed at a time.
 const BLOCK: usize = 16;
@@ -56,15 +56,49 @@ fn panel_of(
     precision: Precision,
     out: &mut [u32],
 ) {
-    let there = width.min(matrix.columns - first);
-    if matrix.column_stride == 1 {
-        along_columns(matrix, first, there, width, range, precision, out);
-    } else {
-        along_k(matrix, first, there, width, range, precision, out);
+    let panel = Panel { matrix, first, width, range, precision };
+    #[cfg(target_arch = "x86_64")]
+    if kernel::supports(Precision::F32) {
+        // SAFETY: the processor has AVX-512.
+        return unsafe { panel.fill_wide(out) };
+    }
+    panel.fill(out);
+}
+
+/// A panel to be filled.
+struct Panel<'a> {
+    matrix: Matrix<'a>,
+    first: usize,
+    width: usize,
+    range: Range<usize>,
+    precision: Precision,
+}
+
+impl Panel<'_> {
+    #[inline(always)]
+    fn fill(self, out: &mut [u32]) {
+        let Self { matrix, first, width, range, precision } = self;
+        let there = width.min(matrix.columns - first);
+        if matrix.column_stride == 1 {
+            along_columns(matrix, first, there, width, range, precision, out);
+        } else {
+            along_k(matrix, first, there, width, range, precision, out);
+        }
+    }
+
+    /// The same, compiled for AVX-512.
+    ///
+    /// # Safety
+    /// The processor has it.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,fma")]
+    unsafe fn fill_wide(self, out: &mut [u32]) {
+        self.fill(out);
     }
 }
 
 /// Where the columns stand side by side.
+#[inline(always)]
 fn along_columns(
     matrix: Matrix<'_>,
     first: usize,
@@ -94,6 +128,7 @@ fn along_columns(
 }
 
 /// Where the values along k stand side by side: blocks are transposed.
+#[inline(always)]
 fn along_k(
     matrix: Matrix<'_>,
     first: usize,
@@ -104,34 +139,46 @@ fn along_k(
     out: &mut [u32],
 ) {
     debug_assert_eq!(matrix.row_stride, 1);
-    let mut line = [0u32; BLOCK];
     for start in range.clone().step_by(BLOCK) {
         let words = start..(start + BLOCK).min(range.end);
         let out = &mut out[(start - range.start) * width..][..words.len() * width];
-        if there < width {
-            out.fill(0);
-        }
-        for column in 0..there {
-            let values = &matrix.data[(first + column) * matrix.column_stride..][..matrix.rows];
-            let line = &mut line[..words.len()];
-            match precision {
-                Precision::F32 => {
-                    let values = &values[words.clone()];
-                    line.iter_mut().zip(values).for_each(|(word, x)| *word = x.to_bits());
-                }
-                Precision::Bf16 => {
-                    let values = &values[2 * words.start..(2 * words.end).min(matrix.rows)];
-                    let (pairs, last) = values.as_chunks::<2>();
-                    for (word, [a, b]) in line.iter_mut().zip(pairs) {
-                        *word = pair(*a, *b);
-                    }
-                    if let [last] = last {
-                        line[pairs.len()] = pair(*last, 0.0);
-                    }
+        for from in (0..width).step_by(BLOCK) {
+            let columns = from..(from + BLOCK).min(width);
+            // What is not there is zero.
+            let mut block = [[0u32; BLOCK]; BLOCK];
+            for column in columns.start..columns.end.min(there) {
+                let values = &matrix.data[(first + column) * matrix.column_stride..][..matrix.rows];
+                line(values, words.clone(), precision, &mut block[column - from]);
+            }
+            for (index, out) in out.chunks_exact_mut(width).enumerate() {
+                for (column, out) in out[columns.clone()].iter_mut().enumerate() {
+                    *out = block[column][index];
                 }
             }
-            for (index, word) in line.iter().enumerate() {
-                out[index * width + column] = *word;
+        }
+    }
+}
+
+/// The `words` along k of a column.
+#[inline(always)]
+fn line(values: &[f32], words: Range<usize>, precision: Precision, out: &mut [u32; BLOCK]) {
+    match precision {
+        Precision::F32 => {
+            let values = &values[words];
+            if let Ok(values) = <&[f32; BLOCK]>::try_from(values) {
+                *out = values.map(f32::to_bits);
+            } else {
+                out.iter_mut().zip(values).for_each(|(word, x)| *word = x.to_bits());
+            }
+        }
+        Precision::Bf16 => {
+            let values = &values[2 * words.start..(2 * words.end).min(values.len())];
+            let (pairs, last) = values.as_chunks::<2>();
+            for (word, [a, b]) in out.iter_mut().zip(pairs) {
+                *word = pair(*a, *b);
+            }
+            if let [last] = last {
+                out[pairs.len()] = pair(*last, 0.0);
             }
         }
     }
