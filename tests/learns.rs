@@ -95,6 +95,7 @@ fn config(objective: &str, max_steps: usize) -> RlvrConfig {
         rehearsal_batch_size: 32,
         log_kl: true,
         micro_batch_tokens: 10_000,
+        gradient_checkpointing: false,
         max_num_seqs: 64,
         save_steps: 0,
         schedule: Schedule {

@@ -19,6 +19,7 @@ use crate::model::{Architecture, Decoder};
 use crate::objective::Objective;
 use crate::policy::{self, Policy, Sequence};
 use crate::train::bench::{StepParts, step};
+use crate::train::memory::{MemoryPlan, Sizes};
 use crate::train::{AdamW, AdamWConfig};
 
 /// Options of `tealight bench`.
@@ -41,8 +42,12 @@ pub(super) struct BenchOptions {
     #[arg(long, default_value_t = 32)]
     new_tokens: usize,
     /// Most tokens in one forward and backward pass of the training step.
-    #[arg(long, default_value_t = 16384)]
+    #[arg(long, default_value_t = 4096)]
     micro_batch_tokens: usize,
+    /// Keep the input of each layer alone for the backward pass and compute the rest again.
+    #[arg(long)]
+    #[serde(default)]
+    gradient_checkpointing: bool,
     /// What the training step optimises.
     #[arg(long, default_value = "kl-k3")]
     objective: Objective,
@@ -101,6 +106,7 @@ pub(super) fn run(options: &BenchOptions) -> Result<()> {
         options.prompt_len,
         options.new_tokens,
     );
+    let plan = options.memory_plan(&architecture, &device);
     let new_tokens = options.prompts * options.group * options.new_tokens;
     let tokens = options.prompts * options.group * longest;
     let report = json!({
@@ -121,6 +127,8 @@ pub(super) fn run(options: &BenchOptions) -> Result<()> {
         "step_parts": parts.as_ref().map(|(_, parts)| parts),
         "startup_s": startup,
         "peak_rss_bytes": peak,
+        "memory_plan": plan,
+        "memory_plan_peak_bytes": plan.map(|plan| plan.peak()),
         "limits": limits,
         "fraction_of_limit": {
             "rollout": work.rollout_at(&limits) / rollout.1,
@@ -133,6 +141,22 @@ pub(super) fn run(options: &BenchOptions) -> Result<()> {
     };
     writeln!(std::io::stdout(), "{text}")?;
     Ok(())
+}
+
+impl BenchOptions {
+    /// What was to be expected of the memory of a whole step; nothing for a rollout alone.
+    fn memory_plan(&self, architecture: &Architecture, device: &Device) -> Option<MemoryPlan> {
+        let rows = self.prompts * self.group;
+        let longest = self.prompt_len + self.new_tokens;
+        let sizes = Sizes {
+            rows,
+            longest,
+            micro_batch: self.micro_batch_tokens.min(rows * longest),
+            recomputes: self.gradient_checkpointing,
+        };
+        let is_planned = device.is_cpu() && !self.rollout_only;
+        is_planned.then(|| MemoryPlan::of(architecture, sizes))
+    }
 }
 
 /// The model's architecture and weights; random ones where only the architecture is given.
@@ -196,7 +220,10 @@ fn train(
             completion: tokens(options.new_tokens, row + 1000, architecture),
         })
         .collect();
-    let policy = Policy::new(architecture, weights)?;
+    let mut policy = Policy::new(architecture, weights)?;
+    if options.gradient_checkpointing {
+        policy = policy.recomputing()?;
+    }
     let config = AdamWConfig {
         adam_beta1: 0.9,
         adam_beta2: 0.999,
@@ -244,13 +271,17 @@ fn table(report: &serde_json::Value, limits: &Limits) -> String {
         Some(share) => format!("{:.0} % of the limit", 100.0 * share),
         None => "not measured".into(),
     };
+    let megabytes = |bytes: &serde_json::Value| match bytes.as_f64() {
+        Some(bytes) => format!("{:.0}", bytes / 1e6),
+        None => "-".into(),
+    };
     let parts = &report["step_parts"];
     format!(
         "rollout   {} new tokens/s, {} s, {}\n\
          step      {} tokens/s, {} s, {}\n\
          of which  reference {} s, forward {} s, backward {} s, optimizer {} s\n\
          start-up  {} s\n\
-         memory    {} MB at most\n\
+         memory    {} MB at most, {} MB planned\n\
          limits    {:.0} GFLOP/s in registers, {:.0} in a large product, {:.1} GB/s read",
         number(&report["rollout_new_tokens_per_s"], 0),
         number(&report["rollout_s"], 3),
@@ -263,7 +294,8 @@ fn table(report: &serde_json::Value, limits: &Limits) -> String {
         number(&parts["backward"], 3),
         number(&parts["optimizer"], 3),
         number(&report["startup_s"], 3),
-        number(&json!(report["peak_rss_bytes"].as_f64().map(|bytes| bytes / 1e6)), 0),
+        megabytes(&report["peak_rss_bytes"]),
+        megabytes(&report["memory_plan_peak_bytes"]),
         limits.peak / 1e9,
         limits.product / 1e9,
         limits.read / 1e9,

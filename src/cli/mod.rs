@@ -264,6 +264,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         Some(("train", matches)) => {
             let mut options: train::TrainOptions = layers::resolve(matches, None)?;
             options.resume = matches.get_flag("resume");
+            options.dry_run = matches.get_flag("dry_run");
             train::run(&options, &stop)
         }
         Some(("eval", matches)) => eval::run(&layers::resolve(matches, None)?, &stop),

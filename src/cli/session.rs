@@ -86,7 +86,10 @@ impl<'a> Session<'a> {
         let room = config.settings.max_completion_length;
         let problems = Encoded::all(&dataset.problems, tokenizer, context, room)?;
         let settings = serde_json::to_value(config)?;
-        let policy = Policy::new(&self.base.architecture, &self.base.weights)?;
+        let mut policy = Policy::new(&self.base.architecture, &self.base.weights)?;
+        if config.settings.gradient_checkpointing {
+            policy = policy.recomputing()?;
+        }
         let mut optimizer = AdamW::new(config.settings.adamw, policy.weights())?;
         let mut state = State::default();
         if let Some(path) = resume {

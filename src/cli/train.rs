@@ -1,5 +1,6 @@
 //! `tealight train`: one run of fine-tuning by verifiable rewards.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -9,7 +10,10 @@ use serde::{Deserialize, Serialize};
 use super::options::{self, DataOptions, ModelOptions};
 use super::session::Session;
 use crate::files;
+use crate::rollout::Encoded;
 use crate::telemetry::say;
+use crate::tokenizer::Tokenizer;
+use crate::train::memory::{MemoryPlan, Sizes};
 use crate::train::rlvr::{RlvrConfig, wants_presamples};
 use crate::train::{Stop, checkpoint};
 
@@ -32,13 +36,16 @@ pub(super) struct TrainOptions {
     #[arg(long)]
     #[serde(skip)]
     pub(super) resume: bool,
+    /// Print the resolved settings, the data, the first prompts and the memory plan, and stop.
+    #[arg(long)]
+    #[serde(skip)]
+    pub(super) dry_run: bool,
     /// Show nothing but warnings and errors.
     #[arg(long)]
     quiet: bool,
 }
 
 pub(super) fn run(options: &TrainOptions, stop: &Stop) -> Result<()> {
-    let Some(output) = &options.output else { bail!("--output DIR is needed") };
     options.rlvr.settings.check()?;
     let plan = options.rlvr.plan()?;
     if options.rlvr.settings.splits() && !plan.rehearses() {
@@ -54,6 +61,10 @@ pub(super) fn run(options: &TrainOptions, stop: &Stop) -> Result<()> {
             options.rlvr.objective
         );
     }
+    if options.dry_run {
+        return dry_run(options);
+    }
+    let Some(output) = &options.output else { bail!("--output DIR is needed") };
     let resumed = if options.resume { Some(newest(output)?) } else { None };
     if resumed.is_none() {
         if output.join("metrics.jsonl").exists() {
@@ -81,6 +92,48 @@ pub(super) fn run(options: &TrainOptions, stop: &Stop) -> Result<()> {
             output.join("final").display()
         ),
     );
+    Ok(())
+}
+
+/// Prompts that a dry run shows.
+const SHOWN: usize = 2;
+
+/// Shows what a run would do, as far as that is known without sampling.
+fn dry_run(options: &TrainOptions) -> Result<()> {
+    let (base, device) = options.model.load_to_train(false)?;
+    let dataset = options.data.open(&options.data.dataset, false)?;
+    let settings = &options.rlvr.settings;
+    let (context, room) = (base.architecture.max_positions, settings.max_completion_length);
+    let problems = Encoded::all(&dataset.problems, &base.tokenizer, context, room)?;
+    let mut text = format!("{}\n", toml::to_string(options)?);
+    for problem in problems.iter().take(SHOWN) {
+        let prompt = base.tokenizer.decode(&problem.prompt)?;
+        text.push_str(&format!(
+            "prompt ({} tokens), answer `{}`:\n{prompt}\n\n",
+            problem.prompt.len(),
+            problem.problem.answer
+        ));
+    }
+    let longest = problems.iter().map(|problem| problem.prompt.len()).max().unwrap_or(0) + room;
+    let step = settings.prompts_per_step.min(problems.len()) * settings.num_generations;
+    let sizes = Sizes {
+        rows: settings.max_num_seqs.min(step),
+        longest,
+        micro_batch: settings.micro_batch_tokens.min(step * longest).max(longest),
+        recomputes: settings.gradient_checkpointing,
+    };
+    text.push_str(&format!(
+        "a step: {step} completions of up to {room} tokens, prompts of up to {}\n",
+        longest - room
+    ));
+    if device.is_cpu() {
+        text.push_str("memory, planned for the longest sequences:\n");
+        let plan = MemoryPlan::of(&base.architecture, sizes);
+        plan.lines().iter().for_each(|line| text.push_str(&format!("  {line}\n")));
+    } else {
+        text.push_str("memory is planned on the CPU alone\n");
+    }
+    write!(std::io::stdout(), "{text}")?;
     Ok(())
 }
 

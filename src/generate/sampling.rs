@@ -83,7 +83,13 @@ impl SamplingParams {
             }
         }
         let chosen = chosen.expect("the most likely token has mass 1");
-        (chosen as u32, masses[chosen].ln() - total.ln())
+        let logp = if self.filters == Filters::default() {
+            // As training will compute it: the importance ratio begins at exactly 1.
+            cpu::logp::row_logp(logits, chosen, inverse as f32)
+        } else {
+            masses[chosen].ln() - total.ln()
+        };
+        (chosen as u32, logp)
     }
 }
 

@@ -46,6 +46,17 @@ impl Policy {
         Ok(Self { weights, tracked, frozen, gradients: Mutex::default() })
     }
 
+    /// The same policy, whose backward pass computes layers again instead of keeping what they computed.
+    ///
+    /// # Errors
+    /// On a GPU, where that is not written yet.
+    pub fn recomputing(self) -> Result<Self> {
+        if !self.tracked.embedding().device().is_cpu() {
+            bail!("--gradient-checkpointing works on the CPU alone: leave it out");
+        }
+        Ok(Self { tracked: self.tracked.recomputing(), ..self })
+    }
+
     /// The weights by name; an optimizer writes them in place.
     pub fn weights(&self) -> &BTreeMap<String, Var> {
         &self.weights

@@ -47,8 +47,14 @@ struct Saved {
 }
 
 /// Settings that may differ between a run and its continuation.
-const MAY_DIFFER: [&str; 5] =
-    ["max_steps", "max_completions", "save_steps", "max_num_seqs", "micro_batch_tokens"];
+const MAY_DIFFER: [&str; 6] = [
+    "max_steps",
+    "max_completions",
+    "save_steps",
+    "max_num_seqs",
+    "micro_batch_tokens",
+    "gradient_checkpointing",
+];
 
 /// Writes `output/checkpoint-N`.
 ///

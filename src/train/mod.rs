@@ -5,6 +5,7 @@
 mod adamw;
 pub mod bench;
 pub mod checkpoint;
+pub mod memory;
 mod order;
 pub mod rlvr;
 mod schedule;

@@ -18,7 +18,7 @@ pub struct SftConfig {
     #[arg(long, default_value_t = 32)]
     pub batch_size: usize,
     /// Most tokens, padding included, in one forward and backward pass; the result does not depend on it.
-    #[arg(long, default_value_t = 16384)]
+    #[arg(long, default_value_t = 4096)]
     pub micro_batch_tokens: usize,
     /// Seeds the order of examples and fresh weights.
     #[arg(long, default_value_t = 0)]

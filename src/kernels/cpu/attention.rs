@@ -17,8 +17,16 @@ pub(crate) struct Heads {
     pub(crate) keys: usize,
     /// Values a head.
     pub(crate) dim: usize,
-    /// Slots that a row of the cache has room for.
+    /// Slots that a row of the cache has room for; see [`room`].
     pub(crate) slots: usize,
+}
+
+/// Keys that are looked at together: one AVX-512 register.
+const LANES: usize = 16;
+
+/// Slots that a row needs for `tokens` tokens: what is looked at past the last one must be there too.
+pub(crate) fn room(tokens: usize) -> usize {
+    tokens.next_multiple_of(LANES) + LANES
 }
 
 impl Heads {
@@ -64,7 +72,8 @@ impl Heads {
         for (head, (q, out)) in heads.enumerate() {
             let at = head / self.group() * self.dim * self.slots;
             let keys = &keys[at..][..self.dim * self.slots];
-            self.weights(q, |d| &keys[d * self.slots..][visible.clone()], visible.len(), weights);
+            let key = |d: usize| &keys[d * self.slots + visible.start..];
+            self.weights(q, key, visible.len(), weights);
             let values = &values[at + visible.start * self.dim..][..visible.len() * self.dim];
             combine(weights, values, self.dim, out);
         }
@@ -79,14 +88,15 @@ impl Heads {
         count: usize,
         weights: &mut Vec<f32>,
     ) {
-        weights.clear();
-        weights.resize(count, 0.0);
-        products(q, key, weights);
+        products(q, key, count, weights);
         let scale = 1.0 / (self.dim as f32).sqrt();
+        // What is past the last key gets no weight.
+        weights[count..].fill(f32::NEG_INFINITY);
         let largest = max(weights);
         weights.iter_mut().for_each(|weight| *weight = exp((*weight - largest) * scale));
         let inverse = 1.0 / sum_of(weights, |weight| weight);
         weights.iter_mut().for_each(|weight| *weight *= inverse);
+        weights.truncate(count);
     }
 
     /// The gradients of one key-value head of a row of `tokens` tokens: adds to `dq` `[tokens, group, D]`,
@@ -101,19 +111,19 @@ impl Heads {
     ) {
         let (dim, wide) = (self.dim, self.group() * self.dim);
         let scale = 1.0 / (dim as f32).sqrt();
-        let (keys, values) = (transposed(k, tokens, dim), transposed(v, tokens, dim));
+        let wide_row = room(tokens);
+        let (keys, values) = (transposed(k, dim, wide_row), transposed(v, dim, wide_row));
         let (mut weights, mut pulls) = (Vec::new(), Vec::new());
         for token in first_key..tokens {
             let visible = first_key..token + 1;
             for head in 0..self.group() {
                 let own = token * wide + head * dim..token * wide + (head + 1) * dim;
                 let (q, grad, dq) = (&q[own.clone()], &grad[own.clone()], &mut dq[own]);
-                let key = |d: usize| &keys[d * tokens..][visible.clone()];
-                self.weights(q, key, visible.len(), &mut weights);
+                let count = visible.len();
+                self.weights(q, |d| &keys[d * wide_row + first_key..], count, &mut weights);
                 // With p the weights and dp = grad . v: ds = p (dp - sum p dp) times the scale.
-                pulls.clear();
-                pulls.resize(visible.len(), 0.0);
-                products(grad, |d| &values[d * tokens..][visible.clone()], &mut pulls);
+                products(grad, |d| &values[d * wide_row + first_key..], count, &mut pulls);
+                pulls.truncate(count);
                 let mean: f32 = super::math::dot(&weights, &pulls);
                 for (pull, weight) in pulls.iter_mut().zip(&weights) {
                     *pull = weight * (*pull - mean) * scale;
@@ -130,22 +140,30 @@ impl Heads {
     }
 }
 
-/// Adds the products of `q` with columns, of which `row(d)` are the values at place `d`, to `out`.
+/// Sets `out` to the products of `q` with `count` columns, of which `row(d)` begins with the values at place
+/// `d`, and with what follows them up to a whole register.
 #[inline(always)]
-fn products<'a>(q: &[f32], row: impl Fn(usize) -> &'a [f32], out: &mut [f32]) {
-    // Four at a time: `out` goes through the registers a quarter as often.
-    let (blocks, rest) = q.as_chunks::<4>();
-    for (index, q) in blocks.iter().enumerate() {
-        let rows = [row(4 * index), row(4 * index + 1), row(4 * index + 2), row(4 * index + 3)];
-        let rows = rows.map(|row| &row[..out.len()]);
-        for (j, out) in out.iter_mut().enumerate() {
-            let pairs =
-                [q[0] * rows[0][j] + q[1] * rows[1][j], q[2] * rows[2][j] + q[3] * rows[3][j]];
-            *out += pairs[0] + pairs[1];
+fn products<'a>(q: &[f32], row: impl Fn(usize) -> &'a [f32], count: usize, out: &mut Vec<f32>) {
+    out.clear();
+    out.resize(count.next_multiple_of(LANES), 0.0);
+    let (blocks, _) = out.as_chunks_mut::<LANES>();
+    for (index, out) in blocks.iter_mut().enumerate() {
+        let mut sums = [[0f32; LANES]; 2];
+        let mut add = |lane: usize, d: usize, q: f32| {
+            let keys = &row(d)[index * LANES..][..LANES];
+            sums[lane].iter_mut().zip(keys).for_each(|(sum, key)| *sum += q * key);
+        };
+        let (pairs, last) = q.as_chunks::<2>();
+        for (at, [a, b]) in pairs.iter().enumerate() {
+            add(0, 2 * at, *a);
+            add(1, 2 * at + 1, *b);
         }
-    }
-    for (index, q) in rest.iter().enumerate() {
-        add_scaled(out, *q, row(4 * blocks.len() + index));
+        if let [q] = last {
+            add(0, 2 * pairs.len(), *q);
+        }
+        for lane in 0..LANES {
+            out[lane] = sums[0][lane] + sums[1][lane];
+        }
     }
 }
 
@@ -166,12 +184,12 @@ fn combine(weights: &[f32], values: &[f32], dim: usize, out: &mut [f32]) {
     }
 }
 
-/// `[rows, columns]` to `[columns, rows]`.
-fn transposed(values: &[f32], rows: usize, columns: usize) -> Vec<f32> {
-    let mut out = vec![0f32; values.len()];
+/// `[rows, columns]` to `[columns, wide]`, zero past the rows.
+fn transposed(values: &[f32], columns: usize, wide: usize) -> Vec<f32> {
+    let mut out = vec![0f32; columns * wide];
     for (row, values) in values.chunks_exact(columns).enumerate() {
         for (column, x) in values.iter().enumerate() {
-            out[column * rows + row] = *x;
+            out[column * wide + row] = *x;
         }
     }
     out

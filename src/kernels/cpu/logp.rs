@@ -72,6 +72,13 @@ impl Row {
     }
 }
 
+/// The log-probability of `target` under a row of logits: the same bits as [`Head::forward`] finds.
+pub(crate) fn row_logp(logits: &[f32], target: usize, inverse: f32) -> f32 {
+    let mut row = Row { target: logits[target], ..Row::EMPTY };
+    simd(|| logits.chunks(BLOCK).for_each(|logits| row.add(logits, inverse)));
+    row.logp(inverse)
+}
+
 impl Head<'_> {
     fn width(&self) -> usize {
         self.hidden.len() / self.targets.len().max(1)

@@ -15,7 +15,7 @@ use std::sync::Mutex;
 use candle_core::{CpuStorage, CustomOp1, DType, Layout, Result, Shape, Tensor, bail};
 
 use super::{Architecture, Decoder, KvCache, Spans};
-use crate::kernels::cpu::attention::Heads;
+use crate::kernels::cpu::attention::{Heads, room};
 use crate::kernels::cpu::with_values;
 use forward::{Kept, Work};
 
@@ -52,10 +52,12 @@ impl Sums {
 struct Pool(Mutex<Vec<Vec<f32>>>);
 
 impl Pool {
-    /// A buffer of `count` values, whatever they are: the smallest that is large enough.
+    /// A buffer of `count` values, whatever they are: the smallest that is large enough, but none that is
+    /// much too large, which another will need.
     fn take(&self, count: usize) -> Vec<f32> {
         let mut all = self.0.lock().expect("no panic while the lock is held");
-        let fits = (0..all.len()).filter(|index| all[*index].capacity() >= count);
+        let fits = |index: &usize| (count..=count + count / 4).contains(&all[*index].capacity());
+        let fits = (0..all.len()).filter(fits);
         let best = fits.min_by_key(|index| all[*index].capacity());
         let mut buffer = best.map_or_else(Vec::new, |index| all.swap_remove(index));
         buffer.resize(count, 0.0);
@@ -126,12 +128,13 @@ pub(super) fn runs(decoder: &Decoder) -> bool {
     decoder.embedding.device().is_cpu() && decoder.embedding.dtype() == DType::F32
 }
 
-pub(super) fn heads(architecture: &Architecture, slots: usize) -> Heads {
+/// The sizes of attention over up to `tokens` tokens.
+pub(super) fn heads(architecture: &Architecture, tokens: usize) -> Heads {
     Heads {
         queries: architecture.num_heads,
         keys: architecture.num_kv_heads,
         dim: architecture.head_dim,
-        slots,
+        slots: room(tokens),
     }
 }
 

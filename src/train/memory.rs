@@ -1,0 +1,100 @@
+//! What a training run takes of memory on the CPU, by part, before it begins.
+
+use serde::Serialize;
+
+use crate::model::{Architecture, Precision};
+
+/// The sizes that memory depends on.
+#[derive(Debug, Clone, Copy)]
+pub struct Sizes {
+    /// Sequences that are sampled at a time.
+    pub rows: usize,
+    /// Tokens of the longest of them, prompt and completion.
+    pub longest: usize,
+    /// Tokens in one forward and backward pass.
+    pub micro_batch: usize,
+    /// Whether layers are computed again in the backward pass.
+    pub recomputes: bool,
+}
+
+/// Bytes by part. What lasts is there all the time; of a rollout and a training step only one is.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct MemoryPlan {
+    /// The base's weights, which are the reference.
+    pub base: u64,
+    /// The policy's.
+    pub policy: u64,
+    /// The optimizer's two moments.
+    pub optimizer: u64,
+    /// What layers keep for the backward pass, and their scratch; it stays for the next step.
+    pub activations: u64,
+    /// In a rollout: weights packed for decoding.
+    pub packed: u64,
+    /// In a rollout: keys and values, and the logits of a step.
+    pub cache: u64,
+    /// In a training step: the gradients of all weights.
+    pub gradients: u64,
+    /// In a training step: a block of logits.
+    pub logits: u64,
+}
+
+impl MemoryPlan {
+    /// Of a run on the CPU in f32; `sizes` may be larger than what is met.
+    pub fn of(architecture: &Architecture, sizes: Sizes) -> Self {
+        let a = architecture;
+        let (queries, keys) = (a.num_heads * a.head_dim, a.num_kv_heads * a.head_dim);
+        let all = a.parameters() as u64;
+        let lookup = (a.vocab_size * a.hidden_size) as u64;
+        let multiplied = if a.tied_embeddings { all } else { all - lookup };
+        let width = match a.precision {
+            Precision::F32 => 4,
+            Precision::Bf16 => 2,
+        };
+        let qkv = queries + 2 * keys;
+        let raw = if a.qk_norm { qkv } else { 0 };
+        let inner = qkv + raw + queries + a.hidden_size + 2 * a.intermediate_size;
+        // Of the layer in hand: its norms, what is projected down, gradients, keys and values; and once more
+        // for the reference, which keeps nothing but its own scratch.
+        let scratch = 6 * a.hidden_size + 2 * a.intermediate_size + 2 * qkv + 2 * keys;
+        let reference = inner + 3 * a.hidden_size + a.intermediate_size + 2 * keys;
+        let scratch = scratch + reference;
+        let kept = match sizes.recomputes {
+            true => a.num_layers * a.hidden_size + inner,
+            false => a.num_layers * (a.hidden_size + inner),
+        };
+        let block = 2048;
+        let columns = sizes.rows * a.vocab_size.max(a.intermediate_size);
+        Self {
+            base: 4 * all,
+            policy: 4 * all,
+            optimizer: 8 * all,
+            activations: (4 * sizes.micro_batch * (kept + scratch)) as u64,
+            packed: width * multiplied,
+            cache: (8 * a.num_layers * sizes.rows * sizes.longest * keys + 8 * columns) as u64,
+            gradients: 4 * all,
+            logits: (4 * sizes.micro_batch.min(block) * a.vocab_size.min(block)) as u64,
+        }
+    }
+
+    /// Most bytes at one time.
+    pub fn peak(&self) -> u64 {
+        let lasting = self.base + self.policy + self.optimizer + self.activations;
+        lasting + (self.packed + self.cache).max(self.gradients + self.logits)
+    }
+
+    /// Part after part, for the user to see.
+    pub fn lines(&self) -> Vec<String> {
+        let line = |name: &str, bytes: u64| format!("{name:34} {:9.1} MB", bytes as f64 / 1e6);
+        vec![
+            line("weights of the base", self.base),
+            line("weights of the policy", self.policy),
+            line("moments of the optimizer", self.optimizer),
+            line("activations of a micro-batch", self.activations),
+            line("rollout: packed weights", self.packed),
+            line("rollout: keys, values, logits", self.cache),
+            line("step: gradients", self.gradients),
+            line("step: a block of logits", self.logits),
+            line("at most, at one time", self.peak()),
+        ]
+    }
+}
