@@ -38,15 +38,18 @@ impl Step {
         let moments = mean.par_chunks_mut(BLOCK).zip(square.par_chunks_mut(BLOCK));
         weight.par_chunks_mut(BLOCK).zip(gradient.par_chunks(BLOCK)).zip(moments).for_each(
             |((weight, gradient), (mean, square))| {
-                simd(|| {
-                    for i in 0..weight.len() {
-                        let g = gradient[i] * self.scale;
-                        mean[i] = mean[i] * self.beta1[0] + g * self.beta1[1];
-                        square[i] = square[i] * self.beta2[0] + g * g * self.beta2[1];
-                        let root = (square[i] * self.correct_2).sqrt() + self.epsilon;
-                        weight[i] = weight[i] * self.keep - mean[i] * self.rate / root;
-                    }
-                });
+                simd(
+                    #[inline(always)]
+                    || {
+                        for i in 0..weight.len() {
+                            let g = gradient[i] * self.scale;
+                            mean[i] = mean[i] * self.beta1[0] + g * self.beta1[1];
+                            square[i] = square[i] * self.beta2[0] + g * g * self.beta2[1];
+                            let root = (square[i] * self.correct_2).sqrt() + self.epsilon;
+                            weight[i] = weight[i] * self.keep - mean[i] * self.rate / root;
+                        }
+                    },
+                );
             },
         );
     }
@@ -57,7 +60,12 @@ pub(crate) fn sum_of_squares(values: &[f32]) -> f64 {
     let parts: Vec<f64> = values
         .par_chunks(4096)
         .with_min_len(16)
-        .map(|part| f64::from(simd(|| sum_of(part, |x| x * x))))
+        .map(|part| {
+            f64::from(simd(
+                #[inline(always)]
+                || sum_of(part, |x| x * x),
+            ))
+        })
         .collect();
     parts.iter().sum()
 }

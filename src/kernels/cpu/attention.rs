@@ -151,7 +151,7 @@ fn products<'a>(q: &[f32], row: impl Fn(usize) -> &'a [f32], count: usize, out: 
         let mut sums = [[0f32; LANES]; 2];
         let mut add = |lane: usize, d: usize, q: f32| {
             let keys = &row(d)[index * LANES..][..LANES];
-            sums[lane].iter_mut().zip(keys).for_each(|(sum, key)| *sum += q * key);
+            sums[lane].iter_mut().zip(keys).for_each(|(sum, key)| *sum = q.mul_add(*key, *sum));
         };
         let (pairs, last) = q.as_chunks::<2>();
         for (at, [a, b]) in pairs.iter().enumerate() {
@@ -176,7 +176,8 @@ fn combine(weights: &[f32], values: &[f32], dim: usize, out: &mut [f32]) {
         let (low, high) = rows.split_at(2 * dim);
         let ((a, b), (c, d)) = (low.split_at(dim), high.split_at(dim));
         for i in 0..out.len() {
-            out[i] += (w[0] * a[i] + w[1] * b[i]) + (w[2] * c[i] + w[3] * d[i]);
+            let low = w[1].mul_add(b[i], w[0].mul_add(a[i], out[i]));
+            out[i] = w[3].mul_add(d[i], w[2].mul_add(c[i], low));
         }
     }
     for (weight, row) in rest.iter().zip(last.chunks_exact(dim)) {

@@ -75,7 +75,10 @@ impl Row {
 /// The log-probability of `target` under a row of logits: the same bits as [`Head::forward`] finds.
 pub(crate) fn row_logp(logits: &[f32], target: usize, inverse: f32) -> f32 {
     let mut row = Row { target: logits[target], ..Row::EMPTY };
-    simd(|| logits.chunks(BLOCK).for_each(|logits| row.add(logits, inverse)));
+    simd(
+        #[inline(always)]
+        || logits.chunks(BLOCK).for_each(|logits| row.add(logits, inverse)),
+    );
     row.logp(inverse)
 }
 
@@ -111,7 +114,10 @@ impl Head<'_> {
         self.blocks(|row, token, logits, count| {
             let rows = logits.par_chunks(count).zip(&mut found[row..]).zip(&self.targets[row..]);
             rows.with_min_len(1 + 4096 / count).for_each(|((logits, found), target)| {
-                simd(|| found.add(logits, self.inverse));
+                simd(
+                    #[inline(always)]
+                    || found.add(logits, self.inverse),
+                );
                 if let Some(logit) =
                     (*target as usize).checked_sub(token).and_then(|at| logits.get(at))
                 {
@@ -138,11 +144,14 @@ impl Head<'_> {
             // In place of the logits, their gradient: (onehot - p) grad / temperature.
             rows.for_each(|(((logits, found), target), grad)| {
                 let scale = -grad * self.inverse / found.mass;
-                simd(|| {
-                    for x in logits.iter_mut() {
-                        *x = exp((*x - found.top) * self.inverse) * scale;
-                    }
-                });
+                simd(
+                    #[inline(always)]
+                    || {
+                        for x in logits.iter_mut() {
+                            *x = exp((*x - found.top) * self.inverse) * scale;
+                        }
+                    },
+                );
                 let at = (*target as usize).checked_sub(token);
                 if let Some(x) = at.and_then(|at| logits.get_mut(at)) {
                     *x += grad * self.inverse;

@@ -1,7 +1,9 @@
-//! Scalar and short-vector arithmetic that the compiler turns into SIMD inside [`simd`].
+//! Scalar and short-vector arithmetic that the compiler turns into SIMD inside [`simd`], fused multiply-adds
+//! included.
 
 /// Runs `work` compiled for the best instruction set of this machine. What `work` calls must be
-/// `#[inline(always)]` to take part.
+/// `#[inline(always)]` to take part, and so must the closure itself: else it is compiled apart, for the
+/// least processor there is, where a fused multiply-add is a call.
 pub(crate) fn simd<R>(work: impl FnOnce() -> R) -> R {
     pulp::Arch::new().dispatch(work)
 }
@@ -17,7 +19,7 @@ pub(super) fn dot(a: &[f32], b: &[f32]) -> f32 {
     let tail: f32 = a_blocks.remainder().iter().zip(b_blocks.remainder()).map(|(x, y)| x * y).sum();
     for (x, y) in a_blocks.zip(b_blocks) {
         for lane in 0..LANES {
-            sums[lane] += x[lane] * y[lane];
+            sums[lane] = x[lane].mul_add(y[lane], sums[lane]);
         }
     }
     fold(sums) + tail
@@ -40,7 +42,7 @@ fn fold(mut sums: [f32; LANES]) -> f32 {
 #[inline(always)]
 pub(super) fn add_scaled(out: &mut [f32], scale: f32, x: &[f32]) {
     for (out, x) in out.iter_mut().zip(x) {
-        *out += scale * x;
+        *out = scale.mul_add(*x, *out);
     }
 }
 
@@ -69,16 +71,12 @@ pub(super) fn exp(x: f32) -> f32 {
     // Adding and subtracting 1.5 * 2^23 rounds to the nearest integer.
     const ROUND: f32 = 12_582_912.0;
     let x = x.clamp(-87.0, 88.0);
-    let n = (x * std::f32::consts::LOG2_E + ROUND) - ROUND;
-    let r = (x - n * LN2_HIGH) - n * LN2_LOW;
-    let mut p = 1.0 / 5040.0;
-    p = p * r + 1.0 / 720.0;
-    p = p * r + 1.0 / 120.0;
-    p = p * r + 1.0 / 24.0;
-    p = p * r + 1.0 / 6.0;
-    p = p * r + 0.5;
-    p = p * r + 1.0;
-    p = p * r + 1.0;
+    let n = x.mul_add(std::f32::consts::LOG2_E, ROUND) - ROUND;
+    let r = n.mul_add(-LN2_LOW, n.mul_add(-LN2_HIGH, x));
+    let mut p: f32 = 1.0 / 5040.0;
+    for term in [1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0] {
+        p = p.mul_add(r, term);
+    }
     p * f32::from_bits(((n as i32 + 127) << 23) as u32)
 }
 

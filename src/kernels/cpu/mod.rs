@@ -90,11 +90,14 @@ pub(crate) fn by_rows(
 /// Writes `exp((logits - max) * inverse_temperature)` to `out` and returns its sum; the largest
 /// value written is 1.
 pub(crate) fn exp_row(logits: &[f32], inverse_temperature: f32, out: &mut [f32]) -> f32 {
-    math::simd(|| {
-        let top = math::max(logits);
-        for (out, x) in out.iter_mut().zip(logits) {
-            *out = math::exp((x - top) * inverse_temperature);
-        }
-        math::sum_of(out, |mass| mass)
-    })
+    math::simd(
+        #[inline(always)]
+        || {
+            let top = math::max(logits);
+            for (out, x) in out.iter_mut().zip(logits) {
+                *out = math::exp((x - top) * inverse_temperature);
+            }
+            math::sum_of(out, |mass| mass)
+        },
+    )
 }

@@ -19,14 +19,17 @@ pub(crate) fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32], par
     let width = weight.len();
     by_rows(parallel, out, width, |first, out| {
         let rows = x[first * width..].chunks_exact(width);
-        simd(|| {
-            for (out, x) in out.chunks_exact_mut(width).zip(rows) {
-                let scale = scale(x, eps);
-                for ((out, x), weight) in out.iter_mut().zip(x).zip(weight) {
-                    *out = x * scale * weight;
+        simd(
+            #[inline(always)]
+            || {
+                for (out, x) in out.chunks_exact_mut(width).zip(rows) {
+                    let scale = scale(x, eps);
+                    for ((out, x), weight) in out.iter_mut().zip(x).zip(weight) {
+                        *out = x * scale * weight;
+                    }
                 }
-            }
-        });
+            },
+        );
     });
 }
 
@@ -56,20 +59,23 @@ pub(crate) fn gradients(
         .zip(grad.par_chunks(width * BLOCK))
         .map(|((dx, x), grad)| {
             let (mut dw, mut weighted) = (vec![0f32; width], vec![0f32; width]);
-            simd(|| {
-                let rows = x.chunks_exact(width).zip(grad.chunks_exact(width));
-                for (dx, (x, grad)) in dx.chunks_exact_mut(width).zip(rows) {
-                    let scale = scale(x, eps);
-                    for i in 0..width {
-                        weighted[i] = grad[i] * weight[i];
-                        dw[i] += grad[i] * x[i] * scale;
+            simd(
+                #[inline(always)]
+                || {
+                    let rows = x.chunks_exact(width).zip(grad.chunks_exact(width));
+                    for (dx, (x, grad)) in dx.chunks_exact_mut(width).zip(rows) {
+                        let scale = scale(x, eps);
+                        for i in 0..width {
+                            weighted[i] = grad[i] * weight[i];
+                            dw[i] += grad[i] * x[i] * scale;
+                        }
+                        let pull = dot(&weighted, x) * scale * scale * scale / width as f32;
+                        for i in 0..width {
+                            dx[i] += weighted[i] * scale - x[i] * pull;
+                        }
                     }
-                    let pull = dot(&weighted, x) * scale * scale * scale / width as f32;
-                    for i in 0..width {
-                        dx[i] += weighted[i] * scale - x[i] * pull;
-                    }
-                }
-            });
+                },
+            );
             dw
         })
         .collect();

@@ -89,11 +89,14 @@ impl Linear {
         multiply(left, right, Output { data, stride: inner, adds: true }, true);
         if self.bias.is_some() {
             let sum = sums.of(&format!("{name}.bias"), width);
-            simd(|| {
-                for row in grad.chunks(stride).take(rows) {
-                    sum.iter_mut().zip(row).for_each(|(sum, x)| *sum += x);
-                }
-            });
+            simd(
+                #[inline(always)]
+                || {
+                    for row in grad.chunks(stride).take(rows) {
+                        sum.iter_mut().zip(row).for_each(|(sum, x)| *sum += x);
+                    }
+                },
+            );
         }
         Ok(())
     }
@@ -162,12 +165,15 @@ impl Layer {
         let mut d_qkv = pool.take(tokens * all);
         attention(&kept.qkv, pass, &kept.attended, &mut d_qkv);
         by_rows(true, &mut d_qkv, all, |first, part| {
-            simd(|| {
-                for (index, row) in part.chunks_exact_mut(all).enumerate() {
-                    let (cos, sin) = pass.angles(first + index);
-                    rotate(&mut row[..queries + keys], cos, sin, -1.0);
-                }
-            });
+            simd(
+                #[inline(always)]
+                || {
+                    for (index, row) in part.chunks_exact_mut(all).enumerate() {
+                        let (cos, sin) = pass.angles(first + index);
+                        rotate(&mut row[..queries + keys], cos, sin, -1.0);
+                    }
+                },
+            );
         });
         if let Some([q_norm, k_norm]) = &self.qk_norm {
             for (weight, part, at, count) in [
@@ -229,14 +235,17 @@ fn attention(qkv: &[f32], pass: Pass<'_>, grad: &[f32], out: &mut [f32]) {
             );
             let mut found = [vec![0f32; q.len()], vec![0f32; k.len()], vec![0f32; v.len()]];
             let first = pass.first_key[row] as usize;
-            simd(|| {
-                heads.gradients(
-                    tokens,
-                    first,
-                    [&q, &k, &v, &grad],
-                    found.each_mut().map(Vec::as_mut_slice),
-                )
-            });
+            simd(
+                #[inline(always)]
+                || {
+                    heads.gradients(
+                        tokens,
+                        first,
+                        [&q, &k, &v, &grad],
+                        found.each_mut().map(Vec::as_mut_slice),
+                    )
+                },
+            );
             found
         })
         .collect();

@@ -153,24 +153,30 @@ impl Layer {
             with_values(q_norm, |q_norm| {
                 with_values(k_norm, |k_norm| {
                     by_rows(parallel, &mut kept.qkv, all, |_, part| {
-                        simd(|| {
-                            for row in part.chunks_exact_mut(all) {
-                                norm_in_place(&mut row[..queries], q_norm, eps);
-                                norm_in_place(&mut row[queries..queries + keys], k_norm, eps);
-                            }
-                        });
+                        simd(
+                            #[inline(always)]
+                            || {
+                                for row in part.chunks_exact_mut(all) {
+                                    norm_in_place(&mut row[..queries], q_norm, eps);
+                                    norm_in_place(&mut row[queries..queries + keys], k_norm, eps);
+                                }
+                            },
+                        );
                     });
                     Ok(())
                 })
             })?;
         }
         by_rows(parallel, &mut kept.qkv, all, |first, part| {
-            simd(|| {
-                for (index, row) in part.chunks_exact_mut(all).enumerate() {
-                    let (cos, sin) = pass.angles(first + index);
-                    rotate(&mut row[..queries + keys], cos, sin, 1.0);
-                }
-            });
+            simd(
+                #[inline(always)]
+                || {
+                    for (index, row) in part.chunks_exact_mut(all).enumerate() {
+                        let (cos, sin) = pass.angles(first + index);
+                        rotate(&mut row[..queries + keys], cos, sin, 1.0);
+                    }
+                },
+            );
         });
 
         store(&kept.qkv, pass, slots);
@@ -178,16 +184,19 @@ impl Layer {
         let (qkv, (cached_keys, cached_values)) = (&kept.qkv, (&*slots.0, &*slots.1));
         by_rows(parallel, &mut kept.attended, queries, |first, part| {
             let mut weights = Vec::new();
-            simd(|| {
-                for (index, out) in part.chunks_exact_mut(queries).enumerate() {
-                    let token = first + index;
-                    let own = token / pass.tokens * heads.row();
-                    let own = own..own + heads.row();
-                    let cached = (&cached_keys[own.clone()], &cached_values[own]);
-                    let q = &qkv[token * all..][..queries];
-                    heads.attend(q, cached, pass.visible(token), &mut weights, out);
-                }
-            });
+            simd(
+                #[inline(always)]
+                || {
+                    for (index, out) in part.chunks_exact_mut(queries).enumerate() {
+                        let token = first + index;
+                        let own = token / pass.tokens * heads.row();
+                        let own = own..own + heads.row();
+                        let cached = (&cached_keys[own.clone()], &cached_values[own]);
+                        let q = &qkv[token * all..][..queries];
+                        heads.attend(q, cached, pass.visible(token), &mut weights, out);
+                    }
+                },
+            );
         });
         self.output.write(&kept.attended, x, width, true, parallel)?;
 
