@@ -12,6 +12,7 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use tealight_datasets::Verdict;
 
+use crate::device::Dtype;
 use crate::files::{writable_directory, write_atomic};
 use crate::generate::{Finish, Noise};
 use crate::rollout::{Collector, Encoded, Group, collect};
@@ -37,6 +38,9 @@ pub struct Request {
     pub max_completion_length: usize,
     /// Seed of the samples.
     pub seed: u64,
+    /// What they were computed in; their log-probabilities depend on it.
+    #[serde(default)]
+    pub dtype: Dtype,
 }
 
 /// One completion of the base.
@@ -341,6 +345,7 @@ mod tests {
             temperature: 1.0,
             max_completion_length: 2,
             seed: 0,
+            dtype: Dtype::Float32,
         };
         let prompts = vec![
             prompt(8, Some(true)),

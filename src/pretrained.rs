@@ -20,6 +20,8 @@ pub struct Pretrained {
     pub name: String,
     /// How its decoder is put together.
     pub architecture: Architecture,
+    /// What it computes in.
+    pub dtype: Dtype,
     /// Its weights.
     pub weights: Weights,
     /// Its tokenizer.
@@ -40,7 +42,7 @@ impl Pretrained {
         architecture.precision = dtype.precision();
         let storage = dtype.storage(device);
         let weights = weights::load(&files.directory, &architecture, storage, device)?;
-        Self::assemble(name, architecture, config, weights, &files.directory)
+        Self::assemble(name, (architecture, dtype), config, weights, &files.directory)
     }
 
     /// Fresh weights for the architecture in the file `config`, with the tokenizer in `tokenizer`.
@@ -57,12 +59,13 @@ impl Pretrained {
         let (mut architecture, value) = Architecture::read(config)?;
         architecture.precision = dtype.precision();
         let weights = weights::random(&architecture, seed, device)?;
-        Self::assemble(&config.display().to_string(), architecture, value, weights, tokenizer)
+        let name = config.display().to_string();
+        Self::assemble(&name, (architecture, dtype), value, weights, tokenizer)
     }
 
     fn assemble(
         name: &str,
-        architecture: Architecture,
+        (architecture, dtype): (Architecture, Dtype),
         config: Value,
         weights: Weights,
         directory: &Path,
@@ -96,6 +99,7 @@ impl Pretrained {
         Ok(Self {
             name: name.into(),
             architecture,
+            dtype,
             weights,
             tokenizer,
             config,

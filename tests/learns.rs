@@ -134,6 +134,7 @@ fn base_samples(
         temperature: 1.0,
         max_completion_length: settings.max_completion_length,
         seed: 1,
+        dtype: tealight::device::Dtype::Float32,
     };
     let folder = tempfile::tempdir().expect("a directory");
     presample(&collector, problems, &request, folder.path(), &mut || Ok(())).expect("sampled")

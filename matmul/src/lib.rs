@@ -51,6 +51,11 @@ impl Precision {
     }
 }
 
+/// Whether products of this precision run on this processor's AVX-512, and so do not depend on the batch.
+pub fn supports(precision: Precision) -> bool {
+    kernel::supports(precision)
+}
+
 /// A matrix in a slice: element `(r, c)` stands at `r * row_stride + c * column_stride`.
 #[derive(Debug, Clone, Copy)]
 pub struct Matrix<'a> {
@@ -107,7 +112,7 @@ impl Packed {
     /// Packs `right` `[k, n]`.
     pub fn new(right: Matrix<'_>, precision: Precision) -> Self {
         let (k, columns) = (right.rows, right.columns);
-        if !kernel::supports(precision) {
+        if !supports(precision) {
             return Self { precision, k, columns, words: portable::rows(right, precision) };
         }
         let depth = precision.words(k);
@@ -175,7 +180,7 @@ pub fn multiply(left: Matrix<'_>, right: Right<'_>, out: Output<'_>, parallel: b
         return;
     }
     assert!(out.stride >= columns && out.data.len() >= (left.rows - 1) * out.stride + columns);
-    if !kernel::supports(precision) {
+    if !supports(precision) {
         return portable::multiply(left, right, out, parallel);
     }
     let (rows, depth) = (left.rows, precision.words(k));
@@ -268,7 +273,7 @@ impl Work<'_> {
 /// Floating-point operations a second that all threads reach together on operands in the first-level
 /// cache: the limit of any product. None where our kernels do not run.
 pub fn peak(precision: Precision) -> Option<f64> {
-    if !kernel::supports(precision) {
+    if !supports(precision) {
         return None;
     }
     let (left, right) = (vec![0; DEPTH * MAX_ROWS], vec![0; DEPTH * COLUMNS]);

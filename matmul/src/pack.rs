@@ -76,13 +76,12 @@ struct Panel<'a> {
 
 impl Panel<'_> {
     #[inline(always)]
-    fn fill(self, out: &mut [u32]) {
-        let Self { matrix, first, width, range, precision } = self;
-        let there = width.min(matrix.columns - first);
-        if matrix.column_stride == 1 {
-            along_columns(matrix, first, there, width, range, precision, out);
+    fn fill(&self, out: &mut [u32]) {
+        let there = self.width.min(self.matrix.columns - self.first);
+        if self.matrix.column_stride == 1 {
+            self.along_columns(there, out);
         } else {
-            along_k(matrix, first, there, width, range, precision, out);
+            self.along_k(there, out);
         }
     }
 
@@ -92,67 +91,54 @@ impl Panel<'_> {
     /// The processor has it.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,fma")]
-    unsafe fn fill_wide(self, out: &mut [u32]) {
+    unsafe fn fill_wide(&self, out: &mut [u32]) {
         self.fill(out);
     }
-}
 
-/// Where the columns stand side by side.
-#[inline(always)]
-fn along_columns(
-    matrix: Matrix<'_>,
-    first: usize,
-    there: usize,
-    width: usize,
-    range: Range<usize>,
-    precision: Precision,
-    out: &mut [u32],
-) {
-    let row = |k: usize| &matrix.data[k * matrix.row_stride + first..][..there];
-    for (out, word) in out.chunks_exact_mut(width).zip(range) {
-        let (out, rest) = out.split_at_mut(there);
-        rest.fill(0);
-        match precision {
-            Precision::F32 => {
-                out.iter_mut().zip(row(word)).for_each(|(out, x)| *out = x.to_bits());
-            }
-            Precision::Bf16 if 2 * word + 1 < matrix.rows => {
-                let pairs = row(2 * word).iter().zip(row(2 * word + 1));
-                out.iter_mut().zip(pairs).for_each(|(out, (a, b))| *out = pair(*a, *b));
-            }
-            Precision::Bf16 => {
-                out.iter_mut().zip(row(2 * word)).for_each(|(out, a)| *out = pair(*a, 0.0));
+    /// Where the columns, of which so many are `there`, stand side by side.
+    #[inline(always)]
+    fn along_columns(&self, there: usize, out: &mut [u32]) {
+        let matrix = self.matrix;
+        let row = |k: usize| &matrix.data[k * matrix.row_stride + self.first..][..there];
+        for (out, word) in out.chunks_exact_mut(self.width).zip(self.range.clone()) {
+            let (out, rest) = out.split_at_mut(there);
+            rest.fill(0);
+            match self.precision {
+                Precision::F32 => {
+                    out.iter_mut().zip(row(word)).for_each(|(out, x)| *out = x.to_bits());
+                }
+                Precision::Bf16 if 2 * word + 1 < matrix.rows => {
+                    let pairs = row(2 * word).iter().zip(row(2 * word + 1));
+                    out.iter_mut().zip(pairs).for_each(|(out, (a, b))| *out = pair(*a, *b));
+                }
+                Precision::Bf16 => {
+                    out.iter_mut().zip(row(2 * word)).for_each(|(out, a)| *out = pair(*a, 0.0));
+                }
             }
         }
     }
-}
 
-/// Where the values along k stand side by side: blocks are transposed.
-#[inline(always)]
-fn along_k(
-    matrix: Matrix<'_>,
-    first: usize,
-    there: usize,
-    width: usize,
-    range: Range<usize>,
-    precision: Precision,
-    out: &mut [u32],
-) {
-    debug_assert_eq!(matrix.row_stride, 1);
-    for start in range.clone().step_by(BLOCK) {
-        let words = start..(start + BLOCK).min(range.end);
-        let out = &mut out[(start - range.start) * width..][..words.len() * width];
-        for from in (0..width).step_by(BLOCK) {
-            let columns = from..(from + BLOCK).min(width);
-            // What is not there is zero.
-            let mut block = [[0u32; BLOCK]; BLOCK];
-            for column in columns.start..columns.end.min(there) {
-                let values = &matrix.data[(first + column) * matrix.column_stride..][..matrix.rows];
-                line(values, words.clone(), precision, &mut block[column - from]);
-            }
-            for (index, out) in out.chunks_exact_mut(width).enumerate() {
-                for (column, out) in out[columns.clone()].iter_mut().enumerate() {
-                    *out = block[column][index];
+    /// Where the values along k stand side by side: blocks are transposed.
+    #[inline(always)]
+    fn along_k(&self, there: usize, out: &mut [u32]) {
+        let Self { matrix, first, width, range, precision } = self;
+        debug_assert_eq!(matrix.row_stride, 1);
+        for start in range.clone().step_by(BLOCK) {
+            let words = start..(start + BLOCK).min(range.end);
+            let out = &mut out[(start - range.start) * width..][..words.len() * width];
+            for from in (0..*width).step_by(BLOCK) {
+                let columns = from..(from + BLOCK).min(*width);
+                // What is not there is zero.
+                let mut block = [[0u32; BLOCK]; BLOCK];
+                for column in columns.start..columns.end.min(there) {
+                    let values = &matrix.data[(first + column) * matrix.column_stride..];
+                    let values = &values[..matrix.rows];
+                    line(values, words.clone(), *precision, &mut block[column - from]);
+                }
+                for (index, out) in out.chunks_exact_mut(*width).enumerate() {
+                    for (column, out) in out[columns.clone()].iter_mut().enumerate() {
+                        *out = block[column][index];
+                    }
                 }
             }
         }

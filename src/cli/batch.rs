@@ -106,7 +106,8 @@ pub(super) fn run(options: &BatchOptions, stop: &Stop) -> Result<()> {
         say(options.quiet, format!("{} lines are answered already", ids.len() - left));
     }
     let (model, _) = options.model.load(options.quiet)?;
-    let decoder = model.decoder()?;
+    // Once for all groups of lines.
+    let decoder = model.decoder()?.ready()?;
     let sampler = LocalSampler { decoder: &decoder, max_rows: options.max_num_seqs };
     let mut lines = JsonLines::append(output)?;
     let mut progress = Progress::new("batch", left, options.quiet);

@@ -22,6 +22,9 @@ use crate::train::bench::{StepParts, step};
 use crate::train::memory::{MemoryPlan, Sizes};
 use crate::train::{AdamW, AdamWConfig};
 
+/// What the training step optimises: GRPO's loss with a divergence to the reference, as the peers' does.
+const OBJECTIVE: &str = "kl-k3";
+
 /// Options of `tealight bench`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(super) struct BenchOptions {
@@ -48,9 +51,6 @@ pub(super) struct BenchOptions {
     #[arg(long)]
     #[serde(default)]
     gradient_checkpointing: bool,
-    /// What the training step optimises.
-    #[arg(long, default_value = "kl-k3")]
-    objective: Objective,
     /// How often each is measured after one time that does not count; the median is reported.
     #[arg(long, default_value_t = 3)]
     reps: usize,
@@ -232,11 +232,11 @@ fn train(
         max_grad_norm: 1.0,
     };
     let mut optimizer = AdamW::new(config, policy.weights())?;
+    let plan = OBJECTIVE.parse::<Objective>()?.plan;
     let mut all = Vec::new();
     let seconds = median(options.reps, || {
-        let plan = &options.objective.plan;
         let budget = options.micro_batch_tokens;
-        let parts = step((&policy, reference), plan, &rows, budget, &mut optimizer)?;
+        let parts = step((&policy, reference), &plan, &rows, budget, &mut optimizer)?;
         all.push(parts);
         Ok(parts.total())
     })?;

@@ -153,6 +153,7 @@ pub(super) fn run(options: &PresampleOptions, stop: &Stop) -> Result<()> {
         temperature: options.temperature,
         max_completion_length: options.max_completion_length,
         seed: options.seed,
+        dtype: base.dtype,
     };
     let context = base.architecture.max_positions;
     let problems =

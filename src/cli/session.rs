@@ -224,6 +224,7 @@ impl<'a> Session<'a> {
             temperature: config.settings.temperature,
             max_completion_length: config.settings.max_completion_length,
             seed: config.seed,
+            dtype: self.base.dtype,
         }
     }
 

@@ -37,7 +37,7 @@ pub(super) struct TrainOptions {
     #[serde(skip)]
     pub(super) resume: bool,
     /// Print the resolved settings, the data, the first prompts and the memory plan, and stop.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "resume")]
     #[serde(skip)]
     pub(super) dry_run: bool,
     /// Show nothing but warnings and errors.

@@ -27,8 +27,11 @@ impl Linear {
         Self { weight, bias, precision, ready: None }
     }
 
-    /// The same weight, packed for many products without a gradient.
+    /// The same weight, packed for many products without a gradient; what is packed stays as it is.
     pub(super) fn ready(&self) -> Result<Self> {
+        if self.ready.is_some() {
+            return Ok(self.clone());
+        }
         let ready = product::packed(&self.weight.detach(), self.precision)?;
         Ok(Self { ready: Some(Arc::new(ready)), ..self.clone() })
     }
