@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use hf_hub::{HFClientSync, HFError};
 
+use crate::adapter;
 use crate::model::weights;
 
 /// The name of the embedded model.
@@ -33,7 +34,7 @@ pub(crate) const TOKENIZER_FILES: [&str; 6] = [
     "merges.txt",
 ];
 /// What else is fetched before the weights, where the repository has it.
-const CONFIG_FILES: [&str; 2] = ["config.json", "generation_config.json"];
+const CONFIG_FILES: [&str; 3] = ["config.json", "generation_config.json", adapter::CONFIG];
 
 /// How often a download that was cut off is tried in all.
 const ATTEMPTS: usize = 3;
@@ -154,6 +155,10 @@ impl<'a> Repository<'a> {
     /// The snapshot, if all of its weights are there. Weights are fetched last, so then the rest
     /// is there too.
     fn cached(&self) -> Option<PathBuf> {
+        if let Ok(config) = self.file(adapter::CONFIG, true) {
+            let directory = config.parent()?.to_owned();
+            return directory.join(adapter::WEIGHTS).exists().then_some(directory);
+        }
         let directory = self.file("config.json", true).ok()?.parent()?.to_owned();
         let index = directory.join(weights::INDEX);
         let needed = if index.exists() {
@@ -176,7 +181,9 @@ impl<'a> Repository<'a> {
             let path = self.retried(file)?;
             directory = path.parent().map(Path::to_owned);
         }
-        let shards = if has(weights::WHOLE) {
+        let shards = if has(adapter::CONFIG) && has(adapter::WEIGHTS) {
+            vec![adapter::WEIGHTS.to_owned()]
+        } else if has(weights::WHOLE) {
             vec![weights::WHOLE.to_owned()]
         } else if has(weights::INDEX) {
             weights::shard_names(&self.retried(weights::INDEX)?)?

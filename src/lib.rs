@@ -5,6 +5,7 @@
 
 #![warn(missing_docs)]
 
+pub mod adapter;
 pub mod cli;
 pub mod device;
 pub mod files;

@@ -155,6 +155,33 @@ pub fn since_start() -> Option<f64> {
     Some((uptime - ticks / 100.0).max(0.0))
 }
 
+/// Bytes of memory that this process may still take, and has taken: what is free, within the limit of its
+/// control group; none where the system does not say.
+pub fn available_memory() -> Option<u64> {
+    let mut system = sysinfo::System::new();
+    system.refresh_memory();
+    let own = rss().unwrap_or(0);
+    let free = Some(system.available_memory()).filter(|bytes| *bytes > 0)?;
+    let limited = system.cgroup_limits().map(|limits| limits.free_memory);
+    Some(limited.map_or(free, |limited| free.min(limited)) + own)
+}
+
+/// Bytes of memory that this process holds.
+fn rss() -> Option<u64> {
+    let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
+    Some(statm.split(' ').nth(1)?.parse::<u64>().ok()? * 4096)
+}
+
+/// Free bytes of the disk that `path` is on; none where the system does not say.
+pub fn free_space(path: &std::path::Path) -> Option<u64> {
+    let path = std::fs::canonicalize(path).ok()?;
+    let disks = sysinfo::Disks::new_with_refreshed_list();
+    let holds = disks.iter().filter(|disk| path.starts_with(disk.mount_point()));
+    holds
+        .max_by_key(|disk| disk.mount_point().components().count())
+        .map(|disk| disk.available_space())
+}
+
 /// Most bytes of memory that this process has held; none where the system does not say.
 pub fn peak_rss() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;

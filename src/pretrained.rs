@@ -6,9 +6,11 @@ use anyhow::{Context, Result, bail};
 use candle_core::{DType, Device};
 use serde_json::{Value, json};
 
+use crate::adapter::Adapter;
 use crate::device::Dtype;
 use crate::files::write_atomic;
 use crate::hub;
+use crate::kernels::cpu::with_values;
 use crate::model::weights::{self, Weights};
 use crate::model::{Architecture, Decoder};
 use crate::policy;
@@ -24,6 +26,8 @@ pub struct Pretrained {
     pub dtype: Dtype,
     /// Its weights.
     pub weights: Weights,
+    /// What is added to them.
+    pub adapter: Option<Adapter>,
     /// Its tokenizer.
     pub tokenizer: HubTokenizer,
     config: Value,
@@ -38,11 +42,38 @@ impl Pretrained {
     /// See [`hub::resolve`], [`Architecture::read`], [`weights::load`], [`HubTokenizer::load`].
     pub fn load(name: &str, dtype: Dtype, device: &Device) -> Result<Self> {
         let files = hub::resolve(name)?;
+        if let Some(base) = Adapter::base_of(&files.directory)? {
+            let mend = || {
+                format!(
+                    "{name} is an adapter of `{base}`, which cannot be loaded; name its base with --model BASE \
+                     --adapter {name}"
+                )
+            };
+            let model = Self::load(&base, dtype, device).with_context(mend)?;
+            return model.with_adapter(name, &files.directory, device);
+        }
         let (mut architecture, config) = Architecture::read(&files.directory.join("config.json"))?;
         architecture.precision = dtype.precision();
         let storage = dtype.storage(device);
         let weights = weights::load(&files.directory, &architecture, storage, device)?;
         Self::assemble(name, (architecture, dtype), config, weights, &files.directory)
+    }
+
+    /// The same model with the adapter called `adapter`: a directory or a Hub id.
+    ///
+    /// # Errors
+    /// See [`hub::resolve`] and [`Adapter::load`]; a model that has one already.
+    pub fn adapted(self, adapter: &str, device: &Device) -> Result<Self> {
+        let files = hub::resolve(adapter)?;
+        self.with_adapter(adapter, &files.directory, device)
+    }
+
+    fn with_adapter(self, name: &str, directory: &Path, device: &Device) -> Result<Self> {
+        if self.adapter.is_some() {
+            bail!("{name}: an adapter of an adapter; merge the first (tealight export --merge)");
+        }
+        let adapter = Some(Adapter::load(directory, &self.architecture, device)?);
+        Ok(Self { name: name.to_owned(), adapter, ..self })
     }
 
     /// Fresh weights for the architecture in the file `config`, with the tokenizer in `tokenizer`.
@@ -101,6 +132,7 @@ impl Pretrained {
             architecture,
             dtype,
             weights,
+            adapter: None,
             tokenizer,
             config,
             generation_config,
@@ -113,7 +145,73 @@ impl Pretrained {
     /// # Errors
     /// Missing weights.
     pub fn decoder(&self) -> Result<Decoder> {
-        Ok(policy::frozen_decoder(&self.architecture, &self.weights)?)
+        let decoder = policy::frozen_decoder(&self.architecture, &self.weights)?;
+        match &self.adapter {
+            None => Ok(decoder),
+            Some(adapter) => adapter.on(decoder),
+        }
+    }
+
+    /// Its weights, the adapter's added to them.
+    ///
+    /// # Errors
+    /// No memory.
+    pub fn merged(&self) -> Result<Weights> {
+        let mut weights = self.weights.clone();
+        weights.extend(self.decoder()?.merged()?);
+        Ok(weights)
+    }
+
+    /// Writes an adapter of this model with the model's tokenizer to `directory`, as PEFT and TRL do.
+    ///
+    /// # Errors
+    /// A directory that cannot be written, a full disk.
+    pub fn save_adapter(&self, adapter: &Adapter, weights: &Weights, to: &Path) -> Result<()> {
+        crate::files::writable_directory(to)?;
+        self.save_tokenizer(to)?;
+        adapter.save(weights, to)
+    }
+
+    /// Writes what was trained: an adapter's matrices where there is one, else all weights.
+    ///
+    /// # Errors
+    /// A directory that cannot be written, a full disk.
+    pub fn save_trained(
+        &self,
+        adapter: Option<&Adapter>,
+        tensors: &Weights,
+        to: &Path,
+    ) -> Result<()> {
+        match adapter {
+            Some(adapter) => self.save_adapter(adapter, tensors, to),
+            None => self.save(tensors, to),
+        }
+    }
+
+    /// A checksum of all weights, to tell bases of one name apart.
+    ///
+    /// # Errors
+    /// No memory.
+    pub fn fingerprint(&self) -> Result<String> {
+        let mut hasher = crc32fast::Hasher::new();
+        for tensor in self.weights.values() {
+            let values = tensor.flatten_all()?.to_dtype(DType::F32)?.to_device(&Device::Cpu)?;
+            with_values(&values, |values| {
+                let bytes = |x: &f32| x.to_le_bytes();
+                for part in values.chunks(1 << 16) {
+                    hasher.update(&part.iter().flat_map(bytes).collect::<Vec<u8>>());
+                }
+                Ok(())
+            })?;
+        }
+        Ok(format!("{:08x}", hasher.finalize()))
+    }
+
+    fn save_tokenizer(&self, directory: &Path) -> Result<()> {
+        for (file, bytes) in &self.tokenizer_files {
+            write_atomic(&directory.join(file), bytes)?;
+        }
+        Ok(())
     }
 
     /// Writes `weights` with this model's config and tokenizer to `directory`, in Hub layout.
@@ -136,9 +234,7 @@ impl Pretrained {
         let text = |value: &Value| -> Result<Vec<u8>> {
             Ok((serde_json::to_string_pretty(value)? + "\n").into_bytes())
         };
-        for (file, bytes) in &self.tokenizer_files {
-            write_atomic(&directory.join(file), bytes)?;
-        }
+        self.save_tokenizer(directory)?;
         write_atomic(&directory.join("generation_config.json"), &text(&self.generation_config)?)?;
         // Weights before the config, so that a directory with a config is whole.
         weights::save(weights, &directory.join(weights::WHOLE))?;

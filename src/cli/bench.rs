@@ -149,6 +149,7 @@ impl BenchOptions {
         let rows = self.prompts * self.group;
         let longest = self.prompt_len + self.new_tokens;
         let sizes = Sizes {
+            trained: None,
             rows,
             longest,
             micro_batch: self.micro_batch_tokens.min(rows * longest),

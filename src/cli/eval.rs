@@ -21,6 +21,7 @@ use super::outcome;
 use super::probes;
 use super::reject;
 use super::session::{Draw, Evaluating, Session};
+use crate::files::Claim;
 use crate::generate::{Filters, SamplingParams};
 use crate::remote::{Remote, RemoteOptions};
 use crate::telemetry::say;
@@ -108,7 +109,11 @@ pub(super) fn run(options: &EvalOptions, stop: &Stop) -> Result<()> {
     if options.reject {
         return rejecting(options, &datasets, output, stop);
     }
+    if options.remote.engine.is_some() && options.model.adapter.is_some() {
+        bail!("--adapter has no effect with --engine: the server has its own");
+    }
     let jobs = jobs(&sets, &datasets, &options.decoding.temperature)?;
+    let _claim = Claim::take(output)?;
     let known = prepare(output, options.request(&jobs)?)?;
     options::record_config(options, output, options.quiet)?;
     let started = Instant::now();
@@ -172,7 +177,7 @@ impl EvalOptions {
             Ok((outcome::file_name(&job.name), Asked::of(job.dataset, job.temperature)?))
         };
         Ok(Request {
-            model: self.model.model.clone(),
+            model: self.model.shown(),
             engine: self.remote.engine.clone(),
             engine_model: self.remote.engine_model.clone(),
             dtype: self.model.dtype,
@@ -206,7 +211,7 @@ impl EvalOptions {
         let name = self.remote.engine_model.as_ref().unwrap_or(&self.model.model);
         match &self.remote.engine {
             Some(engine) => format!("{name} at {engine}"),
-            None => name.clone(),
+            None => self.model.shown(),
         }
     }
 
@@ -341,7 +346,7 @@ fn rejecting(
     if options.remote.engine.is_some() {
         bail!("--reject needs log-probabilities of stored answers: leave --engine out");
     }
-    options::fresh_output(output, "results.json")?;
+    let _claim = options::fresh_output(output, "results.json")?;
     let (base, device) = options.model.load(options.quiet)?;
     options::record_config(options, output, options.quiet)?;
     let session = Session::new(&base, device, stop, options.quiet)?;

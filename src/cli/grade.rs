@@ -63,7 +63,7 @@ pub(super) struct GradeOptions {
 pub(super) fn run(options: &GradeOptions) -> Result<()> {
     let Some(file) = &options.file else { bail!("name the FILE of completions, or -") };
     let Some(output) = &options.output else { bail!("--output DIR is needed") };
-    options::fresh_output(output, "results.json")?;
+    let _claim = options::fresh_output(output, "results.json")?;
     let dataset = options.dataset()?;
     let verifier = match (&options.verifier, &dataset) {
         (Some(spec), _) => verify::open(spec)?,

@@ -6,6 +6,8 @@ mod beta;
 mod compare;
 mod eval;
 mod eval_request;
+mod export;
+mod fine_tune;
 mod grade;
 mod lab;
 mod lab_figures;
@@ -184,6 +186,12 @@ fn command() -> Command {
             "Fine-tune a model on worked solutions, or train one from scratch",
             SFT_HELP,
         ))
+        .subcommand(sub(
+            "export",
+            export::ExportOptions::augment_args,
+            "Write a model as others want it: its adapter merged, its weights in another type",
+            EXPORT_HELP,
+        ))
 }
 
 const STUDY_HELP: &str = "\
@@ -257,13 +265,17 @@ Example:
   tealight sft --model Qwen/Qwen2.5-0.5B --dataset gsm8k/train.jsonl --learning-rate 1e-5 \\
       --output runs/sft";
 
+const EXPORT_HELP: &str = "\
+Example:
+  tealight export --model runs/lora/final --merge --save-dtype bfloat16 --output merged";
+
 fn run(matches: &ArgMatches) -> Result<()> {
     let stop = handle_signals()?;
     match matches.subcommand() {
         Some(("study", matches)) => study::run(&study::resolve(matches)?, &stop),
         Some(("train", matches)) => {
             let mut options: train::TrainOptions = layers::resolve(matches, None)?;
-            options.resume = matches.get_flag("resume");
+            options.resume = matches.get_one("resume").cloned();
             options.dry_run = matches.get_flag("dry_run");
             train::run(&options, &stop)
         }
@@ -277,6 +289,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         Some(("lab", matches)) => lab::run(&layers::resolve(matches, None)?),
         Some(("verify", matches)) => verify::run(&layers::resolve(matches, None)?),
         Some(("beta", matches)) => beta::run(&layers::resolve(matches, None)?),
+        Some(("export", matches)) => export::run(&layers::resolve(matches, None)?),
         Some(("sft", matches)) => sft::run(&layers::resolve(matches, None)?, &stop),
         _ => unreachable!("clap asks for a subcommand"),
     }

@@ -11,6 +11,7 @@ use tealight_datasets::suite::SuiteSet;
 use tealight_datasets::{Dataset, read::Columns, verify};
 
 use crate::device::{self, Dtype};
+use crate::files::Claim;
 use crate::generate::{Filters, SamplingParams};
 use crate::model::Architecture;
 use crate::pretrained::Pretrained;
@@ -40,6 +41,9 @@ pub(super) struct ModelOptions {
     /// A directory in Hub layout, a Hub id (owner/name[@revision]), or `countdown`, the embedded model.
     #[arg(long, default_value = "countdown")]
     pub(super) model: String,
+    /// A LoRA adapter of that model, in PEFT's format; --model may also name one that knows its base.
+    #[arg(long)]
+    pub(super) adapter: Option<String>,
     /// auto, cpu, cuda, cuda:N or metal; auto is the first GPU this binary was built for, else the CPU.
     #[arg(long, default_value = "auto")]
     pub(super) device: String,
@@ -53,15 +57,38 @@ impl ModelOptions {
     /// Loads the model and says what it is and where it runs.
     pub(super) fn load(&self, quiet: bool) -> Result<(Pretrained, Device)> {
         let (device, described) = device::open(&self.device)?;
-        let model = Pretrained::load(&self.model, self.dtype, &device)?;
+        let mut model = Pretrained::load(&self.model, self.dtype, &device)?;
+        if let Some(adapter) = &self.adapter {
+            model = model.adapted(adapter, &device)?;
+        }
         self.announce(&model.architecture, &described, quiet);
+        if let Some(adapter) = &model.adapter {
+            let (r, targets) = (adapter.scaling.r, adapter.targets.join(", "));
+            say(quiet, format!("  with an adapter of rank {r} on {targets}"));
+        }
         Ok((model, device))
     }
 
     /// The same for a model that is to be trained.
     pub(super) fn load_to_train(&self, quiet: bool) -> Result<(Pretrained, Device)> {
         self.dtype.check_training(&device::open(&self.device)?.0)?;
-        self.load(quiet)
+        let (model, device) = self.load(quiet)?;
+        if model.adapter.is_some() {
+            bail!(
+                "{} is an adapter, and training begins from a whole model: merge it first (tealight export --merge), \
+                 or continue its run with --resume",
+                model.name
+            );
+        }
+        Ok((model, device))
+    }
+
+    /// What it is called in results.
+    pub(super) fn shown(&self) -> String {
+        match &self.adapter {
+            None => self.model.clone(),
+            Some(adapter) => format!("{adapter} on {}", self.model),
+        }
     }
 
     /// Says which model runs where.
@@ -70,7 +97,7 @@ impl ModelOptions {
         let dtype = format!("{:?}", self.dtype).to_lowercase();
         say(
             quiet,
-            format!("model {} ({millions:.2}M parameters), {dtype} on {device}", self.model),
+            format!("model {} ({millions:.2}M parameters), {dtype} on {device}", self.shown()),
         );
     }
 }
@@ -161,12 +188,18 @@ impl DecodingOptions {
     }
 }
 
-/// Refuses a directory that already holds a run, and makes it otherwise.
-pub(super) fn fresh_output(output: &Path, marker: &str) -> Result<()> {
+/// Refuses a directory that already holds a run, and takes it otherwise.
+pub(super) fn fresh_output(output: &Path, marker: &str) -> Result<Claim> {
+    refuse_used(output, marker)?;
+    Claim::take(output)
+}
+
+/// Refuses a directory that already holds a run.
+pub(super) fn refuse_used(output: &Path, marker: &str) -> Result<()> {
     if output.join(marker).exists() {
         bail!("{}: holds a run already ({marker}); choose another --output", output.display());
     }
-    crate::files::writable_directory(output)
+    Ok(())
 }
 
 /// `base`, or `base-2`, `base-3`, ... if it holds a run already.

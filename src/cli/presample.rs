@@ -142,7 +142,7 @@ pub(super) fn run(options: &PresampleOptions, stop: &Stop) -> Result<()> {
     }
     let (base, device) = options.model.load_to_train(options.quiet)?;
     let dataset = options.data.open(&options.data.dataset, options.quiet)?;
-    crate::files::writable_directory(output)?;
+    let _claim = crate::files::Claim::take(output)?;
     options::record_config(options, output, options.quiet)?;
     let session = Session::new(&base, device, stop, options.quiet)?;
     let request = Request {

@@ -47,7 +47,7 @@ pub(super) fn run(options: &SftOptions, stop: &Stop) -> Result<()> {
     if options.sft.batch_size == 0 {
         bail!("batch-size must be at least 1");
     }
-    options::fresh_output(output, "metrics.jsonl")?;
+    let _claim = options::fresh_output(output, "metrics.jsonl")?;
     let (device, described) = device::open(&options.model.device)?;
     options.model.dtype.check_training(&device)?;
     let base = match (&options.from_scratch, &options.tokenizer) {

@@ -14,6 +14,7 @@ use tealight_eval::compare::kept;
 use tealight_eval::report::{Evaluated, Study, Training, TrainingPoint, Tuned, grid, html};
 use tealight_eval::{Summary, Tally, pass_at_k};
 
+use super::fine_tune::Place;
 use super::layers;
 use super::options::{self, DataOptions, ModelOptions};
 use super::probes;
@@ -105,7 +106,7 @@ pub(super) fn run(options: &StudyOptions, stop: &Stop) -> Result<()> {
         Some(output) => output.clone(),
         None => options::next_free(Path::new("study"), "config.toml"),
     };
-    options::fresh_output(&output, "config.toml")?;
+    let _claim = options::fresh_output(&output, "config.toml")?;
     let quiet = options.quiet;
     let (base, device) = options.model.load_to_train(quiet)?;
     let train = options.data.open(&options.data.dataset, quiet)?;
@@ -167,7 +168,10 @@ pub(super) fn run(options: &StudyOptions, stop: &Stop) -> Result<()> {
         crate::files::writable_directory(&folder)?;
         let label = format!("train {objective}");
         let run_started = Instant::now();
-        let tuned = session.fine_tune(&train, &config, &label, &folder, None)?;
+        let tuned = {
+            let place = Place { label: &label, output: &folder, resume: None, json: false };
+            session.fine_tune(&train, &config, &place)?
+        };
         stop.check()?;
         session.save(&tuned, &folder.join("final"))?;
         let tallies = evaluate(tuned.policy.frozen(), &objective.to_string(), &folder)?;

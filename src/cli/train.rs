@@ -1,19 +1,21 @@
 //! `tealight train`: one run of fine-tuning by verifiable rewards.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
+use super::fine_tune::{Place, sizes};
 use super::options::{self, DataOptions, ModelOptions};
 use super::session::Session;
-use crate::files;
+use crate::files::Claim;
 use crate::rollout::Encoded;
 use crate::telemetry::say;
 use crate::tokenizer::Tokenizer;
-use crate::train::memory::{MemoryPlan, Sizes};
+use crate::train::memory::MemoryPlan;
 use crate::train::rlvr::{RlvrConfig, wants_presamples};
 use crate::train::{Stop, checkpoint};
 
@@ -32,10 +34,11 @@ pub(super) struct TrainOptions {
     /// Where the model, the metrics and checkpoints go.
     #[arg(long)]
     output: Option<PathBuf>,
-    /// Continue from the newest checkpoint in --output.
-    #[arg(long)]
+    /// Continue from a checkpoint in --output: the newest, or the one named; from the start where there is none.
+    #[arg(long, value_name = "CHECKPOINT", num_args = 0..=1, default_missing_value = "",
+          alias = "resume-from-checkpoint")]
     #[serde(skip)]
-    pub(super) resume: bool,
+    pub(super) resume: Option<String>,
     /// Print the resolved settings, the data, the first prompts and the memory plan, and stop.
     #[arg(long, conflicts_with = "resume")]
     #[serde(skip)]
@@ -43,6 +46,10 @@ pub(super) struct TrainOptions {
     /// Show nothing but warnings and errors.
     #[arg(long)]
     quiet: bool,
+    /// Print every step's metrics as a JSON line, and the outcome as the last.
+    #[arg(long)]
+    #[serde(default)]
+    json: bool,
 }
 
 pub(super) fn run(options: &TrainOptions, stop: &Stop) -> Result<()> {
@@ -65,22 +72,25 @@ pub(super) fn run(options: &TrainOptions, stop: &Stop) -> Result<()> {
         return dry_run(options);
     }
     let Some(output) = &options.output else { bail!("--output DIR is needed") };
-    let resumed = if options.resume { Some(newest(output)?) } else { None };
-    if resumed.is_none() {
-        if output.join("metrics.jsonl").exists() {
-            bail!(
-                "{}: holds a run already; add --resume to continue it, or choose another --output",
-                output.display()
-            );
-        }
-        files::writable_directory(output)?;
+    let _claim = Claim::take(output)?;
+    let resumed = match &options.resume {
+        Some(which) => checkpoint::find(output, which)?,
+        None if output.join("config.toml").exists() => bail!(
+            "{}: holds a run already; add --resume to continue it, or choose another --output",
+            output.display()
+        ),
+        None => None,
+    };
+    if options.resume.is_some() && resumed.is_none() {
+        say(options.quiet, format!("{}: no checkpoint yet; from the start", output.display()));
     }
     let (base, device) = options.model.load_to_train(options.quiet)?;
     let dataset = options.data.open(&options.data.dataset, options.quiet)?;
     options::record_config(options, output, options.quiet)?;
     let session = Session::new(&base, device, stop, options.quiet)?;
     let label = options.rlvr.objective.to_string();
-    let tuned = session.fine_tune(&dataset, &options.rlvr, &label, output, resumed.as_deref())?;
+    let place = Place { label: &label, output, resume: resumed.as_deref(), json: options.json };
+    let tuned = session.fine_tune(&dataset, &options.rlvr, &place)?;
     stop.check()?;
     session.save(&tuned, &output.join("final"))?;
     let (tokens, completions) = (tuned.state.num_tokens, tuned.state.num_completions);
@@ -92,6 +102,13 @@ pub(super) fn run(options: &TrainOptions, stop: &Stop) -> Result<()> {
             output.join("final").display()
         ),
     );
+    if options.json {
+        let done = json!({
+            "global_step": tuned.state.global_step, "num_completions": completions, "num_tokens": tokens,
+            "skipped_steps": tuned.state.skipped_steps, "model": output.join("final"),
+        });
+        writeln!(std::io::stdout(), "{done}")?;
+    }
     Ok(())
 }
 
@@ -114,17 +131,11 @@ fn dry_run(options: &TrainOptions) -> Result<()> {
             problem.problem.answer
         ));
     }
-    let longest = problems.iter().map(|problem| problem.prompt.len()).max().unwrap_or(0) + room;
     let step = settings.prompts_per_step.min(problems.len()) * settings.num_generations;
-    let sizes = Sizes {
-        rows: settings.max_num_seqs.min(step),
-        longest,
-        micro_batch: settings.micro_batch_tokens.min(step * longest).max(longest),
-        recomputes: settings.gradient_checkpointing,
-    };
+    let sizes = sizes(&options.rlvr, &problems, &base.architecture);
     text.push_str(&format!(
         "a step: {step} completions of up to {room} tokens, prompts of up to {}\n",
-        longest - room
+        sizes.longest - room
     ));
     if device.is_cpu() {
         text.push_str("memory, planned for the longest sequences:\n");
@@ -135,9 +146,4 @@ fn dry_run(options: &TrainOptions) -> Result<()> {
     }
     write!(std::io::stdout(), "{text}")?;
     Ok(())
-}
-
-fn newest(output: &Path) -> Result<PathBuf> {
-    checkpoint::latest(output)
-        .with_context(|| format!("{}: no checkpoint to resume from", output.display()))
 }

@@ -6,11 +6,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use candle_core::{Result, Tensor, bail};
+use candle_core::{DType, Result, Tensor, bail};
 
+use super::lora::{LowRank, Scaling};
 use super::ops::{self, Linear};
 use super::rope::{Angles, RopeTable};
-use super::{Architecture, KvCache, Spans, host};
+use super::{Architecture, KvCache, Spans, host, lora};
 
 /// The transformer. B sequences, T tokens, D hidden size, V vocabulary.
 #[derive(Debug, Clone)]
@@ -106,6 +107,67 @@ impl Decoder {
         Self { recomputes: true, ..self }
     }
 
+    /// The same decoder with an adapter on every projection that `part` has matrices A and B for, by the
+    /// projection's name.
+    ///
+    /// # Errors
+    /// Matrices that do not fit.
+    pub fn adapted(
+        mut self,
+        scaling: &Scaling,
+        mut part: impl FnMut(&str) -> Option<[Tensor; 2]>,
+    ) -> Result<Self> {
+        for layer in &mut self.layers {
+            let prefix = layer.prefix.clone();
+            for (module, linear) in lora::MODULES.iter().zip(layer.linears_mut()) {
+                let name = format!("{prefix}{module}");
+                let Some([a, b]) = part(&name) else { continue };
+                let (out, inner) = linear.weight.dims2()?;
+                if a.dims2()?.1 != inner || b.dims2()?.0 != out {
+                    bail!(
+                        "adapter of `{name}`: A {:?} and B {:?} do not fit {:?}",
+                        a.dims(),
+                        b.dims(),
+                        (out, inner)
+                    );
+                }
+                linear.adapter = Some(LowRank::new(a, b, scaling, &name)?);
+            }
+        }
+        Ok(self)
+    }
+
+    /// The weights of all adapted projections with their adapters added: what merging writes.
+    ///
+    /// # Errors
+    /// No memory.
+    pub fn merged(&self) -> Result<Vec<(String, Tensor)>> {
+        let mut merged = Vec::new();
+        for layer in &self.layers {
+            for (module, linear) in lora::MODULES.iter().zip(layer.linears()) {
+                let Some(adapter) = &linear.adapter else { continue };
+                let weight = linear.weight.detach();
+                let wide =
+                    weight.to_dtype(DType::F32)? + adapter.product()?.to_dtype(DType::F32)?;
+                let name = format!("{}{module}.weight", layer.prefix);
+                merged.push((name, wide?.to_dtype(weight.dtype())?));
+            }
+        }
+        Ok(merged)
+    }
+
+    /// A weight that is trained, where any is.
+    pub(super) fn trained(&self) -> Option<&Tensor> {
+        let adapters = self.layers.iter().flat_map(Layer::linears);
+        let adapters = adapters.filter_map(|linear| linear.adapter.as_ref().map(|own| &own.a));
+        [&self.embedding].into_iter().chain(adapters).find(|weight| weight.track_op())
+    }
+
+    /// Numbers training passes from `first` on, which keys what adapters drop.
+    pub(crate) fn number_passes(&self, first: u64) {
+        self.shared.passes.store(first, std::sync::atomic::Ordering::Relaxed);
+    }
+
     /// Takes out the gradients that backward passes left here: none where Candle's graph holds them.
     pub(crate) fn take_gradients(&self) -> BTreeMap<String, Vec<f32>> {
         self.shared.sums.lock().expect("no panic while the lock is held").take()
@@ -145,7 +207,7 @@ impl Decoder {
     ) -> Result<Tensor> {
         if host::runs(self) {
             // Weights that are trained: their gradient is wanted, and a cache has none.
-            if !self.embedding.track_op() {
+            if self.trained().is_none() {
                 return host::hidden(self, ids, spans, cache);
             } else if cache.is_some() {
                 bail!("a forward pass with a cache has no gradient");
@@ -201,6 +263,11 @@ impl Layer {
 
     fn linears(&self) -> [&Linear; 7] {
         [&self.q, &self.k, &self.v, &self.output, &self.gate, &self.up, &self.down]
+    }
+
+    fn linears_mut(&mut self) -> [&mut Linear; 7] {
+        let Self { q, k, v, output, gate, up, down, .. } = self;
+        [q, k, v, output, gate, up, down]
     }
 
     fn ready_bytes(&self) -> Option<usize> {

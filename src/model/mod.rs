@@ -9,6 +9,7 @@ mod architecture;
 mod decoder;
 mod host;
 mod kv_cache;
+pub mod lora;
 mod ops;
 mod rope;
 mod spans;

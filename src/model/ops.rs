@@ -8,6 +8,7 @@ use std::sync::Arc;
 use candle_core::{D, DType, Device, Result, Tensor};
 use tealight_matmul::Packed;
 
+use super::lora::LowRank;
 use super::rope::Angles;
 use super::{Architecture, Spans};
 use crate::kernels::product::{self, Precision};
@@ -18,13 +19,15 @@ pub(super) struct Linear {
     pub(super) weight: Tensor,
     pub(super) bias: Option<Tensor>,
     pub(super) precision: Precision,
+    /// What is added to the weight, and trained in its place.
+    pub(super) adapter: Option<LowRank>,
     /// The weight packed, as it was when this was made.
     pub(super) ready: Option<Arc<Packed>>,
 }
 
 impl Linear {
     pub(super) fn new(weight: Tensor, bias: Option<Tensor>, precision: Precision) -> Self {
-        Self { weight, bias, precision, ready: None }
+        Self { weight, bias, precision, adapter: None, ready: None }
     }
 
     /// The same weight, packed for many products without a gradient; what is packed stays as it is.
@@ -33,7 +36,8 @@ impl Linear {
             return Ok(self.clone());
         }
         let ready = product::packed(&self.weight.detach(), self.precision)?;
-        Ok(Self { ready: Some(Arc::new(ready)), ..self.clone() })
+        let adapter = self.adapter.as_ref().map(LowRank::ready).transpose()?;
+        Ok(Self { ready: Some(Arc::new(ready)), adapter, ..self.clone() })
     }
 
     /// `[.., in]` to `[.., out]`.
@@ -41,12 +45,15 @@ impl Linear {
         let mut shape = x.dims().to_vec();
         let (width, inner) = self.weight.dims2()?;
         let flat = x.reshape(((), inner))?;
-        let flat = match &self.ready {
+        let mut out = match &self.ready {
             Some(ready) => product::with_packed(&flat, ready)?,
             None => product::linear(&flat, &self.weight, self.precision)?,
         };
+        if let Some(adapter) = &self.adapter {
+            out = (out + adapter.graph(&flat)?)?;
+        }
         *shape.last_mut().expect("at least one dimension") = width;
-        let out = flat.reshape(shape)?;
+        let out = out.reshape(shape)?;
         match &self.bias {
             Some(bias) => out.broadcast_add(bias),
             None => Ok(out),

@@ -71,6 +71,22 @@ pub fn load(
     Ok(weights)
 }
 
+/// Every tensor of one safetensors file, in the order of the file.
+///
+/// # Errors
+/// A truncated or malformed file, a tensor that is not floating-point.
+pub fn read_all(path: &Path, device: &Device) -> Result<Vec<(String, Tensor)>> {
+    let mut shard = Shard::open(path)?;
+    let mut infos: Vec<(String, TensorInfo)> =
+        shard.metadata.tensors().into_iter().map(|(name, info)| (name, info.clone())).collect();
+    infos.sort_by_key(|(_, info)| info.data_offsets.0);
+    let read = infos.into_iter().map(|(name, info)| {
+        let tensor = shard.tensor(&name, &info)?.to_device(device)?;
+        Ok((name, tensor))
+    });
+    read.collect()
+}
+
 /// Fresh weights: normal with the configured deviation, norms 1, biases 0.
 ///
 /// # Errors
@@ -105,10 +121,11 @@ fn normal(rng: &mut ChaCha8Rng) -> f32 {
 /// A full disk, a directory that cannot be written; `path` is then as it was.
 pub fn save(tensors: &BTreeMap<String, Tensor>, path: &Path) -> Result<()> {
     let metadata = HashMap::from([("format".to_owned(), "pt".to_owned())]);
-    let bytes =
-        safetensors::serialize(tensors.iter().map(|(name, x)| (name, x.clone())), Some(metadata))
-            .with_context(|| format!("{}: weights cannot be serialised", path.display()))?;
-    crate::files::write_atomic(path, &bytes)
+    let tensors = tensors.iter().map(|(name, x)| (name, x.clone()));
+    // Tensor by tensor, so that the file never stands in memory as a whole.
+    crate::files::write_atomic_by(path, |temporary| {
+        Ok(safetensors::serialize_to_file(tensors, Some(metadata), temporary)?)
+    })
 }
 
 /// The files that hold the weights of the model in `directory`.

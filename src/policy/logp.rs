@@ -173,6 +173,7 @@ impl CustomOp3 for LinearLogp {
         _logp: &Tensor,
         grad: &Tensor,
     ) -> Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
+        let is_trained = weight.track_op();
         let (hidden, weight) = (hidden.detach(), weight.detach());
         let grad = grad.contiguous()?;
         if self.is_on_host(&hidden) {
@@ -180,9 +181,12 @@ impl CustomOp3 for LinearLogp {
             let grad: Vec<f32> = grad.to_vec1()?;
             self.with_head(&hidden, &weight, targets, |head| {
                 // The weight's goes where the decoder's other gradients are.
-                self.decoder.add_head_gradient(|d_weight| {
-                    head.backward(&self.rows, &grad, &mut d_hidden, d_weight);
-                });
+                match is_trained {
+                    true => self.decoder.add_head_gradient(|d_weight| {
+                        head.backward(&self.rows, &grad, &mut d_hidden, Some(d_weight));
+                    }),
+                    false => head.backward(&self.rows, &grad, &mut d_hidden, None),
+                }
                 Ok(())
             })?;
             return Ok((
@@ -200,6 +204,9 @@ impl CustomOp3 for LinearLogp {
             let grad = grad.narrow(0, start, length)?;
             let d_logits = logp_gradient(&logits, &targets, &grad, self.temperature)?;
             d_hidden.push(d_logits.matmul(&weight)?);
+            if !is_trained {
+                continue;
+            }
             let share = d_logits.t()?.matmul(&part)?;
             d_weight = Some(match d_weight {
                 None => share,

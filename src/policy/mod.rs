@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex};
 
 use candle_core::{Result, Tensor, Var, bail};
 
+use crate::model::lora::{self, Scaling};
 use crate::model::weights::Weights;
 use crate::model::{Architecture, Decoder, Spans};
 
@@ -44,6 +45,37 @@ impl Policy {
         let tracked = Decoder::new(architecture, |name| Ok(weights[name].as_tensor().clone()))?;
         let frozen = Decoder::new(architecture, |name| Ok(weights[name].as_detached_tensor()))?;
         Ok(Self { weights, tracked, frozen, gradients: Mutex::default() })
+    }
+
+    /// A policy that trains an adapter on constant `weights`, which it shares with whoever else has them.
+    ///
+    /// # Errors
+    /// Missing weights, matrices that do not fit, no memory.
+    pub fn adapting(
+        architecture: &Architecture,
+        weights: &Weights,
+        scaling: &Scaling,
+        adapter: &Weights,
+    ) -> Result<Self> {
+        let own: BTreeMap<String, Var> = adapter
+            .iter()
+            .map(|(name, tensor)| Ok((name.clone(), Var::from_tensor(&tensor.copy()?)?)))
+            .collect::<Result<_>>()?;
+        let adapted = |tensor: fn(&Var) -> Tensor| {
+            frozen_decoder(architecture, weights)?.adapted(scaling, |module| {
+                let [a, b] = lora::names(module).map(|name| own.get(&name).map(tensor));
+                Some([a?, b?])
+            })
+        };
+        let tracked = adapted(|var| var.as_tensor().clone())?;
+        let frozen = adapted(Var::as_detached_tensor)?;
+        Ok(Self { weights: own, tracked, frozen, gradients: Mutex::default() })
+    }
+
+    /// Numbers the training passes that follow, which keys the dropout of adapters: the same number, the same
+    /// mask.
+    pub fn number_passes(&self, first: u64) {
+        self.tracked.number_passes(first);
     }
 
     /// The same policy, whose backward pass computes layers again instead of keeping what they computed.

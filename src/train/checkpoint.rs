@@ -1,9 +1,12 @@
-//! A run's state on disk: `checkpoint-N/` with the model in Hub layout, the optimizer and the step.
+//! A run's state on disk: `checkpoint-N/` with the model or adapter in Hub layout, the optimizer, the step,
+//! the metrics so far and the settings.
 //!
-//! A checkpoint is written to a temporary directory and renamed, so it is whole or absent. What is
-//! sampled and in which order is a function of seed and step, so there is no generator to save.
+//! A checkpoint is written to a temporary directory, synced and renamed, so it is whole or absent; `latest`
+//! names the newest. Its `trainer_state.json` holds the size and checksum of every other file. What is sampled
+//! and in which order is a function of seed and step, so there is no generator to save.
 
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -12,9 +15,17 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::AdamW;
-use crate::files::write_atomic;
+use crate::adapter::Adapter;
+use crate::files::{sync_directory, write_atomic};
 use crate::model::weights::{self, Weights};
 use crate::pretrained::Pretrained;
+
+/// The file that says where a run stands; written last.
+const STATE: &str = "trainer_state.json";
+const MOMENTS: &str = "optimizer.safetensors";
+const METRICS: &str = "metrics.jsonl";
+/// The file in a run's directory that names its newest checkpoint.
+const LATEST: &str = "latest";
 
 /// Where a run stands.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -23,6 +34,12 @@ pub struct State {
     pub global_step: usize,
     /// Steps at which the optimizer moved; fewer where gradients were not finite.
     pub optimizer_steps: usize,
+    /// Optimizer steps that were left out because the loss or the gradient was not finite.
+    #[serde(default)]
+    pub skipped_steps: usize,
+    /// How many of them in a row at the end.
+    #[serde(default)]
+    pub skipped_in_a_row: usize,
     /// Tokens sampled so far, those of the base included.
     pub num_tokens: usize,
     /// Completions sampled so far, those of the base included.
@@ -36,6 +53,15 @@ pub struct State {
     /// Sum and number of estimates of the base's validity by problem id, where they accumulate.
     #[serde(default)]
     pub partition: BTreeMap<String, (f64, usize)>,
+    /// Sum and number, since the last checkpoint, of what tells which checkpoint is best.
+    #[serde(default)]
+    pub since_save: (f64, usize),
+    /// The step of the best checkpoint and its mean since the one before it.
+    #[serde(default)]
+    pub best: Option<(usize, f64)>,
+    /// Tokens in one forward and backward pass, as they were resolved.
+    #[serde(default)]
+    pub micro_batch_tokens: usize,
 }
 
 /// What `trainer_state.json` holds.
@@ -43,112 +69,299 @@ pub struct State {
 struct Saved {
     #[serde(flatten)]
     state: State,
+    /// Of the settings that must not differ.
+    config_hash: String,
     config: Value,
+    /// Size and CRC-32 of every other file.
+    files: BTreeMap<String, (u64, u32)>,
 }
 
 /// Settings that may differ between a run and its continuation.
-const MAY_DIFFER: [&str; 6] = [
+const MAY_DIFFER: [&str; 12] = [
     "max_steps",
     "max_completions",
     "save_steps",
+    "save_total_limit",
     "max_num_seqs",
     "micro_batch_tokens",
     "gradient_checkpointing",
+    "log_completions",
+    "logging_dir",
+    "max_skipped_steps",
+    "presamples",
+    "strict",
 ];
 
-/// Writes `output/checkpoint-N`.
-///
-/// # Errors
-/// A directory that cannot be written, a full disk; no half checkpoint is left.
-pub fn save(
-    output: &Path,
-    model: &Pretrained,
-    tensors: &Weights,
-    optimizer: &AdamW,
-    state: &State,
-    config: &Value,
-) -> Result<PathBuf> {
-    let path = output.join(format!("checkpoint-{}", state.global_step));
-    let temporary = tempfile::Builder::new()
-        .prefix(".checkpoint-")
-        .tempdir_in(output)
-        .with_context(|| format!("{}: cannot be written", output.display()))?;
-    model.save(tensors, temporary.path())?;
-    weights::save(&optimizer.state(), &temporary.path().join("optimizer.safetensors"))?;
-    let saved = Saved { state: state.clone(), config: config.clone() };
-    let text = serde_json::to_string_pretty(&saved)?;
-    write_atomic(&temporary.path().join("trainer_state.json"), text.as_bytes())?;
-    if path.exists() {
-        std::fs::remove_dir_all(&path).with_context(|| path.display().to_string())?;
-    }
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        std::fs::set_permissions(temporary.path(), std::fs::Permissions::from_mode(0o755))?;
-    }
-    std::fs::rename(temporary.keep(), &path).with_context(|| path.display().to_string())?;
-    Ok(path)
-}
-
-/// The newest checkpoint in `output`.
-pub fn latest(output: &Path) -> Option<PathBuf> {
-    let step = |path: &Path| -> Option<usize> {
-        path.file_name()?.to_str()?.strip_prefix("checkpoint-")?.parse().ok()
-    };
-    let entries = std::fs::read_dir(output).ok()?;
-    let found = entries.filter_map(|entry| Some(entry.ok()?.path()));
-    found.filter_map(|path| Some((step(&path)?, path))).max().map(|(_, path)| path)
+/// The checkpoints of one run.
+pub struct Checkpoints<'a> {
+    /// The run's directory.
+    pub output: &'a Path,
+    /// The model that was trained.
+    pub model: &'a Pretrained,
+    /// The adapter that is trained in its place.
+    pub adapter: Option<&'a Adapter>,
+    /// All that the result depends on.
+    pub config: &'a Value,
+    /// How many of the newest are kept; 0 keeps all. The best is never removed.
+    pub limit: usize,
 }
 
 /// A checkpoint that was read.
 pub struct Restored {
     /// Where the run stood.
     pub state: State,
-    /// The policy's weights.
+    /// What is trained: the policy's weights, or the adapter's.
     pub weights: Weights,
     /// The optimizer's moments.
     pub moments: Weights,
+    /// The rows of `metrics.jsonl` so far.
+    pub metrics: Vec<u8>,
 }
 
-/// Reads the checkpoint in `path`, made by a run with the same `config`.
+impl Checkpoints<'_> {
+    /// Writes `checkpoint-N`, points `latest` at it and removes those beyond the limit.
+    ///
+    /// # Errors
+    /// A directory that cannot be written, a full disk; no half checkpoint is left, and those that were there
+    /// still are.
+    pub fn save(&self, tensors: &Weights, optimizer: &AdamW, state: &mut State) -> Result<PathBuf> {
+        let mut next = state.clone();
+        let (sum, count) = std::mem::take(&mut next.since_save);
+        let mean = sum / count as f64;
+        if count > 0 && next.best.is_none_or(|(_, best)| mean > best) {
+            next.best = Some((next.global_step, mean));
+        }
+        let name = format!("checkpoint-{}", next.global_step);
+        let path = self.output.join(&name);
+        self.write(&path, tensors, optimizer, &next)
+            .with_context(|| self.where_it_stands(&name))?;
+        write_atomic(&self.output.join(LATEST), format!("{name}\n").as_bytes())?;
+        self.prune(&next)?;
+        *state = next;
+        Ok(path)
+    }
+
+    fn write(
+        &self,
+        path: &Path,
+        tensors: &Weights,
+        optimizer: &AdamW,
+        state: &State,
+    ) -> Result<()> {
+        let temporary = tempfile::Builder::new().prefix(".checkpoint-").tempdir_in(self.output)?;
+        let folder = temporary.path();
+        self.model.save_trained(self.adapter, tensors, folder)?;
+        weights::save(&optimizer.state(), &folder.join(MOMENTS))?;
+        let metrics = std::fs::read(self.output.join(METRICS)).unwrap_or_default();
+        write_atomic(&folder.join(METRICS), &metrics)?;
+        let saved = Saved {
+            state: state.clone(),
+            config_hash: hash(self.config),
+            config: self.config.clone(),
+            files: inventory(folder)?,
+        };
+        write_atomic(&folder.join(STATE), serde_json::to_string_pretty(&saved)?.as_bytes())?;
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755))?;
+        }
+        if path.exists() {
+            std::fs::remove_dir_all(path)?;
+        }
+        std::fs::rename(folder, path)?;
+        // Renamed: there is nothing left to remove.
+        let _ = temporary.keep();
+        sync_directory(self.output)
+    }
+
+    /// What to tell whoever's disk is full.
+    fn where_it_stands(&self, name: &str) -> String {
+        let kept = match newest(self.output) {
+            Some(path) => format!("{} is whole", path.display()),
+            None => "there is no earlier one".to_owned(),
+        };
+        format!(
+            "{}: {name} cannot be written; {kept}: make room, then continue with --resume",
+            self.output.display()
+        )
+    }
+
+    /// Removes what is beyond the limit, the oldest first.
+    fn prune(&self, state: &State) -> Result<()> {
+        if self.limit == 0 {
+            return Ok(());
+        }
+        let best = state.best.map(|(step, _)| step);
+        for (step, path) in all(self.output).into_iter().skip(self.limit) {
+            if Some(step) != best {
+                std::fs::remove_dir_all(&path).with_context(|| path.display().to_string())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the checkpoint in `path`.
+    ///
+    /// # Errors
+    /// A file that is missing, truncated or changed, settings that differ: the message lists them and names an
+    /// earlier checkpoint that can be continued.
+    pub fn load(&self, path: &Path, device: &Device) -> Result<Restored> {
+        let saved = self.verified(path).map_err(|error| {
+            let others = all(self.output).into_iter().filter(|(_, other)| other != path);
+            match others.into_iter().find(|(_, other)| self.verified(other).is_ok()) {
+                None => error,
+                Some((step, _)) => {
+                    let mend = format!("checkpoint-{step} is whole: --resume checkpoint-{step}");
+                    anyhow::anyhow!("{error:#}; {mend}")
+                }
+            }
+        })?;
+        let weights = match self.adapter {
+            Some(_) => Adapter::load(path, &self.model.architecture, device)?.weights,
+            None => {
+                let dtype = candle_core::DType::F32;
+                weights::load(path, &self.model.architecture, dtype, device)?
+            }
+        };
+        let moments = weights::read_all(&path.join(MOMENTS), device)?.into_iter().collect();
+        let metrics = std::fs::read(path.join(METRICS))?;
+        Ok(Restored { state: saved.state, weights, moments, metrics })
+    }
+
+    fn verified(&self, path: &Path) -> Result<Saved> {
+        let file = path.join(STATE);
+        let text = std::fs::read_to_string(&file)
+            .with_context(|| format!("{}: not a checkpoint", file.display()))?;
+        let saved: Saved = serde_json::from_str(&text)
+            .with_context(|| format!("{}: truncated, or of another version", file.display()))?;
+        let differences = differences(&saved.config, self.config);
+        if !differences.is_empty() {
+            bail!(
+                "{} was made with other settings: {}; continue with those, or choose another --output",
+                path.display(),
+                differences.join(", ")
+            );
+        }
+        for (name, (bytes, crc)) in &saved.files {
+            let file = path.join(name);
+            let (there, found) =
+                checksum(&file).with_context(|| format!("{}: missing", file.display()))?;
+            if there != *bytes {
+                bail!("{}: has {there} bytes of the {bytes} that were written", file.display());
+            }
+            if found != *crc {
+                bail!("{}: is not what was written (its checksum differs)", file.display());
+            }
+        }
+        Ok(saved)
+    }
+}
+
+/// The checkpoint that `--resume WHICH` means: a name in `output` or a path; the newest where `which` is empty.
 ///
 /// # Errors
-/// A missing or truncated file; settings that differ, which the message lists.
-pub fn load(path: &Path, model: &Pretrained, config: &Value, device: &Device) -> Result<Restored> {
-    let file = path.join("trainer_state.json");
-    let text = std::fs::read_to_string(&file).with_context(|| file.display().to_string())?;
-    let saved: Saved = serde_json::from_str(&text).with_context(|| file.display().to_string())?;
-    let differences = differences(&saved.config, config);
-    if !differences.is_empty() {
-        bail!(
-            "{} was made with other settings: {}; continue with those, or choose another --output",
-            path.display(),
-            differences.join(", ")
-        );
+/// No such checkpoint.
+pub fn find(output: &Path, which: &str) -> Result<Option<PathBuf>> {
+    if which.is_empty() {
+        return Ok(newest(output));
     }
-    let weights = weights::load(path, &model.architecture, candle_core::DType::F32, device)?;
-    let moments = path.join("optimizer.safetensors");
-    let moments = candle_core::safetensors::load(&moments, device)
-        .with_context(|| format!("{}: not readable; remove this checkpoint", moments.display()))?;
-    Ok(Restored { state: saved.state, weights, moments: moments.into_iter().collect() })
+    let candidates = [output.join(which), PathBuf::from(which)];
+    match candidates.into_iter().find(|path| path.join(STATE).exists()) {
+        Some(path) => Ok(Some(path)),
+        None => {
+            let names: Vec<String> =
+                all(output).iter().map(|(step, _)| format!("checkpoint-{step}")).collect();
+            let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+            bail!("{}: no checkpoint `{which}`; there are {names}", output.display())
+        }
+    }
+}
+
+/// Removes what a run that was killed while writing left behind.
+///
+/// # Errors
+/// A directory that cannot be changed.
+pub fn clean(output: &Path) -> Result<()> {
+    for entry in std::fs::read_dir(output)?.flatten() {
+        if entry.file_name().to_string_lossy().starts_with(".checkpoint-") {
+            std::fs::remove_dir_all(entry.path())
+                .with_context(|| entry.path().display().to_string())?;
+        }
+    }
+    Ok(())
+}
+
+/// The checkpoint that `latest` names, or else the one of the last step.
+fn newest(output: &Path) -> Option<PathBuf> {
+    let pointed = std::fs::read_to_string(output.join(LATEST)).ok();
+    let pointed = pointed.map(|name| output.join(name.trim())).filter(|path| path.exists());
+    pointed.or_else(|| all(output).into_iter().next().map(|(_, path)| path))
+}
+
+/// Steps and places of all checkpoints, the newest first.
+fn all(output: &Path) -> Vec<(usize, PathBuf)> {
+    let step = |path: &Path| -> Option<usize> {
+        path.file_name()?.to_str()?.strip_prefix("checkpoint-")?.parse().ok()
+    };
+    let entries = std::fs::read_dir(output).into_iter().flatten();
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let mut found: Vec<_> = paths.filter_map(|path| Some((step(&path)?, path))).collect();
+    found.sort_by(|a, b| b.cmp(a));
+    found
+}
+
+/// Size and checksum of every file in `folder`.
+fn inventory(folder: &Path) -> Result<BTreeMap<String, (u64, u32)>> {
+    let mut files = BTreeMap::new();
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        files.insert(entry.file_name().to_string_lossy().into_owned(), checksum(&entry.path())?);
+    }
+    Ok(files)
+}
+
+fn checksum(path: &Path) -> Result<(u64, u32)> {
+    let mut file = std::fs::File::open(path)?;
+    let (mut hasher, mut buffer) = (crc32fast::Hasher::new(), vec![0u8; 1 << 20]);
+    let mut bytes = 0;
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok((bytes, hasher.finalize())),
+            count => {
+                hasher.update(&buffer[..count]);
+                bytes += count as u64;
+            }
+        }
+    }
+}
+
+/// Of the settings that must not differ, sorted by name.
+fn hash(config: &Value) -> String {
+    let fields: BTreeMap<&String, &Value> = config.as_object().into_iter().flatten().collect();
+    let fixed = fields.into_iter().filter(|(key, _)| !may_differ(key, config));
+    let text: String = fixed.map(|(key, value)| format!("{key}={value}\n")).collect();
+    format!("{:016x}", tealight_datasets::fnv(text.bytes()))
+}
+
+/// Whether a continuation of a run with `config` may set `key` otherwise.
+fn may_differ(key: &str, config: &Value) -> bool {
+    // Only a constant learning rate does not depend on how long the run is to be.
+    let is_constant = config["lr_scheduler_type"] == "constant";
+    MAY_DIFFER.contains(&key) && (key != "max_steps" || is_constant)
 }
 
 fn differences(old: &Value, new: &Value) -> Vec<String> {
     let empty = serde_json::Map::new();
-    let (old, new) = (old.as_object().unwrap_or(&empty), new.as_object().unwrap_or(&empty));
-    let mut keys: Vec<_> = old.keys().chain(new.keys()).collect();
+    let (old_map, new_map) = (old.as_object().unwrap_or(&empty), new.as_object().unwrap_or(&empty));
+    let mut keys: Vec<_> = old_map.keys().chain(new_map.keys()).collect();
     keys.sort();
     keys.dedup();
-    // Only a constant learning rate does not depend on how long the run is to be.
-    let may_differ = |key: &str| {
-        MAY_DIFFER.contains(&key)
-            && (key != "max_steps" || old.get("lr_scheduler_type") == Some(&"constant".into()))
-    };
     keys.into_iter()
-        .filter(|key| !may_differ(key) && old.get(*key) != new.get(*key))
+        .filter(|key| !may_differ(key, old) && old_map.get(*key) != new_map.get(*key))
         .map(|key| {
             let shown = |value: Option<&Value>| value.map_or("unset".to_owned(), Value::to_string);
-            format!("{key} was {}, is {}", shown(old.get(key)), shown(new.get(key)))
+            format!("{key} was {}, is {}", shown(old_map.get(key)), shown(new_map.get(key)))
         })
         .collect()
 }

@@ -15,6 +15,8 @@ pub struct Sizes {
     pub micro_batch: usize,
     /// Whether layers are computed again in the backward pass.
     pub recomputes: bool,
+    /// Weights that are trained; `None` where all are.
+    pub trained: Option<usize>,
 }
 
 /// Bytes by part. What lasts is there all the time; of a rollout and a training step only one is.
@@ -44,6 +46,8 @@ impl MemoryPlan {
         let a = architecture;
         let (queries, keys) = (a.num_heads * a.head_dim, a.num_kv_heads * a.head_dim);
         let all = a.parameters() as u64;
+        // An adapter stands on the base itself.
+        let trained = sizes.trained.map_or(all, |count| count as u64);
         let lookup = (a.vocab_size * a.hidden_size) as u64;
         let multiplied = if a.tied_embeddings { all } else { all - lookup };
         let width = match a.precision {
@@ -66,12 +70,12 @@ impl MemoryPlan {
         let columns = sizes.rows * a.vocab_size.max(a.intermediate_size);
         Self {
             base: 4 * all,
-            policy: 4 * all,
-            optimizer: 8 * all,
+            policy: 4 * trained,
+            optimizer: 8 * trained,
             activations: (4 * sizes.micro_batch * (kept + scratch)) as u64,
             packed: width * multiplied,
             cache: (8 * a.num_layers * sizes.rows * sizes.longest * keys + 8 * columns) as u64,
-            gradients: 4 * all,
+            gradients: 4 * trained,
             logits: (4 * sizes.micro_batch.min(block) * a.vocab_size.min(block)) as u64,
         }
     }

@@ -128,14 +128,14 @@ impl Head<'_> {
         found
     }
 
-    /// Adds the gradients of the hidden states and the weight for the gradient `grad` `[N]` of the
-    /// log-probabilities; `found` is what the forward pass found.
+    /// Adds the gradients of the hidden states and, where it is trained, the weight for the gradient `grad`
+    /// `[N]` of the log-probabilities; `found` is what the forward pass found.
     pub(crate) fn backward(
         &self,
         found: &[Row],
         grad: &[f32],
         d_hidden: &mut [f32],
-        d_weight: &mut [f32],
+        mut d_weight: Option<&mut [f32]>,
     ) {
         let width = self.width();
         self.blocks(|row, token, logits, count| {
@@ -164,6 +164,7 @@ impl Head<'_> {
             let right = Right::Plain(weight, self.precision);
             multiply(slope, right, Output { data, stride: width, adds: true }, true);
             let hidden = Matrix::new(&self.hidden[row * width..][..rows * width], rows, width);
+            let Some(d_weight) = &mut d_weight else { return };
             let data = &mut d_weight[token * width..][..count * width];
             let right = Right::Plain(hidden, self.precision);
             multiply(slope.transposed(), right, Output { data, stride: width, adds: true }, true);
@@ -193,7 +194,7 @@ mod tests {
         let found = head.forward();
         let (mut d_hidden, mut d_weight) = (vec![0f32; hidden.len()], vec![0f32; weight.len()]);
         let grad = [1.0, -0.5, 2.0];
-        head.backward(&found, &grad, &mut d_hidden, &mut d_weight);
+        head.backward(&found, &grad, &mut d_hidden, Some(&mut d_weight));
         for row in 0..rows {
             let h = &hidden[row * width..][..width];
             let logits: Vec<f64> = weight

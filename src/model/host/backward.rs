@@ -7,7 +7,7 @@ use tealight_matmul::{Matrix, Output, Right, multiply};
 
 use super::super::decoder::Layer;
 use super::super::ops::Linear;
-use super::super::{Architecture, Decoder};
+use super::super::{Architecture, Decoder, lora};
 use super::forward::{Kept, Work};
 use super::{Pass, Sums};
 use crate::kernels::cpu::rope::rotate;
@@ -44,10 +44,12 @@ pub(super) fn body(
         kept.forget(pool);
         pool.give([kept.input]);
     }
-    let table = sums.of("model.embed_tokens.weight", architecture.vocab_size * width);
-    for (id, dx) in ids.iter().zip(dx.chunks_exact(width)) {
-        let row = &mut table[*id as usize * width..][..width];
-        row.iter_mut().zip(dx).for_each(|(sum, x)| *sum += x);
+    if decoder.embedding.track_op() {
+        let table = sums.of("model.embed_tokens.weight", architecture.vocab_size * width);
+        for (id, dx) in ids.iter().zip(dx.chunks_exact(width)) {
+            let row = &mut table[*id as usize * width..][..width];
+            row.iter_mut().zip(dx).for_each(|(sum, x)| *sum += x);
+        }
     }
     pool.give([dx]);
     Ok(())
@@ -64,25 +66,44 @@ fn norm(
     sums: &mut Sums,
 ) -> Result<()> {
     let eps = architecture.rms_norm_eps as f32;
+    // A norm beside adapters is not trained.
+    let mut unused = Vec::new();
+    let is_trained = weight.track_op();
     with_values(weight, |weight| {
-        rms_norm::gradients(x, weight, eps, grad, dx, sums.of(name, weight.len()));
+        let sum = match is_trained {
+            true => sums.of(name, weight.len()),
+            false => {
+                unused.resize(weight.len(), 0.0);
+                &mut unused
+            }
+        };
+        rms_norm::gradients(x, weight, eps, grad, dx, sum);
         Ok(())
     })
 }
 
 impl Linear {
-    /// Adds the gradients of weight and bias; `x` is `[n, in]`, the columns `grad` of rows `stride` apart
-    /// the gradient of the result.
+    /// Adds the gradients of weight and bias, or of the adapter in their place; `x` is `[n, in]`, the columns
+    /// `grad` of rows `stride` apart the gradient of the result.
     fn add_gradients(
         &self,
         name: &str,
         x: &[f32],
-        grad: &[f32],
-        stride: usize,
+        (grad, stride): (&[f32], usize),
+        pass: Pass<'_>,
         sums: &mut Sums,
     ) -> Result<()> {
         let (width, inner) = self.weight.dims2()?;
         let rows = x.len() / inner;
+        if let Some(adapter) = &self.adapter {
+            let [a, b] = lora::names(name);
+            let counts = [adapter.a.elem_count(), adapter.b.elem_count()];
+            let sums = sums.of_two([&a, &b], counts);
+            adapter.add_gradients(x, (grad, stride), pass.dropout, sums)?;
+        }
+        if !self.weight.track_op() {
+            return Ok(());
+        }
         let left = Matrix::strided(grad, rows, width, stride).transposed();
         let right = Right::Plain(Matrix::new(x, rows, inner), self.precision);
         let data = sums.of(&format!("{name}.weight"), width * inner);
@@ -104,18 +125,22 @@ impl Linear {
     /// Writes, or with `adds` adds, the gradient `[n, in]` of the input.
     fn input_gradient(
         &self,
-        grad: &[f32],
-        stride: usize,
+        (grad, stride): (&[f32], usize),
         dx: &mut [f32],
         adds: bool,
+        pass: Pass<'_>,
     ) -> Result<()> {
         let (width, inner) = self.weight.dims2()?;
         let left = Matrix::strided(grad, dx.len() / inner, width, stride);
         with_values(&self.weight, |weight| {
             let right = Right::Plain(Matrix::new(weight, width, inner), self.precision);
-            multiply(left, right, Output { data: dx, stride: inner, adds }, true);
+            multiply(left, right, Output { data: &mut *dx, stride: inner, adds }, true);
             Ok(())
-        })
+        })?;
+        match &self.adapter {
+            Some(adapter) => adapter.add_input_gradient((grad, stride), pass.dropout, dx),
+            None => Ok(()),
+        }
     }
 }
 
@@ -139,9 +164,9 @@ impl Layer {
         // The feed-forward block.
         let mut wide = pool.take(tokens * inner);
         swiglu::swiglu(&kept.both, inner, &mut wide, true);
-        self.down.add_gradients(&name("mlp.down_proj"), &wide, dx, width, sums)?;
+        self.down.add_gradients(&name("mlp.down_proj"), &wide, (dx, width), pass, sums)?;
         // Its gradient takes its place.
-        self.down.input_gradient(dx, width, &mut wide, false)?;
+        self.down.input_gradient((dx, width), &mut wide, false, pass)?;
         swiglu::gradients(&mut kept.both, inner, &wide);
         pool.give([wide]);
         let mut normed = pool.take(tokens * width);
@@ -149,19 +174,19 @@ impl Layer {
             rms_norm::rms_norm(&kept.middle, weight, eps, &mut normed, true);
             Ok(())
         })?;
-        let (gate, up) = (&kept.both[..], &kept.both[inner..]);
-        self.gate.add_gradients(&name("mlp.gate_proj"), &normed, gate, 2 * inner, sums)?;
-        self.up.add_gradients(&name("mlp.up_proj"), &normed, up, 2 * inner, sums)?;
+        let (gate, up) = ((&kept.both[..], 2 * inner), (&kept.both[inner..], 2 * inner));
+        self.gate.add_gradients(&name("mlp.gate_proj"), &normed, gate, pass, sums)?;
+        self.up.add_gradients(&name("mlp.up_proj"), &normed, up, pass, sums)?;
         let mut d_normed = pool.take(tokens * width);
-        self.gate.input_gradient(gate, 2 * inner, &mut d_normed, false)?;
-        self.up.input_gradient(up, 2 * inner, &mut d_normed, true)?;
+        self.gate.input_gradient(gate, &mut d_normed, false, pass)?;
+        self.up.input_gradient(up, &mut d_normed, true, pass)?;
         let own = name("post_attention_layernorm.weight");
         norm(&self.post_norm, &own, architecture, &kept.middle, &d_normed, dx, sums)?;
 
         // Attention.
         let own = name("self_attn.o_proj");
-        self.output.add_gradients(&own, &kept.attended, dx, width, sums)?;
-        self.output.input_gradient(dx, width, &mut kept.attended, false)?;
+        self.output.add_gradients(&own, &kept.attended, (dx, width), pass, sums)?;
+        self.output.input_gradient((dx, width), &mut kept.attended, false, pass)?;
         let mut d_qkv = pool.take(tokens * all);
         attention(&kept.qkv, pass, &kept.attended, &mut d_qkv);
         by_rows(true, &mut d_qkv, all, |first, part| {
@@ -199,8 +224,9 @@ impl Layer {
             ("self_attn.v_proj", &self.v, queries + keys),
         ];
         for (part, linear, at) in parts {
-            linear.add_gradients(&name(part), &normed, &d_qkv[at..], all, sums)?;
-            linear.input_gradient(&d_qkv[at..], all, &mut d_normed, at > 0)?;
+            let grad = (&d_qkv[at..], all);
+            linear.add_gradients(&name(part), &normed, grad, pass, sums)?;
+            linear.input_gradient(grad, &mut d_normed, at > 0, pass)?;
         }
         let own = name("input_layernorm.weight");
         norm(&self.input_norm, &own, architecture, &kept.input, &d_normed, dx, sums)?;

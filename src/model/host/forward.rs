@@ -87,10 +87,10 @@ impl Linear {
         out: &mut [f32],
         stride: usize,
         adds: bool,
-        parallel: bool,
+        pass: Pass<'_>,
     ) -> Result<()> {
         let (width, inner) = self.weight.dims2()?;
-        let rows = x.len() / inner;
+        let (rows, parallel) = (x.len() / inner, pass.parallel);
         let mut adds = adds;
         if let Some(bias) = &self.bias {
             with_values(bias, |bias| {
@@ -105,16 +105,19 @@ impl Linear {
             adds = true;
         }
         let left = Matrix::new(x, rows, inner);
-        let out = Output { data: out, stride, adds };
+        let whole = Output { data: &mut *out, stride, adds };
         match &self.ready {
-            Some(packed) => multiply(left, Right::Packed(packed), out, parallel),
+            Some(packed) => multiply(left, Right::Packed(packed), whole, parallel),
             None => with_values(&self.weight, |weight| {
                 let weight = Matrix::new(weight, width, inner).transposed();
-                multiply(left, Right::Plain(weight, self.precision), out, parallel);
+                multiply(left, Right::Plain(weight, self.precision), whole, parallel);
                 Ok(())
             })?,
         }
-        Ok(())
+        match &self.adapter {
+            Some(adapter) => adapter.add(x, out, stride, pass.dropout, parallel),
+            None => Ok(()),
+        }
     }
 }
 
@@ -145,7 +148,7 @@ impl Layer {
         })?;
         sized(&mut kept.qkv, tokens * all, pool);
         for (linear, at) in [(&self.q, 0), (&self.k, queries), (&self.v, queries + keys)] {
-            linear.write(&work.normed, &mut kept.qkv[at..], all, false, parallel)?;
+            linear.write(&work.normed, &mut kept.qkv[at..], all, false, pass)?;
         }
         if let Some([q_norm, k_norm]) = &self.qk_norm {
             sized(&mut kept.raw, tokens * all, pool);
@@ -198,7 +201,7 @@ impl Layer {
                 },
             );
         });
-        self.output.write(&kept.attended, x, width, true, parallel)?;
+        self.output.write(&kept.attended, x, width, true, pass)?;
 
         sized(&mut kept.middle, tokens * width, pool);
         kept.middle.copy_from_slice(x);
@@ -207,11 +210,11 @@ impl Layer {
             Ok(())
         })?;
         sized(&mut kept.both, tokens * 2 * inner, pool);
-        self.gate.write(&work.normed, &mut kept.both, 2 * inner, false, parallel)?;
-        self.up.write(&work.normed, &mut kept.both[inner..], 2 * inner, false, parallel)?;
+        self.gate.write(&work.normed, &mut kept.both, 2 * inner, false, pass)?;
+        self.up.write(&work.normed, &mut kept.both[inner..], 2 * inner, false, pass)?;
         sized(&mut work.wide, tokens * inner, pool);
         swiglu(&kept.both, inner, &mut work.wide, parallel);
-        self.down.write(&work.wide, x, width, true, parallel)
+        self.down.write(&work.wide, x, width, true, pass)
     }
 }
 

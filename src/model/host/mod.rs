@@ -11,6 +11,7 @@ mod forward;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use candle_core::{CpuStorage, CustomOp1, DType, Layout, Result, Shape, Tensor, bail};
 
@@ -26,6 +27,8 @@ pub(super) struct Shared {
     pub(super) sums: Mutex<Sums>,
     /// Buffers for the next pass: memory that is new to the process costs more than what is done with it.
     pool: Pool,
+    /// The number of the next training pass, which keys what adapters drop in it.
+    pub(super) passes: AtomicU64,
 }
 
 /// Gradients by the names of weights, summed over backward passes.
@@ -33,6 +36,23 @@ pub(super) struct Shared {
 pub(super) struct Sums(BTreeMap<String, Vec<f32>>);
 
 impl Sums {
+    /// The sums for two names at a time, which differ.
+    pub(super) fn of_two(&mut self, names: [&str; 2], counts: [usize; 2]) -> [&mut [f32]; 2] {
+        names.iter().zip(counts).for_each(|(name, count)| {
+            self.of(name, count);
+        });
+        let [first, second] = names;
+        let (mut one, mut other) = (None, None);
+        for (name, sum) in &mut self.0 {
+            match name.as_str() {
+                name if name == first => one = Some(sum),
+                name if name == second => other = Some(sum),
+                _ => {}
+            }
+        }
+        [one, other].map(|sum| sum.expect("just put there").as_mut_slice())
+    }
+
     /// The sum for `name`, of `count` values; zeros at first.
     pub(super) fn of(&mut self, name: &str, count: usize) -> &mut [f32] {
         if !self.0.contains_key(name) {
@@ -84,6 +104,8 @@ struct Pass<'a> {
     sin: &'a [f32],
     heads: Heads,
     parallel: bool,
+    /// Keys what adapters drop, in training.
+    dropout: Option<u64>,
 }
 
 impl<'a> Pass<'a> {
@@ -213,7 +235,9 @@ pub(super) fn tracked(decoder: &Decoder, ids: &Tensor, spans: &Spans) -> Result<
     let ids: Vec<u32> = ids.flatten_all()?.to_vec1()?;
     let mut x = embedded(decoder, &ids)?;
     let mut kept = Vec::new();
+    let key = decoder.shared.passes.fetch_add(1, Ordering::Relaxed);
     with_angles(decoder, spans, tokens, None, |pass| {
+        let pass = Pass { dropout: Some(key), ..pass };
         let pool = &decoder.shared.pool;
         let [mut keys, mut values] = [0, 1].map(|_| pool.take(rows * pass.heads.row()));
         let mut slots = (keys.as_mut_slice(), values.as_mut_slice());
@@ -240,6 +264,7 @@ pub(super) fn tracked(decoder: &Decoder, ids: &Tensor, spans: &Spans) -> Result<
         ids,
         spans: spans.clone(),
         tokens,
+        key,
         hidden: Tensor::from_vec(
             normed,
             (rows, tokens, decoder.architecture.hidden_size),
@@ -247,7 +272,9 @@ pub(super) fn tracked(decoder: &Decoder, ids: &Tensor, spans: &Spans) -> Result<
         )?,
         kept: Mutex::new(Some((kept, x))),
     };
-    decoder.embedding.apply_op1(op)
+    // What the operation is said to depend on only has to be something that is trained.
+    let trained = decoder.trained().unwrap_or(&decoder.embedding).clone();
+    trained.apply_op1(op)
 }
 
 /// The layers and the last norm, as one operation.
@@ -256,6 +283,8 @@ struct Body {
     ids: Vec<u32>,
     spans: Spans,
     tokens: usize,
+    /// Keys what adapters dropped.
+    key: u64,
     hidden: Tensor,
     /// What every layer keeps, and what goes into the last norm; taken by the backward pass.
     kept: Mutex<Option<(Vec<Kept>, Vec<f32>)>>,
@@ -277,13 +306,14 @@ impl CustomOp1 for Body {
         }
     }
 
-    fn bwd(&self, _embedding: &Tensor, _out: &Tensor, grad: &Tensor) -> Result<Option<Tensor>> {
+    fn bwd(&self, _trained: &Tensor, _out: &Tensor, grad: &Tensor) -> Result<Option<Tensor>> {
         let kept = self.kept.lock().expect("no panic while the lock is held").take();
         let Some((kept, last)) = kept else {
             bail!("a second backward pass through one forward pass")
         };
         let decoder = &self.decoder;
         with_angles(decoder, &self.spans, self.tokens, None, |pass| {
+            let pass = Pass { dropout: Some(self.key), ..pass };
             with_values(grad, |grad| {
                 let mut sums = decoder.shared.sums.lock().expect("no panic while the lock is held");
                 let sums = &mut *sums;
@@ -342,5 +372,6 @@ fn with_angles<R>(
         sin: &sin,
         heads: heads(&decoder.architecture, slots),
         parallel: true,
+        dropout: None,
     })
 }

@@ -70,7 +70,12 @@ impl Run<'_> {
         if plan.needs_reference() || self.config.settings.log_kl {
             let said = self.reference_logp(&rows)?;
             let log_ratio = behavior.iter().zip(&said).map(|(p, a)| sum(p) - sum(a));
-            metrics.kl = Some(log_ratio.sum::<f64>() / rows.len() as f64);
+            let log_ratio: Vec<f64> = log_ratio.collect();
+            let count = log_ratio.len() as f64;
+            let mean = log_ratio.iter().sum::<f64>() / count;
+            let squares: f64 = log_ratio.iter().map(|x| (x - mean) * (x - mean)).sum();
+            metrics.kl = Some(mean);
+            metrics.kl_stderr = Some((squares / (count - 1.0).max(1.0) / count).sqrt());
             reference = Some(said);
         }
         let mut facts = self.facts(groups, reference.as_deref());

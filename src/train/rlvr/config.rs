@@ -6,6 +6,7 @@ use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
+use crate::adapter::LoraOptions;
 use crate::generate::{Filters, SamplingParams};
 use crate::objective::{
     self, Anchor, Baseline, Divergence, Estimator, LossType, Objective, Plan, target,
@@ -112,9 +113,33 @@ pub struct Settings {
     /// Most sequences in one decoding batch.
     #[arg(long, default_value_t = 256)]
     pub max_num_seqs: usize,
-    /// Write a checkpoint every so many steps; 0 writes one only when interrupted.
-    #[arg(long, default_value_t = 0)]
+    /// Write a checkpoint every so many steps and at the end; 0 writes one only when interrupted.
+    #[arg(long, default_value_t = 50)]
     pub save_steps: usize,
+    /// Keep so many of the newest checkpoints, and the best by mean reward; 0 keeps all.
+    #[arg(long, default_value_t = 3)]
+    #[serde(default)]
+    pub save_total_limit: usize,
+    /// Stop once so many optimizer steps in a row were left out because the loss or the gradient was not finite.
+    #[arg(long, default_value_t = 5)]
+    #[serde(default)]
+    pub max_skipped_steps: usize,
+    /// Write the completions of every so many steps to completions/*.parquet; 0 writes none.
+    #[arg(long, value_name = "STEPS", num_args = 0..=1, default_value_t = 10, default_missing_value = "1")]
+    #[serde(default)]
+    pub log_completions: usize,
+    /// Where metrics go besides metrics.jsonl: TensorBoard event files, or nowhere.
+    #[arg(long, value_enum, default_value_t = ReportTo::Tensorboard)]
+    #[serde(default)]
+    pub report_to: ReportTo,
+    /// Stop, after saving, where a run would only warn.
+    #[arg(long)]
+    #[serde(default)]
+    pub strict: bool,
+    /// The adapter, where one is trained.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub lora: LoraOptions,
     /// See the optimizer's settings.
     #[command(flatten)]
     #[serde(flatten)]
@@ -123,6 +148,17 @@ pub struct Settings {
     #[command(flatten)]
     #[serde(flatten)]
     pub adamw: AdamWConfig,
+}
+
+/// Where metrics go besides `metrics.jsonl`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReportTo {
+    /// Event files in `tensorboard/`, which W&B (`wandb sync`) and trackio (`import_tf_events`) read too.
+    #[default]
+    Tensorboard,
+    /// Nowhere.
+    None,
 }
 
 /// What a target validity sets.
@@ -279,11 +315,13 @@ impl Settings {
             ("max-num-seqs", self.max_num_seqs),
             ("num-presamples", self.num_presamples),
             ("rehearsal-batch-size", self.rehearsal_batch_size),
+            ("max-skipped-steps", self.max_skipped_steps),
         ] {
             if value == 0 {
                 bail!("{name} must be at least 1");
             }
         }
+        self.lora.check()?;
         if !(self.temperature > 0.0 && self.temperature.is_finite()) {
             bail!("temperature must be above 0 in training, not {}", self.temperature);
         }

@@ -1,6 +1,7 @@
 //! What each step measures.
 
 use serde::Serialize;
+use tealight_datasets::Verdict;
 
 use crate::generate::Finish;
 use crate::rollout::Group;
@@ -22,6 +23,8 @@ pub struct Metrics {
     pub entropy: f64,
     /// Estimate of `KL(policy || base)` per completion, in nats, by its log-ratio; null where not logged.
     pub kl: Option<f64>,
+    /// Standard error of `kl` over the completions of the step.
+    pub kl_stderr: Option<f64>,
     /// The divergence on the base's right answers, per token; null where not rehearsed.
     pub rehearsal_divergence: Option<f64>,
     /// Mean log-probability of a stored token under the policy; falls where the base's answers are
@@ -43,6 +46,9 @@ pub struct Metrics {
     /// Share of completions cut off by the length limit.
     #[serde(rename = "completions/clipped_ratio")]
     pub clipped_ratio: f64,
+    /// Share of completions in which no answer was found, or none that could be read.
+    #[serde(rename = "completions/no_answer_ratio")]
+    pub no_answer_ratio: f64,
     /// Share of tokens whose ratio was clipped.
     #[serde(rename = "clip_ratio/region_mean")]
     pub clip_region: f64,
@@ -53,6 +59,12 @@ pub struct Metrics {
     pub skipped_steps: usize,
     /// Tokens sampled so far.
     pub num_tokens: usize,
+    /// Whether this step is one of them.
+    #[serde(skip)]
+    pub skipped_now: bool,
+    /// Tokens sampled in the step.
+    #[serde(skip)]
+    pub step_tokens: usize,
     /// Seconds the step took.
     pub step_time: f64,
 }
@@ -67,6 +79,7 @@ impl Metrics {
             entropy: f64::NAN,
             mean_length: f64::NAN,
             clipped_ratio: f64::NAN,
+            no_answer_ratio: f64::NAN,
             clip_region: f64::NAN,
             logp_difference: f64::NAN,
             ..Self::default()
@@ -87,6 +100,9 @@ impl Metrics {
             })
             .collect();
         let of_groups = groups.len() as f64;
+        let no_answer = |verdict: &Verdict| {
+            f64::from(matches!(verdict, Verdict::NoAnswer | Verdict::Unparsable { .. }))
+        };
         let truncated = |finish| f64::from(finish == Finish::Length);
         Self {
             reward: all.iter().map(|rollout| rollout.reward()).sum::<f64>() / count,
@@ -95,6 +111,7 @@ impl Metrics {
                 / of_groups,
             mean_length: all.iter().map(|r| r.completion.tokens.len()).sum::<usize>() as f64
                 / count,
+            no_answer_ratio: all.iter().map(|r| no_answer(&r.verdict)).sum::<f64>() / count,
             clipped_ratio: all.iter().map(|r| truncated(r.completion.finish)).sum::<f64>() / count,
             ..Self::default()
         }

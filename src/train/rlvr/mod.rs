@@ -8,13 +8,14 @@
 mod batch;
 mod config;
 mod gradients;
+mod health;
 mod material;
 mod metrics;
 mod self_check;
 
 use std::time::Instant;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use candle_core::{Device, Tensor};
 use tealight_datasets::Verifier;
 
@@ -28,12 +29,11 @@ use crate::rollout::{Collector, Encoded, Group, collect};
 use crate::tokenizer::Tokenizer;
 use batch::{Batch, is_mixed};
 
-pub use config::{BetaPer, Explore, RlvrConfig, Settings};
+pub use config::{BetaPer, Explore, ReportTo, RlvrConfig, Settings};
+pub use health::Health;
 pub use material::{Material, Rehearsal, wants_extra_check, wants_presamples};
 pub use metrics::Metrics;
 
-/// Steps in a row whose gradient may be not finite before the run gives up.
-const MAX_SKIPPED: usize = 5;
 /// Rounds of prompts that dynamic sampling draws at most for one step.
 const MAX_ROUNDS: usize = 10;
 /// How much an adaptive entropy bonus changes in a step (TRL's default).
@@ -59,59 +59,108 @@ pub struct Run<'a> {
     pub verifier: &'a dyn Verifier,
 }
 
-/// Called after every step with what it measured and the state to save.
-pub type Report<'a> = dyn FnMut(&Metrics, &State, &AdamW) -> Result<()> + 'a;
+/// What a step leaves to log and to save.
+pub struct Step<'a> {
+    /// What it measured.
+    pub metrics: &'a Metrics,
+    /// Where the run stands after it.
+    pub state: &'a mut State,
+    /// The optimizer after it.
+    pub optimizer: &'a AdamW,
+    /// Its completions; none where the objective samples none.
+    pub groups: &'a [Group],
+    /// The credit of each completion's first token, in their order.
+    pub credit: &'a [f64],
+}
+
+/// Called after every step; a reason ends the run.
+pub type Report<'a> = dyn FnMut(Step<'_>) -> Result<Option<String>> + 'a;
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum End {
+    /// All steps are done.
+    Done,
+    /// Someone asked it to stop.
+    Stopped,
+    /// It cannot go on, or was told not to; the state is whole.
+    GaveUp(String),
+}
 
 impl Run<'_> {
-    /// Trains from `state` on; returns where the run stands at the end.
+    /// Trains from `state` on, which says at the end where the run stands.
     ///
     /// # Errors
-    /// A failed self-check, no memory, gradients that stay not finite.
+    /// A failed self-check, no memory.
     pub fn train(
         &self,
-        mut state: State,
+        state: &mut State,
         optimizer: &mut AdamW,
         stop: &Stop,
         report: &mut Report<'_>,
-    ) -> Result<State> {
+    ) -> Result<End> {
         let settings = &self.config.settings;
-        let (mut skipped, mut skipped_in_a_row) = (0, 0);
-        while self.goes_on(&state) && !stop.is_requested() {
+        while self.goes_on(state) {
+            if stop.is_requested() {
+                return Ok(End::Stopped);
+            }
             let started = Instant::now();
             let step = state.global_step;
             let mut metrics = Metrics::supervised();
-            let batch = self.sample(&mut state, &mut metrics)?;
+            let tokens = state.num_tokens;
+            let (batch, groups) = self.sample(state, &mut metrics)?.unzip();
+            // Numbered by the step, whatever ran before it.
+            self.policy.number_passes((self.config.seed << 40) ^ ((step as u64) << 16));
             if step == 0 {
                 self.check_start(batch.as_ref())?;
             }
             metrics.entropy_bonus = self.plan.entropy.target.map(|_| state.entropy_bonus);
             metrics.learning_rate = settings.schedule.rate(step, settings.max_steps);
             for _ in 0..self.plan.num_iterations {
-                let gradients = self.gradients(batch.as_ref(), &state, &mut metrics)?;
+                let gradients = self.gradients(batch.as_ref(), state, &mut metrics)?;
                 let rate = metrics.learning_rate;
-                metrics.grad_norm = optimizer.step(self.policy.weights(), &gradients, rate)?;
+                metrics.grad_norm = match metrics.loss.is_finite() {
+                    true => optimizer.step(self.policy.weights(), &gradients, rate)?,
+                    false => f64::NAN,
+                };
                 if metrics.grad_norm.is_finite() {
                     state.optimizer_steps += 1;
-                    skipped_in_a_row = 0;
+                    state.skipped_in_a_row = 0;
                 } else {
-                    skipped += 1;
-                    skipped_in_a_row += 1;
+                    metrics.skipped_now = true;
+                    state.skipped_steps += 1;
+                    state.skipped_in_a_row += 1;
                 }
             }
-            if skipped_in_a_row >= MAX_SKIPPED {
-                bail!(
-                    "step {step}: the gradient was not finite {MAX_SKIPPED} times in a row; lower --learning-rate"
-                );
-            }
-            self.adapt_entropy(&mut state, &metrics);
+            self.adapt_entropy(state, &metrics);
             state.global_step += 1;
             metrics.step = state.global_step;
             metrics.num_tokens = state.num_tokens;
-            metrics.skipped_steps = skipped;
+            metrics.skipped_steps = state.skipped_steps;
+            metrics.step_tokens = state.num_tokens - tokens;
             metrics.step_time = started.elapsed().as_secs_f64();
-            report(&metrics, &state, optimizer)?;
+            let first = |credit: &Vec<f64>| credit.first().copied().unwrap_or(0.0);
+            let credit: Vec<f64> =
+                batch.iter().flat_map(|batch| &batch.credit).map(first).collect();
+            let groups = groups.unwrap_or_default();
+            let reason = report(Step {
+                metrics: &metrics,
+                state,
+                optimizer,
+                groups: &groups,
+                credit: &credit,
+            })?;
+            if let Some(reason) = reason {
+                return Ok(End::GaveUp(reason));
+            }
+            if state.skipped_in_a_row >= settings.max_skipped_steps {
+                return Ok(End::GaveUp(format!(
+                    "step {}: the loss or the gradient was not finite {} times in a row; lower --learning-rate",
+                    state.global_step, state.skipped_in_a_row
+                )));
+            }
         }
-        Ok(state)
+        Ok(End::Done)
     }
 
     /// Whether there is a further step to do.
@@ -122,7 +171,11 @@ impl Run<'_> {
     }
 
     /// The rollouts of a step with their credits; `None` for supervised objectives.
-    fn sample(&self, state: &mut State, metrics: &mut Metrics) -> Result<Option<Batch>> {
+    fn sample(
+        &self,
+        state: &mut State,
+        metrics: &mut Metrics,
+    ) -> Result<Option<(Batch, Vec<Group>)>> {
         if !self.plan.is_on_policy() {
             return Ok(None);
         }
@@ -152,7 +205,7 @@ impl Run<'_> {
             // Nothing to learn from: the last round has credits of zero, and says so in the metrics.
             groups = sampled.split_off(sampled.len() - wanted);
         }
-        Ok(Some(self.batch(&groups, state, metrics)?))
+        Ok(Some((self.batch(&groups, state, metrics)?, groups)))
     }
 
     /// Raises the weight of the entropy bonus while entropy is below its target, lowers it above.

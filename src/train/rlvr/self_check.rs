@@ -66,7 +66,9 @@ impl Run<'_> {
             let gradient =
                 gradient.with_context(|| format!("self-check: weight `{name}` has no gradient"))?;
             let size = scalar(&gradient.abs()?.flatten_all()?.max(0)?)?;
-            if !(size > 0.0 && size.is_finite()) {
+            // A fresh adapter's B is zero, and so is then the gradient of its A.
+            let may_be_zero = name.ends_with("lora_A.weight");
+            if !(size > 0.0 || may_be_zero) || !size.is_finite() {
                 bail!("self-check: the gradient of weight `{name}` is {size}");
             }
         }

@@ -1,14 +1,16 @@
 //! What a run shows and logs: one JSON line a step, a progress bar or plain lines.
 
+pub mod completions;
+pub mod tensorboard;
+
 use std::fs::{File, OpenOptions};
-use std::io::{BufRead, BufReader, IsTerminal, Write};
+use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
-use serde_json::Value;
 
 /// How often a run without a terminal says where it is.
 const PLAIN_INTERVAL: Duration = Duration::from_secs(10);
@@ -19,6 +21,7 @@ pub struct Progress {
     total: u64,
     done: u64,
     bar: Option<ProgressBar>,
+    started: Instant,
     last_line: Instant,
 }
 
@@ -35,9 +38,9 @@ impl Progress {
             bar.set_prefix(label.to_owned());
             bar
         });
-        let last_line = Instant::now();
+        let started = Instant::now();
         let total = if quiet { 0 } else { total as u64 };
-        Self { label: label.into(), total, done: 0, bar, last_line }
+        Self { label: label.into(), total, done: 0, bar, started, last_line: started }
     }
 
     /// One more unit is done; `message` says how it goes.
@@ -50,7 +53,10 @@ impl Progress {
             && (self.last_line.elapsed() >= PLAIN_INTERVAL || self.done == self.total)
         {
             self.last_line = Instant::now();
-            eprintln!("{:>22} {}/{} {}", self.label, self.done, self.total, message());
+            let left = self.total.saturating_sub(self.done) as f64;
+            let eta = self.started.elapsed().as_secs_f64() / self.done as f64 * left;
+            let (label, done, total) = (&self.label, self.done, self.total);
+            eprintln!("{label:>22} {done}/{total} eta {eta:.0}s {}", message());
         }
     }
 }
@@ -90,28 +96,6 @@ impl JsonLines {
         let file =
             File::create(path).with_context(|| format!("{}: cannot be written", path.display()))?;
         Ok(Self { file, path: path.display().to_string() })
-    }
-
-    /// Continues a file, keeping the rows whose `step` is at most `last_step`.
-    ///
-    /// # Errors
-    /// It cannot be read or written.
-    pub fn continue_after(path: &Path, last_step: usize) -> Result<Self> {
-        if path.exists() {
-            let reader = BufReader::new(File::open(path)?);
-            let mut kept = String::new();
-            for line in reader.lines() {
-                let line = line.with_context(|| path.display().to_string())?;
-                let step =
-                    serde_json::from_str::<Value>(&line).ok().and_then(|row| row["step"].as_u64());
-                if step.is_some_and(|step| step <= last_step as u64) {
-                    kept.push_str(&line);
-                    kept.push('\n');
-                }
-            }
-            crate::files::write_atomic(path, kept.as_bytes())?;
-        }
-        Self::append(path)
     }
 
     /// Continues a file after what it holds.

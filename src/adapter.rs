@@ -1,0 +1,339 @@
+//! Adapters on disk, in PEFT's format: `adapter_config.json` and `adapter_model.safetensors`.
+//!
+//! Read: any LoRA on the projections of the layers (`q_proj` to `down_proj`), with or without rank-stabilised
+//! scaling. Other kinds (DoRA, embeddings, biases, modules saved whole, ranks by pattern) are refused by name.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use candle_core::{DType, Device};
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::files::write_atomic;
+use crate::model::lora::{self, Scaling};
+use crate::model::weights::{self, Weights};
+use crate::model::{Architecture, Decoder};
+
+/// The file that makes a directory an adapter.
+pub const CONFIG: &str = "adapter_config.json";
+/// Its matrices.
+pub const WEIGHTS: &str = "adapter_model.safetensors";
+/// What PEFT puts before the names of a model's weights.
+const PREFIX: &str = "base_model.model.";
+/// PEFT's word for every projection of the layers.
+const ALL_LINEAR: &str = "all-linear";
+
+/// How an adapter is to be trained; names are TRL's.
+#[derive(Debug, Clone, PartialEq, Args, Serialize, Deserialize)]
+pub struct LoraOptions {
+    /// Train a low-rank adapter instead of all weights; the base without it is the reference.
+    #[arg(long, help_heading = "LoRA")]
+    #[serde(default)]
+    pub use_peft: bool,
+    /// Rank of the adapter.
+    #[arg(long, default_value_t = 16, help_heading = "LoRA", alias = "lora-rank")]
+    pub lora_r: usize,
+    /// The adapter's scale is this over the rank.
+    #[arg(long, default_value_t = 32.0, help_heading = "LoRA")]
+    pub lora_alpha: f64,
+    /// Share of an adapter's inputs that training drops; above 0, training is not what was sampled.
+    #[arg(long, default_value_t = 0.0, help_heading = "LoRA")]
+    pub lora_dropout: f64,
+    /// Projections to adapt: all-linear, or some of q_proj,k_proj,v_proj,o_proj,gate_proj,up_proj,down_proj.
+    #[arg(long, value_delimiter = ',', default_value = ALL_LINEAR, help_heading = "LoRA")]
+    pub lora_target_modules: Vec<String>,
+    /// Scale by alpha over the root of the rank (rank-stabilised LoRA).
+    #[arg(long, help_heading = "LoRA")]
+    #[serde(default)]
+    pub use_rslora: bool,
+}
+
+impl LoraOptions {
+    /// A fresh adapter for a model of `architecture`; `None` where all weights are to be trained.
+    ///
+    /// # Errors
+    /// A rank of 0, a dropout outside `[0, 1)`, a projection that does not exist.
+    pub fn adapter(
+        &self,
+        architecture: &Architecture,
+        base: &str,
+        seed: u64,
+        device: &Device,
+    ) -> Result<Option<Adapter>> {
+        self.check()?;
+        if !self.use_peft {
+            return Ok(None);
+        }
+        let adapter = Adapter {
+            base: base.to_owned(),
+            scaling: Scaling {
+                r: self.lora_r,
+                lora_alpha: self.lora_alpha,
+                use_rslora: self.use_rslora,
+                lora_dropout: self.lora_dropout,
+            },
+            targets: self.targets(),
+            weights: Weights::new(),
+        };
+        let modules = lora::modules(architecture, &adapter.targets);
+        let weights = lora::fresh(&modules, self.lora_r, seed, device)?;
+        Ok(Some(Adapter { weights, ..adapter }))
+    }
+
+    /// Weights that are trained, where an adapter is.
+    pub fn parameters(&self, architecture: &Architecture) -> Option<usize> {
+        let modules = lora::modules(architecture, &self.targets());
+        let count = modules.iter().map(|(_, [out, inner])| self.lora_r * (out + inner)).sum();
+        self.use_peft.then_some(count)
+    }
+
+    fn targets(&self) -> Vec<String> {
+        if self.lora_target_modules == [ALL_LINEAR] {
+            return leaves().map(str::to_owned).collect();
+        }
+        self.lora_target_modules.clone()
+    }
+
+    /// Refuses what cannot be trained.
+    ///
+    /// # Errors
+    /// The option and the mend.
+    pub fn check(&self) -> Result<()> {
+        let is_default = self.lora_r == 16
+            && self.lora_alpha == 32.0
+            && self.lora_dropout == 0.0
+            && self.lora_target_modules == [ALL_LINEAR]
+            && !self.use_rslora;
+        if !self.use_peft && !is_default {
+            bail!("--lora-* and --use-rslora have no effect without --use-peft: add it");
+        }
+        if self.lora_r == 0 {
+            bail!("lora-r must be at least 1");
+        }
+        if !(0.0..1.0).contains(&self.lora_dropout) {
+            bail!("lora-dropout must be at least 0 and below 1, not {}", self.lora_dropout);
+        }
+        if !(self.lora_alpha > 0.0 && self.lora_alpha.is_finite()) {
+            bail!("lora-alpha must be above 0, not {}", self.lora_alpha);
+        }
+        for target in self.targets() {
+            if !leaves().any(|leaf| leaf == target) {
+                let known: Vec<_> = leaves().collect();
+                bail!(
+                    "lora-target-modules: no projection `{target}`; there are {} and {ALL_LINEAR}",
+                    known.join(", ")
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The last parts of the projections' names.
+fn leaves() -> impl Iterator<Item = &'static str> {
+    lora::MODULES.iter().filter_map(|module| module.rsplit('.').next())
+}
+
+/// An adapter in memory.
+#[derive(Debug, Clone)]
+pub struct Adapter {
+    /// The model it belongs to: a directory or a Hub id.
+    pub base: String,
+    /// What its matrices mean.
+    pub scaling: Scaling,
+    /// The last parts of the names of what is adapted.
+    pub targets: Vec<String>,
+    /// Its matrices, by names without PEFT's prefix.
+    pub weights: Weights,
+}
+
+/// What `adapter_config.json` says that is read here.
+#[derive(Deserialize)]
+struct Config {
+    peft_type: String,
+    #[serde(default)]
+    base_model_name_or_path: Option<String>,
+    r: usize,
+    lora_alpha: f64,
+    #[serde(default)]
+    lora_dropout: f64,
+    #[serde(default)]
+    use_rslora: bool,
+    #[serde(flatten)]
+    other: serde_json::Map<String, Value>,
+}
+
+/// Keys that change what an adapter computes in ways that are not written here, each with the values that
+/// change nothing.
+fn unsupported(config: &Config) -> Option<&str> {
+    let refused = [
+        "use_dora",
+        "modules_to_save",
+        "rank_pattern",
+        "alpha_pattern",
+        "fan_in_fan_out",
+        "lora_bias",
+        "layer_replication",
+        "trainable_token_indices",
+        "use_qalora",
+        "target_parameters",
+        "alora_invocation_tokens",
+    ];
+    let is_off = |value: &Value| match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(items) => items.is_empty(),
+        _ => false,
+    };
+    let found = refused.into_iter().find(|key| config.other.get(*key).is_some_and(|v| !is_off(v)));
+    found.or_else(|| {
+        let bias = config.other.get("bias");
+        bias.is_some_and(|bias| bias != "none" && !bias.is_null()).then_some("bias")
+    })
+}
+
+impl Adapter {
+    /// The name of the base that the adapter in `directory` was made for; `None` where it is no adapter.
+    ///
+    /// # Errors
+    /// A configuration that cannot be read.
+    pub fn base_of(directory: &Path) -> Result<Option<String>> {
+        if !directory.join(CONFIG).exists() {
+            return Ok(None);
+        }
+        let config = read_config(directory)?;
+        let base = config.base_model_name_or_path.filter(|name| !name.is_empty());
+        Ok(Some(base.with_context(|| {
+            format!(
+                "{}: names no base; name it with --model BASE --adapter DIR",
+                directory.display()
+            )
+        })?))
+    }
+
+    /// Reads the adapter in `directory` for a model of `architecture`.
+    ///
+    /// # Errors
+    /// An adapter of another kind or for another model; the message names what does not fit.
+    pub fn load(directory: &Path, architecture: &Architecture, device: &Device) -> Result<Self> {
+        let config = read_config(directory)?;
+        let path = directory.join(CONFIG);
+        if config.peft_type != "LORA" {
+            bail!("{}: peft_type is {}; only LORA is supported", path.display(), config.peft_type);
+        }
+        if let Some(key) = unsupported(&config) {
+            bail!(
+                "{}: `{key}` is set, which is not supported here; merge it with PEFT first",
+                path.display()
+            );
+        }
+        let file = directory.join(WEIGHTS);
+        let leaves: Vec<String> = leaves().map(str::to_owned).collect();
+        let known = lora::modules(architecture, &leaves);
+        let mut weights = Weights::new();
+        let mut targets = BTreeSet::new();
+        for (name, tensor) in weights::read_all(&file, device)? {
+            let own = name.strip_prefix(PREFIX).unwrap_or(&name);
+            let fit = known.iter().find_map(|(module, [out, inner])| {
+                let [a, b] = lora::names(module);
+                let shape = if own == a { [config.r, *inner] } else { [*out, config.r] };
+                (own == a || own == b).then_some((module, shape))
+            });
+            let Some((module, shape)) = fit else {
+                bail!(
+                    "{}: tensor `{name}` {:?} adapts nothing of this model",
+                    file.display(),
+                    tensor.dims()
+                );
+            };
+            if tensor.dims() != shape {
+                bail!(
+                    "{}: tensor `{name}` has shape {:?}, the base and r = {} make it {shape:?}",
+                    file.display(),
+                    tensor.dims(),
+                    config.r
+                );
+            }
+            targets.extend(module.rsplit('.').next().map(str::to_owned));
+            weights.insert(own.to_owned(), tensor.to_dtype(DType::F32)?);
+        }
+        for name in weights.keys() {
+            let other = match name.strip_suffix("lora_A.weight") {
+                Some(stem) => format!("{stem}lora_B.weight"),
+                None => name.replace("lora_B.weight", "lora_A.weight"),
+            };
+            if !weights.contains_key(&other) {
+                bail!("{}: tensor `{PREFIX}{other}` is missing", file.display());
+            }
+        }
+        let scaling = Scaling {
+            r: config.r,
+            lora_alpha: config.lora_alpha,
+            use_rslora: config.use_rslora,
+            lora_dropout: config.lora_dropout,
+        };
+        let base = config.base_model_name_or_path.unwrap_or_default();
+        Ok(Self { base, scaling, targets: targets.into_iter().collect(), weights })
+    }
+
+    /// `decoder` with this adapter on it.
+    ///
+    /// # Errors
+    /// Matrices that do not fit.
+    pub fn on(&self, decoder: Decoder) -> Result<Decoder> {
+        let dtype = decoder.embedding().dtype();
+        let mut failure = None;
+        let adapted = decoder.adapted(&self.scaling, |module| {
+            let part = |name: &String| Some(self.weights.get(name)?.to_dtype(dtype));
+            let [a, b] = lora::names(module);
+            match (part(&a)?, part(&b)?) {
+                (Ok(a), Ok(b)) => Some([a, b]),
+                (Err(error), _) | (_, Err(error)) => {
+                    failure = Some(error);
+                    None
+                }
+            }
+        })?;
+        match failure {
+            None => Ok(adapted),
+            Some(error) => Err(error.into()),
+        }
+    }
+
+    /// Writes the configuration and `weights`, matrices under their names here, to `directory`.
+    ///
+    /// # Errors
+    /// A directory that cannot be written, a full disk.
+    pub fn save(&self, weights: &Weights, directory: &Path) -> Result<()> {
+        let named = weights.iter().map(|(name, x)| (format!("{PREFIX}{name}"), x.clone()));
+        weights::save(&named.collect(), &directory.join(WEIGHTS))?;
+        let config = json!({
+            "peft_type": "LORA",
+            "task_type": "CAUSAL_LM",
+            "base_model_name_or_path": self.base,
+            "r": self.scaling.r,
+            "lora_alpha": self.scaling.lora_alpha,
+            "lora_dropout": self.scaling.lora_dropout,
+            "use_rslora": self.scaling.use_rslora,
+            "target_modules": self.targets,
+            "bias": "none",
+            "fan_in_fan_out": false,
+            "init_lora_weights": true,
+            "inference_mode": true,
+            "modules_to_save": null,
+        });
+        let text = serde_json::to_string_pretty(&config)? + "\n";
+        // Last, so that a directory with it is whole.
+        write_atomic(&directory.join(CONFIG), text.as_bytes())
+    }
+}
+
+fn read_config(directory: &Path) -> Result<Config> {
+    let path = directory.join(CONFIG);
+    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    serde_json::from_str(&text)
+        .with_context(|| format!("{}: not an adapter's configuration", path.display()))
+}

@@ -1,0 +1,74 @@
+//! `tealight export`: a model as others want it: its adapter merged, its weights in another type.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use candle_core::DType;
+use clap::{Args, ValueEnum};
+use serde::{Deserialize, Serialize};
+
+use super::options::{self, ModelOptions};
+use crate::files::Claim;
+use crate::model::weights::Weights;
+use crate::telemetry::say;
+
+/// Options of `tealight export`.
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+pub(super) struct ExportOptions {
+    #[command(flatten)]
+    #[serde(flatten)]
+    model: ModelOptions,
+    /// Add an adapter to the weights of its base.
+    #[arg(long)]
+    merge: bool,
+    /// Type of the weights in the file.
+    #[arg(long, value_enum, default_value_t = Stored::Float32)]
+    save_dtype: Stored,
+    /// Where the model goes.
+    #[arg(long)]
+    output: Option<PathBuf>,
+    /// Show nothing but warnings and errors.
+    #[arg(long)]
+    quiet: bool,
+}
+
+/// A type of weights in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Stored {
+    /// As trained.
+    Float32,
+    /// Half the size, rounded to 8 bits of mantissa.
+    Bfloat16,
+    /// Half the size, rounded to 11 bits of mantissa; large values overflow.
+    Float16,
+}
+
+pub(super) fn run(options: &ExportOptions) -> Result<()> {
+    let Some(output) = &options.output else { bail!("--output DIR is needed") };
+    options::refuse_used(output, "config.json")?;
+    let (model, _) = options.model.load(options.quiet)?;
+    let name = &model.name;
+    match (&model.adapter, options.merge) {
+        (Some(_), false) => bail!("{name} is an adapter: add --merge to write it with its base"),
+        (None, true) => bail!("{name} is no adapter: leave --merge out"),
+        _ => {}
+    }
+    let _claim = Claim::take(output)?;
+    let dtype = match options.save_dtype {
+        Stored::Float32 => DType::F32,
+        Stored::Bfloat16 => DType::BF16,
+        Stored::Float16 => DType::F16,
+    };
+    let weights: Weights = model
+        .merged()?
+        .into_iter()
+        .map(|(name, tensor)| {
+            let tensor = tensor.to_dtype(dtype).context("no memory for the weights")?;
+            Ok((name, tensor))
+        })
+        .collect::<Result<_>>()?;
+    model.save(&weights, output)?;
+    say(options.quiet, format!("model in {}", output.display()));
+    Ok(())
+}

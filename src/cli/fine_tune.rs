@@ -1,0 +1,419 @@
+//! One run of fine-tuning, as `train` and `study` do it: resolve, resume, train, save, log.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+use serde_json::{Value, json};
+use tealight_datasets::{Dataset, Verdict};
+
+use super::session::Session;
+use crate::adapter::Adapter;
+use crate::lab;
+use crate::limits;
+use crate::policy::Policy;
+use crate::presample::Presamples;
+use crate::rollout::Encoded;
+use crate::telemetry::completions::{self, Logged};
+use crate::telemetry::tensorboard::EventFile;
+use crate::telemetry::{JsonLines, Progress, say, warn};
+use crate::train::AdamW;
+use crate::train::checkpoint::{self, Checkpoints, State};
+use crate::train::memory::{MemoryPlan, Sizes};
+use crate::train::rlvr::{End, Health, Material, Metrics, ReportTo, RlvrConfig, Run, Step};
+
+/// Where a run goes and what it continues.
+pub(super) struct Place<'a> {
+    /// What it is called while it goes.
+    pub(super) label: &'a str,
+    /// Its directory.
+    pub(super) output: &'a Path,
+    /// The checkpoint to continue from.
+    pub(super) resume: Option<&'a Path>,
+    /// Whether every step's metrics go to standard output too.
+    pub(super) json: bool,
+}
+
+/// A run that has ended.
+pub(super) struct FineTuned {
+    pub(super) policy: Policy,
+    /// What was trained in place of all weights.
+    pub(super) adapter: Option<Adapter>,
+    pub(super) state: State,
+    pub(super) history: Vec<Metrics>,
+}
+
+impl Session<'_> {
+    /// Fine-tunes a copy of the base, or an adapter on it, and leaves metrics, checkpoints and the settings in
+    /// the place.
+    ///
+    /// # Errors
+    /// Whatever goes wrong; a run that was stopped or gave up has saved a checkpoint first.
+    pub(super) fn fine_tune(
+        &self,
+        dataset: &Dataset,
+        config: &RlvrConfig,
+        place: &Place<'_>,
+    ) -> Result<FineTuned> {
+        config.settings.check()?;
+        let plan = config.plan()?;
+        tealight_eval::self_check::self_check()?;
+        lab::self_check(&plan, &config.objective.to_string())?;
+        say(
+            self.quiet,
+            format!("objective {}: {}", config.objective, config.resolved_objective()?),
+        );
+        let output = place.output;
+        let tokenizer = &self.base.tokenizer;
+        let context = self.base.architecture.max_positions;
+        let room = config.settings.max_completion_length;
+        let problems = Encoded::all(&dataset.problems, tokenizer, context, room)?;
+        let presamples = self.presamples(dataset, &problems, config, &plan, output)?;
+        let material = Material::new(config, &plan, problems.len(), presamples.as_ref())?;
+        material.notes.iter().for_each(|note| say(self.quiet, format!("  {note}")));
+
+        let adapter = self.adapter(config)?;
+        let policy = self.policy(config, adapter.as_ref())?;
+        let identity = self.identity(config, dataset, &problems, presamples.as_ref())?;
+        let checkpoints = Checkpoints {
+            output,
+            model: self.base,
+            adapter: adapter.as_ref(),
+            config: &identity,
+            limit: config.settings.save_total_limit,
+        };
+        let mut optimizer = AdamW::new(config.settings.adamw, policy.weights())?;
+        let mut state = State::default();
+        let metrics_file = output.join("metrics.jsonl");
+        match place.resume {
+            Some(path) => {
+                let restored = checkpoints.load(path, &self.device)?;
+                for (name, var) in policy.weights() {
+                    var.set(&restored.weights[name])?;
+                }
+                optimizer.restore(restored.state.optimizer_steps, &restored.moments)?;
+                crate::files::write_atomic(&metrics_file, &restored.metrics)?;
+                state = restored.state;
+                say(self.quiet, format!("resumed from {}", path.display()));
+            }
+            None => {
+                if let Some(presamples) = &presamples {
+                    state.num_tokens += presamples.tokens();
+                    state.num_completions += presamples.completions();
+                }
+                JsonLines::create(&metrics_file)?;
+            }
+        }
+        checkpoint::clean(output)?;
+        let mut config = config.clone();
+        let tokens = self.micro_batch_tokens(&config, &problems, state.micro_batch_tokens)?;
+        (config.settings.micro_batch_tokens, state.micro_batch_tokens) = (tokens, tokens);
+        self.warn_of_space(&checkpoints, &policy);
+
+        let run = Run {
+            config: &config,
+            plan: &plan,
+            policy: &policy,
+            reference: &self.reference,
+            problems: &problems,
+            material: &material,
+            tokenizer,
+            verifier: &*dataset.verifier,
+        };
+        let mut journal = Journal::new(self, &config, place, state.global_step)?;
+        let updates = plan.num_iterations;
+        let end = run.train(&mut state, &mut optimizer, self.stop, &mut |step| {
+            let reason = journal.record(&step, updates, &problems)?;
+            let Step { state, optimizer, metrics, .. } = step;
+            let merit = if metrics.reward.is_nan() { -metrics.loss } else { metrics.reward };
+            if merit.is_finite() {
+                state.since_save = (state.since_save.0 + merit, state.since_save.1 + 1);
+            }
+            let every = config.settings.save_steps;
+            let is_due =
+                every > 0 && (state.global_step.is_multiple_of(every) || !run.goes_on(state));
+            if is_due {
+                checkpoints.save(&policy.tensors(), optimizer, state)?;
+            }
+            Ok(reason)
+        })?;
+        let history = std::mem::take(&mut journal.history);
+        drop(journal);
+        if end != End::Done {
+            let path = checkpoints.save(&policy.tensors(), &optimizer, &mut state)?;
+            say(
+                false,
+                format!("stopped after step {}; saved {}", state.global_step, path.display()),
+            );
+        }
+        if let End::GaveUp(reason) = end {
+            bail!("{reason}");
+        }
+        Ok(FineTuned { policy, adapter, state, history })
+    }
+
+    /// Writes a fine-tuned model, or adapter, in Hub layout.
+    pub(super) fn save(&self, tuned: &FineTuned, directory: &Path) -> Result<()> {
+        self.base.save_trained(tuned.adapter.as_ref(), &tuned.policy.tensors(), directory)
+    }
+
+    fn adapter(&self, config: &RlvrConfig) -> Result<Option<Adapter>> {
+        // A directory is named so that it is found from elsewhere too.
+        let name = match Path::new(&self.base.name).is_dir() {
+            true => std::path::absolute(&self.base.name)?.display().to_string(),
+            false => self.base.name.clone(),
+        };
+        let architecture = &self.base.architecture;
+        config.settings.lora.adapter(architecture, &name, config.seed, &self.device)
+    }
+
+    fn policy(&self, config: &RlvrConfig, adapter: Option<&Adapter>) -> Result<Policy> {
+        let (architecture, weights) = (&self.base.architecture, &self.base.weights);
+        let policy = match adapter {
+            None => Policy::new(architecture, weights)?,
+            Some(own) => {
+                let policy = Policy::adapting(architecture, weights, &own.scaling, &own.weights)?;
+                let (trained, all) =
+                    (config.settings.lora.parameters(architecture), architecture.parameters());
+                let trained = trained.unwrap_or(0);
+                let share = trained as f64 / all as f64 * 100.0;
+                say(
+                    self.quiet,
+                    format!(
+                        "adapter of {} on {}: {trained} parameters, {share:.2} %",
+                        own.scaling.r,
+                        own.targets.join(", ")
+                    ),
+                );
+                policy
+            }
+        };
+        match config.settings.gradient_checkpointing {
+            true => Ok(policy.recomputing()?),
+            false => Ok(policy),
+        }
+    }
+
+    /// All that the result of a run depends on.
+    fn identity(
+        &self,
+        config: &RlvrConfig,
+        dataset: &Dataset,
+        problems: &[Encoded<'_>],
+        presamples: Option<&Presamples>,
+    ) -> Result<Value> {
+        let sum = |text: String| format!("{:016x}", tealight_datasets::fnv(text.bytes()));
+        let mut identity = serde_json::to_value(config)?;
+        let data: String = problems
+            .iter()
+            .map(|p| format!("{}\0{}\0{:?}\n", p.problem.id, p.problem.answer, p.prompt))
+            .collect();
+        identity["dtype"] = json!(self.base.dtype);
+        identity["model_checksum"] = json!(self.base.fingerprint()?);
+        identity["dataset_checksum"] = json!(sum(data));
+        identity["verifier"] = json!(dataset.verifier.name());
+        identity["presamples_checksum"] = match presamples {
+            None => Value::Null,
+            Some(presamples) => json!(sum(serde_json::to_string(&presamples.prompts)?)),
+        };
+        Ok(identity)
+    }
+
+    /// Tokens of a micro-batch: what was asked for, or as many as the memory plan has room for.
+    fn micro_batch_tokens(
+        &self,
+        config: &RlvrConfig,
+        problems: &[Encoded<'_>],
+        resolved: usize,
+    ) -> Result<usize> {
+        // A run goes on as it began, since sums are rounded micro-batch by micro-batch.
+        if resolved > 0 {
+            return Ok(resolved);
+        }
+        let asked = config.settings.micro_batch_tokens;
+        let Some(available) = limits::available_memory().filter(|_| self.device.is_cpu()) else {
+            return Ok(asked);
+        };
+        let sizes = sizes(config, problems, &self.base.architecture);
+        let peak = |micro_batch: usize| {
+            let micro_batch = micro_batch.max(sizes.longest).min(sizes.micro_batch);
+            MemoryPlan::of(&self.base.architecture, Sizes { micro_batch, ..sizes }).peak()
+        };
+        let mut tokens = asked;
+        while peak(tokens) > available && tokens > sizes.longest {
+            tokens /= 2;
+        }
+        let gigabytes = |bytes: u64| bytes as f64 / 1e9;
+        if peak(tokens) > available {
+            bail!(
+                "this run is planned to take {:.1} GB of memory, and {:.1} GB are free: add --gradient-checkpointing \
+                 or --use-peft, or lower --max-completion-length or --max-num-seqs (--dry-run shows the parts)",
+                gigabytes(peak(tokens)),
+                gigabytes(available)
+            );
+        }
+        if tokens < asked {
+            say(
+                self.quiet,
+                format!(
+                    "micro-batches of {tokens} tokens: {:.1} GB of memory are free",
+                    gigabytes(available)
+                ),
+            );
+        }
+        Ok(tokens)
+    }
+
+    /// Warns where the disk will not hold the checkpoints and the result.
+    fn warn_of_space(&self, checkpoints: &Checkpoints<'_>, policy: &Policy) {
+        let Some(free) = limits::free_space(checkpoints.output) else { return };
+        let trained: usize = policy.weights().values().map(|var| var.elem_count()).sum();
+        // Weights and two moments; one more while it is written, and the result.
+        let kept = checkpoints.limit.max(1) as u64 + 2;
+        let need = trained as u64 * (12 * kept + 4);
+        if need > free {
+            warn(format!(
+                "{}: {:.1} GB are free, and {kept} checkpoints with the result take {:.1} GB; lower \
+                 --save-total-limit or make room",
+                checkpoints.output.display(),
+                free as f64 / 1e9,
+                need as f64 / 1e9
+            ));
+        }
+    }
+}
+
+/// What memory depends on in a run of `config`.
+pub(super) fn sizes(
+    config: &RlvrConfig,
+    problems: &[Encoded<'_>],
+    architecture: &crate::model::Architecture,
+) -> Sizes {
+    let settings = &config.settings;
+    let room = settings.max_completion_length;
+    let longest = problems.iter().map(|problem| problem.prompt.len()).max().unwrap_or(0) + room;
+    let step = settings.prompts_per_step.min(problems.len()) * settings.num_generations;
+    Sizes {
+        rows: settings.max_num_seqs.min(step),
+        longest,
+        micro_batch: settings.micro_batch_tokens.min(step * longest).max(longest),
+        recomputes: settings.gradient_checkpointing,
+        trained: settings.lora.parameters(architecture),
+    }
+}
+
+/// Where the metrics of a run go, and what they warn of.
+struct Journal {
+    lines: JsonLines,
+    events: Option<EventFile>,
+    progress: Progress,
+    history: Vec<Metrics>,
+    health: Health,
+    output: PathBuf,
+    log_completions: usize,
+    strict: bool,
+    json: bool,
+}
+
+impl Journal {
+    fn new(
+        session: &Session<'_>,
+        config: &RlvrConfig,
+        place: &Place<'_>,
+        step: usize,
+    ) -> Result<Self> {
+        let settings = &config.settings;
+        let events = match settings.report_to {
+            ReportTo::None => None,
+            ReportTo::Tensorboard => {
+                Some(EventFile::create(&place.output.join("tensorboard"), step + 1)?)
+            }
+        };
+        Ok(Self {
+            lines: JsonLines::append(&place.output.join("metrics.jsonl"))?,
+            events,
+            progress: Progress::new(
+                place.label,
+                settings.max_steps.saturating_sub(step),
+                session.quiet || place.json,
+            ),
+            history: Vec::new(),
+            health: Health::default(),
+            output: place.output.to_owned(),
+            log_completions: settings.log_completions,
+            strict: settings.strict,
+            json: place.json,
+        })
+    }
+
+    /// Logs a step; returns why the run must stop, where a strict one must.
+    fn record(
+        &mut self,
+        step: &Step<'_>,
+        updates: usize,
+        problems: &[Encoded<'_>],
+    ) -> Result<Option<String>> {
+        let metrics = step.metrics;
+        self.lines.write(metrics)?;
+        let row = serde_json::to_value(metrics)?;
+        if let Some(events) = &mut self.events {
+            let fields = row.as_object().into_iter().flatten();
+            let numbers = fields.filter_map(|(name, value)| {
+                Some((format!("train/{name}"), value.as_f64().filter(|_| name != "step")?))
+            });
+            events.scalars(metrics.step, &numbers.collect::<Vec<_>>())?;
+        }
+        if self.json {
+            writeln!(std::io::stdout(), "{row}")?;
+        }
+        let every = self.log_completions;
+        if every > 0 && metrics.step.is_multiple_of(every) && !step.groups.is_empty() {
+            completions::write(&self.output, metrics.step, &logged(step, problems))?;
+        }
+        self.progress.advance(|| line(metrics));
+        self.history.push(metrics.clone());
+        let warnings = self.health.check(metrics, updates);
+        warnings.iter().for_each(warn);
+        let first = warnings.into_iter().next().filter(|_| self.strict);
+        Ok(first.map(|warning| format!("--strict: {warning}")))
+    }
+}
+
+/// What a progress bar says of a step.
+fn line(metrics: &Metrics) -> String {
+    if metrics.reward.is_nan() {
+        return format!("loss {:.3}", metrics.loss);
+    }
+    let kl = metrics.kl.map_or(String::new(), |kl| format!(" kl {kl:.2}"));
+    let rate = metrics.step_tokens as f64 / metrics.step_time;
+    format!("reward {:.3} entropy {:.2}{kl} {rate:.0} tok/s", metrics.reward, metrics.entropy)
+}
+
+/// The completions of a step as they are logged.
+fn logged(step: &Step<'_>, problems: &[Encoded<'_>]) -> Vec<Logged> {
+    let mut credit = step.credit.iter();
+    let mut rows = Vec::new();
+    for group in step.groups {
+        let problem = problems[group.problem].problem;
+        for rollout in &group.rollouts {
+            let verdict = match &rollout.verdict {
+                Verdict::Correct { .. } => "correct",
+                Verdict::Wrong { .. } => "wrong",
+                Verdict::NoAnswer => "no-answer",
+                Verdict::Unparsable { .. } => "unparsable",
+                Verdict::Unjudged { .. } => "unjudged",
+            };
+            rows.push(Logged {
+                problem: problem.id.clone(),
+                prompt: problem.prompt.plain(),
+                completion: rollout.text.clone(),
+                reward: rollout.reward(),
+                advantage: credit.next().copied().unwrap_or(0.0),
+                verdict: verdict.to_owned(),
+                is_finished: rollout.completion.finish == crate::generate::Finish::Stop,
+                tokens: rollout.completion.tokens.len(),
+            });
+        }
+    }
+    rows
+}

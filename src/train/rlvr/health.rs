@@ -1,0 +1,149 @@
+//! A run that learns nothing says so: what its metrics warn of, once each, with the likely mend.
+
+use super::Metrics;
+
+/// Steps without any signal after which a run says that it learns nothing.
+const DEAD_STEPS: usize = 10;
+/// Standard errors below zero at which an estimate of a divergence is not noise.
+const NOISE: f64 = 5.0;
+/// Largest difference of log-probabilities between rollout and training in a first update that is rounding.
+const ROUNDING: f64 = 1e-3;
+
+/// What was seen of a run so far.
+#[derive(Debug, Default)]
+pub struct Health {
+    equal: usize,
+    still: usize,
+    said: Vec<&'static str>,
+}
+
+impl Health {
+    /// What `metrics`, those of the next step, give cause to warn of. Each kind is said once a run.
+    pub fn check(&mut self, metrics: &Metrics, optimizer_steps_a_batch: usize) -> Vec<String> {
+        let mut found: Vec<(&'static str, String)> = Vec::new();
+        let step = metrics.step;
+        let percent = |share: f64| format!("{:.0} %", share * 100.0);
+        self.equal = if metrics.frac_reward_zero_std == 1.0 { self.equal + 1 } else { 0 };
+        if self.equal == DEAD_STEPS {
+            let (which, kind) = match metrics.reward > 0.5 {
+                true => ("right", "harder"),
+                false => ("wrong", "easier"),
+            };
+            found.push((
+                "equal",
+                format!(
+                    "{DEAD_STEPS} steps in a row taught nothing: every completion of a group was {which}; look at a \
+                     few with `tealight show`, raise --num-generations, or choose {kind} problems"
+                ),
+            ));
+        }
+        if metrics.clipped_ratio > 0.5 {
+            found.push((
+                "cut",
+                format!(
+                    "step {step}: {} of completions were cut off and earn nothing; raise --max-completion-length",
+                    percent(metrics.clipped_ratio)
+                ),
+            ));
+        }
+        if metrics.no_answer_ratio > 0.5 && metrics.clipped_ratio <= 0.5 {
+            found.push((
+                "no answer",
+                format!(
+                    "step {step}: in {} of completions no answer was found; look at a few with `tealight show`: the \
+                     prompt may have to ask for another form, or the data for another --verifier",
+                    percent(metrics.no_answer_ratio)
+                ),
+            ));
+        }
+        self.still = if metrics.grad_norm == 0.0 { self.still + 1 } else { 0 };
+        if self.still == DEAD_STEPS {
+            found.push((
+                "still",
+                format!(
+                    "{DEAD_STEPS} steps in a row had a gradient of exactly 0: nothing changes; look at `reward` and \
+                     `frac_reward_zero_std` in metrics.jsonl"
+                ),
+            ));
+        }
+        if optimizer_steps_a_batch == 1 && metrics.logp_difference > ROUNDING {
+            found.push((
+                "ratio",
+                format!(
+                    "step {step}: rollout and training differ by {:.1e} in a log-probability, so that the importance \
+                     ratio is not 1: expected with --lora-dropout, a bug otherwise",
+                    metrics.logp_difference
+                ),
+            ));
+        }
+        if let (Some(kl), Some(error)) = (metrics.kl, metrics.kl_stderr)
+            && kl < -NOISE * error.max(1e-6)
+        {
+            found.push((
+                "negative",
+                format!(
+                    "step {step}: the KL to the base is estimated at {kl:.3}, {:.0} standard errors below 0: the \
+                     samples are not the policy's; please report this",
+                    -kl / error.max(1e-6)
+                ),
+            ));
+        }
+        if metrics.skipped_now {
+            found.push((
+                "not finite",
+                format!(
+                    "step {step}: the loss or the gradient was not finite; the step is left out; lower \
+                     --learning-rate if this goes on"
+                ),
+            ));
+        }
+        found.retain(|(kind, _)| !self.said.contains(kind));
+        self.said.extend(found.iter().map(|(kind, _)| *kind));
+        found.into_iter().map(|(_, text)| text).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn healthy(step: usize) -> Metrics {
+        Metrics {
+            step,
+            reward: 0.4,
+            grad_norm: 1.0,
+            kl: Some(0.1),
+            kl_stderr: Some(0.05),
+            ..Metrics::default()
+        }
+    }
+
+    #[test]
+    fn each_trouble_is_told_once_with_its_mend() {
+        let troubles: [(&str, usize, fn(&mut Metrics)); 7] = [
+            ("every completion of a group was wrong", DEAD_STEPS, |m| {
+                (m.reward, m.frac_reward_zero_std) = (0.0, 1.0);
+            }),
+            ("--max-completion-length", 1, |m| m.clipped_ratio = 0.6),
+            ("--verifier", 1, |m| m.no_answer_ratio = 0.7),
+            ("gradient of exactly 0", DEAD_STEPS, |m| m.grad_norm = 0.0),
+            ("importance ratio is not 1", 1, |m| m.logp_difference = 0.1),
+            ("standard errors below 0", 1, |m| m.kl = Some(-1.0)),
+            ("--learning-rate", 1, |m| m.skipped_now = true),
+        ];
+        for (words, steps, change) in troubles {
+            let mut health = Health::default();
+            let mut told = Vec::new();
+            for step in 1..=2 * DEAD_STEPS {
+                let mut metrics = healthy(step);
+                change(&mut metrics);
+                told.extend(health.check(&metrics, 1).into_iter().map(|text| (step, text)));
+            }
+            assert_eq!(told.len(), 1, "{told:?}");
+            assert_eq!(told[0].0, steps, "{told:?}");
+            assert!(told[0].1.contains(words), "{told:?}");
+        }
+        let mut health = Health::default();
+        assert!((1..99).all(|step| health.check(&healthy(step), 1).is_empty()));
+    }
+}
