@@ -1,12 +1,12 @@
 //! One run of fine-tuning, as `train` and `study` do it: resolve, resume, train, save, log.
 
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Result, bail};
 use serde_json::{Value, json};
-use tealight_datasets::{Dataset, Verdict};
+use tealight_datasets::Dataset;
 
+use super::journal::Journal;
 use super::session::Session;
 use crate::adapter::Adapter;
 use crate::lab;
@@ -14,13 +14,11 @@ use crate::limits;
 use crate::policy::Policy;
 use crate::presample::Presamples;
 use crate::rollout::Encoded;
-use crate::telemetry::completions::{self, Logged};
-use crate::telemetry::tensorboard::EventFile;
-use crate::telemetry::{JsonLines, Progress, say, warn};
+use crate::telemetry::{JsonLines, say, warn};
 use crate::train::AdamW;
 use crate::train::checkpoint::{self, Checkpoints, State};
 use crate::train::memory::{MemoryPlan, Sizes};
-use crate::train::rlvr::{End, Health, Material, Metrics, ReportTo, RlvrConfig, Run, Step};
+use crate::train::rlvr::{End, Material, Metrics, RlvrConfig, Run, Step};
 
 /// Where a run goes and what it continues.
 pub(super) struct Place<'a> {
@@ -68,13 +66,9 @@ impl Session<'_> {
         let context = self.base.architecture.max_positions;
         let room = config.settings.max_completion_length;
         let problems = Encoded::all(&dataset.problems, tokenizer, context, room)?;
-        let presamples = self.presamples(dataset, &problems, config, &plan, output)?;
-        let material = Material::new(config, &plan, problems.len(), presamples.as_ref())?;
-        material.notes.iter().for_each(|note| say(self.quiet, format!("  {note}")));
-
         let adapter = self.adapter(config)?;
         let policy = self.policy(config, adapter.as_ref())?;
-        let identity = self.identity(config, dataset, &problems, presamples.as_ref())?;
+        let identity = self.identity(config, dataset, &problems)?;
         let checkpoints = Checkpoints {
             output,
             model: self.base,
@@ -97,14 +91,14 @@ impl Session<'_> {
                 say(self.quiet, format!("resumed from {}", path.display()));
             }
             None => {
-                if let Some(presamples) = &presamples {
-                    state.num_tokens += presamples.tokens();
-                    state.num_completions += presamples.completions();
-                }
                 JsonLines::create(&metrics_file)?;
             }
         }
         checkpoint::clean(output)?;
+        let presamples = self.presamples(dataset, &problems, config, &plan, output)?;
+        let material = Material::new(config, &plan, problems.len(), presamples.as_ref())?;
+        material.notes.iter().for_each(|note| say(self.quiet, format!("  {note}")));
+        self.count_presamples(presamples.as_ref(), place.resume, &mut state)?;
         let mut config = config.clone();
         let tokens = self.micro_batch_tokens(&config, &problems, state.micro_batch_tokens)?;
         (config.settings.micro_batch_tokens, state.micro_batch_tokens) = (tokens, tokens);
@@ -120,7 +114,7 @@ impl Session<'_> {
             tokenizer,
             verifier: &*dataset.verifier,
         };
-        let mut journal = Journal::new(self, &config, place, state.global_step)?;
+        let mut journal = Journal::new(self.quiet, &config, place, state.global_step)?;
         let updates = plan.num_iterations;
         let end = run.train(&mut state, &mut optimizer, self.stop, &mut |step| {
             let reason = journal.record(&step, updates, &problems)?;
@@ -194,15 +188,37 @@ impl Session<'_> {
         }
     }
 
-    /// All that the result of a run depends on.
+    /// Counts the base's samples as the run's, or checks that a run goes on with those that it began with.
+    fn count_presamples(
+        &self,
+        presamples: Option<&Presamples>,
+        resume: Option<&Path>,
+        state: &mut State,
+    ) -> Result<()> {
+        let Some(presamples) = presamples else { return Ok(()) };
+        let sum = checksum(&serde_json::to_string(&presamples.prompts)?);
+        match resume {
+            Some(path) if state.presamples != sum => bail!(
+                "{} was made with other pre-samples; give the same --presamples, or choose another --output",
+                path.display()
+            ),
+            Some(_) => {}
+            None => {
+                state.num_tokens += presamples.tokens();
+                state.num_completions += presamples.completions();
+                state.presamples = sum;
+            }
+        }
+        Ok(())
+    }
+
+    /// All that the result of a run depends on, but for the base's samples.
     fn identity(
         &self,
         config: &RlvrConfig,
         dataset: &Dataset,
         problems: &[Encoded<'_>],
-        presamples: Option<&Presamples>,
     ) -> Result<Value> {
-        let sum = |text: String| format!("{:016x}", tealight_datasets::fnv(text.bytes()));
         let mut identity = serde_json::to_value(config)?;
         let data: String = problems
             .iter()
@@ -210,12 +226,8 @@ impl Session<'_> {
             .collect();
         identity["dtype"] = json!(self.base.dtype);
         identity["model_checksum"] = json!(self.base.fingerprint()?);
-        identity["dataset_checksum"] = json!(sum(data));
+        identity["dataset_checksum"] = json!(checksum(&data));
         identity["verifier"] = json!(dataset.verifier.name());
-        identity["presamples_checksum"] = match presamples {
-            None => Value::Null,
-            Some(presamples) => json!(sum(serde_json::to_string(&presamples.prompts)?)),
-        };
         Ok(identity)
     }
 
@@ -283,6 +295,10 @@ impl Session<'_> {
     }
 }
 
+fn checksum(text: &str) -> String {
+    format!("{:016x}", tealight_datasets::fnv(text.bytes()))
+}
+
 /// What memory depends on in a run of `config`.
 pub(super) fn sizes(
     config: &RlvrConfig,
@@ -300,120 +316,4 @@ pub(super) fn sizes(
         recomputes: settings.gradient_checkpointing,
         trained: settings.lora.parameters(architecture),
     }
-}
-
-/// Where the metrics of a run go, and what they warn of.
-struct Journal {
-    lines: JsonLines,
-    events: Option<EventFile>,
-    progress: Progress,
-    history: Vec<Metrics>,
-    health: Health,
-    output: PathBuf,
-    log_completions: usize,
-    strict: bool,
-    json: bool,
-}
-
-impl Journal {
-    fn new(
-        session: &Session<'_>,
-        config: &RlvrConfig,
-        place: &Place<'_>,
-        step: usize,
-    ) -> Result<Self> {
-        let settings = &config.settings;
-        let events = match settings.report_to {
-            ReportTo::None => None,
-            ReportTo::Tensorboard => {
-                Some(EventFile::create(&place.output.join("tensorboard"), step + 1)?)
-            }
-        };
-        Ok(Self {
-            lines: JsonLines::append(&place.output.join("metrics.jsonl"))?,
-            events,
-            progress: Progress::new(
-                place.label,
-                settings.max_steps.saturating_sub(step),
-                session.quiet || place.json,
-            ),
-            history: Vec::new(),
-            health: Health::default(),
-            output: place.output.to_owned(),
-            log_completions: settings.log_completions,
-            strict: settings.strict,
-            json: place.json,
-        })
-    }
-
-    /// Logs a step; returns why the run must stop, where a strict one must.
-    fn record(
-        &mut self,
-        step: &Step<'_>,
-        updates: usize,
-        problems: &[Encoded<'_>],
-    ) -> Result<Option<String>> {
-        let metrics = step.metrics;
-        self.lines.write(metrics)?;
-        let row = serde_json::to_value(metrics)?;
-        if let Some(events) = &mut self.events {
-            let fields = row.as_object().into_iter().flatten();
-            let numbers = fields.filter_map(|(name, value)| {
-                Some((format!("train/{name}"), value.as_f64().filter(|_| name != "step")?))
-            });
-            events.scalars(metrics.step, &numbers.collect::<Vec<_>>())?;
-        }
-        if self.json {
-            writeln!(std::io::stdout(), "{row}")?;
-        }
-        let every = self.log_completions;
-        if every > 0 && metrics.step.is_multiple_of(every) && !step.groups.is_empty() {
-            completions::write(&self.output, metrics.step, &logged(step, problems))?;
-        }
-        self.progress.advance(|| line(metrics));
-        self.history.push(metrics.clone());
-        let warnings = self.health.check(metrics, updates);
-        warnings.iter().for_each(warn);
-        let first = warnings.into_iter().next().filter(|_| self.strict);
-        Ok(first.map(|warning| format!("--strict: {warning}")))
-    }
-}
-
-/// What a progress bar says of a step.
-fn line(metrics: &Metrics) -> String {
-    if metrics.reward.is_nan() {
-        return format!("loss {:.3}", metrics.loss);
-    }
-    let kl = metrics.kl.map_or(String::new(), |kl| format!(" kl {kl:.2}"));
-    let rate = metrics.step_tokens as f64 / metrics.step_time;
-    format!("reward {:.3} entropy {:.2}{kl} {rate:.0} tok/s", metrics.reward, metrics.entropy)
-}
-
-/// The completions of a step as they are logged.
-fn logged(step: &Step<'_>, problems: &[Encoded<'_>]) -> Vec<Logged> {
-    let mut credit = step.credit.iter();
-    let mut rows = Vec::new();
-    for group in step.groups {
-        let problem = problems[group.problem].problem;
-        for rollout in &group.rollouts {
-            let verdict = match &rollout.verdict {
-                Verdict::Correct { .. } => "correct",
-                Verdict::Wrong { .. } => "wrong",
-                Verdict::NoAnswer => "no-answer",
-                Verdict::Unparsable { .. } => "unparsable",
-                Verdict::Unjudged { .. } => "unjudged",
-            };
-            rows.push(Logged {
-                problem: problem.id.clone(),
-                prompt: problem.prompt.plain(),
-                completion: rollout.text.clone(),
-                reward: rollout.reward(),
-                advantage: credit.next().copied().unwrap_or(0.0),
-                verdict: verdict.to_owned(),
-                is_finished: rollout.completion.finish == crate::generate::Finish::Stop,
-                tokens: rollout.completion.tokens.len(),
-            });
-        }
-    }
-    rows
 }

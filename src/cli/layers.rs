@@ -3,6 +3,8 @@
 //! The struct is both a clap `Args` and a serde type, so each option, its default and its text are
 //! written once. Keys in files are the flags' names, with `-` or `_`.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Context, Result, bail};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
@@ -35,9 +37,9 @@ where
         let given: Table = text.parse().with_context(|| format!("{file}: not TOML"))?;
         for (key, value) in given {
             let id = key.replace('-', "_");
-            if !known.contains(&id) {
+            let Some(id) = known.get(&id).cloned() else {
                 bail!("{file}: unknown key `{key}`{}", nearest(&known, &id));
-            }
+            };
             if matches.value_source(&id) != Some(ValueSource::CommandLine) {
                 table.insert(id, value);
             }
@@ -48,15 +50,35 @@ where
     Ok(Value::Table(table).try_into()?)
 }
 
-/// The names of all options of `T`. (Clap's matches know an unknown name only in debug builds.)
-fn known_ids<T: Args>() -> Vec<String> {
+/// The same without a recipe.
+///
+/// # Errors
+/// See [`resolve`].
+pub(super) fn resolve_plain<T>(matches: &ArgMatches) -> Result<T>
+where
+    T: Args + FromArgMatches + Serialize + DeserializeOwned,
+{
+    resolve(matches, None)
+}
+
+/// The names of all options of `T`, aliases included, and what each stands for. (Clap's matches know an unknown
+/// name only in debug builds.)
+fn known_ids<T: Args>() -> BTreeMap<String, String> {
     let command = T::augment_args(Command::new("options"));
-    command.get_arguments().map(|argument| argument.get_id().to_string()).collect()
+    let mut known = BTreeMap::new();
+    for argument in command.get_arguments() {
+        let id = argument.get_id().to_string();
+        for alias in argument.get_all_aliases().unwrap_or_default() {
+            known.insert(alias.replace('-', "_"), id.clone());
+        }
+        known.insert(id.clone(), id);
+    }
+    known
 }
 
 /// `; did you mean ...?` with the most similar key.
-fn nearest(known: &[String], id: &str) -> String {
-    let similar = known.iter().map(|known| (strsim::jaro_winkler(id, known), known));
+fn nearest(known: &BTreeMap<String, String>, id: &str) -> String {
+    let similar = known.keys().map(|known| (strsim::jaro_winkler(id, known), known));
     match similar.max_by(|a, b| a.0.total_cmp(&b.0)) {
         Some((similarity, known)) if similarity > 0.7 => format!("; did you mean `{known}`?"),
         _ => "; see --help for the keys there are".into(),
@@ -89,7 +111,7 @@ mod tests {
     struct Options {
         #[arg(long, default_value_t = 8)]
         num_generations: usize,
-        #[arg(long, default_value_t = 1e-6)]
+        #[arg(long, default_value_t = 1e-6, alias = "lr")]
         learning_rate: f64,
         #[arg(long)]
         epsilon_high: Option<f64>,
@@ -112,7 +134,7 @@ mod tests {
 
     #[test]
     fn flags_beat_files_and_later_files_beat_earlier_ones() {
-        let first = "num-generations = 2\nlearning_rate = 1\nepsilon_high = 0.5";
+        let first = "num-generations = 2\nlr = 1\nepsilon_high = 0.5";
         let options = run(&["--num-generations", "4"], &[first, "learning-rate = 2.0"]).unwrap();
         assert_eq!(options.num_generations, 4);
         assert_eq!(options.learning_rate, 2.0);

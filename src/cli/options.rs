@@ -39,7 +39,7 @@ static VERIFIER_HELP: LazyLock<String> = LazyLock::new(|| {
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(super) struct ModelOptions {
     /// A directory in Hub layout, a Hub id (owner/name[@revision]), or `countdown`, the embedded model.
-    #[arg(long, default_value = "countdown")]
+    #[arg(long, default_value = "countdown", alias = "model-name-or-path")]
     pub(super) model: String,
     /// A LoRA adapter of that model, in PEFT's format; --model may also name one that knows its base.
     #[arg(long)]
@@ -48,7 +48,7 @@ pub(super) struct ModelOptions {
     #[arg(long, default_value = "auto")]
     pub(super) device: String,
     /// Type of weights and activations; bfloat16 on the CPU rounds the operands of matrix products alone.
-    #[arg(long, value_enum, default_value_t = Dtype::Float32)]
+    #[arg(long, value_enum, default_value_t = Dtype::Float32, alias = "torch-dtype")]
     #[serde(default)]
     pub(super) dtype: Dtype,
 }
@@ -106,7 +106,7 @@ impl ModelOptions {
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(super) struct DataOptions {
     /// A named source (countdown, countdown/test) or a .jsonl, .json, .csv or .parquet file.
-    #[arg(long, default_value = "countdown", long_help = DATASET_HELP)]
+    #[arg(long, default_value = "countdown", long_help = DATASET_HELP, alias = "dataset-name")]
     pub(super) dataset: String,
     /// Column with the question or the chat messages.
     #[arg(long)]

@@ -35,7 +35,7 @@ pub(super) struct SftOptions {
     #[serde(flatten)]
     sft: SftConfig,
     /// Where the model and the metrics go.
-    #[arg(long)]
+    #[arg(long, alias = "output-dir")]
     output: Option<PathBuf>,
     /// Show nothing but warnings and errors.
     #[arg(long)]

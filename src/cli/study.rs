@@ -208,6 +208,7 @@ pub(super) fn run(options: &StudyOptions, stop: &Stop) -> Result<()> {
         seconds: started.elapsed().as_secs_f64(),
     };
     write_atomic(&output.join("results.json"), serde_json::to_string_pretty(&study)?.as_bytes())?;
+    write_atomic(&output.join("results.md"), table::markdown(&study).as_bytes())?;
     write_atomic(&output.join("report.html"), html(&study)?.as_bytes())?;
     writeln!(std::io::stdout(), "{}", table::study(&study))?;
     writeln!(std::io::stdout(), "{}", table::pairs(&study))?;

@@ -96,6 +96,28 @@ pub(super) fn study(study: &Study) -> String {
     text
 }
 
+/// The same for a document: what a model card shows.
+pub(super) fn markdown(study: &Study) -> String {
+    let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+    let mut text = format!(
+        "{}: {} samples a problem at temperature {}, mean over seeds\n",
+        study.model, study.n, study.temperature
+    );
+    for evaluated in &study.datasets {
+        let header: Vec<String> =
+            header(study, evaluated).iter().map(ToString::to_string).collect();
+        text.push_str(&format!(
+            "\n{} ({} problems)\n\n{}",
+            evaluated.name,
+            evaluated.base.problems,
+            line(&header)
+        ));
+        text.push_str(&format!("|---|{}\n", "--:|".repeat(header.len() - 1)));
+        rows(study, evaluated).iter().for_each(|row| text.push_str(&line(row)));
+    }
+    text
+}
+
 /// A study's models against each other, on the last (held-out) dataset.
 pub(super) fn pairs(study: &Study) -> String {
     let Some(evaluated) = study.datasets.last() else { return String::new() };

@@ -4,11 +4,12 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
-use clap::Args;
+use clap::{ArgMatches, Args};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::fine_tune::{Place, sizes};
+use super::layers;
 use super::options::{self, DataOptions, ModelOptions};
 use super::session::Session;
 use crate::files::Claim;
@@ -32,17 +33,17 @@ pub(super) struct TrainOptions {
     #[serde(flatten)]
     rlvr: RlvrConfig,
     /// Where the model, the metrics and checkpoints go.
-    #[arg(long)]
+    #[arg(long, alias = "output-dir")]
     output: Option<PathBuf>,
     /// Continue from a checkpoint in --output: the newest, or the one named; from the start where there is none.
     #[arg(long, value_name = "CHECKPOINT", num_args = 0..=1, default_missing_value = "",
           alias = "resume-from-checkpoint")]
     #[serde(skip)]
-    pub(super) resume: Option<String>,
+    resume: Option<String>,
     /// Print the resolved settings, the data, the first prompts and the memory plan, and stop.
     #[arg(long, conflicts_with = "resume")]
     #[serde(skip)]
-    pub(super) dry_run: bool,
+    dry_run: bool,
     /// Show nothing but warnings and errors.
     #[arg(long)]
     quiet: bool,
@@ -50,6 +51,14 @@ pub(super) struct TrainOptions {
     #[arg(long)]
     #[serde(default)]
     json: bool,
+}
+
+/// The options of this command; `--resume` and `--dry-run` are for the command line alone.
+pub(super) fn resolve(matches: &ArgMatches) -> Result<TrainOptions> {
+    let mut options: TrainOptions = layers::resolve(matches, None)?;
+    options.resume = matches.get_one("resume").cloned();
+    options.dry_run = matches.get_flag("dry_run");
+    Ok(options)
 }
 
 pub(super) fn run(options: &TrainOptions, stop: &Stop) -> Result<()> {

@@ -150,7 +150,7 @@ impl Batch<'_> {
                 cached: request.prompt.len(),
                 completion: Completion { tokens: vec![], logp: vec![], finish: Finish::Length },
             };
-            if row.append(&front.logits, self.params) {
+            if row.append(&front.logits, self.params)? {
                 self.finish(row);
             } else {
                 self.cache.copy_from(&front.cache, front.row, row.cached, self.rows.len())?;
@@ -233,7 +233,7 @@ impl Batch<'_> {
                 row.cached += 1;
                 row.append(logits, params)
             })
-            .collect();
+            .collect::<Result<_>>()?;
         // From the last row down, so that the row that fills a gap is never one that has ended.
         for index in (0..is_done.len()).rev().filter(|index| is_done[*index]) {
             let row = self.rows.swap_remove(index);
@@ -256,14 +256,14 @@ impl Batch<'_> {
 
 impl Row {
     /// Draws the next token; true when the completion has ended.
-    fn append(&mut self, logits: &[f32], params: &SamplingParams) -> bool {
-        let (token, logp) = params.draw(logits, &mut self.stream);
+    fn append(&mut self, logits: &[f32], params: &SamplingParams) -> Result<bool> {
+        let (token, logp) = params.draw(logits, &mut self.stream)?;
         self.completion.tokens.push(token);
         self.completion.logp.push(logp);
         if params.eos.contains(&token) {
             self.completion.finish = Finish::Stop;
-            return true;
+            return Ok(true);
         }
-        self.completion.tokens.len() == params.max_new_tokens
+        Ok(self.completion.tokens.len() == params.max_new_tokens)
     }
 }

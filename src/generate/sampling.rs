@@ -58,14 +58,20 @@ impl SamplingParams {
     }
 
     /// Draws a token from `logits` `[V]`: its id and log-probability.
-    pub(super) fn draw(&self, logits: &[f32], stream: &mut Stream) -> (u32, f32) {
+    ///
+    /// # Errors
+    /// Logits that are not finite.
+    pub(super) fn draw(&self, logits: &[f32], stream: &mut Stream) -> Result<(u32, f32)> {
         let inverse = if self.temperature == 0.0 { 1.0 } else { 1.0 / self.temperature };
         let mut masses = vec![0f32; logits.len()];
         let mut total = cpu::exp_row(logits, inverse as f32, &mut masses);
+        if !total.is_finite() {
+            bail!("the model's logits are not finite: its weights have overflowed or are damaged");
+        }
         if self.temperature == 0.0 {
             let best = (0..logits.len())
                 .fold(0, |best, i| if logits[i] > logits[best] { i } else { best });
-            return (best as u32, masses[best].ln() - total.ln());
+            return Ok((best as u32, masses[best].ln() - total.ln()));
         }
         if self.filters != Filters::default() {
             total = self.filters.apply(&mut masses);
@@ -89,7 +95,7 @@ impl SamplingParams {
         } else {
             masses[chosen].ln() - total.ln()
         };
-        (chosen as u32, logp)
+        Ok((chosen as u32, logp))
     }
 }
 
@@ -133,7 +139,8 @@ mod tests {
         let mut counts = vec![0.0; logits.len()];
         for sample in 0..draws {
             let mut stream = Noise { seed: 1, step: 2 }.stream(3, sample);
-            counts[params.draw(logits, &mut stream).0 as usize] += 1.0 / draws as f64;
+            counts[params.draw(logits, &mut stream).expect("finite").0 as usize] +=
+                1.0 / draws as f64;
         }
         counts
     }
@@ -150,7 +157,8 @@ mod tests {
                 let sigma = (p * (1.0 - p) / 40_000.0).sqrt();
                 assert!((observed - p).abs() < 4.0 * sigma, "{observed} is not {p}");
             }
-            let (id, logp) = params.draw(&logits, &mut Noise { seed: 0, step: 0 }.stream(0, 0));
+            let (id, logp) =
+                params.draw(&logits, &mut Noise { seed: 0, step: 0 }.stream(0, 0)).expect("finite");
             assert!((f64::from(logp) - (weights[id as usize] / total).ln()).abs() < 1e-5);
         }
     }
@@ -168,15 +176,22 @@ mod tests {
         assert_eq!(kept(Filters { top_p: 0.81, ..whole }), [true, true, true, false]);
         assert_eq!(kept(Filters { min_p: 0.2, ..whole }), [true, true, true, false]);
         let two = params(1.0, Filters { top_k: 2, ..whole });
-        let (id, logp) = two.draw(&logits, &mut Noise { seed: 0, step: 0 }.stream(0, 0));
+        let (id, logp) =
+            two.draw(&logits, &mut Noise { seed: 0, step: 0 }.stream(0, 0)).expect("finite");
         assert!((logp.exp() - [0.625, 0.375][id as usize]).abs() < 1e-5);
     }
 
     #[test]
     fn temperature_zero_takes_the_most_likely_token() {
         let greedy = params(0.0, Filters::default());
-        let (id, logp) =
-            greedy.draw(&[0.0, 3.0, 1.0], &mut Noise { seed: 0, step: 0 }.stream(0, 0));
+        let (id, logp) = greedy
+            .draw(&[0.0, 3.0, 1.0], &mut Noise { seed: 0, step: 0 }.stream(0, 0))
+            .expect("finite");
+        for bad in [f32::NAN, f32::INFINITY] {
+            let mut stream = Noise { seed: 0, step: 0 }.stream(0, 0);
+            let said = greedy.draw(&[0.0, bad, 1.0], &mut stream).expect_err("refused");
+            assert!(said.to_string().contains("not finite"), "{said}");
+        }
         assert_eq!(id, 1);
         assert!((logp - (3f32.exp() / (1.0 + 3f32.exp() + 1f32.exp())).ln()).abs() < 1e-5);
     }

@@ -114,7 +114,7 @@ impl LowRank {
             bail!("adapter of `{module}`: A is {:?}, B {:?}", a.dims(), b.dims());
         }
         let (scale, dropout) = (scaling.scale(), scaling.lora_dropout);
-        let key = tealight_datasets::fnv(module.bytes());
+        let key = mixed(u64::from(crc32fast::hash(module.as_bytes())));
         Ok(Self { a, b, scale, dropout, key, ready: None })
     }
 

@@ -63,7 +63,8 @@ impl Linear {
 
 /// Root-mean-square norm over the last dimension.
 pub(super) fn rms_norm(x: &Tensor, weight: &Tensor, eps: f64) -> Result<Tensor> {
-    if x.track_op() || weight.track_op() {
+    // Its fast path knows no f64.
+    if x.track_op() || weight.track_op() || x.dtype() == DType::F64 {
         candle_nn::ops::rms_norm_slow(x, weight, eps as f32)
     } else {
         candle_nn::ops::rms_norm(&x.contiguous()?, weight, eps as f32)

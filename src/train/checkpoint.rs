@@ -59,6 +59,9 @@ pub struct State {
     /// The step of the best checkpoint and its mean since the one before it.
     #[serde(default)]
     pub best: Option<(usize, f64)>,
+    /// A checksum of the base's samples, where the run has any.
+    #[serde(default)]
+    pub presamples: String,
     /// Tokens in one forward and backward pass, as they were resolved.
     #[serde(default)]
     pub micro_batch_tokens: usize,

@@ -79,6 +79,14 @@ pub(crate) fn open(path: &Path, columns: &Columns, limit: Option<usize>) -> Resu
     })
 }
 
+/// Every row of a file, as it is.
+///
+/// # Errors
+/// No such file, another format, a malformed row.
+pub fn table(path: &Path) -> Result<Vec<Map<String, Value>>> {
+    Ok(rows(path, usize::MAX)?.into_iter().map(|row| row.values).collect())
+}
+
 fn rows(path: &Path, limit: usize) -> Result<Vec<Row>> {
     match path.extension().and_then(|extension| extension.to_str()) {
         Some("jsonl" | "ndjson") => json::lines(path, limit),

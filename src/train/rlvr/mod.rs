@@ -15,7 +15,7 @@ mod self_check;
 
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use candle_core::{Device, Tensor};
 use tealight_datasets::Verifier;
 
@@ -183,7 +183,9 @@ impl Run<'_> {
         let mut groups: Vec<Group> = Vec::new();
         let mut sampled: Vec<Group> = Vec::new();
         for _ in 0..MAX_ROUNDS {
-            let round = self.rollouts(state.rounds)?;
+            let round = self
+                .rollouts(state.rounds)
+                .with_context(|| format!("step {}: the rollouts failed", state.global_step + 1))?;
             state.rounds += 1;
             for group in &round {
                 state.num_completions += group.rollouts.len();

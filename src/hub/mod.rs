@@ -4,6 +4,8 @@
 //! call. `HF_HOME`, `HF_HUB_CACHE`, `HF_TOKEN`, `HF_ENDPOINT` and `HF_HUB_OFFLINE` mean what they mean
 //! to the Python client.
 
+pub mod push;
+
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -17,11 +19,11 @@ pub const EMBEDDED: &str = "countdown";
 
 /// The files of the embedded model.
 const EMBEDDED_FILES: [(&str, &[u8]); 5] = [
-    ("config.json", include_bytes!("../models/countdown/config.json")),
-    ("generation_config.json", include_bytes!("../models/countdown/generation_config.json")),
-    ("model.safetensors", include_bytes!("../models/countdown/model.safetensors")),
-    ("tokenizer.json", include_bytes!("../models/countdown/tokenizer.json")),
-    ("tokenizer_config.json", include_bytes!("../models/countdown/tokenizer_config.json")),
+    ("config.json", include_bytes!("../../models/countdown/config.json")),
+    ("generation_config.json", include_bytes!("../../models/countdown/generation_config.json")),
+    ("model.safetensors", include_bytes!("../../models/countdown/model.safetensors")),
+    ("tokenizer.json", include_bytes!("../../models/countdown/tokenizer.json")),
+    ("tokenizer_config.json", include_bytes!("../../models/countdown/tokenizer_config.json")),
 ];
 
 /// Files of a tokenizer, not all of which every model has.
@@ -117,8 +119,13 @@ fn retried(fetch: impl Fn() -> Result<PathBuf, HFError>) -> Result<PathBuf, HFEr
     }
 }
 
+/// Where downloads are kept.
+pub fn cache_directory() -> PathBuf {
+    hf_hub::resolve_cache_dir()
+}
+
 /// Whether the user forbids network calls.
-fn is_offline() -> bool {
+pub fn is_offline() -> bool {
     std::env::var("HF_HUB_OFFLINE")
         .is_ok_and(|value| matches!(value.to_lowercase().as_str(), "1" | "true" | "yes" | "on"))
 }

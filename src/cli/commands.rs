@@ -1,0 +1,247 @@
+//! The commands: for each its options, what `--help` says of it, and what runs it.
+
+use anyhow::Result;
+use clap::{Arg, ArgAction, ArgMatches, Args, Command};
+
+use super::layers::resolve_plain as resolve;
+use super::{
+    batch, bench, beta, compare, doctor, eval, export, grade, lab, pages, presample, push, report,
+    sft, show, study, train, verify,
+};
+use crate::train::Stop;
+
+/// A command.
+pub(super) struct Entry {
+    name: &'static str,
+    options: fn(Command) -> Command,
+    about: &'static str,
+    /// What stands below the options.
+    more: &'static str,
+    /// Runs it.
+    pub(super) run: fn(&ArgMatches, &Stop) -> Result<()>,
+}
+
+/// The entry of the command called `name`.
+pub(super) fn entry(name: &str) -> Option<&'static Entry> {
+    ENTRIES.iter().find(|entry| entry.name == name)
+}
+
+/// The whole command line.
+pub(super) fn command() -> Command {
+    let config =
+        Arg::new("config").long("config").value_name("FILE.toml").action(ArgAction::Append).help(
+            "Read options from a TOML file; keys are the flags' names, flags win, later files win",
+        );
+    let all = ENTRIES.iter().map(|entry| {
+        // The derived options would put their own doc comment in place of the description.
+        let command = (entry.options)(Command::new(entry.name));
+        command
+            .about(entry.about)
+            .long_about(entry.about)
+            .arg(config.clone())
+            .after_help(entry.more)
+    });
+    Command::new("tealight")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about(env!("CARGO_PKG_DESCRIPTION"))
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .after_help("Begin with `tealight study`: it needs no model, no data and no network.")
+        .subcommands(all)
+}
+
+const ENTRIES: &[Entry] = &[
+    Entry {
+        name: "study",
+        options: study::StudyOptions::augment_args,
+        about: "Evaluate a base model, fine-tune it under each objective, evaluate the results, report",
+        more: "\
+With the embedded model, defaults not shown here are those of recipes/countdown-study.toml
+(learning rate 3e-4, 120 steps of 12 prompts x 16 completions); flags and --config files win.
+
+Example:
+  tealight study --objectives grpo,kl-full,dph-f,dph-js,alpha-dpg:0.5 --seeds 0,1,2 --output study",
+        run: |m, stop| study::run(&study::resolve(m)?, stop),
+    },
+    Entry {
+        name: "train",
+        options: train::TrainOptions::augment_args,
+        about: "Fine-tune a model by verifiable rewards under one objective",
+        more: "\
+Example:
+  tealight train --model Qwen/Qwen2.5-0.5B-Instruct --dataset gsm8k/train.jsonl \\
+      --objective dph-js --output runs/js",
+        run: |m, stop| train::run(&train::resolve(m)?, stop),
+    },
+    Entry {
+        name: "eval",
+        options: eval::EvalOptions::augment_args,
+        about: "Sample n completions a problem and report Pass@k and distinct right answers",
+        more: "\
+Example:
+  tealight eval --model runs/js/final --dataset gsm8k/test.jsonl -n 64 -k 1,4,16,64 \\
+      --output runs/js/test",
+        run: |m, stop| eval::run(&resolve(m)?, stop),
+    },
+    Entry {
+        name: "grade",
+        options: grade::GradeOptions::augment_args,
+        about: "Judge completions produced elsewhere: the same numbers, the same report",
+        more: "\
+Examples:
+  tealight grade completions.jsonl --output graded
+  tealight grade batch-output.jsonl --dataset gsm8k/test.jsonl --output graded",
+        run: |m, _| grade::run(&resolve(m)?),
+    },
+    Entry {
+        name: "compare",
+        options: compare::CompareOptions::augment_args,
+        about: "Evaluations side by side: differences, what was lost and gained",
+        more: "\
+Example:
+  tealight compare runs/base/test runs/js/test --output runs/comparison",
+        run: |m, _| compare::run(&resolve(m)?),
+    },
+    Entry {
+        name: "report",
+        options: report::ReportOptions::augment_args,
+        about: "Write an evaluation's report again, or show a run in a browser while it goes",
+        more: "\
+Example:
+  tealight report runs/js --serve",
+        run: |m, stop| report::run(&resolve(m)?, stop),
+    },
+    Entry {
+        name: "show",
+        options: show::ShowOptions::augment_args,
+        about: "Completions that training logged, as people read them",
+        more: "\
+Example:
+  tealight show runs/js --step 50 --verdict wrong --limit 3",
+        run: |m, _| show::run(&resolve(m)?),
+    },
+    Entry {
+        name: "presample",
+        options: presample::PresampleOptions::augment_args,
+        about: "Sample the base once: validity of every prompt, rehearsal and RFT sets, Pass@k",
+        more: "\
+The samples serve every objective that needs the base: pass --presamples DIR to train.
+
+Example:
+  tealight presample --model Qwen/Qwen2.5-0.5B-Instruct --dataset gsm8k/train.jsonl -n 8 \\
+      --output runs/presamples",
+        run: |m, stop| presample::run(&resolve(m)?, stop),
+    },
+    Entry {
+        name: "sft",
+        options: sft::SftOptions::augment_args,
+        about: "Fine-tune a model on worked solutions, or train one from scratch",
+        more: "\
+Example:
+  tealight sft --model Qwen/Qwen2.5-0.5B --dataset gsm8k/train.jsonl --learning-rate 1e-5 \\
+      --output runs/sft",
+        run: |m, stop| sft::run(&resolve(m)?, stop),
+    },
+    Entry {
+        name: "export",
+        options: export::ExportOptions::augment_args,
+        about: "Write a model as others want it: its adapter merged, its weights in another type",
+        more: "\
+Example:
+  tealight export --model runs/lora/final --merge --save-dtype bfloat16 --output merged",
+        run: |m, _| export::run(&resolve(m)?),
+    },
+    Entry {
+        name: "push",
+        options: push::PushOptions::augment_args,
+        about: "A trained model or adapter to the Hub, with a card that says how it was made and what it measures",
+        more: "\
+The token is HF_TOKEN, or what `hf auth login` left. A push that was cut off is done again: what arrived is not
+sent twice.
+
+Example:
+  tealight push study/dph-js-0.4-seed0 --repo me/countdown-dph-js",
+        run: |m, _| push::run(&push::resolve(m)?),
+    },
+    Entry {
+        name: "lab",
+        options: lab::LabOptions::augment_args,
+        about: "Optima of small worlds, exactly, and the estimators of real runs beside them",
+        more: "\
+Worlds: ends (a bigram collapses gradually), dyck (it jumps), strategies (Pass@k curves cross).
+
+Examples:
+  tealight lab ends --beta 0.5,0.25,0.1,0.04 --alpha 0,0.5,0.9
+  tealight lab ends --class bigram --beta 0.1 --json
+  tealight lab dyck --beta 0.1 --start collapsed
+  tealight lab ends --sampled
+  tealight lab ends --table online-z
+  tealight lab ends --output lab",
+        run: |m, _| lab::run(&resolve(m)?),
+    },
+    Entry {
+        name: "verify",
+        options: verify::VerifyOptions::augment_args,
+        about: "Check mathematical answers against gold ones",
+        more: "\
+Examples:
+  tealight verify --gold '\\frac{1}{2}' --answer 'The answer is \\boxed{0.5}' --explain
+  tealight verify --jsonl answers.jsonl > verdicts.jsonl",
+        run: |m, _| verify::run(&resolve(m)?),
+    },
+    Entry {
+        name: "beta",
+        options: beta::BetaOptions::augment_args,
+        about: "Convert between a KL coefficient and the validity it leads to",
+        more: "\
+Example:
+  tealight beta --validity 0.1 --target 0.5,0.9,0.99 --beta 0.1",
+        run: |m, _| beta::run(&resolve(m)?),
+    },
+    Entry {
+        name: "batch",
+        options: batch::BatchOptions::augment_args,
+        about: "Answer a file of requests in OpenAI's batch format on a local model",
+        more: "\
+Example:
+  tealight batch --model Qwen/Qwen2.5-0.5B-Instruct -i requests.jsonl -o responses.jsonl",
+        run: |m, stop| batch::run(&resolve(m)?, stop),
+    },
+    Entry {
+        name: "bench",
+        options: bench::BenchOptions::augment_args,
+        about: "Measure sampling and a training step, and how far they are from the machine's limits",
+        more: "\
+Examples:
+  tealight bench --model Qwen/Qwen2.5-0.5B --prompts 2 --group 8 --prompt-len 64 --new-tokens 32
+  tealight bench --model config.json --dtype bfloat16 --json   # random weights",
+        run: |m, _| bench::run(&resolve(m)?),
+    },
+    Entry {
+        name: "doctor",
+        options: doctor::DoctorOptions::augment_args,
+        about: "What this machine and this binary can do, and a short test that they do it",
+        more: "\
+Exits 1 where something is wrong. Nothing is asked of the network.",
+        run: |m, _| doctor::run(&resolve(m)?),
+    },
+    Entry {
+        name: "completions",
+        options: pages::CompletionsOptions::augment_args,
+        about: "A script that completes commands and options in a shell",
+        more: "\
+Example:
+  tealight completions bash > ~/.local/share/bash-completion/completions/tealight",
+        run: |m, _| pages::completions(&resolve(m)?),
+    },
+    Entry {
+        name: "man",
+        options: pages::ManOptions::augment_args,
+        about: "The manual: a page a command for `man`, or the reference of every option in Markdown",
+        more: "\
+Examples:
+  tealight man --output ~/.local/share/man/man1
+  tealight man --markdown > docs/reference.md",
+        run: |m, _| pages::man(&resolve(m)?),
+    },
+];

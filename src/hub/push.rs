@@ -1,0 +1,306 @@
+//! A folder to a model repository on the Hub, by its HTTP interface: large files first, each on its own, then
+//! one commit with all of them.
+//!
+//! A push that was cut off is done again: files that the server has already are not sent, so it goes on where
+//! it ended. Large files go by Git LFS's `basic` transfer, which every Hub accepts, in one request each.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use reqwest::StatusCode;
+use reqwest::blocking::{Client, RequestBuilder, Response};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+/// How often a request that failed on the way is tried in all.
+const ATTEMPTS: usize = 4;
+/// The largest file that one request carries.
+const LARGEST: u64 = 5_000_000_000;
+/// Bytes of a file that the server looks at to choose how it is stored.
+const SAMPLE: usize = 512;
+
+/// What to push, and where to.
+pub struct Push<'a> {
+    /// `owner/name`.
+    pub repository: &'a str,
+    /// The branch.
+    pub revision: &'a str,
+    /// Whether a repository that has to be made is private.
+    pub private: bool,
+    /// The commit's title.
+    pub message: &'a str,
+}
+
+/// One file of the folder.
+struct Item {
+    path: PathBuf,
+    name: String,
+    bytes: u64,
+    sha256: String,
+}
+
+/// The server and who asks.
+struct Hub {
+    http: Client,
+    endpoint: String,
+    token: String,
+}
+
+/// The token that may write: `HF_TOKEN`, or the file that `hf auth login` leaves.
+pub fn token() -> Option<String> {
+    let from_file = || {
+        let home = std::env::var("HF_HOME").map(PathBuf::from).ok().or_else(|| {
+            Some(PathBuf::from(std::env::var("HOME").ok()?).join(".cache/huggingface"))
+        })?;
+        std::fs::read_to_string(home.join("token")).ok()
+    };
+    let token = std::env::var("HF_TOKEN").ok().or_else(from_file)?;
+    Some(token.trim().to_owned()).filter(|token| !token.is_empty())
+}
+
+/// The server that `HF_ENDPOINT` names, or the Hub.
+pub fn endpoint() -> String {
+    let endpoint = std::env::var("HF_ENDPOINT");
+    endpoint.as_deref().unwrap_or("https://huggingface.co").trim_end_matches('/').to_owned()
+}
+
+impl Push<'_> {
+    /// Sends every file of `folder`; `said` hears of each. Returns the address of the commit.
+    ///
+    /// # Errors
+    /// No token, no permission, a name that is none, a network that stays broken, a file that is too large.
+    pub fn run(&self, folder: &Path, said: &mut dyn FnMut(&str)) -> Result<String> {
+        if self.repository.split('/').filter(|part| !part.is_empty()).count() != 2 {
+            bail!("`{}`: a repository is named owner/name", self.repository);
+        }
+        let token = token().context(
+            "no token: set HF_TOKEN to one that may write, or log in with `hf auth login`",
+        )?;
+        let http = Client::builder()
+            .timeout(None::<Duration>)
+            .connect_timeout(Duration::from_secs(30))
+            .build()
+            .context("the HTTP client cannot be set up")?;
+        let hub = Hub { http, endpoint: endpoint(), token };
+        let items = items(folder)?;
+        self.create(&hub)?;
+        let modes = self.modes(&hub, &items)?;
+        let (large, small): (Vec<&Item>, Vec<&Item>) =
+            items.iter().partition(|item| modes.contains(&item.name));
+        self.upload(&hub, &large, said)?;
+        let address = self.commit(&hub, &large, &small)?;
+        said(&format!("{} files in one commit", items.len()));
+        Ok(address)
+    }
+
+    /// Makes the repository, unless it is there.
+    fn create(&self, hub: &Hub) -> Result<()> {
+        let (owner, name) = self.repository.split_once('/').unwrap_or_default();
+        let body =
+            json!({"type": "model", "name": name, "organization": owner, "private": self.private});
+        let whole = json!({"type": "model", "name": name, "private": self.private});
+        let url = format!("{}/api/repos/create", hub.endpoint);
+        let mut answer = hub.ask(|http| http.post(&url).json(&body))?;
+        if answer.status() == StatusCode::FORBIDDEN || answer.status() == StatusCode::BAD_REQUEST {
+            // Of one's own account, which is no organisation.
+            answer = hub.ask(|http| http.post(&url).json(&whole))?;
+        }
+        match answer.status() {
+            StatusCode::CONFLICT => Ok(()),
+            _ => self.accepted(answer, "make the repository").map(drop),
+        }
+    }
+
+    /// The names of the files that are stored as LFS objects.
+    fn modes(&self, hub: &Hub, items: &[Item]) -> Result<Vec<String>> {
+        let mut files = Vec::new();
+        for item in items {
+            let mut sample = Vec::new();
+            File::open(&item.path)?.take(SAMPLE as u64).read_to_end(&mut sample)?;
+            let sample = STANDARD.encode(sample);
+            files.push(json!({"path": item.name, "size": item.bytes, "sample": sample}));
+        }
+        let url = self.api(hub, "preupload");
+        let body = json!({ "files": files });
+        let answer = self.accepted(hub.ask(|http| http.post(&url).json(&body))?, "write there")?;
+        let answer: Value = answer.json().context("the Hub's answer is no JSON")?;
+        let files =
+            answer["files"].as_array().context("the Hub does not say how to store files")?;
+        let is_large = |file: &&Value| file["uploadMode"] == "lfs";
+        let name = |file: &Value| file["path"].as_str().map(str::to_owned);
+        Ok(files.iter().filter(is_large).filter_map(name).collect())
+    }
+
+    /// Sends the large files that the server does not have.
+    fn upload(&self, hub: &Hub, items: &[&Item], said: &mut dyn FnMut(&str)) -> Result<()> {
+        if items.is_empty() {
+            return Ok(());
+        }
+        if let Some(item) = items.iter().find(|item| item.bytes > LARGEST) {
+            bail!(
+                "{}: {:.1} GB are more than one request carries; write it smaller with `tealight export --save-dtype \
+                 bfloat16`, or push the folder with `hf upload`",
+                item.path.display(),
+                item.bytes as f64 / 1e9
+            );
+        }
+        let objects: Vec<Value> =
+            items.iter().map(|item| json!({"oid": item.sha256, "size": item.bytes})).collect();
+        let body = json!({
+            "operation": "upload", "transfers": ["basic"], "hash_algo": "sha_256",
+            "ref": {"name": self.revision}, "objects": objects,
+        });
+        let url = format!("{}/{}.git/info/lfs/objects/batch", hub.endpoint, self.repository);
+        let form = "application/vnd.git-lfs+json";
+        let answer = hub.ask(|http| {
+            let request = http.post(&url).header("Accept", form).header("Content-Type", form);
+            request.body(body.to_string())
+        })?;
+        let answer: Value = self.accepted(answer, "send large files")?.json()?;
+        let objects = answer["objects"].as_array().context("the Hub names no objects to send")?;
+        for item in items {
+            let object = objects.iter().find(|object| object["oid"] == item.sha256.as_str());
+            let object = object.with_context(|| format!("the Hub forgot {}", item.name))?;
+            if let Some(error) = object["error"]["message"].as_str() {
+                bail!("{}: the Hub refused it: {error}", item.name);
+            }
+            let Some(to) = object["actions"]["upload"]["href"].as_str() else {
+                said(&format!("{} is there already", item.name));
+                continue;
+            };
+            said(&format!("sending {} ({:.1} MB)", item.name, item.bytes as f64 / 1e6));
+            let headers = &object["actions"]["upload"]["header"];
+            let answer = hub.send(to, headers, &item.path)?;
+            self.accepted(answer, "send a file").with_context(|| item.name.clone())?;
+            if let Some(check) = object["actions"]["verify"]["href"].as_str() {
+                let body = json!({"oid": item.sha256, "size": item.bytes});
+                let answer = hub.ask(|http| http.post(check).json(&body))?;
+                self.accepted(answer, "check a file").with_context(|| item.name.clone())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// One commit with all files.
+    fn commit(&self, hub: &Hub, large: &[&Item], small: &[&Item]) -> Result<String> {
+        let mut lines =
+            vec![json!({"key": "header", "value": {"summary": self.message, "description": ""}})];
+        for item in small {
+            let content = STANDARD.encode(std::fs::read(&item.path)?);
+            lines.push(json!({
+                "key": "file",
+                "value": {"path": item.name, "content": content, "encoding": "base64"},
+            }));
+        }
+        for item in large {
+            lines.push(json!({
+                "key": "lfsFile",
+                "value": {"path": item.name, "algo": "sha256", "oid": item.sha256, "size": item.bytes},
+            }));
+        }
+        let body: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        let url = self.api(hub, "commit");
+        let answer = hub.ask(|http| {
+            http.post(&url).header("Content-Type", "application/x-ndjson").body(body.clone())
+        })?;
+        let answer: Value = self.accepted(answer, "commit")?.json().unwrap_or_default();
+        let shown = format!("{}/{}", hub.endpoint, self.repository);
+        Ok(answer["commitUrl"].as_str().map_or(shown, str::to_owned))
+    }
+
+    fn api(&self, hub: &Hub, what: &str) -> String {
+        format!("{}/api/models/{}/{what}/{}", hub.endpoint, self.repository, self.revision)
+    }
+
+    fn accepted(&self, answer: Response, what: &str) -> Result<Response> {
+        let status = answer.status();
+        if status.is_success() {
+            return Ok(answer);
+        }
+        let mend = match status {
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+                "the token may not: set HF_TOKEN to one that may write to this repository"
+            }
+            StatusCode::NOT_FOUND => "there is no such repository or branch",
+            _ => "try again later",
+        };
+        let said: String = answer.text().unwrap_or_default().chars().take(200).collect();
+        bail!("{}: cannot {what} ({status}): {mend}. {said}", self.repository)
+    }
+}
+
+impl Hub {
+    /// Asks until there is an answer; a server in trouble is asked again.
+    fn ask(&self, request: impl Fn(&Client) -> RequestBuilder) -> Result<Response> {
+        self.tried(|| Ok(request(&self.http).bearer_auth(&self.token)))
+    }
+
+    /// Sends a file to an address that carries its own permission.
+    fn send(&self, to: &str, headers: &Value, file: &Path) -> Result<Response> {
+        self.tried(|| {
+            let mut request = self.http.put(to).body(File::open(file)?);
+            for (name, value) in headers.as_object().into_iter().flatten() {
+                request = request.header(name, value.as_str().unwrap_or_default());
+            }
+            Ok(request)
+        })
+    }
+
+    fn tried(&self, request: impl Fn() -> Result<RequestBuilder>) -> Result<Response> {
+        let mut attempt = 1;
+        loop {
+            let answer = request()?.send();
+            let is_final = match &answer {
+                Ok(answer) => {
+                    !answer.status().is_server_error()
+                        && answer.status() != StatusCode::TOO_MANY_REQUESTS
+                }
+                Err(_) => false,
+            };
+            if is_final || attempt == ATTEMPTS {
+                return answer.context(
+                    "the network failed; what was sent stays, so the same command goes on from there",
+                );
+            }
+            std::thread::sleep(Duration::from_millis(200 << attempt));
+            attempt += 1;
+        }
+    }
+}
+
+/// The files of a folder, hidden ones left out, in the order of names.
+fn items(folder: &Path) -> Result<Vec<Item>> {
+    let describe = || format!("{}: cannot be read", folder.display());
+    let mut items = Vec::new();
+    for entry in std::fs::read_dir(folder).with_context(describe)? {
+        let path = entry.with_context(describe)?.path();
+        let name =
+            path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        if name.starts_with('.') || !path.is_file() {
+            continue;
+        }
+        let (mut hasher, mut buffer, mut bytes) = (Sha256::new(), vec![0u8; 1 << 20], 0);
+        let mut file = File::open(&path)?;
+        loop {
+            match file.read(&mut buffer)? {
+                0 => break,
+                count => {
+                    hasher.update(&buffer[..count]);
+                    bytes += count as u64;
+                }
+            }
+        }
+        let sha256 = hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        items.push(Item { path, name, bytes, sha256 });
+    }
+    items.sort_by(|a, b| a.name.cmp(&b.name));
+    match items.is_empty() {
+        true => bail!("{}: nothing to push", folder.display()),
+        false => Ok(items),
+    }
+}

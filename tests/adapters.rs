@@ -1,0 +1,206 @@
+//! Adapters: what PEFT made loads here and computes the same, ours trains, resumes, loads and merges.
+//!
+//! `scripts/peft-round-trip` made the fixtures, and checks the other direction where PEFT is installed.
+
+#[path = "support/binary.rs"]
+mod binary;
+#[path = "support/runs.rs"]
+mod runs;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use binary::{Folder, refusal, tealight};
+use candle_core::{Device, Tensor};
+use runs::{SMALL, json, train};
+use tealight::adapter::Adapter;
+use tealight::device::Dtype;
+use tealight::policy::{Policy, Sequence, token_logp};
+use tealight::pretrained::Pretrained;
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/peft").join(name)
+}
+
+fn embedded() -> Pretrained {
+    Pretrained::load("countdown", Dtype::Float32, &Device::Cpu).expect("the embedded model")
+}
+
+fn policy(base: &Pretrained, adapter: &Adapter) -> Policy {
+    let (architecture, weights) = (&base.architecture, &base.weights);
+    Policy::adapting(architecture, weights, &adapter.scaling, &adapter.weights).expect("a policy")
+}
+
+/// Sum of the log-probabilities of `rows`, row by row, and all gradients of it.
+fn gradients(policy: &Policy, rows: &[Sequence]) -> (Vec<Vec<f32>>, HashMap<String, Tensor>) {
+    policy.number_passes(7);
+    let said = token_logp(policy.tracked(), rows, 1.0).expect("a pass");
+    policy.backward(&said.logp.sum_all().expect("a sum")).expect("backward");
+    let gradients = policy.take_gradients().expect("gradients");
+    (said.logp.to_vec2().expect("two dimensions"), gradients.into_iter().collect())
+}
+
+fn apart(a: &Tensor, b: &Tensor) -> f32 {
+    let worst = (a - b).and_then(|d| d.abs()?.flatten_all()?.max(0)).expect("same shape");
+    worst.to_scalar().expect("f32")
+}
+
+#[test]
+fn what_peft_made_computes_what_peft_does() {
+    let base = embedded();
+    for name in ["lora", "rslora"] {
+        let adapter =
+            Adapter::load(&fixture(name), &base.architecture, &Device::Cpu).expect("an adapter");
+        let expected = fixture(name).join("expected.safetensors");
+        let expected = candle_core::safetensors::load(expected, &Device::Cpu).expect("values");
+        let ids: Vec<Vec<u32>> = expected["ids"].to_vec2().expect("ids");
+        let row =
+            |ids: &Vec<u32>| Sequence { prompt: ids[..1].into(), completion: ids[1..].into() };
+        let rows: Vec<Sequence> = ids.iter().map(row).collect();
+        let theirs: Vec<Vec<f32>> = expected["logp"].to_vec2().expect("log-probabilities");
+        for policy in [policy(&base, &adapter), policy(&base, &adapter).recomputing().expect("CPU")]
+        {
+            let (ours, found) = gradients(&policy, &rows);
+            for (ours, theirs) in ours.iter().flatten().zip(theirs.iter().flatten()) {
+                assert!((ours - theirs).abs() < 2e-5, "{name}: {ours} is not {theirs}");
+            }
+            let known = expected.keys().filter(|key| key.starts_with("grad.")).count();
+            assert_eq!(found.len(), known, "{name}: the base has no gradient");
+            for (weight, ours) in &found {
+                let theirs = &expected[&format!("grad.{weight}")];
+                let size = apart(theirs, &theirs.zeros_like().expect("zeros"));
+                assert!(apart(ours, theirs) < 1e-4 * size.max(0.1), "{name}: gradient of {weight}");
+            }
+        }
+        // The same as a graph of Candle's operations, in f64.
+        let wide = |x: &Tensor| x.to_dtype(candle_core::DType::F64).expect("f64");
+        let weights = base.weights.iter().map(|(name, x)| (name.clone(), wide(x))).collect();
+        let own = adapter.weights.iter().map(|(name, x)| (name.clone(), wide(x))).collect();
+        let graph = Policy::adapting(&base.architecture, &weights, &adapter.scaling, &own);
+        let (graph, found) = {
+            let graph = graph.expect("a policy");
+            let said = token_logp(graph.tracked(), &rows, 1.0).expect("a pass").logp;
+            graph.backward(&said.sum_all().expect("a sum")).expect("backward");
+            let said = said.to_dtype(candle_core::DType::F32).expect("f32");
+            (said.to_vec2::<f32>().expect("values"), graph.take_gradients().expect("gradients"))
+        };
+        for (ours, theirs) in graph.iter().flatten().zip(theirs.iter().flatten()) {
+            assert!((ours - theirs).abs() < 2e-5, "{name}: {ours} is not {theirs}");
+        }
+        for (weight, ours) in found {
+            let ours = ours.to_dtype(candle_core::DType::F32).expect("f32");
+            let theirs = &expected[&format!("grad.{weight}")];
+            let size = apart(theirs, &theirs.zeros_like().expect("zeros"));
+            assert!(apart(&ours, theirs) < 1e-4 * size.max(0.1), "{name}: {weight} as a graph");
+        }
+    }
+}
+
+#[test]
+fn dropout_drops_in_training_alone_and_the_same_again_for_the_same_pass() {
+    let base = embedded();
+    let mut adapter =
+        Adapter::load(&fixture("rslora"), &base.architecture, &Device::Cpu).expect("an adapter");
+    let rows = [Sequence { prompt: vec![5, 7], completion: vec![9, 11, 4, 6, 1] }];
+    let (whole, _) = gradients(&policy(&base, &adapter), &rows);
+    adapter.scaling.lora_dropout = 0.3;
+    let dropping = policy(&base, &adapter);
+    let sampled = token_logp(dropping.frozen(), &rows, 1.0).expect("a pass").logp;
+    assert_eq!(sampled.to_vec2::<f32>().expect("values"), whole, "sampling drops nothing");
+    let (first, kept) = gradients(&dropping, &rows);
+    assert_ne!(first, whole);
+    let (again, same) = gradients(&policy(&base, &adapter).recomputing().expect("CPU"), &rows);
+    assert_eq!(first, again);
+    for (name, gradient) in &kept {
+        assert_eq!(apart(gradient, &same[name]), 0.0, "{name}: another mask when computed again");
+    }
+    // The gradient is that of what was computed: a step against finite differences.
+    let name = "model.layers.1.mlp.down_proj.lora_B.weight";
+    let sum = |shift: f64| -> f64 {
+        let mut moved = adapter.clone();
+        let weight = &moved.weights[name];
+        moved.weights.insert(name.to_owned(), (weight + shift).expect("a sum"));
+        gradients(&policy(&base, &moved), &rows).0.iter().flatten().map(|x| f64::from(*x)).sum()
+    };
+    let slope = (sum(1e-2) - sum(-1e-2)) / 2e-2;
+    let said: f32 = kept[name].sum_all().and_then(|x| x.to_scalar()).expect("a sum");
+    assert!((slope - f64::from(said)).abs() < 2e-2 * slope.abs().max(1.0), "{slope} {said}");
+}
+
+#[test]
+fn an_adapter_is_trained_resumed_evaluated_and_merged() {
+    let folder = Folder::new();
+    let (whole, parts) = (folder.path("whole"), folder.path("parts"));
+    let settings = ["--use-peft", "--lora-r", "4", "--lora-dropout", "0.1", "--max-samples", "8"];
+    let run = |output: &str, more: &[&str]| {
+        let done = train(output, &[&settings[..], more].concat());
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        String::from_utf8_lossy(&done.stderr).into_owned()
+    };
+    let said = run(&whole, &["--max-steps", "4"]);
+    assert!(said.contains("38912 parameters, 4.92 %"), "{said}");
+    run(&parts, &["--max-steps", "2"]);
+    run(&parts, &["--max-steps", "4", "--resume"]);
+    let bytes = |file: &str| std::fs::read(file).expect("a file");
+    let matrices = |run: &str| bytes(&format!("{run}/final/adapter_model.safetensors"));
+    assert_eq!(matrices(&whole), matrices(&parts));
+    assert!(!Path::new(&parts).join("checkpoint-2/model.safetensors").exists());
+
+    let adapter = format!("{whole}/final");
+    let merged = folder.path("merged");
+    let export = ["export", "--model", &adapter, "--output", &merged];
+    assert!(refusal(&export).contains("add --merge"));
+    assert!(tealight(&[&export[..], &["--merge"]].concat()).status.success());
+    let evaluate = |model: &[&str], name: &str| {
+        let output = folder.path(name);
+        let more = ["--max-samples", "8", "-n", "4", "-k", "1", "--max-completion-length", "20"];
+        let done = tealight(&[&["eval", "--output", &output], model, &more].concat());
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        json(format!("{output}/results.json"))["sets"][0]["summary"].clone()
+    };
+    let live = evaluate(&["--model", &adapter], "live");
+    // Rounded otherwise, the merged weights draw the same completions, if not to the last bit of entropy.
+    let other = evaluate(&["--model", &merged], "merged-eval");
+    for measure in ["pass@k", "unique_by_level", "richness", "mean_length"] {
+        assert_eq!(live[measure], other[measure], "{measure}");
+    }
+    assert_eq!(live, evaluate(&["--model", "countdown", "--adapter", &adapter], "named"));
+    let twice = refusal(
+        &[&["train", "--model", &adapter, "--output", &folder.path("twice")], &SMALL[..]].concat(),
+    );
+    assert!(twice.contains("training begins from a whole model"), "{twice}");
+}
+
+#[test]
+fn adapters_that_mean_something_else_are_refused() {
+    let base = embedded();
+    let folder = Folder::new();
+    let config = json(fixture("lora").join("adapter_config.json"));
+    let matrices = std::fs::read(fixture("lora").join("adapter_model.safetensors")).expect("read");
+    let load = |changes: &[(&str, serde_json::Value)], matrices: &[u8]| {
+        let mut config = config.clone();
+        changes.iter().for_each(|(key, value)| config[*key] = value.clone());
+        folder.write("adapter_config.json", config.to_string());
+        folder.write("adapter_model.safetensors", matrices);
+        let loaded = Adapter::load(folder.0.path(), &base.architecture, &Device::Cpu);
+        loaded.map(|_| ()).map_err(|error| format!("{error:#}"))
+    };
+    load(&[], &matrices).expect("as it is");
+    for (changes, words) in [
+        (("use_dora", true.into()), "`use_dora` is set"),
+        (("bias", "all".into()), "`bias` is set"),
+        (("alpha_pattern", serde_json::json!({"q_proj": 3})), "`alpha_pattern` is set"),
+        (("peft_type", "IA3".into()), "only LORA"),
+        (("r", 5.into()), "the base and r = 5 make it"),
+    ] {
+        let said = load(&[changes], &matrices).expect_err(words);
+        assert!(said.contains(words), "{said}");
+    }
+    let said = load(&[], &matrices[..matrices.len() - 9]).expect_err("truncated");
+    assert!(said.contains("truncated"), "{said}");
+    let output = folder.path("none");
+    let said = refusal(&["train", "--lora-r", "4", "--output", &output]);
+    assert!(said.contains("no effect without --use-peft"), "{said}");
+    let wrong = ["train", "--use-peft", "--lora-target-modules", "q_poj", "--output", &output];
+    assert!(refusal(&wrong).contains("no projection `q_poj`"));
+}

@@ -1,0 +1,87 @@
+//! Recipes: every base with every objective resolves, and says what it would do.
+
+#[path = "support/binary.rs"]
+mod binary;
+
+use std::path::{Path, PathBuf};
+
+use binary::{Folder, refusal, tealight};
+
+fn files(folder: &str) -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+    let entries = std::fs::read_dir(folder).expect("recipes").flatten().map(|entry| entry.path());
+    let mut files: Vec<PathBuf> =
+        entries.filter(|path| path.extension().is_some_and(|kind| kind == "toml")).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn every_recipe_runs_dry_with_every_objective() {
+    let objectives = files("recipes/objectives");
+    assert_eq!(objectives.len(), 6);
+    for base in files("recipes") {
+        let name = base.file_name().expect("a name").to_string_lossy().into_owned();
+        // Supervised bases and the study have commands of their own.
+        if name.ends_with("-base.toml") || name.ends_with("-study.toml") {
+            continue;
+        }
+        for objective in &objectives {
+            let [base, objective] =
+                [&base, objective].map(|path| path.to_str().expect("text").to_owned());
+            // What would be downloaded is replaced: flags win.
+            let flags = [
+                "--model",
+                "countdown",
+                "--dataset",
+                "countdown/train",
+                "--max-completion-length",
+                "20",
+            ];
+            let files = ["train", "--dry-run", "--config", &base, "--config", &objective];
+            let done = tealight(&[&files[..], &flags].concat());
+            let said = String::from_utf8_lossy(&done.stderr);
+            assert!(done.status.success(), "{base} {objective}: {said}");
+            let shown = String::from_utf8_lossy(&done.stdout);
+            for words in ["learning_rate = ", "prompt (", "memory, planned"] {
+                assert!(shown.contains(words), "{base} {objective}: {shown}");
+            }
+        }
+    }
+}
+
+#[test]
+fn names_that_trl_users_type_are_understood_in_flags_and_files() {
+    let folder = Folder::new();
+    let file = folder.write(
+        "trl.toml",
+        "model_name_or_path = \"countdown\"\nnum_generations = 4\nuse_peft = true\n",
+    );
+    let arguments = [
+        "train",
+        "--dry-run",
+        "--config",
+        &file,
+        "--dataset_name",
+        "countdown/test",
+        "--output_dir",
+        "unused",
+        "--max_completion_length",
+        "20",
+        "--lora_target_modules",
+        "q_proj,v_proj",
+        "--torch_dtype",
+        "float32",
+    ];
+    let done = tealight(&arguments);
+    let shown = String::from_utf8_lossy(&done.stdout);
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    for words in
+        ["num_generations = 4", "use_peft = true", "dataset = \"countdown/test\"", "\"q_proj\""]
+    {
+        assert!(shown.contains(words), "{words}: {shown}");
+    }
+    let wrong = folder.write("wrong.toml", "num_generation = 4\n");
+    let said = refusal(&["train", "--dry-run", "--config", &wrong]);
+    assert!(said.contains("did you mean `num_generations`?"), "{said}");
+}
