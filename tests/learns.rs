@@ -3,6 +3,7 @@
 mod support;
 
 use candle_core::Device;
+use clap::{Args, Command, FromArgMatches};
 use tealight::generate::LocalSampler;
 use tealight::objective::{LossType, Objective};
 use tealight::policy::Policy;
@@ -12,9 +13,9 @@ use tealight::rollout::{Collector, Encoded};
 use tealight::tokenizer::Tokenizer;
 use tealight::train::checkpoint::State;
 use tealight::train::rlvr::{
-    BetaPer, Explore, Material, Metrics, RlvrConfig, Run, Settings, wants_presamples,
+    BetaPer, End, Material, Metrics, RlvrConfig, Run, Settings, wants_presamples,
 };
-use tealight::train::{AdamW, AdamWConfig, Schedule, Scheduler, Stop};
+use tealight::train::{AdamW, Stop};
 use tealight_datasets::{Problem, Prompt, Verdict, Verifier};
 
 /// Tokens are letters; token 0 ends.
@@ -70,49 +71,14 @@ fn problems() -> Vec<Problem> {
 }
 
 fn config(objective: &str, max_steps: usize) -> RlvrConfig {
-    let settings = Settings {
-        baseline: None,
-        loss_type: None,
-        epsilon: None,
-        epsilon_high: None,
-        beta: None,
-        num_iterations: None,
-        target_validity: None,
-        beta_per: BetaPer::Run,
-        num_generations: 16,
-        prompts_per_step: 4,
-        max_steps,
-        max_completion_length: 4,
-        mask_truncated_completions: false,
-        temperature: 1.0,
-        num_presamples: 32,
-        presamples: None,
-        pef_threshold: Some(0.01),
-        extra_check: Some(false),
-        explore: Some(Explore::All),
-        drop_unsolved: None,
-        max_completions: None,
-        rehearsal_batch_size: 32,
-        log_kl: true,
-        micro_batch_tokens: 10_000,
-        gradient_checkpointing: false,
-        max_num_seqs: 64,
-        save_steps: 0,
-        schedule: Schedule {
-            learning_rate: 3e-3,
-            lr_scheduler_type: Scheduler::Constant,
-            warmup_steps: 0,
-        },
-        adamw: AdamWConfig {
-            adam_beta1: 0.9,
-            adam_beta2: 0.999,
-            adam_epsilon: 1e-8,
-            weight_decay: 0.0,
-            max_grad_norm: 1.0,
-        },
-    };
-    let objective = objective.parse::<Objective>().expect("known");
-    RlvrConfig { objective, seed: 5, settings }
+    let flags = [
+        "test --num-generations 16 --prompts-per-step 4 --max-completion-length 4 --num-presamples 32",
+        "--pef-threshold 0.01 --extra-check false --explore all --rehearsal-batch-size 32 --seed 5",
+        "--learning-rate 3e-3 --micro-batch-tokens 10000 --max-num-seqs 64 --save-steps 0 --max-steps",
+    ];
+    let line = format!("{} {max_steps} --objective {objective}", flags.join(" "));
+    let matches = RlvrConfig::augment_args(Command::new("test")).get_matches_from(line.split(' '));
+    RlvrConfig::from_arg_matches(&matches).expect("settings")
 }
 
 /// The base's samples of every problem.
@@ -166,11 +132,12 @@ fn train(config: &RlvrConfig) -> Trained {
     };
     let mut optimizer = AdamW::new(config.settings.adamw, policy.weights()).expect("memory");
     let mut history = Vec::new();
-    run.train(State::default(), &mut optimizer, &Stop::default(), &mut |metrics, _, _| {
-        history.push(metrics.clone());
-        Ok(())
-    })
-    .expect("trains");
+    let mut state = State::default();
+    let end = run.train(&mut state, &mut optimizer, &Stop::default(), &mut |step| {
+        history.push(step.metrics.clone());
+        Ok(None)
+    });
+    assert_eq!(end.expect("trains"), End::Done);
     Trained { policy, history }
 }
 

@@ -120,7 +120,8 @@ mod tests {
 
     #[test]
     fn each_trouble_is_told_once_with_its_mend() {
-        let troubles: [(&str, usize, fn(&mut Metrics)); 7] = [
+        type Change = fn(&mut Metrics);
+        let troubles: [(&str, usize, Change); 7] = [
             ("every completion of a group was wrong", DEAD_STEPS, |m| {
                 (m.reward, m.frac_reward_zero_std) = (0.0, 1.0);
             }),
