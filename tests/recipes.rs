@@ -85,3 +85,38 @@ fn names_that_trl_users_type_are_understood_in_flags_and_files() {
     let said = refusal(&["train", "--dry-run", "--config", &wrong]);
     assert!(said.contains("did you mean `num_generations`?"), "{said}");
 }
+
+#[test]
+fn the_manual_is_what_the_binary_says() {
+    let written = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/reference.md");
+    let written = std::fs::read_to_string(written).expect("docs/reference.md");
+    let said = tealight(&["man", "--markdown"]).stdout;
+    let said = String::from_utf8(said).expect("text");
+    assert!(written == said, "write it again: tealight man --markdown > docs/reference.md");
+
+    let folder = Folder::new();
+    let output = folder.path("man");
+    assert!(tealight(&["man", "--output", &output]).status.success());
+    let page =
+        std::fs::read_to_string(Path::new(&output).join("tealight-train.1")).expect("a page");
+    assert!(page.contains("num\\-generations"), "{page}");
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = tealight(&["completions", shell]).stdout;
+        assert!(String::from_utf8_lossy(&script).contains("num-generations"), "{shell}");
+    }
+    assert!(refusal(&["completions", "tcsh"]).contains("no completions for `tcsh`"));
+}
+
+#[test]
+fn the_doctor_finds_this_machine_well() {
+    let done = tealight(&["doctor", "--json"]);
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let findings: serde_json::Value = serde_json::from_slice(&done.stdout).expect("JSON");
+    let findings = findings.as_array().expect("a list");
+    assert!(findings.iter().all(|finding| finding["is_well"] == true), "{findings:?}");
+    let said = |name: &str| {
+        let found = findings.iter().find(|finding| finding["name"] == name).expect("a finding");
+        found["said"].as_str().expect("text").to_owned()
+    };
+    assert!(said("self-test").contains("gradients"));
+}

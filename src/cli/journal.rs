@@ -11,7 +11,7 @@ use crate::generate::Finish;
 use crate::rollout::Encoded;
 use crate::telemetry::completions::{self, Logged};
 use crate::telemetry::tensorboard::EventFile;
-use crate::telemetry::{JsonLines, Progress, warn};
+use crate::telemetry::{JsonLines, Progress};
 use crate::train::rlvr::{Health, Metrics, ReportTo, RlvrConfig, Step};
 
 /// Where the metrics of a run go, and what they warn of.
@@ -85,7 +85,7 @@ impl Journal {
         self.progress.advance(|| line(metrics));
         self.history.push(metrics.clone());
         let warnings = self.health.check(metrics, updates);
-        warnings.iter().for_each(warn);
+        warnings.iter().for_each(|warning| self.progress.warn(warning));
         let first = warnings.into_iter().next().filter(|_| self.strict);
         Ok(first.map(|warning| format!("--strict: {warning}")))
     }

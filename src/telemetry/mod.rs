@@ -61,10 +61,22 @@ impl Progress {
     }
 }
 
+impl Progress {
+    /// Warns of something without breaking the bar.
+    pub fn warn(&self, message: impl std::fmt::Display) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| warn(message)),
+            None => warn(message),
+        }
+    }
+}
+
 impl Drop for Progress {
     fn drop(&mut self) {
+        // Where it stands, which is not the end where it was interrupted; what is said next has its own line.
         if let Some(bar) = &self.bar {
-            bar.finish();
+            bar.abandon();
+            eprintln!();
         }
     }
 }

@@ -154,7 +154,7 @@ pub struct Settings {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReportTo {
-    /// Event files in `tensorboard/`, which W&B (`wandb sync`) and trackio (`import_tf_events`) read too.
+    /// Event files in `tensorboard/`, which trackio imports too.
     #[default]
     Tensorboard,
     /// Nowhere.
