@@ -152,6 +152,20 @@ impl Pretrained {
         }
     }
 
+    /// A decoder over the weights in `directory`, or with the adapter there: what a run of this model came to.
+    ///
+    /// # Errors
+    /// See [`weights::load`] and [`Adapter::load`].
+    pub fn tuned(&self, directory: &Path, device: &Device) -> Result<Decoder> {
+        let architecture = &self.architecture;
+        if directory.join(crate::adapter::CONFIG).exists() {
+            return Adapter::load(directory, architecture, device)?.on(self.decoder()?);
+        }
+        let storage = self.dtype.storage(device);
+        let weights = weights::load(directory, architecture, storage, device)?;
+        Ok(policy::frozen_decoder(architecture, &weights)?)
+    }
+
     /// Its weights, the adapter's added to them.
     ///
     /// # Errors

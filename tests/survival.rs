@@ -19,7 +19,7 @@ fn settings() -> Vec<&'static str> {
     let more = ["--objective", "dph-f:0.3", "--num-presamples", "4", "--max-samples", "8"];
     let all = ["--pef-threshold", "0.05", "--extra-check", "false", "--explore", "all"];
     let often = ["--save-steps", "1", "--save-total-limit", "2", "--max-steps", STEPS];
-    [&SMALL[..], &more, &all, &often].concat()
+    [&more[..], &all, &often].concat()
 }
 
 fn weights(output: &Path) -> Vec<u8> {
@@ -39,7 +39,7 @@ fn rows(output: &Path) -> Vec<serde_json::Value> {
 
 fn whole(folder: &Folder) -> PathBuf {
     let output = folder.path("whole");
-    let done = tealight(&[&["train", "--output", &output], &settings()[..]].concat());
+    let done = train(&output, &settings());
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     output.into()
 }
@@ -90,6 +90,7 @@ fn a_run_that_is_killed_anywhere_ends_in_the_bits_of_an_undisturbed_one() {
             let mut child = Command::new(&binary)
                 .args(["train", "--resume", "--output"])
                 .arg(&output)
+                .args(SMALL)
                 .args(settings())
                 .stderr(Stdio::null())
                 .spawn()
@@ -128,7 +129,8 @@ fn a_broken_checkpoint_is_refused_and_the_one_before_offered() {
     let folder = Folder::new();
     let output = whole(&folder);
     let resume = |more: &[&str]| {
-        let arguments = [&["train", "--output", output.to_str().expect("text")], &settings()[..]];
+        let arguments =
+            [&["train", "--output", output.to_str().expect("text")], &SMALL[..], &settings()];
         [&arguments.concat()[..], &["--resume"], more].concat().join(" ")
     };
     let refused = |more: &[&str]| {
@@ -171,130 +173,6 @@ fn a_broken_checkpoint_is_refused_and_the_one_before_offered() {
     assert_eq!(weights(&output), before);
 }
 
-#[cfg(unix)]
-#[test]
-fn a_directory_has_one_run_at_a_time_and_a_second_signal_ends_it_at_once() {
-    let folder = Folder::new();
-    let output = folder.path("run");
-    let binary = assert_cmd::cargo::cargo_bin("tealight");
-    let mut child = Command::new(&binary)
-        .args(["train", "--output", &output, "--max-steps", "100000", "--save-steps", "0"])
-        .args(SMALL)
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("starts");
-    let metrics = Path::new(&output).join("metrics.jsonl");
-    for _ in 0..600 {
-        if std::fs::metadata(&metrics).is_ok_and(|file| file.len() > 0) {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    let said = refusal(&[&["train", "--output", &output, "--resume"], &SMALL[..]].concat());
-    let owner = format!("another run is writing here (process {})", child.id());
-    assert!(said.contains(&owner), "{said}");
-    let id = child.id().to_string();
-    let signal = |name: &str| {
-        assert!(Command::new("kill").args(["-s", name, &id]).status().expect("kill").success());
-    };
-    // Stopped, it cannot end its step between the two.
-    signal("STOP");
-    signal("INT");
-    signal("TERM");
-    signal("CONT");
-    let code = child.wait().expect("ends").code();
-    assert!(matches!(code, Some(130 | 143)), "{code:?}");
-    let left = std::fs::read_dir(&output).expect("a directory").flatten();
-    let is_whole = |name: &str| !name.starts_with("checkpoint-");
-    assert!(left.into_iter().all(|entry| is_whole(&entry.file_name().to_string_lossy())));
-}
-
-#[test]
-fn gradients_that_are_not_finite_are_left_out_counted_and_end_the_run_whole() {
-    let folder = Folder::new();
-    let output = folder.path("run");
-    let more = [
-        "--objective",
-        "rft",
-        "--num-presamples",
-        "4",
-        "--max-samples",
-        "32",
-        "--learning-rate",
-        "1e30",
-        "--max-steps",
-        "50",
-        "--max-skipped-steps",
-        "2",
-    ];
-    let small: Vec<&str> =
-        SMALL.iter().filter(|x| !["--learning-rate", "3e-4"].contains(x)).copied().collect();
-    let done = tealight(&[&["train", "--output", &output], &small[..], &more].concat());
-    let said = String::from_utf8_lossy(&done.stderr);
-    assert_eq!(done.status.code(), Some(1), "{said}");
-    assert!(said.contains("not finite 2 times in a row; lower --learning-rate"), "{said}");
-    let overflowed = folder.path("overflowed");
-    let more = ["--learning-rate", "1e30", "--max-steps", "50"];
-    let said = refusal(&[&["train", "--output", &overflowed], &small[..], &more].concat());
-    assert!(said.contains("logits are not finite"), "{said}");
-    let rows = rows(Path::new(&output));
-    let last = rows.last().expect("a row");
-    assert!(last["skipped_steps"].as_u64() >= Some(2), "{last}");
-    let state = Path::new(&output).join(format!("checkpoint-{}", last["step"]));
-    assert!(state.join("trainer_state.json").exists(), "{said}");
-}
-
-#[test]
-fn a_strict_run_stops_where_others_warn() {
-    let folder = Folder::new();
-    let (lenient, strict) = (folder.path("lenient"), folder.path("strict"));
-    let short = ["--max-samples", "8", "--max-steps", "2"];
-    let cut: Vec<&str> = SMALL.iter().map(|x| if *x == "20" { "3" } else { *x }).collect();
-    let run = |output: &str, more: &[&str]| {
-        tealight(&[&["train", "--output", output], &cut[..], &short, more].concat())
-    };
-    let done = run(&lenient, &[]);
-    let said = String::from_utf8_lossy(&done.stderr);
-    assert!(done.status.success(), "{said}");
-    assert!(said.contains("warning: step 1: 100 % of completions were cut off"), "{said}");
-    let done = run(&strict, &["--strict"]);
-    let said = String::from_utf8_lossy(&done.stderr);
-    assert_eq!(done.status.code(), Some(1), "{said}");
-    assert!(said.contains("error: --strict: step 1"), "{said}");
-    assert!(Path::new(&strict).join("checkpoint-1/model.safetensors").exists());
-}
-
-#[test]
-fn every_step_is_logged_for_machines_dashboards_and_people() {
-    let folder = Folder::new();
-    let output = folder.path("run");
-    let done = train(
-        &output,
-        &["--max-samples", "8", "--max-steps", "2", "--log-completions", "1", "--json"],
-    );
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    let printed = String::from_utf8_lossy(&done.stdout);
-    let lines: Vec<serde_json::Value> =
-        printed.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
-    assert_eq!(lines.len(), 3);
-    assert_eq!((lines[1]["step"].clone(), lines[2]["global_step"].clone()), (2.into(), 2.into()));
-    let events = std::fs::read_dir(Path::new(&output).join("tensorboard")).expect("events");
-    assert_eq!(events.count(), 1);
-    let shown = tealight(&["show", &output, "--step", "2", "--limit", "3"]);
-    let text = String::from_utf8_lossy(&shown.stdout);
-    assert!(shown.status.success() && text.matches("reward").count() >= 3, "{text}");
-    let as_json = tealight(&["show", &output, "--json", "--limit", "1000"]);
-    let text = String::from_utf8_lossy(&as_json.stdout);
-    assert_eq!(text.lines().count(), 4 * 8);
-    let row: serde_json::Value =
-        serde_json::from_str(text.lines().next().expect("a row")).expect("JSON");
-    for column in ["step", "prompt", "completion", "reward", "advantage", "verdict"] {
-        assert!(!row[column].is_null(), "{row}");
-    }
-    let missing = refusal(&["show", &output, "--step", "7"]);
-    assert!(missing.contains("no completions of step 7; there are 1, 2"), "{missing}");
-}
-
 /// A limit on the size of files stands for a full disk: writing fails in the middle of a file.
 #[cfg(unix)]
 #[test]
@@ -303,7 +181,8 @@ fn a_full_disk_loses_nothing_and_the_run_goes_on_once_there_is_room() {
     let expected = whole(&folder);
     let output = folder.path("full");
     let binary = assert_cmd::cargo::cargo_bin("tealight");
-    let arguments = [&["train", "--output", &output], &settings()[..], &["--resume"]].concat();
+    let arguments =
+        [&["train", "--output", &output], &SMALL[..], &settings(), &["--resume"]].concat();
     // 4 MB a file: room for the model's 3, but not for the optimizer's 6.
     let script = "trap '' XFSZ; ulimit -f 8000; exec \"$0\" \"$@\"";
     let done = Command::new("sh")
@@ -323,22 +202,64 @@ fn a_full_disk_loses_nothing_and_the_run_goes_on_once_there_is_room() {
     assert_eq!(weights(Path::new(&output)), weights(&expected));
 }
 
+#[cfg(unix)]
 #[test]
-fn a_dataset_that_vanished_is_named_and_the_run_stays_as_it_was() {
+fn a_study_that_was_killed_goes_on_to_the_same_results() {
     let folder = Folder::new();
-    let output = folder.path("run");
-    let done = train(&output, &["--max-samples", "8", "--max-steps", "1"]);
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    let gone = folder.write("gone.jsonl", "");
-    std::fs::remove_file(&gone).expect("removed");
-    let before = std::fs::read(Path::new(&output).join("config.toml")).expect("settings");
-    let resume = ["--max-steps", "2", "--resume", "--dataset", &gone];
-    let said = refusal(&[&["train", "--output", &output], &SMALL[..], &resume].concat());
-    assert!(said.contains("gone.jsonl"), "{said}");
-    assert_eq!(before, std::fs::read(Path::new(&output).join("config.toml")).expect("settings"));
-    assert_eq!(rows(Path::new(&output)).len(), 1);
-    let more = ["--max-samples", "8", "--max-steps", "2", "--resume"];
-    let done = train(&output, &more);
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    assert_eq!(rows(Path::new(&output)).len(), 2);
+    let config = folder.write("study.toml", "objectives = [\"none\", \"js:0.4\"]\n");
+    let study = |output: &str| -> Vec<String> {
+        let words = [
+            &["study", "--resume", "--output", output, "--config", &config][..],
+            &[
+                "--max-samples",
+                "8",
+                "--max-steps",
+                "6",
+                "--num-presamples",
+                "8",
+                "-n",
+                "8",
+                "-k",
+                "1,8",
+            ],
+            &SMALL,
+        ];
+        words.concat().iter().map(ToString::to_string).collect()
+    };
+    let (whole, output) = (folder.path("whole"), folder.path("study"));
+    let started = std::time::Instant::now();
+    assert!(
+        tealight(&study(&whole).iter().map(String::as_str).collect::<Vec<_>>()).status.success()
+    );
+    let length = started.elapsed();
+    let binary = assert_cmd::cargo::cargo_bin("tealight");
+    for kill in 1.. {
+        let mut child = Command::new(&binary)
+            .args(study(&output))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("starts");
+        // Later each time, so that it ends in the end.
+        std::thread::sleep(length.mul_f64(0.35 * f64::from(kill)));
+        if child.try_wait().expect("known").is_some() {
+            assert!(child.wait().expect("ends").success());
+            break;
+        }
+        child.kill().expect("killed");
+        child.wait().expect("dead");
+    }
+    let results = |output: &str| {
+        let mut results = json(format!("{output}/results.json"));
+        results["seconds"] = 0.into();
+        for run in results["training"].as_array_mut().expect("runs") {
+            run["seconds"] = 0.into();
+        }
+        results
+    };
+    assert_eq!(results(&whole), results(&output));
+    let mut changed = study(&output);
+    changed.extend(["--seeds".into(), "3".into()]);
+    let said = refusal(&changed.iter().map(String::as_str).collect::<Vec<_>>());
+    assert!(said.contains("seeds was [0], is [3]"), "{said}");
 }

@@ -6,6 +6,7 @@ use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use tealight_datasets::Dataset;
 
 use crate::Sample;
 
@@ -106,6 +107,23 @@ fn whole(
     let file = out.into_inner().map_err(|error| error.into_error()).with_context(describe)?;
     file.sync_all().with_context(describe)?;
     std::fs::rename(&temporary, path).with_context(describe)
+}
+
+/// Writes samples in the dataset's order, then those of problems that it leaves out.
+///
+/// # Errors
+/// See [`write`].
+pub fn write_in_order(
+    file: &Path,
+    dataset: &Dataset,
+    samples: &HashMap<String, Vec<Sample>>,
+) -> Result<()> {
+    let mut ids: Vec<&String> = dataset.problems.iter().map(|problem| &problem.id).collect();
+    let asked: HashSet<&String> = ids.iter().copied().collect();
+    let mut others: Vec<&String> = samples.keys().filter(|id| !asked.contains(id)).collect();
+    others.sort();
+    ids.extend(others);
+    write(file, ids.into_iter().filter_map(|id| samples.get(id)).flatten())
 }
 
 #[cfg(test)]

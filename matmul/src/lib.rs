@@ -111,16 +111,31 @@ pub struct Packed {
 impl Packed {
     /// Packs `right` `[k, n]`.
     pub fn new(right: Matrix<'_>, precision: Precision) -> Self {
+        Self::within(right, precision, |count| vec![0; count])
+    }
+
+    /// The same into the words that `room` gives for a count, whatever they hold: memory that a process has
+    /// had before is faster than new.
+    pub fn within(
+        right: Matrix<'_>,
+        precision: Precision,
+        room: impl FnOnce(usize) -> Vec<u32>,
+    ) -> Self {
         let (k, columns) = (right.rows, right.columns);
         if !supports(precision) {
             return Self { precision, k, columns, words: portable::rows(right, precision) };
         }
         let depth = precision.words(k);
-        let mut words = vec![0; columns.div_ceil(COLUMNS) * depth * COLUMNS];
+        let mut words = room(columns.div_ceil(COLUMNS) * depth * COLUMNS);
         words.par_chunks_mut((depth * COLUMNS).max(1)).enumerate().for_each(|(panel, out)| {
             pack::right(right, panel * COLUMNS, 0..depth, precision, out);
         });
         Self { precision, k, columns, words }
+    }
+
+    /// The words, for another use of their memory.
+    pub fn into_words(self) -> Vec<u32> {
+        self.words
     }
 
     /// Bytes it takes.

@@ -221,7 +221,7 @@ fn train(
             completion: tokens(options.new_tokens, row + 1000, architecture),
         })
         .collect();
-    let mut policy = Policy::new(architecture, weights)?;
+    let mut policy = Policy::new(architecture, weights)?.beside(reference);
     if options.gradient_checkpointing {
         policy = policy.recomputing()?;
     }

@@ -301,7 +301,7 @@ fn draw(
         let stored = store::read(&file, Some(n))?;
         stored.notes.iter().for_each(|note| say(options.quiet, format!("  {note}")));
         // What was half drawn must leave the file, or it would stand there twice.
-        write_samples(&file, job.dataset, &stored.problems)?;
+        store::write_in_order(&file, job.dataset, &stored.problems)?;
         let asked: HashSet<&String> = job.dataset.problems.iter().map(|p| &p.id).collect();
         let mut problems = stored.problems;
         problems.retain(|id, _| asked.contains(id));
@@ -316,22 +316,8 @@ fn draw(
     // In the dataset's order, whatever order they came in; what was known has its new verdicts.
     let mut all = store::read(&file, Some(n))?.problems;
     all.extend(known.into_iter().flatten());
-    write_samples(&file, job.dataset, &all)?;
+    store::write_in_order(&file, job.dataset, &all)?;
     Ok(tallies)
-}
-
-/// Writes samples in the dataset's order, then those of problems that this run leaves out.
-fn write_samples(
-    file: &Path,
-    dataset: &Dataset,
-    samples: &HashMap<String, Vec<Sample>>,
-) -> Result<()> {
-    let mut ids: Vec<&String> = dataset.problems.iter().map(|problem| &problem.id).collect();
-    let asked: HashSet<&String> = ids.iter().copied().collect();
-    let mut others: Vec<&String> = samples.keys().filter(|id| !asked.contains(id)).collect();
-    others.sort();
-    ids.extend(others);
-    store::write(file, ids.into_iter().filter_map(|id| samples.get(id)).flatten())
 }
 
 fn rejecting(

@@ -18,7 +18,7 @@ use crate::telemetry::{JsonLines, say, warn};
 use crate::train::AdamW;
 use crate::train::checkpoint::{self, Checkpoints, State};
 use crate::train::memory::{MemoryPlan, Sizes};
-use crate::train::rlvr::{End, Material, Metrics, RlvrConfig, Run, Step};
+use crate::train::rlvr::{End, Material, RlvrConfig, Run, Step};
 
 /// Where a run goes and what it continues.
 pub(super) struct Place<'a> {
@@ -38,7 +38,6 @@ pub(super) struct FineTuned {
     /// What was trained in place of all weights.
     pub(super) adapter: Option<Adapter>,
     pub(super) state: State,
-    pub(super) history: Vec<Metrics>,
 }
 
 impl Session<'_> {
@@ -131,7 +130,6 @@ impl Session<'_> {
             }
             Ok(reason)
         })?;
-        let history = std::mem::take(&mut journal.history);
         drop(journal);
         if end != End::Done {
             let path = checkpoints.save(&policy.tensors(), &optimizer, &mut state)?;
@@ -143,7 +141,7 @@ impl Session<'_> {
         if let End::GaveUp(reason) = end {
             bail!("{reason}");
         }
-        Ok(FineTuned { policy, adapter, state, history })
+        Ok(FineTuned { policy, adapter, state })
     }
 
     /// Writes a fine-tuned model, or adapter, in Hub layout.
@@ -182,6 +180,7 @@ impl Session<'_> {
                 policy
             }
         };
+        let policy = policy.beside(&self.reference);
         match config.settings.gradient_checkpointing {
             true => Ok(policy.recomputing()?),
             false => Ok(policy),

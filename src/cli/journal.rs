@@ -19,7 +19,6 @@ pub(super) struct Journal {
     lines: JsonLines,
     events: Option<EventFile>,
     progress: Progress,
-    pub(super) history: Vec<Metrics>,
     health: Health,
     output: PathBuf,
     log_completions: usize,
@@ -49,7 +48,6 @@ impl Journal {
                 settings.max_steps.saturating_sub(step),
                 quiet || place.json,
             ),
-            history: Vec::new(),
             health: Health::default(),
             output: place.output.to_owned(),
             log_completions: settings.log_completions,
@@ -83,7 +81,6 @@ impl Journal {
             completions::write(&self.output, metrics.step, &logged(step, problems))?;
         }
         self.progress.advance(|| line(metrics));
-        self.history.push(metrics.clone());
         let warnings = self.health.check(metrics, updates);
         warnings.iter().for_each(|warning| self.progress.warn(warning));
         let first = warnings.into_iter().next().filter(|_| self.strict);

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use candle_core::Device;
 use clap::Args;
 use serde::{Deserialize, Serialize};
@@ -200,6 +200,30 @@ pub(super) fn refuse_used(output: &Path, marker: &str) -> Result<()> {
         bail!("{}: holds a run already ({marker}); choose another --output", output.display());
     }
     Ok(())
+}
+
+/// Refuses to go on in `output` with other settings than it was begun with; nothing there yet is fine.
+pub(super) fn refuse_other_settings(options: &impl Serialize, output: &Path) -> Result<()> {
+    let path = output.join("config.toml");
+    let Ok(text) = std::fs::read_to_string(&path) else { return Ok(()) };
+    let before: toml::Table = text.parse().with_context(|| path.display().to_string())?;
+    let now = toml::Table::try_from(options)?;
+    let shown = |value: Option<&toml::Value>| value.map_or("unset".into(), ToString::to_string);
+    let changed: Vec<String> = before
+        .keys()
+        .chain(now.keys().filter(|key| !before.contains_key(*key)))
+        .filter(|key| !["output", "quiet"].contains(&key.as_str()))
+        .filter(|key| before.get(*key) != now.get(*key))
+        .map(|key| format!("{key} was {}, is {}", shown(before.get(key)), shown(now.get(key))))
+        .collect();
+    match changed.is_empty() {
+        true => Ok(()),
+        false => bail!(
+            "{} was begun with other settings: {}; continue with those, or choose another --output",
+            output.display(),
+            changed.join(", ")
+        ),
+    }
 }
 
 /// `base`, or `base-2`, `base-3`, ... if it holds a run already.

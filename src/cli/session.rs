@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::Result;
 use candle_core::Device;
 use tealight_datasets::Dataset;
-use tealight_eval::{Sample, Solver, Tally, evaluate::evaluate};
+use tealight_eval::{Sample, Solver, Tally, evaluate::evaluate, store};
 
 use crate::generate::{Filters, LocalSampler, Noise, Sampler, SamplingParams};
 use crate::model::Decoder;
@@ -147,6 +147,26 @@ impl<'a> Session<'a> {
             progress.advance(String::new);
             self.stop.check()
         })
+    }
+
+    /// The same, but for what `samples` holds already, whole problems of it; what it holds in the end is in the
+    /// dataset's order.
+    pub(super) fn evaluate_the_rest(
+        &self,
+        decoder: &Decoder,
+        dataset: &Dataset,
+        draw: &Draw<'_>,
+        label: &str,
+        samples: &Path,
+    ) -> Result<Vec<Tally>> {
+        let mut known = HashMap::new();
+        if samples.exists() {
+            known = store::read(samples, Some(draw.n))?.problems;
+            store::write_in_order(samples, dataset, &known)?;
+        }
+        let tallies = self.evaluate(decoder, dataset, draw, label, samples, Some(&mut known))?;
+        store::write_in_order(samples, dataset, &store::read(samples, Some(draw.n))?.problems)?;
+        Ok(tallies)
     }
 
     /// Draws and judges samples of `decoder`; they go to `samples` as they come. With `known`, samples

@@ -2,6 +2,7 @@
 //! objective from the same seeds on the same prompts with the same number of sampled completions,
 //! evaluate each result, and report what became of accuracy and diversity.
 
+use std::collections::HashSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -9,6 +10,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use clap::{ArgMatches, Args};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tealight_datasets::Dataset;
 use tealight_eval::compare::kept;
 use tealight_eval::report::{Evaluated, Study, Training, TrainingPoint, Tuned, grid, html};
@@ -20,14 +22,15 @@ use super::options::{self, DataOptions, ModelOptions};
 use super::probes;
 use super::session::{Draw, Session};
 use super::table;
-use crate::files::write_atomic;
+use crate::adapter;
+use crate::files::{Claim, write_atomic};
 use crate::generate::Filters;
 use crate::hub;
 use crate::model::Decoder;
 use crate::objective::Objective;
 use crate::telemetry::say;
-use crate::train::Stop;
-use crate::train::rlvr::{Metrics, RlvrConfig, Settings, wants_extra_check, wants_presamples};
+use crate::train::rlvr::{RlvrConfig, Settings, wants_extra_check, wants_presamples};
+use crate::train::{Stop, checkpoint};
 
 /// What the default study is run with: the embedded model on Countdown in a few minutes on two
 /// cores. Any flag or `--config` overrides these; see `recipes/countdown-study.toml`.
@@ -70,6 +73,10 @@ pub(super) struct StudyOptions {
     /// Where everything goes; without it `study`, or `study-2` and so on where that is taken.
     #[arg(long)]
     output: Option<PathBuf>,
+    /// Go on with the study in --output (`study` unless named) where it was stopped or killed.
+    #[arg(long)]
+    #[serde(skip)]
+    resume: bool,
     /// Show nothing but the results, warnings and errors.
     #[arg(long)]
     quiet: bool,
@@ -91,6 +98,7 @@ pub(super) fn resolve(matches: &ArgMatches) -> Result<StudyOptions> {
         (options.data.dataset, options.test_dataset) =
             (format!("{task}/train"), format!("{task}/test"));
     }
+    options.resume = matches.get_flag("resume");
     Ok(options)
 }
 
@@ -104,9 +112,16 @@ pub(super) fn run(options: &StudyOptions, stop: &Stop) -> Result<()> {
     let objectives = options.resolved_objectives()?;
     let output = match &options.output {
         Some(output) => output.clone(),
+        None if options.resume => PathBuf::from("study"),
         None => options::next_free(Path::new("study"), "config.toml"),
     };
-    let _claim = options::fresh_output(&output, "config.toml")?;
+    let _claim = match options.resume {
+        true => Claim::take(&output)?,
+        false => options::fresh_output(&output, "config.toml")?,
+    };
+    if options.resume {
+        options::refuse_other_settings(options, &output)?;
+    }
     let quiet = options.quiet;
     let (base, device) = options.model.load_to_train(quiet)?;
     let train = options.data.open(&options.data.dataset, quiet)?;
@@ -128,7 +143,7 @@ pub(super) fn run(options: &StudyOptions, stop: &Stop) -> Result<()> {
         let one = |set: &Dataset, which: &str| {
             let label = format!("{who} on {which}");
             let samples = folder.join(format!("samples-{which}.jsonl"));
-            let mut tallies = session.evaluate(decoder, set, &draw, &label, &samples, None)?;
+            let mut tallies = session.evaluate_the_rest(decoder, set, &draw, &label, &samples)?;
             if params.filters == Filters::default() {
                 let temperature = params.temperature;
                 probes::enumerated(&session, decoder, set, temperature, &mut tallies)?;
@@ -150,14 +165,14 @@ pub(super) fn run(options: &StudyOptions, stop: &Stop) -> Result<()> {
             tuned: Vec::new(),
         });
     }
-    let mut training = Vec::new();
+    let (mut training, mut drawn) = (Vec::new(), HashSet::new());
     for (seed, objective) in
         options.seeds.iter().flat_map(|s| objectives.iter().map(move |o| (s, o)))
     {
         let presamples = output.join(format!("presamples-seed{seed}"));
         let config = options.budget(objective, *seed, train.problems.len(), &presamples)?;
         let is_ours = config.settings.presamples.as_ref() == Some(&presamples);
-        if is_ours && !presamples.join("presamples.json").exists() {
+        if is_ours && drawn.insert(*seed) {
             let wants = |other: &Objective| {
                 options.config(other, *seed).plan().is_ok_and(|plan| wants_extra_check(&plan))
             };
@@ -166,15 +181,8 @@ pub(super) fn run(options: &StudyOptions, stop: &Stop) -> Result<()> {
         let name = format!("{}-seed{seed}", objective.slug());
         let folder = output.join(&name);
         crate::files::writable_directory(&folder)?;
-        let label = format!("train {objective}");
-        let run_started = Instant::now();
-        let tuned = {
-            let place = Place { label: &label, output: &folder, resume: None, json: false };
-            session.fine_tune(&train, &config, &place)?
-        };
-        stop.check()?;
-        session.save(&tuned, &folder.join("final"))?;
-        let tallies = evaluate(tuned.policy.frozen(), &objective.to_string(), &folder)?;
+        let tuned = options.tuned_model(&session, &train, &config, &folder)?;
+        let tallies = evaluate(&tuned, &objective.to_string(), &folder)?;
         for ((evaluated, tallies), base) in datasets.iter_mut().zip(&tallies).zip(&base_tallies) {
             evaluated.tuned.push(Tuned {
                 objective: objective.to_string(),
@@ -184,15 +192,7 @@ pub(super) fn run(options: &StudyOptions, stop: &Stop) -> Result<()> {
                 kept: kept(base, tallies),
             });
         }
-        training.push(Training {
-            objective: objective.to_string(),
-            seed: *seed,
-            steps: tuned.state.global_step,
-            completions: tuned.state.num_completions,
-            tokens: tuned.state.num_tokens,
-            seconds: run_started.elapsed().as_secs_f64(),
-            points: tuned.history.iter().map(point).collect(),
-        });
+        training.push(history(objective, *seed, &folder)?);
     }
     let study = Study {
         model: base.name.clone(),
@@ -234,6 +234,30 @@ impl StudyOptions {
 
     fn config(&self, objective: &Objective, seed: u64) -> RlvrConfig {
         RlvrConfig { objective: objective.clone(), seed, settings: self.settings.clone() }
+    }
+
+    /// The model that a run came to: trained now, continued, or read where it has ended before.
+    fn tuned_model(
+        &self,
+        session: &Session<'_>,
+        train: &Dataset,
+        config: &RlvrConfig,
+        folder: &Path,
+    ) -> Result<Decoder> {
+        let last = folder.join("final");
+        let is_done = ["config.json", adapter::CONFIG].iter().any(|file| last.join(file).exists());
+        if !is_done {
+            let label = format!("train {}", config.objective);
+            let resume = checkpoint::find(folder, "")?;
+            let place =
+                Place { label: &label, output: folder, resume: resume.as_deref(), json: false };
+            let tuned = session.fine_tune(train, config, &place)?;
+            session.stop.check()?;
+            session.save(&tuned, &last)?;
+        }
+        // What the run could go on from; now there is its result.
+        checkpoint::discard(folder)?;
+        session.base.tuned(&last, &session.device)
     }
 
     /// The settings of one run. Every run stops at the same number of sampled completions, those of
@@ -285,11 +309,30 @@ fn refuse_overlap(train: &Dataset, test: &Dataset) -> Result<()> {
     }
 }
 
-fn point(metrics: &Metrics) -> TrainingPoint {
-    TrainingPoint {
-        step: metrics.step,
-        reward: Some(metrics.reward).filter(|x| x.is_finite()),
-        entropy: Some(metrics.entropy).filter(|x| x.is_finite()),
-        kl: metrics.kl,
-    }
+/// What a run's metrics say of its course.
+fn history(objective: &Objective, seed: u64, folder: &Path) -> Result<Training> {
+    let rows = tealight_datasets::read::table(&folder.join("metrics.jsonl"))?;
+    let number = |row: &Row, name: &str| row.get(name).and_then(Value::as_f64);
+    let count =
+        |name: &str| rows.last().and_then(|row| row.get(name)?.as_u64()).unwrap_or(0) as usize;
+    Ok(Training {
+        objective: objective.to_string(),
+        seed,
+        steps: count("step"),
+        completions: count("num_completions"),
+        tokens: count("num_tokens"),
+        seconds: rows.iter().filter_map(|row| number(row, "step_time")).sum(),
+        points: rows
+            .iter()
+            .map(|row| TrainingPoint {
+                step: row.get("step").and_then(Value::as_u64).unwrap_or(0) as usize,
+                reward: number(row, "reward"),
+                entropy: number(row, "entropy"),
+                kl: number(row, "kl"),
+            })
+            .collect(),
+    })
 }
+
+/// A row of metrics.
+type Row = serde_json::Map<String, Value>;

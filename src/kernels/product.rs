@@ -9,11 +9,15 @@ use tealight_matmul::{Matrix, Packed, Right, product};
 
 use super::cpu::{values, with_values};
 
-/// Packs a weight `[out, in]` on the CPU for many products.
-pub(crate) fn packed(weight: &Tensor, precision: Precision) -> Result<Packed> {
+/// Packs a weight `[out, in]` on the CPU for many products, into the words that `room` gives.
+pub(crate) fn packed(
+    weight: &Tensor,
+    precision: Precision,
+    room: impl FnOnce(usize) -> Vec<u32>,
+) -> Result<Packed> {
     let (out, inner) = weight.dims2()?;
     with_values(weight, |values| {
-        Ok(Packed::new(Matrix::new(values, out, inner).transposed(), precision))
+        Ok(Packed::within(Matrix::new(values, out, inner).transposed(), precision, room))
     })
 }
 

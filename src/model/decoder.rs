@@ -10,6 +10,7 @@ use candle_core::{DType, Result, Tensor, bail};
 
 use super::lora::{LowRank, Scaling};
 use super::ops::{self, Linear};
+use super::pool::Pool;
 use super::rope::{Angles, RopeTable};
 use super::{Architecture, KvCache, Spans, host, lora};
 
@@ -72,7 +73,7 @@ impl Decoder {
             norm: weight("model.norm.weight")?,
             head: Linear::new(head, None, architecture.precision),
             rope: Arc::new(RopeTable::new(architecture)),
-            shared: Arc::default(),
+            shared: Arc::new(host::Shared::within(Arc::default())),
             recomputes: false,
         })
     }
@@ -96,8 +97,9 @@ impl Decoder {
         if !host::runs(self) {
             return Ok(self.clone());
         }
-        let layers = self.layers.iter().map(Layer::ready).collect::<Result<_>>()?;
-        Ok(Self { layers, head: self.head.ready()?, ..self.clone() })
+        let pool = &self.shared.pool;
+        let layers = self.layers.iter().map(|layer| layer.ready(pool)).collect::<Result<_>>()?;
+        Ok(Self { layers, head: self.head.ready(pool)?, ..self.clone() })
     }
 
     /// The same decoder, whose backward pass on the CPU computes every layer again instead of keeping what it
@@ -166,6 +168,18 @@ impl Decoder {
     /// Numbers training passes from `first` on, which keys what adapters drop.
     pub(crate) fn number_passes(&self, first: u64) {
         self.shared.passes.store(first, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    /// The same decoder, which shares what memory passes leave with `other`.
+    #[must_use]
+    pub fn beside(self, other: &Self) -> Self {
+        let shared = Arc::new(host::Shared::within(other.shared.pool.clone()));
+        Self { shared, ..self }
+    }
+
+    /// The memory that passes leave.
+    pub(crate) fn pool(&self) -> Arc<Pool> {
+        self.shared.pool.clone()
     }
 
     /// Takes out the gradients that backward passes left here: none where Candle's graph holds them.
@@ -271,18 +285,21 @@ impl Layer {
     }
 
     fn ready_bytes(&self) -> Option<usize> {
-        self.linears().iter().map(|linear| linear.ready.as_ref().map(|ready| ready.bytes())).sum()
+        self.linears()
+            .iter()
+            .map(|linear| linear.ready.as_ref().map(|ready| ready.packed().bytes()))
+            .sum()
     }
 
-    fn ready(&self) -> Result<Self> {
+    fn ready(&self, pool: &Arc<Pool>) -> Result<Self> {
         Ok(Self {
-            q: self.q.ready()?,
-            k: self.k.ready()?,
-            v: self.v.ready()?,
-            output: self.output.ready()?,
-            gate: self.gate.ready()?,
-            up: self.up.ready()?,
-            down: self.down.ready()?,
+            q: self.q.ready(pool)?,
+            k: self.k.ready(pool)?,
+            v: self.v.ready(pool)?,
+            output: self.output.ready(pool)?,
+            gate: self.gate.ready(pool)?,
+            up: self.up.ready(pool)?,
+            down: self.down.ready(pool)?,
             ..self.clone()
         })
     }

@@ -120,7 +120,9 @@ impl LowRank {
 
     /// The same, packed for many products.
     pub(super) fn ready(&self) -> Result<Self> {
-        let packed = |x: &Tensor| crate::kernels::product::packed(&x.detach(), Precision::F32);
+        let packed = |x: &Tensor| {
+            crate::kernels::product::packed(&x.detach(), Precision::F32, |count| vec![0; count])
+        };
         let ready = Some(Arc::new([packed(&self.a)?, packed(&self.b)?]));
         Ok(Self { ready, ..self.clone() })
     }

@@ -9,6 +9,7 @@ use candle_core::{D, DType, Device, Result, Tensor};
 use tealight_matmul::Packed;
 
 use super::lora::LowRank;
+use super::pool::Pool;
 use super::rope::Angles;
 use super::{Architecture, Spans};
 use crate::kernels::product::{self, Precision};
@@ -22,7 +23,33 @@ pub(super) struct Linear {
     /// What is added to the weight, and trained in its place.
     pub(super) adapter: Option<LowRank>,
     /// The weight packed, as it was when this was made.
-    pub(super) ready: Option<Arc<Packed>>,
+    pub(super) ready: Option<Arc<Ready>>,
+}
+
+/// A packed weight, whose memory goes back where it came from.
+#[derive(Debug)]
+pub(super) struct Ready {
+    packed: Option<Packed>,
+    pool: Arc<Pool>,
+}
+
+impl Ready {
+    fn new(weight: &Tensor, precision: Precision, pool: &Arc<Pool>) -> Result<Self> {
+        let packed = product::packed(weight, precision, |count| pool.take_words(count))?;
+        Ok(Self { packed: Some(packed), pool: pool.clone() })
+    }
+
+    pub(super) fn packed(&self) -> &Packed {
+        self.packed.as_ref().expect("there until it is dropped")
+    }
+}
+
+impl Drop for Ready {
+    fn drop(&mut self) {
+        if let Some(packed) = self.packed.take() {
+            self.pool.give_words(packed.into_words());
+        }
+    }
 }
 
 impl Linear {
@@ -30,12 +57,13 @@ impl Linear {
         Self { weight, bias, precision, adapter: None, ready: None }
     }
 
-    /// The same weight, packed for many products without a gradient; what is packed stays as it is.
-    pub(super) fn ready(&self) -> Result<Self> {
+    /// The same weight, packed for many products without a gradient in memory of `pool`; what is packed stays
+    /// as it is.
+    pub(super) fn ready(&self, pool: &Arc<Pool>) -> Result<Self> {
         if self.ready.is_some() {
             return Ok(self.clone());
         }
-        let ready = product::packed(&self.weight.detach(), self.precision)?;
+        let ready = Ready::new(&self.weight.detach(), self.precision, pool)?;
         let adapter = self.adapter.as_ref().map(LowRank::ready).transpose()?;
         Ok(Self { ready: Some(Arc::new(ready)), adapter, ..self.clone() })
     }
@@ -46,7 +74,7 @@ impl Linear {
         let (width, inner) = self.weight.dims2()?;
         let flat = x.reshape(((), inner))?;
         let mut out = match &self.ready {
-            Some(ready) => product::with_packed(&flat, ready)?,
+            Some(ready) => product::with_packed(&flat, ready.packed())?,
             None => product::linear(&flat, &self.weight, self.precision)?,
         };
         if let Some(adapter) = &self.adapter {

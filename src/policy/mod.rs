@@ -6,6 +6,7 @@
 //! Letters: B sequences, T completion tokens of the longest, N completion tokens of all, V
 //! vocabulary, D hidden size.
 
+mod gradients;
 mod logp;
 mod vocabulary;
 
@@ -18,6 +19,8 @@ use crate::model::lora::{self, Scaling};
 use crate::model::weights::Weights;
 use crate::model::{Architecture, Decoder, Spans};
 
+pub(crate) use gradients::Gradient;
+pub use gradients::Gradients;
 pub use vocabulary::{Chunk, vocabulary_sum, vocabulary_values};
 
 /// Trainable weights and the two decoders over them.
@@ -26,11 +29,8 @@ pub struct Policy {
     tracked: Decoder,
     frozen: Decoder,
     /// What Candle's graph knows of the gradients so far; the decoder has the rest.
-    gradients: Mutex<Gradients>,
+    gradients: Mutex<BTreeMap<String, Tensor>>,
 }
-
-/// Gradients by weight name, without a graph.
-pub type Gradients = BTreeMap<String, Tensor>;
 
 impl Policy {
     /// A policy that starts at a copy of `weights`.
@@ -44,6 +44,7 @@ impl Policy {
             .collect::<Result<_>>()?;
         let tracked = Decoder::new(architecture, |name| Ok(weights[name].as_tensor().clone()))?;
         let frozen = Decoder::new(architecture, |name| Ok(weights[name].as_detached_tensor()))?;
+        let frozen = frozen.beside(&tracked);
         Ok(Self { weights, tracked, frozen, gradients: Mutex::default() })
     }
 
@@ -68,7 +69,7 @@ impl Policy {
             })
         };
         let tracked = adapted(|var| var.as_tensor().clone())?;
-        let frozen = adapted(Var::as_detached_tensor)?;
+        let frozen = adapted(Var::as_detached_tensor)?.beside(&tracked);
         Ok(Self { weights: own, tracked, frozen, gradients: Mutex::default() })
     }
 
@@ -99,24 +100,27 @@ impl Policy {
         self.weights.iter().map(|(name, var)| (name.clone(), var.as_detached_tensor())).collect()
     }
 
-    /// The gradients of all weights, added up since they were last taken.
+    /// The gradients of all weights, added up since they were last taken, as the optimizer reads them.
     ///
     /// # Errors
     /// No memory.
-    pub fn take_gradients(&self) -> Result<Gradients> {
-        let mut gradients = std::mem::take(&mut *self.held());
-        for (name, sum) in self.tracked.take_gradients() {
-            let Some(var) = self.weights.get(&name) else {
-                bail!("a gradient for `{name}`, which is no weight");
-            };
-            let sum = Tensor::from_vec(sum, var.shape(), var.device())?;
-            let sum = match gradients.remove(&name) {
-                None => sum,
-                Some(other) => (sum + other)?,
-            };
-            gradients.insert(name, sum);
-        }
-        Ok(gradients)
+    pub fn drain_gradients(&self) -> Result<Gradients> {
+        let graph = std::mem::take(&mut *self.held());
+        Gradients::joined(self.tracked.take_gradients(), graph, self.tracked.pool())
+    }
+
+    /// The same as tensors in the shapes of the weights.
+    ///
+    /// # Errors
+    /// No memory.
+    pub fn take_gradients(&self) -> Result<BTreeMap<String, Tensor>> {
+        self.drain_gradients()?.tensors(&self.weights)
+    }
+
+    /// The same policy, which shares what memory passes leave with `decoder`.
+    #[must_use]
+    pub fn beside(self, decoder: &Decoder) -> Self {
+        Self { tracked: self.tracked.beside(decoder), frozen: self.frozen.beside(decoder), ..self }
     }
 
     /// Adds the gradient of `loss`, which [`Policy::tracked`] led to, to what will be taken.
@@ -139,7 +143,7 @@ impl Policy {
         Ok(())
     }
 
-    fn held(&self) -> std::sync::MutexGuard<'_, Gradients> {
+    fn held(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Tensor>> {
         self.gradients.lock().expect("no panic while the lock is held")
     }
 

@@ -7,8 +7,8 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use crate::kernels::cpu::adamw::{Step, sum_of_squares};
-use crate::kernels::cpu::{with_values, with_values_mut};
-use crate::policy::Gradients;
+use crate::kernels::cpu::with_values_mut;
+use crate::policy::{Gradient, Gradients};
 
 /// The optimizer's settings; names and defaults are TRL's, but no weight decay.
 #[derive(Debug, Clone, Copy, PartialEq, Args, Serialize, Deserialize)]
@@ -91,7 +91,7 @@ impl AdamW {
         gradients: &Gradients,
         learning_rate: f64,
     ) -> Result<f64> {
-        let norm = global_norm(gradients)?;
+        let norm = global_norm(weights, gradients)?;
         if !norm.is_finite() {
             return Ok(norm);
         }
@@ -114,10 +114,9 @@ impl AdamW {
                 epsilon: self.config.adam_epsilon as f32,
                 keep: (1.0 - learning_rate * decay) as f32,
             };
-            if var.device().is_cpu() && var.dtype() == DType::F32 {
-                on_host(step, var, gradient, moments)?;
-            } else {
-                composed(step, var, gradient, moments)?;
+            match gradient {
+                Gradient::Host(gradient) => on_host(step, var, gradient, moments)?,
+                Gradient::Graph(gradient) => composed(step, var, gradient, moments)?,
             }
         }
         Ok(norm)
@@ -125,14 +124,12 @@ impl AdamW {
 }
 
 /// One pass over weight, gradient and moments, in place.
-fn on_host(step: Step, var: &Var, gradient: &Tensor, [mean, square]: &[Tensor; 2]) -> Result<()> {
-    with_values(gradient, |gradient| {
-        with_values_mut(var, |weight| {
-            with_values_mut(mean, |mean| {
-                with_values_mut(square, |square| {
-                    step.apply(weight, gradient, mean, square);
-                    Ok(())
-                })
+fn on_host(step: Step, var: &Var, gradient: &[f32], [mean, square]: &[Tensor; 2]) -> Result<()> {
+    with_values_mut(var, |weight| {
+        with_values_mut(mean, |mean| {
+            with_values_mut(square, |square| {
+                step.apply(weight, gradient, mean, square);
+                Ok(())
             })
         })
     })
@@ -151,14 +148,15 @@ fn composed(step: Step, var: &Var, gradient: &Tensor, moments: &mut [Tensor; 2])
 }
 
 /// The Euclidean norm of all gradients together, summed in f64 in the order of names.
-fn global_norm(gradients: &Gradients) -> Result<f64> {
+fn global_norm(weights: &BTreeMap<String, Var>, gradients: &Gradients) -> Result<f64> {
     let mut sum = 0.0;
-    for gradient in gradients.values() {
-        sum += if gradient.device().is_cpu() && gradient.dtype() == DType::F32 {
-            with_values(gradient, |values| Ok(sum_of_squares(values)))?
-        } else {
-            let squares = gradient.to_dtype(DType::F32)?.sqr()?.sum_all()?;
-            f64::from(squares.to_scalar::<f32>()?)
+    for gradient in weights.keys().filter_map(|name| gradients.get(name)) {
+        sum += match gradient {
+            Gradient::Host(values) => sum_of_squares(values),
+            Gradient::Graph(gradient) => {
+                let squares = gradient.to_dtype(DType::F32)?.sqr()?.sum_all()?;
+                f64::from(squares.to_scalar::<f32>()?)
+            }
         };
     }
     Ok(sum.sqrt())
@@ -182,8 +180,15 @@ mod tests {
         BTreeMap::from([("w".to_owned(), Var::from_tensor(&values).unwrap())])
     }
 
-    fn gradient(values: [f32; 2]) -> Gradients {
-        BTreeMap::from([("w".to_owned(), Tensor::new(&[values], &Device::Cpu).unwrap())])
+    /// As the layers on the host leave it, or as a graph does.
+    fn gradient(values: [f32; 2], on_host: bool) -> Gradients {
+        let (mut host, mut graph) = (BTreeMap::new(), BTreeMap::new());
+        if on_host {
+            host.insert("w".to_owned(), values.to_vec());
+        } else {
+            graph.insert("w".to_owned(), Tensor::new(&[values], &Device::Cpu).unwrap());
+        }
+        Gradients::joined(host, graph, Default::default()).unwrap()
     }
 
     fn values(weights: &BTreeMap<String, Var>) -> Vec<f64> {
@@ -193,11 +198,15 @@ mod tests {
 
     #[test]
     fn two_steps_equal_the_formula_in_f64() {
+        [true, false].into_iter().for_each(two_steps);
+    }
+
+    fn two_steps(on_host: bool) {
         let weights = weights();
         let mut optimizer = AdamW::new(CONFIG, &weights).unwrap();
         let (mut exact, mut mean, mut square) = ([1.0, -2.0_f64], [0.0; 2], [0.0; 2]);
         for (step, given) in [[3.0_f32, 4.0], [0.1, -0.2]].into_iter().enumerate() {
-            let norm = optimizer.step(&weights, &gradient(given), 0.01).unwrap();
+            let norm = optimizer.step(&weights, &gradient(given, on_host), 0.01).unwrap();
             let scale = (1.0 / (norm + 1e-6)).min(1.0);
             for i in 0..2 {
                 let g = f64::from(given[i]) * scale;
@@ -219,7 +228,7 @@ mod tests {
     fn a_gradient_that_is_not_finite_changes_nothing() {
         let weights = weights();
         let mut optimizer = AdamW::new(CONFIG, &weights).unwrap();
-        let norm = optimizer.step(&weights, &gradient([f32::NAN, 1.0]), 0.01).unwrap();
+        let norm = optimizer.step(&weights, &gradient([f32::NAN, 1.0], true), 0.01).unwrap();
         assert!(norm.is_nan());
         assert_eq!(values(&weights), [1.0, -2.0]);
         assert_eq!(optimizer.steps, 0);

@@ -295,6 +295,22 @@ pub fn clean(output: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Removes all checkpoints of a run that has ended.
+///
+/// # Errors
+/// A directory that cannot be changed.
+pub fn discard(output: &Path) -> Result<()> {
+    clean(output)?;
+    for (_, path) in all(output) {
+        std::fs::remove_dir_all(&path).with_context(|| path.display().to_string())?;
+    }
+    let latest = output.join(LATEST);
+    match latest.exists() {
+        true => std::fs::remove_file(&latest).with_context(|| latest.display().to_string()),
+        false => Ok(()),
+    }
+}
+
 /// The checkpoint that `latest` names, or else the one of the last step.
 fn newest(output: &Path) -> Option<PathBuf> {
     let pointed = std::fs::read_to_string(output.join(LATEST)).ok();

@@ -7,7 +7,8 @@ use tealight_matmul::{Matrix, Output, Right, multiply};
 use super::super::Decoder;
 use super::super::decoder::Layer;
 use super::super::ops::Linear;
-use super::{Pass, Pool, Slots};
+use super::super::pool::Pool;
+use super::{Pass, Slots};
 use crate::kernels::cpu::rms_norm::{norm_in_place, rms_norm};
 use crate::kernels::cpu::rope::rotate;
 use crate::kernels::cpu::swiglu::swiglu;
@@ -107,7 +108,7 @@ impl Linear {
         let left = Matrix::new(x, rows, inner);
         let whole = Output { data: &mut *out, stride, adds };
         match &self.ready {
-            Some(packed) => multiply(left, Right::Packed(packed), whole, parallel),
+            Some(ready) => multiply(left, Right::Packed(ready.packed()), whole, parallel),
             None => with_values(&self.weight, |weight| {
                 let weight = Matrix::new(weight, width, inner).transposed();
                 multiply(left, Right::Plain(weight, self.precision), whole, parallel);

@@ -10,30 +10,42 @@ mod forward;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use candle_core::{CpuStorage, CustomOp1, DType, Layout, Result, Shape, Tensor, bail};
 
+use super::pool::Pool;
 use super::{Architecture, Decoder, KvCache, Spans};
 use crate::kernels::cpu::attention::{Heads, room};
 use crate::kernels::cpu::with_values;
 use forward::{Kept, Work};
 
 /// What passes of a decoder and its clones share.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Shared {
     /// Gradients that backward passes left.
     pub(super) sums: Mutex<Sums>,
-    /// Buffers for the next pass: memory that is new to the process costs more than what is done with it.
-    pool: Pool,
+    /// Buffers for the next pass, for gradients and for packed weights.
+    pub(super) pool: Arc<Pool>,
     /// The number of the next training pass, which keys what adapters drop in it.
     pub(super) passes: AtomicU64,
 }
 
+impl Shared {
+    /// Nothing yet, with the buffers of `pool`.
+    pub(super) fn within(pool: Arc<Pool>) -> Self {
+        let sums = Mutex::new(Sums { all: BTreeMap::new(), pool: pool.clone() });
+        Self { sums, pool, passes: AtomicU64::new(0) }
+    }
+}
+
 /// Gradients by the names of weights, summed over backward passes.
 #[derive(Debug, Default)]
-pub(super) struct Sums(BTreeMap<String, Vec<f32>>);
+pub(super) struct Sums {
+    all: BTreeMap<String, Vec<f32>>,
+    pool: Arc<Pool>,
+}
 
 impl Sums {
     /// The sums for two names at a time, which differ.
@@ -43,7 +55,7 @@ impl Sums {
         });
         let [first, second] = names;
         let (mut one, mut other) = (None, None);
-        for (name, sum) in &mut self.0 {
+        for (name, sum) in &mut self.all {
             match name.as_str() {
                 name if name == first => one = Some(sum),
                 name if name == second => other = Some(sum),
@@ -55,38 +67,17 @@ impl Sums {
 
     /// The sum for `name`, of `count` values; zeros at first.
     pub(super) fn of(&mut self, name: &str, count: usize) -> &mut [f32] {
-        if !self.0.contains_key(name) {
-            self.0.insert(name.to_owned(), vec![0f32; count]);
+        if !self.all.contains_key(name) {
+            let mut buffer = self.pool.take(count);
+            buffer.fill(0.0);
+            self.all.insert(name.to_owned(), buffer);
         }
-        self.0.get_mut(name).expect("just put there")
+        self.all.get_mut(name).expect("just put there")
     }
 
     /// Takes all sums out.
     pub(super) fn take(&mut self) -> BTreeMap<String, Vec<f32>> {
-        std::mem::take(&mut self.0)
-    }
-}
-
-/// Buffers that were given back.
-#[derive(Debug, Default)]
-struct Pool(Mutex<Vec<Vec<f32>>>);
-
-impl Pool {
-    /// A buffer of `count` values, whatever they are: the smallest that is large enough, but none that is
-    /// much too large, which another will need.
-    fn take(&self, count: usize) -> Vec<f32> {
-        let mut all = self.0.lock().expect("no panic while the lock is held");
-        let fits = |index: &usize| (count..=count + count / 4).contains(&all[*index].capacity());
-        let fits = (0..all.len()).filter(fits);
-        let best = fits.min_by_key(|index| all[*index].capacity());
-        let mut buffer = best.map_or_else(Vec::new, |index| all.swap_remove(index));
-        buffer.resize(count, 0.0);
-        buffer
-    }
-
-    fn give(&self, buffers: impl IntoIterator<Item = Vec<f32>>) {
-        let mut all = self.0.lock().expect("no panic while the lock is held");
-        all.extend(buffers.into_iter().filter(|buffer| buffer.capacity() > 0));
+        std::mem::take(&mut self.all)
     }
 }
 

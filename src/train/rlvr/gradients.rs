@@ -51,7 +51,7 @@ impl Run<'_> {
         if let (None, Some(matching)) = (batch, self.plan.matching()) {
             metrics.loss = self.imitate(matching, state.global_step, metrics)?;
         }
-        Ok(self.policy.take_gradients()?)
+        Ok(self.policy.drain_gradients()?)
     }
 
     fn on_rollouts(&self, batch: &Batch, state: &State, metrics: &mut Metrics) -> Result<()> {

@@ -4,7 +4,7 @@ use serde::Serialize;
 use tealight_datasets::Verdict;
 
 use crate::generate::Finish;
-use crate::rollout::Group;
+use crate::rollout::{Group, Rollout};
 
 /// One row of `metrics.jsonl`; names are TRL's.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -43,6 +43,15 @@ pub struct Metrics {
     /// Mean tokens in a completion.
     #[serde(rename = "completions/mean_length")]
     pub mean_length: f64,
+    /// Tokens in the shortest completion.
+    #[serde(rename = "completions/min_length")]
+    pub min_length: f64,
+    /// Tokens in the longest completion.
+    #[serde(rename = "completions/max_length")]
+    pub max_length: f64,
+    /// Mean tokens in a completion that ended by itself; null where none did.
+    #[serde(rename = "completions/mean_terminated_length")]
+    pub mean_terminated_length: f64,
     /// Share of completions cut off by the length limit.
     #[serde(rename = "completions/clipped_ratio")]
     pub clipped_ratio: f64,
@@ -59,6 +68,8 @@ pub struct Metrics {
     pub skipped_steps: usize,
     /// Tokens sampled so far.
     pub num_tokens: usize,
+    /// Completions sampled so far, those of the base included.
+    pub num_completions: usize,
     /// Whether this step is one of them.
     #[serde(skip)]
     pub skipped_now: bool,
@@ -78,6 +89,9 @@ impl Metrics {
             frac_reward_zero_std: f64::NAN,
             entropy: f64::NAN,
             mean_length: f64::NAN,
+            min_length: f64::NAN,
+            max_length: f64::NAN,
+            mean_terminated_length: f64::NAN,
             clipped_ratio: f64::NAN,
             no_answer_ratio: f64::NAN,
             clip_region: f64::NAN,
@@ -103,12 +117,19 @@ impl Metrics {
         let no_answer = |verdict: &Verdict| {
             f64::from(matches!(verdict, Verdict::NoAnswer | Verdict::Unparsable { .. }))
         };
+        let length = |rollout: &&Rollout| rollout.completion.tokens.len() as f64;
+        let lengths: Vec<f64> = all.iter().map(length).collect();
+        let has_ended = |rollout: &&&Rollout| rollout.completion.finish == Finish::Stop;
+        let ended: Vec<f64> = all.iter().filter(has_ended).map(length).collect();
         let truncated = |finish| f64::from(finish == Finish::Length);
         Self {
             reward: all.iter().map(|rollout| rollout.reward()).sum::<f64>() / count,
             reward_std: deviations.iter().sum::<f64>() / of_groups,
             frac_reward_zero_std: deviations.iter().filter(|d| **d == 0.0).count() as f64
                 / of_groups,
+            min_length: lengths.iter().copied().fold(f64::INFINITY, f64::min),
+            max_length: lengths.iter().copied().fold(0.0, f64::max),
+            mean_terminated_length: ended.iter().sum::<f64>() / ended.len() as f64,
             mean_length: all.iter().map(|r| r.completion.tokens.len()).sum::<usize>() as f64
                 / count,
             no_answer_ratio: all.iter().map(|r| no_answer(&r.verdict)).sum::<f64>() / count,

@@ -136,6 +136,7 @@ impl Run<'_> {
             state.global_step += 1;
             metrics.step = state.global_step;
             metrics.num_tokens = state.num_tokens;
+            metrics.num_completions = state.num_completions;
             metrics.skipped_steps = state.skipped_steps;
             metrics.step_tokens = state.num_tokens - tokens;
             metrics.step_time = started.elapsed().as_secs_f64();
