@@ -13,7 +13,7 @@ use crate::hub;
 use crate::kernels::cpu::with_values;
 use crate::model::weights::{self, Weights};
 use crate::model::{Architecture, Decoder};
-use crate::policy;
+use crate::policy::{self, Policy};
 use crate::tokenizer::HubTokenizer;
 
 /// Everything that is needed to sample from a model, to train it, and to save the result.
@@ -150,6 +150,19 @@ impl Pretrained {
             None => Ok(decoder),
             Some(adapter) => adapter.on(decoder),
         }
+    }
+
+    /// A policy that starts here: of all weights, or of an adapter on weights that it shares with this model.
+    ///
+    /// # Errors
+    /// Matrices that do not fit, no memory.
+    pub fn policy(&self, adapter: Option<&Adapter>) -> Result<Policy> {
+        let (architecture, weights) = (&self.architecture, &self.weights);
+        let policy = match adapter {
+            None => Policy::new(architecture, weights),
+            Some(own) => Policy::adapting(architecture, weights, &own.scaling, &own.weights),
+        };
+        Ok(policy?)
     }
 
     /// A decoder over the weights in `directory`, or with the adapter there: what a run of this model came to.

@@ -204,3 +204,20 @@ fn adapters_that_mean_something_else_are_refused() {
     let wrong = ["train", "--use-peft", "--lora-target-modules", "q_poj", "--output", &output];
     assert!(refusal(&wrong).contains("no projection `q_poj`"));
 }
+
+#[test]
+fn supervised_training_of_an_adapter_saves_an_adapter() {
+    let folder = Folder::new();
+    let output = folder.path("sft");
+    let sft = ["sft", "--dataset", "countdown/sft", "--max-steps", "2", "--batch-size", "4"];
+    let more = ["--use-peft", "--lora-r", "2", "--output", &output];
+    let done = tealight(&[&sft[..], &more].concat());
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let base = embedded();
+    let made = Adapter::load(&Path::new(&output).join("final"), &base.architecture, &Device::Cpu);
+    assert_eq!(made.expect("an adapter").weights.len(), 2 * 7 * 4);
+    let scratch = ["--from-scratch", "models/countdown/config.json", "--tokenizer"];
+    let other = folder.path("other");
+    let wrong = [&sft[..], &scratch, &["models/countdown", "--use-peft", "--output", &other]];
+    assert!(refusal(&wrong.concat()).contains("an adapter needs a base"));
+}

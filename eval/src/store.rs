@@ -112,7 +112,7 @@ fn whole(
 /// Writes samples in the dataset's order, then those of problems that it leaves out.
 ///
 /// # Errors
-/// See [`write`].
+/// See [`write()`].
 pub fn write_in_order(
     file: &Path,
     dataset: &Dataset,

@@ -78,6 +78,9 @@ pub(super) fn run(options: &BenchOptions) -> Result<()> {
             bail!("{name} must be at least 1");
         }
     }
+    if options.model.adapter.is_some() {
+        bail!("bench measures whole models: leave --adapter out");
+    }
     let (device, described) = device::open(&options.model.device)?;
     if !options.rollout_only {
         options.model.dtype.check_training(&device)?;

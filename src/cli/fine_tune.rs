@@ -3,16 +3,18 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
+use candle_core::Device;
 use serde_json::{Value, json};
 use tealight_datasets::Dataset;
 
 use super::journal::Journal;
 use super::session::Session;
-use crate::adapter::Adapter;
+use crate::adapter::{Adapter, LoraOptions};
 use crate::lab;
 use crate::limits;
 use crate::policy::Policy;
 use crate::presample::Presamples;
+use crate::pretrained::Pretrained;
 use crate::rollout::Encoded;
 use crate::telemetry::{JsonLines, say, warn};
 use crate::train::AdamW;
@@ -65,7 +67,8 @@ impl Session<'_> {
         let context = self.base.architecture.max_positions;
         let room = config.settings.max_completion_length;
         let problems = Encoded::all(&dataset.problems, tokenizer, context, room)?;
-        let adapter = self.adapter(config)?;
+        let lora = &config.settings.lora;
+        let adapter = new_adapter(lora, self.base, config.seed, &self.device, self.quiet)?;
         let policy = self.policy(config, adapter.as_ref())?;
         let identity = self.identity(config, dataset, &problems)?;
         let checkpoints = Checkpoints {
@@ -149,38 +152,8 @@ impl Session<'_> {
         self.base.save_trained(tuned.adapter.as_ref(), &tuned.policy.tensors(), directory)
     }
 
-    fn adapter(&self, config: &RlvrConfig) -> Result<Option<Adapter>> {
-        // A directory is named so that it is found from elsewhere too.
-        let name = match Path::new(&self.base.name).is_dir() {
-            true => std::path::absolute(&self.base.name)?.display().to_string(),
-            false => self.base.name.clone(),
-        };
-        let architecture = &self.base.architecture;
-        config.settings.lora.adapter(architecture, &name, config.seed, &self.device)
-    }
-
     fn policy(&self, config: &RlvrConfig, adapter: Option<&Adapter>) -> Result<Policy> {
-        let (architecture, weights) = (&self.base.architecture, &self.base.weights);
-        let policy = match adapter {
-            None => Policy::new(architecture, weights)?,
-            Some(own) => {
-                let policy = Policy::adapting(architecture, weights, &own.scaling, &own.weights)?;
-                let (trained, all) =
-                    (config.settings.lora.parameters(architecture), architecture.parameters());
-                let trained = trained.unwrap_or(0);
-                let share = trained as f64 / all as f64 * 100.0;
-                say(
-                    self.quiet,
-                    format!(
-                        "adapter of {} on {}: {trained} parameters, {share:.2} %",
-                        own.scaling.r,
-                        own.targets.join(", ")
-                    ),
-                );
-                policy
-            }
-        };
-        let policy = policy.beside(&self.reference);
+        let policy = self.base.policy(adapter)?.beside(&self.reference);
         match config.settings.gradient_checkpointing {
             true => Ok(policy.recomputing()?),
             false => Ok(policy),
@@ -296,6 +269,31 @@ impl Session<'_> {
 
 fn checksum(text: &str) -> String {
     format!("{:016x}", tealight_datasets::fnv(text.bytes()))
+}
+
+/// The adapter that is to be trained on `base`, where one is.
+pub(super) fn new_adapter(
+    lora: &LoraOptions,
+    base: &Pretrained,
+    seed: u64,
+    device: &Device,
+    quiet: bool,
+) -> Result<Option<Adapter>> {
+    // A directory is named so that it is found from elsewhere too.
+    let name = match Path::new(&base.name).is_dir() {
+        true => std::path::absolute(&base.name)?.display().to_string(),
+        false => base.name.clone(),
+    };
+    let adapter = lora.adapter(&base.architecture, &name, seed, device)?;
+    if let (Some(own), Some(trained)) = (&adapter, lora.parameters(&base.architecture)) {
+        let share = trained as f64 / base.architecture.parameters() as f64 * 100.0;
+        let (rank, targets) = (own.scaling.r, own.targets.join(", "));
+        say(
+            quiet,
+            format!("adapter of rank {rank} on {targets}: {trained} parameters, {share:.2} %"),
+        );
+    }
+    Ok(adapter)
 }
 
 /// What memory depends on in a run of `config`.

@@ -1,15 +1,18 @@
 //! `tealight sft`: supervised fine-tuning, from a model or from scratch.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use candle_core::Device;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use tealight_datasets::{Dataset, Problem, SOURCES};
 
+use super::fine_tune::new_adapter;
 use super::options::{self, DataOptions, ModelOptions};
+use crate::adapter::LoraOptions;
 use crate::device;
-use crate::policy::{Policy, Sequence};
+use crate::policy::Sequence;
 use crate::pretrained::Pretrained;
 use crate::telemetry::{JsonLines, Progress, say};
 use crate::tokenizer::Tokenizer;
@@ -34,6 +37,9 @@ pub(super) struct SftOptions {
     #[command(flatten)]
     #[serde(flatten)]
     sft: SftConfig,
+    #[command(flatten)]
+    #[serde(flatten)]
+    lora: LoraOptions,
     /// Where the model and the metrics go.
     #[arg(long, alias = "output-dir")]
     output: Option<PathBuf>,
@@ -47,25 +53,18 @@ pub(super) fn run(options: &SftOptions, stop: &Stop) -> Result<()> {
     if options.sft.batch_size == 0 {
         bail!("batch-size must be at least 1");
     }
+    options.lora.check()?;
     let _claim = options::fresh_output(output, "metrics.jsonl")?;
-    let (device, described) = device::open(&options.model.device)?;
-    options.model.dtype.check_training(&device)?;
-    let base = match (&options.from_scratch, &options.tokenizer) {
-        (Some(config), Some(tokenizer)) => Pretrained::from_scratch(
-            config,
-            tokenizer,
-            options.sft.seed,
-            options.model.dtype,
-            &device,
-        )?,
+    let (base, device) = match (&options.from_scratch, &options.tokenizer) {
+        (Some(config), Some(tokenizer)) => options.fresh_model(config, tokenizer)?,
         (Some(_), None) => bail!("--from-scratch needs --tokenizer DIR"),
         (None, Some(_)) => bail!("--tokenizer is only for --from-scratch"),
-        (None, None) => Pretrained::load(&options.model.model, options.model.dtype, &device)?,
+        (None, None) => options.model.load_to_train(options.quiet)?,
     };
-    options.model.announce(&base.architecture, &described, options.quiet);
     let dataset = options.data.open(&options.data.dataset, options.quiet)?;
     options::record_config(options, output, options.quiet)?;
-    let policy = Policy::new(&base.architecture, &base.weights)?;
+    let adapter = new_adapter(&options.lora, &base, options.sft.seed, &device, options.quiet)?;
+    let policy = base.policy(adapter.as_ref())?;
     let examples = examples(options, &base, dataset)?;
     let mut lines = JsonLines::create(&output.join("metrics.jsonl"))?;
     let mut progress = Progress::new("sft", options.sft.max_steps, options.quiet);
@@ -74,9 +73,24 @@ pub(super) fn run(options: &SftOptions, stop: &Stop) -> Result<()> {
         lines.write(metrics)
     })?;
     drop(progress);
-    base.save(&policy.tensors(), &output.join("final"))?;
+    base.save_trained(adapter.as_ref(), &policy.tensors(), &output.join("final"))?;
     say(options.quiet, format!("{done} steps; model in {}", output.join("final").display()));
     stop.check()
+}
+
+impl SftOptions {
+    /// Fresh weights, and where they are.
+    fn fresh_model(&self, config: &Path, tokenizer: &Path) -> Result<(Pretrained, Device)> {
+        if self.lora.use_peft || self.model.adapter.is_some() {
+            bail!("an adapter needs a base: leave --from-scratch out");
+        }
+        let (device, described) = device::open(&self.model.device)?;
+        self.model.dtype.check_training(&device)?;
+        let (seed, dtype) = (self.sft.seed, self.model.dtype);
+        let base = Pretrained::from_scratch(config, tokenizer, seed, dtype, &device)?;
+        self.model.announce(&base.architecture, &described, self.quiet);
+        Ok((base, device))
+    }
 }
 
 /// An endless stream where the source makes solved problems, else one shuffle an epoch.

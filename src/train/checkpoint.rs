@@ -238,6 +238,9 @@ impl Checkpoints<'_> {
             .with_context(|| format!("{}: not a checkpoint", file.display()))?;
         let saved: Saved = serde_json::from_str(&text)
             .with_context(|| format!("{}: truncated, or of another version", file.display()))?;
+        if saved.config_hash != hash(&saved.config) {
+            bail!("{}: its settings are not those that were written", file.display());
+        }
         let differences = differences(&saved.config, self.config);
         if !differences.is_empty() {
             bail!(

@@ -79,6 +79,7 @@ pub fn run(
             return Ok(step);
         }
         let rows = examples(step, config.batch_size)?;
+        policy.number_passes((config.seed << 40) ^ ((step as u64) << 16));
         let tokens: usize = rows.iter().map(|row| row.completion.len()).sum();
         let (mut loss, mut entropy) = (0.0, 0.0);
         for range in micro_batches(&rows, config.micro_batch_tokens) {
