@@ -285,22 +285,11 @@ impl Adapter {
     /// Matrices that do not fit.
     pub fn on(&self, decoder: Decoder) -> Result<Decoder> {
         let dtype = decoder.embedding().dtype();
-        let mut failure = None;
-        let adapted = decoder.adapted(&self.scaling, |module| {
-            let part = |name: &String| Some(self.weights.get(name)?.to_dtype(dtype));
+        let part = |name: &String| self.weights.get(name).map(|x| x.to_dtype(dtype)).transpose();
+        Ok(decoder.adapted(&self.scaling, |module| {
             let [a, b] = lora::names(module);
-            match (part(&a)?, part(&b)?) {
-                (Ok(a), Ok(b)) => Some([a, b]),
-                (Err(error), _) | (_, Err(error)) => {
-                    failure = Some(error);
-                    None
-                }
-            }
-        })?;
-        match failure {
-            None => Ok(adapted),
-            Some(error) => Err(error.into()),
-        }
+            Ok(part(&a)?.zip(part(&b)?).map(|(a, b)| [a, b]))
+        })?)
     }
 
     /// Writes the configuration and `weights`, matrices under their names here, to `directory`.

@@ -3,6 +3,8 @@
 
 #[path = "support/binary.rs"]
 mod binary;
+#[path = "support/metrics.rs"]
+mod metrics;
 #[path = "support/runs.rs"]
 mod runs;
 
@@ -11,6 +13,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use binary::{Folder, refusal, tealight};
+use metrics::rows;
 use runs::{SMALL, json, train};
 
 const STEPS: &str = "6";
@@ -24,17 +27,6 @@ fn settings() -> Vec<&'static str> {
 
 fn weights(output: &Path) -> Vec<u8> {
     std::fs::read(output.join("final/model.safetensors")).expect("weights")
-}
-
-/// Rows of metrics without what the clock says.
-fn rows(output: &Path) -> Vec<serde_json::Value> {
-    let text = std::fs::read_to_string(output.join("metrics.jsonl")).expect("metrics");
-    let row = |line: &str| {
-        let mut row: serde_json::Value = serde_json::from_str(line).expect("a row");
-        row["step_time"] = 0.into();
-        row
-    };
-    text.lines().map(row).collect()
 }
 
 fn whole(folder: &Folder) -> PathBuf {

@@ -118,6 +118,7 @@ impl Session<'_> {
         };
         let mut journal = Journal::new(self.quiet, &config, place, state.global_step)?;
         let updates = plan.num_iterations;
+        let mut saved = None;
         let end = run.train(&mut state, &mut optimizer, self.stop, &mut |step| {
             let reason = journal.record(&step, updates, &problems)?;
             let Step { state, optimizer, metrics, .. } = step;
@@ -129,13 +130,19 @@ impl Session<'_> {
             let is_due =
                 every > 0 && (state.global_step.is_multiple_of(every) || !run.goes_on(state));
             if is_due {
-                checkpoints.save(&policy.tensors(), optimizer, state)?;
+                saved = Some((
+                    state.global_step,
+                    checkpoints.save(&policy.tensors(), optimizer, state)?,
+                ));
             }
             Ok(reason)
         })?;
         drop(journal);
         if end != End::Done {
-            let path = checkpoints.save(&policy.tensors(), &optimizer, &mut state)?;
+            let path = match saved {
+                Some((step, path)) if step == state.global_step => path,
+                _ => checkpoints.save(&policy.tensors(), &optimizer, &mut state)?,
+            };
             say(
                 false,
                 format!("stopped after step {}; saved {}", state.global_step, path.display()),

@@ -246,7 +246,9 @@ impl StudyOptions {
     ) -> Result<Decoder> {
         let last = folder.join("final");
         let is_done = ["config.json", adapter::CONFIG].iter().any(|file| last.join(file).exists());
-        if !is_done {
+        let decoder = if is_done {
+            session.base.tuned(&last, &session.device)?
+        } else {
             let label = format!("train {}", config.objective);
             let resume = checkpoint::find(folder, "")?;
             let place =
@@ -254,10 +256,11 @@ impl StudyOptions {
             let tuned = session.fine_tune(train, config, &place)?;
             session.stop.check()?;
             session.save(&tuned, &last)?;
-        }
+            tuned.policy.frozen().clone()
+        };
         // What the run could go on from; now there is its result.
         checkpoint::discard(folder)?;
-        session.base.tuned(&last, &session.device)
+        Ok(decoder)
     }
 
     /// The settings of one run. Every run stops at the same number of sampled completions, those of

@@ -102,7 +102,7 @@ pub fn dataset_file(spec: &str) -> Result<PathBuf> {
     if is_offline() {
         bail!(
             "dataset `{spec}` is not in the cache ({}) and HF_HUB_OFFLINE forbids downloading it",
-            hf_hub::resolve_cache_dir().display(),
+            cache_directory().display(),
         );
     }
     retried(|| fetch(false)).map_err(|error| explain(error, &format!("dataset `{spec}`")))
@@ -153,7 +153,7 @@ impl<'a> Repository<'a> {
                 "model `{}@{}` is not in the cache ({}) and HF_HUB_OFFLINE forbids downloading it",
                 self.id,
                 self.revision,
-                hf_hub::resolve_cache_dir().display(),
+                cache_directory().display(),
             );
         }
         self.download()
@@ -243,7 +243,6 @@ fn explain(error: HFError, what: &str) -> anyhow::Error {
         HFError::EntryNotFound { .. } => "the repository has no such file",
         _ => "the Hub refused",
     };
-    let endpoint = std::env::var("HF_ENDPOINT");
-    let endpoint = endpoint.as_deref().unwrap_or("https://huggingface.co");
+    let endpoint = push::endpoint();
     anyhow::Error::new(error).context(format!("{what} at {endpoint}: {mend}"))
 }

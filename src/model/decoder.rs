@@ -113,17 +113,17 @@ impl Decoder {
     /// projection's name.
     ///
     /// # Errors
-    /// Matrices that do not fit.
+    /// Matrices that do not fit; whatever `part` fails with.
     pub fn adapted(
         mut self,
         scaling: &Scaling,
-        mut part: impl FnMut(&str) -> Option<[Tensor; 2]>,
+        mut part: impl FnMut(&str) -> Result<Option<[Tensor; 2]>>,
     ) -> Result<Self> {
         for layer in &mut self.layers {
             let prefix = layer.prefix.clone();
             for (module, linear) in lora::MODULES.iter().zip(layer.linears_mut()) {
                 let name = format!("{prefix}{module}");
-                let Some([a, b]) = part(&name) else { continue };
+                let Some([a, b]) = part(&name)? else { continue };
                 let (out, inner) = linear.weight.dims2()?;
                 if a.dims2()?.1 != inner || b.dims2()?.0 != out {
                     bail!(

@@ -40,11 +40,7 @@ pub fn load(
     let mut weights = Weights::new();
     for path in files(directory)? {
         let mut shard = Shard::open(&path)?;
-        let mut infos: Vec<(String, TensorInfo)> =
-            shard.metadata.tensors().into_iter().map(|(name, info)| (name, info.clone())).collect();
-        // In the order of the file: read in one sweep, and the same complaint every time.
-        infos.sort_by_key(|(_, info)| info.data_offsets.0);
-        for (name, info) in infos {
+        for (name, info) in shard.infos() {
             let Some(shape) = expected.remove(&name) else {
                 // A tied head is sometimes stored all the same; old files hold rotary tables.
                 let is_known = name.ends_with("rotary_emb.inv_freq")
@@ -77,10 +73,7 @@ pub fn load(
 /// A truncated or malformed file, a tensor that is not floating-point.
 pub fn read_all(path: &Path, device: &Device) -> Result<Vec<(String, Tensor)>> {
     let mut shard = Shard::open(path)?;
-    let mut infos: Vec<(String, TensorInfo)> =
-        shard.metadata.tensors().into_iter().map(|(name, info)| (name, info.clone())).collect();
-    infos.sort_by_key(|(_, info)| info.data_offsets.0);
-    let read = infos.into_iter().map(|(name, info)| {
+    let read = shard.infos().into_iter().map(|(name, info)| {
         let tensor = shard.tensor(&name, &info)?.to_device(device)?;
         Ok((name, tensor))
     });
@@ -187,6 +180,15 @@ impl Shard {
         file.read_exact(&mut bytes).with_context(broken)?;
         let metadata: Metadata = serde_json::from_slice(&bytes).with_context(broken)?;
         Ok(Self { path: path.into(), file, metadata, data_start: 8 + header, length })
+    }
+
+    /// What it holds, in the order of the file: read in one sweep, and the same complaint every time.
+    fn infos(&self) -> Vec<(String, TensorInfo)> {
+        let tensors = self.metadata.tensors();
+        let mut infos: Vec<_> =
+            tensors.into_iter().map(|(name, info)| (name, info.clone())).collect();
+        infos.sort_by_key(|(_, info)| info.data_offsets.0);
+        infos
     }
 
     fn tensor(&mut self, name: &str, info: &TensorInfo) -> Result<Tensor> {

@@ -65,7 +65,7 @@ impl Policy {
         let adapted = |tensor: fn(&Var) -> Tensor| {
             frozen_decoder(architecture, weights)?.adapted(scaling, |module| {
                 let [a, b] = lora::names(module).map(|name| own.get(&name).map(tensor));
-                Some([a?, b?])
+                Ok(a.zip(b).map(|(a, b)| [a, b]))
             })
         };
         let tracked = adapted(|var| var.as_tensor().clone())?;

@@ -80,7 +80,7 @@ struct Saved {
 }
 
 /// Settings that may differ between a run and its continuation.
-const MAY_DIFFER: [&str; 12] = [
+const MAY_DIFFER: [&str; 11] = [
     "max_steps",
     "max_completions",
     "save_steps",
@@ -89,7 +89,6 @@ const MAY_DIFFER: [&str; 12] = [
     "micro_batch_tokens",
     "gradient_checkpointing",
     "log_completions",
-    "logging_dir",
     "max_skipped_steps",
     "presamples",
     "strict",
