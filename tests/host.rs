@@ -65,9 +65,19 @@ fn run(policy: &Policy, ids: &Tensor, spans: &Spans) -> (Tensor, BTreeMap<String
     (hidden, policy.take_gradients().expect("gradients"))
 }
 
+/// Three sequences; two that continue a third, beside one of their own.
+fn kinds_of_spans() -> [Spans; 2] {
+    let mut branches = Spans::default();
+    let trunk = branches.begin(6);
+    branches.branch(trunk, 5);
+    branches.branch(trunk, 9);
+    branches.begin(7);
+    [Spans::from_start([9, 11, 7]), branches]
+}
+
 #[test]
 fn layers_agree_with_the_graph_in_f64_under_every_kind_of_span() {
-    let ids = Tensor::from_vec((0..27_u32).map(|i| i * 7 % 50).collect(), (3, 9), &Device::Cpu);
+    let ids = Tensor::from_vec((0..27_u32).map(|i| i * 7 % 50).collect(), 27, &Device::Cpu);
     let ids = ids.expect("ids");
     for architecture in architectures() {
         let weights = random(&architecture);
@@ -75,21 +85,14 @@ fn layers_agree_with_the_graph_in_f64_under_every_kind_of_span() {
         let kept = Policy::new(&architecture, &weights).expect("policy");
         let again = Policy::new(&architecture, &weights).expect("policy").recomputing();
         let again = again.expect("on the CPU");
-        for spans in [Spans::from_start(3), Spans::padded_left(vec![0, 2, 5])] {
+        for spans in kinds_of_spans() {
             let (hidden, gradients) = run(&exact, &ids, &spans);
             let (ours, found) = run(&kept, &ids, &spans);
-            // What a row in padding holds is nobody's.
-            let seen: Vec<u32> =
-                (0..27).filter(|i| i % 9 >= spans.first_key[*i as usize / 9]).collect();
-            let seen = Tensor::new(seen, &Device::Cpu).expect("places");
-            let rows = |x: &Tensor| x.flatten_to(1)?.contiguous()?.index_select(&seen, 0);
-            close(&rows(&ours).expect("rows"), &rows(&hidden).expect("rows"), "hidden");
-            if spans == Spans::from_start(3) {
-                for (name, exact) in &gradients {
-                    close(&found[name], exact, name);
-                }
-                assert_eq!(found.len() + usize::from(!architecture.tied_embeddings), weights.len());
+            close(&ours, &hidden, "hidden");
+            for (name, exact) in &gradients {
+                close(&found[name], exact, name);
             }
+            assert_eq!(found.len() + usize::from(!architecture.tied_embeddings), weights.len());
             // Computing layers again gives the same bits.
             let (repeated, twice) = run(&again, &ids, &spans);
             assert_eq!(flat(&ours), flat(&repeated));
@@ -100,6 +103,39 @@ fn layers_agree_with_the_graph_in_f64_under_every_kind_of_span() {
             let frozen =
                 kept.frozen().hidden(&ids, &Arc::new(spans.clone()), None).expect("hidden");
             assert_eq!(flat(&ours), flat(&frozen));
+        }
+    }
+}
+
+#[test]
+fn completions_that_share_their_prompt_are_computed_as_if_they_did_not() {
+    let row =
+        |completion: &[u32]| Sequence { prompt: vec![7, 3, 9], completion: completion.into() };
+    let other = Sequence { prompt: vec![1], completion: vec![2] };
+    // A neighbour with another prompt in between keeps the last two apart.
+    let shared = [row(&[4, 5, 6]), row(&[8]), row(&[]), row(&[4, 4])];
+    let apart = [row(&[4, 5, 6]), other.clone(), row(&[8]), other.clone(), row(&[4, 4])];
+    for architecture in architectures() {
+        let weights = random(&architecture);
+        let run = |weights: &Weights, rows: &[Sequence]| {
+            let policy = Policy::new(&architecture, weights).expect("policy");
+            let logp = policy::token_logp(policy.tracked(), rows, 0.8).expect("logp").logp;
+            let of_other = |row: &Sequence| if *row == other { 0.0 } else { 1.0 };
+            let counted: Vec<f64> = rows.iter().map(of_other).collect();
+            let counted = Tensor::from_vec(counted, (rows.len(), 1), &Device::Cpu);
+            let counted = counted.and_then(|x| x.to_dtype(logp.dtype())).expect("mask");
+            let logp = logp.broadcast_mul(&counted).expect("masked");
+            let loss = logp.sqr().and_then(|x| x.sum_all()).expect("loss");
+            policy.backward(&loss).expect("gradients");
+            let logp = logp.to_dtype(DType::F64).and_then(|x| x.to_vec2::<f64>()).expect("logp");
+            (logp, policy.take_gradients().expect("gradients"))
+        };
+        let ((one, found), (each, singly)) = (run(&weights, &shared), run(&weights, &apart));
+        assert_eq!([&one[0], &one[1], &one[3]], [&each[0], &each[2], &each[4]], "the same bits");
+        let (_, exact) = run(&to_f64(&weights), &shared);
+        for (name, exact) in &exact {
+            close(&found[name], exact, name);
+            close(&singly[name], exact, name);
         }
     }
 }
@@ -163,8 +199,11 @@ fn a_sequence_is_worth_the_same_bits_in_every_batch() {
 fn what_cannot_be_done_is_refused() {
     let architecture = &architectures()[0];
     let policy = Policy::new(architecture, &random(architecture)).expect("policy");
-    let ids = Tensor::new(&[[1u32, 50]], &Device::Cpu).expect("ids");
-    let spans = Arc::new(Spans::from_start(1));
+    let ids = Tensor::new(&[1u32, 50], &Device::Cpu).expect("ids");
+    let hidden = |spans| policy.frozen().hidden(&ids, &Arc::new(spans), None);
+    let said = hidden(Spans::from_start([3])).expect_err("too few").to_string();
+    assert!(said.contains("2 tokens where the spans have 3"), "{said}");
+    let spans = Arc::new(Spans::from_start([2]));
     let said = policy.frozen().hidden(&ids, &spans, None).expect_err("beyond").to_string();
     assert!(said.contains("token 50 is beyond the vocabulary of 50"), "{said}");
     let row = [Sequence { prompt: vec![1], completion: vec![50] }];

@@ -43,8 +43,8 @@ fn logits_and_every_gradient_equal_the_independent_reference() {
         let policy = Policy::new(&architecture, &weights).expect("policy");
         let ids: Vec<Vec<u32>> = serde_json::from_value(fixture["ids"].clone()).expect("ids");
 
-        let tensor = Tensor::new(ids.clone(), &Device::Cpu).expect("ids");
-        let spans = Arc::new(Spans::from_start(ids.len()));
+        let tensor = Tensor::new(ids.concat(), &Device::Cpu).expect("ids");
+        let spans = Arc::new(Spans::from_start(ids.iter().map(Vec::len)));
         let hidden = policy.frozen().hidden(&tensor, &spans, None).expect("hidden");
         let logits = policy.frozen().logits(&hidden).and_then(|x| x.flatten_all()?.to_vec1());
         let error = worst(&logits.expect("logits"), &numbers(&fixture["logits"]));

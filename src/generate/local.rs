@@ -182,23 +182,16 @@ impl Batch<'_> {
         }
         let prompts: Vec<&[u32]> =
             chosen.iter().map(|index| self.requests[*index].prompt.as_slice()).collect();
-        let width = prompts.iter().map(|prompt| prompt.len()).max().unwrap_or(0);
-        let mut ids = vec![0u32; prompts.len() * width];
-        for (row, prompt) in ids.chunks_mut(width).zip(&prompts) {
-            row[..prompt.len()].copy_from_slice(prompt);
-        }
+        let longest = prompts.iter().map(|prompt| prompt.len()).max().unwrap_or(0);
         let device = self.sampler.decoder.embedding().device();
-        let ids = Tensor::from_vec(ids, (prompts.len(), width), device)?;
-        let cache = Arc::new(self.sampler.cache(prompts.len(), width)?);
-        let spans = Arc::new(Spans::from_start(prompts.len()));
+        let spans = Arc::new(Spans::from_start(prompts.iter().map(|prompt| prompt.len())));
+        let ids = Tensor::from_vec(prompts.concat(), spans.tokens(), device)?;
+        let cache = Arc::new(self.sampler.cache(prompts.len(), longest)?);
         let hidden = self.sampler.decoder.hidden(&ids, &spans, Some(&cache))?;
-        let last: Vec<u32> = prompts
-            .iter()
-            .enumerate()
-            .map(|(row, prompt)| (row * width + prompt.len() - 1) as u32)
-            .collect();
+        let last: Vec<u32> =
+            (0..prompts.len()).map(|row| spans.range(row).end as u32 - 1).collect();
         let last = Tensor::from_vec(last, prompts.len(), device)?;
-        let logits = self.sampler.host_logits(&hidden.flatten_to(1)?.index_select(&last, 0)?)?;
+        let logits = self.sampler.host_logits(&hidden.index_select(&last, 0)?)?;
         let vocabulary = logits.len() / prompts.len();
         for (row, (request, logits)) in
             chosen.into_iter().zip(logits.chunks(vocabulary)).enumerate()
@@ -219,10 +212,10 @@ impl Batch<'_> {
         let device = self.sampler.decoder.embedding().device();
         let last = |row: &Row| *row.completion.tokens.last().expect("a row has its first token");
         let ids: Vec<u32> = self.rows.iter().map(last).collect();
-        let ids = Tensor::from_vec(ids, (self.rows.len(), 1), device)?;
-        let spans = Spans::after(self.rows.iter().map(|row| row.cached as u32).collect());
+        let ids = Tensor::from_vec(ids, self.rows.len(), device)?;
+        let spans = Spans::after(self.rows.iter().map(|row| row.cached));
         let hidden = self.sampler.decoder.hidden(&ids, &Arc::new(spans), Some(&self.cache))?;
-        let logits = self.sampler.host_logits(&hidden.flatten_to(1)?)?;
+        let logits = self.sampler.host_logits(&hidden)?;
         let vocabulary = logits.len() / self.rows.len();
         let params = self.params;
         let is_done: Vec<bool> = self

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use candle_core::{DType, Result, Tensor, bail};
 
 use super::lora::{LowRank, Scaling};
-use super::ops::{self, Linear};
+use super::ops::{self, Linear, View};
 use super::pool::Pool;
 use super::rope::{Angles, RopeTable};
 use super::{Architecture, KvCache, Spans, host, lora};
@@ -207,18 +207,22 @@ impl Decoder {
         &self.head.weight
     }
 
-    /// Hidden states `[B, T, D]`, after the last norm, of `ids` u32 `[B, T]`.
+    /// Hidden states `[N, D]`, after the last norm, of `ids` u32 `[N]`, the tokens of all `spans`.
     ///
-    /// With a cache, the tokens continue what its first B rows hold and are added to them.
+    /// With a cache, the tokens of span `i` continue what its row `i` holds and are added to it.
     ///
     /// # Errors
-    /// Ids beyond the vocabulary, more tokens than the cache has room for, no memory.
+    /// Ids beyond the vocabulary or not as many as `spans` say, more tokens than the cache has room for, no
+    /// memory.
     pub fn hidden(
         &self,
         ids: &Tensor,
         spans: &Arc<Spans>,
         cache: Option<&KvCache>,
     ) -> Result<Tensor> {
+        if ids.dims1()? != spans.tokens() {
+            bail!("{} tokens where the spans have {}", ids.dims1()?, spans.tokens());
+        }
         if host::runs(self) {
             // Weights that are trained: their gradient is wanted, and a cache has none.
             if self.trained().is_none() {
@@ -228,13 +232,12 @@ impl Decoder {
             }
             return host::tracked(self, ids, spans);
         }
-        let (rows, tokens) = ids.dims2()?;
-        let embedded = self.embedding.index_select(&ids.flatten_all()?, 0)?;
-        let mut x = embedded.reshape((rows, tokens, self.architecture.hidden_size))?;
-        let angles = self.rope.angles(spans, tokens, ids.device())?;
+        let mut x = self.embedding.index_select(ids, 0)?;
+        let angles = self.rope.angles(spans, ids.device())?;
+        let view = View::new(spans, cache.map(KvCache::slots), x.dtype(), ids.device())?;
         for (index, layer) in self.layers.iter().enumerate() {
             let cache = cache.map(|cache| (cache, index));
-            x = layer.graph(&x, &self.architecture, &angles, spans, cache)?;
+            x = layer.graph(&x, &self.architecture, &angles, &view, cache)?;
         }
         ops::rms_norm(&x, &self.norm, self.architecture.rms_norm_eps)
     }
@@ -310,7 +313,7 @@ impl Layer {
         x: &Tensor,
         architecture: &Architecture,
         angles: &Angles,
-        spans: &Arc<Spans>,
+        view: &View,
         cache: Option<(&KvCache, usize)>,
     ) -> Result<Tensor> {
         let eps = architecture.rms_norm_eps;
@@ -326,11 +329,13 @@ impl Layer {
         }
         q = ops::rope(&q, angles, architecture.head_dim)?;
         k = ops::rope(&k, angles, architecture.head_dim)?;
-        let (k, v) = match cache {
-            Some((cache, layer)) => cache.extend(layer, &k, &v, spans)?,
-            None => (k, v),
+        let attended = match cache {
+            Some((cache, layer)) => {
+                let (k, v) = cache.extend(layer, &view.spread(&k)?, &view.spread(&v)?, view)?;
+                ops::attention(&q, &k, &v, view, architecture)?
+            }
+            None => ops::attention(&q, &view.spread(&k)?, &view.spread(&v)?, view, architecture)?,
         };
-        let attended = ops::attention(&q, &k, &v, spans, architecture)?;
         let x = (x + self.output.apply(&attended)?)?;
         let normed = ops::rms_norm(&x, &self.post_norm, eps)?;
         let wide = ops::swiglu(&self.gate.apply(&normed)?, &self.up.apply(&normed)?)?;

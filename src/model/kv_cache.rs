@@ -8,8 +8,9 @@ use std::sync::{Mutex, MutexGuard};
 
 use candle_core::{DType, Device, Result, Tensor, bail};
 
+use super::Architecture;
 use super::host::{self, Slots};
-use super::{Architecture, Spans};
+use super::ops::View;
 use crate::kernels::cpu::attention::Heads;
 
 /// The cache of one batch of sequences.
@@ -77,14 +78,14 @@ impl KvCache {
         }
     }
 
-    /// Writes the keys and values `[B, T, K * D]` of a layer's new tokens where `spans` says, and
+    /// Writes the keys and values `[B, T, K * D]` of a layer's new tokens where `view` says, and
     /// returns those of the first B rows, old and new, `[B, slots, K * D]`.
     pub(super) fn extend(
         &self,
         layer: usize,
         k: &Tensor,
         v: &Tensor,
-        spans: &Spans,
+        view: &View,
     ) -> Result<(Tensor, Tensor)> {
         let Storage::Tensors(layers) = &self.storage else {
             bail!("the cache is that of a decoder on the CPU");
@@ -93,9 +94,9 @@ impl KvCache {
         if k.track_op() {
             bail!("a forward pass with a cache has no gradient");
         }
-        let at_start = spans.first_query.iter().all(|slot| *slot == 0);
+        let at_start = view.pasts.iter().all(|slot| *slot == 0);
         let index =
-            if at_start { None } else { Some(slot_index(spans, tokens, width, k.device())?) };
+            if at_start { None } else { Some(slot_index(&view.pasts, tokens, width, k.device())?) };
         let write = |cache: &Tensor, new: &Tensor| -> Result<Tensor> {
             let live = cache.narrow(0, 0, rows)?;
             match &index {
@@ -180,10 +181,8 @@ fn copy(
 }
 
 /// `[B, T, width]`: the slot of every value that is written.
-fn slot_index(spans: &Spans, tokens: usize, width: usize, device: &Device) -> Result<Tensor> {
-    let starts = spans.first_query.iter();
-    let slots: Vec<u32> =
-        starts.flat_map(|start| (0..tokens as u32).map(move |t| start + t)).collect();
-    let slots = Tensor::from_vec(slots, (spans.first_query.len(), tokens, 1), device)?;
-    slots.expand((spans.first_query.len(), tokens, width))?.contiguous()
+fn slot_index(pasts: &[u32], tokens: usize, width: usize, device: &Device) -> Result<Tensor> {
+    let slots = pasts.iter().flat_map(|past| *past..past + tokens as u32).collect();
+    let slots = Tensor::from_vec(slots, (pasts.len(), tokens, 1), device)?;
+    slots.expand((pasts.len(), tokens, width))?.contiguous()
 }

@@ -99,17 +99,17 @@ pub(super) fn rms_norm(x: &Tensor, weight: &Tensor, eps: f64) -> Result<Tensor> 
     }
 }
 
-/// Rotates `x` `[B, T, H * D]` head by head by the angles `[B * T, D / 2]` of its tokens.
+/// Rotates `x` `[N, H * D]` head by head by the angles `[N, D / 2]` of its tokens.
 pub(super) fn rope(x: &Tensor, angles: &Angles, head_dim: usize) -> Result<Tensor> {
-    let (rows, queries, width) = x.dims3()?;
+    let (tokens, width) = x.dims2()?;
     let half = head_dim / 2;
-    let x = x.reshape((rows * queries, width / head_dim, head_dim))?;
+    let x = x.reshape((tokens, width / head_dim, head_dim))?;
     let (x_1, x_2) = (x.narrow(D::Minus1, 0, half)?, x.narrow(D::Minus1, half, half)?);
     let cos = angles.cos.to_dtype(x.dtype())?.unsqueeze(1)?;
     let sin = angles.sin.to_dtype(x.dtype())?.unsqueeze(1)?;
     let out_1 = (x_1.broadcast_mul(&cos)? - x_2.broadcast_mul(&sin)?)?;
     let out_2 = (x_2.broadcast_mul(&cos)? + x_1.broadcast_mul(&sin)?)?;
-    Tensor::cat(&[out_1, out_2], D::Minus1)?.reshape((rows, queries, width))
+    Tensor::cat(&[out_1, out_2], D::Minus1)?.reshape((tokens, width))
 }
 
 /// `silu(gate) * up`.
@@ -117,18 +117,74 @@ pub(super) fn swiglu(gate: &Tensor, up: &Tensor) -> Result<Tensor> {
     candle_nn::ops::silu(gate)? * up
 }
 
-/// Causal attention of `q` `[B, T, H * D]` over `k`, `v` `[B, S, K * D]`.
+/// The tokens of a pass spread over rows of one length, which Candle's products want: a branch stands behind
+/// a copy of its trunk.
+pub(super) struct View {
+    rows: usize,
+    queries: usize,
+    /// `[rows * queries]`: the token of each place, any token where there is none.
+    tokens: Tensor,
+    /// `[N]`: a place of each token.
+    places: Tensor,
+    /// `[rows, 1, queries, keys]`: 0 where a query sees a key, a large negative number where it does not.
+    mask: Tensor,
+    /// Keys of each row's first query.
+    pub(super) pasts: Vec<u32>,
+}
+
+impl View {
+    /// Of `spans`, whose cache has `slots` a row.
+    pub(super) fn new(
+        spans: &Spans,
+        slots: Option<usize>,
+        dtype: DType,
+        device: &Device,
+    ) -> Result<Self> {
+        let (rows, seen) = spans.rows();
+        let queries = rows.iter().map(|row| row.trunk.len() + row.own.len()).max().unwrap_or(0);
+        // Rows begin with their trunk; without one they begin after what the cache holds.
+        let pasts: Vec<usize> = rows.iter().map(|row| row.past - row.trunk.len()).collect();
+        let mut tokens = vec![0u32; rows.len() * queries];
+        for (row, places) in rows.iter().zip(tokens.chunks_mut(queries.max(1))) {
+            let own = row.trunk.clone().chain(row.own.clone());
+            places.iter_mut().zip(own).for_each(|(place, token)| *place = token as u32);
+        }
+        let places = seen.iter().map(|seen| seen.row * queries + seen.count - 1 - pasts[seen.row]);
+        let places: Vec<u32> = places.map(|place| place as u32).collect();
+        let keys = slots.unwrap_or(queries);
+        let sees = pasts.iter().flat_map(|past| (0..queries).map(move |query| past + query));
+        // Finite, so that a query that stands for no token gives no NaN.
+        let mask: Vec<f32> = sees
+            .flat_map(|last| (0..keys).map(move |key| if key <= last { 0.0 } else { -1e9 }))
+            .collect();
+        let count = rows.len();
+        Ok(Self {
+            rows: count,
+            queries,
+            tokens: Tensor::from_vec(tokens, count * queries, device)?,
+            places: Tensor::from_vec(places, spans.tokens(), device)?,
+            mask: Tensor::from_vec(mask, (count, 1, queries, keys), device)?.to_dtype(dtype)?,
+            pasts: pasts.into_iter().map(|past| past as u32).collect(),
+        })
+    }
+
+    /// `[N, width]` to `[rows, queries, width]`.
+    pub(super) fn spread(&self, x: &Tensor) -> Result<Tensor> {
+        x.index_select(&self.tokens, 0)?.reshape((self.rows, self.queries, x.dim(1)?))
+    }
+}
+
+/// Causal attention of `q` `[N, H * D]` over the keys and values `[rows, S, K * D]` of the rows of `view`.
 pub(super) fn attention(
     q: &Tensor,
     k: &Tensor,
     v: &Tensor,
-    spans: &Arc<Spans>,
+    view: &View,
     architecture: &Architecture,
 ) -> Result<Tensor> {
     let (heads, kv_heads) = (architecture.num_heads, architecture.num_kv_heads);
     let head_dim = architecture.head_dim;
-    let (rows, queries, width) = q.dims3()?;
-    let keys = k.dim(1)?;
+    let (rows, queries, keys) = (view.rows, view.queries, k.dim(1)?);
     let split = |x: &Tensor, tokens: usize, heads: usize| {
         x.reshape((rows, tokens, heads, head_dim))?.transpose(1, 2)?.contiguous()
     };
@@ -140,33 +196,14 @@ pub(super) fn attention(
             .contiguous()?
             .reshape((rows, heads, keys, head_dim))
     };
-    let (q, k, v) = (split(q, queries, heads)?, repeat(k)?, repeat(v)?);
-    let scores = (q.matmul(&k.t()?)? * (1.0 / (head_dim as f64).sqrt()))?;
-    let scores = scores.broadcast_add(&mask(spans, queries, keys, q.dtype(), q.device())?)?;
+    let (spread, k, v) = (split(&view.spread(q)?, queries, heads)?, repeat(k)?, repeat(v)?);
+    let scores = (spread.matmul(&k.t()?)? * (1.0 / (head_dim as f64).sqrt()))?;
+    let scores = scores.broadcast_add(&view.mask)?;
     let weights = if scores.track_op() {
         candle_nn::ops::softmax(&scores, D::Minus1)?
     } else {
         candle_nn::ops::softmax_last_dim(&scores)?
     };
-    weights.matmul(&v)?.transpose(1, 2)?.contiguous()?.reshape((rows, queries, width))
-}
-
-/// `[B, 1, T, S]`: 0 where a query sees a key, a large negative number where it does not.
-fn mask(
-    spans: &Spans,
-    queries: usize,
-    keys: usize,
-    dtype: DType,
-    device: &Device,
-) -> Result<Tensor> {
-    let rows = spans.first_key.len();
-    let mut mask = Vec::with_capacity(rows * queries * keys);
-    for (first, start) in spans.first_key.iter().zip(&spans.first_query) {
-        for query in 0..queries as u32 {
-            let seen = |key: u32| key >= *first && key <= start + query;
-            // Finite, so that a query in padding, which sees nothing, gives no NaN.
-            mask.extend((0..keys as u32).map(|key| if seen(key) { 0f32 } else { -1e9 }));
-        }
-    }
-    Tensor::from_vec(mask, (rows, 1, queries, keys), device)?.to_dtype(dtype)
+    let all = weights.matmul(&v)?.transpose(1, 2)?.contiguous()?;
+    all.reshape((rows * queries, q.dim(1)?))?.index_select(&view.places, 0)
 }

@@ -20,7 +20,7 @@ struct Table {
     sin: Vec<f32>,
 }
 
-/// `[B * T, D / 2]` each: the angles of the tokens of one forward pass.
+/// `[N, D / 2]` each: the angles of the tokens of one forward pass.
 pub(super) struct Angles {
     pub(super) cos: Tensor,
     pub(super) sin: Tensor,
@@ -49,19 +49,18 @@ impl RopeTable {
         }
     }
 
-    /// The angles of `queries` tokens a row.
-    pub(super) fn angles(&self, spans: &Spans, queries: usize, device: &Device) -> Result<Angles> {
-        let (cos, sin) = self.values(spans, queries);
-        let shape = (spans.first_key.len() * queries, self.inverse_frequencies.len());
+    /// The angles of all tokens of `spans`.
+    pub(super) fn angles(&self, spans: &Spans, device: &Device) -> Result<Angles> {
+        let (cos, sin) = self.values(spans);
+        let shape = (spans.tokens(), self.inverse_frequencies.len());
         let cos = Tensor::from_vec(cos, shape, device)?;
         Ok(Angles { cos, sin: Tensor::from_vec(sin, shape, device)? })
     }
 
-    /// The same as cosines and sines, `[B * T, D / 2]` each.
-    pub(super) fn values(&self, spans: &Spans, queries: usize) -> (Vec<f32>, Vec<f32>) {
+    /// The same as cosines and sines, `[N, D / 2]` each.
+    pub(super) fn values(&self, spans: &Spans) -> (Vec<f32>, Vec<f32>) {
         let half = self.inverse_frequencies.len();
-        let positions = spans.positions(queries);
-        let needed = positions.iter().max().map_or(0, |last| *last as usize + 1);
+        let needed = spans.longest();
         let mut table = self.table.lock().expect("no panic while the lock is held");
         for position in table.cos.len() / half..needed {
             for frequency in &self.inverse_frequencies {
@@ -71,7 +70,7 @@ impl RopeTable {
             }
         }
         let gather = |table: &[f32]| {
-            let rows = positions.iter().map(|position| *position as usize * half);
+            let rows = spans.positions().map(|position| position * half);
             rows.flat_map(|at| table[at..at + half].iter().copied()).collect()
         };
         (gather(&table.cos), gather(&table.sin))

@@ -223,37 +223,35 @@ pub fn positions_logp(
     Ok(TokenLogp { logp: unflatten(&logp, rows)?, entropy: unflatten(&entropy, rows)? })
 }
 
-/// Runs the model on whole sequences.
-///
-/// Sequences are padded on the right; masking is by position, so an end-of-sequence token counts
-/// even where it is also the padding token.
+/// Runs the model on whole sequences. Of neighbours with the same prompt it is computed once.
 ///
 /// # Errors
 /// No sequence, an empty prompt, ids beyond the vocabulary, no memory.
 pub fn positions(decoder: &Decoder, rows: &[Sequence]) -> Result<Positions> {
-    let longest = rows.iter().map(|row| row.prompt.len() + row.completion.len()).max();
-    let Some(longest) = longest.filter(|_| rows.iter().all(|row| !row.prompt.is_empty())) else {
+    if rows.is_empty() || rows.iter().any(|row| row.prompt.is_empty()) {
         bail!("log-probabilities need at least one sequence with a prompt");
-    };
-    // The last token predicts nothing that is asked for, so the model never sees it.
-    let width = (longest - 1).max(1);
-    let device = decoder.embedding().device();
-    let mut ids = vec![0u32; rows.len() * width];
-    let (mut places, mut targets) = (Vec::new(), Vec::<u32>::new());
-    for (index, row) in rows.iter().enumerate() {
-        let tokens = row.prompt.iter().chain(&row.completion);
-        for (slot, token) in ids[index * width..(index + 1) * width].iter_mut().zip(tokens) {
-            *slot = *token;
-        }
-        let first = index * width + row.prompt.len() - 1;
-        places.extend((0..row.completion.len()).map(|t| (first + t) as u32));
-        targets.extend(&row.completion);
     }
-    let ids = Tensor::from_vec(ids, (rows.len(), width), device)?;
-    let hidden = decoder.hidden(&ids, &Arc::new(Spans::from_start(rows.len())), None)?;
+    let device = decoder.embedding().device();
+    let mut spans = Spans::default();
+    let (mut ids, mut places, mut targets) = (Vec::<u32>::new(), Vec::new(), Vec::<u32>::new());
+    for group in rows.chunk_by(|row, next| row.prompt == next.prompt) {
+        let prompt = &group[0].prompt;
+        let trunk = spans.begin(prompt.len());
+        ids.extend(prompt);
+        for row in group {
+            // The last token predicts nothing that is asked for, so the model never sees it.
+            let Some((_, seen)) = row.completion.split_last() else { continue };
+            let own = spans.branch(trunk, seen.len());
+            ids.extend(seen);
+            places.push(spans.range(trunk).end as u32 - 1);
+            places.extend(spans.range(own).map(|place| place as u32));
+            targets.extend(&row.completion);
+        }
+    }
+    let ids = Tensor::from_vec(ids, spans.tokens(), device)?;
+    let hidden = decoder.hidden(&ids, &Arc::new(spans), None)?;
     let count = targets.len();
-    let hidden =
-        hidden.flatten_to(1)?.index_select(&Tensor::from_vec(places, count, device)?, 0)?;
+    let hidden = hidden.index_select(&Tensor::from_vec(places, count, device)?, 0)?;
     Ok(Positions { hidden, targets: Tensor::from_vec(targets, count, device)? })
 }
 

@@ -6,18 +6,20 @@ use candle_core::{DType, Device, Result, Tensor};
 
 use crate::policy::Sequence;
 
-/// Ranges of rows whose padded size stays within `tokens`; a longer row stands alone.
+/// Ranges of rows whose tokens, prompts that neighbours share counted once, stay within `tokens`; a longer row
+/// stands alone.
 pub(super) fn micro_batches(rows: &[Sequence], tokens: usize) -> Vec<Range<usize>> {
-    let length = |row: &Sequence| row.prompt.len() + row.completion.len();
     let mut batches = Vec::new();
-    let (mut start, mut longest) = (0, 0);
+    let (mut start, mut count) = (0, 0);
     for (index, row) in rows.iter().enumerate() {
-        let with_it = longest.max(length(row));
-        if index > start && with_it * (index + 1 - start) > tokens {
+        let whole = row.prompt.len() + row.completion.len();
+        let shares = index > start && rows[index - 1].prompt == row.prompt;
+        let more = if shares { row.completion.len() } else { whole };
+        if index > start && count + more > tokens {
             batches.push(start..index);
-            (start, longest) = (index, length(row));
+            (start, count) = (index, whole);
         } else {
-            longest = with_it;
+            count += more;
         }
     }
     if start < rows.len() {
@@ -59,8 +61,9 @@ mod tests {
     fn micro_batches_cover_every_row_once_within_the_budget() {
         let row = |length: usize| Sequence { prompt: vec![1], completion: vec![2; length - 1] };
         let rows: Vec<_> = [3, 3, 9, 2, 2, 2, 30, 1].map(row).into();
-        let batches = micro_batches(&rows, 18);
-        assert_eq!(batches, [0..2, 2..4, 4..6, 6..7, 7..8]);
+        // One prompt token for all of a batch: 1 + 2 + 2 + 8 + 1, 1 + 1 + 1, and what is too long alone.
+        let batches = micro_batches(&rows, 14);
+        assert_eq!(batches, [0..4, 4..6, 6..7, 7..8]);
         assert_eq!(micro_batches(&rows, 1000).len(), 1);
         assert!(micro_batches(&[], 10).is_empty());
     }

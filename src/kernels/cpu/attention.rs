@@ -4,8 +4,6 @@
 //! both loops then run along memory. Nothing of size queries x keys is kept; the backward pass computes the
 //! weights again.
 
-use std::ops::Range;
-
 use super::math::{add_scaled, exp, max, sum_of};
 
 /// The sizes that keys, values and queries share.
@@ -56,14 +54,14 @@ impl Heads {
         }
     }
 
-    /// Attends from one token's queries `[queries, D]` to the `visible` slots of its row; `weights` is
+    /// Attends from one token's queries `[queries, D]` to the first `count` slots of a row; `weights` is
     /// scratch.
     #[inline(always)]
     pub(crate) fn attend(
         &self,
         q: &[f32],
         (keys, values): (&[f32], &[f32]),
-        visible: Range<usize>,
+        count: usize,
         weights: &mut Vec<f32>,
         out: &mut [f32],
     ) {
@@ -72,9 +70,8 @@ impl Heads {
         for (head, (q, out)) in heads.enumerate() {
             let at = head / self.group() * self.dim * self.slots;
             let keys = &keys[at..][..self.dim * self.slots];
-            let key = |d: usize| &keys[d * self.slots + visible.start..];
-            self.weights(q, key, visible.len(), weights);
-            let values = &values[at + visible.start * self.dim..][..visible.len() * self.dim];
+            self.weights(q, |d| &keys[d * self.slots..], count, weights);
+            let values = &values[at..][..count * self.dim];
             combine(weights, values, self.dim, out);
         }
     }
@@ -99,38 +96,37 @@ impl Heads {
         weights.truncate(count);
     }
 
-    /// The gradients of one key-value head of a row of `tokens` tokens: adds to `dq` `[tokens, group, D]`,
-    /// `dk` and `dv` `[tokens, D]` from `q`, `k`, `v` and the gradient `grad` of the result, laid out alike.
+    /// The gradients of one key-value head of a run of tokens after `past` others: adds to `dq`
+    /// `[tokens, group, D]`, and to `dk` and `dv` `[past + tokens, D]`, from `q`, `k`, `v` and the gradient
+    /// `grad` of the result, laid out alike.
     #[inline(always)]
     pub(crate) fn gradients(
         &self,
-        tokens: usize,
-        first_key: usize,
+        past: usize,
         [q, k, v, grad]: [&[f32]; 4],
         [dq, dk, dv]: [&mut [f32]; 3],
     ) {
         let (dim, wide) = (self.dim, self.group() * self.dim);
         let scale = 1.0 / (dim as f32).sqrt();
-        let wide_row = room(tokens);
+        let tokens = q.len() / wide;
+        let wide_row = room(past + tokens);
         let (keys, values) = (transposed(k, dim, wide_row), transposed(v, dim, wide_row));
         let (mut weights, mut pulls) = (Vec::new(), Vec::new());
-        for token in first_key..tokens {
-            let visible = first_key..token + 1;
+        for token in 0..tokens {
+            let count = past + token + 1;
             for head in 0..self.group() {
                 let own = token * wide + head * dim..token * wide + (head + 1) * dim;
                 let (q, grad, dq) = (&q[own.clone()], &grad[own.clone()], &mut dq[own]);
-                let count = visible.len();
-                self.weights(q, |d| &keys[d * wide_row + first_key..], count, &mut weights);
+                self.weights(q, |d| &keys[d * wide_row..], count, &mut weights);
                 // With p the weights and dp = grad . v: ds = p (dp - sum p dp) times the scale.
-                products(grad, |d| &values[d * wide_row + first_key..], count, &mut pulls);
+                products(grad, |d| &values[d * wide_row..], count, &mut pulls);
                 pulls.truncate(count);
                 let mean: f32 = super::math::dot(&weights, &pulls);
                 for (pull, weight) in pulls.iter_mut().zip(&weights) {
                     *pull = weight * (*pull - mean) * scale;
                 }
-                combine(&pulls, &k[visible.start * dim..visible.end * dim], dim, dq);
+                combine(&pulls, &k[..count * dim], dim, dq);
                 let places = dk.chunks_exact_mut(dim).zip(dv.chunks_exact_mut(dim));
-                let places = places.skip(visible.start);
                 for ((dk, dv), (pull, weight)) in places.zip(pulls.iter().zip(&weights)) {
                     add_scaled(dk, *pull, q);
                     add_scaled(dv, *weight, grad);

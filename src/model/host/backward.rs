@@ -1,6 +1,8 @@
 //! The layers backward: the gradient of every weight is added to the sums, that of a layer's input takes
 //! the place of its output's.
 
+use std::ops::Range;
+
 use candle_core::Result;
 use rayon::prelude::*;
 use tealight_matmul::{Matrix, Output, Right, multiply};
@@ -9,7 +11,7 @@ use super::super::decoder::Layer;
 use super::super::ops::Linear;
 use super::super::{Architecture, Decoder, lora};
 use super::forward::{Kept, Work};
-use super::{Pass, Sums};
+use super::{Pass, Row, Sums};
 use crate::kernels::cpu::rope::rotate;
 use crate::kernels::cpu::{by_rows, rms_norm, simd, swiglu, with_values};
 
@@ -31,7 +33,7 @@ pub(super) fn body(
     drop(last);
     for (layer, mut kept) in decoder.layers.iter().zip(kept).rev() {
         if kept.both.is_empty() {
-            let slots = pass.rows() * pass.heads.row();
+            let slots = pass.rows.len() * pass.heads.row();
             let [mut keys, mut values] = [0, 1].map(|_| pool.take(slots));
             let mut x = pool.take(kept.input.len());
             x.copy_from_slice(&kept.input);
@@ -155,7 +157,7 @@ impl Layer {
         sums: &mut Sums,
     ) -> Result<()> {
         let (architecture, pool) = (&decoder.architecture, &decoder.shared.pool);
-        let (tokens, width) = (pass.rows() * pass.tokens, architecture.hidden_size);
+        let (tokens, width) = (pass.tokens(), architecture.hidden_size);
         let (heads, eps) = (pass.heads, architecture.rms_norm_eps as f32);
         let (queries, keys) = (heads.queries * heads.dim, heads.keys * heads.dim);
         let (all, inner) = (queries + 2 * keys, architecture.intermediate_size);
@@ -242,31 +244,32 @@ fn columns(values: &[f32], width: usize, at: usize, count: usize) -> Vec<f32> {
 
 /// Writes the gradient `[n, Q + 2 K]` of queries, keys and values from that of what attention gathered.
 fn attention(qkv: &[f32], pass: Pass<'_>, grad: &[f32], out: &mut [f32]) {
-    let (heads, tokens) = (pass.heads, pass.tokens);
+    let heads = pass.heads;
     let (queries, keys) = (heads.queries * heads.dim, heads.keys * heads.dim);
     let (all, wide) = (queries + 2 * keys, heads.group() * heads.dim);
-    let parts: Vec<[Vec<f32>; 3]> = (0..pass.rows() * heads.keys)
+    let runs = runs(pass);
+    let parts: Vec<[Vec<f32>; 3]> = (0..runs.len() * heads.keys)
         .into_par_iter()
         .map(|index| {
-            let (row, head) = (index / heads.keys, index % heads.keys);
-            let own = &qkv[row * tokens * all..][..tokens * all];
-            let q = columns(own, all, head * wide, wide);
-            let k = columns(own, all, queries + head * heads.dim, heads.dim);
-            let v = columns(own, all, queries + keys + head * heads.dim, heads.dim);
-            let grad = columns(
-                &grad[row * tokens * queries..][..tokens * queries],
-                queries,
-                head * wide,
-                wide,
-            );
+            let (run, head) = (&runs[index / heads.keys], index % heads.keys);
+            let part = |values: &[f32], width: usize, tokens: &Range<usize>, at, count| {
+                columns(&values[tokens.start * width..tokens.end * width], width, at, count)
+            };
+            let past = |at: usize| {
+                let mut past = part(qkv, all, &run.trunk, at, heads.dim);
+                past.extend(part(qkv, all, &run.own, at, heads.dim));
+                past
+            };
+            let q = part(qkv, all, &run.own, head * wide, wide);
+            let k = past(queries + head * heads.dim);
+            let v = past(queries + keys + head * heads.dim);
+            let grad = part(grad, queries, &run.own, head * wide, wide);
             let mut found = [vec![0f32; q.len()], vec![0f32; k.len()], vec![0f32; v.len()]];
-            let first = pass.first_key[row] as usize;
             simd(
                 #[inline(always)]
                 || {
                     heads.gradients(
-                        tokens,
-                        first,
+                        run.trunk.len(),
                         [&q, &k, &v, &grad],
                         found.each_mut().map(Vec::as_mut_slice),
                     )
@@ -275,18 +278,52 @@ fn attention(qkv: &[f32], pass: Pass<'_>, grad: &[f32], out: &mut [f32]) {
             found
         })
         .collect();
+    // A task a head: what branches pull at their trunk adds up in their order.
+    let columns_of: Vec<Vec<f32>> = (0..heads.keys)
+        .into_par_iter()
+        .map(|head| {
+            let row = wide + 2 * heads.dim;
+            let mut sums = vec![0f32; pass.tokens() * row];
+            for (index, run) in runs.iter().enumerate() {
+                let [dq, dk, dv] = &parts[index * heads.keys + head];
+                for (token, dq) in run.own.clone().zip(dq.chunks_exact(wide)) {
+                    sums[token * row..][..wide].copy_from_slice(dq);
+                }
+                let tokens = run.trunk.clone().chain(run.own.clone());
+                let pulls = dk.chunks_exact(heads.dim).zip(dv.chunks_exact(heads.dim));
+                for (token, (dk, dv)) in tokens.zip(pulls) {
+                    let own = &mut sums[token * row + wide..][..2 * heads.dim];
+                    own.iter_mut().zip(dk.iter().chain(dv)).for_each(|(sum, x)| *sum += x);
+                }
+            }
+            sums
+        })
+        .collect();
     by_rows(true, out, all, |first, part| {
         for (index, row) in part.chunks_exact_mut(all).enumerate() {
-            let (sequence, token) = ((first + index) / tokens, (first + index) % tokens);
             let (q, kv) = row.split_at_mut(queries);
             let (k, v) = kv.split_at_mut(keys);
-            for head in 0..heads.keys {
-                let [dq, dk, dv] = &parts[sequence * heads.keys + head];
-                q[head * wide..][..wide].copy_from_slice(&dq[token * wide..][..wide]);
-                let (at, dim) = (token * heads.dim, heads.dim);
-                k[head * dim..][..dim].copy_from_slice(&dk[at..][..dim]);
-                v[head * dim..][..dim].copy_from_slice(&dv[at..][..dim]);
+            for (head, sums) in columns_of.iter().enumerate() {
+                let (width, dim) = (wide + 2 * heads.dim, heads.dim);
+                let own = &sums[(first + index) * width..][..width];
+                q[head * wide..][..wide].copy_from_slice(&own[..wide]);
+                k[head * dim..][..dim].copy_from_slice(&own[wide..wide + dim]);
+                v[head * dim..][..dim].copy_from_slice(&own[wide + dim..]);
             }
         }
     });
+}
+
+/// Tokens that follow each other and the trunk that they continue.
+fn runs(pass: Pass<'_>) -> Vec<Row> {
+    let mut runs: Vec<Row> = Vec::with_capacity(pass.rows.len());
+    let mut last = 0..0;
+    for row in pass.rows {
+        if !row.trunk.is_empty() && row.trunk != last {
+            last = row.trunk.clone();
+            runs.push(Row { trunk: 0..0, own: row.trunk.clone(), past: 0 });
+        }
+        runs.push(row.clone());
+    }
+    runs
 }

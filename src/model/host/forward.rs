@@ -8,7 +8,7 @@ use super::super::Decoder;
 use super::super::decoder::Layer;
 use super::super::ops::Linear;
 use super::super::pool::Pool;
-use super::{Pass, Slots};
+use super::{Pass, Row, Slots};
 use crate::kernels::cpu::rms_norm::{norm_in_place, rms_norm};
 use crate::kernels::cpu::rope::rotate;
 use crate::kernels::cpu::swiglu::swiglu;
@@ -134,7 +134,7 @@ impl Layer {
         kept: &mut Kept,
     ) -> Result<()> {
         let (architecture, pool) = (&decoder.architecture, &decoder.shared.pool);
-        let (tokens, width) = (pass.rows() * pass.tokens, architecture.hidden_size);
+        let (tokens, width) = (pass.tokens(), architecture.hidden_size);
         let eps = architecture.rms_norm_eps as f32;
         let (parallel, heads) = (pass.parallel, pass.heads);
         let queries = heads.queries * heads.dim;
@@ -193,11 +193,11 @@ impl Layer {
                 || {
                     for (index, out) in part.chunks_exact_mut(queries).enumerate() {
                         let token = first + index;
-                        let own = token / pass.tokens * heads.row();
-                        let own = own..own + heads.row();
+                        let (row, count) = pass.seen(token);
+                        let own = row * heads.row()..(row + 1) * heads.row();
                         let cached = (&cached_keys[own.clone()], &cached_values[own]);
                         let q = &qkv[token * all..][..queries];
-                        heads.attend(q, cached, pass.visible(token), &mut weights, out);
+                        heads.attend(q, cached, count, &mut weights, out);
                     }
                 },
             );
@@ -219,24 +219,26 @@ impl Layer {
     }
 }
 
-/// Puts the keys and values of `qkv` into the slots of their rows.
+/// Puts the keys and values of `qkv` into the slots of their rows; what branches share into those of each.
 fn store(qkv: &[f32], pass: Pass<'_>, slots: &mut Slots<'_>) {
     let heads = pass.heads;
     let (queries, keys) = (heads.queries * heads.dim, heads.keys * heads.dim);
     let all = queries + 2 * keys;
-    let fill = |(row, (cached_keys, cached_values)): (usize, (&mut [f32], &mut [f32]))| {
-        for token in 0..pass.tokens {
-            let own = &qkv[(row * pass.tokens + token) * all + queries..][..2 * keys];
-            let slot = pass.first_query[row] as usize + token;
+    let fill = |(row, (cached_keys, cached_values)): (&Row, (&mut [f32], &mut [f32]))| {
+        let mut put = |slot: usize, token: usize| {
+            let own = &qkv[token * all + queries..][..2 * keys];
             heads.store(slot, own.split_at(keys), (&mut *cached_keys, &mut *cached_values));
-        }
+        };
+        row.trunk.clone().enumerate().for_each(|(slot, token)| put(slot, token));
+        let own = row.own.clone().map(|token| token - pass.first.1).enumerate();
+        own.for_each(|(slot, token)| put(row.past + slot, token));
     };
     let width = heads.row();
     if pass.parallel {
         let rows = slots.0.par_chunks_mut(width).zip(slots.1.par_chunks_mut(width));
-        rows.take(pass.rows()).enumerate().with_min_len(8).for_each(fill);
+        pass.rows.par_iter().zip(rows).with_min_len(8).for_each(fill);
     } else {
         let rows = slots.0.chunks_mut(width).zip(slots.1.chunks_mut(width));
-        rows.take(pass.rows()).enumerate().for_each(fill);
+        pass.rows.iter().zip(rows).for_each(fill);
     }
 }

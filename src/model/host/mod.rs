@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex};
 use candle_core::{CpuStorage, CustomOp1, DType, Layout, Result, Shape, Tensor, bail};
 
 use super::pool::Pool;
+use super::spans::{Row, Seen};
 use super::{Architecture, Decoder, KvCache, Spans};
 use crate::kernels::cpu::attention::{Heads, room};
 use crate::kernels::cpu::with_values;
@@ -84,13 +85,15 @@ impl Sums {
 /// The keys and values of some rows in one layer.
 pub(super) type Slots<'a> = (&'a mut [f32], &'a mut [f32]);
 
-/// The tokens of one pass: as many for every row.
+/// The tokens of one pass.
 #[derive(Clone, Copy)]
 struct Pass<'a> {
-    first_key: &'a [u32],
-    first_query: &'a [u32],
-    tokens: usize,
-    /// `[rows * tokens, D / 2]`.
+    rows: &'a [Row],
+    /// Of every token.
+    seen: &'a [Seen],
+    /// The first row and the first token, where this is a part of a pass.
+    first: (usize, usize),
+    /// `[tokens, D / 2]`.
     cos: &'a [f32],
     sin: &'a [f32],
     heads: Heads,
@@ -100,16 +103,15 @@ struct Pass<'a> {
 }
 
 impl<'a> Pass<'a> {
-    fn rows(&self) -> usize {
-        self.first_key.len()
+    fn tokens(&self) -> usize {
+        self.seen.len()
     }
 
-    /// The slots that token `index` of the pass sees.
+    /// The row of keys that token `index` of the pass looks at, and how many of them it sees.
     #[inline(always)]
-    fn visible(&self, index: usize) -> Range<usize> {
-        let (row, token) = (index / self.tokens, index % self.tokens);
-        let first = self.first_key[row] as usize;
-        first..(self.first_query[row] as usize + token + 1).max(first)
+    fn seen(&self, index: usize) -> (usize, usize) {
+        let Seen { row, count } = self.seen[index];
+        (row - self.first.0, count)
     }
 
     /// The angles of token `index`.
@@ -119,15 +121,20 @@ impl<'a> Pass<'a> {
         (&self.cos[index * half..][..half], &self.sin[index * half..][..half])
     }
 
+    /// The tokens of some of its rows, none of which shares any with another.
+    fn tokens_of(&self, rows: Range<usize>) -> Range<usize> {
+        self.rows[rows.start].own.start..self.rows[rows.end - 1].own.end
+    }
+
     /// Some of its rows, on one thread.
     fn part(&self, rows: Range<usize>) -> Self {
-        let angles = |all: &'a [f32]| {
-            let width = self.tokens * self.heads.dim / 2;
-            &all[rows.start * width..rows.end * width]
-        };
+        let tokens = self.tokens_of(rows.clone());
+        let half = self.heads.dim / 2;
+        let angles = |all: &'a [f32]| &all[tokens.start * half..tokens.end * half];
         Self {
-            first_key: &self.first_key[rows.clone()],
-            first_query: &self.first_query[rows.clone()],
+            rows: &self.rows[rows.clone()],
+            seen: &self.seen[tokens.clone()],
+            first: (rows.start, tokens.start),
             cos: angles(self.cos),
             sin: angles(self.sin),
             parallel: false,
@@ -151,27 +158,26 @@ pub(super) fn heads(architecture: &Architecture, tokens: usize) -> Heads {
     }
 }
 
-/// Hidden states `[B, T, D]`, after the last norm, without a gradient.
+/// Hidden states `[N, D]`, after the last norm, without a gradient.
 pub(super) fn hidden(
     decoder: &Decoder,
     ids: &Tensor,
     spans: &Spans,
     cache: Option<&KvCache>,
 ) -> Result<Tensor> {
-    let (rows, tokens) = ids.dims2()?;
-    let shape = (rows, tokens, decoder.architecture.hidden_size);
-    let mut x = embedded(decoder, &ids.flatten_all()?.to_vec1()?)?;
-    with_angles(decoder, spans, tokens, cache.map(KvCache::slots), |pass| {
+    let shape = (ids.dims1()?, decoder.architecture.hidden_size);
+    let mut x = embedded(decoder, &ids.to_vec1()?)?;
+    with_pass(decoder, spans, cache.map(KvCache::slots), |pass| {
         let mut own = [Vec::new(), Vec::new()];
         let mut held;
+        let count = pass.rows.len() * pass.heads.row();
         let layers: Vec<Slots<'_>> = match cache {
             Some(cache) => {
                 held = cache.lock()?;
-                held.iter_mut().map(|layer| layer.rows(rows * pass.heads.row())).collect()
+                held.iter_mut().map(|layer| layer.rows(count)).collect()
             }
             // One layer's keys and values at a time are enough.
             None => {
-                let count = rows * pass.heads.row();
                 own = [0, 1].map(|_| decoder.shared.pool.take(count));
                 let [keys, values] = &mut own;
                 vec![(keys.as_mut_slice(), values.as_mut_slice())]
@@ -190,13 +196,13 @@ pub(super) fn hidden(
 fn run(decoder: &Decoder, pass: Pass<'_>, x: &mut [f32], mut layers: Vec<Slots<'_>>) -> Result<()> {
     /// Packed weights that fit the caches of a processor's cores, in bytes.
     const SMALL: usize = 32 << 20;
-    let threads = rayon::current_num_threads().min(pass.rows());
+    let threads = rayon::current_num_threads().min(pass.rows.len());
     let is_small = decoder.ready_bytes().is_some_and(|bytes| bytes <= SMALL);
     if !is_small || threads < 2 || layers.len() < decoder.layers.len() {
         return rayon::scope(|_| forward::layers(decoder, pass, x, &mut layers));
     }
-    let share = pass.rows().div_ceil(threads);
-    let width = x.len() / pass.rows();
+    let share = pass.rows.len().div_ceil(threads);
+    let width = x.len() / pass.tokens();
     let mut parts: Vec<Vec<Slots<'_>>> = (0..threads).map(|_| Vec::new()).collect();
     for (keys, values) in layers {
         let chunks = keys.chunks_mut(share * pass.heads.row());
@@ -205,12 +211,18 @@ fn run(decoder: &Decoder, pass: Pass<'_>, x: &mut [f32], mut layers: Vec<Slots<'
     }
     let failure = Mutex::new(Ok(()));
     rayon::scope(|scope| {
-        for ((index, x), mut part) in x.chunks_mut(share * width).enumerate().zip(parts) {
+        let mut rest = x;
+        for (index, mut part) in parts.into_iter().enumerate() {
+            let rows = index * share..((index + 1) * share).min(pass.rows.len());
+            if rows.is_empty() {
+                return;
+            }
+            let tokens = pass.tokens_of(rows.clone()).len();
+            let (x, others) = std::mem::take(&mut rest).split_at_mut(tokens * width);
+            rest = others;
             let failure = &failure;
             scope.spawn(move |_| {
-                let first = index * share;
-                let own = pass.part(first..(first + share).min(pass.rows()));
-                let done = forward::layers(decoder, own, x, &mut part);
+                let done = forward::layers(decoder, pass.part(rows), x, &mut part);
                 if done.is_err() {
                     *failure.lock().expect("no panic while the lock is held") = done;
                 }
@@ -222,15 +234,15 @@ fn run(decoder: &Decoder, pass: Pass<'_>, x: &mut [f32], mut layers: Vec<Slots<'
 
 /// The same as [`hidden`], without a cache, as an operation whose backward pass adds to the decoder's sums.
 pub(super) fn tracked(decoder: &Decoder, ids: &Tensor, spans: &Spans) -> Result<Tensor> {
-    let (rows, tokens) = ids.dims2()?;
-    let ids: Vec<u32> = ids.flatten_all()?.to_vec1()?;
+    let ids: Vec<u32> = ids.to_vec1()?;
     let mut x = embedded(decoder, &ids)?;
     let mut kept = Vec::new();
     let key = decoder.shared.passes.fetch_add(1, Ordering::Relaxed);
-    with_angles(decoder, spans, tokens, None, |pass| {
+    with_pass(decoder, spans, None, |pass| {
         let pass = Pass { dropout: Some(key), ..pass };
         let pool = &decoder.shared.pool;
-        let [mut keys, mut values] = [0, 1].map(|_| pool.take(rows * pass.heads.row()));
+        let count = pass.rows.len() * pass.heads.row();
+        let [mut keys, mut values] = [0, 1].map(|_| pool.take(count));
         let mut slots = (keys.as_mut_slice(), values.as_mut_slice());
         let mut work = Work::default();
         rayon::scope(|_| -> Result<()> {
@@ -250,17 +262,13 @@ pub(super) fn tracked(decoder: &Decoder, ids: &Tensor, spans: &Spans) -> Result<
         Ok(())
     })?;
     let normed = final_norm(decoder, &x)?;
+    let shape = (ids.len(), decoder.architecture.hidden_size);
     let op = Body {
         decoder: decoder.clone(),
         ids,
         spans: spans.clone(),
-        tokens,
         key,
-        hidden: Tensor::from_vec(
-            normed,
-            (rows, tokens, decoder.architecture.hidden_size),
-            &candle_core::Device::Cpu,
-        )?,
+        hidden: Tensor::from_vec(normed, shape, &candle_core::Device::Cpu)?,
         kept: Mutex::new(Some((kept, x))),
     };
     // What the operation is said to depend on only has to be something that is trained.
@@ -273,7 +281,6 @@ struct Body {
     decoder: Decoder,
     ids: Vec<u32>,
     spans: Spans,
-    tokens: usize,
     /// Keys what adapters dropped.
     key: u64,
     hidden: Tensor,
@@ -303,7 +310,7 @@ impl CustomOp1 for Body {
             bail!("a second backward pass through one forward pass")
         };
         let decoder = &self.decoder;
-        with_angles(decoder, &self.spans, self.tokens, None, |pass| {
+        with_pass(decoder, &self.spans, None, |pass| {
             let pass = Pass { dropout: Some(self.key), ..pass };
             with_values(grad, |grad| {
                 let mut sums = decoder.shared.sums.lock().expect("no panic while the lock is held");
@@ -341,24 +348,24 @@ fn final_norm(decoder: &Decoder, x: &[f32]) -> Result<Vec<f32>> {
     Ok(normed)
 }
 
-/// Calls `work` with the pass of `tokens` tokens a row, whose cache has `slots` a row.
-fn with_angles<R>(
+/// Calls `work` with the pass over `spans`, whose cache has `slots` a row.
+fn with_pass<R>(
     decoder: &Decoder,
     spans: &Spans,
-    tokens: usize,
     slots: Option<usize>,
     work: impl FnOnce(Pass<'_>) -> Result<R>,
 ) -> Result<R> {
-    let (cos, sin) = decoder.rope.values(spans, tokens);
-    let last = spans.first_query.iter().max().map_or(0, |slot| *slot as usize) + tokens;
-    let slots = slots.unwrap_or(last);
-    if last > slots {
-        bail!("{last} tokens do not fit a cache of {slots} slots");
+    let (cos, sin) = decoder.rope.values(spans);
+    let longest = spans.longest();
+    let slots = slots.unwrap_or(longest);
+    if longest > slots {
+        bail!("{longest} tokens do not fit a cache of {slots} slots");
     }
+    let (rows, seen) = spans.rows();
     work(Pass {
-        first_key: &spans.first_key,
-        first_query: &spans.first_query,
-        tokens,
+        rows: &rows,
+        seen: &seen,
+        first: (0, 0),
         cos: &cos,
         sin: &sin,
         heads: heads(&decoder.architecture, slots),
