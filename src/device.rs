@@ -16,7 +16,8 @@ pub enum Dtype {
     #[default]
     Float32,
     /// 16 bits with the range of float32. On the CPU operands of matrix products are rounded to it and
-    /// everything else is float32, weights and optimizer too; on a GPU for evaluation only.
+    /// everything else is float32; on a GPU activations are in it too, and the weights that are trained stay
+    /// float32 with a rounded copy.
     Bfloat16,
     /// 16 bits; for evaluation.
     Float16,
@@ -26,7 +27,7 @@ impl Dtype {
     /// The type of weights and activations on `device`.
     pub fn storage(self, device: &Device) -> DType {
         match self {
-            Dtype::Bfloat16 if !device.is_cpu() => DType::BF16,
+            Dtype::Bfloat16 if !device.is_cpu() || tealight_gpu::runs_on(device) => DType::BF16,
             Dtype::Float16 => DType::F16,
             Dtype::Float32 | Dtype::Bfloat16 => DType::F32,
         }
@@ -43,19 +44,14 @@ impl Dtype {
     /// Refuses what cannot be trained in on `device`.
     ///
     /// # Errors
-    /// float16; bfloat16 on a GPU.
+    /// float16.
     pub fn check_training(self, device: &Device) -> Result<()> {
-        if self.storage(device) == DType::F32 {
-            return Ok(());
+        match self.storage(device) {
+            DType::F32 => Ok(()),
+            // The weights themselves stay float32.
+            DType::BF16 if tealight_gpu::runs_on(device) => Ok(()),
+            _ => bail!("weights are trained in float32 or bfloat16: leave --dtype out"),
         }
-        bail!(
-            "weights are trained in float32 here{}: leave --dtype out",
-            if self == Dtype::Bfloat16 {
-                ", and in bfloat16 products on the CPU alone"
-            } else {
-                ""
-            }
-        )
     }
 }
 

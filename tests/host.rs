@@ -54,6 +54,18 @@ fn close(ours: &Tensor, exact: &Tensor, what: &str) {
     }
 }
 
+/// Whether what is computed of a token does not depend on its batch, to the bit: Candle's products, which a GPU's
+/// path uses, do not promise that.
+const IS_EXACT: bool = !cfg!(feature = "emulated-gpu");
+
+/// The same bits, or nearly.
+#[track_caller]
+fn same(some: &[Vec<f64>], others: &[Vec<f64>]) {
+    for (some, other) in some.concat().iter().zip(&others.concat()) {
+        assert!(some == other || !IS_EXACT && (some - other).abs() < 1e-5, "{some}: {other}");
+    }
+}
+
 /// Hidden states under `spans` and the gradients of a weighted sum of them.
 fn run(policy: &Policy, ids: &Tensor, spans: &Spans) -> (Tensor, BTreeMap<String, Tensor>) {
     let hidden = policy.tracked().hidden(ids, &Arc::new(spans.clone()), None).expect("hidden");
@@ -131,7 +143,8 @@ fn completions_that_share_their_prompt_are_computed_as_if_they_did_not() {
             (logp, policy.take_gradients().expect("gradients"))
         };
         let ((one, found), (each, singly)) = (run(&weights, &shared), run(&weights, &apart));
-        assert_eq!([&one[0], &one[1], &one[3]], [&each[0], &each[2], &each[4]], "the same bits");
+        let pick = |of: &[Vec<f64>], rows: [usize; 3]| rows.map(|row| of[row].clone());
+        same(&pick(&one, [0, 1, 3]), &pick(&each, [0, 2, 4]));
         let (_, exact) = run(&to_f64(&weights), &shared);
         for (name, exact) in &exact {
             close(&found[name], exact, name);
@@ -184,12 +197,13 @@ fn a_sequence_is_worth_the_same_bits_in_every_batch() {
             architecture.precision = precision;
             let decoder =
                 policy::frozen_decoder(&architecture, &random(&architecture)).expect("decoder");
-            let logp =
-                |rows: &[Sequence]| policy::token_logp(&decoder, rows, 1.0).expect("logp").logp;
-            let all: Vec<Vec<f32>> = logp(&rows).to_vec2().expect("rows");
+            let logp = |rows: &[Sequence]| -> Vec<Vec<f64>> {
+                let logp = policy::token_logp(&decoder, rows, 1.0).expect("logp").logp;
+                logp.to_dtype(DType::F64).and_then(|x| x.to_vec2()).expect("rows")
+            };
+            let all = logp(&rows);
             for (row, all) in rows.iter().zip(&all) {
-                let alone: Vec<Vec<f32>> = logp(std::slice::from_ref(row)).to_vec2().expect("row");
-                assert_eq!(alone[0], all[..row.completion.len()], "{precision:?}");
+                same(&logp(std::slice::from_ref(row)), &[all[..row.completion.len()].to_vec()]);
             }
         }
     }

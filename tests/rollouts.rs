@@ -59,7 +59,8 @@ fn cached_log_probabilities_equal_the_teacher_forced_ones() {
                 for (sampled, forced) in completion.logp.iter().zip(forced) {
                     assert!((sampled - forced).abs() < 1e-4, "{sampled} is not {forced}");
                     // Bit for bit, where a product does not depend on its batch.
-                    assert!(sampled == &forced || !supports(Precision::F32));
+                    let is_exact = supports(Precision::F32) && !cfg!(feature = "emulated-gpu");
+                    assert!(sampled == &forced || !is_exact);
                 }
                 let ends = completion.tokens.last() == Some(&0);
                 assert_eq!(completion.finish == Finish::Stop, ends);

@@ -12,7 +12,7 @@ use super::session::Session;
 use crate::adapter::{Adapter, LoraOptions};
 use crate::lab;
 use crate::limits;
-use crate::policy::Policy;
+use crate::policy::{self, Policy};
 use crate::presample::Presamples;
 use crate::pretrained::Pretrained;
 use crate::rollout::Encoded;
@@ -84,9 +84,7 @@ impl Session<'_> {
         match place.resume {
             Some(path) => {
                 let restored = checkpoints.load(path, &self.device)?;
-                for (name, var) in policy.weights() {
-                    var.set(&restored.weights[name])?;
-                }
+                policy.restore(&restored.weights)?;
                 optimizer.restore(restored.state.optimizer_steps, &restored.moments)?;
                 crate::files::write_atomic(&metrics_file, &restored.metrics)?;
                 state = restored.state;
@@ -116,7 +114,8 @@ impl Session<'_> {
             tokenizer,
             verifier: &*dataset.verifier,
         };
-        let mut journal = Journal::new(self.quiet, &config, place, state.global_step)?;
+        let rounding = policy::rounding(policy.frozen());
+        let mut journal = Journal::new(self.quiet, &config, place, state.global_step, rounding)?;
         let updates = plan.num_iterations;
         let mut saved = None;
         let end = run.train(&mut state, &mut optimizer, self.stop, &mut |step| {

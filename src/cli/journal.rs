@@ -32,6 +32,7 @@ impl Journal {
         config: &RlvrConfig,
         place: &Place<'_>,
         step: usize,
+        rounding: f64,
     ) -> Result<Self> {
         let settings = &config.settings;
         let events = match settings.report_to {
@@ -48,7 +49,7 @@ impl Journal {
                 settings.max_steps.saturating_sub(step),
                 quiet || place.json,
             ),
-            health: Health::default(),
+            health: Health::new(rounding),
             output: place.output.to_owned(),
             log_completions: settings.log_completions,
             strict: settings.strict,

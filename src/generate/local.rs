@@ -8,9 +8,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
-use candle_core::{DType, Tensor};
-use rayon::prelude::*;
+use candle_core::Tensor;
 
+use super::logits::Logits;
 use super::noise::Stream;
 use super::{Completion, Finish, Noise, Request, Sampler, SamplingParams, Sink};
 use crate::model::{Decoder, KvCache, Spans};
@@ -38,8 +38,9 @@ struct Prefilled {
     request: usize,
     next_sample: usize,
     cache: Arc<KvCache>,
+    /// Its row in the cache and among the logits.
     row: usize,
-    logits: Vec<f32>,
+    logits: Logits,
 }
 
 impl Sampler for LocalSampler<'_> {
@@ -99,12 +100,6 @@ impl LocalSampler<'_> {
         let (dtype, device) = (embedding.dtype(), embedding.device());
         Ok(KvCache::new(self.decoder.architecture(), rows, slots, dtype, device)?)
     }
-
-    /// Logits `[B, V]`, on the host, of hidden states `[B, D]`.
-    fn host_logits(&self, hidden: &Tensor) -> Result<Vec<f32>> {
-        let logits = self.decoder.logits(hidden)?.to_dtype(DType::F32)?;
-        Ok(logits.flatten_all()?.to_vec1()?)
-    }
 }
 
 /// The state of one call of `generate`.
@@ -134,27 +129,35 @@ impl Batch<'_> {
             if self.prefilled.is_empty() && !self.prefill()? {
                 return Ok(());
             }
+            let free = self.capacity - self.rows.len();
             let (requests, noise) = (self.requests, self.noise);
             let Some(front) = self.prefilled.front_mut() else { continue };
             let request = &requests[front.request];
-            let (index, sample) = (front.request, front.next_sample);
-            if sample == request.count {
+            let first = front.next_sample;
+            let count = free.min(request.count - first);
+            if count == 0 {
                 self.prefilled.pop_front();
                 continue;
             }
-            front.next_sample += 1;
-            let mut row = Row {
+            front.next_sample += count;
+            let (index, cache, from) = (front.request, front.cache.clone(), front.row);
+            let row = |sample: usize| Row {
                 request: index,
                 sample,
                 stream: noise.stream(request.key, sample as u64),
                 cached: request.prompt.len(),
                 completion: Completion { tokens: vec![], logp: vec![], finish: Finish::Length },
             };
-            if row.append(&front.logits, self.params)? {
-                self.finish(row);
-            } else {
-                self.cache.copy_from(&front.cache, front.row, row.cached, self.rows.len())?;
-                self.rows.push(row);
+            let mut fresh: Vec<Row> = (first..first + count).map(row).collect();
+            let mut picks: Vec<_> = fresh.iter_mut().map(|row| (from, &mut row.stream)).collect();
+            let drawn = front.logits.draw(&mut picks, self.params)?;
+            for (mut row, drawn) in fresh.into_iter().zip(drawn) {
+                if row.append(drawn, self.params) {
+                    self.finish(row);
+                } else {
+                    self.cache.copy_from(&cache, from, row.cached, self.rows.len())?;
+                    self.rows.push(row);
+                }
             }
         }
         Ok(())
@@ -191,18 +194,11 @@ impl Batch<'_> {
         let last: Vec<u32> =
             (0..prompts.len()).map(|row| spans.range(row).end as u32 - 1).collect();
         let last = Tensor::from_vec(last, prompts.len(), device)?;
-        let logits = self.sampler.host_logits(&hidden.index_select(&last, 0)?)?;
-        let vocabulary = logits.len() / prompts.len();
-        for (row, (request, logits)) in
-            chosen.into_iter().zip(logits.chunks(vocabulary)).enumerate()
-        {
-            self.prefilled.push_back(Prefilled {
-                request,
-                next_sample: 0,
-                cache: cache.clone(),
-                row,
-                logits: logits.to_vec(),
-            });
+        let hidden = hidden.index_select(&last, 0)?;
+        let logits = Logits::of(self.sampler.decoder, &hidden, self.params)?;
+        for (row, request) in chosen.into_iter().enumerate() {
+            let (cache, logits) = (cache.clone(), logits.clone());
+            self.prefilled.push_back(Prefilled { request, next_sample: 0, cache, row, logits });
         }
         Ok(true)
     }
@@ -215,18 +211,14 @@ impl Batch<'_> {
         let ids = Tensor::from_vec(ids, self.rows.len(), device)?;
         let spans = Spans::after(self.rows.iter().map(|row| row.cached));
         let hidden = self.sampler.decoder.hidden(&ids, &Arc::new(spans), Some(&self.cache))?;
-        let logits = self.sampler.host_logits(&hidden)?;
-        let vocabulary = logits.len() / self.rows.len();
-        let params = self.params;
-        let is_done: Vec<bool> = self
-            .rows
-            .par_iter_mut()
-            .zip(logits.par_chunks(vocabulary))
-            .map(|(row, logits)| {
-                row.cached += 1;
-                row.append(logits, params)
-            })
-            .collect::<Result<_>>()?;
+        let logits = Logits::of(self.sampler.decoder, &hidden, self.params)?;
+        let streams = self.rows.iter_mut().map(|row| &mut row.stream);
+        let drawn = logits.draw(&mut streams.enumerate().collect::<Vec<_>>(), self.params)?;
+        let append = |(row, drawn): (&mut Row, (u32, f32))| {
+            row.cached += 1;
+            row.append(drawn, self.params)
+        };
+        let is_done: Vec<bool> = self.rows.iter_mut().zip(drawn).map(append).collect();
         // From the last row down, so that the row that fills a gap is never one that has ended.
         for index in (0..is_done.len()).rev().filter(|index| is_done[*index]) {
             let row = self.rows.swap_remove(index);
@@ -248,15 +240,14 @@ impl Batch<'_> {
 }
 
 impl Row {
-    /// Draws the next token; true when the completion has ended.
-    fn append(&mut self, logits: &[f32], params: &SamplingParams) -> Result<bool> {
-        let (token, logp) = params.draw(logits, &mut self.stream)?;
+    /// Takes the next token and its log-probability; true when the completion has ended.
+    fn append(&mut self, (token, logp): (u32, f32), params: &SamplingParams) -> bool {
         self.completion.tokens.push(token);
         self.completion.logp.push(logp);
         if params.eos.contains(&token) {
             self.completion.finish = Finish::Stop;
-            return Ok(true);
+            return true;
         }
-        Ok(self.completion.tokens.len() == params.max_new_tokens)
+        self.completion.tokens.len() == params.max_new_tokens
     }
 }

@@ -4,6 +4,7 @@
 //! back given completions for tests. To add an engine, add a file with another implementation.
 
 mod local;
+mod logits;
 mod noise;
 mod sampling;
 

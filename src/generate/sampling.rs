@@ -6,6 +6,10 @@ use serde::{Deserialize, Serialize};
 use super::noise::Stream;
 use crate::kernels::cpu;
 
+/// What is said of logits that cannot be drawn from.
+pub(super) const NOT_FINITE: &str =
+    "the model's logits are not finite: its weights have overflowed or are damaged";
+
 /// How tokens are drawn. Filters apply after the temperature, in the order top-k, top-p, min-p.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SamplingParams {
@@ -66,7 +70,7 @@ impl SamplingParams {
         let mut masses = vec![0f32; logits.len()];
         let mut total = cpu::exp_row(logits, inverse as f32, &mut masses);
         if !total.is_finite() {
-            bail!("the model's logits are not finite: its weights have overflowed or are damaged");
+            bail!("{NOT_FINITE}");
         }
         if self.temperature == 0.0 {
             let best = (0..logits.len())

@@ -5,4 +5,5 @@
 //! of Candle's differentiable operations where there is no kernel for the device.
 
 pub(crate) mod cpu;
+pub(crate) mod given;
 pub(crate) mod product;

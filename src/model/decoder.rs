@@ -12,7 +12,7 @@ use super::lora::{LowRank, Scaling};
 use super::ops::{self, Linear, View};
 use super::pool::Pool;
 use super::rope::{Angles, RopeTable};
-use super::{Architecture, KvCache, Spans, host, lora};
+use super::{Architecture, KvCache, Spans, gpu, host, lora};
 
 /// The transformer. B sequences, T tokens, D hidden size, V vocabulary.
 #[derive(Debug, Clone)]
@@ -22,11 +22,24 @@ pub struct Decoder {
     pub(super) layers: Vec<Layer>,
     pub(super) norm: Tensor,
     head: Linear,
+    /// On a GPU the output layer's weight as it was when this was made, in f32.
+    wide_head: Option<Tensor>,
     pub(super) rope: Arc<RopeTable>,
     /// What passes on the CPU leave, shared by clones.
     pub(super) shared: Arc<host::Shared>,
     /// Keep the input of each layer alone for the backward pass, and compute the rest again.
     pub(super) recomputes: bool,
+}
+
+/// What runs the layers of a decoder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Path {
+    /// Our layers on the CPU.
+    Host,
+    /// Our kernels on a GPU.
+    Gpu,
+    /// A graph of Candle's operations.
+    Graph,
 }
 
 #[derive(Debug, Clone)]
@@ -72,6 +85,7 @@ impl Decoder {
             layers,
             norm: weight("model.norm.weight")?,
             head: Linear::new(head, None, architecture.precision),
+            wide_head: None,
             rope: Arc::new(RopeTable::new(architecture)),
             shared: Arc::new(host::Shared::within(Arc::default())),
             recomputes: false,
@@ -89,12 +103,17 @@ impl Decoder {
     }
 
     /// The same decoder with its weights as they are now packed for sampling: another copy of them, on a
-    /// CPU with our products; elsewhere the decoder itself.
+    /// CPU with our products; on a GPU with its output layer in f32, in which logits are.
     ///
     /// # Errors
     /// No memory.
     pub fn ready(&self) -> Result<Self> {
-        if !host::runs(self) {
+        let (dtype, device) = (self.embedding.dtype(), self.embedding.device());
+        if self.path() == Path::Gpu {
+            let wide = self.head.weight.detach().to_dtype(DType::F32)?;
+            return Ok(Self { wide_head: Some(wide), ..self.clone() });
+        }
+        if !host::runs(dtype, device) {
             return Ok(self.clone());
         }
         let pool = &self.shared.pool;
@@ -158,6 +177,27 @@ impl Decoder {
         Ok(merged)
     }
 
+    /// What runs its layers.
+    pub(crate) fn path(&self) -> Path {
+        let (dtype, device) = (self.embedding.dtype(), self.embedding.device());
+        if gpu::runs(&self.architecture, dtype, device) {
+            Path::Gpu
+        } else if host::runs(dtype, device) {
+            Path::Host
+        } else {
+            Path::Graph
+        }
+    }
+
+    /// Rows `places` of hidden states `[N, D]`; one may be named several times.
+    pub(crate) fn rows(&self, hidden: &Tensor, places: Vec<u32>) -> Result<Tensor> {
+        if self.path() == Path::Gpu && hidden.track_op() {
+            return gpu::rows(hidden, places);
+        }
+        let count = places.len();
+        hidden.index_select(&Tensor::from_vec(places, count, hidden.device())?, 0)
+    }
+
     /// A weight that is trained, where any is.
     pub(super) fn trained(&self) -> Option<&Tensor> {
         let adapters = self.layers.iter().flat_map(Layer::linears);
@@ -182,19 +222,34 @@ impl Decoder {
         self.shared.pool.clone()
     }
 
-    /// Takes out the gradients that backward passes left here: none where Candle's graph holds them.
-    pub(crate) fn take_gradients(&self) -> BTreeMap<String, Vec<f32>> {
-        self.shared.sums.lock().expect("no panic while the lock is held").take()
+    /// Takes out the gradients that backward passes left here, on the host or on a GPU: none where Candle's graph
+    /// holds them.
+    pub(crate) fn take_gradients(&self) -> (BTreeMap<String, Vec<f32>>, BTreeMap<String, Tensor>) {
+        let host = self.shared.sums.lock().expect("no panic while the lock is held").take();
+        let mut device = self.shared.on_device.lock().expect("no panic while the lock is held");
+        (host, std::mem::take(&mut *device))
+    }
+
+    /// The name of the output layer's weight.
+    fn head_name(&self) -> &'static str {
+        match self.architecture.tied_embeddings {
+            true => "model.embed_tokens.weight",
+            false => "lm_head.weight",
+        }
+    }
+
+    /// Adds to the gradient of the output layer's weight on a GPU.
+    pub(crate) fn add_head_gradient_on_gpu(&self, gradient: &Tensor) -> Result<()> {
+        let mut sums = self.shared.on_device.lock().expect("no panic while the lock is held");
+        let head = &self.head.weight;
+        let sum = gpu::sum_of(&mut sums, self.head_name(), head.shape(), head.device())?;
+        tealight_gpu::kernels::add_to(&sum, gradient)
     }
 
     /// Lets `work` add to the gradient of the output layer's weight.
     pub(crate) fn add_head_gradient(&self, work: impl FnOnce(&mut [f32])) {
-        let name = match self.architecture.tied_embeddings {
-            true => "model.embed_tokens.weight",
-            false => "lm_head.weight",
-        };
         let mut sums = self.shared.sums.lock().expect("no panic while the lock is held");
-        work(sums.of(name, self.head.weight.elem_count()));
+        work(sums.of(self.head_name(), self.head.weight.elem_count()));
     }
 
     /// Bytes of the packed weights of all layers, where they are packed.
@@ -223,14 +278,17 @@ impl Decoder {
         if ids.dims1()? != spans.tokens() {
             bail!("{} tokens where the spans have {}", ids.dims1()?, spans.tokens());
         }
-        if host::runs(self) {
-            // Weights that are trained: their gradient is wanted, and a cache has none.
-            if self.trained().is_none() {
-                return host::hidden(self, ids, spans, cache);
-            } else if cache.is_some() {
-                bail!("a forward pass with a cache has no gradient");
-            }
-            return host::tracked(self, ids, spans);
+        // Weights that are trained: their gradient is wanted, and a cache has none.
+        let is_trained = self.trained().is_some();
+        if is_trained && cache.is_some() {
+            bail!("a forward pass with a cache has no gradient");
+        }
+        match (self.path(), is_trained) {
+            (Path::Host, false) => return host::hidden(self, ids, spans, cache),
+            (Path::Host, true) => return host::tracked(self, ids, spans),
+            (Path::Gpu, false) => return gpu::hidden(self, ids, spans, cache),
+            (Path::Gpu, true) => return gpu::tracked(self, ids, spans),
+            (Path::Graph, _) => {}
         }
         let mut x = self.embedding.index_select(ids, 0)?;
         let angles = self.rope.angles(spans, ids.device())?;
@@ -242,12 +300,20 @@ impl Decoder {
         ops::rms_norm(&x, &self.norm, self.architecture.rms_norm_eps)
     }
 
-    /// Logits `[.., V]` of hidden states `[.., D]`.
+    /// Logits `[N, V]` of hidden states `[N, D]`; on a GPU in f32, whatever the weights are in.
     ///
     /// # Errors
     /// No memory.
     pub fn logits(&self, hidden: &Tensor) -> Result<Tensor> {
-        self.head.apply(hidden)
+        if self.path() == Path::Graph || self.path() == Path::Host {
+            return self.head.apply(hidden);
+        }
+        let wide = match &self.wide_head {
+            Some(wide) => wide.clone(),
+            None => self.head.weight.detach().to_dtype(DType::F32)?,
+        };
+        let hidden = hidden.detach();
+        tealight_gpu::product(&hidden.to_dtype(DType::F32)?, &wide.t()?, hidden.dtype())
     }
 }
 

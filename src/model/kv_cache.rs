@@ -53,7 +53,7 @@ impl KvCache {
         device: &Device,
     ) -> Result<Self> {
         let layers = 0..architecture.num_layers;
-        if device.is_cpu() && dtype == DType::F32 {
+        if host::runs(dtype, device) {
             let heads = host::heads(architecture, slots);
             let empty = || vec![0f32; rows * heads.row()];
             let layer = |_| Mutex::new(HostLayer { keys: empty(), values: empty() });
@@ -75,6 +75,14 @@ impl KvCache {
         match &self.storage {
             Storage::Host(_, layers) => Ok(layers.iter().map(held).collect()),
             Storage::Tensors(_) => bail!("the cache is not that of a decoder on the CPU"),
+        }
+    }
+
+    /// The keys and values of a layer on a GPU, `[rows, slots, K * D]` each.
+    pub(super) fn layer(&self, index: usize) -> Result<&[Tensor; 2]> {
+        match &self.storage {
+            Storage::Tensors(layers) => Ok(&layers[index]),
+            Storage::Host(..) => bail!("the cache is that of a decoder on the CPU"),
         }
     }
 

@@ -132,12 +132,46 @@ impl LowRank {
         self.b.detach().matmul(&self.a.detach())? * self.scale
     }
 
-    /// As a graph: `s B A x` of `x` `[n, in]`, whose gradient Candle finds; dropout is for the CPU's layers.
+    /// As a graph: `s B A x` of `x` `[n, in]`, whose gradient Candle finds; dropout is for our own layers.
     pub(super) fn graph(&self, x: &Tensor) -> Result<Tensor> {
         if self.dropout > 0.0 && self.a.track_op() {
-            bail!("lora-dropout above 0 works on the CPU in f32 alone: set it to 0");
+            bail!("lora-dropout above 0 needs float32 or bfloat16: set it to 0");
         }
         x.matmul(&self.a.t()?)?.matmul(&self.b.t()?)? * self.scale
+    }
+
+    /// A and B, constant, in the type of `x`.
+    fn like(&self, x: &Tensor) -> Result<[Tensor; 2]> {
+        Ok([self.a.detach().to_dtype(x.dtype())?, self.b.detach().to_dtype(x.dtype())?])
+    }
+
+    /// `s B A x` of `x` `[n, in]` on a GPU, without a graph.
+    pub(super) fn on_gpu(&self, x: &Tensor, pass: Option<u64>) -> Result<Tensor> {
+        let [a, b] = self.like(x)?;
+        (self.dropped_on_gpu(x, pass)?.matmul(&a.t()?)? * self.scale)?.matmul(&b.t()?)
+    }
+
+    /// The gradients of `x` `[n, in]` and of A and B for that of [`LowRank::on_gpu`]'s result.
+    pub(super) fn back_on_gpu(
+        &self,
+        x: &Tensor,
+        grad: &Tensor,
+        pass: Option<u64>,
+    ) -> Result<(Tensor, [Tensor; 2])> {
+        let [a, b] = self.like(x)?;
+        let x = self.dropped_on_gpu(x, pass)?;
+        let inner = (x.matmul(&a.t()?)? * self.scale)?;
+        let d_inner = (grad.matmul(&b)? * self.scale)?;
+        let own = [d_inner.t()?.matmul(&x)?, grad.t()?.matmul(&inner)?];
+        Ok((self.dropped_on_gpu(&d_inner.matmul(&a)?, pass)?, own))
+    }
+
+    /// The same as [`LowRank::dropped`], on a GPU.
+    fn dropped_on_gpu(&self, x: &Tensor, pass: Option<u64>) -> Result<Tensor> {
+        let Some(key) = pass.filter(|_| self.dropout > 0.0) else { return Ok(x.clone()) };
+        let limit = (self.dropout * 4_294_967_296.0) as u32;
+        let kept = (1.0 / (1.0 - self.dropout)) as f32;
+        tealight_gpu::kernels::drop_values(&x.contiguous()?, key ^ self.key, limit, kept)
     }
 
     /// `x` with dropped values zero and the others scaled up, where pass `key` drops any.

@@ -7,6 +7,7 @@
 
 mod architecture;
 mod decoder;
+mod gpu;
 mod host;
 mod kv_cache;
 pub mod lora;
@@ -19,6 +20,7 @@ pub mod weights;
 pub use crate::kernels::product::Precision;
 pub use architecture::{Architecture, RopeScaling};
 pub use decoder::Decoder;
+pub(crate) use decoder::Path;
 pub use kv_cache::KvCache;
 pub(crate) use pool::Pool;
 pub use spans::Spans;

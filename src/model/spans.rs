@@ -73,10 +73,15 @@ impl Spans {
         self.all.len() - 1
     }
 
-    /// Adds `tokens` tokens that go on from the whole of span `parent`, which began a sequence.
+    /// Adds `tokens` tokens that go on from the whole of span `parent`, the last that began a sequence.
     pub fn branch(&mut self, parent: usize, tokens: usize) -> usize {
         let trunk = self.all[parent];
+        let branches = &self.all[parent + 1..];
         assert!(trunk.parent.is_none() && trunk.past == 0, "branches grow from what begins");
+        assert!(
+            branches.last().is_none_or(|last| last.parent == Some(parent)),
+            "one after another"
+        );
         self.push(Span { tokens, past: trunk.tokens, parent: Some(parent) });
         self.all.len() - 1
     }

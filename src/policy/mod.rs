@@ -13,11 +13,11 @@ mod vocabulary;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use candle_core::{Result, Tensor, Var, bail};
+use candle_core::{DType, Device, Result, Tensor, Var, bail};
 
 use crate::model::lora::{self, Scaling};
 use crate::model::weights::Weights;
-use crate::model::{Architecture, Decoder, Spans};
+use crate::model::{Architecture, Decoder, Path, Spans};
 
 pub(crate) use gradients::Gradient;
 pub use gradients::Gradients;
@@ -26,6 +26,8 @@ pub use vocabulary::{Chunk, vocabulary_sum, vocabulary_values};
 /// Trainable weights and the two decoders over them.
 pub struct Policy {
     weights: BTreeMap<String, Var>,
+    /// In bf16 what the decoders are made of, rounded from the weights, which are always f32.
+    rounded: BTreeMap<String, Var>,
     tracked: Decoder,
     frozen: Decoder,
     /// What Candle's graph knows of the gradients so far; the decoder has the rest.
@@ -38,14 +40,25 @@ impl Policy {
     /// # Errors
     /// Missing weights, no memory.
     pub fn new(architecture: &Architecture, weights: &Weights) -> Result<Self> {
-        let weights: BTreeMap<String, Var> = weights
-            .iter()
-            .map(|(name, tensor)| Ok((name.clone(), Var::from_tensor(&tensor.copy()?)?)))
-            .collect::<Result<_>>()?;
-        let tracked = Decoder::new(architecture, |name| Ok(weights[name].as_tensor().clone()))?;
-        let frozen = Decoder::new(architecture, |name| Ok(weights[name].as_detached_tensor()))?;
+        let vars = |dtype: Option<DType>| -> Result<BTreeMap<String, Var>> {
+            let var = |tensor: &Tensor| match dtype {
+                Some(dtype) if dtype != tensor.dtype() => {
+                    Var::from_tensor(&tensor.to_dtype(dtype)?)
+                }
+                _ => Var::from_tensor(&tensor.copy()?),
+            };
+            weights.iter().map(|(name, tensor)| Ok((name.clone(), var(tensor)?))).collect()
+        };
+        let is_half = weights.values().any(|tensor| tensor.dtype() == DType::BF16);
+        let (weights, rounded) = match is_half {
+            true => (vars(Some(DType::F32))?, vars(Some(DType::BF16))?),
+            false => (vars(None)?, BTreeMap::new()),
+        };
+        let var = |name: &str| rounded.get(name).unwrap_or(&weights[name]);
+        let tracked = Decoder::new(architecture, |name| Ok(var(name).as_tensor().clone()))?;
+        let frozen = Decoder::new(architecture, |name| Ok(var(name).as_detached_tensor()))?;
         let frozen = frozen.beside(&tracked);
-        Ok(Self { weights, tracked, frozen, gradients: Mutex::default() })
+        Ok(Self { weights, rounded, tracked, frozen, gradients: Mutex::default() })
     }
 
     /// A policy that trains an adapter on constant `weights`, which it shares with whoever else has them.
@@ -70,7 +83,8 @@ impl Policy {
         };
         let tracked = adapted(|var| var.as_tensor().clone())?;
         let frozen = adapted(Var::as_detached_tensor)?.beside(&tracked);
-        Ok(Self { weights: own, tracked, frozen, gradients: Mutex::default() })
+        let rounded = BTreeMap::new();
+        Ok(Self { weights: own, rounded, tracked, frozen, gradients: Mutex::default() })
     }
 
     /// Numbers the training passes that follow, which keys the dropout of adapters: the same number, the same
@@ -82,10 +96,10 @@ impl Policy {
     /// The same policy, whose backward pass computes layers again instead of keeping what they computed.
     ///
     /// # Errors
-    /// On a GPU, where that is not written yet.
+    /// Types that our own layers do not know.
     pub fn recomputing(self) -> Result<Self> {
-        if !self.tracked.embedding().device().is_cpu() {
-            bail!("--gradient-checkpointing works on the CPU alone: leave it out");
+        if self.tracked.path() == Path::Graph {
+            bail!("--gradient-checkpointing needs float32 or bfloat16: leave it out");
         }
         Ok(Self { tracked: self.tracked.recomputing(), ..self })
     }
@@ -93,6 +107,29 @@ impl Policy {
     /// The weights by name; an optimizer writes them in place.
     pub fn weights(&self) -> &BTreeMap<String, Var> {
         &self.weights
+    }
+
+    /// Takes over `weights`, of the same names and shapes.
+    ///
+    /// # Errors
+    /// A weight that is missing or does not fit.
+    pub fn restore(&self, weights: &Weights) -> Result<()> {
+        for (name, var) in &self.weights {
+            match weights.get(name) {
+                Some(saved) => var.set(&saved.to_dtype(var.dtype())?)?,
+                None => bail!("there is no weight `{name}` to restore"),
+            }
+        }
+        self.refresh()
+    }
+
+    /// Lets the decoders see what the optimizer wrote.
+    pub(crate) fn refresh(&self) -> Result<()> {
+        for (name, var) in &self.rounded {
+            let weight = self.weights[name].as_detached_tensor();
+            tealight_gpu::kernels::narrow(&weight, &var.as_detached_tensor())?;
+        }
+        Ok(())
     }
 
     /// The weights as tensors, to be saved.
@@ -105,8 +142,13 @@ impl Policy {
     /// # Errors
     /// No memory.
     pub fn drain_gradients(&self) -> Result<Gradients> {
-        let graph = std::mem::take(&mut *self.held());
-        Gradients::joined(self.tracked.take_gradients(), graph, self.tracked.pool())
+        let mut graph = std::mem::take(&mut *self.held());
+        let (host, device) = self.tracked.take_gradients();
+        for (name, sum) in device {
+            let more = graph.remove(&name);
+            graph.insert(name, more.map_or(Ok(sum.clone()), |more| sum + more)?);
+        }
+        Gradients::joined(host, graph, self.tracked.pool())
     }
 
     /// The same as tensors in the shapes of the weights.
@@ -183,6 +225,15 @@ pub struct TokenLogp {
     pub entropy: Tensor,
 }
 
+/// How far apart two log-probabilities of one token may be that differ by rounding alone. In bf16 a product on a
+/// GPU may round otherwise in another batch, and a step of 2^-8 in a logit of 30 is 0.1.
+pub fn rounding(decoder: &Decoder) -> f64 {
+    match decoder.embedding().dtype() {
+        DType::F32 | DType::F64 => 1e-3,
+        _ => 0.5,
+    }
+}
+
 /// What predicts every completion token, rows one after the other.
 pub struct Positions {
     /// Hidden states `[N, D]` that the head turns into logits.
@@ -191,12 +242,11 @@ pub struct Positions {
     pub targets: Tensor,
 }
 
-/// Most logits that exist at once, in values: 64 MiB in f32.
-const CHUNK_VALUES: usize = 16 << 20;
-
 /// `(start, length)` of the chunks that `rows` rows of `width` logits are computed in.
-fn chunks(rows: usize, width: usize) -> impl Iterator<Item = (usize, usize)> {
-    let length = (CHUNK_VALUES / width).max(1);
+fn chunks(rows: usize, width: usize, device: &Device) -> impl Iterator<Item = (usize, usize)> {
+    // Values that exist at once: 64 MiB in f32, on a GPU 1 GiB.
+    let values = if device.is_cpu() { 16 << 20 } else { 256 << 20 };
+    let length = (values / width).max(1);
     (0..rows).step_by(length).map(move |start| (start, length.min(rows - start)))
 }
 
@@ -251,7 +301,7 @@ pub fn positions(decoder: &Decoder, rows: &[Sequence]) -> Result<Positions> {
     let ids = Tensor::from_vec(ids, spans.tokens(), device)?;
     let hidden = decoder.hidden(&ids, &Arc::new(spans), None)?;
     let count = targets.len();
-    let hidden = hidden.index_select(&Tensor::from_vec(places, count, device)?, 0)?;
+    let hidden = decoder.rows(&hidden, places)?;
     Ok(Positions { hidden, targets: Tensor::from_vec(targets, count, device)? })
 }
 

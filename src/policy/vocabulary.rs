@@ -7,8 +7,9 @@ use candle_core::{D, DType, Result, Tensor, Var};
 use candle_nn::ops::log_softmax;
 
 use super::{Positions, chunks};
+use crate::kernels::given::given;
 use crate::kernels::product;
-use crate::model::Decoder;
+use crate::model::{Decoder, Path};
 
 /// The next-token distributions of some positions.
 pub struct Chunk {
@@ -24,6 +25,9 @@ pub struct Chunk {
 
 fn logits(positions: &Positions, decoder: &Decoder, start: usize, length: usize) -> Result<Tensor> {
     let hidden = positions.hidden.detach().narrow(0, start, length)?;
+    if decoder.path() == Path::Gpu {
+        return decoder.logits(&hidden);
+    }
     let precision = decoder.architecture().precision;
     product::linear(&hidden, &decoder.head().detach(), precision)?.to_dtype(DType::F32)
 }
@@ -45,7 +49,7 @@ pub fn vocabulary_sum(
     let (hidden, head) = (positions.hidden.detach(), decoder.head().detach());
     let precision = decoder.architecture().precision;
     let (mut value, mut d_hidden, mut d_head) = (0.0, Vec::new(), head.zeros_like()?);
-    for (start, length) in chunks(hidden.dim(0)?, head.dim(0)?) {
+    for (start, length) in chunks(hidden.dim(0)?, head.dim(0)?, hidden.device()) {
         let leaf = Var::from_tensor(&logits(positions, decoder, start, length)?)?;
         let chunk = chunk(leaf.as_tensor(), positions, reference, temperature, start, length)?;
         let share = term(&chunk)?;
@@ -59,10 +63,20 @@ pub fn vocabulary_sum(
         let part = hidden.narrow(0, start, length)?;
         d_head = (d_head + product::transposed_times(&d_logits, &part, precision)?)?;
     }
-    // Linear in both, with the gradients as slopes; its value is replaced by the true one.
-    let carried = (&positions.hidden * Tensor::cat(&d_hidden, 0)?)?.sum_all()?;
-    let carried = (carried + (decoder.head() * d_head)?.sum_all()?)?.to_dtype(DType::F32)?;
-    (&carried - carried.detach())? + value
+    let d_hidden = Tensor::cat(&d_hidden, 0)?;
+    let total = Tensor::new(value as f32, hidden.device())?;
+    let decoder = decoder.clone();
+    given(total, [&positions.hidden, &decoder.head().clone()], move |grad| {
+        let times = |x: &Tensor| x.broadcast_mul(&grad.to_dtype(x.dtype())?);
+        let d_head = times(&d_head)?;
+        if decoder.path() != Path::Gpu {
+            return Ok([Some(times(&d_hidden)?), Some(d_head)]);
+        }
+        if decoder.head().track_op() {
+            decoder.add_head_gradient_on_gpu(&d_head)?;
+        }
+        Ok([Some(times(&d_hidden)?), None])
+    })
 }
 
 /// A number for every position, `[N]` on the host, without a gradient.
@@ -77,7 +91,9 @@ pub fn vocabulary_values(
 ) -> Result<Vec<f64>> {
     let (positions, decoder) = policy;
     let mut values = Vec::new();
-    for (start, length) in chunks(positions.hidden.dim(0)?, decoder.head().dim(0)?) {
+    for (start, length) in
+        chunks(positions.hidden.dim(0)?, decoder.head().dim(0)?, decoder.head().device())
+    {
         let logits = logits(positions, decoder, start, length)?;
         let chunk = chunk(&logits, positions, reference, temperature, start, length)?;
         values.extend(term(&chunk)?.to_vec1::<f32>()?.into_iter().map(f64::from));

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use candle_core::{DType, Result, Tensor, Var};
 use clap::Args;
 use serde::{Deserialize, Serialize};
+use tealight_gpu::kernels;
 
 use crate::kernels::cpu::adamw::{Step, sum_of_squares};
 use crate::kernels::cpu::with_values_mut;
-use crate::policy::{Gradient, Gradients};
+use crate::policy::{Gradient, Gradients, Policy};
 
 /// The optimizer's settings; names and defaults are TRL's, but no weight decay.
 #[derive(Debug, Clone, Copy, PartialEq, Args, Serialize, Deserialize)]
@@ -87,6 +88,17 @@ impl AdamW {
     /// No memory.
     pub(crate) fn step(
         &mut self,
+        policy: &Policy,
+        gradients: &Gradients,
+        learning_rate: f64,
+    ) -> Result<f64> {
+        let norm = self.update(policy.weights(), gradients, learning_rate)?;
+        policy.refresh()?;
+        Ok(norm)
+    }
+
+    fn update(
+        &mut self,
         weights: &BTreeMap<String, Var>,
         gradients: &Gradients,
         learning_rate: f64,
@@ -116,6 +128,9 @@ impl AdamW {
             };
             match gradient {
                 Gradient::Host(gradient) => on_host(step, var, gradient, moments)?,
+                Gradient::Graph(gradient) if tealight_gpu::runs_on(var.device()) => {
+                    on_gpu(step, var, gradient, moments)?
+                }
                 Gradient::Graph(gradient) => composed(step, var, gradient, moments)?,
             }
         }
@@ -135,6 +150,14 @@ fn on_host(step: Step, var: &Var, gradient: &[f32], [mean, square]: &[Tensor; 2]
     })
 }
 
+/// The same by one kernel.
+fn on_gpu(step: Step, var: &Var, gradient: &Tensor, [mean, square]: &[Tensor; 2]) -> Result<()> {
+    let Step { scale, beta1, beta2, rate, correct_2, epsilon, keep } = step;
+    let step = kernels::AdamW { scale, beta1, beta2, rate, correct_2, epsilon, keep };
+    let gradient = gradient.to_dtype(DType::F32)?.contiguous()?;
+    kernels::adamw(step, &var.as_detached_tensor(), [mean, square], &gradient)
+}
+
 /// The same by Candle's operations.
 fn composed(step: Step, var: &Var, gradient: &Tensor, moments: &mut [Tensor; 2]) -> Result<()> {
     let times = |tensor: &Tensor, by: f32| tensor * f64::from(by);
@@ -150,15 +173,22 @@ fn composed(step: Step, var: &Var, gradient: &Tensor, moments: &mut [Tensor; 2])
 /// The Euclidean norm of all gradients together, summed in f64 in the order of names.
 fn global_norm(weights: &BTreeMap<String, Var>, gradients: &Gradients) -> Result<f64> {
     let mut sum = 0.0;
+    // One wait for the GPU for all that is there.
+    let mut on_gpu = Vec::new();
     for gradient in weights.keys().filter_map(|name| gradients.get(name)) {
-        sum += match gradient {
-            Gradient::Host(values) => sum_of_squares(values),
+        match gradient {
+            Gradient::Host(values) => sum += sum_of_squares(values),
             Gradient::Graph(gradient) => {
-                let squares = gradient.to_dtype(DType::F32)?.sqr()?.sum_all()?;
-                f64::from(squares.to_scalar::<f32>()?)
+                let gradient = gradient.to_dtype(DType::F32)?.contiguous()?;
+                if tealight_gpu::runs_on(gradient.device()) {
+                    on_gpu.push(gradient);
+                } else {
+                    sum += f64::from(gradient.sqr()?.sum_all()?.to_scalar::<f32>()?);
+                }
             }
-        };
+        }
     }
+    sum += kernels::sum_of_squares(&on_gpu.iter().collect::<Vec<_>>())?;
     Ok(sum.sqrt())
 }
 
@@ -206,7 +236,7 @@ mod tests {
         let mut optimizer = AdamW::new(CONFIG, &weights).unwrap();
         let (mut exact, mut mean, mut square) = ([1.0, -2.0_f64], [0.0; 2], [0.0; 2]);
         for (step, given) in [[3.0_f32, 4.0], [0.1, -0.2]].into_iter().enumerate() {
-            let norm = optimizer.step(&weights, &gradient(given, on_host), 0.01).unwrap();
+            let norm = optimizer.update(&weights, &gradient(given, on_host), 0.01).unwrap();
             let scale = (1.0 / (norm + 1e-6)).min(1.0);
             for i in 0..2 {
                 let g = f64::from(given[i]) * scale;
@@ -228,7 +258,7 @@ mod tests {
     fn a_gradient_that_is_not_finite_changes_nothing() {
         let weights = weights();
         let mut optimizer = AdamW::new(CONFIG, &weights).unwrap();
-        let norm = optimizer.step(&weights, &gradient([f32::NAN, 1.0], true), 0.01).unwrap();
+        let norm = optimizer.update(&weights, &gradient([f32::NAN, 1.0], true), 0.01).unwrap();
         assert!(norm.is_nan());
         assert_eq!(values(&weights), [1.0, -2.0]);
         assert_eq!(optimizer.steps, 0);

@@ -86,7 +86,7 @@ pub fn step(
         parts.backward += start.elapsed().as_secs_f64();
     }
     let start = Instant::now();
-    optimizer.step(policy.weights(), &policy.drain_gradients()?, 1e-6)?;
+    optimizer.step(policy, &policy.drain_gradients()?, 1e-6)?;
     device.synchronize()?;
     parts.optimizer = start.elapsed().as_secs_f64();
     Ok(parts)

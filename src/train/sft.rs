@@ -93,8 +93,7 @@ pub fn run(
             bail!("step {step}: the loss is {loss}; lower --learning-rate");
         }
         let learning_rate = config.schedule.rate(step, config.max_steps);
-        let grad_norm =
-            optimizer.step(policy.weights(), &policy.drain_gradients()?, learning_rate)?;
+        let grad_norm = optimizer.step(policy, &policy.drain_gradients()?, learning_rate)?;
         report(&SftMetrics { step: step + 1, loss, entropy, grad_norm, learning_rate })?;
     }
     Ok(config.max_steps)

@@ -13,20 +13,23 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use candle_core::{CpuStorage, CustomOp1, DType, Layout, Result, Shape, Tensor, bail};
+use candle_core::{DType, Device, Result, Tensor, bail};
 
 use super::pool::Pool;
 use super::spans::{Row, Seen};
 use super::{Architecture, Decoder, KvCache, Spans};
 use crate::kernels::cpu::attention::{Heads, room};
 use crate::kernels::cpu::with_values;
+use crate::kernels::given::given;
 use forward::{Kept, Work};
 
 /// What passes of a decoder and its clones share.
 #[derive(Debug)]
 pub(super) struct Shared {
-    /// Gradients that backward passes left.
+    /// Gradients that backward passes left on the host.
     pub(super) sums: Mutex<Sums>,
+    /// Those that are on a GPU.
+    pub(super) on_device: Mutex<super::gpu::Sums>,
     /// Buffers for the next pass, for gradients and for packed weights.
     pub(super) pool: Arc<Pool>,
     /// The number of the next training pass, which keys what adapters drop in it.
@@ -37,7 +40,7 @@ impl Shared {
     /// Nothing yet, with the buffers of `pool`.
     pub(super) fn within(pool: Arc<Pool>) -> Self {
         let sums = Mutex::new(Sums { all: BTreeMap::new(), pool: pool.clone() });
-        Self { sums, pool, passes: AtomicU64::new(0) }
+        Self { sums, on_device: Mutex::default(), pool, passes: AtomicU64::new(0) }
     }
 }
 
@@ -143,9 +146,10 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// Whether this path runs `decoder`.
-pub(super) fn runs(decoder: &Decoder) -> bool {
-    decoder.embedding.device().is_cpu() && decoder.embedding.dtype() == DType::F32
+/// Whether this path runs decoders of such weights.
+pub(super) fn runs(dtype: DType, device: &Device) -> bool {
+    // Where the CPU stands in for a GPU, that is what is tested.
+    device.is_cpu() && dtype == DType::F32 && !tealight_gpu::runs_on(device)
 }
 
 /// The sizes of attention over up to `tokens` tokens.
@@ -188,7 +192,7 @@ pub(super) fn hidden(
         Ok(())
     })?;
     let normed = final_norm(decoder, &x)?;
-    Tensor::from_vec(normed, shape, &candle_core::Device::Cpu)
+    Tensor::from_vec(normed, shape, &Device::Cpu)
 }
 
 /// Small models are sampled from with every thread on rows of its own, without ever waiting for another;
@@ -263,63 +267,24 @@ pub(super) fn tracked(decoder: &Decoder, ids: &Tensor, spans: &Spans) -> Result<
     })?;
     let normed = final_norm(decoder, &x)?;
     let shape = (ids.len(), decoder.architecture.hidden_size);
-    let op = Body {
-        decoder: decoder.clone(),
-        ids,
-        spans: spans.clone(),
-        key,
-        hidden: Tensor::from_vec(normed, shape, &candle_core::Device::Cpu)?,
-        kept: Mutex::new(Some((kept, x))),
-    };
+    let hidden = Tensor::from_vec(normed, shape, &Device::Cpu)?;
     // What the operation is said to depend on only has to be something that is trained.
     let trained = decoder.trained().unwrap_or(&decoder.embedding).clone();
-    trained.apply_op1(op)
-}
-
-/// The layers and the last norm, as one operation.
-struct Body {
-    decoder: Decoder,
-    ids: Vec<u32>,
-    spans: Spans,
-    /// Keys what adapters dropped.
-    key: u64,
-    hidden: Tensor,
-    /// What every layer keeps, and what goes into the last norm; taken by the backward pass.
-    kept: Mutex<Option<(Vec<Kept>, Vec<f32>)>>,
-}
-
-impl CustomOp1 for Body {
-    fn name(&self) -> &'static str {
-        "decoder-body"
-    }
-
-    fn cpu_fwd(&self, _: &CpuStorage, _: &Layout) -> Result<(CpuStorage, Shape)> {
-        // Computed before, where an error could be told from a broken operation.
-        let (storage, _) = self.hidden.storage_and_layout();
-        match &*storage {
-            candle_core::Storage::Cpu(storage) => {
-                Ok((storage.clone(), self.hidden.shape().clone()))
-            }
-            _ => bail!("hidden states are not on the CPU"),
-        }
-    }
-
-    fn bwd(&self, _trained: &Tensor, _out: &Tensor, grad: &Tensor) -> Result<Option<Tensor>> {
-        let kept = self.kept.lock().expect("no panic while the lock is held").take();
-        let Some((kept, last)) = kept else {
-            bail!("a second backward pass through one forward pass")
-        };
-        let decoder = &self.decoder;
-        with_pass(decoder, &self.spans, None, |pass| {
-            let pass = Pass { dropout: Some(self.key), ..pass };
+    let (decoder, spans) = (decoder.clone(), spans.clone());
+    let kept = Mutex::new(Some((kept, x)));
+    given(hidden, [&trained, &trained], move |grad| {
+        let kept = kept.lock().expect("no panic while the lock is held").take();
+        let Some(kept) = kept else { bail!("a second backward pass through one forward pass") };
+        with_pass(&decoder, &spans, None, |pass| {
+            let pass = Pass { dropout: Some(key), ..pass };
             with_values(grad, |grad| {
                 let mut sums = decoder.shared.sums.lock().expect("no panic while the lock is held");
                 let sums = &mut *sums;
-                rayon::scope(|_| backward::body(decoder, pass, &self.ids, (kept, last), grad, sums))
+                rayon::scope(|_| backward::body(&decoder, pass, &ids, kept, grad, sums))
             })
         })?;
-        Ok(None)
-    }
+        Ok([None, None])
+    })
 }
 
 /// The rows of the embedding for `ids`.

@@ -6,18 +6,22 @@ use super::Metrics;
 const DEAD_STEPS: usize = 10;
 /// Standard errors below zero at which an estimate of a divergence is not noise.
 const NOISE: f64 = 5.0;
-/// Largest difference of log-probabilities between rollout and training in a first update that is rounding.
-const ROUNDING: f64 = 1e-3;
 
 /// What was seen of a run so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Health {
+    rounding: f64,
     equal: usize,
     still: usize,
     said: Vec<&'static str>,
 }
 
 impl Health {
+    /// Of a run whose log-probabilities may be `rounding` apart between rollout and training.
+    pub fn new(rounding: f64) -> Self {
+        Self { rounding, equal: 0, still: 0, said: Vec::new() }
+    }
+
     /// What `metrics`, those of the next step, give cause to warn of. Each kind is said once a run.
     pub fn check(&mut self, metrics: &Metrics, optimizer_steps_a_batch: usize) -> Vec<String> {
         let mut found: Vec<(&'static str, String)> = Vec::new();
@@ -66,7 +70,7 @@ impl Health {
                 ),
             ));
         }
-        if optimizer_steps_a_batch == 1 && metrics.logp_difference > ROUNDING {
+        if optimizer_steps_a_batch == 1 && metrics.logp_difference > self.rounding {
             found.push((
                 "ratio",
                 format!(
@@ -133,7 +137,7 @@ mod tests {
             ("--learning-rate", 1, |m| m.skipped_now = true),
         ];
         for (words, steps, change) in troubles {
-            let mut health = Health::default();
+            let mut health = Health::new(1e-3);
             let mut told = Vec::new();
             for step in 1..=2 * DEAD_STEPS {
                 let mut metrics = healthy(step);
@@ -144,7 +148,7 @@ mod tests {
             assert_eq!(told[0].0, steps, "{told:?}");
             assert!(told[0].1.contains(words), "{told:?}");
         }
-        let mut health = Health::default();
+        let mut health = Health::new(1e-3);
         assert!((1..99).all(|step| health.check(&healthy(step), 1).is_empty()));
     }
 }

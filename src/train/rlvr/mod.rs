@@ -120,7 +120,7 @@ impl Run<'_> {
                 let gradients = self.gradients(batch.as_ref(), state, &mut metrics)?;
                 let rate = metrics.learning_rate;
                 metrics.grad_norm = match metrics.loss.is_finite() {
-                    true => optimizer.step(self.policy.weights(), &gradients, rate)?,
+                    true => optimizer.step(self.policy, &gradients, rate)?,
                     false => f64::NAN,
                 };
                 if metrics.grad_norm.is_finite() {

@@ -6,10 +6,8 @@ use super::super::step::{micro_batches, unpadded};
 use super::batch::Batch;
 use super::{Run, scalar};
 use crate::generate::Finish;
-use crate::policy::{Sequence, token_logp};
+use crate::policy::{Sequence, rounding, token_logp};
 
-/// Largest difference of log-probabilities between rollout and training that is rounding.
-const MAX_LOGP_DIFFERENCE: f32 = 1e-3;
 /// Largest number of rows that are looked at.
 const ROWS: usize = 256;
 
@@ -18,12 +16,13 @@ impl Run<'_> {
     /// stored completions are the base's, padding changes nothing, and every weight has a gradient.
     pub(super) fn check_start(&self, batch: Option<&Batch>) -> Result<()> {
         let temperature = self.config.settings.temperature;
+        let most = rounding(self.policy.frozen()) as f32;
         let stored = &self.material.rehearsal[..self.material.rehearsal.len().min(ROWS)];
         if !stored.is_empty() {
             let rows: Vec<Sequence> = stored.iter().map(|item| item.sequence.clone()).collect();
             let logp: Vec<Vec<f32>> = stored.iter().map(|item| item.logp.clone()).collect();
             let apart = worst(&self.reference_logp(&rows)?, &logp);
-            if apart.is_nan() || apart > MAX_LOGP_DIFFERENCE {
+            if apart.is_nan() || apart > most {
                 bail!(
                     "self-check: the stored pre-samples were not drawn from this base \
                      (log-probabilities differ by {apart:.1e}); draw them again"
@@ -40,21 +39,21 @@ impl Run<'_> {
         let policy = unpadded(&said.logp.detach(), rows)?;
         if let Some(batch) = batch {
             let ratio = worst(&policy, &batch.behavior[few]);
-            if ratio.is_nan() || ratio > MAX_LOGP_DIFFERENCE {
+            if ratio.is_nan() || ratio > most {
                 bail!(
                     "self-check: rollout and training disagree on log-probabilities by {ratio:.1e}; this is a bug"
                 );
             }
         }
         let divergence = worst(&policy, &self.reference_logp(rows)?);
-        if divergence.is_nan() || divergence > MAX_LOGP_DIFFERENCE {
+        if divergence.is_nan() || divergence > most {
             bail!(
                 "self-check: the policy does not start at the base (log-probabilities differ by {divergence:.1e})"
             );
         }
         let alone = token_logp(self.policy.frozen(), &rows[..1], temperature)?;
         let padding = worst(&unpadded(&alone.logp, &rows[..1])?, &policy[..1]);
-        if padding.is_nan() || padding > MAX_LOGP_DIFFERENCE {
+        if padding.is_nan() || padding > most {
             bail!(
                 "self-check: log-probabilities depend on the padding (by {padding:.1e}); this is a bug"
             );

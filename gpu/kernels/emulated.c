@@ -1,0 +1,90 @@
+// The kernels as plain C: every stretch between barriers is a loop over the threads of a group. It is how
+// their arithmetic and their barriers are tested without a GPU; cuda.h says what the words mean.
+#include <math.h>
+#include <string.h>
+
+#define BLOCK 256
+typedef struct { int n[8]; float f[12]; } Params;
+typedef unsigned short bf16;
+typedef long long wide;
+typedef unsigned long long uwide;
+#define KERNEL(name) static void NAME(name)( \
+    void* b0, void* b1, void* b2, void* b3, void* b4, void* b5, void* b6, void* b7, void* b8, void* b9, \
+    const Params params, const int GROUP)
+#define BUFFER(type, name, index) type* const name = (type*)b##index
+#define N(index) params.n[index]
+#define F(index) params.f[index]
+#define SHARED(type, name, count) type name[count]
+#define PRIVATE(type, name, count) type name[BLOCK][count]
+#define ME t
+#define THREADS for (int t = 0; t < BLOCK; t++) {
+#define END }
+#define EXP(x) expf(x)
+#define LOG(x) logf(x)
+#define SQRT(x) sqrtf(x)
+#define MAX(x, y) fmaxf(x, y)
+#define BLOCK_SUM(values) block_sum(values)
+#define BLOCK_MAX(values) block_max(values)
+
+static inline float get_f32(const float* p, wide i) { return p[i]; }
+static inline void put_f32(float* p, wide i, float x) { p[i] = x; }
+static inline float get_bf16(const bf16* p, wide i) {
+  const unsigned bits = (unsigned)p[i] << 16;
+  float x;
+  memcpy(&x, &bits, 4);
+  return x;
+}
+static inline void put_bf16(bf16* p, wide i, float x) {
+  unsigned bits;
+  memcpy(&bits, &x, 4);
+  p[i] = x != x ? 0x7fc0 : (bf16)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+#define LOAD(p, i) _Generic((p), float*: get_f32, bf16*: get_bf16)((void*)(p), i)
+#define STORE(p, i, x) _Generic((p), float*: put_f32, bf16*: put_bf16)((void*)(p), i, x)
+
+static float block_sum(float* values) {
+  float sum = 0.0f;
+  for (int t = 0; t < BLOCK; t++) sum += values[t];
+  return sum;
+}
+
+static float block_max(float* values) {
+  float top = values[0];
+  for (int t = 1; t < BLOCK; t++) top = fmaxf(top, values[t]);
+  return top;
+}
+
+#define NAME(name) name##_f32
+#define REAL float
+#include "layers.c"
+#include "attention.c"
+#include "gradients.c"
+#undef REAL
+#undef NAME
+#define NAME(name) name##_bf16
+#define REAL bf16
+#include "layers.c"
+#include "attention.c"
+#include "gradients.c"
+#undef REAL
+#undef NAME
+#define NAME(name) name
+#include "single.c"
+
+typedef void Kernel(void*, void*, void*, void*, void*, void*, void*, void*, void*, void*, const Params, const int);
+static const struct { const char* name; Kernel* kernel; } KERNELS[] = {
+#define ONE(name) {#name, name},
+#define TWO(name) {#name "_f32", name##_f32}, {#name "_bf16", name##_bf16},
+#include "names.h"
+};
+
+// Runs all groups of a kernel in turn; 1 where there is none of that name.
+int tealight_emulate(const char* name, void** b, const Params* params, int groups) {
+  for (unsigned i = 0; i < sizeof(KERNELS) / sizeof(KERNELS[0]); i++) {
+    if (strcmp(KERNELS[i].name, name) != 0) continue;
+    for (int group = 0; group < groups; group++)
+      KERNELS[i].kernel(b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], *params, group);
+    return 0;
+  }
+  return 1;
+}

@@ -1,0 +1,125 @@
+// Forward passes of norms, positions, gates and sums.
+
+// stream (2) = x (0) + more (1), or x where there is no more (N 1 is 0); out (4) = its norm times weight (3).
+// A group a row of N 0 values; F 0 is added to the mean square. The stream may lie where x does.
+KERNEL(add_norm) {
+  BUFFER(REAL, x, 0);
+  BUFFER(REAL, more, 1);
+  BUFFER(REAL, stream, 2);
+  BUFFER(REAL, weight, 3);
+  BUFFER(REAL, out, 4);
+  SHARED(float, partial, BLOCK);
+  const int width = N(0);
+  const wide row = (wide)GROUP * width;
+  THREADS
+    float sum = 0.0f;
+    for (int i = t; i < width; i += BLOCK) {
+      float value = LOAD(x, row + i);
+      if (N(1)) {
+        STORE(stream, row + i, value + LOAD(more, row + i));
+        // As it is kept.
+        value = LOAD(stream, row + i);
+      }
+      sum += value * value;
+    }
+    partial[t] = sum;
+  END
+  const float scale = 1.0f / SQRT(BLOCK_SUM(partial) / (float)width + F(0));
+  THREADS
+    for (int i = t; i < width; i += BLOCK) {
+      const float value = N(1) ? LOAD(stream, row + i) : LOAD(x, row + i);
+      STORE(out, row + i, value * scale * LOAD(weight, i));
+    }
+  END
+}
+
+// x (0) += y (1), N 0 values, four a thread.
+KERNEL(add) {
+  BUFFER(REAL, x, 0);
+  BUFFER(REAL, y, 1);
+  THREADS
+    for (int k = 0; k < 4; k++) {
+      const wide i = ((wide)GROUP * 4 + k) * BLOCK + t;
+      if (i < N(0)) STORE(x, i, LOAD(x, i) + LOAD(y, i));
+    }
+  END
+}
+
+// Adds bias (1) to a row of N 0 values of x (0).
+KERNEL(add_bias) {
+  BUFFER(REAL, x, 0);
+  BUFFER(REAL, bias, 1);
+  const wide row = (wide)GROUP * N(0);
+  THREADS
+    for (int i = t; i < N(0); i += BLOCK) STORE(x, row + i, LOAD(x, row + i) + LOAD(bias, i));
+  END
+}
+
+// Rotates the N 0 heads of a token's x (0), 2 N 1 values each, by angles whose cosines (1) and sines (2) are
+// [tokens, N 1]; F 0 is 1, or -1 for the inverse.
+KERNEL(rope) {
+  BUFFER(REAL, x, 0);
+  BUFFER(float, cosines, 1);
+  BUFFER(float, sines, 2);
+  const int half_width = N(1);
+  const wide token = (wide)GROUP * N(0) * 2 * half_width;
+  const wide angles = (wide)GROUP * half_width;
+  THREADS
+    for (int i = t; i < N(0) * half_width; i += BLOCK) {
+      const int head = i / half_width, d = i % half_width;
+      const wide low = token + (wide)head * 2 * half_width + d, high = low + half_width;
+      const float a = LOAD(x, low), b = LOAD(x, high);
+      const float c = cosines[angles + d], s = sines[angles + d] * F(0);
+      STORE(x, low, a * c - b * s);
+      STORE(x, high, b * c + a * s);
+    }
+  END
+}
+
+// out (2) = silu(gate (0)) up (1), N 0 values, four a thread.
+KERNEL(swiglu) {
+  BUFFER(REAL, gate, 0);
+  BUFFER(REAL, up, 1);
+  BUFFER(REAL, out, 2);
+  THREADS
+    for (int k = 0; k < 4; k++) {
+      const wide i = ((wide)GROUP * 4 + k) * BLOCK + t;
+      if (i < N(0)) {
+        const float x = LOAD(gate, i);
+        STORE(out, i, x / (1.0f + EXP(-x)) * LOAD(up, i));
+      }
+    }
+  END
+}
+
+// Copies row GROUP of x (0), N 0 values, to the row of out (1) that places (2) names.
+KERNEL(store_rows) {
+  BUFFER(REAL, x, 0);
+  BUFFER(REAL, out, 1);
+  BUFFER(int, places, 2);
+  const wide from = (wide)GROUP * N(0), to = (wide)places[GROUP] * N(0);
+  THREADS
+    for (int i = t; i < N(0); i += BLOCK) STORE(out, to + i, LOAD(x, from + i));
+  END
+}
+
+// out (1) = x (0) with some of its N 0 values zero and the others times F 0: value i is dropped where the upper
+// half of a hash of the key (N 1 its lower half, N 2 its upper) plus i is below N 3.
+KERNEL(drop) {
+  BUFFER(REAL, x, 0);
+  BUFFER(REAL, out, 1);
+  THREADS
+    const uwide key = (uwide)(unsigned)N(1) | (uwide)(unsigned)N(2) << 32;
+    for (int k = 0; k < 4; k++) {
+      const wide i = ((wide)GROUP * 4 + k) * BLOCK + t;
+      if (i < N(0)) {
+        // SplitMix64's finaliser.
+        uwide hash = key + (uwide)i + 0x9e3779b97f4a7c15u;
+        hash = (hash ^ (hash >> 30)) * 0xbf58476d1ce4e5b9u;
+        hash = (hash ^ (hash >> 27)) * 0x94d049bb133111ebu;
+        hash = hash ^ (hash >> 31);
+        STORE(out, i, (unsigned)(hash >> 32) < (unsigned)N(3) ? 0.0f : LOAD(x, i) * F(0));
+      }
+    }
+  END
+}

@@ -1,0 +1,145 @@
+// What is in f32 whatever the layers are in: logits, samples, the optimizer.
+
+// sums (1), N 0 values, += the N 1 rows of parts (0); a thread a value.
+KERNEL(sum_parts) {
+  BUFFER(float, parts, 0);
+  BUFFER(float, sums, 1);
+  THREADS
+    const int i = GROUP * BLOCK + t;
+    if (i < N(0)) {
+      float sum = sums[i];
+      for (int part = 0; part < N(1); part++) sum += parts[(wide)part * N(0) + i];
+      sums[i] = sum;
+    }
+  END
+}
+
+// Of a row of N 0 logits (0) under 1 / F 0 as temperature: the log-probability of target (1), to logp (2), the
+// entropy (3), and the logarithm of the sum of exp(logit F 0) (4).
+KERNEL(logp) {
+  BUFFER(float, logits, 0);
+  BUFFER(int, targets, 1);
+  BUFFER(float, logp, 2);
+  BUFFER(float, entropy, 3);
+  BUFFER(float, sums, 4);
+  SHARED(float, masses, BLOCK);
+  SHARED(float, moments, BLOCK);
+  const wide row = (wide)GROUP * N(0);
+  THREADS
+    float top = -1e30f;
+    for (int i = t; i < N(0); i += BLOCK) top = MAX(top, logits[row + i]);
+    masses[t] = top;
+  END
+  const float top = BLOCK_MAX(masses);
+  THREADS
+    float mass = 0.0f, moment = 0.0f;
+    for (int i = t; i < N(0); i += BLOCK) {
+      const float x = (logits[row + i] - top) * F(0);
+      mass += EXP(x);
+      moment += EXP(x) * x;
+    }
+    masses[t] = mass;
+    moments[t] = moment;
+  END
+  const float mass = BLOCK_SUM(masses);
+  const float moment = BLOCK_SUM(moments);
+  THREADS
+    if (t == 0) {
+      logp[GROUP] = (logits[row + targets[GROUP]] - top) * F(0) - LOG(mass);
+      entropy[GROUP] = LOG(mass) - moment / mass;
+      sums[GROUP] = top * F(0) + LOG(mass);
+    }
+  END
+}
+
+// Draws from a row of N 0 logits (0) under 1 / F 0 as temperature, by inverse CDF of uniform (1), or takes the
+// largest where N 1 is 1: its number, to tokens (2), -1 where the logits are not finite, and its
+// log-probability (3). Every thread sums a stretch of its own.
+KERNEL(sample) {
+  BUFFER(float, logits, 0);
+  BUFFER(float, uniform, 1);
+  BUFFER(int, tokens, 2);
+  BUFFER(float, logp, 3);
+  SHARED(float, masses, BLOCK);
+  SHARED(float, largest, BLOCK);
+  const wide row = (wide)GROUP * N(0);
+  const int stretch = (N(0) + BLOCK - 1) / BLOCK;
+  THREADS
+    float top = -1e30f;
+    for (int i = t; i < N(0); i += BLOCK) top = MAX(top, logits[row + i]);
+    largest[t] = top;
+  END
+  const float top = BLOCK_MAX(largest);
+  THREADS
+    float mass = 0.0f;
+    for (int i = t * stretch; i < (t + 1) * stretch && i < N(0); i++) mass += EXP((logits[row + i] - top) * F(0));
+    masses[t] = mass;
+  END
+  THREADS
+    if (t == 0) {
+      float total = 0.0f;
+      for (int i = 0; i < BLOCK; i++) total += masses[i];
+      int chosen = -1;
+      if (N(1)) {
+        for (int i = 0; i < N(0) && chosen < 0; i++) if (logits[row + i] == top) chosen = i;
+      } else {
+        const float goal = uniform[GROUP] * total;
+        float sum = 0.0f;
+        int at = 0;
+        while (at < BLOCK - 1 && sum + masses[at] <= goal) sum += masses[at++];
+        // Rounding may leave the goal past the end: then it is the last with any mass.
+        for (int i = at * stretch; i < N(0); i++) {
+          const float mass = EXP((logits[row + i] - top) * F(0));
+          if (mass > 0.0f) {
+            chosen = i;
+            sum += mass;
+            if (sum > goal) break;
+          }
+        }
+      }
+      if (!(total > 0.0f && total < 1e30f && top > -1e30f && top < 1e30f)) chosen = -1;
+      tokens[GROUP] = chosen;
+      logp[GROUP] = chosen < 0 ? 0.0f : (logits[row + chosen] - top) * F(0) - LOG(total);
+    }
+  END
+}
+
+// One step of AdamW on N 0 weights (0) with mean (1), square (2) and gradient (3). F: what the gradient is
+// scaled by; share of the old mean, of the new; share of the old square, of the new; the rate; what the square is
+// scaled by; what is added to its root; what weights are scaled by.
+KERNEL(adamw) {
+  BUFFER(float, weight, 0);
+  BUFFER(float, mean, 1);
+  BUFFER(float, square, 2);
+  BUFFER(float, gradient, 3);
+  THREADS
+    for (int k = 0; k < 4; k++) {
+      const wide i = ((wide)GROUP * 4 + k) * BLOCK + t;
+      if (i < N(0)) {
+        const float g = gradient[i] * F(0);
+        mean[i] = mean[i] * F(1) + g * F(2);
+        square[i] = square[i] * F(3) + g * g * F(4);
+        weight[i] = weight[i] * F(8) - mean[i] * F(5) / (SQRT(square[i] * F(6)) + F(7));
+      }
+    }
+  END
+}
+
+// The sum of squares of N 0 values (0), a part a group, to parts (1) at N 1 + GROUP.
+KERNEL(squares) {
+  BUFFER(float, x, 0);
+  BUFFER(float, parts, 1);
+  SHARED(float, partial, BLOCK);
+  THREADS
+    float sum = 0.0f;
+    for (int k = 0; k < 16; k++) {
+      const wide i = ((wide)GROUP * 16 + k) * BLOCK + t;
+      if (i < N(0)) sum += x[i] * x[i];
+    }
+    partial[t] = sum;
+  END
+  const float sum = BLOCK_SUM(partial);
+  THREADS
+    if (t == 0) parts[N(1) + GROUP] = sum;
+  END
+}

@@ -1,0 +1,67 @@
+//! Launches on Metal. Written without a Mac at hand: its types were checked, it has never run.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, OnceLock};
+
+use candle_core::{MetalDevice, Result, Storage, bail};
+use candle_metal_kernels::metal::{ComputePipeline, Library};
+use objc2_metal::MTLSize;
+
+use crate::{BLOCK, BUFFERS, Call};
+
+/// What was compiled for one device.
+#[derive(Default)]
+struct Compiled {
+    library: Option<Library>,
+    pipelines: HashMap<String, ComputePipeline>,
+}
+
+/// By the number of the device in the registry.
+fn compiled() -> &'static Mutex<HashMap<u64, Compiled>> {
+    static COMPILED: OnceLock<Mutex<HashMap<u64, Compiled>>> = OnceLock::new();
+    COMPILED.get_or_init(Mutex::default)
+}
+
+fn pipeline(name: &str, device: &MetalDevice) -> Result<ComputePipeline> {
+    let metal = device.metal_device();
+    let mut all = compiled().lock().expect("no panic while the lock is held");
+    let own = all.entry(metal.registry_id()).or_default();
+    if let Some(pipeline) = own.pipelines.get(name) {
+        return Ok(pipeline.clone());
+    }
+    let said = |error| candle_core::Error::Msg(format!("Metal and kernel {name}: {error}"));
+    if own.library.is_none() {
+        let text = crate::program(crate::Dialect::Metal);
+        own.library =
+            Some(metal.new_library_with_source(&text, None).map_err(|e| said(e.to_string()))?);
+    }
+    let library = own.library.as_ref().expect("just compiled");
+    let function = library.get_function(name, None).map_err(|e| said(e.to_string()))?;
+    let pipeline = metal
+        .new_compute_pipeline_state_with_function(&function)
+        .map_err(|e| said(e.to_string()))?;
+    own.pipelines.insert(name.to_owned(), pipeline.clone());
+    Ok(pipeline)
+}
+
+pub(crate) fn run(call: &Call<'_>, device: &MetalDevice) -> Result<()> {
+    let pipeline = pipeline(&call.name, device)?;
+    let held: Vec<_> = call.tensors.iter().map(|tensor| tensor.storage_and_layout()).collect();
+    let guard = device.command_encoder()?;
+    let encoder = guard.as_ref();
+    encoder.set_compute_pipeline_state(&pipeline);
+    for index in 0..BUFFERS {
+        // What a kernel has no use for is its first tensor again.
+        let (storage, layout) = held.get(index).unwrap_or(&held[0]);
+        let Storage::Metal(storage) = &**storage else {
+            bail!("{}: a tensor is not on the GPU", call.name);
+        };
+        let width = candle_core::backend::BackendStorage::dtype(storage).size_in_bytes();
+        // All of them as outputs: the encoder then puts a barrier between this launch and what reads them.
+        encoder.set_output_buffer(index, Some(storage.buffer()), layout.start_offset() * width);
+    }
+    encoder.set_bytes(BUFFERS, &call.params);
+    let size = |width| MTLSize { width, height: 1, depth: 1 };
+    encoder.dispatch_thread_groups(size(call.groups), size(BLOCK));
+    Ok(())
+}

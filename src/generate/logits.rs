@@ -1,0 +1,71 @@
+//! Logits where they were computed, and tokens drawn from them there.
+
+use std::sync::Arc;
+
+use anyhow::{Result, bail};
+use candle_core::{DType, Tensor};
+use rayon::prelude::*;
+use tealight_gpu::kernels;
+
+use super::noise::Stream;
+use super::{Filters, SamplingParams};
+use crate::model::{Decoder, Path};
+
+/// Rows of logits `[B, V]`.
+#[derive(Clone)]
+pub(super) enum Logits {
+    /// All values, and how many a row has.
+    Host(Arc<Vec<f32>>, usize),
+    /// On a GPU, from which tokens are drawn by a kernel.
+    Device(Tensor),
+}
+
+impl Logits {
+    /// Of hidden states `[B, D]`.
+    pub(super) fn of(decoder: &Decoder, hidden: &Tensor, params: &SamplingParams) -> Result<Self> {
+        let logits = decoder.logits(hidden)?;
+        // What cuts the distribution sorts it first, which the host does.
+        if decoder.path() == Path::Gpu && params.filters == Filters::default() {
+            return Ok(Self::Device(logits));
+        }
+        let vocabulary = logits.dim(1)?;
+        let values = logits.to_dtype(DType::F32)?.flatten_all()?.to_vec1()?;
+        Ok(Self::Host(Arc::new(values), vocabulary))
+    }
+
+    /// Draws a token for each pair of a row and a stream: its id and log-probability.
+    pub(super) fn draw(
+        &self,
+        picks: &mut [(usize, &mut Stream)],
+        params: &SamplingParams,
+    ) -> Result<Vec<(u32, f32)>> {
+        match self {
+            Self::Host(values, vocabulary) => picks
+                .par_iter_mut()
+                .map(|(row, stream)| {
+                    params.draw(&values[*row * vocabulary..][..*vocabulary], stream)
+                })
+                .collect(),
+            Self::Device(logits) => {
+                let count = picks.len();
+                let is_every_row = count == logits.dim(0)?
+                    && picks.iter().enumerate().all(|(index, (row, _))| index == *row);
+                let logits = match is_every_row {
+                    true => logits.clone(),
+                    false => {
+                        let rows: Vec<u32> = picks.iter().map(|(row, _)| *row as u32).collect();
+                        logits.index_select(&Tensor::from_vec(rows, count, logits.device())?, 0)?
+                    }
+                };
+                let uniform = picks.iter_mut().map(|(_, stream)| stream.uniform() as f32);
+                let uniform = Tensor::from_vec(uniform.collect(), count, logits.device())?;
+                let (tokens, logp) = kernels::sample(&logits, &uniform, params.temperature)?;
+                let tokens: Vec<u32> = tokens.to_vec1()?;
+                if tokens.contains(&u32::MAX) {
+                    bail!("{}", super::sampling::NOT_FINITE);
+                }
+                Ok(tokens.into_iter().zip(logp.to_vec1()?).collect())
+            }
+        }
+    }
+}
