@@ -40,7 +40,7 @@ fn cases() -> Vec<Case> {
 impl Case {
     fn policy(&self, config: &str) -> Policy {
         let (architecture, _) = Architecture::read(&self.directory.join(config)).expect("config");
-        let weights = weights::load(&self.directory, &architecture, DType::F32, &Device::Cpu);
+        let weights = weights::load(&self.directory, &architecture, DType::F32, &device());
         Policy::new(&architecture, &weights.expect("weights")).expect("policy")
     }
 
@@ -50,9 +50,16 @@ impl Case {
     }
 }
 
+/// The GPU, where this build and this machine have one.
+fn device() -> Device {
+    tealight::device::open("auto").expect("a device").0
+}
+
 /// The largest absolute difference.
 fn difference(a: &Tensor, b: &Tensor) -> f64 {
-    let worst = (a - b).and_then(|d| d.abs()?.flatten_all()?.max(0)).expect("same shape");
+    let here = |x: &Tensor| x.to_device(&Device::Cpu).expect("on the host");
+    let worst =
+        (here(a) - here(b)).and_then(|d| d.abs()?.flatten_all()?.max(0)).expect("same shape");
     f64::from(worst.to_scalar::<f32>().expect("f32"))
 }
 
@@ -66,7 +73,8 @@ fn logits(decoder: &Decoder, case: &Case, batch: &str) -> [Tensor; 2] {
     let places: Vec<u32> = seen.map(|(place, _)| place as u32).collect();
     let ids: Vec<u32> = places.iter().map(|place| ids[*place as usize]).collect();
     let tensor = |values| Tensor::new(values, &Device::Cpu).expect("ids");
-    let hidden = decoder.hidden(&tensor(ids), &Arc::new(spans), None).expect("hidden");
+    let ids = tensor(ids).to_device(&device()).expect("there");
+    let hidden = decoder.hidden(&ids, &Arc::new(spans), None).expect("hidden");
     let exact = case.reference[&format!("{batch}.logits")].flatten_to(1);
     let exact = exact.and_then(|x| x.index_select(&tensor(places), 0)).expect("logits");
     [decoder.logits(&hidden).expect("logits"), exact]

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use candle_core::{Device, Tensor};
+use candle_core::Tensor;
 use serde_json::Value;
 use tealight::model::{Architecture, Spans};
 use tealight::policy::{self, Policy, Sequence};
@@ -29,6 +29,8 @@ fn worst(ours: &[f32], reference: &[f32]) -> f32 {
 
 #[test]
 fn logits_and_every_gradient_equal_the_independent_reference() {
+    // The GPU, where this build and this machine have one.
+    let device = tealight::device::open("auto").expect("a device").0;
     for (name, text) in FIXTURES {
         let fixture: Value = serde_json::from_str(text).expect("JSON");
         let architecture = Architecture::from_config(&fixture["config"]).expect("config");
@@ -37,13 +39,13 @@ fn logits_and_every_gradient_equal_the_independent_reference() {
             .into_iter()
             .map(|(name, shape)| {
                 let values = numbers(&fixture["weights"][&name]);
-                (name, Tensor::from_vec(values, shape, &Device::Cpu).expect("shape"))
+                (name, Tensor::from_vec(values, shape, &device).expect("shape"))
             })
             .collect();
         let policy = Policy::new(&architecture, &weights).expect("policy");
         let ids: Vec<Vec<u32>> = serde_json::from_value(fixture["ids"].clone()).expect("ids");
 
-        let tensor = Tensor::new(ids.concat(), &Device::Cpu).expect("ids");
+        let tensor = Tensor::new(ids.concat(), &device).expect("ids");
         let spans = Arc::new(Spans::from_start(ids.iter().map(Vec::len)));
         let hidden = policy.frozen().hidden(&tensor, &spans, None).expect("hidden");
         let logits = policy.frozen().logits(&hidden).and_then(|x| x.flatten_all()?.to_vec1());

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 const MAX_LINES: usize = 400;
 
 /// Module and what its files must never name; `ARCHITECTURE.md` gives the reasons.
-const FORBIDDEN: [(&str, &[&str]); 14] = [
+const FORBIDDEN: [(&str, &[&str]); 15] = [
     ("datasets/", &["candle", "tealight_eval"]),
     ("eval/", &["candle", "tokenizers"]),
     (
@@ -32,6 +32,7 @@ const FORBIDDEN: [(&str, &[&str]); 14] = [
         ],
     ),
     ("matmul/", &["candle", "tealight_datasets", "tealight_eval"]),
+    ("gpu/", &["tealight_datasets", "tealight_eval", "tealight_matmul"]),
     (
         "src/objective",
         &[
@@ -45,9 +46,25 @@ const FORBIDDEN: [(&str, &[&str]); 14] = [
     ),
     (
         "src/generate",
-        &["crate::objective", "crate::rollout", "crate::tokenizer", "crate::train", "tealight_"],
+        &[
+            "crate::objective",
+            "crate::rollout",
+            "crate::tokenizer",
+            "crate::train",
+            "tealight_datasets",
+            "tealight_eval",
+        ],
     ),
-    ("src/policy", &["crate::generate", "crate::rollout", "crate::train", "tealight_"]),
+    (
+        "src/policy",
+        &[
+            "crate::generate",
+            "crate::rollout",
+            "crate::train",
+            "tealight_datasets",
+            "tealight_eval",
+        ],
+    ),
     ("src/rollout", &["crate::objective", "crate::policy", "crate::train"]),
     (
         "src/lab",
@@ -71,7 +88,9 @@ const BANNED: [&str; 5] = ["todo!(", "dbg!(", "allow(clippy", "unimplemented!(",
 fn sources() -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut folders: Vec<PathBuf> =
-        ["src", "tests", "datasets/src", "eval/src"].map(|folder| root.join(folder)).into();
+        ["src", "tests", "datasets/src", "eval/src", "gpu/src", "gpu/tests", "matmul/src"]
+            .map(|folder| root.join(folder))
+            .into();
     let mut files = Vec::new();
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).expect("a folder of sources") {

@@ -68,12 +68,12 @@ static float block_max(float* values) {
 #include "gradients.c"
 #undef REAL
 #undef NAME
-#define NAME(name) name
+#define NAME(name) name##_f32
 #include "single.c"
 
 typedef void Kernel(void*, void*, void*, void*, void*, void*, void*, void*, void*, void*, const Params, const int);
 static const struct { const char* name; Kernel* kernel; } KERNELS[] = {
-#define ONE(name) {#name, name},
+#define ONE(name) {#name "_f32", name##_f32},
 #define TWO(name) {#name "_f32", name##_f32}, {#name "_bf16", name##_bf16},
 #include "names.h"
 };

@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn nvrtc_compiles_the_kernels_where_it_is_found() {
         match super::ptx() {
-            Ok(ptx) => assert!(ptx.contains("attention_keys_bf16") && ptx.contains("adamw")),
+            Ok(ptx) => assert!(ptx.contains("attention_keys_bf16") && ptx.contains("adamw_f32")),
             Err(error) => assert!(error.to_string().contains("libnvrtc"), "{error}"),
         }
     }

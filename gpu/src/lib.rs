@@ -56,7 +56,11 @@ pub fn runs_on(device: &Device) -> bool {
 /// No memory.
 pub fn empty(shape: impl Into<Shape>, dtype: DType, device: &Device) -> Result<Tensor> {
     if device.is_cpu() {
-        return Tensor::zeros(shape, dtype, device);
+        // What is read before it was written shows.
+        return match dtype {
+            DType::U32 => Tensor::full(u32::MAX, shape, device),
+            _ => Tensor::full(f32::NAN, shape, device)?.to_dtype(dtype),
+        };
     }
     // SAFETY: every use here hands it to a kernel or a product that writes all of it; any bits are a number.
     #[allow(unsafe_code)]
@@ -110,7 +114,7 @@ pub fn program(dialect: Dialect) -> String {
         text += &LAYERS.concat();
         text += "\n#undef NAME\n#undef REAL\n";
     }
-    text + "#define NAME(name) name\n" + include_str!("../kernels/single.c")
+    text + "#define NAME(name) name##_f32\n" + include_str!("../kernels/single.c")
 }
 
 impl Call<'_> {

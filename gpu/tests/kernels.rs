@@ -118,7 +118,7 @@ fn positions_gates_and_sums() {
 
         let shape = [9, 333];
         let ((gate, gate64), (up, up64)) = (values(&shape, 0.3, dtype), values(&shape, 0.8, dtype));
-        let gated = |of: &[Tensor]| candle_core::Result::Ok((silu(&of[0])? * &of[1])?);
+        let gated = |of: &[Tensor]| -> Result<Tensor> { silu(&of[0])? * &of[1] };
         let out = kernels::swiglu(&gate, &up).expect("swiglu");
         close(&out, &gated(&[gate64.clone(), up64.clone()]).expect("swiglu"), most);
         let (grad, grad64) = values(&shape, 0.21, dtype);

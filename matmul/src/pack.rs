@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::{COLUMNS, Matrix, Precision, kernel};
+use super::{COLUMNS, Matrix, Precision};
 
 /// Words along k that are transposed at a time.
 const BLOCK: usize = 16;
@@ -58,7 +58,7 @@ fn panel_of(
 ) {
     let panel = Panel { matrix, first, width, range, precision };
     #[cfg(target_arch = "x86_64")]
-    if kernel::supports(Precision::F32) {
+    if super::kernel::supports(Precision::F32) {
         // SAFETY: the processor has AVX-512.
         return unsafe { panel.fill_wide(out) };
     }

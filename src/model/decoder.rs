@@ -12,7 +12,7 @@ use super::lora::{LowRank, Scaling};
 use super::ops::{self, Linear, View};
 use super::pool::Pool;
 use super::rope::{Angles, RopeTable};
-use super::{Architecture, KvCache, Spans, gpu, host, lora};
+use super::{Architecture, KvCache, Path, Spans, gpu, host, lora};
 
 /// The transformer. B sequences, T tokens, D hidden size, V vocabulary.
 #[derive(Debug, Clone)]
@@ -29,17 +29,6 @@ pub struct Decoder {
     pub(super) shared: Arc<host::Shared>,
     /// Keep the input of each layer alone for the backward pass, and compute the rest again.
     pub(super) recomputes: bool,
-}
-
-/// What runs the layers of a decoder.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Path {
-    /// Our layers on the CPU.
-    Host,
-    /// Our kernels on a GPU.
-    Gpu,
-    /// A graph of Candle's operations.
-    Graph,
 }
 
 #[derive(Debug, Clone)]
@@ -175,18 +164,6 @@ impl Decoder {
             }
         }
         Ok(merged)
-    }
-
-    /// What runs its layers.
-    pub(crate) fn path(&self) -> Path {
-        let (dtype, device) = (self.embedding.dtype(), self.embedding.device());
-        if gpu::runs(&self.architecture, dtype, device) {
-            Path::Gpu
-        } else if host::runs(dtype, device) {
-            Path::Host
-        } else {
-            Path::Graph
-        }
     }
 
     /// Rows `places` of hidden states `[N, D]`; one may be named several times.

@@ -1,0 +1,168 @@
+//! Attention over runs of tokens.
+
+use candle_core::{DType, Device, Result, Tensor, bail};
+
+use super::{expect, launch, rows};
+use crate::empty;
+
+/// Query vectors that a group of attention holds, their values, and keys of a group of its gradient.
+const VECTORS: usize = 16;
+const QUERIES: usize = 1024;
+const KEYS: usize = 16;
+const MAX_DIM: usize = 128;
+
+/// The heads of attention.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Heads {
+    /// H.
+    pub queries: usize,
+    /// K; divides H.
+    pub keys: usize,
+    /// D.
+    pub dim: usize,
+}
+
+/// What the tokens of a run see: keys `start..start + split`, then keys from `rest` on, in the rows of the keys
+/// that attention is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Run {
+    /// Its first token.
+    pub first: usize,
+    /// How many.
+    pub tokens: usize,
+    /// Keys that its first token sees, its own included.
+    pub sees: usize,
+    /// The first row of keys.
+    pub start: usize,
+    /// How many of them, before those from `rest` on.
+    pub split: usize,
+    /// The first row of the others.
+    pub rest: usize,
+    /// The token before which every token from this run's first on sees what this run's tokens may see.
+    pub until: usize,
+}
+
+/// How the runs of a pass are shared out to the groups of a launch: tables on the device.
+#[derive(Debug, Clone)]
+pub struct Runs {
+    heads: Heads,
+    tokens: usize,
+    /// Most rows of keys that are looked at.
+    rows: usize,
+    queries: Tensor,
+    keys: Tensor,
+}
+
+impl Heads {
+    /// Whether attention knows such heads.
+    pub fn are_known(&self) -> bool {
+        let share = self.queries.checked_div(self.keys).unwrap_or(0);
+        let fits = (1..=VECTORS).contains(&share) && share * self.dim <= QUERIES;
+        fits && self.dim <= MAX_DIM && self.queries == share * self.keys
+    }
+}
+
+impl Runs {
+    /// The tables of `runs`.
+    ///
+    /// # Errors
+    /// Heads that are not known, no memory.
+    pub fn new(runs: &[Run], heads: Heads, device: &Device) -> Result<Self> {
+        if !heads.are_known() {
+            bail!("attention on a GPU does not know {heads:?}");
+        }
+        let share = heads.queries / heads.keys;
+        let step = (VECTORS / share).min(QUERIES / (share * heads.dim)).max(1);
+        let (mut queries, mut keys) = (Vec::new(), Vec::new());
+        let (mut tokens, mut last) = (0, 0);
+        for run in runs.iter().filter(|run| run.tokens > 0) {
+            tokens = tokens.max(run.first + run.tokens);
+            let seen = run.sees + run.tokens - 1;
+            last = last.max(run.start + seen.min(run.split));
+            if seen > run.split {
+                last = last.max(run.rest + seen - run.split);
+            }
+            for at in (0..run.tokens).step_by(step) {
+                let count = step.min(run.tokens - at);
+                let split = run.split.min(i32::MAX as usize);
+                queries.extend([run.first + at, count, run.sees + at, run.start, split, run.rest]);
+            }
+            for at in (0..run.tokens).step_by(KEYS) {
+                keys.extend([run.first + at, KEYS.min(run.tokens - at), run.until]);
+            }
+        }
+        let table = |values: Vec<usize>, width: usize| {
+            let count = values.len() / width;
+            let values: Vec<u32> = values.into_iter().map(|x| x as u32).collect();
+            Tensor::from_vec(values, (count, width), device)
+        };
+        let (queries, keys) = (table(queries, 6)?, table(keys, 3)?);
+        Ok(Self { heads, tokens, rows: last, queries, keys })
+    }
+
+    fn groups(&self, table: &Tensor) -> Result<usize> {
+        Ok(table.dim(0)? * self.heads.keys)
+    }
+
+    fn numbers(&self) -> [usize; 3] {
+        [self.heads.queries, self.heads.keys, self.heads.dim]
+    }
+
+    fn scale(&self) -> f64 {
+        1.0 / (self.heads.dim as f64).sqrt()
+    }
+
+    fn check(&self, q: &Tensor, k: &Tensor, v: &Tensor) -> Result<()> {
+        let Heads { queries, keys, dim } = self.heads;
+        expect(q, q.dtype(), self.tokens * queries * dim, "attention")?;
+        expect(v, q.dtype(), k.elem_count(), "attention")?;
+        expect(k, q.dtype(), rows(k, keys * dim, "attention")? * keys * dim, "attention")?;
+        if k.elem_count() < self.rows * keys * dim {
+            bail!("attention: {:?} has not {} rows of keys", k.shape(), self.rows);
+        }
+        Ok(())
+    }
+}
+
+/// Causal attention of `q` `[N, H * D]` over rows of keys and values `[.., K * D]`; with it the logarithm of the
+/// sum of every query's weights, `[N, H]`.
+///
+/// # Errors
+/// Sizes that do not fit, no memory, the device's.
+pub fn attention(q: &Tensor, k: &Tensor, v: &Tensor, runs: &Runs) -> Result<(Tensor, Tensor)> {
+    runs.check(q, k, v)?;
+    let out = empty(q.shape(), q.dtype(), q.device())?;
+    let sums = empty((runs.tokens, runs.heads.queries), DType::F32, q.device())?;
+    let tensors = [q, k, v, &out, &sums, &runs.queries];
+    let groups = runs.groups(&runs.queries)?;
+    launch("attention", Some(q), groups, &tensors, &runs.numbers(), &[runs.scale()])?;
+    Ok((out, sums))
+}
+
+/// The gradients of queries, keys and values for that of [`attention`]'s result, where the rows of keys are the
+/// tokens themselves.
+///
+/// # Errors
+/// Sizes that do not fit, no memory, the device's.
+pub fn attention_back(
+    [q, k, v]: [&Tensor; 3],
+    (out, sums): (&Tensor, &Tensor),
+    grad: &Tensor,
+    runs: &Runs,
+) -> Result<[Tensor; 3]> {
+    runs.check(q, k, v)?;
+    for tensor in [out, grad] {
+        expect(tensor, q.dtype(), q.elem_count(), "attention_back")?;
+    }
+    expect(k, q.dtype(), runs.tokens * runs.heads.keys * runs.heads.dim, "attention_back")?;
+    expect(sums, DType::F32, runs.tokens * runs.heads.queries, "attention_back")?;
+    let like = |x: &Tensor| empty(x.shape(), x.dtype(), x.device());
+    let (dq, dk, dv, pulls) = (like(q)?, like(k)?, like(v)?, like(sums)?);
+    let (numbers, scale) = (runs.numbers(), [runs.scale()]);
+    let tensors = [q, k, v, out, grad, sums, &dq, &pulls, &runs.queries];
+    let groups = runs.groups(&runs.queries)?;
+    launch("attention_queries", Some(q), groups, &tensors, &numbers, &scale)?;
+    let tensors = [q, k, v, grad, sums, &pulls, &dk, &dv, &runs.keys];
+    launch("attention_keys", Some(q), runs.groups(&runs.keys)?, &tensors, &numbers, &scale)?;
+    Ok([dq, dk, dv])
+}

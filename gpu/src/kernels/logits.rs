@@ -1,0 +1,73 @@
+//! Log-probabilities and samples.
+
+use candle_core::{DType, Result, Tensor};
+
+use super::{expect, launch};
+use crate::empty;
+
+/// What is known of rows of logits, `[N]` each.
+#[derive(Debug, Clone)]
+pub struct RowSums {
+    /// Natural log-probability of the target.
+    pub logp: Tensor,
+    /// Entropy in nats.
+    pub entropy: Tensor,
+    /// Logarithm of the sum of `exp(logit / temperature)`.
+    pub sums: Tensor,
+}
+
+/// Log-probabilities of `targets` `[N]` under `softmax(logits / temperature)`, of f32 logits `[N, V]`.
+///
+/// # Errors
+/// Sizes that do not fit, no memory, the device's.
+pub fn logp(logits: &Tensor, targets: &Tensor, temperature: f64) -> Result<RowSums> {
+    let (rows, width) = logits.dims2()?;
+    expect(logits, DType::F32, rows * width, "logp")?;
+    expect(targets, DType::U32, rows, "logp")?;
+    let row = || empty(rows, DType::F32, logits.device());
+    let found = RowSums { logp: row()?, entropy: row()?, sums: row()? };
+    let tensors = [logits, targets, &found.logp, &found.entropy, &found.sums];
+    launch("logp", None, rows, &tensors, &[width], &[1.0 / temperature])?;
+    Ok(found)
+}
+
+/// The gradient `[N, V]`, in `dtype`, of the logits for the gradient `grad` `[N]` of [`logp`]'s.
+///
+/// # Errors
+/// Sizes that do not fit, no memory, the device's.
+pub fn slopes(
+    logits: &Tensor,
+    targets: &Tensor,
+    (sums, grad): (&Tensor, &Tensor),
+    temperature: f64,
+    dtype: DType,
+) -> Result<Tensor> {
+    let (rows, width) = logits.dims2()?;
+    expect(logits, DType::F32, rows * width, "slopes")?;
+    expect(targets, DType::U32, rows, "slopes")?;
+    expect(sums, DType::F32, rows, "slopes")?;
+    expect(grad, DType::F32, rows, "slopes")?;
+    let out = empty((rows, width), dtype, logits.device())?;
+    let tensors = [logits, targets, sums, grad, &out];
+    launch("slopes", Some(&out), rows, &tensors, &[width], &[1.0 / temperature])?;
+    Ok(out)
+}
+
+/// Draws a token for every row of f32 logits `[N, V]` by inverse CDF of `uniform` `[N]` (24 bits of it count), or
+/// takes the most likely one at temperature 0: tokens `[N]`, `u32::MAX` where logits are not finite, and their
+/// log-probabilities `[N]` at the temperature (at 1 where that is 0).
+///
+/// # Errors
+/// Sizes that do not fit, no memory, the device's.
+pub fn sample(logits: &Tensor, uniform: &Tensor, temperature: f64) -> Result<(Tensor, Tensor)> {
+    let (rows, width) = logits.dims2()?;
+    expect(logits, DType::F32, rows * width, "sample")?;
+    expect(uniform, DType::F32, rows, "sample")?;
+    let tokens = empty(rows, DType::U32, logits.device())?;
+    let logp = empty(rows, DType::F32, logits.device())?;
+    let is_greedy = temperature == 0.0;
+    let inverse = if is_greedy { 1.0 } else { 1.0 / temperature };
+    let tensors = [logits, uniform, &tokens, &logp];
+    launch("sample", None, rows, &tensors, &[width, usize::from(is_greedy)], &[inverse])?;
+    Ok((tokens, logp))
+}

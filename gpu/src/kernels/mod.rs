@@ -1,0 +1,173 @@
+//! A function for each kernel. Outputs are tensors that are written in place; every one must be contiguous, and
+//! as large as is said here, which is checked.
+//!
+//! N tokens, H query heads, K key-value heads, D values a head, V vocabulary. Activations are f32 or bf16, sums and
+//! log-probabilities f32, numbers of tokens u32.
+
+mod attention;
+mod gradients;
+mod logits;
+mod optimizer;
+
+use candle_core::{DType, Result, Tensor, bail};
+
+pub use attention::{Heads, Run, Runs, attention, attention_back};
+pub use gradients::{add_to, column_sums, embedding_back, narrow, norm_back, swiglu_back};
+pub use logits::{RowSums, logp, sample, slopes};
+pub use optimizer::{AdamW, adamw, sum_of_squares};
+
+use crate::{BLOCK, Call, Params, empty};
+
+/// Values that a group of an elementwise kernel works on.
+const ELEMENTS: usize = 4 * BLOCK;
+
+fn suffix(tensor: &Tensor) -> Result<&'static str> {
+    match tensor.dtype() {
+        DType::F32 => Ok("_f32"),
+        DType::BF16 => Ok("_bf16"),
+        other => bail!("kernels know float32 and bfloat16, not {other:?}"),
+    }
+}
+
+/// Launches a kernel whose name ends with the type of `of`; without one it knows f32 alone.
+fn launch(
+    name: &str,
+    of: Option<&Tensor>,
+    groups: usize,
+    tensors: &[&Tensor],
+    ints: &[usize],
+    floats: &[f64],
+) -> Result<()> {
+    let mut params = Params::default();
+    for (place, value) in params.n.iter_mut().zip(ints) {
+        let Ok(value) = i32::try_from(*value) else {
+            bail!("{name}: {value} values are too many for one launch; use smaller micro-batches")
+        };
+        *place = value;
+    }
+    params.f.iter_mut().zip(floats).for_each(|(place, value)| *place = *value as f32);
+    let name = format!("{name}{}", of.map(suffix).transpose()?.unwrap_or("_f32"));
+    Call { name, groups, tensors, params }.run()
+}
+
+/// Refuses a tensor of another type or another number of values.
+fn expect(tensor: &Tensor, dtype: DType, count: usize, what: &str) -> Result<()> {
+    if tensor.dtype() != dtype || tensor.elem_count() != count {
+        bail!(
+            "{what}: {:?} of {:?} where {count} of {dtype:?} are needed",
+            tensor.shape(),
+            tensor.dtype()
+        );
+    }
+    Ok(())
+}
+
+/// The number of rows of `width` values that `x` has.
+fn rows(x: &Tensor, width: usize, what: &str) -> Result<usize> {
+    if width == 0 || !x.elem_count().is_multiple_of(width) {
+        bail!("{what}: {:?} is not rows of {width}", x.shape());
+    }
+    Ok(x.elem_count() / width)
+}
+
+/// Of `x` plus `more`, where there is any, the sum and its root-mean-square norm over rows as wide as `weight`.
+///
+/// # Errors
+/// Sizes that do not fit, no memory, the device's.
+pub fn add_norm(
+    x: &Tensor,
+    more: Option<&Tensor>,
+    weight: &Tensor,
+    eps: f64,
+) -> Result<(Tensor, Tensor)> {
+    let width = weight.elem_count();
+    let rows = rows(x, width, "add_norm")?;
+    expect(weight, x.dtype(), width, "add_norm")?;
+    let out = empty(x.shape(), x.dtype(), x.device())?;
+    let stream = match more {
+        Some(more) => {
+            expect(more, x.dtype(), x.elem_count(), "add_norm")?;
+            empty(x.shape(), x.dtype(), x.device())?
+        }
+        None => x.clone(),
+    };
+    let tensors = [x, more.unwrap_or(x), &stream, weight, &out];
+    launch("add_norm", Some(x), rows, &tensors, &[width, usize::from(more.is_some())], &[eps])?;
+    Ok((stream, out))
+}
+
+/// Adds `y` to `x`.
+///
+/// # Errors
+/// Sizes that do not fit, the device's.
+pub fn add(x: &Tensor, y: &Tensor) -> Result<()> {
+    let count = x.elem_count();
+    expect(y, x.dtype(), count, "add")?;
+    launch("add", Some(x), count.div_ceil(ELEMENTS), &[x, y], &[count], &[])
+}
+
+/// Adds `bias` to every row of `x`.
+///
+/// # Errors
+/// Sizes that do not fit, the device's.
+pub fn add_bias(x: &Tensor, bias: &Tensor) -> Result<()> {
+    let width = bias.elem_count();
+    expect(bias, x.dtype(), width, "add_bias")?;
+    launch("add_bias", Some(x), rows(x, width, "add_bias")?, &[x, bias], &[width], &[])
+}
+
+/// Rotates `x` `[N, heads * D]` head by head by the angles `[N, D / 2]` of `cos` and `sin`, or, `back`, by their
+/// inverse, which is the gradient.
+///
+/// # Errors
+/// Sizes that do not fit, the device's.
+pub fn rope(x: &Tensor, cos: &Tensor, sin: &Tensor, back: bool) -> Result<()> {
+    let (tokens, half) = cos.dims2()?;
+    let heads = rows(x, 2 * half * tokens.max(1), "rope")?;
+    expect(cos, DType::F32, tokens * half, "rope")?;
+    expect(sin, DType::F32, tokens * half, "rope")?;
+    let direction = if back { -1.0 } else { 1.0 };
+    launch("rope", Some(x), tokens, &[x, cos, sin], &[heads, half], &[direction])
+}
+
+/// `silu(gate) * up`.
+///
+/// # Errors
+/// Sizes that do not fit, no memory, the device's.
+pub fn swiglu(gate: &Tensor, up: &Tensor) -> Result<Tensor> {
+    let count = gate.elem_count();
+    expect(up, gate.dtype(), count, "swiglu")?;
+    let out = empty(gate.shape(), gate.dtype(), gate.device())?;
+    launch("swiglu", Some(gate), count.div_ceil(ELEMENTS), &[gate, up, &out], &[count], &[])?;
+    Ok(out)
+}
+
+/// Copies the rows of `x` `[N, width]` to those rows of `out` that `places` `[N]` names: each must be one.
+///
+/// # Errors
+/// Sizes that do not fit, the device's.
+pub fn store_rows(x: &Tensor, out: &Tensor, places: &Tensor) -> Result<()> {
+    let count = places.elem_count();
+    expect(places, DType::U32, count, "store_rows")?;
+    let width = rows(x, count, "store_rows")?;
+    expect(out, x.dtype(), rows(out, width, "store_rows")? * width, "store_rows")?;
+    launch("store_rows", Some(x), count, &[x, out, places], &[width], &[])
+}
+
+/// `x` with values dropped: value `i` is zero where the upper half of SplitMix64's hash of `key + i` is below
+/// `limit`, and times `kept` where it is not.
+///
+/// # Errors
+/// No memory, the device's.
+pub fn drop_values(x: &Tensor, key: u64, limit: u32, kept: f32) -> Result<Tensor> {
+    let out = empty(x.shape(), x.dtype(), x.device())?;
+    let count = x.elem_count();
+    let mut params = Params::default();
+    let Ok(values) = i32::try_from(count) else { bail!("drop: {count} values are too many") };
+    // Bits, not numbers.
+    params.n[..4].copy_from_slice(&[values, key as i32, (key >> 32) as i32, limit as i32]);
+    params.f[0] = kept;
+    let name = format!("drop{}", suffix(x)?);
+    Call { name, groups: count.div_ceil(ELEMENTS), tensors: &[x, &out], params }.run()?;
+    Ok(out)
+}
