@@ -1,4 +1,4 @@
-//! Fused operations with a backward pass, one folder per kind of device.
+//! Fused operations with a backward pass on the CPU; those of GPUs are the package `tealight-gpu`.
 //!
 //! Candle's own fused `softmax_last_dim`, `rms_norm`, `rope` and `sdpa` return constants to
 //! autograd; these do not. Only `model::ops` and `policy` call them, and fall back to compositions

@@ -277,7 +277,8 @@ impl Decoder {
         ops::rms_norm(&x, &self.norm, self.architecture.rms_norm_eps)
     }
 
-    /// Logits `[N, V]` of hidden states `[N, D]`; on a GPU in f32, whatever the weights are in.
+    /// Logits `[N, V]` of hidden states `[N, D]`; on a GPU in f32, whatever the weights are in,
+    /// and without a gradient.
     ///
     /// # Errors
     /// No memory.

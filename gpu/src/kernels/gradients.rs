@@ -8,7 +8,7 @@ use crate::{BLOCK, empty};
 /// Rows of a part of a sum over tokens.
 const PART: usize = 64;
 
-/// Puts in place of `gate` and `up` their gradients for that of [`swiglu`]'s result.
+/// Puts in place of `gate` and `up` their gradients for that of [`super::swiglu`]'s result.
 ///
 /// # Errors
 /// Sizes that do not fit, the device's.
