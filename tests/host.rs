@@ -61,7 +61,9 @@ const IS_EXACT: bool = !cfg!(feature = "emulated-gpu");
 /// The same bits, or nearly.
 #[track_caller]
 fn same(some: &[Vec<f64>], others: &[Vec<f64>]) {
-    for (some, other) in some.concat().iter().zip(&others.concat()) {
+    let (some, others) = (some.concat(), others.concat());
+    assert_eq!(some.len(), others.len());
+    for (some, other) in some.iter().zip(&others) {
         assert!(some == other || !IS_EXACT && (some - other).abs() < 1e-5, "{some}: {other}");
     }
 }

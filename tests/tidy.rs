@@ -18,6 +18,7 @@ const FORBIDDEN: [(&str, &[&str]); 15] = [
             "crate::train",
             "tealight_datasets",
             "tealight_eval",
+            "tealight_matmul",
         ],
     ),
     (
@@ -29,6 +30,7 @@ const FORBIDDEN: [(&str, &[&str]); 15] = [
             "crate::train",
             "tealight_datasets",
             "tealight_eval",
+            "tealight_matmul",
         ],
     ),
     ("matmul/", &["candle", "tealight_datasets", "tealight_eval"]),
@@ -53,6 +55,7 @@ const FORBIDDEN: [(&str, &[&str]); 15] = [
             "crate::train",
             "tealight_datasets",
             "tealight_eval",
+            "tealight_matmul",
         ],
     ),
     (
@@ -63,6 +66,7 @@ const FORBIDDEN: [(&str, &[&str]); 15] = [
             "crate::train",
             "tealight_datasets",
             "tealight_eval",
+            "tealight_matmul",
         ],
     ),
     ("src/rollout", &["crate::objective", "crate::policy", "crate::train"]),

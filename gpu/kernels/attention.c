@@ -10,6 +10,20 @@
 #define MAX_DIM 128
 #define QUERIES 1024
 #define NOTHING (-1e30f)
+// What a group of queries is: its heads, its tokens and what they see.
+#define QUERIES_OF_GROUP(blocks) \
+  const int heads = N(0), kv = N(1), dim = N(2), share = heads / kv; \
+  const int head = GROUP % kv, at = GROUP / kv * 6; \
+  const int first = blocks[at], tokens = blocks[at + 1], sees = blocks[at + 2]; \
+  const int start = blocks[at + 3], split = blocks[at + 4], rest = blocks[at + 5]; \
+  const int vectors = tokens * share, all = sees + tokens - 1
+// The row of a query vector counted from token `first`, and that of a key.
+#define QUERY_ROW(vector) ((wide)(first + (vector) / share) * heads + head * share + (vector) % share)
+#define KEY_ROW(key) ((wide)((key) < split ? start + (key) : rest + (key) - split))
+// Loads `keys` keys or values from `begin` on.
+#define LOAD_TILE(x) \
+  for (int i = t; i < keys * dim; i += BLOCK) \
+    tile[i / dim * (dim + 1) + i % dim] = LOAD(x, (KEY_ROW(begin + i / dim) * kv + head) * dim + i % dim)
 #endif
 
 // q (0) [tokens, N 0, N 2], k (1) and v (2) [rows, N 1, N 2] to out (3), as q, and the logarithm of every
@@ -29,15 +43,11 @@ KERNEL(attention) {
   SHARED(float, mass, VECTORS);
   SHARED(float, shrink, VECTORS);
   PRIVATE(float, gathered, QUERIES / BLOCK);
-  const int heads = N(0), kv = N(1), dim = N(2), share = heads / kv;
-  const int head = GROUP % kv, at = GROUP / kv * 6;
-  const int first = blocks[at], tokens = blocks[at + 1], sees = blocks[at + 2];
-  const int start = blocks[at + 3], split = blocks[at + 4], rest = blocks[at + 5];
-  const int vectors = tokens * share, all = sees + tokens - 1;
+  QUERIES_OF_GROUP(blocks);
   THREADS
     for (int i = t; i < vectors * dim; i += BLOCK) {
       const int vector = i / dim;
-      const wide row = (wide)(first + vector / share) * heads + head * share + vector % share;
+      const wide row = QUERY_ROW(vector);
       queries[i] = LOAD(q, row * dim + i % dim) * F(0);
     }
     if (t < VECTORS) { top[t] = NOTHING; mass[t] = 0.0f; }
@@ -46,11 +56,7 @@ KERNEL(attention) {
   for (int begin = 0; begin < all; begin += TILE) {
     const int keys = all - begin < TILE ? all - begin : TILE;
     THREADS
-      for (int i = t; i < keys * dim; i += BLOCK) {
-        const int key = begin + i / dim;
-        const wide row = key < split ? start + key : rest + key - split;
-        tile[i / dim * (dim + 1) + i % dim] = LOAD(k, (row * kv + head) * dim + i % dim);
-      }
+      LOAD_TILE(k);
     END
     THREADS
       for (int i = t; i < vectors * TILE; i += BLOCK) {
@@ -77,11 +83,7 @@ KERNEL(attention) {
         top[t] = largest;
         mass[t] = sum;
       }
-      for (int i = t; i < keys * dim; i += BLOCK) {
-        const int key = begin + i / dim;
-        const wide row = key < split ? start + key : rest + key - split;
-        tile[i / dim * (dim + 1) + i % dim] = LOAD(v, (row * kv + head) * dim + i % dim);
-      }
+      LOAD_TILE(v);
     END
     THREADS
       for (int j = 0; j < QUERIES / BLOCK; j++) {
@@ -101,12 +103,12 @@ KERNEL(attention) {
       const int i = t + j * BLOCK;
       if (i < vectors * dim) {
         const int vector = i / dim;
-        const wide row = (wide)(first + vector / share) * heads + head * share + vector % share;
+        const wide row = QUERY_ROW(vector);
         STORE(out, row * dim + i % dim, gathered[ME][j] / mass[vector]);
       }
     }
     if (t < vectors) {
-      const wide row = (wide)(first + t / share) * heads + head * share + t % share;
+      const wide row = QUERY_ROW(t);
       sums[row] = top[t] + LOG(mass[t]);
     }
   END
@@ -131,15 +133,11 @@ KERNEL(attention_queries) {
   SHARED(float, pull, VECTORS);
   SHARED(float, sum_of, VECTORS);
   PRIVATE(float, gathered, QUERIES / BLOCK);
-  const int heads = N(0), kv = N(1), dim = N(2), share = heads / kv;
-  const int head = GROUP % kv, at = GROUP / kv * 6;
-  const int first = blocks[at], tokens = blocks[at + 1], sees = blocks[at + 2];
-  const int start = blocks[at + 3], split = blocks[at + 4], rest = blocks[at + 5];
-  const int vectors = tokens * share, all = sees + tokens - 1;
+  QUERIES_OF_GROUP(blocks);
   THREADS
     for (int i = t; i < vectors * dim; i += BLOCK) {
       const int vector = i / dim;
-      const wide row = (wide)(first + vector / share) * heads + head * share + vector % share;
+      const wide row = QUERY_ROW(vector);
       queries[i] = LOAD(q, row * dim + i % dim);
       grads[i] = LOAD(grad, row * dim + i % dim);
     }
@@ -147,7 +145,7 @@ KERNEL(attention_queries) {
   END
   THREADS
     if (t < vectors) {
-      const wide row = (wide)(first + t / share) * heads + head * share + t % share;
+      const wide row = QUERY_ROW(t);
       float product = 0.0f;
       for (int d = 0; d < dim; d++) product += grads[t * dim + d] * LOAD(out, row * dim + d);
       pull[t] = product;
@@ -158,11 +156,7 @@ KERNEL(attention_queries) {
   for (int begin = 0; begin < all; begin += TILE) {
     const int keys = all - begin < TILE ? all - begin : TILE;
     THREADS
-      for (int i = t; i < keys * dim; i += BLOCK) {
-        const int key = begin + i / dim;
-        const wide row = key < split ? start + key : rest + key - split;
-        tile[i / dim * (dim + 1) + i % dim] = LOAD(v, (row * kv + head) * dim + i % dim);
-      }
+      LOAD_TILE(v);
     END
     THREADS
       for (int i = t; i < vectors * TILE; i += BLOCK) {
@@ -174,11 +168,7 @@ KERNEL(attention_queries) {
       }
     END
     THREADS
-      for (int i = t; i < keys * dim; i += BLOCK) {
-        const int key = begin + i / dim;
-        const wide row = key < split ? start + key : rest + key - split;
-        tile[i / dim * (dim + 1) + i % dim] = LOAD(k, (row * kv + head) * dim + i % dim);
-      }
+      LOAD_TILE(k);
     END
     THREADS
       for (int i = t; i < vectors * TILE; i += BLOCK) {
@@ -210,7 +200,7 @@ KERNEL(attention_queries) {
       const int i = t + j * BLOCK;
       if (i < vectors * dim) {
         const int vector = i / dim;
-        const wide row = (wide)(first + vector / share) * heads + head * share + vector % share;
+        const wide row = QUERY_ROW(vector);
         STORE(dq, row * dim + i % dim, gathered[ME][j]);
       }
     }
@@ -256,7 +246,7 @@ KERNEL(attention_keys) {
     THREADS
       for (int i = t; i < vectors * dim; i += BLOCK) {
         const int vector = begin + i / dim;
-        const wide row = (wide)(first + vector / share) * heads + head * share + vector % share;
+        const wide row = QUERY_ROW(vector);
         queries[i] = LOAD(q, row * dim + i % dim);
         grads[i] = LOAD(grad, row * dim + i % dim);
       }
@@ -266,7 +256,7 @@ KERNEL(attention_keys) {
         const int vector = i / KEYS, key = i % KEYS, token = (begin + vector) / share;
         float weight = 0.0f, slope = 0.0f;
         if (key < count && token >= key) {
-          const wide row = (wide)(first + token) * heads + head * share + (begin + vector) % share;
+          const wide row = QUERY_ROW(begin + vector);
           float product = 0.0f, pull = 0.0f;
           for (int d = 0; d < dim; d++) {
             product += queries[vector * dim + d] * keys[key * (dim + 1) + d];

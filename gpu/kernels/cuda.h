@@ -3,8 +3,6 @@
 // A kernel is what one group of BLOCK threads does. THREADS begins what each of them does, with its number in
 // `t`; END waits for all of them. What threads share is SHARED, what each keeps from one stretch to the next
 // PRIVATE, to be read as name[ME][i]. REAL is float or bf16, read by LOAD and written by STORE.
-#define BLOCK 256
-struct Params { int n[8]; float f[12]; };
 typedef unsigned short bf16;
 typedef long long wide;
 typedef unsigned long long uwide;
@@ -12,8 +10,6 @@ typedef unsigned long long uwide;
     void* b0, void* b1, void* b2, void* b3, void* b4, void* b5, void* b6, void* b7, void* b8, void* b9, \
     const Params params)
 #define BUFFER(type, name, index) type* const name = (type*)b##index
-#define N(index) params.n[index]
-#define F(index) params.f[index]
 #define GROUP ((int)blockIdx.x)
 #define SHARED(type, name, count) __shared__ type name[count]
 #define PRIVATE(type, name, count) type name[1][count]

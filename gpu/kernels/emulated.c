@@ -3,8 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#define BLOCK 256
-typedef struct { int n[8]; float f[12]; } Params;
+#include "common.h"
 typedef unsigned short bf16;
 typedef long long wide;
 typedef unsigned long long uwide;
@@ -12,8 +11,6 @@ typedef unsigned long long uwide;
     void* b0, void* b1, void* b2, void* b3, void* b4, void* b5, void* b6, void* b7, void* b8, void* b9, \
     const Params params, const int GROUP)
 #define BUFFER(type, name, index) type* const name = (type*)b##index
-#define N(index) params.n[index]
-#define F(index) params.f[index]
 #define SHARED(type, name, count) type name[count]
 #define PRIVATE(type, name, count) type name[BLOCK][count]
 #define ME t

@@ -77,14 +77,11 @@ KERNEL(swiglu_back) {
   BUFFER(REAL, up, 1);
   BUFFER(REAL, grad, 2);
   THREADS
-    for (int k = 0; k < 4; k++) {
-      const wide i = ((wide)GROUP * 4 + k) * BLOCK + t;
-      if (i < N(0)) {
-        const float x = LOAD(gate, i), y = LOAD(up, i), slope = LOAD(grad, i);
-        const float open = 1.0f / (1.0f + EXP(-x));
-        STORE(gate, i, slope * y * open * (1.0f + x * (1.0f - open)));
-        STORE(up, i, slope * x * open);
-      }
+    EACH_VALUE(i) {
+      const float x = LOAD(gate, i), y = LOAD(up, i), slope = LOAD(grad, i);
+      const float open = 1.0f / (1.0f + EXP(-x));
+      STORE(gate, i, slope * y * open * (1.0f + x * (1.0f - open)));
+      STORE(up, i, slope * x * open);
     }
   END
 }
@@ -112,10 +109,7 @@ KERNEL(add_to) {
   BUFFER(float, sums, 0);
   BUFFER(REAL, x, 1);
   THREADS
-    for (int k = 0; k < 4; k++) {
-      const wide i = ((wide)GROUP * 4 + k) * BLOCK + t;
-      if (i < N(0)) sums[i] += LOAD(x, i);
-    }
+    EACH_VALUE(i) sums[i] += LOAD(x, i);
   END
 }
 
@@ -143,9 +137,6 @@ KERNEL(narrow) {
   BUFFER(float, x, 0);
   BUFFER(REAL, out, 1);
   THREADS
-    for (int k = 0; k < 4; k++) {
-      const wide i = ((wide)GROUP * 4 + k) * BLOCK + t;
-      if (i < N(0)) STORE(out, i, x[i]);
-    }
+    EACH_VALUE(i) STORE(out, i, x[i]);
   END
 }

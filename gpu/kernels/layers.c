@@ -38,10 +38,7 @@ KERNEL(add) {
   BUFFER(REAL, x, 0);
   BUFFER(REAL, y, 1);
   THREADS
-    for (int k = 0; k < 4; k++) {
-      const wide i = ((wide)GROUP * 4 + k) * BLOCK + t;
-      if (i < N(0)) STORE(x, i, LOAD(x, i) + LOAD(y, i));
-    }
+    EACH_VALUE(i) STORE(x, i, LOAD(x, i) + LOAD(y, i));
   END
 }
 
@@ -82,12 +79,9 @@ KERNEL(swiglu) {
   BUFFER(REAL, up, 1);
   BUFFER(REAL, out, 2);
   THREADS
-    for (int k = 0; k < 4; k++) {
-      const wide i = ((wide)GROUP * 4 + k) * BLOCK + t;
-      if (i < N(0)) {
-        const float x = LOAD(gate, i);
-        STORE(out, i, x / (1.0f + EXP(-x)) * LOAD(up, i));
-      }
+    EACH_VALUE(i) {
+      const float x = LOAD(gate, i);
+      STORE(out, i, x / (1.0f + EXP(-x)) * LOAD(up, i));
     }
   END
 }
@@ -110,16 +104,13 @@ KERNEL(drop) {
   BUFFER(REAL, out, 1);
   THREADS
     const uwide key = (uwide)(unsigned)N(1) | (uwide)(unsigned)N(2) << 32;
-    for (int k = 0; k < 4; k++) {
-      const wide i = ((wide)GROUP * 4 + k) * BLOCK + t;
-      if (i < N(0)) {
-        // SplitMix64's finaliser.
-        uwide hash = key + (uwide)i + 0x9e3779b97f4a7c15u;
-        hash = (hash ^ (hash >> 30)) * 0xbf58476d1ce4e5b9u;
-        hash = (hash ^ (hash >> 27)) * 0x94d049bb133111ebu;
-        hash = hash ^ (hash >> 31);
-        STORE(out, i, (unsigned)(hash >> 32) < (unsigned)N(3) ? 0.0f : LOAD(x, i) * F(0));
-      }
+    EACH_VALUE(i) {
+      // SplitMix64's finaliser.
+      uwide hash = key + (uwide)i + 0x9e3779b97f4a7c15u;
+      hash = (hash ^ (hash >> 30)) * 0xbf58476d1ce4e5b9u;
+      hash = (hash ^ (hash >> 27)) * 0x94d049bb133111ebu;
+      hash = hash ^ (hash >> 31);
+      STORE(out, i, (unsigned)(hash >> 32) < (unsigned)N(3) ? 0.0f : LOAD(x, i) * F(0));
     }
   END
 }

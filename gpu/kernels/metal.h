@@ -1,8 +1,6 @@
 // The dialect of the kernels in the Metal Shading Language; see cuda.h for what the words mean.
 #include <metal_stdlib>
 using namespace metal;
-#define BLOCK 256
-struct Params { int n[8]; float f[12]; };
 typedef ushort bf16;
 typedef long wide;
 typedef ulong uwide;
@@ -13,8 +11,6 @@ typedef ulong uwide;
     device void* b9 [[buffer(9)]], constant Params& params [[buffer(10)]], \
     uint thread_number [[thread_position_in_threadgroup]], uint group_number [[threadgroup_position_in_grid]])
 #define BUFFER(type, name, index) device type* const name = (device type*)b##index
-#define N(index) params.n[index]
-#define F(index) params.f[index]
 #define GROUP ((int)group_number)
 #define SHARED(type, name, count) threadgroup type name[count]
 #define PRIVATE(type, name, count) type name[1][count]

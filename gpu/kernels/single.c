@@ -113,14 +113,11 @@ KERNEL(adamw) {
   BUFFER(float, square, 2);
   BUFFER(float, gradient, 3);
   THREADS
-    for (int k = 0; k < 4; k++) {
-      const wide i = ((wide)GROUP * 4 + k) * BLOCK + t;
-      if (i < N(0)) {
-        const float g = gradient[i] * F(0);
-        mean[i] = mean[i] * F(1) + g * F(2);
-        square[i] = square[i] * F(3) + g * g * F(4);
-        weight[i] = weight[i] * F(8) - mean[i] * F(5) / (SQRT(square[i] * F(6)) + F(7));
-      }
+    EACH_VALUE(i) {
+      const float g = gradient[i] * F(0);
+      mean[i] = mean[i] * F(1) + g * F(2);
+      square[i] = square[i] * F(3) + g * g * F(4);
+      weight[i] = weight[i] * F(8) - mean[i] * F(5) / (SQRT(square[i] * F(6)) + F(7));
     }
   END
 }

@@ -108,7 +108,7 @@ pub fn program(dialect: Dialect) -> String {
         Dialect::Cuda => include_str!("../kernels/cuda.h"),
         Dialect::Metal => include_str!("../kernels/metal.h"),
     };
-    let mut text = prelude.to_owned();
+    let mut text = include_str!("../kernels/common.h").to_owned() + prelude;
     for (real, suffix) in [("float", "f32"), ("bf16", "bf16")] {
         text += &format!("\n#define NAME(name) name##_{suffix}\n#define REAL {real}\n");
         text += &LAYERS.concat();

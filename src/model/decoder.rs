@@ -97,13 +97,13 @@ impl Decoder {
     /// # Errors
     /// No memory.
     pub fn ready(&self) -> Result<Self> {
-        let (dtype, device) = (self.embedding.dtype(), self.embedding.device());
-        if self.path() == Path::Gpu {
-            let wide = self.head.weight.detach().to_dtype(DType::F32)?;
-            return Ok(Self { wide_head: Some(wide), ..self.clone() });
-        }
-        if !host::runs(dtype, device) {
-            return Ok(self.clone());
+        match self.path() {
+            Path::Graph => return Ok(self.clone()),
+            Path::Gpu => {
+                let wide = self.head.weight.detach().to_dtype(DType::F32)?;
+                return Ok(Self { wide_head: Some(wide), ..self.clone() });
+            }
+            Path::Host => {}
         }
         let pool = &self.shared.pool;
         let layers = self.layers.iter().map(|layer| layer.ready(pool)).collect::<Result<_>>()?;
@@ -283,7 +283,7 @@ impl Decoder {
     /// # Errors
     /// No memory.
     pub fn logits(&self, hidden: &Tensor) -> Result<Tensor> {
-        if self.path() == Path::Graph || self.path() == Path::Host {
+        if self.path() != Path::Gpu {
             return self.head.apply(hidden);
         }
         let wide = match &self.wide_head {

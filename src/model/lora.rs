@@ -169,8 +169,7 @@ impl LowRank {
     /// The same as [`LowRank::dropped`], on a GPU.
     fn dropped_on_gpu(&self, x: &Tensor, pass: Option<u64>) -> Result<Tensor> {
         let Some(key) = pass.filter(|_| self.dropout > 0.0) else { return Ok(x.clone()) };
-        let limit = (self.dropout * 4_294_967_296.0) as u32;
-        let kept = (1.0 / (1.0 - self.dropout)) as f32;
+        let (limit, kept) = self.odds();
         tealight_gpu::kernels::drop_values(&x.contiguous()?, key ^ self.key, limit, kept)
     }
 
@@ -182,14 +181,18 @@ impl LowRank {
         }
     }
 
+    /// Hashes of 32 bits below which a value is dropped, and what the others are multiplied by.
+    fn odds(&self) -> (u32, f32) {
+        ((self.dropout * 4_294_967_296.0) as u32, (1.0 / (1.0 - self.dropout)) as f32)
+    }
+
     /// What element `i` of the input is multiplied by in pass `key`.
     fn mask(&self, key: Option<u64>) -> Option<impl Fn(usize) -> f32> {
         let key = key.filter(|_| self.dropout > 0.0)? ^ self.key;
-        let limit = (self.dropout * 4_294_967_296.0) as u64;
-        let kept = (1.0 / (1.0 - self.dropout)) as f32;
+        let (limit, kept) = self.odds();
         Some(
             move |i: usize| {
-                if mixed(key.wrapping_add(i as u64)) >> 32 < limit { 0.0 } else { kept }
+                if mixed(key.wrapping_add(i as u64)) >> 32 < u64::from(limit) { 0.0 } else { kept }
             },
         )
     }

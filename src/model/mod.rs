@@ -25,3 +25,11 @@ pub use kv_cache::KvCache;
 pub(crate) use path::Path;
 pub(crate) use pool::Pool;
 pub use spans::Spans;
+
+/// Refuses tokens that have no row in a vocabulary of this size: a kernel would not.
+pub(crate) fn check_tokens(tokens: &[u32], vocabulary: usize) -> candle_core::Result<()> {
+    match tokens.iter().find(|id| **id as usize >= vocabulary) {
+        Some(id) => candle_core::bail!("token {id} is beyond the vocabulary of {vocabulary}"),
+        None => Ok(()),
+    }
+}

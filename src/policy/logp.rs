@@ -1,14 +1,14 @@
 //! Log-probabilities of tokens from hidden states, forward and backward, without ever holding the logits
 //! `[N, V]`: they are computed in parts, and again in the backward pass.
 
-use candle_core::{D, DType, Result, Tensor, bail};
+use candle_core::{D, DType, Result, Tensor};
 use tealight_gpu::kernels;
 
 use super::chunks;
 use crate::kernels::cpu::logp::{Head, Row};
 use crate::kernels::cpu::with_values;
 use crate::kernels::given::given;
-use crate::model::{Decoder, Path};
+use crate::model::{Decoder, Path, check_tokens};
 
 /// Log-probability `[N]` of `targets` `[N]` and entropy `[N]` under `softmax(hidden head^T / temperature)`.
 pub(super) fn linear_logp(
@@ -50,6 +50,13 @@ impl Rows {
 
     fn is_head_trained(&self) -> bool {
         self.decoder.head().track_op()
+    }
+
+    /// The targets on the host, all of them in the vocabulary.
+    fn known_targets(&self) -> Result<Vec<u32>> {
+        let targets = self.targets.to_vec1()?;
+        check_tokens(&targets, self.decoder.architecture().vocab_size)?;
+        Ok(targets)
     }
 
     /// `(start, length)` of the parts in which logits are computed.
@@ -98,26 +105,18 @@ impl Rows {
     }
 
     fn with_head<R>(&self, work: impl FnOnce(Head<'_>) -> Result<R>) -> Result<R> {
-        let targets: Vec<u32> = self.targets.to_vec1()?;
+        let targets = self.known_targets()?;
         let inverse = (1.0 / self.temperature) as f32;
         let precision = self.decoder.architecture().precision;
         with_values(&self.hidden, |hidden| {
             with_values(&self.weight(), |weight| {
-                let vocabulary = self.decoder.architecture().vocab_size;
-                if let Some(id) = targets.iter().find(|id| **id as usize >= vocabulary) {
-                    bail!("token {id} is beyond the vocabulary of {vocabulary}");
-                }
                 work(Head { hidden, weight, targets: &targets, inverse, precision })
             })
         })
     }
 
     fn on_gpu(mut self) -> Result<(Tensor, Tensor)> {
-        let vocabulary = self.decoder.architecture().vocab_size;
-        let targets: Vec<u32> = self.targets.to_vec1()?;
-        if let Some(id) = targets.iter().find(|id| **id as usize >= vocabulary) {
-            bail!("token {id} is beyond the vocabulary of {vocabulary}");
-        }
+        self.known_targets()?;
         self.decoder = self.decoder.ready()?;
         let (mut logp, mut entropy, mut sums) = (Vec::new(), Vec::new(), Vec::new());
         for (start, length) in self.parts()? {

@@ -15,7 +15,7 @@ use candle_core::{DType, Device, Result, Shape, Tensor, bail};
 use tealight_gpu::kernels::{self, Heads, Run, Runs};
 
 use super::spans::Span;
-use super::{Architecture, Decoder, KvCache, Spans};
+use super::{Architecture, Decoder, KvCache, Spans, check_tokens};
 use crate::kernels::given::given;
 use forward::Kept;
 
@@ -158,13 +158,10 @@ pub(super) fn tracked(decoder: &Decoder, ids: &Tensor, spans: &Spans) -> Result<
     })
 }
 
-/// The tokens on the host, and the rows of the embedding for them. A kernel would not refuse an id that has none.
+/// The tokens on the host, and the rows of the embedding for them.
 fn embedded(decoder: &Decoder, ids: &Tensor) -> Result<(Vec<u32>, Tensor)> {
     let numbers: Vec<u32> = ids.to_vec1()?;
-    let vocabulary = decoder.embedding.dim(0)?;
-    if let Some(id) = numbers.iter().find(|id| **id as usize >= vocabulary) {
-        bail!("token {id} is beyond the vocabulary of {vocabulary}");
-    }
+    check_tokens(&numbers, decoder.embedding.dim(0)?)?;
     Ok((numbers, decoder.embedding.detach().index_select(ids, 0)?))
 }
 

@@ -17,7 +17,7 @@ use candle_core::{DType, Device, Result, Tensor, bail};
 
 use super::pool::Pool;
 use super::spans::{Row, Seen};
-use super::{Architecture, Decoder, KvCache, Spans};
+use super::{Architecture, Decoder, KvCache, Spans, check_tokens};
 use crate::kernels::cpu::attention::{Heads, room};
 use crate::kernels::cpu::with_values;
 use crate::kernels::given::given;
@@ -291,13 +291,9 @@ pub(super) fn tracked(decoder: &Decoder, ids: &Tensor, spans: &Spans) -> Result<
 fn embedded(decoder: &Decoder, ids: &[u32]) -> Result<Vec<f32>> {
     let width = decoder.architecture.hidden_size;
     with_values(&decoder.embedding, |table| {
+        check_tokens(ids, table.len() / width)?;
         let mut x = Vec::with_capacity(ids.len() * width);
-        for id in ids {
-            let Some(row) = table.get(*id as usize * width..(*id as usize + 1) * width) else {
-                bail!("token {id} is beyond the vocabulary of {}", table.len() / width);
-            };
-            x.extend_from_slice(row);
-        }
+        ids.iter().for_each(|id| x.extend_from_slice(&table[*id as usize * width..][..width]));
         Ok(x)
     })
 }
