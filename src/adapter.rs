@@ -12,7 +12,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::files::write_atomic;
+use crate::files::{read_json, write_atomic};
 use crate::model::lora::{self, Scaling};
 use crate::model::weights::{self, Weights};
 use crate::model::{Architecture, Decoder};
@@ -21,6 +21,8 @@ use crate::model::{Architecture, Decoder};
 pub const CONFIG: &str = "adapter_config.json";
 /// Its matrices.
 pub const WEIGHTS: &str = "adapter_model.safetensors";
+/// Largest configuration, in bytes.
+const MAX_CONFIG: u64 = 16 << 20;
 /// What PEFT puts before the names of a model's weights.
 const PREFIX: &str = "base_model.model.";
 /// PEFT's word for every projection of the layers.
@@ -86,7 +88,8 @@ impl LoraOptions {
     /// Weights that are trained, where an adapter is.
     pub fn parameters(&self, architecture: &Architecture) -> Option<usize> {
         let modules = lora::modules(architecture, &self.targets());
-        let count = modules.iter().map(|(_, [out, inner])| self.lora_r * (out + inner)).sum();
+        let count =
+            modules.iter().map(|(_, [out, inner])| self.lora_r.saturating_mul(out + inner)).sum();
         self.use_peft.then_some(count)
     }
 
@@ -322,7 +325,6 @@ impl Adapter {
 
 fn read_config(directory: &Path) -> Result<Config> {
     let path = directory.join(CONFIG);
-    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-    serde_json::from_str(&text)
+    serde_json::from_value(read_json(&path, MAX_CONFIG)?)
         .with_context(|| format!("{}: not an adapter's configuration", path.display()))
 }

@@ -1,4 +1,4 @@
-//! Writing files so that a crash or a full disk never leaves half of one.
+//! Writing files so that a crash or a full disk never leaves half of one, and reading those of strangers.
 
 use std::fs::{File, TryLockError};
 use std::io::{Read, Write};
@@ -22,18 +22,73 @@ pub fn write_atomic_by(path: &Path, write: impl FnOnce(&Path) -> Result<()>) -> 
     let describe = || format!("{}: cannot be written", path.display());
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let directory = directory.unwrap_or(Path::new("."));
-    let file = tempfile::NamedTempFile::new_in(directory).with_context(describe)?;
+    let file = readable().tempfile_in(directory).with_context(describe)?;
+    let permissions = file.as_file().metadata().with_context(describe)?.permissions();
     write(file.path()).with_context(describe)?;
-    file.as_file().sync_all().with_context(describe)?;
-    // Temporary files are private; results should be as readable as any other file.
+    // Whoever wrote may have put another file in its place.
+    let written = File::options().write(true).open(file.path()).with_context(describe)?;
+    written.set_permissions(permissions).with_context(describe)?;
+    written.sync_all().with_context(describe)?;
+    file.persist(path).with_context(describe)?;
+    sync_directory(directory).with_context(describe)
+}
+
+/// Temporary files are private; these are as readable as the umask lets any other be.
+fn readable() -> tempfile::Builder<'static, 'static> {
+    with_mode(0o666)
+}
+
+/// The same for folders.
+pub(crate) fn readable_folder() -> tempfile::Builder<'static, 'static> {
+    with_mode(0o777)
+}
+
+#[cfg_attr(not(unix), expect(unused_variables))]
+fn with_mode(mode: u32) -> tempfile::Builder<'static, 'static> {
+    let mut builder = tempfile::Builder::new();
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
-        let readable = std::fs::Permissions::from_mode(0o644);
-        file.as_file().set_permissions(readable).with_context(describe)?;
+        builder.permissions(std::fs::Permissions::from_mode(mode));
     }
-    file.persist(path).with_context(describe)?;
-    sync_directory(directory).with_context(describe)
+    builder
+}
+
+/// Reads a file that a stranger may have made: a regular one, of at most `limit` bytes.
+///
+/// # Errors
+/// There is none, it cannot be read, it is larger, or it is a pipe or a device, which might never end.
+pub fn read_limited(path: &Path, limit: u64) -> Result<Vec<u8>> {
+    let describe = || path.display().to_string();
+    let mut bytes = Vec::new();
+    open_regular(path)?.take(limit + 1).read_to_end(&mut bytes).with_context(describe)?;
+    if bytes.len() as u64 > limit {
+        bail!("{}: larger than {limit} bytes, the limit for such a file", path.display());
+    }
+    Ok(bytes)
+}
+
+/// Opens a file that a stranger may have made.
+///
+/// # Errors
+/// There is none, it cannot be opened, or it is no regular file: opening a pipe would wait for a writer.
+pub fn open_regular(path: &Path) -> Result<File> {
+    let describe = || path.display().to_string();
+    let kind = std::fs::metadata(path).with_context(describe)?;
+    if !kind.is_file() {
+        bail!("{}: not a regular file", path.display());
+    }
+    File::open(path).with_context(describe)
+}
+
+/// A JSON file that a stranger may have made, of at most `limit` bytes.
+///
+/// # Errors
+/// See [`read_limited`]; not JSON.
+pub fn read_json(path: &Path, limit: u64) -> Result<serde_json::Value> {
+    let bytes = read_limited(path, limit)?;
+    let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
+    serde_json::from_slice(text).with_context(|| format!("{}: not JSON", path.display()))
 }
 
 /// Makes what was renamed in `directory` last.
@@ -91,4 +146,42 @@ pub fn writable_directory(directory: &Path) -> Result<()> {
     std::fs::create_dir_all(directory).with_context(describe)?;
     tempfile::NamedTempFile::new_in(directory).with_context(describe)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_regular_files_of_a_fitting_size_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.json");
+        write_atomic(&path, b"\xef\xbb\xbf{\"a\": 1}").unwrap();
+        assert_eq!(read_json(&path, 100).unwrap()["a"], 1);
+        let message = read_limited(&path, 5).unwrap_err().to_string();
+        assert!(message.contains("larger than 5 bytes"), "{message}");
+        assert!(
+            read_limited(folder.path(), 5).unwrap_err().to_string().contains("not a regular file")
+        );
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_is_written_is_as_readable_as_any_other_file() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let mode = |name: &str| {
+            std::fs::metadata(folder.path().join(name)).unwrap().permissions().mode() & 0o777
+        };
+        std::fs::write(folder.path().join("usual"), "").unwrap();
+        write_atomic(&folder.path().join("ours"), b"x").unwrap();
+        // As safetensors does: another file at the same place.
+        write_atomic_by(&folder.path().join("replaced"), |path| {
+            std::fs::remove_file(path)?;
+            let private = tempfile::NamedTempFile::new_in(folder.path())?;
+            Ok(drop(private.persist(path)?))
+        })
+        .unwrap();
+        assert_eq!((mode("ours"), mode("replaced")), (mode("usual"), mode("usual")));
+    }
 }

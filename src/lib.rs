@@ -6,10 +6,12 @@
 #![warn(missing_docs)]
 
 pub mod adapter;
+pub mod budget;
 pub mod cli;
 pub mod device;
 pub mod files;
 pub mod generate;
+mod http;
 pub mod hub;
 mod kernels;
 pub mod lab;

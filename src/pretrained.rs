@@ -8,13 +8,14 @@ use serde_json::{Value, json};
 
 use crate::adapter::Adapter;
 use crate::device::Dtype;
-use crate::files::write_atomic;
+use crate::files::{read_json, read_limited, write_atomic};
 use crate::hub;
 use crate::kernels::cpu::with_values;
+use crate::limits;
 use crate::model::weights::{self, Weights};
 use crate::model::{Architecture, Decoder};
 use crate::policy::{self, Policy};
-use crate::tokenizer::HubTokenizer;
+use crate::tokenizer::{HubTokenizer, MAX_FILE as MAX_TOKENIZER_FILE};
 
 /// Everything that is needed to sample from a model, to train it, and to save the result.
 pub struct Pretrained {
@@ -43,20 +44,33 @@ impl Pretrained {
     pub fn load(name: &str, dtype: Dtype, device: &Device) -> Result<Self> {
         let files = hub::resolve(name)?;
         if let Some(base) = Adapter::base_of(&files.directory)? {
+            refuse_base(name, &files.directory, &base)?;
             let mend = || {
                 format!(
                     "{name} is an adapter of `{base}`, which cannot be loaded; name its base with --model BASE \
                      --adapter {name}"
                 )
             };
-            let model = Self::load(&base, dtype, device).with_context(mend)?;
+            let found = hub::resolve(&base).with_context(mend)?;
+            if Adapter::base_of(&found.directory)?.is_some() {
+                bail!(
+                    "{name}: its base `{base}` is an adapter itself; merge that one first (tealight export --merge)"
+                );
+            }
+            let model =
+                Self::load_whole(&base, &found.directory, dtype, device).with_context(mend)?;
             return model.with_adapter(name, &files.directory, device);
         }
-        let (mut architecture, config) = Architecture::read(&files.directory.join("config.json"))?;
+        Self::load_whole(name, &files.directory, dtype, device)
+    }
+
+    /// Loads what is no adapter.
+    fn load_whole(name: &str, directory: &Path, dtype: Dtype, device: &Device) -> Result<Self> {
+        let (mut architecture, config) = Architecture::read(&directory.join("config.json"))?;
         architecture.precision = dtype.precision();
         let storage = dtype.storage(device);
-        let weights = weights::load(&files.directory, &architecture, storage, device)?;
-        Self::assemble(name, (architecture, dtype), config, weights, &files.directory)
+        let weights = weights::load(directory, &architecture, storage, device)?;
+        Self::assemble(name, (architecture, dtype), config, weights, directory)
     }
 
     /// The same model with the adapter called `adapter`: a directory or a Hub id.
@@ -89,6 +103,15 @@ impl Pretrained {
     ) -> Result<Self> {
         let (mut architecture, value) = Architecture::read(config)?;
         architecture.precision = dtype.precision();
+        let bytes = architecture.parameters().saturating_mul(4);
+        if let Some(free) =
+            limits::available_memory().filter(|free| device.is_cpu() && bytes > *free)
+        {
+            bail!(
+                "{}: its weights take {bytes} bytes of memory, and {free} are free",
+                config.display()
+            );
+        }
         let weights = weights::random(&architecture, seed, device)?;
         let name = config.display().to_string();
         Self::assemble(&name, (architecture, dtype), value, weights, tokenizer)
@@ -114,15 +137,14 @@ impl Pretrained {
         for file in hub::TOKENIZER_FILES {
             let path = directory.join(file);
             if path.exists() {
-                let bytes = std::fs::read(&path).with_context(|| path.display().to_string())?;
+                let bytes = read_limited(&path, MAX_TOKENIZER_FILE)?;
                 tokenizer_files.push((PathBuf::from(file), bytes));
             }
         }
-        let generation_config = match std::fs::read(directory.join("generation_config.json")) {
-            Ok(bytes) => serde_json::from_slice(&bytes).with_context(|| {
-                format!("{}/generation_config.json: not JSON", directory.display())
-            })?,
-            Err(_) => {
+        let generation_config = directory.join("generation_config.json");
+        let generation_config = match generation_config.exists() {
+            true => read_json(&generation_config, MAX_TOKENIZER_FILE)?,
+            false => {
                 use crate::tokenizer::Tokenizer;
                 json!({"eos_token_id": tokenizer.eos(), "do_sample": true})
             }
@@ -267,4 +289,31 @@ impl Pretrained {
         weights::save(weights, &directory.join(weights::WHOLE))?;
         write_atomic(&directory.join("config.json"), &text(&config)?)
     }
+}
+
+/// Whose word a base's name is: an adapter on this disk is the user's and may name a directory, as ours do; one from
+/// the Hub may name the Hub's models alone.
+fn refuse_base(name: &str, adapter: &Path, base: &str) -> Result<()> {
+    if hub::is_remote(name)
+        && base != hub::EMBEDDED
+        && (Path::new(base).exists() || !names_hub(base))
+    {
+        bail!(
+            "{name}: this adapter from the Hub names `{base}` as its base, which is no model of the Hub's; name the \
+             base yourself with --model BASE --adapter {name}"
+        );
+    }
+    let is_itself = base == name
+        || matches!((Path::new(base).canonicalize(), adapter.canonicalize()), (Ok(a), Ok(b)) if a == b);
+    if is_itself {
+        bail!(
+            "{name}: this adapter names itself as its base; name the base with --model BASE --adapter {name}"
+        );
+    }
+    Ok(())
+}
+
+fn names_hub(base: &str) -> bool {
+    let (id, _) = base.split_once('@').unwrap_or((base, "main"));
+    tealight_datasets::names::is_repository(id)
 }

@@ -31,7 +31,12 @@ impl Solver for LocalSolver<'_> {
         let requests: Vec<Request> = encoded
             .into_iter()
             .zip(problems)
-            .map(|(problem, asked)| Request { prompt: problem.prompt, count: n, key: asked.key })
+            .map(|(problem, asked)| Request {
+                prompt: problem.prompt,
+                first: asked.known,
+                count: n.saturating_sub(asked.known),
+                key: asked.key,
+            })
             .collect();
         self.sampler.generate(&requests, &self.params, self.noise, &mut |index, completions| {
             let answers = completions
@@ -42,6 +47,7 @@ impl Solver for LocalSolver<'_> {
                         is_finished: completion.finish == Finish::Stop,
                         tokens: completion.tokens.len(),
                         logp: Some(completion.logp.iter().map(|logp| f64::from(*logp)).sum()),
+                        failure: None,
                     })
                 })
                 .collect::<Result<_>>()?;

@@ -150,7 +150,7 @@ fn greedy_decoding_with_the_cache_continues_like_the_reference() {
         });
         let requests: Vec<Request> = prompts
             .enumerate()
-            .map(|(key, prompt)| Request { prompt, count: 1, key: key as u64 })
+            .map(|(key, prompt)| Request { prompt, first: 0, count: 1, key: key as u64 })
             .collect();
         let expected = case.ids("greedy.ids");
         let params = SamplingParams {

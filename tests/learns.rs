@@ -98,7 +98,7 @@ fn base_samples(
         num_presamples: settings.num_presamples,
         extra_check: false,
         temperature: 1.0,
-        max_completion_length: settings.max_completion_length,
+        max_completion_length: settings.length(),
         seed: 1,
         dtype: tealight::device::Dtype::Float32,
     };
@@ -337,7 +337,7 @@ fn the_embedded_model_loads_and_solves_some_countdown() {
     let dataset = dataset.expect("generated");
     let policy = Policy::new(&model.architecture, &model.weights).expect("all weights");
     let encoded = Encoded::all(&dataset.problems, &model.tokenizer, 64, 20).expect("fits");
-    let settings = Settings { max_completion_length: 20, ..config("none", 1).settings };
+    let settings = Settings { max_completion_length: Some(20), ..config("none", 1).settings };
     let presamples =
         base_samples(&policy, &encoded, &settings, &model.tokenizer, &*dataset.verifier);
     let right: usize = presamples.prompts.iter().map(|prompt| prompt.correct()).sum();

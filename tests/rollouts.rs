@@ -38,7 +38,7 @@ fn requests() -> Vec<Request> {
     [vec![3, 4, 5], vec![6], vec![1, 2, 3, 4, 5, 6, 7], vec![8, 8]]
         .into_iter()
         .enumerate()
-        .map(|(key, prompt)| Request { prompt, count: 5, key: key as u64 })
+        .map(|(key, prompt)| Request { prompt, first: 0, count: 5, key: key as u64 })
         .collect()
 }
 
@@ -95,7 +95,7 @@ fn at_temperature_one_frequencies_are_the_exact_distribution() {
     let policy = support::policy(4, 3);
     let prompt = vec![1, 2];
     let draws = 20_000;
-    let request = Request { prompt: prompt.clone(), count: draws, key: 9 };
+    let request = Request { prompt: prompt.clone(), first: 0, count: draws, key: 9 };
     let mut counts: HashMap<Vec<u32>, usize> = HashMap::new();
     for completion in sample(&policy, &[request], &params(1.0, 2), 512).remove(0) {
         *counts.entry(completion.tokens).or_default() += 1;
@@ -124,7 +124,7 @@ fn at_temperature_one_frequencies_are_the_exact_distribution() {
 #[test]
 fn prompts_that_do_not_fit_are_refused() {
     let policy = support::policy(12, 4);
-    let request = Request { prompt: vec![1; 60], count: 1, key: 0 };
+    let request = Request { prompt: vec![1; 60], first: 0, count: 1, key: 0 };
     let sampler = LocalSampler { decoder: policy.frozen(), max_rows: 4 };
     let error = sampler.generate(&[request], &params(1.0, 20), NOISE, &mut |_, _| Ok(()));
     let message = error.expect_err("refused").to_string();

@@ -10,7 +10,10 @@
 pub mod chain;
 pub mod countdown;
 mod error;
+pub mod lines;
+pub mod names;
 pub mod prompt;
+pub mod prompting;
 pub mod read;
 pub mod sql;
 pub mod suite;
@@ -24,6 +27,7 @@ use serde::{Deserialize, Serialize};
 
 pub use error::{DataError, Result};
 pub use prompt::{Message, Prompt};
+pub use prompting::Prompting;
 
 /// One prompt with the answer it is judged by.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,10 +81,18 @@ pub enum Verdict {
     Unjudged {
         /// Why.
         why: String,
+        /// Whether it is the answer's own doing: comparing it would take more work than a verdict may cost.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_too_costly: bool,
     },
 }
 
 impl Verdict {
+    /// One that cannot be judged, and why.
+    pub fn unjudged(why: String) -> Self {
+        Verdict::Unjudged { why, is_too_costly: false }
+    }
+
     /// A right completion.
     pub fn correct(class: &str, value: &str) -> Self {
         Verdict::Correct { class: class.into(), value: value.into() }
@@ -108,6 +120,10 @@ pub trait Verifier: Send + Sync {
     fn name(&self) -> &'static str;
     /// Judges `completion` as an answer to `problem`.
     fn verify(&self, problem: &Problem, completion: &str) -> Verdict;
+    /// What is wrong with the verifier itself, to be said once, where it noticed anything.
+    fn complaint(&self) -> Option<String> {
+        None
+    }
     /// Why a gold answer cannot be compared with, where that can be seen without an answer.
     fn refuse_gold(&self, gold: &str) -> Option<String> {
         let _ = gold;
@@ -130,6 +146,8 @@ pub struct Dataset {
     pub unusable: Vec<Unusable>,
     /// Lists all right answers to a problem, where the task can.
     pub answers: Option<List>,
+    /// What the math verifier wants to be asked beside the question, where prompts are bare questions.
+    pub instruction: Option<&'static str>,
 }
 
 impl Dataset {
@@ -140,7 +158,8 @@ impl Dataset {
         verifier: impl Verifier + 'static,
     ) -> Self {
         let verifier = Arc::new(verifier);
-        Self { name, problems, verifier, notes: Vec::new(), unusable: Vec::new(), answers: None }
+        let (notes, unusable) = (Vec::new(), Vec::new());
+        Self { name, problems, verifier, notes, unusable, answers: None, instruction: None }
     }
 }
 
@@ -187,6 +206,39 @@ pub struct Unusable {
 }
 
 impl Dataset {
+    /// Writes the questions of a generated task by the template, where there is one.
+    fn rewrite(&mut self, prompting: &Prompting) -> Result<()> {
+        let Some(template) = &prompting.template else { return Ok(()) };
+        for problem in &mut self.problems {
+            let text = |text: &str| serde_json::Value::from(text);
+            let columns = [
+                ("id", text(&problem.id)),
+                ("prompt", text(problem.prompt.plain().trim_end())),
+                ("answer", text(&problem.answer)),
+                ("solution", text(problem.solution.as_deref().unwrap_or_default())),
+            ];
+            let columns =
+                columns.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+            let asked = template.render(&columns).map_err(|what| DataError::File {
+                path: self.name.clone().into(),
+                what: format!("problem `{}`: {what}", problem.id),
+            })?;
+            problem.prompt = Prompt::question(&asked);
+        }
+        Ok(())
+    }
+
+    /// Puts the problems as `prompting` says, and notes what is asked beside the question.
+    fn ask(&mut self, prompting: &Prompting) {
+        let usual = self.instruction.filter(|_| self.verifier.name().starts_with("math"));
+        let asked: Vec<Prompt> =
+            self.problems.iter().map(|problem| prompting.apply(problem, usual)).collect();
+        for (problem, prompt) in self.problems.iter_mut().zip(asked) {
+            problem.prompt = prompt;
+        }
+        self.notes.extend(prompting.described(usual));
+    }
+
     /// Leaves out, and notes, the problems whose gold answer the verifier cannot read.
     fn set_aside(&mut self) {
         let verifier = self.verifier.clone();
@@ -260,5 +312,9 @@ pub fn open(spec: &str, columns: &read::Columns, limit: Option<usize>) -> Result
     if let Some(twice) = dataset.problems.iter().find(|problem| !seen.insert(&problem.id)) {
         return Err(DataError::Duplicate { id: twice.id.clone(), name: dataset.name });
     }
+    if source.is_some() {
+        dataset.rewrite(&columns.prompting)?;
+    }
+    dataset.ask(&columns.prompting);
     Ok(dataset)
 }

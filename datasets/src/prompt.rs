@@ -2,9 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The instruction that asks for a boxed answer; `\boxed{}` scores and verifies better than `####`.
-pub const BOXED: &str = "Please reason step by step, and put your final answer within \\boxed{}.";
-
 /// One chat message in the form chat templates expect.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
@@ -15,9 +12,14 @@ pub struct Message {
 }
 
 impl Message {
+    /// A message of `role`.
+    pub fn new(role: &str, content: impl Into<String>) -> Self {
+        Self { role: role.into(), content: content.into() }
+    }
+
     /// A message of the user.
     pub fn user(content: impl Into<String>) -> Self {
-        Self { role: "user".into(), content: content.into() }
+        Self::new("user", content)
     }
 }
 
@@ -33,9 +35,9 @@ pub enum Prompt {
 }
 
 impl Prompt {
-    /// A question for a chat model, followed by the instruction to box the answer.
+    /// A question for a chat model.
     pub fn question(question: &str) -> Self {
-        Prompt::Chat(vec![Message::user(format!("{}\n{BOXED}", question.trim()))])
+        Prompt::Chat(vec![Message::user(question.trim())])
     }
 
     /// The text to show a person, and what a model without a chat template is given.

@@ -105,6 +105,7 @@ impl SuiteSet {
             prompt: self.prompt_column.clone(),
             answer: self.answer_column.clone(),
             verifier: self.verifier.clone(),
+            ..Columns::default()
         }
     }
 }

@@ -9,8 +9,8 @@ use tealight_datasets::{Dataset, Problem};
 use crate::{Keyed, Sample, Solver, Tally};
 
 /// Draws `n` answers to every problem of `dataset`, judges them, and hands the samples of a problem
-/// to `sink` as soon as they are there. Problems for which `known` has their samples already are
-/// judged again and not drawn. The tallies are in the order of the problems.
+/// to `sink` as soon as they are there. Samples that `known` has already, the first so many of a problem, are
+/// judged again and not drawn; at the end it has all. The tallies are in the order of the problems.
 ///
 /// # Errors
 /// Whatever the solver or `sink` fails with.
@@ -24,35 +24,41 @@ pub fn evaluate(
     let mut tallies: Vec<Tally> = dataset.problems.iter().map(Tally::new).collect();
     let mut open: Vec<usize> = Vec::new();
     for (index, problem) in dataset.problems.iter().enumerate() {
-        match known.get_mut(&problem.id) {
-            Some(samples) => {
-                rejudge(dataset, problem, samples);
-                samples.iter().for_each(|sample| tallies[index].add(sample));
-            }
-            None => open.push(index),
+        let samples = known.entry(problem.id.clone()).or_default();
+        samples.truncate(n);
+        rejudge(dataset, problem, samples);
+        samples.iter().for_each(|sample| tallies[index].add(sample));
+        if samples.len() < n {
+            open.push(index);
         }
     }
     let keyed: Vec<Keyed<'_>> = open
         .iter()
-        .map(|index| Keyed { problem: &dataset.problems[*index], key: *index as u64 })
+        .map(|index| {
+            let problem = &dataset.problems[*index];
+            Keyed { problem, key: *index as u64, known: known[&problem.id].len() }
+        })
         .collect();
     solver.solve(&keyed, n, &mut |asked, answers| {
         let index = open[asked];
         let problem = &dataset.problems[index];
+        let first = keyed[asked].known;
         let samples: Vec<Sample> = answers
             .into_par_iter()
             .enumerate()
-            .map(|(sample, answer)| Sample::judged(dataset, problem, sample, answer))
+            .map(|(sample, answer)| Sample::judged(dataset, problem, first + sample, answer))
             .collect();
         samples.iter().for_each(|sample| tallies[index].add(sample));
-        sink(&samples)
+        sink(&samples)?;
+        known.entry(problem.id.clone()).or_default().extend(samples);
+        Ok(())
     })?;
     Ok(tallies)
 }
 
 /// Judges stored samples again: the verifier may be another one than when they were drawn.
 fn rejudge(dataset: &Dataset, problem: &Problem, samples: &mut [Sample]) {
-    samples.par_iter_mut().for_each(|sample| {
+    samples.par_iter_mut().filter(|sample| sample.failure.is_none()).for_each(|sample| {
         sample.verdict = dataset.verifier.verify(problem, &sample.completion);
     });
 }
@@ -75,8 +81,9 @@ mod tests {
                     is_finished: i % 4 != 2,
                     tokens: 3,
                     logp: Some(-1.0),
+                    failure: None,
                 };
-                sink(index, (0..n).map(answer).collect())?;
+                sink(index, (asked.known..n).map(answer).collect())?;
             }
             Ok(())
         }
@@ -101,6 +108,18 @@ mod tests {
             Ok(())
         });
         assert_eq!((again.unwrap(), drawn), (tallies.clone(), 8));
+        // Of a part, the rest is drawn; of more than is asked for, the first are taken.
+        for samples in seen.values_mut() {
+            samples.truncate(3);
+        }
+        let mut numbers = Vec::new();
+        let again = evaluate(&dataset, &Script, 4, &mut seen, &mut |samples| {
+            numbers.extend(samples.iter().map(|sample| sample.sample));
+            Ok(())
+        });
+        assert_eq!((again.unwrap(), numbers), (tallies.clone(), vec![3, 3, 3]));
+        let fewer = evaluate(&dataset, &Script, 2, &mut seen, &mut |_| panic!("nothing is drawn"));
+        assert!(fewer.unwrap().iter().all(|tally| tally.samples == 2));
         for (tally, problem) in tallies.iter().zip(&dataset.problems) {
             assert_eq!(tally.problem, problem.id);
             assert_eq!((tally.samples, tally.correct, tally.truncated), (4, 1, 1));

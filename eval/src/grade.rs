@@ -11,12 +11,16 @@ use std::io::BufRead;
 use anyhow::{Context, Result, bail};
 use rayon::prelude::*;
 use serde_json::Value;
-use tealight_datasets::{Dataset, Problem, Prompt, Verifier};
+use tealight_datasets::lines::Lines;
+use tealight_datasets::{Dataset, Problem, Prompt, Verdict, Verifier};
 
 use crate::{Answer, Sample, Tally};
 
 /// Lines that are judged at a time.
 const CHUNK: usize = 4096;
+
+/// Reasons that are kept of completions that could not be judged.
+const REASONS: usize = 3;
 
 /// A line, read.
 struct Line {
@@ -35,6 +39,8 @@ pub struct Graded {
     pub tallies: Vec<Tally>,
     /// Completions that were judged.
     pub completions: usize,
+    /// The first completions that could not be judged, each with its problem and the reason.
+    pub unjudged: Vec<String>,
     /// What was left out, and said.
     pub notes: Vec<String>,
 }
@@ -45,7 +51,7 @@ pub struct Graded {
 /// # Errors
 /// A malformed line that is not cut off at the end, a line without gold, two golds for one problem.
 pub fn grade(
-    mut input: impl BufRead,
+    input: impl BufRead,
     name: &str,
     dataset: Option<&Dataset>,
     verifier: &dyn Verifier,
@@ -55,29 +61,29 @@ pub fn grade(
         .iter()
         .flat_map(|dataset| dataset.problems.iter().map(|problem| (problem.id.as_str(), problem)))
         .collect();
-    let mut graded = Graded { problems: vec![], tallies: vec![], completions: 0, notes: vec![] };
+    let (problems, tallies, unjudged, notes) = (vec![], vec![], vec![], vec![]);
+    let mut graded = Graded { problems, tallies, completions: 0, unjudged, notes };
     let mut places: HashMap<String, usize> = HashMap::new();
     let mut drawn: Vec<usize> = Vec::new();
-    let mut first = 1;
+    let mut input = Lines::new(input);
     loop {
-        let mut lines: Vec<Vec<u8>> = Vec::with_capacity(CHUNK);
-        let mut line = Vec::new();
-        while lines.len() < CHUNK
-            && input.read_until(b'\n', &mut line).with_context(|| name.to_owned())? > 0
-        {
-            lines.push(std::mem::take(&mut line));
-        }
+        let lines: Vec<_> = input
+            .by_ref()
+            .take(CHUNK)
+            .collect::<Result<_, _>>()
+            .with_context(|| name.to_owned())?;
         if lines.is_empty() {
             break;
         }
-        let read: Vec<Result<Option<Line>>> = lines.par_iter().map(|line| parse(line)).collect();
+        let read: Vec<Result<Option<Line>>> =
+            lines.par_iter().map(|line| parse(&line.bytes)).collect();
         let mut work: Vec<(usize, usize, Answer)> = Vec::new();
         for (index, found) in read.into_iter().enumerate() {
-            let at = || format!("{name}:{}", first + index);
+            let at = || format!("{name}:{}", lines[index].number);
             let found = match found {
                 Ok(Some(found)) => found,
                 Ok(None) => continue,
-                Err(_) if !lines[index].ends_with(b"\n") => {
+                Err(_) if !lines[index].is_whole => {
                     graded
                         .notes
                         .push(format!("{}: the last line was cut off and is left out", at()));
@@ -125,10 +131,14 @@ pub fn grade(
         graded.completions += samples.len();
         for (place, sample) in &samples {
             graded.tallies[*place].add(sample);
+            if let (Verdict::Unjudged { why, .. }, true) =
+                (&sample.verdict, graded.unjudged.len() < REASONS)
+            {
+                graded.unjudged.push(format!("problem `{}`: {why}", sample.problem));
+            }
         }
         let samples: Vec<Sample> = samples.into_iter().map(|(_, sample)| sample).collect();
         sink(&samples)?;
-        first += lines.len();
     }
     Ok(graded)
 }
@@ -203,6 +213,7 @@ fn own(value: &Value) -> Result<Line> {
         is_finished,
         tokens: value["tokens"].as_u64().unwrap_or(0) as usize,
         logp: value["logp"].as_f64(),
+        failure: None,
     };
     let mut answers = Vec::new();
     if let Some(text) = first(value, &["completion", "response", "output", "generated_text"]) {
@@ -234,7 +245,7 @@ fn harness(value: &Value) -> Result<Line> {
     }
     let answers = texts.into_iter().map(|text| {
         let text = text.as_str().context("a response that is no text")?;
-        Ok(Answer { text: text.into(), is_finished: true, tokens: 0, logp: None })
+        Ok(Answer { text: text.into(), is_finished: true, tokens: 0, logp: None, failure: None })
     });
     Ok(Line {
         id,
@@ -259,6 +270,7 @@ fn batch(value: &Value) -> Result<Line> {
             is_finished: choice["finish_reason"].as_str().is_none_or(|reason| reason == "stop"),
             tokens: 0,
             logp: None,
+            failure: None,
         })
     });
     let answers = answers.collect::<Result<_>>()?;

@@ -7,6 +7,7 @@
 #![warn(missing_docs)]
 
 mod classes;
+pub mod comparable;
 pub mod compare;
 pub mod evaluate;
 pub mod export;
@@ -43,6 +44,15 @@ pub struct Answer {
     /// Log-probability of the whole completion under the sampling distribution, in nats; none where
     /// whoever sampled does not say.
     pub logp: Option<f64>,
+    /// Why there is no answer, where whoever sampled failed to give one: it is not judged, and never wrong.
+    pub failure: Option<String>,
+}
+
+impl Answer {
+    /// A sample that never came, and why.
+    pub fn failed(why: String) -> Self {
+        Self { text: String::new(), is_finished: false, tokens: 0, logp: None, failure: Some(why) }
+    }
 }
 
 /// Receives all answers to a problem, by its index, as soon as they are there.
@@ -55,12 +65,14 @@ pub struct Keyed<'a> {
     pub problem: &'a Problem,
     /// The key.
     pub key: u64,
+    /// How many answers are there already: the next one is of this number.
+    pub known: usize,
 }
 
 /// All that an evaluation asks of a model.
 pub trait Solver {
-    /// Draws `n` answers to each problem; problems may end in any order. What is drawn for a problem
-    /// depends on its key alone, not on the other problems.
+    /// Draws answers to each problem until there are `n`, those that are known included; problems may end in any
+    /// order. What is drawn for a problem depends on its key and the answer's number alone.
     ///
     /// # Errors
     /// Whatever the model or `sink` fails with.

@@ -48,8 +48,10 @@ pub fn reject(
         if open.is_empty() {
             break;
         }
-        let problems: Vec<Keyed<'_>> =
-            open.iter().map(|i| Keyed { problem: &dataset.problems[*i], key: *i as u64 }).collect();
+        let problems: Vec<Keyed<'_>> = open
+            .iter()
+            .map(|i| Keyed { problem: &dataset.problems[*i], key: *i as u64, known: 0 })
+            .collect();
         draw(round, &problems, wanted, &mut |index, answers| {
             let tally = &mut tallies[open[index]];
             for answer in answers {
@@ -113,7 +115,13 @@ mod tests {
                         let is_right = problem.id == dataset.problems[0].id && number % 3 == 0;
                         let text =
                             if is_right { problem.solution.clone().unwrap() } else { "1".into() };
-                        Answer { text, is_finished: true, tokens: 1, logp: Some(-1.0) }
+                        Answer {
+                            text,
+                            is_finished: true,
+                            tokens: 1,
+                            logp: Some(-1.0),
+                            failure: None,
+                        }
                     });
                     let answers = answers.collect();
                     sink(index, answers)?;

@@ -75,6 +75,35 @@ impl Question {
     }
 }
 
+impl SetResult {
+    /// What makes its numbers mean little, for whoever reads them.
+    pub fn cautions(&self) -> Vec<String> {
+        let (summary, name) = (&self.summary, &self.name);
+        let mut said = Vec::new();
+        if summary.truncated > 0.5 {
+            said.push(format!(
+                "{name}: more than half of the completions were cut off; raise --max-completion-length"
+            ));
+        }
+        if summary.no_answer > 0.5 {
+            said.push(format!(
+                "{name}: more than half of the completions hold no readable answer; look at its samples"
+            ));
+        }
+        if summary.unjudged > 0 {
+            let problems = match summary.unjudged_problems {
+                0 => String::new(),
+                count => format!(", and {count} problems have no judged completion at all"),
+            };
+            said.push(format!(
+                "{name}: {} completions could not be judged and count nowhere{problems}",
+                summary.unjudged
+            ));
+        }
+        said
+    }
+}
+
 impl Results {
     /// Reads `results.json`, or the one in a directory.
     ///

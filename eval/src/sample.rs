@@ -24,6 +24,9 @@ pub struct Sample {
     pub tokens: usize,
     /// Log-probability of the completion, in nats, where it is known.
     pub logp: Option<f64>,
+    /// Why it was never drawn; then it is not judged, whoever judges.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
 }
 
 impl Sample {
@@ -37,7 +40,11 @@ impl Sample {
         Self {
             problem: problem.id.clone(),
             sample,
-            verdict: verifier.verify(problem, &answer.text),
+            verdict: match &answer.failure {
+                Some(why) => Verdict::unjudged(why.clone()),
+                None => verifier.verify(problem, &answer.text),
+            },
+            failure: answer.failure,
             completion: answer.text,
             is_finished: answer.is_finished,
             tokens: answer.tokens,

@@ -2,11 +2,12 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
-use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::io::{BufReader, BufWriter, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use tealight_datasets::Dataset;
+use tealight_datasets::lines::Lines;
 
 use crate::Sample;
 
@@ -19,22 +20,19 @@ pub struct Stored {
     pub notes: Vec<String>,
 }
 
-/// Reads a samples file. A last line that a crash cut off is left out, and noted; so are problems with
-/// other than `n` samples, where `n` is given.
+/// Reads a samples file. A last line that a crash cut off is left out, and noted; of a problem of which samples are
+/// missing in between, those before the gap are kept.
 ///
 /// # Errors
 /// A file that cannot be read, a malformed line that is not the last, the same sample twice.
-pub fn read(path: &Path, n: Option<usize>) -> Result<Stored> {
+pub fn read(path: &Path) -> Result<Stored> {
     let mut stored = Stored::default();
     let mut seen: HashSet<(String, usize)> = HashSet::new();
-    let mut reader =
-        BufReader::new(File::open(path).with_context(|| format!("{}", path.display()))?);
-    let mut line = Vec::new();
-    let mut number = 0;
-    while reader.read_until(b'\n', &mut line).with_context(|| format!("{}", path.display()))? > 0 {
-        number += 1;
-        let is_whole = line.ends_with(b"\n");
-        match serde_json::from_slice::<Sample>(&line) {
+    let file = File::open(path).with_context(|| format!("{}", path.display()))?;
+    for line in Lines::new(BufReader::new(file)) {
+        let line = line.with_context(|| path.display().to_string())?;
+        let number = line.number;
+        match serde_json::from_slice::<Sample>(&line.bytes) {
             Ok(sample) => {
                 if !seen.insert((sample.problem.clone(), sample.sample)) {
                     bail!(
@@ -46,7 +44,7 @@ pub fn read(path: &Path, n: Option<usize>) -> Result<Stored> {
                 }
                 stored.problems.entry(sample.problem.clone()).or_default().push(sample);
             }
-            Err(_) if !is_whole => {
+            Err(_) if !line.is_whole => {
                 stored.notes.push(format!(
                     "{}:{number}: the last line was cut off by a crash and is left out",
                     path.display()
@@ -54,20 +52,18 @@ pub fn read(path: &Path, n: Option<usize>) -> Result<Stored> {
             }
             Err(error) => bail!("{}:{number}: not a sample: {error}", path.display()),
         }
-        line.clear();
     }
     for samples in stored.problems.values_mut() {
         samples.sort_by_key(|sample| sample.sample);
-    }
-    if let Some(n) = n {
-        let before = stored.problems.len();
-        stored.problems.retain(|_, samples| samples.len() == n);
-        let partial = before - stored.problems.len();
-        if partial > 0 {
+        let whole =
+            samples.iter().enumerate().take_while(|(i, sample)| *i == sample.sample).count();
+        if whole < samples.len() {
             stored.notes.push(format!(
-                "{}: {partial} problems without all of their {n} samples are drawn again",
-                path.display()
+                "{}: problem `{}` lacks its sample {whole}; what comes after it is drawn again",
+                path.display(),
+                samples[0].problem
             ));
+            samples.truncate(whole);
         }
     }
     Ok(stored)
@@ -140,6 +136,7 @@ mod tests {
             is_finished: true,
             tokens: 1,
             logp: None,
+            failure: None,
         }
     }
 
@@ -152,14 +149,17 @@ mod tests {
         let mut text = std::fs::read_to_string(&path).unwrap();
         text.push_str("{\"problem\":\"b\",\"sam");
         std::fs::write(&path, &text).unwrap();
-        let stored = read(&path, Some(2)).unwrap();
-        assert_eq!(stored.problems.len(), 1);
-        assert_eq!(stored.problems["a"].len(), 2);
-        assert!(stored.notes[0].contains(":4") && stored.notes[1].contains("1 problems"));
+        let stored = read(&path).unwrap();
+        assert_eq!((stored.problems["a"].len(), stored.problems["b"].len()), (2, 1));
+        assert!(stored.notes[0].contains(":4"));
+        write(&path, [sample("a", 0), sample("a", 2)].iter()).unwrap();
+        let stored = read(&path).unwrap();
+        assert_eq!(stored.problems["a"].len(), 1);
+        assert!(stored.notes[0].contains("lacks its sample 1"));
         // In the middle it is an error, and so is a second copy.
         std::fs::write(&path, "{oops}\n{}\n").unwrap();
-        assert!(read(&path, None).unwrap_err().to_string().contains("s.jsonl:1"));
+        assert!(read(&path).unwrap_err().to_string().contains("s.jsonl:1"));
         write(&path, [sample("a", 0), sample("a", 0)].iter()).unwrap();
-        assert!(read(&path, None).unwrap_err().to_string().contains("second time"));
+        assert!(read(&path).unwrap_err().to_string().contains("second time"));
     }
 }

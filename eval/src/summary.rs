@@ -1,5 +1,6 @@
 //! Tallies to estimates.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
@@ -73,9 +74,13 @@ pub struct Summary {
     /// Diversity of words over eight right completions a prompt.
     #[serde(default)]
     pub text: Option<Texts>,
-    /// Completions that could not be judged: no part of any estimate.
+    /// Completions that could not be judged: no part of any estimate. Of a problem with fewer judged samples than k,
+    /// Pass@k is Pass at that number, which is at most as high.
     #[serde(default)]
     pub unjudged: usize,
+    /// Problems none of whose completions could be judged: they are not among `problems`.
+    #[serde(default)]
+    pub unjudged_problems: usize,
     /// Share of completions that were cut off; they count as wrong.
     pub truncated: f64,
     /// Share of completions without a readable answer.
@@ -118,14 +123,12 @@ impl Summary {
     /// # Errors
     /// No tally, or a k that some problem's samples cannot estimate.
     pub fn new(tallies: &[Tally], ks: &[usize]) -> Result<Self> {
-        let Some(least) = tallies.iter().min_by_key(|tally| tally.samples) else {
+        let drawn = |tally: &Tally| tally.samples + tally.unjudged;
+        let Some(least) = tallies.iter().min_by_key(|tally| drawn(tally)) else {
             bail!("no problem was evaluated");
         };
-        let n = least.samples;
-        let most = tallies.iter().map(|tally| tally.samples).max().unwrap_or(n);
-        if n == 0 {
-            bail!("problem `{}` has no judged sample", least.problem);
-        }
+        let n = drawn(least);
+        let most = tallies.iter().map(drawn).max().unwrap_or(n);
         if let Some(k) = ks.iter().find(|k| **k > n && n < most) {
             bail!(
                 "pass@{k} cannot be estimated: problem `{}` has {n} samples (others up to {most}); choose k up to {n}",
@@ -133,8 +136,19 @@ impl Summary {
             );
         }
         pass_at_k::check(n, ks)?;
+        let judged: Cow<'_, [Tally]> = match tallies.iter().all(|tally| tally.samples > 0) {
+            true => tallies.into(),
+            false => tallies.iter().filter(|tally| tally.samples > 0).cloned().collect(),
+        };
+        if judged.is_empty() {
+            bail!("no completion could be judged");
+        }
         let validity = |tally: &Tally| tally.correct as f64 / tally.samples as f64;
-        Ok(together(|estimates| Self::estimated(estimates, tallies, n, ks, &validity)))
+        let mut summary =
+            together(|estimates| Self::estimated(estimates, &judged, n, ks, &validity));
+        summary.unjudged = tallies.iter().map(|tally| tally.unjudged).sum();
+        summary.unjudged_problems = tallies.len() - judged.len();
+        Ok(summary)
     }
 
     fn estimated(
@@ -149,8 +163,13 @@ impl Summary {
             let estimate = |k: usize| mean(&|tally| value(tally, k));
             ks.iter().map(|k| (*k, estimate(*k))).collect()
         };
+        // What is known of a problem some of whose samples could not be judged.
+        let up_to = |tally: &Tally, k: usize| k.min(tally.samples);
         let by_level = |level: &Level| {
-            (level.name().to_owned(), over(&|tally, k| unique_correct(tally, *level, k)))
+            (
+                level.name().to_owned(),
+                over(&|tally, k| unique_correct(tally, *level, up_to(tally, k))),
+            )
         };
         let total: usize = tallies.iter().map(|tally| tally.samples).sum();
         let share = |count: fn(&Tally) -> usize| {
@@ -164,18 +183,20 @@ impl Summary {
         Self {
             problems: tallies.len(),
             n,
-            pass_at_k: over(&|tally, k| pass_at_k(tally.samples, tally.correct, k)),
-            unique_correct: over(&|tally, k| unique_correct(tally, Level::Solution, k)),
+            pass_at_k: over(&|tally, k| pass_at_k(tally.samples, tally.correct, up_to(tally, k))),
+            unique_correct: over(&|tally, k| {
+                unique_correct(tally, Level::Solution, up_to(tally, k))
+            }),
             unique_by_level: Level::ALL.iter().map(by_level).collect(),
             coverage: if tallies.iter().all(|tally| tally.total.is_some_and(|total| total > 0)) {
                 over(&|tally, k| {
                     let most = tally.total.unwrap_or(1).min(k as u64) as f64;
-                    unique_correct(tally, Level::Solution, k) / most
+                    unique_correct(tally, Level::Solution, up_to(tally, k)) / most
                 })
             } else {
                 ByK::new()
             },
-            pass_all_k: over(&|tally, k| pass_all_k(tally.samples, tally.correct, k)),
+            pass_all_k: over(&|tally, k| pass_all_k(tally.samples, tally.correct, up_to(tally, k))),
             majority: ks
                 .iter()
                 .filter_map(|k| Some((*k, majority(estimates, tallies, *k)?)))
@@ -191,7 +212,8 @@ impl Summary {
             kl_pstar: known(estimates, tallies, |tally| tally.kl_pstar),
             base_coverage: known(estimates, tallies, |tally| tally.base_coverage),
             text: Texts::of(estimates, tallies),
-            unjudged: tallies.iter().map(|tally| tally.unjudged).sum(),
+            unjudged: 0,
+            unjudged_problems: 0,
             truncated: share(|tally| tally.truncated),
             no_answer: share(|tally| tally.no_answer),
             mean_length: share(|tally| tally.tokens),
@@ -213,7 +235,7 @@ fn majority(estimates: &Estimates, tallies: &[Tally], k: usize) -> Option<Estima
     let votes = |tally: &Tally| {
         majority_at_k(tally.correct, &tally.wrong.multiplicities(), tally.silent(), k)
     };
-    let is_exact = |tally: &Tally| is_counted(tally.samples, k);
+    let is_exact = |tally: &Tally| k <= tally.samples && is_counted(tally.samples, k);
     if !tallies.iter().all(is_exact) {
         return None;
     }
@@ -277,6 +299,19 @@ mod tests {
         assert!(message.contains("`a` has 4 samples"), "{message}");
         assert!(Summary::new(&[tally("a", 4, 2)], &[8]).is_err());
         assert!(Summary::new(&[], &[1]).is_err());
+    }
+
+    #[test]
+    fn what_could_not_be_judged_is_counted_apart_and_flatters_nothing() {
+        let unjudged = |unjudged: usize, tally: Tally| Tally { unjudged, ..tally };
+        let tallies =
+            [tally("a", 4, 2), unjudged(1, tally("b", 3, 1)), unjudged(4, tally("c", 0, 0))];
+        let summary = Summary::new(&tallies, &[1, 4]).unwrap();
+        assert_eq!((summary.problems, summary.n), (2, 4));
+        assert_eq!((summary.unjudged, summary.unjudged_problems), (5, 1));
+        assert!((summary.pass_at_k[&1].value - (0.5 + 1.0 / 3.0) / 2.0).abs() < 1e-12);
+        assert!((summary.pass_at_k[&4].value - 1.0).abs() < 1e-12);
+        assert!(Summary::new(&tallies[2..], &[1]).is_err());
     }
 
     #[test]

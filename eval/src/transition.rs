@@ -89,8 +89,16 @@ fn difference(a: &HashSet<String>, b: &HashSet<String>) -> String {
 }
 
 fn one(first: &SetResult, all: &[&SetResult], shared: &HashSet<String>) -> Result<Aligned> {
+    // A problem that one of them could not be judged on is none that they can be compared on.
+    let unjudged: HashSet<&String> = all
+        .iter()
+        .flat_map(|set| &set.problems)
+        .filter(|tally| tally.samples == 0)
+        .map(|tally| &tally.problem)
+        .collect();
     let order: Vec<usize> = (0..first.problems.len())
         .filter(|i| shared.contains(&first.problems[*i].problem))
+        .filter(|i| !unjudged.contains(&first.problems[*i].problem))
         .collect();
     let runs: Vec<Vec<Tally>> = all
         .iter()
@@ -161,7 +169,8 @@ impl Aligned {
             transition[difficulty(base)][difficulty(tuned)] += 1;
         }
         let pairs: Vec<(&Tally, &Tally)> = base.iter().zip(tuned).collect();
-        let rho = |tally: &Tally, k: usize| pass_at_k(tally.samples, tally.correct, k);
+        let rho =
+            |tally: &Tally, k: usize| pass_at_k(tally.samples, tally.correct, k.min(tally.samples));
         let keep = |k: usize| {
             let both: f64 = pairs.iter().map(|(b, m)| rho(b, k) * rho(m, k)).sum();
             let solved: f64 = pairs.iter().map(|(b, _)| rho(b, k)).sum();
@@ -211,7 +220,9 @@ impl Aligned {
     pub fn matrix(&self) -> Vec<Vec<Option<Paired>>> {
         let most = self.ks.last().copied().unwrap_or(1);
         let values = |run: &[Tally], k: usize| -> Vec<f64> {
-            run.iter().map(|tally| pass_at_k(tally.samples, tally.correct, k)).collect()
+            run.iter()
+                .map(|tally| pass_at_k(tally.samples, tally.correct, k.min(tally.samples)))
+                .collect()
         };
         let cell = |row: usize, column: usize| {
             let k = match row.cmp(&column) {

@@ -3,17 +3,20 @@
 
 use std::collections::HashSet;
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tealight_datasets::{Message, Prompt, fnv};
+use tealight_datasets::lines::Lines;
+use tealight_datasets::read::Columns;
+use tealight_datasets::{Message, Problem, Prompt, Prompting, fnv};
 
 use super::options::ModelOptions;
+use super::prompts::PromptOptions;
 use crate::generate::{
     Completion, Filters, Finish, LocalSampler, Noise, Request, Sampler, SamplingParams,
 };
@@ -21,6 +24,7 @@ use crate::pretrained::Pretrained;
 use crate::telemetry::{JsonLines, Progress, say, warn};
 use crate::tokenizer::Tokenizer;
 use crate::train::Stop;
+use crate::train::rlvr::LENGTH;
 
 /// Lines that are read and answered together, where they ask in the same way.
 const GROUP: usize = 64;
@@ -37,9 +41,12 @@ pub(super) struct BatchOptions {
     /// Responses, in any order; an existing file is continued.
     #[arg(short, long)]
     output: Option<PathBuf>,
-    /// Most tokens of a completion whose request does not say.
-    #[arg(long, default_value_t = 512)]
-    max_completion_length: usize,
+    #[command(flatten)]
+    #[serde(flatten)]
+    prompts: PromptOptions,
+    /// Most tokens of a completion whose request does not say; unless given, what the context leaves, up to 512.
+    #[arg(long)]
+    max_completion_length: Option<usize>,
     /// Most sequences in one decoding batch.
     #[arg(long, default_value_t = 256)]
     max_num_seqs: usize,
@@ -68,7 +75,7 @@ struct Asked {
 #[serde(deny_unknown_fields)]
 struct Body {
     model: Option<Value>,
-    messages: Option<Vec<Message>>,
+    messages: Option<Vec<Turn>>,
     prompt: Option<String>,
     n: Option<usize>,
     temperature: Option<f64>,
@@ -92,12 +99,60 @@ struct Body {
     _store: Option<IgnoredAny>,
 }
 
+/// A message whose content is a text, or a list of parts.
+#[derive(Deserialize)]
+struct Turn {
+    role: String,
+    content: Content,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Content {
+    Text(String),
+    Parts(Vec<Part>),
+}
+
+#[derive(Deserialize)]
+struct Part {
+    #[serde(rename = "type")]
+    kind: String,
+    text: Option<String>,
+}
+
+impl Turn {
+    fn message(self) -> Result<Message> {
+        let text = match self.content {
+            Content::Text(text) => text,
+            Content::Parts(parts) => {
+                let text = |part: Part| match (part.kind.as_str(), part.text) {
+                    ("text", Some(text)) => Ok(text),
+                    (kind, _) => {
+                        bail!("a content part of type `{kind}`: only texts are understood")
+                    }
+                };
+                parts.into_iter().map(text).collect::<Result<Vec<_>>>()?.join("\n")
+            }
+        };
+        Ok(Message { role: self.role, content: text })
+    }
+}
+
 pub(super) fn run(options: &BatchOptions, stop: &Stop) -> Result<()> {
     let (Some(input), Some(output)) = (&options.input, &options.output) else {
         bail!("--input FILE and --output FILE are needed");
     };
-    if options.max_num_seqs == 0 {
-        bail!("max-num-seqs must be at least 1");
+    if let (Ok(a), Ok(b)) = (input.canonicalize(), output.canonicalize())
+        && a == b
+    {
+        bail!("{}: requests and responses cannot be one file", input.display());
+    }
+    let prompting = options.prompts.prompting(|spec, prompting| {
+        let columns = Columns { prompting: prompting.clone(), ..Columns::default() };
+        Ok(tealight_datasets::open(spec, &columns, None)?.problems)
+    })?;
+    if let Some(said) = prompting.described(None) {
+        say(options.quiet, said);
     }
     let ids = custom_ids(input)?;
     let done = answered(output)?;
@@ -110,21 +165,21 @@ pub(super) fn run(options: &BatchOptions, stop: &Stop) -> Result<()> {
     let decoder = model.decoder()?.ready()?;
     let sampler = LocalSampler { decoder: &decoder, max_rows: options.max_num_seqs };
     let mut lines = JsonLines::append(output)?;
+    stop.saves();
     let mut progress = Progress::new("batch", left, options.quiet);
     let mut failed = 0;
-    let reader = BufReader::new(File::open(input)?);
     let mut group: Vec<Asked> = Vec::new();
-    for (index, line) in reader.lines().enumerate() {
-        let line = line.with_context(|| format!("{}:{}", input.display(), index + 1))?;
-        if line.trim().is_empty() {
+    for line in Lines::new(BufReader::new(File::open(input)?)) {
+        let line = line.with_context(|| input.display().to_string())?;
+        if line.bytes.trim_ascii().is_empty() {
             continue;
         }
-        let value: Value = serde_json::from_str(&line)?;
+        let value: Value = serde_json::from_slice(&line.bytes)?;
         let id = value["custom_id"].as_str().unwrap_or_default().to_owned();
         if done.contains(&id) {
             continue;
         }
-        match options.read(&value, &model) {
+        match options.read(&value, &model, &prompting) {
             Ok(asked) => {
                 let is_like = group.last().is_none_or(|last| {
                     last.params == asked.params && last.n == asked.n && last.seed == asked.seed
@@ -152,25 +207,29 @@ pub(super) fn run(options: &BatchOptions, stop: &Stop) -> Result<()> {
     }
     answer(&sampler, &model, &group, &mut lines, &mut progress)?;
     drop(progress);
-    if failed > 0 {
-        warn(format!("{failed} lines could not be answered; their `error` says why"));
-    }
     say(options.quiet, format!("responses in {}", output.display()));
-    stop.check()
+    stop.check()?;
+    if failed > 0 {
+        bail!(
+            "{failed} of {left} requests could not be answered; their `error` in {} says why",
+            output.display()
+        );
+    }
+    Ok(())
 }
 
 /// The ids of all lines, each once.
 fn custom_ids(input: &Path) -> Result<Vec<String>> {
     let file = File::open(input).with_context(|| format!("{}: cannot be read", input.display()))?;
     let (mut ids, mut seen) = (Vec::new(), HashSet::new());
-    for (index, line) in BufReader::new(file).lines().enumerate() {
-        let at = || format!("{}:{}", input.display(), index + 1);
-        let line = line.with_context(at)?;
-        if line.trim().is_empty() {
+    for line in Lines::new(BufReader::new(file)) {
+        let line = line.with_context(|| input.display().to_string())?;
+        let at = || format!("{}:{}", input.display(), line.number);
+        if line.bytes.trim_ascii().is_empty() {
             continue;
         }
         let value: Value =
-            serde_json::from_str(&line).with_context(|| format!("{}: not JSON", at()))?;
+            serde_json::from_slice(&line.bytes).with_context(|| format!("{}: not JSON", at()))?;
         let Some(id) = value["custom_id"].as_str() else {
             bail!("{}: no text in `custom_id`", at());
         };
@@ -194,23 +253,30 @@ fn answered(output: &Path) -> Result<HashSet<String>> {
     let (mut ids, mut kept) = (HashSet::new(), 0);
     for (index, line) in text.split_inclusive(|byte| *byte == b'\n').enumerate() {
         match serde_json::from_slice::<Value>(line) {
-            Ok(value) if line.ends_with(b"\n") => {
+            Ok(value) if line.ends_with(b"\n") && is_response(&value) => {
                 ids.extend(value["custom_id"].as_str().map(str::to_owned));
                 kept += line.len();
             }
-            _ if kept + line.len() == text.len() => {
+            _ if kept + line.len() == text.len() && !line.ends_with(b"\n") => {
                 let number = index + 1;
                 warn(format!("{}:{number}: cut off by a crash, answered again", output.display()));
                 crate::files::write_atomic(output, &text[..kept])?;
             }
-            _ => bail!("{}:{}: not a response", output.display(), index + 1),
+            _ => {
+                bail!("{}:{}: not a response; choose another --output", output.display(), index + 1)
+            }
         }
     }
     Ok(ids)
 }
 
+/// Whether a line is one that a batch writes.
+fn is_response(value: &Value) -> bool {
+    value["custom_id"].is_string() && value.get("response").is_some()
+}
+
 impl BatchOptions {
-    fn read(&self, line: &Value, model: &Pretrained) -> Result<Asked> {
+    fn read(&self, line: &Value, model: &Pretrained, prompting: &Prompting) -> Result<Asked> {
         let is_chat = match line["url"].as_str().unwrap_or("/v1/chat/completions") {
             "/v1/chat/completions" => true,
             "/v1/completions" => false,
@@ -231,11 +297,16 @@ impl BatchOptions {
             }
         }
         let prompt = match (is_chat, body.messages, body.prompt) {
-            (true, Some(messages), _) if !messages.is_empty() => Prompt::Chat(messages),
+            (true, Some(turns), _) if !turns.is_empty() => {
+                Prompt::Chat(turns.into_iter().map(Turn::message).collect::<Result<_>>()?)
+            }
             (true, ..) => bail!("`messages` is missing or empty"),
             (false, _, Some(prompt)) => Prompt::Text(prompt),
             (false, ..) => bail!("`prompt` is missing or not one text"),
         };
+        let prompt = self.put(prompt, line, prompting)?;
+        let tokens = model.tokenizer.encode_prompt(&prompt)?.len();
+        let context = model.architecture.max_positions;
         let n = body.n.unwrap_or(1);
         if n == 0 || n > 4096 {
             bail!("`n` of {n} is not between 1 and 4096");
@@ -250,7 +321,8 @@ impl BatchOptions {
             max_new_tokens: body
                 .max_completion_tokens
                 .or(body.max_tokens)
-                .unwrap_or(self.max_completion_length),
+                .or(self.max_completion_length)
+                .unwrap_or(LENGTH.min(context.saturating_sub(tokens)).max(1)),
             eos: model.tokenizer.eos().to_vec(),
         };
         params.check()?;
@@ -266,14 +338,26 @@ impl BatchOptions {
                 .is_some_and(|asked| !matches!(asked, Value::Null | Value::Bool(false))),
             model: body.model.unwrap_or_else(|| json!(self.model.model)),
         };
-        let tokens = model.tokenizer.encode_prompt(&asked.prompt)?.len();
-        let (room, context) = (asked.params.max_new_tokens, model.architecture.max_positions);
-        if tokens == 0 || tokens + room > context {
+        let room = asked.params.max_new_tokens;
+        if tokens == 0 || tokens.saturating_add(room) > context {
             bail!(
                 "a prompt of {tokens} tokens and {room} new ones do not fit the context of {context}"
             );
         }
         Ok(asked)
+    }
+
+    /// A request's prompt with what the options ask besides; a template sees the fields of its body.
+    fn put(&self, prompt: Prompt, line: &Value, prompting: &Prompting) -> Result<Prompt> {
+        let prompt = match (&prompting.template, line["body"].as_object()) {
+            (Some(template), Some(body)) => {
+                Prompt::question(&template.render(body).map_err(|what| anyhow!("{what}"))?)
+            }
+            _ => prompt,
+        };
+        let (id, answer) = (String::new(), String::new());
+        let problem = Problem { id, prompt, answer, solution: None, context: None, total: None };
+        Ok(prompting.apply(&problem, None))
     }
 }
 
@@ -290,7 +374,7 @@ fn answer(
         .iter()
         .map(|asked| {
             let prompt = model.tokenizer.encode_prompt(&asked.prompt)?;
-            Ok(Request { prompt, count: asked.n, key: key(&asked.custom_id) })
+            Ok(Request { prompt, first: 0, count: asked.n, key: key(&asked.custom_id) })
         })
         .collect::<Result<_>>()?;
     let noise = Noise { seed: first.seed, step: 0 };

@@ -1,6 +1,5 @@
 //! `tealight bench`: what sampling and a training step cost here, and how far from the machine's limits.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -18,6 +17,7 @@ use crate::model::weights::{self, Weights};
 use crate::model::{Architecture, Decoder};
 use crate::objective::Objective;
 use crate::policy::{self, Policy, Sequence};
+use crate::telemetry::print;
 use crate::train::bench::{StepParts, step};
 use crate::train::memory::{MemoryPlan, Sizes};
 use crate::train::{AdamW, AdamWConfig};
@@ -142,7 +142,7 @@ pub(super) fn run(options: &BenchOptions) -> Result<()> {
         true => serde_json::to_string_pretty(&report)?,
         false => table(&report, &limits),
     };
-    writeln!(std::io::stdout(), "{text}")?;
+    print(text)?;
     Ok(())
 }
 
@@ -194,6 +194,7 @@ fn tokens(count: usize, salt: usize, architecture: &Architecture) -> Vec<u32> {
 fn rollout(options: &BenchOptions, decoder: &Decoder, architecture: &Architecture) -> Result<f64> {
     let requests: Vec<Request> = (0..options.prompts)
         .map(|index| Request {
+            first: 0,
             prompt: tokens(options.prompt_len, index, architecture),
             count: options.group,
             key: index as u64,

@@ -1,13 +1,12 @@
 //! `tealight beta`: what a KL coefficient means, and which one gives a target validity.
 
-use std::io::Write;
-
 use anyhow::{Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use super::table;
 use crate::objective::target;
+use crate::telemetry::print;
 
 /// Options of `tealight beta`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
@@ -90,6 +89,6 @@ pub(super) fn run(options: &BetaOptions) -> Result<()> {
             -base.ln()
         )
     };
-    writeln!(std::io::stdout(), "{text}")?;
+    print(text)?;
     Ok(())
 }

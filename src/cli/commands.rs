@@ -5,8 +5,8 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command};
 
 use super::layers::resolve_plain as resolve;
 use super::{
-    batch, bench, beta, compare, doctor, eval, export, grade, lab, pages, presample, push, report,
-    sft, show, study, train, verify,
+    batch, bench, beta, compare, doctor, eval, export, generate, grade, lab, pages, presample,
+    push, report, sft, show, study, train, verify,
 };
 use crate::train::Stop;
 
@@ -17,6 +17,8 @@ pub(super) struct Entry {
     about: &'static str,
     /// What stands below the options.
     more: &'static str,
+    /// Reads its options, and no more.
+    pub(super) check: fn(&ArgMatches) -> Result<()>,
     /// Runs it.
     pub(super) run: fn(&ArgMatches, &Stop) -> Result<()>,
 }
@@ -61,6 +63,7 @@ With the embedded model, defaults not shown here are those of recipes/countdown-
 
 Example:
   tealight study --objectives grpo,kl-full,dph-f,dph-js,alpha-dpg:0.5 --seeds 0,1,2 --output study",
+        check: |m| study::resolve(m).map(drop),
         run: |m, stop| study::run(&study::resolve(m)?, stop),
     },
     Entry {
@@ -71,6 +74,7 @@ Example:
 Example:
   tealight train --model Qwen/Qwen2.5-0.5B-Instruct --dataset gsm8k/train.jsonl \\
       --objective dph-js --output runs/js",
+        check: |m| train::resolve(m).map(drop),
         run: |m, stop| train::run(&train::resolve(m)?, stop),
     },
     Entry {
@@ -81,7 +85,22 @@ Example:
 Example:
   tealight eval --model runs/js/final --dataset gsm8k/test.jsonl -n 64 -k 1,4,16,64 \\
       --output runs/js/test",
-        run: |m, stop| eval::run(&resolve(m)?, stop),
+        check: |m| eval::resolve(m).map(drop),
+        run: |m, stop| eval::run(&eval::resolve(m)?, stop),
+    },
+    Entry {
+        name: "generate",
+        options: generate::GenerateOptions::augment_args,
+        about: "What a model says to a prompt, as it is sampled; without a prompt on a terminal, a chat",
+        more: "\
+The prompt is the argument, a FILE, or standard input; it is rendered by the model's chat template unless --raw.
+
+Examples:
+  tealight generate --model Qwen/Qwen2.5-0.5B-Instruct 'What is 12 * 7?'
+  tealight generate '3,7,8,9=24:' --raw -n 4
+  tealight generate --model runs/js/final --file question.txt --json",
+        check: |m| resolve::<generate::GenerateOptions>(m).map(drop),
+        run: |m, stop| generate::run(&resolve(m)?, stop),
     },
     Entry {
         name: "grade",
@@ -91,7 +110,8 @@ Example:
 Examples:
   tealight grade completions.jsonl --output graded
   tealight grade batch-output.jsonl --dataset gsm8k/test.jsonl --output graded",
-        run: |m, _| grade::run(&resolve(m)?),
+        check: |m| grade::resolve(m).map(drop),
+        run: |m, _| grade::run(&grade::resolve(m)?),
     },
     Entry {
         name: "compare",
@@ -100,6 +120,7 @@ Examples:
         more: "\
 Example:
   tealight compare runs/base/test runs/js/test --output runs/comparison",
+        check: |m| resolve::<compare::CompareOptions>(m).map(drop),
         run: |m, _| compare::run(&resolve(m)?),
     },
     Entry {
@@ -109,6 +130,7 @@ Example:
         more: "\
 Example:
   tealight report runs/js --serve",
+        check: |m| resolve::<report::ReportOptions>(m).map(drop),
         run: |m, stop| report::run(&resolve(m)?, stop),
     },
     Entry {
@@ -118,6 +140,7 @@ Example:
         more: "\
 Example:
   tealight show runs/js --step 50 --verdict wrong --limit 3",
+        check: |m| resolve::<show::ShowOptions>(m).map(drop),
         run: |m, _| show::run(&resolve(m)?),
     },
     Entry {
@@ -130,6 +153,7 @@ The samples serve every objective that needs the base: pass --presamples DIR to 
 Example:
   tealight presample --model Qwen/Qwen2.5-0.5B-Instruct --dataset gsm8k/train.jsonl -n 8 \\
       --output runs/presamples",
+        check: |m| resolve::<presample::PresampleOptions>(m).map(drop),
         run: |m, stop| presample::run(&resolve(m)?, stop),
     },
     Entry {
@@ -140,7 +164,8 @@ Example:
 Example:
   tealight sft --model Qwen/Qwen2.5-0.5B --dataset gsm8k/train.jsonl --learning-rate 1e-5 \\
       --output runs/sft",
-        run: |m, stop| sft::run(&resolve(m)?, stop),
+        check: |m| sft::resolve(m).map(drop),
+        run: |m, stop| sft::run(&sft::resolve(m)?, stop),
     },
     Entry {
         name: "export",
@@ -149,7 +174,8 @@ Example:
         more: "\
 Example:
   tealight export --model runs/lora/final --merge --save-dtype bfloat16 --output merged",
-        run: |m, _| export::run(&resolve(m)?),
+        check: |m| export::resolve(m).map(drop),
+        run: |m, _| export::run(&export::resolve(m)?),
     },
     Entry {
         name: "push",
@@ -161,6 +187,7 @@ sent twice.
 
 Example:
   tealight push study/dph-js-0.4-seed0 --repo me/countdown-dph-js",
+        check: |m| push::resolve(m).map(drop),
         run: |m, _| push::run(&push::resolve(m)?),
     },
     Entry {
@@ -177,6 +204,7 @@ Examples:
   tealight lab ends --sampled
   tealight lab ends --table online-z
   tealight lab ends --output lab",
+        check: |m| resolve::<lab::LabOptions>(m).map(drop),
         run: |m, _| lab::run(&resolve(m)?),
     },
     Entry {
@@ -187,6 +215,7 @@ Examples:
 Examples:
   tealight verify --gold '\\frac{1}{2}' --answer 'The answer is \\boxed{0.5}' --explain
   tealight verify --jsonl answers.jsonl > verdicts.jsonl",
+        check: |m| resolve::<verify::VerifyOptions>(m).map(drop),
         run: |m, _| verify::run(&resolve(m)?),
     },
     Entry {
@@ -196,6 +225,7 @@ Examples:
         more: "\
 Example:
   tealight beta --validity 0.1 --target 0.5,0.9,0.99 --beta 0.1",
+        check: |m| resolve::<beta::BetaOptions>(m).map(drop),
         run: |m, _| beta::run(&resolve(m)?),
     },
     Entry {
@@ -205,6 +235,7 @@ Example:
         more: "\
 Example:
   tealight batch --model Qwen/Qwen2.5-0.5B-Instruct -i requests.jsonl -o responses.jsonl",
+        check: |m| resolve::<batch::BatchOptions>(m).map(drop),
         run: |m, stop| batch::run(&resolve(m)?, stop),
     },
     Entry {
@@ -215,6 +246,7 @@ Example:
 Examples:
   tealight bench --model Qwen/Qwen2.5-0.5B --prompts 2 --group 8 --prompt-len 64 --new-tokens 32
   tealight bench --model config.json --dtype bfloat16 --json   # random weights",
+        check: |m| resolve::<bench::BenchOptions>(m).map(drop),
         run: |m, _| bench::run(&resolve(m)?),
     },
     Entry {
@@ -223,6 +255,7 @@ Examples:
         about: "What this machine and this binary can do, and a short test that they do it",
         more: "\
 Exits 1 where something is wrong. Nothing is asked of the network.",
+        check: |m| resolve::<doctor::DoctorOptions>(m).map(drop),
         run: |m, _| doctor::run(&resolve(m)?),
     },
     Entry {
@@ -232,6 +265,7 @@ Exits 1 where something is wrong. Nothing is asked of the network.",
         more: "\
 Example:
   tealight completions bash > ~/.local/share/bash-completion/completions/tealight",
+        check: |m| resolve::<pages::CompletionsOptions>(m).map(drop),
         run: |m, _| pages::completions(&resolve(m)?),
     },
     Entry {
@@ -242,6 +276,7 @@ Example:
 Examples:
   tealight man --output ~/.local/share/man/man1
   tealight man --markdown > docs/reference.md",
+        check: |m| resolve::<pages::ManOptions>(m).map(drop),
         run: |m, _| pages::man(&resolve(m)?),
     },
 ];

@@ -1,19 +1,19 @@
 //! `tealight compare`: evaluations side by side, the first as the base.
 
-use std::io::Write;
+use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use tealight_eval::report;
-use tealight_eval::results::Results;
+use tealight_eval::results::{Results, SetResult};
 use tealight_eval::transition::{Aligned, Change, DIFFICULTIES, align};
+use tealight_eval::{comparable, report};
 
 use super::table;
 use crate::files::{writable_directory, write_atomic};
-use crate::telemetry::{say, warn};
+use crate::telemetry::{print, say, warn};
 
 /// Options of `tealight compare`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
@@ -26,6 +26,11 @@ pub(super) struct CompareOptions {
     #[arg(long)]
     #[serde(default)]
     intersect: bool,
+    /// Compare all the same where runs differ in these: temperature, n, verifier, prompts, max_completion_length, top_k,
+    /// top_p, min_p, instruction, system_prompt, prompt_template, few_shot.
+    #[arg(long, value_delimiter = ',', value_name = "KEY")]
+    #[serde(default)]
+    across: Vec<String>,
     /// Where compare.json and report.html go; nothing is written without it.
     #[arg(long)]
     output: Option<PathBuf>,
@@ -43,10 +48,11 @@ pub(super) fn run(options: &CompareOptions) -> Result<()> {
     }
     let loaded: Vec<Results> =
         options.runs.iter().map(|path| Results::load(path)).collect::<Result<_>>()?;
-    let names: Vec<String> = options.runs.iter().map(|path| path.display().to_string()).collect();
+    let names = options.names(&loaded)?;
     let named: Vec<(String, &Results)> = names.iter().cloned().zip(&loaded).collect();
     let (sets, notes) = align(&named, options.intersect)?;
     notes.iter().for_each(warn);
+    identical(&named).iter().for_each(|note| say(false, note));
     let changes: Vec<Vec<Change>> =
         sets.iter().map(|set| (1..names.len()).map(|run| set.change(run)).collect()).collect();
     let as_json = json!({
@@ -74,11 +80,99 @@ pub(super) fn run(options: &CompareOptions) -> Result<()> {
             sets.iter().zip(&changes).map(|(set, changes)| block(set, changes, &names)).collect();
         blocks.join("\n\n")
     };
-    writeln!(std::io::stdout(), "{text}")?;
+    print(text)?;
     Ok(())
 }
 
 /// A set's tables: numbers with differences, the matrix, what became of problems.
+impl CompareOptions {
+    /// What the runs are called: their directories, and what they differ in on purpose.
+    ///
+    /// # Errors
+    /// They differ in something else, or in nothing that --across names.
+    fn names(&self, loaded: &[Results]) -> Result<Vec<String>> {
+        let across: Vec<String> = self.across.iter().map(|key| key.replace('-', "_")).collect();
+        if let Some(key) = across.iter().find(|key| !comparable::KEYS.contains(&key.as_str())) {
+            bail!("--across {key}: runs differ in {}", comparable::KEYS.join(", "));
+        }
+        let mut names: Vec<String> =
+            self.runs.iter().map(|path| path.display().to_string()).collect();
+        let Some((first, others)) = loaded.split_first() else { return Ok(names) };
+        let (mut refused, mut seen) = (Vec::new(), HashSet::new());
+        let mut labels: Vec<BTreeMap<&str, String>> = vec![BTreeMap::new(); loaded.len()];
+        for (index, run) in others.iter().enumerate() {
+            for (set, other) in shared(first, run) {
+                for found in comparable::differences((first, set), (run, other)) {
+                    let [a, b] = found.values;
+                    if across.iter().any(|key| key == found.key) {
+                        seen.insert(found.key);
+                        labels[0].insert(found.key, a);
+                        labels[index + 1].insert(found.key, b);
+                        continue;
+                    }
+                    let (a, b) = (short(&a), short(&b));
+                    refused.push(format!(
+                        "{}: {} is {a} in {}, {b} in {}",
+                        set.name,
+                        found.key,
+                        names[0],
+                        names[index + 1]
+                    ));
+                }
+            }
+        }
+        if !refused.is_empty() {
+            bail!(
+                "these runs are not comparable: {}; evaluate them alike, or compare across a difference on purpose with \
+                 --across KEY",
+                refused.join("; ")
+            );
+        }
+        if let Some(key) = across.iter().find(|key| !seen.contains(key.as_str())) {
+            bail!("--across {key} has no effect: the runs do not differ in it");
+        }
+        for (name, label) in names.iter_mut().zip(labels) {
+            for (key, value) in label.iter().filter(|(key, _)| **key != "prompts") {
+                name.push_str(&format!(" ({key} {})", short(value)));
+            }
+        }
+        Ok(names)
+    }
+}
+
+/// The sets that both have.
+fn shared<'a>(
+    first: &'a Results,
+    second: &'a Results,
+) -> impl Iterator<Item = (&'a SetResult, &'a SetResult)> {
+    first
+        .sets
+        .iter()
+        .filter_map(|set| Some((set, second.sets.iter().find(|other| other.name == set.name)?)))
+}
+
+/// Says of runs that found the same, sample by sample, that they did.
+fn identical(named: &[(String, &Results)]) -> Vec<String> {
+    let mut notes = Vec::new();
+    for (i, (first, a)) in named.iter().enumerate() {
+        for (second, b) in &named[i + 1..] {
+            let mut sets = shared(a, b).peekable();
+            if sets.peek().is_some() && sets.all(|(a, b)| comparable::are_identical(a, b)) {
+                notes.push(format!("{first} and {second} are identical, problem by problem"));
+            }
+        }
+    }
+    notes
+}
+
+fn short(text: &str) -> String {
+    let mut short: String = text.chars().take(40).collect();
+    if short.len() < text.len() {
+        short.push_str("...");
+    }
+    short
+}
+
 fn block(set: &Aligned, changes: &[Change], names: &[String]) -> String {
     let shown: Vec<usize> = set.ks.iter().copied().filter(|k| k.is_power_of_two()).collect();
     let last = set.ks.last().copied().unwrap_or(1);

@@ -1,6 +1,5 @@
 //! `tealight doctor`: what this machine and this binary can do, and a short test that they do it.
 
-use std::io::Write;
 use std::path::Path;
 use std::time::Instant;
 
@@ -16,6 +15,7 @@ use crate::hub::{self, push};
 use crate::limits;
 use crate::policy::{Policy, Sequence, rounding, token_logp};
 use crate::pretrained::Pretrained;
+use crate::telemetry::print;
 use crate::tokenizer::Tokenizer;
 
 /// Options of `tealight doctor`.
@@ -50,11 +50,11 @@ pub(super) fn run(options: &DoctorOptions) -> Result<()> {
         judged("self-test", self_test()),
     ];
     if options.json {
-        writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&findings)?)?;
+        print(serde_json::to_string_pretty(&findings)?)?;
     } else {
         for finding in &findings {
             let mark = if finding.is_well { "ok  " } else { "FAIL" };
-            writeln!(std::io::stdout(), "{mark} {:<10} {}", finding.name, finding.said)?;
+            print(format_args!("{mark} {:<10} {}", finding.name, finding.said))?;
         }
     }
     match findings.iter().find(|finding| !finding.is_well) {
@@ -151,7 +151,7 @@ fn self_test() -> Result<String> {
         max_new_tokens: 20,
         eos: model.tokenizer.eos().to_vec(),
     };
-    let requests = [Request { prompt: prompt.clone(), count: 64, key: 0 }];
+    let requests = [Request { prompt: prompt.clone(), first: 0, count: 64, key: 0 }];
     let mut drawn = Vec::new();
     sampler.generate(&requests, &params, Noise { seed: 0, step: 0 }, &mut |_, completions| {
         drawn = completions;

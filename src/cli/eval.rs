@@ -8,16 +8,18 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use clap::Args;
+use clap::{ArgMatches, Args};
 use serde::{Deserialize, Serialize};
-use tealight_datasets::Dataset;
 use tealight_datasets::suite::{self, SuiteSet};
+use tealight_datasets::{Dataset, names};
 use tealight_eval::results::{Question, Results, SetResult, VERSION};
-use tealight_eval::{Sample, Solver, Summary, Tally, pass_at_k, store};
+use tealight_eval::{Sample, Solver, Summary, Tally, store};
 
 use super::eval_request::{Asked, Request, prepare};
+use super::layers;
 use super::options::{self, DataOptions, DecodingOptions, ModelOptions};
 use super::outcome;
+use super::place;
 use super::probes;
 use super::reject;
 use super::session::{Draw, Evaluating, Session};
@@ -26,6 +28,7 @@ use crate::generate::{Filters, SamplingParams};
 use crate::remote::{Remote, RemoteOptions};
 use crate::telemetry::say;
 use crate::train::Stop;
+use crate::train::rlvr::LENGTH;
 
 /// Options of `tealight eval`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
@@ -72,15 +75,30 @@ pub(super) struct EvalOptions {
     /// and with --reject the distance from p*.
     #[arg(long)]
     presamples: Option<PathBuf>,
-    /// Where results, report and samples go; the same directory continues a run or judges it again.
+    /// Where results, report and samples go; the same directory continues a run, adds to it where -n is larger, or
+    /// judges it again.
     #[arg(long)]
     output: Option<PathBuf>,
+    /// Replace what Tealight wrote to --output before.
+    #[arg(long)]
+    #[serde(skip)]
+    overwrite: bool,
+    /// Exit with status 3 where a larger share of completions than this could not be judged.
+    #[arg(long, default_value_t = 0.05)]
+    max_unjudged: f64,
     /// Print the results as JSON instead of as a table.
     #[arg(long)]
     json: bool,
     /// Show nothing but the results, warnings and errors.
     #[arg(long)]
     quiet: bool,
+}
+
+/// The options of this command; `--overwrite` is for the command line alone.
+pub(super) fn resolve(matches: &ArgMatches) -> Result<EvalOptions> {
+    let mut options: EvalOptions = layers::resolve_plain(matches)?;
+    options.overwrite = matches.get_flag("overwrite");
+    Ok(options)
 }
 
 /// One set to evaluate at one temperature.
@@ -93,13 +111,12 @@ struct Job<'a> {
 
 pub(super) fn run(options: &EvalOptions, stop: &Stop) -> Result<()> {
     let Some(output) = &options.output else { bail!("--output DIR is needed") };
-    if options.max_num_seqs == 0 {
-        bail!("max-num-seqs must be at least 1");
-    }
+    let mut options = options.clone();
     if !options.reject {
-        pass_at_k::check(options.n, &options.k)?;
+        options.k = options::estimable(&options.k, options.n, options.quiet)?;
         options.check_presamples()?;
     }
+    let options = &options;
     let sets = match &options.suite {
         Some(suite) => suite::open(suite)?,
         None => options.data.dataset.split(',').map(|d| SuiteSet::of(d.trim())).collect(),
@@ -113,36 +130,46 @@ pub(super) fn run(options: &EvalOptions, stop: &Stop) -> Result<()> {
         bail!("--adapter has no effect with --engine: the server has its own");
     }
     let jobs = jobs(&sets, &datasets, &options.decoding.temperature)?;
-    let _claim = Claim::take(output)?;
-    let known = prepare(output, options.request(&jobs)?)?;
-    options::record_config(options, output, options.quiet)?;
+    let problems = || datasets.iter().flat_map(|dataset| &dataset.problems);
+    let asked = options.decoding.max_completion_length;
     let started = Instant::now();
     let mut results = Results {
         schema_version: VERSION,
         tealight: format!("{} {}", env!("CARGO_PKG_VERSION"), env!("TEALIGHT_REVISION")),
         model: options.shown_model(),
-        config: serde_json::to_value(options)?,
+        config: serde_json::Value::Null,
         seconds: 0.0,
         sets: Vec::new(),
     };
-    let mut evaluate = |sample: &Sampling<'_>| -> Result<()> {
+    let mut evaluate = |length: usize, sample: &Sampling<'_>| -> Result<()> {
+        let mut options = options.clone();
+        options.decoding.max_completion_length = Some(length);
+        let _claim = Claim::take(output)?;
+        let known = prepare(output, options.request(&jobs, length)?, options.overwrite)?;
+        options::record_config(&options, output, options.quiet)?;
+        results.config = serde_json::to_value(&options)?;
+        stop.saves();
         for job in &jobs {
-            results.sets.push(set_result(options, job, sample, output, known, stop)?);
+            results.sets.push(set_result(&options, job, sample, output, known, stop)?);
         }
         results.seconds = started.elapsed().as_secs_f64();
         Ok(())
     };
     if let Some(engine) = &options.remote.engine {
         let remote = Remote::new(engine, &options.model.model, &options.remote, options.seed)?;
-        say(options.quiet, format!("sampling from {}", options.shown_model()));
-        evaluate(&|dataset, draw, evaluating, file, known| {
+        say(
+            options.quiet,
+            format!("sampling from {} ({})", options.shown_model(), remote.dialect()),
+        );
+        evaluate(asked.unwrap_or(LENGTH), &|dataset, draw, evaluating, file, known| {
             let solver = remote.with(draw.params);
             evaluating.run(dataset, &solver as &dyn Solver, draw.n, file, known)
         })?;
     } else {
         let (base, device) = options.model.load(options.quiet)?;
+        let length = options::completion_length(asked, problems(), &base, options.quiet)?;
         let session = Session::new(&base, device, stop, options.quiet)?;
-        evaluate(&|dataset, draw, evaluating, file, known| {
+        evaluate(length, &|dataset, draw, evaluating, file, known| {
             let params = SamplingParams { eos: session.eos().to_vec(), ..draw.params.clone() };
             let draw = Draw { params: &params, ..*draw };
             let (decoder, label) = (&session.reference, evaluating.label);
@@ -158,7 +185,9 @@ pub(super) fn run(options: &EvalOptions, stop: &Stop) -> Result<()> {
             Ok(tallies)
         })?;
     }
-    outcome::write(&results, output, options.json, options.quiet)
+    let verifiers = datasets.iter().map(|dataset| &*dataset.verifier);
+    outcome::write(&results, output, options.json, options.quiet)?;
+    outcome::judge_judging(&results, verifiers, options.max_unjudged)
 }
 
 /// Draws samples: the dataset, how, under which label, into which file, with what is known.
@@ -167,24 +196,24 @@ type Sampling<'a> = dyn Fn(
         &Draw<'_>,
         &Evaluating<'_>,
         &Path,
-        Option<&mut HashMap<String, Vec<Sample>>>,
+        &mut HashMap<String, Vec<Sample>>,
     ) -> Result<Vec<Tally>>
     + 'a;
 
 impl EvalOptions {
-    fn request(&self, jobs: &[Job<'_>]) -> Result<Request> {
+    fn request(&self, jobs: &[Job<'_>], length: usize) -> Result<Request> {
         let asked = |job: &Job<'_>| {
-            Ok((outcome::file_name(&job.name), Asked::of(job.dataset, job.temperature)?))
+            Ok((names::file_name(&job.name), Asked::of(job.dataset, job.temperature)?))
         };
         Ok(Request {
             model: self.model.shown(),
             engine: self.remote.engine.clone(),
             engine_model: self.remote.engine_model.clone(),
             dtype: self.model.dtype,
-            n: self.n,
-            filters: self.decoding.params(1.0, &[]).filters,
-            max_completion_length: self.decoding.max_completion_length,
+            filters: self.decoding.filters(),
+            max_completion_length: length,
             seed: self.seed,
+            prompts: self.data.prompts.recorded()?,
             sets: jobs.iter().map(asked).collect::<Result<_>>()?,
         })
     }
@@ -197,7 +226,7 @@ impl EvalOptions {
         if self.remote.engine.is_some() {
             bail!("--presamples needs the model's own log-probabilities: leave --engine out");
         }
-        let is_whole = self.decoding.params(1.0, &[]).filters == Filters::default();
+        let is_whole = self.decoding.filters() == Filters::default();
         if !is_whole || self.decoding.temperature.contains(&0.0) {
             bail!(
                 "--presamples compares whole distributions: leave --top-k, --top-p, --min-p and \
@@ -243,7 +272,7 @@ fn jobs<'a>(
         })
         .collect();
     let mut files = HashSet::new();
-    if let Some(twice) = jobs.iter().find(|job| !files.insert(outcome::file_name(&job.name))) {
+    if let Some(twice) = jobs.iter().find(|job| !files.insert(names::file_name(&job.name))) {
         bail!("`{}` stands twice among the sets and temperatures", twice.name);
     }
     Ok(jobs)
@@ -257,7 +286,7 @@ fn set_result(
     is_known: bool,
     stop: &Stop,
 ) -> Result<SetResult> {
-    let name = outcome::file_name(&job.name);
+    let name = names::file_name(&job.name);
     let mut tallies = draw(options, job, sample, output, is_known, stop, None)?;
     if !options.no_greedy && job.temperature > 0.0 {
         let greedy = draw(options, job, sample, output, is_known, stop, Some("greedy"))?;
@@ -290,33 +319,41 @@ fn draw(
     stop: &Stop,
     greedy: Option<&str>,
 ) -> Result<Vec<Tally>> {
-    let base = outcome::file_name(&job.name);
+    let base = names::file_name(&job.name);
     let (n, temperature, name) = match greedy {
         Some(suffix) => (1, 0.0, format!("{base}.{suffix}")),
         None => (options.n, job.temperature, base),
     };
-    let file = output.join(format!("samples/{name}.jsonl"));
-    let mut known = None;
+    let file = names::inside(&output.join("samples"), &format!("{name}.jsonl"))?;
+    let mut stored = HashMap::new();
     if is_known && file.exists() {
-        let stored = store::read(&file, Some(n))?;
-        stored.notes.iter().for_each(|note| say(options.quiet, format!("  {note}")));
+        let found = store::read(&file)?;
+        found.notes.iter().for_each(|note| say(options.quiet, format!("  {note}")));
+        stored = found.problems;
         // What was half drawn must leave the file, or it would stand there twice.
-        store::write_in_order(&file, job.dataset, &stored.problems)?;
-        let asked: HashSet<&String> = job.dataset.problems.iter().map(|p| &p.id).collect();
-        let mut problems = stored.problems;
-        problems.retain(|id, _| asked.contains(id));
-        known = Some(problems);
+        store::write_in_order(&file, job.dataset, &stored)?;
     }
-    let params = options.decoding.params(temperature, &[0]);
+    let asked: HashSet<&String> = job.dataset.problems.iter().map(|p| &p.id).collect();
+    let mut known: HashMap<String, Vec<Sample>> = stored
+        .iter()
+        .filter(|(id, _)| asked.contains(id))
+        .map(|(id, all)| (id.clone(), all.clone()))
+        .collect();
+    let length = options.decoding.max_completion_length.unwrap_or(LENGTH);
+    let params = options.decoding.params(temperature, length, &[0]);
     params.check()?;
     let label = format!("{}{}", job.name, greedy.map_or("", |_| " greedy"));
     let draw = options.draw(n, &params);
     let evaluating = Evaluating { label: &label, quiet: options.quiet, stop };
-    let tallies = sample(job.dataset, &draw, &evaluating, &file, known.as_mut())?;
-    // In the dataset's order, whatever order they came in; what was known has its new verdicts.
-    let mut all = store::read(&file, Some(n))?.problems;
-    all.extend(known.into_iter().flatten());
-    store::write_in_order(&file, job.dataset, &all)?;
+    let tallies = sample(job.dataset, &draw, &evaluating, &file, &mut known)?;
+    // In the dataset's order, whatever order they came in; what was known has its new verdicts, and what an earlier
+    // call drew beyond this one's n stays.
+    for (id, mut judged) in known {
+        let all = stored.entry(id).or_default();
+        judged.extend(all.drain(judged.len().min(all.len())..));
+        *all = judged;
+    }
+    store::write_in_order(&file, job.dataset, &stored)?;
     Ok(tallies)
 }
 
@@ -332,12 +369,15 @@ fn rejecting(
     if options.remote.engine.is_some() {
         bail!("--reject needs log-probabilities of stored answers: leave --engine out");
     }
-    let _claim = options::fresh_output(output, "results.json")?;
     let (base, device) = options.model.load(options.quiet)?;
-    options::record_config(options, output, options.quiet)?;
+    let asked = options.decoding.max_completion_length;
+    let length = options::completion_length(asked, &dataset.problems, &base, options.quiet)?;
     let session = Session::new(&base, device, stop, options.quiet)?;
-    let params = options.decoding.params(*temperature, session.eos());
+    let params = options.decoding.params(*temperature, length, session.eos());
     params.check()?;
+    let _claim = place::fresh(output, options.overwrite)?;
+    options::record_config(options, output, options.quiet)?;
+    stop.saves();
     let draw = options.draw(options.n, &params);
     let presamples = options.presamples.as_deref();
     if presamples.is_some() && params.filters != Filters::default() {

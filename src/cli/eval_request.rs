@@ -5,8 +5,10 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tealight_datasets::{Dataset, Problem, fnv};
 
+use super::place;
 use crate::device::Dtype;
 use crate::files::{writable_directory, write_atomic};
 use crate::generate::Filters;
@@ -18,10 +20,12 @@ pub(super) struct Request {
     pub(super) engine: Option<String>,
     pub(super) engine_model: Option<String>,
     pub(super) dtype: Dtype,
-    pub(super) n: usize,
     pub(super) filters: Filters,
     pub(super) max_completion_length: usize,
     pub(super) seed: u64,
+    /// How the problems are put, where that was chosen.
+    #[serde(default)]
+    pub(super) prompts: Value,
     /// By the name of a samples file, what it was asked.
     pub(super) sets: BTreeMap<String, Asked>,
 }
@@ -46,10 +50,12 @@ impl Asked {
 
 /// Makes the directory, or checks that what it holds was drawn in the same way; then its samples are
 /// known.
-pub(super) fn prepare(output: &Path, mut request: Request) -> Result<bool> {
+pub(super) fn prepare(output: &Path, mut request: Request, overwrite: bool) -> Result<bool> {
     let path = output.join("request.json");
-    writable_directory(&output.join("samples"))?;
-    let is_known = path.exists();
+    if overwrite {
+        drop(place::fresh(output, true)?);
+    }
+    let is_known = path.exists() && !place::is_free(output);
     if is_known {
         let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
         let before: Request = serde_json::from_str(&text)
@@ -57,7 +63,7 @@ pub(super) fn prepare(output: &Path, mut request: Request) -> Result<bool> {
         let changed = changes(&before, &request)?;
         if !changed.is_empty() {
             bail!(
-                "{}: holds samples that were drawn in another way ({}); choose another --output",
+                "{}: holds samples that were drawn in another way ({}); choose another --output, or --overwrite them",
                 output.display(),
                 changed.join("; ")
             );
@@ -66,9 +72,13 @@ pub(super) fn prepare(output: &Path, mut request: Request) -> Result<bool> {
         for (name, asked) in before.sets {
             request.sets.entry(name).or_insert(asked.clone()).prompts.extend(asked.prompts);
         }
-    } else if output.join("results.json").exists() {
-        bail!("{}: holds another command's results; choose another --output", output.display());
+    } else if !place::is_free(output) {
+        bail!(
+            "{}: holds something else than an evaluation; choose another --output, or --overwrite what Tealight wrote",
+            output.display()
+        );
     }
+    writable_directory(&output.join("samples"))?;
     write_atomic(&path, serde_json::to_string_pretty(&request)?.as_bytes())?;
     Ok(is_known)
 }

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use candle_core::DType;
-use clap::{Args, ValueEnum};
+use clap::{ArgMatches, Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
-use super::options::{self, ModelOptions};
-use crate::files::Claim;
+use super::options::ModelOptions;
+use super::{layers, place};
 use crate::model::weights::Weights;
 use crate::telemetry::say;
 
@@ -27,9 +27,20 @@ pub(super) struct ExportOptions {
     /// Where the model goes.
     #[arg(long)]
     output: Option<PathBuf>,
+    /// Write over what is in --output.
+    #[arg(long)]
+    #[serde(skip)]
+    overwrite: bool,
     /// Show nothing but warnings and errors.
     #[arg(long)]
     quiet: bool,
+}
+
+/// The options of this command; `--overwrite` is for the command line alone.
+pub(super) fn resolve(matches: &ArgMatches) -> Result<ExportOptions> {
+    let mut options: ExportOptions = layers::resolve_plain(matches)?;
+    options.overwrite = matches.get_flag("overwrite");
+    Ok(options)
 }
 
 /// A type of weights in a file.
@@ -46,7 +57,8 @@ enum Stored {
 
 pub(super) fn run(options: &ExportOptions) -> Result<()> {
     let Some(output) = &options.output else { bail!("--output DIR is needed") };
-    options::refuse_used(output, "config.json")?;
+    // Before the model is loaded, which takes long.
+    let _claim = place::fresh(output, options.overwrite)?;
     let (model, _) = options.model.load(options.quiet)?;
     let name = &model.name;
     match (&model.adapter, options.merge) {
@@ -54,7 +66,6 @@ pub(super) fn run(options: &ExportOptions) -> Result<()> {
         (None, true) => bail!("{name} is no adapter: leave --merge out"),
         _ => {}
     }
-    let _claim = Claim::take(output)?;
     let dtype = match options.save_dtype {
         Stored::Float32 => DType::F32,
         Stored::Bfloat16 => DType::BF16,

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use candle_core::Device;
 use serde_json::{Value, json};
-use tealight_datasets::Dataset;
+use tealight_datasets::{Dataset, Problem};
 
 use super::journal::Journal;
 use super::session::Session;
@@ -65,7 +65,7 @@ impl Session<'_> {
         let output = place.output;
         let tokenizer = &self.base.tokenizer;
         let context = self.base.architecture.max_positions;
-        let room = config.settings.max_completion_length;
+        let room = config.settings.length();
         let problems = Encoded::all(&dataset.problems, tokenizer, context, room)?;
         let lora = &config.settings.lora;
         let adapter = new_adapter(lora, self.base, config.seed, &self.device, self.quiet)?;
@@ -198,13 +198,9 @@ impl Session<'_> {
         problems: &[Encoded<'_>],
     ) -> Result<Value> {
         let mut identity = serde_json::to_value(config)?;
-        let data: String = problems
-            .iter()
-            .map(|p| format!("{}\0{}\0{:?}\n", p.problem.id, p.problem.answer, p.prompt))
-            .collect();
         identity["dtype"] = json!(self.base.dtype);
         identity["model_checksum"] = json!(self.base.fingerprint()?);
-        identity["dataset_checksum"] = json!(checksum(&data));
+        identity["dataset_checksum"] = json!(dataset_checksum(problems.iter().map(|p| p.problem)));
         identity["verifier"] = json!(dataset.verifier.name());
         Ok(identity)
     }
@@ -273,6 +269,12 @@ impl Session<'_> {
     }
 }
 
+/// A checksum of what problems ask and of their answers.
+pub(super) fn dataset_checksum<'a>(problems: impl IntoIterator<Item = &'a Problem>) -> String {
+    let line = |p: &Problem| format!("{}\0{}\0{:?}\n", p.id, p.answer, p.prompt);
+    checksum(&problems.into_iter().map(line).collect::<String>())
+}
+
 fn checksum(text: &str) -> String {
     format!("{:016x}", tealight_datasets::fnv(text.bytes()))
 }
@@ -309,7 +311,7 @@ pub(super) fn sizes(
     architecture: &crate::model::Architecture,
 ) -> Sizes {
     let settings = &config.settings;
-    let room = settings.max_completion_length;
+    let room = settings.length();
     let longest = problems.iter().map(|problem| problem.prompt.len()).max().unwrap_or(0) + room;
     let step = settings.prompts_per_step.min(problems.len()) * settings.num_generations;
     Sizes {

@@ -3,20 +3,24 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use clap::Args;
+use clap::{ArgMatches, Args};
 use serde::{Deserialize, Serialize};
-use tealight_datasets::Dataset;
-use tealight_datasets::verify;
+use tealight_datasets::{Dataset, names, verify};
 use tealight_eval::grade::grade;
 use tealight_eval::results::{Question, Results, SetResult, VERSION};
 use tealight_eval::{Summary, Tally};
 
-use super::options::{self, DataOptions};
-use super::outcome;
+use super::layers;
+use super::options::DataOptions;
+use super::prompts::PromptOptions;
+use super::{outcome, place};
 use crate::telemetry::{say, warn};
+
+/// How often grading says how far it is.
+const SAY: Duration = Duration::from_secs(10);
 
 /// Options of `tealight grade`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
@@ -48,6 +52,13 @@ pub(super) struct GradeOptions {
     /// Where results and report go.
     #[arg(long)]
     output: Option<PathBuf>,
+    /// Replace what Tealight wrote to --output before.
+    #[arg(long)]
+    #[serde(skip)]
+    overwrite: bool,
+    /// Exit with status 3 where a larger share of completions than this could not be judged.
+    #[arg(long, default_value_t = 0.05)]
+    max_unjudged: f64,
     /// Do not write the judged samples: no browser in the report, little memory and disk.
     #[arg(long)]
     #[serde(default)]
@@ -63,7 +74,6 @@ pub(super) struct GradeOptions {
 pub(super) fn run(options: &GradeOptions) -> Result<()> {
     let Some(file) = &options.file else { bail!("name the FILE of completions, or -") };
     let Some(output) = &options.output else { bail!("--output DIR is needed") };
-    let _claim = options::fresh_output(output, "results.json")?;
     let dataset = options.dataset()?;
     let verifier = match (&options.verifier, &dataset) {
         (Some(spec), _) => verify::open(spec)?,
@@ -76,11 +86,12 @@ pub(super) fn run(options: &GradeOptions) -> Result<()> {
         let opened = File::open(file).with_context(|| format!("{file}: cannot be read"))?;
         Box::new(BufReader::with_capacity(1 << 20, opened))
     };
+    let _claim = place::fresh(output, options.overwrite)?;
     let started = Instant::now();
     let set =
         std::path::Path::new(file).file_stem().map_or("stdin".into(), |s| s.to_string_lossy());
     let set = if file == "-" { "stdin".to_owned() } else { set.into_owned() };
-    let samples = format!("samples/{}.jsonl", outcome::file_name(&set));
+    let samples = format!("samples/{}.jsonl", names::file_name(&set));
     crate::files::writable_directory(&output.join("samples"))?;
     let path = output.join(&samples);
     let describe = || format!("{}: cannot be written", path.display());
@@ -88,7 +99,14 @@ pub(super) fn run(options: &GradeOptions) -> Result<()> {
         true => None,
         false => Some(BufWriter::new(File::create(&path).with_context(describe)?)),
     };
+    let (mut judged_so_far, mut said) = (0, Instant::now());
     let graded = grade(reader, file, dataset.as_ref(), &*verifier, &mut |judged| {
+        judged_so_far += judged.len();
+        if said.elapsed() > SAY {
+            said = Instant::now();
+            let rate = judged_so_far as f64 / started.elapsed().as_secs_f64();
+            say(options.quiet, format!("{judged_so_far} completions judged ({rate:.0}/s)"));
+        }
         if let Some(out) = &mut out {
             for sample in judged {
                 serde_json::to_writer(&mut *out, sample).with_context(describe)?;
@@ -107,6 +125,7 @@ pub(super) fn run(options: &GradeOptions) -> Result<()> {
     let counts =
         format!("{} completions of {} problems", graded.completions, graded.problems.len());
     say(options.quiet, format!("{counts} in {seconds:.1} s ({rate:.0}/s)"));
+    say(options.quiet, "intervals: bootstrap over problems");
     let questions = graded
         .problems
         .iter()
@@ -130,7 +149,18 @@ pub(super) fn run(options: &GradeOptions) -> Result<()> {
             samples: (!options.no_samples).then_some(samples),
         }],
     };
-    outcome::write(&results, output, options.json, options.quiet)
+    outcome::write(&results, output, options.json, options.quiet)?;
+    if options.no_samples {
+        graded.unjudged.iter().for_each(|reason| say(false, format!("  {reason}")));
+    }
+    outcome::judge_judging(&results, std::iter::once(&*verifier), options.max_unjudged)
+}
+
+/// The options of this command; `--overwrite` is for the command line alone.
+pub(super) fn resolve(matches: &ArgMatches) -> Result<GradeOptions> {
+    let mut options: GradeOptions = layers::resolve_plain(matches)?;
+    options.overwrite = matches.get_flag("overwrite");
+    Ok(options)
 }
 
 impl GradeOptions {
@@ -142,6 +172,7 @@ impl GradeOptions {
             answer_column: self.answer_column.clone(),
             verifier: self.verifier.clone(),
             max_samples: None,
+            prompts: PromptOptions::default(),
         };
         data.open(spec, self.quiet).map(Some)
     }
@@ -151,7 +182,7 @@ impl GradeOptions {
         if !self.k.is_empty() {
             return Ok(self.k.clone());
         }
-        let Some(least) = tallies.iter().map(|tally| tally.samples).min() else {
+        let Some(least) = tallies.iter().map(|tally| tally.samples + tally.unjudged).min() else {
             bail!("there is no completion to grade");
         };
         Ok(tealight_eval::report::grid(&[], least))

@@ -1,6 +1,5 @@
 //! What a run logs of every step, and what it warns of.
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -10,6 +9,7 @@ use super::fine_tune::Place;
 use crate::generate::Finish;
 use crate::rollout::Encoded;
 use crate::telemetry::completions::{self, Logged};
+use crate::telemetry::print;
 use crate::telemetry::tensorboard::EventFile;
 use crate::telemetry::{JsonLines, Progress};
 use crate::train::rlvr::{Health, Metrics, ReportTo, RlvrConfig, Step};
@@ -75,7 +75,7 @@ impl Journal {
             events.scalars(metrics.step, &numbers.collect::<Vec<_>>())?;
         }
         if self.json {
-            writeln!(std::io::stdout(), "{row}")?;
+            print(row)?;
         }
         let every = self.log_completions;
         if every > 0 && metrics.step.is_multiple_of(every) && !step.groups.is_empty() {

@@ -13,7 +13,7 @@ use crate::files::write_atomic;
 use crate::lab::sweep::{Point, Start, sweep};
 use crate::lab::{Class, Descent, KS, Measures, World};
 use crate::objective::{Divergence, Objective};
-use crate::telemetry::say;
+use crate::telemetry::{out, say};
 
 /// Options of `tealight lab`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
@@ -118,7 +118,7 @@ pub(super) fn run(options: &LabOptions) -> Result<()> {
         save(output, &world, &printed, sections)?;
         say(options.quiet, format!("written to {}", output.display()));
     }
-    let mut stdout = std::io::stdout();
+    let mut stdout = out();
     if options.json {
         printed.json.iter().try_for_each(|row| writeln!(stdout, "{row}"))?;
     } else {

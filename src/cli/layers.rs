@@ -12,6 +12,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
+use super::ranges;
+
 /// The options of a command from its matches and the files its `--config` names; `recipe`, a name
 /// and a text, lies below the files.
 ///
@@ -25,7 +27,8 @@ where
     let files: Vec<&String> =
         matches.get_many::<String>("config").map(Iterator::collect).unwrap_or_default();
     let known = known_ids::<T>();
-    let mut table = Table::try_from(&typed)?;
+    let mut table = Table::try_from(&typed)
+        .context("a number is too large for a settings file: 2^63 - 1 is the most")?;
     let mut layers: Vec<(&str, String)> =
         recipe.into_iter().map(|(name, text)| (name, text.to_owned())).collect();
     for file in files {
@@ -47,6 +50,7 @@ where
         let at = || format!("{file}: a value is of the wrong kind");
         let _: T = Value::Table(table.clone()).try_into().with_context(at)?;
     }
+    ranges::check(&table)?;
     Ok(Value::Table(table).try_into()?)
 }
 

@@ -10,6 +10,7 @@ mod eval;
 mod eval_request;
 mod export;
 mod fine_tune;
+mod generate;
 mod grade;
 mod journal;
 mod lab;
@@ -19,9 +20,12 @@ mod layers;
 mod options;
 mod outcome;
 mod pages;
+mod place;
 mod presample;
 mod probes;
+mod prompts;
 mod push;
+mod ranges;
 mod reject;
 mod report;
 mod session;
@@ -33,19 +37,20 @@ mod train;
 mod verify;
 
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
 
 use anyhow::{Context, Result};
 use clap::ArgMatches;
 
+use crate::telemetry::say;
 use crate::train::{Interrupted, Stop};
+use outcome::Doubtful;
 
 /// Stack of the thread that trains: autograd recurses over the graph.
 const STACK_BYTES: usize = 256 << 20;
 
-/// Runs the command line and maps the result to an exit code: 0 ok, 1 error, 2 usage, 130 and 143
-/// interrupted.
+/// Runs the command line and maps the result to an exit code: 0 ok, 1 error, 2 usage, 3 results of which too much
+/// could not be judged, 130 and 143 interrupted.
 pub fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().map(layers::kebab_case).collect();
     let matches = commands::command().get_matches_from(arguments);
@@ -71,11 +76,25 @@ pub fn main() -> ExitCode {
                 if is_unread {
                     return ExitCode::SUCCESS;
                 }
-                eprintln!("error: {}", chain(&error));
-                ExitCode::FAILURE
+                say(false, format!("error: {}", chain(&error)));
+                match error.downcast_ref::<Doubtful>() {
+                    Some(_) => ExitCode::from(Doubtful::STATUS),
+                    None => ExitCode::FAILURE,
+                }
             }
         },
     }
+}
+
+/// Checks a command line without running it: its options, its configuration files, the numbers in them.
+///
+/// # Errors
+/// What the command itself would refuse before it does anything.
+pub fn check(arguments: &[String]) -> Result<()> {
+    let arguments = arguments.iter().map(|argument| layers::kebab_case(argument.into()));
+    let matches = commands::command().try_get_matches_from(arguments)?;
+    let (name, matches) = matches.subcommand().context("no command")?;
+    (commands::entry(name).context("no such command")?.check)(matches)
 }
 
 /// The error and its causes on one line, without repeating what a cause says already.
@@ -99,17 +118,29 @@ fn run(matches: &ArgMatches) -> Result<()> {
     (entry.run)(matches, &stop)
 }
 
-/// The first SIGINT or SIGTERM asks for a stop after the step; the second ends the process at once.
+/// The first SIGINT or SIGTERM ends a command that has nothing to save, and asks others for a stop after the step; the
+/// second ends those too.
 fn handle_signals() -> Result<Stop> {
     let stop = Stop::default();
-    let seen = Arc::new(AtomicBool::new(false));
-    for (signal, code) in [(signal_hook::consts::SIGINT, 130), (signal_hook::consts::SIGTERM, 143)]
-    {
-        let fail = "the signal handler cannot be set up";
-        signal_hook::flag::register_conditional_shutdown(signal, code, seen.clone())
+    let at_once = stop.ends_at_once();
+    at_once.store(true, Ordering::SeqCst);
+    let signals = [(signal_hook::consts::SIGINT, 130), (signal_hook::consts::SIGTERM, 143)];
+    let fail = "the signal handler cannot be set up";
+    for (signal, code) in signals {
+        signal_hook::flag::register_conditional_shutdown(signal, code, at_once.clone())
             .context(fail)?;
-        signal_hook::flag::register(signal, seen.clone()).context(fail)?;
+        signal_hook::flag::register(signal, at_once.clone()).context(fail)?;
         signal_hook::flag::register_usize(signal, stop.cell(), code as usize).context(fail)?;
+    }
+    #[cfg(unix)]
+    {
+        let mut seen =
+            signal_hook::iterator::Signals::new(signals.map(|(signal, _)| signal)).context(fail)?;
+        std::thread::spawn(move || {
+            if seen.forever().next().is_some() {
+                say(false, "finishing this step; again to stop now");
+            }
+        });
     }
     Ok(stop)
 }

@@ -1,21 +1,24 @@
 //! Options that several commands share.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::LazyLock;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use candle_core::Device;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use tealight_datasets::suite::SuiteSet;
-use tealight_datasets::{Dataset, read::Columns, verify};
+use tealight_datasets::{Dataset, Problem, read::Columns, verify};
+use tealight_eval::pass_at_k;
 
+use super::prompts::PromptOptions;
 use crate::device::{self, Dtype};
-use crate::files::Claim;
 use crate::generate::{Filters, SamplingParams};
 use crate::model::Architecture;
 use crate::pretrained::Pretrained;
-use crate::telemetry::say;
+use crate::rollout::Encoded;
+use crate::telemetry::{escaped, say};
+use crate::train::rlvr::LENGTH;
 
 /// What `--help` says of `--dataset`.
 pub(super) const DATASET_HELP: &str = "\
@@ -121,6 +124,9 @@ pub(super) struct DataOptions {
     /// Use only the first so many problems.
     #[arg(long)]
     pub(super) max_samples: Option<usize>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(super) prompts: PromptOptions,
 }
 
 impl DataOptions {
@@ -132,20 +138,17 @@ impl DataOptions {
     /// Opens a set of a suite; what it does not say of columns and verifier, these options do.
     pub(super) fn open_set(&self, set: &SuiteSet, quiet: bool) -> Result<Dataset> {
         let own = set.columns();
-        let columns = Columns {
+        let mut columns = Columns {
             prompt: own.prompt.or_else(|| self.prompt_column.clone()),
             answer: own.answer.or_else(|| self.answer_column.clone()),
             verifier: own.verifier.or_else(|| self.verifier.clone()),
+            ..Columns::default()
         };
-        let mut dataset = match set.dataset.strip_prefix("hub:") {
-            None => tealight_datasets::open(&set.dataset, &columns, self.max_samples)?,
-            Some(spec) => {
-                let file = crate::hub::dataset_file(spec)?;
-                let file = file.to_string_lossy();
-                let dataset = tealight_datasets::open(&file, &columns, self.max_samples)?;
-                Dataset { name: set.dataset.clone(), ..dataset }
-            }
-        };
+        columns.prompting = self.prompts.prompting(|spec, prompting| {
+            let columns = Columns { prompting: prompting.clone(), ..columns.clone() };
+            Ok(open(spec, &columns, None)?.problems)
+        })?;
+        let mut dataset = open(&set.dataset, &columns, self.max_samples)?;
         if let Some(name) = &set.name {
             dataset.name.clone_from(name);
         }
@@ -155,6 +158,16 @@ impl DataOptions {
         dataset.notes.iter().for_each(|note| say(quiet, format!("  {note}")));
         Ok(dataset)
     }
+}
+
+/// Opens a named source, a file, or a file of a dataset on the Hub.
+fn open(spec: &str, columns: &Columns, limit: Option<usize>) -> Result<Dataset> {
+    let Some(place) = spec.strip_prefix("hub:") else {
+        return Ok(tealight_datasets::open(spec, columns, limit)?);
+    };
+    let file = crate::hub::dataset_file(place)?;
+    let dataset = tealight_datasets::open(&file.to_string_lossy(), columns, limit)?;
+    Ok(Dataset { name: spec.to_owned(), ..dataset })
 }
 
 /// How an evaluation samples.
@@ -172,67 +185,66 @@ pub(super) struct DecodingOptions {
     /// Drop tokens less likely than this share of the most likely one.
     #[arg(long, default_value_t = 0.0, help_heading = "Decoding")]
     pub(super) min_p: f64,
-    /// Most tokens in a completion.
-    #[arg(long, default_value_t = 512, help_heading = "Decoding")]
-    pub(super) max_completion_length: usize,
+    /// Most tokens in a completion; unless given, what the context leaves, up to 512.
+    #[arg(long, help_heading = "Decoding")]
+    pub(super) max_completion_length: Option<usize>,
 }
 
 impl DecodingOptions {
-    pub(super) fn params(&self, temperature: f64, eos: &[u32]) -> SamplingParams {
-        SamplingParams {
-            temperature,
-            filters: Filters { top_k: self.top_k, top_p: self.top_p, min_p: self.min_p },
-            max_new_tokens: self.max_completion_length,
-            eos: eos.to_vec(),
-        }
+    pub(super) fn filters(&self) -> Filters {
+        Filters { top_k: self.top_k, top_p: self.top_p, min_p: self.min_p }
+    }
+
+    pub(super) fn params(&self, temperature: f64, length: usize, eos: &[u32]) -> SamplingParams {
+        let filters = self.filters();
+        SamplingParams { temperature, filters, max_new_tokens: length, eos: eos.to_vec() }
     }
 }
 
-/// Refuses a directory that already holds a run, and takes it otherwise.
-pub(super) fn fresh_output(output: &Path, marker: &str) -> Result<Claim> {
-    refuse_used(output, marker)?;
-    Claim::take(output)
-}
-
-/// Refuses a directory that already holds a run.
-pub(super) fn refuse_used(output: &Path, marker: &str) -> Result<()> {
-    if output.join(marker).exists() {
-        bail!("{}: holds a run already ({marker}); choose another --output", output.display());
+/// The k that n samples can estimate; the others are left out with a word, unless none is left.
+pub(super) fn estimable(ks: &[usize], n: usize, quiet: bool) -> Result<Vec<usize>> {
+    let (kept, dropped): (Vec<usize>, Vec<usize>) = ks.iter().partition(|k| **k <= n);
+    if kept.is_empty() {
+        pass_at_k::check(n, ks)?;
     }
-    Ok(())
-}
-
-/// Refuses to go on in `output` with other settings than it was begun with; nothing there yet is fine.
-pub(super) fn refuse_other_settings(options: &impl Serialize, output: &Path) -> Result<()> {
-    let path = output.join("config.toml");
-    let Ok(text) = std::fs::read_to_string(&path) else { return Ok(()) };
-    let before: toml::Table = text.parse().with_context(|| path.display().to_string())?;
-    let now = toml::Table::try_from(options)?;
-    let shown = |value: Option<&toml::Value>| value.map_or("unset".into(), ToString::to_string);
-    let changed: Vec<String> = before
-        .keys()
-        .chain(now.keys().filter(|key| !before.contains_key(*key)))
-        .filter(|key| !["output", "quiet"].contains(&key.as_str()))
-        .filter(|key| before.get(*key) != now.get(*key))
-        .map(|key| format!("{key} was {}, is {}", shown(before.get(key)), shown(now.get(key))))
-        .collect();
-    match changed.is_empty() {
-        true => Ok(()),
-        false => bail!(
-            "{} was begun with other settings: {}; continue with those, or choose another --output",
-            output.display(),
-            changed.join(", ")
-        ),
+    if !dropped.is_empty() {
+        let dropped: Vec<String> = dropped.iter().map(ToString::to_string).collect();
+        say(
+            quiet,
+            format!("k = {}: left out, since there are {n} samples a problem", dropped.join(", ")),
+        );
     }
+    Ok(kept)
 }
 
-/// `base`, or `base-2`, `base-3`, ... if it holds a run already.
-pub(super) fn next_free(base: &Path, marker: &str) -> PathBuf {
-    let numbered = |number: usize| match number {
-        1 => base.to_owned(),
-        _ => PathBuf::from(format!("{}-{number}", base.display())),
-    };
-    (1..).map(numbered).find(|path| !path.join(marker).exists()).expect("numbers do not end")
+/// Most tokens of a completion: what was asked for, or what the context leaves beside the longest prompt, up to
+/// [`LENGTH`].
+///
+/// # Errors
+/// A prompt that cannot be encoded, or leaves no room at all.
+pub(super) fn completion_length<'a>(
+    asked: Option<usize>,
+    problems: impl IntoIterator<Item = &'a Problem>,
+    model: &Pretrained,
+    quiet: bool,
+) -> Result<usize> {
+    if let Some(asked) = asked {
+        return Ok(asked);
+    }
+    let context = model.architecture.max_positions;
+    // Encoded with room for one token, which is the least that makes sense.
+    let encoded = Encoded::all(problems, &model.tokenizer, context, 1)?;
+    let longest = encoded.iter().map(|problem| problem.prompt.len()).max().unwrap_or(0);
+    let room = (context - longest).min(LENGTH);
+    if room < LENGTH {
+        say(
+            quiet,
+            format!(
+                "completions of up to {room} tokens: what the context of {context} leaves; --max-completion-length sets it"
+            ),
+        );
+    }
+    Ok(room)
 }
 
 /// Prints the resolved settings and saves them beside the run's results.
@@ -242,7 +254,7 @@ pub(super) fn record_config(options: &impl Serialize, output: &Path, quiet: bool
     crate::files::write_atomic(&output.join("config.toml"), text.as_bytes())?;
     if !quiet {
         for line in text.lines() {
-            eprintln!("  {line}");
+            eprintln!("  {}", escaped(line));
         }
     }
     Ok(())

@@ -1,21 +1,19 @@
 //! What `eval` and `grade` leave behind: results.json and its other forms, the report, the table.
 
-use std::io::Write;
+use std::collections::HashSet;
 use std::path::Path;
 
 use anyhow::Result;
+use tealight_datasets::{Verdict, Verifier};
 use tealight_eval::results::{Results, SetResult};
-use tealight_eval::{export, report, store};
+use tealight_eval::{Sample, Tally, export, report, store};
 
 use super::table;
 use crate::files::{writable_directory, write_atomic};
-use crate::telemetry::{say, warn};
+use crate::telemetry::{print, say, warn};
 
-/// A set's name as a file name.
-pub(super) fn file_name(set: &str) -> String {
-    let keep = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | '@');
-    set.chars().map(|c| if keep(c) { c } else { '-' }).collect()
-}
+/// Reasons that are shown of completions that could not be judged.
+const REASONS: usize = 3;
 
 /// Writes every form of `results` and prints the table.
 pub(super) fn write(results: &Results, output: &Path, as_json: bool, quiet: bool) -> Result<()> {
@@ -25,7 +23,9 @@ pub(super) fn write(results: &Results, output: &Path, as_json: bool, quiet: bool
     write_atomic(&output.join("results.md"), export::markdown(results).as_bytes())?;
     lm_eval(results, output)?;
     report::write(&[(output, results)], output)?;
-    results.sets.iter().for_each(cautions);
+    for set in &results.sets {
+        warn_of(set, &reasons(set, output)?);
+    }
     let text = if as_json {
         let sets: Vec<_> = results
             .sets
@@ -36,7 +36,7 @@ pub(super) fn write(results: &Results, output: &Path, as_json: bool, quiet: bool
     } else {
         results.sets.iter().map(table::set).collect::<Vec<_>>().join("\n\n")
     };
-    writeln!(std::io::stdout(), "{text}")?;
+    print(text)?;
     say(quiet, format!("results, report.html and samples in {}", output.display()));
     Ok(())
 }
@@ -49,7 +49,7 @@ fn lm_eval(results: &Results, output: &Path) -> Result<()> {
     write_atomic(&directory.join("results_tealight.json"), text.as_bytes())?;
     for set in &results.sets {
         let Some(samples) = &set.samples else { continue };
-        let stored = store::read(&output.join(samples), None)?.problems;
+        let stored = store::read(&output.join(samples))?.problems;
         let mut lines = String::new();
         for (index, (tally, question)) in set.problems.iter().zip(&set.questions).enumerate() {
             let Some(samples) = stored.get(&tally.problem) else { continue };
@@ -63,25 +63,67 @@ fn lm_eval(results: &Results, output: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Warns of what makes numbers mean little.
-fn cautions(set: &SetResult) {
-    let summary = &set.summary;
-    if summary.truncated > 0.5 {
-        warn(format!(
-            "{}: more than half of the completions were cut off; raise --max-completion-length",
-            set.name
-        ));
+/// Why a command ended with a status of its own though its results are written.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub(super) struct Doubtful {
+    message: String,
+}
+
+impl Doubtful {
+    /// The exit status.
+    pub(super) const STATUS: u8 = 3;
+}
+
+/// Says how much could not be judged and why; more than `most` of all completions is no result to rely on.
+///
+/// # Errors
+/// [`Doubtful`].
+pub(super) fn judge_judging<'a>(
+    results: &Results,
+    verifiers: impl Iterator<Item = &'a dyn Verifier>,
+    most: f64,
+) -> Result<()> {
+    let mut said = HashSet::new();
+    for complaint in verifiers.filter_map(|verifier| verifier.complaint()) {
+        if said.insert(complaint.clone()) {
+            warn(format!("the verifier broke its protocol: {complaint}"));
+        }
     }
-    if summary.no_answer > 0.5 {
-        warn(format!(
-            "{}: more than half of the completions hold no readable answer; look at its samples",
-            set.name
-        ));
+    let count = |of: fn(&Tally) -> usize| -> usize {
+        results.sets.iter().flat_map(|set| &set.problems).map(of).sum()
+    };
+    let (unjudged, all) =
+        (count(|tally| tally.unjudged), count(|tally| tally.samples + tally.unjudged));
+    let share = unjudged as f64 / all.max(1) as f64;
+    if share > most {
+        let message = format!(
+            "{unjudged} of {all} completions ({:.1} %) could not be judged, more than --max-unjudged {most}; the results \
+             are written, and count the others alone",
+            share * 100.0
+        );
+        return Err(Doubtful { message }.into());
     }
-    if summary.unjudged > 0 {
-        warn(format!(
-            "{}: {} completions could not be judged and count nowhere; their samples say why",
-            set.name, summary.unjudged
-        ));
-    }
+    Ok(())
+}
+
+/// Warns of what makes numbers mean little; `reasons` say why completions could not be judged.
+pub(super) fn warn_of(set: &SetResult, reasons: &[String]) {
+    set.cautions().iter().for_each(warn);
+    reasons.iter().for_each(|reason| say(false, format!("  {reason}")));
+}
+
+/// The first reasons in a file of samples.
+fn reasons(set: &SetResult, output: &Path) -> Result<Vec<String>> {
+    let Some(samples) = set.samples.as_ref().filter(|_| set.summary.unjudged > 0) else {
+        return Ok(Vec::new());
+    };
+    let stored = store::read(&output.join(samples))?.problems;
+    let mut all: Vec<&Sample> = stored.values().flatten().collect();
+    all.sort_by(|a, b| (&a.problem, a.sample).cmp(&(&b.problem, b.sample)));
+    let why = |sample: &&Sample| match &sample.verdict {
+        Verdict::Unjudged { why, .. } => Some(format!("problem `{}`: {why}", sample.problem)),
+        _ => None,
+    };
+    Ok(all.iter().filter_map(why).take(REASONS).collect())
 }

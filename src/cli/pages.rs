@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::commands;
 use crate::files::{writable_directory, write_atomic};
+use crate::telemetry::out;
 
 /// Options of `tealight completions`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
@@ -37,13 +38,13 @@ pub(super) fn completions(options: &CompletionsOptions) -> Result<()> {
     };
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut commands::command(), "tealight", &mut script);
-    Ok(std::io::stdout().write_all(&script)?)
+    Ok(out().write_all(&script)?)
 }
 
 pub(super) fn man(options: &ManOptions) -> Result<()> {
     let whole = commands::command();
     if options.markdown {
-        return Ok(std::io::stdout().write_all(markdown(whole).as_bytes())?);
+        return Ok(out().write_all(markdown(whole).as_bytes())?);
     }
     let Some(output) = &options.output else { bail!("--output DIR or --markdown is needed") };
     writable_directory(output)?;

@@ -1,21 +1,21 @@
 //! `tealight presample`: sample the base once, verify, store; say what it can do.
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
-use tealight_eval::pass_at_k::{self, pass_at_k};
+use tealight_eval::pass_at_k::pass_at_k;
 
 use super::options::{self, DataOptions, ModelOptions};
+use super::place;
 use super::session::Session;
 use super::table;
 use crate::files::write_atomic;
 use crate::presample::{Presamples, Request, SplitRule};
 use crate::remote::{Remote, RemoteOptions, RemoteSampler};
 use crate::rollout::Encoded;
-use crate::telemetry::say;
+use crate::telemetry::{print, say};
 use crate::train::Stop;
 
 /// Options of `tealight presample`.
@@ -42,9 +42,10 @@ pub(super) struct PresampleOptions {
     /// Sampling temperature; must be that of the training that will use the samples.
     #[arg(long, default_value_t = 1.0)]
     temperature: f64,
-    /// Most tokens in a completion; must be that of the training that will use the samples.
-    #[arg(long, default_value_t = 512)]
-    max_completion_length: usize,
+    /// Most tokens in a completion; must be that of the training that will use the samples. Unless given, what the
+    /// context leaves, up to 512.
+    #[arg(long)]
+    max_completion_length: Option<usize>,
     /// Seeds the samples.
     #[arg(long, default_value_t = 0)]
     seed: u64,
@@ -131,19 +132,24 @@ impl Summary {
 
 pub(super) fn run(options: &PresampleOptions, stop: &Stop) -> Result<()> {
     let Some(output) = &options.output else { bail!("--output DIR is needed") };
-    let ks: Vec<usize> =
-        options.k.iter().copied().filter(|k| *k <= options.num_presamples).collect();
-    pass_at_k::check(options.num_presamples, &ks)?;
-    if options.max_num_seqs == 0 {
-        bail!("max-num-seqs must be at least 1");
-    }
+    let ks = options::estimable(&options.k, options.num_presamples, options.quiet)?;
     if !(options.temperature > 0.0 && options.temperature.is_finite()) {
         bail!("temperature must be above 0: log-probabilities are taken at it");
     }
-    let (base, device) = options.model.load_to_train(options.quiet)?;
     let dataset = options.data.open(&options.data.dataset, options.quiet)?;
+    let (base, device) = options.model.load_to_train(options.quiet)?;
+    let asked = options.max_completion_length;
+    let length = options::completion_length(asked, &dataset.problems, &base, options.quiet)?;
+    if !output.join("presamples.json").exists() && !place::is_free(output) {
+        bail!(
+            "{}: holds something else than pre-samples; choose another --output",
+            output.display()
+        );
+    }
     let _claim = crate::files::Claim::take(output)?;
-    options::record_config(options, output, options.quiet)?;
+    let recorded = PresampleOptions { max_completion_length: Some(length), ..options.clone() };
+    options::record_config(&recorded, output, options.quiet)?;
+    stop.saves();
     let session = Session::new(&base, device, stop, options.quiet)?;
     let request = Request {
         model: base.name.clone(),
@@ -151,13 +157,12 @@ pub(super) fn run(options: &PresampleOptions, stop: &Stop) -> Result<()> {
         num_presamples: options.num_presamples,
         extra_check: options.extra_check,
         temperature: options.temperature,
-        max_completion_length: options.max_completion_length,
+        max_completion_length: length,
         seed: options.seed,
         dtype: base.dtype,
     };
     let context = base.architecture.max_positions;
-    let problems =
-        Encoded::all(&dataset.problems, &base.tokenizer, context, options.max_completion_length)?;
+    let problems = Encoded::all(&dataset.problems, &base.tokenizer, context, length)?;
     let presamples = match &options.remote.engine {
         None => {
             session.draw_presamples(&dataset, &problems, &request, options.max_num_seqs, output)?
@@ -175,7 +180,7 @@ pub(super) fn run(options: &PresampleOptions, stop: &Stop) -> Result<()> {
     let json = serde_json::to_string_pretty(&summary)?;
     write_atomic(&output.join("summary.json"), json.as_bytes())?;
     let text = if options.json { json } else { summary.table() };
-    writeln!(std::io::stdout(), "{text}")?;
+    print(text)?;
     say(options.quiet, format!("samples in {}", output.join("presamples.jsonl").display()));
     Ok(())
 }

@@ -1,7 +1,6 @@
 //! `tealight push`: a trained model or adapter to the Hub, with a model card that says how it was made and what
 //! it measures.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -13,7 +12,7 @@ use super::layers;
 use crate::adapter;
 use crate::files::write_atomic;
 use crate::hub::push::Push;
-use crate::telemetry::say;
+use crate::telemetry::{print, say};
 
 /// The file that the Hub shows.
 const CARD: &str = "README.md";
@@ -75,7 +74,7 @@ pub(super) fn run(options: &PushOptions) -> Result<()> {
     if options.dry_run {
         for entry in std::fs::read_dir(&folder)?.flatten() {
             let (name, bytes) = (entry.file_name(), entry.metadata()?.len());
-            writeln!(std::io::stdout(), "{bytes:>12} {}", name.to_string_lossy())?;
+            print(format_args!("{bytes:>12} {}", name.to_string_lossy()))?;
         }
         return Ok(());
     }
@@ -86,7 +85,7 @@ pub(super) fn run(options: &PushOptions) -> Result<()> {
         message: &options.message,
     };
     let address = push.run(&folder, &mut |text| say(options.quiet, text))?;
-    writeln!(std::io::stdout(), "{address}")?;
+    print(address)?;
     Ok(())
 }
 

@@ -1,7 +1,6 @@
 //! `tealight eval --reject`: sample until right (GUARD), a reference point for what training should
 //! approach.
 
-use std::io::Write;
 use std::path::Path;
 
 use anyhow::{Result, bail};
@@ -18,7 +17,7 @@ use crate::generate::{LocalSampler, Noise};
 use crate::presample;
 use crate::rollout::Encoded;
 use crate::solver::LocalSolver;
-use crate::telemetry::{JsonLines, Progress, say, warn};
+use crate::telemetry::{JsonLines, Progress, print, say, warn};
 
 /// Keys the randomness of rejection apart from that of evaluations.
 const REJECTION: u64 = u64::MAX - 1_000_000;
@@ -112,7 +111,7 @@ pub(super) fn run(
         ));
     }
     let text = if json { text } else { report.table() };
-    writeln!(std::io::stdout(), "{text}")?;
+    print(text)?;
     say(session.quiet, format!("right answers in {}", output.join("accepted.jsonl").display()));
     Ok(())
 }

@@ -1,7 +1,6 @@
 //! `tealight report DIR`: the report of an evaluation again; `--serve`: a run while it goes, on this
 //! machine's own address only.
 
-use std::io::Write;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use tealight_eval::report::{self, Live};
 use tealight_eval::results::Results;
 
-use crate::telemetry::say;
+use crate::telemetry::{print, say};
 use crate::train::Stop;
 
 /// Options of `tealight report`.
@@ -75,7 +74,7 @@ fn serve(directory: &Path, port: u16, quiet: bool, stop: &Stop) -> Result<()> {
         })?;
         let address = listener.local_addr()?;
         // On standard output, so that a script can read it.
-        writeln!(std::io::stdout(), "http://{address}")?;
+        print(format_args!("http://{address}"))?;
         say(quiet, "Ctrl-C ends it");
         let stopped = async {
             while stop.check().is_ok() {

@@ -89,7 +89,7 @@ impl<'a> Session<'a> {
     ) -> Result<Presamples> {
         let settings = &config.settings;
         let context = self.base.architecture.max_positions;
-        let room = settings.max_completion_length;
+        let room = settings.length();
         let problems = Encoded::all(&dataset.problems, &self.base.tokenizer, context, room)?;
         let request = self.request(dataset, config, extra_check);
         self.draw_presamples(dataset, &problems, &request, settings.max_num_seqs, directory)
@@ -107,7 +107,7 @@ impl<'a> Session<'a> {
             num_presamples: config.settings.num_presamples,
             extra_check,
             temperature: config.settings.temperature,
-            max_completion_length: config.settings.max_completion_length,
+            max_completion_length: config.settings.length(),
             seed: config.seed,
             dtype: self.base.dtype,
         }
@@ -161,16 +161,16 @@ impl<'a> Session<'a> {
     ) -> Result<Vec<Tally>> {
         let mut known = HashMap::new();
         if samples.exists() {
-            known = store::read(samples, Some(draw.n))?.problems;
+            known = store::read(samples)?.problems;
             store::write_in_order(samples, dataset, &known)?;
         }
-        let tallies = self.evaluate(decoder, dataset, draw, label, samples, Some(&mut known))?;
-        store::write_in_order(samples, dataset, &store::read(samples, Some(draw.n))?.problems)?;
+        let tallies = self.evaluate(decoder, dataset, draw, label, samples, &mut known)?;
+        store::write_in_order(samples, dataset, &known)?;
         Ok(tallies)
     }
 
-    /// Draws and judges samples of `decoder`; they go to `samples` as they come. With `known`, samples
-    /// of an earlier, interrupted call, the file is continued.
+    /// Draws and judges samples of `decoder`; they go to `samples` as they come, after those that are known from an
+    /// earlier call.
     pub(super) fn evaluate(
         &self,
         decoder: &Decoder,
@@ -178,7 +178,7 @@ impl<'a> Session<'a> {
         draw: &Draw<'_>,
         label: &str,
         samples: &Path,
-        known: Option<&mut HashMap<String, Vec<Sample>>>,
+        known: &mut HashMap<String, Vec<Sample>>,
     ) -> Result<Vec<Tally>> {
         let solver = LocalSolver {
             sampler: LocalSampler { decoder, max_rows: draw.max_num_seqs },
@@ -204,21 +204,21 @@ pub(super) struct Evaluating<'a> {
 }
 
 impl Evaluating<'_> {
-    /// Draws `n` samples a problem, but for the problems in `known`, and appends them to a file.
+    /// Draws samples until there are `n` a problem, those in `known` included, and appends them to a file.
     pub(super) fn run(
         &self,
         dataset: &Dataset,
         solver: &dyn Solver,
         n: usize,
         samples: &Path,
-        known: Option<&mut HashMap<String, Vec<Sample>>>,
+        known: &mut HashMap<String, Vec<Sample>>,
     ) -> Result<Vec<Tally>> {
-        let mut nothing = HashMap::new();
-        let (mut lines, known) = match known {
-            Some(known) => (JsonLines::append(samples)?, known),
-            None => (JsonLines::create(samples)?, &mut nothing),
+        let mut lines = match known.is_empty() {
+            false => JsonLines::append(samples)?,
+            true => JsonLines::create(samples)?,
         };
-        let open = dataset.problems.len() - known.len();
+        let is_whole = |id: &String| known.get(id).is_some_and(|samples| samples.len() >= n);
+        let open = dataset.problems.iter().filter(|problem| !is_whole(&problem.id)).count();
         let mut progress = Progress::new(self.label, open, self.quiet);
         let (mut right, mut all) = (0, 0);
         evaluate(dataset, solver, n, known, &mut |batch| {

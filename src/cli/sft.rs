@@ -4,20 +4,24 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use candle_core::Device;
-use clap::Args;
+use clap::{ArgMatches, Args};
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use tealight_datasets::{Dataset, Problem, SOURCES};
 
-use super::fine_tune::new_adapter;
+use super::fine_tune::{dataset_checksum, new_adapter};
 use super::options::{self, DataOptions, ModelOptions};
+use super::{layers, place};
 use crate::adapter::LoraOptions;
 use crate::device;
+use crate::files::Claim;
 use crate::policy::Sequence;
 use crate::pretrained::Pretrained;
 use crate::telemetry::{JsonLines, Progress, say};
 use crate::tokenizer::Tokenizer;
-use crate::train::Stop;
+use crate::train::checkpoint::{self, Checkpoints, State};
 use crate::train::sft::{self, Examples, SftConfig};
+use crate::train::{AdamW, Stop};
 
 /// Options of `tealight sft`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
@@ -40,45 +44,119 @@ pub(super) struct SftOptions {
     #[command(flatten)]
     #[serde(flatten)]
     lora: LoraOptions,
-    /// Where the model and the metrics go.
+    /// Where the model, the metrics and checkpoints go.
     #[arg(long, alias = "output-dir")]
     output: Option<PathBuf>,
+    /// Continue from a checkpoint in --output: the newest, or the one named; from the start where there is none.
+    #[arg(long, value_name = "CHECKPOINT", num_args = 0..=1, default_missing_value = "",
+          alias = "resume-from-checkpoint")]
+    #[serde(skip)]
+    resume: Option<String>,
+    /// Begin anew where --output holds a run: what Tealight wrote there is removed.
+    #[arg(long, conflicts_with = "resume")]
+    #[serde(skip)]
+    overwrite: bool,
     /// Show nothing but warnings and errors.
     #[arg(long)]
     quiet: bool,
 }
 
+/// The options of this command; `--resume` and `--overwrite` are for the command line alone.
+pub(super) fn resolve(matches: &ArgMatches) -> Result<SftOptions> {
+    let mut options: SftOptions = layers::resolve_plain(matches)?;
+    options.resume = matches.get_one("resume").cloned();
+    options.overwrite = matches.get_flag("overwrite");
+    Ok(options)
+}
+
 pub(super) fn run(options: &SftOptions, stop: &Stop) -> Result<()> {
     let Some(output) = &options.output else { bail!("--output DIR is needed") };
-    if options.sft.batch_size == 0 {
-        bail!("batch-size must be at least 1");
-    }
     options.lora.check()?;
-    let _claim = options::fresh_output(output, "metrics.jsonl")?;
+    let (_claim, resumed) = match &options.resume {
+        Some(which) => (Claim::take(output)?, checkpoint::find(output, which)?),
+        None => (place::fresh(output, options.overwrite)?, None),
+    };
+    let dataset = options.data.open(&options.data.dataset, options.quiet)?;
     let (base, device) = match (&options.from_scratch, &options.tokenizer) {
         (Some(config), Some(tokenizer)) => options.fresh_model(config, tokenizer)?,
         (Some(_), None) => bail!("--from-scratch needs --tokenizer DIR"),
         (None, Some(_)) => bail!("--tokenizer is only for --from-scratch"),
         (None, None) => options.model.load_to_train(options.quiet)?,
     };
-    let dataset = options.data.open(&options.data.dataset, options.quiet)?;
     options::record_config(options, output, options.quiet)?;
     let adapter = new_adapter(&options.lora, &base, options.sft.seed, &device, options.quiet)?;
     let policy = base.policy(adapter.as_ref())?;
+    let identity = options.identity(&base, &dataset)?;
     let examples = examples(options, &base, dataset)?;
-    let mut lines = JsonLines::create(&output.join("metrics.jsonl"))?;
-    let mut progress = Progress::new("sft", options.sft.max_steps, options.quiet);
-    let done = sft::run(&policy, &options.sft, &examples, stop, &mut |metrics| {
-        progress.advance(|| format!("loss {:.4}", metrics.loss));
-        lines.write(metrics)
-    })?;
+    let checkpoints = Checkpoints {
+        output,
+        model: &base,
+        adapter: adapter.as_ref(),
+        config: &identity,
+        limit: options.sft.save_total_limit,
+    };
+    let mut optimizer = AdamW::new(options.sft.adamw, policy.weights())?;
+    let mut state = State::default();
+    let metrics = output.join("metrics.jsonl");
+    if let Some(path) = &resumed {
+        let restored = checkpoints.load(path, &device)?;
+        policy.restore(&restored.weights)?;
+        optimizer.restore(restored.state.optimizer_steps, &restored.moments)?;
+        crate::files::write_atomic(&metrics, &restored.metrics)?;
+        state = restored.state;
+        say(options.quiet, format!("resumed from {}", path.display()));
+    } else {
+        JsonLines::create(&metrics)?;
+    }
+    checkpoint::clean(output)?;
+    stop.saves();
+    let mut lines = JsonLines::append(&metrics)?;
+    let steps = options.sft.max_steps;
+    let mut progress = Progress::new("sft", steps.saturating_sub(state.global_step), options.quiet);
+    let every = options.sft.save_steps;
+    let (standing, mut saved) = ((&mut state, &mut optimizer), 0);
+    let is_done = sft::run(
+        &policy,
+        &options.sft,
+        &examples,
+        standing,
+        stop,
+        &mut |metrics, state, optimizer| {
+            progress.advance(|| format!("loss {:.4}", metrics.loss));
+            lines.write(metrics)?;
+            state.since_save = (state.since_save.0 - metrics.loss, state.since_save.1 + 1);
+            let is_due = every > 0 && (metrics.step.is_multiple_of(every) || metrics.step == steps);
+            if is_due {
+                checkpoints.save(&policy.tensors(), optimizer, state)?;
+                saved = metrics.step;
+            }
+            Ok(())
+        },
+    )?;
     drop(progress);
+    if !is_done {
+        if saved != state.global_step {
+            checkpoints.save(&policy.tensors(), &optimizer, &mut state)?;
+        }
+        say(false, format!("stopped after step {}; go on with --resume", state.global_step));
+        return stop.check();
+    }
     base.save_trained(adapter.as_ref(), &policy.tensors(), &output.join("final"))?;
-    say(options.quiet, format!("{done} steps; model in {}", output.join("final").display()));
-    stop.check()
+    say(options.quiet, format!("{steps} steps; model in {}", output.join("final").display()));
+    Ok(())
 }
 
 impl SftOptions {
+    /// All that the result of a run depends on.
+    fn identity(&self, base: &Pretrained, dataset: &Dataset) -> Result<Value> {
+        let mut identity = serde_json::to_value(&self.sft)?;
+        identity["lora"] = json!(self.lora);
+        identity["dtype"] = json!(base.dtype);
+        identity["model_checksum"] = json!(base.fingerprint()?);
+        identity["dataset_checksum"] = json!(dataset_checksum(&dataset.problems));
+        Ok(identity)
+    }
+
     /// Fresh weights, and where they are.
     fn fresh_model(&self, config: &Path, tokenizer: &Path) -> Result<(Pretrained, Device)> {
         if self.lora.use_peft || self.model.adapter.is_some() {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tealight_datasets::read;
 
-use crate::telemetry::completions;
+use crate::telemetry::{completions, out};
 
 /// Options of `tealight show`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
@@ -47,16 +47,17 @@ enum Shown {
 
 pub(super) fn run(options: &ShowOptions) -> Result<()> {
     let Some(place) = &options.place else { bail!("name a run's directory or a .parquet file") };
-    let file = match place.is_dir() {
-        true => chosen(place, options.step)?,
-        false => place.clone(),
+    let file = match (place.is_dir(), place.exists()) {
+        (true, _) => chosen(place, options.step)?,
+        (false, true) => place.clone(),
+        (false, false) => bail!("{}: no such run or file", place.display()),
     };
     let wanted = options.verdict.and_then(|verdict| verdict.to_possible_value());
     let rows = read::table(&file)?;
     let is_wanted = |row: &&Map<String, Value>| {
         wanted.as_ref().is_none_or(|wanted| row.get("verdict") == Some(&wanted.get_name().into()))
     };
-    let (mut out, mut shown) = (std::io::stdout().lock(), 0);
+    let (mut out, mut shown) = (out(), 0);
     for row in rows.iter().filter(is_wanted).take(options.limit) {
         match options.json {
             true => writeln!(out, "{}", Value::Object(row.clone()))?,

@@ -3,7 +3,6 @@
 //! evaluate each result, and report what became of accuracy and diversity.
 
 use std::collections::HashSet;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -14,11 +13,12 @@ use serde_json::Value;
 use tealight_datasets::Dataset;
 use tealight_eval::compare::kept;
 use tealight_eval::report::{Evaluated, Study, Training, TrainingPoint, Tuned, grid, html};
-use tealight_eval::{Summary, Tally, pass_at_k};
+use tealight_eval::{Summary, Tally};
 
 use super::fine_tune::Place;
 use super::layers;
 use super::options::{self, DataOptions, ModelOptions};
+use super::place;
 use super::probes;
 use super::session::{Draw, Session};
 use super::table;
@@ -28,7 +28,7 @@ use crate::generate::Filters;
 use crate::hub;
 use crate::model::Decoder;
 use crate::objective::Objective;
-use crate::telemetry::say;
+use crate::telemetry::{print, say};
 use crate::train::rlvr::{RlvrConfig, Settings, wants_extra_check, wants_presamples};
 use crate::train::{Stop, checkpoint};
 
@@ -77,6 +77,10 @@ pub(super) struct StudyOptions {
     #[arg(long)]
     #[serde(skip)]
     resume: bool,
+    /// Begin anew where --output holds a study: what Tealight wrote there is removed.
+    #[arg(long, conflicts_with = "resume")]
+    #[serde(skip)]
+    overwrite: bool,
     /// Show nothing but the results, warnings and errors.
     #[arg(long)]
     quiet: bool,
@@ -99,12 +103,14 @@ pub(super) fn resolve(matches: &ArgMatches) -> Result<StudyOptions> {
             (format!("{task}/train"), format!("{task}/test"));
     }
     options.resume = matches.get_flag("resume");
+    options.overwrite = matches.get_flag("overwrite");
     Ok(options)
 }
 
 pub(super) fn run(options: &StudyOptions, stop: &Stop) -> Result<()> {
     let started = Instant::now();
-    pass_at_k::check(options.n, &options.k)?;
+    let mut options = options.clone();
+    options.k = options::estimable(&options.k, options.n, options.quiet)?;
     options.settings.check()?;
     if options.objectives.is_empty() || options.seeds.is_empty() {
         bail!("a study needs at least one objective and one seed");
@@ -113,20 +119,26 @@ pub(super) fn run(options: &StudyOptions, stop: &Stop) -> Result<()> {
     let output = match &options.output {
         Some(output) => output.clone(),
         None if options.resume => PathBuf::from("study"),
-        None => options::next_free(Path::new("study"), "config.toml"),
+        None => place::next_free(Path::new("study")),
     };
     let _claim = match options.resume {
         true => Claim::take(&output)?,
-        false => options::fresh_output(&output, "config.toml")?,
+        false => place::fresh(&output, options.overwrite)?,
     };
-    if options.resume {
-        options::refuse_other_settings(options, &output)?;
-    }
     let quiet = options.quiet;
-    let (base, device) = options.model.load_to_train(quiet)?;
     let train = options.data.open(&options.data.dataset, quiet)?;
     let test = options.data.open(&options.test_dataset, quiet)?;
     refuse_overlap(&train, &test)?;
+    let (base, device) = options.model.load_to_train(quiet)?;
+    let problems = train.problems.iter().chain(&test.problems);
+    let asked = options.settings.max_completion_length;
+    options.settings.max_completion_length =
+        Some(options::completion_length(asked, problems, &base, quiet)?);
+    let options = &options;
+    if options.resume {
+        place::refuse_other_settings(options, &output)?;
+    }
+    stop.saves();
     options::record_config(options, &output, quiet)?;
     let session = Session::new(&base, device, stop, quiet)?;
 
@@ -210,8 +222,8 @@ pub(super) fn run(options: &StudyOptions, stop: &Stop) -> Result<()> {
     write_atomic(&output.join("results.json"), serde_json::to_string_pretty(&study)?.as_bytes())?;
     write_atomic(&output.join("results.md"), table::markdown(&study).as_bytes())?;
     write_atomic(&output.join("report.html"), html(&study)?.as_bytes())?;
-    writeln!(std::io::stdout(), "{}", table::study(&study))?;
-    writeln!(std::io::stdout(), "{}", table::pairs(&study))?;
+    print(table::study(&study))?;
+    print(table::pairs(&study))?;
     say(quiet, format!("{:.0} s; open {}", study.seconds, output.join("report.html").display()));
     Ok(())
 }

@@ -7,15 +7,17 @@ use anyhow::{Result, bail};
 use clap::{ArgMatches, Args};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use tealight_datasets::Dataset;
 
 use super::fine_tune::{Place, sizes};
 use super::layers;
 use super::options::{self, DataOptions, ModelOptions};
+use super::place;
 use super::session::Session;
 use crate::files::Claim;
+use crate::pretrained::Pretrained;
 use crate::rollout::Encoded;
-use crate::telemetry::say;
-use crate::tokenizer::Tokenizer;
+use crate::telemetry::{out, print, say};
 use crate::train::memory::MemoryPlan;
 use crate::train::rlvr::{RlvrConfig, wants_presamples};
 use crate::train::{Stop, checkpoint};
@@ -40,6 +42,10 @@ pub(super) struct TrainOptions {
           alias = "resume-from-checkpoint")]
     #[serde(skip)]
     resume: Option<String>,
+    /// Begin anew where --output holds a run: what Tealight wrote there is removed.
+    #[arg(long, conflicts_with = "resume")]
+    #[serde(skip)]
+    overwrite: bool,
     /// Print the resolved settings, the data, the first prompts and the memory plan, and stop.
     #[arg(long, conflicts_with = "resume")]
     #[serde(skip)]
@@ -58,6 +64,7 @@ pub(super) fn resolve(matches: &ArgMatches) -> Result<TrainOptions> {
     let mut options: TrainOptions = layers::resolve(matches, None)?;
     options.resume = matches.get_one("resume").cloned();
     options.dry_run = matches.get_flag("dry_run");
+    options.overwrite = matches.get_flag("overwrite");
     Ok(options)
 }
 
@@ -81,21 +88,27 @@ pub(super) fn run(options: &TrainOptions, stop: &Stop) -> Result<()> {
         return dry_run(options);
     }
     let Some(output) = &options.output else { bail!("--output DIR is needed") };
-    let _claim = Claim::take(output)?;
-    let resumed = match &options.resume {
-        Some(which) => checkpoint::find(output, which)?,
-        None if output.join("config.toml").exists() => bail!(
-            "{}: holds a run already; add --resume to continue it, or choose another --output",
-            output.display()
-        ),
-        None => None,
+    let (_claim, resumed) = match &options.resume {
+        Some(which) => (Claim::take(output)?, checkpoint::find(output, which)?),
+        None if output.join("metrics.jsonl").exists()
+            && !place::is_free(output)
+            && !options.overwrite =>
+        {
+            bail!(
+                "{}: holds a run already; add --resume to continue it, --overwrite to begin anew, or choose another --output",
+                output.display()
+            )
+        }
+        None => (place::fresh(output, options.overwrite)?, None),
     };
     if options.resume.is_some() && resumed.is_none() {
         say(options.quiet, format!("{}: no checkpoint yet; from the start", output.display()));
     }
-    let (base, device) = options.model.load_to_train(options.quiet)?;
     let dataset = options.data.open(&options.data.dataset, options.quiet)?;
+    let (base, device) = options.model.load_to_train(options.quiet)?;
+    let options = &options.with_length(&dataset, &base)?;
     options::record_config(options, output, options.quiet)?;
+    stop.saves();
     let session = Session::new(&base, device, stop, options.quiet)?;
     let label = options.rlvr.objective.to_string();
     let place = Place { label: &label, output, resume: resumed.as_deref(), json: options.json };
@@ -116,9 +129,19 @@ pub(super) fn run(options: &TrainOptions, stop: &Stop) -> Result<()> {
             "global_step": tuned.state.global_step, "num_completions": completions, "num_tokens": tokens,
             "skipped_steps": tuned.state.skipped_steps, "model": output.join("final"),
         });
-        writeln!(std::io::stdout(), "{done}")?;
+        print(done)?;
     }
     Ok(())
+}
+
+impl TrainOptions {
+    /// With the length of completions that is used.
+    fn with_length(&self, dataset: &Dataset, base: &Pretrained) -> Result<Self> {
+        let mut options = self.clone();
+        let asked = &mut options.rlvr.settings.max_completion_length;
+        *asked = Some(options::completion_length(*asked, &dataset.problems, base, self.quiet)?);
+        Ok(options)
+    }
 }
 
 /// Prompts that a dry run shows.
@@ -126,14 +149,15 @@ const SHOWN: usize = 2;
 
 /// Shows what a run would do, as far as that is known without sampling.
 fn dry_run(options: &TrainOptions) -> Result<()> {
-    let (base, device) = options.model.load_to_train(false)?;
     let dataset = options.data.open(&options.data.dataset, false)?;
+    let (base, device) = options.model.load_to_train(false)?;
+    let options = &options.with_length(&dataset, &base)?;
     let settings = &options.rlvr.settings;
-    let (context, room) = (base.architecture.max_positions, settings.max_completion_length);
+    let (context, room) = (base.architecture.max_positions, settings.length());
     let problems = Encoded::all(&dataset.problems, &base.tokenizer, context, room)?;
     let mut text = format!("{}\n", toml::to_string(options)?);
     for problem in problems.iter().take(SHOWN) {
-        let prompt = base.tokenizer.decode(&problem.prompt)?;
+        let prompt = base.tokenizer.decode_all(&problem.prompt)?;
         text.push_str(&format!(
             "prompt ({} tokens), answer `{}`:\n{prompt}\n\n",
             problem.prompt.len(),
@@ -153,6 +177,6 @@ fn dry_run(options: &TrainOptions) -> Result<()> {
     } else {
         text.push_str("memory is planned on the CPU alone\n");
     }
-    write!(std::io::stdout(), "{text}")?;
+    write!(out(), "{text}")?;
     Ok(())
 }

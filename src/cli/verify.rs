@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::sync::Arc;
 
+use crate::telemetry::{out, print};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use rayon::prelude::*;
@@ -95,7 +96,7 @@ pub(super) fn run(options: &VerifyOptions) -> Result<()> {
             Judge::Math(mode) => one(gold, answer, mode, options.explain),
             Judge::Other(verifier) => {
                 let verdict = judged_by(&*verifier, gold.clone(), answer, None);
-                writeln!(std::io::stdout(), "{}", serde_json::to_string(&verdict)?)?;
+                print(serde_json::to_string(&verdict)?)?;
                 Ok(())
             }
         },
@@ -131,7 +132,7 @@ fn judged<'a>(found: &'a Checked<'_>) -> Judged<'a> {
 
 fn one(gold: &str, answer: &str, mode: Mode, explain: bool) -> Result<()> {
     let found = check(gold, answer, mode);
-    let mut stdout = std::io::stdout();
+    let mut stdout = out();
     if !explain {
         writeln!(stdout, "{}", serde_json::to_string(&judged(&found))?)?;
         return Ok(());
@@ -150,7 +151,7 @@ fn one(gold: &str, answer: &str, mode: Mode, explain: bool) -> Result<()> {
 }
 
 fn stream(mut reader: impl BufRead, name: &str, judge: &Judge) -> Result<()> {
-    let mut out = BufWriter::new(std::io::stdout().lock());
+    let mut out = BufWriter::new(out());
     let mut first = 1;
     loop {
         let mut lines = Vec::with_capacity(CHUNK);

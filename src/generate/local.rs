@@ -14,6 +14,7 @@ use super::logits::Logits;
 use super::noise::Stream;
 use super::{Completion, Finish, Noise, Request, Sampler, SamplingParams, Sink};
 use crate::model::{Decoder, KvCache, Spans};
+use crate::telemetry::count_tokens;
 
 /// Samples from `decoder` with at most `max_rows` sequences at a time.
 pub struct LocalSampler<'a> {
@@ -144,7 +145,7 @@ impl Batch<'_> {
             let row = |sample: usize| Row {
                 request: index,
                 sample,
-                stream: noise.stream(request.key, sample as u64),
+                stream: noise.stream(request.key, (request.first + sample) as u64),
                 cached: request.prompt.len(),
                 completion: Completion { tokens: vec![], logp: vec![], finish: Finish::Length },
             };
@@ -218,6 +219,7 @@ impl Batch<'_> {
             row.cached += 1;
             row.append(drawn, self.params)
         };
+        count_tokens(drawn.len());
         let is_done: Vec<bool> = self.rows.iter_mut().zip(drawn).map(append).collect();
         // From the last row down, so that the row that fills a gap is never one that has ended.
         for index in (0..is_done.len()).rev().filter(|index| is_done[*index]) {

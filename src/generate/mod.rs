@@ -7,18 +7,22 @@ mod local;
 mod logits;
 mod noise;
 mod sampling;
+mod stream;
 
 use anyhow::Result;
 
 pub use local::LocalSampler;
 pub use noise::Noise;
 pub use sampling::{Filters, SamplingParams};
+pub use stream::stream;
 
 /// Completions of one prompt that are wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
     /// Token ids, at least one.
     pub prompt: Vec<u32>,
+    /// The number of the first completion: those before it are there already.
+    pub first: usize,
     /// How many completions.
     pub count: usize,
     /// Keys the randomness; two requests with different keys are independent.

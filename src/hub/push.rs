@@ -9,18 +9,27 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use reqwest::StatusCode;
-use reqwest::blocking::{Client, RequestBuilder, Response};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use tealight_datasets::names;
+use ureq::http::{Response, StatusCode};
+use ureq::{Agent, Body};
+
+use super::cache;
+use crate::http::{agent, body, described};
 
 /// How often a request that failed on the way is tried in all.
 const ATTEMPTS: usize = 4;
 /// The largest file that one request carries.
 const LARGEST: u64 = 5_000_000_000;
+/// Largest answer that is read, in bytes.
+const MAX_ANSWER: u64 = 64 << 20;
+/// The kinds of body that are sent.
+const JSON: &str = "application/json";
+const LFS: &str = "application/vnd.git-lfs+json";
 /// Bytes of a file that the server looks at to choose how it is stored.
 const SAMPLE: usize = 512;
 
@@ -46,7 +55,7 @@ struct Item {
 
 /// The server and who asks.
 struct Hub {
-    http: Client,
+    http: Agent,
     endpoint: String,
     token: String,
 }
@@ -54,10 +63,8 @@ struct Hub {
 /// The token that may write: `HF_TOKEN`, or the file that `hf auth login` leaves.
 pub fn token() -> Option<String> {
     let from_file = || {
-        let home = std::env::var("HF_HOME").map(PathBuf::from).ok().or_else(|| {
-            Some(PathBuf::from(std::env::var("HOME").ok()?).join(".cache/huggingface"))
-        })?;
-        std::fs::read_to_string(home.join("token")).ok()
+        let path = std::env::var_os("HF_TOKEN_PATH").map(PathBuf::from);
+        std::fs::read_to_string(path.unwrap_or_else(|| cache::home().join("token"))).ok()
     };
     let token = std::env::var("HF_TOKEN").ok().or_else(from_file)?;
     Some(token.trim().to_owned()).filter(|token| !token.is_empty())
@@ -75,18 +82,13 @@ impl Push<'_> {
     /// # Errors
     /// No token, no permission, a name that is none, a network that stays broken, a file that is too large.
     pub fn run(&self, folder: &Path, said: &mut dyn FnMut(&str)) -> Result<String> {
-        if self.repository.split('/').filter(|part| !part.is_empty()).count() != 2 {
+        if !names::is_repository(self.repository) {
             bail!("`{}`: a repository is named owner/name", self.repository);
         }
         let token = token().context(
             "no token: set HF_TOKEN to one that may write, or log in with `hf auth login`",
         )?;
-        let http = Client::builder()
-            .timeout(None::<Duration>)
-            .connect_timeout(Duration::from_secs(30))
-            .build()
-            .context("the HTTP client cannot be set up")?;
-        let hub = Hub { http, endpoint: endpoint(), token };
+        let hub = Hub { http: agent(None), endpoint: endpoint(), token };
         let items = items(folder)?;
         self.create(&hub)?;
         let modes = self.modes(&hub, &items)?;
@@ -105,10 +107,10 @@ impl Push<'_> {
             json!({"type": "model", "name": name, "organization": owner, "private": self.private});
         let whole = json!({"type": "model", "name": name, "private": self.private});
         let url = format!("{}/api/repos/create", hub.endpoint);
-        let mut answer = hub.ask(|http| http.post(&url).json(&body))?;
+        let mut answer = hub.post(&url, JSON, &body.to_string())?;
         if answer.status() == StatusCode::FORBIDDEN || answer.status() == StatusCode::BAD_REQUEST {
             // Of one's own account, which is no organisation.
-            answer = hub.ask(|http| http.post(&url).json(&whole))?;
+            answer = hub.post(&url, JSON, &whole.to_string())?;
         }
         match answer.status() {
             StatusCode::CONFLICT => Ok(()),
@@ -127,8 +129,8 @@ impl Push<'_> {
         }
         let url = self.api(hub, "preupload");
         let body = json!({ "files": files });
-        let answer = self.accepted(hub.ask(|http| http.post(&url).json(&body))?, "write there")?;
-        let answer: Value = answer.json().context("the Hub's answer is no JSON")?;
+        let answer = self.accepted(hub.post(&url, JSON, &body.to_string())?, "write there")?;
+        let answer = json_of(answer)?;
         let files =
             answer["files"].as_array().context("the Hub does not say how to store files")?;
         let is_large = |file: &&Value| file["uploadMode"] == "lfs";
@@ -156,12 +158,8 @@ impl Push<'_> {
             "ref": {"name": self.revision}, "objects": objects,
         });
         let url = format!("{}/{}.git/info/lfs/objects/batch", hub.endpoint, self.repository);
-        let form = "application/vnd.git-lfs+json";
-        let answer = hub.ask(|http| {
-            let request = http.post(&url).header("Accept", form).header("Content-Type", form);
-            request.body(body.to_string())
-        })?;
-        let answer: Value = self.accepted(answer, "send large files")?.json()?;
+        let answer = hub.post(&url, LFS, &body.to_string())?;
+        let answer = json_of(self.accepted(answer, "send large files")?)?;
         let objects = answer["objects"].as_array().context("the Hub names no objects to send")?;
         for item in items {
             let object = objects.iter().find(|object| object["oid"] == item.sha256.as_str());
@@ -179,7 +177,7 @@ impl Push<'_> {
             self.accepted(answer, "send a file").with_context(|| item.name.clone())?;
             if let Some(check) = object["actions"]["verify"]["href"].as_str() {
                 let body = json!({"oid": item.sha256, "size": item.bytes});
-                let answer = hub.ask(|http| http.post(check).json(&body))?;
+                let answer = hub.post(check, JSON, &body.to_string())?;
                 self.accepted(answer, "check a file").with_context(|| item.name.clone())?;
             }
         }
@@ -205,10 +203,8 @@ impl Push<'_> {
         }
         let body: String = lines.iter().map(|line| format!("{line}\n")).collect();
         let url = self.api(hub, "commit");
-        let answer = hub.ask(|http| {
-            http.post(&url).header("Content-Type", "application/x-ndjson").body(body.clone())
-        })?;
-        let answer: Value = self.accepted(answer, "commit")?.json().unwrap_or_default();
+        let answer = hub.post(&url, "application/x-ndjson", &body)?;
+        let answer = json_of(self.accepted(answer, "commit")?).unwrap_or_default();
         let shown = format!("{}/{}", hub.endpoint, self.repository);
         Ok(answer["commitUrl"].as_str().map_or(shown, str::to_owned))
     }
@@ -217,7 +213,7 @@ impl Push<'_> {
         format!("{}/api/models/{}/{what}/{}", hub.endpoint, self.repository, self.revision)
     }
 
-    fn accepted(&self, answer: Response, what: &str) -> Result<Response> {
+    fn accepted(&self, mut answer: Response<Body>, what: &str) -> Result<Response<Body>> {
         let status = answer.status();
         if status.is_success() {
             return Ok(answer);
@@ -229,32 +225,45 @@ impl Push<'_> {
             StatusCode::NOT_FOUND => "there is no such repository or branch",
             _ => "try again later",
         };
-        let said: String = answer.text().unwrap_or_default().chars().take(200).collect();
+        let said = body(&mut answer, MAX_ANSWER).unwrap_or_default();
+        let said: String = String::from_utf8_lossy(&said).chars().take(200).collect();
         bail!("{}: cannot {what} ({status}): {mend}. {said}", self.repository)
     }
 }
 
-impl Hub {
-    /// Asks until there is an answer; a server in trouble is asked again.
-    fn ask(&self, request: impl Fn(&Client) -> RequestBuilder) -> Result<Response> {
-        self.tried(|| Ok(request(&self.http).bearer_auth(&self.token)))
-    }
+/// The body of an answer.
+fn json_of(mut answer: Response<Body>) -> Result<Value> {
+    let text = body(&mut answer, MAX_ANSWER)?;
+    serde_json::from_slice(&text).context("the Hub's answer is no JSON")
+}
 
-    /// Sends a file to an address that carries its own permission.
-    fn send(&self, to: &str, headers: &Value, file: &Path) -> Result<Response> {
+impl Hub {
+    /// Posts `text` of a kind until there is an answer; a server in trouble is asked again.
+    fn post(&self, url: &str, kind: &str, text: &str) -> Result<Response<Body>> {
         self.tried(|| {
-            let mut request = self.http.put(to).body(File::open(file)?);
-            for (name, value) in headers.as_object().into_iter().flatten() {
-                request = request.header(name, value.as_str().unwrap_or_default());
-            }
-            Ok(request)
+            let request = self.http.post(url).header("Content-Type", kind).header("Accept", kind);
+            Ok(request.header("Authorization", format!("Bearer {}", self.token)).send(text))
         })
     }
 
-    fn tried(&self, request: impl Fn() -> Result<RequestBuilder>) -> Result<Response> {
+    /// Sends a file to an address that carries its own permission.
+    fn send(&self, to: &str, headers: &Value, file: &Path) -> Result<Response<Body>> {
+        self.tried(|| {
+            let mut request = self.http.put(to);
+            for (name, value) in headers.as_object().into_iter().flatten() {
+                request = request.header(name, value.as_str().unwrap_or_default());
+            }
+            Ok(request.send(File::open(file)?))
+        })
+    }
+
+    fn tried(
+        &self,
+        request: impl Fn() -> Result<Result<Response<Body>, ureq::Error>>,
+    ) -> Result<Response<Body>> {
         let mut attempt = 1;
         loop {
-            let answer = request()?.send();
+            let answer = request()?;
             let is_final = match &answer {
                 Ok(answer) => {
                     !answer.status().is_server_error()
@@ -263,7 +272,7 @@ impl Hub {
                 Err(_) => false,
             };
             if is_final || attempt == ATTEMPTS {
-                return answer.context(
+                return answer.map_err(|error| anyhow!(described(&error))).context(
                     "the network failed; what was sent stays, so the same command goes on from there",
                 );
             }
@@ -271,6 +280,21 @@ impl Hub {
             attempt += 1;
         }
     }
+}
+
+/// The SHA-256 of what is left to read of a file, in hexadecimal, and its length.
+pub(super) fn sha256(file: &mut File) -> std::io::Result<(String, u64)> {
+    let (mut hasher, mut buffer, mut bytes) = (Sha256::new(), vec![0u8; 1 << 20], 0);
+    loop {
+        match file.read(&mut buffer)? {
+            0 => break,
+            count => {
+                hasher.update(&buffer[..count]);
+                bytes += count as u64;
+            }
+        }
+    }
+    Ok((hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect(), bytes))
 }
 
 /// The files of a folder, hidden ones left out, in the order of names.
@@ -284,18 +308,7 @@ fn items(folder: &Path) -> Result<Vec<Item>> {
         if name.starts_with('.') || !path.is_file() {
             continue;
         }
-        let (mut hasher, mut buffer, mut bytes) = (Sha256::new(), vec![0u8; 1 << 20], 0);
-        let mut file = File::open(&path)?;
-        loop {
-            match file.read(&mut buffer)? {
-                0 => break,
-                count => {
-                    hasher.update(&buffer[..count]);
-                    bytes += count as u64;
-                }
-            }
-        }
-        let sha256 = hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        let (sha256, bytes) = sha256(&mut File::open(&path)?)?;
         items.push(Item { path, name, bytes, sha256 });
     }
     items.sort_by(|a, b| a.name.cmp(&b.name));

@@ -9,10 +9,26 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
+use crate::files::read_json;
 use crate::kernels::product::Precision;
 
 /// Families that are supported, as `model_type` in `config.json` names them.
 const FAMILIES: &str = "qwen2 (Qwen2, Qwen2.5), qwen3, llama (Llama 3.x, SmolLM2)";
+
+/// The most that sizes may be; they are far above every model there is, and far below what a machine can hold.
+const LIMITS: [(&str, u64); 7] = [
+    ("num_hidden_layers", 1024),
+    ("vocab_size", 1 << 23),
+    ("hidden_size", 1 << 17),
+    ("intermediate_size", 1 << 20),
+    ("num_attention_heads", 1 << 12),
+    ("num_key_value_heads", 1 << 12),
+    ("max_position_embeddings", 1 << 32),
+];
+/// The most parameters of a model.
+const MAX_PARAMETERS: u64 = 1 << 40;
+/// Largest `config.json`, in bytes.
+const MAX_CONFIG: u64 = 16 << 20;
 
 /// How the decoder is put together. Letters in shapes: B sequences, T tokens, D hidden size.
 #[derive(Debug, Clone, PartialEq)]
@@ -73,11 +89,10 @@ impl Architecture {
     /// # Errors
     /// A missing or malformed file or key, an architecture or option that is not supported.
     pub fn read(path: &Path) -> Result<(Self, Value)> {
-        let text = std::fs::read_to_string(path).with_context(|| {
-            format!("{}: a model directory needs a config.json", path.display())
-        })?;
-        let config: Value =
-            serde_json::from_str(&text).with_context(|| format!("{}: not JSON", path.display()))?;
+        if !path.exists() {
+            bail!("{}: a model directory needs a config.json", path.display());
+        }
+        let config = read_json(path, MAX_CONFIG)?;
         let architecture =
             Self::from_config(&config).with_context(|| path.display().to_string())?;
         Ok((architecture, config))
@@ -135,6 +150,21 @@ impl Architecture {
         if !architecture.head_dim.is_multiple_of(2) {
             bail!("head_dim = {} must be even", architecture.head_dim);
         }
+        let numbers =
+            [architecture.rms_norm_eps, architecture.rope_theta, architecture.initializer_range];
+        if !numbers.iter().all(|number| number.is_finite() && *number >= 0.0)
+            || architecture.rope_theta == 0.0
+        {
+            bail!(
+                "rms_norm_eps, rope_theta and initializer_range must be finite and not below 0: they are {numbers:?}"
+            );
+        }
+        let parameters = architecture.parameters();
+        if parameters > MAX_PARAMETERS {
+            bail!(
+                "these sizes make {parameters} parameters; more than {MAX_PARAMETERS} are not supported"
+            );
+        }
         Ok(architecture)
     }
 
@@ -176,8 +206,10 @@ impl Architecture {
     }
 
     /// How many numbers the weights hold.
-    pub fn parameters(&self) -> usize {
-        self.tensors().iter().map(|(_, shape)| shape.iter().product::<usize>()).sum()
+    pub fn parameters(&self) -> u64 {
+        let count =
+            |shape: &[usize]| shape.iter().fold(1u64, |all, dim| all.saturating_mul(*dim as u64));
+        self.tensors().iter().fold(0u64, |all, (_, shape)| all.saturating_add(count(shape)))
     }
 }
 
@@ -195,8 +227,12 @@ impl Keys<'_> {
 
     fn size(&self, key: &str) -> Result<usize> {
         let value = self.present(key).with_context(|| format!("no key `{key}`"))?;
+        let most = LIMITS.iter().find(|(name, _)| *name == key).map_or(1 << 20, |(_, most)| *most);
         match value.as_u64() {
-            Some(size) if size > 0 => Ok(size as usize),
+            Some(size) if size > 0 && size <= most => Ok(size as usize),
+            Some(size) if size > most => {
+                bail!("key `{key}` is {size}, above {most}, the most that is supported")
+            }
             _ => bail!("key `{key}` must be a positive whole number, not {value}"),
         }
     }
@@ -301,5 +337,24 @@ mod tests {
         assert!(refusal("num_key_value_heads", json!(3)).contains("num_key_value_heads"));
         assert!(refusal("vocab_size", json!("x")).contains("vocab_size"));
         assert!(refusal("vocab_size", Value::Null).contains("vocab_size"));
+    }
+
+    #[test]
+    fn sizes_that_no_model_has_are_refused_before_anything_is_made() {
+        for (key, value) in [
+            ("num_hidden_layers", 1u64 << 40),
+            ("vocab_size", 1 << 62),
+            ("hidden_size", u64::MAX),
+            ("head_dim", 1 << 40),
+        ] {
+            let said = refusal(key, json!(value));
+            assert!(said.contains(key) && said.contains("above"), "{said}");
+        }
+        assert!(refusal("rope_theta", json!(0)).contains("rope_theta"));
+        let mut huge = config();
+        (huge["num_hidden_layers"], huge["hidden_size"]) = (json!(1024), json!(1 << 17));
+        huge["intermediate_size"] = json!(1 << 20);
+        let said = Architecture::from_config(&huge).unwrap_err().to_string();
+        assert!(said.contains("parameters"), "{said}");
     }
 }

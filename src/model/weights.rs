@@ -1,10 +1,11 @@
 //! Safetensors files, whole or sharded, to tensors and back.
 //!
 //! Tensors are read one at a time from the file, so the peak is the model plus its largest tensor;
-//! bf16 and f16 are widened to the dtype asked for. Files are written beside their final place,
-//! synced and renamed, so that a crash leaves the old file or the new one.
+//! bf16 and f16 are widened to the dtype asked for. What a header declares is held against the configuration and the
+//! file before anything is read. Files are written beside their final place, synced and renamed, so that a crash leaves
+//! the old file or the new one.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -14,8 +15,15 @@ use candle_core::{DType, Device, Tensor};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use safetensors::tensor::{Metadata, TensorInfo};
+use tealight_datasets::names;
 
 use super::Architecture;
+use crate::files::{open_regular, read_json};
+
+/// Largest header of a safetensors file, in bytes, as the format has it.
+const MAX_HEADER: u64 = 100_000_000;
+/// Largest index of shards, in bytes.
+const MAX_INDEX: u64 = 64 << 20;
 
 /// Weights by name.
 pub type Weights = BTreeMap<String, Tensor>;
@@ -37,9 +45,10 @@ pub fn load(
     device: &Device,
 ) -> Result<Weights> {
     let mut expected: HashMap<_, _> = architecture.tensors().into_iter().collect();
-    let mut weights = Weights::new();
+    let mut shards = Vec::new();
     for path in files(directory)? {
-        let mut shard = Shard::open(&path)?;
+        let shard = Shard::open(&path)?;
+        let mut wanted = Vec::new();
         for (name, info) in shard.infos() {
             let Some(shape) = expected.remove(&name) else {
                 // A tied head is sometimes stored all the same; old files hold rotary tables.
@@ -57,12 +66,20 @@ pub fn load(
                     info.shape,
                 );
             }
-            let tensor = shard.tensor(&name, &info)?;
-            weights.insert(name, tensor.to_dtype(dtype)?.to_device(device)?);
+            shard.check(&name, &info)?;
+            wanted.push((name, info));
         }
+        shards.push((shard, wanted));
     }
     if let Some(name) = expected.keys().min() {
         bail!("{}: tensor `{name}` is missing", directory.display());
+    }
+    let mut weights = Weights::new();
+    for (mut shard, wanted) in shards {
+        for (name, info) in wanted {
+            let tensor = shard.tensor(&name, &info)?;
+            weights.insert(name, tensor.to_dtype(dtype)?.to_device(device)?);
+        }
     }
     Ok(weights)
 }
@@ -130,28 +147,32 @@ fn files(directory: &Path) -> Result<Vec<PathBuf>> {
     if !index.exists() {
         bail!("{}: no {WHOLE} and no {INDEX}: no weights to load", directory.display());
     }
-    let mut shards: Vec<_> =
-        shard_names(&index)?.into_iter().map(|shard| directory.join(shard)).collect();
-    shards.sort();
-    shards.dedup();
-    Ok(shards)
+    let shards = shard_names(&index)?
+        .into_iter()
+        .map(|shard| names::inside(directory, &shard).with_context(|| index.display().to_string()));
+    shards.collect()
 }
 
-/// The shards that an index file names.
+/// The shards that an index file names, each once: plain names in its own folder.
 ///
 /// # Errors
-/// The file cannot be read or is not an index.
+/// The file cannot be read, is not an index, or names something else.
 pub fn shard_names(index: &Path) -> Result<Vec<String>> {
-    let text = std::fs::read_to_string(index).with_context(|| index.display().to_string())?;
-    let value: serde_json::Value =
-        serde_json::from_str(&text).with_context(|| format!("{}: not JSON", index.display()))?;
+    let value = read_json(index, MAX_INDEX)?;
     let map = value.get("weight_map").and_then(|map| map.as_object());
     let map = map.with_context(|| format!("{}: no `weight_map`", index.display()))?;
-    let mut shards: Vec<_> =
-        map.values().filter_map(|shard| shard.as_str().map(str::to_owned)).collect();
-    shards.sort();
-    shards.dedup();
-    Ok(shards)
+    let mut shards = BTreeSet::new();
+    for (tensor, shard) in map {
+        let name = shard.as_str().with_context(|| {
+            format!("{}: tensor `{tensor}` is in no named file", index.display())
+        })?;
+        names::inside(Path::new(""), name).with_context(|| index.display().to_string())?;
+        if !name.ends_with(".safetensors") {
+            bail!("{}: `{name}` is no safetensors file", index.display());
+        }
+        shards.insert(name.to_owned());
+    }
+    Ok(shards.into_iter().collect())
 }
 
 /// One open safetensors file.
@@ -165,8 +186,7 @@ struct Shard {
 
 impl Shard {
     fn open(path: &Path) -> Result<Self> {
-        let mut file =
-            File::open(path).with_context(|| format!("{}: cannot be opened", path.display()))?;
+        let mut file = open_regular(path)?;
         let length = file.metadata()?.len();
         let broken =
             || format!("{}: not a safetensors file, or truncated in its header", path.display());
@@ -175,6 +195,9 @@ impl Shard {
         let header = u64::from_le_bytes(prefix);
         if header > length.saturating_sub(8) {
             bail!(broken());
+        }
+        if header > MAX_HEADER {
+            bail!("{}: a header of {header} bytes; the format allows {MAX_HEADER}", path.display());
         }
         let mut bytes = vec![0; header as usize];
         file.read_exact(&mut bytes).with_context(broken)?;
@@ -191,14 +214,15 @@ impl Shard {
         infos
     }
 
-    fn tensor(&mut self, name: &str, info: &TensorInfo) -> Result<Tensor> {
+    /// Whether the file holds what its header says of a tensor.
+    fn check(&self, name: &str, info: &TensorInfo) -> Result<DType> {
         let (start, end) = info.data_offsets;
-        if self.data_start + end as u64 > self.length {
+        if (end as u64).saturating_add(self.data_start) > self.length {
             bail!(
                 "{}: truncated: tensor `{name}` {:?} ends at byte {}, the file at byte {}; download it again",
                 self.path.display(),
                 info.shape,
-                self.data_start + end as u64,
+                (end as u64).saturating_add(self.data_start),
                 self.length,
             );
         }
@@ -212,6 +236,21 @@ impl Shard {
                 self.path.display()
             ),
         };
+        let count =
+            info.shape.iter().try_fold(dtype.size_in_bytes(), |bytes, dim| bytes.checked_mul(*dim));
+        if end.checked_sub(start) != count {
+            bail!(
+                "{}: tensor `{name}` {:?} has the wrong number of bytes",
+                self.path.display(),
+                info.shape
+            );
+        }
+        Ok(dtype)
+    }
+
+    fn tensor(&mut self, name: &str, info: &TensorInfo) -> Result<Tensor> {
+        let dtype = self.check(name, info)?;
+        let (start, end) = info.data_offsets;
         let mut bytes = vec![0u8; end - start];
         self.file.seek(SeekFrom::Start(self.data_start + start as u64))?;
         self.file.read_exact(&mut bytes).with_context(|| self.path.display().to_string())?;

@@ -52,6 +52,9 @@ Keys, for any objective as NAME:key=value:...
   dynamic-sampling  true or false
   overlong-buffer   share of the longest completion over which the reward falls";
 
+/// Largest number that a key takes.
+const LARGEST: f64 = 1e6;
+
 /// Settings by name, each known to come from the user or from a preset.
 pub(super) struct Keys {
     values: BTreeMap<String, (String, bool)>,
@@ -93,7 +96,13 @@ impl Keys {
     fn number<T: FromStr + Display>(&mut self, key: &str, default: T) -> Result<T> {
         match self.take(key) {
             None => Ok(default),
-            Some(text) => text.parse().map_err(|_| anyhow!("`{key}`: `{text}` is not a number")),
+            Some(text) => {
+                let size = text.parse::<f64>().unwrap_or(0.0).abs();
+                if size.is_nan() || size > LARGEST {
+                    bail!("`{key}`: {text} is not between -{LARGEST} and {LARGEST}");
+                }
+                text.parse().map_err(|_| anyhow!("`{key}`: `{text}` is not a number"))
+            }
         }
     }
 

@@ -4,25 +4,33 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
-use reqwest::StatusCode;
-use reqwest::blocking::Response;
 use serde_json::{Value, json};
 use tealight_datasets::Prompt;
-use tealight_eval::Answer;
+use ureq::http::{Response, StatusCode, Uri};
+use ureq::{Agent, Body};
 
-use super::RemoteOptions;
+use super::answers::{self, Drawn};
+use super::{Dialect, RemoteOptions};
 use crate::generate::SamplingParams;
+use crate::http::{agent, body, described, header};
 use crate::telemetry::warn;
 
 /// The first pause after a failure; each further one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// What an answer may take besides its tokens, in bytes.
+const ANSWER_BYTES: u64 = 4 << 20;
+/// What a token may take in an answer, with its text and its log-probability, in bytes.
+const TOKEN_BYTES: u64 = 2 << 10;
+/// The largest answer that is read at all, in bytes.
+const MAX_ANSWER: u64 = 1 << 30;
 
 /// A server's address and how it is asked.
 pub(super) struct Client {
-    http: reqwest::blocking::Client,
+    http: Agent,
     base: String,
+    dialect: Dialect,
     model: String,
     key: Option<String>,
     retries: usize,
@@ -37,25 +45,47 @@ enum Failure {
 }
 
 impl Client {
+    /// Asks the server of which kind it is, unless the options say.
     pub(super) fn new(engine: &str, model: &str, options: &RemoteOptions) -> Result<Self> {
         let base = engine.trim_end_matches('/').trim_end_matches("/v1").to_owned();
-        let address = reqwest::Url::parse(&base);
-        if !address.is_ok_and(|url| matches!(url.scheme(), "http" | "https")) {
+        let is_address = base.parse::<Uri>().is_ok_and(|uri| {
+            uri.host().is_some() && matches!(uri.scheme_str(), Some("http" | "https"))
+        });
+        if !is_address {
             bail!("--engine `{engine}` is no address; give one like http://localhost:8000");
         }
-        let timeout = Duration::from_secs_f64(options.engine_timeout);
-        let http = reqwest::blocking::Client::builder()
-            .timeout(timeout)
-            .connect_timeout(Duration::from_secs(30).min(timeout))
-            .build()
-            .context("the HTTP client cannot be set up")?;
-        Ok(Self {
-            http,
+        let timeout = Duration::try_from_secs_f64(options.engine_timeout)
+            .context("--engine-timeout is no number of seconds")?;
+        let mut client = Self {
+            http: agent(Some(timeout)),
             base,
+            dialect: Dialect::Openai,
             model: model.into(),
-            key: std::env::var(&options.api_key_env).ok(),
+            key: std::env::var(&options.api_key_env).ok().filter(|key| !key.is_empty()),
             retries: options.retries,
-        })
+        };
+        client.dialect = match options.engine_dialect {
+            Some(dialect) => dialect,
+            None => client.ask_dialect(),
+        };
+        Ok(client)
+    }
+
+    /// How the server is spoken to.
+    pub(super) fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
+    /// The kind that the list of its models shows; a server that has none is not tried again.
+    fn ask_dialect(&self) -> Dialect {
+        let mut request = self.http.get(format!("{}/v1/models", self.base));
+        if let Some(key) = &self.key {
+            request = request.header("Authorization", format!("Bearer {key}"));
+        }
+        let models =
+            request.call().ok().and_then(|mut response| body(&mut response, ANSWER_BYTES).ok());
+        let models: Option<Value> = models.and_then(|text| serde_json::from_slice(&text).ok());
+        models.as_ref().and_then(Dialect::of_models).unwrap_or(Dialect::Openai)
     }
 
     /// Up to `n` completions of a prompt.
@@ -66,12 +96,14 @@ impl Client {
         params: &SamplingParams,
         seed: u64,
         is_over: &AtomicBool,
-    ) -> Result<Vec<Answer>> {
+    ) -> Result<Vec<Result<Drawn, String>>> {
         let (path, body) = self.request(prompt, n, params, seed);
+        let tokens = (n as u64).saturating_mul(params.max_new_tokens as u64);
+        let limit = tokens.saturating_mul(TOKEN_BYTES).saturating_add(ANSWER_BYTES).min(MAX_ANSWER);
         let mut pause = FIRST_PAUSE;
         let mut attempt = 0;
         loop {
-            let (reason, wait) = match self.once(path, &body) {
+            let (reason, wait) = match self.once(path, &body, limit) {
                 Ok(answers) => return Ok(answers),
                 Err(Failure::ForGood(error)) => return Err(error),
                 Err(Failure::ForNow(reason, wait)) => (reason, wait),
@@ -94,24 +126,8 @@ impl Client {
         params: &SamplingParams,
         seed: u64,
     ) -> (&'static str, Value) {
-        let mut body = json!({
-            "model": self.model,
-            "n": n,
-            "temperature": params.temperature,
-            "max_tokens": params.max_new_tokens,
-            "seed": seed,
-        });
-        let filters = params.filters;
-        if filters.top_p < 1.0 {
-            body["top_p"] = json!(filters.top_p);
-        }
-        // Not OpenAI's, but known to vLLM, SGLang and llama.cpp: sent only where asked for.
-        if filters.top_k > 0 {
-            body["top_k"] = json!(filters.top_k);
-        }
-        if filters.min_p > 0.0 {
-            body["min_p"] = json!(filters.min_p);
-        }
+        let mut body = json!({"model": self.model, "n": n});
+        self.dialect.write(&mut body, params, seed);
         match prompt {
             Prompt::Chat(messages) => {
                 body["messages"] = json!(messages);
@@ -126,16 +142,23 @@ impl Client {
         }
     }
 
-    fn once(&self, path: &str, body: &Value) -> Result<Vec<Answer>, Failure> {
-        let mut request = self.http.post(format!("{}{path}", self.base)).json(body);
+    fn once(
+        &self,
+        path: &str,
+        request: &Value,
+        limit: u64,
+    ) -> Result<Vec<Result<Drawn, String>>, Failure> {
+        let url = format!("{}{path}", self.base);
+        let mut post = self.http.post(&url).header("Content-Type", "application/json");
         if let Some(key) = &self.key {
-            request = request.bearer_auth(key);
+            post = post.header("Authorization", format!("Bearer {key}"));
         }
-        let for_now = |error: reqwest::Error| Failure::ForNow(described(&error), None);
-        let response = request.send().map_err(for_now)?;
+        let sent = post.send(request.to_string());
+        let mut response = sent.map_err(|error| Failure::ForNow(described(&error), None))?;
         let status = response.status();
         let wait = retry_after(&response);
-        let text = response.text().map_err(for_now)?;
+        let text = body(&mut response, limit)
+            .map_err(|error| Failure::ForNow(format!("{error:#}"), wait))?;
         if status == StatusCode::TOO_MANY_REQUESTS
             || status == StatusCode::REQUEST_TIMEOUT
             || status.is_server_error()
@@ -143,66 +166,25 @@ impl Client {
             return Err(Failure::ForNow(format!("{status}{}", said(&text)), wait));
         }
         if !status.is_success() {
-            let url = format!("{}{path}", self.base);
             return Err(Failure::ForGood(anyhow!("{url}: {status}{}", said(&text))));
         }
-        read(&text).map_err(|error| Failure::ForNow(format!("a malformed answer: {error}"), None))
+        answers::read(&text)
+            .map_err(|error| Failure::ForNow(format!("a malformed answer: {error}"), None))
     }
 }
 
 /// What the server said, shortened.
-fn said(text: &str) -> String {
-    let value: Value = serde_json::from_str(text).unwrap_or(Value::Null);
+fn said(text: &[u8]) -> String {
+    let value: Value = serde_json::from_slice(text).unwrap_or(Value::Null);
     let message = value["error"]["message"].as_str().or_else(|| value["message"].as_str());
-    let message: String = message.unwrap_or(text).chars().take(300).collect();
+    let text = String::from_utf8_lossy(&text[..text.len().min(2000)]);
+    let message: String = message.unwrap_or(&text).chars().take(300).collect();
     if message.trim().is_empty() { String::new() } else { format!(": {}", message.trim()) }
 }
 
-fn described(error: &reqwest::Error) -> String {
-    if error.is_timeout() {
-        return "no answer in time".into();
-    }
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(inner) = cause.source() {
-        cause = inner;
-    }
-    cause.to_string()
-}
-
-fn retry_after(response: &Response) -> Option<Duration> {
-    let seconds = response.headers().get("retry-after")?.to_str().ok()?.parse::<f64>().ok()?;
+fn retry_after(response: &Response<Body>) -> Option<Duration> {
+    let seconds = header(response, "retry-after")?.parse::<f64>().ok()?;
     Duration::try_from_secs_f64(seconds).ok()
-}
-
-/// The completions of a response body.
-fn read(text: &str) -> Result<Vec<Answer>> {
-    let body: Value = serde_json::from_str(text).context("not JSON")?;
-    let choices = body["choices"].as_array().context("no `choices`")?;
-    // Servers give the tokens of all choices together.
-    let tokens = body["usage"]["completion_tokens"].as_u64().unwrap_or(0) as usize;
-    let answer = |choice: &Value| -> Result<Answer> {
-        let text = choice["message"]["content"]
-            .as_str()
-            .or_else(|| choice["text"].as_str())
-            .context("a choice without text")?;
-        let logps = logps(&choice["logprobs"]);
-        let count = logps.as_ref().map_or(tokens / choices.len().max(1), Vec::len);
-        Ok(Answer {
-            text: text.into(),
-            is_finished: choice["finish_reason"].as_str() == Some("stop"),
-            tokens: count,
-            logp: logps.map(|logps| logps.iter().sum()),
-        })
-    };
-    choices.iter().map(answer).collect()
-}
-
-/// The log-probability of each token, in the form of chat or of plain completions.
-fn logps(value: &Value) -> Option<Vec<f64>> {
-    if let Some(content) = value["content"].as_array() {
-        return content.iter().map(|token| token["logprob"].as_f64()).collect();
-    }
-    value["token_logprobs"].as_array()?.iter().map(Value::as_f64).collect()
 }
 
 /// Waits, but not when the run is over.

@@ -3,10 +3,13 @@
 //!
 //! Each problem is one task of a few workers: a request for as many completions as are missing, again
 //! until they are all there. What fails for a while (no connection, a hang, 429, 5xx, a malformed body) is
-//! tried again with growing pauses; what fails for good ends the run with the server's words. A problem's
-//! answers reach the caller all at once, so nothing is counted twice.
+//! tried again with growing pauses; what fails for good ends the run with the server's words. A choice that is not whole
+//! (no text, no known end) is drawn again; one that never comes is a sample that failed, counted apart and never wrong.
+//! A problem's answers reach the caller all at once, so nothing is counted twice.
 
+mod answers;
 mod client;
+mod dialect;
 mod sampler;
 
 use std::sync::Mutex;
@@ -19,8 +22,11 @@ use serde::{Deserialize, Serialize};
 use tealight_eval::{Answer, Keyed, Sink, Solver};
 
 use crate::generate::SamplingParams;
+use crate::telemetry::{count_tokens, warn};
+use answers::Drawn;
 use client::Client;
 
+pub use dialect::Dialect;
 pub use sampler::RemoteSampler;
 
 /// Options of the server, where one samples.
@@ -32,6 +38,9 @@ pub struct RemoteOptions {
     /// The name it knows the model by, where that is not --model.
     #[arg(long, help_heading = "Engine", requires = "engine")]
     pub engine_model: Option<String>,
+    /// What the server is: its words for filters differ. It is asked unless named.
+    #[arg(long, help_heading = "Engine", requires = "engine")]
+    pub engine_dialect: Option<Dialect>,
     /// Requests under way at a time.
     #[arg(long, default_value_t = 32, help_heading = "Engine")]
     pub concurrency: usize,
@@ -50,14 +59,15 @@ pub struct RemoteOptions {
 pub struct Remote {
     client: Client,
     concurrency: usize,
+    retries: usize,
     seed: u64,
 }
 
 impl Remote {
-    /// Sets up the client; nothing is sent yet.
+    /// Sets up the client, and asks the server what it is.
     ///
     /// # Errors
-    /// An address that is none, settings that make no sense.
+    /// An address that is none, settings that make no sense, filters that this kind of server has not.
     pub fn new(engine: &str, model: &str, options: &RemoteOptions, seed: u64) -> Result<Self> {
         let model = options.engine_model.as_deref().unwrap_or(model);
         if options.concurrency == 0 {
@@ -67,7 +77,18 @@ impl Remote {
             bail!("engine-timeout must be above 0 seconds");
         }
         let client = Client::new(engine, model, options)?;
-        Ok(Self { client, concurrency: options.concurrency, seed })
+        if client.dialect() == Dialect::Openai {
+            warn(format!(
+                "{engine} does not say what it is: filters that it may apply by itself (top_k, min_p, penalties) cannot \
+                 be turned off; if it is vLLM, SGLang or llama.cpp, name it with --engine-dialect"
+            ));
+        }
+        Ok(Self { client, concurrency: options.concurrency, retries: options.retries, seed })
+    }
+
+    /// How the server is spoken to.
+    pub fn dialect(&self) -> Dialect {
+        self.client.dialect()
     }
 
     /// The server as a solver under these sampling settings.
@@ -84,9 +105,24 @@ pub struct RemoteSolver<'a> {
 
 impl Solver for RemoteSolver<'_> {
     fn solve(&self, problems: &[Keyed<'_>], n: usize, sink: &mut Sink<'_>) -> Result<()> {
+        self.draw(problems, n, &mut |index, drawn| {
+            let answer = |one: Result<Drawn, String>| match one {
+                Ok(drawn) => drawn.answer,
+                Err(why) => Answer::failed(format!("the server gave {why}")),
+            };
+            sink(index, drawn.into_iter().map(answer).collect())
+        })
+    }
+}
+
+/// Receives what was drawn for a problem, by its index; what failed for good with the reason.
+type DrawnSink<'a> = dyn FnMut(usize, Vec<Result<Drawn, String>>) -> Result<()> + 'a;
+
+impl RemoteSolver<'_> {
+    fn draw(&self, problems: &[Keyed<'_>], n: usize, sink: &mut DrawnSink<'_>) -> Result<()> {
         let next = AtomicUsize::new(0);
         let is_over = AtomicBool::new(false);
-        let (send, answers) = channel::<(usize, Result<Vec<Answer>>)>();
+        let (send, answers) = channel();
         let send = Mutex::new(send);
         std::thread::scope(|scope| {
             for _ in 0..self.remote.concurrency.min(problems.len()) {
@@ -117,24 +153,47 @@ impl Solver for RemoteSolver<'_> {
             failed.map_or(Ok(()), Err)
         })
     }
-}
 
-impl RemoteSolver<'_> {
     /// All answers to one problem; servers may give fewer than asked for at once.
-    fn answers(&self, asked: &Keyed<'_>, n: usize, is_over: &AtomicBool) -> Result<Vec<Answer>> {
-        let mut answers: Vec<Answer> = Vec::with_capacity(n);
-        while answers.len() < n {
-            let missing = n - answers.len();
+    fn answers(
+        &self,
+        asked: &Keyed<'_>,
+        n: usize,
+        is_over: &AtomicBool,
+    ) -> Result<Vec<Result<Drawn, String>>> {
+        let n = n.saturating_sub(asked.known);
+        let mut whole = Vec::with_capacity(n);
+        // Other seeds than those that drew what is known.
+        let (mut requests, mut barren) = (asked.known as u64, 0);
+        let mut why = "no completion".to_owned();
+        while whole.len() < n {
+            let missing = n - whole.len();
+            if barren > self.remote.retries {
+                warn(format!(
+                    "problem `{}`: {missing} of {n} samples failed, the server gave {why}",
+                    asked.problem.id
+                ));
+                whole.resize_with(n, || Err(why.clone()));
+                break;
+            }
             // Another seed for each request: the same one would bring the same answers again.
-            let seed = mixed(self.remote.seed, asked.key, answers.len() as u64);
+            let seed = mixed(self.remote.seed, asked.key, requests);
+            requests += 1;
             let prompt = &asked.problem.prompt;
             let found = self.remote.client.complete(prompt, missing, self.params, seed, is_over)?;
-            if found.is_empty() {
-                bail!("problem `{}`: the server gave no completion", asked.problem.id);
+            let before = whole.len();
+            for one in found.into_iter().take(missing) {
+                match one {
+                    Ok(drawn) => {
+                        count_tokens(drawn.answer.tokens);
+                        whole.push(Ok(drawn));
+                    }
+                    Err(reason) => why = reason,
+                }
             }
-            answers.extend(found.into_iter().take(missing));
+            barren = if whole.len() > before { 0 } else { barren + 1 };
         }
-        Ok(answers)
+        Ok(whole)
     }
 }
 

@@ -1,13 +1,14 @@
 //! A server as the sampler of pre-samples: it draws the texts, the base here says their tokens and
 //! log-probabilities.
 //!
-//! The server's own tokens are not asked for, since servers do not agree on how to give them: texts are
-//! tokenized again, which for a text sampled with the same tokenizer is nearly always the same tokens.
+//! vLLM and llama.cpp say the tokens that they drew. Of other servers the texts are tokenized again, which for a text
+//! sampled with the same tokenizer is nearly always the same tokens.
 
-use anyhow::{Result, bail};
-use tealight_eval::{Keyed, Solver};
+use anyhow::{Result, anyhow, bail};
+use tealight_eval::Keyed;
 
 use super::Remote;
+use super::answers::Drawn;
 use crate::generate::{Completion, Finish, Noise, Request, Sampler, SamplingParams, Sink};
 use crate::model::Decoder;
 use crate::policy::{Sequence, token_logp};
@@ -46,19 +47,17 @@ impl Sampler for RemoteSampler<'_> {
             .map(|request| Keyed {
                 problem: self.problems[request.key as usize].problem,
                 key: request.key,
+                known: 0,
             })
             .collect();
-        self.remote.with(params).solve(&keyed, first.count, &mut |index, answers| {
-            let mut completions = Vec::with_capacity(answers.len());
-            for answer in answers {
-                let mut tokens = self.tokenizer.encode_completion(&answer.text)?;
-                let mut finish = Finish::Length;
-                if answer.is_finished && tokens.len() < params.max_new_tokens {
-                    tokens.push(self.tokenizer.eos()[0]);
-                    finish = Finish::Stop;
-                }
-                tokens.truncate(params.max_new_tokens);
-                completions.push(Completion { tokens, logp: vec![], finish });
+        self.remote.with(params).draw(&keyed, first.count, &mut |index, drawn| {
+            let mut completions = Vec::with_capacity(drawn.len());
+            for one in drawn {
+                // Samples of a base are counted to estimate its validity: one that is missing would bias it.
+                let one = one.map_err(|why| {
+                    anyhow!("a sample failed again and again: the server gave {why}; the same command goes on from here")
+                })?;
+                completions.push(self.completion(one, params)?);
             }
             self.score(&requests[index].prompt, params.temperature, &mut completions)?;
             sink(index, completions)
@@ -67,6 +66,33 @@ impl Sampler for RemoteSampler<'_> {
 }
 
 impl RemoteSampler<'_> {
+    /// The tokens of what was drawn: the server's own, or its text tokenized.
+    fn completion(&self, drawn: Drawn, params: &SamplingParams) -> Result<Completion> {
+        let mut tokens = match drawn.token_ids {
+            Some(ids) => ids,
+            None => self.tokenizer.encode_completion(&drawn.answer.text)?,
+        };
+        let vocabulary = self.decoder.architecture().vocab_size;
+        if let Some(id) = tokens.iter().find(|id| **id as usize >= vocabulary) {
+            bail!(
+                "the server drew token {id}, beyond the vocabulary of {vocabulary} here: it has another model"
+            );
+        }
+        let eos = self.tokenizer.eos();
+        let mut finish = Finish::Length;
+        if drawn.answer.is_finished {
+            let has_end = tokens.last().is_some_and(|last| eos.contains(last));
+            if !has_end && tokens.len() < params.max_new_tokens {
+                tokens.push(eos[0]);
+            }
+            if has_end || tokens.last().is_some_and(|last| eos.contains(last)) {
+                finish = Finish::Stop;
+            }
+        }
+        tokens.truncate(params.max_new_tokens);
+        Ok(Completion { tokens, logp: vec![], finish })
+    }
+
     /// Fills in the log-probabilities under the base.
     fn score(
         &self,

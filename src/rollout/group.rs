@@ -64,7 +64,12 @@ pub fn collect(
 ) -> Result<()> {
     let requests: Vec<Request> = chosen
         .iter()
-        .map(|index| Request { prompt: problems[*index].prompt.clone(), count, key: *index as u64 })
+        .map(|index| Request {
+            prompt: problems[*index].prompt.clone(),
+            first: 0,
+            count,
+            key: *index as u64,
+        })
         .collect();
     collector.sampler.generate(&requests, collector.params, noise, &mut |index, completions| {
         let problem = chosen[index];
@@ -91,7 +96,8 @@ impl<'a> Collector<'a> {
         let text = self.tokenizer.decode(&completion.tokens)?;
         let verdict = self.verifier.verify(problem.problem, &text);
         // A failure is not a zero: it would be learned from.
-        if let Verdict::Unjudged { why } = &verdict {
+        // But an answer that is too much to compare earns nothing: it could have been shorter.
+        if let Verdict::Unjudged { why, is_too_costly: false } = &verdict {
             bail!("problem `{}`: a completion could not be judged: {why}", problem.problem.id);
         }
         Ok(Rollout { completion, text, verdict })

@@ -26,7 +26,7 @@ pub struct AdamWConfig {
     /// Share of the learning rate by which weight matrices shrink each step.
     #[arg(long, default_value_t = 0.0, help_heading = "Optimizer")]
     pub weight_decay: f64,
-    /// Gradients with a larger norm are scaled down to this one.
+    /// Gradients with a larger norm are scaled down to this one; 0 leaves all as they are.
     #[arg(long, default_value_t = 1.0, help_heading = "Optimizer")]
     pub max_grad_norm: f64,
 }
@@ -108,7 +108,10 @@ impl AdamW {
             return Ok(norm);
         }
         let AdamWConfig { adam_beta1: beta1, adam_beta2: beta2, .. } = self.config;
-        let scale = (self.config.max_grad_norm / (norm + 1e-6)).min(1.0);
+        let scale = match self.config.max_grad_norm {
+            0.0 => 1.0,
+            most => (most / (norm + 1e-6)).min(1.0),
+        };
         self.steps += 1;
         let correct_1 = 1.0 - beta1.powi(self.steps as i32);
         let correct_2 = 1.0 - beta2.powi(self.steps as i32);

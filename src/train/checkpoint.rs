@@ -13,6 +13,7 @@ use anyhow::{Context, Result, bail};
 use candle_core::Device;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tealight_datasets::names;
 
 use super::AdamW;
 use crate::adapter::Adapter;
@@ -150,7 +151,8 @@ impl Checkpoints<'_> {
         optimizer: &AdamW,
         state: &State,
     ) -> Result<()> {
-        let temporary = tempfile::Builder::new().prefix(".checkpoint-").tempdir_in(self.output)?;
+        let temporary =
+            crate::files::readable_folder().prefix(".checkpoint-").tempdir_in(self.output)?;
         let folder = temporary.path();
         self.model.save_trained(self.adapter, tensors, folder)?;
         weights::save(&optimizer.state(), &folder.join(MOMENTS))?;
@@ -163,11 +165,6 @@ impl Checkpoints<'_> {
             files: inventory(folder)?,
         };
         write_atomic(&folder.join(STATE), serde_json::to_string_pretty(&saved)?.as_bytes())?;
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt;
-            std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755))?;
-        }
         if path.exists() {
             std::fs::remove_dir_all(path)?;
         }
@@ -249,7 +246,7 @@ impl Checkpoints<'_> {
             );
         }
         for (name, (bytes, crc)) in &saved.files {
-            let file = path.join(name);
+            let file = names::inside(path, name)?;
             let (there, found) =
                 checksum(&file).with_context(|| format!("{}: missing", file.display()))?;
             if there != *bytes {
@@ -316,7 +313,8 @@ pub fn discard(output: &Path) -> Result<()> {
 /// The checkpoint that `latest` names, or else the one of the last step.
 fn newest(output: &Path) -> Option<PathBuf> {
     let pointed = std::fs::read_to_string(output.join(LATEST)).ok();
-    let pointed = pointed.map(|name| output.join(name.trim())).filter(|path| path.exists());
+    let pointed = pointed.and_then(|name| names::inside(output, name.trim()).ok());
+    let pointed = pointed.filter(|path| path.exists());
     pointed.or_else(|| all(output).into_iter().next().map(|(_, path)| path))
 }
 

@@ -4,9 +4,11 @@ use anyhow::{Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
+use super::checkpoint::State;
 use super::step::micro_batches;
 use super::{AdamW, AdamWConfig, Schedule, Stop, order};
 use crate::policy::{Policy, Sequence, token_logp};
+use crate::telemetry::count_tokens;
 
 /// The settings of a supervised run.
 #[derive(Debug, Clone, PartialEq, Args, Serialize, Deserialize)]
@@ -20,6 +22,14 @@ pub struct SftConfig {
     /// Most tokens, padding included, in one forward and backward pass; the result does not depend on it.
     #[arg(long, default_value_t = 4096)]
     pub micro_batch_tokens: usize,
+    /// Write a checkpoint every so many steps and at the end; 0 writes one only when interrupted.
+    #[arg(long, default_value_t = 50)]
+    #[serde(default)]
+    pub save_steps: usize,
+    /// Keep so many of the newest checkpoints, and the best by mean loss; 0 keeps all.
+    #[arg(long, default_value_t = 3)]
+    #[serde(default)]
+    pub save_total_limit: usize,
     /// Seeds the order of examples and fresh weights.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
@@ -62,7 +72,10 @@ pub fn shuffled(
     }
 }
 
-/// Trains `policy` in place; `report` sees every step. Returns the steps done.
+/// Called after every step, with where the run stands.
+pub type Report<'a> = dyn FnMut(&SftMetrics, &mut State, &AdamW) -> Result<()> + 'a;
+
+/// Trains `policy` in place from where `state` says on; `report` sees every step. Whether all steps are done.
 ///
 /// # Errors
 /// No memory; a loss that is not finite.
@@ -70,31 +83,40 @@ pub fn run(
     policy: &Policy,
     config: &SftConfig,
     examples: &Examples<'_>,
+    (state, optimizer): (&mut State, &mut AdamW),
     stop: &Stop,
-    report: &mut dyn FnMut(&SftMetrics) -> Result<()>,
-) -> Result<usize> {
-    let mut optimizer = AdamW::new(config.adamw, policy.weights())?;
-    for step in 0..config.max_steps {
+    report: &mut Report<'_>,
+) -> Result<bool> {
+    while state.global_step < config.max_steps {
         if stop.is_requested() {
-            return Ok(step);
+            return Ok(false);
         }
+        let step = state.global_step;
         let rows = examples(step, config.batch_size)?;
         policy.number_passes((config.seed << 40) ^ ((step as u64) << 16));
         let tokens: usize = rows.iter().map(|row| row.completion.len()).sum();
         let (mut loss, mut entropy) = (0.0, 0.0);
         for range in micro_batches(&rows, config.micro_batch_tokens) {
+            let part: usize = rows[range.clone()].iter().map(|row| row.completion.len()).sum();
             let said = token_logp(policy.tracked(), &rows[range], 1.0)?;
             let share = (said.logp.sum_all()? * (-1.0 / tokens as f64))?;
             loss += f64::from(share.to_scalar::<f32>()?);
             entropy += f64::from(said.entropy.sum_all()?.to_scalar::<f32>()?) / tokens as f64;
             policy.backward(&share)?;
+            count_tokens(part);
         }
         if !loss.is_finite() {
-            bail!("step {step}: the loss is {loss}; lower --learning-rate");
+            bail!("step {}: the loss is {loss}; lower --learning-rate", step + 1);
         }
         let learning_rate = config.schedule.rate(step, config.max_steps);
         let grad_norm = optimizer.step(policy, &policy.drain_gradients()?, learning_rate)?;
-        report(&SftMetrics { step: step + 1, loss, entropy, grad_norm, learning_rate })?;
+        if !grad_norm.is_finite() {
+            bail!("step {}: the gradient is not finite; lower --learning-rate", step + 1);
+        }
+        state.global_step += 1;
+        state.optimizer_steps += 1;
+        let metrics = SftMetrics { step: step + 1, loss, entropy, grad_norm, learning_rate };
+        report(&metrics, state, optimizer)?;
     }
-    Ok(config.max_steps)
+    Ok(true)
 }

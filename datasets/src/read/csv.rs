@@ -4,11 +4,11 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::{Row, file};
+use super::{Row, text};
 use crate::{DataError, Result};
 
 pub(super) fn rows(path: &Path, limit: usize) -> Result<Vec<Row>> {
-    let mut reader = csv::Reader::from_reader(file(path)?);
+    let mut reader = csv::Reader::from_reader(text(path)?);
     let header = reader
         .headers()
         .map_err(|error| DataError::File { path: path.into(), what: error.to_string() })?

@@ -1,29 +1,34 @@
 //! JSONL and JSON files to rows.
 
-use std::io::{BufRead, BufReader};
+use std::borrow::Cow;
+use std::io::{BufReader, Read};
 use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::{Row, file};
+use super::{Row, file, text};
+use crate::lines::Lines;
 use crate::{DataError, Result};
 
 /// One object a line; empty lines are skipped.
 pub(super) fn lines(path: &Path, limit: usize) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
-    for (index, text) in BufReader::new(file(path)?).lines().enumerate() {
-        let line = index + 1;
-        let malformed = |what: String| DataError::Malformed { path: path.into(), line, what };
-        let text = text.map_err(|error| malformed(format!("cannot be read: {error}")))?;
-        if text.trim().is_empty() {
+    let malformed =
+        |line: usize, what: String| DataError::Malformed { path: path.into(), line, what };
+    for line in Lines::new(BufReader::new(file(path)?)) {
+        let line = line.map_err(|error| malformed(error.number, error.why))?;
+        let number = line.number;
+        if line.bytes.trim_ascii().is_empty() {
             continue;
         }
         if rows.len() == limit {
             break;
         }
-        let values: Map<String, Value> = serde_json::from_str(&text)
-            .map_err(|error| malformed(format!("not a JSON object: {error}")))?;
-        rows.push(Row { line, values });
+        let text = std::str::from_utf8(&line.bytes)
+            .map_err(|error| malformed(number, format!("not UTF-8: {error}")))?;
+        let values: Map<String, Value> = serde_json::from_str(&with_long_numbers(text))
+            .map_err(|error| malformed(number, format!("not a JSON object: {error}")))?;
+        rows.push(Row { line: number, values });
     }
     Ok(rows)
 }
@@ -31,7 +36,11 @@ pub(super) fn lines(path: &Path, limit: usize) -> Result<Vec<Row>> {
 /// An array of objects, or an object with exactly one array of objects in it.
 pub(super) fn document(path: &Path, limit: usize) -> Result<Vec<Row>> {
     let wrong = |what: String| DataError::File { path: path.into(), what };
-    let document: Value = serde_json::from_reader(BufReader::new(file(path)?))
+    let mut whole = String::new();
+    text(path)?
+        .read_to_string(&mut whole)
+        .map_err(|error| wrong(format!("cannot be read as text: {error}")))?;
+    let document: Value = serde_json::from_str(&with_long_numbers(&whole))
         .map_err(|error| wrong(format!("not JSON: {error}. Is it JSONL? Name it .jsonl")))?;
     let items = match document {
         Value::Array(items) => items,
@@ -56,4 +65,61 @@ pub(super) fn document(path: &Path, limit: usize) -> Result<Vec<Row>> {
         }),
     };
     items.into_iter().take(limit).enumerate().map(row).collect()
+}
+
+/// Digits of a number that a float and a 64-bit integer hold without loss.
+const EXACT_DIGITS: usize = 17;
+
+/// JSON whose numbers of more digits stand as texts: an answer of twenty digits is not a float.
+fn with_long_numbers(text: &str) -> Cow<'_, str> {
+    let is_long = |number: &str| number.bytes().filter(u8::is_ascii_digit).count() > EXACT_DIGITS;
+    let mut rewritten = String::new();
+    let (mut copied, mut at, mut is_string) = (0, 0, false);
+    let bytes = text.as_bytes();
+    while at < bytes.len() {
+        match bytes[at] {
+            b'\\' if is_string => at += 1,
+            b'"' => is_string = !is_string,
+            b'-' | b'0'..=b'9' if !is_string => {
+                let is_part = |b: &u8| b.is_ascii_digit() || b"+-.eE".contains(b);
+                let length = bytes[at..].iter().take_while(|b| is_part(b)).count();
+                let number = &text[at..at + length];
+                // Only what is a number; the rest is for the parser to refuse.
+                if is_long(number)
+                    && number.parse::<f64>().is_ok()
+                    && number.parse::<u64>().is_err()
+                {
+                    rewritten.push_str(&text[copied..at]);
+                    rewritten.push_str(&format!("\"{number}\""));
+                    copied = at + length;
+                }
+                at += length - 1;
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    match copied {
+        0 => Cow::Borrowed(text),
+        _ => Cow::Owned(rewritten + &text[copied..]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_numbers_keep_their_digits() {
+        let read = |text: &str| serde_json::from_str::<Value>(&with_long_numbers(text));
+        let long = r#"{"a": 123456789012345678901234, "b": [-0.12345678901234567890], "c": "9\\\"99999999999999999999"}"#;
+        let value = read(long).unwrap();
+        assert_eq!(value["a"], "123456789012345678901234");
+        assert_eq!(value["b"][0], "-0.12345678901234567890");
+        assert_eq!(value["c"], "9\\\"99999999999999999999");
+        for text in [r#"{"a": 1.5e3, "b": 18446744073709551615, "c": "x"}"#, "[]", "{\"a\": -7}"] {
+            assert!(matches!(with_long_numbers(text), Cow::Borrowed(_)), "{text}");
+        }
+        assert!(read("{\"a\": 1234567890123456789.5.5}").is_err());
+    }
 }

@@ -8,13 +8,15 @@ mod json;
 mod parquet;
 mod text_to_sql;
 
+use std::io::{BufReader, Read};
 use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use crate::prompting::{BOXED, Template};
 use crate::verify::math;
-use crate::{DataError, Dataset, Message, Problem, Prompt, Result};
+use crate::{DataError, Dataset, Message, Problem, Prompt, Prompting, Result};
 
 /// Names that hold the question, in order of preference.
 const PROMPT_COLUMNS: &[&str] =
@@ -33,7 +35,7 @@ const ANSWER_COLUMNS: &[&str] = &[
 
 /// How a file is read: which columns hold what, and what checks answers; `None` is detected. A dot
 /// descends into a nested object; a comma joins several columns by a blank.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub struct Columns {
     /// The question or the chat messages.
     pub prompt: Option<String>,
@@ -41,6 +43,8 @@ pub struct Columns {
     pub answer: Option<String>,
     /// What checks completions, as [`crate::verify::open`] reads it; the source's own otherwise.
     pub verifier: Option<String>,
+    /// How the problems are put to a model.
+    pub prompting: Prompting,
 }
 
 /// One row and where it stands in the file (line or row, counted from 1).
@@ -61,12 +65,21 @@ pub(crate) fn open(path: &Path, columns: &Columns, limit: Option<usize>) -> Resu
         let folder = columns.verifier.as_deref().and_then(|spec| spec.strip_prefix("sql:"));
         return text_to_sql::dataset(path, &rows, folder.map(Path::new));
     }
+    let mut instruction = None;
     if let Some(first) = rows.first() {
-        let prompt = choose(path, first, "prompt", columns.prompt.as_deref(), PROMPT_COLUMNS)?;
+        let template = columns.prompting.template.as_ref();
+        let prompt = match template {
+            Some(_) => String::new(),
+            None => choose(path, first, "prompt", columns.prompt.as_deref(), PROMPT_COLUMNS)?,
+        };
         let answer = choose(path, first, "answer", columns.answer.as_deref(), ANSWER_COLUMNS)?;
-        notes.push(format!("columns: prompt = `{prompt}`, answer = `{answer}`"));
+        let shown = if template.is_some() { "by the template" } else { &prompt };
+        notes.push(format!("columns: prompt = `{shown}`, answer = `{answer}`"));
+        // Messages say all that is to be asked; a bare question may be asked more.
+        let are_messages = lookup(&first.values, &prompt).is_some_and(Value::is_array);
+        instruction = Some(BOXED).filter(|_| !are_messages);
         for row in &rows {
-            problems.push(problem(path, row, &prompt, &answer)?);
+            problems.push(problem(path, row, &prompt, &answer, template)?);
         }
     }
     Ok(Dataset {
@@ -76,6 +89,7 @@ pub(crate) fn open(path: &Path, columns: &Columns, limit: Option<usize>) -> Resu
         notes,
         unusable: Vec::new(),
         answers: None,
+        instruction,
     })
 }
 
@@ -136,7 +150,25 @@ fn lookup<'a>(values: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
     lookup(values.get(head)?.as_object()?, rest)
 }
 
-fn problem(path: &Path, row: &Row, prompt: &str, answer: &str) -> Result<Problem> {
+impl Row {
+    /// The row's own id, or its line.
+    fn id(&self) -> String {
+        let own = ["id", "unique_id", "ID"].iter().find_map(|name| match self.values.get(*name) {
+            Some(Value::String(id)) => Some(id.clone()),
+            Some(Value::Number(id)) => Some(id.to_string()),
+            _ => None,
+        });
+        own.unwrap_or_else(|| self.line.to_string())
+    }
+}
+
+fn problem(
+    path: &Path,
+    row: &Row,
+    prompt: &str,
+    answer: &str,
+    template: Option<&Template>,
+) -> Result<Problem> {
     let malformed = |what: String| DataError::Malformed { path: path.into(), line: row.line, what };
     let text = |column: &str| -> Result<String> {
         match lookup(&row.values, column) {
@@ -156,8 +188,9 @@ fn problem(path: &Path, row: &Row, prompt: &str, answer: &str) -> Result<Problem
             None => Err(malformed(format!("no column `{column}` in this row"))),
         }
     };
-    let asked = match lookup(&row.values, prompt) {
-        Some(Value::Array(messages)) => chat(messages).map_err(malformed)?,
+    let asked = match (template, lookup(&row.values, prompt)) {
+        (Some(template), _) => Prompt::question(&template.render(&row.values).map_err(malformed)?),
+        (None, Some(Value::Array(messages))) => chat(messages).map_err(malformed)?,
         _ => {
             let parts: Vec<_> = prompt.split(',').map(text).collect::<Result<_>>()?;
             Prompt::question(&parts.join(" "))
@@ -172,13 +205,8 @@ fn problem(path: &Path, row: &Row, prompt: &str, answer: &str) -> Result<Problem
         Some(Value::String(solution)) => Some(solution.clone()),
         _ => Some(answered.clone()),
     };
-    let id = ["id", "unique_id", "ID"].iter().find_map(|name| match row.values.get(*name) {
-        Some(Value::String(id)) => Some(id.clone()),
-        Some(Value::Number(id)) => Some(id.to_string()),
-        _ => None,
-    });
     Ok(Problem {
-        id: id.unwrap_or_else(|| row.line.to_string()),
+        id: row.id(),
         prompt: asked,
         answer: gold.into(),
         solution,
@@ -204,6 +232,20 @@ fn chat(messages: &[Value]) -> std::result::Result<Prompt, String> {
 /// Opens a file; the error names it.
 fn file(path: &Path) -> Result<std::fs::File> {
     std::fs::File::open(path).map_err(|source| DataError::Io { path: path.into(), source })
+}
+
+/// The same as text of any length, without a byte-order mark.
+fn text(path: &Path) -> Result<impl Read> {
+    let mut start = Vec::with_capacity(3);
+    let mut file = file(path)?;
+    file.by_ref()
+        .take(3)
+        .read_to_end(&mut start)
+        .map_err(|source| DataError::Io { path: path.into(), source })?;
+    if start == b"\xef\xbb\xbf" {
+        start.clear();
+    }
+    Ok(BufReader::new(std::io::Cursor::new(start).chain(file)))
 }
 
 #[cfg(test)]
@@ -248,7 +290,7 @@ mod tests {
         let columns = Columns {
             prompt: Some("Body,Question".into()),
             answer: Some("n".into()),
-            verifier: None,
+            ..Columns::default()
         };
         let text = "{\"Body\":\"I have 2.\",\"Question\":\"How many?\",\"answer\":\"9\",\"n\":2}";
         let set = read("a.jsonl", text, &columns).unwrap();

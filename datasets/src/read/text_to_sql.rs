@@ -68,6 +68,7 @@ pub(super) fn dataset(path: &Path, rows: &[Row], folder: Option<&Path>) -> Resul
         verifier: Arc::new(Sql::in_folder(folder)),
         unusable: Vec::new(),
         answers: None,
+        instruction: None,
     })
 }
 

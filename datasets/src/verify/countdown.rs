@@ -37,7 +37,7 @@ impl Verifier for Countdown {
         };
         let Some((numbers, target)) = parse_problem(&problem.answer) else {
             let gold = super::short(&problem.answer);
-            return Verdict::Unjudged { why: format!("the gold `{gold}` is not numbers=target") };
+            return Verdict::unjudged(format!("the gold `{gold}` is not numbers=target"));
         };
         let mut used = expression.numbers();
         used.sort_unstable();

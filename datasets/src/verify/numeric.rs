@@ -44,9 +44,10 @@ impl Verifier for Numeric {
 
     fn verify(&self, problem: &Problem, completion: &str) -> Verdict {
         let Some(gold) = math::number(&problem.answer) else {
-            return Verdict::Unjudged {
-                why: format!("the gold `{}` is no number", super::short(&problem.answer)),
-            };
+            return Verdict::unjudged(format!(
+                "the gold `{}` is no number",
+                super::short(&problem.answer)
+            ));
         };
         let Some(found) = math::extract(completion, Mode::Flexible) else {
             return Verdict::NoAnswer;

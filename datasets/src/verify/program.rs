@@ -1,42 +1,60 @@
 //! `program:COMMAND`: a program of the user's judges. It reads one JSON object a line,
-//! `{"id", "prompt", "gold", "completion"}`, and answers each with one, in order:
-//! `{"verdict": "correct" | "wrong" | "no_answer", "class": ..., "why": ...}`, the last two optional.
+//! `{"request", "id", "prompt", "gold", "completion"}`, and answers each with one:
+//! `{"request": ..., "verdict": "correct" | "wrong" | "no_answer", "class": ..., "why": ...}`, the last two optional.
 //!
-//! A program that takes longer than the timeout, ends, or answers nonsense is started again, and asked
-//! once more; what it then still does not judge is not judged at all, never wrong by default. As many
-//! copies run as threads ask.
+//! `request` is a number that the answer repeats: a line too many or too few is noticed, and never shifts the
+//! verdicts behind it. A program that takes longer than the timeout, ends, or answers nonsense is started again, and
+//! asked once more; what it then still does not judge is not judged at all, never wrong by default. As many copies
+//! run as threads ask. Each is a process group of its own, which ends with us however we end.
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::io::{BufReader, Write};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::lines::{BadLine, Line, Lines};
 use crate::{Problem, Verdict, Verifier};
 
 /// How long an answer may take unless said otherwise.
 const TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest answer, in bytes.
+const MAX_ANSWER: usize = 1 << 20;
+/// Runs the command, `$2`, beside one that ends the whole group when this process, `$1`, is gone.
+#[cfg(unix)]
+const GROUP: &str = r#"(while kill -0 "$1" 2>&-; do sleep 1; done; kill -9 0) < /dev/null > /dev/null 2>&1 &
+exec sh -c "$2""#;
 
 /// Has a program judge.
 pub struct Program {
     command: String,
     timeout: Duration,
+    requests: AtomicU64,
     idle: Mutex<Vec<Worker>>,
+    /// The first answer that was none.
+    complaint: OnceLock<String>,
 }
 
-/// A running copy of the program.
+/// A running copy of the program. A thread writes to it and one reads from it, since a pipe has no timeout; both
+/// end with it.
 struct Worker {
     child: Child,
-    stdin: ChildStdin,
-    lines: Receiver<std::io::Result<String>>,
+    questions: Sender<String>,
+    lines: Receiver<Result<Line, BadLine>>,
 }
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // It may have ended by itself; either way nobody is left to tell.
+        // It may have ended by itself; its children may not have. Either way nobody is left to tell.
+        #[cfg(unix)]
+        let _ = rustix::process::kill_process_group(
+            rustix::process::Pid::from_child(&self.child),
+            rustix::process::Signal::KILL,
+        );
         drop(self.child.kill());
         drop(self.child.wait());
     }
@@ -45,6 +63,7 @@ impl Drop for Worker {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Reply {
+    request: Option<u64>,
     verdict: String,
     class: Option<String>,
     why: Option<String>,
@@ -72,56 +91,106 @@ impl Program {
         if command.trim().is_empty() {
             return Err("give the command that judges, as in program:./grade.py".into());
         }
-        Ok(Self { command: command.into(), timeout, idle: Mutex::new(Vec::new()) })
+        Ok(Self {
+            command: command.into(),
+            timeout,
+            requests: AtomicU64::new(0),
+            idle: Mutex::default(),
+            complaint: OnceLock::new(),
+        })
     }
 
     fn start(&self) -> Result<Worker, String> {
-        let shell = if cfg!(windows) { ("cmd", "/C") } else { ("sh", "-c") };
-        let mut child = Command::new(shell.0)
-            .args([shell.1, &self.command])
+        let mut child = self
+            .shell()
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .map_err(|error| format!("`{}` does not start: {error}", self.command))?;
-        let stdin = child.stdin.take().ok_or("its standard input is not open")?;
+        let mut stdin = child.stdin.take().ok_or("its standard input is not open")?;
         let stdout = child.stdout.take().ok_or("its standard output is not open")?;
-        let (send, lines) = channel();
-        // A thread of its own, since a pipe cannot be read with a timeout; it ends with the pipe.
+        let (questions, asked) = channel::<String>();
         std::thread::spawn(move || {
-            for line in BufReader::new(stdout).lines() {
+            for question in asked {
+                if writeln!(stdin, "{question}").and_then(|()| stdin.flush()).is_err() {
+                    break;
+                }
+            }
+        });
+        let (send, lines) = channel();
+        std::thread::spawn(move || {
+            for line in Lines::limited(BufReader::new(stdout), MAX_ANSWER) {
                 if send.send(line).is_err() {
                     break;
                 }
             }
         });
-        Ok(Worker { child, stdin, lines })
+        Ok(Worker { child, questions, lines })
+    }
+
+    #[cfg(unix)]
+    fn shell(&self) -> Command {
+        use std::os::unix::process::CommandExt;
+        let mut command = Command::new("sh");
+        let own = std::process::id().to_string();
+        command.args(["-c", GROUP, "tealight", &own, &self.command]).process_group(0);
+        command
+    }
+
+    #[cfg(not(unix))]
+    fn shell(&self) -> Command {
+        let mut command = Command::new("cmd");
+        command.args(["/C", &self.command]);
+        command
     }
 
     /// One question to an idle copy, or a new one.
-    fn ask(&self, question: &str) -> Result<Reply, String> {
+    fn ask(&self, problem: &Problem, completion: &str) -> Result<Reply, String> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut worker = match idle {
+        let worker = match idle {
             Some(worker) => worker,
             None => self.start()?,
         };
-        let sent = writeln!(worker.stdin, "{question}").and_then(|()| worker.stdin.flush());
-        sent.map_err(|error| format!("`{}` does not read: {error}", self.command))?;
-        let line = match worker.lines.recv_timeout(self.timeout) {
-            Ok(line) => line.map_err(|error| format!("`{}`: {error}", self.command))?,
+        let request = self.requests.fetch_add(1, Ordering::Relaxed);
+        let question = json!({
+            "request": request,
+            "id": problem.id,
+            "prompt": problem.prompt,
+            "gold": problem.answer,
+            "completion": completion,
+        });
+        let ended = || format!("`{}` ended without an answer", self.command);
+        worker.questions.send(question.to_string()).map_err(|_| ended())?;
+        let deadline = Instant::now() + self.timeout;
+        let line = match worker.lines.recv_timeout(deadline - Instant::now()) {
+            Ok(line) => line.map_err(|error| format!("`{}`: {}", self.command, error.why))?,
             Err(RecvTimeoutError::Timeout) => {
                 let seconds = self.timeout.as_secs_f64();
                 return Err(format!("`{}` took longer than {seconds} s", self.command));
             }
-            Err(RecvTimeoutError::Disconnected) => {
-                return Err(format!("`{}` ended without an answer", self.command));
-            }
+            Err(RecvTimeoutError::Disconnected) => return Err(ended()),
         };
-        let reply = serde_json::from_str(&line).map_err(|error| {
-            format!("`{}` answered `{}`: {error}", self.command, super::short(&line))
+        let said = String::from_utf8_lossy(&line.bytes);
+        let reply: Reply = serde_json::from_slice(&line.bytes).map_err(|error| {
+            self.complain(format!("`{}` answered `{}`: {error}", self.command, super::short(&said)))
         })?;
+        if reply.request != Some(request) {
+            return Err(self.complain(format!(
+                "`{}` answered `{}`, which repeats no `\"request\":{request}`: every answer is one line with the \
+                 number of its request",
+                self.command,
+                super::short(&said)
+            )));
+        }
         // Only a copy that answers in order is asked again.
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(worker);
         Ok(reply)
+    }
+
+    /// Keeps the first complaint.
+    fn complain(&self, what: String) -> String {
+        self.complaint.get_or_init(|| what.clone());
+        what
     }
 }
 
@@ -131,15 +200,8 @@ impl Verifier for Program {
     }
 
     fn verify(&self, problem: &Problem, completion: &str) -> Verdict {
-        let question = json!({
-            "id": problem.id,
-            "prompt": problem.prompt,
-            "gold": problem.answer,
-            "completion": completion,
-        });
-        let question = question.to_string();
-        match self.ask(&question).or_else(|_| self.ask(&question)) {
-            Err(why) => Verdict::Unjudged { why },
+        match self.ask(problem, completion).or_else(|_| self.ask(problem, completion)) {
+            Err(why) => Verdict::unjudged(why),
             Ok(reply) => match reply.verdict.as_str() {
                 "correct" => {
                     let class = reply.class.unwrap_or_else(|| super::fingerprint(completion));
@@ -147,14 +209,16 @@ impl Verifier for Program {
                 }
                 "wrong" => Verdict::Wrong { why: reply.why, answer: reply.class },
                 "no_answer" => Verdict::NoAnswer,
-                other => Verdict::Unjudged {
-                    why: format!(
-                        "`{}` said `{other}`, which is not one of correct, wrong, no_answer",
-                        self.command
-                    ),
-                },
+                other => Verdict::unjudged(format!(
+                    "`{}` said `{other}`, which is not one of correct, wrong, no_answer",
+                    self.command
+                )),
             },
         }
+    }
+
+    fn complaint(&self) -> Option<String> {
+        self.complaint.get().cloned()
     }
 }
 
@@ -174,24 +238,73 @@ mod tests {
         }
     }
 
-    const GRADER: &str = r#"while read -r line; do case "$line" in
+    const GRADER: &str = r#"while read -r line; do n=${line#*\"request\":}; n=${n%%,*}; case "$line" in
         *boom*) exit 3 ;;
         *sleep*) sleep 30 ;;
-        *'"completion":"7"'*) echo '{"verdict":"correct","class":"seven"}' ;;
-        *) echo '{"verdict":"wrong","why":"not 7"}' ;; esac; done"#;
+        *twice*) for i in 1 2; do echo "{\"request\":$n,\"verdict\":\"wrong\"}"; done ;;
+        *mute*) echo '{"verdict":"correct"}' ;;
+        *long*) head -c 2000000 /dev/zero; echo ;;
+        *'"completion":"7"'*) echo "{\"request\":$n,\"verdict\":\"correct\",\"class\":\"seven\"}" ;;
+        *) echo "{\"request\":$n,\"verdict\":\"wrong\",\"why\":\"not 7\"}" ;; esac; done"#;
 
     #[test]
     fn a_program_judges_and_its_failures_are_not_zeros() {
         let program = Program::new(&format!("timeout=1:{GRADER}")).unwrap();
         assert_eq!(program.verify(&problem(), "7"), Verdict::correct("seven", "7"));
         assert_eq!(program.verify(&problem(), "8"), Verdict::because("not 7".into()));
-        for (completion, why) in [("boom", "ended"), ("sleep", "longer than 1 s")] {
+        assert_eq!(program.complaint(), None);
+        for (completion, why) in [
+            ("boom", "ended"),
+            ("sleep", "longer than 1 s"),
+            ("mute", "repeats no `\"request\":"),
+            ("long", "more than"),
+        ] {
             match program.verify(&problem(), completion) {
-                Verdict::Unjudged { why: said } => assert!(said.contains(why), "{said}"),
+                Verdict::Unjudged { why: said, .. } => assert!(said.contains(why), "{said}"),
                 other => panic!("{completion}: {other:?}"),
             }
         }
         assert!(program.verify(&problem(), "7").is_correct(), "it is started again");
+    }
+
+    #[test]
+    fn a_line_too_many_shifts_no_verdict_and_is_said() {
+        let program = Program::new(GRADER).unwrap();
+        for _ in 0..5 {
+            assert!(!program.verify(&problem(), "twice").is_correct());
+            assert!(program.verify(&problem(), "7").is_correct());
+            assert!(!program.verify(&problem(), "8").is_correct());
+        }
+        assert!(program.complaint().unwrap().contains("repeats no"));
+    }
+
+    #[test]
+    fn a_program_that_does_not_read_is_no_reason_to_wait_for_ever() {
+        let program = Program::new("timeout=1:sleep 30").unwrap();
+        let long = "x".repeat(1 << 20);
+        assert!(matches!(program.verify(&problem(), &long), Verdict::Unjudged { .. }));
+    }
+
+    /// Whether a process with `mark` among its arguments runs.
+    fn runs(mark: &str) -> bool {
+        let list = Command::new("ps").args(["-A", "-o", "args"]).output().unwrap();
+        String::from_utf8_lossy(&list.stdout).lines().any(|line| line.contains(mark))
+    }
+
+    #[test]
+    fn a_program_that_timed_out_is_gone_with_its_children() {
+        if Command::new("ps").output().is_err() {
+            eprintln!("skipped: no ps");
+            return;
+        }
+        let mark = format!("{}", 86_000 + std::process::id() % 1000);
+        // The command itself, a child of it in the background, and a busy one.
+        let command = format!("timeout=0.2:sleep {mark}.5 & while :; do sleep {mark}.25; done");
+        let program = Program::new(&command).unwrap();
+        assert!(matches!(program.verify(&problem(), "7"), Verdict::Unjudged { .. }));
+        drop(program);
+        std::thread::sleep(Duration::from_millis(300));
+        assert!(!runs(&format!("sleep {mark}")), "something goes on");
     }
 
     #[test]

@@ -133,9 +133,10 @@ fn judged(
 ) -> Verdict {
     let text = completion.trim();
     let Some(asked) = asked else {
-        return Verdict::Unjudged {
-            why: format!("`{}` is no problem of this task", super::short(&problem.answer)),
-        };
+        return Verdict::unjudged(format!(
+            "`{}` is no problem of this task",
+            super::short(&problem.answer)
+        ));
     };
     if text.is_empty() {
         return Verdict::NoAnswer;

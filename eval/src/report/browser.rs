@@ -55,7 +55,7 @@ impl Data {
                     let Some(file) = found.and_then(|found| found.samples.as_ref()) else {
                         return Ok(store::Stored::default());
                     };
-                    store::read(&directory.join(file), None)
+                    store::read(&directory.join(file))
                 })
                 .collect::<Result<_>>()?;
             if stored.iter().all(|stored| stored.problems.is_empty()) {
@@ -117,7 +117,7 @@ fn shown(sample: &Sample) -> Value {
         Verdict::Wrong { why, .. } => ("wrong", why.clone().unwrap_or_default()),
         Verdict::NoAnswer => ("no answer", String::new()),
         Verdict::Unparsable { found } => ("unreadable", found.clone()),
-        Verdict::Unjudged { why } => ("unjudged", why.clone()),
+        Verdict::Unjudged { why, .. } => ("unjudged", why.clone()),
     };
     let text: String = sample.completion.chars().take(MAX_SHOWN).collect();
     json!([text, verdict, why, sample.tokens])

@@ -186,6 +186,18 @@ fn label_font() -> FontDesc<'static> {
     ("sans-serif", 13).into_font()
 }
 
+/// A tick of an axis over `span`: as many decimals as tell one tick from the next.
+fn tick(value: f64, span: f64) -> String {
+    if span > 10.0 {
+        return format!("{value:.0}");
+    }
+    let decimals = (1.0 - span.max(1e-12).log10().floor()).clamp(1.0, 12.0) as usize;
+    match decimals {
+        0..=4 => format!("{value:.decimals$}"),
+        _ => format!("{value:.1e}"),
+    }
+}
+
 fn plot(
     svg: &mut String,
     axes: &Axes<'_>,
@@ -219,7 +231,7 @@ fn plot(
             let x = if axes.is_log { x.exp2() } else { *x };
             if right > 10.0 { format!("{x:.0}") } else { format!("{x:.2}") }
         })
-        .y_label_formatter(&|y| if high > 10.0 { format!("{y:.0}") } else { format!("{y:.1}") })
+        .y_label_formatter(&|y| tick(*y, high - low))
         .light_line_style(TRANSPARENT)
         .bold_line_style(BLACK.mix(0.08))
         .axis_style(BLACK.mix(0.4))
@@ -258,4 +270,19 @@ fn plot(
         .draw()?;
     root.present()?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::tick;
+
+    #[test]
+    fn ticks_differ_whatever_the_range() {
+        for span in [1e-9, 3e-6, 2e-3, 0.04, 0.7, 1.0, 5.0, 40.0, 1e5] {
+            let ticks: Vec<String> =
+                (0..6).map(|i| tick(f64::from(i) * span / 5.0, span)).collect();
+            let distinct: std::collections::HashSet<_> = ticks.iter().collect();
+            assert_eq!(distinct.len(), 6, "{span}: {ticks:?}");
+        }
+    }
 }

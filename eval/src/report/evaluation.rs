@@ -4,11 +4,12 @@ use std::path::Path;
 
 use anyhow::Result;
 use maud::{Markup, PreEscaped, html};
+use serde_json::Value;
 
 use super::chart::{Axes, Dot, Line, draw, scatter};
 use super::page::document;
 use super::{browser, live};
-use crate::results::Results;
+use crate::results::{Results, SetResult};
 use crate::transition::{Aligned, Change, DIFFICULTIES, align};
 use crate::{Estimate, Level, Summary, store};
 
@@ -36,7 +37,13 @@ pub fn write(runs: &[(&Path, &Results)], output: &Path) -> Result<()> {
             }
             @if runs.len() > 1 { ". The first is the base of every comparison." }
         }
+        @for (name, results) in &named { p.note { (conditions(name, results)) } }
         @for note in &notes { p.note { (note) } }
+        @for (name, results) in &named {
+            @for caution in results.sets.iter().flat_map(SetResult::cautions) {
+                p.warning role="alert" { @if named.len() > 1 { (name) ": " } (caution) }
+            }
+        }
         @for set in &aligned { (section(set, &names)?) }
         (live::trainings(&models)?)
         (browser::markup(&aligned, &names, &placed))
@@ -47,6 +54,33 @@ pub fn write(runs: &[(&Path, &Results)], output: &Path) -> Result<()> {
     };
     let page = document("Tealight evaluation", &body);
     store::write_whole(&output.join("report.html"), page.as_bytes())
+}
+
+/// Under which conditions a run's numbers were found.
+fn conditions(name: &str, results: &Results) -> String {
+    let said = |key: &str| match results.config.get(key) {
+        None | Some(Value::Null) => None,
+        Some(Value::String(text)) => Some(text.clone()),
+        Some(other) => Some(other.to_string()),
+    };
+    let mut parts: Vec<String> = results
+        .sets
+        .iter()
+        .map(|set| {
+            let at = set.temperature.map_or(String::new(), |t| format!(" at temperature {t}"));
+            format!(
+                "{}: {} samples a problem{at}, checked by {}",
+                set.name, set.summary.n, set.verifier
+            )
+        })
+        .collect();
+    let named = [
+        ("seed", "seed"),
+        ("max_completion_length", "completions of up to tokens:"),
+        ("instruction", "instruction:"),
+    ];
+    parts.extend(named.iter().filter_map(|(key, word)| Some(format!("{word} {}", said(key)?))));
+    format!("{name}: {}.", parts.join("; "))
 }
 
 /// What a run is called: its model, or its directory where two runs have one model.

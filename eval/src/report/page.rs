@@ -36,13 +36,14 @@ footer { color: #777; font-size: .85rem; margin-top: 3rem; }
 /// # Errors
 /// A chart that cannot be drawn.
 pub fn html(study: &Study) -> Result<String> {
-    let seeds = study.training.iter().map(|run| run.seed).collect::<BTreeSet<_>>().len();
+    let seeds: BTreeSet<u64> = study.training.iter().map(|run| run.seed).collect();
+    let listed = seeds.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let body = html! {
         h1 { "What fine-tuning did to the answers of " (study.model) }
         p.lead {
             "Every objective started from the same base, on the same prompts, with the same number of sampled completions. "
             (study.n) " samples a prompt at temperature " (study.temperature) ", "
-            (seeds) (if seeds == 1 { " seed. " } else { " seeds, averaged. " })
+            (if seeds.len() == 1 { "seed " } else { "averaged over seeds " }) (listed) ". "
             (study.prompts_per_step) " prompts of " (study.num_generations)
             " completions a step, learning rate " (format!("{:e}", study.learning_rate)) "."
         }

@@ -103,7 +103,7 @@ impl Run<'_> {
         let normaliser = Normaliser {
             tokens: counted().map(|(row, _)| row.completion.len()).sum::<usize>().max(1),
             sequences: counted().count().max(1),
-            max_completion_length: self.config.settings.max_completion_length,
+            max_completion_length: self.config.settings.length(),
         };
         let weight = rows
             .iter()
@@ -122,7 +122,7 @@ impl Run<'_> {
     }
 
     fn facts(&self, groups: &[Group], reference: Option<&[Vec<f32>]>) -> Vec<Facts> {
-        let longest = self.config.settings.max_completion_length;
+        let longest = self.config.settings.length();
         let mut first = 0;
         groups
             .iter()

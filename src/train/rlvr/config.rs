@@ -14,6 +14,9 @@ use crate::objective::{
 use crate::tokenizer::Tokenizer;
 use crate::train::{AdamWConfig, Schedule};
 
+/// Most tokens in a completion where nobody says and the context leaves more.
+pub const LENGTH: usize = 512;
+
 /// One run: an objective, a seed, and everything else.
 #[derive(Debug, Clone, PartialEq, Args, Serialize, Deserialize)]
 pub struct RlvrConfig {
@@ -68,9 +71,10 @@ pub struct Settings {
     /// Stop once so many completions were sampled, those of the base included.
     #[arg(long)]
     pub max_completions: Option<usize>,
-    /// Most tokens in a completion; one that reaches it earns no reward.
-    #[arg(long, default_value_t = 512)]
-    pub max_completion_length: usize,
+    /// Most tokens in a completion; one that reaches it earns no reward. Unless given, what the context leaves, up to
+    /// 512.
+    #[arg(long)]
+    pub max_completion_length: Option<usize>,
     /// Leave completions that were cut off out of the loss instead of counting them as wrong.
     #[arg(long, default_value_t = false, action = clap::ArgAction::Set)]
     pub mask_truncated_completions: bool,
@@ -284,6 +288,11 @@ fn spelled(value: &impl ValueEnum) -> String {
 }
 
 impl Settings {
+    /// Most tokens in a completion; [`LENGTH`] until it is known what fits.
+    pub fn length(&self) -> usize {
+        self.max_completion_length.unwrap_or(LENGTH)
+    }
+
     /// Whether anything is said about which prompts to rehearse.
     pub fn splits(&self) -> bool {
         self.pef_threshold.is_some()
@@ -298,7 +307,7 @@ impl Settings {
         SamplingParams {
             temperature: self.temperature,
             filters: Filters::default(),
-            max_new_tokens: self.max_completion_length,
+            max_new_tokens: self.length(),
             eos: tokenizer.eos().to_vec(),
         }
     }
@@ -311,7 +320,7 @@ impl Settings {
         for (name, value) in [
             ("prompts-per-step", self.prompts_per_step),
             ("num-generations", self.num_generations),
-            ("max-completion-length", self.max_completion_length),
+            ("max-completion-length", self.length()),
             ("max-num-seqs", self.max_num_seqs),
             ("num-presamples", self.num_presamples),
             ("rehearsal-batch-size", self.rehearsal_batch_size),

@@ -26,10 +26,11 @@ use crate::model::Decoder;
 use crate::objective::Plan;
 use crate::policy::Policy;
 use crate::rollout::{Collector, Encoded, Group, collect};
+use crate::telemetry::phase;
 use crate::tokenizer::Tokenizer;
 use batch::{Batch, is_mixed};
 
-pub use config::{BetaPer, Explore, ReportTo, RlvrConfig, Settings};
+pub use config::{BetaPer, Explore, LENGTH, ReportTo, RlvrConfig, Settings};
 pub use health::Health;
 pub use material::{Material, Rehearsal, wants_extra_check, wants_presamples};
 pub use metrics::Metrics;
@@ -108,7 +109,9 @@ impl Run<'_> {
             let step = state.global_step;
             let mut metrics = Metrics::supervised();
             let tokens = state.num_tokens;
+            phase("sampling");
             let (batch, groups) = self.sample(state, &mut metrics)?.unzip();
+            phase("updating");
             // Numbered by the step, whatever ran before it.
             self.policy.number_passes((self.config.seed << 40) ^ ((step as u64) << 16));
             if step == 0 {

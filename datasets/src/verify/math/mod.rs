@@ -62,6 +62,8 @@ pub enum Outcome {
     UnparsableAnswer,
     /// The gold answer cannot be read, and the answer is not its text.
     UnparsableGold,
+    /// Telling them apart takes more work than a comparison may cost.
+    OutOfWork,
 }
 
 /// An outcome with what it was reached from.
@@ -131,8 +133,15 @@ fn compared(gold: &str, answer: &str) -> (Outcome, &'static str) {
         return (if a == b { Outcome::Correct } else { Outcome::Wrong }, "text");
     }
     let (parsed_gold, parsed_answer) = (parse::parse(gold), parse::parse(answer));
+    let mut is_out = false;
+    let mut equal = |gold: &tree::Answer, answer: &tree::Answer| {
+        let mut fuel = Fuel::new(FUEL);
+        let is_equal = compare::equal(gold, answer, &mut fuel);
+        is_out |= fuel.is_out;
+        is_equal
+    };
     if let (Some(gold), Some(answer)) = (&parsed_gold, &parsed_answer)
-        && compare::equal(gold, answer, &mut Fuel(FUEL))
+        && equal(gold, answer)
     {
         return (Outcome::Correct, "value");
     }
@@ -143,7 +152,7 @@ fn compared(gold: &str, answer: &str) -> (Outcome, &'static str) {
             parse::parse(a.as_deref().unwrap_or(gold)),
             parse::parse(b.as_deref().unwrap_or(answer)),
         )
-        && compare::equal(&gold, &answer, &mut Fuel(FUEL))
+        && equal(&gold, &answer)
     {
         return (Outcome::Correct, "value");
     }
@@ -164,13 +173,14 @@ fn compared(gold: &str, answer: &str) -> (Outcome, &'static str) {
     }
     if let Some(rest) = text::after_choice(answer)
         && let (Some(gold), Some(rest)) = (&parsed_gold, parse::parse(rest))
-        && compare::equal(gold, &rest, &mut Fuel(FUEL))
+        && equal(gold, &rest)
     {
         return (Outcome::Correct, "value");
     }
     match (parsed_gold, parsed_answer) {
         (None, _) => (Outcome::UnparsableGold, "parse"),
         (_, None) => (Outcome::UnparsableAnswer, "parse"),
+        _ if is_out => (Outcome::OutOfWork, "value"),
         _ => (Outcome::Wrong, "value"),
     }
 }
@@ -242,8 +252,16 @@ impl Verifier for Math {
                 let why = Some(format!("found `{}`", super::short(&found.span)));
                 Verdict::Wrong { why, answer: Some(key(&found.span)) }
             }
-            (Outcome::UnparsableGold, Some(_)) => Verdict::Unjudged {
-                why: format!("the gold `{}` cannot be read", super::short(&problem.answer)),
+            (Outcome::UnparsableGold, Some(_)) => Verdict::unjudged(format!(
+                "the gold `{}` cannot be read",
+                super::short(&problem.answer)
+            )),
+            (Outcome::OutOfWork, Some(found)) => Verdict::Unjudged {
+                why: format!(
+                    "comparing `{}` with the gold takes more work than a verdict may cost",
+                    super::short(&found.span)
+                ),
+                is_too_costly: true,
             },
         }
     }
@@ -273,7 +291,7 @@ pub fn number(text: &str) -> Option<f64> {
         answer = *inner;
     }
     match answer {
-        tree::Answer::Value(value) => numeric::approximate(&value, &mut Fuel(FUEL)),
+        tree::Answer::Value(value) => numeric::approximate(&value, &mut Fuel::new(FUEL)),
         _ => None,
     }
 }

@@ -15,6 +15,8 @@ use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags};
 
+use crate::names;
+
 /// Steps between two looks at the budget.
 const STEPS_A_LOOK: i32 = 1000;
 /// Looks after which a query is stopped: five million steps, some tenths of a second.
@@ -122,17 +124,15 @@ impl Databases {
 
 /// Opens `FOLDER/NAME/NAME.sqlite` or `FOLDER/NAME.sqlite`, read-only.
 pub(super) fn open(folder: &Path, name: &str) -> Result<Connection, String> {
-    let is_plain = !name.is_empty() && !name.contains(['/', '\\', '\0']) && !name.starts_with('.');
-    if !is_plain {
+    if name.contains('/') {
         return Err(format!("`{name}` is no name of a database"));
     }
-    let tried: Vec<PathBuf> = ["sqlite", "db"]
-        .iter()
-        .flat_map(|ending| {
-            let file = format!("{name}.{ending}");
-            [folder.join(name).join(&file), folder.join(&file)]
-        })
-        .collect();
+    let inside = |path: String| names::inside(folder, &path).map_err(|error| error.to_string());
+    let mut tried = Vec::new();
+    for ending in ["sqlite", "db"] {
+        tried.push(inside(format!("{name}/{name}.{ending}"))?);
+        tried.push(inside(format!("{name}.{ending}"))?);
+    }
     let Some(path) = tried.iter().find(|path| path.is_file()) else {
         return Err(format!("{}: there is no such database", tried[0].display()));
     };

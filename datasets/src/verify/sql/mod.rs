@@ -66,11 +66,11 @@ impl Verifier for Sql {
     fn verify(&self, problem: &Problem, completion: &str) -> Verdict {
         let Some(query) = extract(completion) else { return Verdict::NoAnswer };
         let Some(database) = problem.context.as_deref() else {
-            return Verdict::Unjudged { why: "the problem names no database".into() };
+            return Verdict::unjudged("the problem names no database".into());
         };
         let gold = match self.gold(database, &problem.answer) {
             Ok(gold) => gold,
-            Err(why) => return Verdict::Unjudged { why: format!("the gold query: {why}") },
+            Err(why) => return Verdict::unjudged(format!("the gold query: {why}")),
         };
         match self.databases.run(database, query) {
             Err(why) => Verdict::because(why),

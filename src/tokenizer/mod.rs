@@ -3,14 +3,29 @@
 //! [`Tokenizer`] is the seam; [`HubTokenizer`] reads what a model directory on the Hub holds:
 //! `tokenizer.json`, `tokenizer_config.json`, `chat_template.jinja`, `generation_config.json`.
 
-use std::path::Path;
+mod stream;
+mod template;
 
-use anyhow::{Context, Result, anyhow, bail};
-use minijinja::syntax::SyntaxConfig;
-use minijinja::value::Serde;
-use minijinja::{Environment, context};
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Result, anyhow, bail};
 use serde_json::Value;
 use tealight_datasets::Prompt;
+
+use crate::budget;
+use crate::files::{read_json, read_limited};
+pub use stream::TextStream;
+use template::{ChatTemplate, default_template};
+
+/// Largest file of a tokenizer, in bytes.
+pub(crate) const MAX_FILE: u64 = 256 << 20;
+/// Largest chat template, in bytes.
+const MAX_TEMPLATE: u64 = 1 << 20;
+/// Longest token, in bytes: a completion is as long as its tokens make it.
+const MAX_TOKEN: usize = 16 << 10;
+/// Memory for reading a tokenizer, for each byte of its file, and besides.
+const MEMORY: (usize, usize) = (64, 256 << 20);
 
 /// What the rest of Tealight asks of a tokenizer.
 pub trait Tokenizer: Send + Sync {
@@ -35,9 +50,8 @@ pub trait Tokenizer: Send + Sync {
 
 /// The tokenizer of a model directory.
 pub struct HubTokenizer {
-    inner: tokenizers::Tokenizer,
-    template: Option<String>,
-    bos_text: String,
+    inner: Arc<tokenizers::Tokenizer>,
+    template: Option<ChatTemplate>,
     eos_text: String,
     eos: Vec<u32>,
 }
@@ -52,13 +66,25 @@ impl HubTokenizer {
         if !path.exists() {
             bail!("{}: a model directory needs a tokenizer.json", path.display());
         }
-        let inner = tokenizers::Tokenizer::from_file(&path)
-            .map_err(|error| anyhow!("{}: {error}", path.display()))?;
+        let bytes = read_limited(&path, MAX_FILE)?;
+        let shown = path.display().to_string();
+        let memory = bytes.len().saturating_mul(MEMORY.0).saturating_add(MEMORY.1);
+        let inner = budget::within(&shown.clone(), memory, move || {
+            check_decoder(&bytes).map_err(|error| anyhow!("{shown}: {error}"))?;
+            let mut inner = tokenizers::Tokenizer::from_bytes(&bytes)
+                .map_err(|error| anyhow!("{shown}: {error}"))?;
+            // Prompts are neither padded nor cut here, whatever the file says.
+            inner.with_padding(None);
+            inner.with_truncation(None).map_err(|error| anyhow!("{shown}: {error}"))?;
+            if let Some(long) = inner.get_vocab(true).keys().find(|token| token.len() > MAX_TOKEN) {
+                bail!("{shown}: a token of {} bytes; {MAX_TOKEN} are the limit", long.len());
+            }
+            Ok(inner)
+        })?;
         let config = optional_json(&directory.join("tokenizer_config.json"))?;
         let template_file = directory.join("chat_template.jinja");
-        let template = if template_file.exists() {
-            let text = std::fs::read_to_string(&template_file);
-            Some(text.with_context(|| template_file.display().to_string())?)
+        let source = if template_file.exists() {
+            Some(String::from_utf8(read_limited(&template_file, MAX_TEMPLATE)?)?)
         } else {
             config.get("chat_template").and_then(default_template)
         };
@@ -67,13 +93,11 @@ impl HubTokenizer {
             Some(Value::Object(token)) => token.get("content")?.as_str().map(str::to_owned),
             _ => None,
         };
-        let mut tokenizer = Self {
-            inner,
-            template,
-            bos_text: token_text("bos_token").unwrap_or_default(),
-            eos_text: token_text("eos_token").unwrap_or_default(),
-            eos: Vec::new(),
-        };
+        let bos = token_text("bos_token").unwrap_or_default();
+        let eos_text = token_text("eos_token").unwrap_or_default();
+        let template =
+            source.map(|source| ChatTemplate { source: source.into(), bos, eos: eos_text.clone() });
+        let mut tokenizer = Self { inner: Arc::new(inner), template, eos_text, eos: Vec::new() };
         tokenizer.eos = tokenizer.find_eos(directory)?;
         Ok(tokenizer)
     }
@@ -112,31 +136,22 @@ impl HubTokenizer {
     }
 
     fn encode(&self, text: &str, add_special_tokens: bool) -> Result<Vec<u32>> {
-        let encoding = self.inner.encode(text, add_special_tokens);
-        let encoding = encoding.map_err(|error| anyhow!("text cannot be tokenized: {error}"))?;
-        Ok(encoding.get_ids().to_vec())
+        let memory = text.len().saturating_mul(1024).saturating_add(MEMORY.1);
+        let (inner, text) = (self.inner.clone(), text.to_owned());
+        budget::within("the model's tokenizer", memory, move || {
+            let encoding = inner.encode(text, add_special_tokens);
+            let encoding =
+                encoding.map_err(|error| anyhow!("text cannot be tokenized: {error}"))?;
+            Ok(encoding.get_ids().to_vec())
+        })
     }
 
-    /// Renders chat messages the way transformers does.
-    fn render(&self, template: &str, prompt: &Prompt) -> Result<String> {
-        let Prompt::Chat(messages) = prompt else { return Ok(prompt.plain()) };
-        let mut environment = Environment::new();
-        let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
-        environment.set_syntax(syntax.context("the template syntax is fixed")?);
-        environment
-            .set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
-        minijinja_contrib::add_to_environment(&mut environment);
-        environment.add_function("raise_exception", |message: String| -> Result<String, _> {
-            Err(minijinja::Error::new(minijinja::ErrorKind::InvalidOperation, message))
-        });
-        environment.add_template("chat", template).context("the chat template cannot be read")?;
-        let rendered = environment.get_template("chat")?.render(context! {
-            messages => Serde(messages),
-            add_generation_prompt => true,
-            bos_token => self.bos_text.as_str(),
-            eos_token => self.eos_text.as_str(),
-        });
-        rendered.context("the chat template failed")
+    /// The text of ids as they are, special tokens shown.
+    ///
+    /// # Errors
+    /// Ids that are no tokens.
+    pub fn decode_all(&self, ids: &[u32]) -> Result<String> {
+        self.inner.decode(ids, false).map_err(|error| anyhow!("tokens cannot be decoded: {error}"))
     }
 }
 
@@ -144,9 +159,7 @@ impl Tokenizer for HubTokenizer {
     fn encode_prompt(&self, prompt: &Prompt) -> Result<Vec<u32>> {
         match (prompt, &self.template) {
             // The template writes the special tokens itself.
-            (Prompt::Chat(_), Some(template)) => {
-                self.encode(&self.render(template, prompt)?, false)
-            }
+            (Prompt::Chat(_), Some(template)) => self.encode(&template.render(prompt)?, false),
             _ => self.encode(&prompt.plain(), true),
         }
     }
@@ -168,17 +181,37 @@ fn as_id(value: &Value) -> Option<u32> {
     u32::try_from(value.as_u64()?).ok()
 }
 
-/// The template itself, or the one called `default` among several.
-fn default_template(value: &Value) -> Option<String> {
-    match value {
-        Value::String(text) => Some(text.clone()),
-        Value::Array(named) => named
-            .iter()
-            .find(|entry| entry["name"] == "default")?
-            .get("template")?
-            .as_str()
-            .map(str::to_owned),
-        _ => None,
+/// Refuses decoders that make much of little: a chain of replacements doubles a completion as often as it is long.
+fn check_decoder(bytes: &[u8]) -> Result<()> {
+    /// What the rules of a decoder may make of a byte.
+    const MOST: f64 = 64.0;
+    fn growth(rule: &Value) -> f64 {
+        match rule["type"].as_str() {
+            Some("Sequence") => {
+                rule["decoders"].as_array().into_iter().flatten().map(growth).product()
+            }
+            Some("Replace") => {
+                let content = rule["content"].as_str().map_or(0, str::len) as f64;
+                match rule["pattern"]["String"].as_str() {
+                    Some(pattern) if !pattern.is_empty() => {
+                        (content / pattern.len() as f64).max(1.0)
+                    }
+                    // It may match nothing at all, between any two bytes.
+                    _ => 1.0 + content,
+                }
+            }
+            _ => 1.0,
+        }
+    }
+    #[derive(serde::Deserialize)]
+    struct File {
+        #[serde(default)]
+        decoder: Value,
+    }
+    let file: File = serde_json::from_slice(bytes)?;
+    match growth(&file.decoder) {
+        most if most <= MOST => Ok(()),
+        most => bail!("its decoder may make {most:.0} bytes of one; {MOST} are the limit"),
     }
 }
 
@@ -187,8 +220,7 @@ fn optional_json(path: &Path) -> Result<Value> {
     if !path.exists() {
         return Ok(Value::Null);
     }
-    let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
-    serde_json::from_str(&text).with_context(|| format!("{}: not JSON", path.display()))
+    read_json(path, MAX_FILE)
 }
 
 #[cfg(test)]
@@ -213,7 +245,7 @@ mod tests {
         let prompt = Prompt::Chat(vec![Message::user("Hi")]);
         let template = tokenizer.template.clone().unwrap();
         assert_eq!(
-            tokenizer.render(&template, &prompt).unwrap(),
+            template.render(&prompt).unwrap(),
             "<|im_start|>system\nYou are Qwen, created by Alibaba Cloud. You are a helpful \
              assistant.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"
         );
@@ -221,6 +253,19 @@ mod tests {
         assert_eq!(tokenizer.encode_prompt(&prompt).unwrap()[0], 151_644);
         assert_eq!(tokenizer.eos(), [151_645]);
         assert_eq!(tokenizer.decode(&[9707, 11, 1879, 0, 151_645]).unwrap(), "Hello, world!");
+    }
+
+    #[test]
+    fn a_decoder_that_explodes_is_refused() {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/countdown/tokenizer.json");
+        let mut file: Value = serde_json::from_slice(&std::fs::read(source).unwrap()).unwrap();
+        let double =
+            serde_json::json!({"type": "Replace", "pattern": {"String": "1"}, "content": "11"});
+        file["decoder"] = serde_json::json!({"type": "Sequence", "decoders": vec![double; 40]});
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("tokenizer.json"), file.to_string()).unwrap();
+        let message = format!("{:#}", HubTokenizer::load(folder.path()).err().unwrap());
+        assert!(message.contains("decoder"), "{message}");
     }
 
     #[test]

@@ -1,0 +1,95 @@
+//! Lines of a file or a pipe, each with a limit: a stranger's file may be one line of many gigabytes.
+
+use std::io::{BufRead, Read};
+
+/// Longest line that is read, in bytes.
+pub const MAX_LINE: usize = 64 << 20;
+
+/// One line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// Counted from 1.
+    pub number: usize,
+    /// Its bytes, without the line feed and, at the start of a file, without a byte-order mark.
+    pub bytes: Vec<u8>,
+    /// Whether a line feed ended it; the last line of a file that a crash cut off has none.
+    pub is_whole: bool,
+}
+
+/// What is wrong with a line: its number, counted from 1, and why.
+#[derive(Debug, thiserror::Error)]
+#[error("{number}: {why}")]
+pub struct BadLine {
+    /// Which line.
+    pub number: usize,
+    /// Why it cannot be read.
+    pub why: String,
+}
+
+/// Reads lines one by one.
+pub struct Lines<R> {
+    reader: R,
+    number: usize,
+    limit: usize,
+}
+
+impl<R: BufRead> Lines<R> {
+    /// Lines of `reader`, of at most [`MAX_LINE`] bytes.
+    pub fn new(reader: R) -> Self {
+        Self { reader, number: 0, limit: MAX_LINE }
+    }
+
+    /// Lines of `reader`, of at most `limit` bytes.
+    pub fn limited(reader: R, limit: usize) -> Self {
+        Self { reader, number: 0, limit }
+    }
+}
+
+impl<R: BufRead> Iterator for Lines<R> {
+    type Item = Result<Line, BadLine>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let number = self.number + 1;
+        let bad = |why: String| Some(Err(BadLine { number, why }));
+        let mut bytes = Vec::new();
+        let mut limited = self.reader.by_ref().take(self.limit as u64 + 1);
+        match limited.read_until(b'\n', &mut bytes) {
+            Ok(0) => return None,
+            Ok(_) => {}
+            Err(error) => return bad(format!("cannot be read: {error}")),
+        }
+        self.number = number;
+        let is_whole = bytes.pop_if(|last| *last == b'\n').is_some();
+        if bytes.len() > self.limit {
+            // Nothing behind it is read either.
+            self.limit = 0;
+            return bad(format!("a line of more than {} bytes, the limit", bytes.len() - 1));
+        }
+        if number == 1 && bytes.starts_with(b"\xef\xbb\xbf") {
+            bytes.drain(..3);
+        }
+        Some(Ok(Line { number, bytes, is_whole }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_counted_and_limited() {
+        let read = |text: &'static [u8]| Lines::limited(text, 4).collect::<Vec<_>>();
+        let lines = read(b"\xef\xbb\xbfa\n\nbcd");
+        let seen: Vec<_> = lines
+            .iter()
+            .map(|line| {
+                line.as_ref().map(|line| (line.number, &*line.bytes, line.is_whole)).unwrap()
+            })
+            .collect();
+        assert_eq!(seen, [(1, &b"a"[..], true), (2, b"", true), (3, b"bcd", false)]);
+        assert_eq!(read(b"abcd\n").len(), 1);
+        let lines = read(b"a\nbcdefgh\nc");
+        let error = lines[1].as_ref().unwrap_err().to_string();
+        assert!(error.starts_with("2: a line of more than 4 bytes"), "{error}");
+    }
+}

@@ -1,0 +1,241 @@
+//! How problems are put to a model: an instruction, a system prompt, a template over the row, worked examples.
+//!
+//! Readers give the bare question; [`Prompting::apply`] makes of it what the model is asked.
+
+use std::sync::Arc;
+
+use minijinja::{Environment, UndefinedBehavior};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use serde_json::{Map, Value};
+
+use crate::{DataError, Message, Problem, Prompt, Result};
+
+/// What asks for a boxed answer: the instruction of the math verifier, unless another is named.
+pub const BOXED: &str = "Please reason step by step, and put your final answer within \\boxed{}.";
+/// Steps of a template for one row.
+const FUEL: u64 = 1_000_000;
+
+/// How problems are put to a model; the default is the bare question.
+#[derive(Debug, Clone, Default)]
+pub struct Prompting {
+    /// What follows the question; `None` leaves that to the verifier, an empty text is none.
+    pub instruction: Option<String>,
+    /// A system message before everything else.
+    pub system_prompt: Option<String>,
+    /// Writes the question from a row's columns.
+    pub template: Option<Template>,
+    /// Worked examples, before every problem: as turns of a chat, or as text before a text.
+    pub examples: Vec<Problem>,
+}
+
+/// A template of minijinja's over the columns of a row.
+#[derive(Clone)]
+pub struct Template(Arc<Environment<'static>>);
+
+impl std::fmt::Debug for Template {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Template")
+    }
+}
+
+impl Template {
+    /// Reads a template; `name` is what messages call it.
+    ///
+    /// # Errors
+    /// It is none; the error says where.
+    pub fn new(name: &str, text: &str) -> Result<Self> {
+        let mut environment = Environment::new();
+        // A column that a row has not is a mistake, not nothing.
+        environment.set_undefined_behavior(UndefinedBehavior::Strict);
+        environment.set_fuel(Some(FUEL));
+        environment.add_template_owned("prompt", text.to_owned()).map_err(|error| {
+            DataError::File { path: name.into(), what: format!("not a template: {error}") }
+        })?;
+        Ok(Self(Arc::new(environment)))
+    }
+
+    /// The text for a row.
+    ///
+    /// # Errors
+    /// A column that is not there, anything else that the template cannot do.
+    pub fn render(&self, columns: &Map<String, Value>) -> std::result::Result<String, String> {
+        let template = self.0.get_template("prompt").map_err(|error| error.to_string())?;
+        template.render(minijinja::value::Serde(columns)).map_err(|error| {
+            let there: Vec<&str> = columns.keys().map(String::as_str).collect();
+            format!("the prompt template failed: {error}; the columns are {}", there.join(", "))
+        })
+    }
+}
+
+impl Prompting {
+    /// What the model is asked, for a bare question; `usual` is the instruction where none was chosen.
+    pub fn apply(&self, problem: &Problem, usual: Option<&str>) -> Prompt {
+        let own = self.question(&problem.prompt, usual);
+        let examples: Vec<(Prompt, &str)> = self
+            .examples
+            .iter()
+            .filter(|example| example.prompt != problem.prompt)
+            .filter_map(|example| {
+                Some((self.question(&example.prompt, usual), example.solution.as_deref()?))
+            })
+            .collect();
+        if let (Prompt::Text(text), None) = (&own, &self.system_prompt) {
+            let before =
+                examples.iter().map(|(prompt, answer)| format!("{}{answer}\n", prompt.plain()));
+            return Prompt::Text(before.collect::<String>() + text);
+        }
+        let system = self.system_prompt.iter().map(|text| Message::new("system", text.as_str()));
+        let mut messages: Vec<Message> = system.collect();
+        let turns = |prompt: Prompt| match prompt {
+            Prompt::Text(text) => vec![Message::user(text)],
+            Prompt::Chat(messages) => messages,
+        };
+        for (prompt, answer) in examples {
+            messages.extend(turns(prompt));
+            messages.push(Message::new("assistant", answer));
+        }
+        messages.extend(turns(own));
+        Prompt::Chat(messages)
+    }
+
+    fn question(&self, prompt: &Prompt, usual: Option<&str>) -> Prompt {
+        let instruction = self.instruction.as_deref().or(usual).unwrap_or_default();
+        let mut prompt = prompt.clone();
+        if instruction.is_empty() {
+            return prompt;
+        }
+        match &mut prompt {
+            Prompt::Text(text) => *text = format!("{text}\n{instruction}"),
+            Prompt::Chat(messages) => {
+                if let Some(last) = messages.iter_mut().rfind(|message| message.role == "user") {
+                    last.content = format!("{}\n{instruction}", last.content);
+                }
+            }
+        }
+        prompt
+    }
+
+    /// What is asked beside the question, in a line for the user; `None` where there is nothing.
+    pub fn described(&self, usual: Option<&str>) -> Option<String> {
+        let mut parts = Vec::new();
+        if self.template.is_some() {
+            parts.push("a template of your own".to_owned());
+        }
+        if let Some(text) = self.instruction.as_deref().or(usual).filter(|text| !text.is_empty()) {
+            parts.push(format!("instruction `{text}`"));
+        }
+        if let Some(text) = &self.system_prompt {
+            parts.push(format!("system prompt `{text}`"));
+        }
+        if !self.examples.is_empty() {
+            let ids: Vec<&str> = self.examples.iter().map(|example| &*example.id).collect();
+            parts.push(format!("{} worked examples ({})", ids.len(), ids.join(", ")));
+        }
+        (!parts.is_empty()).then(|| format!("prompts: {}", parts.join("; ")))
+    }
+}
+
+/// `count` solved problems, the same for the same seed.
+///
+/// # Errors
+/// There are not so many with a solution.
+pub fn choose(
+    problems: &[Problem],
+    count: usize,
+    seed: u64,
+) -> std::result::Result<Vec<Problem>, String> {
+    let mut solved: Vec<&Problem> =
+        problems.iter().filter(|problem| problem.solution.is_some()).collect();
+    if solved.len() < count {
+        return Err(format!(
+            "{count} worked examples are asked for, and {} problems have a solution",
+            solved.len()
+        ));
+    }
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    for i in 0..count {
+        let left = (solved.len() - i) as u64;
+        solved.swap(i, i + (rng.next_u64() % left) as usize);
+    }
+    Ok(solved.into_iter().take(count).cloned().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(prompt: Prompt, solution: &str) -> Problem {
+        let solution = Some(solution.to_owned());
+        let (id, answer) = (prompt.plain(), String::new());
+        Problem { id, prompt, answer, solution, context: None, total: None }
+    }
+
+    fn contents(prompt: &Prompt) -> Vec<(&str, &str)> {
+        match prompt {
+            Prompt::Chat(messages) => messages.iter().map(|m| (&*m.role, &*m.content)).collect(),
+            Prompt::Text(text) => vec![("", text)],
+        }
+    }
+
+    #[test]
+    fn every_part_stands_where_it_belongs() {
+        let question = problem(Prompt::question("2+2?"), "4");
+        let bare = Prompting::default();
+        assert_eq!(contents(&bare.apply(&question, None)), [("user", "2+2?")]);
+        assert_eq!(contents(&bare.apply(&question, Some("Box it."))), [("user", "2+2?\nBox it.")]);
+        let none = Prompting { instruction: Some(String::new()), ..Prompting::default() };
+        assert_eq!(contents(&none.apply(&question, Some("Box it."))), [("user", "2+2?")]);
+        let full = Prompting {
+            instruction: Some("Say it.".into()),
+            system_prompt: Some("Be brief.".into()),
+            template: None,
+            examples: vec![problem(Prompt::question("1+1?"), "2"), question.clone()],
+        };
+        let expected = [
+            ("system", "Be brief."),
+            ("user", "1+1?\nSay it."),
+            ("assistant", "2"),
+            ("user", "2+2?\nSay it."),
+        ];
+        assert_eq!(
+            contents(&full.apply(&question, None)),
+            expected,
+            "no example is the problem itself"
+        );
+        let text = problem(Prompt::Text("2=".into()), "1+1");
+        let shown = Prompting {
+            examples: vec![problem(Prompt::Text("3=".into()), "2+1")],
+            ..Prompting::default()
+        };
+        assert_eq!(contents(&shown.apply(&text, None)), [("", "3=2+1\n2=")]);
+    }
+
+    #[test]
+    fn a_template_sees_the_row_and_names_what_it_misses() {
+        let row = serde_json::json!({"q": "1+1", "n": 2});
+        let row = row.as_object().unwrap();
+        let render = |text: &str| Template::new("t.j2", text).unwrap().render(row);
+        assert_eq!(render("Q: {{ q }} ({{ n }})").unwrap(), "Q: 1+1 (2)");
+        assert!(render("{{ question }}").unwrap_err().contains("q, n"));
+        assert!(
+            render(
+                "{% for i in range(10000) %}{% for j in range(10000) %}{% endfor %}{% endfor %}"
+            )
+            .is_err()
+        );
+        assert!(Template::new("t.j2", "{{").unwrap_err().to_string().contains("t.j2"));
+    }
+
+    #[test]
+    fn examples_are_fixed_by_the_seed() {
+        let problems: Vec<Problem> =
+            (0..20).map(|i| problem(Prompt::question(&i.to_string()), "x")).collect();
+        let ids = |seed| {
+            choose(&problems, 4, seed).unwrap().into_iter().map(|p| p.id).collect::<Vec<_>>()
+        };
+        assert_eq!(ids(1), ids(1));
+        assert_ne!(ids(1), ids(2));
+        assert!(choose(&problems, 21, 0).is_err());
+    }
+}

@@ -1,0 +1,156 @@
+//! Work on what a stranger wrote, with a budget of memory and time: a chat template or a tokenizer is a program, and
+//! may ask for all the memory there is.
+//!
+//! No evaluator counts the bytes of every value that it makes, and an allocation that fails ends the process. So the
+//! work is done in a thread of its own, and the allocator of the binary counts what that thread holds: where it asks
+//! for more than its budget it never gets an answer, and whoever waits for it learns why. What such a thread holds
+//! then, at most its budget, is lost until the process ends. A library without [`Counting`] as its allocator has the
+//! limit of time alone.
+
+use std::alloc::{GlobalAlloc, Layout};
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+
+/// How long the work may take.
+const TIME: Duration = Duration::from_secs(60);
+/// How often is looked whether it has asked for too much.
+const LOOK: Duration = Duration::from_millis(20);
+/// The name of the threads that work on what a stranger wrote.
+pub(crate) const THREAD: &str = "budgeted";
+
+thread_local! {
+    /// Bytes that this thread may still ask for, where it has a budget, and where it says that it asked for more.
+    static LEFT: Cell<Option<(i64, &'static AtomicBool)>> = const { Cell::new(None) };
+}
+
+/// An allocator that counts what threads with a budget hold.
+pub struct Counting<A>(pub A);
+
+// SAFETY: every call goes to the allocator below as it is; what is counted beside it allocates nothing. A thread that
+// is over its budget never returns from here, which no caller can tell from an allocator that takes long.
+#[expect(unsafe_code, reason = "an allocator is unsafe to implement")]
+unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        charge(layout.size() as i64);
+        // SAFETY: the caller's promise is that of the allocator below.
+        unsafe { self.0.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        charge(layout.size() as i64);
+        // SAFETY: the caller's promise is that of the allocator below.
+        unsafe { self.0.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        charge(-(layout.size() as i64));
+        // SAFETY: the caller's promise is that of the allocator below.
+        unsafe { self.0.dealloc(at, layout) }
+    }
+
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        charge(size as i64 - layout.size() as i64);
+        // SAFETY: the caller's promise is that of the allocator below.
+        unsafe { self.0.realloc(at, layout, size) }
+    }
+}
+
+/// Counts bytes that this thread takes or gives back.
+fn charge(bytes: i64) {
+    // A thread that ends has no budget any more.
+    let _ = LEFT.try_with(|cell| {
+        let Some((left, over)) = cell.get() else { return };
+        let left = left.saturating_sub(bytes);
+        cell.set(Some((left, over)));
+        if left < 0 && bytes > 0 {
+            over.store(true, Ordering::SeqCst);
+            loop {
+                std::thread::sleep(Duration::MAX);
+            }
+        }
+    });
+}
+
+/// Does `work` with at most `bytes` of memory, its result included. `what` is what the message calls it.
+///
+/// # Errors
+/// Whatever the work fails with; it takes more memory or time than it may; it panics.
+pub fn within<R: Send + 'static>(
+    what: &str,
+    bytes: usize,
+    work: impl FnOnce() -> Result<R> + Send + 'static,
+) -> Result<R> {
+    let (send, done) = channel();
+    // One byte a thread, which has to last as long as the thread, if need be for ever.
+    let over: &'static AtomicBool = Box::leak(Box::new(AtomicBool::new(false)));
+    let thread = std::thread::Builder::new().name(THREAD.into()).stack_size(64 << 20);
+    thread.spawn(move || {
+        LEFT.set(Some((bytes as i64, over)));
+        let result = catch_unwind(AssertUnwindSafe(work));
+        LEFT.set(None);
+        drop(send.send(result));
+    })?;
+    let started = Instant::now();
+    loop {
+        match done.recv_timeout(LOOK) {
+            Ok(Ok(result)) => return result,
+            Ok(Err(_)) | Err(RecvTimeoutError::Disconnected) => {
+                bail!("{what}: it is malformed in a way that its reader does not survive")
+            }
+            Err(RecvTimeoutError::Timeout) if over.load(Ordering::SeqCst) => {
+                bail!("{what}: it takes more than {} MB of memory, the limit", bytes >> 20)
+            }
+            Err(RecvTimeoutError::Timeout) if started.elapsed() > TIME => {
+                bail!("{what}: it takes longer than {} s, the limit", TIME.as_secs())
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+    }
+}
+
+/// Keeps panics of threads with a budget silent: they are errors of what they read, and are reported as such.
+pub fn quiet_panics() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        if std::thread::current().name() != Some(THREAD) {
+            usual(info);
+        }
+    }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_errors_and_panics_come_back() {
+        assert_eq!(within("x", 1 << 20, || Ok(3)).unwrap(), 3);
+        assert!(
+            within("x", 1 << 20, || -> Result<()> { bail!("no") })
+                .unwrap_err()
+                .to_string()
+                .contains("no")
+        );
+        let message = within("the file", 1 << 20, || -> Result<()> { panic!("{THREAD}") })
+            .unwrap_err()
+            .to_string();
+        assert!(message.starts_with("the file"), "{message}");
+    }
+
+    #[test]
+    fn bytes_that_are_given_back_may_be_taken_again() {
+        static OVER: AtomicBool = AtomicBool::new(false);
+        LEFT.set(Some((100, &OVER)));
+        for _ in 0..10 {
+            charge(90);
+            charge(-90);
+        }
+        let left = LEFT.take().map(|(left, _)| left);
+        assert_eq!((left, OVER.load(Ordering::SeqCst)), (Some(100), false));
+    }
+}

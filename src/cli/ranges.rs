@@ -1,0 +1,186 @@
+//! What numbers options may be. Every numeric option of every command has a row; a test asks for it.
+
+use anyhow::{Result, bail};
+use toml::{Table, Value};
+
+/// A bound and whether it may be reached itself.
+#[derive(Clone, Copy)]
+enum Bound {
+    At(f64),
+    Beyond(f64),
+}
+
+use Bound::{At, Beyond};
+
+/// Counts that need memory or time of their own.
+const MANY: f64 = 1e6;
+/// Counts that only end something.
+const ENDLESS: f64 = 1e15;
+
+/// Option, least, most.
+const RANGES: &[(&str, Bound, Bound)] = &[
+    ("adam_beta1", At(0.0), Beyond(1.0)),
+    ("adam_beta2", At(0.0), Beyond(1.0)),
+    ("adam_epsilon", Beyond(0.0), At(1.0)),
+    ("alpha", At(0.0), At(1.0)),
+    ("batch_size", At(1.0), At(MANY)),
+    ("beta", At(0.0), At(1e6)),
+    ("concurrency", At(1.0), At(4096.0)),
+    ("engine_timeout", At(0.001), At(1e6)),
+    ("epsilon", At(0.0), At(1e6)),
+    ("epsilon_high", At(0.0), At(1e6)),
+    ("few_shot", At(0.0), At(1000.0)),
+    ("few_shot_seed", At(0.0), At(f64::MAX)),
+    ("group", At(1.0), At(MANY)),
+    ("groups", At(1.0), At(1e9)),
+    ("iterations", At(1.0), At(1e9)),
+    ("k", At(1.0), At(MANY)),
+    ("learning_rate", Beyond(0.0), At(100.0)),
+    ("limit", At(0.0), At(ENDLESS)),
+    ("log_completions", At(0.0), At(ENDLESS)),
+    ("lora_alpha", Beyond(0.0), At(1e6)),
+    ("lora_dropout", At(0.0), Beyond(1.0)),
+    ("lora_r", At(1.0), At(65_536.0)),
+    ("max_completion_length", At(1.0), At(16_777_216.0)),
+    ("max_completions", At(1.0), At(ENDLESS)),
+    ("max_grad_norm", At(0.0), At(1e30)),
+    ("max_num_seqs", At(1.0), At(65_536.0)),
+    ("max_rounds", At(1.0), At(MANY)),
+    ("max_samples", At(1.0), At(ENDLESS)),
+    ("max_skipped_steps", At(1.0), At(ENDLESS)),
+    ("max_steps", At(1.0), At(1e12)),
+    ("max_unjudged", At(0.0), At(1.0)),
+    ("micro_batch_tokens", At(1.0), At(1e9)),
+    ("min_p", At(0.0), Beyond(1.0)),
+    ("n", At(1.0), At(MANY)),
+    ("new_tokens", At(1.0), At(MANY)),
+    ("num_generations", At(1.0), At(65_536.0)),
+    ("num_iterations", At(1.0), At(1000.0)),
+    ("num_presamples", At(1.0), At(65_536.0)),
+    ("pef_threshold", At(0.0), At(1.0)),
+    ("port", At(0.0), At(65_535.0)),
+    ("prompt_len", At(1.0), At(MANY)),
+    ("prompts", At(1.0), At(MANY)),
+    ("prompts_per_step", At(1.0), At(MANY)),
+    ("rehearsal_batch_size", At(1.0), At(MANY)),
+    ("reps", At(1.0), At(1000.0)),
+    ("retries", At(0.0), At(1000.0)),
+    ("save_steps", At(0.0), At(ENDLESS)),
+    ("save_total_limit", At(0.0), At(ENDLESS)),
+    ("seed", At(0.0), At(f64::MAX)),
+    ("seeds", At(0.0), At(f64::MAX)),
+    ("step", At(0.0), At(ENDLESS)),
+    ("target", Beyond(0.0), Beyond(1.0)),
+    ("target_validity", Beyond(0.0), Beyond(1.0)),
+    ("temperature", At(0.0), At(100.0)),
+    ("top_k", At(0.0), At(16_777_216.0)),
+    ("top_p", Beyond(0.0), At(1.0)),
+    ("validity", Beyond(0.0), Beyond(1.0)),
+    ("warmup_steps", At(0.0), At(1e12)),
+    ("weight_decay", At(0.0), At(10.0)),
+];
+
+/// Refuses numbers that mean nothing, or that no machine could do.
+///
+/// # Errors
+/// The option, its value and what it may be.
+pub(super) fn check(options: &Table) -> Result<()> {
+    for (name, value) in options {
+        let each: Vec<&Value> = match value {
+            Value::Array(items) => items.iter().collect(),
+            one => vec![one],
+        };
+        for value in each {
+            let number = match value {
+                Value::Integer(number) => *number as f64,
+                Value::Float(number) => *number,
+                _ => continue,
+            };
+            let Some((_, least, most)) = range(name) else { continue };
+            let is_above = match least {
+                At(least) => number >= *least,
+                Beyond(least) => number > *least,
+            };
+            let is_below = match most {
+                At(most) => number <= *most,
+                Beyond(most) => number < *most,
+            };
+            if !(is_above && is_below && number.is_finite()) {
+                bail!("{} must be {}, not {value}", name.replace('_', "-"), spelled(*least, *most));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn range(name: &str) -> Option<&'static (&'static str, Bound, Bound)> {
+    RANGES.iter().find(|(known, ..)| *known == name)
+}
+
+fn spelled(least: Bound, most: Bound) -> String {
+    let least = match least {
+        At(least) => format!("at least {least}"),
+        Beyond(least) => format!("above {least}"),
+    };
+    match most {
+        At(f64::MAX) => least,
+        At(most) => format!("{least} and at most {most}"),
+        Beyond(most) => format!("{least} and below {most}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::commands;
+
+    /// Every option of every command that takes a number.
+    fn numeric() -> Vec<(String, String)> {
+        let mut found = Vec::new();
+        for command in commands::command().get_subcommands() {
+            for argument in command.get_arguments() {
+                let kind = format!("{:?}", argument.get_value_parser());
+                let is_number = ["f64", "usize", "u64", "u16", "u32", "RangedU64"]
+                    .iter()
+                    .any(|t| kind.contains(t));
+                if is_number {
+                    found.push((command.get_name().to_owned(), argument.get_id().to_string()));
+                }
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn every_numeric_option_has_a_range_and_every_range_an_option() {
+        let numeric = numeric();
+        assert!(numeric.len() > 60, "{numeric:?}");
+        for (command, name) in &numeric {
+            assert!(range(name).is_some(), "{command} --{name} has no range");
+        }
+        for (name, ..) in RANGES {
+            assert!(numeric.iter().any(|(_, option)| option == name), "no option {name}");
+        }
+    }
+
+    #[test]
+    fn numbers_that_mean_nothing_are_refused_by_name() {
+        let check = |name: &str, value: f64| {
+            let table =
+                Table::from_iter([(name.to_owned(), Value::Array(vec![Value::Float(value)]))]);
+            super::check(&table).map_err(|error| error.to_string())
+        };
+        for (name, least, most) in RANGES {
+            for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0, -1e308] {
+                let said = check(name, value).expect_err(name);
+                assert!(said.contains(&name.replace('_', "-")), "{said}");
+            }
+            assert_eq!(check(name, 1e308).is_ok(), matches!(most, At(f64::MAX)), "{name}");
+            let is_zero_fine = matches!(least, At(0.0));
+            assert_eq!(check(name, 0.0).is_ok(), is_zero_fine, "{name}");
+        }
+        assert!(
+            check("learning_rate", 1e-6).is_ok() && check("seed", 9_007_199_254_740_993.0).is_ok()
+        );
+    }
+}

@@ -1,0 +1,373 @@
+//! What is asked of the Hub: the list of a repository's files, and one file at a time into the cache.
+//!
+//! Nothing that a server says is believed: names, commits and ETags become paths by `names` alone, a file has
+//! the size and, where it was announced, the hash that were announced, and a token goes to no other host.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use tealight_datasets::names;
+use ureq::http::{Response, Uri};
+use ureq::{Agent, Body};
+
+use super::cache::{Folder, cache_directory};
+use super::push;
+use crate::http::{agent, body, described, header};
+use crate::telemetry::Transfer;
+
+/// How often a download that was cut off is tried in all.
+const ATTEMPTS: usize = 3;
+/// Redirects from one address to the next.
+const MAX_REDIRECTS: usize = 5;
+/// Largest description of a repository, in bytes.
+const MAX_INFO: u64 = 64 << 20;
+/// Largest file, in bytes.
+const MAX_FILE: u64 = 1 << 42;
+/// Silence after which a connection counts as broken.
+const SILENCE: Duration = Duration::from_secs(60);
+
+/// A repository at one revision.
+pub(super) struct Repository {
+    /// `models` or `datasets`.
+    kind: &'static str,
+    id: String,
+    revision: String,
+    folder: Folder,
+    http: Agent,
+    endpoint: String,
+    token: Option<String>,
+}
+
+/// A file that is about to come.
+struct Announced {
+    response: Response<Body>,
+    etag: String,
+    commit: String,
+    bytes: Option<u64>,
+}
+
+impl Repository {
+    /// Nothing is sent yet.
+    ///
+    /// # Errors
+    /// A name or a revision that cannot be one.
+    pub(super) fn new(kind: &'static str, id: &str, revision: &str) -> Result<Self> {
+        if !names::is_repository(id) {
+            bail!("`{id}`: a repository of the Hub is named owner/name");
+        }
+        Ok(Self {
+            kind,
+            id: id.into(),
+            revision: revision.into(),
+            folder: Folder::new(kind, id, revision)?,
+            http: agent(None),
+            endpoint: push::endpoint(),
+            token: push::token(),
+        })
+    }
+
+    /// A file that is in the cache.
+    pub(super) fn cached(&self, file: &str) -> Option<PathBuf> {
+        self.folder.get(file)
+    }
+
+    /// The names of the repository's files.
+    pub(super) fn files(&self) -> Result<Vec<String>> {
+        let url =
+            format!("{}/api/{}/{}/revision/{}", self.endpoint, self.kind, self.id, self.revision);
+        let mut response = self.answered(&url)?;
+        let text = body(&mut response, MAX_INFO).with_context(|| self.shown())?;
+        let info: Value = serde_json::from_slice(&text)
+            .with_context(|| format!("{}: the Hub's answer is not JSON", self.shown()))?;
+        let siblings = info["siblings"].as_array().into_iter().flatten();
+        Ok(siblings.filter_map(|file| file["rfilename"].as_str().map(str::to_owned)).collect())
+    }
+
+    /// A file, from the cache or the network; a connection that breaks off is taken up again where it ended.
+    pub(super) fn fetch(&self, file: &str, quiet: bool) -> Result<PathBuf> {
+        if let Some(path) = self.cached(file) {
+            return Ok(path);
+        }
+        if super::is_offline() {
+            bail!(
+                "{} is not in the cache ({}) and HF_HUB_OFFLINE forbids downloading it",
+                self.shown(),
+                cache_directory().display(),
+            );
+        }
+        names::inside(&cache_directory(), file).with_context(|| self.shown())?;
+        let mut attempt = 1;
+        loop {
+            match self.download(file, quiet) {
+                Err(Broken::OnTheWay(_)) if attempt < ATTEMPTS => attempt += 1,
+                Err(Broken::OnTheWay(why)) => {
+                    return Err(self.unreachable(&format!("{file}: {why}")));
+                }
+                Err(Broken::ForGood(error)) => return Err(error.context(file.to_owned())),
+                Ok(path) => return Ok(path),
+            }
+        }
+    }
+
+    fn download(&self, file: &str, quiet: bool) -> Result<PathBuf, Broken> {
+        let announced = self.announced(file, 0)?;
+        let (etag, commit) = (announced.etag.clone(), announced.commit.clone());
+        if !self.folder.has(&etag) {
+            let mut part = self.folder.incomplete(&etag)?;
+            // Another process may have brought it while this one waited.
+            if !self.folder.has(&etag) {
+                self.fill(file, announced, &mut part, quiet)?;
+                self.folder.complete(&etag)?;
+            }
+        }
+        Ok(self.folder.link(file, &etag, &commit)?)
+    }
+
+    /// The rest of a file that is there in part, or all of it.
+    fn fill(
+        &self,
+        file: &str,
+        mut announced: Announced,
+        part: &mut File,
+        quiet: bool,
+    ) -> Result<(), Broken> {
+        let mut there = part.metadata()?.len();
+        let total = announced.bytes;
+        if there > 0 && total.is_some_and(|total| there < total) {
+            let etag = announced.etag.clone();
+            announced = self.announced(file, there)?;
+            // A server that knows no ranges, or has another file by now, begins anew.
+            if announced.response.status() != 206 || announced.etag != etag {
+                there = 0;
+            }
+        } else {
+            there = 0;
+        }
+        part.set_len(there)?;
+        part.seek(SeekFrom::End(0))?;
+        let most = total.unwrap_or(MAX_FILE).min(MAX_FILE);
+        let label = format!("downloading {}/{file}", self.id);
+        let mut progress = Transfer::new(&label, total, there, quiet);
+        let mut reader = announced.response.into_body().into_with_config().limit(most + 1).reader();
+        let mut buffer = vec![0; 1 << 16];
+        loop {
+            let count = match reader.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(count) => count,
+                Err(error) => return Err(Broken::OnTheWay(error.to_string())),
+            };
+            there += count as u64;
+            if there > most {
+                let error =
+                    anyhow!("the server sends more than the {most} bytes that it announced");
+                return Err(Broken::ForGood(error));
+            }
+            part.write_all(&buffer[..count]).context("the cache cannot be written")?;
+            progress.advance(count);
+        }
+        part.sync_all()?;
+        if total.is_some_and(|total| there < total) {
+            return Err(Broken::OnTheWay(format!("it ended after {there} of {most} bytes")));
+        }
+        self.check_hash(&announced.etag, part)
+    }
+
+    /// Large files are named by their hash.
+    fn check_hash(&self, etag: &str, part: &mut File) -> Result<(), Broken> {
+        if etag.len() != 64 || !etag.bytes().all(|b| b.is_ascii_hexdigit()) {
+            return Ok(());
+        }
+        part.seek(SeekFrom::Start(0))?;
+        let found = push::sha256(part)?.0;
+        if found.eq_ignore_ascii_case(etag) {
+            return Ok(());
+        }
+        part.set_len(0)?;
+        Err(Broken::OnTheWay(format!("its SHA-256 is {found}, announced was {etag}")))
+    }
+
+    /// Asks for a file from byte `from` on; what it is called is said by the Hub, its bytes may come from elsewhere.
+    fn announced(&self, file: &str, from: u64) -> Result<Announced, Broken> {
+        let path = match self.kind {
+            "models" => self.id.clone(),
+            kind => format!("{kind}/{}", self.id),
+        };
+        let mut url =
+            format!("{}/{path}/resolve/{}/{}", self.endpoint, self.revision, encoded(file));
+        let (mut etag, mut commit, mut bytes) = (None, None, None);
+        for _ in 0..=MAX_REDIRECTS {
+            let response = self.ask(&url, from)?;
+            let text = |name: &str| header(&response, name).map(str::to_owned);
+            // A redirect's own length and ETag are not the file's.
+            let is_redirect = response.status().is_redirection();
+            let own = |name: &str| if is_redirect { None } else { text(name) };
+            commit = commit.or_else(|| text("x-repo-commit"));
+            etag = etag.or_else(|| text("x-linked-etag")).or_else(|| own("etag"));
+            bytes = bytes.or_else(|| text("x-linked-size")?.parse::<u64>().ok());
+            if is_redirect {
+                let to = text("location").context("a redirect without an address")?;
+                url = joined(&url, &to)?;
+                continue;
+            }
+            let response = self.accepted(response)?;
+            if bytes.is_none() && header(&response, "content-encoding").is_none() {
+                let rest =
+                    header(&response, "content-length").and_then(|text| text.parse::<u64>().ok());
+                let start = if response.status() == 206 { from } else { 0 };
+                bytes = rest.and_then(|rest| rest.checked_add(start));
+            }
+            if bytes.is_some_and(|bytes| bytes > MAX_FILE) {
+                return Err(Broken::ForGood(anyhow!(
+                    "the server announces {bytes:?} bytes, too many for a file"
+                )));
+            }
+            let commit = commit.context("the server names no commit")?;
+            let etag = plain_etag(&etag.context("the server gives no ETag")?);
+            return Ok(Announced { response, etag, commit, bytes });
+        }
+        Err(Broken::ForGood(anyhow!("more than {MAX_REDIRECTS} redirects")))
+    }
+
+    fn ask(&self, url: &str, from: u64) -> Result<Response<Body>, Broken> {
+        let mut request = self.http.get(url).config().timeout_per_read(Some(SILENCE)).build();
+        if let Some(token) = self.token.as_ref().filter(|_| is_same_host(url, &self.endpoint)) {
+            request = request.header("Authorization", format!("Bearer {token}"));
+        }
+        if from > 0 {
+            request = request.header("Range", format!("bytes={from}-"));
+        }
+        request
+            .header("Accept-Encoding", "identity")
+            .call()
+            .map_err(|error| Broken::OnTheWay(described(&error)))
+    }
+
+    fn answered(&self, url: &str) -> Result<Response<Body>> {
+        let answer = self.ask(url, 0).and_then(|response| self.accepted(response));
+        answer.map_err(|broken| match broken {
+            Broken::OnTheWay(why) => self.unreachable(&why),
+            Broken::ForGood(error) => error,
+        })
+    }
+
+    /// The answer, or what its status means and the mend.
+    fn accepted(&self, response: Response<Body>) -> Result<Response<Body>, Broken> {
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let code = header(&response, "x-error-code").unwrap_or_default();
+        let mend = match (status.as_u16(), code) {
+            (401 | 403, _) => {
+                "the repository is gated or private, or does not exist: set HF_TOKEN to a token that may read it"
+            }
+            (404, "RevisionNotFound") => {
+                "there is no such revision; leave out `@revision` for main"
+            }
+            (404, "EntryNotFound") => "the repository has no such file",
+            (404, _) => "there is no such repository, or it is private",
+            (429 | 500.., _) => return Err(Broken::OnTheWay(format!("the server said {status}"))),
+            _ => "the Hub refused",
+        };
+        Err(Broken::ForGood(anyhow!("{} at {}: {mend} ({status})", self.shown(), self.endpoint)))
+    }
+
+    fn unreachable(&self, why: &str) -> anyhow::Error {
+        anyhow!(
+            "{} at {}: the network failed; set HF_ENDPOINT for a mirror, or give a directory: {why}",
+            self.shown(),
+            self.endpoint
+        )
+    }
+
+    /// The repository as messages name it.
+    pub(super) fn shown(&self) -> String {
+        format!("{} `{}@{}`", self.kind.trim_end_matches('s'), self.id, self.revision)
+    }
+}
+
+/// Why a download did not come about.
+enum Broken {
+    /// It may come the next time.
+    OnTheWay(String),
+    /// It will not.
+    ForGood(anyhow::Error),
+}
+
+impl<E: Into<anyhow::Error>> From<E> for Broken {
+    fn from(error: E) -> Self {
+        Broken::ForGood(error.into())
+    }
+}
+
+/// An ETag as a file's name: without quotes; one that is no plain name is hashed.
+fn plain_etag(etag: &str) -> String {
+    let etag = etag.trim_start_matches("W/").trim_matches('"');
+    let is_plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
+    match (1..=128).contains(&etag.len()) && etag.bytes().all(is_plain) {
+        true => etag.into(),
+        false => Sha256::digest(etag)
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .chain(["-etag".into()])
+            .collect(),
+    }
+}
+
+/// The parts of a path as an address spells them.
+fn encoded(path: &str) -> String {
+    let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.~/".contains(&b);
+    path.bytes()
+        .map(|b| if is_plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") })
+        .collect()
+}
+
+/// Where a redirect from `url` leads.
+fn joined(url: &str, to: &str) -> Result<String> {
+    if to.starts_with("http://") || to.starts_with("https://") {
+        return Ok(to.into());
+    }
+    let base: Uri = url.parse().with_context(|| format!("`{url}` is no address"))?;
+    let (Some(scheme), Some(host), true) =
+        (base.scheme_str(), base.authority(), to.starts_with('/'))
+    else {
+        bail!("a redirect leads to no address");
+    };
+    Ok(format!("{scheme}://{host}{to}"))
+}
+
+fn is_same_host(url: &str, other: &str) -> bool {
+    let host = |url: &str| {
+        let uri = url.parse::<Uri>().ok()?;
+        Some((uri.scheme_str()?.to_owned(), uri.authority()?.to_string()))
+    };
+    host(url).is_some() && host(url) == host(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_stays_with_its_host() {
+        assert!(is_same_host("https://hub.co/x", "https://hub.co"));
+        assert!(!is_same_host("https://hub.co.evil.org/x", "https://hub.co"));
+        assert!(!is_same_host("http://hub.co/x", "https://hub.co"), "nor does it go unencrypted");
+        assert!(!is_same_host("https://hub.co@evil.org/x", "https://hub.co"));
+        assert_eq!(joined("https://a.b/c?d", "/e").unwrap(), "https://a.b/e");
+        assert!(joined("https://a.b/c", "file:///etc/passwd").is_err());
+    }
+
+    #[test]
+    fn an_etag_is_a_plain_name_or_hashed() {
+        assert_eq!(plain_etag("W/\"abc-1\""), "abc-1");
+        for etag in ["\"../../x\"", "", "a/b", "a.incomplete"] {
+            assert!(plain_etag(etag).ends_with("-etag"), "{etag}");
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! The body of a server's answer to completions. A choice that is not whole is that sample's failure alone.
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+use tealight_eval::Answer;
+
+/// One completion that a server drew.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Drawn {
+    /// As evaluations see it.
+    pub(super) answer: Answer,
+    /// Its tokens, where the server gives them; whether the last one ends it differs from server to server.
+    pub(super) token_ids: Option<Vec<u32>>,
+}
+
+/// The completions of a response body, each with the reason where it failed.
+///
+/// # Errors
+/// A body that is no answer at all.
+pub(super) fn read(text: &[u8]) -> Result<Vec<Result<Drawn, String>>> {
+    let body: Value = serde_json::from_slice(text).context("not JSON")?;
+    let choices = body["choices"].as_array().context("no `choices`")?;
+    // Servers give the tokens of all choices together.
+    let tokens = body["usage"]["completion_tokens"].as_u64().unwrap_or(0) as usize;
+    let each = tokens / choices.len().max(1);
+    Ok(choices.iter().map(|choice| drawn(choice, each)).collect())
+}
+
+fn drawn(choice: &Value, tokens: usize) -> Result<Drawn, String> {
+    let text = choice["message"]["content"].as_str().or_else(|| choice["text"].as_str());
+    let text = text.ok_or("a choice without text")?;
+    let is_finished = match choice["finish_reason"].as_str() {
+        Some("stop" | "eos" | "stop_sequence") => true,
+        Some("length") => false,
+        Some(other) => {
+            let other: String = other.chars().take(40).collect();
+            return Err(format!("a choice that ended by `{other}`"));
+        }
+        None => return Err("a choice without `finish_reason`".into()),
+    };
+    let logps = logps(&choice["logprobs"]);
+    let token_ids = token_ids(choice);
+    let count = match (&token_ids, &logps) {
+        (Some(ids), _) => ids.len(),
+        (None, Some(logps)) => logps.len(),
+        (None, None) => tokens,
+    };
+    let logp = logps.map(|logps| logps.iter().sum());
+    Ok(Drawn {
+        answer: Answer { text: text.into(), is_finished, tokens: count, logp, failure: None },
+        token_ids,
+    })
+}
+
+/// The log-probability of each token, in the form of chat or of plain completions.
+fn logps(value: &Value) -> Option<Vec<f64>> {
+    if let Some(content) = value["content"].as_array() {
+        return content.iter().map(|token| token["logprob"].as_f64()).collect();
+    }
+    value["token_logprobs"].as_array()?.iter().map(Value::as_f64).collect()
+}
+
+/// The tokens: vLLM's own field, or llama.cpp's among the log-probabilities.
+fn token_ids(choice: &Value) -> Option<Vec<u32>> {
+    let id = |value: &Value| u32::try_from(value.as_u64()?).ok();
+    if let Some(ids) = choice["token_ids"].as_array() {
+        return ids.iter().map(id).collect();
+    }
+    let content = choice["logprobs"]["content"].as_array()?;
+    content.iter().map(|token| id(&token["id"])).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_broken_choice_fails_alone() {
+        let body = json!({"choices": [
+            {"text": "a", "finish_reason": "stop", "token_ids": [1, 2],
+                "logprobs": {"token_logprobs": [-1.0, -0.5]}},
+            {"message": {"content": null}, "finish_reason": "stop"},
+            {"text": "b"},
+            {"text": "c", "finish_reason": "content_filter"},
+            {"message": {"content": "d"}, "finish_reason": "length",
+                "logprobs": {"content": [{"id": 7, "logprob": -2.0}]}},
+        ]});
+        let found = read(body.to_string().as_bytes()).unwrap();
+        let ok: Vec<_> = found.iter().map(Result::is_ok).collect();
+        assert_eq!(ok, [true, false, false, false, true]);
+        let first = found[0].as_ref().unwrap();
+        assert_eq!((first.answer.logp, first.answer.tokens), (Some(-1.5), 2));
+        assert_eq!(found[4].as_ref().unwrap().token_ids, Some(vec![7]));
+        assert!(!found[4].as_ref().unwrap().answer.is_finished);
+        assert!(read(b"[]").is_err() && read(b"{\"choices\":").is_err());
+    }
+}

@@ -1,0 +1,310 @@
+//! Where long work is: a bar on a terminal, a line every ten seconds without one, also while a unit of the work
+//! takes minutes.
+//!
+//! Whoever does the work counts tokens and names the phase ([`count_tokens`], [`phase`]); a thread beside it shows
+//! them. Nothing is computed from what is counted here.
+
+use std::io::IsTerminal;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::terminal::{escaped, say, warn};
+
+/// How often work without a terminal says where it is.
+const PLAIN_INTERVAL: Duration = Duration::from_secs(10);
+/// How often a bar is drawn again.
+const BAR_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Tokens that this process has drawn or trained on.
+static TOKENS: AtomicU64 = AtomicU64::new(0);
+/// What is being done within a unit.
+static PHASE: Mutex<&str> = Mutex::new("");
+
+/// Counts tokens that were drawn or trained on, for the rate that progress shows.
+pub fn count_tokens(count: usize) {
+    TOKENS.fetch_add(count as u64, Ordering::Relaxed);
+}
+
+/// Names what is being done now within a unit of work; empty where there is nothing to tell apart.
+pub fn phase(name: &'static str) {
+    *PHASE.lock().unwrap_or_else(PoisonError::into_inner) = name;
+}
+
+/// Work of a known number of units.
+pub struct Progress {
+    work: Arc<Mutex<Work>>,
+    bar: Option<ProgressBar>,
+    /// Dropped to end the thread that shows.
+    watch: Option<(Sender<()>, JoinHandle<()>)>,
+}
+
+/// Where the work is.
+struct Work {
+    label: String,
+    total: u64,
+    done: u64,
+    message: String,
+    started: Instant,
+    last_line: Instant,
+    /// Tokens at the start, at the end of the last unit, and when that was.
+    tokens: [u64; 2],
+    last_unit: Instant,
+}
+
+impl Progress {
+    /// Starts work of `total` units; `quiet` shows nothing.
+    pub fn new(label: &str, total: usize, quiet: bool) -> Self {
+        let now = Instant::now();
+        let tokens = TOKENS.load(Ordering::Relaxed);
+        phase("");
+        let work = Arc::new(Mutex::new(Work {
+            label: escaped(label).into_owned(),
+            total: total as u64,
+            done: 0,
+            message: String::new(),
+            started: now,
+            last_line: now,
+            tokens: [tokens; 2],
+            last_unit: now,
+        }));
+        if quiet || total == 0 {
+            return Self { work, bar: None, watch: None };
+        }
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::new(total as u64);
+            let template = "{prefix:>22} {bar:30.cyan/dim} {pos}/{len} {elapsed} {msg}";
+            if let Ok(style) = ProgressStyle::with_template(template) {
+                bar.set_style(style);
+            }
+            bar.set_prefix(escaped(label).into_owned());
+            bar
+        });
+        let watch = watch(work.clone(), bar.clone());
+        Self { work, bar, watch }
+    }
+
+    /// One more unit is done; `message` says how it goes.
+    pub fn advance(&mut self, message: impl FnOnce() -> String) {
+        let mut work = lock(&self.work);
+        work.done += 1;
+        work.last_unit = Instant::now();
+        work.tokens[1] = TOKENS.load(Ordering::Relaxed);
+        if self.watch.is_none() {
+            return;
+        }
+        work.message = escaped(&message()).into_owned();
+        match &self.bar {
+            Some(bar) => {
+                bar.set_position(work.done);
+                bar.set_message(work.said());
+            }
+            None if work.done == work.total || work.is_due() => work.print(),
+            None => {}
+        }
+    }
+
+    /// Warns of something without breaking the bar.
+    pub fn warn(&self, message: impl std::fmt::Display) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| warn(message)),
+            None => warn(message),
+        }
+    }
+}
+
+/// Shows the work from time to time, until the sender is dropped. Where no thread can be had, units alone show it.
+fn watch(work: Arc<Mutex<Work>>, bar: Option<ProgressBar>) -> Option<(Sender<()>, JoinHandle<()>)> {
+    let (end, ended) = channel();
+    let interval = if bar.is_some() { BAR_INTERVAL } else { Duration::from_secs(1) };
+    let show = move || {
+        while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(interval) {
+            let mut work = lock(&work);
+            match &bar {
+                Some(bar) => bar.set_message(work.said()),
+                None if work.is_due() => work.print(),
+                None => {}
+            }
+        }
+    };
+    let thread = std::thread::Builder::new().name("progress".into()).spawn(show).ok()?;
+    Some((end, thread))
+}
+
+fn lock(work: &Mutex<Work>) -> MutexGuard<'_, Work> {
+    work.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Work {
+    fn is_due(&self) -> bool {
+        self.last_line.elapsed() >= PLAIN_INTERVAL
+    }
+
+    fn print(&mut self) {
+        self.last_line = Instant::now();
+        let elapsed = clock(self.started.elapsed().as_secs_f64());
+        let (label, done, total) = (&self.label, self.done, self.total);
+        say(false, format!("{label:>22} {done}/{total} {elapsed} {}", self.said()));
+    }
+
+    /// Rate, phase, what is left, and what the last unit said.
+    fn said(&self) -> String {
+        let elapsed = self.started.elapsed().as_secs_f64();
+        let tokens = TOKENS.load(Ordering::Relaxed);
+        let drawn = tokens - self.tokens[0];
+        let mut parts = Vec::new();
+        if self.done < self.total {
+            let finished = (self.done, self.last_unit.duration_since(self.started).as_secs_f64());
+            parts.push(
+                match left(finished, self.total, elapsed, [drawn, self.tokens[1] - self.tokens[0]])
+                {
+                    Some(seconds) => format!("eta {}", clock(seconds)),
+                    None => "eta unknown until the first is done".into(),
+                },
+            );
+        }
+        if drawn > 0 && elapsed > 0.0 {
+            parts.push(format!("{:.0} tok/s", drawn as f64 / elapsed));
+        }
+        let phase = *PHASE.lock().unwrap_or_else(PoisonError::into_inner);
+        parts.extend(
+            [phase, &self.message].into_iter().filter(|part| !part.is_empty()).map(str::to_owned),
+        );
+        parts.join(", ")
+    }
+}
+
+/// Seconds that are left, by the units that are done; where tokens are counted, those of the unit under way count too.
+fn left((done, at): (u64, f64), total: u64, elapsed: f64, [now, then]: [u64; 2]) -> Option<f64> {
+    if done == 0 || at <= 0.0 {
+        return None;
+    }
+    let each = at / done as f64;
+    let under_way = match then {
+        0 => (elapsed - at) / each,
+        then => (now - then) as f64 * done as f64 / then as f64,
+    };
+    // A unit that takes longer than its like is nearly done for as long as it takes.
+    let open = (total - done) as f64;
+    Some((open - under_way.clamp(0.0, 0.95)).max(0.0) * each)
+}
+
+/// Seconds as people read them.
+fn clock(seconds: f64) -> String {
+    let seconds = seconds.round() as u64;
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, seconds) => format!("{seconds}s"),
+        (0, minutes, seconds) => format!("{minutes}m{seconds:02}s"),
+        (hours, minutes, _) => format!("{hours}h{minutes:02}m"),
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some((end, thread)) = self.watch.take() {
+            drop(end);
+            drop(thread.join());
+        }
+        // Where it stands, which is not the end where it was interrupted; what is said next has its own line.
+        if let Some(bar) = &self.bar {
+            bar.abandon();
+            eprintln!();
+        }
+    }
+}
+
+/// Bytes that come over the network: how many, how fast.
+pub struct Transfer {
+    label: String,
+    total: Option<u64>,
+    done: u64,
+    bar: Option<ProgressBar>,
+    quiet: bool,
+    started: Instant,
+    last_line: Instant,
+    first: u64,
+}
+
+impl Transfer {
+    /// Starts after `done` of `total` bytes; `quiet` shows nothing.
+    pub fn new(label: &str, total: Option<u64>, done: u64, quiet: bool) -> Self {
+        let label = escaped(label).into_owned();
+        let size = total.map_or(String::new(), |total| format!(" ({})", bytes(total)));
+        say(quiet, format!("{label}{size}"));
+        let bar = (std::io::stderr().is_terminal() && !quiet).then(|| {
+            let bar = total.map_or_else(ProgressBar::new_spinner, ProgressBar::new);
+            let template = "{bar:30.cyan/dim} {decimal_bytes}/{decimal_total_bytes} {decimal_bytes_per_sec} eta {eta}";
+            if let Ok(style) = ProgressStyle::with_template(template) {
+                bar.set_style(style);
+            }
+            bar.set_position(done);
+            bar
+        });
+        let now = Instant::now();
+        Self { label, total, done, bar, quiet, started: now, last_line: now, first: done }
+    }
+
+    /// So many more bytes have come.
+    pub fn advance(&mut self, count: usize) {
+        self.done += count as u64;
+        if let Some(bar) = &self.bar {
+            bar.set_position(self.done);
+        } else if !self.quiet && self.last_line.elapsed() >= PLAIN_INTERVAL {
+            self.last_line = Instant::now();
+            let rate = (self.done - self.first) as f64 / self.started.elapsed().as_secs_f64();
+            let of = self.total.map_or(String::new(), |total| format!(" of {}", bytes(total)));
+            say(
+                false,
+                format!("{}: {}{of}, {}/s", self.label, bytes(self.done), bytes(rate as u64)),
+            );
+        }
+    }
+}
+
+impl Drop for Transfer {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn bytes(count: u64) -> String {
+    match count {
+        0..1_000 => format!("{count} B"),
+        1_000..1_000_000 => format!("{:.1} kB", count as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} MB", count as f64 / 1e6),
+        _ => format!("{:.2} GB", count as f64 / 1e9),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_counts_the_unit_under_way() {
+        assert_eq!(left((0, 0.0), 8, 30.0, [500, 0]), None);
+        // Two of four took 20 s and 100 tokens; the third has half of its 50.
+        assert_eq!(left((2, 20.0), 4, 25.0, [125, 100]), Some(15.0));
+        // Without tokens the clock says it, and a slow unit is never more than done.
+        assert_eq!(left((2, 20.0), 4, 25.0, [0, 0]), Some(15.0));
+        assert!((left((2, 20.0), 4, 100.0, [0, 0]).unwrap() - 10.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn times_and_sizes_are_readable() {
+        assert_eq!(
+            (clock(59.6), clock(61.0), clock(7260.0)),
+            ("1m00s".into(), "1m01s".into(), "2h01m".into())
+        );
+        assert_eq!(
+            (bytes(999), bytes(3_400_000), bytes(2_000_000_000)),
+            ("999 B".into(), "3.4 MB".into(), "2.00 GB".into())
+        );
+    }
+}

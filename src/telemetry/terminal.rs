@@ -1,0 +1,114 @@
+//! Text to the terminal. Prompts, completions, file names and servers' words are a stranger's: what would move the
+//! cursor, change colours or turn the direction of writing is shown as `\u001b` instead of being done.
+//!
+//! The form is JSON's own, so that JSON stays JSON.
+
+use std::borrow::Cow;
+use std::fmt::Display;
+use std::io::{Stdout, Write};
+
+/// Characters that a terminal acts on: C0 but for line feed and tab, DEL, C1, and those that turn the direction.
+fn is_active(c: char) -> bool {
+    matches!(c, '\u{0}'..='\u{8}' | '\u{b}'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{61c}' | '\u{200e}' | '\u{200f}'
+        | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// `text` with what a terminal would act on made visible.
+pub fn escaped(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_active) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match is_active(c) {
+            true => shown.push_str(&format!("\\u{:04x}", u32::from(c))),
+            false => shown.push(c),
+        }
+    }
+    Cow::Owned(shown)
+}
+
+/// A line on standard output, for people and programs.
+///
+/// # Errors
+/// Standard output is closed.
+pub fn print(text: impl Display) -> std::io::Result<()> {
+    let mut out = out();
+    writeln!(out, "{text}")
+}
+
+/// Standard output through [`escaped`].
+pub fn out() -> Escaped<Stdout> {
+    Escaped { inner: std::io::stdout(), rest: Vec::new() }
+}
+
+/// Writes text on, escaped. A character that is cut by the end of a write waits for the next one.
+pub struct Escaped<W> {
+    inner: W,
+    rest: Vec<u8>,
+}
+
+impl<W: Write> Write for Escaped<W> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.rest.extend_from_slice(bytes);
+        let whole = match std::str::from_utf8(&self.rest) {
+            Ok(text) => text.len(),
+            // Cut in the middle of a character, which has four bytes at most.
+            Err(error) if error.error_len().is_none() => error.valid_up_to(),
+            Err(_) => self.rest.len(),
+        };
+        let text = String::from_utf8_lossy(&self.rest[..whole]);
+        self.inner.write_all(escaped(&text).as_bytes())?;
+        self.rest.drain(..whole);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+/// Tells the user something that is not data.
+pub fn say(quiet: bool, message: impl Display) {
+    if !quiet {
+        eprintln!("{}", escaped(&message.to_string()));
+    }
+}
+
+/// Warns the user; never silenced.
+pub fn warn(message: impl Display) {
+    say(false, format!("warning: {message}"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_a_terminal_acts_on_goes_through() {
+        assert_eq!(escaped("plain\ttext\n"), "plain\ttext\n");
+        assert_eq!(
+            escaped("\u{1b}[2J\u{9b}31m\0\r\u{7f}"),
+            "\\u001b[2J\\u009b31m\\u0000\\u000d\\u007f"
+        );
+        assert_eq!(escaped("a\u{202e}b"), "a\\u202eb");
+        let all: String = (0..=0x3000).filter_map(char::from_u32).collect();
+        assert!(!escaped(&all).contains(is_active));
+        // JSON stays JSON, with the same meaning.
+        let json = serde_json::to_string("x\u{9b}y").unwrap();
+        assert_eq!(serde_json::from_str::<String>(&escaped(&json)).unwrap(), "x\u{9b}y");
+    }
+
+    #[test]
+    fn a_character_that_is_cut_by_a_write_is_seen_whole() {
+        let mut out = Escaped { inner: Vec::new(), rest: Vec::new() };
+        let text = "é\u{9b}\u{202e}ü\n".as_bytes();
+        for byte in text {
+            out.write_all(&[*byte]).unwrap();
+        }
+        assert_eq!(String::from_utf8(out.inner).unwrap(), "é\\u009b\\u202eü\n");
+        let mut out = Escaped { inner: Vec::new(), rest: Vec::new() };
+        out.write_all(b"\xff\x1b\n").unwrap();
+        assert_eq!(String::from_utf8(out.inner).unwrap(), "\u{fffd}\\u001b\n");
+    }
+}

@@ -1,0 +1,210 @@
+//! The prompt is the user's: what every command asks beside the question; and `tealight generate`.
+
+#[path = "support/binary.rs"]
+mod binary;
+use assert_cmd::Command;
+use binary::{Folder, refusal, tealight};
+use serde_json::{Value, json};
+
+const BOXED: &str = "put your final answer within \\boxed{}.";
+
+fn json(path: &str) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(path).expect("readable")).expect("JSON")
+}
+
+/// The prompts that a dry run of training shows.
+fn shown(arguments: &[&str]) -> String {
+    let done = tealight(&[&["train", "--dry-run", "--device", "cpu"][..], arguments].concat());
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    format!("{}{}", String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr))
+}
+
+/// A model with a chat template whose tokenizer knows every byte, where there is one.
+fn chat_model(folder: &Folder) -> Option<String> {
+    let source = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/parity");
+    let place =
+        std::fs::read_dir(source).ok()?.flatten().map(|entry| entry.path()).find(|path| {
+            path.join("tokenizer.json").exists() && path.join("config.json").exists()
+        })?;
+    let copy = folder.path("model");
+    std::fs::create_dir_all(&copy).expect("a folder");
+    for entry in std::fs::read_dir(place).expect("readable").flatten() {
+        std::fs::copy(entry.path(), format!("{copy}/{}", entry.file_name().to_string_lossy()))
+            .expect("copied");
+    }
+    Some(copy)
+}
+
+#[test]
+fn the_instruction_is_the_math_verifiers_alone_and_can_be_turned_off() {
+    let folder = Folder::new();
+    let data = folder.write("q.jsonl", "{\"question\":\"1+1\",\"answer\":\"2\"}\n");
+    let with = |more: &[&str]| shown(&[&["--dataset", &data][..], more].concat());
+    let text = with(&[]);
+    assert!(text.contains("prompts: instruction") && text.contains(BOXED), "{text}");
+    for verifier in ["exact", "numeric", "regex:(\\d+)", "program:cat"] {
+        let text = with(&["--verifier", verifier]);
+        assert!(!text.contains("reason step by step"), "{verifier}: {text}");
+    }
+    assert!(with(&["--verifier", "math:strict"]).contains(BOXED));
+    assert!(!with(&["--instruction", ""]).contains("reason step by step"));
+    let text = with(&["--instruction", "=", "--verifier", "exact"]);
+    assert!(text.contains("instruction `=`") && !text.contains("reason step by step"), "{text}");
+}
+
+#[test]
+fn every_part_of_the_prompt_reaches_every_command() {
+    let folder = Folder::new();
+    let rows = "{\"question\":\"1+1\",\"answer\":\"2\",\"hint\":\"7\"}\n{\"question\":\"2+2\",\"answer\":\"4\",\"hint\":\"8\"}\n";
+    let data = folder.write("q.jsonl", rows);
+    let shots = folder.write("shots.jsonl", "{\"question\":\"5+5\",\"answer\":\"10\"}\n");
+    let template = folder.write("t.j2", "{{ hint }}-{{ question }}");
+    let options = [
+        "--dataset",
+        &data,
+        "--prompt-template",
+        &template,
+        "--instruction",
+        "=",
+        "--system-prompt",
+        "(9)",
+        "--max-completion-length",
+        "4",
+    ];
+    let text = shown(&options);
+    assert!(text.contains("(9)") && text.contains("7-1+1"), "{text}");
+    // A column that is not there is named.
+    let bad = folder.write("bad.j2", "{{ nothing }}");
+    let text = refusal(&["train", "--dry-run", "--dataset", &data, "--prompt-template", &bad]);
+    assert!(text.contains("q.jsonl:1") && text.contains("question, answer, hint"), "{text}");
+    // Worked examples come from where they are said to, and nowhere else.
+    let text = refusal(&["train", "--dry-run", "--dataset", &data, "--few-shot", "1"]);
+    assert!(text.contains("--few-shot-dataset"), "{text}");
+    let few =
+        ["--few-shot", "1", "--few-shot-dataset", "countdown/sft", "--dataset", "countdown/test"];
+    let text = shown(&[&few[..], &["--max-completion-length", "20"]].concat());
+    assert!(text.contains("1 worked examples"), "{text}");
+    for (command, more) in [
+        ("eval", &["-n", "2", "-k", "1", "--no-greedy"][..]),
+        ("presample", &["-n", "2", "-k", "1"]),
+        (
+            "train",
+            &[
+                "--max-steps",
+                "1",
+                "--prompts-per-step",
+                "2",
+                "--num-generations",
+                "2",
+                "--num-presamples",
+                "2",
+            ],
+        ),
+        ("sft", &["--max-steps", "1", "--batch-size", "2"]),
+    ] {
+        let output = folder.path(command);
+        let length: &[&str] = if command == "sft" { &options[..8] } else { &options };
+        let done = tealight(
+            &[&[command, "--output", &output, "--device", "cpu"][..], length, more].concat(),
+        );
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(done.status.success(), "{command}: {said}");
+        assert!(
+            said.contains("a template of your own") && said.contains("system prompt `(9)`"),
+            "{said}"
+        );
+    }
+    // What was asked is recorded, and decides what may be resumed.
+    let request = json(&folder.path("eval/request.json"));
+    assert_eq!(request["prompts"]["instruction"], "=");
+    assert_eq!(request["prompts"]["prompt_template"], "{{ hint }}-{{ question }}");
+    let text = refusal(&[
+        "eval",
+        "--output",
+        &folder.path("eval"),
+        "--dataset",
+        &data,
+        "-n",
+        "2",
+        "-k",
+        "1",
+        "--max-completion-length",
+        "4",
+        "--no-greedy",
+    ]);
+    assert!(text.contains("prompts was") || text.contains("the prompt of problem"), "{text}");
+    // A study and a batch.
+    let done = tealight(&[
+        "study",
+        "--output",
+        &folder.path("study"),
+        "--dataset",
+        &data,
+        "--test-dataset",
+        &shots,
+        "--instruction",
+        "=",
+        "--max-steps",
+        "1",
+        "--prompts-per-step",
+        "2",
+        "--num-generations",
+        "2",
+        "-n",
+        "2",
+        "-k",
+        "1",
+        "--objectives",
+        "grpo",
+        "--max-completion-length",
+        "4",
+    ]);
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(done.status.success() && said.contains("instruction `=`"), "{said}");
+    let request = json!({"custom_id": "a", "url": "/v1/completions", "body": {"prompt": "1+1", "max_tokens": 2}});
+    let (input, output) = (folder.write("i.jsonl", format!("{request}\n")), folder.path("o.jsonl"));
+    let plain = folder.path("plain.jsonl");
+    for (file, more) in [(&output, &["--instruction", "= 12345"][..]), (&plain, &[])] {
+        let done = tealight(&[&["batch", "-i", &input, "-o", file][..], more].concat());
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    }
+    let tokens = |file: &str| json(file)["response"]["body"]["usage"]["prompt_tokens"].as_u64();
+    assert!(tokens(&output) > tokens(&plain));
+}
+
+fn generate(arguments: &[&str], stdin: &str) -> (String, String) {
+    let mut command = Command::cargo_bin("tealight").expect("the binary");
+    let done = command.arg("generate").args(arguments).write_stdin(stdin).output().expect("runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    (text(&done.stdout), text(&done.stderr))
+}
+
+#[test]
+fn generate_takes_a_prompt_from_anywhere_and_streams_what_is_sampled() {
+    let folder = Folder::new();
+    let prompt = "3,7,8,9=24:";
+    let (from_argument, said) = generate(&[prompt], "");
+    assert!(said.contains("model countdown"), "{said}");
+    assert!(!from_argument.trim().is_empty() && from_argument.ends_with('\n'));
+    let (from_stdin, _) = generate(&[], prompt);
+    let file = folder.write("p.txt", prompt);
+    let (from_file, _) = generate(&["--file", &file, "--quiet"], "");
+    assert_eq!((&from_argument, &from_argument), (&from_stdin, &from_file));
+    // The stream is the sampler's first sample, and JSON has the same text.
+    let (lines, _) = generate(&[prompt, "-n", "3", "--json"], "");
+    let rows: Vec<Value> =
+        lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!(rows.len(), 3);
+    assert_eq!(rows[0]["text"].as_str(), Some(from_argument.trim_end_matches('\n')));
+    assert!(rows.iter().all(|row| row["logp"].as_f64() < Some(0.0)));
+    let (other, _) = generate(&[prompt, "--seed", "5", "--temperature", "1.5"], "");
+    assert_ne!(other, from_argument);
+    let (greedy, _) = generate(&[prompt, "--temperature", "0", "-n", "2"], "");
+    assert!(greedy.contains("--- 1 of 2") && greedy.contains("--- 2 of 2"));
+    refusal(&["generate", "--file", &folder.path("nothing")]);
+    if let Some(model) = chat_model(&folder) {
+        let template = "{% for m in messages %}{{ m.content }}{% endfor %}";
+        std::fs::write(format!("{model}/chat_template.jinja"), template).expect("written");
+    }
+}

@@ -1,0 +1,55 @@
+//! A small HTTP server for tests: a function from requests to answers.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+
+/// What was asked.
+pub(crate) struct Asked {
+    /// The path, without its query.
+    pub(crate) path: String,
+}
+
+/// Status, further header lines each ended by CRLF, and body.
+pub(crate) type Answer = (u16, String, Vec<u8>);
+
+/// Serves on a free port until the process ends; returns the address.
+pub(crate) fn serve(answer: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = format!("http://{}", listener.local_addr().expect("bound"));
+    let answer = std::sync::Arc::new(answer);
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let answer = answer.clone();
+            // The client may have gone; that is its right.
+            std::thread::spawn(move || drop(one(&stream, &*answer)));
+        }
+    });
+    address
+}
+
+fn one(mut stream: &TcpStream, answer: &dyn Fn(&Asked) -> Answer) -> std::io::Result<()> {
+    let mut reader = BufReader::new(stream);
+    let mut first = String::new();
+    reader.read_line(&mut first)?;
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line)?;
+        if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap_or(0);
+        }
+        if line.trim().is_empty() {
+            break;
+        }
+    }
+    std::io::copy(&mut reader.by_ref().take(length), &mut std::io::sink())?;
+    let target = first.split(' ').nth(1).unwrap_or_default();
+    let path = target.split('?').next().unwrap_or_default().to_owned();
+    let (status, headers, body) = answer(&Asked { path });
+    write!(stream, "HTTP/1.1 {status} x\r\nConnection: close\r\n{headers}")?;
+    if !headers.to_lowercase().contains("content-length") {
+        write!(stream, "Content-Length: {}\r\n", body.len())?;
+    }
+    write!(stream, "\r\n")?;
+    stream.write_all(&body)
+}
