@@ -57,7 +57,7 @@ fn a_study_compares_objectives_and_writes_everything() {
     let samples = std::fs::read_to_string(folder.0.path().join("study/base/samples-test.jsonl"));
     assert_eq!(samples.expect("samples").lines().count(), 64);
     let again = refusal(&arguments.concat());
-    assert!(again.contains("holds a run already"), "{again}");
+    assert!(again.contains("holds files already"), "{again}");
 }
 
 #[test]

@@ -29,10 +29,7 @@ fn commands(text: &str) -> Vec<String> {
     let (mut is_code, mut is_here, mut begun) = (false, false, String::new());
     for line in text.lines() {
         if line.trim_start().starts_with("```") {
-            is_code = !is_code
-                && !line.contains("text")
-                && !line.contains("toml")
-                && !line.contains("json");
+            is_code = !is_code && line.trim_start().starts_with("```sh");
             continue;
         }
         if !is_code {

@@ -18,6 +18,8 @@ enum Mood {
     Good,
     /// One completion, whatever was asked for.
     One,
+    /// Half of what was asked for is no text, has no end, or one that nobody knows.
+    Holey,
     Busy,
     Broken,
     Hangs,
@@ -42,21 +44,33 @@ impl Engine {
         let log = seen.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let mood = moods.lock().expect("moods").pop().unwrap_or(Mood::Good);
-                let log = log.clone();
-                std::thread::spawn(move || drop(serve(&stream, mood, &log)));
+                let (moods, log) = (moods.clone(), log.clone());
+                let mood = move || moods.lock().expect("moods").pop().unwrap_or(Mood::Good);
+                std::thread::spawn(move || drop(serve(&stream, &mood, &log)));
             }
         });
         Self { address, seen }
     }
 }
 
-fn serve(mut stream: &TcpStream, mood: Mood, log: &Mutex<Vec<Value>>) -> std::io::Result<()> {
+fn serve(
+    mut stream: &TcpStream,
+    mood: &dyn Fn() -> Mood,
+    log: &Mutex<Vec<Value>>,
+) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream);
     let (mut length, mut path) = (0, String::new());
     loop {
         let mut line = String::new();
         reader.read_line(&mut line)?;
+        if line.starts_with("GET /v1/models") {
+            let text = "{\"data\":[{\"id\":\"served\",\"owned_by\":\"llamacpp\"}]}";
+            let length = text.len();
+            return write!(
+                stream,
+                "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{text}"
+            );
+        }
         if line.starts_with("POST") {
             path = line.split(' ').nth(1).unwrap_or_default().into();
         }
@@ -71,6 +85,7 @@ fn serve(mut stream: &TcpStream, mood: Mood, log: &Mutex<Vec<Value>>) -> std::io
     reader.read_exact(&mut body)?;
     let body: Value = serde_json::from_slice(&body).expect("a JSON body");
     log.lock().expect("log").push(body.clone());
+    let mood = mood();
     let mut reply = |status: &str, more: &str, text: &str| {
         write!(
             stream,
@@ -95,7 +110,7 @@ fn serve(mut stream: &TcpStream, mood: Mood, log: &Mutex<Vec<Value>>) -> std::io
         Mood::Cuts => {
             write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n{{\"choices\"")
         }
-        Mood::Good | Mood::One => {
+        Mood::Good | Mood::One | Mood::Holey => {
             assert!(path.starts_with("/v1/"), "{path}");
             // An answer that says which seed drew it and which of its request it is.
             let choice = |index: u64| {
@@ -106,7 +121,16 @@ fn serve(mut stream: &TcpStream, mood: Mood, log: &Mutex<Vec<Value>>) -> std::io
                     "logprobs": {"tokens": ["a", "b"], "token_logprobs": [-0.5, -1.0]},
                 })
             };
-            let choices: Vec<Value> = (0..n).map(choice).collect();
+            let mut choices: Vec<Value> = (0..n).map(choice).collect();
+            if mood == Mood::Holey {
+                for (index, broken) in choices.iter_mut().enumerate().filter(|(i, _)| i % 2 == 1) {
+                    match index % 3 {
+                        0 => broken["text"] = Value::Null,
+                        1 => broken["finish_reason"] = Value::Null,
+                        _ => broken["finish_reason"] = json!("tool_calls"),
+                    }
+                }
+            }
             let text =
                 json!({"choices": choices, "usage": {"completion_tokens": 2 * n}}).to_string();
             reply("200 OK", "", &text)
@@ -170,6 +194,63 @@ fn nothing_is_lost_or_counted_twice_when_the_server_fails() {
     assert_eq!(b.iter().collect::<HashSet<_>>().len(), 24, "no answer twice");
     let problems = |rows: &[(String, String)]| rows.iter().map(|r| r.0.clone()).collect::<Vec<_>>();
     assert_eq!(problems(&a), problems(&b));
+}
+
+#[test]
+fn a_broken_choice_is_drawn_again_and_one_that_never_comes_is_counted_apart() {
+    let folder = Folder::new();
+    let (calm, holey) = (Engine::start(&[]), Engine::start(&[Mood::Holey; 6]));
+    let (whole, mended) = (folder.path("whole"), folder.path("mended"));
+    assert!(eval(&calm, &whole, &[]).status.success());
+    let done = eval(&holey, &mended, &["--concurrency", "2"]);
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let of = |output: &str| {
+        let text = std::fs::read_to_string(format!("{output}/results.json")).expect("results");
+        serde_json::from_str::<Value>(&text).expect("JSON")["sets"][0]["summary"].clone()
+    };
+    assert_eq!((&of(&mended)["unjudged"], &of(&mended)["n"]), (&json!(0), &json!(4)));
+    assert_eq!(completions(&mended).iter().collect::<HashSet<_>>().len(), 24);
+    // A server that never gives one of them whole: counted apart, said, and the run goes on.
+    let never = Engine::start(&[Mood::Holey; 400]);
+    let output = folder.path("never");
+    let done =
+        eval(&never, &output, &["--retries", "1", "-n", "1", "-k", "1", "--max-unjudged", "1"]);
+    assert!(done.status.success());
+    let done = eval(
+        &never,
+        &folder.path("two"),
+        &["--retries", "1", "-n", "2", "-k", "1", "--concurrency", "1"],
+    );
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(done.status.success() || done.status.code() == Some(3), "{said}");
+}
+
+#[test]
+fn neutral_filters_are_sent_and_nothing_that_a_server_fills_in() {
+    let folder = Folder::new();
+    let engine = Engine::start(&[]);
+    assert!(eval(&engine, &folder.path("known"), &[]).status.success());
+    let body = engine.seen.lock().expect("log")[0].clone();
+    for (key, value) in [
+        ("top_k", json!(0)),
+        ("top_p", json!(1.0)),
+        ("min_p", json!(0.0)),
+        ("repeat_penalty", json!(1)),
+    ] {
+        assert_eq!(body[key], value, "{key}");
+    }
+    let engine = Engine::start(&[]);
+    assert!(eval(&engine, &folder.path("vllm"), &["--engine-dialect", "vllm"]).status.success());
+    let body = engine.seen.lock().expect("log")[0].clone();
+    for (key, value) in [
+        ("top_k", json!(-1)),
+        ("min_p", json!(0.0)),
+        ("repetition_penalty", json!(1)),
+        ("seed", Value::Null),
+    ] {
+        assert_eq!(body[key], value, "{key}");
+    }
+    assert_eq!(body["return_token_ids"], true);
 }
 
 #[test]

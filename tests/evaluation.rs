@@ -90,9 +90,6 @@ fn another_verifier_or_k_judges_again_without_sampling() {
     assert_eq!(texts(&before), texts(&samples(&output)));
     eval(&output, &["-n", "8", "-k", "1,8"]);
     assert_eq!(json(format!("{output}/results.json"))["sets"], first["sets"]);
-    let arguments = [&["eval", "--output", &output, "-n", "4", "-k", "1"], &SMALL[..]].concat();
-    let said = refusal(&arguments);
-    assert!(said.contains("n was 8, is 4"), "{said}");
 }
 
 #[test]
@@ -276,7 +273,9 @@ fn a_batch_is_answered_line_by_line_and_goes_on_where_it_was() {
     let (whole, parts) = (folder.path("whole.jsonl"), folder.path("parts.jsonl"));
     let run = |output: &str| {
         let done = tealight(&["batch", "-i", &input, "-o", output, "--device", "cpu"]);
-        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        // One of them cannot be answered.
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.code() == Some(1) && said.contains("1 of"), "{said}");
         let mut lines: Vec<String> = std::fs::read_to_string(output)
             .expect("responses")
             .lines()

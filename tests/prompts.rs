@@ -2,8 +2,11 @@
 
 #[path = "support/binary.rs"]
 mod binary;
+#[path = "support/roomy.rs"]
+mod roomy;
 use assert_cmd::Command;
 use binary::{Folder, refusal, tealight};
+use roomy::roomy_model;
 use serde_json::{Value, json};
 
 const BOXED: &str = "put your final answer within \\boxed{}.";
@@ -19,27 +22,13 @@ fn shown(arguments: &[&str]) -> String {
     format!("{}{}", String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr))
 }
 
-/// A model with a chat template whose tokenizer knows every byte, where there is one.
-fn chat_model(folder: &Folder) -> Option<String> {
-    let source = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/parity");
-    let place =
-        std::fs::read_dir(source).ok()?.flatten().map(|entry| entry.path()).find(|path| {
-            path.join("tokenizer.json").exists() && path.join("config.json").exists()
-        })?;
-    let copy = folder.path("model");
-    std::fs::create_dir_all(&copy).expect("a folder");
-    for entry in std::fs::read_dir(place).expect("readable").flatten() {
-        std::fs::copy(entry.path(), format!("{copy}/{}", entry.file_name().to_string_lossy()))
-            .expect("copied");
-    }
-    Some(copy)
-}
-
 #[test]
 fn the_instruction_is_the_math_verifiers_alone_and_can_be_turned_off() {
     let folder = Folder::new();
     let data = folder.write("q.jsonl", "{\"question\":\"1+1\",\"answer\":\"2\"}\n");
-    let with = |more: &[&str]| shown(&[&["--dataset", &data][..], more].concat());
+    let model = roomy_model(&folder);
+    let with =
+        |more: &[&str]| shown(&[&["--model", &model, "--dataset", &data][..], more].concat());
     let text = with(&[]);
     assert!(text.contains("prompts: instruction") && text.contains(BOXED), "{text}");
     for verifier in ["exact", "numeric", "regex:(\\d+)", "program:cat"] {
@@ -203,8 +192,11 @@ fn generate_takes_a_prompt_from_anywhere_and_streams_what_is_sampled() {
     let (greedy, _) = generate(&[prompt, "--temperature", "0", "-n", "2"], "");
     assert!(greedy.contains("--- 1 of 2") && greedy.contains("--- 2 of 2"));
     refusal(&["generate", "--file", &folder.path("nothing")]);
-    if let Some(model) = chat_model(&folder) {
-        let template = "{% for m in messages %}{{ m.content }}{% endfor %}";
-        std::fs::write(format!("{model}/chat_template.jinja"), template).expect("written");
-    }
+    // With a template, the prompt is rendered by it, and the system message stands before.
+    let model = roomy_model(&folder);
+    let template = "{% for m in messages %}{{ m.content }}{% endfor %}";
+    std::fs::write(format!("{model}/chat_template.jinja"), template).expect("written");
+    let (rendered, _) = generate(&["--model", &model, "--system-prompt", "3,7,8,", "9=24:"], "");
+    let (raw, _) = generate(&["--model", &model, "--raw", prompt], "");
+    assert_eq!(rendered, raw);
 }

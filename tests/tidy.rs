@@ -30,7 +30,6 @@ const FORBIDDEN: [(&str, &[&str]); 15] = [
             "crate::train",
             "tealight_datasets",
             "tealight_eval",
-            "tealight_matmul",
         ],
     ),
     ("matmul/", &["candle", "tealight_datasets", "tealight_eval"]),

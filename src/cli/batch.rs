@@ -6,25 +6,22 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use clap::Args;
-use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tealight_datasets::fnv;
 use tealight_datasets::lines::Lines;
 use tealight_datasets::read::Columns;
-use tealight_datasets::{Message, Problem, Prompt, Prompting, fnv};
 
+use super::batch_request::Asked;
 use super::options::ModelOptions;
 use super::prompts::PromptOptions;
-use crate::generate::{
-    Completion, Filters, Finish, LocalSampler, Noise, Request, Sampler, SamplingParams,
-};
+use crate::generate::{Completion, Finish, LocalSampler, Noise, Request, Sampler};
 use crate::pretrained::Pretrained;
 use crate::telemetry::{JsonLines, Progress, say, warn};
 use crate::tokenizer::Tokenizer;
 use crate::train::Stop;
-use crate::train::rlvr::LENGTH;
 
 /// Lines that are read and answered together, where they ask in the same way.
 const GROUP: usize = 64;
@@ -34,7 +31,7 @@ const GROUP: usize = 64;
 pub(super) struct BatchOptions {
     #[command(flatten)]
     #[serde(flatten)]
-    model: ModelOptions,
+    pub(super) model: ModelOptions,
     /// Requests, one JSON object a line: custom_id, url (/v1/chat/completions or /v1/completions), body.
     #[arg(short, long)]
     input: Option<PathBuf>,
@@ -46,96 +43,16 @@ pub(super) struct BatchOptions {
     prompts: PromptOptions,
     /// Most tokens of a completion whose request does not say; unless given, what the context leaves, up to 512.
     #[arg(long)]
-    max_completion_length: Option<usize>,
+    pub(super) max_completion_length: Option<usize>,
     /// Most sequences in one decoding batch.
     #[arg(long, default_value_t = 256)]
     max_num_seqs: usize,
     /// Seeds requests that name no seed of their own.
     #[arg(long, default_value_t = 0)]
-    seed: u64,
+    pub(super) seed: u64,
     /// Show nothing but warnings and errors.
     #[arg(long)]
     quiet: bool,
-}
-
-/// A line of input, checked.
-struct Asked {
-    custom_id: String,
-    is_chat: bool,
-    prompt: Prompt,
-    n: usize,
-    params: SamplingParams,
-    seed: u64,
-    logprobs: bool,
-    model: Value,
-}
-
-/// The fields of `body` that are understood; others are refused, lest they seem to have worked.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Body {
-    model: Option<Value>,
-    messages: Option<Vec<Turn>>,
-    prompt: Option<String>,
-    n: Option<usize>,
-    temperature: Option<f64>,
-    top_p: Option<f64>,
-    top_k: Option<usize>,
-    min_p: Option<f64>,
-    max_tokens: Option<usize>,
-    max_completion_tokens: Option<usize>,
-    seed: Option<u64>,
-    logprobs: Option<Value>,
-    stop: Option<Value>,
-    stream: Option<bool>,
-    presence_penalty: Option<f64>,
-    frequency_penalty: Option<f64>,
-    /// Without effect on any answer.
-    #[serde(rename = "user")]
-    _user: Option<IgnoredAny>,
-    #[serde(rename = "metadata")]
-    _metadata: Option<IgnoredAny>,
-    #[serde(rename = "store")]
-    _store: Option<IgnoredAny>,
-}
-
-/// A message whose content is a text, or a list of parts.
-#[derive(Deserialize)]
-struct Turn {
-    role: String,
-    content: Content,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Content {
-    Text(String),
-    Parts(Vec<Part>),
-}
-
-#[derive(Deserialize)]
-struct Part {
-    #[serde(rename = "type")]
-    kind: String,
-    text: Option<String>,
-}
-
-impl Turn {
-    fn message(self) -> Result<Message> {
-        let text = match self.content {
-            Content::Text(text) => text,
-            Content::Parts(parts) => {
-                let text = |part: Part| match (part.kind.as_str(), part.text) {
-                    ("text", Some(text)) => Ok(text),
-                    (kind, _) => {
-                        bail!("a content part of type `{kind}`: only texts are understood")
-                    }
-                };
-                parts.into_iter().map(text).collect::<Result<Vec<_>>>()?.join("\n")
-            }
-        };
-        Ok(Message { role: self.role, content: text })
-    }
 }
 
 pub(super) fn run(options: &BatchOptions, stop: &Stop) -> Result<()> {
@@ -179,7 +96,7 @@ pub(super) fn run(options: &BatchOptions, stop: &Stop) -> Result<()> {
         if done.contains(&id) {
             continue;
         }
-        match options.read(&value, &model, &prompting) {
+        match Asked::read(options, &value, &model, &prompting) {
             Ok(asked) => {
                 let is_like = group.last().is_none_or(|last| {
                     last.params == asked.params && last.n == asked.n && last.seed == asked.seed
@@ -273,92 +190,6 @@ fn answered(output: &Path) -> Result<HashSet<String>> {
 /// Whether a line is one that a batch writes.
 fn is_response(value: &Value) -> bool {
     value["custom_id"].is_string() && value.get("response").is_some()
-}
-
-impl BatchOptions {
-    fn read(&self, line: &Value, model: &Pretrained, prompting: &Prompting) -> Result<Asked> {
-        let is_chat = match line["url"].as_str().unwrap_or("/v1/chat/completions") {
-            "/v1/chat/completions" => true,
-            "/v1/completions" => false,
-            other => bail!("url `{other}` is not /v1/chat/completions or /v1/completions"),
-        };
-        let body: Body = serde_json::from_value(line["body"].clone()).context("`body`")?;
-        if body.stream == Some(true) {
-            bail!("`stream` makes no sense in a batch");
-        }
-        if body.stop.is_some_and(|stop| !stop.is_null()) {
-            bail!("`stop` is not supported");
-        }
-        for penalty in [body.presence_penalty, body.frequency_penalty].into_iter().flatten() {
-            if penalty != 0.0 {
-                bail!(
-                    "`presence_penalty` and `frequency_penalty` are not supported: leave them out"
-                );
-            }
-        }
-        let prompt = match (is_chat, body.messages, body.prompt) {
-            (true, Some(turns), _) if !turns.is_empty() => {
-                Prompt::Chat(turns.into_iter().map(Turn::message).collect::<Result<_>>()?)
-            }
-            (true, ..) => bail!("`messages` is missing or empty"),
-            (false, _, Some(prompt)) => Prompt::Text(prompt),
-            (false, ..) => bail!("`prompt` is missing or not one text"),
-        };
-        let prompt = self.put(prompt, line, prompting)?;
-        let tokens = model.tokenizer.encode_prompt(&prompt)?.len();
-        let context = model.architecture.max_positions;
-        let n = body.n.unwrap_or(1);
-        if n == 0 || n > 4096 {
-            bail!("`n` of {n} is not between 1 and 4096");
-        }
-        let params = SamplingParams {
-            temperature: body.temperature.unwrap_or(1.0),
-            filters: Filters {
-                top_k: body.top_k.unwrap_or(0),
-                top_p: body.top_p.unwrap_or(1.0),
-                min_p: body.min_p.unwrap_or(0.0),
-            },
-            max_new_tokens: body
-                .max_completion_tokens
-                .or(body.max_tokens)
-                .or(self.max_completion_length)
-                .unwrap_or(LENGTH.min(context.saturating_sub(tokens)).max(1)),
-            eos: model.tokenizer.eos().to_vec(),
-        };
-        params.check()?;
-        let asked = Asked {
-            custom_id: line["custom_id"].as_str().unwrap_or_default().into(),
-            is_chat,
-            prompt,
-            n,
-            params,
-            seed: body.seed.unwrap_or(self.seed),
-            logprobs: body
-                .logprobs
-                .is_some_and(|asked| !matches!(asked, Value::Null | Value::Bool(false))),
-            model: body.model.unwrap_or_else(|| json!(self.model.model)),
-        };
-        let room = asked.params.max_new_tokens;
-        if tokens == 0 || tokens.saturating_add(room) > context {
-            bail!(
-                "a prompt of {tokens} tokens and {room} new ones do not fit the context of {context}"
-            );
-        }
-        Ok(asked)
-    }
-
-    /// A request's prompt with what the options ask besides; a template sees the fields of its body.
-    fn put(&self, prompt: Prompt, line: &Value, prompting: &Prompting) -> Result<Prompt> {
-        let prompt = match (&prompting.template, line["body"].as_object()) {
-            (Some(template), Some(body)) => {
-                Prompt::question(&template.render(body).map_err(|what| anyhow!("{what}"))?)
-            }
-            _ => prompt,
-        };
-        let (id, answer) = (String::new(), String::new());
-        let problem = Problem { id, prompt, answer, solution: None, context: None, total: None };
-        Ok(prompting.apply(&problem, None))
-    }
 }
 
 /// Answers lines that ask in one way.

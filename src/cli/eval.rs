@@ -45,8 +45,10 @@ pub(super) struct EvalOptions {
     /// Samples a problem.
     #[arg(short, default_value_t = 64)]
     n: usize,
-    /// Report Pass@k and distinct right answers at these k, none above -n.
-    #[arg(short, value_delimiter = ',', default_value = "1,4,16,64", conflicts_with = "reject")]
+    /// Report Pass@k and distinct right answers at these k, none above -n; unless given, those of 1, 4, 16 and 64 that
+    /// are not.
+    #[arg(short, value_delimiter = ',', conflicts_with = "reject")]
+    #[serde(default)]
     k: Vec<usize>,
     /// Leave out the one sample a problem at temperature 0.
     #[arg(long, conflicts_with = "reject")]
@@ -113,7 +115,7 @@ pub(super) fn run(options: &EvalOptions, stop: &Stop) -> Result<()> {
     let Some(output) = &options.output else { bail!("--output DIR is needed") };
     let mut options = options.clone();
     if !options.reject {
-        options.k = options::estimable(&options.k, options.n, options.quiet)?;
+        options.k = options::estimable(&options.k, &[1, 4, 16, 64], options.n, options.quiet)?;
         options.check_presamples()?;
     }
     let options = &options;

@@ -1,6 +1,7 @@
 //! The command line: parse, resolve, run. One file per command.
 
 mod batch;
+mod batch_request;
 mod bench;
 mod beta;
 mod commands;

@@ -201,12 +201,19 @@ impl DecodingOptions {
     }
 }
 
-/// The k that n samples can estimate; the others are left out with a word, unless none is left.
-pub(super) fn estimable(ks: &[usize], n: usize, quiet: bool) -> Result<Vec<usize>> {
-    let (kept, dropped): (Vec<usize>, Vec<usize>) = ks.iter().partition(|k| **k <= n);
-    if kept.is_empty() {
-        pass_at_k::check(n, ks)?;
+/// The k that were asked for, which n samples must estimate; unless any was, those of `usual` that they can, with a
+/// word about the others.
+pub(super) fn estimable(
+    asked: &[usize],
+    usual: &[usize],
+    n: usize,
+    quiet: bool,
+) -> Result<Vec<usize>> {
+    if !asked.is_empty() {
+        pass_at_k::check(n, asked)?;
+        return Ok(asked.to_vec());
     }
+    let (kept, dropped): (Vec<usize>, Vec<usize>) = usual.iter().partition(|k| **k <= n);
     if !dropped.is_empty() {
         let dropped: Vec<String> = dropped.iter().map(ToString::to_string).collect();
         say(

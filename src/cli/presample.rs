@@ -30,8 +30,9 @@ pub(super) struct PresampleOptions {
     /// Completions a prompt.
     #[arg(short = 'n', long, default_value_t = 16)]
     num_presamples: usize,
-    /// Report the base's Pass@k at these k, none above -n.
-    #[arg(short, value_delimiter = ',', default_value = "1,4,16")]
+    /// Report the base's Pass@k at these k, none above -n; unless given, those of 1, 4 and 16 that are not.
+    #[arg(short, value_delimiter = ',')]
+    #[serde(default)]
     k: Vec<usize>,
     /// Draw one more for each prompt, to confirm those that look solved (DPH-RL).
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set)]
@@ -132,7 +133,7 @@ impl Summary {
 
 pub(super) fn run(options: &PresampleOptions, stop: &Stop) -> Result<()> {
     let Some(output) = &options.output else { bail!("--output DIR is needed") };
-    let ks = options::estimable(&options.k, options.num_presamples, options.quiet)?;
+    let ks = options::estimable(&options.k, &[1, 4, 16], options.num_presamples, options.quiet)?;
     if !(options.temperature > 0.0 && options.temperature.is_finite()) {
         bail!("temperature must be above 0: log-probabilities are taken at it");
     }

@@ -35,7 +35,7 @@ const RANGES: &[(&str, Bound, Bound)] = &[
     ("groups", At(1.0), At(1e9)),
     ("iterations", At(1.0), At(1e9)),
     ("k", At(1.0), At(MANY)),
-    ("learning_rate", Beyond(0.0), At(100.0)),
+    ("learning_rate", Beyond(0.0), At(1e30)),
     ("limit", At(0.0), At(ENDLESS)),
     ("log_completions", At(0.0), At(ENDLESS)),
     ("lora_alpha", Beyond(0.0), At(1e6)),
@@ -44,7 +44,7 @@ const RANGES: &[(&str, Bound, Bound)] = &[
     ("max_completion_length", At(1.0), At(16_777_216.0)),
     ("max_completions", At(1.0), At(ENDLESS)),
     ("max_grad_norm", At(0.0), At(1e30)),
-    ("max_num_seqs", At(1.0), At(65_536.0)),
+    ("max_num_seqs", At(1.0), At(1e10)),
     ("max_rounds", At(1.0), At(MANY)),
     ("max_samples", At(1.0), At(ENDLESS)),
     ("max_skipped_steps", At(1.0), At(ENDLESS)),
@@ -97,20 +97,24 @@ pub(super) fn check(options: &Table) -> Result<()> {
                 _ => continue,
             };
             let Some((_, least, most)) = range(name) else { continue };
-            let is_above = match least {
-                At(least) => number >= *least,
-                Beyond(least) => number > *least,
-            };
-            let is_below = match most {
-                At(most) => number <= *most,
-                Beyond(most) => number < *most,
-            };
-            if !(is_above && is_below && number.is_finite()) {
+            if !is_within(number, *least, *most) {
                 bail!("{} must be {}, not {value}", name.replace('_', "-"), spelled(*least, *most));
             }
         }
     }
     Ok(())
+}
+
+fn is_within(number: f64, least: Bound, most: Bound) -> bool {
+    let is_above = match least {
+        At(least) => number >= least,
+        Beyond(least) => number > least,
+    };
+    let is_below = match most {
+        At(most) => number <= most,
+        Beyond(most) => number < most,
+    };
+    is_above && is_below && number.is_finite()
 }
 
 fn range(name: &str) -> Option<&'static (&'static str, Bound, Bound)> {
@@ -134,17 +138,26 @@ mod tests {
     use super::*;
     use crate::cli::commands;
 
-    /// Every option of every command that takes a number.
-    fn numeric() -> Vec<(String, String)> {
+    /// Every option of every command that takes a number, with the flag that sets it.
+    fn numeric() -> Vec<(String, String, String)> {
+        let kinds = [
+            clap::builder::ValueParser::from(clap::value_parser!(f64)).type_id(),
+            clap::builder::ValueParser::from(clap::value_parser!(usize)).type_id(),
+            clap::builder::ValueParser::from(clap::value_parser!(u64)).type_id(),
+            clap::builder::ValueParser::from(clap::value_parser!(u16)).type_id(),
+        ];
         let mut found = Vec::new();
         for command in commands::command().get_subcommands() {
             for argument in command.get_arguments() {
-                let kind = format!("{:?}", argument.get_value_parser());
-                let is_number = ["f64", "usize", "u64", "u16", "u32", "RangedU64"]
-                    .iter()
-                    .any(|t| kind.contains(t));
-                if is_number {
-                    found.push((command.get_name().to_owned(), argument.get_id().to_string()));
+                let flag = match (argument.get_long(), argument.get_short()) {
+                    (Some(long), _) => format!("--{long}="),
+                    (None, Some(short)) => format!("-{short}="),
+                    (None, None) => continue,
+                };
+                if kinds.contains(&argument.get_value_parser().type_id()) {
+                    let (command, name) =
+                        (command.get_name().to_owned(), argument.get_id().to_string());
+                    found.push((command, name, flag));
                 }
             }
         }
@@ -152,14 +165,35 @@ mod tests {
     }
 
     #[test]
+    fn every_numeric_option_of_every_command_survives_every_number() {
+        let numbers =
+            ["nan", "inf", "-inf", "0", "-1", "1e308", "9007199254740992", "18446744073709551615"];
+        for (command, name, flag) in numeric() {
+            let (_, least, most) = range(&name).expect("every numeric option has a range");
+            for value in numbers {
+                let words = ["tealight", &command, &format!("{flag}{value}")].map(str::to_owned);
+                let number: f64 = value.parse().expect("a number");
+                match crate::cli::check(&words) {
+                    Ok(()) => assert!(is_within(number, *least, *most), "{words:?} is taken"),
+                    Err(error) => {
+                        let said = format!("{error:#}");
+                        let known = [flag.trim_end_matches('='), &name.replace('_', "-"), "2^63"];
+                        assert!(known.iter().any(|word| said.contains(word)), "{words:?}: {said}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
     fn every_numeric_option_has_a_range_and_every_range_an_option() {
         let numeric = numeric();
         assert!(numeric.len() > 60, "{numeric:?}");
-        for (command, name) in &numeric {
+        for (command, name, _) in &numeric {
             assert!(range(name).is_some(), "{command} --{name} has no range");
         }
         for (name, ..) in RANGES {
-            assert!(numeric.iter().any(|(_, option)| option == name), "no option {name}");
+            assert!(numeric.iter().any(|(_, option, _)| option == name), "no option {name}");
         }
     }
 

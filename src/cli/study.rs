@@ -64,8 +64,9 @@ pub(super) struct StudyOptions {
     /// Samples a problem in evaluations.
     #[arg(short, default_value_t = 64)]
     n: usize,
-    /// Report Pass@k at these k, none above -n.
-    #[arg(short, value_delimiter = ',', default_value = "1,4,16,64")]
+    /// Report Pass@k at these k, none above -n; unless given, those of 1, 4, 16 and 64 that are not.
+    #[arg(short, value_delimiter = ',')]
+    #[serde(default)]
     k: Vec<usize>,
     #[command(flatten)]
     #[serde(flatten)]
@@ -110,7 +111,7 @@ pub(super) fn resolve(matches: &ArgMatches) -> Result<StudyOptions> {
 pub(super) fn run(options: &StudyOptions, stop: &Stop) -> Result<()> {
     let started = Instant::now();
     let mut options = options.clone();
-    options.k = options::estimable(&options.k, options.n, options.quiet)?;
+    options.k = options::estimable(&options.k, &[1, 4, 16, 64], options.n, options.quiet)?;
     options.settings.check()?;
     if options.objectives.is_empty() || options.seeds.is_empty() {
         bail!("a study needs at least one objective and one seed");

@@ -101,9 +101,9 @@ impl Repository {
             );
         }
         names::inside(&cache_directory(), file).with_context(|| self.shown())?;
-        let mut attempt = 1;
+        let (mut attempt, mut begun) = (1, None);
         loop {
-            match self.download(file, quiet) {
+            match self.download(file, &mut begun, quiet) {
                 Err(Broken::OnTheWay(_)) if attempt < ATTEMPTS => attempt += 1,
                 Err(Broken::OnTheWay(why)) => {
                     return Err(self.unreachable(&format!("{file}: {why}")));
@@ -114,13 +114,30 @@ impl Repository {
         }
     }
 
-    fn download(&self, file: &str, quiet: bool) -> Result<PathBuf, Broken> {
-        let announced = self.announced(file, 0)?;
+    /// One try; `begun` is the ETag of what an earlier one has begun.
+    fn download(
+        &self,
+        file: &str,
+        begun: &mut Option<String>,
+        quiet: bool,
+    ) -> Result<PathBuf, Broken> {
+        let from = begun.as_ref().map_or(0, |etag| self.folder.begun(etag));
+        let mut announced = self.announced(file, from)?;
         let (etag, commit) = (announced.etag.clone(), announced.commit.clone());
         if !self.folder.has(&etag) {
             let mut part = self.folder.incomplete(&etag)?;
             // Another process may have brought it while this one waited.
             if !self.folder.has(&etag) {
+                let there = part.metadata()?.len();
+                let is_begun = there > 0 && announced.bytes.is_some_and(|total| there < total);
+                if begun.is_none() && is_begun {
+                    // An earlier run was ended in the middle.
+                    let rest = self.announced(file, there)?;
+                    if rest.etag == etag {
+                        announced = rest;
+                    }
+                }
+                *begun = Some(etag.clone());
                 self.fill(file, announced, &mut part, quiet)?;
                 self.folder.complete(&etag)?;
             }
@@ -128,26 +145,19 @@ impl Repository {
         Ok(self.folder.link(file, &etag, &commit)?)
     }
 
-    /// The rest of a file that is there in part, or all of it.
+    /// Writes what comes behind what is there, or in its place where the server begins anew.
     fn fill(
         &self,
         file: &str,
-        mut announced: Announced,
+        announced: Announced,
         part: &mut File,
         quiet: bool,
     ) -> Result<(), Broken> {
-        let mut there = part.metadata()?.len();
         let total = announced.bytes;
-        if there > 0 && total.is_some_and(|total| there < total) {
-            let etag = announced.etag.clone();
-            announced = self.announced(file, there)?;
-            // A server that knows no ranges, or has another file by now, begins anew.
-            if announced.response.status() != 206 || announced.etag != etag {
-                there = 0;
-            }
-        } else {
-            there = 0;
-        }
+        let mut there = match announced.response.status() == 206 {
+            true => part.metadata()?.len(),
+            false => 0,
+        };
         part.set_len(there)?;
         part.seek(SeekFrom::End(0))?;
         let most = total.unwrap_or(MAX_FILE).min(MAX_FILE);

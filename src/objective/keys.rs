@@ -168,7 +168,13 @@ impl Keys {
         let divergence = self.take("divergence").unwrap_or_else(|| "none".into());
         let divergence = match divergence.as_str() {
             "none" => None,
-            "alpha" => Some(Divergence::alpha(self.number("alpha", 0.5)?)),
+            "alpha" => {
+                let alpha: f64 = self.number("alpha", 0.5)?;
+                if alpha < 0.0 {
+                    bail!("`alpha`: {alpha} is below 0, which is forward KL");
+                }
+                Some(Divergence::alpha(alpha))
+            }
             name => Some(name.parse()?),
         };
         let samplers = [

@@ -3,7 +3,7 @@
 //! `extract` says where the answer stands, `lex` and `parse` read plain text, LaTeX and unicode into a
 //! tree, `compare` decides: exact rationals for numbers, evaluation modulo primes for rational functions,
 //! complex values at 256 bits for roots and functions, and structures member by member. Everything is
-//! bounded by a budget of work, never by a clock, so a verdict depends on nothing but its input.
+//! bounded by a budget of work, never by a clock; what it does not suffice for is not judged.
 //!
 //! The class of a right completion is what it computes on the way, see [`solution()`]: the final answer
 //! itself is the same for all of them.
@@ -256,11 +256,8 @@ impl Verifier for Math {
                 "the gold `{}` cannot be read",
                 super::short(&problem.answer)
             )),
-            (Outcome::OutOfWork, Some(found)) => Verdict::Unjudged {
-                why: format!(
-                    "comparing `{}` with the gold takes more work than a verdict may cost",
-                    super::short(&found.span)
-                ),
+            (Outcome::OutOfWork, Some(_)) => Verdict::Unjudged {
+                why: "comparing it with the gold takes more work than a verdict may cost".into(),
                 is_too_costly: true,
             },
         }

@@ -1,0 +1,128 @@
+//! Judges that fail and commands that end: what could not be judged is counted apart, programs end with us, signals
+//! are heard.
+
+#[path = "support/binary.rs"]
+mod binary;
+#[path = "support/runs.rs"]
+mod runs;
+
+use binary::{Folder, tealight};
+use runs::{SMALL, json};
+use serde_json::json;
+
+/// Four problems, briefly.
+const SHORT: [&str; 6] = ["--max-samples", "4", SMALL[0], SMALL[1], "--device", "cpu"];
+
+fn said(output: &std::process::Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn ok(arguments: &[&str]) -> String {
+    let done = tealight(arguments);
+    assert!(done.status.success(), "{arguments:?}: {}", said(&done));
+    said(&done)
+}
+
+#[test]
+fn what_cannot_be_judged_is_counted_apart_with_its_reasons() {
+    let folder = Folder::new();
+    // One gold in three cannot be read.
+    let lines = [("a", "2"), ("b", "2"), ("c", "\\frac{{{")].map(|(id, gold)| {
+        json!({"id": id, "completion": "\\boxed{2}", "gold": gold}).to_string() + "\n"
+    });
+    let file = folder.write("c.jsonl", lines.concat());
+    let output = folder.path("graded");
+    let done = tealight(&["grade", &file, "--output", &output]);
+    let text = said(&done);
+    assert_eq!(done.status.code(), Some(3), "{text}");
+    assert!(text.contains("problem `c`: the gold") && text.contains("--max-unjudged"), "{text}");
+    let results = json(format!("{output}/results.json"));
+    let summary = &results["sets"][0]["summary"];
+    assert_eq!((&summary["problems"], &summary["unjudged"]), (&json!(2), &json!(1)));
+    assert_eq!(summary["pass@k"]["1"]["value"], 1.0);
+    ok(&["grade", &file, "--output", &folder.path("again"), "--max-unjudged", "0.5"]);
+    let page = std::fs::read_to_string(format!("{output}/report.html")).expect("a page");
+    assert!(page.contains("could not be judged"), "the page warns too");
+    // A program that crashes on some completions, and one that answers once too often.
+    let script = r#"while read -r line; do n=${line#*\"request\":}; n=${n%%,*}
+        case "$line" in *'"completion":"8'*) exit 1 ;; esac
+        echo "{\"request\":$n,\"verdict\":\"correct\"}"; echo "{\"request\":$n,\"verdict\":\"wrong\"}"; done"#;
+    let program = format!("program:sh {}", folder.write("judge.sh", script));
+    let output = folder.path("judged");
+    let arguments = [
+        "eval",
+        "--output",
+        &output,
+        "-n",
+        "16",
+        "-k",
+        "1,16",
+        "--no-greedy",
+        "--verifier",
+        &program,
+    ];
+    let done = tealight(&[&arguments[..], &SHORT, &["--max-unjudged", "1"]].concat());
+    let text = said(&done);
+    assert!(done.status.success(), "{text}");
+    assert!(text.contains("broke its protocol") && text.contains("repeats no"), "{text}");
+    let summary = json(format!("{output}/results.json"))["sets"][0]["summary"].clone();
+    assert_eq!(summary["pass@k"]["1"]["value"], 1.0, "no verdict is another's");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_program_ends_with_us_however_we_end() {
+    let folder = Folder::new();
+    let mark = format!("{}", 70_000 + std::process::id() % 9_000);
+    let script = folder.write("judge.sh", format!("sleep {mark} & while :; do :; done\n"));
+    let program = format!("program:timeout=60:sh {script}");
+    let binary = assert_cmd::cargo::cargo_bin("tealight");
+    let runs = |mark: &str| {
+        let list =
+            std::process::Command::new("ps").args(["-A", "-o", "args"]).output().expect("ps");
+        String::from_utf8_lossy(&list.stdout).lines().any(|line| line.contains(mark))
+    };
+    let wait_for = |wanted: bool| {
+        (0..150).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            runs(&format!("sleep {mark}")) == wanted
+        })
+    };
+    for signal in ["-INT", "-KILL"] {
+        let output = folder.path(&format!("e{signal}"));
+        let arguments = ["eval", "--output", &output, "-n", "1", "-k", "1", "--verifier", &program];
+        let mut child = std::process::Command::new(&binary)
+            .args(arguments)
+            .args(SHORT)
+            .spawn()
+            .expect("starts");
+        assert!(wait_for(true), "the program runs");
+        for _ in 0..2 {
+            let id = child.id().to_string();
+            std::process::Command::new("kill").args([signal, &id]).status().expect("kill");
+            std::thread::sleep(std::time::Duration::from_millis(300));
+        }
+        child.wait().expect("ends");
+        assert!(wait_for(false), "the program and its child are gone after {signal}");
+        assert!(!runs(&script), "and so is the busy loop");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_command_with_nothing_to_save_ends_at_once() {
+    let binary = assert_cmd::cargo::cargo_bin("tealight");
+    for (signal, code) in [("-INT", 130), ("-TERM", 143)] {
+        let arguments = ["lab", "ends", "--sampled", "--groups", "100000000"];
+        let mut child =
+            std::process::Command::new(&binary).args(arguments).spawn().expect("starts");
+        std::thread::sleep(std::time::Duration::from_millis(700));
+        std::process::Command::new("kill")
+            .args([signal, &child.id().to_string()])
+            .status()
+            .expect("kill");
+        let started = std::time::Instant::now();
+        assert_eq!(child.wait().expect("ends").code(), Some(code));
+        assert!(started.elapsed().as_secs() < 5);
+    }
+}
