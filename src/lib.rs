@@ -10,6 +10,8 @@ pub mod budget;
 pub mod cli;
 pub mod device;
 pub mod files;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod generate;
 mod http;
 pub mod hub;

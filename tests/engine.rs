@@ -63,8 +63,9 @@ fn serve(
     loop {
         let mut line = String::new();
         reader.read_line(&mut line)?;
-        if line.starts_with("GET /v1/models") {
-            let text = "{\"data\":[{\"id\":\"served\",\"owned_by\":\"llamacpp\"}]}";
+        if line.starts_with("GET ") {
+            let text =
+                "{\"data\":[{\"id\":\"served\",\"owned_by\":\"llamacpp\"}],\"total_slots\":64}";
             let length = text.len();
             return write!(
                 stream,

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use assert_cmd::Command;
-use binary::{Folder, refusal, tealight};
+use binary::{Folder, refusal};
 use serde_json::{Value, json};
 use server::serve;
 

@@ -151,3 +151,10 @@ fn broken_models_are_refused_by_file_tensor_and_shape() {
     let said = eval();
     assert!(said.contains("end-of-sequence"), "{said}");
 }
+
+#[test]
+fn another_tools_options_get_a_hint_that_helps() {
+    let usage = tealight(&["train", "--reward_funcs", "accuracy"]);
+    let said = String::from_utf8_lossy(&usage.stderr).into_owned();
+    assert!(usage.status.code() == Some(2) && said.contains("--verifier"), "{said}");
+}

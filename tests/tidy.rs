@@ -18,7 +18,6 @@ const FORBIDDEN: [(&str, &[&str]); 15] = [
             "crate::train",
             "tealight_datasets",
             "tealight_eval",
-            "tealight_matmul",
         ],
     ),
     (

@@ -1,6 +1,7 @@
 //! The commands: for each its options, what `--help` says of it, and what runs it.
 
 use anyhow::Result;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command};
 
 use super::layers::resolve_plain as resolve;
@@ -50,6 +51,37 @@ pub(super) fn command() -> Command {
         .arg_required_else_help(true)
         .after_help("Begin with `tealight study`: it needs no model, no data and no network.")
         .subcommands(all)
+}
+
+/// Options of TRL's and others' that are called or done otherwise here.
+const ELSEWHERE: [(&str, &str); 8] = [
+    (
+        "--reward-funcs",
+        "what rewards is --verifier; a function of your own is a program, --verifier program:COMMAND",
+    ),
+    (
+        "--per-device-train-batch-size",
+        "--prompts-per-step counts prompts, each with --num-generations completions",
+    ),
+    (
+        "--gradient-accumulation-steps",
+        "a step is --prompts-per-step prompts; --micro-batch-tokens splits it, without effect on the result",
+    ),
+    ("--steps-per-generation", "each step samples anew; --num-iterations repeats its updates"),
+    ("--num-train-epochs", "the length of a run is --max-steps"),
+    ("--scale-rewards", "it is --baseline group-std, batch-std or group-mean"),
+    ("--use-vllm", "evaluation and pre-sampling take --engine URL; training samples here"),
+    ("--bf16", "it is --dtype bfloat16"),
+];
+
+/// What to do in place of an option that is another tool's.
+pub(super) fn hint(error: &clap::Error) -> Option<String> {
+    if error.kind() != ErrorKind::UnknownArgument {
+        return None;
+    }
+    let ContextValue::String(given) = error.get(ContextKind::InvalidArg)? else { return None };
+    let (name, mend) = ELSEWHERE.iter().find(|(name, _)| given.starts_with(name))?;
+    Some(format!("there is no {name} here: {mend} (docs/how-to/trl.md)"))
 }
 
 const ENTRIES: &[Entry] = &[

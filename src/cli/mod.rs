@@ -42,7 +42,9 @@ use std::sync::atomic::Ordering;
 
 use anyhow::{Context, Result};
 use clap::ArgMatches;
+use tealight_datasets::Prompting;
 
+use crate::pretrained::Pretrained;
 use crate::telemetry::say;
 use crate::train::{Interrupted, Stop};
 use outcome::Doubtful;
@@ -54,7 +56,17 @@ const STACK_BYTES: usize = 256 << 20;
 /// could not be judged, 130 and 143 interrupted.
 pub fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().map(layers::kebab_case).collect();
-    let matches = commands::command().get_matches_from(arguments);
+    let matches = match commands::command().try_get_matches_from(arguments) {
+        Ok(matches) => matches,
+        Err(error) => {
+            // What clap guesses from the letters is no help to who knows another tool's words.
+            if let Some(hint) = commands::hint(&error) {
+                say(false, format!("error: {hint}\n\nFor more information, try '--help'."));
+                return ExitCode::from(2);
+            }
+            error.exit();
+        }
+    };
     let worker = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(move || run(&matches));
     let result = match worker {
         Ok(worker) => match worker.join() {
@@ -96,6 +108,19 @@ pub fn check(arguments: &[String]) -> Result<()> {
     let matches = commands::command().try_get_matches_from(arguments)?;
     let (name, matches) = matches.subcommand().context("no command")?;
     (commands::entry(name).context("no such command")?.check)(matches)
+}
+
+/// Reads a line of a batch, for fuzzing.
+pub(crate) fn batch_line(
+    line: &serde_json::Value,
+    model: &Pretrained,
+    prompting: &Prompting,
+) -> Result<()> {
+    let words = ["tealight", "batch"].map(str::to_owned);
+    let matches = commands::command().try_get_matches_from(words)?;
+    let (_, matches) = matches.subcommand().context("no command")?;
+    let options = layers::resolve_plain(matches)?;
+    batch_request::Asked::read(&options, line, model, prompting).map(drop)
 }
 
 /// The error and its causes on one line, without repeating what a cause says already.

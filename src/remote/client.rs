@@ -34,6 +34,8 @@ pub(super) struct Client {
     model: String,
     key: Option<String>,
     retries: usize,
+    /// Completions that one request may ask for.
+    most: usize,
 }
 
 /// Why a request brought nothing.
@@ -63,11 +65,20 @@ impl Client {
             model: model.into(),
             key: std::env::var(&options.api_key_env).ok().filter(|key| !key.is_empty()),
             retries: options.retries,
+            most: usize::MAX,
         };
         client.dialect = match options.engine_dialect {
             Some(dialect) => dialect,
-            None => client.ask_dialect(),
+            None => {
+                let models = client.ask("/v1/models");
+                models.as_ref().and_then(Dialect::of_models).unwrap_or(Dialect::Openai)
+            }
         };
+        if client.dialect == Dialect::LlamaCpp {
+            // It refuses to draw more at a time than it has slots.
+            let slots = client.ask("/props").and_then(|props| props["total_slots"].as_u64());
+            client.most = slots.unwrap_or(1).max(1) as usize;
+        }
         Ok(client)
     }
 
@@ -76,16 +87,14 @@ impl Client {
         self.dialect
     }
 
-    /// The kind that the list of its models shows; a server that has none is not tried again.
-    fn ask_dialect(&self) -> Dialect {
-        let mut request = self.http.get(format!("{}/v1/models", self.base));
+    /// What the server says of itself at `path`; one that says nothing is not asked again.
+    fn ask(&self, path: &str) -> Option<Value> {
+        let mut request = self.http.get(format!("{}{path}", self.base));
         if let Some(key) = &self.key {
             request = request.header("Authorization", format!("Bearer {key}"));
         }
-        let models =
-            request.call().ok().and_then(|mut response| body(&mut response, ANSWER_BYTES).ok());
-        let models: Option<Value> = models.and_then(|text| serde_json::from_slice(&text).ok());
-        models.as_ref().and_then(Dialect::of_models).unwrap_or(Dialect::Openai)
+        let text = body(&mut request.call().ok()?, ANSWER_BYTES).ok()?;
+        serde_json::from_slice(&text).ok()
     }
 
     /// Up to `n` completions of a prompt.
@@ -97,6 +106,7 @@ impl Client {
         seed: u64,
         is_over: &AtomicBool,
     ) -> Result<Vec<Result<Drawn, String>>> {
+        let n = n.min(self.most);
         let (path, body) = self.request(prompt, n, params, seed);
         let tokens = (n as u64).saturating_mul(params.max_new_tokens as u64);
         let limit = tokens.saturating_mul(TOKEN_BYTES).saturating_add(ANSWER_BYTES).min(MAX_ANSWER);

@@ -197,6 +197,12 @@ impl RemoteSolver<'_> {
     }
 }
 
+/// Reads what a server might answer, for fuzzing.
+pub(crate) fn read_answer(body: &[u8]) {
+    drop(answers::read(body));
+    drop(serde_json::from_slice(body).map(|models| Dialect::of_models(&models)));
+}
+
 /// A seed of 31 bits, which every server takes.
 fn mixed(seed: u64, key: u64, drawn: u64) -> u64 {
     let mut z =

@@ -195,7 +195,7 @@ fn with_point(text: &str) -> Option<String> {
     (are_digits(whole) && are_digits(part) && is_decimal).then(|| format!("{whole}.{part}"))
 }
 
-/// Whether a gold answer is words, perhaps with numbers among them.
+/// Whether a gold answer is words.
 fn is_worded(text: &str) -> bool {
     let letters = text.trim_start_matches("\\text");
     let mut words = letters.split(|c: char| !c.is_alphabetic());

@@ -1,0 +1,129 @@
+//! What strangers' bytes go through, one function a kind: what `fuzz/` and `tests/fuzz.rs` call with whatever they
+//! make up. Each may refuse its input, and must neither panic nor take more than a moment.
+
+use std::path::Path;
+use std::sync::OnceLock;
+
+use candle_core::{DType, Device};
+use serde_json::Value;
+use tealight_datasets::read::Columns;
+use tealight_datasets::{Message, Prompt, Prompting, names};
+
+use crate::device::Dtype;
+use crate::model::{Architecture, weights};
+use crate::pretrained::Pretrained;
+use crate::tokenizer::{HubTokenizer, Tokenizer};
+
+/// A kind of input: its name, what reads it, and an input to begin from.
+pub type Target = (&'static str, fn(&[u8]), &'static [u8]);
+
+/// Every kind.
+pub const TARGETS: [Target; 8] = [
+    ("weights", weights, b"\x60\0\0\0\0\0\0\0{\"model.norm.weight\":{\"dtype\":\"F32\",\"shape\":[8],\"data_offsets\":[0,32]}}                        "),
+    ("index", index, br#"{"metadata":{"total_size":1},"weight_map":{"a":"model-00001-of-00002.safetensors","b":"x.safetensors"}}"#),
+    ("config", config, include_bytes!("../models/countdown/config.json")),
+    ("tokenizer", tokenizer, include_bytes!("../models/countdown/tokenizer.json")),
+    ("template", template, b"{{ bos_token }}{% for m in messages %}{% set x = m.role ~ m.content|trim %}{{ x.replace('a', 'bb')|indent(2) }}{% endfor %}{{ 'a' * 3 }}"),
+    ("rows", rows, b"j{\"question\":\"1+1?\",\"answer\":12345678901234567890.5,\"id\":\"a\"}\n{\"prompt\":[{\"role\":\"user\",\"content\":\"x\"}],\"answer\":\"2\"}\n"),
+    ("batch", batch, br#"{"custom_id":"a","url":"/v1/completions","body":{"prompt":"3,7,8,9=24:","max_tokens":4,"n":2,"temperature":0.5,"top_p":1,"messages":[{"role":"user","content":[{"type":"text","text":"x"}]}]}}"#),
+    ("engine", engine, br#"{"choices":[{"text":"a","finish_reason":"stop","token_ids":[1,2],"logprobs":{"token_logprobs":[-1.0,null]}},{"message":{"content":null},"logprobs":{"content":[{"id":3,"logprob":-1}]}}],"usage":{"completion_tokens":5}}"#),
+];
+
+/// A file called `name` with these bytes, in a folder of its own.
+fn with_file(name: &str, bytes: &[u8], work: impl FnOnce(&Path)) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    std::fs::write(folder.path().join(name), bytes).expect("written");
+    work(folder.path());
+}
+
+/// A small architecture, which hostile weights will rarely fit.
+fn small() -> Architecture {
+    let config = serde_json::json!({"model_type": "llama", "vocab_size": 4, "hidden_size": 8, "intermediate_size": 8,
+        "num_hidden_layers": 1, "num_attention_heads": 2, "max_position_embeddings": 8, "tie_word_embeddings": true});
+    Architecture::from_config(&config).expect("a fitting configuration")
+}
+
+fn weights(data: &[u8]) {
+    with_file(weights::WHOLE, data, |folder| {
+        drop(weights::load(folder, &small(), DType::F32, &Device::Cpu));
+        drop(weights::read_all(&folder.join(weights::WHOLE), &Device::Cpu));
+    });
+}
+
+fn index(data: &[u8]) {
+    with_file(weights::INDEX, data, |folder| {
+        for name in weights::shard_names(&folder.join(weights::INDEX)).unwrap_or_default() {
+            let path = names::inside(folder, &name).expect("only plain names come through");
+            let is_inside = !path.components().any(|part| part == std::path::Component::ParentDir);
+            assert!(path.starts_with(folder) && is_inside, "{name}");
+        }
+        drop(weights::load(folder, &small(), DType::F32, &Device::Cpu));
+    });
+}
+
+fn config(data: &[u8]) {
+    if let Ok(value) = serde_json::from_slice::<Value>(data)
+        && let Ok(architecture) = Architecture::from_config(&value)
+    {
+        assert!(architecture.tensors().len() < 1 << 16 && architecture.parameters() < 1 << 41);
+    }
+    with_file(crate::adapter::CONFIG, data, |folder| {
+        drop(crate::adapter::Adapter::base_of(folder));
+        drop(crate::adapter::Adapter::load(folder, &small(), &Device::Cpu));
+    });
+}
+
+fn tokenizer(data: &[u8]) {
+    with_file("tokenizer.json", data, |folder| {
+        std::fs::write(folder.join("generation_config.json"), "{\"eos_token_id\":1}")
+            .expect("written");
+        let Ok(tokenizer) = HubTokenizer::load(folder) else { return };
+        drop(tokenizer.encode_prompt(&Prompt::Text("3,7,8,9=24: é \u{1f600}".into())));
+        drop(tokenizer.decode(&[0, 1, 2, 3, 20, 4_000_000_000]));
+    });
+}
+
+fn template(data: &[u8]) {
+    with_file("chat_template.jinja", data, |folder| {
+        let embedded = include_bytes!("../models/countdown/tokenizer.json");
+        std::fs::write(folder.join("tokenizer.json"), embedded).expect("written");
+        std::fs::write(folder.join("generation_config.json"), "{\"eos_token_id\":1}")
+            .expect("written");
+        let Ok(tokenizer) = HubTokenizer::load(folder) else { return };
+        drop(tokenizer.encode_prompt(&Prompt::Chat(vec![
+            Message::user("3,7"),
+            Message::new("assistant", "x"),
+        ])));
+    });
+}
+
+/// The first byte chooses the format.
+fn rows(data: &[u8]) {
+    let Some((kind, data)) = data.split_first() else { return };
+    let name = match kind % 4 {
+        0 => "a.json",
+        1 => "a.csv",
+        2 => "a.jsonl",
+        _ => "a.parquet",
+    };
+    with_file(name, data, |folder| {
+        let path = folder.join(name).display().to_string();
+        drop(tealight_datasets::open(&path, &Columns::default(), Some(1000)));
+        drop(tealight_eval::store::read(&folder.join(name)));
+    });
+}
+
+fn batch(data: &[u8]) {
+    static MODEL: OnceLock<Pretrained> = OnceLock::new();
+    let model = MODEL.get_or_init(|| {
+        Pretrained::load(crate::hub::EMBEDDED, Dtype::Float32, &Device::Cpu)
+            .expect("the embedded model")
+    });
+    if let Ok(line) = serde_json::from_slice::<Value>(data) {
+        drop(crate::cli::batch_line(&line, model, &Prompting::default()));
+    }
+}
+
+fn engine(data: &[u8]) {
+    crate::remote::read_answer(data);
+}
