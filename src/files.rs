@@ -2,9 +2,10 @@
 
 use std::fs::{File, TryLockError};
 use std::io::{Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use tealight_datasets::names;
 
 /// Writes `bytes` to `path` through a temporary file beside it: written, synced, renamed.
 ///
@@ -52,6 +53,14 @@ fn with_mode(mode: u32) -> tempfile::Builder<'static, 'static> {
         builder.permissions(std::fs::Permissions::from_mode(mode));
     }
     builder
+}
+
+/// The path of a name that a stranger gave, inside `folder` (see [`names::inside`]).
+///
+/// # Errors
+/// A name that would leave it.
+pub fn inside(folder: &Path, name: &str) -> Result<PathBuf> {
+    Ok(names::inside(folder, name)?)
 }
 
 /// Reads a file that a stranger may have made: a regular one, of at most `limit` bytes.
@@ -179,7 +188,8 @@ mod tests {
         write_atomic_by(&folder.path().join("replaced"), |path| {
             std::fs::remove_file(path)?;
             let private = tempfile::NamedTempFile::new_in(folder.path())?;
-            Ok(drop(private.persist(path)?))
+            private.persist(path)?;
+            Ok(())
         })
         .unwrap();
         assert_eq!((mode("ours"), mode("replaced")), (mode("usual"), mode("usual")));

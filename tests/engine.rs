@@ -20,6 +20,8 @@ enum Mood {
     One,
     /// Half of what was asked for is no text, has no end, or one that nobody knows.
     Holey,
+    /// Nothing is a text.
+    Mute,
     Busy,
     Broken,
     Hangs,
@@ -111,7 +113,7 @@ fn serve(
         Mood::Cuts => {
             write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n{{\"choices\"")
         }
-        Mood::Good | Mood::One | Mood::Holey => {
+        Mood::Good | Mood::One | Mood::Holey | Mood::Mute => {
             assert!(path.starts_with("/v1/"), "{path}");
             // An answer that says which seed drew it and which of its request it is.
             let choice = |index: u64| {
@@ -123,6 +125,9 @@ fn serve(
                 })
             };
             let mut choices: Vec<Value> = (0..n).map(choice).collect();
+            if mood == Mood::Mute {
+                choices.iter_mut().for_each(|choice| choice["text"] = Value::Null);
+            }
             if mood == Mood::Holey {
                 for (index, broken) in choices.iter_mut().enumerate().filter(|(i, _)| i % 2 == 1) {
                     match index % 3 {
@@ -211,19 +216,21 @@ fn a_broken_choice_is_drawn_again_and_one_that_never_comes_is_counted_apart() {
     };
     assert_eq!((&of(&mended)["unjudged"], &of(&mended)["n"]), (&json!(0), &json!(4)));
     assert_eq!(completions(&mended).iter().collect::<HashSet<_>>().len(), 24);
-    // A server that never gives one of them whole: counted apart, said, and the run goes on.
-    let never = Engine::start(&[Mood::Holey; 400]);
+    // One that never comes: counted apart, said with its reason, and the run goes on.
+    let never = Engine::start(&[Mood::Mute; 2]);
     let output = folder.path("never");
     let done =
-        eval(&never, &output, &["--retries", "1", "-n", "1", "-k", "1", "--max-unjudged", "1"]);
-    assert!(done.status.success());
-    let done = eval(
-        &never,
-        &folder.path("two"),
-        &["--retries", "1", "-n", "2", "-k", "1", "--concurrency", "1"],
-    );
+        eval(&never, &output, &["--retries", "1", "--concurrency", "1", "--max-unjudged", "1"]);
     let said = String::from_utf8_lossy(&done.stderr).into_owned();
-    assert!(done.status.success() || done.status.code() == Some(3), "{said}");
+    assert!(done.status.success() && said.contains("4 of 4 samples failed"), "{said}");
+    assert!(said.contains("the server gave a choice without text"), "{said}");
+    let summary = of(&output);
+    assert_eq!((&summary["unjudged"], &summary["unjudged_problems"]), (&json!(4), &json!(1)));
+    assert_eq!(summary["problems"], 5);
+    // Judging again does not make them wrong.
+    let again = eval(&never, &output, &["--verifier", "regex:x", "--max-unjudged", "1"]);
+    assert!(again.status.success(), "{}", String::from_utf8_lossy(&again.stderr));
+    assert_eq!(of(&output)["unjudged"], 4);
 }
 
 #[test]

@@ -40,8 +40,11 @@ fn model(folder: &Folder, name: &str, changed: &[(&str, Vec<u8>)]) -> String {
     place
 }
 
+/// Names and bytes.
+type Files = Vec<(String, Vec<u8>)>;
+
 /// A Hub with these repositories, each a list of files.
-fn hub(repositories: Vec<(&'static str, Vec<(String, Vec<u8>)>)>) -> String {
+fn hub(repositories: Vec<(&'static str, Files)>) -> String {
     let files: HashMap<String, Vec<u8>> = repositories
         .iter()
         .flat_map(|(id, files)| {
@@ -84,9 +87,8 @@ fn with_hub(endpoint: &str, home: &Folder, arguments: &[&str]) -> (bool, String)
     (done.status.success(), String::from_utf8_lossy(&done.stderr).into_owned())
 }
 
-fn files_of(names: &[&str], index: Option<Value>) -> Vec<(String, Vec<u8>)> {
-    let mut files: Vec<(String, Vec<u8>)> =
-        names.iter().map(|name| ((*name).to_owned(), embedded(name))).collect();
+fn files_of(names: &[&str], index: Option<Value>) -> Files {
+    let mut files: Files = names.iter().map(|name| ((*name).to_owned(), embedded(name))).collect();
     files.extend(
         index.map(|index| {
             ("model.safetensors.index.json".to_owned(), index.to_string().into_bytes())

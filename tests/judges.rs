@@ -4,7 +4,7 @@
 #[path = "support/binary.rs"]
 mod binary;
 
-use binary::{Folder, tealight};
+use binary::{Folder, refusal, tealight};
 use serde_json::{Value, json};
 
 /// Four problems, briefly.
@@ -42,6 +42,8 @@ fn what_cannot_be_judged_is_counted_apart_with_its_reasons() {
     assert_eq!((&summary["problems"], &summary["unjudged"]), (&json!(2), &json!(1)));
     assert_eq!(summary["pass@k"]["1"]["value"], 1.0);
     ok(&["grade", &file, "--output", &folder.path("again"), "--max-unjudged", "0.5"]);
+    let text = refusal(&["grade", &file, "--output", &folder.path("x"), "--max-unjudged", "2"]);
+    assert!(text.contains("max-unjudged must be"), "{text}");
     let page = std::fs::read_to_string(format!("{output}/report.html")).expect("a page");
     assert!(page.contains("could not be judged"), "the page warns too");
     // A program that crashes on some completions, and one that answers once too often.

@@ -15,10 +15,9 @@ use candle_core::{DType, Device, Tensor};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use safetensors::tensor::{Metadata, TensorInfo};
-use tealight_datasets::names;
 
 use super::Architecture;
-use crate::files::{open_regular, read_json};
+use crate::files::{inside, open_regular, read_json};
 
 /// Largest header of a safetensors file, in bytes, as the format has it.
 const MAX_HEADER: u64 = 100_000_000;
@@ -149,7 +148,7 @@ fn files(directory: &Path) -> Result<Vec<PathBuf>> {
     }
     let shards = shard_names(&index)?
         .into_iter()
-        .map(|shard| names::inside(directory, &shard).with_context(|| index.display().to_string()));
+        .map(|shard| inside(directory, &shard).with_context(|| index.display().to_string()));
     shards.collect()
 }
 
@@ -166,7 +165,7 @@ pub fn shard_names(index: &Path) -> Result<Vec<String>> {
         let name = shard.as_str().with_context(|| {
             format!("{}: tensor `{tensor}` is in no named file", index.display())
         })?;
-        names::inside(Path::new(""), name).with_context(|| index.display().to_string())?;
+        inside(Path::new(""), name).with_context(|| index.display().to_string())?;
         if !name.ends_with(".safetensors") {
             bail!("{}: `{name}` is no safetensors file", index.display());
         }

@@ -45,7 +45,7 @@ impl MemoryPlan {
     pub fn of(architecture: &Architecture, sizes: Sizes) -> Self {
         let a = architecture;
         let (queries, keys) = (a.num_heads * a.head_dim, a.num_kv_heads * a.head_dim);
-        let all = a.parameters() as u64;
+        let all = a.parameters();
         // An adapter stands on the base itself.
         let trained = sizes.trained.map_or(all, |count| count as u64);
         let lookup = (a.vocab_size * a.hidden_size) as u64;

@@ -77,8 +77,7 @@ pub struct Checked<'a> {
     pub stage: &'static str,
 }
 
-/// Checks a completion, or a bare answer, against a gold answer; both may be wrapped in `$`, a box or a
-/// worked solution.
+/// Checks a completion, or a bare answer, against a gold one; both may be wrapped in `$`, a box or a solution.
 ///
 /// Total, deterministic and bounded: never a panic, no clock, the same verdict on any machine.
 ///
@@ -171,8 +170,8 @@ fn compared(gold: &str, answer: &str) -> (Outcome, &'static str) {
     {
         return (Outcome::Correct, "text");
     }
-    if let Some(rest) = text::after_choice(answer)
-        && let (Some(gold), Some(rest)) = (&parsed_gold, parse::parse(rest))
+    if let (Some(gold), Some(rest)) =
+        (&parsed_gold, text::after_choice(answer).and_then(parse::parse))
         && equal(gold, &rest)
     {
         return (Outcome::Correct, "value");
@@ -264,8 +263,8 @@ impl Verifier for Math {
     }
 
     fn refuse_gold(&self, gold: &str) -> Option<String> {
-        let bare = self::gold(gold);
-        parse::parse(bare).is_none().then(|| "it is neither mathematics nor words".into())
+        let is_read = parse::parse(self::gold(gold)).is_some();
+        (!is_read).then(|| "it is neither mathematics nor words".into())
     }
 }
 
