@@ -102,7 +102,7 @@ fn no_reader_of_strangers_bytes_panics_or_hangs() {
                     );
                     tried += 1;
                 }
-                println!("{name}: {tried} inputs");
+                eprintln!("{name}: {tried} inputs");
             });
         }
     });
