@@ -307,3 +307,26 @@ fn an_engines_answer_has_a_limit() {
     ]);
     assert!(said.contains("307"), "{said}");
 }
+
+#[test]
+fn a_file_is_what_was_announced_or_is_not_kept() {
+    let folder = Folder::new();
+    let sizes = [("0".repeat(64), String::new()), ("plain".into(), "X-Linked-Size: 5\r\n".into())];
+    for ((etag, size), word) in sizes.into_iter().zip(["SHA-256", "more than the 5 bytes"]) {
+        let endpoint = serve(move |asked| match asked.path.starts_with("/api/") {
+            true => {
+                let siblings = json!({"siblings": [{"rfilename": "config.json"}]});
+                (200, String::new(), siblings.to_string().into_bytes())
+            }
+            false => {
+                let headers = format!("ETag: \"{etag}\"\r\nX-Repo-Commit: {COMMIT}\r\n{size}");
+                (200, headers, embedded("config.json"))
+            }
+        });
+        let arguments = ["eval", "--model", "evil/model", "--output", &folder.path("out")];
+        let (is_ok, said) = with_hub(&endpoint, &folder, &arguments);
+        assert!(!is_ok && said.contains(word), "{word}: {said}");
+        let snapshots = folder.path("home/hub/models--evil--model/snapshots");
+        assert!(!Path::new(&snapshots).exists(), "nothing is kept under its name");
+    }
+}

@@ -51,6 +51,11 @@ fn the_defaults_work_on_the_embedded_model() {
         "--num-generations",
         "2",
     ]);
+    // Samples of a file are called after it, not after where it lies.
+    let data = folder.write("mine.jsonl", "{\"question\":\"1+1\",\"answer\":\"2\"}\n");
+    let output = folder.path("f");
+    ok(&["eval", "--output", &output, "--dataset", &data, "--instruction", "", "-n", "2"]);
+    assert!(Path::new(&format!("{output}/samples/mine.jsonl")).exists());
     // Nothing that asked for a k gets another one.
     let text = refusal(&["eval", "--output", &folder.path("x"), "-n", "2", "-k", "4"]);
     assert!(text.contains("pass@4"), "{text}");

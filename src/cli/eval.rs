@@ -15,6 +15,7 @@ use tealight_datasets::{Dataset, names};
 use tealight_eval::results::{Question, Results, SetResult, VERSION};
 use tealight_eval::{Sample, Solver, Summary, Tally, store};
 
+use super::eval_jobs::{Job, jobs};
 use super::eval_request::{Asked, Request, prepare};
 use super::layers;
 use super::options::{self, DataOptions, DecodingOptions, ModelOptions};
@@ -101,14 +102,6 @@ pub(super) fn resolve(matches: &ArgMatches) -> Result<EvalOptions> {
     let mut options: EvalOptions = layers::resolve_plain(matches)?;
     options.overwrite = matches.get_flag("overwrite");
     Ok(options)
-}
-
-/// One set to evaluate at one temperature.
-struct Job<'a> {
-    name: String,
-    set: &'a SuiteSet,
-    dataset: &'a Dataset,
-    temperature: f64,
 }
 
 pub(super) fn run(options: &EvalOptions, stop: &Stop) -> Result<()> {
@@ -204,9 +197,8 @@ type Sampling<'a> = dyn Fn(
 
 impl EvalOptions {
     fn request(&self, jobs: &[Job<'_>], length: usize) -> Result<Request> {
-        let asked = |job: &Job<'_>| {
-            Ok((names::file_name(&job.name), Asked::of(job.dataset, job.temperature)?))
-        };
+        let asked =
+            |job: &Job<'_>| Ok((job.file.clone(), Asked::of(job.dataset, job.temperature)?));
         Ok(Request {
             model: self.model.shown(),
             engine: self.remote.engine.clone(),
@@ -252,34 +244,6 @@ impl EvalOptions {
     }
 }
 
-/// Every set at every temperature, each with a file of its own.
-fn jobs<'a>(
-    sets: &'a [SuiteSet],
-    datasets: &'a [Dataset],
-    temperatures: &[f64],
-) -> Result<Vec<Job<'a>>> {
-    let named = |dataset: &Dataset, temperature: f64| match temperatures {
-        [_] => dataset.name.clone(),
-        _ => format!("{}@t{temperature}", dataset.name),
-    };
-    let pairs = sets.iter().zip(datasets);
-    let jobs: Vec<Job<'_>> = pairs
-        .flat_map(|(set, dataset)| {
-            temperatures.iter().map(move |temperature| Job {
-                name: named(dataset, *temperature),
-                set,
-                dataset,
-                temperature: *temperature,
-            })
-        })
-        .collect();
-    let mut files = HashSet::new();
-    if let Some(twice) = jobs.iter().find(|job| !files.insert(names::file_name(&job.name))) {
-        bail!("`{}` stands twice among the sets and temperatures", twice.name);
-    }
-    Ok(jobs)
-}
-
 fn set_result(
     options: &EvalOptions,
     job: &Job<'_>,
@@ -288,7 +252,7 @@ fn set_result(
     is_known: bool,
     stop: &Stop,
 ) -> Result<SetResult> {
-    let name = names::file_name(&job.name);
+    let name = job.file.clone();
     let mut tallies = draw(options, job, sample, output, is_known, stop, None)?;
     if !options.no_greedy && job.temperature > 0.0 {
         let greedy = draw(options, job, sample, output, is_known, stop, Some("greedy"))?;
@@ -321,7 +285,7 @@ fn draw(
     stop: &Stop,
     greedy: Option<&str>,
 ) -> Result<Vec<Tally>> {
-    let base = names::file_name(&job.name);
+    let base = job.file.clone();
     let (n, temperature, name) = match greedy {
         Some(suffix) => (1, 0.0, format!("{base}.{suffix}")),
         None => (options.n, job.temperature, base),

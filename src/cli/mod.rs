@@ -8,6 +8,7 @@ mod commands;
 mod compare;
 mod doctor;
 mod eval;
+mod eval_jobs;
 mod eval_request;
 mod export;
 mod fine_tune;

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use anyhow::Result;
-use tealight_datasets::{Verdict, Verifier};
+use tealight_datasets::{Verdict, Verifier, names};
 use tealight_eval::results::{Results, SetResult};
 use tealight_eval::{Sample, Tally, export, report, store};
 
@@ -49,7 +49,7 @@ fn lm_eval(results: &Results, output: &Path) -> Result<()> {
     write_atomic(&directory.join("results_tealight.json"), text.as_bytes())?;
     for set in &results.sets {
         let Some(samples) = &set.samples else { continue };
-        let stored = store::read(&output.join(samples))?.problems;
+        let stored = store::read(&names::inside(output, samples)?)?.problems;
         let mut lines = String::new();
         for (index, (tally, question)) in set.problems.iter().zip(&set.questions).enumerate() {
             let Some(samples) = stored.get(&tally.problem) else { continue };
@@ -57,7 +57,8 @@ fn lm_eval(results: &Results, output: &Path) -> Result<()> {
             lines.push_str(&line.to_string());
             lines.push('\n');
         }
-        let name = format!("samples_{}_tealight.jsonl", export::task_name(&set.name));
+        let name = names::file_name(&export::task_name(&set.name));
+        let name = format!("samples_{name}_tealight.jsonl");
         write_atomic(&directory.join(name), lines.as_bytes())?;
     }
     Ok(())
@@ -118,7 +119,7 @@ fn reasons(set: &SetResult, output: &Path) -> Result<Vec<String>> {
     let Some(samples) = set.samples.as_ref().filter(|_| set.summary.unjudged > 0) else {
         return Ok(Vec::new());
     };
-    let stored = store::read(&output.join(samples))?.problems;
+    let stored = store::read(&names::inside(output, samples)?)?.problems;
     let mut all: Vec<&Sample> = stored.values().flatten().collect();
     all.sort_by(|a, b| (&a.problem, a.sample).cmp(&(&b.problem, b.sample)));
     let why = |sample: &&Sample| match &sample.verdict {

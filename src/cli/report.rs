@@ -13,6 +13,7 @@ use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use clap::Args;
 use serde::{Deserialize, Serialize};
+use tealight_datasets::names;
 use tealight_eval::report::{self, Live};
 use tealight_eval::results::Results;
 
@@ -102,11 +103,11 @@ async fn data(state: State<Arc<Shown>>, Wild(name): Wild<String>) -> Response {
 
 /// A file that the report consists of; the router lets no other name through.
 async fn file(State(shown): State<Arc<Shown>>, Wild(name): Wild<String>) -> Response {
-    if name.contains("..") {
+    let Ok(path) = names::inside(&shown.directory, &name) else {
         return StatusCode::NOT_FOUND.into_response();
-    }
+    };
     let kind = if name.ends_with(".js") { "text/javascript" } else { "text/html; charset=utf-8" };
-    match std::fs::read(shown.directory.join(&name)) {
+    match std::fs::read(path) {
         Ok(bytes) => ([(header::CONTENT_TYPE, kind)], bytes).into_response(),
         Err(_) => (StatusCode::NOT_FOUND, "not written yet").into_response(),
     }

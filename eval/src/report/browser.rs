@@ -16,7 +16,7 @@ use flate2::write::GzEncoder;
 use maud::{Markup, PreEscaped, html};
 use rayon::prelude::*;
 use serde_json::{Value, json};
-use tealight_datasets::Verdict;
+use tealight_datasets::{Verdict, names};
 
 use crate::results::Results;
 use crate::transition::Aligned;
@@ -55,7 +55,7 @@ impl Data {
                     let Some(file) = found.and_then(|found| found.samples.as_ref()) else {
                         return Ok(store::Stored::default());
                     };
-                    store::read(&directory.join(file))
+                    store::read(&names::inside(directory, file)?)
                 })
                 .collect::<Result<_>>()?;
             if stored.iter().all(|stored| stored.problems.is_empty()) {
