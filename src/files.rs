@@ -44,7 +44,7 @@ pub(crate) fn readable_folder() -> tempfile::Builder<'static, 'static> {
     with_mode(0o777)
 }
 
-#[cfg_attr(not(unix), expect(unused_variables))]
+#[cfg_attr(not(unix), expect(unused_variables, unused_mut))]
 fn with_mode(mode: u32) -> tempfile::Builder<'static, 'static> {
     let mut builder = tempfile::Builder::new();
     #[cfg(unix)]

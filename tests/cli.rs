@@ -131,7 +131,7 @@ fn an_interrupt_stops_after_the_step_saves_and_exits_130() {
         let mut child = std::process::Command::new(&binary)
             .args(["train", "--output", &output, "--max-steps", "100000"])
             .args(SMALL)
-            .stderr(std::process::Stdio::null())
+            .stderr(std::fs::File::create(folder.path(signal)).expect("a file"))
             .spawn()
             .expect("starts");
         let metrics = Path::new(&output).join("metrics.jsonl");
@@ -148,6 +148,8 @@ fn an_interrupt_stops_after_the_step_saves_and_exits_130() {
         assert!(kill.args(["-s", signal, &id]).status().expect("kill runs").success());
         let status = child.wait().expect("ends");
         assert_eq!(status.code(), Some(code));
+        let said = std::fs::read_to_string(folder.path(signal)).expect("what it said");
+        assert!(said.contains("finishing this step; again to stop now"), "{said}");
         let rows = std::fs::read_to_string(&metrics).expect("rows").lines().count();
         let checkpoint = Path::new(&output).join(format!("checkpoint-{rows}"));
         assert!(checkpoint.join("trainer_state.json").exists(), "{}", checkpoint.display());

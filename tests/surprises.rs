@@ -232,6 +232,7 @@ fn runs_that_differ_are_not_compared_without_a_word() {
         "{table} {}",
         said(&done)
     );
+    ok(&["compare", &base, &asked, "--across", "n,instruction"]);
     let text = refusal(&["compare", &base, &same, "--across", "temperature"]);
     assert!(text.contains("no effect"), "{text}");
     refusal(&["compare", &base, &same, "--across", "colour"]);

@@ -20,6 +20,15 @@ const RECORDED: [&str; 10] = [
     "few_shot_dataset",
     "few_shot_seed",
 ];
+/// Settings that prompts are made by.
+pub const PROMPTING: [&str; 6] = [
+    "instruction",
+    "system_prompt",
+    "prompt_template",
+    "few_shot",
+    "few_shot_dataset",
+    "few_shot_seed",
+];
 /// All keys that runs may differ in.
 pub const KEYS: [&str; 14] = [
     "temperature",

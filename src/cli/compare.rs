@@ -95,6 +95,9 @@ impl CompareOptions {
         if let Some(key) = across.iter().find(|key| !comparable::KEYS.contains(&key.as_str())) {
             bail!("--across {key}: runs differ in {}", comparable::KEYS.join(", "));
         }
+        // Prompts differ where what makes them does.
+        let makes = |key: &String| comparable::PROMPTING.contains(&key.as_str());
+        let allows = |key: &str| across.iter().any(|k| k == key || key == "prompts" && makes(k));
         let mut names: Vec<String> =
             self.runs.iter().map(|path| path.display().to_string()).collect();
         let Some((first, others)) = loaded.split_first() else { return Ok(names) };
@@ -104,7 +107,7 @@ impl CompareOptions {
             for (set, other) in shared(first, run) {
                 for found in comparable::differences((first, set), (run, other)) {
                     let [a, b] = found.values;
-                    if across.iter().any(|key| key == found.key) {
+                    if allows(found.key) {
                         seen.insert(found.key);
                         labels[0].insert(found.key, a);
                         labels[index + 1].insert(found.key, b);

@@ -297,6 +297,31 @@ mod tests {
     }
 
     #[test]
+    fn a_unit_under_way_shows_its_rate_and_claims_no_end() {
+        let ago = Instant::now() - Duration::from_secs(10);
+        let drawn = TOKENS.load(Ordering::Relaxed);
+        let mut work = Work {
+            label: "step".into(),
+            total: 8,
+            done: 0,
+            message: String::new(),
+            started: ago,
+            last_line: ago,
+            tokens: [drawn; 2],
+            last_unit: ago,
+        };
+        count_tokens(500);
+        let said = work.said();
+        assert!(
+            said.contains("eta unknown until the first is done") && said.contains(" tok/s"),
+            "{said}"
+        );
+        (work.done, work.last_unit) = (4, Instant::now());
+        assert!(work.said().starts_with("eta 10s"), "{}", work.said());
+        assert!(work.is_due());
+    }
+
+    #[test]
     fn times_and_sizes_are_readable() {
         assert_eq!(
             (clock(59.6), clock(61.0), clock(7260.0)),
