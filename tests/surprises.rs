@@ -107,6 +107,23 @@ fn nothing_of_others_is_overwritten() {
     assert!(text.contains("--overwrite"), "{text}");
     ok(&["grade", &lines, "--output", &output, "--overwrite"]);
     assert!(Path::new(&format!("{output}/notes.txt")).exists());
+    // What Tealight did not write is refused all the same.
+    let text = refusal(&["train", "--output", &place, "--overwrite"]);
+    assert!(text.contains("did not write"), "{text}");
+    // An evaluation begins anew, and a mistake in the options costs nothing of what was there.
+    let output = folder.path("evaluated");
+    let eval = ["eval", "--output", &output, "-n", "2", "-k", "1"];
+    ok(&[&eval[..], &SHORT].concat());
+    refusal(&[&eval[..], &SHORT, &["--temperature", "0.5"]].concat());
+    refusal(&[&eval[..], &SHORT, &["--dataset", "nothing.jsonl", "--overwrite"]].concat());
+    assert_eq!(completions(&output).len(), 8);
+    ok(&[&eval[..], &SHORT, &["--temperature", "0.5", "--overwrite"]].concat());
+    let run = folder.path("trained");
+    assert!(train(&run, &["--max-steps", "1", "--save-steps", "0"]).status.success());
+    refusal(&["train", "--output", &run, "--dataset", "nothing.jsonl", "--overwrite"]);
+    assert!(Path::new(&format!("{run}/final/model.safetensors")).exists());
+    let done = train(&run, &["--max-steps", "1", "--save-steps", "0", "--overwrite"]);
+    assert!(done.status.success(), "{}", said(&done));
 }
 
 #[test]

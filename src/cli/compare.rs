@@ -84,7 +84,6 @@ pub(super) fn run(options: &CompareOptions) -> Result<()> {
     Ok(())
 }
 
-/// A set's tables: numbers with differences, the matrix, what became of problems.
 impl CompareOptions {
     /// What the runs are called: their directories, and what they differ in on purpose.
     ///
@@ -176,6 +175,7 @@ fn short(text: &str) -> String {
     short
 }
 
+/// A set's tables: numbers with differences, the matrix, what became of problems.
 fn block(set: &Aligned, changes: &[Change], names: &[String]) -> String {
     let shown: Vec<usize> = set.ks.iter().copied().filter(|k| k.is_power_of_two()).collect();
     let last = set.ks.last().copied().unwrap_or(1);

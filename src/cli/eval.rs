@@ -87,7 +87,7 @@ pub(super) struct EvalOptions {
     #[serde(skip)]
     overwrite: bool,
     /// Exit with status 3 where a larger share of completions than this could not be judged.
-    #[arg(long, default_value_t = 0.05)]
+    #[arg(long, default_value_t = 0.05, conflicts_with = "reject")]
     max_unjudged: f64,
     /// Print the results as JSON instead of as a table.
     #[arg(long)]
@@ -342,6 +342,7 @@ fn rejecting(
     let params = options.decoding.params(*temperature, length, session.eos());
     params.check()?;
     let _claim = place::fresh(output, options.overwrite)?;
+    place::clear(output, options.overwrite)?;
     options::record_config(options, output, options.quiet)?;
     stop.saves();
     let draw = options.draw(options.n, &params);

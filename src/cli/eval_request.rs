@@ -53,7 +53,8 @@ impl Asked {
 pub(super) fn prepare(output: &Path, mut request: Request, overwrite: bool) -> Result<bool> {
     let path = output.join("request.json");
     if overwrite {
-        drop(place::fresh(output, true)?);
+        place::check(output, true)?;
+        place::clear(output, true)?;
     }
     let is_known = path.exists() && !place::is_free(output);
     if is_known {

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::options::ModelOptions;
 use super::{layers, place};
+use crate::files::Claim;
 use crate::model::weights::Weights;
 use crate::telemetry::say;
 
@@ -58,7 +59,10 @@ enum Stored {
 pub(super) fn run(options: &ExportOptions) -> Result<()> {
     let Some(output) = &options.output else { bail!("--output DIR is needed") };
     // Before the model is loaded, which takes long.
-    let _claim = place::fresh(output, options.overwrite)?;
+    let _claim = match options.overwrite {
+        true => Claim::take(output)?,
+        false => place::fresh(output, false)?,
+    };
     let (model, _) = options.model.load(options.quiet)?;
     let name = &model.name;
     match (&model.adapter, options.merge) {

@@ -87,6 +87,7 @@ pub(super) fn run(options: &GradeOptions) -> Result<()> {
         Box::new(BufReader::with_capacity(1 << 20, opened))
     };
     let _claim = place::fresh(output, options.overwrite)?;
+    place::clear(output, options.overwrite)?;
     let started = Instant::now();
     let set =
         std::path::Path::new(file).file_stem().map_or("stdin".into(), |s| s.to_string_lossy());

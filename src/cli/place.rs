@@ -47,9 +47,14 @@ pub(super) fn is_free(output: &Path) -> bool {
     })
 }
 
-/// Takes a directory for a new run. One that holds anything is refused, or with `overwrite` cleared of what Tealight
-/// writes; other files stay.
+/// Takes a directory for a new run, as far as [`check`] allows. Nothing is removed yet: see [`clear`].
 pub(super) fn fresh(output: &Path, overwrite: bool) -> Result<Claim> {
+    check(output, overwrite)?;
+    Claim::take(output)
+}
+
+/// Refuses a directory that holds anything, unless `overwrite` allows it and a command of Tealight's wrote it.
+pub(super) fn check(output: &Path, overwrite: bool) -> Result<()> {
     if !is_free(output) && !overwrite {
         bail!(
             "{}: holds files already ({}); choose another --output, or replace what Tealight wrote there with --overwrite",
@@ -57,11 +62,22 @@ pub(super) fn fresh(output: &Path, overwrite: bool) -> Result<Claim> {
             listed(output)
         );
     }
-    let claim = Claim::take(output)?;
-    if overwrite {
-        clear(output)?;
+    if !is_free(output) && !is_ours(output) {
+        bail!(
+            "{}: Tealight did not write what is here ({}), and --overwrite replaces only its own; choose another --output",
+            output.display(),
+            listed(output)
+        );
     }
-    Ok(claim)
+    Ok(())
+}
+
+/// Whether a command of Tealight's wrote `output`, by what it records there.
+fn is_ours(output: &Path) -> bool {
+    let settings = std::fs::read_to_string(output.join("config.toml")).unwrap_or_default();
+    let results = std::fs::read(output.join("results.json")).unwrap_or_default();
+    let results: serde_json::Value = serde_json::from_slice(&results).unwrap_or_default();
+    settings.starts_with("# tealight ") || results["tealight"].is_string()
 }
 
 /// The first names in a directory.
@@ -76,7 +92,12 @@ fn listed(output: &Path) -> String {
     names.join(", ") + more
 }
 
-fn clear(output: &Path) -> Result<()> {
+/// Removes what Tealight writes, where `overwrite` asks for it; other files stay. To be called when everything that a
+/// run begins from has been read, so that a mistake in its options costs nothing.
+pub(super) fn clear(output: &Path, overwrite: bool) -> Result<()> {
+    if !overwrite {
+        return Ok(());
+    }
     for entry in std::fs::read_dir(output)?.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let is_ours = OURS.contains(&name.as_str())
@@ -146,7 +167,12 @@ mod tests {
         let message = fresh(&output, false).unwrap_err().to_string();
         assert!(message.contains("metrics.jsonl, samples, thesis.tex"), "{message}");
         assert_eq!(next_free(&output), folder.path().join("run-2"));
+        let message = fresh(&output, true).unwrap_err().to_string();
+        assert!(message.contains("did not write"), "{message}");
+        std::fs::write(output.join("config.toml"), "# tealight 0.1.0\n").unwrap();
         drop(fresh(&output, true).unwrap());
+        assert!(output.join("metrics.jsonl").exists(), "nothing is removed before it has to be");
+        clear(&output, true).unwrap();
         assert!(!output.join("metrics.jsonl").exists() && output.join("thesis.tex").exists());
     }
 }

@@ -83,6 +83,7 @@ pub(super) fn run(options: &SftOptions, stop: &Stop) -> Result<()> {
         (None, Some(_)) => bail!("--tokenizer is only for --from-scratch"),
         (None, None) => options.model.load_to_train(options.quiet)?,
     };
+    place::clear(output, options.overwrite)?;
     options::record_config(options, output, options.quiet)?;
     let adapter = new_adapter(&options.lora, &base, options.sft.seed, &device, options.quiet)?;
     let policy = base.policy(adapter.as_ref())?;

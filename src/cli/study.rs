@@ -139,6 +139,7 @@ pub(super) fn run(options: &StudyOptions, stop: &Stop) -> Result<()> {
     if options.resume {
         place::refuse_other_settings(options, &output)?;
     }
+    place::clear(&output, options.overwrite)?;
     stop.saves();
     options::record_config(options, &output, quiet)?;
     let session = Session::new(&base, device, stop, quiet)?;

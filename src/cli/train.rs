@@ -107,6 +107,7 @@ pub(super) fn run(options: &TrainOptions, stop: &Stop) -> Result<()> {
     let dataset = options.data.open(&options.data.dataset, options.quiet)?;
     let (base, device) = options.model.load_to_train(options.quiet)?;
     let options = &options.with_length(&dataset, &base)?;
+    place::clear(output, options.overwrite)?;
     options::record_config(options, output, options.quiet)?;
     stop.saves();
     let session = Session::new(&base, device, stop, options.quiet)?;
