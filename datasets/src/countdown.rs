@@ -3,7 +3,10 @@
 //! Prompt `3,7,8,9=24:`, answer an expression over `+ - * /` such as `3*(7+9-8)`. Problems are made
 //! from a fixed list in a fixed order, so every machine sees the same ones. The three splits share
 //! no multiset of numbers: `sft` (what a base model is trained on), `train` (what RLVR is trained
-//! on) and `test` (held out from both).
+//! on) and `test` (held out from both). `valid` has the numbers of `test` and none of its first thousand problems:
+//! what coefficients and best models are chosen by.
+
+use std::collections::HashSet;
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -17,13 +20,15 @@ pub const MAX_NUMBER: u32 = 12;
 pub const TARGETS: std::ops::RangeInclusive<u32> = 10..=40;
 /// How many numbers a problem of the named source gives.
 const NUMBERS: usize = 4;
+/// The first problems of `test`, none of which are in `valid`.
+const REPORTED: usize = 1000;
 /// Problems in a split when no limit is given.
 const DEFAULT_PROBLEMS: usize = 96;
 
 /// The row of [`crate::SOURCES`].
 pub const SOURCE: Source = Source {
     name: "countdown",
-    about: "four numbers, a target, many right expressions; splits train, test, sft",
+    about: "four numbers, a target, many right expressions; splits train, valid, test, sft",
     load,
     examples,
 };
@@ -66,23 +71,39 @@ fn load(split: &str, limit: Option<usize>) -> Result<Dataset> {
         _ => (split, NUMBERS),
     };
     let shown = if split.is_empty() { "train" } else { split };
-    let split = match name {
-        "" | "train" => Split::Train,
-        "test" => Split::Test,
-        "sft" => Split::Sft,
+    let (split, number) = match name {
+        "" | "train" => (Split::Train, 0),
+        "test" => (Split::Test, 0),
+        "valid" => (Split::Test, 1),
+        "sft" => (Split::Sft, 0),
         other => {
             return Err(DataError::Split {
                 name: "countdown",
                 split: other.into(),
-                known: "train, test, sft; with three or five numbers train-3, test-5 and so on",
+                known: "train, valid, test, sft; with three or five numbers train-3, test-5 and so on",
             });
         }
     };
     let wanted = limit.unwrap_or(DEFAULT_PROBLEMS);
-    let mut stream = Stream::new(split, 0, 0);
-    stream.count = numbers;
-    // A split has tens of thousands of problems.
-    let problems = distinct(wanted, 100_000, || stream.next_problem());
+    let stream = |number: u64| {
+        let mut stream = Stream::new(split, 0, number);
+        stream.count = numbers;
+        stream
+    };
+    // None of the problems that results are reported of.
+    let reported: HashSet<String> = match number {
+        0 => HashSet::new(),
+        _ => {
+            let mut first = stream(0);
+            distinct(REPORTED, 100_000, || first.next_problem()).into_iter().map(|p| p.id).collect()
+        }
+    };
+    let mut stream = stream(number);
+    // A split has thousands of problems.
+    let wanted_of_all = wanted.saturating_add(reported.len());
+    let mut problems = distinct(wanted_of_all, 100_000, || stream.next_problem());
+    problems.retain(|problem| !reported.contains(&problem.id));
+    problems.truncate(wanted);
     let name = format!("countdown/{shown}");
     Ok(Dataset::generated(name, problems, verify::countdown::Countdown))
 }
@@ -167,6 +188,17 @@ impl Stream {
 mod tests {
     use super::*;
     use std::collections::HashSet;
+
+    #[test]
+    fn what_is_chosen_by_is_not_what_is_reported() {
+        let ids = |split: &str, count| -> Vec<String> {
+            load(split, Some(count)).unwrap().problems.into_iter().map(|p| p.id).collect()
+        };
+        let (valid, test) = (ids("valid", 64), ids("test", REPORTED));
+        assert_eq!(valid.len(), 64);
+        assert!(valid.iter().all(|id| !test.contains(id)));
+        assert_eq!(ids("valid", 96)[..64], valid);
+    }
 
     #[test]
     fn every_generated_solution_is_right() {

@@ -294,8 +294,13 @@ pub fn open(spec: &str, columns: &read::Columns, limit: Option<usize>) -> Result
             return Err(DataError::Unknown { spec: spec.into(), known: known.join(", ") });
         }
     };
-    if let Some(verifier) = &columns.verifier {
-        dataset.verifier = verify::open(verifier)?;
+    if let Some(spec) = &columns.verifier {
+        // Questions that name databases have found theirs beside them.
+        let has_own = source.is_none() && dataset.verifier.name().starts_with("sql");
+        let is_the_same = verify::sql::named(spec).is_some_and(|(_, folder)| folder.is_none());
+        if !(has_own && is_the_same) {
+            dataset.verifier = verify::open(spec)?;
+        }
     }
     dataset.set_aside();
     if let (true, Some(first)) = (dataset.problems.is_empty(), dataset.unusable.first()) {

@@ -1,137 +1,177 @@
-//! Means over prompts with bootstrap intervals.
+//! Means over problems with 95 % intervals for the mean over all problems of the kind.
+//!
+//! Problems are what varies: the samples of one problem are no independent evidence about others. Measures that
+//! lie between 0 and 1 get an interval that never leaves that range and never shrinks to a point; the tests hold
+//! its coverage by simulation.
 
-use std::cell::RefCell;
-use std::collections::{BTreeSet, VecDeque};
-
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{Rng, SeedableRng};
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
+use statrs::distribution::{Beta, ContinuousCDF, Normal, StudentsT};
 
-/// Resamples of the bootstrap.
-const RESAMPLES: u64 = 10_000;
+/// The chance that an interval misses on either side.
+const TAIL: f64 = 0.025;
 
-/// A mean over prompts and its 95 % interval.
+/// A mean over problems and its 95 % interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     /// The mean.
     pub value: f64,
-    /// 2.5th percentile of resampled means.
+    /// Lower end.
     pub low: f64,
-    /// 97.5th percentile.
+    /// Upper end.
     pub high: f64,
 }
 
-/// The mean of one value a prompt, with a percentile bootstrap over prompts.
+impl Estimate {
+    /// Of nothing.
+    pub const NONE: Self = Self { value: f64::NAN, low: f64::NAN, high: f64::NAN };
+}
+
+/// The mean of values of any size, with Student's interval.
+pub fn mean(values: &[f64]) -> Estimate {
+    let Some((value, variance)) = moments(values) else { return Estimate::NONE };
+    let half = quantile_t(values.len() - 1) * (variance / values.len() as f64).sqrt();
+    Estimate { value, low: value - half, high: value + half }
+}
+
+/// The mean of values that cannot be negative, such as counts.
+pub fn amount(values: &[f64]) -> Estimate {
+    let estimate = mean(values);
+    Estimate { low: estimate.low.max(0.0), ..estimate }
+}
+
+/// The mean of shares: values between 0 and 1.
 ///
-/// Prompts are resampled, never the samples within a prompt: that would count duplicates as
-/// agreement. The same prompts are drawn for every call with as many values, so intervals of
-/// models on the same prompts are paired.
-pub fn bootstrap(values: &[f64]) -> Estimate {
-    bootstrap_all(std::slice::from_ref(&values)).remove(0)
-}
-
-/// The same for several measures of the same prompts, whose resamples are drawn once.
-pub fn bootstrap_all(columns: &[&[f64]]) -> Vec<Estimate> {
-    let mut all = resampled(columns);
-    let estimates = columns.iter().zip(&mut all).map(|(values, means)| {
-        means.sort_by(f64::total_cmp);
-        let percentile = |share: f64| means[((RESAMPLES - 1) as f64 * share).round() as usize];
-        let value = values.iter().sum::<f64>() / values.len() as f64;
-        Estimate { value, low: percentile(0.025), high: percentile(0.975) }
-    });
-    estimates.collect()
-}
-
-/// The means of all resamples, in order of size.
-pub(crate) fn resampled_means(values: &[f64]) -> Vec<f64> {
-    let mut means = resampled(&[values]).remove(0);
-    means.sort_by(f64::total_cmp);
-    means
-}
-
-/// For each column its mean in each resample: prompts are drawn, counted, and the counts weigh every
-/// column.
-fn resampled(columns: &[&[f64]]) -> Vec<Vec<f64>> {
-    let count = columns.first().map_or(0, |values| values.len());
-    debug_assert!(columns.iter().all(|values| values.len() == count));
-    let by_resample: Vec<Vec<f64>> = (0..RESAMPLES)
-        .into_par_iter()
-        .map_init(
-            || vec![0.0; count],
-            |weights: &mut Vec<f64>, resample| {
-                weights.fill(0.0);
-                let mut rng = ChaCha8Rng::seed_from_u64(resample);
-                for _ in 0..count {
-                    weights[(rng.next_u64() % count as u64) as usize] += 1.0;
-                }
-                let mean = |values: &&[f64]| {
-                    let sum: f64 = weights.iter().zip(*values).map(|(w, v)| w * v).sum();
-                    sum / count as f64
-                };
-                columns.iter().map(mean).collect()
-            },
-        )
-        .collect();
-    (0..columns.len())
-        .map(|column| by_resample.iter().map(|means| means[column]).collect())
-        .collect()
-}
-
-/// Collects the columns of many estimates, so that their resamples are drawn once, and then hands the
-/// estimates out in the same order: `of` is called with the same calls in both phases.
-pub(crate) fn together<T>(of: impl Fn(&Estimates) -> T) -> T {
-    let estimates = Estimates::default();
-    of(&estimates);
-    estimates.compute();
-    of(&estimates)
-}
-
-/// The two phases of [`together`].
-#[derive(Default)]
-pub(crate) struct Estimates {
-    columns: RefCell<Vec<Vec<f64>>>,
-    found: RefCell<Option<VecDeque<Estimate>>>,
-}
-
-impl Estimates {
-    /// The estimate of the mean of `values`, which are worked out in the first phase only.
-    pub(crate) fn of(&self, values: impl FnOnce() -> Vec<f64>) -> Estimate {
-        if let Some(found) = self.found.borrow_mut().as_mut() {
-            return found.pop_front().expect("the second phase makes the calls of the first");
-        }
-        self.columns.borrow_mut().push(values());
-        Estimate { value: 0.0, low: 0.0, high: 0.0 }
+/// Clopper and Pearson's interval of a binomial with as many trials as the variance of the values makes the
+/// problems worth (Korn and Graubard 1998), which is at least their number. Two problems more, one at 0 and one at
+/// 1, count into the variance, since few problems show few of the extremes.
+pub fn share(values: &[f64]) -> Estimate {
+    let Some((value, variance)) = moments(values) else { return Estimate::NONE };
+    let count = values.len() as f64;
+    let largest = value * (1.0 - value);
+    let both_ends = value * value + (1.0 - value) * (1.0 - value);
+    let variance = variance + both_ends / count;
+    let worth = (count * largest / variance).max(count);
+    let narrower = match values.len() {
+        1 => 1.0,
+        _ => (quantile_t(usize::MAX) / quantile_t(values.len() - 1)).powi(2),
+    };
+    let trials = (worth * narrower).max(1.0);
+    let right = trials * value;
+    let quantile = |a: f64, b: f64, p: f64| Beta::new(a, b).map_or(f64::NAN, |d| d.inverse_cdf(p));
+    // A mean of ones may differ from one by rounding.
+    let is_zero = right < 1e-9;
+    let is_one = trials - right < 1e-9;
+    Estimate {
+        value,
+        low: if is_zero { 0.0 } else { quantile(right, trials - right + 1.0, TAIL).min(value) },
+        high: if is_one { 1.0 } else { quantile(right + 1.0, trials - right, 1.0 - TAIL).max(value) },
     }
+}
 
-    fn compute(&self) {
-        let columns = self.columns.borrow();
-        let mut found: Vec<Option<Estimate>> = vec![None; columns.len()];
-        let lengths: BTreeSet<usize> = columns.iter().map(Vec::len).collect();
-        for length in lengths {
-            let alike: Vec<usize> =
-                (0..columns.len()).filter(|i| columns[*i].len() == length).collect();
-            let values: Vec<&[f64]> = alike.iter().map(|i| columns[*i].as_slice()).collect();
-            for (index, estimate) in alike.into_iter().zip(bootstrap_all(&values)) {
-                found[index] = Some(estimate);
-            }
-        }
-        *self.found.borrow_mut() = Some(found.into_iter().flatten().collect());
+/// Mean and unbiased variance; of one value the variance is 0.
+fn moments(values: &[f64]) -> Option<(f64, f64)> {
+    let count = values.len() as f64;
+    if values.is_empty() {
+        return None;
     }
+    let mean = values.iter().sum::<f64>() / count;
+    let squares: f64 = values.iter().map(|x| (x - mean) * (x - mean)).sum();
+    Some((mean, squares / (count - 1.0).max(1.0)))
+}
+
+/// The 97.5th percentile of Student's t; of the normal distribution at `usize::MAX`, and with no degree of
+/// freedom.
+pub(crate) fn quantile_t(freedom: usize) -> f64 {
+    match freedom {
+        0 | usize::MAX => Normal::standard().inverse_cdf(1.0 - TAIL),
+        freedom => quantile_t_of(freedom as f64),
+    }
+}
+
+/// The same for fractions of degrees of freedom.
+pub(crate) fn quantile_t_of(freedom: f64) -> f64 {
+    StudentsT::new(0.0, 1.0, freedom.max(1.0)).map_or(f64::NAN, |t| t.inverse_cdf(1.0 - TAIL))
+}
+
+/// The chance of a t at least as far from 0, on either side; never 0.
+pub(crate) fn two_sided(t: f64, freedom: f64) -> f64 {
+    let beyond =
+        StudentsT::new(0.0, 1.0, freedom.max(1.0)).map_or(1.0, |d| 2.0 * d.cdf(-t.abs()));
+    beyond.clamp(f64::MIN_POSITIVE, 1.0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measure::pass_at_k::pass_at_k;
+    use crate::simulated::Draws;
 
     #[test]
-    fn the_interval_is_that_of_the_binomial() {
+    fn nothing_is_ever_certain() {
+        let whole = share(&[1.0; 48]);
+        assert_eq!((whole.value, whole.high), (1.0, 1.0));
+        assert!((whole.low - 0.925).abs() < 0.01, "{whole:?}");
+        let none = share(&[0.0; 48]);
+        assert!(none.low == 0.0 && (none.high - 0.075).abs() < 0.01, "{none:?}");
+        let half = share(&[0.5; 10]);
+        assert!(half.low < 0.45 && half.high > 0.55, "{half:?}");
+        assert!(share(&[0.3]).low < 0.1);
+        assert!(share(&[]).value.is_nan());
+    }
+
+    #[test]
+    fn large_samples_have_the_binomials_interval() {
         let values: Vec<f64> = (0..400).map(|i| f64::from(i % 4 == 0)).collect();
-        let estimate = bootstrap(&values);
         let half = 1.96 * (0.25_f64 * 0.75 / 400.0).sqrt();
-        assert_eq!(estimate.value, 0.25);
-        assert!((estimate.low - (0.25 - half)).abs() < 0.01, "{estimate:?}");
-        assert!((estimate.high - (0.25 + half)).abs() < 0.01, "{estimate:?}");
-        assert_eq!(bootstrap(&values), estimate);
+        for estimate in [share(&values), mean(&values)] {
+            assert_eq!(estimate.value, 0.25);
+            assert!((estimate.low - (0.25 - half)).abs() < 0.005, "{estimate:?}");
+            assert!((estimate.high - (0.25 + half)).abs() < 0.005, "{estimate:?}");
+        }
+    }
+
+    /// The share of intervals for Pass@k that hold the truth: problems drawn from a population, samples from
+    /// problems.
+    fn coverage(problems: usize, k: usize, population: &dyn Fn(&mut Draws) -> f64) -> f64 {
+        let n = 32;
+        let mut draws = Draws::new(problems as u64 * 1000 + k as u64);
+        let truth = {
+            let all = 200_000;
+            let solved = |draws: &mut Draws| 1.0 - (1.0 - population(draws)).powi(k as i32);
+            (0..all).map(|_| solved(&mut draws)).sum::<f64>() / f64::from(all)
+        };
+        let studies = 2000;
+        let mut held = 0;
+        for _ in 0..studies {
+            let values: Vec<f64> = (0..problems)
+                .map(|_| {
+                    let p = population(&mut draws);
+                    pass_at_k(n, draws.binomial(n, p), k)
+                })
+                .collect();
+            let estimate = share(&values);
+            held += i32::from(estimate.low <= truth && truth <= estimate.high);
+        }
+        f64::from(held) / f64::from(studies)
+    }
+
+    #[test]
+    fn intervals_of_pass_at_k_cover_what_they_say() {
+        // Like the embedded base; near the ceiling with some problems out of reach; near the floor.
+        let spread = |draws: &mut Draws| draws.beta(0.6, 1.7);
+        let ceiling = |draws: &mut Draws| if draws.uniform() < 0.06 { 0.0 } else { 0.8 };
+        let floor = |draws: &mut Draws| if draws.uniform() < 0.9 { 0.0 } else { 0.2 };
+        type Population<'a> = &'a dyn Fn(&mut Draws) -> f64;
+        let populations: [(&str, Population<'_>); 3] =
+            [("spread", &spread), ("ceiling", &ceiling), ("floor", &floor)];
+        for (name, population) in populations {
+            for problems in [12, 30, 96, 240] {
+                for k in [1, 8, 32] {
+                    let held = coverage(problems, k, population);
+                    println!("{name}: {problems} problems, k {k}: {held:.3}");
+                    assert!(held > 0.94, "{name}: {problems} problems, k {k}: {held}");
+                }
+            }
+        }
     }
 }

@@ -8,10 +8,12 @@
 
 mod classes;
 pub mod comparable;
-pub mod compare;
+pub mod contrast;
+pub mod crossing;
 pub mod evaluate;
 pub mod export;
 pub mod grade;
+pub mod inference;
 pub mod interval;
 pub mod measure;
 pub mod reject;
@@ -19,6 +21,8 @@ pub mod report;
 pub mod results;
 mod sample;
 pub mod self_check;
+#[cfg(test)]
+mod simulated;
 pub mod store;
 pub mod summary;
 pub mod transition;

@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::interval::{Estimate, Estimates, together};
+use crate::interval::{Estimate, amount, mean, share};
 use crate::measure::hill;
 use crate::measure::pass_at_k::{self, pass_all_k, pass_at_k};
 use crate::measure::rarefaction::unique_correct;
@@ -21,7 +21,7 @@ const COVERED: [f64; 5] = [0.1, 0.25, 0.5, 0.75, 1.0];
 /// Estimates by k.
 pub type ByK = BTreeMap<usize, Estimate>;
 
-/// What an evaluation found: means over prompts with bootstrap intervals over prompts. docs/measures.md
+/// What an evaluation found: means over prompts with intervals over prompts. docs/measures.md
 /// defines each.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
@@ -144,94 +144,88 @@ impl Summary {
             bail!("no completion could be judged");
         }
         let validity = |tally: &Tally| tally.correct as f64 / tally.samples as f64;
-        let mut summary =
-            together(|estimates| Self::estimated(estimates, &judged, n, ks, &validity));
+        let mut summary = Self::estimated(&judged, n, ks, &validity);
         summary.unjudged = tallies.iter().map(|tally| tally.unjudged).sum();
         summary.unjudged_problems = tallies.len() - judged.len();
         Ok(summary)
     }
 
     fn estimated(
-        estimates: &Estimates,
         tallies: &[Tally],
         n: usize,
         ks: &[usize],
         validity: &dyn Fn(&Tally) -> f64,
     ) -> Self {
-        let mean = |of: &dyn Fn(&Tally) -> f64| estimates.of(|| tallies.iter().map(of).collect());
-        let over = |value: &dyn Fn(&Tally, usize) -> f64| -> ByK {
-            let estimate = |k: usize| mean(&|tally| value(tally, k));
-            ks.iter().map(|k| (*k, estimate(*k))).collect()
+        let each = |of: &dyn Fn(&Tally) -> f64| -> Vec<f64> { tallies.iter().map(of).collect() };
+        let over = |estimate: fn(&[f64]) -> Estimate, value: &dyn Fn(&Tally, usize) -> f64| -> ByK {
+            ks.iter().map(|k| (*k, estimate(&each(&|tally| value(tally, *k))))).collect()
         };
         // What is known of a problem some of whose samples could not be judged.
         let up_to = |tally: &Tally, k: usize| k.min(tally.samples);
         let by_level = |level: &Level| {
             (
                 level.name().to_owned(),
-                over(&|tally, k| unique_correct(tally, *level, up_to(tally, k))),
+                over(amount, &|tally, k| unique_correct(tally, *level, up_to(tally, k))),
             )
         };
         let total: usize = tallies.iter().map(|tally| tally.samples).sum();
-        let share = |count: fn(&Tally) -> usize| {
+        let of_samples = |count: fn(&Tally) -> usize| {
             tallies.iter().map(count).sum::<usize>() as f64 / total as f64
         };
         let cover =
-            |tau: &f64| (tau.to_string(), mean(&|tally| f64::from(validity(tally) >= *tau)));
+            |tau: &f64| (tau.to_string(), share(&each(&|tally| f64::from(validity(tally) >= *tau))));
         let has_logp = tallies.iter().all(|tally| tally.logp.1 > 0);
         let logp: f64 = tallies.iter().map(|tally| tally.logp.0).sum();
         let tokens: usize = tallies.iter().map(|tally| tally.tokens).sum();
         Self {
             problems: tallies.len(),
             n,
-            pass_at_k: over(&|tally, k| pass_at_k(tally.samples, tally.correct, up_to(tally, k))),
-            unique_correct: over(&|tally, k| {
+            pass_at_k: over(share, &|tally, k| pass_at_k(tally.samples, tally.correct, up_to(tally, k))),
+            unique_correct: over(amount, &|tally, k| {
                 unique_correct(tally, Level::Solution, up_to(tally, k))
             }),
             unique_by_level: Level::ALL.iter().map(by_level).collect(),
             coverage: if tallies.iter().all(|tally| tally.total.is_some_and(|total| total > 0)) {
-                over(&|tally, k| {
+                over(share, &|tally, k| {
                     let most = tally.total.unwrap_or(1).min(k as u64) as f64;
                     unique_correct(tally, Level::Solution, up_to(tally, k)) / most
                 })
             } else {
                 ByK::new()
             },
-            pass_all_k: over(&|tally, k| pass_all_k(tally.samples, tally.correct, up_to(tally, k))),
+            pass_all_k: over(share, &|tally, k| pass_all_k(tally.samples, tally.correct, up_to(tally, k))),
             majority: ks
                 .iter()
-                .filter_map(|k| Some((*k, majority(estimates, tallies, *k)?)))
+                .filter_map(|k| Some((*k, majority(tallies, *k)?)))
                 .collect(),
             greedy: tallies
                 .iter()
                 .all(|tally| tally.greedy.is_some())
-                .then(|| mean(&|tally| tally.greedy.map_or(0.0, f64::from))),
-            richness: Richness::of(estimates, tallies),
+                .then(|| share(&each(&|tally| tally.greedy.map_or(0.0, f64::from)))),
+            richness: Richness::of(tallies),
             cover: COVERED.iter().map(cover).collect(),
-            sequence_entropy: has_logp.then(|| mean(&|tally| -tally.logp.0 / tally.logp.1 as f64)),
+            sequence_entropy: has_logp
+                .then(|| mean(&each(&|tally| -tally.logp.0 / tally.logp.1 as f64))),
             token_entropy: (has_logp && tokens > 0).then(|| -logp / tokens as f64),
-            kl_pstar: known(estimates, tallies, |tally| tally.kl_pstar),
-            base_coverage: known(estimates, tallies, |tally| tally.base_coverage),
-            text: Texts::of(estimates, tallies),
+            kl_pstar: known(tallies, |tally| tally.kl_pstar),
+            base_coverage: known(tallies, |tally| tally.base_coverage),
+            text: Texts::of(tallies),
             unjudged: 0,
             unjudged_problems: 0,
-            truncated: share(|tally| tally.truncated),
-            no_answer: share(|tally| tally.no_answer),
-            mean_length: share(|tally| tally.tokens),
+            truncated: of_samples(|tally| tally.truncated),
+            no_answer: of_samples(|tally| tally.no_answer),
+            mean_length: of_samples(|tally| tally.tokens),
         }
     }
 }
 
 /// The mean over the problems that have the value.
-fn known(
-    estimates: &Estimates,
-    tallies: &[Tally],
-    of: fn(&Tally) -> Option<f64>,
-) -> Option<Estimate> {
-    let has_one = tallies.iter().any(|tally| of(tally).is_some());
-    has_one.then(|| estimates.of(|| tallies.iter().filter_map(of).collect()))
+fn known(tallies: &[Tally], of: fn(&Tally) -> Option<f64>) -> Option<Estimate> {
+    let values: Vec<f64> = tallies.iter().filter_map(of).collect();
+    (!values.is_empty()).then(|| mean(&values))
 }
 
-fn majority(estimates: &Estimates, tallies: &[Tally], k: usize) -> Option<Estimate> {
+fn majority(tallies: &[Tally], k: usize) -> Option<Estimate> {
     let votes = |tally: &Tally| {
         majority_at_k(tally.correct, &tally.wrong.multiplicities(), tally.silent(), k)
     };
@@ -239,37 +233,34 @@ fn majority(estimates: &Estimates, tallies: &[Tally], k: usize) -> Option<Estima
     if !tallies.iter().all(is_exact) {
         return None;
     }
-    Some(
-        estimates.of(|| {
-            tallies.par_iter().map(|tally| votes(tally).unwrap_or(0.0)).collect::<Vec<f64>>()
-        }),
-    )
+    let values: Vec<f64> = tallies.par_iter().map(|tally| votes(tally).unwrap_or(0.0)).collect();
+    Some(share(&values))
 }
 
 impl Richness {
-    fn of(estimates: &Estimates, tallies: &[Tally]) -> Option<Self> {
+    fn of(tallies: &[Tally]) -> Option<Self> {
         let counts: Vec<Vec<usize>> = tallies
             .iter()
             .map(|tally| tally.classes.at(Level::Solution).multiplicities())
             .filter(|counts| !counts.is_empty())
             .collect();
-        let over = |of: fn(&[usize]) -> f64| {
-            estimates.of(|| counts.iter().map(|counts| of(counts)).collect())
+        let over = |of: fn(&[usize]) -> f64| -> Vec<f64> {
+            counts.iter().map(|counts| of(counts)).collect()
         };
         (!counts.is_empty()).then(|| Self {
             problems: counts.len(),
-            hill_1: over(hill::hill_1),
-            hill_2: over(hill::hill_2),
-            chao_1: over(hill::chao_1),
-            unseen: over(hill::unseen),
+            hill_1: amount(&over(hill::hill_1)),
+            hill_2: amount(&over(hill::hill_2)),
+            chao_1: amount(&over(hill::chao_1)),
+            unseen: share(&over(hill::unseen)),
         })
     }
 }
 
 impl Texts {
-    fn of(estimates: &Estimates, tallies: &[Tally]) -> Option<Self> {
+    fn of(tallies: &[Tally]) -> Option<Self> {
         let texts: Vec<TextDiversity> = tallies.iter().filter_map(|tally| tally.text).collect();
-        let over = |of: fn(&TextDiversity) -> f64| estimates.of(|| texts.iter().map(of).collect());
+        let over = |of: fn(&TextDiversity) -> f64| share(&texts.iter().map(of).collect::<Vec<_>>());
         (!texts.is_empty()).then(|| Self {
             problems: texts.len(),
             distinct_1: over(|text| text.distinct_1),

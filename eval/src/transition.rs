@@ -5,14 +5,11 @@ use std::collections::{HashMap, HashSet};
 use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 
-use crate::compare::{Paired, crossing, paired};
-use crate::interval::{Estimate, bootstrap};
-use crate::measure::pass_at_k::pass_at_k;
+use crate::contrast::{Contrast, rho};
+use crate::inference::{Effect, paired};
+use crate::interval::{Estimate, share};
 use crate::results::{Question, Results, SetResult};
 use crate::{Summary, Tally};
-
-/// How hard problems are for a model, by its validity.
-pub const DIFFICULTIES: [&str; 4] = ["easy", "medium", "hard", "unsolved"];
 
 /// One set of problems, evaluated by several models: everything in the same order of problems.
 pub struct Aligned {
@@ -123,106 +120,36 @@ fn one(first: &SetResult, all: &[&SetResult], shared: &HashSet<String>) -> Resul
 /// What one model makes of the problems of another.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Change {
-    /// How many problems went from each difficulty (row) to each (column), in the order of
-    /// [`DIFFICULTIES`].
-    pub transition: [[usize; 4]; 4],
-    /// Of the problems that the base solves in k tries, the share that is still solved, by k:
-    /// `sum rho_b rho_m / sum rho_b` with each model's Pass@k.
-    #[serde(rename = "keep@k")]
-    pub keep: Vec<(usize, f64)>,
-    /// Newly solved share, `mean (1 - rho_b) rho_m`.
-    #[serde(rename = "explore@k")]
-    pub explore: Vec<(usize, f64)>,
-    /// Problems of the base with a right sample, those of them kept, those newly solved.
-    pub sets: crate::compare::Kept,
-    /// Where the base's Pass@k overtakes.
-    pub crossing: Option<f64>,
-    /// Difference of Pass@k to the base, by k.
-    pub differences: Vec<(usize, Paired)>,
-    /// Difference of distinct right answers among k, by k.
-    pub distinct: Vec<(usize, Paired)>,
+    /// The numbers.
+    #[serde(flatten)]
+    pub contrast: Contrast,
     /// Problems that the base solved and this one never did.
     pub lost: Vec<String>,
     /// Problems that only this one solved.
     pub gained: Vec<String>,
 }
 
-impl Change {
-    /// In words, where the base's curve overtakes.
-    pub fn overtaking(&self) -> String {
-        match (self.crossing, self.differences.first()) {
-            (Some(k), _) => format!("the base overtakes at k = {k:.1}"),
-            (None, Some((_, first))) if first.difference.value <= 0.0 => {
-                "the base is ahead from the start".into()
-            }
-            (None, _) => "the base never overtakes".into(),
-        }
-    }
-}
-
 impl Aligned {
     /// What run `run` makes of run 0's problems.
     pub fn change(&self, run: usize) -> Change {
         let (base, tuned) = (&self.runs[0], &self.runs[run]);
-        let mut transition = [[0; 4]; 4];
-        for (base, tuned) in base.iter().zip(tuned) {
-            transition[difficulty(base)][difficulty(tuned)] += 1;
-        }
-        let pairs: Vec<(&Tally, &Tally)> = base.iter().zip(tuned).collect();
-        let rho =
-            |tally: &Tally, k: usize| pass_at_k(tally.samples, tally.correct, k.min(tally.samples));
-        let keep = |k: usize| {
-            let both: f64 = pairs.iter().map(|(b, m)| rho(b, k) * rho(m, k)).sum();
-            let solved: f64 = pairs.iter().map(|(b, _)| rho(b, k)).sum();
-            if solved > 0.0 { both / solved } else { f64::NAN }
-        };
-        let explore = |k: usize| {
-            let new = pairs.iter().map(|(b, m)| (1.0 - rho(b, k)) * rho(m, k)).sum::<f64>();
-            new / pairs.len() as f64
-        };
-        let values = |run: usize, of: &dyn Fn(&Tally) -> f64| -> Vec<f64> {
-            self.runs[run].iter().map(of).collect()
-        };
-        let compared = |of: &dyn Fn(&Tally, usize) -> f64| {
-            let at = |k: &usize| {
-                let of = |tally: &Tally| of(tally, *k);
-                (*k, paired(&values(run, &of), &values(0, &of)))
-            };
-            self.ks.iter().map(at).collect()
-        };
-        let curve = |run: usize| -> Vec<f64> {
-            self.summaries[run].pass_at_k.values().map(|estimate| estimate.value).collect()
-        };
-        let solved_by = |(a, b): &(&Tally, &Tally)| a.correct > 0 && b.correct == 0;
-        let names = |swapped: bool| {
-            let chosen = pairs
-                .iter()
-                .filter(|(b, m)| if swapped { solved_by(&(m, b)) } else { solved_by(&(b, m)) });
-            chosen.map(|(base, _)| base.problem.clone()).collect()
+        let only = |a: &[Tally], b: &[Tally]| -> Vec<String> {
+            let pairs = a.iter().zip(b).filter(|(a, b)| a.correct > 0 && b.correct == 0);
+            pairs.map(|(a, _)| a.problem.clone()).collect()
         };
         Change {
-            transition,
-            keep: self.ks.iter().map(|k| (*k, keep(*k))).collect(),
-            explore: self.ks.iter().map(|k| (*k, explore(*k))).collect(),
-            sets: crate::compare::kept(base, tuned),
-            crossing: crossing(&self.ks, &curve(0), &curve(run)),
-            differences: compared(&rho),
-            distinct: compared(&|tally, k| {
-                crate::measure::rarefaction::unique_correct(tally, crate::Level::Solution, k)
-            }),
-            lost: names(false),
-            gained: names(true),
+            contrast: Contrast::new(base, &[tuned], &self.ks),
+            lost: only(base, tuned),
+            gained: only(tuned, base),
         }
     }
 
     /// Every run against every other: row minus column, Pass@1 below the diagonal and Pass@k at the
     /// largest k above it.
-    pub fn matrix(&self) -> Vec<Vec<Option<Paired>>> {
+    pub fn matrix(&self) -> Vec<Vec<Option<Effect>>> {
         let most = self.ks.last().copied().unwrap_or(1);
         let values = |run: &[Tally], k: usize| -> Vec<f64> {
-            run.iter()
-                .map(|tally| pass_at_k(tally.samples, tally.correct, k.min(tally.samples)))
-                .collect()
+            run.iter().map(|tally| rho(tally, k)).collect()
         };
         let cell = |row: usize, column: usize| {
             let k = match row.cmp(&column) {
@@ -256,21 +183,10 @@ impl Aligned {
                     high if high == low => low.to_string(),
                     high => format!("{low} to {high}"),
                 };
-                rows.push((name, values.len(), bootstrap(&values)));
+                rows.push((name, values.len(), share(&values)));
             }
         }
         rows
-    }
-}
-
-/// 0 easy (validity .9 and more), 1 medium (.3), 2 hard, 3 unsolved.
-pub fn difficulty(tally: &Tally) -> usize {
-    let validity = tally.correct as f64 / tally.samples.max(1) as f64;
-    match validity {
-        v if v >= 0.9 => 0,
-        v if v >= 0.3 => 1,
-        v if v > 0.0 => 2,
-        _ => 3,
     }
 }
 
@@ -318,18 +234,21 @@ mod tests {
         let runs = [("base".to_owned(), &base), ("tuned".to_owned(), &tuned)];
         let (aligned, _) = align(&runs, false).unwrap();
         let change = aligned[0].change(1);
-        assert_eq!(change.transition, [[1, 0, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]]);
         assert_eq!((change.lost, change.gained), (vec!["c".to_owned()], vec!["d".to_owned()]));
-        assert_eq!((change.sets.base_solved, change.sets.kept), (3, 2));
-        // At k = n the smooth forms are the counts.
-        let last = |pairs: &[(usize, f64)]| pairs.last().unwrap().1;
-        assert!((last(&change.keep) - 2.0 / 3.0).abs() < 1e-12);
-        assert!((last(&change.explore) - 0.25).abs() < 1e-12);
+        let contrast = change.contrast;
+        assert_eq!((contrast.base_solved, contrast.kept, contrast.newly_solved), (3, 2.0, 1.0));
         // By hand at k = 1: sum rho_b rho_m / sum rho_b.
         let keep = (1.0 + 0.5) / (1.0 + 0.5 + 0.125);
-        assert!((change.keep[0].1 - keep).abs() < 1e-12);
-        assert!((change.explore[0].1 - (0.5 + 0.25) / 4.0).abs() < 1e-12);
-        assert!((change.differences[0].1.difference.value - 0.625 / 4.0).abs() < 1e-12);
+        assert!((contrast.keep[0].value - keep).abs() < 1e-12);
+        // A second draw: the square of 4 of 8 is 4 * 3 / (8 * 7).
+        let null = (1.0 + 12.0 / 56.0) / (1.0 + 0.5 + 0.125);
+        assert!((contrast.keep[0].null - null).abs() < 1e-12);
+        assert!((contrast.explore[0].value - (0.5 + 0.25) / 4.0).abs() < 1e-12);
+        assert!((contrast.pass[0].1.value - 0.625 / 4.0).abs() < 1e-12);
+        // Each model by half of its samples: what is always right stays easy, and of what is right in every second
+        // sample one half in seventy is all right.
+        assert!((contrast.transition[0][0] - (1.0 + 1.0 / 70.0)).abs() < 1e-9);
+        assert!((contrast.transition.iter().flatten().sum::<f64>() - 4.0).abs() < 1e-9);
         assert!(aligned[0].matrix()[1][0].is_some() && aligned[0].matrix()[1][1].is_none());
     }
 

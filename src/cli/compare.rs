@@ -8,7 +8,9 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tealight_eval::results::{Results, SetResult};
-use tealight_eval::transition::{Aligned, Change, DIFFICULTIES, align};
+use tealight_eval::contrast::{Contrast, DIFFICULTIES};
+use tealight_eval::inference::{Effect, cells};
+use tealight_eval::transition::{Aligned, Change, align};
 use tealight_eval::{comparable, report};
 
 use super::table;
@@ -183,32 +185,37 @@ fn block(set: &Aligned, changes: &[Change], names: &[String]) -> String {
     header.extend(shown.iter().map(|k| format!("pass@{k}")));
     header.push(format!("distinct@{last}"));
     let mut rows = vec![header];
-    for (index, (name, summary)) in names.iter().zip(&set.summaries).enumerate() {
+    let against: Vec<Vec<Option<Effect>>> = changes
+        .iter()
+        .map(|change| {
+            let found = |k: &usize| change.contrast.pass.iter().find(|(at, _)| at == k);
+            shown.iter().map(|k| found(k).map(|(_, effect)| *effect)).collect()
+        })
+        .collect();
+    let against = [vec![vec![]], cells(&against, true)].concat();
+    for ((name, summary), differences) in names.iter().zip(&set.summaries).zip(against) {
         let mut row = vec![name.clone()];
-        for k in &shown {
-            let found = index.checked_sub(1).and_then(|change| {
-                changes[change].differences.iter().find(|(at, _)| at == k).map(|(_, paired)| paired)
-            });
+        for (place, k) in shown.iter().enumerate() {
             let value = summary.pass_at_k[k].value;
-            row.push(match found {
+            row.push(match differences.get(place) {
                 None => format!("{value:.3}"),
-                Some(paired) => format!("{value:.3} ({paired})"),
+                Some(difference) => format!("{value:.3} ({difference})"),
             });
         }
         row.push(format!("{:.2}", summary.unique_correct[&last].value));
         rows.push(row);
     }
     let mut text = format!(
-        "{} ({} problems); differences to the first, * p < 0.05 by paired bootstrap\n{}",
+        "{} ({} problems); differences to the first, between these models whatever seeds would do: * p < .05 by Holm \
+         over the table\n{}",
         set.name,
         set.runs[0].len(),
         table::plain(&rows)
     );
     if names.len() > 2 {
         let mut rows = vec![[vec![String::new()], names.to_vec()].concat()];
-        for (name, row) in names.iter().zip(set.matrix()) {
-            let cells = row.into_iter().map(|cell| cell.map_or(String::new(), |p| p.to_string()));
-            rows.push(std::iter::once(name.clone()).chain(cells).collect());
+        for (name, row) in names.iter().zip(cells(&set.matrix(), true)) {
+            rows.push([vec![name.clone()], row].concat());
         }
         text.push_str(&format!(
             "\n\nrow minus column: pass@1 below the diagonal, pass@{last} above\n{}",
@@ -222,23 +229,43 @@ fn block(set: &Aligned, changes: &[Change], names: &[String]) -> String {
 }
 
 fn of_change(change: &Change, name: &str) -> String {
-    let mut rows =
-        vec![[vec!["base \\ now".to_owned()], DIFFICULTIES.map(String::from).to_vec()].concat()];
-    for (from, counts) in DIFFICULTIES.iter().zip(change.transition) {
-        let cells = counts.iter().map(ToString::to_string);
-        rows.push(std::iter::once((*from).to_owned()).chain(cells).collect());
-    }
+    let contrast = &change.contrast;
     let listed = |ids: &[String]| {
         let shown = ids.iter().take(8).cloned().collect::<Vec<_>>().join("  ");
         format!("{} {shown}{}", ids.len(), if ids.len() > 8 { "  ..." } else { "" })
     };
-    let last = |pairs: &[(usize, f64)]| pairs.last().copied().unwrap_or((0, f64::NAN));
-    let ((k, keep), (_, explore)) = (last(&change.keep), last(&change.explore));
     format!(
-        "{name}: keep@{k} {keep:.3}, explore@{k} {explore:.3}; {}\n{}\nsolved, then lost: {}\nnewly solved: {}",
-        change.overtaking(),
-        table::plain(&rows),
+        "{name}: {}\n{} {}\n{}\n{}solved, then lost: {}\nnewly solved: {}",
+        contrast.crossing,
+        report::contrast::kept(contrast),
+        matched(contrast),
+        table::plain(&transitions(contrast)),
+        "each model by half of its samples; in parentheses a second draw of the base\n",
         listed(&change.lost),
         listed(&change.gained),
     )
+}
+
+/// Diversity at equal accuracy, in words.
+fn matched(contrast: &Contrast) -> String {
+    let Some(at) = contrast.most_matched() else { return String::new() };
+    let (_, base, model, difference) = &at.measures[0];
+    format!(
+        "Distinct among {} right answers on {} problems where both have as many: base {base:.2}, here {model:.2}, {}.",
+        at.right,
+        at.problems,
+        report::contrast::effect(difference)
+    )
+}
+
+/// How many problems went where, beside what a second draw of the base gives.
+fn transitions(contrast: &Contrast) -> Vec<Vec<String>> {
+    let mut rows =
+        vec![[vec!["base \\ now".to_owned()], DIFFICULTIES.map(String::from).to_vec()].concat()];
+    let pairs = contrast.transition.iter().zip(contrast.transition_null);
+    for (from, (counts, nulls)) in DIFFICULTIES.iter().zip(pairs) {
+        let cells = counts.iter().zip(nulls).map(|(count, null)| format!("{count:.1} ({null:.1})"));
+        rows.push(std::iter::once((*from).to_owned()).chain(cells).collect());
+    }
+    rows
 }

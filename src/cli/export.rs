@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::options::ModelOptions;
 use super::{layers, place};
 use crate::files::Claim;
-use crate::model::weights::Weights;
+use crate::model::weights::{self, Weights};
 use crate::telemetry::say;
 
 /// Options of `tealight export`.
@@ -22,6 +22,11 @@ pub(super) struct ExportOptions {
     /// Add an adapter to the weights of its base.
     #[arg(long)]
     merge: bool,
+    /// Average with these models of the same architecture, weight by weight: with its base a model that keeps more of
+    /// the base's answers, with other runs or checkpoints their mean.
+    #[arg(long, value_delimiter = ',', value_name = "MODEL")]
+    #[serde(default)]
+    average: Vec<String>,
     /// Type of the weights in the file.
     #[arg(long, value_enum, default_value_t = Stored::Float32)]
     save_dtype: Stored,
@@ -63,7 +68,8 @@ pub(super) fn run(options: &ExportOptions) -> Result<()> {
         true => Claim::take(output)?,
         false => place::fresh(output, false)?,
     };
-    let (model, _) = options.model.load(options.quiet)?;
+    let quiet = options.quiet;
+    let (model, _) = options.model.load(quiet)?;
     let name = &model.name;
     match (&model.adapter, options.merge) {
         (Some(_), false) => bail!("{name} is an adapter: add --merge to write it with its base"),
@@ -75,8 +81,16 @@ pub(super) fn run(options: &ExportOptions) -> Result<()> {
         Stored::Bfloat16 => DType::BF16,
         Stored::Float16 => DType::F16,
     };
-    let weights: Weights = model
-        .merged()?
+    let mut all = vec![model.merged()?];
+    for other in &options.average {
+        let options = ModelOptions { model: other.clone(), adapter: None, ..options.model.clone() };
+        all.push(options.load(quiet)?.0.merged().with_context(|| other.clone())?);
+    }
+    let weights = match all.len() {
+        1 => all.remove(0),
+        _ => weights::mean(&all).context("--average")?,
+    };
+    let weights: Weights = weights
         .into_iter()
         .map(|(name, tensor)| {
             let tensor = tensor.to_dtype(dtype).context("no memory for the weights")?;

@@ -6,7 +6,9 @@ use anyhow::{Result, bail};
 use candle_core::Device;
 use serde_json::{Value, json};
 use tealight_datasets::{Dataset, Problem};
+use tealight_eval::report::HeldOut;
 
+use super::held_out::{BEST, HeldOutSet};
 use super::journal::Journal;
 use super::session::Session;
 use crate::adapter::{Adapter, LoraOptions};
@@ -32,6 +34,8 @@ pub(super) struct Place<'a> {
     pub(super) resume: Option<&'a Path>,
     /// Whether every step's metrics go to standard output too.
     pub(super) json: bool,
+    /// What it is evaluated on while it goes.
+    pub(super) held_out: Option<&'a HeldOutSet>,
 }
 
 /// A run that has ended.
@@ -57,11 +61,18 @@ impl Session<'_> {
         config.settings.check()?;
         let plan = config.plan()?;
         tealight_eval::self_check::self_check()?;
-        lab::self_check(&plan, &config.objective.to_string())?;
         say(
             self.quiet,
             format!("objective {}: {}", config.objective, config.resolved_objective()?),
         );
+        say(self.quiet, format!("  {}", lab::self_check(&plan, &config.objective.to_string())?));
+        if plan.is_inert() {
+            say(
+                self.quiet,
+                "  one update a batch: the importance ratio is 1, so that the trust region cannot act \
+                 (--steps-per-generation or --num-iterations above 1 make it)",
+            );
+        }
         let output = place.output;
         let tokenizer = &self.base.tokenizer;
         let context = self.base.architecture.max_positions;
@@ -94,6 +105,7 @@ impl Session<'_> {
                 JsonLines::create(&metrics_file)?;
             }
         }
+        HeldOutSet::go_back(output, place.resume.map(|_| state.global_step))?;
         checkpoint::clean(output)?;
         let presamples = self.presamples(dataset, &problems, config, &plan, output)?;
         let material = Material::new(config, &plan, problems.len(), presamples.as_ref())?;
@@ -116,18 +128,39 @@ impl Session<'_> {
         };
         let rounding = policy::rounding(policy.frozen());
         let mut journal = Journal::new(self.quiet, &config, place, state.global_step, rounding)?;
-        let updates = plan.num_iterations;
+        let params = config.settings.sampling(tokenizer);
+        let check = |step: usize| -> Result<Option<HeldOut>> {
+            let Some(held_out) = place.held_out else { return Ok(None) };
+            let place = (step, output);
+            let (found, is_best) =
+                held_out.check(self, policy.frozen(), &params, config.seed, place)?;
+            if is_best {
+                self.base.save_trained(adapter.as_ref(), &policy.tensors(), &output.join(BEST))?;
+            }
+            Ok(Some(found))
+        };
+        if state.global_step == 0
+            && let Some(found) = check(0)?
+        {
+            journal.held_out(&found)?;
+        }
         let mut saved = None;
         let end = run.train(&mut state, &mut optimizer, self.stop, &mut |step| {
-            let reason = journal.record(&step, updates, &problems)?;
+            let reason = journal.record(&step, &problems)?;
             let Step { state, optimizer, metrics, .. } = step;
+            let is_last = !run.goes_on(state);
+            if place.held_out.is_some_and(|set| set.is_due(state.global_step, is_last))
+                && let Some(found) = check(state.global_step)?
+            {
+                journal.held_out(&found)?;
+            }
             let merit = if metrics.reward.is_nan() { -metrics.loss } else { metrics.reward };
             if merit.is_finite() {
                 state.since_save = (state.since_save.0 + merit, state.since_save.1 + 1);
             }
             let every = config.settings.save_steps;
             let is_due =
-                every > 0 && (state.global_step.is_multiple_of(every) || !run.goes_on(state));
+                every > 0 && (state.global_step.is_multiple_of(every) || is_last);
             if is_due {
                 saved = Some((
                     state.global_step,

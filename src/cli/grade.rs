@@ -126,7 +126,7 @@ pub(super) fn run(options: &GradeOptions) -> Result<()> {
     let counts =
         format!("{} completions of {} problems", graded.completions, graded.problems.len());
     say(options.quiet, format!("{counts} in {seconds:.1} s ({rate:.0}/s)"));
-    say(options.quiet, "intervals: bootstrap over problems");
+    say(options.quiet, "intervals: 95 %, over problems");
     let questions = graded
         .problems
         .iter()

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use tealight_datasets::Verdict;
+use tealight_eval::report::HeldOut;
 
 use super::fine_tune::Place;
 use crate::generate::Finish;
@@ -61,7 +62,6 @@ impl Journal {
     pub(super) fn record(
         &mut self,
         step: &Step<'_>,
-        updates: usize,
         problems: &[Encoded<'_>],
     ) -> Result<Option<String>> {
         let metrics = step.metrics;
@@ -82,10 +82,29 @@ impl Journal {
             completions::write(&self.output, metrics.step, &logged(step, problems))?;
         }
         self.progress.advance(|| line(metrics));
-        let warnings = self.health.check(metrics, updates);
+        let warnings = self.health.check(metrics);
         warnings.iter().for_each(|warning| self.progress.warn(warning));
         let first = warnings.into_iter().next().filter(|_| self.strict);
         Ok(first.map(|warning| format!("--strict: {warning}")))
+    }
+}
+
+impl Journal {
+    /// Logs an evaluation on the way.
+    pub(super) fn held_out(&mut self, found: &HeldOut) -> Result<()> {
+        let mut numbers: Vec<(String, f64)> = found
+            .pass_at_k
+            .iter()
+            .map(|(k, value)| (format!("eval/pass@{k}"), *value))
+            .collect();
+        numbers.push(("eval/distinct".into(), found.distinct));
+        if let Some(events) = &mut self.events {
+            events.scalars(found.step, &numbers)?;
+        }
+        let said: Vec<String> =
+            numbers.iter().map(|(name, value)| format!("{} {value:.3}", &name[5..])).collect();
+        self.progress.note(&format!("held out, step {}: {}", found.step, said.join(", ")));
+        Ok(())
     }
 }
 

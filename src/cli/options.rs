@@ -1,5 +1,6 @@
 //! Options that several commands share.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::LazyLock;
 
@@ -157,6 +158,20 @@ impl DataOptions {
         say(quiet, format!("dataset {}: {count} problems, checked by `{checker}`", dataset.name));
         dataset.notes.iter().for_each(|note| say(quiet, format!("  {note}")));
         Ok(dataset)
+    }
+}
+
+/// Problems that are both trained and tested on would flatter every number.
+pub(super) fn refuse_overlap(train: &Dataset, test: &Dataset, option: &str) -> Result<()> {
+    let trained: HashSet<_> = train.problems.iter().map(|problem| problem.prompt.plain()).collect();
+    let shared = test.problems.iter().filter(|problem| trained.contains(&problem.prompt.plain()));
+    match shared.count() {
+        0 => Ok(()),
+        count => bail!(
+            "{count} problems of {} are in {} too; choose a {option} that is held out",
+            test.name,
+            train.name
+        ),
     }
 }
 

@@ -10,12 +10,15 @@ use crate::files::Claim;
 /// What a command leaves before it has produced anything: settings, and the lock.
 const SETTINGS: [&str; 3] = ["config.toml", "request.json", ".lock"];
 /// What commands write, and --overwrite therefore removes.
-const OURS: [&str; 21] = [
+const OURS: [&str; 24] = [
     "config.toml",
     "request.json",
     "metrics.jsonl",
     "latest",
     "final",
+    "best",
+    "best.json",
+    "evals.jsonl",
     "base",
     "samples",
     "presamples",

@@ -169,6 +169,28 @@ impl<'a> Session<'a> {
         Ok(tallies)
     }
 
+    /// The same, kept nowhere.
+    pub(super) fn tallies(
+        &self,
+        decoder: &Decoder,
+        dataset: &Dataset,
+        draw: &Draw<'_>,
+        evaluating: &Evaluating<'_>,
+    ) -> Result<Vec<Tally>> {
+        let solver = self.solver(decoder, draw);
+        let mut known = HashMap::new();
+        evaluate(dataset, &solver, draw.n, &mut known, &mut |_| evaluating.stop.check())
+    }
+
+    fn solver<'d>(&'d self, decoder: &'d Decoder, draw: &Draw<'_>) -> LocalSolver<'d> {
+        LocalSolver {
+            sampler: LocalSampler { decoder, max_rows: draw.max_num_seqs },
+            tokenizer: &self.base.tokenizer,
+            params: draw.params.clone(),
+            noise: Noise { seed: draw.seed, step: EVALUATION },
+        }
+    }
+
     /// Draws and judges samples of `decoder`; they go to `samples` as they come, after those that are known from an
     /// earlier call.
     pub(super) fn evaluate(
@@ -180,12 +202,7 @@ impl<'a> Session<'a> {
         samples: &Path,
         known: &mut HashMap<String, Vec<Sample>>,
     ) -> Result<Vec<Tally>> {
-        let solver = LocalSolver {
-            sampler: LocalSampler { decoder, max_rows: draw.max_num_seqs },
-            tokenizer: &self.base.tokenizer,
-            params: draw.params.clone(),
-            noise: Noise { seed: draw.seed, step: EVALUATION },
-        };
+        let solver = self.solver(decoder, draw);
         let progress = Evaluating { label, quiet: self.quiet, stop: self.stop };
         progress.run(dataset, &solver, draw.n, samples, known)
     }

@@ -6,31 +6,28 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::{ArgMatches, Args};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use tealight_datasets::Dataset;
-use tealight_eval::compare::kept;
-use tealight_eval::report::{Evaluated, Study, Training, TrainingPoint, Tuned, grid, html};
+use tealight_eval::report::{Evaluated, Measured, Study, Tuned, grid, html};
 use tealight_eval::{Summary, Tally};
 
-use super::fine_tune::Place;
+use super::held_out::HeldOutOptions;
 use super::layers;
 use super::options::{self, DataOptions, ModelOptions};
 use super::place;
-use super::probes;
 use super::session::{Draw, Session};
+use super::study_runs::{Matched, Variant, history};
+use super::study_sets::{SetOptions, StudySet};
 use super::table;
-use crate::adapter;
 use crate::files::{Claim, write_atomic};
-use crate::generate::Filters;
 use crate::hub;
 use crate::model::Decoder;
 use crate::objective::Objective;
 use crate::telemetry::{print, say};
-use crate::train::rlvr::{RlvrConfig, Settings, wants_extra_check, wants_presamples};
-use crate::train::{Stop, checkpoint};
+use crate::train::Stop;
+use crate::train::rlvr::{Settings, wants_extra_check};
 
 /// What the default study is run with: the embedded model on Countdown in a few minutes on two
 /// cores. Any flag or `--config` overrides these; see `recipes/countdown-study.toml`.
@@ -47,20 +44,29 @@ pub(super) struct StudyOptions {
     data: DataOptions,
     /// A generated task, NAME/train and NAME/test: countdown, chain, walk or sql. Those but countdown need a
     /// base of their own (recipes/walk-base.toml).
-    #[arg(long, conflicts_with_all = ["dataset", "test_dataset"])]
+    #[arg(long, conflicts_with_all = ["dataset", "test_dataset", "test_suite"])]
     task: Option<String>,
-    /// Held-out problems, evaluated but never trained on.
-    #[arg(long, default_value = "countdown/test")]
-    test_dataset: String,
+    #[command(flatten)]
+    #[serde(flatten)]
+    sets: SetOptions,
     /// The objectives to compare; each may carry settings (see `tealight train --help`).
-    #[arg(long, value_delimiter = ',', default_value = "grpo,kl-full,dph-f,dph-js")]
-    objectives: Vec<Objective>,
-    /// What a bare name among --objectives stands for, such as dph-f:0.3.
+    #[arg(long, value_delimiter = ',', default_value = "grpo,kl-full,forward-kl,js")]
+    pub(super) objectives: Vec<Objective>,
+    /// What a bare name among --objectives stands for, such as js:2.4.
     #[arg(long, value_delimiter = ',')]
-    tuned: Vec<Objective>,
-    /// One run of each objective for each seed.
-    #[arg(long, value_delimiter = ',', default_value = "0")]
-    seeds: Vec<u64>,
+    pub(super) tuned: Vec<Objective>,
+    /// One run of each objective for each seed; A..B are those from A up to but not B.
+    #[arg(long, value_delimiter = ',', default_value = "0", value_parser = seeds)]
+    #[serde(deserialize_with = "read_seeds")]
+    seeds: Vec<Seeds>,
+    /// In what every run is given as much.
+    #[arg(long = "match", value_enum, default_value_t = Matched::Completions)]
+    #[serde(rename = "match")]
+    pub(super) matched: Matched,
+    /// Models made of each run without training, evaluated like it: early stopping, averaging of weights.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    #[serde(default)]
+    variants: Vec<Variant>,
     /// Samples a problem in evaluations.
     #[arg(short, default_value_t = 64)]
     n: usize,
@@ -70,7 +76,10 @@ pub(super) struct StudyOptions {
     k: Vec<usize>,
     #[command(flatten)]
     #[serde(flatten)]
-    settings: Settings,
+    pub(super) settings: Settings,
+    #[command(flatten)]
+    #[serde(flatten)]
+    held_out: HeldOutOptions,
     /// Where everything goes; without it `study`, or `study-2` and so on where that is taken.
     #[arg(long)]
     output: Option<PathBuf>,
@@ -100,8 +109,8 @@ pub(super) fn resolve(matches: &ArgMatches) -> Result<StudyOptions> {
                  recipes/{task}-base.toml --output {task}-base) and name it, --model {task}-base/final"
             );
         }
-        (options.data.dataset, options.test_dataset) =
-            (format!("{task}/train"), format!("{task}/test"));
+        (options.data.dataset, options.sets.test_dataset) =
+            (format!("{task}/train"), vec![format!("{task}/test")]);
     }
     options.resume = matches.get_flag("resume");
     options.overwrite = matches.get_flag("overwrite");
@@ -113,8 +122,12 @@ pub(super) fn run(options: &StudyOptions, stop: &Stop) -> Result<()> {
     let mut options = options.clone();
     options.k = options::estimable(&options.k, &[1, 4, 16, 64], options.n, options.quiet)?;
     options.settings.check()?;
-    if options.objectives.is_empty() || options.seeds.is_empty() {
+    let seeds = distinct(&options.seeds);
+    if options.objectives.is_empty() || seeds.is_empty() {
         bail!("a study needs at least one objective and one seed");
+    }
+    if options.variants.contains(&Variant::Best) && options.held_out.eval_steps == 0 {
+        bail!("--variants best needs --eval-steps and --eval-dataset, which the best model is chosen by");
     }
     let objectives = options.resolved_objectives()?;
     let output = match &options.output {
@@ -128,10 +141,16 @@ pub(super) fn run(options: &StudyOptions, stop: &Stop) -> Result<()> {
     };
     let quiet = options.quiet;
     let train = options.data.open(&options.data.dataset, quiet)?;
-    let test = options.data.open(&options.test_dataset, quiet)?;
-    refuse_overlap(&train, &test)?;
+    let sets =
+        options.sets.open(&options.data, &train, options.settings.temperature, quiet)?;
+    let held_out = options.held_out.open(&options.data, quiet)?;
+    for set in held_out.iter().flat_map(|held_out| {
+        std::iter::once(&train).chain(sets.iter().map(|set| &set.dataset)).zip([held_out].into_iter().cycle())
+    }) {
+        options::refuse_overlap(set.0, set.1.dataset(), "--eval-dataset")?;
+    }
     let (base, device) = options.model.load_to_train(quiet)?;
-    let problems = train.problems.iter().chain(&test.problems);
+    let problems = sets.iter().flat_map(|set| &set.dataset.problems).chain(&train.problems);
     let asked = options.settings.max_completion_length;
     options.settings.max_completion_length =
         Some(options::completion_length(asked, problems, &base, quiet)?);
@@ -145,44 +164,33 @@ pub(super) fn run(options: &StudyOptions, stop: &Stop) -> Result<()> {
     let session = Session::new(&base, device, stop, quiet)?;
 
     let params = options.settings.sampling(&base.tokenizer);
-    let evaluate = |decoder: &Decoder, who: &str, folder: &Path| -> Result<[Vec<Tally>; 2]> {
-        crate::files::writable_directory(folder)?;
-        let seed = options.seeds[0];
-        let draw = Draw {
-            n: options.n,
-            params: &params,
-            seed,
-            max_num_seqs: options.settings.max_num_seqs,
-        };
-        let one = |set: &Dataset, which: &str| {
-            let label = format!("{who} on {which}");
-            let samples = folder.join(format!("samples-{which}.jsonl"));
-            let mut tallies = session.evaluate_the_rest(decoder, set, &draw, &label, &samples)?;
-            if params.filters == Filters::default() {
-                let temperature = params.temperature;
-                probes::enumerated(&session, decoder, set, temperature, &mut tallies)?;
-            }
-            Ok::<_, anyhow::Error>(tallies)
-        };
-        Ok([one(&train, "train")?, one(&test, "test")?])
+    let draw = Draw {
+        n: options.n,
+        params: &params,
+        seed: seeds[0],
+        max_num_seqs: options.settings.max_num_seqs,
     };
     let grid = grid(&options.k, options.n);
-    let summary = |tallies: &[Tally]| Summary::new(tallies, &grid);
-
-    let base_tallies = evaluate(&session.reference, "base", &output.join("base"))?;
+    let measured = |tallies: Vec<Tally>| -> Result<Measured> {
+        Ok(Measured { summary: Summary::new(&tallies, &grid)?, problems: tallies })
+    };
+    let greedy = !options.sets.no_greedy;
+    let evaluate = |set: &StudySet, model: (&Decoder, &str), folder: &Path| {
+        measured(set.tallies(&session, model, &draw, greedy, folder)?)
+    };
     let mut datasets = Vec::new();
-    for (set, tallies) in [&train, &test].into_iter().zip(&base_tallies) {
+    for set in &sets {
         datasets.push(Evaluated {
-            name: set.name.clone(),
-            base: summary(tallies)?,
-            base_correct: tallies.iter().map(|tally| tally.correct).collect(),
+            name: set.dataset.name.clone(),
+            domain: set.domain.to_owned(),
+            temperature: set.temperature,
+            base: evaluate(set, (&session.reference, "base"), &output.join("base"))?,
             tuned: Vec::new(),
+            contrasts: Vec::new(),
         });
     }
     let (mut training, mut drawn) = (Vec::new(), HashSet::new());
-    for (seed, objective) in
-        options.seeds.iter().flat_map(|s| objectives.iter().map(move |o| (s, o)))
-    {
+    for (seed, objective) in seeds.iter().flat_map(|s| objectives.iter().map(move |o| (s, o))) {
         let presamples = output.join(format!("presamples-seed{seed}"));
         let config = options.budget(objective, *seed, train.problems.len(), &presamples)?;
         let is_ours = config.settings.presamples.as_ref() == Some(&presamples);
@@ -192,164 +200,144 @@ pub(super) fn run(options: &StudyOptions, stop: &Stop) -> Result<()> {
             };
             session.presample(&train, &config, objectives.iter().any(wants), &presamples)?;
         }
-        let name = format!("{}-seed{seed}", objective.slug());
-        let folder = output.join(&name);
+        let folder = StudyOptions::folder(&output, objective, *seed);
         crate::files::writable_directory(&folder)?;
-        let tuned = options.tuned_model(&session, &train, &config, &folder)?;
-        let tallies = evaluate(&tuned, &objective.to_string(), &folder)?;
-        for ((evaluated, tallies), base) in datasets.iter_mut().zip(&tallies).zip(&base_tallies) {
-            evaluated.tuned.push(Tuned {
-                objective: objective.to_string(),
-                seed: *seed,
-                summary: summary(tallies)?,
-                correct: tallies.iter().map(|tally| tally.correct).collect(),
-                kept: kept(base, tallies),
-            });
+        let tuned = options.tuned_model(&session, &train, &config, held_out.as_ref(), &folder)?;
+        let mut models = vec![(objective.to_string(), tuned, folder.clone())];
+        for variant in &options.variants {
+            let own = folder.join(variant.label(objective).rsplit('+').next().unwrap_or_default());
+            models.push((variant.label(objective), variant.model(&session, &folder)?, own));
+        }
+        for (label, decoder, folder) in models {
+            for (evaluated, set) in datasets.iter_mut().zip(&sets) {
+                let measured = evaluate(set, (&decoder, &label), &folder)?;
+                evaluated.tuned.push(Tuned { objective: label.clone(), seed: *seed, measured });
+            }
         }
         training.push(history(objective, *seed, &folder)?);
     }
-    let study = Study {
-        model: base.name.clone(),
-        n: options.n,
-        ks: options.k.clone(),
-        grid: grid.clone(),
-        temperature: options.settings.temperature,
-        prompts_per_step: options.settings.prompts_per_step,
-        num_generations: options.settings.num_generations,
-        learning_rate: options.settings.schedule.learning_rate,
-        datasets,
-        training,
-        seconds: started.elapsed().as_secs_f64(),
-    };
-    write_atomic(&output.join("results.json"), serde_json::to_string_pretty(&study)?.as_bytes())?;
+    let named = options.named(&objectives);
+    let labels: Vec<String> = named.iter().map(|(label, _)| label.clone()).collect();
+    datasets.iter_mut().for_each(|set| set.contrast(&labels, &grid));
+    let study = options.study(&base.name, &train, (named, datasets, training), started);
+    write_atomic(&output.join("results.json"), serde_json::to_string(&study)?.as_bytes())?;
     write_atomic(&output.join("results.md"), table::markdown(&study).as_bytes())?;
     write_atomic(&output.join("report.html"), html(&study)?.as_bytes())?;
     print(table::study(&study))?;
-    print(table::pairs(&study))?;
     say(quiet, format!("{:.0} s; open {}", study.seconds, output.join("report.html").display()));
     Ok(())
 }
 
 impl StudyOptions {
-    /// The objectives, bare names replaced by what they stand for; each can run on every seed.
-    fn resolved_objectives(&self) -> Result<Vec<Objective>> {
-        let mut resolved: Vec<Objective> = Vec::new();
-        for objective in &self.objectives {
-            let tuned = self.tuned.iter().find(|tuned| tuned.name() == objective.name());
-            let chosen = tuned.filter(|_| objective.is_bare()).unwrap_or(objective);
-            if resolved.contains(chosen) {
-                bail!("objective `{chosen}` is listed twice");
-            }
-            self.config(chosen, 0).plan()?;
-            resolved.push(chosen.clone());
-        }
-        Ok(resolved)
-    }
-
-    fn config(&self, objective: &Objective, seed: u64) -> RlvrConfig {
-        RlvrConfig { objective: objective.clone(), seed, settings: self.settings.clone() }
-    }
-
-    /// The model that a run came to: trained now, continued, or read where it has ended before.
-    fn tuned_model(
-        &self,
-        session: &Session<'_>,
-        train: &Dataset,
-        config: &RlvrConfig,
-        folder: &Path,
-    ) -> Result<Decoder> {
-        let last = folder.join("final");
-        let is_done = ["config.json", adapter::CONFIG].iter().any(|file| last.join(file).exists());
-        let decoder = if is_done {
-            session.base.tuned(&last, &session.device)?
-        } else {
-            let label = format!("train {}", config.objective);
-            let resume = checkpoint::find(folder, "")?;
-            let place =
-                Place { label: &label, output: folder, resume: resume.as_deref(), json: false };
-            let tuned = session.fine_tune(train, config, &place)?;
-            session.stop.check()?;
-            session.save(&tuned, &last)?;
-            tuned.policy.frozen().clone()
+    /// Every label with what it stands for.
+    fn named(&self, objectives: &[Objective]) -> Vec<(String, String)> {
+        let metric = &self.held_out.metric_for_best_model;
+        let of = |objective: &Objective| {
+            let own = (objective.to_string(), objective.resolved());
+            let variants =
+                self.variants.iter().map(|v| (v.label(objective), v.about(metric)));
+            std::iter::once(own).chain(variants).collect::<Vec<_>>()
         };
-        // What the run could go on from; now there is its result.
-        checkpoint::discard(folder)?;
-        Ok(decoder)
+        objectives.iter().flat_map(of).collect()
     }
 
-    /// The settings of one run. Every run stops at the same number of sampled completions, those of
-    /// the base included; one that samples the base first therefore trains for fewer steps.
-    fn budget(
+    fn study(
         &self,
-        objective: &Objective,
-        seed: u64,
-        prompts: usize,
-        presamples: &Path,
-    ) -> Result<RlvrConfig> {
-        let mut config = self.config(objective, seed);
-        let plan = config.plan()?;
-        let needs_presamples = wants_presamples(&config, &plan);
-        let settings = &mut config.settings;
-        let step = settings.prompts_per_step.min(prompts) * settings.num_generations;
-        settings.max_completions = Some(settings.max_steps * step);
-        if needs_presamples && settings.presamples.is_none() {
-            settings.presamples = Some(presamples.to_owned());
+        model: &str,
+        train: &Dataset,
+        (objectives, datasets, training): Found,
+        started: Instant,
+    ) -> Study {
+        let settings = &self.settings;
+        Study {
+            model: model.to_owned(),
+            n: self.n,
+            ks: self.k.clone(),
+            grid: grid(&self.k, self.n),
+            temperature: settings.temperature,
+            prompts: train.problems.len(),
+            prompts_per_step: settings.prompts_per_step,
+            num_generations: settings.num_generations,
+            learning_rate: settings.schedule.learning_rate,
+            matched: match self.matched {
+                Matched::Completions => "sampled completions, the base's included",
+                Matched::Tokens => "sampled tokens, the base's included",
+                Matched::Updates => "steps; samples of the base come on top",
+            }
+            .to_owned(),
+            objectives,
+            datasets,
+            training,
+            seconds: started.elapsed().as_secs_f64(),
         }
-        if needs_presamples && plan.is_on_policy() {
-            let each = settings.num_presamples + usize::from(wants_extra_check(&plan));
-            let spent = (each * prompts).div_ceil(step);
-            let left = settings.max_steps.checked_sub(spent).filter(|left| *left > 0);
-            settings.max_steps = left.with_context(|| {
-                format!(
-                    "objective `{objective}`: sampling the base {each} times a prompt costs as much as \
-                     {spent} steps, all of --max-steps {}; lower --num-presamples",
-                    settings.max_steps
-                )
-            })?;
-        }
-        Ok(config)
     }
 }
 
-/// Problems that are both trained and tested on would flatter every number.
-fn refuse_overlap(train: &Dataset, test: &Dataset) -> Result<()> {
-    let trained: std::collections::HashSet<_> =
-        train.problems.iter().map(|problem| problem.prompt.plain()).collect();
-    let shared = test.problems.iter().filter(|problem| trained.contains(&problem.prompt.plain()));
-    match shared.count() {
-        0 => Ok(()),
-        count => bail!(
-            "{count} problems of {} are in {} too; choose a --test-dataset that is held out",
-            test.name,
-            train.name
-        ),
+/// Labels and what they stand for, what was found on each set, the runs.
+type Found = (Vec<(String, String)>, Vec<Evaluated>, Vec<tealight_eval::report::Training>);
+
+/// A seed, or a range of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Seeds(std::ops::Range<u64>);
+
+/// Most seeds of a study.
+const MOST_SEEDS: u64 = 1000;
+
+fn seeds(text: &str) -> Result<Seeds> {
+    let number = |text: &str| -> Result<u64> {
+        text.trim().parse().map_err(|_| anyhow::anyhow!("`{text}` is not a seed, nor A..B"))
+    };
+    let (first, end) = match text.split_once("..") {
+        Some((first, end)) => (number(first)?, number(end)?),
+        None => (number(text)?, number(text)?.saturating_add(1)),
+    };
+    if end <= first || end - first > MOST_SEEDS {
+        bail!("`{text}` holds {} seeds; give 1 to {MOST_SEEDS}", end.saturating_sub(first));
+    }
+    Ok(Seeds(first..end))
+}
+
+/// The seeds, each once, in the order they were given in.
+fn distinct(seeds: &[Seeds]) -> Vec<u64> {
+    let mut known = HashSet::new();
+    seeds.iter().flat_map(|range| range.0.clone()).filter(|seed| known.insert(*seed)).collect()
+}
+
+impl Serialize for Seeds {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0.end - self.0.start {
+            1 => serializer.serialize_u64(self.0.start),
+            _ => serializer.collect_str(&format_args!("{}..{}", self.0.start, self.0.end)),
+        }
     }
 }
 
-/// What a run's metrics say of its course.
-fn history(objective: &Objective, seed: u64, folder: &Path) -> Result<Training> {
-    let rows = tealight_datasets::read::table(&folder.join("metrics.jsonl"))?;
-    let number = |row: &Row, name: &str| row.get(name).and_then(Value::as_f64);
-    let count =
-        |name: &str| rows.last().and_then(|row| row.get(name)?.as_u64()).unwrap_or(0) as usize;
-    Ok(Training {
-        objective: objective.to_string(),
-        seed,
-        steps: count("step"),
-        completions: count("num_completions"),
-        tokens: count("num_tokens"),
-        seconds: rows.iter().filter_map(|row| number(row, "step_time")).sum(),
-        points: rows
-            .iter()
-            .map(|row| TrainingPoint {
-                step: row.get("step").and_then(Value::as_u64).unwrap_or(0) as usize,
-                reward: number(row, "reward"),
-                entropy: number(row, "entropy"),
-                kl: number(row, "kl"),
-            })
-            .collect(),
-    })
+/// Seeds in a file: numbers, or ranges as text.
+fn read_seeds<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<Seeds>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Written {
+        Number(u64),
+        Text(String),
+    }
+    let written = Vec::<Written>::deserialize(deserializer)?;
+    let one = |written| match written {
+        Written::Number(number) => seeds(&number.to_string()),
+        Written::Text(text) => seeds(&text),
+    };
+    let all: Result<Vec<Seeds>> = written.into_iter().map(one).collect();
+    all.map_err(|error| serde::de::Error::custom(format!("{error:#}")))
 }
 
-/// A row of metrics.
-type Row = serde_json::Map<String, Value>;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_are_numbers_and_ranges() {
+        let all = ["3", "0..2", "1"].map(|text| seeds(text).unwrap());
+        assert_eq!(distinct(&all), [3, 0, 1]);
+        assert!(seeds("2..2").is_err() && seeds("x").is_err() && seeds("0..5000").is_err());
+        assert_eq!(serde_json::to_string(&all).unwrap(), r#"[3,"0..2",1]"#);
+    }
+}

@@ -2,7 +2,7 @@
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
-use tealight_eval::report::{Study, header, pairs as pair_rows, rows};
+use tealight_eval::report::{Evaluated, Study, tables};
 use tealight_eval::results::SetResult;
 use tealight_eval::{Estimate, Level, Summary};
 
@@ -80,54 +80,72 @@ fn summary(summary: &Summary) -> String {
     )
 }
 
-/// A study: one block for each dataset, one row for the base and each objective.
+/// A study: one block for each set, one row for the base and each objective, and below the last held-out set all
+/// models against each other.
 pub(super) fn study(study: &Study) -> String {
     let mut text = String::new();
     for evaluated in &study.datasets {
-        let mut table = right_aligned(&header(study, evaluated));
-        for row in rows(study, evaluated) {
-            table.add_row(row);
-        }
         text.push_str(&format!(
-            "\n{} ({} problems)\n{table}\n",
-            evaluated.name, evaluated.base.problems
+            "\n{} ({} problems)\n{}\n",
+            evaluated.title(study),
+            evaluated.base.summary.problems,
+            plain(&whole(study, evaluated))
         ));
     }
+    for (title, table) in tables::averages(study) {
+        text.push_str(&format!("\n{title}\n{}\n", plain(&table)));
+    }
+    if let Some(evaluated) = study.datasets.iter().rev().find(|set| set.domain != "train") {
+        let said = match study.seeds().len() {
+            1 => "one seed: runs are compared, not objectives, and nothing is starred",
+            _ => "over seeds and problems, * p < .05 by Holm over the table",
+        };
+        text.push_str(&format!(
+            "\n{}: row minus column, pass@1 below the diagonal, pass@{} above; {said}\n{}\n",
+            evaluated.title(study),
+            study.largest(),
+            plain(&tables::pairs(study, evaluated))
+        ));
+    }
+    text.push_str(&format!("\n{}\n", plain(&tables::budgets(study))));
     text
+}
+
+/// A set's table with its header.
+fn whole(study: &Study, evaluated: &Evaluated) -> Vec<Vec<String>> {
+    [vec![tables::header(study, evaluated)], tables::rows(study, evaluated)].concat()
 }
 
 /// The same for a document: what a model card shows.
 pub(super) fn markdown(study: &Study) -> String {
-    let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+    let seeds: Vec<String> = study.seeds().iter().map(ToString::to_string).collect();
     let mut text = format!(
-        "{}: {} samples a problem at temperature {}, mean over seeds\n",
-        study.model, study.n, study.temperature
+        "{}: {} samples a problem, seeds {}, as many {}. {}\n",
+        study.model,
+        study.n,
+        seeds.join(", "),
+        study.matched,
+        tables::LEGEND
     );
-    for evaluated in &study.datasets {
-        let header: Vec<String> =
-            header(study, evaluated).iter().map(ToString::to_string).collect();
-        text.push_str(&format!(
-            "\n{} ({} problems)\n\n{}",
-            evaluated.name,
-            evaluated.base.problems,
-            line(&header)
-        ));
+    let mut add = |title: &str, rows: &[Vec<String>]| {
+        let Some((header, rows)) = rows.split_first() else { return };
+        let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+        text.push_str(&format!("\n{title}\n\n{}", line(header)));
         text.push_str(&format!("|---|{}\n", "--:|".repeat(header.len() - 1)));
-        rows(study, evaluated).iter().for_each(|row| text.push_str(&line(row)));
+        rows.iter().for_each(|row| text.push_str(&line(row)));
+    };
+    for evaluated in &study.datasets {
+        let problems = evaluated.base.summary.problems;
+        let title = format!("{} ({problems} problems)", evaluated.title(study));
+        add(&title, &whole(study, evaluated));
+        let k = study.largest();
+        let title = format!("Row minus column: pass@1 below the diagonal, pass@{k} above");
+        add(&title, &tables::pairs(study, evaluated));
     }
+    tables::averages(study).iter().for_each(|(title, rows)| add(title, rows));
+    add("At equal held-out accuracy", &tables::at_matched_accuracy(study));
+    add("What each was given", &tables::budgets(study));
     text
-}
-
-/// A study's models against each other, on the last (held-out) dataset.
-pub(super) fn pairs(study: &Study) -> String {
-    let Some(evaluated) = study.datasets.last() else { return String::new() };
-    let matrix = pair_rows(study, evaluated);
-    let k = study.ks.iter().max().copied().unwrap_or(study.n);
-    format!(
-        "{}: row minus column, pass@1 below the diagonal, pass@{k} above; * p < 0.05\n{}",
-        evaluated.name,
-        plain(&matrix)
-    )
 }
 
 /// Rows under their header, the first row.

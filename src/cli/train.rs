@@ -10,6 +10,7 @@ use serde_json::json;
 use tealight_datasets::Dataset;
 
 use super::fine_tune::{Place, sizes};
+use super::held_out::HeldOutOptions;
 use super::layers;
 use super::options::{self, DataOptions, ModelOptions};
 use super::place;
@@ -34,6 +35,9 @@ pub(super) struct TrainOptions {
     #[command(flatten)]
     #[serde(flatten)]
     rlvr: RlvrConfig,
+    #[command(flatten)]
+    #[serde(flatten)]
+    held_out: HeldOutOptions,
     /// Where the model, the metrics and checkpoints go.
     #[arg(long, alias = "output-dir")]
     output: Option<PathBuf>,
@@ -73,8 +77,8 @@ pub(super) fn run(options: &TrainOptions, stop: &Stop) -> Result<()> {
     let plan = options.rlvr.plan()?;
     if options.rlvr.settings.splits() && !plan.rehearses() {
         bail!(
-            "objective `{}` rehearses nothing: --pef-threshold, --extra-check, --explore and \
-             --drop-unsolved have no effect",
+            "objective `{}` rehearses nothing: --pef-threshold, --extra-check, --explore, \
+             --drop-unsolved and --rehearsal-samples have no effect",
             options.rlvr.objective
         );
     }
@@ -105,6 +109,10 @@ pub(super) fn run(options: &TrainOptions, stop: &Stop) -> Result<()> {
         say(options.quiet, format!("{}: no checkpoint yet; from the start", output.display()));
     }
     let dataset = options.data.open(&options.data.dataset, options.quiet)?;
+    let held_out = options.held_out.open(&options.data, options.quiet)?;
+    if let Some(held_out) = &held_out {
+        options::refuse_overlap(&dataset, held_out.dataset(), "--eval-dataset")?;
+    }
     let (base, device) = options.model.load_to_train(options.quiet)?;
     let options = &options.with_length(&dataset, &base)?;
     place::clear(output, options.overwrite)?;
@@ -112,7 +120,13 @@ pub(super) fn run(options: &TrainOptions, stop: &Stop) -> Result<()> {
     stop.saves();
     let session = Session::new(&base, device, stop, options.quiet)?;
     let label = options.rlvr.objective.to_string();
-    let place = Place { label: &label, output, resume: resumed.as_deref(), json: options.json };
+    let place = Place {
+        label: &label,
+        output,
+        resume: resumed.as_deref(),
+        json: options.json,
+        held_out: held_out.as_ref(),
+    };
     let tuned = session.fine_tune(&dataset, &options.rlvr, &place)?;
     stop.check()?;
     session.save(&tuned, &output.join("final"))?;

@@ -43,9 +43,7 @@ pub fn claimed_gradient(
                     Estimator::Full => {
                         position_divergence(world, table, regulariser.divergence, false)?
                     }
-                    Estimator::K2 => {
-                        position_divergence(world, table, Divergence::ReverseKl, true)?
-                    }
+                    Estimator::K2 => sequence_divergence(world, table, Divergence::ReverseKl)?,
                     Estimator::K3 => {
                         position_divergence(world, table, Divergence::ForwardKl, true)?
                     }

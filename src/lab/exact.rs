@@ -111,12 +111,15 @@ impl<'a> Setting<'a> {
         let outputs = self.world.outputs.len();
         let mut credit: Vec<Vec<f64>> =
             credits.concat().into_iter().map(|credit| vec![credit; length]).collect();
-        if let (Some(full), Some(cost)) = (full, &cost) {
-            let values = cost.detach().to_vec2::<f64>()?;
+        if let Some(charged) = plan.charges_later() {
+            let values = match &cost {
+                Some(cost) => cost.detach().to_vec2::<f64>()?,
+                None => self.token_log_ratio(table)?,
+            };
             for ((facts, values), credit) in
                 facts.iter().zip(values.chunks(outputs)).zip(credit.chunks_mut(outputs))
             {
-                charge_later(values, full.beta, credit, facts.mass.as_deref());
+                charge_later(values, charged.beta, credit, facts.mass.as_deref());
             }
         }
         let normaliser = Normaliser { tokens: length, sequences: 1, max_completion_length: length };
@@ -292,5 +295,5 @@ impl Descent {
 /// The plan without its trust region: at ratio 1 every region has the same gradient, and the lab
 /// never leaves it.
 pub(super) fn at_ratio_one(plan: &Plan) -> Plan {
-    Plan { trust_region: TrustRegion::None, num_iterations: 1, ..plan.clone() }
+    Plan { trust_region: TrustRegion::None, num_iterations: 1, steps_per_generation: 1, ..plan.clone() }
 }

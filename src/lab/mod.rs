@@ -28,28 +28,34 @@ pub use world::{WORLDS, World};
 const TOLERANCE: f64 = 1e-6;
 
 /// Checks, in a moment, that a plan's expected gradient is what it claims, and that beta and validity
-/// are each other's inverse. Every training runs this first.
+/// are each other's inverse. Every training runs this first. Returns what was found, for the log.
 ///
 /// # Errors
 /// They are not: a bug, and no run should start.
-pub fn self_check(plan: &Plan, name: &str) -> Result<()> {
+pub fn self_check(plan: &Plan, name: &str) -> Result<String> {
     let world = World::ends(3);
     let table = sampled::off_base(&world, Class::Bigram)?;
-    let apart = match claim::claimed_gradient(&world, &table, plan, 2)? {
+    let found = match claim::claimed_gradient(&world, &table, plan, 2)? {
         Some(claim) if !sampled::needs_larger_groups(plan) => {
             let ours = sampled::expected_gradient(&world, &table, plan)?;
             let size = claim.iter().map(|x| x.abs()).fold(1e-12, f64::max);
             let apart = ours.iter().zip(&claim).map(|(a, b)| (a - b).abs() / size);
             // Not `max`, which would overlook what is not a number.
-            apart.fold(0.0, |worst, x| if x > worst || x.is_nan() { x } else { worst })
+            let apart = apart.fold(0.0, |worst, x| if x > worst || x.is_nan() { x } else { worst });
+            if apart.is_nan() || apart > TOLERANCE {
+                bail!(
+                    "self-check: the gradient of `{name}` is off by {apart:.1e} in the lab; this is a bug"
+                );
+            }
+            format!("self-check: in the lab its gradient is what it claims (off by {apart:.0e})")
         }
-        _ => 0.0,
+        Some(_) => "self-check: its gradient is of larger groups than the lab enumerates; `tealight lab --sampled` \
+                    compares it with what it claims"
+            .to_owned(),
+        None => "self-check: this objective is a rule for updates, not the gradient of something it could be checked \
+                 against"
+            .to_owned(),
     };
-    if apart.is_nan() || apart > TOLERANCE {
-        bail!(
-            "self-check: the gradient of `{name}` is off by {apart:.1e} in the lab; this is a bug"
-        );
-    }
     let validity = world.validity(0);
     for beta in [0.05, 0.3, 2.0] {
         let partition: f64 = (0..world.outputs.len())
@@ -62,5 +68,5 @@ pub fn self_check(plan: &Plan, name: &str) -> Result<()> {
             bail!("self-check: the closed form of beta {beta} does not hold; this is a bug");
         }
     }
-    Ok(())
+    Ok(found)
 }

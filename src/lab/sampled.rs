@@ -164,10 +164,10 @@ pub fn estimate(world: &World, table: &Table, plan: &Plan, draws: Draws) -> Resu
             let by_sample = credits(plan, std::slice::from_ref(&group)).remove(0);
             let mut credit: Vec<Vec<f64>> =
                 by_sample.iter().map(|credit| vec![*credit; world.length()]).collect();
-            if let Some(full) = plan.regulariser().filter(|r| r.estimator == Estimator::Full) {
+            if let Some(charged) = plan.charges_later() {
                 let values: Vec<Vec<f64>> =
                     picks.iter().map(|y| positions.cost[first + y].clone()).collect();
-                charge_later(&values, full.beta, &mut credit, None);
+                charge_later(&values, charged.beta, &mut credit, None);
             }
             let share = 1.0 / (draws.group as f64 * length);
             for (y, credit) in picks.iter().zip(&credit) {
@@ -220,7 +220,7 @@ struct Positions {
     slope: Vec<Vec<f64>>,
     /// Of curves on stored tokens, their share included.
     stored_slope: Vec<Vec<f64>>,
-    /// Divergence at every position.
+    /// Divergence at every position, or where k2 estimates it the token's log-ratio.
     cost: Vec<Vec<f64>>,
     /// Its gradient, and the entropy's, in the logits of the position's context.
     pathwise: Vec<Vec<Vec<f64>>>,
@@ -239,10 +239,11 @@ impl Positions {
             slope.push(ratios.iter().map(of_policy).collect::<Vec<f64>>());
             stored_slope.push(setting.stored_slopes(row, ratios));
             let (mut costs, mut paths) = (Vec::new(), Vec::new());
-            for place in row * length..(row + 1) * length {
+            let k2 = plan.regulariser().filter(|r| r.estimator == Estimator::K2);
+            for (place, ratio) in (row * length..(row + 1) * length).zip(ratios) {
                 let (pi, a) = (&policy[place], &base[place]);
                 let mut path = vec![0.0; pi.len()];
-                let mut total = 0.0;
+                let mut total = if k2.is_some() { *ratio } else { 0.0 };
                 if let Some(full) = plan.regulariser().filter(|r| r.estimator == Estimator::Full) {
                     let x = |v: usize| (pi[v] / a[v]).ln();
                     total = (0..pi.len()).map(|v| a[v] * full.divergence.f(x(v))).sum();

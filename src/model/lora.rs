@@ -168,9 +168,9 @@ impl LowRank {
 
     /// The same as [`LowRank::dropped`], on a GPU.
     fn dropped_on_gpu(&self, x: &Tensor, pass: Option<u64>) -> Result<Tensor> {
-        let Some(key) = pass.filter(|_| self.dropout > 0.0) else { return Ok(x.clone()) };
+        let Some(key) = self.drop_key(pass) else { return Ok(x.clone()) };
         let (limit, kept) = self.odds();
-        tealight_gpu::kernels::drop_values(&x.contiguous()?, key ^ self.key, limit, kept)
+        tealight_gpu::kernels::drop_values(&x.contiguous()?, key, limit, kept)
     }
 
     /// `x` with dropped values zero and the others scaled up, where pass `key` drops any.
@@ -181,6 +181,12 @@ impl LowRank {
         }
     }
 
+    /// What keys the elements of this projection in pass `pass`, where that drops any. Pass and projection are
+    /// hashed together first: passes are numbered in a row, and keys in a row would shift one mask.
+    fn drop_key(&self, pass: Option<u64>) -> Option<u64> {
+        pass.filter(|_| self.dropout > 0.0).map(|pass| mixed(pass ^ self.key))
+    }
+
     /// Hashes of 32 bits below which a value is dropped, and what the others are multiplied by.
     fn odds(&self) -> (u32, f32) {
         ((self.dropout * 4_294_967_296.0) as u32, (1.0 / (1.0 - self.dropout)) as f32)
@@ -188,7 +194,7 @@ impl LowRank {
 
     /// What element `i` of the input is multiplied by in pass `key`.
     fn mask(&self, key: Option<u64>) -> Option<impl Fn(usize) -> f32> {
-        let key = key.filter(|_| self.dropout > 0.0)? ^ self.key;
+        let key = self.drop_key(key)?;
         let (limit, kept) = self.odds();
         Some(
             move |i: usize| {
@@ -304,4 +310,37 @@ fn mixed(x: u64) -> u64 {
     let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     x ^ (x >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks_of_neighbouring_passes_and_of_modules_are_independent() {
+        let scaling =
+            Scaling { r: 1, lora_alpha: 1.0, use_rslora: false, lora_dropout: 0.5 };
+        let zeros = |shape: (usize, usize)| {
+            Tensor::zeros(shape, candle_core::DType::F32, &Device::Cpu).unwrap()
+        };
+        let of = |name: &str| LowRank::new(zeros((1, 8)), zeros((8, 1)), &scaling, name).unwrap();
+        let count = 4096;
+        let mask = |low: &LowRank, pass: u64| -> Vec<bool> {
+            let mask = low.mask(Some(pass)).unwrap();
+            (0..count).map(|i| mask(i) == 0.0).collect()
+        };
+        let agree = |a: &[bool], b: &[bool]| {
+            a.iter().zip(b).filter(|(a, b)| a == b).count() as f64 / a.len().min(b.len()) as f64
+        };
+        let (q, v) = (of("q_proj"), of("v_proj"));
+        let first = mask(&q, 7);
+        // Not each other, nor each other shifted by a few elements.
+        for other in [mask(&q, 8), mask(&q, 6), mask(&v, 7)] {
+            for shift in 0..4 {
+                assert!((agree(&first[shift..], &other) - 0.5).abs() < 0.05, "shift {shift}");
+                assert!((agree(&first, &other[shift..]) - 0.5).abs() < 0.05, "shift {shift}");
+            }
+        }
+        assert_eq!(first, mask(&q, 7));
+    }
 }

@@ -27,6 +27,29 @@ const MAX_INDEX: u64 = 64 << 20;
 /// Weights by name.
 pub type Weights = BTreeMap<String, Tensor>;
 
+/// The mean of several models' weights, in f32.
+///
+/// # Errors
+/// Weights of other names or shapes, no memory.
+pub fn mean(models: &[Weights]) -> Result<Weights> {
+    let Some((first, others)) = models.split_first() else { bail!("there is nothing to average") };
+    let share = 1.0 / models.len() as f64;
+    let one = |(name, tensor): (&String, &Tensor)| -> Result<(String, Tensor)> {
+        let mut sum = tensor.to_dtype(DType::F32)?;
+        for other in others {
+            let Some(tensor) = other.get(name).filter(|_| other.len() == first.len()) else {
+                bail!("weight `{name}` is not in every model: only models of one architecture have a mean");
+            };
+            if tensor.shape() != sum.shape() {
+                bail!("weight `{name}` is {:?} and {:?}", sum.dims(), tensor.dims());
+            }
+            sum = (sum + tensor.to_dtype(DType::F32)?)?;
+        }
+        Ok((name.clone(), (sum * share)?))
+    };
+    first.iter().map(one).collect()
+}
+
 /// The file that holds all weights of a model that is not sharded.
 pub const WHOLE: &str = "model.safetensors";
 /// The file that says which shard holds which weight.

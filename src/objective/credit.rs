@@ -7,7 +7,7 @@
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-use super::plan::{Anchor, Estimator, Matching, Plan, Sampler};
+use super::plan::{Anchor, Estimator, Matching, Partition, Plan, Sampler};
 
 /// What is known of the samples of one prompt, in their order.
 #[derive(Debug, Clone, PartialEq)]
@@ -104,34 +104,47 @@ pub fn credits(plan: &Plan, groups: &[Facts]) -> Vec<Vec<f64>> {
 }
 
 /// `-f'(pi / p)` of every sample, scaled so that a sample outside the target's support gets -1
-/// (alpha-DPG's own scale), and cut above at `max_reward`.
+/// (alpha-DPG's own scale).
 fn pseudo_rewards(matching: &Matching, facts: &Facts) -> Vec<f64> {
+    (0..facts.rewards.len()).map(|i| pseudo_reward(matching, facts, i).0).collect()
+}
+
+/// The pseudo-reward of sample `i`, and whether it was cut.
+///
+/// With a fixed Z the cut is of `(a / pi)^power`, Z's own power taken out: at the base nothing is cut
+/// however hard the prompt, and what is cut later is what the policy has lost. With the group's own Z the
+/// cut is the paper's, of the pseudo-reward itself; there it acts at G samples of power 1.
+fn pseudo_reward(matching: &Matching, facts: &Facts, i: usize) -> (f64, bool) {
     debug_assert_eq!(matching.sampler, Sampler::Policy);
     let limit = matching.divergence.at_infinity();
     let scale = if limit.is_finite() { 1.0 / limit } else { 1.0 };
-    (0..facts.rewards.len())
-        .map(|i| {
-            let weight =
-                matching.target.log_weight(facts.is_correct[i], facts.validity, facts.beta);
-            // Never log 0: what the target cannot produce costs the analytic limit.
-            if weight == f64::NEG_INFINITY {
-                return -scale * limit;
-            }
-            let log_ratio = facts.policy_logp[i] - facts.reference_logp[i] - weight;
-            (-scale * matching.divergence.f_prime(log_ratio)).min(matching.max_reward)
-        })
-        .collect()
+    let weight = matching.target.log_weight(facts.is_correct[i], facts.validity, facts.beta);
+    // Never log 0: what the target cannot produce costs the analytic limit.
+    if weight == f64::NEG_INFINITY {
+        return (-scale * limit, false);
+    }
+    let log_ratio = facts.policy_logp[i] - facts.reference_logp[i];
+    let most = matching.max_reward;
+    match matching.divergence.power().filter(|_| matching.partition == Partition::Fixed) {
+        Some(power) => {
+            let growth = (-power * log_ratio).exp();
+            ((power * weight).exp() * growth.min(most) - 1.0, growth > most)
+        }
+        None => {
+            let worth = -scale * matching.divergence.f_prime(log_ratio - weight);
+            (worth.min(most), worth > most)
+        }
+    }
 }
 
 /// Share of the right samples whose pseudo-reward is cut at the target's `max_reward`.
 pub fn cut_share(matching: &Matching, groups: &[Facts]) -> f64 {
-    let right = |facts: &Facts| -> Vec<f64> {
-        let worths = pseudo_rewards(matching, facts).into_iter().zip(&facts.is_correct);
-        worths.filter(|(_, right)| **right).map(|(worth, _)| worth).collect()
+    let right = |facts: &Facts| -> Vec<bool> {
+        let right = (0..facts.rewards.len()).filter(|i| facts.is_correct[*i]);
+        right.map(|i| pseudo_reward(matching, facts, i).1).collect()
     };
-    let all: Vec<f64> = groups.iter().flat_map(right).collect();
-    let cut = all.iter().filter(|worth| **worth >= matching.max_reward).count();
-    cut as f64 / all.len().max(1) as f64
+    let all: Vec<bool> = groups.iter().flat_map(right).collect();
+    all.iter().filter(|is_cut| **is_cut).count() as f64 / all.len().max(1) as f64
 }
 
 fn centred(baseline: Baseline, group: &[f64], all: &[f64], mass: Option<&[f64]>) -> Vec<f64> {
@@ -264,11 +277,31 @@ mod tests {
             let ratio = |i: usize| ((-2.0 - group.policy_logp[i]).exp() / 0.25).powf(1.0 - alpha);
             assert_eq!(ours[1], -1.0);
             for i in [0, 2] {
-                let exact = (ratio(i) - 1.0).min(10.0);
+                let exact = ratio(i) - 1.0;
                 assert!((ours[i] - exact).abs() < 1e-12, "{alpha}: {} {exact}", ours[i]);
             }
         }
-        let clipped = credits(&plan("alpha-dpg:0:baseline=none:max-reward=0.5"), &[group]);
-        assert_eq!(clipped[0][2], 0.5);
+    }
+
+    #[test]
+    fn hard_prompts_are_not_cut_at_the_base() {
+        // At the base, on a prompt that is solved once in a hundred tries.
+        let at_base = |validity: f64| Facts {
+            policy_logp: vec![-2.0; 3],
+            validity,
+            ..facts(&[1.0, 0.0, 1.0])
+        };
+        let of = |text: &str, facts: &Facts| {
+            let plan = plan(text);
+            let cut = cut_share(plan.matching().unwrap(), std::slice::from_ref(facts));
+            (credits(&plan, std::slice::from_ref(facts))[0][0], cut)
+        };
+        let (ours, cut) = of("alpha-dpg:0:baseline=none", &at_base(0.01));
+        assert!((ours - 99.0).abs() < 1e-9 && cut == 0.0, "{ours} {cut}");
+        // The paper's, with the group's own Z, cuts the pseudo-reward itself.
+        assert_eq!(of("alpha-dpg:0:baseline=none:partition=online", &at_base(0.01)), (10.0, 1.0));
+        // What the policy has lost by a factor of e^5 is cut at 10, times what its prompt is worth.
+        let lost = Facts { policy_logp: vec![-7.0; 3], ..at_base(0.5) };
+        assert_eq!(of("alpha-dpg:0:baseline=none", &lost), (19.0, 1.0));
     }
 }

@@ -34,9 +34,14 @@ pub enum Curve {
 }
 
 impl Curve {
+    /// Whether it is flat beyond [`MAX_LOG_RATIO`]: all are but supervised fine-tuning, which exponentiates nothing.
+    pub fn is_cut(self) -> bool {
+        self != Curve::Matching(Divergence::ForwardKl)
+    }
+
     /// The value at `x`.
     pub fn value(self, x: f64) -> f64 {
-        let x = x.min(MAX_LOG_RATIO);
+        let x = if self.is_cut() { x.min(MAX_LOG_RATIO) } else { x };
         match self {
             Curve::Generator(divergence) => divergence.f(x),
             Curve::Matching(Divergence::ForwardKl) => -x,
@@ -54,7 +59,7 @@ impl Curve {
 
     /// Its derivative in `x`; 0 where the loss is flat.
     pub fn slope(self, x: f64) -> f64 {
-        if x > MAX_LOG_RATIO {
+        if self.is_cut() && x > MAX_LOG_RATIO {
             return 0.0;
         }
         match self {
@@ -182,6 +187,9 @@ mod tests {
         assert_eq!(forward.slope(-60.0), -1.0);
         assert_eq!(Curve::Matching(Divergence::ForwardKl).slope(-60.0), -1.0);
         assert_eq!((forward.slope(25.0), forward.value(25.0)), (0.0, forward.value(20.0)));
+        // Supervised fine-tuning exponentiates nothing, and is cut nowhere.
+        let supervised = Curve::Matching(Divergence::ForwardKl);
+        assert_eq!((supervised.slope(900.0), supervised.value(900.0)), (-1.0, -900.0));
         for curve in every() {
             assert!(curve.value(-30.0).is_finite() && curve.value(1000.0).is_finite(), "{curve:?}");
         }

@@ -133,6 +133,22 @@ impl Divergence {
         }
     }
 
+    /// The power `p` with which the pseudo-reward follows the density of its target, `1 - f'(u) / f'(inf) = u^-p`,
+    /// where it is one: then a constant factor of the target is a constant factor of it.
+    pub fn power(self) -> Option<f64> {
+        match self {
+            Divergence::ForwardKl => Some(1.0),
+            Divergence::Hellinger => Some(0.5),
+            Divergence::ForwardChiSquared => Some(2.0),
+            Divergence::Alpha(alpha) if alpha < 1.0 => Some(1.0 - alpha),
+            Divergence::Js
+            | Divergence::TotalVariation
+            | Divergence::ReverseKl
+            | Divergence::ReverseChiSquared
+            | Divergence::Alpha(_) => None,
+        }
+    }
+
     /// `f'` at infinity: the cost of mass where the anchor has none, infinite for the divergences
     /// that cannot aim at p*.
     pub fn at_infinity(self) -> f64 {

@@ -10,6 +10,7 @@ use anyhow::{Result, anyhow, bail};
 use clap::ValueEnum;
 
 use super::Divergence;
+use super::annealing::{Annealing, Shape};
 use super::credit::Baseline;
 use super::plan::{
     Anchor, Entropy, Estimator, Matching, Partition, Plan, Regulariser, Sampler, Split,
@@ -37,6 +38,7 @@ Keys, for any objective as NAME:key=value:...
   extra-check    true: confirm such a prompt by one more sample
   explore        all, or rest: the prompts that are not rehearsed (D_exp)
   drop-unsolved  true: explore no prompt that the base never solved
+  rehearsal-samples  of a prompt: all, or one (DPH-RL's)
   partition      fixed (from pre-samples); online, cumulative (biased in small
                  groups)
   max-reward     where the pseudo-reward of a target is cut
@@ -45,12 +47,16 @@ Keys, for any objective as NAME:key=value:...
   baseline       none, loo, group-mean, group-std, batch-std
   trust-region   none, ppo, gspo, cispo (with epsilon, epsilon-high, dual-clip)
   loss-type      grpo, dapo, dr_grpo
-  num-iterations updates on each batch
+  num-iterations passes over each batch
+  steps-per-generation  mini-batches, each with its own update, of a batch
   entropy        weight of an entropy bonus; target-entropy adapts it
   covariance     none, clip, kl (with covariance-share, -low, -high, -coefficient)
   simko          true or false (with quantile, mix, top, penalty)
   dynamic-sampling  true or false
-  overlong-buffer   share of the longest completion over which the reward falls";
+  overlong-buffer   share of the longest completion over which the reward falls
+  anneal         linear, cosine or geometric: how beta-end, entropy-end and
+                 rehearsal-end (share of the stored completions a step) are
+                 reached at the last step";
 
 /// Largest number that a key takes.
 const LARGEST: f64 = 1e6;
@@ -139,6 +145,8 @@ impl Keys {
             trust_region: self.trust_region()?,
             loss_type,
             num_iterations: self.number("num-iterations", 1)?,
+            steps_per_generation: self.number("steps-per-generation", 1)?,
+            annealing: self.annealing()?,
             entropy: Entropy {
                 bonus: self.number("entropy", 0.0)?,
                 target: match self.values.contains_key("target-entropy") {
@@ -244,14 +252,33 @@ impl Keys {
             extra_check: false,
             explore_all: true,
             drop_unsolved: false,
+            one_sample: false,
         };
         if sampler != Sampler::Policy {
             split.pef_threshold = self.number("pef-threshold", 0.0)?;
             split.extra_check = self.flag("extra-check")?;
             split.explore_all = self.choice("explore", true, &[("all", true), ("rest", false)])?;
             split.drop_unsolved = self.flag("drop-unsolved")?;
+            let samples = [("all", false), ("one", true)];
+            split.one_sample = self.choice("rehearsal-samples", false, &samples)?;
         }
         Ok(split)
+    }
+
+    fn annealing(&mut self) -> Result<Annealing> {
+        let mut end = |key: &str| -> Result<Option<f64>> {
+            match self.values.contains_key(key) {
+                true => Ok(Some(self.number(key, 0.0)?)),
+                false => Ok(None),
+            }
+        };
+        let (beta_end, entropy_end, rehearsal_end) =
+            (end("beta-end")?, end("entropy-end")?, end("rehearsal-end")?);
+        let shape = match beta_end.or(entropy_end).or(rehearsal_end) {
+            Some(_) => self.choice("anneal", Shape::Linear, &Shape::NAMED)?,
+            None => Shape::Linear,
+        };
+        Ok(Annealing { shape, beta_end, entropy_end, rehearsal_end })
     }
 
     fn rule(&mut self) -> Result<Rule> {

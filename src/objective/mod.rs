@@ -12,6 +12,7 @@
 //! All divergences come from one definition in `divergence`. To add a divergence, add a variant
 //! there; a rule, a variant in `rules`; a named combination, a row in `preset`.
 
+mod annealing;
 mod credit;
 mod curve;
 mod divergence;
@@ -25,6 +26,7 @@ pub mod target;
 pub mod tokens;
 pub mod vocabulary;
 
+pub use annealing::{Annealing, Coefficients, Shape};
 pub use credit::{Baseline, Facts, charge_later, credits, cut_share};
 pub use curve::{Curve, MAX_LOG_RATIO};
 pub use divergence::Divergence;

@@ -32,6 +32,37 @@ impl Objective {
         self.given.is_empty()
     }
 
+    /// The objective with further settings, as flags of the command line give them: what it is called then says so.
+    ///
+    /// # Errors
+    /// A setting that is not known, that the objective itself sets to something else, that has no effect on it or
+    /// makes it impossible.
+    pub fn with(&self, more: &[(String, String)]) -> Result<Self> {
+        let preset = preset(self.name)?;
+        let mut given = self.given.clone();
+        for (key, value) in more {
+            let key = canonical(key);
+            match given.iter().find(|(known, _)| *known == key) {
+                None => given.push((key, value.clone())),
+                Some((_, known)) if known == value => {}
+                Some((_, known)) => bail!(
+                    "objective `{self}` says {key}={known}, and --{key} says {value}: leave one of them out"
+                ),
+            }
+        }
+        // What is given last is written with its name; what stands first stays in place.
+        given.sort_by_key(|(key, _)| {
+            preset.positional.iter().position(|known| known == key).unwrap_or(usize::MAX)
+        });
+        let plan = plan(preset, given.iter()).with_context(|| format!("objective `{self}`"))?;
+        Ok(Self { name: preset.name, given, plan })
+    }
+
+    /// Whether the user gave this setting, beside the name.
+    pub fn sets(&self, key: &str) -> bool {
+        self.given.iter().any(|(known, _)| known == key)
+    }
+
     /// A name for folders: the text with characters that every file system allows.
     pub fn slug(&self) -> String {
         self.to_string().replace([':', '='], "-")
@@ -42,23 +73,11 @@ impl Objective {
         PRESETS.iter().map(|preset| preset.name)
     }
 
-    /// The plan with further settings over it, as flags of the command line give them.
-    ///
-    /// # Errors
-    /// A setting that is not known, has no effect on this objective, or makes it impossible.
-    pub fn plan_with(&self, more: &[(String, String)]) -> Result<Plan> {
-        let preset = preset(self.name)?;
-        plan(preset, self.given.iter().chain(more)).with_context(|| format!("objective `{self}`"))
-    }
-}
-
-impl Objective {
-    /// Every setting that is not left at its default, as `key=value` words: what the name stands for,
-    /// with `more` over it.
-    pub fn resolved(&self, more: &[(String, String)]) -> String {
+    /// Every setting that is not left at its default, as `key=value` words: what the name stands for.
+    pub fn resolved(&self) -> String {
         let Ok(preset) = preset(self.name) else { return String::new() };
         let mut keys = Keys::of_preset(preset.keys);
-        self.given.iter().chain(more).for_each(|(key, value)| keys.set(key, value));
+        self.given.iter().for_each(|(key, value)| keys.set(key, value));
         let words: Vec<String> =
             keys.pairs().map(|(key, value)| format!("{key}={value}")).collect();
         words.join(" ")
@@ -192,7 +211,16 @@ mod tests {
         assert!(of("rft").needs_presamples() && !of("rft").is_on_policy());
         let more = [("baseline".to_owned(), "loo".to_owned())];
         let objective: Objective = "grpo".parse().unwrap();
-        assert_eq!(objective.plan_with(&more).unwrap(), of("grpo:baseline=loo"));
+        let changed = objective.with(&more).unwrap();
+        assert_eq!((&changed.plan, changed.to_string().as_str()), (&of("grpo:baseline=loo"), "grpo:baseline=loo"));
+        // The same once more changes nothing; another value of the same key is a contradiction.
+        assert_eq!(changed.with(&more).unwrap(), changed);
+        let other = [("baseline".to_owned(), "group-mean".to_owned())];
+        let said = changed.with(&other).unwrap_err().to_string();
+        assert!(said.contains("leave one of them out"), "{said}");
+        let beta = [("beta".to_owned(), "0.2".to_owned())];
+        let js: Objective = "js:sampler=stored".parse().unwrap();
+        assert_eq!(js.with(&beta).unwrap().to_string(), "js:0.2:sampler=stored");
     }
 
     #[test]

@@ -7,6 +7,7 @@
 
 use anyhow::{Result, bail};
 
+use super::annealing::Annealing;
 use super::credit::Baseline;
 use super::rules::Rule;
 use super::surrogate::{LossType, TrustRegion};
@@ -27,8 +28,10 @@ pub struct Plan {
     pub trust_region: TrustRegion,
     /// How tokens are averaged.
     pub loss_type: LossType,
-    /// Optimizer steps on each batch.
+    /// Passes over each batch of rollouts.
     pub num_iterations: usize,
+    /// Mini-batches, each with its own optimizer step, that a batch of rollouts is split into.
+    pub steps_per_generation: usize,
     /// How entropy is kept.
     pub entropy: Entropy,
     /// Tokens whose gradient is cut or held because reward and probability move together.
@@ -39,6 +42,8 @@ pub struct Plan {
     pub dynamic_sampling: bool,
     /// Share of the longest completion over which the reward falls by 1 (DAPO); 0 for none.
     pub overlong_buffer: f64,
+    /// How coefficients change over the run.
+    pub annealing: Annealing,
 }
 
 /// What the divergence is to.
@@ -79,6 +84,8 @@ pub struct Split {
     pub explore_all: bool,
     /// Explore no prompt that the base never solved.
     pub drop_unsolved: bool,
+    /// Store one sample of a prompt, as DPH-RL does, instead of all there are.
+    pub one_sample: bool,
 }
 
 /// A target distribution and the divergence to it.
@@ -92,7 +99,7 @@ pub struct Matching {
     pub beta: f64,
     /// On whose samples.
     pub sampler: Sampler,
-    /// Pseudo-rewards are cut here (alpha-DPG's M).
+    /// Where pseudo-rewards are cut (alpha-DPG's M); `credit` says what exactly is cut.
     pub max_reward: f64,
     /// Where the base's validity on a prompt comes from.
     pub partition: Partition,
@@ -114,7 +121,8 @@ pub enum Sampler {
 pub enum Estimator {
     /// Charged to the credit of whole completions: the exact gradient.
     Score,
-    /// Schulman's k2 in the loss: per token, the gradient of reverse KL at fixed prefixes.
+    /// Schulman's k2 in the loss, with the log-ratios of later tokens charged to earlier ones: the exact gradient
+    /// of the whole completion's reverse KL.
     K2,
     /// Schulman's k3 in the loss: per token, the gradient of **forward** KL at fixed prefixes.
     K3,
@@ -178,6 +186,30 @@ impl Plan {
         }
     }
 
+    /// Replaces the coefficient of the regulariser, or the temperature of the target.
+    pub fn set_beta(&mut self, beta: f64) {
+        match &mut self.anchor {
+            Anchor::None => {}
+            Anchor::Base(regulariser) => regulariser.beta = beta,
+            Anchor::Target(matching) => matching.beta = beta,
+        }
+    }
+
+    /// Optimizer steps on each batch of rollouts.
+    pub fn updates(&self) -> usize {
+        self.num_iterations * self.steps_per_generation
+    }
+
+    /// Whether a trust region is asked for that cannot act: with one update a batch every ratio is 1.
+    pub fn is_inert(&self) -> bool {
+        self.is_on_policy() && self.trust_region != TrustRegion::None && self.updates() == 1
+    }
+
+    /// The regulariser whose cost at later tokens is charged to the credit of earlier ones.
+    pub fn charges_later(&self) -> Option<&Regulariser> {
+        self.regulariser().filter(|r| matches!(r.estimator, Estimator::Full | Estimator::K2))
+    }
+
     /// The regulariser, if there is one.
     pub fn regulariser(&self) -> Option<&Regulariser> {
         match &self.anchor {
@@ -200,8 +232,8 @@ impl Plan {
         match regulariser.estimator {
             Estimator::K2 => Some((Curve::K2, regulariser.beta)),
             Estimator::K3 => Some((Curve::K3, regulariser.beta)),
-            // DPH-RL adds the policy's half to one micro-batch in ten.
-            Estimator::Definition => Some((Curve::MixturePolicy, 0.1 * regulariser.beta)),
+            // JS is half of either KL to the mean; DPH-RL adds the policy's to one micro-batch in ten.
+            Estimator::Definition => Some((Curve::MixturePolicy, 0.05 * regulariser.beta)),
             _ => None,
         }
     }
@@ -209,12 +241,13 @@ impl Plan {
     /// The same for stored samples, token by token.
     pub fn rehearsal_curve(&self) -> Option<(Curve, f64)> {
         let regulariser = self.regulariser()?;
-        let curve = match regulariser.estimator {
-            Estimator::Generator => Curve::Generator(regulariser.divergence),
-            Estimator::Definition => Curve::MixtureBase,
-            _ => return None,
-        };
-        Some((curve, regulariser.beta))
+        match regulariser.estimator {
+            Estimator::Generator => {
+                Some((Curve::Generator(regulariser.divergence), regulariser.beta))
+            }
+            Estimator::Definition => Some((Curve::MixtureBase, 0.5 * regulariser.beta)),
+            _ => None,
+        }
     }
 
     /// Refuses combinations that cannot work.
@@ -233,20 +266,21 @@ impl Plan {
         if let Rule::Pkpo { k: 0 } | Rule::PassAtK { k: 0 } = self.rule {
             bail!("`k` must be at least 1");
         }
-        if self.num_iterations == 0 {
-            bail!("`num-iterations` must be at least 1");
+        if self.num_iterations == 0 || self.steps_per_generation == 0 {
+            bail!("`num-iterations` and `steps-per-generation` must be at least 1");
         }
-        if self.num_iterations > 1 && self.is_on_policy() && self.trust_region == TrustRegion::None
-        {
+        if self.updates() > 1 && self.is_on_policy() && self.trust_region == TrustRegion::None {
             bail!(
                 "more than one update on a batch is off-policy, and without a trust region nothing \
-                 corrects for it: set num-iterations=1, or trust-region=ppo, gspo or cispo"
+                 corrects for it: set num-iterations=1 and steps-per-generation=1, or trust-region=ppo, gspo \
+                 or cispo"
             );
         }
+        self.annealing.check(self)?;
         if !self.is_on_policy() && self.uses_rollouts() {
             bail!(
-                "stored samples alone are trained on: baselines, trust regions, entropy control and \
-                 dynamic sampling belong to rollouts (sampler=policy)"
+                "stored samples alone are trained on: baselines, trust regions, several updates a batch, entropy \
+                 control and dynamic sampling belong to rollouts (sampler=policy)"
             );
         }
         if !(0.0..1.0).contains(&self.overlong_buffer) {
@@ -263,6 +297,7 @@ impl Plan {
             || self.covariance.is_some()
             || self.simko.is_some()
             || self.dynamic_sampling
+            || self.updates() > 1
     }
 
     fn check_regulariser(&self, regulariser: &Regulariser) -> Result<()> {

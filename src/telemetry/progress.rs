@@ -108,6 +108,14 @@ impl Progress {
         }
     }
 
+    /// Says something without breaking the bar; nothing where it is quiet.
+    pub fn note(&self, message: impl std::fmt::Display) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| say(false, message)),
+            None => say(self.watch.is_none(), message),
+        }
+    }
+
     /// Warns of something without breaking the bar.
     pub fn warn(&self, message: impl std::fmt::Display) {
         match &self.bar {

@@ -31,9 +31,9 @@ const LATEST: &str = "latest";
 /// Where a run stands.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct State {
-    /// Optimizer steps done; step numbers count from 0.
+    /// Steps done; step numbers count from 0.
     pub global_step: usize,
-    /// Steps at which the optimizer moved; fewer where gradients were not finite.
+    /// Optimizer steps done: several a step where batches are split, fewer where gradients were not finite.
     pub optimizer_steps: usize,
     /// Optimizer steps that were left out because the loss or the gradient was not finite.
     #[serde(default)]
@@ -45,6 +45,12 @@ pub struct State {
     pub num_tokens: usize,
     /// Completions sampled so far, those of the base included.
     pub num_completions: usize,
+    /// Completions that went through a backward pass so far, stored ones included.
+    #[serde(default)]
+    pub num_gradients: usize,
+    /// Stored ones among them.
+    #[serde(default)]
+    pub num_rehearsed: usize,
     /// Rounds of prompts drawn: the steps, and more where dynamic sampling asked for more.
     #[serde(default)]
     pub rounds: usize,
@@ -81,9 +87,10 @@ struct Saved {
 }
 
 /// Settings that may differ between a run and its continuation.
-const MAY_DIFFER: [&str; 11] = [
+const MAY_DIFFER: [&str; 12] = [
     "max_steps",
     "max_completions",
+    "max_tokens",
     "save_steps",
     "save_total_limit",
     "max_num_seqs",

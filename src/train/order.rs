@@ -1,5 +1,7 @@
 //! Which items each step trains on: one shuffle an epoch, a pure function of seed and step.
 
+use std::ops::Range;
+
 use crate::generate::Noise;
 
 /// Keys the randomness of shuffles apart from that of samples.
@@ -17,9 +19,46 @@ pub(super) fn chosen(items: usize, count: usize, step: usize, seed: u64) -> Vec<
     order[place * count..(place + 1) * count].to_vec()
 }
 
+/// Items of groups, `places` of an endless list: every epoch visits every group once, in an order of its own, and
+/// a group's items one epoch after the other. So groups count alike, however many items each has.
+pub(super) fn in_turn(groups: &[Range<usize>], places: Range<usize>, seed: u64) -> Vec<usize> {
+    let noise = Noise { seed, step: SHUFFLE };
+    let shuffled = |epoch: u64, key: u64, count: usize| -> Vec<usize> {
+        let mut order: Vec<usize> = (0..count).collect();
+        noise.stream(epoch, key).shuffle(&mut order);
+        order
+    };
+    let mut known: Option<(usize, Vec<usize>)> = None;
+    let mut item = |place: usize| {
+        let epoch = place / groups.len();
+        if known.as_ref().is_none_or(|(of, _)| *of != epoch) {
+            known = Some((epoch, shuffled(epoch as u64, 0, groups.len())));
+        }
+        let group = known.as_ref().map_or(0, |(_, order)| order[place % groups.len()]);
+        let items = &groups[group];
+        let turn = shuffled((epoch / items.len()) as u64, 1 + group as u64, items.len());
+        items.start + turn[epoch % items.len()]
+    };
+    places.map(&mut item).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn groups_count_alike_whatever_they_hold() {
+        // One item, sixteen items, three.
+        let groups = [0..1, 1..17, 17..20];
+        let drawn: Vec<usize> =
+            (0..24).flat_map(|step| in_turn(&groups, step * 6..step * 6 + 6, 3)).collect();
+        let count = |range: &Range<usize>| drawn.iter().filter(|i| range.contains(i)).count();
+        assert_eq!(groups.each_ref().map(count), [48, 48, 48]);
+        // Every item of a group as often as the others.
+        assert!((1..17).all(|item| drawn.iter().filter(|i| **i == item).count() == 3));
+        assert!((17..20).all(|item| drawn.iter().filter(|i| **i == item).count() == 16));
+        assert_eq!(in_turn(&groups, 6..12, 3), drawn[6..12]);
+    }
 
     #[test]
     fn every_epoch_visits_every_item_once_in_another_order() {

@@ -38,12 +38,6 @@ pub(super) fn padded(rows: &[&[f32]], device: &Device) -> Result<Tensor> {
     Tensor::from_vec(values, (rows.len(), width), device)
 }
 
-/// `[B, T]`: 1 for each completion token.
-pub(super) fn mask(rows: &[Sequence], device: &Device) -> Result<Tensor> {
-    let ones: Vec<Vec<f32>> = rows.iter().map(|row| vec![1.0; row.completion.len()]).collect();
-    padded(&ones.iter().map(Vec::as_slice).collect::<Vec<_>>(), device)
-}
-
 /// The rows of a `[B, T]` tensor on the host, cut to the lengths of the completions.
 pub(super) fn unpadded(tensor: &Tensor, rows: &[Sequence]) -> Result<Vec<Vec<f32>>> {
     let mut values = tensor.to_dtype(DType::F32)?.to_vec2::<f32>()?;

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use crate::prompting::{BOXED, Template};
-use crate::verify::math;
+use crate::verify::{math, sql};
 use crate::{DataError, Dataset, Message, Problem, Prompt, Prompting, Result};
 
 /// Names that hold the question, in order of preference.
@@ -62,8 +62,8 @@ pub(crate) fn open(path: &Path, columns: &Columns, limit: Option<usize>) -> Resu
         && text_to_sql::is_layout(first)
         && columns.answer.is_none()
     {
-        let folder = columns.verifier.as_deref().and_then(|spec| spec.strip_prefix("sql:"));
-        return text_to_sql::dataset(path, &rows, folder.map(Path::new));
+        let asked = columns.verifier.as_deref().and_then(sql::named);
+        return text_to_sql::dataset(path, &rows, asked.unwrap_or_default());
     }
     let mut instruction = None;
     if let Some(first) = rows.first() {

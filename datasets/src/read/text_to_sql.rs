@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::Row;
-use crate::verify::sql::{Sql, schema_of};
+use crate::verify::sql::{Compare, Sql, schema_of};
 use crate::{DataError, Dataset, Message, Problem, Prompt, Result};
 
 /// Folders that the databases of a file may lie in, beside it.
@@ -29,8 +29,12 @@ fn query_column(row: &Row) -> Option<&'static str> {
 }
 
 /// The problems of a file, their databases in `folder` or beside the file.
-pub(super) fn dataset(path: &Path, rows: &[Row], folder: Option<&Path>) -> Result<Dataset> {
-    let folder = folder.map_or_else(|| beside(path), |folder| Ok(folder.to_owned()))?;
+pub(super) fn dataset(
+    path: &Path,
+    rows: &[Row],
+    (compare, folder): (Compare, Option<PathBuf>),
+) -> Result<Dataset> {
+    let folder = folder.map_or_else(|| beside(path), Ok)?;
     let mut schemas: HashMap<String, String> = HashMap::new();
     let mut problems = Vec::with_capacity(rows.len());
     for row in rows {
@@ -65,7 +69,7 @@ pub(super) fn dataset(path: &Path, rows: &[Row], folder: Option<&Path>) -> Resul
         name: path.display().to_string(),
         problems,
         notes: vec![format!("{} databases in {}", schemas.len(), folder.display())],
-        verifier: Arc::new(Sql::in_folder(folder)),
+        verifier: Arc::new(Sql::in_folder(folder).comparing(compare)),
         unusable: Vec::new(),
         answers: None,
         instruction: None,

@@ -12,7 +12,6 @@ mod program;
 pub mod sql;
 pub mod steps;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::{DataError, Result, Verifier};
@@ -30,7 +29,9 @@ math               mathematics, wherever it stands in the completion
   exact              the whole completion; exact:ignore-case
   regex:PATTERN      the last match, its first group where it has one
   numeric            a number; numeric:rel=1e-4,abs=0 sets the tolerance
-  sql:FOLDER         a query, run on FOLDER/ID/ID.sqlite
+  sql:FOLDER         a query, run on FOLDER/ID/ID.sqlite: the same columns and rows
+  sql-bird, sql-spider  the same compared as BIRD's and Spider's scripts do; the
+                     folder is found beside the data, or sql-bird:FOLDER
   program:COMMAND    a program that speaks JSON lines; program:timeout=5:COMMAND
   countdown          an expression that uses each given number once
   chain, walk        moves with running totals";
@@ -60,13 +61,17 @@ pub fn open(spec: &str) -> Result<Arc<dyn Verifier>> {
         "sql" if argument.is_empty() => {
             Err(refused("name the folder of the databases, as in sql:spider/database".into()))
         }
-        "sql" => Ok(Arc::new(sql::Sql::in_folder(PathBuf::from(argument)))),
+        "sql" | "sql-bird" | "sql-spider" => {
+            let (compare, folder) = sql::named(spec).unwrap_or_default();
+            let over = folder.map_or_else(sql::Sql::from_scripts, sql::Sql::in_folder);
+            Ok(Arc::new(over.comparing(compare)))
+        }
         "countdown" => none(Arc::new(countdown::Countdown)),
         "chain" => none(Arc::new(steps::Chain)),
         "walk" => none(Arc::new(steps::Walk)),
         _ => Err(refused(
             "there is none of that name; choose math, exact, regex:PATTERN, numeric, sql:FOLDER, \
-             program:COMMAND, countdown, chain or walk"
+             sql-bird, sql-spider, program:COMMAND, countdown, chain or walk"
                 .into(),
         )),
     }

@@ -5,5 +5,7 @@
 pub mod hill;
 pub mod pass_at_k;
 pub mod rarefaction;
+pub mod rarefied;
+pub mod second;
 pub mod text;
 pub mod votes;

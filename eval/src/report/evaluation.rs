@@ -8,9 +8,10 @@ use serde_json::Value;
 
 use super::chart::{Axes, Dot, Line, draw, scatter};
 use super::page::document;
-use super::{browser, live};
+use super::{browser, contrast, live};
+use crate::inference::cells;
 use crate::results::{Results, SetResult};
-use crate::transition::{Aligned, Change, DIFFICULTIES, align};
+use crate::transition::{Aligned, align};
 use crate::{Estimate, Level, Summary, store};
 
 /// Writes `report.html` into `output`: one evaluation, or several beside each other, the first as the
@@ -48,7 +49,7 @@ pub fn write(runs: &[(&Path, &Results)], output: &Path) -> Result<()> {
         (live::trainings(&models)?)
         (browser::markup(&aligned, &names, &placed))
         footer {
-            "Intervals are 95 % percentile bootstraps over problems; estimators are unbiased given the samples. docs/measures.md defines every number. "
+            "Intervals are 95 %, over problems (hold the pointer over a number); estimators are unbiased given the samples. docs/measures.md defines every number. "
             (placed.said)
         }
     };
@@ -118,7 +119,7 @@ fn section(set: &Aligned, names: &[&str]) -> Result<Markup> {
         @if has_totals { (totals(set, names)) }
         @if names.len() > 1 {
             (matrix(set, names))
-            @for run in 1..names.len() { (change(&set.change(run), names[run])) }
+            @for run in 1..names.len() { (contrast::markup(&set.change(run).contrast, names[run])) }
         }
     })
 }
@@ -241,42 +242,19 @@ fn matrix(set: &Aligned, names: &[&str]) -> Markup {
     let most = set.ks.last().copied().unwrap_or(1);
     html! {
         h3 { "Differences between models" }
-        p { "Row minus column: Pass@1 below the diagonal, Pass@" (most) " above. Paired bootstrap over problems; * p < 0.05." }
+        p { "Row minus column: Pass@1 below the diagonal, Pass@" (most) " above. These models, whatever seeds would do: paired over problems; * p < .05 by Holm over the table." }
         div.wide { table {
             thead { tr { th {} @for name in names { th { (name) } } } }
             tbody {
-                @for (name, row) in names.iter().zip(set.matrix()) {
+                @for (name, row) in names.iter().zip(cells(&set.matrix(), true)) {
                     tr {
                         td { (name) }
                         @for cell in row {
-                            td { @if let Some(difference) = cell { (difference) } }
+                            td { (cell) }
                         }
                     }
                 }
             }
         } }
-    }
-}
-
-fn change(change: &Change, name: &str) -> Markup {
-    let most = change.keep.last().map_or(1, |(k, _)| *k);
-    let last = |pairs: &[(usize, f64)]| pairs.last().map_or(f64::NAN, |(_, value)| *value);
-    html! {
-        h3 { "What became of the problems under " (name) }
-        p {
-            "Of " (change.sets.base_solved) " problems that the base solved, " (change.sets.kept) " are still solved; "
-            (change.sets.newly_solved) " others are. Keep@" (most) " " (format!("{:.3}", last(&change.keep)))
-            ", Explore@" (most) " " (format!("{:.3}", last(&change.explore))) ". "
-            (change.overtaking()) "."
-        }
-        div.wide { table {
-            thead { tr { th { "base, down; " (name) ", across" } @for to in DIFFICULTIES { th { (to) } } } }
-            tbody {
-                @for (from, row) in DIFFICULTIES.iter().zip(change.transition) {
-                    tr { td { (from) } @for count in row { td { (count) } } }
-                }
-            }
-        } }
-        p.note { "Easy: validity .9 and more; medium: .3; hard: above 0." }
     }
 }

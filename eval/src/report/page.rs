@@ -6,9 +6,11 @@ use anyhow::Result;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::chart::{Axes, Dot, Line, draw, scatter};
-use super::{Evaluated, Study, Training, header, pairs, rows};
+use super::tables::{
+    LEGEND, at_matched_accuracy, averages, best_temperatures, budgets, header, pairs, rows,
+};
+use super::{Evaluated, Study, Training, contrast};
 use crate::Summary;
-use crate::compare::crossing;
 
 const STYLE: &str = "
 :root { color-scheme: light dark; }
@@ -36,32 +38,67 @@ footer { color: #777; font-size: .85rem; margin-top: 3rem; }
 /// # Errors
 /// A chart that cannot be drawn.
 pub fn html(study: &Study) -> Result<String> {
-    let seeds: BTreeSet<u64> = study.training.iter().map(|run| run.seed).collect();
+    let seeds = study.seeds();
     let listed = seeds.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let names: BTreeSet<&str> = study.datasets.iter().map(|set| set.name.as_str()).collect();
+    let matched = at_matched_accuracy(study);
     let body = html! {
         h1 { "What fine-tuning did to the answers of " (study.model) }
         p.lead {
-            "Every objective started from the same base, on the same prompts, with the same number of sampled completions. "
-            (study.n) " samples a prompt at temperature " (study.temperature) ", "
-            (if seeds.len() == 1 { "seed " } else { "averaged over seeds " }) (listed) ". "
+            "Every objective started from the same base, on the same " (study.prompts) " prompts, with as many " (study.matched) ". "
+            (study.n) " samples a problem, "
+            (if seeds.len() == 1 { "seed " } else { "seeds " }) (listed) ". "
             (study.prompts_per_step) " prompts of " (study.num_generations)
             " completions a step, learning rate " (format!("{:e}", study.learning_rate)) "."
         }
+        @if seeds.len() == 1 { p.warning role="alert" { (ONE_SEED) } }
         @for evaluated in &study.datasets { (dataset(study, evaluated)?) }
+        @for (title, table) in averages(study) { h2 { (title) } (grid(&table)) }
+        @for name in names {
+            @let table = best_temperatures(study, name);
+            @if !table.is_empty() {
+                h2 { (name) ", each model at its best temperature" }
+                p { "The temperature is chosen by one half of the problems and measured on the other, both ways round." }
+                (grid(&table))
+            }
+        }
         h2 { "Training" }
-        (training_table(study))
+        @if !matched.is_empty() {
+            p { "Coverage at equal accuracy: where each run's held-out Pass@1 first reaches what all of them reach." }
+            (grid(&matched))
+        }
+        (grid(&budgets(study)))
+        p.note { "Means over seeds. gradients: completions that went through a backward pass. seconds: of the steps, on the machine as it was then." }
         div.charts {
+            (path_chart(study)?)
             (training_chart(study, "mean reward", |point| point.reward, "Reward of each step's rollouts, averaged over ten steps.")?)
             (training_chart(study, "entropy per token (nats)", |point| point.entropy, "Entropy of the policy at the tokens it sampled.")?)
             (training_chart(study, "KL to the base (nats)", |point| point.kl, "Estimate of KL(policy || base) per completion.")?)
         }
+        h2 { "What the objectives stand for" }
+        table { tbody { @for (label, resolved) in &study.objectives { tr { td { (label) } td { (resolved) } } } } }
         footer {
-            "Pass@k is the unbiased estimate over all samples; distinct counts different right answers a prompt among "
-            (study.n) " samples; keep is how many of the prompts that the base solved at least once are still solved, new how many others are. "
+            "Pass@k is the unbiased estimate over all samples. " (LEGEND) " docs/measures.md defines every number and says how the coverage of intervals was tested. "
             "Made by Tealight in " (format!("{:.0}", study.seconds)) " seconds."
         }
     };
     Ok(document(&format!("Tealight study of {}", study.model), &body))
+}
+
+/// What is said of a study with one seed.
+pub(super) const ONE_SEED: &str = "One seed: this compares runs, not objectives. Another seed may order them otherwise, so no \
+difference is starred; give several --seeds.";
+
+/// Rows under their header, the first row.
+fn grid(rows: &[Vec<String>]) -> Markup {
+    html! {
+        @if let Some((header, rows)) = rows.split_first() {
+            div.wide { table {
+                thead { tr { @for cell in header { th { (cell) } } } }
+                tbody { @for row in rows { tr { @for cell in row { td { (cell) } } } } }
+            } }
+        }
+    }
 }
 
 /// The page that shows a run while it goes: it asks for `/live` every two seconds.
@@ -111,23 +148,23 @@ pub(super) fn document(title: &str, body: &Markup) -> String {
 }
 
 fn dataset(study: &Study, evaluated: &Evaluated) -> Result<Markup> {
-    let header = header(study, evaluated);
+    let table = [vec![header(study, evaluated)], rows(study, evaluated)].concat();
+    let what = match evaluated.domain.as_str() {
+        "train" => "trained on",
+        "out" => "held out, out of domain",
+        _ => "held out",
+    };
     Ok(html! {
-        h2 { (evaluated.name) " (" (evaluated.base.problems) " prompts)" }
-        table {
-            thead { tr { @for cell in &header { th { (cell) } } } }
-            tbody {
-                @for row in rows(study, evaluated) { tr { @for cell in row { td { (cell) } } } }
-            }
-        }
+        h2 { (evaluated.title(study)) " (" (evaluated.base.summary.problems) " problems, " (what) ")" }
+        (grid(&table))
         div.charts {
             figure {
                 (PreEscaped(pass_chart(study, evaluated)?))
-                figcaption { "Pass@k. " (overtaking(study, evaluated)) }
+                figcaption { "Pass@k; dots where the base overtakes." }
             }
             figure {
                 (PreEscaped(distinct_chart(study, evaluated)?))
-                figcaption { "Expected distinct right answers among k samples." }
+                figcaption { "Expected distinct right answers among k samples; accuracy raises them too." }
             }
             figure {
                 (PreEscaped(pareto(study, evaluated)?))
@@ -135,30 +172,26 @@ fn dataset(study: &Study, evaluated: &Evaluated) -> Result<Markup> {
             }
         }
         h3 { "Differences between models" }
-        p { "Row minus column: Pass@1 below the diagonal, Pass@" (largest(study)) " above. Paired bootstrap over prompts, seeds averaged; * p < 0.05." }
-        table {
-            @let matrix = pairs(study, evaluated);
-            thead { tr { @for cell in &matrix[0] { th { (cell) } } } }
-            tbody { @for row in &matrix[1..] { tr { @for cell in row { td { (cell) } } } } }
+        p {
+            "Row minus column: Pass@1 below the diagonal, Pass@" (study.largest()) " above. "
+            @if study.seeds().len() > 1 { "Seeds and problems both vary; * p < .05 by Holm over the table." } @else { (ONE_SEED) }
         }
+        (grid(&pairs(study, evaluated)))
+        @for (label, found) in &evaluated.contrasts { (contrast::markup(found, label)) }
     })
 }
 
-fn largest(study: &Study) -> usize {
-    study.ks.iter().max().copied().unwrap_or(study.n)
-}
-
 fn pareto(study: &Study, evaluated: &Evaluated) -> Result<String> {
-    let k = largest(study);
+    let k = study.largest();
     let at = |summary: &Summary| (summary.pass_at_k[&1].value, summary.pass_at_k[&k].value);
     let dot = |name: &str, colour: usize, at: (f64, f64), is_large: bool| {
         let name = if is_large { name.to_owned() } else { String::new() };
         Dot { name, colour, at, is_large }
     };
-    let mut dots = vec![dot("base", 0, at(&evaluated.base), true)];
-    for (index, objective) in study.objectives().into_iter().enumerate() {
+    let mut dots = vec![dot("base", 0, at(&evaluated.base.summary), true)];
+    for (index, objective) in study.labels().into_iter().enumerate() {
         let runs: Vec<(f64, f64)> =
-            evaluated.of(objective).map(|tuned| at(&tuned.summary)).collect();
+            evaluated.of(objective).map(|tuned| at(&tuned.measured.summary)).collect();
         let count = runs.len() as f64;
         let mean =
             runs.iter().fold((0.0, 0.0), |sum, run| (sum.0 + run.0 / count, sum.1 + run.1 / count));
@@ -172,33 +205,11 @@ fn pareto(study: &Study, evaluated: &Evaluated) -> Result<String> {
 
 fn pass_chart(study: &Study, evaluated: &Evaluated) -> Result<String> {
     let axes = Axes { x: "k", y: "pass@k", is_log: true, y_range: Some((0.0, 1.0)) };
-    let mut lines = pass_curves(study, evaluated);
-    for index in 1..lines.len() {
-        lines[index].mark = meeting(study, &lines[0], &lines[index])
-            .map(|k| (k, interpolate(&lines[index].points, k)));
+    let mut lines = curves(study, evaluated, |summary, k| summary.pass_at_k[&k].value);
+    for (line, (_, contrast)) in lines[1..].iter_mut().zip(&evaluated.contrasts) {
+        line.mark = contrast.crossing.at.k().map(|k| (k, interpolate(&line.points, k)));
     }
     draw(&axes, &lines)
-}
-
-fn pass_curves(study: &Study, evaluated: &Evaluated) -> Vec<Line> {
-    curves(study, evaluated, |summary, k| summary.pass_at_k[&k].value)
-}
-
-/// The k at which the base overtakes.
-fn meeting(study: &Study, base: &Line, tuned: &Line) -> Option<f64> {
-    let values = |line: &Line| line.points.iter().map(|point| point.1).collect::<Vec<_>>();
-    crossing(&study.grid, &values(base), &values(tuned))
-}
-
-/// In words, where the base overtakes each tuned model (the dots of the chart).
-fn overtaking(study: &Study, evaluated: &Evaluated) -> String {
-    let lines = pass_curves(study, evaluated);
-    let said = lines[1..].iter().map(|line| match meeting(study, &lines[0], line) {
-        Some(k) => format!("{} at k = {k:.1}", line.name),
-        None if line.points[0].1 < lines[0].points[0].1 => format!("{} from the start", line.name),
-        None => format!("{} never", line.name),
-    });
-    format!("The base overtakes (dots): {}.", said.collect::<Vec<_>>().join(", "))
 }
 
 fn distinct_chart(study: &Study, evaluated: &Evaluated) -> Result<String> {
@@ -227,9 +238,9 @@ fn curves(
         mark: None,
         band: vec![],
     };
-    let mut lines = vec![line("base", 0, vec![&evaluated.base])];
-    for (index, objective) in study.objectives().into_iter().enumerate() {
-        let all = evaluated.of(objective).map(|tuned| &tuned.summary).collect();
+    let mut lines = vec![line("base", 0, vec![&evaluated.base.summary])];
+    for (index, objective) in study.labels().into_iter().enumerate() {
+        let all = evaluated.of(objective).map(|tuned| &tuned.measured.summary).collect();
         lines.push(line(objective, index + 1, all));
     }
     lines
@@ -242,20 +253,36 @@ fn interpolate(points: &[(f64, f64)], k: f64) -> f64 {
     y_0 + (y_1 - y_0) * (k.ln() - x_0.ln()) / (x_1.ln() - x_0.ln())
 }
 
-fn training_table(study: &Study) -> Markup {
-    html! {
-        table {
-            thead { tr { th { "objective" } th { "seed" } th { "steps" } th { "completions" } th { "tokens sampled" } th { "seconds" } } }
-            tbody {
-                @for run in &study.training {
-                    tr {
-                        td { (run.objective) } td { (run.seed) } td { (run.steps) } td { (run.completions) }
-                        td { (run.tokens) } td { (format!("{:.1}", run.seconds)) }
-                    }
-                }
-            }
+/// Where runs went: held-out Pass@1 against the largest Pass@k, evaluation by evaluation.
+fn path_chart(study: &Study) -> Result<Markup> {
+    let labels = study.labels();
+    let line = |run: &Training| {
+        let place = labels.iter().position(|label| *label == run.objective);
+        let point = |held: &super::HeldOut| {
+            Some((held.pass_at_k.first()?.1, held.pass_at_k.last()?.1))
+        };
+        let points: Vec<(f64, f64)> = run.held_out.iter().filter_map(point).collect();
+        Line {
+            name: format!("{} {}", run.objective, run.seed),
+            colour: place.map_or(0, |place| place + 1),
+            is_bold: false,
+            mark: points.last().copied(),
+            points,
+            band: vec![],
         }
+    };
+    let lines: Vec<Line> =
+        study.training.iter().map(line).filter(|line| line.points.len() > 1).collect();
+    if lines.is_empty() {
+        return Ok(html! {});
     }
+    let axes = Axes { x: "held-out pass@1", y: "held-out pass@k", is_log: false, y_range: None };
+    Ok(html! {
+        figure {
+            (PreEscaped(draw(&axes, &lines)?))
+            figcaption { "Held-out accuracy and coverage along training; the dot is the end." }
+        }
+    })
 }
 
 fn training_chart(
@@ -264,7 +291,7 @@ fn training_chart(
     value: fn(&super::TrainingPoint) -> Option<f64>,
     caption: &str,
 ) -> Result<Markup> {
-    let objectives = study.objectives();
+    let objectives = study.labels();
     let line = |run: &Training| {
         let place = objectives.iter().position(|objective| *objective == run.objective);
         let points: Vec<(f64, f64)> = run

@@ -1,6 +1,8 @@
 //! Judged groups to the rows of one step: credits token by token, weights, and what the loss needs
 //! of the base.
 
+use std::ops::Range;
+
 use anyhow::Result;
 use candle_core::Tensor;
 
@@ -8,7 +10,7 @@ use super::{Metrics, Run};
 use crate::generate::{Finish, Noise};
 use crate::objective::tokens::{Covariance, Rows, chosen, quantile};
 use crate::objective::{
-    Estimator, Facts, Normaliser, Partition, Plan, Sampler, charge_later, credits, cut_share,
+    Coefficients, Estimator, Facts, Normaliser, Partition, Plan, Sampler, charge_later, credits, cut_share,
     vocabulary,
 };
 use crate::policy::{Sequence, positions, token_logp, vocabulary_values};
@@ -35,7 +37,8 @@ pub(super) struct Batch {
     pub(super) priced: Option<Rows>,
     /// SimKO's shares: toward the candidates, and against the top one.
     pub(super) simko: Option<(Rows, Rows)>,
-    pub(super) tokens: usize,
+    /// The rows of each mini-batch, one optimizer step each.
+    pub(super) parts: Vec<Range<usize>>,
 }
 
 /// The reward of a step's completions, the overlong penalty included (DAPO): it falls by 1 over the
@@ -78,7 +81,7 @@ impl Run<'_> {
             metrics.kl_stderr = Some((squares / (count - 1.0).max(1.0) / count).sqrt());
             reference = Some(said);
         }
-        let mut facts = self.facts(groups, reference.as_deref());
+        let mut facts = self.facts(groups, reference.as_deref(), state.global_step);
         self.estimate_partition(groups, &mut facts, state);
         metrics.max_reward_ratio = plan.matching().map(|matching| cut_share(matching, &facts));
         let by_group = credits(plan, &facts);
@@ -88,40 +91,65 @@ impl Run<'_> {
             .zip(&rows)
             .map(|(credit, row)| vec![credit; row.completion.len()])
             .collect();
-        if let Some(regulariser) = plan.regulariser()
-            && regulariser.estimator == Estimator::Full
-        {
-            self.charge_later_positions(&rows, groups, &mut credit)?;
+        if let Some(regulariser) = plan.charges_later() {
+            let values = match (regulariser.estimator, &reference) {
+                (Estimator::K2, Some(reference)) => log_ratios(&behavior, reference),
+                _ => self.position_divergences(&rows)?,
+            };
+            self.charge_later_positions(&values, groups, state.global_step, &mut credit);
         }
         let rollouts = groups.iter().flat_map(|group| &group.rollouts);
         let is_masked = |finish: Finish| {
             self.config.settings.mask_truncated_completions && finish == Finish::Length
         };
         let counts: Vec<bool> = rollouts.map(|r| !is_masked(r.completion.finish)).collect();
-        let tokens = rows.iter().map(|row| row.completion.len()).sum();
-        let counted = || rows.iter().zip(&counts).filter(|(_, counts)| **counts);
+        let parts = self.parts(groups);
+        let weight = parts.iter().flat_map(|part| self.weights(&rows, &counts, part)).collect();
+        let step = state.global_step;
+        let beta = row_problem.iter().map(|problem| self.beta(*problem, step)).collect();
+        let priced = self.covariance(&mut credit, &behavior, state.global_step);
+        let is_correct: Vec<bool> =
+            facts.iter().flat_map(|facts| facts.is_correct.clone()).collect();
+        let simko = self.simko(&rows, &credit, &is_correct)?;
+        Ok(Batch { rows, behavior, reference, credit, weight, beta, priced, simko, parts })
+    }
+
+    /// The rows of each mini-batch: whole groups, as evenly as they divide.
+    fn parts(&self, groups: &[Group]) -> Vec<Range<usize>> {
+        let count = self.plan.steps_per_generation.min(groups.len().max(1));
+        let mut parts = Vec::with_capacity(count);
+        let (mut group, mut row) = (0, 0);
+        for part in 0..count {
+            let end = groups.len() * (part + 1) / count;
+            let rows: usize = groups[group..end].iter().map(|g| g.rollouts.len()).sum();
+            parts.push(row..row + rows);
+            (group, row) = (end, row + rows);
+        }
+        parts
+    }
+
+    /// The weight of each token of the rows of a mini-batch in the mini-batch's own loss.
+    fn weights(&self, rows: &[Sequence], counts: &[bool], part: &Range<usize>) -> Vec<f64> {
+        let (rows, counts) = (&rows[part.clone()], &counts[part.clone()]);
+        let counted = || rows.iter().zip(counts).filter(|(_, counts)| **counts);
         let normaliser = Normaliser {
             tokens: counted().map(|(row, _)| row.completion.len()).sum::<usize>().max(1),
             sequences: counted().count().max(1),
             max_completion_length: self.config.settings.length(),
         };
-        let weight = rows
-            .iter()
-            .zip(&counts)
-            .map(|(row, counts)| match counts {
-                true => plan.loss_type.weight(row.completion.len(), &normaliser),
-                false => 0.0,
-            })
-            .collect();
-        let beta = row_problem.iter().map(|problem| self.material.beta[*problem]).collect();
-        let priced = self.covariance(&mut credit, &behavior, state.global_step);
-        let is_correct: Vec<bool> =
-            facts.iter().flat_map(|facts| facts.is_correct.clone()).collect();
-        let simko = self.simko(&rows, &credit, &is_correct)?;
-        Ok(Batch { rows, behavior, reference, credit, weight, beta, priced, simko, tokens })
+        let weight = |(row, counts): (&Sequence, &bool)| match counts {
+            true => self.plan.loss_type.weight(row.completion.len(), &normaliser),
+            false => 0.0,
+        };
+        rows.iter().zip(counts).map(weight).collect()
     }
 
-    fn facts(&self, groups: &[Group], reference: Option<&[Vec<f32>]>) -> Vec<Facts> {
+    fn facts(
+        &self,
+        groups: &[Group],
+        reference: Option<&[Vec<f32>]>,
+        step: usize,
+    ) -> Vec<Facts> {
         let longest = self.config.settings.length();
         let mut first = 0;
         groups
@@ -146,7 +174,7 @@ impl Run<'_> {
                     },
                     lengths,
                     validity: self.material.validity.get(group.problem).copied().unwrap_or(1.0),
-                    beta: self.material.beta[group.problem],
+                    beta: self.beta(group.problem, step),
                     mass: None,
                 }
             })
@@ -181,19 +209,28 @@ impl Run<'_> {
     /// other samples there: what makes the vocabulary's gradient that of the whole completion.
     fn charge_later_positions(
         &self,
-        rows: &[Sequence],
+        values: &Rows,
         groups: &[Group],
+        step: usize,
         credit: &mut Rows,
-    ) -> Result<()> {
-        let values = self.position_divergences(rows)?;
+    ) {
         let mut first = 0;
         for group in groups {
             let range = first..first + group.rollouts.len();
             first = range.end;
-            let beta = self.material.beta[group.problem];
+            let beta = self.beta(group.problem, step);
             charge_later(&values[range.clone()], beta, &mut credit[range], None);
         }
-        Ok(())
+    }
+
+    /// The coefficients of a step.
+    pub(super) fn coefficients(&self, step: usize) -> Coefficients {
+        self.plan.coefficients(step, self.config.settings.max_steps)
+    }
+
+    /// The coefficient of a problem at a step.
+    pub(super) fn beta(&self, problem: usize, step: usize) -> f64 {
+        self.material.beta[problem] * self.coefficients(step).beta
     }
 
     fn position_divergences(&self, rows: &[Sequence]) -> Result<Rows> {
@@ -277,6 +314,14 @@ impl Run<'_> {
         }
         Ok(all)
     }
+}
+
+/// `log(pi / a)` of every token.
+fn log_ratios(policy: &[Vec<f32>], reference: &[Vec<f32>]) -> Rows {
+    let row = |(p, a): (&Vec<f32>, &Vec<f32>)| {
+        p.iter().zip(a).map(|(p, a)| f64::from(*p) - f64::from(*a)).collect()
+    };
+    policy.iter().zip(reference).map(row).collect()
 }
 
 fn sum(values: &[f32]) -> f64 {

@@ -50,10 +50,15 @@ pub struct Settings {
     /// Override the objective's coefficient, or the temperature of its target p_beta.
     #[arg(long)]
     pub beta: Option<f64>,
-    /// Override the objective's optimizer steps on each batch of rollouts.
+    /// Override how often the objective passes over each batch of rollouts.
     #[arg(long)]
     pub num_iterations: Option<usize>,
-    /// Set beta so that the best policy is right this often: 1 / (logit target - logit base).
+    /// Override into how many mini-batches, each with its own optimizer step, a batch of rollouts is split: only
+    /// with more than one update a batch does a trust region act.
+    #[arg(long)]
+    #[serde(default)]
+    pub steps_per_generation: Option<usize>,
+    /// Set beta so that the best policy is right this often, on average over prompts.
     #[arg(long)]
     pub target_validity: Option<f64>,
     /// Whether --target-validity sets one beta for the run or one for each prompt.
@@ -71,6 +76,10 @@ pub struct Settings {
     /// Stop once so many completions were sampled, those of the base included.
     #[arg(long)]
     pub max_completions: Option<usize>,
+    /// Stop once so many tokens were sampled, those of the base included.
+    #[arg(long)]
+    #[serde(default)]
+    pub max_tokens: Option<usize>,
     /// Most tokens in a completion; one that reaches it earns no reward. Unless given, what the context leaves, up to
     /// 512.
     #[arg(long)]
@@ -100,6 +109,10 @@ pub struct Settings {
     /// Override, where the objective rehearses: explore no prompt that the base never solved.
     #[arg(long)]
     pub drop_unsolved: Option<bool>,
+    /// Override, where the objective rehearses: store all right completions of a prompt, or one (DPH-RL).
+    #[arg(long, value_enum)]
+    #[serde(default)]
+    pub rehearsal_samples: Option<RehearsalSamples>,
     /// Stored completions of the base in each step, where the objective trains on them.
     #[arg(long, default_value_t = 64)]
     pub rehearsal_batch_size: usize,
@@ -175,6 +188,16 @@ pub enum BetaPer {
     Prompt,
 }
 
+/// How many of a prompt's stored completions are rehearsed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RehearsalSamples {
+    /// All.
+    All,
+    /// The first.
+    One,
+}
+
 /// Which prompts are explored where others are rehearsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -194,9 +217,16 @@ impl RlvrConfig {
     pub fn plan(&self) -> Result<Plan> {
         let settings = &self.settings;
         if settings.target_validity.is_some() {
-            check_target_validity(&self.objective.plan, settings)?;
+            check_target_validity(&self.objective, settings)?;
         }
-        let plan = self.objective.plan_with(&self.overrides()?)?;
+        let mut plan = self.resolved()?.plan;
+        if let Some(validity) = settings.target_validity {
+            if plan.annealing.beta_end.is_some() {
+                bail!("--target-validity sets one beta: leave `beta-end` out");
+            }
+            // Any base below the target will do until the base is measured.
+            plan.set_beta(target::beta_for(validity / 2.0, validity)?);
+        }
         if settings.target_validity.is_some()
             && matches!(plan.anchor, Anchor::Base(_))
             && matches!(plan.baseline, Baseline::GroupStd | Baseline::BatchStd)
@@ -204,6 +234,15 @@ impl RlvrConfig {
             bail!(
                 "--target-validity needs rewards at their own scale, which dividing by a standard \
                  deviation changes: add --baseline loo"
+            );
+        }
+        if plan.is_on_policy() && plan.steps_per_generation > settings.prompts_per_step {
+            bail!(
+                "objective `{}`: {} mini-batches of whole prompts need as many --prompts-per-step, not {}: raise it, or \
+                 lower --steps-per-generation",
+                self.objective,
+                plan.steps_per_generation,
+                settings.prompts_per_step
             );
         }
         if settings.num_generations < 2 && plan.is_on_policy() && plan.baseline != Baseline::None {
@@ -219,12 +258,20 @@ impl RlvrConfig {
 }
 
 impl RlvrConfig {
+    /// The objective with the overrides of the settings, which its name then shows.
+    ///
+    /// # Errors
+    /// An override that contradicts the objective, has no effect or makes it impossible.
+    pub fn resolved(&self) -> Result<Objective> {
+        self.objective.with(&self.overrides()?)
+    }
+
     /// What the objective and the overrides come to, in words.
     ///
     /// # Errors
     /// An override that cannot be computed.
     pub fn resolved_objective(&self) -> Result<String> {
-        let text = self.objective.resolved(&self.overrides()?);
+        let text = self.resolved()?.resolved();
         let Some(validity) = self.settings.target_validity else { return Ok(text) };
         // The beta there stands in until the base has been measured.
         let word = |word: &str| match word.starts_with("beta=") {
@@ -246,37 +293,40 @@ impl RlvrConfig {
         set("epsilon-high", settings.epsilon_high.map(|x| x.to_string()));
         set("num-iterations", settings.num_iterations.map(|x| x.to_string()));
         set("beta", settings.beta.map(|x| x.to_string()));
+        // Studies give these to supervised objectives too, which have no rollouts to split.
+        if self.objective.plan.is_on_policy() {
+            set("steps-per-generation", settings.steps_per_generation.map(|x| x.to_string()));
+        }
         // Studies give these to objectives of every kind.
         if self.objective.plan.rehearses() {
             set("pef-threshold", settings.pef_threshold.map(|x| x.to_string()));
             set("extra-check", settings.extra_check.map(|x| x.to_string()));
             set("explore", settings.explore.as_ref().map(spelled));
             set("drop-unsolved", settings.drop_unsolved.map(|x| x.to_string()));
-        }
-        if let Some(validity) = settings.target_validity {
-            // Any base below the target will do until the base is measured.
-            set("beta", Some(target::beta_for(validity / 2.0, validity)?.to_string()));
+            set("rehearsal-samples", settings.rehearsal_samples.as_ref().map(spelled));
         }
         Ok(more)
     }
 }
 
-fn check_target_validity(plan: &Plan, settings: &Settings) -> Result<()> {
-    if settings.beta.is_some() {
-        bail!("--target-validity sets beta: leave --beta out");
+fn check_target_validity(objective: &Objective, settings: &Settings) -> Result<()> {
+    let plan = &objective.plan;
+    let names_one = objective.sets("beta") && matches!(plan.anchor, Anchor::Base(_));
+    if settings.beta.is_some() || names_one {
+        bail!("--target-validity sets beta: leave --beta and the objective's own out");
     }
     let is_linked = match &plan.anchor {
         Anchor::None => false,
         Anchor::Target(matching) => matching.target == target::Target::Tilted,
         Anchor::Base(regulariser) => {
             regulariser.divergence == Divergence::ReverseKl
-                && matches!(regulariser.estimator, Estimator::Score | Estimator::Full)
+                && regulariser.estimator != Estimator::K3
         }
     };
     if !is_linked {
         bail!(
-            "--target-validity is the closed form of reverse KL to the base: use kl-reward or kl-full \
-             with --baseline loo, or a target p-beta"
+            "--target-validity is the closed form of reverse KL to the base: use kl-reward, kl-full or kl-k2, or a \
+             target p-beta"
         );
     }
     Ok(())
@@ -299,6 +349,7 @@ impl Settings {
             || self.extra_check.is_some()
             || self.explore.is_some()
             || self.drop_unsolved.is_some()
+            || self.rehearsal_samples.is_some()
     }
 
     /// How rollouts are sampled: the whole distribution, since log-probabilities are those of the

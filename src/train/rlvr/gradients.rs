@@ -6,13 +6,15 @@ use candle_core::Tensor;
 use super::batch::{Batch, flat};
 use super::{Metrics, Rehearsal, Run, scalar};
 use crate::objective::tokens::Covariance;
-use crate::objective::{Curve, Estimator, MAX_LOG_RATIO, Matching, Sampler, Streams, vocabulary};
+use crate::objective::{
+    Curve, Estimator, MAX_LOG_RATIO, Matching, Normaliser, Sampler, Streams, vocabulary,
+};
 use crate::policy::{
     Chunk, Gradients, Positions, Sequence, positions, positions_logp, token_logp, vocabulary_sum,
 };
 use crate::train::checkpoint::State;
 use crate::train::order;
-use crate::train::step::{mask, micro_batches, padded};
+use crate::train::step::{micro_batches, padded};
 
 /// Keys the randomness of rehearsal apart from that of prompts.
 const REHEARSAL_SEED: u64 = 0x7265_6865_6172_7365;
@@ -31,34 +33,67 @@ struct Stored<'a> {
     tokens: usize,
 }
 
+/// Which optimizer step on a batch is taken.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Update {
+    /// Its number among the steps on the batch.
+    pub(super) number: usize,
+    /// How many there are.
+    pub(super) of: usize,
+    /// The mini-batch.
+    pub(super) part: usize,
+}
+
+impl Update {
+    /// Of a step without mini-batches.
+    const ONLY: Self = Self { number: 0, of: 1, part: 0 };
+}
+
 impl Run<'_> {
-    /// The gradient of the step's loss on rollouts, where there are any, and on stored completions.
+    /// The gradient of the loss of one update: on a mini-batch of rollouts, where there are any, and on its share
+    /// of the step's stored completions.
     pub(super) fn gradients(
         &self,
         batch: Option<&Batch>,
+        update: Update,
         state: &State,
         metrics: &mut Metrics,
     ) -> Result<Gradients> {
-        (metrics.rehearsal_logp, metrics.rehearsal_clamped) = (None, None);
+        if update.number == 0 {
+            (metrics.rehearsal_logp, metrics.rehearsal_clamped) = (None, None);
+        }
+        let share = 1.0 / update.of as f64;
+        let mut loss = 0.0;
         if let Some(batch) = batch {
-            self.on_rollouts(batch, state, metrics)?;
+            loss += self.on_rollouts(batch, update, state, metrics)?;
         }
         if let Some((curve, coefficient)) = self.plan.rehearsal_curve() {
-            let value = self.rehearse(curve, coefficient, state.global_step, metrics)?;
-            metrics.rehearsal_divergence = Some(value);
-            metrics.loss += coefficient * value;
+            let coefficient = coefficient * self.coefficients(state.global_step).beta;
+            let value = self.rehearse(curve, coefficient, state.global_step, update, metrics)?;
+            *metrics.rehearsal_divergence.get_or_insert(0.0) += share * value;
+            loss += coefficient * value;
         }
         if let (None, Some(matching)) = (batch, self.plan.matching()) {
-            metrics.loss = self.imitate(matching, state.global_step, metrics)?;
+            loss += self.imitate(matching, state.global_step, metrics)?;
         }
+        metrics.loss += share * loss;
         Ok(self.policy.drain_gradients()?)
     }
 
-    fn on_rollouts(&self, batch: &Batch, state: &State, metrics: &mut Metrics) -> Result<()> {
+    /// Adds the gradient of a mini-batch; returns its loss. Entropy and clipping are averaged over the updates.
+    fn on_rollouts(
+        &self,
+        batch: &Batch,
+        update: Update,
+        state: &State,
+        metrics: &mut Metrics,
+    ) -> Result<f64> {
         let settings = &self.config.settings;
         let decoder = self.policy.tracked();
-        let (mut loss, mut entropy, mut clipped, mut difference) = (0.0, 0.0, 0.0, 0.0_f64);
-        for range in micro_batches(&batch.rows, settings.micro_batch_tokens) {
+        let (mut loss, mut entropy, mut clipped) = (0.0, 0.0, 0.0);
+        let part = batch.parts[update.part].clone();
+        for range in micro_batches(&batch.rows[part.clone()], settings.micro_batch_tokens) {
+            let range = part.start + range.start..part.start + range.end;
             let rows = &batch.rows[range.clone()];
             let positions = positions(decoder, rows)?;
             let said = positions_logp(&positions, decoder, rows, settings.temperature)?;
@@ -89,14 +124,18 @@ impl Run<'_> {
             loss += scalar(&total)?;
             clipped += scalar(&surrogate.clipped)?;
             entropy += scalar(&said.entropy.sum_all()?)?;
-            let apart = (said.logp.detach() - behavior)?.abs()?.flatten_all()?.max(0)?;
-            difference = difference.max(scalar(&apart)?);
+            if update.number == 0 {
+                // Later the policy is no longer the one that sampled.
+                let apart = (said.logp.detach() - behavior)?.abs()?.flatten_all()?.max(0)?;
+                metrics.logp_difference = metrics.logp_difference.max(scalar(&apart)?);
+            }
         }
-        metrics.entropy = entropy / batch.tokens as f64;
-        metrics.clip_region = clipped / batch.tokens as f64;
-        metrics.logp_difference = difference;
-        metrics.loss = loss;
-        Ok(())
+        metrics.step_gradients.0 += part.len();
+        let tokens: usize = batch.rows[part].iter().map(|row| row.completion.len()).sum();
+        let share = 1.0 / (tokens * update.of) as f64;
+        metrics.entropy += share * entropy;
+        metrics.clip_region += share * clipped;
+        Ok(loss)
     }
 
     /// `[B, T]` from one number a token, zero where a row has ended.
@@ -120,7 +159,7 @@ impl Run<'_> {
             let weight =
                 batch.spread(&part.range, |row| batch.weight[row] * share * batch.beta[row] / own);
             let mut weight = self.matrix(&weight)?;
-            if self.plan.num_iterations > 1 {
+            if self.plan.updates() > 1 {
                 // The tokens are no longer the policy's own.
                 let ratio = (streams.policy_logp.detach() - streams.behavior_logp)?.exp()?;
                 weight = (weight * ratio)?;
@@ -147,7 +186,8 @@ impl Run<'_> {
         let (batch, plan) = (part.batch, self.plan);
         let full = plan.regulariser().filter(|r| r.estimator == Estimator::Full);
         let is_low = plan.entropy.target.is_some() && state.entropy_bonus > 0.0;
-        let bonus = if is_low { state.entropy_bonus } else { plan.entropy.bonus };
+        let fixed = self.coefficients(state.global_step).entropy;
+        let bonus = if is_low { state.entropy_bonus } else { fixed };
         if full.is_none() && bonus == 0.0 && batch.simko.is_none() {
             return Ok(None);
         }
@@ -191,33 +231,52 @@ impl Run<'_> {
         Ok(Some(vocabulary_sum(policy, reference, self.config.settings.temperature, &term)?))
     }
 
-    /// The stored completions of a step.
-    fn stored(&self, step: usize) -> Stored<'_> {
+    /// The stored completions of an update: prompts in turn, whatever each has stored, and of each prompt its
+    /// completions in turn, so that prompts count alike.
+    fn stored(&self, step: usize, update: Update) -> Stored<'_> {
         let all = &self.material.rehearsal;
-        let count = self.config.settings.rehearsal_batch_size.min(all.len());
-        let chosen = order::chosen(all.len(), count, step, self.config.seed ^ REHEARSAL_SEED);
+        let most = self.config.settings.rehearsal_batch_size.min(all.len());
+        let left = (most as f64 * self.coefficients(step).rehearsal).round() as usize;
+        let Update { number, of, .. } = update;
+        let part = left * number / of..left * (number + 1) / of;
+        let places = step * most + part.start..step * most + part.end;
+        let seed = self.config.seed ^ REHEARSAL_SEED;
+        let chosen = order::in_turn(&self.material.stored_prompts, places, seed);
         let items: Vec<&Rehearsal> = chosen.into_iter().map(|index| &all[index]).collect();
         let rows: Vec<Sequence> = items.iter().map(|item| item.sequence.clone()).collect();
         let tokens = rows.iter().map(|row| row.completion.len()).sum();
         Stored { items, rows, tokens }
     }
 
-    /// Adds the gradient of a curve of every stored token, averaged over tokens; returns its value.
+    /// Adds the gradient of a curve of every stored token, averaged as the objective averages tokens; returns its
+    /// value.
     fn rehearse(
         &self,
         curve: Curve,
         coefficient: f64,
         step: usize,
+        update: Update,
         metrics: &mut Metrics,
     ) -> Result<f64> {
-        let Stored { items, rows, tokens } = self.stored(step);
+        let Stored { items, rows, tokens } = self.stored(step, update);
+        metrics.step_gradients.1 += rows.len();
+        let normaliser = Normaliser {
+            tokens: tokens.max(1),
+            sequences: rows.len().max(1),
+            max_completion_length: self.config.settings.length(),
+        };
         let mut value = 0.0;
         for range in micro_batches(&rows, self.config.settings.micro_batch_tokens) {
             let (part, part_rows) = (&items[range.clone()], &rows[range.clone()]);
-            let log_ratio = self.stored_log_ratio(part, part_rows, tokens, metrics)?;
-            note_clamped(&log_ratio, tokens, metrics)?;
-            let mask = mask(&rows[range], self.device())?;
-            let share = ((curve.of(&log_ratio)? * mask)?.sum_all()? / tokens as f64)?;
+            let count = tokens * update.of;
+            let log_ratio = self.stored_log_ratio(part, part_rows, count, metrics)?;
+            note_clamped(curve, &log_ratio, count, metrics)?;
+            let weight = |row: &Sequence| {
+                let length = row.completion.len();
+                vec![self.plan.loss_type.weight(length, &normaliser); length]
+            };
+            let weight = self.matrix(&part_rows.iter().map(weight).collect::<Vec<_>>())?;
+            let share = (curve.of(&log_ratio)? * weight)?.sum_all()?;
             value += scalar(&share)?;
             self.policy.backward(&(share * coefficient)?)?;
         }
@@ -227,7 +286,8 @@ impl Run<'_> {
     /// Adds the gradient of the divergence to a target, estimated on stored completions of the base;
     /// returns its value.
     fn imitate(&self, matching: &Matching, step: usize, metrics: &mut Metrics) -> Result<f64> {
-        let Stored { items, rows, tokens } = self.stored(step);
+        let Stored { items, rows, tokens } = self.stored(step, Update::ONLY);
+        metrics.step_gradients.1 += rows.len();
         let mut value = 0.0;
         for range in micro_batches(&rows, self.config.settings.micro_batch_tokens) {
             let part = &items[range.clone()];
@@ -236,8 +296,8 @@ impl Run<'_> {
             let log_weight: Vec<f64> = part
                 .iter()
                 .map(|item| {
-                    let (validity, beta) =
-                        (self.material.validity[item.problem], self.material.beta[item.problem]);
+                    let validity = self.material.validity[item.problem];
+                    let beta = self.beta(item.problem, step);
                     matching.target.log_weight(item.is_correct, validity, beta)
                 })
                 .collect();
@@ -246,20 +306,20 @@ impl Run<'_> {
                 Ok(Tensor::from_vec(values, part.len(), self.device())?)
             };
             // Samples of the base stand for the target by their weight; filtered ones are the target's.
-            let weight = |(item, log_weight): (&&Rehearsal, &f64)| {
+            let weight = |log_weight: &f64| {
                 let own = match matching.sampler {
                     Sampler::Filtered => 1.0,
                     _ => log_weight.exp(),
                 };
-                item.weight * own / items.len() as f64
+                own / items.len() as f64
             };
-            let weight = narrow(part.iter().zip(&log_weight).map(weight).collect())?;
+            let weight = narrow(log_weight.iter().map(weight).collect())?;
             // A sample that the target cannot produce has weight 0; its ratio only has to be a number.
             let finite = |x: f64| if x.is_finite() { x } else { 0.0 };
             let log_weight = narrow(log_weight.into_iter().map(finite).collect())?;
             let log_ratio = (log_ratio - log_weight)?;
-            note_clamped(&log_ratio, items.len(), metrics)?;
             let curve = Curve::Matching(matching.divergence);
+            note_clamped(curve, &log_ratio, items.len(), metrics)?;
             let share = (curve.of(&log_ratio)? * weight)?.sum_all()?;
             value += scalar(&share)?;
             self.policy.backward(&share)?;
@@ -267,17 +327,17 @@ impl Run<'_> {
         Ok(value)
     }
 
-    /// `log(pi / a)` of every token of stored completions, `[B, T]`.
+    /// `log(pi / a)` of every token of stored completions, `[B, T]`; `count` tokens are averaged over.
     fn stored_log_ratio(
         &self,
         items: &[&Rehearsal],
         rows: &[Sequence],
-        tokens: usize,
+        count: usize,
         metrics: &mut Metrics,
     ) -> Result<Tensor> {
         let temperature = self.config.settings.temperature;
         let said = token_logp(self.policy.tracked(), rows, temperature)?;
-        let mean = scalar(&said.logp.detach().sum_all()?)? / tokens as f64;
+        let mean = scalar(&said.logp.detach().sum_all()?)? / count as f64;
         *metrics.rehearsal_logp.get_or_insert(0.0) += mean;
         let reference: Vec<&[f32]> = items.iter().map(|item| item.logp.as_slice()).collect();
         Ok((said.logp - padded(&reference, self.device())?)?)
@@ -285,9 +345,17 @@ impl Run<'_> {
 }
 
 /// Counts the log-ratios that a curve cuts, as a share of `count`.
-fn note_clamped(log_ratio: &Tensor, count: usize, metrics: &mut Metrics) -> Result<()> {
-    let cut = log_ratio.detach().gt(MAX_LOG_RATIO)?.to_dtype(candle_core::DType::F32)?;
-    *metrics.rehearsal_clamped.get_or_insert(0.0) += scalar(&cut.sum_all()?)? / count as f64;
+fn note_clamped(
+    curve: Curve,
+    log_ratio: &Tensor,
+    count: usize,
+    metrics: &mut Metrics,
+) -> Result<()> {
+    let share = metrics.rehearsal_clamped.get_or_insert(0.0);
+    if curve.is_cut() {
+        let cut = log_ratio.detach().gt(MAX_LOG_RATIO)?.to_dtype(candle_core::DType::F32)?;
+        *share += scalar(&cut.sum_all()?)? / count as f64;
+    }
     Ok(())
 }
 

@@ -23,7 +23,7 @@ impl Health {
     }
 
     /// What `metrics`, those of the next step, give cause to warn of. Each kind is said once a run.
-    pub fn check(&mut self, metrics: &Metrics, optimizer_steps_a_batch: usize) -> Vec<String> {
+    pub fn check(&mut self, metrics: &Metrics) -> Vec<String> {
         let mut found: Vec<(&'static str, String)> = Vec::new();
         let step = metrics.step;
         let percent = |share: f64| format!("{:.0} %", share * 100.0);
@@ -70,7 +70,7 @@ impl Health {
                 ),
             ));
         }
-        if optimizer_steps_a_batch == 1 && metrics.logp_difference > self.rounding {
+        if metrics.logp_difference > self.rounding {
             found.push((
                 "ratio",
                 format!(
@@ -142,13 +142,13 @@ mod tests {
             for step in 1..=2 * DEAD_STEPS {
                 let mut metrics = healthy(step);
                 change(&mut metrics);
-                told.extend(health.check(&metrics, 1).into_iter().map(|text| (step, text)));
+                told.extend(health.check(&metrics).into_iter().map(|text| (step, text)));
             }
             assert_eq!(told.len(), 1, "{told:?}");
             assert_eq!(told[0].0, steps, "{told:?}");
             assert!(told[0].1.contains(words), "{told:?}");
         }
         let mut health = Health::new(1e-3);
-        assert!((1..99).all(|step| health.check(&healthy(step), 1).is_empty()));
+        assert!((1..99).all(|step| health.check(&healthy(step)).is_empty()));
     }
 }

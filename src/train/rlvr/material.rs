@@ -1,6 +1,8 @@
 //! What a run trains on besides fresh rollouts: the base's stored completions, its validity on every
 //! prompt, and the beta that follows.
 
+use std::ops::Range;
+
 use anyhow::{Context, Result, bail};
 
 use super::config::{BetaPer, RlvrConfig};
@@ -19,8 +21,6 @@ pub struct Rehearsal {
     pub logp: Vec<f32>,
     /// Whether it is right.
     pub is_correct: bool,
-    /// Weight in the mean over stored completions: prompts count alike however many they have.
-    pub weight: f64,
 }
 
 /// What a run trains on, beside the problems themselves.
@@ -28,8 +28,10 @@ pub struct Rehearsal {
 pub struct Material {
     /// Problems that rollouts explore, by index.
     pub explore: Vec<usize>,
-    /// Stored completions.
+    /// Stored completions, prompt by prompt.
     pub rehearsal: Vec<Rehearsal>,
+    /// The completions of each prompt that has some.
+    pub stored_prompts: Vec<Range<usize>>,
     /// The base's validity by problem; empty where it was not measured.
     pub validity: Vec<f64>,
     /// Coefficient or temperature by problem.
@@ -57,6 +59,7 @@ impl Material {
         let mut material = Self {
             explore: (0..problems).collect(),
             rehearsal: vec![],
+            stored_prompts: vec![],
             validity: vec![],
             beta: vec![beta; problems],
             notes: vec![],
@@ -76,11 +79,12 @@ impl Material {
                     drop_unsolved: regulariser.split.drop_unsolved,
                 });
                 material.divide(regulariser.split.pef_threshold, &split)?;
-                material.store(presamples, &split.rehearse, regulariser.sampler);
+                let one = regulariser.split.one_sample;
+                material.store(presamples, &split.rehearse, regulariser.sampler, one);
             }
             Anchor::Target(matching) if matching.sampler != Sampler::Policy => {
                 let every: Vec<usize> = (0..problems).collect();
-                material.store(presamples, &every, matching.sampler);
+                material.store(presamples, &every, matching.sampler, false);
             }
             _ => {}
         }
@@ -92,7 +96,7 @@ impl Material {
             );
         }
         if let Some(target) = config.settings.target_validity {
-            material.aim(config.settings.beta_per, target, presamples)?;
+            material.aim(config.settings.beta_per, target)?;
         }
         Ok(material)
     }
@@ -125,37 +129,46 @@ impl Material {
         Ok(())
     }
 
-    fn store(&mut self, presamples: &Presamples, prompts: &[usize], sampler: Sampler) {
+    fn store(
+        &mut self,
+        presamples: &Presamples,
+        prompts: &[usize],
+        sampler: Sampler,
+        one_sample: bool,
+    ) {
         for index in prompts {
             let prompt = &presamples.prompts[*index];
+            let most = if one_sample { 1 } else { prompt.samples.len() };
             let is_wanted = |is_correct: bool| sampler == Sampler::Stored || is_correct;
-            let count = prompt.samples.iter().filter(|s| is_wanted(s.is_correct())).count();
-            for sample in prompt.samples.iter().filter(|s| is_wanted(s.is_correct())) {
-                self.rehearsal.push(Rehearsal {
-                    problem: *index,
-                    sequence: Sequence {
-                        prompt: prompt.prompt.clone(),
-                        completion: sample.tokens.clone(),
-                    },
-                    logp: sample.logp.clone(),
-                    is_correct: sample.is_correct(),
-                    weight: 1.0 / count as f64,
-                });
+            let wanted = prompt.samples.iter().filter(|s| is_wanted(s.is_correct())).take(most);
+            let first = self.rehearsal.len();
+            self.rehearsal.extend(wanted.map(|sample| Rehearsal {
+                problem: *index,
+                sequence: Sequence {
+                    prompt: prompt.prompt.clone(),
+                    completion: sample.tokens.clone(),
+                },
+                logp: sample.logp.clone(),
+                is_correct: sample.is_correct(),
+            }));
+            if self.rehearsal.len() > first {
+                self.stored_prompts.push(first..self.rehearsal.len());
             }
         }
-        let mean =
-            self.rehearsal.iter().map(|r| r.weight).sum::<f64>() / self.rehearsal.len() as f64;
-        self.rehearsal.iter_mut().for_each(|item| item.weight /= mean);
     }
 
     /// Sets beta so that the tilted base would be right `target` of the time.
-    fn aim(&mut self, per: BetaPer, target: f64, presamples: &Presamples) -> Result<()> {
+    fn aim(&mut self, per: BetaPer, target: f64) -> Result<()> {
         match per {
             BetaPer::Run => {
-                let base = presamples.mean_validity();
-                let beta = target::beta_for(base, target)
-                    .context("--target-validity, from the base's mean validity")?;
-                self.notes.push(format!("target validity {target} from {base:.4}: beta {beta:.4}"));
+                let bases: Vec<f64> =
+                    self.explore.iter().map(|index| self.validity[*index]).collect();
+                let base = bases.iter().sum::<f64>() / bases.len() as f64;
+                let beta = target::common_beta(&bases, target)
+                    .context("--target-validity, over the prompts")?;
+                self.notes.push(format!(
+                    "target validity {target} from {base:.4}, the mean over prompts: beta {beta:.4}"
+                ));
                 self.beta.fill(beta);
             }
             BetaPer::Prompt => {

@@ -36,7 +36,9 @@ pub struct Metrics {
     pub max_reward_ratio: Option<f64>,
     /// Weight of the entropy bonus; null where it does not adapt.
     pub entropy_bonus: Option<f64>,
-    /// Norm of the gradient before clipping.
+    /// The regulariser's coefficient, or the target's beta; null where there is none, or one a prompt.
+    pub coefficient: Option<f64>,
+    /// Norm of the gradient before clipping, of the last update of the step.
     pub grad_norm: f64,
     /// Learning rate of the step.
     pub learning_rate: f64,
@@ -70,9 +72,18 @@ pub struct Metrics {
     pub num_tokens: usize,
     /// Completions sampled so far, those of the base included.
     pub num_completions: usize,
+    /// Optimizer steps so far.
+    pub num_updates: usize,
+    /// Completions that went through a backward pass so far, stored ones of the base included.
+    pub num_gradients: usize,
+    /// Stored ones among them.
+    pub num_rehearsed: usize,
     /// Whether this step is one of them.
     #[serde(skip)]
     pub skipped_now: bool,
+    /// Completions of the step that went through a backward pass: rollouts, and stored ones.
+    #[serde(skip)]
+    pub step_gradients: (usize, usize),
     /// Tokens sampled in the step.
     #[serde(skip)]
     pub step_tokens: usize,

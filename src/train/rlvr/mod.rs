@@ -13,6 +13,7 @@ mod material;
 mod metrics;
 mod self_check;
 
+use std::collections::HashMap;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
@@ -29,6 +30,7 @@ use crate::rollout::{Collector, Encoded, Group, collect};
 use crate::telemetry::phase;
 use crate::tokenizer::Tokenizer;
 use batch::{Batch, is_mixed};
+use gradients::Update;
 
 pub use config::{BetaPer, Explore, LENGTH, ReportTo, RlvrConfig, Settings};
 pub use health::Health;
@@ -119,8 +121,9 @@ impl Run<'_> {
             }
             metrics.entropy_bonus = self.plan.entropy.target.map(|_| state.entropy_bonus);
             metrics.learning_rate = settings.schedule.rate(step, settings.max_steps);
-            for _ in 0..self.plan.num_iterations {
-                let gradients = self.gradients(batch.as_ref(), state, &mut metrics)?;
+            metrics.coefficient = self.coefficient(step);
+            for update in self.updates(batch.as_ref()) {
+                let gradients = self.gradients(batch.as_ref(), update, state, &mut metrics)?;
                 let rate = metrics.learning_rate;
                 metrics.grad_norm = match metrics.loss.is_finite() {
                     true => optimizer.step(self.policy, &gradients, rate)?,
@@ -141,6 +144,12 @@ impl Run<'_> {
             metrics.num_tokens = state.num_tokens;
             metrics.num_completions = state.num_completions;
             metrics.skipped_steps = state.skipped_steps;
+            let (rollouts, stored) = metrics.step_gradients;
+            state.num_gradients += rollouts + stored;
+            state.num_rehearsed += stored;
+            (metrics.num_gradients, metrics.num_rehearsed) =
+                (state.num_gradients, state.num_rehearsed);
+            metrics.num_updates = state.optimizer_steps;
             metrics.step_tokens = state.num_tokens - tokens;
             metrics.step_time = started.elapsed().as_secs_f64();
             let first = |credit: &Vec<f64>| credit.first().copied().unwrap_or(0.0);
@@ -167,11 +176,27 @@ impl Run<'_> {
         Ok(End::Done)
     }
 
+    /// The optimizer steps on a batch: every mini-batch of it, as often as it is passed over.
+    fn updates(&self, batch: Option<&Batch>) -> impl Iterator<Item = Update> + use<> {
+        let parts = batch.map_or(1, |batch| batch.parts.len());
+        let of = self.plan.num_iterations * parts;
+        (0..of).map(move |number| Update { number, of, part: number % parts })
+    }
+
+    /// The regulariser's coefficient, or the target's beta, at a step; none where there is neither or prompts have
+    /// their own.
+    fn coefficient(&self, step: usize) -> Option<f64> {
+        let first = *self.material.beta.first()?;
+        let is_one = first > 0.0 && self.material.beta.iter().all(|beta| *beta == first);
+        is_one.then(|| self.beta(0, step))
+    }
+
     /// Whether there is a further step to do.
     pub fn goes_on(&self, state: &State) -> bool {
         let settings = &self.config.settings;
         let has_budget = settings.max_completions.is_none_or(|most| state.num_completions < most);
-        state.global_step < settings.max_steps && has_budget
+        let has_tokens = settings.max_tokens.is_none_or(|most| state.num_tokens < most);
+        state.global_step < settings.max_steps && has_budget && has_tokens
     }
 
     /// The rollouts of a step with their credits; `None` for supervised objectives.
@@ -225,8 +250,8 @@ impl Run<'_> {
         self.reference.embedding().device()
     }
 
-    /// The judged groups of a round of prompts, in the order of problems so that sums do not depend
-    /// on which ended first.
+    /// The judged groups of a round of prompts, in the order they were chosen in, which is random: neither mini-batches
+    /// nor what dynamic sampling has too many of then depend on a problem's place or on which ended first.
     fn rollouts(&self, round: usize) -> Result<Vec<Group>> {
         let settings = &self.config.settings;
         let sampler =
@@ -252,7 +277,8 @@ impl Run<'_> {
                 Ok(())
             },
         )?;
-        groups.sort_by_key(|group| group.problem);
+        let places: HashMap<usize, usize> = chosen.iter().copied().zip(0..).collect();
+        groups.sort_by_key(|group| places[&group.problem]);
         Ok(groups)
     }
 }

@@ -1,14 +1,14 @@
 //! SQL: a query is right when its result is the gold query's on the problem's SQLite database.
 //!
-//! Rows are compared in order where the gold query orders them, else as a multiset; columns by position;
-//! numbers by value, texts as they are (as Spider's and BIRD's evaluations do, but for columns in another
-//! order). The prediction runs read-only under a budget of steps (see `database`); a statement that is
+//! Rows are compared by a [`Compare`]: our own strict rule, Spider's or BIRD's; numbers by value, texts as they
+//! are. The prediction runs read-only under a budget of steps (see `database`); a statement that is
 //! malformed, forbidden or too costly is wrong, with the reason. The class of a right query is its
 //! normal form (see [`canonical`]).
 //!
 //! The problem's `context` is the database: the name of a file in the verifier's folder, or, without a
 //! folder, the script that builds it.
 
+mod compare;
 mod database;
 mod query;
 
@@ -18,6 +18,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::{Problem, Verdict, Verifier};
 
+pub use compare::Compare;
 pub use database::{Cell, Databases, Rows, schema};
 pub use query::{canonical, extract, orders};
 
@@ -27,6 +28,7 @@ const MAX_GOLDS: usize = 4096;
 /// Checks queries by running them.
 pub struct Sql {
     databases: Databases,
+    compare: Compare,
     /// Results of gold queries, by database and query.
     golds: Mutex<HashMap<(String, String), Result<Rows, String>>>,
 }
@@ -34,12 +36,22 @@ pub struct Sql {
 impl Sql {
     /// Databases are `FOLDER/NAME/NAME.sqlite` or `FOLDER/NAME.sqlite`.
     pub fn in_folder(folder: PathBuf) -> Self {
-        Self { databases: Databases::in_folder(folder), golds: Mutex::default() }
+        Self::over(Databases::in_folder(folder))
     }
 
     /// Databases are built in memory from the problems' scripts.
     pub fn from_scripts() -> Self {
-        Self { databases: Databases::from_scripts(), golds: Mutex::default() }
+        Self::over(Databases::from_scripts())
+    }
+
+    fn over(databases: Databases) -> Self {
+        Self { databases, compare: Compare::Strict, golds: Mutex::default() }
+    }
+
+    /// The same, comparing results by another rule.
+    #[must_use]
+    pub fn comparing(self, compare: Compare) -> Self {
+        Self { compare, ..self }
     }
 
     fn gold(&self, database: &str, query: &str) -> Result<Rows, String> {
@@ -60,7 +72,7 @@ impl Sql {
 
 impl Verifier for Sql {
     fn name(&self) -> &'static str {
-        "sql"
+        self.compare.name()
     }
 
     fn verify(&self, problem: &Problem, completion: &str) -> Verdict {
@@ -74,7 +86,7 @@ impl Verifier for Sql {
         };
         match self.databases.run(database, query) {
             Err(why) => Verdict::because(why),
-            Ok(rows) => match differs(&gold, &rows, orders(&problem.answer)) {
+            Ok(rows) => match self.compare.differs(&problem.answer, &gold, &rows) {
                 Some(why) => Verdict::because(why),
                 None => Verdict::correct(&canonical(query), "rows"),
             },
@@ -82,27 +94,12 @@ impl Verifier for Sql {
     }
 }
 
-/// How a result differs from the gold one, if it does.
-fn differs(gold: &Rows, found: &Rows, is_ordered: bool) -> Option<String> {
-    if gold.columns != found.columns {
-        return Some(format!("{} columns, not {}", found.columns, gold.columns));
-    }
-    if gold.rows.len() != found.rows.len() {
-        return Some(format!("{} rows, not {}", found.rows.len(), gold.rows.len()));
-    }
-    let sorted = |rows: &Rows| {
-        let mut rows = rows.rows.clone();
-        rows.sort();
-        rows
-    };
-    if is_ordered {
-        if gold.rows == found.rows {
-            return None;
-        }
-        let is_permuted = sorted(gold) == sorted(found);
-        return Some(if is_permuted { "rows in another order" } else { "other rows" }.into());
-    }
-    (sorted(gold) != sorted(found)).then(|| "other rows".into())
+/// What `sql`, `sql-bird` or `sql-spider`, each with or without `:FOLDER`, asks for; none of another verifier.
+pub fn named(spec: &str) -> Option<(Compare, Option<PathBuf>)> {
+    let (name, folder) = spec.split_once(':').unwrap_or((spec, ""));
+    let all = [Compare::Strict, Compare::Bird, Compare::Spider];
+    let compare = all.into_iter().find(|compare| compare.name() == name)?;
+    Some((compare, (!folder.is_empty()).then(|| folder.into())))
 }
 
 /// The schema of a database in a folder, as `CREATE TABLE` statements.

@@ -1,0 +1,184 @@
+//! When two results are the same: by our own strict rule, or as Spider's and BIRD's evaluations decide.
+
+use std::collections::BTreeSet;
+
+use super::database::{Cell, Rows};
+use super::query::orders;
+
+/// The rule by which a query's result is compared with the gold query's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Compare {
+    /// Columns by position, rows as often as they come, in order where the gold query orders the whole result.
+    #[default]
+    Strict,
+    /// As BIRD's evaluation: the sets of rows, whatever their order and however often they come.
+    Bird,
+    /// As Spider's test-suite script: columns in any order, rows as often as they come, in order where the gold query
+    /// says `order by` anywhere; two empty results are the same whatever their columns.
+    Spider,
+}
+
+/// Column assignments that are tried at most; more are needed only by results whose columns look all alike.
+const MOST_TRIES: usize = 20_000;
+
+impl Compare {
+    /// The rule's name as a verifier.
+    pub fn name(self) -> &'static str {
+        match self {
+            Compare::Strict => "sql",
+            Compare::Bird => "sql-bird",
+            Compare::Spider => "sql-spider",
+        }
+    }
+
+    /// How `found` differs from the result of the query `gold`, if it does.
+    pub(super) fn differs(self, gold: &str, wanted: &Rows, found: &Rows) -> Option<String> {
+        match self {
+            Compare::Strict => strict(orders(gold), wanted, found),
+            Compare::Bird => {
+                let set = |rows: &Rows| rows.rows.iter().cloned().collect::<BTreeSet<_>>();
+                (set(wanted) != set(found)).then(|| "another set of rows".into())
+            }
+            Compare::Spider => spider(gold, wanted, found),
+        }
+    }
+}
+
+fn counts(wanted: &Rows, found: &Rows) -> Option<String> {
+    if wanted.columns != found.columns {
+        return Some(format!("{} columns, not {}", found.columns, wanted.columns));
+    }
+    let (all, there) = (wanted.rows.len(), found.rows.len());
+    (all != there).then(|| format!("{there} rows, not {all}"))
+}
+
+fn strict(is_ordered: bool, wanted: &Rows, found: &Rows) -> Option<String> {
+    if let Some(why) = counts(wanted, found) {
+        return Some(why);
+    }
+    let sorted = |rows: &Rows| {
+        let mut rows = rows.rows.clone();
+        rows.sort();
+        rows
+    };
+    if is_ordered {
+        if wanted.rows == found.rows {
+            return None;
+        }
+        let is_permuted = sorted(wanted) == sorted(found);
+        return Some(if is_permuted { "rows in another order" } else { "other rows" }.into());
+    }
+    (sorted(wanted) != sorted(found)).then(|| "other rows".into())
+}
+
+fn spider(gold: &str, wanted: &Rows, found: &Rows) -> Option<String> {
+    if wanted.rows.is_empty() && found.rows.is_empty() {
+        return None;
+    }
+    if let Some(why) = counts(wanted, found) {
+        return Some(why);
+    }
+    let is_ordered = gold.to_lowercase().contains("order by");
+    let mut search = Columns { wanted, found, is_ordered, tries: 0 };
+    let is_same = search.assign(&mut Vec::new());
+    (!is_same).then(|| "other rows, in any order of columns".into())
+}
+
+/// The search for an order of the found columns that gives the wanted rows.
+struct Columns<'a> {
+    wanted: &'a Rows,
+    found: &'a Rows,
+    is_ordered: bool,
+    tries: usize,
+}
+
+impl Columns<'_> {
+    /// Extends an assignment of found columns to the first wanted ones, which fits so far.
+    fn assign(&mut self, chosen: &mut Vec<usize>) -> bool {
+        if chosen.len() == self.wanted.columns {
+            return true;
+        }
+        for column in 0..self.found.columns {
+            self.tries += 1;
+            if self.tries > MOST_TRIES || chosen.contains(&column) {
+                continue;
+            }
+            chosen.push(column);
+            if self.fits(chosen) && self.assign(chosen) {
+                return true;
+            }
+            chosen.pop();
+        }
+        false
+    }
+
+    /// Whether the rows agree as far as columns are assigned.
+    fn fits(&self, chosen: &[usize]) -> bool {
+        let first: Vec<Vec<&Cell>> = self
+            .wanted
+            .rows
+            .iter()
+            .map(|row| row[..chosen.len()].iter().collect())
+            .collect();
+        let other: Vec<Vec<&Cell>> = self
+            .found
+            .rows
+            .iter()
+            .map(|row| chosen.iter().map(|column| &row[*column]).collect())
+            .collect();
+        if self.is_ordered {
+            return first == other;
+        }
+        let sorted = |mut rows: Vec<Vec<&Cell>>| -> Vec<Vec<String>> {
+            rows.sort();
+            rows.into_iter().map(|row| row.iter().map(|cell| format!("{cell:?}")).collect()).collect()
+        };
+        sorted(first) == sorted(other)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(values: &[&[i64]]) -> Rows {
+        let cell = |x: &i64| Cell::Number(x.to_string());
+        Rows {
+            columns: values.first().map_or(0, |row| row.len()),
+            rows: values.iter().map(|row| row.iter().map(cell).collect()).collect(),
+        }
+    }
+
+    #[test]
+    fn each_rule_is_that_of_its_script() {
+        let plain = "SELECT a, b FROM t";
+        let ordered = "SELECT a, b FROM t ORDER BY a";
+        let same = |compare: Compare, gold: &str, a: &[&[i64]], b: &[&[i64]]| {
+            compare.differs(gold, &rows(a), &rows(b)).is_none()
+        };
+        use Compare::{Bird, Spider, Strict};
+        // Rows in another order: only Bird does not care where the gold orders.
+        let (one, other): (&[&[i64]], &[&[i64]]) = (&[&[1, 2], &[3, 4]], &[&[3, 4], &[1, 2]]);
+        assert_eq!([Strict, Bird, Spider].map(|c| same(c, ordered, one, other)), [false, true, false]);
+        assert_eq!([Strict, Bird, Spider].map(|c| same(c, plain, one, other)), [true, true, true]);
+        // A row twice: only Bird does not care.
+        let twice: &[&[i64]] = &[&[1, 2], &[3, 4], &[3, 4]];
+        assert_eq!([Strict, Bird, Spider].map(|c| same(c, plain, one, twice)), [false, true, false]);
+        // Columns in another order: only Spider does not care.
+        let turned: &[&[i64]] = &[&[2, 1], &[4, 3]];
+        assert_eq!([Strict, Bird, Spider].map(|c| same(c, plain, one, turned)), [false, false, true]);
+        // Each column on its own would fit, the rows do not.
+        let mixed: &[&[i64]] = &[&[2, 3], &[4, 1]];
+        assert_eq!([Strict, Bird, Spider].map(|c| same(c, plain, one, mixed)), [false, false, false]);
+        // An inner order counts for Spider's script alone.
+        let inner = "SELECT a, b FROM (SELECT * FROM t ORDER BY a LIMIT 2)";
+        assert_eq!([Strict, Spider].map(|c| same(c, inner, one, other)), [true, false]);
+        // Columns that all look alike end in time.
+        let alike = vec![vec![Cell::Null; 40]; 3];
+        let mut last = alike.clone();
+        last[0][39] = Cell::Number("1".into());
+        let of = |rows| Rows { columns: 40, rows };
+        assert!(Spider.differs(plain, &of(alike.clone()), &of(last)).is_some());
+        assert!(Spider.differs(plain, &of(alike.clone()), &of(alike)).is_none());
+    }
+}

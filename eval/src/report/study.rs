@@ -1,0 +1,176 @@
+//! A study as data: the contents of its `results.json`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::contrast::Contrast;
+use crate::{Summary, Tally};
+
+/// A base model and what became of it under several objectives.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Study {
+    /// The base model's name.
+    pub model: String,
+    /// Samples a problem.
+    pub n: usize,
+    /// The k of the tables.
+    pub ks: Vec<usize>,
+    /// The k of the curves: those of the tables and the powers of two up to n.
+    pub grid: Vec<usize>,
+    /// Temperature of rollouts; evaluations say theirs.
+    pub temperature: f64,
+    /// Training prompts.
+    pub prompts: usize,
+    /// Prompts in a training step.
+    pub prompts_per_step: usize,
+    /// Completions a prompt in a training step.
+    pub num_generations: usize,
+    /// Learning rate of training.
+    pub learning_rate: f64,
+    /// In what every run was given as much: sampled completions, tokens or updates.
+    pub matched: String,
+    /// Each objective's label and every choice that it stands for.
+    pub objectives: Vec<(String, String)>,
+    /// The sets that every model was evaluated on, each at one temperature.
+    pub datasets: Vec<Evaluated>,
+    /// The training runs.
+    pub training: Vec<Training>,
+    /// Wall time of everything.
+    pub seconds: f64,
+}
+
+/// One set of problems at one temperature: the base, and every tuned model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Evaluated {
+    /// The dataset's name.
+    pub name: String,
+    /// What it is to training: `train`, or held out `in` or `out` of the training domain.
+    pub domain: String,
+    /// Sampling temperature.
+    pub temperature: f64,
+    /// What the base does on it.
+    pub base: Measured,
+    /// What the tuned models do.
+    pub tuned: Vec<Tuned>,
+    /// What became of the base under each objective, over its seeds, in the study's order.
+    pub contrasts: Vec<(String, Contrast)>,
+}
+
+/// What one model does on one set.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// The numbers.
+    pub summary: Summary,
+    /// The counts of each problem.
+    pub problems: Vec<Tally>,
+}
+
+/// One tuned model on one set.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Tuned {
+    /// What it was tuned under.
+    pub objective: String,
+    /// The seed of its run.
+    pub seed: u64,
+    /// What it does.
+    #[serde(flatten)]
+    pub measured: Measured,
+}
+
+/// One training run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Training {
+    /// What was optimised.
+    pub objective: String,
+    /// Its seed.
+    pub seed: u64,
+    /// Rounds of rollouts, or of stored completions.
+    pub steps: usize,
+    /// Optimizer steps.
+    pub updates: usize,
+    /// Completions sampled, those of the base for rehearsal included.
+    pub completions: usize,
+    /// Tokens sampled, likewise.
+    pub tokens: usize,
+    /// Completions that went through a backward pass, stored ones included.
+    pub gradients: usize,
+    /// Stored completions of the base among them.
+    pub rehearsed: usize,
+    /// Wall time of the steps, pre-sampling and evaluation not counted.
+    pub seconds: f64,
+    /// What each step measured.
+    pub points: Vec<TrainingPoint>,
+    /// What evaluations on the way found.
+    #[serde(default)]
+    pub held_out: Vec<HeldOut>,
+}
+
+/// What the training curves show of a step.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TrainingPoint {
+    /// Steps done.
+    pub step: usize,
+    /// Mean reward; none for supervised objectives.
+    pub reward: Option<f64>,
+    /// Mean entropy per token, in nats; likewise.
+    pub entropy: Option<f64>,
+    /// Estimate of KL(policy || base) per completion, in nats.
+    pub kl: Option<f64>,
+}
+
+/// An evaluation during training.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct HeldOut {
+    /// Steps done.
+    pub step: usize,
+    /// Pass@k by k.
+    #[serde(rename = "pass@k")]
+    pub pass_at_k: Vec<(usize, f64)>,
+    /// Distinct right answers among all samples of a problem.
+    pub distinct: f64,
+}
+
+impl Study {
+    /// The objectives, in the order they were given in.
+    pub fn labels(&self) -> Vec<&str> {
+        self.objectives.iter().map(|(label, _)| label.as_str()).collect()
+    }
+
+    /// The seeds, in order.
+    pub fn seeds(&self) -> Vec<u64> {
+        let mut seeds: Vec<u64> = self.training.iter().map(|run| run.seed).collect();
+        seeds.sort_unstable();
+        seeds.dedup();
+        seeds
+    }
+
+    /// The largest k of the tables.
+    pub fn largest(&self) -> usize {
+        self.ks.iter().max().copied().unwrap_or(self.n)
+    }
+}
+
+impl Evaluated {
+    /// The runs of one objective, one a seed.
+    pub fn of<'a>(&'a self, objective: &'a str) -> impl Iterator<Item = &'a Tuned> + Clone {
+        self.tuned.iter().filter(move |tuned| tuned.objective == objective)
+    }
+
+    /// Compares every objective with the base, over its seeds.
+    pub fn contrast(&mut self, study: &[String], ks: &[usize]) {
+        let all = study.iter().map(|label| {
+            let runs: Vec<&[Tally]> =
+                self.of(label).map(|tuned| tuned.measured.problems.as_slice()).collect();
+            (label.clone(), Contrast::new(&self.base.problems, &runs, ks))
+        });
+        self.contrasts = all.collect();
+    }
+
+    /// Its name, with the temperature where a study has several.
+    pub fn title(&self, study: &Study) -> String {
+        let several = study.datasets.iter().any(|other| other.temperature != self.temperature);
+        match several {
+            true => format!("{}, temperature {}", self.name, self.temperature),
+            false => self.name.clone(),
+        }
+    }
+}
