@@ -21,29 +21,60 @@ fn a_study_compares_objectives_and_writes_everything() {
     let output = folder.path("study");
     let arguments = [
         &["study", "--output", &output, "--objectives", "none,js:0.4", "--max-samples", "8"][..],
-        &["--max-steps", "6", "--num-presamples", "8", "-n", "8", "-k", "1,8"],
+        &["--max-steps", "6", "--num-presamples", "8", "-n", "8", "-k", "1,8", "--seeds", "0..2"],
+        &["--max-test-samples", "8", "--eval-train", "8", "--eval-temperature", "1,0.7"],
+        &["--eval-steps", "3", "--eval-dataset", "countdown/valid", "--eval-max-samples", "4"],
+        &["--eval-num-samples", "4", "--variants", "best,average"],
         &SMALL,
     ];
     let done = tealight(&arguments.concat());
     let said = String::from_utf8_lossy(&done.stderr);
     assert!(done.status.success(), "{said}");
     let table = String::from_utf8_lossy(&done.stdout);
-    for word in ["base", "none", "js:0.4", "pass@8", "distinct", "keep", "countdown/test"] {
+    for word in [
+        "base",
+        "none +best",
+        "js:0.4 +average",
+        "greedy",
+        "pass@8",
+        "\u{b1}",
+        "of 4 right",
+        "keep@4",
+        "countdown/test, temperature 0.7",
+        "over seeds and problems",
+        "gradients",
+    ] {
         assert!(table.contains(word), "{table}");
     }
     let results = json(folder.0.path().join("study/results.json"));
     let runs = results["training"].as_array().expect("runs");
     // Four steps of 32 completions and 64 of the base are as many as six steps.
+    assert_eq!(runs.len(), 4);
     assert_eq!(runs[0]["completions"], 192);
     assert_eq!(runs[1]["completions"], 192);
+    assert_eq!((&runs[0]["gradients"], &runs[0]["rehearsed"]), (&192.into(), &0.into()));
+    assert!(runs[1]["rehearsed"].as_u64() > Some(0));
+    // The start, two on the way, the end.
+    let held_out = runs[0]["held_out"].as_array().expect("evaluations");
+    let steps: Vec<&Value> = held_out.iter().map(|found| &found["step"]).collect();
+    assert_eq!(steps, [0, 3, 6]);
+    let sets = results["datasets"].as_array().expect("sets");
+    assert_eq!(sets.len(), 4);
+    assert_eq!(sets[0]["domain"], "train");
+    assert_eq!(sets[1]["contrasts"].as_array().map(Vec::len), Some(6));
+    assert_eq!(sets[1]["contrasts"][0][1]["pass"][0][1]["seeds"], 2);
     for file in [
         "report.html",
         "config.toml",
-        "base/samples-train.jsonl",
-        "base/samples-test.jsonl",
+        "base/samples-countdown-train@t1.jsonl",
+        "base/samples-countdown-test@t0.7.jsonl",
+        "base/samples-countdown-test@t1.greedy.jsonl",
         "none-seed0/metrics.jsonl",
         "presamples-seed0/presamples.jsonl",
-        "js-0.4-seed0/samples-test.jsonl",
+        "js-0.4-seed0/samples-countdown-test@t1.jsonl",
+        "none-seed1/evals.jsonl",
+        "none-seed1/best/model.safetensors",
+        "none-seed0/average/samples-countdown-test@t1.jsonl",
         "js-0.4-seed0/final/model.safetensors",
         "js-0.4-seed0/final/tokenizer.json",
     ] {
@@ -54,7 +85,8 @@ fn a_study_compares_objectives_and_writes_everything() {
     for fetched in ["src=", "href=", "url("] {
         assert!(!page.contains(fetched), "the page must open without a network: {fetched}");
     }
-    let samples = std::fs::read_to_string(folder.0.path().join("study/base/samples-test.jsonl"));
+    let samples =
+        std::fs::read_to_string(folder.0.path().join("study/base/samples-countdown-test@t1.jsonl"));
     assert_eq!(samples.expect("samples").lines().count(), 64);
     let again = refusal(&arguments.concat());
     assert!(again.contains("holds files already"), "{again}");

@@ -336,3 +336,50 @@ fn every_objective_is_documented() {
         );
     }
 }
+
+/// The presets of the control theory end at p_beta where a policy can represent it: right with chance
+/// sigma(1 / beta + logit Z) on every prompt, with groups of samples as training draws them. GRPO's form, rewards over
+/// the group's deviation and the KL not, ends far above.
+#[test]
+fn the_presets_of_the_control_theory_end_at_the_tilted_model() {
+    use tealight::lab::sampled::expected_gradient;
+    use tealight::objective::target::validity_of;
+    // Prompts of very different validity: .1 to .7.
+    let strategies = world("strategies");
+    let beta = 0.5;
+    let ends_at = |objective: &str| -> Vec<f64> {
+        let plan = objective.parse::<Objective>().expect("possible").plan;
+        let table = Table::base(&strategies, Class::Full).expect("memory");
+        let descent = Descent { iterations: 1500, learning_rate: 0.05 };
+        descent.run(&table, |table| expected_gradient(&strategies, table, &plan)).expect("memory");
+        let q = table.distributions(&strategies).expect("memory");
+        q.iter().enumerate().map(|(prompt, q)| strategies.mass(prompt, q)).collect()
+    };
+    for preset in ["kl-reward", "kl-full", "kl-k2", "reverse-kl"] {
+        for (prompt, reached) in ends_at(&format!("{preset}:{beta}")).into_iter().enumerate() {
+            let exact = validity_of(strategies.validity(prompt), beta);
+            close(reached, exact, 1e-3, &format!("{preset}, prompt {prompt}"));
+        }
+    }
+    let divided = ends_at(&format!("grpo:divergence=reverse-kl:beta={beta}"));
+    for (prompt, reached) in divided.into_iter().enumerate() {
+        let exact = validity_of(strategies.validity(prompt), beta);
+        assert!(reached > exact + 0.05, "prompt {prompt}: {reached} against {exact}");
+    }
+}
+
+/// Along beta each optimum from the one before, as far as no KL at all: the family shrinks to one answer.
+#[test]
+fn a_family_along_beta_is_followed() {
+    let ends = world("ends");
+    let points = [1.0, 0.25, 0.1, 0.0].map(Point::Beta);
+    let rows = sweep(&ends, Class::Bigram, &points, Start::Previous, Descent::default());
+    let rows = rows.expect("possible");
+    let fresh = sweep(&ends, Class::Bigram, &points[..2], Start::Base, Descent::default());
+    close(rows[1].objective, fresh.expect("possible")[1].objective, 1e-3, "the same optimum");
+    let left: Vec<f64> = rows.iter().map(|row| row.measures.effective_valid).collect();
+    assert!(left.windows(2).all(|pair| pair[1] < pair[0]), "{left:?}");
+    let last = &rows[3];
+    assert!(last.measures.effective_valid < 1.05 && last.objective > 0.999, "{last:?}");
+    assert_eq!((last.objective_closed_form, last.beta), (1.0, Some(0.0)));
+}

@@ -212,16 +212,19 @@ fn a_target_validity_sets_beta_from_the_measured_base() {
     let base = support::policy(6, 7);
     let problems = problems();
     let encoded = Encoded::all(&problems, &Letters, 64, 4).expect("fits");
-    let mut run = config("kl-full:baseline=loo", 1);
+    let mut run = config("kl-full", 1);
     run.settings.num_presamples = 64;
     let presamples = base_samples(&base, &encoded, &run.settings, &Letters, &StartsAlike);
     let material =
         |run: &RlvrConfig| Material::new(run, &run.plan().expect("possible"), 4, Some(&presamples));
     run.settings.target_validity = Some(0.6);
     let logit = |p: f64| (p / (1.0 - p)).ln();
-    let exact = 1.0 / (logit(0.6) - logit(presamples.mean_validity()));
+    let sigma = |x: f64| 1.0 / (1.0 + (-x).exp());
+    let bases: Vec<f64> = presamples.prompts.iter().map(|prompt| prompt.validity()).collect();
     for beta in material(&run).expect("reachable").beta {
-        assert!((beta - exact).abs() < 1e-12, "{beta} {exact}");
+        let reached = bases.iter().map(|base| sigma(1.0 / beta + logit(*base))).sum::<f64>();
+        let reached = reached / bases.len() as f64;
+        assert!((reached - 0.6).abs() < 1e-9, "beta {beta} leads to {reached}");
     }
     run.settings.beta_per = BetaPer::Prompt;
     let by_prompt = material(&run).expect("reachable");
@@ -239,7 +242,7 @@ fn a_target_validity_sets_beta_from_the_measured_base() {
     let mut refused = config("grpo", 1);
     refused.settings.target_validity = Some(0.6);
     assert!(refused.plan().unwrap_err().to_string().contains("reverse KL"));
-    let mut refused = config("kl-reward", 1);
+    let mut refused = config("kl-reward:baseline=group-std", 1);
     refused.settings.target_validity = Some(0.6);
     assert!(refused.plan().unwrap_err().to_string().contains("--baseline loo"));
 }

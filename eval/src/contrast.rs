@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 use crate::crossing::{Crossing, crossing};
 use crate::inference::{Effect, crossed, ratio};
 use crate::measure::pass_at_k::pass_at_k;
+use crate::measure::rarefaction::unique_correct;
 use crate::measure::rarefied::{Rarefied, rarefied};
 use crate::measure::second::{halves, squared};
-use crate::measure::rarefaction::unique_correct;
 use crate::{Level, Tally};
 
 /// How hard problems are for a model, by its validity.
@@ -180,9 +180,8 @@ impl Matched {
     pub const MEASURES: [&str; 5] = ["distinct", "hill 1", "hill 2", "chao 1", "unseen"];
 
     fn new(base: &[Tally], runs: &[&[Tally]], right: usize) -> Option<Self> {
-        let of = |tally: &Tally| {
-            rarefied(&tally.classes.at(Level::Solution).multiplicities(), right)
-        };
+        let of =
+            |tally: &Tally| rarefied(&tally.classes.at(Level::Solution).multiplicities(), right);
         let own: Vec<Option<Rarefied>> = base.iter().map(of).collect();
         let tuned: Vec<Vec<Option<Rarefied>>> =
             runs.iter().map(|run| run.iter().map(of).collect()).collect();
@@ -274,7 +273,9 @@ fn transitions(base: &[Tally], runs: &[&[Tally]]) -> [[f64; 4]; 4] {
         for (base, tuned) in base.iter().zip(run.iter()) {
             let (from, to) = (odds(base), odds(tuned));
             for (row, from) in table.iter_mut().zip(from) {
-                row.iter_mut().zip(to).for_each(|(cell, to)| *cell += from * to / runs.len() as f64);
+                row.iter_mut()
+                    .zip(to)
+                    .for_each(|(cell, to)| *cell += from * to / runs.len() as f64);
             }
         }
     }
@@ -334,7 +335,9 @@ mod tests {
             explore += found.explore[1].excess.value / f64::from(studies);
         }
         let held = held.map(|count| f64::from(count) / f64::from(studies));
-        println!("keep@8 of a second draw {keep:.3}; covered: keep, explore, medium stratum {held:?}");
+        println!(
+            "keep@8 of a second draw {keep:.3}; covered: keep, explore, medium stratum {held:?}"
+        );
         // Well below 1 although nothing was lost; with the null taken off nothing remains.
         assert!(keep < 0.92 && keep > 0.7, "{keep}");
         assert!(explore.abs() < 1e-3, "{explore}");
@@ -347,7 +350,8 @@ mod tests {
         let p = chances(&mut draws, 200);
         let base = drawn(&mut draws, 32, &p, &[1.0]);
         // Every second problem is forgotten.
-        let left: Vec<f64> = p.iter().enumerate().map(|(i, p)| p * f64::from(i as u32 % 2)).collect();
+        let left: Vec<f64> =
+            p.iter().enumerate().map(|(i, p)| p * f64::from(i as u32 % 2)).collect();
         let tuned = drawn(&mut draws, 32, &left, &[1.0]);
         let found = Contrast::new(&base, &[&tuned], &[1, 8]);
         let keep = found.keep[1];

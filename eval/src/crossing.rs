@@ -70,7 +70,11 @@ impl Place {
 pub fn place(ks: &[usize], base: &[f64], tuned: &[f64]) -> Place {
     let gap = |i: usize| base[i] - tuned[i];
     if ks.is_empty() || gap(0) >= 0.0 {
-        return if (0..ks.len()).all(|i| gap(i) <= 0.0) { Place::Never } else { Place::FromTheStart };
+        return if (0..ks.len()).all(|i| gap(i) <= 0.0) {
+            Place::Never
+        } else {
+            Place::FromTheStart
+        };
     }
     let Some(after) = (1..ks.len()).find(|i| gap(*i) >= 0.0) else { return Place::Never };
     let (before, now) = (gap(after - 1), gap(after));

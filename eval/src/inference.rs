@@ -208,7 +208,8 @@ mod tests {
         for (effect, spread_of_seeds) in [(0.0, 0.25), (0.6, 0.25), (0.0, 0.05), (0.6, 0.6)] {
             for k in [1, 32] {
                 let mut draws = Draws::new(17 + k as u64);
-                let truth = crossed(&study(&mut draws, (400, 500), k, effect, spread_of_seeds)).value;
+                let truth =
+                    crossed(&study(&mut draws, (400, 500), k, effect, spread_of_seeds)).value;
                 for seeds in [2, 3, 5] {
                     let (mut held, mut wrong, studies) = (0, 0, 2000);
                     for _ in 0..studies {

@@ -64,7 +64,11 @@ pub fn share(values: &[f64]) -> Estimate {
     Estimate {
         value,
         low: if is_zero { 0.0 } else { quantile(right, trials - right + 1.0, TAIL).min(value) },
-        high: if is_one { 1.0 } else { quantile(right + 1.0, trials - right, 1.0 - TAIL).max(value) },
+        high: if is_one {
+            1.0
+        } else {
+            quantile(right + 1.0, trials - right, 1.0 - TAIL).max(value)
+        },
     }
 }
 
@@ -95,8 +99,7 @@ pub(crate) fn quantile_t_of(freedom: f64) -> f64 {
 
 /// The chance of a t at least as far from 0, on either side; never 0.
 pub(crate) fn two_sided(t: f64, freedom: f64) -> f64 {
-    let beyond =
-        StudentsT::new(0.0, 1.0, freedom.max(1.0)).map_or(1.0, |d| 2.0 * d.cdf(-t.abs()));
+    let beyond = StudentsT::new(0.0, 1.0, freedom.max(1.0)).map_or(1.0, |d| 2.0 * d.cdf(-t.abs()));
     beyond.clamp(f64::MIN_POSITIVE, 1.0)
 }
 

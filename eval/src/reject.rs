@@ -73,6 +73,13 @@ pub fn reject(
 }
 
 impl Rejected {
+    /// The logarithm of the chance that an answer is right, without bias where the wanted n were found: `n` right ones
+    /// among `drawn` give `-(1/n + ... + 1/(drawn - 1))`. `None` where nothing was right.
+    pub fn log_acceptance_rate(&self) -> Option<f64> {
+        let terms = (self.accepted..self.drawn).map(|i| 1.0 / i as f64);
+        (self.accepted > 0).then(|| -terms.sum::<f64>())
+    }
+
     fn of(tally: Tally, wanted: usize) -> Self {
         let (accepted, drawn) = (tally.correct as f64, tally.samples as f64);
         let acceptance_rate = if tally.correct == wanted && wanted > 1 {
@@ -95,6 +102,32 @@ mod tests {
     use super::*;
     use crate::Answer;
     use tealight_datasets::read::Columns;
+
+    #[test]
+    fn the_logarithm_of_the_rate_is_without_bias() {
+        let mut draws = crate::simulated::Draws::new(2);
+        for (p, wanted) in [(0.3, 4), (0.8, 2), (0.1, 1)] {
+            let runs = 40_000;
+            let mut sum = 0.0;
+            for _ in 0..runs {
+                let (mut accepted, mut drawn) = (0, 0);
+                while accepted < wanted {
+                    drawn += 1;
+                    accepted += usize::from(draws.uniform() < p);
+                }
+                let found = Rejected {
+                    problem: String::new(),
+                    accepted,
+                    drawn,
+                    acceptance_rate: 0.0,
+                    classes: Classes::default(),
+                };
+                sum += found.log_acceptance_rate().unwrap();
+            }
+            let mean = sum / f64::from(runs);
+            assert!((mean - f64::ln(p)).abs() < 0.02, "{p}, {wanted}: {mean}");
+        }
+    }
 
     #[test]
     fn it_draws_until_there_are_enough_and_counts_what_that_took() {

@@ -157,9 +157,10 @@ impl Summary {
         validity: &dyn Fn(&Tally) -> f64,
     ) -> Self {
         let each = |of: &dyn Fn(&Tally) -> f64| -> Vec<f64> { tallies.iter().map(of).collect() };
-        let over = |estimate: fn(&[f64]) -> Estimate, value: &dyn Fn(&Tally, usize) -> f64| -> ByK {
-            ks.iter().map(|k| (*k, estimate(&each(&|tally| value(tally, *k))))).collect()
-        };
+        let over =
+            |estimate: fn(&[f64]) -> Estimate, value: &dyn Fn(&Tally, usize) -> f64| -> ByK {
+                ks.iter().map(|k| (*k, estimate(&each(&|tally| value(tally, *k))))).collect()
+            };
         // What is known of a problem some of whose samples could not be judged.
         let up_to = |tally: &Tally, k: usize| k.min(tally.samples);
         let by_level = |level: &Level| {
@@ -172,15 +173,18 @@ impl Summary {
         let of_samples = |count: fn(&Tally) -> usize| {
             tallies.iter().map(count).sum::<usize>() as f64 / total as f64
         };
-        let cover =
-            |tau: &f64| (tau.to_string(), share(&each(&|tally| f64::from(validity(tally) >= *tau))));
+        let cover = |tau: &f64| {
+            (tau.to_string(), share(&each(&|tally| f64::from(validity(tally) >= *tau))))
+        };
         let has_logp = tallies.iter().all(|tally| tally.logp.1 > 0);
         let logp: f64 = tallies.iter().map(|tally| tally.logp.0).sum();
         let tokens: usize = tallies.iter().map(|tally| tally.tokens).sum();
         Self {
             problems: tallies.len(),
             n,
-            pass_at_k: over(share, &|tally, k| pass_at_k(tally.samples, tally.correct, up_to(tally, k))),
+            pass_at_k: over(share, &|tally, k| {
+                pass_at_k(tally.samples, tally.correct, up_to(tally, k))
+            }),
             unique_correct: over(amount, &|tally, k| {
                 unique_correct(tally, Level::Solution, up_to(tally, k))
             }),
@@ -193,11 +197,10 @@ impl Summary {
             } else {
                 ByK::new()
             },
-            pass_all_k: over(share, &|tally, k| pass_all_k(tally.samples, tally.correct, up_to(tally, k))),
-            majority: ks
-                .iter()
-                .filter_map(|k| Some((*k, majority(tallies, *k)?)))
-                .collect(),
+            pass_all_k: over(share, &|tally, k| {
+                pass_all_k(tally.samples, tally.correct, up_to(tally, k))
+            }),
+            majority: ks.iter().filter_map(|k| Some((*k, majority(tallies, *k)?))).collect(),
             greedy: tallies
                 .iter()
                 .all(|tally| tally.greedy.is_some())

@@ -256,9 +256,10 @@ Examples:
         about: "Convert between a KL coefficient and the validity it leads to",
         more: "\
 Example:
-  tealight beta --validity 0.1 --target 0.5,0.9,0.99 --beta 0.1",
+  tealight beta --validity 0.1 --target 0.5,0.9,0.99 --beta 0.1
+  tealight beta --measure --model countdown --dataset countdown --target 0.9 --output betas",
         check: |m| resolve::<beta::BetaOptions>(m).map(drop),
-        run: |m, _| beta::run(&resolve(m)?),
+        run: |m, stop| beta::run(&resolve(m)?, stop),
     },
     Entry {
         name: "batch",

@@ -7,9 +7,9 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use tealight_eval::results::{Results, SetResult};
 use tealight_eval::contrast::{Contrast, DIFFICULTIES};
 use tealight_eval::inference::{Effect, cells};
+use tealight_eval::results::{Results, SetResult};
 use tealight_eval::transition::{Aligned, Change, align};
 use tealight_eval::{comparable, report};
 

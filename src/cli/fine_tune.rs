@@ -159,8 +159,7 @@ impl Session<'_> {
                 state.since_save = (state.since_save.0 + merit, state.since_save.1 + 1);
             }
             let every = config.settings.save_steps;
-            let is_due =
-                every > 0 && (state.global_step.is_multiple_of(every) || is_last);
+            let is_due = every > 0 && (state.global_step.is_multiple_of(every) || is_last);
             if is_due {
                 saved = Some((
                     state.global_step,

@@ -80,8 +80,7 @@ impl HeldOutOptions {
             }
             return Ok(None);
         };
-        let limited =
-            DataOptions { max_samples: Some(self.eval_max_samples), ..data.clone() };
+        let limited = DataOptions { max_samples: Some(self.eval_max_samples), ..data.clone() };
         let dataset = limited.open(spec, quiet)?;
         let metric = self.metric()?;
         Ok(Some(HeldOutSet { dataset, options: self.clone(), metric }))
@@ -136,7 +135,8 @@ impl HeldOutSet {
             pass_at_k: summary.pass_at_k.iter().map(|(k, e)| (*k, e.value)).collect(),
             distinct: summary.unique_correct[&n].value,
         };
-        let mut row = Map::from_iter([("step".to_owned(), json!(step)), ("n".to_owned(), json!(n))]);
+        let mut row =
+            Map::from_iter([("step".to_owned(), json!(step)), ("n".to_owned(), json!(n))]);
         for (k, value) in &found.pass_at_k {
             row.insert(format!("pass@{k}"), json!(value));
         }
@@ -192,7 +192,8 @@ pub(super) fn read(output: &Path) -> Result<Vec<(HeldOut, String)>> {
             .collect();
         pass_at_k.sort_unstable_by_key(|(k, _)| *k);
         let number = |key: &str| row.get(key).and_then(Value::as_f64).unwrap_or(f64::NAN);
-        let found = HeldOut { step: number("step") as usize, pass_at_k, distinct: number("distinct") };
+        let found =
+            HeldOut { step: number("step") as usize, pass_at_k, distinct: number("distinct") };
         Ok((found, line.to_owned()))
     });
     whole.collect()

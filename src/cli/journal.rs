@@ -92,11 +92,8 @@ impl Journal {
 impl Journal {
     /// Logs an evaluation on the way.
     pub(super) fn held_out(&mut self, found: &HeldOut) -> Result<()> {
-        let mut numbers: Vec<(String, f64)> = found
-            .pass_at_k
-            .iter()
-            .map(|(k, value)| (format!("eval/pass@{k}"), *value))
-            .collect();
+        let mut numbers: Vec<(String, f64)> =
+            found.pass_at_k.iter().map(|(k, value)| (format!("eval/pass@{k}"), *value)).collect();
         numbers.push(("eval/distinct".into(), found.distinct));
         if let Some(events) = &mut self.events {
             events.scalars(found.step, &numbers)?;

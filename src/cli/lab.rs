@@ -1,14 +1,14 @@
 //! `tealight lab WORLD`: optima of small worlds, exactly; the estimators of real runs beside them.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 use tealight_eval::report::sheet::{Section, html};
 
-use super::{lab_figures, lab_tables, table};
+use super::{lab_figures, lab_tables, lab_world, table};
 use crate::files::write_atomic;
 use crate::lab::sweep::{Point, Start, sweep};
 use crate::lab::{Class, Descent, KS, Measures, World};
@@ -18,13 +18,13 @@ use crate::telemetry::{out, say};
 /// Options of `tealight lab`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(super) struct LabOptions {
-    /// ends, dyck or strategies.
+    /// ends, dyck, strategies, or a FILE.toml that describes a world (docs/how-to/worlds.md).
     #[arg(default_value = "ends")]
     world: String,
     /// What the policy can see; bigram, and for strategies unigram, unless given.
     #[arg(long)]
     class: Option<String>,
-    /// Maximise E[v] - beta KL(q || base) at each of these; with --divergence, aim at p_beta instead.
+    /// Maximise E[v] - beta KL(q || base) at each of these, 0 for no KL; with --divergence, aim at p_beta instead.
     #[arg(long, value_delimiter = ',')]
     beta: Vec<f64>,
     /// Minimise the alpha divergence to p* at each of these: 0 is forward KL, 1 reverse KL.
@@ -33,7 +33,7 @@ pub(super) struct LabOptions {
     /// Minimise these divergences to p*, or with --beta to p_beta.
     #[arg(long, value_delimiter = ',')]
     divergence: Vec<String>,
-    /// Seek the optimum from the base, as training does, or from a collapsed policy.
+    /// Seek the optimum from the base, as training does, from a collapsed policy, or from the previous point's optimum.
     #[arg(long, default_value = "base")]
     start: String,
     /// Most steps of Adam.
@@ -67,6 +67,10 @@ pub(super) struct LabOptions {
     /// Write lab.json, lab.csv and lab.html here.
     #[arg(long)]
     output: Option<PathBuf>,
+    /// Write the page with its figures alone to this file.
+    #[arg(long, value_name = "FILE")]
+    #[serde(default)]
+    html: Option<PathBuf>,
     /// Print one JSON object a line instead of a table.
     #[arg(long)]
     json: bool,
@@ -90,8 +94,11 @@ pub(super) struct Printed {
 }
 
 pub(super) fn run(options: &LabOptions) -> Result<()> {
-    let world = World::named(&options.world)?;
-    let class = match &options.class {
+    let (world, own_class) = match options.world.ends_with(".toml") {
+        true => lab_world::read(Path::new(&options.world))?,
+        false => (World::named(&options.world)?, None),
+    };
+    let class = match options.class.as_ref().or(own_class.as_ref()) {
         Some(name) => choice::<Class>("class", name)?,
         None if world.name == "strategies" => Class::Unigram,
         None => Class::Bigram,
@@ -114,9 +121,14 @@ pub(super) fn run(options: &LabOptions) -> Result<()> {
         (None, true) => (lab_tables::estimators(options, &world, class)?, vec![]),
         (None, false) => optima(options, &world, class)?,
     };
+    let page = page(&world, &printed, sections);
     if let Some(output) = &options.output {
-        save(output, &world, &printed, sections)?;
+        save(output, &printed, &page)?;
         say(options.quiet, format!("written to {}", output.display()));
+    }
+    if let Some(file) = &options.html {
+        write_atomic(file, page.as_bytes())?;
+        say(options.quiet, format!("open {}", file.display()));
     }
     let mut stdout = out();
     if options.json {
@@ -207,9 +219,9 @@ fn optima(options: &LabOptions, world: &World, class: Class) -> Result<(Printed,
         world.name, options.start
     );
     let printed = Printed { cells: cells.clone(), json, note };
-    let sections = match options.output {
-        Some(_) => lab_figures::sections(world, &points, &rows, cells)?,
-        None => vec![],
+    let sections = match options.output.is_some() || options.html.is_some() {
+        true => lab_figures::sections(world, &points, &rows, cells)?,
+        false => vec![],
     };
     Ok((printed, sections))
 }
@@ -230,12 +242,7 @@ pub(super) fn number(x: f64) -> String {
     if x.abs() >= 10.0 { format!("{x:.2}") } else { format!("{x:.4}") }
 }
 
-fn save(
-    output: &std::path::Path,
-    world: &World,
-    printed: &Printed,
-    sections: Vec<Section>,
-) -> Result<()> {
+fn save(output: &Path, printed: &Printed, page: &str) -> Result<()> {
     crate::files::writable_directory(output)?;
     let json = serde_json::to_string_pretty(&printed.json)?;
     write_atomic(&output.join("lab.json"), json.as_bytes())?;
@@ -252,6 +259,10 @@ fn save(
         .map(|row| row.iter().map(quote).collect::<Vec<_>>().join(",") + "\n")
         .collect();
     write_atomic(&output.join("lab.csv"), csv.as_bytes())?;
+    write_atomic(&output.join("lab.html"), page.as_bytes())
+}
+
+fn page(world: &World, printed: &Printed, sections: Vec<Section>) -> String {
     let sections = if sections.is_empty() {
         vec![Section {
             heading: "Table".into(),
@@ -261,8 +272,7 @@ fn save(
     } else {
         sections
     };
-    let page = html(&format!("The world `{}`, exactly", world.name), &printed.note, &sections);
-    write_atomic(&output.join("lab.html"), page.as_bytes())
+    html(&format!("The world `{}`, exactly", world.name), &printed.note, &sections)
 }
 
 #[cfg(test)]

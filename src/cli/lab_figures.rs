@@ -24,7 +24,8 @@ pub(super) fn sections(
         .iter()
         .zip(rows)
         .filter_map(|(point, row)| match point {
-            Point::Beta(beta) => Some((*beta, row)),
+            // A logarithmic axis has no place for 0.
+            Point::Beta(beta) if *beta > 0.0 => Some((*beta, row)),
             _ => None,
         })
         .collect();

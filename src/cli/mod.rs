@@ -19,6 +19,7 @@ mod journal;
 mod lab;
 mod lab_figures;
 mod lab_tables;
+mod lab_world;
 mod layers;
 mod options;
 mod outcome;

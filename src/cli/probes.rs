@@ -10,15 +10,16 @@ use tealight_eval::Tally;
 use super::session::Session;
 use crate::model::Decoder;
 use crate::policy::{Sequence, token_logp};
-use crate::presample::{self, PromptSamples};
+use crate::presample::{self, PromptSamples, Stored};
 use crate::rollout::Encoded;
 use crate::tokenizer::Tokenizer;
 
 /// Completions in one forward pass.
 const ROWS: usize = 64;
 
-/// Fills in, for every problem whose right answers can be listed, `KL(p* || pi)` in nats with p* uniform on
-/// them: `(1/N) sum_y log(1/N) - log pi(y)`, the end of sequence included.
+/// Fills in, for every problem whose right answers can be listed, `KL(p* || pi)` in nats: p* is the base given that it
+/// is right, so each right answer has the base's own weight among them, the end of sequence included. Of the base
+/// itself this is `-log A`, its chance of being right.
 pub(super) fn enumerated(
     session: &Session<'_>,
     decoder: &Decoder,
@@ -37,11 +38,22 @@ pub(super) fn enumerated(
             Ok(Sequence { prompt: prompt.clone(), completion })
         };
         let rows: Vec<Sequence> = answers.iter().map(sequence).collect::<Result<_>>()?;
-        let count = rows.len() as f64;
-        let total: f64 = logps(decoder, &rows, temperature)?.iter().sum();
-        tally.kl_pstar = Some(-count.ln() - total / count);
+        let base = logps(&session.reference, &rows, temperature)?;
+        let own = logps(decoder, &rows, temperature)?;
+        tally.kl_pstar = Some(kl_from_filtered(&base, &own));
     }
     Ok(())
+}
+
+/// `KL(p* || pi)` from the log-probabilities of all right answers under the base and under pi.
+fn kl_from_filtered(base: &[f64], own: &[f64]) -> f64 {
+    let top = base.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let log_validity = top + base.iter().map(|a| (a - top).exp()).sum::<f64>().ln();
+    let term = |(a, pi): (&f64, &f64)| {
+        let log_p = a - log_validity;
+        log_p.exp() * (log_p - pi)
+    };
+    base.iter().zip(own).map(term).sum()
 }
 
 /// Fills in, for every problem with stored right answers of the base a, the mean of `log pi(y) - log a(y)`
@@ -67,19 +79,20 @@ pub(super) fn stored(
     let presamples = presample::load(directory, &problems, &request)?;
     for (prompt, tally) in presamples.prompts.iter().zip(tallies) {
         if prompt.correct() > 0 {
-            tally.base_coverage = Some(-mean_gap(session, prompt, temperature)?);
+            tally.base_coverage = Some(-mean_gap(session, prompt, &prompt.samples, temperature)?);
         }
     }
     Ok(())
 }
 
-/// Mean of `log a(y) - log model(y)` over the base's right completions of a prompt.
+/// Mean of `log a(y) - log model(y)` over the base's right completions of a prompt, of which there must be one.
 pub(super) fn mean_gap(
     session: &Session<'_>,
     prompt: &PromptSamples,
+    samples: &[Stored],
     temperature: f64,
 ) -> Result<f64> {
-    let right: Vec<_> = prompt.samples.iter().filter(|sample| sample.is_correct()).collect();
+    let right: Vec<_> = samples.iter().filter(|sample| sample.is_correct()).collect();
     let rows: Vec<Sequence> = right
         .iter()
         .map(|sample| Sequence { prompt: prompt.prompt.clone(), completion: sample.tokens.clone() })
@@ -97,4 +110,20 @@ fn logps(decoder: &Decoder, rows: &[Sequence], temperature: f64) -> Result<Vec<f
         all.extend(logp.to_vec1::<f32>()?.into_iter().map(f64::from));
     }
     Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_distance_from_p_star_weighs_answers_as_the_base_does() {
+        // Right answers of mass .5 under the base, in proportions 4 to 1.
+        let base = [0.4_f64.ln(), 0.1_f64.ln()];
+        assert!((kl_from_filtered(&base, &base) + 0.5_f64.ln()).abs() < 1e-12);
+        let filtered = [0.8_f64.ln(), 0.2_f64.ln()];
+        assert!(kl_from_filtered(&base, &filtered).abs() < 1e-12);
+        // Uniform on them is not p*.
+        assert!(kl_from_filtered(&base, &[0.5_f64.ln(); 2]) > 0.1);
+    }
 }

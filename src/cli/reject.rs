@@ -6,8 +6,8 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use serde::Serialize;
 use tealight_datasets::Dataset;
-use tealight_eval::Level;
 use tealight_eval::reject::{Rejected, reject};
+use tealight_eval::{Estimate, Level, interval};
 
 use super::probes::mean_gap;
 use super::session::{Draw, Session};
@@ -37,8 +37,8 @@ struct Report {
     never_right: usize,
     /// Distinct right answers a problem among those kept.
     distinct: f64,
-    /// Estimate of KL(p* || g'), mean over the problems it could be made for.
-    kl_pstar_guard: Option<f64>,
+    /// Estimate of KL(p* || g') in nats, mean over the problems it could be made for.
+    kl_pstar_guard: Option<Estimate>,
     /// Those problems.
     kl_problems: usize,
     per_problem: Vec<Rejected>,
@@ -98,7 +98,7 @@ pub(super) fn run(
             .map(|r| r.classes.at(Level::Solution).distinct())
             .sum::<usize>() as f64
             / count,
-        kl_pstar_guard: (!kl.is_empty()).then(|| kl.iter().sum::<f64>() / kl.len() as f64),
+        kl_pstar_guard: (!kl.is_empty()).then(|| interval::mean(&kl)),
         kl_problems: kl.len(),
         per_problem,
     };
@@ -128,7 +128,7 @@ impl Report {
         match self.kl_pstar_guard {
             Some(kl) => row(
                 &format!("KL(p* || g') on {} problems, nats", self.kl_problems),
-                format!("{kl:.4}"),
+                format!("{:.4} ({:.4} to {:.4})", kl.value, kl.low, kl.high),
             ),
             None => row("KL(p* || g')", "needs --presamples of the base".into()),
         }
@@ -136,8 +136,11 @@ impl Report {
     }
 }
 
-/// `KL(p* || g') = E_p*[log a - log model] - log Z + log AR`, problem by problem, from the base's
-/// stored right completions; problems without any, or never right, are left out.
+/// `KL(p* || g') = E_p*[log a - log model] - log Z + log AR`, problem by problem, from the base's stored completions.
+///
+/// One half of them chooses the problems, those with a right completion in it, and gives the first term; the other
+/// half, which nothing was chosen by, gives Z. Of the base itself the estimate is therefore 0 within its error.
+/// Problems that were never right here are left out.
 fn distances(
     session: &Session<'_>,
     dataset: &Dataset,
@@ -162,11 +165,14 @@ fn distances(
     let presamples = presample::load(directory, &problems, &request)?;
     let mut distances = Vec::new();
     for (prompt, rejected) in presamples.prompts.iter().zip(rejected) {
-        if prompt.correct() == 0 || rejected.acceptance_rate == 0.0 {
-            continue;
-        }
-        let gap = mean_gap(session, prompt, draw.params.temperature)?;
-        distances.push(gap - prompt.validity().ln() + rejected.acceptance_rate.ln());
+        let (chosen, held_out) = prompt.samples.split_at(prompt.samples.len() / 2);
+        let is_solved = chosen.iter().any(presample::Stored::is_correct);
+        let Some(log_rate) = rejected.log_acceptance_rate().filter(|_| is_solved) else { continue };
+        let gap = mean_gap(session, prompt, chosen, draw.params.temperature)?;
+        let right = held_out.iter().filter(|sample| sample.is_correct()).count();
+        // Haldane's and Anscombe's logarithm of a share, which half a count keeps finite.
+        let log_z = ((right as f64 + 0.5) / (held_out.len() as f64 + 0.5)).ln();
+        distances.push(gap - log_z + log_rate);
     }
     Ok(distances)
 }

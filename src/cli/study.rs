@@ -127,7 +127,9 @@ pub(super) fn run(options: &StudyOptions, stop: &Stop) -> Result<()> {
         bail!("a study needs at least one objective and one seed");
     }
     if options.variants.contains(&Variant::Best) && options.held_out.eval_steps == 0 {
-        bail!("--variants best needs --eval-steps and --eval-dataset, which the best model is chosen by");
+        bail!(
+            "--variants best needs --eval-steps and --eval-dataset, which the best model is chosen by"
+        );
     }
     let objectives = options.resolved_objectives()?;
     let output = match &options.output {
@@ -141,13 +143,12 @@ pub(super) fn run(options: &StudyOptions, stop: &Stop) -> Result<()> {
     };
     let quiet = options.quiet;
     let train = options.data.open(&options.data.dataset, quiet)?;
-    let sets =
-        options.sets.open(&options.data, &train, options.settings.temperature, quiet)?;
+    let sets = options.sets.open(&options.data, &train, options.settings.temperature, quiet)?;
     let held_out = options.held_out.open(&options.data, quiet)?;
-    for set in held_out.iter().flat_map(|held_out| {
-        std::iter::once(&train).chain(sets.iter().map(|set| &set.dataset)).zip([held_out].into_iter().cycle())
-    }) {
-        options::refuse_overlap(set.0, set.1.dataset(), "--eval-dataset")?;
+    if let Some(held_out) = &held_out {
+        for other in std::iter::once(&train).chain(sets.iter().map(|set| &set.dataset)) {
+            options::refuse_overlap(other, held_out.dataset(), "--eval-dataset")?;
+        }
     }
     let (base, device) = options.model.load_to_train(quiet)?;
     let problems = sets.iter().flat_map(|set| &set.dataset.problems).chain(&train.problems);
@@ -234,8 +235,7 @@ impl StudyOptions {
         let metric = &self.held_out.metric_for_best_model;
         let of = |objective: &Objective| {
             let own = (objective.to_string(), objective.resolved());
-            let variants =
-                self.variants.iter().map(|v| (v.label(objective), v.about(metric)));
+            let variants = self.variants.iter().map(|v| (v.label(objective), v.about(metric)));
             std::iter::once(own).chain(variants).collect::<Vec<_>>()
         };
         objectives.iter().flat_map(of).collect()

@@ -86,21 +86,24 @@ impl SetOptions {
             given => given.to_vec(),
         };
         if let Some(cold) = temperatures.iter().find(|t| !(**t > 0.0 && t.is_finite())) {
-            bail!("--eval-temperature must be above 0, not {cold}: temperature 0 is evaluated beside");
+            bail!(
+                "--eval-temperature must be above 0, not {cold}: temperature 0 is evaluated beside"
+            );
         }
+        let several = temperatures.len() > 1;
         let limited = DataOptions { max_samples: self.max_test_samples, ..data.clone() };
         let mut all = Vec::new();
         for temperature in temperatures {
             if self.eval_train > 0 {
                 let some = DataOptions { max_samples: Some(self.eval_train), ..data.clone() };
                 let dataset = some.open(&data.dataset, true)?;
-                all.push(StudySet::new(dataset, "train", temperature));
+                all.push(StudySet::new(dataset, "train", temperature, several));
             }
             for set in &sets {
                 let dataset = limited.open_set(set, quiet)?;
                 options::refuse_overlap(train, &dataset, "--test-dataset")?;
                 let domain = if set.domain == Some(Domain::Out) { "out" } else { "in" };
-                all.push(StudySet::new(dataset, domain, temperature));
+                all.push(StudySet::new(dataset, domain, temperature, several));
             }
         }
         if !all.iter().any(|set| set.domain != "train") {
@@ -116,8 +119,9 @@ impl SetOptions {
 }
 
 impl StudySet {
-    fn new(dataset: Dataset, domain: &'static str, temperature: f64) -> Self {
-        let file = names::file_name(&format!("{}@t{temperature}", dataset.name));
+    fn new(dataset: Dataset, domain: &'static str, temperature: f64, several: bool) -> Self {
+        let at = if several { format!("@t{temperature}") } else { String::new() };
+        let file = names::file_name(&format!("{}{at}", dataset.name));
         Self { dataset, domain, temperature, file }
     }
 

@@ -295,5 +295,10 @@ impl Descent {
 /// The plan without its trust region: at ratio 1 every region has the same gradient, and the lab
 /// never leaves it.
 pub(super) fn at_ratio_one(plan: &Plan) -> Plan {
-    Plan { trust_region: TrustRegion::None, num_iterations: 1, steps_per_generation: 1, ..plan.clone() }
+    Plan {
+        trust_region: TrustRegion::None,
+        num_iterations: 1,
+        steps_per_generation: 1,
+        ..plan.clone()
+    }
 }

@@ -11,7 +11,8 @@ use crate::objective::{Anchor, Divergence, Objective};
 /// What is optimised.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Point {
-    /// `E[v] - beta KL(q || a)`: RLVR with a KL penalty, reverse KL to p_beta.
+    /// `E[v] - beta KL(q || a)`: RLVR with a KL penalty, reverse KL to p_beta. At 0 the chance of being right alone, which
+    /// every policy that is always right maximises: where the search ends depends on where it starts.
     Beta(f64),
     /// A divergence to p*.
     Filtered(Divergence),
@@ -27,13 +28,15 @@ pub enum Start {
     Base,
     /// The right output that the class can hold on to best.
     Collapsed,
+    /// The optimum of the point before, the first from the base: one family along beta, followed.
+    Previous,
 }
 
 /// A point's optimum.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
     /// The world's name.
-    pub world: &'static str,
+    pub world: String,
     /// The policy class.
     pub class: Class,
     /// beta, where there is one.
@@ -65,6 +68,7 @@ impl Point {
             other => other.to_string(),
         };
         match self {
+            Point::Beta(0.0) => "reinforce".to_owned(),
             Point::Beta(beta) => format!("reinforce:divergence=reverse-kl:beta={beta}"),
             Point::Filtered(divergence) => format!("match:p-star:{}", of(divergence)),
             Point::Tilted(divergence, beta) => {
@@ -77,6 +81,7 @@ impl Point {
     /// What tables call it.
     pub fn label(self) -> String {
         match self {
+            Point::Beta(0.0) => "beta 0 (no KL)".to_owned(),
             Point::Beta(beta) => format!("beta {beta}"),
             Point::Filtered(Divergence::Alpha(alpha)) => format!("alpha {alpha}"),
             Point::Filtered(divergence) => divergence.to_string(),
@@ -85,7 +90,8 @@ impl Point {
     }
 }
 
-/// The optimum of every point, in order; points are independent and run in parallel.
+/// The optimum of every point, in order; points are independent and run in parallel, unless each starts from the one
+/// before.
 ///
 /// # Errors
 /// A point that is impossible, no memory.
@@ -96,30 +102,44 @@ pub fn sweep(
     start: Start,
     descent: Descent,
 ) -> Result<Vec<Row>> {
-    points.par_iter().map(|point| optimum(world, class, *point, start, descent)).collect()
+    if start != Start::Previous {
+        let found = |point: &Point| {
+            let table = start_table(world, class, start)?;
+            optimum(world, class, *point, &table, descent)
+        };
+        return points.par_iter().map(found).collect();
+    }
+    let table = Table::base(world, class)?;
+    points.iter().map(|point| optimum(world, class, *point, &table, descent)).collect()
+}
+
+fn start_table(world: &World, class: Class, start: Start) -> Result<Table> {
+    match start {
+        Start::Base | Start::Previous => Ok(Table::base(world, class)?),
+        Start::Collapsed => collapsed(world, class),
+    }
 }
 
 fn optimum(
     world: &World,
     class: Class,
     point: Point,
-    start: Start,
+    table: &Table,
     descent: Descent,
 ) -> Result<Row> {
     let plan = point.objective()?.plan;
     let setting = Setting::new(world, &plan)?;
-    let table = match start {
-        Start::Base => Table::base(world, class)?,
-        Start::Collapsed => collapsed(world, class)?,
-    };
-    descent.run(&table, |table| setting.gradient(table))?;
+    descent.run(table, |table| setting.gradient(table))?;
     let q = table.distributions(world)?;
     let measures = Measures::of(world, &q);
     let mean = |value: &dyn Fn(usize) -> f64| (0..q.len()).map(value).sum::<f64>() / q.len() as f64;
     let (objective, closed) = match (&plan.anchor, point) {
         (_, Point::Beta(beta)) => (
             measures.validity - beta * measures.kl_q_base,
-            mean(&|prompt| best_value(world.validity(prompt), beta)),
+            mean(&|prompt| match beta {
+                0.0 => 1.0,
+                beta => best_value(world.validity(prompt), beta),
+            }),
         ),
         (Anchor::Target(matching), _) => (
             mean(&|prompt| {
@@ -142,7 +162,7 @@ fn optimum(
         Point::Tilted(divergence, beta) => (Some(beta), Some(divergence)),
     };
     Ok(Row {
-        world: world.name,
+        world: world.name.clone(),
         class,
         beta,
         alpha: match divergence {

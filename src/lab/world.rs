@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 #[derive(Debug, Clone)]
 pub struct World {
     /// Its name.
-    pub name: &'static str,
+    pub name: String,
     /// Every output, as tokens.
     pub outputs: Vec<Vec<usize>>,
     /// Tokens there are.
@@ -71,7 +71,7 @@ impl World {
         let solved: [&[usize]; 10] =
             [&[0], &[0], &[0], &[0], &[0, 1], &[1], &[1], &[2], &[2], &[3]];
         Self {
-            name: "strategies",
+            name: "strategies".into(),
             outputs: (0..4).map(|strategy| vec![strategy]).collect(),
             vocabulary: 4,
             base: vec![0.4, 0.3, 0.2, 0.1],
@@ -80,11 +80,23 @@ impl World {
     }
 
     fn markov(
-        name: &'static str,
+        name: &str,
         length: usize,
         initial: &[f64],
         rows: &[Vec<f64>],
         is_right: impl Fn(&[usize]) -> bool,
+    ) -> Self {
+        Self::of(name, length, initial, rows, &[&is_right])
+    }
+
+    /// Sequences of `length` tokens under a bigram base: the chances of the first token, and of each after each. What is
+    /// right is said prompt by prompt.
+    pub fn of(
+        name: &str,
+        length: usize,
+        initial: &[f64],
+        rows: &[Vec<f64>],
+        is_right: &[&dyn Fn(&[usize]) -> bool],
     ) -> Self {
         let vocabulary = initial.len();
         let outputs: Vec<Vec<usize>> = (0..vocabulary.pow(length as u32))
@@ -97,9 +109,12 @@ impl World {
             initial[y[0]] * y.windows(2).map(|pair| rows[pair[0]][pair[1]]).product::<f64>()
         };
         Self {
-            name,
+            name: name.to_owned(),
             base: outputs.iter().map(chance).collect(),
-            is_right: vec![outputs.iter().map(|y| is_right(y)).collect()],
+            is_right: is_right
+                .iter()
+                .map(|is_right| outputs.iter().map(|y| is_right(y)).collect())
+                .collect(),
             outputs,
             vocabulary,
         }

@@ -318,8 +318,7 @@ mod tests {
 
     #[test]
     fn masks_of_neighbouring_passes_and_of_modules_are_independent() {
-        let scaling =
-            Scaling { r: 1, lora_alpha: 1.0, use_rslora: false, lora_dropout: 0.5 };
+        let scaling = Scaling { r: 1, lora_alpha: 1.0, use_rslora: false, lora_dropout: 0.5 };
         let zeros = |shape: (usize, usize)| {
             Tensor::zeros(shape, candle_core::DType::F32, &Device::Cpu).unwrap()
         };

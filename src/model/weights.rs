@@ -38,7 +38,9 @@ pub fn mean(models: &[Weights]) -> Result<Weights> {
         let mut sum = tensor.to_dtype(DType::F32)?;
         for other in others {
             let Some(tensor) = other.get(name).filter(|_| other.len() == first.len()) else {
-                bail!("weight `{name}` is not in every model: only models of one architecture have a mean");
+                bail!(
+                    "weight `{name}` is not in every model: only models of one architecture have a mean"
+                );
             };
             if tensor.shape() != sum.shape() {
                 bail!("weight `{name}` is {:?} and {:?}", sum.dims(), tensor.dims());

@@ -87,8 +87,9 @@ impl Annealing {
             }
         }
         if let Some(end) = rehearsal_end {
-            let reads_stored =
-                plan.regulariser().is_some_and(|regulariser| regulariser.sampler != Sampler::Policy);
+            let reads_stored = plan
+                .regulariser()
+                .is_some_and(|regulariser| regulariser.sampler != Sampler::Policy);
             if !reads_stored {
                 bail!("`rehearsal-end` needs an objective that rehearses beside its rollouts");
             }

@@ -212,7 +212,10 @@ mod tests {
         let more = [("baseline".to_owned(), "loo".to_owned())];
         let objective: Objective = "grpo".parse().unwrap();
         let changed = objective.with(&more).unwrap();
-        assert_eq!((&changed.plan, changed.to_string().as_str()), (&of("grpo:baseline=loo"), "grpo:baseline=loo"));
+        assert_eq!(
+            (&changed.plan, changed.to_string().as_str()),
+            (&of("grpo:baseline=loo"), "grpo:baseline=loo")
+        );
         // The same once more changes nothing; another value of the same key is a contradiction.
         assert_eq!(changed.with(&more).unwrap(), changed);
         let other = [("baseline".to_owned(), "group-mean".to_owned())];

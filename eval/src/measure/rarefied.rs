@@ -10,9 +10,8 @@ use super::pass_at_k::pass_at_k;
 pub fn distinct_of(counts: &[usize], r: usize) -> Option<f64> {
     let right: usize = counts.iter().sum();
     // Not `sum`, which makes nothing at all a negative zero.
-    (right >= r && r > 0).then(|| {
-        counts.iter().fold(0.0, |sum, count| sum + pass_at_k(right, *count, r))
-    })
+    (right >= r && r > 0)
+        .then(|| counts.iter().fold(0.0, |sum, count| sum + pass_at_k(right, *count, r)))
 }
 
 /// What r right answers show on average.
@@ -96,7 +95,8 @@ mod tests {
     #[test]
     fn accuracy_alone_changes_nothing() {
         // Twice as many right answers in the same proportions.
-        let (few, many) = (rarefied(&[20, 10, 10], 8).unwrap(), rarefied(&[40, 20, 20], 8).unwrap());
+        let (few, many) =
+            (rarefied(&[20, 10, 10], 8).unwrap(), rarefied(&[40, 20, 20], 8).unwrap());
         assert!((few.distinct - many.distinct).abs() < 0.05);
         assert!((few.hill_1 - many.hill_1).abs() < 0.05 && (few.hill_2 - many.hill_2).abs() < 0.1);
     }

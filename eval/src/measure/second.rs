@@ -17,12 +17,10 @@ pub fn halves(n: usize, c: usize, half: usize) -> impl Iterator<Item = (usize, f
     let least = (c + half).saturating_sub(n);
     let most = c.min(half);
     // Log-factorials keep large counts finite.
-    let log_choose = |n: usize, k: usize| -> f64 {
-        (1..=k).map(|i| ((n - k + i) as f64 / i as f64).ln()).sum()
-    };
+    let log_choose =
+        |n: usize, k: usize| -> f64 { (1..=k).map(|i| ((n - k + i) as f64 / i as f64).ln()).sum() };
     let all = log_choose(n, half);
-    (least..=most)
-        .map(move |a| (a, (log_choose(c, a) + log_choose(n - c, half - a) - all).exp()))
+    (least..=most).map(move |a| (a, (log_choose(c, a) + log_choose(n - c, half - a) - all).exp()))
 }
 
 #[cfg(test)]

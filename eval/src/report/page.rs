@@ -258,9 +258,8 @@ fn path_chart(study: &Study) -> Result<Markup> {
     let labels = study.labels();
     let line = |run: &Training| {
         let place = labels.iter().position(|label| *label == run.objective);
-        let point = |held: &super::HeldOut| {
-            Some((held.pass_at_k.first()?.1, held.pass_at_k.last()?.1))
-        };
+        let point =
+            |held: &super::HeldOut| Some((held.pass_at_k.first()?.1, held.pass_at_k.last()?.1));
         let points: Vec<(f64, f64)> = run.held_out.iter().filter_map(point).collect();
         Line {
             name: format!("{} {}", run.objective, run.seed),

@@ -135,9 +135,8 @@ pub fn averages(study: &Study) -> Vec<(String, Vec<Vec<String>>)> {
             let nth = |set: &Evaluated, run: usize| {
                 set.of(label).nth(run).map(|tuned| tuned.measured.summary.clone())
             };
-            let summary = |set: &Evaluated, run| {
-                nth(set, run).unwrap_or_else(|| set.base.summary.clone())
-            };
+            let summary =
+                |set: &Evaluated, run| nth(set, run).unwrap_or_else(|| set.base.summary.clone());
             table.push(row(label, first.of(label).count(), &summary));
         }
         let names: Vec<&str> = sets.iter().map(|set| set.name.as_str()).collect();
@@ -283,11 +282,14 @@ pub fn best_temperatures(study: &Study, name: &str) -> Vec<Vec<String>> {
 /// Coverage at equal accuracy along training: each objective's held-out Pass@k and distinct count where its held-out
 /// Pass@1 first reaches what every objective reaches. Empty where nothing was evaluated on the way.
 pub fn at_matched_accuracy(study: &Study) -> Vec<Vec<String>> {
-    let one = |point: &super::HeldOut| point.pass_at_k.first().map_or(f64::NAN, |(_, value)| *value);
-    let last = |point: &super::HeldOut| point.pass_at_k.last().map_or(f64::NAN, |(_, value)| *value);
+    let one =
+        |point: &super::HeldOut| point.pass_at_k.first().map_or(f64::NAN, |(_, value)| *value);
+    let last =
+        |point: &super::HeldOut| point.pass_at_k.last().map_or(f64::NAN, |(_, value)| *value);
     let runs: Vec<&super::Training> =
         study.training.iter().filter(|run| run.held_out.len() > 1).collect();
-    let most = |run: &&super::Training| run.held_out.iter().map(one).fold(f64::NEG_INFINITY, f64::max);
+    let most =
+        |run: &&super::Training| run.held_out.iter().map(one).fold(f64::NEG_INFINITY, f64::max);
     let level = runs.iter().map(most).fold(f64::INFINITY, f64::min);
     let k = runs.first().and_then(|run| run.held_out.first()?.pass_at_k.last()).map(|(k, _)| *k);
     let Some(k) = k.filter(|_| level.is_finite()) else { return Vec::new() };

@@ -10,8 +10,8 @@ use super::{Metrics, Run};
 use crate::generate::{Finish, Noise};
 use crate::objective::tokens::{Covariance, Rows, chosen, quantile};
 use crate::objective::{
-    Coefficients, Estimator, Facts, Normaliser, Partition, Plan, Sampler, charge_later, credits, cut_share,
-    vocabulary,
+    Coefficients, Estimator, Facts, Normaliser, Partition, Plan, Sampler, charge_later, credits,
+    cut_share, vocabulary,
 };
 use crate::policy::{Sequence, positions, token_logp, vocabulary_values};
 use crate::rollout::Group;
@@ -144,12 +144,7 @@ impl Run<'_> {
         rows.iter().zip(counts).map(weight).collect()
     }
 
-    fn facts(
-        &self,
-        groups: &[Group],
-        reference: Option<&[Vec<f32>]>,
-        step: usize,
-    ) -> Vec<Facts> {
+    fn facts(&self, groups: &[Group], reference: Option<&[Vec<f32>]>, step: usize) -> Vec<Facts> {
         let longest = self.config.settings.length();
         let mut first = 0;
         groups

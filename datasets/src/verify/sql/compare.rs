@@ -114,12 +114,8 @@ impl Columns<'_> {
 
     /// Whether the rows agree as far as columns are assigned.
     fn fits(&self, chosen: &[usize]) -> bool {
-        let first: Vec<Vec<&Cell>> = self
-            .wanted
-            .rows
-            .iter()
-            .map(|row| row[..chosen.len()].iter().collect())
-            .collect();
+        let first: Vec<Vec<&Cell>> =
+            self.wanted.rows.iter().map(|row| row[..chosen.len()].iter().collect()).collect();
         let other: Vec<Vec<&Cell>> = self
             .found
             .rows
@@ -131,7 +127,9 @@ impl Columns<'_> {
         }
         let sorted = |mut rows: Vec<Vec<&Cell>>| -> Vec<Vec<String>> {
             rows.sort();
-            rows.into_iter().map(|row| row.iter().map(|cell| format!("{cell:?}")).collect()).collect()
+            rows.into_iter()
+                .map(|row| row.iter().map(|cell| format!("{cell:?}")).collect())
+                .collect()
         };
         sorted(first) == sorted(other)
     }
@@ -159,17 +157,29 @@ mod tests {
         use Compare::{Bird, Spider, Strict};
         // Rows in another order: only Bird does not care where the gold orders.
         let (one, other): (&[&[i64]], &[&[i64]]) = (&[&[1, 2], &[3, 4]], &[&[3, 4], &[1, 2]]);
-        assert_eq!([Strict, Bird, Spider].map(|c| same(c, ordered, one, other)), [false, true, false]);
+        assert_eq!(
+            [Strict, Bird, Spider].map(|c| same(c, ordered, one, other)),
+            [false, true, false]
+        );
         assert_eq!([Strict, Bird, Spider].map(|c| same(c, plain, one, other)), [true, true, true]);
         // A row twice: only Bird does not care.
         let twice: &[&[i64]] = &[&[1, 2], &[3, 4], &[3, 4]];
-        assert_eq!([Strict, Bird, Spider].map(|c| same(c, plain, one, twice)), [false, true, false]);
+        assert_eq!(
+            [Strict, Bird, Spider].map(|c| same(c, plain, one, twice)),
+            [false, true, false]
+        );
         // Columns in another order: only Spider does not care.
         let turned: &[&[i64]] = &[&[2, 1], &[4, 3]];
-        assert_eq!([Strict, Bird, Spider].map(|c| same(c, plain, one, turned)), [false, false, true]);
+        assert_eq!(
+            [Strict, Bird, Spider].map(|c| same(c, plain, one, turned)),
+            [false, false, true]
+        );
         // Each column on its own would fit, the rows do not.
         let mixed: &[&[i64]] = &[&[2, 3], &[4, 1]];
-        assert_eq!([Strict, Bird, Spider].map(|c| same(c, plain, one, mixed)), [false, false, false]);
+        assert_eq!(
+            [Strict, Bird, Spider].map(|c| same(c, plain, one, mixed)),
+            [false, false, false]
+        );
         // An inner order counts for Spider's script alone.
         let inner = "SELECT a, b FROM (SELECT * FROM t ORDER BY a LIMIT 2)";
         assert_eq!([Strict, Spider].map(|c| same(c, inner, one, other)), [true, false]);
