@@ -21,7 +21,8 @@ fn a_study_compares_objectives_and_writes_everything() {
     let output = folder.path("study");
     let arguments = [
         &["study", "--output", &output, "--objectives", "none,js:0.4", "--max-samples", "8"][..],
-        &["--max-steps", "6", "--num-presamples", "8", "-n", "8", "-k", "1,8", "--seeds", "0..2"],
+        &["--max-steps", "6", "--num-presamples", "8", "-n", "8", "-k", "1,8", "--seeds", "0..1"],
+        &["--test-dataset", "countdown/test,countdown/test-3", "--ood-dataset", "countdown/test-5"],
         &["--max-test-samples", "8", "--eval-train", "8", "--eval-temperature", "1,0.7"],
         &["--eval-steps", "3", "--eval-dataset", "countdown/valid", "--eval-max-samples", "4"],
         &["--eval-num-samples", "4", "--variants", "best,average"],
@@ -41,6 +42,7 @@ fn a_study_compares_objectives_and_writes_everything() {
         "of 4 right",
         "keep@4",
         "countdown/test, temperature 0.7",
+        "in domain, mean of countdown/test, countdown/test-3",
         "over seeds and problems",
         "gradients",
     ] {
@@ -59,7 +61,8 @@ fn a_study_compares_objectives_and_writes_everything() {
     let steps: Vec<&Value> = held_out.iter().map(|found| &found["step"]).collect();
     assert_eq!(steps, [0, 3, 6]);
     let sets = results["datasets"].as_array().expect("sets");
-    assert_eq!(sets.len(), 4);
+    assert_eq!(sets.len(), 8);
+    assert_eq!(sets[3]["domain"], "out");
     assert_eq!(sets[0]["domain"], "train");
     assert_eq!(sets[1]["contrasts"].as_array().map(Vec::len), Some(6));
     assert_eq!(sets[1]["contrasts"][0][1]["pass"][0][1]["seeds"], 2);

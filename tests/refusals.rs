@@ -47,7 +47,7 @@ fn bad_datasets_are_refused_by_name_line_and_mend() {
     let said = eval("nothing.jsonl", &[]);
     assert!(said.contains("nothing.jsonl"), "{said}");
     let said = eval("countdown/dev", &[]);
-    assert!(said.contains("train, test, sft"), "{said}");
+    assert!(said.contains("train, valid, test, sft"), "{said}");
     assert!(!Path::new(&output).exists(), "nothing was written");
 }
 
@@ -79,6 +79,17 @@ fn impossible_settings_are_refused_before_any_work() {
     assert!(said.contains("`epsilon` has no effect"), "{said}");
     let said = refusal(&["train", "--explore", "all", "--output", &output]);
     assert!(said.contains("rehearses nothing"), "{said}");
+    let twice = ["train", "--objective", "dph-f:pef-threshold=1", "--pef-threshold", "0.5"];
+    let said = refusal(&[&twice[..], &["--output", &output]].concat());
+    assert!(said.contains("leave one of them out"), "{said}");
+    let said = refusal(&["study", "--objectives", "js:2.4,js", "--output", &output]);
+    assert!(said.contains("train the same"), "{said}");
+    let said = refusal(&["study", "--variants", "best", "--output", &output]);
+    assert!(said.contains("--eval-steps"), "{said}");
+    let said = refusal(&["train", "--steps-per-generation", "9", "--output", &output]);
+    assert!(said.contains("--prompts-per-step"), "{said}");
+    let said = refusal(&["train", "--eval-steps", "5", "--output", &output]);
+    assert!(said.contains("--eval-dataset"), "{said}");
     let said = refusal(&["train", "--objective", "pkpo:8", "--output", &output]);
     assert!(said.contains("more than 8 --num-generations"), "{said}");
     let said = refusal(&["lab", "ends", "--divergence", "reverse-kl"]);

@@ -147,7 +147,45 @@ fn presamples_are_drawn_once_continued_and_used() {
     let rate = report["acceptance_rate"].as_f64().expect("number");
     assert!(rate > 0.0 && rate < 1.0);
     // The model is the base: what is left of KL(p* || g') is the noise of two estimates.
-    assert!(report["kl_pstar_guard"].as_f64().expect("number").abs() < 1.0, "{report}");
+    let kl = &report["kl_pstar_guard"];
+    let number = |name: &str| kl[name].as_f64().expect("number");
+    assert!(number("value").abs() < 1.0 && number("low") < number("high"), "{report}");
+}
+
+#[test]
+fn validity_is_measured_and_drawn_against_beta() {
+    let folder = Folder::new();
+    let output = folder.path("betas");
+    let settings = ["--max-samples", "6", "-n", "8", "--max-completion-length", "20"];
+    let done = tealight(
+        &[&["beta", "--measure", "--target", "0.9", "--json", "--output", &output], &settings[..]]
+            .concat(),
+    );
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let rows: Value = serde_json::from_slice(&done.stdout).expect("JSON");
+    let number = |name: &str| rows[0][name].as_f64().expect("number");
+    assert!((number("validity") - 0.9).abs() < 1e-6 && number("base_validity") < 0.8, "{rows}");
+    let page = std::fs::read_to_string(format!("{output}/beta.html")).expect("page");
+    assert!(page.contains("<svg"));
+    assert!(Path::new(&output).join("presamples/presamples.jsonl").exists());
+}
+
+#[test]
+fn weights_are_averaged() {
+    let folder = Folder::new();
+    let (plain, mean, other) = (folder.path("plain"), folder.path("mean"), folder.path("other"));
+    let export = |more: &[&str]| {
+        let done = tealight(&[&["export", "--quiet", "--output"], more].concat());
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    };
+    export(&[&plain]);
+    export(&[&mean, "--average", "countdown"]);
+    let file = |place: &str| std::fs::read(format!("{place}/model.safetensors")).expect("weights");
+    assert_eq!(file(&plain), file(&mean));
+    let scratch = ["sft", "--dataset", "countdown/sft", "--max-steps", "1", "--learning-rate", "1"];
+    assert!(tealight(&[&scratch[..], &["--quiet", "--output", &other]].concat()).status.success());
+    export(&[&mean, "--overwrite", "--average", &format!("{other}/final")]);
+    assert_ne!(file(&plain), file(&mean));
 }
 
 #[test]

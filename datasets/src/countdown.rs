@@ -230,6 +230,9 @@ mod tests {
     #[test]
     fn an_unknown_split_is_refused_with_the_known_ones() {
         let message = load("dev", None).err().unwrap().to_string();
-        assert!(message.contains("dev") && message.contains("train, test, sft"), "{message}");
+        assert!(
+            message.contains("dev") && message.contains("train, valid, test, sft"),
+            "{message}"
+        );
     }
 }

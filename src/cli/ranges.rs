@@ -76,7 +76,6 @@ const RANGES: &[(&str, Bound, Bound)] = &[
     ("save_steps", At(0.0), At(ENDLESS)),
     ("save_total_limit", At(0.0), At(ENDLESS)),
     ("seed", At(0.0), At(f64::MAX)),
-    ("seeds", At(0.0), At(f64::MAX)),
     ("step", At(0.0), At(ENDLESS)),
     ("target", Beyond(0.0), Beyond(1.0)),
     ("target_validity", Beyond(0.0), Beyond(1.0)),

@@ -55,7 +55,7 @@ pub(super) struct StudyOptions {
     /// What a bare name among --objectives stands for, such as js:2.4.
     #[arg(long, value_delimiter = ',')]
     pub(super) tuned: Vec<Objective>,
-    /// One run of each objective for each seed; A..B are those from A up to but not B.
+    /// One run of each objective for each seed; A..B are those from A to B, both included.
     #[arg(long, value_delimiter = ',', default_value = "0", value_parser = seeds)]
     #[serde(deserialize_with = "read_seeds")]
     seeds: Vec<Seeds>,
@@ -278,7 +278,7 @@ type Found = (Vec<(String, String)>, Vec<Evaluated>, Vec<tealight_eval::report::
 
 /// A seed, or a range of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Seeds(std::ops::Range<u64>);
+pub(super) struct Seeds(std::ops::RangeInclusive<u64>);
 
 /// Most seeds of a study.
 const MOST_SEEDS: u64 = 1000;
@@ -287,14 +287,14 @@ fn seeds(text: &str) -> Result<Seeds> {
     let number = |text: &str| -> Result<u64> {
         text.trim().parse().map_err(|_| anyhow::anyhow!("`{text}` is not a seed, nor A..B"))
     };
-    let (first, end) = match text.split_once("..") {
-        Some((first, end)) => (number(first)?, number(end)?),
-        None => (number(text)?, number(text)?.saturating_add(1)),
+    let (first, last) = match text.split_once("..") {
+        Some((first, last)) => (number(first)?, number(last)?),
+        None => (number(text)?, number(text)?),
     };
-    if end <= first || end - first > MOST_SEEDS {
-        bail!("`{text}` holds {} seeds; give 1 to {MOST_SEEDS}", end.saturating_sub(first));
+    if last < first || last - first >= MOST_SEEDS {
+        bail!("`{text}`: A..B are the seeds from A to B, at most {MOST_SEEDS}");
     }
-    Ok(Seeds(first..end))
+    Ok(Seeds(first..=last))
 }
 
 /// The seeds, each once, in the order they were given in.
@@ -305,9 +305,10 @@ fn distinct(seeds: &[Seeds]) -> Vec<u64> {
 
 impl Serialize for Seeds {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.0.end - self.0.start {
-            1 => serializer.serialize_u64(self.0.start),
-            _ => serializer.collect_str(&format_args!("{}..{}", self.0.start, self.0.end)),
+        let (first, last) = (*self.0.start(), *self.0.end());
+        match first == last {
+            true => serializer.serialize_u64(first),
+            false => serializer.collect_str(&format_args!("{first}..{last}")),
         }
     }
 }
@@ -336,8 +337,8 @@ mod tests {
     #[test]
     fn seeds_are_numbers_and_ranges() {
         let all = ["3", "0..2", "1"].map(|text| seeds(text).unwrap());
-        assert_eq!(distinct(&all), [3, 0, 1]);
-        assert!(seeds("2..2").is_err() && seeds("x").is_err() && seeds("0..5000").is_err());
+        assert_eq!(distinct(&all), [3, 0, 1, 2]);
+        assert!(seeds("3..2").is_err() && seeds("x").is_err() && seeds("0..5000").is_err());
         assert_eq!(serde_json::to_string(&all).unwrap(), r#"[3,"0..2",1]"#);
     }
 }

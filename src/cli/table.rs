@@ -80,7 +80,7 @@ fn summary(summary: &Summary) -> String {
     )
 }
 
-/// A study: one block for each set, one row for the base and each objective, and below the last held-out set all
+/// A study: one block for each set, one row for the base and each objective, and below the first held-out set all
 /// models against each other.
 pub(super) fn study(study: &Study) -> String {
     let mut text = String::new();
@@ -95,13 +95,18 @@ pub(super) fn study(study: &Study) -> String {
     for (title, table) in tables::averages(study) {
         text.push_str(&format!("\n{title}\n{}\n", plain(&table)));
     }
-    if let Some(evaluated) = study.datasets.iter().rev().find(|set| set.domain != "train") {
+    if let Some(evaluated) = study.datasets.iter().find(|set| set.domain != "train") {
         let said = match study.seeds().len() {
             1 => "one seed: runs are compared, not objectives, and nothing is starred",
             _ => "over seeds and problems, * p < .05 by Holm over the table",
         };
         text.push_str(&format!(
-            "\n{}: row minus column, pass@1 below the diagonal, pass@{} above; {said}\n{}\n",
+            "\n{}: differences to the base with 95 % intervals, {said}\n{}\n",
+            evaluated.title(study),
+            plain(&tables::to_base(study, evaluated))
+        ));
+        text.push_str(&format!(
+            "\n{}: row minus column, pass@1 below the diagonal, pass@{} above\n{}\n",
             evaluated.title(study),
             study.largest(),
             plain(&tables::pairs(study, evaluated))
@@ -138,6 +143,7 @@ pub(super) fn markdown(study: &Study) -> String {
         let problems = evaluated.base.summary.problems;
         let title = format!("{} ({problems} problems)", evaluated.title(study));
         add(&title, &whole(study, evaluated));
+        add("To the base, with 95 % intervals", &tables::to_base(study, evaluated));
         let k = study.largest();
         let title = format!("Row minus column: pass@1 below the diagonal, pass@{k} above");
         add(&title, &tables::pairs(study, evaluated));

@@ -17,13 +17,15 @@ use crate::Sample;
 /// Deepest folder below the run's that is looked into.
 const MAX_DEPTH: usize = 3;
 /// What is drawn of a training run: the metric's key and what the axis says.
-const DRAWN: [(&str, &str); 6] = [
+const DRAWN: [(&str, &str); 8] = [
     ("reward", "mean reward"),
     ("entropy", "entropy per token (nats)"),
     ("kl", "KL to the base (nats)"),
     ("loss", "loss"),
     ("frac_reward_zero_std", "groups that teach nothing"),
     ("clipped_ratio", "cut off"),
+    ("pass@1", "held-out pass@1"),
+    ("distinct", "held-out distinct right answers"),
 ];
 
 /// What is known of a directory so far.
@@ -75,7 +77,7 @@ impl Live {
                 h2 { "Training" }
                 table {
                     thead { tr { th { "run" } th { "step" } th { "reward" } th { "entropy" } th { "KL" } } }
-                    tbody { @for (name, file) in &training { tr {
+                    tbody { @for (name, file) in training.iter().filter(|(_, file)| file.last("loss").is_some()) { tr {
                         td { (if name.is_empty() { "this run" } else { name }) }
                         td { (file.last("reward").or(file.last("loss")).map_or(String::new(), |(step, _)| format!("{step:.0}"))) }
                         @for metric in ["reward", "entropy", "kl"] {
@@ -194,6 +196,7 @@ fn found(directory: &Path, depth: usize) -> Result<Vec<PathBuf>> {
         if path.is_dir() && depth > 0 && name != "lm-eval" && !name.starts_with("checkpoint") {
             paths.extend(found(&path, depth - 1)?);
         } else if name == "metrics.jsonl"
+            || name == "evals.jsonl"
             || (name.ends_with(".jsonl")
                 && (name.starts_with("samples") || directory.ends_with("samples")))
         {
@@ -214,12 +217,17 @@ mod tests {
         let mut live = Live::new(folder.path());
         assert!(live.look().unwrap().contains("Nothing"));
         let path = folder.path().join("metrics.jsonl");
-        std::fs::write(&path, "{\"step\":1,\"reward\":0.25}\n{\"step\":2,\"rew").unwrap();
-        assert!(live.look().unwrap().contains("0.250"));
-        std::fs::write(&path, "{\"step\":1,\"reward\":0.25}\n{\"step\":2,\"reward\":0.5}\n")
+        std::fs::write(&path, "{\"step\":1,\"loss\":1.0,\"reward\":0.25}\n{\"step\":2,\"rew")
             .unwrap();
+        assert!(live.look().unwrap().contains("0.250"));
+        let rows =
+            "{\"step\":1,\"loss\":1.0,\"reward\":0.25}\n{\"step\":2,\"loss\":1.0,\"reward\":0.5}\n";
+        std::fs::write(&path, rows).unwrap();
+        let held_out = "{\"step\":0,\"pass@1\":0.2}\n{\"step\":2,\"pass@1\":0.3}\n";
+        std::fs::write(folder.path().join("evals.jsonl"), held_out).unwrap();
         let shown = live.look().unwrap();
         assert!(shown.contains("0.500") && shown.contains("<svg"), "{shown}");
+        assert!(shown.contains("held-out pass@1"), "{shown}");
         std::fs::create_dir(folder.path().join("samples")).unwrap();
         let line = "{\"problem\":\"a\",\"sample\":0,\"completion\":\"x\",\"verdict\":\"correct\",\"class\":\"x\",\"is_finished\":true,\"tokens\":1,\"logp\":-1.0}\n";
         std::fs::write(folder.path().join("samples/s.jsonl"), line).unwrap();

@@ -7,7 +7,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::chart::{Axes, Dot, Line, draw, scatter};
 use super::tables::{
-    LEGEND, at_matched_accuracy, averages, best_temperatures, budgets, header, pairs, rows,
+    LEGEND, at_matched_accuracy, averages, best_temperatures, budgets, header, pairs, rows, to_base,
 };
 use super::{Evaluated, Study, Training, contrast};
 use crate::Summary;
@@ -171,6 +171,9 @@ fn dataset(study: &Study, evaluated: &Evaluated) -> Result<Markup> {
                 figcaption { "Precision against coverage: up and to the right is better. Large dots are means over seeds." }
             }
         }
+        h3 { "Differences to the base" }
+        p { "With 95 % intervals. " @if study.seeds().len() > 1 { "Seeds and problems both vary; * p < .05 by Holm over the table." } @else { (ONE_SEED) } }
+        (grid(&to_base(study, evaluated)))
         h3 { "Differences between models" }
         p {
             "Row minus column: Pass@1 below the diagonal, Pass@" (study.largest()) " above. "

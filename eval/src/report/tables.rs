@@ -104,6 +104,51 @@ pub fn rows(study: &Study, evaluated: &Evaluated) -> Vec<Vec<String>> {
     rows
 }
 
+/// What became of the base under each objective, with 95 % intervals; stars are Holm's over the table. The header
+/// first.
+pub fn to_base(study: &Study, evaluated: &Evaluated) -> Vec<Vec<String>> {
+    let (first, last) = (study.ks.iter().min().copied().unwrap_or(1), study.largest());
+    let at = |effects: &[(usize, Effect)], k: usize| {
+        effects.iter().find(|(at, _)| *at == k).map(|(_, effect)| *effect)
+    };
+    let found: Vec<Vec<Option<Effect>>> = evaluated
+        .contrasts
+        .iter()
+        .map(|(_, contrast)| {
+            let matched = contrast.matched.iter().find(|matched| matched.right == RIGHT);
+            vec![
+                at(&contrast.pass, first),
+                at(&contrast.pass, last),
+                matched.map(|matched| matched.measures[0].3),
+                contrast.keep.last().map(|keep| keep.excess),
+            ]
+        })
+        .collect();
+    let kept = kept_k(evaluated).map_or("keep".to_owned(), |k| format!("keep@{k} beyond chance"));
+    let header = [
+        "less the base's".to_owned(),
+        format!("pass@{first}"),
+        format!("pass@{last}"),
+        format!("distinct of {RIGHT} right"),
+        kept,
+        "base overtakes at k".into(),
+    ];
+    let mut rows = vec![header.to_vec()];
+    let values = cells(&found, false);
+    for (((label, contrast), effects), values) in evaluated.contrasts.iter().zip(&found).zip(values)
+    {
+        let mut row = vec![label.clone()];
+        for (effect, value) in effects.iter().zip(values) {
+            let interval = effect.map(|e| format!(" ({:+.3} to {:+.3})", e.low, e.high));
+            row.push(format!("{value}{}", interval.unwrap_or_default()));
+        }
+        let crossing = contrast.crossing;
+        row.push(format!("{} ({} to {})", crossing.at, crossing.low, crossing.high));
+        rows.push(row);
+    }
+    rows
+}
+
 /// Averages over the sets of each domain that has several, at the temperature of training: a name and rows with
 /// their header first.
 pub fn averages(study: &Study) -> Vec<(String, Vec<Vec<String>>)> {
