@@ -77,7 +77,7 @@ fn a_study_compares_objectives_and_writes_everything() {
         "js-0.4-seed0/samples-countdown-test@t1.jsonl",
         "none-seed1/evals.jsonl",
         "none-seed1/best/model.safetensors",
-        "none-seed0/average/samples-countdown-test@t1.jsonl",
+        "none-seed0/evaluated-average/samples-countdown-test@t1.jsonl",
         "js-0.4-seed0/final/model.safetensors",
         "js-0.4-seed0/final/tokenizer.json",
     ] {

@@ -206,8 +206,8 @@ pub(super) fn run(options: &StudyOptions, stop: &Stop) -> Result<()> {
         let tuned = options.tuned_model(&session, &train, &config, held_out.as_ref(), &folder)?;
         let mut models = vec![(objective.to_string(), tuned, folder.clone())];
         for variant in &options.variants {
-            let own = folder.join(variant.label(objective).rsplit('+').next().unwrap_or_default());
-            models.push((variant.label(objective), variant.model(&session, &folder)?, own));
+            let model = variant.model(&session, &folder)?;
+            models.push((variant.label(objective), model, variant.folder(&folder)));
         }
         for (label, decoder, folder) in models {
             for (evaluated, set) in datasets.iter_mut().zip(&sets) {

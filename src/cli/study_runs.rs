@@ -53,6 +53,14 @@ impl Variant {
         }
     }
 
+    /// Where its samples go, in the folder of its run.
+    pub(super) fn folder(self, run: &Path) -> PathBuf {
+        run.join(match self {
+            Variant::Best => "evaluated-best",
+            Variant::Average => "evaluated-average",
+        })
+    }
+
     /// What it is, in words.
     pub(super) fn about(self, metric: &str) -> String {
         match self {

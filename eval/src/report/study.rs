@@ -135,6 +135,12 @@ impl Study {
         self.objectives.iter().map(|(label, _)| label.as_str()).collect()
     }
 
+    /// Those that were trained: the others are made of their runs.
+    pub fn trained(&self) -> Vec<&str> {
+        let is_trained = |label: &&str| self.training.iter().any(|run| run.objective == **label);
+        self.labels().into_iter().filter(is_trained).collect()
+    }
+
     /// The seeds, in order.
     pub fn seeds(&self) -> Vec<u64> {
         let mut seeds: Vec<u64> = self.training.iter().map(|run| run.seed).collect();

@@ -190,12 +190,12 @@ pub fn averages(study: &Study) -> Vec<(String, Vec<Vec<String>>)> {
     tables
 }
 
-/// Every model against every other as rows of cells, names first: row minus column, Pass@1 below the diagonal and
+/// Every trained model against every other as rows of cells, names first: row minus column, Pass@1 below the diagonal and
 /// the largest Pass@k above it. Seeds and problems both vary; stars are Holm's over the table.
 pub fn pairs(study: &Study, evaluated: &Evaluated) -> Vec<Vec<String>> {
     let largest = study.largest();
     let mut names = vec!["base"];
-    names.extend(study.labels());
+    names.extend(study.trained());
     let cell = |row: usize, column: usize| -> Option<Effect> {
         let k = match row.cmp(&column) {
             std::cmp::Ordering::Equal => return None,
@@ -250,7 +250,7 @@ pub fn budgets(study: &Study) -> Vec<Vec<String>> {
         "seconds",
     ];
     let mut rows = vec![header.map(str::to_owned).to_vec()];
-    for label in study.labels() {
+    for label in study.trained() {
         let runs = || study.training.iter().filter(|run| run.objective == label);
         let mean = |of: fn(&super::Training) -> f64| {
             format!("{:.0}", runs().map(of).sum::<f64>() / runs().count().max(1) as f64)
@@ -344,7 +344,7 @@ pub fn at_matched_accuracy(study: &Study) -> Vec<Vec<String>> {
         "distinct there".into(),
         "step".into(),
     ]];
-    for label in study.labels() {
+    for label in study.trained() {
         let mut found: [Vec<f64>; 3] = Default::default();
         for run in runs.iter().filter(|run| run.objective == label) {
             let Some(after) = run.held_out.iter().position(|point| one(point) >= level) else {
