@@ -320,13 +320,23 @@ fn a_run_is_shown_while_it_goes() {
     use std::io::{BufRead, BufReader, Read, Write};
     let folder = Folder::new();
     folder.write("metrics.jsonl", "{\"step\":1,\"reward\":0.125}\n");
-    let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin("tealight"))
+    /// Ends with the test, whatever becomes of it.
+    struct Server(std::process::Child);
+    impl Drop for Server {
+        fn drop(&mut self) {
+            drop(self.0.kill());
+            drop(self.0.wait());
+        }
+    }
+    let child = std::process::Command::new(assert_cmd::cargo::cargo_bin("tealight"))
         .args(["report", &folder.path(""), "--serve", "--port", "0", "--quiet"])
         .stdout(std::process::Stdio::piped())
-        .spawn()
-        .expect("starts");
+        .spawn();
+    let mut server = Server(child.expect("starts"));
     let mut line = String::new();
-    BufReader::new(child.stdout.as_mut().expect("piped")).read_line(&mut line).expect("an address");
+    BufReader::new(server.0.stdout.as_mut().expect("piped"))
+        .read_line(&mut line)
+        .expect("an address");
     let address = line.trim().trim_start_matches("http://").to_owned();
     let ask = |path: &str| {
         let mut stream = std::net::TcpStream::connect(&address).expect("listens");
@@ -342,6 +352,4 @@ fn a_run_is_shown_while_it_goes() {
     assert!(ask("/live").contains("0.875"));
     assert!(ask("/report.html").starts_with("HTTP/1.1 404"));
     assert!(ask("/report-data/..%2F..%2Fetc%2Fpasswd").starts_with("HTTP/1.1 404"));
-    child.kill().expect("killed");
-    child.wait().expect("waited for");
 }

@@ -77,7 +77,7 @@ impl Live {
                 h2 { "Training" }
                 table {
                     thead { tr { th { "run" } th { "step" } th { "reward" } th { "entropy" } th { "KL" } } }
-                    tbody { @for (name, file) in training.iter().filter(|(_, file)| file.last("loss").is_some()) { tr {
+                    tbody { @for (name, file) in training.iter().filter(|(_, file)| file.is_training()) { tr {
                         td { (if name.is_empty() { "this run" } else { name }) }
                         td { (file.last("reward").or(file.last("loss")).map_or(String::new(), |(step, _)| format!("{step:.0}"))) }
                         @for metric in ["reward", "entropy", "kl"] {
@@ -150,6 +150,11 @@ fn chart(training: &[(String, &Followed)], key: &str, title: &str) -> Result<Mar
 impl Followed {
     fn last(&self, metric: &str) -> Option<(f64, f64)> {
         self.metrics.get(metric)?.last().copied()
+    }
+
+    /// Whether these are the metrics of steps, not evaluations on the way.
+    fn is_training(&self) -> bool {
+        self.last("reward").or(self.last("loss")).is_some()
     }
 
     /// Reads whole lines from where the last look ended; a file that became shorter from its start.
