@@ -100,7 +100,7 @@ impl Journal {
         }
         let said: Vec<String> =
             numbers.iter().map(|(name, value)| format!("{} {value:.3}", &name[5..])).collect();
-        self.progress.note(&format!("held out, step {}: {}", found.step, said.join(", ")));
+        self.progress.note(format!("held out, step {}: {}", found.step, said.join(", ")));
         Ok(())
     }
 }

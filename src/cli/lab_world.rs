@@ -97,18 +97,14 @@ fn world(written: Written, stem: String) -> Result<World> {
             "say what is right: `right`, a pattern or a list of outputs, or [[prompts]] with one each"
         ),
     };
-    let tests: Vec<Box<dyn Fn(&str) -> bool>> =
-        prompts.into_iter().map(|right| test(right, &symbols, length)).collect::<Result<_>>()?;
+    let tests: Vec<Test> = prompts
+        .into_iter()
+        .map(|right| Test::new(right, &symbols, length))
+        .collect::<Result<_>>()?;
     let spell = |y: &[usize]| y.iter().map(|token| symbols[*token]).collect::<String>();
-    let spelled: Vec<Box<dyn Fn(&[usize]) -> bool + '_>> = tests
-        .iter()
-        .map(|test| {
-            Box::new(move |y: &[usize]| test(&spell(y))) as Box<dyn Fn(&[usize]) -> bool + '_>
-        })
-        .collect();
-    let all: Vec<&dyn Fn(&[usize]) -> bool> = spelled.iter().map(AsRef::as_ref).collect();
     let name = name.unwrap_or(stem);
-    let world = World::of(&name, length, &initial, &rows, &all);
+    let is_right = |prompt: usize, y: &[usize]| tests[prompt].holds(&spell(y));
+    let world = World::of(&name, length, &initial, &rows, tests.len(), is_right);
     for (number, is_right) in world.is_right.iter().enumerate() {
         let right = is_right.iter().filter(|right| **right).count();
         if right == 0 || right == is_right.len() {
@@ -122,21 +118,33 @@ fn world(written: Written, stem: String) -> Result<World> {
     Ok(world)
 }
 
-fn test(right: Right, symbols: &[char], length: usize) -> Result<Box<dyn Fn(&str) -> bool>> {
-    match right {
-        Right::Pattern(pattern) => {
-            let whole = Regex::new(&format!("^(?:{pattern})$"))?;
-            Ok(Box::new(move |text| whole.is_match(text)))
-        }
-        Right::Outputs(outputs) => {
-            let known = |text: &String| {
-                text.chars().count() == length && text.chars().all(|c| symbols.contains(&c))
-            };
-            if let Some(other) = outputs.iter().find(|text| !known(text)) {
-                bail!("`{other}` is not {length} of the symbols");
+/// Whether an output is right on a prompt.
+enum Test {
+    Pattern(Regex),
+    Outputs(HashSet<String>),
+}
+
+impl Test {
+    fn new(right: Right, symbols: &[char], length: usize) -> Result<Self> {
+        let outputs = match right {
+            Right::Pattern(pattern) => {
+                return Ok(Self::Pattern(Regex::new(&format!("^(?:{pattern})$"))?));
             }
-            let set: HashSet<String> = outputs.into_iter().collect();
-            Ok(Box::new(move |text| set.contains(text)))
+            Right::Outputs(outputs) => outputs,
+        };
+        let is_known = |text: &String| {
+            text.chars().count() == length && text.chars().all(|c| symbols.contains(&c))
+        };
+        if let Some(other) = outputs.iter().find(|text| !is_known(text)) {
+            bail!("`{other}` is not {length} of the symbols");
+        }
+        Ok(Self::Outputs(outputs.into_iter().collect()))
+    }
+
+    fn holds(&self, text: &str) -> bool {
+        match self {
+            Test::Pattern(pattern) => pattern.is_match(text),
+            Test::Outputs(outputs) => outputs.contains(text),
         }
     }
 }

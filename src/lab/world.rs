@@ -86,17 +86,18 @@ impl World {
         rows: &[Vec<f64>],
         is_right: impl Fn(&[usize]) -> bool,
     ) -> Self {
-        Self::of(name, length, initial, rows, &[&is_right])
+        Self::of(name, length, initial, rows, 1, |_, y| is_right(y))
     }
 
-    /// Sequences of `length` tokens under a bigram base: the chances of the first token, and of each after each. What is
-    /// right is said prompt by prompt.
+    /// Sequences of `length` tokens under a bigram base: the chances of the first token, and of each after each; how
+    /// many prompts there are, and which outputs are right on each.
     pub fn of(
         name: &str,
         length: usize,
         initial: &[f64],
         rows: &[Vec<f64>],
-        is_right: &[&dyn Fn(&[usize]) -> bool],
+        prompts: usize,
+        is_right: impl Fn(usize, &[usize]) -> bool,
     ) -> Self {
         let vocabulary = initial.len();
         let outputs: Vec<Vec<usize>> = (0..vocabulary.pow(length as u32))
@@ -111,9 +112,8 @@ impl World {
         Self {
             name: name.to_owned(),
             base: outputs.iter().map(chance).collect(),
-            is_right: is_right
-                .iter()
-                .map(|is_right| outputs.iter().map(|y| is_right(y)).collect())
+            is_right: (0..prompts)
+                .map(|prompt| outputs.iter().map(|y| is_right(prompt, y)).collect())
                 .collect(),
             outputs,
             vocabulary,

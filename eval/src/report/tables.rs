@@ -53,10 +53,13 @@ pub fn with_spread(values: &[f64], digits: usize) -> String {
     format!("{mean:.digits$} \u{b1}{}", spread.trim_start_matches('0'))
 }
 
+/// Digits after the point, and the value of a run.
+type Number = (usize, Box<dyn Fn(&Summary) -> f64>);
+
 /// The numbers of a set's table, each as one value a run.
-fn numbers(study: &Study, evaluated: &Evaluated) -> Vec<(usize, Box<dyn Fn(&Summary) -> f64>)> {
+fn numbers(study: &Study, evaluated: &Evaluated) -> Vec<Number> {
     let largest = study.largest();
-    let mut all: Vec<(usize, Box<dyn Fn(&Summary) -> f64>)> = Vec::new();
+    let mut all: Vec<Number> = Vec::new();
     if has_greedy(evaluated) {
         all.push((3, Box::new(|s| s.greedy.map_or(f64::NAN, |greedy| greedy.value))));
     }
