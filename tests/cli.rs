@@ -96,6 +96,32 @@ fn a_study_compares_objectives_and_writes_everything() {
 }
 
 #[test]
+fn budgets_are_matched_as_they_are_named() {
+    let folder = Folder::new();
+    let study = |name: &str, more: &[&str]| {
+        let output = folder.path(name);
+        let arguments = [
+            &["study", "--output", &output, "--objectives", "none,none:steps-per-generation=2,js"],
+            &["--seeds", "0", "--max-samples", "8", "--max-test-samples", "2", "-n", "2"][..],
+            &["-k", "1", "--no-greedy", "--max-steps", "6", "--num-presamples", "8", "--quiet"],
+            more,
+            &SMALL,
+        ];
+        let done = tealight(&arguments.concat());
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        let results = json(format!("{output}/results.json"));
+        let runs = results["training"].as_array().expect("runs").clone();
+        move |what: &str| -> Vec<u64> {
+            runs.iter().map(|run| run[what].as_u64().expect("a count")).collect()
+        }
+    };
+    let updates = study("updates", &["--match", "updates"]);
+    assert_eq!((updates("updates"), updates("steps")), (vec![6, 6, 6], vec![6, 3, 6]));
+    let tokens = study("tokens", &["--match", "tokens", "--max-tokens", "900"]);
+    assert!(tokens("tokens").iter().all(|count| (900..1600).contains(count)));
+}
+
+#[test]
 fn an_evaluation_can_be_read_by_machines() {
     let folder = Folder::new();
     let output = folder.path("eval");

@@ -132,10 +132,11 @@ impl Session<'_> {
         let check = |step: usize| -> Result<Option<HeldOut>> {
             let Some(held_out) = place.held_out else { return Ok(None) };
             let place = (step, output);
-            let (found, is_best) =
+            let (found, best) =
                 held_out.check(self, policy.frozen(), &params, config.seed, place)?;
-            if is_best {
+            if let Some(best) = best {
                 self.base.save_trained(adapter.as_ref(), &policy.tensors(), &output.join(BEST))?;
+                best.record(output)?;
             }
             Ok(Some(found))
         };

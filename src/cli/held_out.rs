@@ -61,7 +61,7 @@ enum Metric {
 
 /// The step and value of the best model so far.
 #[derive(Serialize, Deserialize)]
-struct Best {
+pub(super) struct Best {
     step: usize,
     metric: String,
     value: f64,
@@ -111,7 +111,8 @@ impl HeldOutSet {
         step.is_multiple_of(self.options.eval_steps) || is_last
     }
 
-    /// Evaluates a model and writes a line; returns what was found and whether it is the best so far.
+    /// Evaluates a model and writes a line; returns what was found, and what is to be recorded of it where it is the
+    /// best so far.
     pub(super) fn check(
         &self,
         session: &Session<'_>,
@@ -119,7 +120,7 @@ impl HeldOutSet {
         params: &SamplingParams,
         seed: u64,
         (step, output): (usize, &Path),
-    ) -> Result<(HeldOut, bool)> {
+    ) -> Result<(HeldOut, Option<Best>)> {
         let n = self.options.eval_num_samples;
         let draw = Draw { n, params, seed, max_num_seqs: 512 };
         let label = format!("step {step} on {}", self.dataset.name);
@@ -146,17 +147,11 @@ impl HeldOutSet {
             Metric::PassAt(k) => summary.pass_at_k[&k].value,
             Metric::Distinct => found.distinct,
         };
-        let place = output.join(BEST_FILE);
-        // One that a run has gone back behind is found again at its step.
-        let known = std::fs::read(&place).ok();
+        let known = std::fs::read(output.join(BEST_FILE)).ok();
         let known: Option<Best> = known.and_then(|bytes| serde_json::from_slice(&bytes).ok());
-        let is_best = known.is_none_or(|best| value > best.value && best.step != step);
-        if is_best {
-            let metric = self.options.metric_for_best_model.clone();
-            let best = Best { step, metric, value };
-            write_atomic(&place, serde_json::to_string_pretty(&best)?.as_bytes())?;
-        }
-        Ok((found, is_best))
+        let metric = self.options.metric_for_best_model.clone();
+        let is_best = known.is_none_or(|best| value > best.value);
+        Ok((found, is_best.then_some(Best { step, metric, value })))
     }
 
     /// Leaves of an earlier part of a run what it goes on from: the lines up to `step`.
@@ -171,6 +166,13 @@ impl HeldOutSet {
             true => write_atomic(&path, lines.as_bytes()),
             false => Ok(()),
         }
+    }
+}
+
+impl Best {
+    /// Records it, once the model itself is there: a run that dies between saves the model again.
+    pub(super) fn record(&self, output: &Path) -> Result<()> {
+        write_atomic(&output.join(BEST_FILE), serde_json::to_string_pretty(self)?.as_bytes())
     }
 }
 

@@ -262,7 +262,7 @@ impl StudyOptions {
             matched: match self.matched {
                 Matched::Completions => "sampled completions, the base's included",
                 Matched::Tokens => "sampled tokens, the base's included",
-                Matched::Updates => "steps; samples of the base come on top",
+                Matched::Updates => "optimizer steps; samples of the base come on top",
             }
             .to_owned(),
             objectives,

@@ -30,7 +30,8 @@ pub(super) enum Matched {
     Completions,
     /// Sampled tokens, likewise, up to --max-tokens.
     Tokens,
-    /// Steps, each with as many optimizer steps: what the base's samples cost comes on top.
+    /// Optimizer steps, --max-steps of them: fewer rounds of rollouts where batches are split; what the base's samples
+    /// cost comes on top.
     Updates,
 }
 
@@ -125,6 +126,9 @@ impl StudyOptions {
             settings.presamples = Some(presamples.to_owned());
         }
         match self.matched {
+            Matched::Updates if plan.is_on_policy() => {
+                settings.max_steps = settings.max_steps.div_ceil(plan.updates());
+            }
             Matched::Updates => {}
             Matched::Tokens if settings.max_tokens.is_none() => {
                 bail!("--match tokens needs --max-tokens: how many each run may sample")

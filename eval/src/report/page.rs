@@ -25,6 +25,9 @@ th:first-child, td:first-child { text-align: left; }
 .charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(420px, 100%), 1fr)); gap: 1.2rem; }
 figure { margin: 0; } figcaption { color: #555; font-size: .9rem; }
 svg { width: 100%; height: auto; }
+.note { color: color-mix(in srgb, currentColor 65%, transparent); font-size: .9em; }
+.warning { border-left: 4px solid #d55e00; padding: .3rem .8rem; }
+.wide { overflow-x: auto; }
 footer { color: #777; font-size: .85rem; margin-top: 3rem; }
 @media (prefers-color-scheme: dark) {
   body { color: #e4e4e4; background: #16181c; } .lead, figcaption { color: #b0b0b0; }
