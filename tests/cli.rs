@@ -103,7 +103,7 @@ fn budgets_are_matched_as_they_are_named() {
         let arguments = [
             &["study", "--output", &output, "--objectives", "none,none:steps-per-generation=2,js"],
             &["--seeds", "0", "--max-samples", "8", "--max-test-samples", "2", "-n", "2"][..],
-            &["-k", "1", "--no-greedy", "--max-steps", "6", "--num-presamples", "8", "--quiet"],
+            &["--no-greedy", "--max-steps", "6", "--num-presamples", "8", "--quiet"],
             more,
             &SMALL,
         ];

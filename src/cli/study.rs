@@ -70,7 +70,7 @@ pub(super) struct StudyOptions {
     /// Samples a problem in evaluations.
     #[arg(short, default_value_t = 64)]
     n: usize,
-    /// Report Pass@k at these k, none above -n; unless given, those of 1, 4, 16 and 64 that are not.
+    /// Report Pass@k at these k, none above -n; unless given, those of 1, 8 and 32 that are not.
     #[arg(short, value_delimiter = ',')]
     #[serde(default)]
     k: Vec<usize>,
@@ -120,7 +120,7 @@ pub(super) fn resolve(matches: &ArgMatches) -> Result<StudyOptions> {
 pub(super) fn run(options: &StudyOptions, stop: &Stop) -> Result<()> {
     let started = Instant::now();
     let mut options = options.clone();
-    options.k = options::estimable(&options.k, &[1, 4, 16, 64], options.n, options.quiet)?;
+    options.k = options::estimable(&options.k, &[1, 8, 32], options.n, options.quiet)?;
     options.settings.check()?;
     let seeds = distinct(&options.seeds);
     if options.objectives.is_empty() || seeds.is_empty() {

@@ -205,6 +205,10 @@ mod tests {
             (dph.beta, dph.estimator, dph.sampler),
             (0.4, Estimator::Definition, Sampler::Filtered)
         );
+        // JS is half of each KL to the mean: the paper's .2, at twice JS, is .2 of one of them here too.
+        let plan = of("dph-js:0.4:definition");
+        assert_eq!(plan.rehearsal_curve().unwrap().1, 0.2);
+        assert!((plan.token_curve().unwrap().1 - 0.02).abs() < 1e-15);
         assert_eq!(of("alpha-dpg:0").matching().unwrap().divergence, Divergence::ForwardKl);
         assert_eq!(of("dph-f:eta=0.3"), of("dph-f:0.3"));
         assert_eq!(of("kl-dpg"), of("alpha-dpg:0"));
