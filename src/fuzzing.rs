@@ -1,4 +1,4 @@
-//! What strangers' bytes go through, one function a kind: what `fuzz/` and `tests/fuzz.rs` call with whatever they
+//! What strangers' bytes go through, one function a kind: what `fuzz/` and `tests/it/fuzz.rs` call with whatever they
 //! make up. Each may refuse its input, and must neither panic nor take more than a moment.
 
 use std::path::Path;

@@ -1,7 +1,6 @@
 //! The loop by what it learns: a small random model, a reward that a rule gives.
 
-mod support;
-
+use crate::support;
 use candle_core::Device;
 use clap::{Args, Command, FromArgMatches};
 use tealight::generate::LocalSampler;

@@ -1,19 +1,12 @@
 //! What goes wrong in a run: it is told once, with the mend, and nothing is lost.
 
-#[path = "support/binary.rs"]
-mod binary;
-#[path = "support/metrics.rs"]
-mod metrics;
-#[path = "support/runs.rs"]
-mod runs;
-
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use binary::{Folder, refusal, tealight};
-use metrics::rows;
-use runs::{SMALL, json, train};
+use crate::support::binary::{Folder, refusal, tealight};
+use crate::support::metrics::rows;
+use crate::support::runs::{SMALL, json, train};
 
 #[cfg(unix)]
 #[test]

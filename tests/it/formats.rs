@@ -1,7 +1,6 @@
 //! Model files: sharded, in half precision, written and read back.
 
-mod support;
-
+use crate::support;
 use std::collections::{BTreeMap, HashMap};
 
 use candle_core::{DType, Device, Tensor};

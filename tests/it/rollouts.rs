@@ -1,7 +1,6 @@
 //! Sampling: right distribution, right log-probabilities, nothing that depends on the batch.
 
-mod support;
-
+use crate::support;
 use std::collections::HashMap;
 
 use tealight::generate::{

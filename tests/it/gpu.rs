@@ -1,5 +1,4 @@
 //! Training in bf16 on a GPU's path, which runs on the CPU here: `cargo test --features emulated-gpu`.
-#![cfg(feature = "emulated-gpu")]
 
 use std::collections::BTreeMap;
 

@@ -1,10 +1,5 @@
 //! `tealight push` against a local server that speaks the Hub's API for writing.
 
-#[path = "support/binary.rs"]
-mod binary;
-#[path = "support/runs.rs"]
-mod runs;
-
 use std::collections::{BTreeMap, HashMap};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -12,11 +7,11 @@ use std::path::Path;
 use std::process::Output;
 use std::sync::{Arc, Mutex};
 
+use crate::support::binary::{Folder, refusal};
+use crate::support::runs::{json, train};
 use assert_cmd::Command;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use binary::{Folder, refusal};
-use runs::{json, train};
 use serde_json::{Value, json};
 
 /// What the server knows.

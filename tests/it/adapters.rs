@@ -2,17 +2,12 @@
 //!
 //! `scripts/peft-round-trip` made the fixtures, and checks the other direction where PEFT is installed.
 
-#[path = "support/binary.rs"]
-mod binary;
-#[path = "support/runs.rs"]
-mod runs;
-
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use binary::{Folder, refusal, tealight};
+use crate::support::binary::{Folder, refusal, tealight};
+use crate::support::runs::{SMALL, json, train};
 use candle_core::{Device, Tensor};
-use runs::{SMALL, json, train};
 use tealight::adapter::Adapter;
 use tealight::device::Dtype;
 use tealight::policy::{Policy, Sequence, token_logp};

@@ -1,12 +1,8 @@
 //! The prompt is the user's: what every command asks beside the question; and `tealight generate`.
 
-#[path = "support/binary.rs"]
-mod binary;
-#[path = "support/roomy.rs"]
-mod roomy;
+use crate::support::binary::{Folder, refusal, tealight};
+use crate::support::roomy::roomy_model;
 use assert_cmd::Command;
-use binary::{Folder, refusal, tealight};
-use roomy::roomy_model;
 use serde_json::{Value, json};
 
 const BOXED: &str = "put your final answer within \\boxed{}.";

@@ -1,20 +1,13 @@
 //! Runs that are killed, cut short or disturbed: what was saved is whole, and what is resumed ends in the same
 //! bits.
 
-#[path = "support/binary.rs"]
-mod binary;
-#[path = "support/metrics.rs"]
-mod metrics;
-#[path = "support/runs.rs"]
-mod runs;
-
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use binary::{Folder, refusal, tealight};
-use metrics::rows;
-use runs::{SMALL, json, train};
+use crate::support::binary::{Folder, refusal, tealight};
+use crate::support::metrics::rows;
+use crate::support::runs::{SMALL, json, train};
 
 const STEPS: &str = "6";
 

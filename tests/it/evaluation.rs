@@ -1,11 +1,8 @@
 //! Evaluations as their users run them: killed and continued, judged again, graded, compared, batched.
 
-#[path = "support/binary.rs"]
-mod binary;
-
 use std::path::Path;
 
-use binary::{Folder, refusal, tealight};
+use crate::support::binary::{Folder, refusal, tealight};
 use serde_json::Value;
 
 /// The JSON in a file.

@@ -1,18 +1,13 @@
 //! Repositories, adapters, datasets and servers that mean ill: nothing is overwritten, eaten up or shown raw.
 
-#[path = "support/binary.rs"]
-mod binary;
-#[path = "support/server.rs"]
-mod server;
-
 use std::collections::HashMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use crate::support::binary::{Folder, refusal};
+use crate::support::server::serve;
 use assert_cmd::Command;
-use binary::{Folder, refusal};
 use serde_json::{Value, json};
-use server::serve;
 
 const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 

@@ -1,15 +1,12 @@
 //! Sampling from a server, against one of our own that speaks the API and misbehaves on request.
 
-#[path = "support/binary.rs"]
-mod binary;
-
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use binary::{Folder, refusal, tealight};
+use crate::support::binary::{Folder, refusal, tealight};
 use serde_json::{Value, json};
 
 /// What the server does with a request.

@@ -1,7 +1,7 @@
 //! Logits, log-probabilities, gradients and greedy continuations against PyTorch and transformers.
 //!
 //! The reference values lie in `../shared/conformance` (its README says how they were made); where
-//! that folder is absent the tests say so and pass. `tests/parity.rs` always runs a smaller check.
+//! that folder is absent the tests say so and pass. `tests/it/parity.rs` always runs a smaller check.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

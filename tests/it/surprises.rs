@@ -1,16 +1,11 @@
 //! What a new user meets: defaults that work, directories that are not lost, numbers that are refused, comparisons
 //! that compare, judges that fail.
 
-#[path = "support/binary.rs"]
-mod binary;
-#[path = "support/runs.rs"]
-mod runs;
-
 use std::collections::HashSet;
 use std::path::Path;
 
-use binary::{Folder, refusal, tealight};
-use runs::{json, train};
+use crate::support::binary::{Folder, refusal, tealight};
+use crate::support::runs::{json, train};
 use serde_json::{Value, json};
 
 const SHORT: [&str; 6] = ["--max-samples", "4", "--max-completion-length", "20", "--device", "cpu"];

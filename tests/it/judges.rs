@@ -1,10 +1,7 @@
 //! Judges that fail and commands that end: what could not be judged is counted apart, programs end with us, signals
 //! are heard.
 
-#[path = "support/binary.rs"]
-mod binary;
-
-use binary::{Folder, refusal, tealight};
+use crate::support::binary::{Folder, refusal, tealight};
 use serde_json::{Value, json};
 
 /// Four problems, briefly.

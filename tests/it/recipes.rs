@@ -1,11 +1,8 @@
 //! Recipes: every base with every objective resolves, and says what it would do.
 
-#[path = "support/binary.rs"]
-mod binary;
-
 use std::path::{Path, PathBuf};
 
-use binary::{Folder, refusal, tealight};
+use crate::support::binary::{Folder, refusal, tealight};
 
 fn files(folder: &str) -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);

@@ -1,5 +1,11 @@
 //! A small random model that several tests share.
 
+pub(crate) mod binary;
+pub(crate) mod metrics;
+pub(crate) mod roomy;
+pub(crate) mod runs;
+pub(crate) mod server;
+
 use candle_core::Device;
 use tealight::model::{Architecture, weights};
 use tealight::policy::Policy;

@@ -328,7 +328,7 @@ fn grpo_weighs_prompts_by_the_arcsine() {
 
 #[test]
 fn every_objective_is_documented() {
-    let docs = include_str!("../docs/objectives.md");
+    let docs = include_str!("../../docs/objectives.md");
     for name in Objective::names() {
         assert!(
             docs.contains(&format!("`{name}`")),

@@ -1,16 +1,9 @@
 //! Text of strangers: shown escaped, read exactly, never a path.
 
-#[path = "support/binary.rs"]
-mod binary;
-#[path = "support/roomy.rs"]
-mod roomy;
-#[path = "support/server.rs"]
-mod server;
-
-use binary::{Folder, refusal, tealight};
-use roomy::roomy_model;
+use crate::support::binary::{Folder, refusal, tealight};
+use crate::support::roomy::roomy_model;
+use crate::support::server::serve;
 use serde_json::{Value, json};
-use server::serve;
 
 /// What a terminal would act on.
 fn is_raw(bytes: &[u8]) -> bool {

@@ -1,14 +1,9 @@
 //! The binary as a user runs it: what it prints and writes, and how it stops and continues.
 
-#[path = "support/binary.rs"]
-mod binary;
-#[path = "support/runs.rs"]
-mod runs;
-
 use std::path::Path;
 
-use binary::{Folder, refusal, tealight};
-use runs::{SMALL, json, train};
+use crate::support::binary::{Folder, refusal, tealight};
+use crate::support::runs::{SMALL, json, train};
 use serde_json::Value;
 
 fn root() -> &'static Path {

@@ -1,6 +1,6 @@
 //! Logits and gradients against a decoder written apart from ours, in numpy and f64.
 //!
-//! `fixtures/parity/make.py` makes the references; `tests/conformance.rs` does the same against
+//! `fixtures/parity/make.py` makes the references; `tests/it/conformance.rs` does the same against
 //! PyTorch where its larger references are at hand.
 
 use std::collections::BTreeMap;
@@ -12,9 +12,9 @@ use tealight::model::{Architecture, Spans};
 use tealight::policy::{self, Policy, Sequence};
 
 const FIXTURES: [(&str, &str); 3] = [
-    ("qwen2", include_str!("fixtures/parity/qwen2.json")),
-    ("qwen3", include_str!("fixtures/parity/qwen3.json")),
-    ("llama3", include_str!("fixtures/parity/llama3.json")),
+    ("qwen2", include_str!("../fixtures/parity/qwen2.json")),
+    ("qwen3", include_str!("../fixtures/parity/qwen3.json")),
+    ("llama3", include_str!("../fixtures/parity/llama3.json")),
 ];
 
 fn numbers(value: &Value) -> Vec<f32> {

@@ -1,11 +1,8 @@
 //! What the binary says to bad input: one line that names the file and the mend, and nothing written.
 
-#[path = "support/binary.rs"]
-mod binary;
-
 use std::path::{Path, PathBuf};
 
-use binary::{Folder, refusal, tealight};
+use crate::support::binary::{Folder, refusal, tealight};
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
