@@ -4,7 +4,7 @@ use anyhow::Result;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command};
 
-use super::layers::resolve_plain as resolve;
+use super::config_merge::resolve_plain as resolve;
 use super::{
     batch, bench, beta, compare, doctor, eval, export, generate, grade, lab, pages, presample,
     push, report, sft, show, study, train, verify,

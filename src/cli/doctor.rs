@@ -161,7 +161,7 @@ fn self_test() -> Result<String> {
         .iter()
         .map(|one| Sequence { prompt: prompt.clone(), completion: one.tokens.clone() })
         .collect();
-    let said = token_logp(policy.tracked(), &rows, 1.0)?;
+    let said = token_logp(policy.with_grad(), &rows, 1.0)?;
     let computed = said.logp.to_device(&Device::Cpu)?.to_vec2::<f32>()?;
     let apart = drawn
         .iter()

@@ -15,9 +15,9 @@ use tealight_datasets::{Dataset, names};
 use tealight_eval::results::{Question, Results, SetResult, VERSION};
 use tealight_eval::{Sample, Solver, Summary, Tally, store};
 
+use super::config_merge;
 use super::eval_jobs::{Job, jobs};
 use super::eval_request::{Asked, Request, prepare};
-use super::layers;
 use super::options::{self, DataOptions, DecodingOptions, ModelOptions};
 use super::outcome;
 use super::place;
@@ -99,7 +99,7 @@ pub(super) struct EvalOptions {
 
 /// The options of this command; `--overwrite` is for the command line alone.
 pub(super) fn resolve(matches: &ArgMatches) -> Result<EvalOptions> {
-    let mut options: EvalOptions = layers::resolve_plain(matches)?;
+    let mut options: EvalOptions = config_merge::resolve_plain(matches)?;
     options.overwrite = matches.get_flag("overwrite");
     Ok(options)
 }

@@ -8,7 +8,7 @@ use clap::{ArgMatches, Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
 use super::options::ModelOptions;
-use super::{layers, place};
+use super::{config_merge, place};
 use crate::files::Claim;
 use crate::model::weights::{self, Weights};
 use crate::telemetry::say;
@@ -44,7 +44,7 @@ pub(super) struct ExportOptions {
 
 /// The options of this command; `--overwrite` is for the command line alone.
 pub(super) fn resolve(matches: &ArgMatches) -> Result<ExportOptions> {
-    let mut options: ExportOptions = layers::resolve_plain(matches)?;
+    let mut options: ExportOptions = config_merge::resolve_plain(matches)?;
     options.overwrite = matches.get_flag("overwrite");
     Ok(options)
 }

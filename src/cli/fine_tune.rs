@@ -22,7 +22,7 @@ use crate::telemetry::{JsonLines, say, warn};
 use crate::train::AdamW;
 use crate::train::checkpoint::{self, Checkpoints, State};
 use crate::train::memory::{MemoryPlan, Sizes};
-use crate::train::rlvr::{End, Material, RlvrConfig, Run, Step};
+use crate::train::rlvr::{End, RlvrConfig, Run, Step, TrainingData};
 
 /// Where a run goes and what it continues.
 pub(super) struct Place<'a> {
@@ -108,8 +108,8 @@ impl Session<'_> {
         HeldOutSet::go_back(output, place.resume.map(|_| state.global_step))?;
         checkpoint::clean(output)?;
         let presamples = self.presamples(dataset, &problems, config, &plan, output)?;
-        let material = Material::new(config, &plan, problems.len(), presamples.as_ref())?;
-        material.notes.iter().for_each(|note| say(self.quiet, format!("  {note}")));
+        let data = TrainingData::new(config, &plan, problems.len(), presamples.as_ref())?;
+        data.notes.iter().for_each(|note| say(self.quiet, format!("  {note}")));
         self.count_presamples(presamples.as_ref(), place.resume, &mut state)?;
         let mut config = config.clone();
         let tokens = self.micro_batch_tokens(&config, &problems, state.micro_batch_tokens)?;
@@ -122,7 +122,7 @@ impl Session<'_> {
             policy: &policy,
             reference: &self.reference,
             problems: &problems,
-            material: &material,
+            data: &data,
             tokenizer,
             verifier: &*dataset.verifier,
         };

@@ -13,7 +13,7 @@ use tealight_eval::grade::grade;
 use tealight_eval::results::{Question, Results, SetResult, VERSION};
 use tealight_eval::{Summary, Tally};
 
-use super::layers;
+use super::config_merge;
 use super::options::DataOptions;
 use super::prompts::PromptOptions;
 use super::{outcome, place};
@@ -159,7 +159,7 @@ pub(super) fn run(options: &GradeOptions) -> Result<()> {
 
 /// The options of this command; `--overwrite` is for the command line alone.
 pub(super) fn resolve(matches: &ArgMatches) -> Result<GradeOptions> {
-    let mut options: GradeOptions = layers::resolve_plain(matches)?;
+    let mut options: GradeOptions = config_merge::resolve_plain(matches)?;
     options.overwrite = matches.get_flag("overwrite");
     Ok(options)
 }

@@ -117,7 +117,7 @@ fn line(metrics: &Metrics) -> String {
 
 /// The completions of a step as they are logged.
 fn logged(step: &Step<'_>, problems: &[Encoded<'_>]) -> Vec<Logged> {
-    let mut credit = step.credit.iter();
+    let mut advantage = step.advantage.iter();
     let mut rows = Vec::new();
     for group in step.groups {
         let problem = problems[group.problem].problem;
@@ -134,7 +134,7 @@ fn logged(step: &Step<'_>, problems: &[Encoded<'_>]) -> Vec<Logged> {
                 prompt: problem.prompt.plain(),
                 completion: rollout.text.clone(),
                 reward: rollout.reward(),
-                advantage: credit.next().copied().unwrap_or(0.0),
+                advantage: advantage.next().copied().unwrap_or(0.0),
                 verdict: verdict.to_owned(),
                 is_finished: rollout.completion.finish == Finish::Stop,
                 tokens: rollout.completion.tokens.len(),

@@ -6,6 +6,7 @@ mod bench;
 mod beta;
 mod commands;
 mod compare;
+mod config_merge;
 mod doctor;
 mod eval;
 mod eval_jobs;
@@ -20,7 +21,6 @@ mod lab;
 mod lab_figures;
 mod lab_tables;
 mod lab_world;
-mod layers;
 mod options;
 mod outcome;
 mod pages;
@@ -60,7 +60,7 @@ const STACK_BYTES: usize = 256 << 20;
 /// Runs the command line and maps the result to an exit code: 0 ok, 1 error, 2 usage, 3 results of which too much
 /// could not be judged, 130 and 143 interrupted.
 pub fn main() -> ExitCode {
-    let arguments: Vec<_> = std::env::args_os().map(layers::kebab_case).collect();
+    let arguments: Vec<_> = std::env::args_os().map(config_merge::kebab_case).collect();
     let matches = match commands::command().try_get_matches_from(arguments) {
         Ok(matches) => matches,
         Err(error) => {
@@ -109,7 +109,7 @@ pub fn main() -> ExitCode {
 /// # Errors
 /// What the command itself would refuse before it does anything.
 pub fn check(arguments: &[String]) -> Result<()> {
-    let arguments = arguments.iter().map(|argument| layers::kebab_case(argument.into()));
+    let arguments = arguments.iter().map(|argument| config_merge::kebab_case(argument.into()));
     let matches = commands::command().try_get_matches_from(arguments)?;
     let (name, matches) = matches.subcommand().context("no command")?;
     (commands::entry(name).context("no such command")?.check)(matches)
@@ -124,7 +124,7 @@ pub(crate) fn batch_line(
     let words = ["tealight", "batch"].map(str::to_owned);
     let matches = commands::command().try_get_matches_from(words)?;
     let (_, matches) = matches.subcommand().context("no command")?;
-    let options = layers::resolve_plain(matches)?;
+    let options = config_merge::resolve_plain(matches)?;
     batch_request::Asked::read(&options, line, model, prompting).map(drop)
 }
 

@@ -8,7 +8,7 @@ use clap::{ArgMatches, Args};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::layers;
+use super::config_merge;
 use crate::adapter;
 use crate::files::write_atomic;
 use crate::hub::push::Push;
@@ -50,7 +50,7 @@ pub(super) struct PushOptions {
 
 /// The options of this command; `--dry-run` is for the command line alone.
 pub(super) fn resolve(matches: &ArgMatches) -> Result<PushOptions> {
-    let mut options: PushOptions = layers::resolve(matches, None)?;
+    let mut options: PushOptions = config_merge::resolve(matches, None)?;
     options.dry_run = matches.get_flag("dry_run");
     Ok(options)
 }

@@ -11,7 +11,7 @@ use tealight_datasets::{Dataset, Problem, SOURCES};
 
 use super::fine_tune::{dataset_checksum, new_adapter};
 use super::options::{self, DataOptions, ModelOptions};
-use super::{layers, place};
+use super::{config_merge, place};
 use crate::adapter::LoraOptions;
 use crate::device;
 use crate::files::Claim;
@@ -63,7 +63,7 @@ pub(super) struct SftOptions {
 
 /// The options of this command; `--resume` and `--overwrite` are for the command line alone.
 pub(super) fn resolve(matches: &ArgMatches) -> Result<SftOptions> {
-    let mut options: SftOptions = layers::resolve_plain(matches)?;
+    let mut options: SftOptions = config_merge::resolve_plain(matches)?;
     options.resume = matches.get_one("resume").cloned();
     options.overwrite = matches.get_flag("overwrite");
     Ok(options)

@@ -13,8 +13,8 @@ use tealight_datasets::Dataset;
 use tealight_eval::report::{Evaluated, Measured, Study, Tuned, grid, html};
 use tealight_eval::{Summary, Tally};
 
+use super::config_merge;
 use super::held_out::HeldOutOptions;
-use super::layers;
 use super::options::{self, DataOptions, ModelOptions};
 use super::place;
 use super::session::{Draw, Session};
@@ -98,9 +98,9 @@ pub(super) struct StudyOptions {
 
 /// The options of this command. With the embedded model, [`DEFAULTS`] lie below files and flags.
 pub(super) fn resolve(matches: &ArgMatches) -> Result<StudyOptions> {
-    let mut options: StudyOptions = layers::resolve(matches, None)?;
+    let mut options: StudyOptions = config_merge::resolve(matches, None)?;
     if options.model.model == hub::EMBEDDED || options.task.is_some() {
-        options = layers::resolve(matches, Some(("recipes/countdown-study.toml", DEFAULTS)))?;
+        options = config_merge::resolve(matches, Some(("recipes/countdown-study.toml", DEFAULTS)))?;
     }
     if let Some(task) = &options.task {
         if options.model.model == hub::EMBEDDED && task != "countdown" {

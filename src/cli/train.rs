@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tealight_datasets::Dataset;
 
+use super::config_merge;
 use super::fine_tune::{Place, sizes};
 use super::held_out::HeldOutOptions;
-use super::layers;
 use super::options::{self, DataOptions, ModelOptions};
 use super::place;
 use super::session::Session;
@@ -65,7 +65,7 @@ pub(super) struct TrainOptions {
 
 /// The options of this command; `--resume` and `--dry-run` are for the command line alone.
 pub(super) fn resolve(matches: &ArgMatches) -> Result<TrainOptions> {
-    let mut options: TrainOptions = layers::resolve(matches, None)?;
+    let mut options: TrainOptions = config_merge::resolve(matches, None)?;
     options.resume = matches.get_one("resume").cloned();
     options.dry_run = matches.get_flag("dry_run");
     options.overwrite = matches.get_flag("overwrite");

@@ -9,7 +9,8 @@ use super::exact::gradient_of;
 use super::{Class, Table, World};
 use crate::objective::target::Target;
 use crate::objective::{
-    Anchor, Baseline, Divergence, Estimator, Facts, Matching, Plan, Rule, Sampler, credits,
+    AdvantageEstimator, Anchor, Baseline, Divergence, Estimator, GroupStats, Matching, Plan,
+    SampleSource, advantages,
 };
 
 /// The gradient that groups of `group` samples should give in expectation, with token means over
@@ -78,7 +79,10 @@ fn constant(values: Vec<f64>) -> Result<Tensor> {
 
 /// `-sum_x w_x p_x / X`: the chance of being right, weighed by what the rule makes of it.
 fn reward_claim(world: &World, table: &Table, plan: &Plan, group: usize) -> Result<Option<Tensor>> {
-    if matches!(plan.rule, Rule::Unlikeliness { .. } | Rule::Ucpo { .. }) {
+    if matches!(
+        plan.rule,
+        AdvantageEstimator::Unlikeliness { .. } | AdvantageEstimator::Ucpo { .. }
+    ) {
         return Ok(None);
     }
     let q = table.distributions(world)?;
@@ -96,11 +100,11 @@ fn reward_claim(world: &World, table: &Table, plan: &Plan, group: usize) -> Resu
 /// rewards alone the expected gradient is this times that of `p`.
 pub fn reward_weight(plan: &Plan, group: usize, p: f64) -> f64 {
     let plan = Plan { anchor: Anchor::None, ..plan.clone() };
-    let credit = |is_right: bool, others: usize| {
+    let advantage = |is_right: bool, others: usize| {
         let mut right = vec![false; group];
         right[0] = is_right;
         right[1..=others].fill(true);
-        let facts = Facts {
+        let stats = GroupStats {
             rewards: right.iter().map(|right| f64::from(*right)).collect(),
             is_correct: right,
             policy_logp: vec![0.0; group],
@@ -110,12 +114,12 @@ pub fn reward_weight(plan: &Plan, group: usize, p: f64) -> f64 {
             beta: 0.0,
             mass: None,
         };
-        credits(&plan, &[facts])[0][0]
+        advantages(&plan, &[stats])[0][0]
     };
     let mut weight = 0.0;
     let mut chance = (1.0 - p).powi(group as i32 - 1);
     for others in 0..group {
-        weight += chance * (credit(true, others) - credit(false, others));
+        weight += chance * (advantage(true, others) - advantage(false, others));
         chance *= (group - 1 - others) as f64 / (others + 1) as f64 * p / (1.0 - p);
     }
     weight
@@ -169,14 +173,14 @@ fn position_divergence(
 fn rehearsed(
     world: &World,
     table: &Table,
-    sampler: Sampler,
+    sampler: SampleSource,
     of: impl Fn(&Tensor) -> Result<Tensor>,
 ) -> Result<Tensor> {
     let base = Table::base(world, Class::Full)?.token_logp()?.detach();
     let mut stored = Vec::new();
     for prompt in 0..world.is_right.len() {
         stored.extend(match sampler {
-            Sampler::Filtered => world.filtered(prompt),
+            SampleSource::Filtered => world.filtered(prompt),
             _ => world.base.clone(),
         });
     }

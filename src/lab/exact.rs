@@ -7,8 +7,8 @@ use candle_core::{Device, Tensor};
 use super::{Class, Table, World};
 use crate::objective::tokens::Rows;
 use crate::objective::{
-    Anchor, Curve, Estimator, Facts, Matching, Normaliser, Plan, Rule, Sampler, Streams,
-    TrustRegion, charge_later, credits, vocabulary,
+    AdvantageEstimator, Anchor, Estimator, GroupStats, LossInputs, Matching, Normaliser, Plan,
+    PointwiseLoss, SampleSource, TrustRegion, advantages, charge_later, vocabulary,
 };
 
 /// A plan in a world: what its losses need of the base.
@@ -24,12 +24,12 @@ pub struct Setting<'a> {
 }
 
 impl<'a> Setting<'a> {
-    /// Refuses rules whose credits need finite groups, and what only a sampled run can do.
+    /// Refuses rules whose advantages need finite groups, and what only a sampled run can do.
     ///
     /// # Errors
     /// See above, or no memory.
     pub fn new(world: &'a World, plan: &'a Plan) -> Result<Self> {
-        if !matches!(plan.rule, Rule::Plain | Rule::Negative { .. }) {
+        if !matches!(plan.rule, AdvantageEstimator::Plain | AdvantageEstimator::Negative { .. }) {
             bail!(
                 "the rule of this objective is about groups of samples; the lab shows it with --sampled"
             );
@@ -42,7 +42,7 @@ impl<'a> Setting<'a> {
         Self::unchecked(world, plan)
     }
 
-    /// The same for callers that bring credits of their own.
+    /// The same for callers that bring advantages of their own.
     pub(super) fn unchecked(world: &'a World, plan: &'a Plan) -> Result<Self> {
         let base = Table::base(world, Class::Full)?;
         let (base_logp, base_next) = (base.token_logp()?.detach(), base.next_logp()?.detach());
@@ -50,7 +50,7 @@ impl<'a> Setting<'a> {
     }
 
     /// What is known of all outputs of every prompt, with their probabilities.
-    pub(super) fn facts(&self, table: &Table) -> Result<Vec<Facts>> {
+    pub(super) fn stats(&self, table: &Table) -> Result<Vec<GroupStats>> {
         let world = self.world;
         let logp = table.token_logp()?.detach().sum(1)?.to_vec1::<f64>()?;
         let beta = match &self.plan.anchor {
@@ -58,7 +58,7 @@ impl<'a> Setting<'a> {
             Anchor::Base(regulariser) => regulariser.beta,
             Anchor::Target(matching) => matching.beta,
         };
-        let facts = |(prompt, logp): (usize, &[f64])| Facts {
+        let stats = |(prompt, logp): (usize, &[f64])| GroupStats {
             rewards: world.is_right[prompt].iter().map(|right| f64::from(*right)).collect(),
             is_correct: world.is_right[prompt].clone(),
             policy_logp: logp.to_vec(),
@@ -68,7 +68,7 @@ impl<'a> Setting<'a> {
             beta,
             mass: Some(logp.iter().map(|logp| logp.exp()).collect()),
         };
-        Ok(logp.chunks(world.outputs.len()).enumerate().map(facts).collect())
+        Ok(logp.chunks(world.outputs.len()).enumerate().map(stats).collect())
     }
 
     /// The step's loss if every output were drawn as often as it should be. Token means are over L
@@ -80,22 +80,22 @@ impl<'a> Setting<'a> {
         if !self.plan.is_on_policy() {
             return self.imitation(table);
         }
-        let facts = self.facts(table)?;
-        let credits = credits(self.plan, &facts);
-        self.loss_of(table, &facts, credits)
+        let stats = self.stats(table)?;
+        let advantages = advantages(self.plan, &stats);
+        self.loss_of(table, &stats, advantages)
     }
 
-    /// The same with given credits, one an output of every prompt.
+    /// The same with given advantages, one an output of every prompt.
     pub(super) fn loss_of(
         &self,
         table: &Table,
-        facts: &[Facts],
-        credits: Vec<Vec<f64>>,
+        stats: &[GroupStats],
+        advantages: Vec<Vec<f64>>,
     ) -> Result<Tensor> {
         let (plan, (rows, length)) = (self.plan, table.shape());
-        let share = 1.0 / facts.len() as f64;
+        let share = 1.0 / stats.len() as f64;
         let mass: Vec<f64> =
-            facts.iter().flat_map(|facts| facts.mass.iter().flatten().map(|m| m * share)).collect();
+            stats.iter().flat_map(|stats| stats.mass.iter().flatten().map(|m| m * share)).collect();
         let token_logp = table.token_logp()?;
         let full = plan.regulariser().filter(|r| r.estimator == Estimator::Full);
         let cost = match full {
@@ -109,32 +109,32 @@ impl<'a> Setting<'a> {
             }
         };
         let outputs = self.world.outputs.len();
-        let mut credit: Vec<Vec<f64>> =
-            credits.concat().into_iter().map(|credit| vec![credit; length]).collect();
+        let mut advantage: Vec<Vec<f64>> =
+            advantages.concat().into_iter().map(|advantage| vec![advantage; length]).collect();
         if let Some(charged) = plan.charges_later() {
             let values = match &cost {
                 Some(cost) => cost.detach().to_vec2::<f64>()?,
                 None => self.token_log_ratio(table)?,
             };
-            for ((facts, values), credit) in
-                facts.iter().zip(values.chunks(outputs)).zip(credit.chunks_mut(outputs))
+            for ((stats, values), advantage) in
+                stats.iter().zip(values.chunks(outputs)).zip(advantage.chunks_mut(outputs))
             {
-                charge_later(values, charged.beta, credit, facts.mass.as_deref());
+                charge_later(values, charged.beta, advantage, stats.mass.as_deref());
             }
         }
         let normaliser = Normaliser { tokens: length, sequences: 1, max_completion_length: length };
         let token = plan.loss_type.weight(length, &normaliser);
         let weight = self.spread(&mass, token, length)?;
-        let streams = Streams {
+        let inputs = LossInputs {
             policy_logp: &token_logp,
             behavior_logp: &token_logp.detach(),
-            credit: &Tensor::from_vec(credit.concat(), (rows, length), &Device::Cpu)?,
+            advantage: &Tensor::from_vec(advantage.concat(), (rows, length), &Device::Cpu)?,
             weight: &weight,
             lengths: &Tensor::from_vec(vec![length as f64; rows], (rows, 1), &Device::Cpu)?,
         };
-        let mut total = plan.trust_region.loss(&streams)?.total;
-        if let Some((curve, beta)) = plan.token_curve() {
-            let value = curve.of(&(&token_logp - &self.base_logp)?)?;
+        let mut total = plan.trust_region.loss(&inputs)?.total;
+        if let Some((pointwise, beta)) = plan.token_loss() {
+            let value = pointwise.of(&(&token_logp - &self.base_logp)?)?;
             total = (total + ((value * &weight)?.sum_all()? * beta)?)?;
         }
         if let (Some(full), Some(cost)) = (full, cost) {
@@ -144,12 +144,12 @@ impl<'a> Setting<'a> {
             let entropy = vocabulary::entropy(&table.next_logp()?)?.reshape((rows, length))?;
             total = (total - ((entropy * &weight)?.sum_all()? * plan.entropy.bonus)?)?;
         }
-        if let (Some((curve, beta)), Some(regulariser)) =
-            (plan.rehearsal_curve(), plan.regulariser())
+        if let (Some((pointwise, beta)), Some(regulariser)) =
+            (plan.rehearsal_loss(), plan.regulariser())
         {
             let stored = self.stored(regulariser.sampler);
             let weight = self.spread(&stored, token, length)?;
-            let value = curve.of(&(&token_logp - &self.base_logp)?)?;
+            let value = pointwise.of(&(&token_logp - &self.base_logp)?)?;
             total = (total + ((value * weight)?.sum_all()? * beta)?)?;
         }
         Ok(total)
@@ -165,7 +165,7 @@ impl<'a> Setting<'a> {
         for (prompt, is_right) in self.world.is_right.iter().enumerate() {
             for (index, right) in is_right.iter().enumerate() {
                 let log_weight = target.log_weight(*right, self.world.validity(prompt), *beta);
-                let own = if *sampler == Sampler::Filtered { 1.0 } else { log_weight.exp() };
+                let own = if *sampler == SampleSource::Filtered { 1.0 } else { log_weight.exp() };
                 weight.push(stored[prompt * is_right.len() + index] * own);
                 shift.push(if log_weight.is_finite() { log_weight } else { 0.0 });
             }
@@ -173,16 +173,16 @@ impl<'a> Setting<'a> {
         let count = weight.len();
         let of = |values: Vec<f64>| Tensor::from_vec(values, count, &Device::Cpu);
         let ratio = ((table.token_logp()? - &self.base_logp)?.sum(1)? - of(shift)?)?;
-        Ok((Curve::Matching(*divergence).of(&ratio)? * of(weight)?)?.sum_all()?)
+        Ok((PointwiseLoss::Matching(*divergence).of(&ratio)? * of(weight)?)?.sum_all()?)
     }
 
     /// How often each output is stored: the base's probabilities, or those of its right ones.
-    pub(super) fn stored(&self, sampler: Sampler) -> Vec<f64> {
+    pub(super) fn stored(&self, sampler: SampleSource) -> Vec<f64> {
         let prompts = self.world.is_right.len();
         let share = 1.0 / prompts as f64;
         let of = |prompt: usize| match sampler {
-            Sampler::Filtered => self.world.filtered(prompt),
-            Sampler::Stored | Sampler::Policy => self.world.base.clone(),
+            SampleSource::Filtered => self.world.filtered(prompt),
+            SampleSource::Stored | SampleSource::Policy => self.world.base.clone(),
         };
         (0..prompts).flat_map(of).map(|chance| chance * share).collect()
     }
@@ -200,8 +200,8 @@ impl<'a> Setting<'a> {
     /// The slope of the loss on a stored row, token by token, weights included.
     pub(super) fn stored_slopes(&self, row: usize, ratios: &[f64]) -> Vec<f64> {
         let length = ratios.len() as f64;
-        if let Some((curve, beta)) = self.plan.rehearsal_curve() {
-            return ratios.iter().map(|x| beta / length * curve.slope(*x)).collect();
+        if let Some((pointwise, beta)) = self.plan.rehearsal_loss() {
+            return ratios.iter().map(|x| beta / length * pointwise.slope(*x)).collect();
         }
         let Some(Matching { target, divergence, beta, sampler, .. }) = self.plan.matching() else {
             return vec![0.0; ratios.len()];
@@ -212,8 +212,9 @@ impl<'a> Setting<'a> {
         if !log_weight.is_finite() {
             return vec![0.0; ratios.len()];
         }
-        let own = if *sampler == Sampler::Filtered { 1.0 } else { log_weight.exp() };
-        let slope = Curve::Matching(*divergence).slope(ratios.iter().sum::<f64>() - log_weight);
+        let own = if *sampler == SampleSource::Filtered { 1.0 } else { log_weight.exp() };
+        let slope =
+            PointwiseLoss::Matching(*divergence).slope(ratios.iter().sum::<f64>() - log_weight);
         vec![own * slope; ratios.len()]
     }
 

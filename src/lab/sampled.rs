@@ -8,12 +8,13 @@ use super::exact::{Setting, at_ratio_one, gradient_of};
 use super::{Class, Table, World};
 use crate::generate::Noise;
 use crate::objective::{
-    Anchor, Estimator, Facts, Partition, Plan, Rule, Sampler, charge_later, credits,
+    AdvantageEstimator, Anchor, Estimator, GroupStats, Partition, Plan, SampleSource, advantages,
+    charge_later,
 };
 
 /// Whether two samples are too few for the plan's rule.
 pub fn needs_larger_groups(plan: &Plan) -> bool {
-    matches!(plan.rule, Rule::Pkpo { k } | Rule::PassAtK { k } if k > 1)
+    matches!(plan.rule, AdvantageEstimator::Pkpo { k } | AdvantageEstimator::PassAtK { k } if k > 1)
 }
 
 /// A policy of `class` that is not the base, always the same.
@@ -30,7 +31,7 @@ pub fn off_base(world: &World, class: Class) -> Result<Table> {
 }
 
 /// The expected gradient of groups of two: every pair of outputs, weighed by its chance, through the
-/// credits and losses of real runs.
+/// advantages and losses of real runs.
 ///
 /// # Errors
 /// No memory.
@@ -40,27 +41,27 @@ pub fn expected_gradient(world: &World, table: &Table, plan: &Plan) -> Result<Ve
     if !plan.is_on_policy() {
         return setting.gradient(table);
     }
-    let facts = setting.facts(table)?;
+    let stats = setting.stats(table)?;
     let mut expected = Vec::new();
-    for facts in &facts {
-        let mass = facts.mass.as_deref().unwrap_or_default();
-        let mut credit = vec![0.0; mass.len()];
+    for stats in &stats {
+        let mass = stats.mass.as_deref().unwrap_or_default();
+        let mut advantage = vec![0.0; mass.len()];
         for y in 0..mass.len() {
             for z in 0..mass.len() {
-                let pair = credits(&plan, &[drawn(facts, &[y, z])]).remove(0);
-                credit[y] += 0.5 * mass[z] * pair[0];
-                credit[z] += 0.5 * mass[y] * pair[1];
+                let pair = advantages(&plan, &[drawn(stats, &[y, z])]).remove(0);
+                advantage[y] += 0.5 * mass[z] * pair[0];
+                advantage[z] += 0.5 * mass[y] * pair[1];
             }
         }
-        expected.push(credit);
+        expected.push(advantage);
     }
-    gradient_of(&setting.loss_of(table, &facts, expected)?, table)
+    gradient_of(&setting.loss_of(table, &stats, expected)?, table)
 }
 
-/// The facts of some outputs as samples.
-fn drawn(all: &Facts, outputs: &[usize]) -> Facts {
+/// The stats of some outputs as samples.
+fn drawn(all: &GroupStats, outputs: &[usize]) -> GroupStats {
     let of = |values: &[f64]| outputs.iter().map(|y| values[*y]).collect();
-    Facts {
+    GroupStats {
         rewards: of(&all.rewards),
         is_correct: outputs.iter().map(|y| all.is_correct[*y]).collect(),
         policy_logp: of(&all.policy_logp),
@@ -143,7 +144,7 @@ impl Scores {
 pub fn estimate(world: &World, table: &Table, plan: &Plan, draws: Draws) -> Result<Estimated> {
     let setting = Setting::unchecked(world, plan)?;
     let scores = Scores::new(table)?;
-    let facts = setting.facts(table)?;
+    let stats = setting.stats(table)?;
     let positions = Positions::new(&setting, table)?;
     let (outputs, length) = (world.outputs.len(), world.length() as f64);
     let (mut sum, mut squares) = (vec![0.0; scores.size()], vec![0.0; scores.size()]);
@@ -151,7 +152,7 @@ pub fn estimate(world: &World, table: &Table, plan: &Plan, draws: Draws) -> Resu
     for number in 0..draws.groups {
         let prompt = number % world.is_right.len();
         let first = prompt * outputs;
-        let all = &facts[prompt];
+        let all = &stats[prompt];
         let policy = Cumulative::new(all.mass.as_deref().unwrap_or_default());
         let mut gradient = vec![0.0; scores.size()];
         if plan.is_on_policy() {
@@ -161,27 +162,27 @@ pub fn estimate(world: &World, table: &Table, plan: &Plan, draws: Draws) -> Resu
             if plan.matching().is_some_and(|m| m.partition != Partition::Fixed) {
                 group.validity = group.online_validity().clamp(1e-4, 1.0);
             }
-            let by_sample = credits(plan, std::slice::from_ref(&group)).remove(0);
-            let mut credit: Vec<Vec<f64>> =
-                by_sample.iter().map(|credit| vec![*credit; world.length()]).collect();
+            let by_sample = advantages(plan, std::slice::from_ref(&group)).remove(0);
+            let mut advantage: Vec<Vec<f64>> =
+                by_sample.iter().map(|advantage| vec![*advantage; world.length()]).collect();
             if let Some(charged) = plan.charges_later() {
                 let values: Vec<Vec<f64>> =
                     picks.iter().map(|y| positions.cost[first + y].clone()).collect();
-                charge_later(&values, charged.beta, &mut credit, None);
+                charge_later(&values, charged.beta, &mut advantage, None);
             }
             let share = 1.0 / (draws.group as f64 * length);
-            for (y, credit) in picks.iter().zip(&credit) {
-                for (place, credit) in credit.iter().enumerate() {
+            for (y, advantage) in picks.iter().zip(&advantage) {
+                for (place, advantage) in advantage.iter().enumerate() {
                     let row = first + y;
-                    let own = positions.slope[row][place] - credit;
+                    let own = positions.slope[row][place] - advantage;
                     scores.add_token(row, place, share * own, &mut gradient);
                     positions.add_pathwise(&scores, row, place, share, &mut gradient);
                 }
             }
         }
         let sampler = match &plan.anchor {
-            Anchor::Base(r) if r.sampler != Sampler::Policy => Some(r.sampler),
-            Anchor::Target(m) if m.sampler != Sampler::Policy => Some(m.sampler),
+            Anchor::Base(r) if r.sampler != SampleSource::Policy => Some(r.sampler),
+            Anchor::Target(m) if m.sampler != SampleSource::Policy => Some(m.sampler),
             _ => None,
         };
         if let Some(sampler) = sampler {
@@ -234,8 +235,7 @@ impl Positions {
         let (mut slope, mut stored_slope) = (Vec::new(), Vec::new());
         let (mut cost, mut pathwise) = (Vec::new(), Vec::new());
         for (row, ratios) in ratio.iter().enumerate() {
-            let of_policy =
-                |x: &f64| plan.token_curve().map_or(0.0, |(c, beta)| beta * c.slope(*x));
+            let of_policy = |x: &f64| plan.token_loss().map_or(0.0, |(c, beta)| beta * c.slope(*x));
             slope.push(ratios.iter().map(of_policy).collect::<Vec<f64>>());
             stored_slope.push(setting.stored_slopes(row, ratios));
             let (mut costs, mut paths) = (Vec::new(), Vec::new());

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::sampled::{Cumulative, Scores, off_base};
 use super::{Class, Descent, Measures, Table, World};
 use crate::generate::Noise;
-use crate::objective::{Curve, Divergence, Facts, Objective, credits};
+use crate::objective::{Divergence, GroupStats, Objective, PointwiseLoss, advantages};
 
 /// One estimator of KL(pi || a), exactly.
 #[derive(Debug, Clone, Serialize)]
@@ -56,8 +56,8 @@ pub fn kl_estimators(world: &World, class: Class) -> Result<Vec<KlEstimator>> {
     type Scalar = fn(f64) -> f64;
     let rows: [(&'static str, Scalar, Scalar); 4] = [
         ("k1 in the loss", |x| x, |_| 1.0),
-        ("k2 in the loss", |x| Curve::K2.value(x), |x| Curve::K2.slope(x)),
-        ("k3 in the loss", |x| Curve::K3.value(x), |x| Curve::K3.slope(x)),
+        ("k2 in the loss", |x| PointwiseLoss::K2.value(x), |x| PointwiseLoss::K2.slope(x)),
+        ("k3 in the loss", |x| PointwiseLoss::K3.value(x), |x| PointwiseLoss::K3.slope(x)),
         ("k1 in the reward", |x| x, |x| x),
     ];
     let row = |(estimator, value, slope): (&'static str, Scalar, Scalar)| {
@@ -141,7 +141,7 @@ fn settle(
         let mut pull = vec![0.0; q.len()];
         for _ in 0..SAMPLES / size {
             let picks: Vec<usize> = (0..size).map(|_| policy.pick(stream.uniform())).collect();
-            let mut facts = Facts {
+            let mut stats = GroupStats {
                 rewards: vec![0.0; size],
                 is_correct: picks.iter().map(|y| world.is_right[0][*y]).collect(),
                 policy_logp: picks.iter().map(|y| q[*y].ln()).collect(),
@@ -152,10 +152,13 @@ fn settle(
                 mass: None,
             };
             if group.is_some() {
-                facts.validity = facts.online_validity().clamp(1e-4, 1.0);
+                stats.validity = stats.online_validity().clamp(1e-4, 1.0);
             }
-            let credit = credits(&objective.plan, std::slice::from_ref(&facts)).remove(0);
-            picks.iter().zip(credit).for_each(|(y, credit)| pull[*y] -= credit / SAMPLES as f64);
+            let advantage = advantages(&objective.plan, std::slice::from_ref(&stats)).remove(0);
+            picks
+                .iter()
+                .zip(advantage)
+                .for_each(|(y, advantage)| pull[*y] -= advantage / SAMPLES as f64);
         }
         let mut gradient = vec![0.0; scores.size()];
         pull.iter().enumerate().for_each(|(y, pull)| scores.add(y, *pull, &mut gradient));

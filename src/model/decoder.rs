@@ -183,7 +183,7 @@ impl Decoder {
     }
 
     /// Numbers training passes from `first` on, which keys what adapters drop.
-    pub(crate) fn number_passes(&self, first: u64) {
+    pub(crate) fn set_dropout_seed(&self, first: u64) {
         self.shared.passes.store(first, std::sync::atomic::Ordering::Relaxed);
     }
 
@@ -262,9 +262,9 @@ impl Decoder {
         }
         match (self.path(), is_trained) {
             (Path::Host, false) => return host::hidden(self, ids, spans, cache),
-            (Path::Host, true) => return host::tracked(self, ids, spans),
+            (Path::Host, true) => return host::with_grad(self, ids, spans),
             (Path::Gpu, false) => return gpu::hidden(self, ids, spans, cache),
-            (Path::Gpu, true) => return gpu::tracked(self, ids, spans),
+            (Path::Gpu, true) => return gpu::with_grad(self, ids, spans),
             (Path::Graph, _) => {}
         }
         let mut x = self.embedding.index_select(ids, 0)?;

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 
-use super::Sampler;
+use super::SampleSource;
 use super::plan::{Anchor, Plan};
 
 /// How a coefficient gets from its start to its end.
@@ -89,7 +89,7 @@ impl Annealing {
         if let Some(end) = rehearsal_end {
             let reads_stored = plan
                 .regulariser()
-                .is_some_and(|regulariser| regulariser.sampler != Sampler::Policy);
+                .is_some_and(|regulariser| regulariser.sampler != SampleSource::Policy);
             if !reads_stored {
                 bail!("`rehearsal-end` needs an objective that rehearses beside its rollouts");
             }

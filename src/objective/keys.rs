@@ -10,12 +10,12 @@ use anyhow::{Result, anyhow, bail};
 use clap::ValueEnum;
 
 use super::Divergence;
+use super::advantage::Baseline;
 use super::annealing::{Annealing, Shape};
-use super::credit::Baseline;
+use super::estimators::AdvantageEstimator;
 use super::plan::{
-    Anchor, Entropy, Estimator, Matching, Partition, Plan, Regulariser, Sampler, Split,
+    Anchor, Entropy, Estimator, Matching, Partition, Plan, Regulariser, SampleSource, Split,
 };
-use super::rules::Rule;
 use super::surrogate::{LossType, TrustRegion};
 use super::target::Target;
 use super::tokens::{Covariance, SimKo};
@@ -186,18 +186,18 @@ impl Keys {
             name => Some(name.parse()?),
         };
         let samplers = [
-            ("policy", Sampler::Policy),
-            ("stored", Sampler::Stored),
-            ("filtered", Sampler::Filtered),
+            ("policy", SampleSource::Policy),
+            ("stored", SampleSource::Stored),
+            ("filtered", SampleSource::Filtered),
         ];
         match (target, divergence) {
             (None, None) => Ok(Anchor::None),
             (Some(_), None) => bail!("a target needs a `divergence`"),
             (None, Some(divergence)) => {
-                let sampler = self.choice("sampler", Sampler::Policy, &samplers)?;
+                let sampler = self.choice("sampler", SampleSource::Policy, &samplers)?;
                 let default = match sampler {
-                    Sampler::Policy => Estimator::Score,
-                    Sampler::Stored | Sampler::Filtered => Estimator::Generator,
+                    SampleSource::Policy => Estimator::Score,
+                    SampleSource::Stored | SampleSource::Filtered => Estimator::Generator,
                 };
                 let estimators = [
                     ("score", Estimator::Score),
@@ -219,14 +219,14 @@ impl Keys {
                 Ok(Anchor::Base(Regulariser { divergence, beta, sampler, estimator, split }))
             }
             (Some(target), Some(divergence)) => {
-                let sampler = self.choice("sampler", Sampler::Policy, &samplers)?;
+                let sampler = self.choice("sampler", SampleSource::Policy, &samplers)?;
                 let partitions = [
                     ("fixed", Partition::Fixed),
                     ("online", Partition::Online),
                     ("cumulative", Partition::Cumulative),
                 ];
                 let (mut max_reward, mut partition) = (f64::INFINITY, Partition::Fixed);
-                if sampler == Sampler::Policy {
+                if sampler == SampleSource::Policy {
                     max_reward = self.number("max-reward", f64::INFINITY)?;
                     partition = self.choice("partition", Partition::Fixed, &partitions)?;
                 }
@@ -246,7 +246,7 @@ impl Keys {
         }
     }
 
-    fn split(&mut self, sampler: Sampler) -> Result<Split> {
+    fn split(&mut self, sampler: SampleSource) -> Result<Split> {
         let mut split = Split {
             pef_threshold: 0.0,
             extra_check: false,
@@ -254,7 +254,7 @@ impl Keys {
             drop_unsolved: false,
             one_sample: false,
         };
-        if sampler != Sampler::Policy {
+        if sampler != SampleSource::Policy {
             split.pef_threshold = self.number("pef-threshold", 0.0)?;
             split.extra_check = self.flag("extra-check")?;
             split.explore_all = self.choice("explore", true, &[("all", true), ("rest", false)])?;
@@ -281,16 +281,18 @@ impl Keys {
         Ok(Annealing { shape, beta_end, entropy_end, rehearsal_end })
     }
 
-    fn rule(&mut self) -> Result<Rule> {
+    fn rule(&mut self) -> Result<AdvantageEstimator> {
         let name = self.take("rule").unwrap_or_else(|| "plain".into());
         Ok(match name.as_str() {
-            "plain" => Rule::Plain,
-            "negative" => Rule::Negative { positive: self.number("positive", 0.0)? },
-            "maxrl" => Rule::MaxRl,
-            "pkpo" => Rule::Pkpo { k: self.number("k", 4)? },
-            "pass-at-k" => Rule::PassAtK { k: self.number("k", 4)? },
-            "unlikeliness" => Rule::Unlikeliness { strength: self.number("strength", 0.25)? },
-            "ucpo" => Rule::Ucpo { tau: self.number("tau", 0.2)? },
+            "plain" => AdvantageEstimator::Plain,
+            "negative" => AdvantageEstimator::Negative { positive: self.number("positive", 0.0)? },
+            "maxrl" => AdvantageEstimator::MaxRl,
+            "pkpo" => AdvantageEstimator::Pkpo { k: self.number("k", 4)? },
+            "pass-at-k" => AdvantageEstimator::PassAtK { k: self.number("k", 4)? },
+            "unlikeliness" => {
+                AdvantageEstimator::Unlikeliness { strength: self.number("strength", 0.25)? }
+            }
+            "ucpo" => AdvantageEstimator::Ucpo { tau: self.number("tau", 0.2)? },
             other => bail!(
                 "`rule`: `{other}` is not one of plain, negative, maxrl, pkpo, pass-at-k, \
                  unlikeliness, ucpo"

@@ -175,7 +175,7 @@ impl<'de> Deserialize<'de> for Objective {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::objective::{Divergence, Estimator, Sampler};
+    use crate::objective::{Divergence, Estimator, SampleSource};
 
     #[test]
     fn every_preset_is_a_plan_and_is_printed_back() {
@@ -203,12 +203,12 @@ mod tests {
         let dph = of("dph_js:0.4:definition").regulariser().unwrap().clone();
         assert_eq!(
             (dph.beta, dph.estimator, dph.sampler),
-            (0.4, Estimator::Definition, Sampler::Filtered)
+            (0.4, Estimator::Definition, SampleSource::Filtered)
         );
         // JS is half of each KL to the mean: the paper's .2, at twice JS, is .2 of one of them here too.
         let plan = of("dph-js:0.4:definition");
-        assert_eq!(plan.rehearsal_curve().unwrap().1, 0.2);
-        assert!((plan.token_curve().unwrap().1 - 0.02).abs() < 1e-15);
+        assert_eq!(plan.rehearsal_loss().unwrap().1, 0.2);
+        assert!((plan.token_loss().unwrap().1 - 0.02).abs() < 1e-15);
         assert_eq!(of("alpha-dpg:0").matching().unwrap().divergence, Divergence::ForwardKl);
         assert_eq!(of("dph-f:eta=0.3"), of("dph-f:0.3"));
         assert_eq!(of("kl-dpg"), of("alpha-dpg:0"));

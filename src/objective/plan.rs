@@ -7,21 +7,21 @@
 
 use anyhow::{Result, bail};
 
+use super::advantage::Baseline;
 use super::annealing::Annealing;
-use super::credit::Baseline;
-use super::rules::Rule;
+use super::estimators::AdvantageEstimator;
 use super::surrogate::{LossType, TrustRegion};
 use super::target::Target;
 use super::tokens::{Covariance, SimKo};
-use super::{Curve, Divergence};
+use super::{Divergence, PointwiseLoss};
 
 /// Every choice of an objective.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     /// What the policy is held to or aimed at.
     pub anchor: Anchor,
-    /// How rewards become credits.
-    pub rule: Rule,
+    /// How rewards become advantages.
+    pub rule: AdvantageEstimator,
     /// What is subtracted from a reward.
     pub baseline: Baseline,
     /// How far one batch may move the policy.
@@ -65,7 +65,7 @@ pub struct Regulariser {
     /// How much: TRL's `beta`, DPH-RL's `eta`.
     pub beta: f64,
     /// On whose samples.
-    pub sampler: Sampler,
+    pub sampler: SampleSource,
     /// By which estimator.
     pub estimator: Estimator,
     /// On which prompts, where the samples are the base's.
@@ -98,8 +98,8 @@ pub struct Matching {
     /// p_beta's temperature; 0 for p*.
     pub beta: f64,
     /// On whose samples.
-    pub sampler: Sampler,
-    /// Where pseudo-rewards are cut (alpha-DPG's M); `credit` says what exactly is cut.
+    pub sampler: SampleSource,
+    /// Where pseudo-rewards are cut (alpha-DPG's M); `advantage` says what exactly is cut.
     pub max_reward: f64,
     /// Where the base's validity on a prompt comes from.
     pub partition: Partition,
@@ -107,7 +107,7 @@ pub struct Matching {
 
 /// Whose completions an estimator reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sampler {
+pub enum SampleSource {
     /// The policy's own, fresh each step.
     Policy,
     /// The base's, stored.
@@ -119,7 +119,7 @@ pub enum Sampler {
 /// How a regulariser is estimated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Estimator {
-    /// Charged to the credit of whole completions: the exact gradient.
+    /// Charged to the advantage of whole completions: the exact gradient.
     Score,
     /// Schulman's k2 in the loss, with the log-ratios of later tokens charged to earlier ones: the exact gradient
     /// of the whole completion's reverse KL.
@@ -160,29 +160,31 @@ impl Plan {
     pub fn needs_presamples(&self) -> bool {
         match &self.anchor {
             Anchor::None => false,
-            Anchor::Base(regulariser) => regulariser.sampler != Sampler::Policy,
+            Anchor::Base(regulariser) => regulariser.sampler != SampleSource::Policy,
             Anchor::Target(matching) => {
-                matching.sampler != Sampler::Policy || matching.partition == Partition::Fixed
+                matching.sampler != SampleSource::Policy || matching.partition == Partition::Fixed
             }
         }
     }
 
     /// Whether a divergence from the base is held on stored samples beside the rollouts.
     pub fn rehearses(&self) -> bool {
-        self.regulariser().is_some_and(|regulariser| regulariser.sampler != Sampler::Policy)
+        self.regulariser().is_some_and(|regulariser| regulariser.sampler != SampleSource::Policy)
     }
 
     /// Whether a step samples the policy; supervised objectives train on stored samples alone.
     pub fn is_on_policy(&self) -> bool {
-        !matches!(&self.anchor, Anchor::Target(matching) if matching.sampler != Sampler::Policy)
+        !matches!(&self.anchor, Anchor::Target(matching) if matching.sampler != SampleSource::Policy)
     }
 
-    /// Whether credits need the log-probability of rollouts under the base.
+    /// Whether advantages need the log-probability of rollouts under the base.
     pub fn needs_reference(&self) -> bool {
         match &self.anchor {
             Anchor::None => false,
-            Anchor::Base(r) => r.sampler == Sampler::Policy || r.estimator == Estimator::Definition,
-            Anchor::Target(matching) => matching.sampler == Sampler::Policy,
+            Anchor::Base(r) => {
+                r.sampler == SampleSource::Policy || r.estimator == Estimator::Definition
+            }
+            Anchor::Target(matching) => matching.sampler == SampleSource::Policy,
         }
     }
 
@@ -205,7 +207,7 @@ impl Plan {
         self.is_on_policy() && self.trust_region != TrustRegion::None && self.updates() == 1
     }
 
-    /// The regulariser whose cost at later tokens is charged to the credit of earlier ones.
+    /// The regulariser whose cost at later tokens is charged to the advantage of earlier ones.
     pub fn charges_later(&self) -> Option<&Regulariser> {
         self.regulariser().filter(|r| matches!(r.estimator, Estimator::Full | Estimator::K2))
     }
@@ -226,26 +228,26 @@ impl Plan {
         }
     }
 
-    /// The curve that the log-ratio of each token of a rollout adds to the loss, and its weight.
-    pub fn token_curve(&self) -> Option<(Curve, f64)> {
+    /// The pointwise loss that the log-ratio of each token of a rollout adds to the loss, and its weight.
+    pub fn token_loss(&self) -> Option<(PointwiseLoss, f64)> {
         let regulariser = self.regulariser()?;
         match regulariser.estimator {
-            Estimator::K2 => Some((Curve::K2, regulariser.beta)),
-            Estimator::K3 => Some((Curve::K3, regulariser.beta)),
+            Estimator::K2 => Some((PointwiseLoss::K2, regulariser.beta)),
+            Estimator::K3 => Some((PointwiseLoss::K3, regulariser.beta)),
             // JS is half of either KL to the mean; DPH-RL adds the policy's to one micro-batch in ten.
-            Estimator::Definition => Some((Curve::MixturePolicy, 0.05 * regulariser.beta)),
+            Estimator::Definition => Some((PointwiseLoss::MixturePolicy, 0.05 * regulariser.beta)),
             _ => None,
         }
     }
 
     /// The same for stored samples, token by token.
-    pub fn rehearsal_curve(&self) -> Option<(Curve, f64)> {
+    pub fn rehearsal_loss(&self) -> Option<(PointwiseLoss, f64)> {
         let regulariser = self.regulariser()?;
         match regulariser.estimator {
             Estimator::Generator => {
-                Some((Curve::Generator(regulariser.divergence), regulariser.beta))
+                Some((PointwiseLoss::Generator(regulariser.divergence), regulariser.beta))
             }
-            Estimator::Definition => Some((Curve::MixtureBase, 0.5 * regulariser.beta)),
+            Estimator::Definition => Some((PointwiseLoss::MixtureBase, 0.5 * regulariser.beta)),
             _ => None,
         }
     }
@@ -263,7 +265,8 @@ impl Plan {
         if self.rule.has_baseline() && self.baseline != Baseline::None {
             bail!("this rule brings its own baseline: leave `baseline` at none");
         }
-        if let Rule::Pkpo { k: 0 } | Rule::PassAtK { k: 0 } = self.rule {
+        if let AdvantageEstimator::Pkpo { k: 0 } | AdvantageEstimator::PassAtK { k: 0 } = self.rule
+        {
             bail!("`k` must be at least 1");
         }
         if self.num_iterations == 0 || self.steps_per_generation == 0 {
@@ -313,11 +316,11 @@ impl Plan {
         let on_policy =
             matches!(estimator, Estimator::Score | Estimator::K2 | Estimator::K3 | Estimator::Full);
         match (sampler, on_policy) {
-            (Sampler::Policy, false) => bail!(
+            (SampleSource::Policy, false) => bail!(
                 "the generator needs samples of the base: set sampler=filtered or stored, or an \
                  estimator for the policy's own (score, full, k2, k3)"
             ),
-            (Sampler::Stored | Sampler::Filtered, true) => {
+            (SampleSource::Stored | SampleSource::Filtered, true) => {
                 bail!("samples of the base are read by estimator=generator or definition")
             }
             _ => {}
@@ -345,7 +348,7 @@ impl Plan {
             Target::Tilted if !(*beta > 0.0 && beta.is_finite()) => {
                 bail!("target=p-beta needs a `beta` above 0, or --target-validity")
             }
-            Target::Tilted if *sampler == Sampler::Filtered => bail!(
+            Target::Tilted if *sampler == SampleSource::Filtered => bail!(
                 "p-beta gives mass to wrong answers, which filtered samples lack: set sampler=stored \
                  or policy"
             ),
@@ -354,7 +357,7 @@ impl Plan {
         if *max_reward <= 0.0 {
             bail!("`max-reward` must be above 0");
         }
-        if self.rule != Rule::Plain {
+        if self.rule != AdvantageEstimator::Plain {
             bail!("a target replaces the reward: `rule` must be plain");
         }
         if self.overlong_buffer > 0.0 {

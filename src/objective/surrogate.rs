@@ -8,13 +8,13 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 /// The aligned tensors of one micro-batch; zero where a row has ended.
-pub struct Streams<'a> {
+pub struct LossInputs<'a> {
     /// Log-probabilities `[B, T]` under the policy, with a gradient.
     pub policy_logp: &'a Tensor,
     /// Log-probabilities `[B, T]` under what sampled the tokens.
     pub behavior_logp: &'a Tensor,
-    /// Credit `[B, T]` of each token.
-    pub credit: &'a Tensor,
+    /// Advantage `[B, T]` of each token.
+    pub advantage: &'a Tensor,
     /// Weight `[B, T]` of each token in the step's loss: see [`LossType::weight`].
     pub weight: &'a Tensor,
     /// Tokens of each completion, `[B, 1]`.
@@ -65,7 +65,7 @@ pub enum TrustRegion {
     /// None, and no ratio: `-A log pi`. One update a batch.
     None,
     /// `-min(rho A, clip(rho) A)` per token (PPO, arXiv 1707.06347); with `dual`, never below
-    /// `dual A` for negative credit.
+    /// `dual A` for negative advantage.
     Ppo {
         /// Below 1.
         low: f64,
@@ -103,20 +103,20 @@ impl TrustRegion {
     ///
     /// # Errors
     /// Shapes that do not fit.
-    pub fn loss(self, streams: &Streams<'_>) -> Result<Loss> {
-        let log_ratio = (streams.policy_logp - streams.behavior_logp)?;
+    pub fn loss(self, inputs: &LossInputs<'_>) -> Result<Loss> {
+        let log_ratio = (inputs.policy_logp - inputs.behavior_logp)?;
         let (gain, is_clipped) = match self {
             TrustRegion::None => {
-                (streams.policy_logp * streams.credit, streams.weight.zeros_like()?)
+                (inputs.policy_logp * inputs.advantage, inputs.weight.zeros_like()?)
             }
             TrustRegion::Ppo { low, high, dual } => {
-                let (gain, is_clipped) = clipped(&log_ratio.exp()?, low, high, streams.credit)?;
+                let (gain, is_clipped) = clipped(&log_ratio.exp()?, low, high, inputs.advantage)?;
                 match dual {
                     None => (Ok(gain), is_clipped),
                     Some(dual) => {
-                        let bound = (streams.credit * dual)?;
+                        let bound = (inputs.advantage * dual)?;
                         let is_bound = gain.lt(&bound)?.to_dtype(gain.dtype())?;
-                        let is_negative = streams.credit.lt(0.0)?.to_dtype(gain.dtype())?;
+                        let is_negative = inputs.advantage.lt(0.0)?.to_dtype(gain.dtype())?;
                         let keep = (is_bound * is_negative)?;
                         let gain = (gain * (1.0 - &keep)?)? + (bound * &keep)?;
                         (gain, is_clipped.maximum(&keep)?)
@@ -124,11 +124,11 @@ impl TrustRegion {
                 }
             }
             TrustRegion::Gspo { low, high } => {
-                let counts = streams.weight.gt(0.0)?.to_dtype(log_ratio.dtype())?;
+                let counts = inputs.weight.gt(0.0)?.to_dtype(log_ratio.dtype())?;
                 let sum = (&log_ratio * counts)?.sum_keepdim(1)?;
-                let mean = sum.broadcast_div(streams.lengths)?;
+                let mean = sum.broadcast_div(inputs.lengths)?;
                 let ratio = mean.exp()?.broadcast_as(log_ratio.shape())?;
-                let (gain, is_clipped) = clipped(&ratio, low, high, streams.credit)?;
+                let (gain, is_clipped) = clipped(&ratio, low, high, inputs.advantage)?;
                 (Ok(gain), is_clipped)
             }
             TrustRegion::Cispo { high } => {
@@ -136,20 +136,20 @@ impl TrustRegion {
                 let is_clipped = ratio.gt(1.0 + high)?.to_dtype(ratio.dtype())?;
                 let bound = ratio.ones_like()?.affine(0.0, 1.0 + high)?;
                 let weight = ratio.minimum(&bound)?;
-                ((weight * streams.credit)? * streams.policy_logp, is_clipped)
+                ((weight * inputs.advantage)? * inputs.policy_logp, is_clipped)
             }
         };
-        let total = (gain? * streams.weight)?.sum_all()?.neg()?;
-        let counts = streams.weight.gt(0.0)?.to_dtype(is_clipped.dtype())?;
+        let total = (gain? * inputs.weight)?.sum_all()?.neg()?;
+        let counts = inputs.weight.gt(0.0)?.to_dtype(is_clipped.dtype())?;
         let clipped = (is_clipped * counts)?.sum_all()?.detach();
         Ok(Loss { total, clipped })
     }
 }
 
 /// `min(rho A, clip(rho) A)` and where the clip decides.
-fn clipped(ratio: &Tensor, low: f64, high: f64, credit: &Tensor) -> Result<(Tensor, Tensor)> {
-    let plain = (ratio * credit)?;
-    let bounded = (ratio.clamp(1.0 - low, 1.0 + high)? * credit)?;
+fn clipped(ratio: &Tensor, low: f64, high: f64, advantage: &Tensor) -> Result<(Tensor, Tensor)> {
+    let plain = (ratio * advantage)?;
+    let bounded = (ratio.clamp(1.0 - low, 1.0 + high)? * advantage)?;
     let is_clipped = bounded.lt(&plain)?.to_dtype(plain.dtype())?;
     // Where both are equal, `minimum` would split the gradient between them.
     let gain = ((bounded * &is_clipped)? + (plain * (1.0 - &is_clipped)?)?)?;
@@ -170,18 +170,18 @@ mod tests {
     fn gradient(
         region: TrustRegion,
         policy: [[f64; 2]; 2],
-        credit: [f64; 2],
+        advantage: [f64; 2],
         weight: f64,
     ) -> Vec<Vec<f64>> {
         let policy = Var::new(&policy, &Device::Cpu).unwrap();
-        let streams = Streams {
+        let inputs = LossInputs {
             policy_logp: policy.as_tensor(),
             behavior_logp: &matrix(&[&[-1.0, -1.0], &[-1.0, 0.0]]),
-            credit: &matrix(&[&[credit[0], credit[0]], &[credit[1], 0.0]]),
+            advantage: &matrix(&[&[advantage[0], advantage[0]], &[advantage[1], 0.0]]),
             weight: &matrix(&[&[weight, weight], &[weight, 0.0]]),
             lengths: &matrix(&[&[2.0], &[1.0]]),
         };
-        let loss = region.loss(&streams).unwrap();
+        let loss = region.loss(&inputs).unwrap();
         loss.total.backward().unwrap().get(&policy).unwrap().to_vec2().unwrap()
     }
 
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn clipped_tokens_have_no_gradient_and_only_those() {
-        for (ratio, credit, has_gradient) in [
+        for (ratio, advantage, has_gradient) in [
             (1.5, 1.0, false),
             (1.5, -1.0, true),
             (0.5, -1.0, false),
@@ -228,11 +228,11 @@ mod tests {
             (0.75, -1.0, false),
         ] {
             let policy = [[-1.0 + f64::ln(ratio), -1.0], [-1.0, 0.0]];
-            let grad = gradient(PPO, policy, [credit, 0.0], 1.0)[0][0];
+            let grad = gradient(PPO, policy, [advantage, 0.0], 1.0)[0][0];
             assert_eq!(grad != 0.0, has_gradient, "ratio {ratio}: gradient {grad}");
             let cispo =
-                gradient(TrustRegion::Cispo { high: 0.28 }, policy, [credit, 0.0], 1.0)[0][0];
-            assert!((cispo + credit * ratio.min(1.28)).abs() < 1e-12, "{ratio}: {cispo}");
+                gradient(TrustRegion::Cispo { high: 0.28 }, policy, [advantage, 0.0], 1.0)[0][0];
+            assert!((cispo + advantage * ratio.min(1.28)).abs() < 1e-12, "{ratio}: {cispo}");
         }
         let dual = TrustRegion::Ppo { low: 0.2, high: 0.2, dual: Some(3.0) };
         let far =

@@ -3,7 +3,7 @@
 //! All of it is decided on the host, from what the rollout knew, before any gradient: the choice does
 //! not depend on micro-batches. Rows are completions, without padding.
 
-/// Which tokens are kept from collapsing, by the covariance of credit and log-probability
+/// Which tokens are kept from collapsing, by the covariance of advantage and log-probability
 /// (Cui et al., arXiv 2505.22617).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Covariance {
@@ -43,27 +43,27 @@ pub struct SimKo {
 pub type Rows = Vec<Vec<f64>>;
 
 /// `(A - mean A) (l - mean l)` of every token, means over all tokens.
-fn covariances(credits: &Rows, logp: &Rows) -> Rows {
+fn covariances(advantages: &Rows, logp: &Rows) -> Rows {
     let mean = |rows: &Rows| {
         let count: usize = rows.iter().map(Vec::len).sum();
         rows.iter().flatten().sum::<f64>() / count.max(1) as f64
     };
-    let (of_credits, of_logp) = (mean(credits), mean(logp));
-    let row = |(credits, logp): (&Vec<f64>, &Vec<f64>)| {
-        credits.iter().zip(logp).map(|(a, l)| (a - of_credits) * (l - of_logp)).collect()
+    let (of_credits, of_logp) = (mean(advantages), mean(logp));
+    let row = |(advantages, logp): (&Vec<f64>, &Vec<f64>)| {
+        advantages.iter().zip(logp).map(|(a, l)| (a - of_credits) * (l - of_logp)).collect()
     };
-    credits.iter().zip(logp).map(row).collect()
+    advantages.iter().zip(logp).map(row).collect()
 }
 
 /// The tokens, as `(row, token)`, that the rule picks: at least one where any qualifies. `uniform`
 /// gives numbers in [0, 1).
 pub fn chosen(
     covariance: Covariance,
-    credits: &Rows,
+    advantages: &Rows,
     logp: &Rows,
     mut uniform: impl FnMut() -> f64,
 ) -> Vec<(usize, usize)> {
-    let values = covariances(credits, logp);
+    let values = covariances(advantages, logp);
     let mut tokens: Vec<(f64, usize, usize)> = values
         .iter()
         .enumerate()
@@ -106,24 +106,24 @@ mod tests {
     use super::*;
 
     fn rows() -> (Rows, Rows) {
-        let credits = vec![vec![2.0, 2.0], vec![-2.0, -2.0]];
-        (credits, vec![vec![-0.1, -3.0], vec![-0.1, -3.0]])
+        let advantages = vec![vec![2.0, 2.0], vec![-2.0, -2.0]];
+        (advantages, vec![vec![-0.1, -3.0], vec![-0.1, -3.0]])
     }
 
     #[test]
     fn kl_cov_takes_the_highest_covariances() {
-        let (credits, logp) = rows();
+        let (advantages, logp) = rows();
         let picked =
-            |share| chosen(Covariance::Kl { share, coefficient: 1.0 }, &credits, &logp, || 0.0);
+            |share| chosen(Covariance::Kl { share, coefficient: 1.0 }, &advantages, &logp, || 0.0);
         assert_eq!(picked(0.5), [(0, 0), (1, 1)]);
         assert_eq!(picked(0.0001), [(0, 0)], "at least one");
     }
 
     #[test]
     fn clip_cov_takes_only_what_lies_between() {
-        let (credits, logp) = rows();
+        let (advantages, logp) = rows();
         let picked = |low: f64, high: f64| {
-            chosen(Covariance::Clip { share: 0.5, low, high }, &credits, &logp, || 0.99)
+            chosen(Covariance::Clip { share: 0.5, low, high }, &advantages, &logp, || 0.99)
         };
         // Covariances are +-2.9.
         assert_eq!(picked(1.0, 5.0).len(), 2);

@@ -4,7 +4,7 @@
 
 use candle_core::{D, Result, Tensor};
 
-use super::{Curve, Divergence};
+use super::{Divergence, PointwiseLoss};
 
 /// `D_f(pi || a) [N]` of the next-token distributions: `sum_v a_v f(pi_v / a_v)`.
 ///
@@ -12,7 +12,7 @@ use super::{Curve, Divergence};
 /// Shapes that do not fit.
 pub fn divergence(kind: Divergence, logp: &Tensor, reference_logp: &Tensor) -> Result<Tensor> {
     let ratio = (logp - reference_logp)?;
-    (Curve::Generator(kind).of(&ratio)? * reference_logp.exp()?)?.sum(D::Minus1)
+    (PointwiseLoss::Generator(kind).of(&ratio)? * reference_logp.exp()?)?.sum(D::Minus1)
 }
 
 /// Entropy `[N]` in nats.
@@ -25,8 +25,8 @@ pub fn entropy(logp: &Tensor) -> Result<Tensor> {
 
 /// What SimKO adds to the plain loss at uncertain tokens, `[N]`, to be minimised.
 ///
-/// `lift [N]` is the credit of tokens of right answers times the mix, 0 elsewhere: that much of the
-/// update moves from the token to its likeliest candidates. `press [N]` is the credit of tokens of wrong
+/// `lift [N]` is the advantage of tokens of right answers times the mix, 0 elsewhere: that much of the
+/// update moves from the token to its likeliest candidates. `press [N]` is the advantage of tokens of wrong
 /// answers times the extra penalty, 0 elsewhere; it counts where the token is the top candidate.
 ///
 /// # Errors

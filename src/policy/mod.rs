@@ -1,6 +1,6 @@
 //! The model being trained: its weights once, its decoder twice, and token log-probabilities.
 //!
-//! `tracked` builds a graph for the backward pass; `frozen` shares the same storage without one, so
+//! `with_grad` builds a graph for the backward pass; `frozen` shares the same storage without one, so
 //! what samples and what trains are the same numbers, and the sampler sees the newest step.
 //!
 //! Letters: B sequences, T completion tokens of the longest, N completion tokens of all, V
@@ -28,7 +28,7 @@ pub struct Policy {
     weights: BTreeMap<String, Var>,
     /// In bf16 what the decoders are made of, rounded from the weights, which are always f32.
     rounded: BTreeMap<String, Var>,
-    tracked: Decoder,
+    with_grad: Decoder,
     frozen: Decoder,
     /// What Candle's graph knows of the gradients so far; the decoder has the rest.
     gradients: Mutex<BTreeMap<String, Tensor>>,
@@ -55,10 +55,10 @@ impl Policy {
             false => (vars(None)?, BTreeMap::new()),
         };
         let var = |name: &str| rounded.get(name).unwrap_or(&weights[name]);
-        let tracked = Decoder::new(architecture, |name| Ok(var(name).as_tensor().clone()))?;
+        let with_grad = Decoder::new(architecture, |name| Ok(var(name).as_tensor().clone()))?;
         let frozen = Decoder::new(architecture, |name| Ok(var(name).as_detached_tensor()))?;
-        let frozen = frozen.beside(&tracked);
-        Ok(Self { weights, rounded, tracked, frozen, gradients: Mutex::default() })
+        let frozen = frozen.beside(&with_grad);
+        Ok(Self { weights, rounded, with_grad, frozen, gradients: Mutex::default() })
     }
 
     /// A policy that trains an adapter on constant `weights`, which it shares with whoever else has them.
@@ -81,16 +81,16 @@ impl Policy {
                 Ok(a.zip(b).map(|(a, b)| [a, b]))
             })
         };
-        let tracked = adapted(|var| var.as_tensor().clone())?;
-        let frozen = adapted(Var::as_detached_tensor)?.beside(&tracked);
+        let with_grad = adapted(|var| var.as_tensor().clone())?;
+        let frozen = adapted(Var::as_detached_tensor)?.beside(&with_grad);
         let rounded = BTreeMap::new();
-        Ok(Self { weights: own, rounded, tracked, frozen, gradients: Mutex::default() })
+        Ok(Self { weights: own, rounded, with_grad, frozen, gradients: Mutex::default() })
     }
 
     /// Numbers the training passes that follow, which keys the dropout of adapters: the same number, the same
     /// mask.
-    pub fn number_passes(&self, first: u64) {
-        self.tracked.number_passes(first);
+    pub fn set_dropout_seed(&self, first: u64) {
+        self.with_grad.set_dropout_seed(first);
     }
 
     /// The same policy, whose backward pass computes layers again instead of keeping what they computed.
@@ -98,10 +98,10 @@ impl Policy {
     /// # Errors
     /// Types that our own layers do not know.
     pub fn recomputing(self) -> Result<Self> {
-        if self.tracked.path() == Path::Graph {
+        if self.with_grad.path() == Path::Graph {
             bail!("--gradient-checkpointing needs float32 or bfloat16: leave it out");
         }
-        Ok(Self { tracked: self.tracked.recomputing(), ..self })
+        Ok(Self { with_grad: self.with_grad.recomputing(), ..self })
     }
 
     /// The weights by name; an optimizer writes them in place.
@@ -143,12 +143,12 @@ impl Policy {
     /// No memory.
     pub fn drain_gradients(&self) -> Result<Gradients> {
         let mut graph = std::mem::take(&mut *self.held());
-        let (host, device) = self.tracked.take_gradients();
+        let (host, device) = self.with_grad.take_gradients();
         for (name, sum) in device {
             let more = graph.remove(&name);
             graph.insert(name, more.map_or(Ok(sum.clone()), |more| sum + more)?);
         }
-        Gradients::joined(host, graph, self.tracked.pool())
+        Gradients::joined(host, graph, self.with_grad.pool())
     }
 
     /// The same as tensors in the shapes of the weights.
@@ -162,10 +162,14 @@ impl Policy {
     /// The same policy, which shares what memory passes leave with `decoder`.
     #[must_use]
     pub fn beside(self, decoder: &Decoder) -> Self {
-        Self { tracked: self.tracked.beside(decoder), frozen: self.frozen.beside(decoder), ..self }
+        Self {
+            with_grad: self.with_grad.beside(decoder),
+            frozen: self.frozen.beside(decoder),
+            ..self
+        }
     }
 
-    /// Adds the gradient of `loss`, which [`Policy::tracked`] led to, to what will be taken.
+    /// Adds the gradient of `loss`, which [`Policy::with_grad`] led to, to what will be taken.
     ///
     /// # Errors
     /// No memory.
@@ -190,8 +194,8 @@ impl Policy {
     }
 
     /// The decoder whose results have a gradient.
-    pub fn tracked(&self) -> &Decoder {
-        &self.tracked
+    pub fn with_grad(&self) -> &Decoder {
+        &self.with_grad
     }
 
     /// The decoder for sampling and for constants.

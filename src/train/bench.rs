@@ -8,7 +8,7 @@ use candle_core::Tensor;
 use super::adamw::AdamW;
 use super::step::{micro_batches, padded};
 use crate::model::Decoder;
-use crate::objective::{Plan, Streams};
+use crate::objective::{LossInputs, Plan};
 use crate::policy::{Policy, Sequence, token_logp};
 
 /// Seconds of one step, by part.
@@ -31,7 +31,7 @@ impl StepParts {
     }
 }
 
-/// Takes one step of `plan` on `rows`, with credits that alternate between 1 and -1.
+/// Takes one step of `plan` on `rows`, with advantages that alternate between 1 and -1.
 ///
 /// # Errors
 /// No memory.
@@ -59,23 +59,23 @@ pub fn step(
         device.synchronize()?;
         parts.reference += start.elapsed().as_secs_f64();
         let start = Instant::now();
-        let said = token_logp(policy.tracked(), share, 1.0)?;
+        let said = token_logp(policy.with_grad(), share, 1.0)?;
         let weight = 1.0 / rows.iter().map(|row| row.completion.len()).sum::<usize>() as f32;
         let weight = matrix(share, &|_| weight)?;
-        let credit = matrix(share, &|row| if row % 2 == 0 { 1.0 } else { -1.0 })?;
+        let advantage = matrix(share, &|row| if row % 2 == 0 { 1.0 } else { -1.0 })?;
         let lengths: Vec<f32> = share.iter().map(|row| row.completion.len() as f32).collect();
         let lengths = Tensor::from_vec(lengths, (share.len(), 1), device)?;
         let behavior = said.logp.detach();
-        let streams = Streams {
+        let inputs = LossInputs {
             policy_logp: &said.logp,
             behavior_logp: &behavior,
-            credit: &credit,
+            advantage: &advantage,
             weight: &weight,
             lengths: &lengths,
         };
-        let mut total = plan.trust_region.loss(&streams)?.total;
-        if let Some((curve, share)) = plan.token_curve() {
-            let term = (curve.of(&(&said.logp - base)?)? * &weight)?.sum_all()?;
+        let mut total = plan.trust_region.loss(&inputs)?.total;
+        if let Some((pointwise, share)) = plan.token_loss() {
+            let term = (pointwise.of(&(&said.logp - base)?)? * &weight)?.sum_all()?;
             total = (total + (term * share)?)?;
         }
         device.synchronize()?;

@@ -93,12 +93,12 @@ pub fn run(
         }
         let step = state.global_step;
         let rows = examples(step, config.batch_size)?;
-        policy.number_passes((config.seed << 40) ^ ((step as u64) << 16));
+        policy.set_dropout_seed((config.seed << 40) ^ ((step as u64) << 16));
         let tokens: usize = rows.iter().map(|row| row.completion.len()).sum();
         let (mut loss, mut entropy) = (0.0, 0.0);
         for range in micro_batches(&rows, config.micro_batch_tokens) {
             let part: usize = rows[range.clone()].iter().map(|row| row.completion.len()).sum();
-            let said = token_logp(policy.tracked(), &rows[range], 1.0)?;
+            let said = token_logp(policy.with_grad(), &rows[range], 1.0)?;
             let share = (said.logp.sum_all()? * (-1.0 / tokens as f64))?;
             loss += f64::from(share.to_scalar::<f32>()?);
             entropy += f64::from(said.entropy.sum_all()?.to_scalar::<f32>()?) / tokens as f64;

@@ -28,8 +28,8 @@ fn policy(base: &Pretrained, adapter: &Adapter) -> Policy {
 
 /// Sum of the log-probabilities of `rows`, row by row, and all gradients of it.
 fn gradients(policy: &Policy, rows: &[Sequence]) -> (Vec<Vec<f32>>, HashMap<String, Tensor>) {
-    policy.number_passes(7);
-    let said = token_logp(policy.tracked(), rows, 1.0).expect("a pass");
+    policy.set_dropout_seed(7);
+    let said = token_logp(policy.with_grad(), rows, 1.0).expect("a pass");
     policy.backward(&said.logp.sum_all().expect("a sum")).expect("backward");
     let gradients = policy.take_gradients().expect("gradients");
     (said.logp.to_vec2().expect("two dimensions"), gradients.into_iter().collect())
@@ -74,7 +74,7 @@ fn what_peft_made_computes_what_peft_does() {
         let graph = Policy::adapting(&base.architecture, &weights, &adapter.scaling, &own);
         let (graph, found) = {
             let graph = graph.expect("a policy");
-            let said = token_logp(graph.tracked(), &rows, 1.0).expect("a pass").logp;
+            let said = token_logp(graph.with_grad(), &rows, 1.0).expect("a pass").logp;
             graph.backward(&said.sum_all().expect("a sum")).expect("backward");
             let said = said.to_dtype(candle_core::DType::F32).expect("f32");
             (said.to_vec2::<f32>().expect("values"), graph.take_gradients().expect("gradients"))

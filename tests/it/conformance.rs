@@ -115,7 +115,7 @@ fn log_probabilities_and_gradients_equal_the_reference() {
                 completion: row[1..length].to_vec(),
             })
             .collect();
-        let logp = policy::token_logp(policy.tracked(), &rows, 1.0).expect("logp").logp;
+        let logp = policy::token_logp(policy.with_grad(), &rows, 1.0).expect("logp").logp;
         let worst = difference(&logp, &case.reference["right.logprobs"]);
         eprintln!("{}: log-probs differ by at most {worst:.2e}", case.name);
         assert!(worst < TOLERANCE);

@@ -24,7 +24,7 @@ fn rows() -> Vec<Sequence> {
 
 /// The mean log-probability of all tokens and its gradients.
 fn value(policy: &Policy) -> (f64, BTreeMap<String, Tensor>) {
-    let logp = policy::token_logp(policy.tracked(), &rows(), 0.9).expect("logp").logp;
+    let logp = policy::token_logp(policy.with_grad(), &rows(), 0.9).expect("logp").logp;
     let mean = (logp.sum_all().expect("sum") / 18.0).expect("mean");
     policy.backward(&mean).expect("gradients");
     let value = mean.to_dtype(DType::F64).and_then(|x| x.to_scalar()).expect("value");

@@ -70,7 +70,7 @@ fn same(some: &[Vec<f64>], others: &[Vec<f64>]) {
 
 /// Hidden states under `spans` and the gradients of a weighted sum of them.
 fn run(policy: &Policy, ids: &Tensor, spans: &Spans) -> (Tensor, BTreeMap<String, Tensor>) {
-    let hidden = policy.tracked().hidden(ids, &Arc::new(spans.clone()), None).expect("hidden");
+    let hidden = policy.with_grad().hidden(ids, &Arc::new(spans.clone()), None).expect("hidden");
     let count = hidden.elem_count();
     let weight = Tensor::arange(0f32, count as f32, &Device::Cpu).and_then(|i| (i * 0.61)?.cos());
     let weight = weight.and_then(|w| w.reshape(hidden.shape())?.to_dtype(hidden.dtype()));
@@ -133,7 +133,7 @@ fn completions_that_share_their_prompt_are_computed_as_if_they_did_not() {
         let weights = random(&architecture);
         let run = |weights: &Weights, rows: &[Sequence]| {
             let policy = Policy::new(&architecture, weights).expect("policy");
-            let logp = policy::token_logp(policy.tracked(), rows, 0.8).expect("logp").logp;
+            let logp = policy::token_logp(policy.with_grad(), rows, 0.8).expect("logp").logp;
             let of_other = |row: &Sequence| if *row == other { 0.0 } else { 1.0 };
             let counted: Vec<f64> = rows.iter().map(of_other).collect();
             let counted = Tensor::from_vec(counted, (rows.len(), 1), &Device::Cpu);
@@ -167,7 +167,7 @@ fn log_probabilities_and_their_gradients_agree_with_the_graph_in_f64() {
         let weights = random(&architecture);
         let run = |weights: &Weights| {
             let policy = Policy::new(&architecture, weights).expect("policy");
-            let logp = policy::token_logp(policy.tracked(), &rows, 0.8).expect("logp").logp;
+            let logp = policy::token_logp(policy.with_grad(), &rows, 0.8).expect("logp").logp;
             policy
                 .backward(&logp.sqr().and_then(|x| x.sum_all()).expect("loss"))
                 .expect("gradients");
@@ -226,7 +226,7 @@ fn what_cannot_be_done_is_refused() {
     let said = policy::token_logp(policy.frozen(), &row, 1.0).err().expect("beyond").to_string();
     assert!(said.contains("token 50"), "{said}");
     let row = [Sequence { prompt: vec![1], completion: vec![5] }];
-    let logp = policy::token_logp(policy.tracked(), &row, 1.0).expect("logp").logp;
+    let logp = policy::token_logp(policy.with_grad(), &row, 1.0).expect("logp").logp;
     let loss = logp.sum_all().expect("loss");
     policy.backward(&loss).expect("once");
     let said = policy.backward(&loss).expect_err("twice").to_string();

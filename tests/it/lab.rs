@@ -245,7 +245,7 @@ fn rarity_rules_expect_what_their_formulas_say() {
             for y in 0..count {
                 for z in [0, 5, 13, 26] {
                     let group = [x, y, z];
-                    let facts = tealight::objective::Facts {
+                    let stats = tealight::objective::GroupStats {
                         rewards: group.map(|i| f64::from(right[i])).into(),
                         is_correct: group.map(|i| right[i]).into(),
                         policy_logp: group.map(|i| q[i].ln()).into(),
@@ -255,7 +255,7 @@ fn rarity_rules_expect_what_their_formulas_say() {
                         beta: 0.0,
                         mass: None,
                     };
-                    let ours = tealight::objective::credits(&plan, &[facts]).remove(0);
+                    let ours = tealight::objective::advantages(&plan, &[stats]).remove(0);
                     let exact = rarity(&group.map(|i| q[i]), &group.map(|i| right[i]), is_ucpo);
                     worst =
                         ours.iter().zip(exact).map(|(a, b)| (a - b).abs()).fold(worst, f64::max);
@@ -280,17 +280,17 @@ fn rarity(q: &[f64; 3], right: &[bool; 3], is_ucpo: bool) -> [f64; 3] {
         return [0.0; 3];
     }
     let spread = (worth.iter().map(|w| (w - mean).powi(2)).sum::<f64>() / 2.0).sqrt() + 1e-6;
-    let mut credit = worth.map(|w| (w - mean) / spread);
+    let mut advantage = worth.map(|w| (w - mean) / spread);
     if is_ucpo {
         let chance = |i: usize| q[i].powf(1.0 / 3.0);
         let total: f64 = (0..3).filter(|i| right[*i]).map(chance).sum();
         let inverse: f64 = (0..3).filter(|i| right[*i]).map(|i| total / chance(i)).sum();
         let kept = right.iter().filter(|right| **right).count() as f64;
         for i in (0..3).filter(|i| right[*i]) {
-            credit[i] *= kept * (0.8 / kept + 0.2 * (total / chance(i)) / inverse);
+            advantage[i] *= kept * (0.8 / kept + 0.2 * (total / chance(i)) / inverse);
         }
     }
-    credit
+    advantage
 }
 
 #[test]

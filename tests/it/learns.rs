@@ -12,7 +12,7 @@ use tealight::rollout::{Collector, Encoded};
 use tealight::tokenizer::Tokenizer;
 use tealight::train::checkpoint::State;
 use tealight::train::rlvr::{
-    BetaPer, End, Material, Metrics, RlvrConfig, Run, Settings, wants_presamples,
+    BetaPer, End, Metrics, RlvrConfig, Run, Settings, TrainingData, wants_presamples,
 };
 use tealight::train::{AdamW, Stop};
 use tealight_datasets::{Problem, Prompt, Verdict, Verifier};
@@ -118,14 +118,14 @@ fn train(config: &RlvrConfig) -> Trained {
     let plan = config.plan().expect("possible");
     let presamples = wants_presamples(config, &plan)
         .then(|| base_samples(&base, &encoded, &config.settings, &Letters, &StartsAlike));
-    let material = Material::new(config, &plan, encoded.len(), presamples.as_ref()).expect("some");
+    let data = TrainingData::new(config, &plan, encoded.len(), presamples.as_ref()).expect("some");
     let run = Run {
         config,
         plan: &plan,
         policy: &policy,
         reference: base.frozen(),
         problems: &encoded,
-        material: &material,
+        data: &data,
         tokenizer: &Letters,
         verifier: &StartsAlike,
     };
@@ -214,19 +214,20 @@ fn a_target_validity_sets_beta_from_the_measured_base() {
     let mut run = config("kl-full", 1);
     run.settings.num_presamples = 64;
     let presamples = base_samples(&base, &encoded, &run.settings, &Letters, &StartsAlike);
-    let material =
-        |run: &RlvrConfig| Material::new(run, &run.plan().expect("possible"), 4, Some(&presamples));
+    let data = |run: &RlvrConfig| {
+        TrainingData::new(run, &run.plan().expect("possible"), 4, Some(&presamples))
+    };
     run.settings.target_validity = Some(0.6);
     let logit = |p: f64| (p / (1.0 - p)).ln();
     let sigma = |x: f64| 1.0 / (1.0 + (-x).exp());
     let bases: Vec<f64> = presamples.prompts.iter().map(|prompt| prompt.validity()).collect();
-    for beta in material(&run).expect("reachable").beta {
+    for beta in data(&run).expect("reachable").beta {
         let reached = bases.iter().map(|base| sigma(1.0 / beta + logit(*base))).sum::<f64>();
         let reached = reached / bases.len() as f64;
         assert!((reached - 0.6).abs() < 1e-9, "beta {beta} leads to {reached}");
     }
     run.settings.beta_per = BetaPer::Prompt;
-    let by_prompt = material(&run).expect("reachable");
+    let by_prompt = data(&run).expect("reachable");
     for (prompt, beta) in presamples.prompts.iter().zip(&by_prompt.beta) {
         let reached = 1.0 / (1.0 + (-(1.0 / beta + logit(prompt.validity()))).exp());
         assert!((reached - 0.6).abs() < 1e-12, "beta {beta} leads to {reached}");
@@ -234,10 +235,10 @@ fn a_target_validity_sets_beta_from_the_measured_base() {
     // Prompts that are there already are left out, and a target that all have is refused.
     let easiest = presamples.prompts.iter().map(|p| p.validity()).fold(0.0, f64::max);
     run.settings.target_validity = Some(easiest);
-    assert!(material(&run).expect("some are left").explore.len() < 4);
+    assert!(data(&run).expect("some are left").explore.len() < 4);
     run.settings.beta_per = BetaPer::Run;
     run.settings.target_validity = Some(presamples.mean_validity() / 2.0);
-    assert!(format!("{:#}", material(&run).expect_err("below")).contains("not above"));
+    assert!(format!("{:#}", data(&run).expect_err("below")).contains("not above"));
     let mut refused = config("grpo", 1);
     refused.settings.target_validity = Some(0.6);
     assert!(refused.plan().unwrap_err().to_string().contains("reverse KL"));
@@ -367,7 +368,7 @@ fn one_sample_a_prompt_is_a_choice() {
     let stored = |objective: &str| {
         let run = config(objective, 1);
         let plan = run.plan().expect("possible");
-        let found = Material::new(&run, &plan, 4, Some(&presamples)).expect("some are right");
+        let found = TrainingData::new(&run, &plan, 4, Some(&presamples)).expect("some are right");
         (found.rehearsal.len(), found.stored_prompts.len())
     };
     let ((all, prompts), one) = (stored("js:0.6"), stored("js:0.6:rehearsal-samples=one"));

@@ -56,7 +56,7 @@ fn logits_and_every_gradient_equal_the_independent_reference() {
             .iter()
             .map(|row| Sequence { prompt: row[..1].to_vec(), completion: row[1..].to_vec() })
             .collect();
-        let logp = policy::token_logp(policy.tracked(), &rows, 1.0).expect("logp").logp;
+        let logp = policy::token_logp(policy.with_grad(), &rows, 1.0).expect("logp").logp;
         let loss = logp.mean_all().and_then(|mean| mean.neg()).expect("loss");
         policy.backward(&loss).expect("gradients");
         let grads = policy.take_gradients().expect("gradients");

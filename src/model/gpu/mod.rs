@@ -130,7 +130,7 @@ pub(super) fn hidden(
 }
 
 /// The same, without a cache, as an operation whose backward pass adds to the decoder's sums.
-pub(super) fn tracked(decoder: &Decoder, ids: &Tensor, spans: &Spans) -> Result<Tensor> {
+pub(super) fn with_grad(decoder: &Decoder, ids: &Tensor, spans: &Spans) -> Result<Tensor> {
     let key = decoder.shared.passes.fetch_add(1, Ordering::Relaxed);
     let pass = Pass { dropout: Some(key), ..Pass::new(decoder, spans, None)? };
     let (ids, mut x) = embedded(decoder, ids)?;

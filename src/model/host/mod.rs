@@ -1,7 +1,7 @@
 //! The decoder's layers on the CPU in f32, written out: no graph, no copies between operations, and what
 //! is computed of a token is the same bits in every batch.
 //!
-//! Without a gradient a pass goes straight through ([`hidden`]). With one ([`tracked`]) Candle's graph sees
+//! Without a gradient a pass goes straight through ([`hidden`]). With one ([`with_grad`]) Candle's graph sees
 //! the whole body as one operation on the embedding; its backward pass adds the gradient of every weight to
 //! the decoder's [`Sums`] in place.
 
@@ -237,7 +237,7 @@ fn run(decoder: &Decoder, pass: Pass<'_>, x: &mut [f32], mut layers: Vec<Slots<'
 }
 
 /// The same as [`hidden`], without a cache, as an operation whose backward pass adds to the decoder's sums.
-pub(super) fn tracked(decoder: &Decoder, ids: &Tensor, spans: &Spans) -> Result<Tensor> {
+pub(super) fn with_grad(decoder: &Decoder, ids: &Tensor, spans: &Spans) -> Result<Tensor> {
     let ids: Vec<u32> = ids.to_vec1()?;
     let mut x = embedded(decoder, &ids)?;
     let mut kept = Vec::new();

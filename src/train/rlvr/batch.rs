@@ -1,4 +1,4 @@
-//! Judged groups to the rows of one step: credits token by token, weights, and what the loss needs
+//! Judged groups to the rows of one step: advantages token by token, weights, and what the loss needs
 //! of the base.
 
 use std::ops::Range;
@@ -10,8 +10,8 @@ use super::{Metrics, Run};
 use crate::generate::{Finish, Noise};
 use crate::objective::tokens::{Covariance, Rows, chosen, quantile};
 use crate::objective::{
-    Coefficients, Estimator, Facts, Normaliser, Partition, Plan, Sampler, charge_later, credits,
-    cut_share, vocabulary,
+    Coefficients, Estimator, GroupStats, Normaliser, Partition, Plan, SampleSource, advantages,
+    charge_later, cut_share, vocabulary,
 };
 use crate::policy::{Sequence, positions, token_logp, vocabulary_values};
 use crate::rollout::Group;
@@ -28,7 +28,7 @@ pub(super) struct Batch {
     pub(super) rows: Vec<Sequence>,
     pub(super) behavior: Vec<Vec<f32>>,
     pub(super) reference: Option<Vec<Vec<f32>>>,
-    pub(super) credit: Rows,
+    pub(super) advantage: Rows,
     /// Weight of each token of a row in the step's loss.
     pub(super) weight: Vec<f64>,
     /// Coefficient of the anchor, by row.
@@ -50,7 +50,7 @@ pub(super) fn shaped_reward(reward: f64, length: usize, longest: usize, buffer: 
 }
 
 impl Run<'_> {
-    /// Aligned rows with their credits.
+    /// Aligned rows with their advantages.
     pub(super) fn batch(
         &self,
         groups: &[Group],
@@ -81,22 +81,22 @@ impl Run<'_> {
             metrics.kl_stderr = Some((squares / (count - 1.0).max(1.0) / count).sqrt());
             reference = Some(said);
         }
-        let mut facts = self.facts(groups, reference.as_deref(), state.global_step);
-        self.estimate_partition(groups, &mut facts, state);
-        metrics.max_reward_ratio = plan.matching().map(|matching| cut_share(matching, &facts));
-        let by_group = credits(plan, &facts);
-        let mut credit: Rows = by_group
+        let mut stats = self.stats(groups, reference.as_deref(), state.global_step);
+        self.estimate_partition(groups, &mut stats, state);
+        metrics.max_reward_ratio = plan.matching().map(|matching| cut_share(matching, &stats));
+        let by_group = advantages(plan, &stats);
+        let mut advantage: Rows = by_group
             .concat()
             .into_iter()
             .zip(&rows)
-            .map(|(credit, row)| vec![credit; row.completion.len()])
+            .map(|(advantage, row)| vec![advantage; row.completion.len()])
             .collect();
         if let Some(regulariser) = plan.charges_later() {
             let values = match (regulariser.estimator, &reference) {
                 (Estimator::K2, Some(reference)) => log_ratios(&behavior, reference),
                 _ => self.position_divergences(&rows)?,
             };
-            self.charge_later_positions(&values, groups, state.global_step, &mut credit);
+            self.charge_later_positions(&values, groups, state.global_step, &mut advantage);
         }
         let rollouts = groups.iter().flat_map(|group| &group.rollouts);
         let is_masked = |finish: Finish| {
@@ -107,11 +107,11 @@ impl Run<'_> {
         let weight = parts.iter().flat_map(|part| self.weights(&rows, &counts, part)).collect();
         let step = state.global_step;
         let beta = row_problem.iter().map(|problem| self.beta(*problem, step)).collect();
-        let priced = self.covariance(&mut credit, &behavior, state.global_step);
+        let priced = self.covariance(&mut advantage, &behavior, state.global_step);
         let is_correct: Vec<bool> =
-            facts.iter().flat_map(|facts| facts.is_correct.clone()).collect();
-        let simko = self.simko(&rows, &credit, &is_correct)?;
-        Ok(Batch { rows, behavior, reference, credit, weight, beta, priced, simko, parts })
+            stats.iter().flat_map(|stats| stats.is_correct.clone()).collect();
+        let simko = self.simko(&rows, &advantage, &is_correct)?;
+        Ok(Batch { rows, behavior, reference, advantage, weight, beta, priced, simko, parts })
     }
 
     /// The rows of each mini-batch: whole groups, as evenly as they divide.
@@ -144,7 +144,12 @@ impl Run<'_> {
         rows.iter().zip(counts).map(weight).collect()
     }
 
-    fn facts(&self, groups: &[Group], reference: Option<&[Vec<f32>]>, step: usize) -> Vec<Facts> {
+    fn stats(
+        &self,
+        groups: &[Group],
+        reference: Option<&[Vec<f32>]>,
+        step: usize,
+    ) -> Vec<GroupStats> {
         let longest = self.config.settings.length();
         let mut first = 0;
         groups
@@ -159,7 +164,7 @@ impl Run<'_> {
                 let shaped = |(reward, length): (&f64, &usize)| {
                     shaped_reward(*reward, *length, longest, self.plan.overlong_buffer)
                 };
-                Facts {
+                GroupStats {
                     is_correct: rewards.iter().map(|reward| *reward > 0.0).collect(),
                     rewards: rewards.iter().zip(&lengths).map(shaped).collect(),
                     policy_logp: group.rollouts.iter().map(|r| sum(&r.completion.logp)).collect(),
@@ -168,7 +173,7 @@ impl Run<'_> {
                         None => vec![0.0; count],
                     },
                     lengths,
-                    validity: self.material.validity.get(group.problem).copied().unwrap_or(1.0),
+                    validity: self.data.validity.get(group.problem).copied().unwrap_or(1.0),
                     beta: self.beta(group.problem, step),
                     mass: None,
                 }
@@ -177,14 +182,14 @@ impl Run<'_> {
     }
 
     /// Replaces the stored validity by importance sampling from the groups, where the plan asks.
-    fn estimate_partition(&self, groups: &[Group], facts: &mut [Facts], state: &mut State) {
+    fn estimate_partition(&self, groups: &[Group], stats: &mut [GroupStats], state: &mut State) {
         let Some(matching) = self.plan.matching() else { return };
-        if matching.partition == Partition::Fixed || matching.sampler != Sampler::Policy {
+        if matching.partition == Partition::Fixed || matching.sampler != SampleSource::Policy {
             return;
         }
-        for (group, facts) in groups.iter().zip(facts) {
-            let online = facts.online_validity();
-            facts.validity = match matching.partition {
+        for (group, stats) in groups.iter().zip(stats) {
+            let online = stats.online_validity();
+            stats.validity = match matching.partition {
                 Partition::Cumulative => {
                     let entry = state
                         .partition
@@ -207,14 +212,14 @@ impl Run<'_> {
         values: &Rows,
         groups: &[Group],
         step: usize,
-        credit: &mut Rows,
+        advantage: &mut Rows,
     ) {
         let mut first = 0;
         for group in groups {
             let range = first..first + group.rollouts.len();
             first = range.end;
             let beta = self.beta(group.problem, step);
-            charge_later(&values[range.clone()], beta, &mut credit[range], None);
+            charge_later(&values[range.clone()], beta, &mut advantage[range], None);
         }
     }
 
@@ -225,7 +230,7 @@ impl Run<'_> {
 
     /// The coefficient of a problem at a step.
     pub(super) fn beta(&self, problem: usize, step: usize) -> f64 {
-        self.material.beta[problem] * self.coefficients(step).beta
+        self.data.beta[problem] * self.coefficients(step).beta
     }
 
     fn position_divergences(&self, rows: &[Sequence]) -> Result<Rows> {
@@ -252,20 +257,20 @@ impl Run<'_> {
     }
 
     /// Cuts the gradient of the tokens that Clip-Cov picks; returns those that KL-Cov prices.
-    fn covariance(&self, credit: &mut Rows, behavior: &[Vec<f32>], step: usize) -> Option<Rows> {
+    fn covariance(&self, advantage: &mut Rows, behavior: &[Vec<f32>], step: usize) -> Option<Rows> {
         let covariance = self.plan.covariance?;
         let widen = |row: &Vec<f32>| row.iter().map(|x| f64::from(*x)).collect();
         let logp: Rows = behavior.iter().map(widen).collect();
         let noise = Noise { seed: self.config.seed, step: COVARIANCE };
         let mut stream = noise.stream(step as u64, 0);
-        let picked = chosen(covariance, credit, &logp, || stream.uniform());
+        let picked = chosen(covariance, advantage, &logp, || stream.uniform());
         match covariance {
             Covariance::Clip { .. } => {
-                picked.into_iter().for_each(|(row, token)| credit[row][token] = 0.0);
+                picked.into_iter().for_each(|(row, token)| advantage[row][token] = 0.0);
                 None
             }
             Covariance::Kl { .. } => {
-                let mut priced: Rows = credit.iter().map(|row| vec![0.0; row.len()]).collect();
+                let mut priced: Rows = advantage.iter().map(|row| vec![0.0; row.len()]).collect();
                 picked.into_iter().for_each(|(row, token)| priced[row][token] = 1.0);
                 Some(priced)
             }
@@ -275,7 +280,7 @@ impl Run<'_> {
     fn simko(
         &self,
         rows: &[Sequence],
-        credit: &Rows,
+        advantage: &Rows,
         is_correct: &[bool],
     ) -> Result<Option<(Rows, Rows)>> {
         let Some(simko) = self.plan.simko else { return Ok(None) };
@@ -288,13 +293,13 @@ impl Run<'_> {
         }
         let limit = quantile(&entropy, simko.quantile);
         let share = |wanted: bool, factor: f64| -> Rows {
-            let row = |((credit, entropy), right): ((&Vec<f64>, &Vec<f64>), &bool)| {
-                let one = |(credit, entropy): (&f64, &f64)| {
-                    if *right == wanted && *entropy > limit { credit * factor } else { 0.0 }
+            let row = |((advantage, entropy), right): ((&Vec<f64>, &Vec<f64>), &bool)| {
+                let one = |(advantage, entropy): (&f64, &f64)| {
+                    if *right == wanted && *entropy > limit { advantage * factor } else { 0.0 }
                 };
-                credit.iter().zip(entropy).map(one).collect()
+                advantage.iter().zip(entropy).map(one).collect()
             };
-            credit.iter().zip(&entropy).zip(is_correct).map(row).collect()
+            advantage.iter().zip(&entropy).zip(is_correct).map(row).collect()
         };
         Ok(Some((share(true, simko.mix), share(false, simko.penalty - 1.0))))
     }

@@ -248,7 +248,8 @@ impl RlvrConfig {
         if settings.num_generations < 2 && plan.is_on_policy() && plan.baseline != Baseline::None {
             bail!("num-generations must be at least 2: a group of one has no baseline");
         }
-        if let objective::Rule::Pkpo { k } | objective::Rule::PassAtK { k } = plan.rule
+        if let objective::AdvantageEstimator::Pkpo { k }
+        | objective::AdvantageEstimator::PassAtK { k } = plan.rule
             && k >= settings.num_generations
         {
             bail!("objective `{}`: k = {k} needs more than {k} --num-generations", self.objective);

@@ -7,7 +7,8 @@ use super::batch::{Batch, flat};
 use super::{Metrics, Rehearsal, Run, scalar};
 use crate::objective::tokens::Covariance;
 use crate::objective::{
-    Curve, Estimator, MAX_LOG_RATIO, Matching, Normaliser, Sampler, Streams, vocabulary,
+    Estimator, LossInputs, MAX_LOG_RATIO, Matching, Normaliser, PointwiseLoss, SampleSource,
+    vocabulary,
 };
 use crate::policy::{
     Chunk, Gradients, Positions, Sequence, positions, positions_logp, token_logp, vocabulary_sum,
@@ -67,9 +68,10 @@ impl Run<'_> {
         if let Some(batch) = batch {
             loss += self.on_rollouts(batch, update, state, metrics)?;
         }
-        if let Some((curve, coefficient)) = self.plan.rehearsal_curve() {
+        if let Some((pointwise, coefficient)) = self.plan.rehearsal_loss() {
             let coefficient = coefficient * self.coefficients(state.global_step).beta;
-            let value = self.rehearse(curve, coefficient, state.global_step, update, metrics)?;
+            let value =
+                self.rehearse(pointwise, coefficient, state.global_step, update, metrics)?;
             *metrics.rehearsal_divergence.get_or_insert(0.0) += share * value;
             loss += coefficient * value;
         }
@@ -89,7 +91,7 @@ impl Run<'_> {
         metrics: &mut Metrics,
     ) -> Result<f64> {
         let settings = &self.config.settings;
-        let decoder = self.policy.tracked();
+        let decoder = self.policy.with_grad();
         let (mut loss, mut entropy, mut clipped) = (0.0, 0.0, 0.0);
         let part = batch.parts[update.part].clone();
         for range in micro_batches(&batch.rows[part.clone()], settings.micro_batch_tokens) {
@@ -100,21 +102,21 @@ impl Run<'_> {
             let behavior: Vec<&[f32]> =
                 batch.behavior[range.clone()].iter().map(Vec::as_slice).collect();
             let behavior = padded(&behavior, self.device())?;
-            let credit = self.matrix(&batch.credit[range.clone()])?;
+            let advantage = self.matrix(&batch.advantage[range.clone()])?;
             let weight = self.matrix(&batch.spread(&range, |row| batch.weight[row]))?;
             let lengths: Vec<f32> = rows.iter().map(|row| row.completion.len() as f32).collect();
             let lengths = Tensor::from_vec(lengths, (rows.len(), 1), self.device())?;
-            let streams = Streams {
+            let inputs = LossInputs {
                 policy_logp: &said.logp,
                 behavior_logp: &behavior,
-                credit: &credit,
+                advantage: &advantage,
                 weight: &weight,
                 lengths: &lengths,
             };
-            let surrogate = self.plan.trust_region.loss(&streams)?;
+            let surrogate = self.plan.trust_region.loss(&inputs)?;
             let part = Part { batch, range, positions: &positions };
             let mut total = surrogate.total;
-            if let Some(term) = self.token_terms(&part, &streams)? {
+            if let Some(term) = self.token_terms(&part, &inputs)? {
                 total = (total + term)?;
             }
             if let Some(term) = self.vocabulary_terms(&part, state)? {
@@ -146,10 +148,11 @@ impl Run<'_> {
     }
 
     /// Losses of single tokens' log-ratios: k2 and k3 to the base, KL-Cov's price of moving.
-    fn token_terms(&self, part: &Part<'_>, streams: &Streams<'_>) -> Result<Option<Tensor>> {
+    fn token_terms(&self, part: &Part<'_>, inputs: &LossInputs<'_>) -> Result<Option<Tensor>> {
         let batch = part.batch;
         let mut total: Option<Tensor> = None;
-        if let (Some((curve, share)), Some(reference)) = (self.plan.token_curve(), &batch.reference)
+        if let (Some((pointwise, share)), Some(reference)) =
+            (self.plan.token_loss(), &batch.reference)
         {
             let reference: Vec<&[f32]> =
                 reference[part.range.clone()].iter().map(Vec::as_slice).collect();
@@ -161,18 +164,18 @@ impl Run<'_> {
             let mut weight = self.matrix(&weight)?;
             if self.plan.updates() > 1 {
                 // The tokens are no longer the policy's own.
-                let ratio = (streams.policy_logp.detach() - streams.behavior_logp)?.exp()?;
+                let ratio = (inputs.policy_logp.detach() - inputs.behavior_logp)?.exp()?;
                 weight = (weight * ratio)?;
             }
-            let term = (curve.of(&(streams.policy_logp - reference)?)? * weight)?.sum_all()?;
+            let term = (pointwise.of(&(inputs.policy_logp - reference)?)? * weight)?.sum_all()?;
             total = Some(term);
         }
         if let (Some(priced), Some(Covariance::Kl { coefficient, .. })) =
             (&batch.priced, self.plan.covariance)
         {
             let priced = self.matrix(&priced[part.range.clone()])?;
-            let moved = (streams.policy_logp - streams.behavior_logp)?.abs()?;
-            let term = (((moved * priced)? * streams.weight)?.sum_all()? * coefficient)?;
+            let moved = (inputs.policy_logp - inputs.behavior_logp)?.abs()?;
+            let term = (((moved * priced)? * inputs.weight)?.sum_all()? * coefficient)?;
             total = Some(match total {
                 None => term,
                 Some(total) => (total + term)?,
@@ -226,7 +229,7 @@ impl Run<'_> {
             }
             Ok(total)
         };
-        let policy = (part.positions, self.policy.tracked());
+        let policy = (part.positions, self.policy.with_grad());
         let reference = reference.as_ref().map(|positions| (positions, self.reference));
         Ok(Some(vocabulary_sum(policy, reference, self.config.settings.temperature, &term)?))
     }
@@ -234,25 +237,25 @@ impl Run<'_> {
     /// The stored completions of an update: prompts in turn, whatever each has stored, and of each prompt its
     /// completions in turn, so that prompts count alike.
     fn stored(&self, step: usize, update: Update) -> Stored<'_> {
-        let all = &self.material.rehearsal;
+        let all = &self.data.rehearsal;
         let most = self.config.settings.rehearsal_batch_size.min(all.len());
         let left = (most as f64 * self.coefficients(step).rehearsal).round() as usize;
         let Update { number, of, .. } = update;
         let part = left * number / of..left * (number + 1) / of;
         let places = step * most + part.start..step * most + part.end;
         let seed = self.config.seed ^ REHEARSAL_SEED;
-        let chosen = order::in_turn(&self.material.stored_prompts, places, seed);
+        let chosen = order::in_turn(&self.data.stored_prompts, places, seed);
         let items: Vec<&Rehearsal> = chosen.into_iter().map(|index| &all[index]).collect();
         let rows: Vec<Sequence> = items.iter().map(|item| item.sequence.clone()).collect();
         let tokens = rows.iter().map(|row| row.completion.len()).sum();
         Stored { items, rows, tokens }
     }
 
-    /// Adds the gradient of a curve of every stored token, averaged as the objective averages tokens; returns its
+    /// Adds the gradient of a pointwise loss of every stored token, averaged as the objective averages tokens; returns its
     /// value.
     fn rehearse(
         &self,
-        curve: Curve,
+        pointwise: PointwiseLoss,
         coefficient: f64,
         step: usize,
         update: Update,
@@ -270,13 +273,13 @@ impl Run<'_> {
             let (part, part_rows) = (&items[range.clone()], &rows[range.clone()]);
             let count = tokens * update.of;
             let log_ratio = self.stored_log_ratio(part, part_rows, count, metrics)?;
-            note_clamped(curve, &log_ratio, count, metrics)?;
+            note_clamped(pointwise, &log_ratio, count, metrics)?;
             let weight = |row: &Sequence| {
                 let length = row.completion.len();
                 vec![self.plan.loss_type.weight(length, &normaliser); length]
             };
             let weight = self.matrix(&part_rows.iter().map(weight).collect::<Vec<_>>())?;
-            let share = (curve.of(&log_ratio)? * weight)?.sum_all()?;
+            let share = (pointwise.of(&log_ratio)? * weight)?.sum_all()?;
             value += scalar(&share)?;
             self.policy.backward(&(share * coefficient)?)?;
         }
@@ -296,7 +299,7 @@ impl Run<'_> {
             let log_weight: Vec<f64> = part
                 .iter()
                 .map(|item| {
-                    let validity = self.material.validity[item.problem];
+                    let validity = self.data.validity[item.problem];
                     let beta = self.beta(item.problem, step);
                     matching.target.log_weight(item.is_correct, validity, beta)
                 })
@@ -308,7 +311,7 @@ impl Run<'_> {
             // Samples of the base stand for the target by their weight; filtered ones are the target's.
             let weight = |log_weight: &f64| {
                 let own = match matching.sampler {
-                    Sampler::Filtered => 1.0,
+                    SampleSource::Filtered => 1.0,
                     _ => log_weight.exp(),
                 };
                 own / items.len() as f64
@@ -318,9 +321,9 @@ impl Run<'_> {
             let finite = |x: f64| if x.is_finite() { x } else { 0.0 };
             let log_weight = narrow(log_weight.into_iter().map(finite).collect())?;
             let log_ratio = (log_ratio - log_weight)?;
-            let curve = Curve::Matching(matching.divergence);
-            note_clamped(curve, &log_ratio, items.len(), metrics)?;
-            let share = (curve.of(&log_ratio)? * weight)?.sum_all()?;
+            let pointwise = PointwiseLoss::Matching(matching.divergence);
+            note_clamped(pointwise, &log_ratio, items.len(), metrics)?;
+            let share = (pointwise.of(&log_ratio)? * weight)?.sum_all()?;
             value += scalar(&share)?;
             self.policy.backward(&share)?;
         }
@@ -336,7 +339,7 @@ impl Run<'_> {
         metrics: &mut Metrics,
     ) -> Result<Tensor> {
         let temperature = self.config.settings.temperature;
-        let said = token_logp(self.policy.tracked(), rows, temperature)?;
+        let said = token_logp(self.policy.with_grad(), rows, temperature)?;
         let mean = scalar(&said.logp.detach().sum_all()?)? / count as f64;
         *metrics.rehearsal_logp.get_or_insert(0.0) += mean;
         let reference: Vec<&[f32]> = items.iter().map(|item| item.logp.as_slice()).collect();
@@ -344,15 +347,15 @@ impl Run<'_> {
     }
 }
 
-/// Counts the log-ratios that a curve cuts, as a share of `count`.
+/// Counts the log-ratios that a pointwise loss cuts, as a share of `count`.
 fn note_clamped(
-    curve: Curve,
+    pointwise: PointwiseLoss,
     log_ratio: &Tensor,
     count: usize,
     metrics: &mut Metrics,
 ) -> Result<()> {
     let share = metrics.rehearsal_clamped.get_or_insert(0.0);
-    if curve.is_cut() {
+    if pointwise.is_cut() {
         let cut = log_ratio.detach().gt(MAX_LOG_RATIO)?.to_dtype(candle_core::DType::F32)?;
         *share += scalar(&cut.sum_all()?)? / count as f64;
     }

@@ -30,7 +30,7 @@ pub struct Metrics {
     /// Mean log-probability of a stored token under the policy; falls where the base's answers are
     /// forgotten, nears 0 where they are learned by heart.
     pub rehearsal_logp: Option<f64>,
-    /// Share of stored tokens or completions whose log-ratio was cut (see `Curve`).
+    /// Share of stored tokens or completions whose log-ratio was cut (see `PointwiseLoss`).
     pub rehearsal_clamped: Option<f64>,
     /// Share of right completions whose pseudo-reward was cut at `max-reward`; null without a target.
     pub max_reward_ratio: Option<f64>,

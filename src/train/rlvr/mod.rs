@@ -1,17 +1,17 @@
-//! Fine-tuning by verifiable rewards: rollouts, credits, a loss over tokens, a divergence.
+//! Fine-tuning by verifiable rewards: rollouts, advantages, a loss over tokens, a divergence.
 //!
 //! One step: the prompts of the step (`order`) are sampled by the frozen twin of the policy and judged;
-//! rewards become credits (`batch`); the policy's log-probabilities of the same tokens carry the
+//! rewards become advantages (`batch`); the policy's log-probabilities of the same tokens carry the
 //! gradient (`gradients`). What is estimated on the base's samples is a loss of its own on stored
-//! completions (`material`); supervised objectives train on those alone.
+//! completions (`training_data`); supervised objectives train on those alone.
 
 mod batch;
 mod config;
 mod gradients;
 mod health;
-mod material;
 mod metrics;
 mod self_check;
+mod training_data;
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -34,8 +34,8 @@ use gradients::Update;
 
 pub use config::{BetaPer, Explore, LENGTH, ReportTo, RlvrConfig, Settings};
 pub use health::Health;
-pub use material::{Material, Rehearsal, wants_extra_check, wants_presamples};
 pub use metrics::Metrics;
+pub use training_data::{Rehearsal, TrainingData, wants_extra_check, wants_presamples};
 
 /// Rounds of prompts that dynamic sampling draws at most for one step.
 const MAX_ROUNDS: usize = 10;
@@ -55,7 +55,7 @@ pub struct Run<'a> {
     /// The prompts.
     pub problems: &'a [Encoded<'a>],
     /// What is known of them, and stored completions.
-    pub material: &'a Material,
+    pub data: &'a TrainingData,
     /// Reads completions.
     pub tokenizer: &'a dyn Tokenizer,
     /// Judges them.
@@ -72,8 +72,8 @@ pub struct Step<'a> {
     pub optimizer: &'a AdamW,
     /// Its completions; none where the objective samples none.
     pub groups: &'a [Group],
-    /// The credit of each completion's first token, in their order.
-    pub credit: &'a [f64],
+    /// The advantage of each completion's first token, in their order.
+    pub advantage: &'a [f64],
 }
 
 /// Called after every step; a reason ends the run.
@@ -115,7 +115,7 @@ impl Run<'_> {
             let (batch, groups) = self.sample(state, &mut metrics)?.unzip();
             phase("updating");
             // Numbered by the step, whatever ran before it.
-            self.policy.number_passes((self.config.seed << 40) ^ ((step as u64) << 16));
+            self.policy.set_dropout_seed((self.config.seed << 40) ^ ((step as u64) << 16));
             if step == 0 {
                 self.check_start(batch.as_ref())?;
             }
@@ -152,16 +152,16 @@ impl Run<'_> {
             metrics.num_updates = state.optimizer_steps;
             metrics.step_tokens = state.num_tokens - tokens;
             metrics.step_time = started.elapsed().as_secs_f64();
-            let first = |credit: &Vec<f64>| credit.first().copied().unwrap_or(0.0);
-            let credit: Vec<f64> =
-                batch.iter().flat_map(|batch| &batch.credit).map(first).collect();
+            let first = |advantage: &Vec<f64>| advantage.first().copied().unwrap_or(0.0);
+            let advantage: Vec<f64> =
+                batch.iter().flat_map(|batch| &batch.advantage).map(first).collect();
             let groups = groups.unwrap_or_default();
             let reason = report(Step {
                 metrics: &metrics,
                 state,
                 optimizer,
                 groups: &groups,
-                credit: &credit,
+                advantage: &advantage,
             })?;
             if let Some(reason) = reason {
                 return Ok(End::GaveUp(reason));
@@ -186,8 +186,8 @@ impl Run<'_> {
     /// The regulariser's coefficient, or the target's beta, at a step; none where there is neither or prompts have
     /// their own.
     fn coefficient(&self, step: usize) -> Option<f64> {
-        let first = *self.material.beta.first()?;
-        let is_one = first > 0.0 && self.material.beta.iter().all(|beta| *beta == first);
+        let first = *self.data.beta.first()?;
+        let is_one = first > 0.0 && self.data.beta.iter().all(|beta| *beta == first);
         is_one.then(|| self.beta(0, step))
     }
 
@@ -199,7 +199,7 @@ impl Run<'_> {
         state.global_step < settings.max_steps && has_budget && has_tokens
     }
 
-    /// The rollouts of a step with their credits; `None` for supervised objectives.
+    /// The rollouts of a step with their advantages; `None` for supervised objectives.
     fn sample(
         &self,
         state: &mut State,
@@ -208,7 +208,7 @@ impl Run<'_> {
         if !self.plan.is_on_policy() {
             return Ok(None);
         }
-        let wanted = self.config.settings.prompts_per_step.min(self.material.explore.len());
+        let wanted = self.config.settings.prompts_per_step.min(self.data.explore.len());
         let mut groups: Vec<Group> = Vec::new();
         let mut sampled: Vec<Group> = Vec::new();
         for _ in 0..MAX_ROUNDS {
@@ -233,7 +233,7 @@ impl Run<'_> {
         *metrics = Metrics::of(&sampled);
         groups.truncate(wanted);
         if groups.is_empty() {
-            // Nothing to learn from: the last round has credits of zero, and says so in the metrics.
+            // Nothing to learn from: the last round has advantages of zero, and says so in the metrics.
             groups = sampled.split_off(sampled.len() - wanted);
         }
         Ok(Some((self.batch(&groups, state, metrics)?, groups)))
@@ -258,7 +258,7 @@ impl Run<'_> {
             LocalSampler { decoder: self.policy.frozen(), max_rows: settings.max_num_seqs };
         let params = settings.sampling(self.tokenizer);
         let collector = Collector::new(&sampler, self.tokenizer, self.verifier, &params);
-        let explore = &self.material.explore;
+        let explore = &self.data.explore;
         let count = settings.prompts_per_step.min(explore.len());
         let chosen: Vec<usize> = order::chosen(explore.len(), count, round, self.config.seed)
             .into_iter()

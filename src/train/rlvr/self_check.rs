@@ -17,7 +17,7 @@ impl Run<'_> {
     pub(super) fn check_start(&self, batch: Option<&Batch>) -> Result<()> {
         let temperature = self.config.settings.temperature;
         let most = rounding(self.policy.frozen()) as f32;
-        let stored = &self.material.rehearsal[..self.material.rehearsal.len().min(ROWS)];
+        let stored = &self.data.rehearsal[..self.data.rehearsal.len().min(ROWS)];
         if !stored.is_empty() {
             let rows: Vec<Sequence> = stored.iter().map(|item| item.sequence.clone()).collect();
             let logp: Vec<Vec<f32>> = stored.iter().map(|item| item.logp.clone()).collect();
@@ -35,7 +35,7 @@ impl Run<'_> {
         };
         let few = micro_batches(&rows, self.config.settings.micro_batch_tokens).remove(0);
         let rows = &rows[few.clone()];
-        let said = token_logp(self.policy.tracked(), rows, temperature)?;
+        let said = token_logp(self.policy.with_grad(), rows, temperature)?;
         let policy = unpadded(&said.logp.detach(), rows)?;
         if let Some(batch) = batch {
             let ratio = worst(&policy, &batch.behavior[few]);

@@ -6,7 +6,7 @@ use std::ops::Range;
 use anyhow::{Context, Result, bail};
 
 use super::config::{BetaPer, RlvrConfig};
-use crate::objective::{Anchor, Plan, Sampler, target};
+use crate::objective::{Anchor, Plan, SampleSource, target};
 use crate::policy::Sequence;
 use crate::presample::{Presamples, PromptSamples, Split, SplitRule};
 
@@ -25,7 +25,7 @@ pub struct Rehearsal {
 
 /// What a run trains on, beside the problems themselves.
 #[derive(Debug, Clone)]
-pub struct Material {
+pub struct TrainingData {
     /// Problems that rollouts explore, by index.
     pub explore: Vec<usize>,
     /// Stored completions, prompt by prompt.
@@ -40,7 +40,7 @@ pub struct Material {
     pub notes: Vec<String>,
 }
 
-impl Material {
+impl TrainingData {
     /// Of `problems` problems, with the base's samples of them where the plan needs those.
     ///
     /// # Errors
@@ -56,7 +56,7 @@ impl Material {
             Anchor::Base(regulariser) => regulariser.beta,
             Anchor::Target(matching) => matching.beta,
         };
-        let mut material = Self {
+        let mut data = Self {
             explore: (0..problems).collect(),
             rehearsal: vec![],
             stored_prompts: vec![],
@@ -64,31 +64,31 @@ impl Material {
             beta: vec![beta; problems],
             notes: vec![],
         };
-        let Some(presamples) = presamples else { return Ok(material) };
+        let Some(presamples) = presamples else { return Ok(data) };
         let (completions, solved) = (presamples.completions(), presamples.solved());
-        material.notes.push(format!(
+        data.notes.push(format!(
             "base: {completions} pre-samples, {:.3} right, {solved} of {problems} prompts solved",
             presamples.mean_validity()
         ));
-        material.validity = presamples.prompts.iter().map(PromptSamples::validity).collect();
+        data.validity = presamples.prompts.iter().map(PromptSamples::validity).collect();
         match &plan.anchor {
-            Anchor::Base(regulariser) if regulariser.sampler != Sampler::Policy => {
+            Anchor::Base(regulariser) if regulariser.sampler != SampleSource::Policy => {
                 let split = presamples.split(SplitRule {
                     pef_threshold: regulariser.split.pef_threshold,
                     explore_all: regulariser.split.explore_all,
                     drop_unsolved: regulariser.split.drop_unsolved,
                 });
-                material.divide(regulariser.split.pef_threshold, &split)?;
+                data.divide(regulariser.split.pef_threshold, &split)?;
                 let one = regulariser.split.one_sample;
-                material.store(presamples, &split.rehearse, regulariser.sampler, one);
+                data.store(presamples, &split.rehearse, regulariser.sampler, one);
             }
-            Anchor::Target(matching) if matching.sampler != Sampler::Policy => {
+            Anchor::Target(matching) if matching.sampler != SampleSource::Policy => {
                 let every: Vec<usize> = (0..problems).collect();
-                material.store(presamples, &every, matching.sampler, false);
+                data.store(presamples, &every, matching.sampler, false);
             }
             _ => {}
         }
-        if !plan.is_on_policy() && material.rehearsal.is_empty() {
+        if !plan.is_on_policy() && data.rehearsal.is_empty() {
             bail!(
                 "the base solved none of {problems} prompts in {} tries each: there is nothing to \
                  train on; raise --num-presamples, or choose easier problems",
@@ -96,9 +96,9 @@ impl Material {
             );
         }
         if let Some(target) = config.settings.target_validity {
-            material.aim(config.settings.beta_per, target)?;
+            data.aim(config.settings.beta_per, target)?;
         }
-        Ok(material)
+        Ok(data)
     }
 
     fn divide(&mut self, threshold: f64, split: &Split) -> Result<()> {
@@ -133,13 +133,13 @@ impl Material {
         &mut self,
         presamples: &Presamples,
         prompts: &[usize],
-        sampler: Sampler,
+        sampler: SampleSource,
         one_sample: bool,
     ) {
         for index in prompts {
             let prompt = &presamples.prompts[*index];
             let most = if one_sample { 1 } else { prompt.samples.len() };
-            let is_wanted = |is_correct: bool| sampler == Sampler::Stored || is_correct;
+            let is_wanted = |is_correct: bool| sampler == SampleSource::Stored || is_correct;
             let wanted = prompt.samples.iter().filter(|s| is_wanted(s.is_correct())).take(most);
             let first = self.rehearsal.len();
             self.rehearsal.extend(wanted.map(|sample| Rehearsal {

@@ -1,17 +1,17 @@
-//! Judged samples of the policy to credits: the number that each completion's log-probability is
+//! Judged samples of the policy to advantages: the number that each completion's log-probability is
 //! multiplied by.
 //!
-//! Three parts, in this order: what a completion is worth (its reward, through a [`Rule`], or the
+//! Three parts, in this order: what a completion is worth (its reward, through an [`AdvantageEstimator`], or the
 //! pseudo-reward of a target), minus a [`Baseline`], minus the cost of being far from the base.
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-use super::plan::{Anchor, Estimator, Matching, Partition, Plan, Sampler};
+use super::plan::{Anchor, Estimator, Matching, Partition, Plan, SampleSource};
 
 /// What is known of the samples of one prompt, in their order.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Facts {
+pub struct GroupStats {
     /// Rewards, an overlong penalty included.
     pub rewards: Vec<f64>,
     /// Whether each is right.
@@ -31,7 +31,7 @@ pub struct Facts {
     pub mass: Option<Vec<f64>>,
 }
 
-impl Facts {
+impl GroupStats {
     pub(super) fn mean_logp(&self, index: usize) -> f64 {
         self.policy_logp[index] / self.lengths[index].max(1) as f64
     }
@@ -67,46 +67,46 @@ pub enum Baseline {
 /// Added to a standard deviation before it divides, as the field does.
 const EPSILON: f64 = 1e-6;
 
-/// Credits of the groups of a step, in their order. Standard deviations are sample ones (divided by
+/// Advantages of the groups of a step, in their order. Standard deviations are sample ones (divided by
 /// G - 1); a group whose worths are all equal gets exact zeros from every centred baseline.
-pub fn credits(plan: &Plan, groups: &[Facts]) -> Vec<Vec<f64>> {
+pub fn advantages(plan: &Plan, groups: &[GroupStats]) -> Vec<Vec<f64>> {
     let worths: Vec<Option<Vec<f64>>> = groups
         .iter()
-        .map(|facts| match &plan.anchor {
-            Anchor::Target(matching) => Some(pseudo_rewards(matching, facts)),
-            Anchor::None | Anchor::Base(_) => plan.rule.shaped(facts),
+        .map(|stats| match &plan.anchor {
+            Anchor::Target(matching) => Some(pseudo_rewards(matching, stats)),
+            Anchor::None | Anchor::Base(_) => plan.rule.shaped(stats),
         })
         .collect();
     let all: Vec<f64> = worths.iter().flatten().flatten().copied().collect();
     groups
         .iter()
         .zip(worths)
-        .map(|(facts, worths)| {
-            let mut credits = match worths {
-                Some(worths) => centred(plan.baseline, &worths, &all, facts.mass.as_deref()),
-                None => plan.rule.credits(facts),
+        .map(|(stats, worths)| {
+            let mut advantages = match worths {
+                Some(worths) => centred(plan.baseline, &worths, &all, stats.mass.as_deref()),
+                None => plan.rule.advantages(stats),
             };
-            plan.rule.redistribute(facts, &mut credits);
+            plan.rule.redistribute(stats, &mut advantages);
             if let Anchor::Base(regulariser) = &plan.anchor
                 && regulariser.estimator == Estimator::Score
             {
                 let cost = |(pi, a): (&f64, &f64)| regulariser.divergence.f_prime(pi - a);
                 let costs: Vec<f64> =
-                    facts.policy_logp.iter().zip(&facts.reference_logp).map(cost).collect();
-                let costs = less_the_others(&costs, facts.mass.as_deref());
-                for (credit, cost) in credits.iter_mut().zip(costs) {
-                    *credit -= facts.beta * cost;
+                    stats.policy_logp.iter().zip(&stats.reference_logp).map(cost).collect();
+                let costs = less_the_others(&costs, stats.mass.as_deref());
+                for (advantage, cost) in advantages.iter_mut().zip(costs) {
+                    *advantage -= stats.beta * cost;
                 }
             }
-            credits
+            advantages
         })
         .collect()
 }
 
 /// `-f'(pi / p)` of every sample, scaled so that a sample outside the target's support gets -1
 /// (alpha-DPG's own scale).
-fn pseudo_rewards(matching: &Matching, facts: &Facts) -> Vec<f64> {
-    (0..facts.rewards.len()).map(|i| pseudo_reward(matching, facts, i).0).collect()
+fn pseudo_rewards(matching: &Matching, stats: &GroupStats) -> Vec<f64> {
+    (0..stats.rewards.len()).map(|i| pseudo_reward(matching, stats, i).0).collect()
 }
 
 /// The pseudo-reward of sample `i`, and whether it was cut.
@@ -114,16 +114,16 @@ fn pseudo_rewards(matching: &Matching, facts: &Facts) -> Vec<f64> {
 /// With a fixed Z the cut is of `(a / pi)^power`, Z's own power taken out: at the base nothing is cut
 /// however hard the prompt, and what is cut later is what the policy has lost. With the group's own Z the
 /// cut is the paper's, of the pseudo-reward itself; there it acts at G samples of power 1.
-fn pseudo_reward(matching: &Matching, facts: &Facts, i: usize) -> (f64, bool) {
-    debug_assert_eq!(matching.sampler, Sampler::Policy);
+fn pseudo_reward(matching: &Matching, stats: &GroupStats, i: usize) -> (f64, bool) {
+    debug_assert_eq!(matching.sampler, SampleSource::Policy);
     let limit = matching.divergence.at_infinity();
     let scale = if limit.is_finite() { 1.0 / limit } else { 1.0 };
-    let weight = matching.target.log_weight(facts.is_correct[i], facts.validity, facts.beta);
+    let weight = matching.target.log_weight(stats.is_correct[i], stats.validity, stats.beta);
     // Never log 0: what the target cannot produce costs the analytic limit.
     if weight == f64::NEG_INFINITY {
         return (-scale * limit, false);
     }
-    let log_ratio = facts.policy_logp[i] - facts.reference_logp[i];
+    let log_ratio = stats.policy_logp[i] - stats.reference_logp[i];
     let most = matching.max_reward;
     match matching.divergence.power().filter(|_| matching.partition == Partition::Fixed) {
         Some(power) => {
@@ -138,10 +138,10 @@ fn pseudo_reward(matching: &Matching, facts: &Facts, i: usize) -> (f64, bool) {
 }
 
 /// Share of the right samples whose pseudo-reward is cut at the target's `max_reward`.
-pub fn cut_share(matching: &Matching, groups: &[Facts]) -> f64 {
-    let right = |facts: &Facts| -> Vec<bool> {
-        let right = (0..facts.rewards.len()).filter(|i| facts.is_correct[*i]);
-        right.map(|i| pseudo_reward(matching, facts, i).1).collect()
+pub fn cut_share(matching: &Matching, groups: &[GroupStats]) -> f64 {
+    let right = |stats: &GroupStats| -> Vec<bool> {
+        let right = (0..stats.rewards.len()).filter(|i| stats.is_correct[*i]);
+        right.map(|i| pseudo_reward(matching, stats, i).1).collect()
     };
     let all: Vec<bool> = groups.iter().flat_map(right).collect();
     all.iter().filter(|is_cut| **is_cut).count() as f64 / all.len().max(1) as f64
@@ -170,10 +170,15 @@ fn leave_one_out(count: usize, mass: Option<&[f64]>) -> f64 {
     if mass.is_some() { 1.0 } else { count as f64 / (count as f64 - 1.0) }
 }
 
-/// Subtracts from each token's credit `beta` times the cost of the positions after it, less the mean
+/// Subtracts from each token's advantage `beta` times the cost of the positions after it, less the mean
 /// of the same over the group's other samples. `values` hold the cost of each position; with its own
 /// gradient in the loss, this makes the sum over positions an exact objective of whole completions.
-pub fn charge_later(values: &[Vec<f64>], beta: f64, credit: &mut [Vec<f64>], mass: Option<&[f64]>) {
+pub fn charge_later(
+    values: &[Vec<f64>],
+    beta: f64,
+    advantage: &mut [Vec<f64>],
+    mass: Option<&[f64]>,
+) {
     let after = |row: &Vec<f64>| -> Vec<f64> {
         let mut left: f64 = row.iter().sum();
         row.iter()
@@ -187,9 +192,9 @@ pub fn charge_later(values: &[Vec<f64>], beta: f64, credit: &mut [Vec<f64>], mas
     let longest = later.iter().map(Vec::len).max().unwrap_or(0);
     for token in 0..longest {
         let at: Vec<f64> = later.iter().map(|row| row.get(token).copied().unwrap_or(0.0)).collect();
-        for (credit, cost) in credit.iter_mut().zip(less_the_others(&at, mass)) {
-            if let Some(credit) = credit.get_mut(token) {
-                *credit -= beta * cost;
+        for (advantage, cost) in advantage.iter_mut().zip(less_the_others(&at, mass)) {
+            if let Some(advantage) = advantage.get_mut(token) {
+                *advantage -= beta * cost;
             }
         }
     }
@@ -226,8 +231,8 @@ mod tests {
     use super::*;
     use crate::objective::Objective;
 
-    fn facts(rewards: &[f64]) -> Facts {
-        Facts {
+    fn stats(rewards: &[f64]) -> GroupStats {
+        GroupStats {
             rewards: rewards.to_vec(),
             is_correct: rewards.iter().map(|reward| *reward > 0.5).collect(),
             policy_logp: (0..rewards.len()).map(|i| -1.0 - 0.5 * i as f64).collect(),
@@ -245,8 +250,8 @@ mod tests {
 
     #[test]
     fn each_baseline_is_what_its_paper_says() {
-        let groups = [facts(&[1.0, 0.0, 0.0, 0.0]), facts(&[1.0; 4])];
-        let of = |baseline: &str| credits(&plan(&format!("rloo:baseline={baseline}")), &groups);
+        let groups = [stats(&[1.0, 0.0, 0.0, 0.0]), stats(&[1.0; 4])];
+        let of = |baseline: &str| advantages(&plan(&format!("rloo:baseline={baseline}")), &groups);
         let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-5, "{a} is not {b}");
         close(of("group-mean")[0][0], 0.75);
         close(of("loo")[0][0], 1.0);
@@ -260,20 +265,20 @@ mod tests {
 
     #[test]
     fn a_group_of_equal_rewards_feels_the_divergence_at_its_true_size() {
-        let credits = credits(&plan("kl-reward:0.05"), &[facts(&[1.0; 4])]);
+        let advantages = advantages(&plan("kl-reward:0.05"), &[stats(&[1.0; 4])]);
         // Log-ratios 1, 0.5, 0, -0.5 less the mean of the others.
         let exact = [1.0, 1.0 / 3.0, -1.0 / 3.0, -1.0].map(|cost| -0.05 * cost);
-        for (ours, exact) in credits[0].iter().zip(exact) {
+        for (ours, exact) in advantages[0].iter().zip(exact) {
             assert!((ours - exact).abs() < 1e-12, "{ours} {exact}");
         }
     }
 
     #[test]
     fn alpha_dpgs_reward_is_its_papers() {
-        let group = facts(&[1.0, 0.0, 1.0]);
+        let group = stats(&[1.0, 0.0, 1.0]);
         for alpha in [0.0, 0.5, 0.9] {
             let text = format!("alpha-dpg:{alpha}:baseline=none");
-            let ours = credits(&plan(&text), std::slice::from_ref(&group)).remove(0);
+            let ours = advantages(&plan(&text), std::slice::from_ref(&group)).remove(0);
             let ratio = |i: usize| ((-2.0 - group.policy_logp[i]).exp() / 0.25).powf(1.0 - alpha);
             assert_eq!(ours[1], -1.0);
             for i in [0, 2] {
@@ -286,22 +291,22 @@ mod tests {
     #[test]
     fn hard_prompts_are_not_cut_at_the_base() {
         // At the base, on a prompt that is solved once in a hundred tries.
-        let at_base = |validity: f64| Facts {
+        let at_base = |validity: f64| GroupStats {
             policy_logp: vec![-2.0; 3],
             validity,
-            ..facts(&[1.0, 0.0, 1.0])
+            ..stats(&[1.0, 0.0, 1.0])
         };
-        let of = |text: &str, facts: &Facts| {
+        let of = |text: &str, stats: &GroupStats| {
             let plan = plan(text);
-            let cut = cut_share(plan.matching().unwrap(), std::slice::from_ref(facts));
-            (credits(&plan, std::slice::from_ref(facts))[0][0], cut)
+            let cut = cut_share(plan.matching().unwrap(), std::slice::from_ref(stats));
+            (advantages(&plan, std::slice::from_ref(stats))[0][0], cut)
         };
         let (ours, cut) = of("alpha-dpg:0:baseline=none", &at_base(0.01));
         assert!((ours - 99.0).abs() < 1e-9 && cut == 0.0, "{ours} {cut}");
         // The paper's, with the group's own Z, cuts the pseudo-reward itself.
         assert_eq!(of("alpha-dpg:0:baseline=none:partition=online", &at_base(0.01)), (10.0, 1.0));
         // What the policy has lost by a factor of e^5 is cut at 10, times what its prompt is worth.
-        let lost = Facts { policy_logp: vec![-7.0; 3], ..at_base(0.5) };
+        let lost = GroupStats { policy_logp: vec![-7.0; 3], ..at_base(0.5) };
         assert_eq!(of("alpha-dpg:0:baseline=none", &lost), (19.0, 1.0));
     }
 }

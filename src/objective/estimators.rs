@@ -1,13 +1,13 @@
-//! How rewards of a group become credits, beyond "reward minus baseline": one function a paper.
+//! How rewards of a group become advantages, beyond "reward minus baseline": one function a paper.
 //!
 //! Letters: G samples of a prompt, c of them right. Rewards are binary unless an overlong penalty
 //! shapes them. To add a rule, add a variant, its arms here, and a preset.
 
-use super::credit::Facts;
+use super::advantage::GroupStats;
 
 /// What a group of rewards teaches.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Rule {
+pub enum AdvantageEstimator {
     /// The reward itself, less the baseline.
     Plain,
     /// -1 on wrong answers and `positive` on right ones, no baseline (NSR at 0, W-REINFORCE at 0.1;
@@ -45,32 +45,37 @@ pub enum Rule {
 /// Added where a share divides, as the paper does.
 const EPSILON: f64 = 1e-6;
 
-impl Rule {
-    /// Rewards as the rule sees them, before the baseline; `None` where the rule gives credits itself.
-    pub(super) fn shaped(self, facts: &Facts) -> Option<Vec<f64>> {
+impl AdvantageEstimator {
+    /// Rewards as the rule sees them, before the baseline; `None` where the rule gives advantages itself.
+    pub(super) fn shaped(self, stats: &GroupStats) -> Option<Vec<f64>> {
         match self {
-            Rule::Plain | Rule::Ucpo { .. } => Some(facts.rewards.clone()),
-            Rule::Unlikeliness { strength } => Some(unlikeliness(facts, strength)),
-            Rule::Negative { .. } | Rule::MaxRl | Rule::Pkpo { .. } | Rule::PassAtK { .. } => None,
+            AdvantageEstimator::Plain | AdvantageEstimator::Ucpo { .. } => {
+                Some(stats.rewards.clone())
+            }
+            AdvantageEstimator::Unlikeliness { strength } => Some(unlikeliness(stats, strength)),
+            AdvantageEstimator::Negative { .. }
+            | AdvantageEstimator::MaxRl
+            | AdvantageEstimator::Pkpo { .. }
+            | AdvantageEstimator::PassAtK { .. } => None,
         }
     }
 
-    /// The credits of a rule that needs no baseline of ours.
-    pub(super) fn credits(self, facts: &Facts) -> Vec<f64> {
-        let correct = &facts.is_correct;
+    /// The advantages of a rule that needs no baseline of ours.
+    pub(super) fn advantages(self, stats: &GroupStats) -> Vec<f64> {
+        let correct = &stats.is_correct;
         let (all, right) = (correct.len(), correct.iter().filter(|right| **right).count());
         let by = |of_right: f64, of_wrong: f64| -> Vec<f64> {
             correct.iter().map(|right| if *right { of_right } else { of_wrong }).collect()
         };
         match self {
-            Rule::Negative { positive } => by(positive, -1.0),
-            Rule::MaxRl if right == 0 || right == all => by(0.0, 0.0),
-            Rule::MaxRl => {
+            AdvantageEstimator::Negative { positive } => by(positive, -1.0),
+            AdvantageEstimator::MaxRl if right == 0 || right == all => by(0.0, 0.0),
+            AdvantageEstimator::MaxRl => {
                 let share = right as f64 / all as f64;
                 by((1.0 - share) / (share + EPSILON), -share / (share + EPSILON))
             }
-            Rule::Pkpo { k } => pkpo(correct, k),
-            Rule::PassAtK { k } => {
+            AdvantageEstimator::Pkpo { k } => pkpo(correct, k),
+            AdvantageEstimator::PassAtK { k } => {
                 let (reward, spread) = {
                     let reward = pass_at_k(all, right, k);
                     (reward, (reward * (1.0 - reward)).sqrt())
@@ -81,18 +86,20 @@ impl Rule {
                 let without = 1.0 - pass_at_k(all - 1, right, k - 1);
                 by((1.0 - reward) / spread, (1.0 - reward - without) / spread)
             }
-            Rule::Plain | Rule::Unlikeliness { .. } | Rule::Ucpo { .. } => facts.rewards.clone(),
+            AdvantageEstimator::Plain
+            | AdvantageEstimator::Unlikeliness { .. }
+            | AdvantageEstimator::Ucpo { .. } => stats.rewards.clone(),
         }
     }
 
-    /// Moves credit within the group after the baseline.
-    pub(super) fn redistribute(self, facts: &Facts, credits: &mut [f64]) {
-        let Rule::Ucpo { tau } = self else { return };
-        let right: Vec<usize> = (0..credits.len()).filter(|i| facts.is_correct[*i]).collect();
-        if right.is_empty() || right.len() == credits.len() {
+    /// Moves advantage within the group after the baseline.
+    pub(super) fn redistribute(self, stats: &GroupStats, advantages: &mut [f64]) {
+        let AdvantageEstimator::Ucpo { tau } = self else { return };
+        let right: Vec<usize> = (0..advantages.len()).filter(|i| stats.is_correct[*i]).collect();
+        if right.is_empty() || right.len() == advantages.len() {
             return;
         }
-        let means: Vec<f64> = right.iter().map(|i| facts.mean_logp(*i)).collect();
+        let means: Vec<f64> = right.iter().map(|i| stats.mean_logp(*i)).collect();
         let top = means.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let total: f64 = means.iter().map(|mean| (mean - top).exp()).sum();
         let rarity: Vec<f64> =
@@ -100,28 +107,33 @@ impl Rule {
         let sum: f64 = rarity.iter().sum();
         let count = right.len() as f64;
         for (index, rarity) in right.iter().zip(&rarity) {
-            credits[*index] *= count * ((1.0 - tau) / count + tau * rarity / sum);
+            advantages[*index] *= count * ((1.0 - tau) / count + tau * rarity / sum);
         }
     }
 
-    /// Whether the credits include their own baseline.
+    /// Whether the advantages include their own baseline.
     pub(super) fn has_baseline(self) -> bool {
-        !matches!(self, Rule::Plain | Rule::Unlikeliness { .. } | Rule::Ucpo { .. })
+        !matches!(
+            self,
+            AdvantageEstimator::Plain
+                | AdvantageEstimator::Unlikeliness { .. }
+                | AdvantageEstimator::Ucpo { .. }
+        )
     }
 }
 
-fn unlikeliness(facts: &Facts, strength: f64) -> Vec<f64> {
-    let count = facts.rewards.len();
+fn unlikeliness(stats: &GroupStats, strength: f64) -> Vec<f64> {
+    let count = stats.rewards.len();
     let mut order: Vec<usize> = (0..count).collect();
-    order.sort_by(|a, b| facts.mean_logp(*a).total_cmp(&facts.mean_logp(*b)));
-    let mut rewards = facts.rewards.clone();
+    order.sort_by(|a, b| stats.mean_logp(*a).total_cmp(&stats.mean_logp(*b)));
+    let mut rewards = stats.rewards.clone();
     for (rank, index) in order.into_iter().enumerate() {
         rewards[index] *= 1.0 - strength * rank as f64 / count as f64;
     }
     rewards
 }
 
-/// `G` times PKPO's estimate, so that, like other credits, the mean over the group is the gradient:
+/// `G` times PKPO's estimate, so that, like other advantages, the mean over the group is the gradient:
 /// `k` for a right sample, `k` times the Pass@(k-1) of the others for a wrong one, minus the mean of
 /// the same over the group without the sample.
 fn pkpo(correct: &[bool], k: usize) -> Vec<f64> {
@@ -129,7 +141,7 @@ fn pkpo(correct: &[bool], k: usize) -> Vec<f64> {
         k as f64 * if is_right { 1.0 } else { pass_at_k(all - 1, right, k - 1) }
     };
     let (all, right) = (correct.len(), correct.iter().filter(|right| **right).count());
-    let credit = |index: usize| {
+    let advantage = |index: usize| {
         let others = right - usize::from(correct[index]);
         let baseline: f64 = (0..all)
             .filter(|other| *other != index)
@@ -137,7 +149,7 @@ fn pkpo(correct: &[bool], k: usize) -> Vec<f64> {
             .sum();
         value(all, right, correct[index]) - baseline / (all - 1) as f64
     };
-    (0..all).map(credit).collect()
+    (0..all).map(advantage).collect()
 }
 
 /// The chance that k of n samples, c of them right, hold a right one; 0 at `k = 0`.
@@ -152,8 +164,8 @@ fn pass_at_k(n: usize, c: usize, k: usize) -> f64 {
 mod tests {
     use super::*;
 
-    fn facts(correct: &[bool], policy_logp: &[f64]) -> Facts {
-        Facts {
+    fn stats(correct: &[bool], policy_logp: &[f64]) -> GroupStats {
+        GroupStats {
             rewards: correct.iter().map(|right| f64::from(*right)).collect(),
             is_correct: correct.to_vec(),
             policy_logp: policy_logp.to_vec(),
@@ -165,19 +177,19 @@ mod tests {
         }
     }
 
-    /// `d/dp` of what a rule optimises: credits depend on rewards alone, so the expected gradient is
+    /// `d/dp` of what a rule optimises: advantages depend on rewards alone, so the expected gradient is
     /// that number times the gradient of the chance p of being right.
-    fn pull(rule: Rule, group: usize, p: f64) -> f64 {
+    fn pull(rule: AdvantageEstimator, group: usize, p: f64) -> f64 {
         let mut pull = 0.0;
         for set in 0_u32..1 << group {
             let correct: Vec<bool> = (0..group).map(|i| set & (1 << i) != 0).collect();
             let chance: f64 =
                 correct.iter().map(|right| if *right { p } else { 1.0 - p }).product();
-            let credits = rule.credits(&facts(&correct, &vec![0.0; group]));
+            let advantages = rule.advantages(&stats(&correct, &vec![0.0; group]));
             // The score of a Bernoulli: (v - p) / (p (1 - p)).
             let score = |right: bool| (f64::from(right) - p) / (p * (1.0 - p));
             let gradient: f64 =
-                credits.iter().zip(&correct).map(|(a, right)| a * score(*right)).sum();
+                advantages.iter().zip(&correct).map(|(a, right)| a * score(*right)).sum();
             pull += chance * gradient / group as f64;
         }
         pull
@@ -187,7 +199,7 @@ mod tests {
     fn pkpo_is_the_gradient_of_pass_at_k() {
         for (k, p) in [(1, 0.3), (2, 0.3), (3, 0.6), (4, 0.1)] {
             let exact = k as f64 * (1.0_f64 - p).powi(k as i32 - 1);
-            let ours = pull(Rule::Pkpo { k }, 6, p);
+            let ours = pull(AdvantageEstimator::Pkpo { k }, 6, p);
             assert!((ours - exact).abs() < 1e-12, "k {k}: {ours} {exact}");
         }
     }
@@ -197,7 +209,7 @@ mod tests {
         // d/dp of -sum_{j=1}^{G-1} (1-p)^j / j: the term j = G has no sample to show it.
         for p in [0.1_f64, 0.5, 0.9] {
             let exact: f64 = (0..5 - 1).map(|j| (1.0 - p).powi(j)).sum();
-            let ours = pull(Rule::MaxRl, 5, p);
+            let ours = pull(AdvantageEstimator::MaxRl, 5, p);
             assert!((ours - exact).abs() < 1e-4 * exact, "{ours} {exact}");
         }
     }
@@ -205,7 +217,9 @@ mod tests {
     #[test]
     fn negative_reinforcement_expects_reinforces_gradient() {
         for (positive, exact) in [(0.0, 1.0), (0.1, 1.1)] {
-            assert!((pull(Rule::Negative { positive }, 4, 0.3) - exact).abs() < 1e-12);
+            assert!(
+                (pull(AdvantageEstimator::Negative { positive }, 4, 0.3) - exact).abs() < 1e-12
+            );
         }
     }
 
@@ -224,7 +238,7 @@ mod tests {
         }
         let mean = rewards.iter().sum::<f64>() / rewards.len() as f64;
         let spread = (mean * (1.0 - mean)).sqrt();
-        let ours = Rule::PassAtK { k }.credits(&facts(&correct, &[0.0; 5]));
+        let ours = AdvantageEstimator::PassAtK { k }.advantages(&stats(&correct, &[0.0; 5]));
         for (groups, ours) in member.iter().zip(ours) {
             let exact: f64 = groups.iter().map(|set| (rewards[*set] - mean) / spread).sum::<f64>()
                 / groups.len() as f64;
@@ -235,17 +249,17 @@ mod tests {
     #[test]
     fn rarer_right_answers_earn_more() {
         let logp = [-1.0, -3.0, -2.0, -0.5];
-        let facts = facts(&[true, true, false, false], &logp);
-        let shaped = Rule::Unlikeliness { strength: 0.25 }.shaped(&facts).unwrap();
+        let stats = stats(&[true, true, false, false], &logp);
+        let shaped = AdvantageEstimator::Unlikeliness { strength: 0.25 }.shaped(&stats).unwrap();
         // Ranks from the least likely: sample 1, 2, 0, 3.
         assert_eq!(shaped, [1.0 - 0.25 * 2.0 / 4.0, 1.0, 0.0, 0.0]);
-        let mut credits = vec![0.8, 0.8, -0.8, -0.8];
-        Rule::Ucpo { tau: 0.2 }.redistribute(&facts, &mut credits);
-        assert!(credits[1] > 0.8 && credits[0] < 0.8);
-        assert!((credits[0] + credits[1] - 1.6).abs() < 1e-12, "the positive mass stays");
-        assert_eq!(&credits[2..], [-0.8, -0.8]);
+        let mut advantages = vec![0.8, 0.8, -0.8, -0.8];
+        AdvantageEstimator::Ucpo { tau: 0.2 }.redistribute(&stats, &mut advantages);
+        assert!(advantages[1] > 0.8 && advantages[0] < 0.8);
+        assert!((advantages[0] + advantages[1] - 1.6).abs() < 1e-12, "the positive mass stays");
+        assert_eq!(&advantages[2..], [-0.8, -0.8]);
         let share = (-1.0_f64).exp() / ((-1.0_f64).exp() + (-3.0_f64).exp());
         let rarity = (1.0 / share) / (1.0 / share + 1.0 / (1.0 - share));
-        assert!((credits[0] - 0.8 * 2.0 * (0.8 / 2.0 + 0.2 * rarity)).abs() < 1e-12);
+        assert!((advantages[0] - 0.8 * 2.0 * (0.8 / 2.0 + 0.2 * rarity)).abs() < 1e-12);
     }
 }

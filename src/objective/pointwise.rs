@@ -1,6 +1,6 @@
 //! Scalar curves of a log-ratio as losses over tensors: the same definition for every device.
 //!
-//! A curve is computed in f64, element by element, on the host: what is differentiated is exactly the
+//! A pointwise loss is computed in f64, element by element, on the host: what is differentiated is exactly the
 //! scalar function that the tests check. Tensors here are `[B, T]` or a chunk of `[N, V]`.
 
 use candle_core::{CpuStorage, CustomOp1, Layout, Result, Shape, Tensor, bail};
@@ -15,7 +15,7 @@ pub const MAX_LOG_RATIO: f64 = 20.0;
 
 /// A function of `x = log(pi / p)` of one token or one completion.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Curve {
+pub enum PointwiseLoss {
     /// The generator `f`, for samples of the anchor: rehearsal, and the sum over a vocabulary.
     Generator(Divergence),
     /// `f(u) - f'(inf) (u - 1)` where that limit is finite, else `f`: for samples of a target that
@@ -27,33 +27,33 @@ pub enum Curve {
     /// `e^-x - 1 + x`, Schulman's k3: its value is reverse KL, its gradient that of **forward** KL.
     K3,
     /// `(u - 1) / 2 - log((1 + u) / 2)` on samples of the base: KL(base || M), M the mean of both.
-    /// With [`Curve::MixturePolicy`], DPH-RL's "definition" form of JS.
+    /// With [`PointwiseLoss::MixturePolicy`], DPH-RL's "definition" form of JS.
     MixtureBase,
     /// `r - 1 - log r`, `r = M / pi`, on samples of the policy: the value of KL(pi || M).
     MixturePolicy,
 }
 
-impl Curve {
+impl PointwiseLoss {
     /// Whether it is flat beyond [`MAX_LOG_RATIO`]: all are but supervised fine-tuning, which exponentiates nothing.
     pub fn is_cut(self) -> bool {
-        self != Curve::Matching(Divergence::ForwardKl)
+        self != PointwiseLoss::Matching(Divergence::ForwardKl)
     }
 
     /// The value at `x`.
     pub fn value(self, x: f64) -> f64 {
         let x = if self.is_cut() { x.min(MAX_LOG_RATIO) } else { x };
         match self {
-            Curve::Generator(divergence) => divergence.f(x),
-            Curve::Matching(Divergence::ForwardKl) => -x,
-            Curve::Matching(divergence) => {
+            PointwiseLoss::Generator(divergence) => divergence.f(x),
+            PointwiseLoss::Matching(Divergence::ForwardKl) => -x,
+            PointwiseLoss::Matching(divergence) => {
                 let limit = divergence.at_infinity();
                 let outside = if limit.is_finite() { limit * x.exp_m1() } else { 0.0 };
                 divergence.f(x) - outside
             }
-            Curve::K2 => 0.5 * x * x,
-            Curve::K3 => (-x).exp_m1() + x,
-            Curve::MixtureBase => 0.5 * x.exp_m1() - log_mean(x),
-            Curve::MixturePolicy => 0.5 * (-x).exp_m1() - log_mean(-x),
+            PointwiseLoss::K2 => 0.5 * x * x,
+            PointwiseLoss::K3 => (-x).exp_m1() + x,
+            PointwiseLoss::MixtureBase => 0.5 * x.exp_m1() - log_mean(x),
+            PointwiseLoss::MixturePolicy => 0.5 * (-x).exp_m1() - log_mean(-x),
         }
     }
 
@@ -63,21 +63,21 @@ impl Curve {
             return 0.0;
         }
         match self {
-            Curve::Generator(divergence) => divergence.slope(x),
-            Curve::Matching(Divergence::ForwardKl) => -1.0,
-            Curve::Matching(divergence) => {
+            PointwiseLoss::Generator(divergence) => divergence.slope(x),
+            PointwiseLoss::Matching(Divergence::ForwardKl) => -1.0,
+            PointwiseLoss::Matching(divergence) => {
                 let limit = divergence.at_infinity();
                 let outside = if limit.is_finite() { limit * x.exp() } else { 0.0 };
                 divergence.slope(x) - outside
             }
-            Curve::K2 => x,
-            Curve::K3 => -(-x).exp_m1(),
-            Curve::MixtureBase => 0.5 * x.exp() - logistic(x),
-            Curve::MixturePolicy => logistic(-x) - 0.5 * (-x).exp(),
+            PointwiseLoss::K2 => x,
+            PointwiseLoss::K3 => -(-x).exp_m1(),
+            PointwiseLoss::MixtureBase => 0.5 * x.exp() - logistic(x),
+            PointwiseLoss::MixturePolicy => logistic(-x) - 0.5 * (-x).exp(),
         }
     }
 
-    /// The curve at every element of `x`, with its gradient.
+    /// The pointwise loss at every element of `x`, with its gradient.
     ///
     /// # Errors
     /// No memory.
@@ -99,11 +99,11 @@ fn logistic(x: f64) -> f64 {
     1.0 / (1.0 + (-x).exp())
 }
 
-/// The curve over a CPU tensor of f32 or f64.
-struct Elementwise(Curve);
+/// The pointwise loss over a CPU tensor of f32 or f64.
+struct Elementwise(PointwiseLoss);
 
 /// Its derivative over the same.
-struct Slope(Curve);
+struct Slope(PointwiseLoss);
 
 fn map(
     storage: &CpuStorage,
@@ -111,7 +111,7 @@ fn map(
     function: impl Fn(f64) -> f64 + Sync,
 ) -> Result<(CpuStorage, Shape)> {
     let Some((start, end)) = layout.contiguous_offsets() else {
-        bail!("a curve needs a contiguous tensor");
+        bail!("a pointwise loss needs a contiguous tensor");
     };
     let mapped = match storage {
         CpuStorage::F32(values) => CpuStorage::F32(
@@ -120,14 +120,14 @@ fn map(
         CpuStorage::F64(values) => {
             CpuStorage::F64(values[start..end].par_iter().map(|x| function(*x)).collect())
         }
-        _ => bail!("a curve needs f32 or f64"),
+        _ => bail!("a pointwise loss needs f32 or f64"),
     };
     Ok((mapped, layout.shape().clone()))
 }
 
 impl CustomOp1 for Elementwise {
     fn name(&self) -> &'static str {
-        "curve"
+        "pointwise"
     }
 
     fn cpu_fwd(&self, storage: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
@@ -141,7 +141,7 @@ impl CustomOp1 for Elementwise {
 
 impl CustomOp1 for Slope {
     fn name(&self) -> &'static str {
-        "curve-slope"
+        "pointwise-slope"
     }
 
     fn cpu_fwd(&self, storage: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
@@ -154,48 +154,58 @@ mod tests {
     use super::*;
     use candle_core::{Device, Var};
 
-    fn every() -> impl Iterator<Item = Curve> {
-        let of = |divergence| [Curve::Generator(divergence), Curve::Matching(divergence)];
-        let others = [Curve::K2, Curve::K3, Curve::MixtureBase, Curve::MixturePolicy];
+    fn every() -> impl Iterator<Item = PointwiseLoss> {
+        let of = |divergence| {
+            [PointwiseLoss::Generator(divergence), PointwiseLoss::Matching(divergence)]
+        };
+        let others = [
+            PointwiseLoss::K2,
+            PointwiseLoss::K3,
+            PointwiseLoss::MixtureBase,
+            PointwiseLoss::MixturePolicy,
+        ];
         Divergence::ALL.into_iter().flat_map(of).chain(others)
     }
 
     #[test]
     fn gradients_are_those_of_finite_differences() {
-        for curve in every() {
+        for pointwise in every() {
             let points = [-5.0, -0.7, -0.004, 0.003, 0.4, 2.5];
             let x = Var::new(&points, &Device::Cpu).unwrap();
-            let value = curve.of(x.as_tensor()).unwrap();
+            let value = pointwise.of(x.as_tensor()).unwrap();
             let grads = value.sum_all().unwrap().backward().unwrap();
             let grads = grads.get(&x).unwrap().to_vec1::<f64>().unwrap();
             for ((x, grad), value) in points.iter().zip(grads).zip(value.to_vec1::<f64>().unwrap())
             {
                 let step = 1e-6;
-                let exact = (curve.value(x + step) - curve.value(x - step)) / (2.0 * step);
+                let exact = (pointwise.value(x + step) - pointwise.value(x - step)) / (2.0 * step);
                 assert!(
                     (grad - exact).abs() < 1e-6 * (1.0 + exact.abs()),
-                    "{curve:?} at {x}: {grad} {exact}"
+                    "{pointwise:?} at {x}: {grad} {exact}"
                 );
-                assert_eq!(value, curve.value(*x));
+                assert_eq!(value, pointwise.value(*x));
             }
         }
     }
 
     #[test]
     fn a_forgotten_token_keeps_its_pull_and_an_overgrown_one_is_bounded() {
-        let forward = Curve::Generator(Divergence::ForwardKl);
+        let forward = PointwiseLoss::Generator(Divergence::ForwardKl);
         assert_eq!(forward.slope(-60.0), -1.0);
-        assert_eq!(Curve::Matching(Divergence::ForwardKl).slope(-60.0), -1.0);
+        assert_eq!(PointwiseLoss::Matching(Divergence::ForwardKl).slope(-60.0), -1.0);
         assert_eq!((forward.slope(25.0), forward.value(25.0)), (0.0, forward.value(20.0)));
         // Supervised fine-tuning exponentiates nothing, and is cut nowhere.
-        let supervised = Curve::Matching(Divergence::ForwardKl);
+        let supervised = PointwiseLoss::Matching(Divergence::ForwardKl);
         assert_eq!((supervised.slope(900.0), supervised.value(900.0)), (-1.0, -900.0));
-        for curve in every() {
-            assert!(curve.value(-30.0).is_finite() && curve.value(1000.0).is_finite(), "{curve:?}");
+        for pointwise in every() {
+            assert!(
+                pointwise.value(-30.0).is_finite() && pointwise.value(1000.0).is_finite(),
+                "{pointwise:?}"
+            );
         }
     }
 
-    /// `E_p` of the matching curve, where `p` lacks an output, is the whole divergence.
+    /// `E_p` of the matching loss, where `p` lacks an output, is the whole divergence.
     #[test]
     fn matching_counts_the_mass_outside_the_support() {
         let (target, policy) = ([0.7_f64, 0.3], [0.5_f64, 0.2, 0.3]);
@@ -203,7 +213,7 @@ mod tests {
             let matching: f64 = target
                 .iter()
                 .zip(policy)
-                .map(|(p, q)| p * Curve::Matching(divergence).value((q / p).ln()))
+                .map(|(p, q)| p * PointwiseLoss::Matching(divergence).value((q / p).ln()))
                 .sum();
             let inside: f64 =
                 target.iter().zip(policy).map(|(p, q)| p * divergence.f((q / p).ln())).sum();
