@@ -128,6 +128,8 @@ fn positions_gates_and_sums() {
         close(&up, &exact[1], most);
 
         kernels::add(&out, &grad).expect("add");
+        let sum = (gated(&[gate64, up64]).expect("swiglu") + &grad64).expect("sum");
+        close(&out, &sum, 2.0 * most);
         let (bias, bias64) = values(&[333], 0.4, dtype);
         let biased = grad.copy().expect("copy");
         kernels::add_bias(&biased, &bias).expect("bias");
