@@ -79,7 +79,7 @@ pub fn open(spec: &str) -> Result<Vec<SuiteSet>> {
             )));
         }
     };
-    let file: File = toml::from_str(&text).map_err(|error| refused(error.to_string()))?;
+    let file: File = toml::from_str(&text).map_err(|error| refused(error.message().into()))?;
     if file.set.is_empty() {
         return Err(refused("holds no [[set]]".into()));
     }

@@ -4,11 +4,13 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
-use clap::Args;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args};
 use serde::{Deserialize, Serialize};
 use tealight_eval::report::chart::{Axes, Line, draw};
 use tealight_eval::report::sheet::{Section, html};
 
+use super::config_merge;
 use super::options::{self, DataOptions, ModelOptions};
 use super::place;
 use super::session::Session;
@@ -59,6 +61,25 @@ pub(super) struct BetaOptions {
     /// Show nothing but the results, warnings and errors.
     #[arg(long)]
     quiet: bool,
+}
+
+/// The options of this command: those of sampling mean nothing without `--measure`.
+///
+/// # Errors
+/// See above, and [`config_merge::resolve`].
+pub(super) fn resolve(matches: &ArgMatches) -> Result<BetaOptions> {
+    let options: BetaOptions = config_merge::resolve_plain(matches)?;
+    let always = ["validity", "target", "beta", "json", "quiet", "config"];
+    let is_given = |id: &&str| matches.value_source(id) == Some(ValueSource::CommandLine);
+    // Groups of options have ids too, which begin with a capital.
+    let is_option = |id: &&str| id.starts_with(|first: char| first.is_lowercase());
+    let mut given = matches.ids().map(clap::Id::as_str).filter(is_option).filter(is_given);
+    if !options.measure
+        && let Some(id) = given.find(|id| !always.contains(id))
+    {
+        bail!("--{} has no effect without --measure", id.replace('_', "-"));
+    }
+    Ok(options)
 }
 
 /// What one beta means, averaged over prompts.

@@ -258,8 +258,8 @@ Examples:
 Example:
   tealight beta --validity 0.1 --target 0.5,0.9,0.99 --beta 0.1
   tealight beta --measure --model countdown --dataset countdown --target 0.9 --output betas",
-        check: |m| resolve::<beta::BetaOptions>(m).map(drop),
-        run: |m, stop| beta::run(&resolve(m)?, stop),
+        check: |m| beta::resolve(m).map(drop),
+        run: |m, stop| beta::run(&beta::resolve(m)?, stop),
     },
     Entry {
         name: "batch",

@@ -10,7 +10,7 @@ use tealight_eval::report::HeldOut;
 
 use super::held_out::{BEST, HeldOutSet};
 use super::journal::Journal;
-use super::session::Session;
+use super::session::{Draw, Session};
 use crate::adapter::{Adapter, LoraOptions};
 use crate::lab;
 use crate::limits;
@@ -129,11 +129,13 @@ impl Session<'_> {
         let rounding = policy::rounding(policy.frozen());
         let mut journal = Journal::new(self.quiet, &config, place, state.global_step, rounding)?;
         let params = config.settings.sampling(tokenizer);
+        let max_num_seqs = config.settings.max_num_seqs;
+        // How many samples a problem, the held-out set says.
+        let draw = Draw { n: 0, params: &params, seed: config.seed, max_num_seqs };
         let check = |step: usize| -> Result<Option<HeldOut>> {
             let Some(held_out) = place.held_out else { return Ok(None) };
             let place = (step, output);
-            let (found, best) =
-                held_out.check(self, policy.frozen(), &params, config.seed, place)?;
+            let (found, best) = held_out.check(self, policy.frozen(), &draw, place)?;
             if let Some(best) = best {
                 self.base.save_trained(adapter.as_ref(), &policy.tensors(), &output.join(BEST))?;
                 best.record(output)?;

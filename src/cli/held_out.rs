@@ -13,7 +13,6 @@ use tealight_eval::report::{HeldOut, grid};
 use super::options::DataOptions;
 use super::session::{Draw, Evaluating, Session};
 use crate::files::write_atomic;
-use crate::generate::SamplingParams;
 use crate::model::Decoder;
 use crate::telemetry::JsonLines;
 
@@ -117,12 +116,11 @@ impl HeldOutSet {
         &self,
         session: &Session<'_>,
         decoder: &Decoder,
-        params: &SamplingParams,
-        seed: u64,
+        draw: &Draw<'_>,
         (step, output): (usize, &Path),
     ) -> Result<(HeldOut, Option<Best>)> {
         let n = self.options.eval_num_samples;
-        let draw = Draw { n, params, seed, max_num_seqs: 512 };
+        let draw = Draw { n, ..*draw };
         let label = format!("step {step} on {}", self.dataset.name);
         let evaluating = Evaluating { label: &label, quiet: true, stop: session.stop };
         let tallies = session.tallies(decoder, &self.dataset, &draw, &evaluating)?;

@@ -26,6 +26,11 @@ pub(super) fn estimators(options: &LabOptions, world: &World, class: Class) -> R
     let (mut cells, mut json) = (vec![header.map(str::to_owned).to_vec()], vec![]);
     for objective in &options.objectives {
         let plan = &objective.plan;
+        if plan.annealing.has_ends() {
+            bail!(
+                "objective `{objective}`: a schedule belongs to a run; the lab looks at one policy"
+            );
+        }
         if needs_larger_groups(plan) && options.num_generations < 5 {
             bail!("objective `{objective}` needs more --num-generations");
         }

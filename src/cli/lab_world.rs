@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use regex::Regex;
 use serde::Deserialize;
 
@@ -59,7 +59,10 @@ pub(super) fn read(path: &Path) -> Result<(World, Option<String>)> {
     let at = || path.display().to_string();
     let bytes = crate::files::read_limited(path, MOST_BYTES)?;
     let text = String::from_utf8(bytes).with_context(at)?;
-    let written: Written = toml::from_str(&text).with_context(at)?;
+    let written: Written = toml::from_str(&text).map_err(|error| {
+        let line = error.span().map_or(0, |span| text[..span.start].matches('\n').count()) + 1;
+        anyhow!("{}:{line}: {}", at(), error.message())
+    })?;
     let class = written.class.clone();
     let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     Ok((world(written, stem.unwrap_or_default()).with_context(at)?, class))

@@ -146,7 +146,7 @@ pub(super) fn run(options: &StudyOptions, stop: &Stop) -> Result<()> {
     let sets = options.sets.open(&options.data, &train, options.settings.temperature, quiet)?;
     let held_out = options.held_out.open(&options.data, quiet)?;
     if let Some(held_out) = &held_out {
-        for other in std::iter::once(&train).chain(sets.iter().map(|set| &set.dataset)) {
+        for other in std::iter::once(&train).chain(sets.iter().map(|set| &*set.dataset)) {
             options::refuse_overlap(other, held_out.dataset(), "--eval-dataset")?;
         }
     }

@@ -1,6 +1,7 @@
 //! What a study evaluates every model on: sets of problems, in and out of the training domain, at each temperature.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
@@ -48,7 +49,7 @@ pub(super) struct SetOptions {
 
 /// One set at one temperature.
 pub(super) struct StudySet {
-    pub(super) dataset: Dataset,
+    pub(super) dataset: Arc<Dataset>,
     /// `train`, `in` or `out`.
     pub(super) domain: &'static str,
     pub(super) temperature: f64,
@@ -92,20 +93,23 @@ impl SetOptions {
         }
         let several = temperatures.len() > 1;
         let limited = DataOptions { max_samples: self.max_test_samples, ..data.clone() };
-        let mut all = Vec::new();
-        for temperature in temperatures {
-            if self.eval_train > 0 {
-                let some = DataOptions { max_samples: Some(self.eval_train), ..data.clone() };
-                let dataset = some.open(&data.dataset, true)?;
-                all.push(StudySet::new(dataset, "train", temperature, several));
-            }
-            for set in &sets {
-                let dataset = limited.open_set(set, quiet)?;
-                options::refuse_overlap(train, &dataset, "--test-dataset")?;
-                let domain = if set.domain == Some(Domain::Out) { "out" } else { "in" };
-                all.push(StudySet::new(dataset, domain, temperature, several));
-            }
+        let mut opened: Vec<(Arc<Dataset>, &'static str)> = Vec::new();
+        if self.eval_train > 0 {
+            let some = DataOptions { max_samples: Some(self.eval_train), ..data.clone() };
+            opened.push((Arc::new(some.open(&data.dataset, true)?), "train"));
         }
+        for set in &sets {
+            let dataset = limited.open_set(set, quiet)?;
+            options::refuse_overlap(train, &dataset, "--test-dataset")?;
+            let domain = if set.domain == Some(Domain::Out) { "out" } else { "in" };
+            opened.push((Arc::new(dataset), domain));
+        }
+        let at = |temperature: f64| {
+            opened.iter().map(move |(dataset, domain)| {
+                StudySet::new(dataset.clone(), domain, temperature, several)
+            })
+        };
+        let all: Vec<StudySet> = temperatures.into_iter().flat_map(at).collect();
         if !all.iter().any(|set| set.domain != "train") {
             bail!("a study needs a held-out set: --test-dataset, --ood-dataset or --test-suite");
         }
@@ -119,7 +123,7 @@ impl SetOptions {
 }
 
 impl StudySet {
-    fn new(dataset: Dataset, domain: &'static str, temperature: f64, several: bool) -> Self {
+    fn new(dataset: Arc<Dataset>, domain: &'static str, temperature: f64, several: bool) -> Self {
         let at = if several { format!("@t{temperature}") } else { String::new() };
         let file = names::file_name(&format!("{}{at}", dataset.name));
         Self { dataset, domain, temperature, file }

@@ -58,6 +58,11 @@ pub struct Coefficients {
 }
 
 impl Annealing {
+    /// Whether any coefficient changes.
+    pub fn has_ends(&self) -> bool {
+        self.beta_end.or(self.entropy_end).or(self.rehearsal_end).is_some()
+    }
+
     /// Refuses ends that cannot be reached or change nothing.
     ///
     /// # Errors

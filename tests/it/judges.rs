@@ -1,7 +1,7 @@
 //! Judges that fail and commands that end: what could not be judged is counted apart, programs end with us, signals
 //! are heard.
 
-use crate::support::binary::{Folder, refusal, tealight};
+use crate::support::binary::{Folder, ok, refusal, said, tealight};
 use serde_json::{Value, json};
 
 /// Four problems, briefly.
@@ -9,16 +9,6 @@ const SHORT: [&str; 6] = ["--max-samples", "4", "--max-completion-length", "20",
 
 fn json_file(path: &str) -> Value {
     serde_json::from_str(&std::fs::read_to_string(path).expect("readable")).expect("JSON")
-}
-
-fn said(output: &std::process::Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-fn ok(arguments: &[&str]) -> String {
-    let done = tealight(arguments);
-    assert!(done.status.success(), "{arguments:?}: {}", said(&done));
-    said(&done)
 }
 
 #[test]

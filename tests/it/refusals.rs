@@ -89,6 +89,13 @@ fn impossible_settings_are_refused_before_any_work() {
     assert!(said.contains("--eval-dataset"), "{said}");
     let said = refusal(&["train", "--objective", "pkpo:8", "--output", &output]);
     assert!(said.contains("more than 8 --num-generations"), "{said}");
+    let said = refusal(&["beta", "--validity", "0.2", "--target", "0.9", "--dataset", "x"]);
+    assert!(said.contains("--dataset has no effect without --measure"), "{said}");
+    let schedule = "kl-full:0.1:beta-end=0.01";
+    let said = refusal(&["lab", "ends", "--sampled", "--objectives", schedule]);
+    assert!(said.contains("schedule"), "{said}");
+    let said = refusal(&["lab", &folder.write("world.toml", "length = 2\n")]);
+    assert!(said.contains("world.toml:1: missing field `symbols`"), "{said}");
     let said = refusal(&["lab", "ends", "--divergence", "reverse-kl"]);
     assert!(said.contains("p-beta"), "{said}");
     let usage = tealight(&["train", "--objective", "kl"]);

@@ -4,21 +4,11 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use crate::support::binary::{Folder, refusal, tealight};
+use crate::support::binary::{Folder, ok, refusal, said, tealight};
 use crate::support::runs::{json, train};
 use serde_json::{Value, json};
 
 const SHORT: [&str; 6] = ["--max-samples", "4", "--max-completion-length", "20", "--device", "cpu"];
-
-fn said(output: &std::process::Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-fn ok(arguments: &[&str]) -> String {
-    let done = tealight(arguments);
-    assert!(done.status.success(), "{arguments:?}: {}", said(&done));
-    said(&done)
-}
 
 #[test]
 fn the_defaults_work_on_the_embedded_model() {

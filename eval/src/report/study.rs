@@ -162,8 +162,8 @@ impl Evaluated {
     }
 
     /// Compares every objective with the base, over its seeds.
-    pub fn contrast(&mut self, study: &[String], ks: &[usize]) {
-        let all = study.iter().map(|label| {
+    pub fn contrast(&mut self, labels: &[String], ks: &[usize]) {
+        let all = labels.iter().map(|label| {
             let runs: Vec<&[Tally]> =
                 self.of(label).map(|tuned| tuned.measured.problems.as_slice()).collect();
             (label.clone(), Contrast::new(&self.base.problems, &runs, ks))

@@ -9,6 +9,18 @@ pub(crate) fn tealight(arguments: &[&str]) -> Output {
     command.env("RUST_BACKTRACE", "0").args(arguments).output().expect("runs")
 }
 
+/// Its standard error.
+pub(crate) fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// What a command said that must succeed.
+pub(crate) fn ok(arguments: &[&str]) -> String {
+    let done = tealight(arguments);
+    assert!(done.status.success(), "{arguments:?}: {}", said(&done));
+    said(&done)
+}
+
 /// What a failed command said; it must be one line that starts with `error:` besides announcements.
 pub(crate) fn refusal(arguments: &[&str]) -> String {
     let output = tealight(arguments);
