@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use crate::files::{read_json, write_atomic};
 use crate::model::lora::{self, Scaling};
 use crate::model::weights::{self, Weights};
+use crate::backend::Parameter;
 use crate::model::{Architecture, Decoder};
 
 /// The file that makes a directory an adapter.
@@ -288,10 +289,13 @@ impl Adapter {
     /// Matrices that do not fit.
     pub fn on(&self, decoder: Decoder) -> Result<Decoder> {
         let dtype = decoder.embedding().dtype();
-        let part = |name: &String| self.weights.get(name).map(|x| x.to_dtype(dtype)).transpose();
+        let part = |name: String| -> candle_core::Result<Option<Parameter>> {
+            let Some(matrix) = self.weights.get(&name) else { return Ok(None) };
+            Ok(Some(Parameter::constant(&name, matrix.to_dtype(dtype)?)))
+        };
         Ok(decoder.adapted(&self.scaling, |module| {
             let [a, b] = lora::names(module);
-            Ok(part(&a)?.zip(part(&b)?).map(|(a, b)| [a, b]))
+            Ok(part(a)?.zip(part(b)?).map(|(a, b)| [a, b]))
         })?)
     }
 

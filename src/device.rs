@@ -5,8 +5,6 @@ use candle_core::{DType, Device};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-use crate::model::Precision;
-
 /// The floating-point type of weights and activations.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -15,42 +13,23 @@ pub enum Dtype {
     /// 32 bits.
     #[default]
     Float32,
-    /// 16 bits with the range of float32. On the CPU operands of matrix products are rounded to it and
-    /// everything else is float32; on a GPU activations are in it too, and the weights that are trained stay
-    /// float32 with a rounded copy.
+    /// 16 bits with the range of float32, on a GPU: weights and activations are in it, and the weights that are
+    /// trained stay float32 with a rounded copy.
     Bfloat16,
-    /// 16 bits; for evaluation.
-    Float16,
 }
 
 impl Dtype {
     /// The type of weights and activations on `device`.
-    pub fn storage(self, device: &Device) -> DType {
-        match self {
-            Dtype::Bfloat16 if !device.is_cpu() || tealight_gpu::runs_on(device) => DType::BF16,
-            Dtype::Float16 => DType::F16,
-            Dtype::Float32 | Dtype::Bfloat16 => DType::F32,
-        }
-    }
-
-    /// How operands enter matrix products.
-    pub fn precision(self) -> Precision {
-        match self {
-            Dtype::Bfloat16 => Precision::Bf16,
-            Dtype::Float32 | Dtype::Float16 => Precision::F32,
-        }
-    }
-
-    /// Refuses what cannot be trained in on `device`.
     ///
     /// # Errors
-    /// float16.
-    pub fn check_training(self, device: &Device) -> Result<()> {
-        match self.storage(device) {
-            DType::F32 => Ok(()),
-            // The weights themselves stay float32.
-            DType::BF16 if tealight_gpu::runs_on(device) => Ok(()),
-            _ => bail!("weights are trained in float32 or bfloat16: leave --dtype out"),
+    /// bfloat16 on the CPU.
+    pub fn storage(self, device: &Device) -> Result<DType> {
+        match self {
+            Dtype::Float32 => Ok(DType::F32),
+            Dtype::Bfloat16 if device.is_cpu() => {
+                bail!("--dtype bfloat16 is for GPUs; the CPU computes in float32: leave --dtype out")
+            }
+            Dtype::Bfloat16 => Ok(DType::BF16),
         }
     }
 }

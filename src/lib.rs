@@ -6,6 +6,7 @@
 #![warn(missing_docs)]
 
 pub mod adapter;
+mod backend;
 pub mod budget;
 pub mod cli;
 pub mod device;
@@ -15,7 +16,6 @@ pub mod fuzzing;
 pub mod generate;
 mod http;
 pub mod hub;
-mod kernels;
 pub mod lab;
 pub mod limits;
 pub mod model;

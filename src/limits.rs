@@ -7,7 +7,6 @@ use rayon::prelude::*;
 use serde::Serialize;
 use tealight_matmul::{Matrix, Right, peak, product};
 
-use crate::kernels::product::Precision;
 use crate::model::Architecture;
 
 /// Rates that were measured here, with all threads.
@@ -21,25 +20,24 @@ pub struct Limits {
     pub read: f64,
 }
 
-/// Measures the limits of `device` for products of this precision; takes about a second.
+/// Measures the limits of `device` for products of this type, which on the CPU is f32; takes about a second.
 ///
 /// # Errors
 /// No memory.
-pub fn measure(device: &Device, precision: Precision) -> Result<Limits> {
+pub fn measure(device: &Device, dtype: DType) -> Result<Limits> {
     if device.is_cpu() {
         let (size, side) = (2048 * 2048, 2048);
         let (left, right) = (vec![0.5f32; size], vec![0.25f32; size]);
         let (left, right) = (Matrix::new(&left, side, side), Matrix::new(&right, side, side));
         let seconds = best(5, || {
-            std::hint::black_box(product(left, Right::Plain(right, precision)));
+            std::hint::black_box(product(left, Right::Plain(right)));
             Ok(())
         })?;
         let product = 2.0 * (side as f64).powi(3) / seconds;
-        let peak = peak(precision).unwrap_or(product);
+        let peak = peak().unwrap_or(product);
         return Ok(Limits { peak, product, read: read(device)? });
     }
     let side = 8192;
-    let dtype = if precision == Precision::Bf16 { DType::BF16 } else { DType::F32 };
     let left = Tensor::ones((side, side), dtype, device)?;
     let right = left.copy()?;
     let seconds = best(5, || {
@@ -118,10 +116,7 @@ impl Work {
         };
         let (prompt, new) = (prompt_len as f64, new_tokens as f64);
         let (prompts, rows) = (prompts as f64, (prompts * group) as f64);
-        let bytes = match a.precision {
-            Precision::F32 => 4.0,
-            Precision::Bf16 => 2.0,
-        };
+        let bytes = 4.0;
         let cached = rows * (2 * a.num_layers * keys) as f64 * 4.0 * (prompt + new / 2.0);
         Self {
             prefill_flops: forward(prompts * prompt, prompts, prompt / 2.0),

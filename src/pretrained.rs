@@ -10,7 +10,7 @@ use crate::adapter::Adapter;
 use crate::device::Dtype;
 use crate::files::{read_json, read_limited, write_atomic};
 use crate::hub;
-use crate::kernels::cpu::with_values;
+use crate::backend::cpu::with_values;
 use crate::limits;
 use crate::model::weights::{self, Weights};
 use crate::model::{Architecture, Decoder};
@@ -66,9 +66,8 @@ impl Pretrained {
 
     /// Loads what is no adapter.
     fn load_whole(name: &str, directory: &Path, dtype: Dtype, device: &Device) -> Result<Self> {
-        let (mut architecture, config) = Architecture::read(&directory.join("config.json"))?;
-        architecture.precision = dtype.precision();
-        let storage = dtype.storage(device);
+        let (architecture, config) = Architecture::read(&directory.join("config.json"))?;
+        let storage = dtype.storage(device)?;
         let weights = weights::load(directory, &architecture, storage, device)?;
         Self::assemble(name, (architecture, dtype), config, weights, directory)
     }
@@ -101,8 +100,7 @@ impl Pretrained {
         dtype: Dtype,
         device: &Device,
     ) -> Result<Self> {
-        let (mut architecture, value) = Architecture::read(config)?;
-        architecture.precision = dtype.precision();
+        let (architecture, value) = Architecture::read(config)?;
         let bytes = architecture.parameters().saturating_mul(4);
         if let Some(free) =
             limits::available_memory().filter(|free| device.is_cpu() && bytes > *free)
@@ -196,7 +194,7 @@ impl Pretrained {
         if directory.join(crate::adapter::CONFIG).exists() {
             return Adapter::load(directory, architecture, device)?.on(self.decoder()?);
         }
-        let storage = self.dtype.storage(device);
+        let storage = self.dtype.storage(device)?;
         let weights = weights::load(directory, architecture, storage, device)?;
         Ok(policy::frozen_decoder(architecture, &weights)?)
     }

@@ -116,7 +116,7 @@ KERNEL(add_to) {
 // The gradient of a row of N 0 logits (0), to out (4), for the gradient (3) of the log-probability of its
 // target (1): (onehot - p) grad F 0, with F 0 one over the temperature and sums (2) the logarithm of the sum of
 // exp(logit F 0).
-KERNEL(slopes) {
+KERNEL(logits_grad) {
   BUFFER(float, logits, 0);
   BUFFER(int, targets, 1);
   BUFFER(float, sums, 2);

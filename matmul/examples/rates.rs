@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use tealight_matmul::{Matrix, Packed, Precision, Right, product};
+use tealight_matmul::{Matrix, Packed, Right, product};
 
 fn main() {
     for [m, k, n] in [
@@ -21,26 +21,24 @@ fn main() {
     ] {
         let (left, right) = (vec![0.5f32; m * k], vec![0.25f32; k * n]);
         let left = Matrix::new(&left, m, k);
-        for precision in [Precision::F32, Precision::Bf16] {
-            let weight = Matrix::new(&right, n, k).transposed();
-            let packed = Packed::new(weight, precision);
-            let rate = |work: &dyn Fn() -> Vec<f32>| {
-                let flops = 2.0 * (m * k * n) as f64;
-                let mut times: Vec<f64> = Vec::new();
-                while times.len() < 5 || (times.iter().sum::<f64>() < 0.3 && times.len() < 1000) {
-                    let start = Instant::now();
-                    std::hint::black_box(work());
-                    times.push(start.elapsed().as_secs_f64());
-                }
-                times.sort_by(f64::total_cmp);
-                flops / times[times.len() / 2] / 1e9
-            };
-            println!(
-                "{m:5} x {k:5} x {n:6} {precision:?}: packed {:6.1}, weight [n, k] {:6.1}, [k, n] {:6.1} GFLOP/s",
-                rate(&|| product(left, Right::Packed(&packed))),
-                rate(&|| product(left, Right::Plain(weight, precision))),
-                rate(&|| product(left, Right::Plain(Matrix::new(&right, k, n), precision))),
-            );
-        }
+        let weight = Matrix::new(&right, n, k).transposed();
+        let packed = Packed::new(weight);
+        let rate = |work: &dyn Fn() -> Vec<f32>| {
+            let flops = 2.0 * (m * k * n) as f64;
+            let mut times: Vec<f64> = Vec::new();
+            while times.len() < 5 || (times.iter().sum::<f64>() < 0.3 && times.len() < 1000) {
+                let start = Instant::now();
+                std::hint::black_box(work());
+                times.push(start.elapsed().as_secs_f64());
+            }
+            times.sort_by(f64::total_cmp);
+            flops / times[times.len() / 2] / 1e9
+        };
+        println!(
+            "{m:5} x {k:5} x {n:6}: packed {:6.1}, weight [n, k] {:6.1}, [k, n] {:6.1} GFLOP/s",
+            rate(&|| product(left, Right::Packed(&packed))),
+            rate(&|| product(left, Right::Plain(weight))),
+            rate(&|| product(left, Right::Plain(Matrix::new(&right, k, n)))),
+        );
     }
 }

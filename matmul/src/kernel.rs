@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use super::{COLUMNS, MAX_ROWS, Precision};
+use super::{COLUMNS, MAX_ROWS};
 
 /// The result, written by several threads at places that do not overlap.
 // Elsewhere nothing is written through it.
@@ -26,31 +26,23 @@ impl<'a> Target<'a> {
 }
 
 /// Whether this processor has the instructions.
-pub(super) fn supports(precision: Precision) -> bool {
+pub(super) fn is_supported() -> bool {
     #[cfg(target_arch = "x86_64")]
     {
-        let has_f32 = is_x86_feature_detected!("avx512f")
+        is_x86_feature_detected!("avx512f")
             && is_x86_feature_detected!("avx512bw")
             && is_x86_feature_detected!("avx512vl")
-            && is_x86_feature_detected!("fma");
-        match precision {
-            Precision::F32 => has_f32,
-            Precision::Bf16 => has_f32 && is_x86_feature_detected!("avx512bf16"),
-        }
+            && is_x86_feature_detected!("fma")
     }
     #[cfg(not(target_arch = "x86_64"))]
-    {
-        let _ = precision;
-        false
-    }
+    false
 }
 
 /// Computes, or with `adds` adds to, the tile of the result at row and column `at`: `left` is
-/// `[words]` by up to [`MAX_ROWS`] rows, `right` `[words][COLUMNS]`.
+/// `[k]` by up to [`MAX_ROWS`] rows, `right` `[k][COLUMNS]`.
 pub(super) fn tile(
-    left: &[u32],
-    right: &[u32],
-    precision: Precision,
+    left: &[f32],
+    right: &[f32],
     adds: bool,
     at: [usize; 2],
     target: &Target<'_>,
@@ -69,25 +61,19 @@ pub(super) fn tile(
             columns: COLUMNS.min(target.columns - column),
             adds,
         };
-        // SAFETY: the caller of the crate checked `supports`; the place lies within the result, and no
+        // SAFETY: the caller checked `is_supported`; the place lies within the result, and no
         // other task has it.
-        unsafe {
-            match precision {
-                Precision::F32 => x86::f32_tile(left, right, height, place),
-                Precision::Bf16 => x86::bf16_tile(left, right, height, place),
-            }
-        }
+        unsafe { x86::tile(left, right, height, place) };
     }
     #[cfg(not(target_arch = "x86_64"))]
-    unreachable!("no product is begun on a processor that is not supported: {precision:?} {adds}");
+    unreachable!("no product is begun on a processor that is not supported: {adds}");
 }
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::x86_64::{
-        __m512, __m512bh, __m512i, __mmask16, _MM_HINT_T1, _mm_prefetch, _mm512_add_ps,
-        _mm512_dpbf16_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_loadu_si512,
-        _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps, _mm512_set1_epi32, _mm512_set1_ps,
+        __m512, __mmask16, _MM_HINT_T1, _mm_prefetch, _mm512_add_ps, _mm512_fmadd_ps,
+        _mm512_loadu_ps, _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps, _mm512_set1_ps,
         _mm512_setzero_ps,
     };
 
@@ -103,48 +89,34 @@ mod x86 {
         pub(super) adds: bool,
     }
 
-    /// How far ahead of the columns in hand memory is asked for, in words: weights of a small batch come
+    /// How far ahead of the columns in hand memory is asked for, in values: weights of a small batch come
     /// from memory once, faster than the processor would guess.
     const AHEAD: usize = 8192;
 
     /// Registers of one row of a tile.
     const WIDE: usize = COLUMNS / 16;
 
-    /// Calls the tile of this many rows.
-    macro_rules! by_height {
-        ($tile:ident, $height:expr, $($argument:expr),*) => {
-            match $height {
-                1 => $tile::<1>($($argument),*), 2 => $tile::<2>($($argument),*),
-                3 => $tile::<3>($($argument),*), 4 => $tile::<4>($($argument),*),
-                5 => $tile::<5>($($argument),*), 6 => $tile::<6>($($argument),*),
-                7 => $tile::<7>($($argument),*), 8 => $tile::<8>($($argument),*),
-                9 => $tile::<9>($($argument),*), 10 => $tile::<10>($($argument),*),
-                11 => $tile::<11>($($argument),*), 12 => $tile::<12>($($argument),*),
-                13 => $tile::<13>($($argument),*), _ => $tile::<14>($($argument),*),
-            }
-        };
-    }
-
     /// # Safety
     /// AVX-512F is there; `place` is valid memory that no one else has.
-    pub(super) unsafe fn f32_tile(left: &[u32], right: &[u32], height: usize, place: Place) {
+    pub(super) unsafe fn tile(left: &[f32], right: &[f32], height: usize, place: Place) {
+        macro_rules! by_height {
+            ($($rows:literal)*) => {
+                match height {
+                    $($rows => rows::<$rows>(left, right, place),)*
+                    _ => rows::<14>(left, right, place),
+                }
+            };
+        }
         // SAFETY: as the caller promises.
-        unsafe { by_height!(f32_rows, height, left, right, place) }
-    }
-
-    /// # Safety
-    /// AVX-512F and AVX-512-BF16 are there; `place` is valid memory that no one else has.
-    pub(super) unsafe fn bf16_tile(left: &[u32], right: &[u32], height: usize, place: Place) {
-        // SAFETY: as the caller promises.
-        unsafe { by_height!(bf16_rows, height, left, right, place) }
+        unsafe { by_height!(1 2 3 4 5 6 7 8 9 10 11 12 13) }
     }
 
     #[target_feature(enable = "avx512f,fma")]
-    unsafe fn f32_rows<const ROWS: usize>(left: &[u32], right: &[u32], place: Place) {
+    unsafe fn rows<const ROWS: usize>(left: &[f32], right: &[f32], place: Place) {
         let mut sums = [[_mm512_setzero_ps(); WIDE]; ROWS];
-        let (mut a, mut b) = (left.as_ptr().cast::<f32>(), right.as_ptr().cast::<f32>());
+        let (mut a, mut b) = (left.as_ptr(), right.as_ptr());
         for _ in 0..right.len() / COLUMNS {
-            // SAFETY: both panels have ROWS and COLUMNS values for each of the words.
+            // SAFETY: both panels have ROWS and COLUMNS values for each place along k.
             unsafe {
                 _mm_prefetch::<_MM_HINT_T1>(b.wrapping_add(AHEAD).cast());
                 _mm_prefetch::<_MM_HINT_T1>(b.wrapping_add(AHEAD + 16).cast());
@@ -160,39 +132,6 @@ mod x86 {
         }
         // SAFETY: as the caller promises.
         unsafe { store(&sums, place) };
-    }
-
-    #[target_feature(enable = "avx512f,avx512bf16")]
-    unsafe fn bf16_rows<const ROWS: usize>(left: &[u32], right: &[u32], place: Place) {
-        let mut sums = [[_mm512_setzero_ps(); WIDE]; ROWS];
-        let (mut a, mut b) = (left.as_ptr().cast::<i32>(), right.as_ptr().cast::<i32>());
-        for _ in 0..right.len() / COLUMNS {
-            // SAFETY: both panels have ROWS and COLUMNS words for each of the words along k; a register
-            // of words and one of bf16 are the same bits.
-            unsafe {
-                _mm_prefetch::<_MM_HINT_T1>(b.wrapping_add(AHEAD).cast());
-                _mm_prefetch::<_MM_HINT_T1>(b.wrapping_add(AHEAD + 16).cast());
-                let columns = [
-                    halves(_mm512_loadu_si512(b.cast())),
-                    halves(_mm512_loadu_si512(b.add(16).cast())),
-                ];
-                for (row, sums) in sums.iter_mut().enumerate() {
-                    let value = halves(_mm512_set1_epi32(*a.add(row)));
-                    sums[0] = _mm512_dpbf16_ps(sums[0], value, columns[0]);
-                    sums[1] = _mm512_dpbf16_ps(sums[1], value, columns[1]);
-                }
-                a = a.add(ROWS);
-                b = b.add(COLUMNS);
-            }
-        }
-        // SAFETY: as the caller promises.
-        unsafe { store(&sums, place) };
-    }
-
-    #[inline(always)]
-    fn halves(words: __m512i) -> __m512bh {
-        // SAFETY: both are 512 bits of any value.
-        unsafe { std::mem::transmute(words) }
     }
 
     #[inline]

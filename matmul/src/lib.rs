@@ -1,4 +1,4 @@
-//! Matrix products on AVX-512, in f32 or with operands rounded to bf16 and sums in f32.
+//! Matrix products in f32 on AVX-512.
 //!
 //! A product is `out[m, n] = sum over k of left[m, k] right[k, n]`. Operands are packed into panels, the
 //! right one perhaps long before ([`Packed`]: weights that many products share). Every element of the result
@@ -24,7 +24,7 @@ use rayon::prelude::*;
 const COLUMNS: usize = 32;
 /// Most rows of a panel of the left operand: 28 of 32 registers hold sums.
 const MAX_ROWS: usize = 14;
-/// Words along k that are worked through at a time: a panel's share stays in the first-level cache.
+/// Places along k that are worked through at a time: a panel's share stays in the first-level cache.
 const DEPTH: usize = 256;
 /// Most row panels that go through a panel of columns together: their share of the left operand stays in
 /// the second-level cache.
@@ -32,28 +32,9 @@ const SHARE: usize = 64;
 /// Multiplications below which a product is not worth a second thread.
 const SERIAL: usize = 1 << 17;
 
-/// How operands enter the products; sums are f32 in both.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Precision {
-    /// As they are.
-    F32,
-    /// Rounded to the nearest bf16, two to a word.
-    Bf16,
-}
-
-impl Precision {
-    /// Words of 32 bits along `k` values.
-    fn words(self, k: usize) -> usize {
-        match self {
-            Precision::F32 => k,
-            Precision::Bf16 => k.div_ceil(2),
-        }
-    }
-}
-
-/// Whether products of this precision run on this processor's AVX-512, and so do not depend on the batch.
-pub fn supports(precision: Precision) -> bool {
-    kernel::supports(precision)
+/// Whether products run on this processor's AVX-512, and so do not depend on the batch.
+pub fn is_supported() -> bool {
+    kernel::is_supported()
 }
 
 /// A matrix in a slice: element `(r, c)` stands at `r * row_stride + c * column_stride`.
@@ -101,46 +82,42 @@ impl<'a> Matrix<'a> {
 /// A right operand, ready for many products.
 #[derive(Debug)]
 pub struct Packed {
-    precision: Precision,
     k: usize,
     columns: usize,
-    /// Panel after panel, each `[words along k][COLUMNS]`; without our kernels, f32 row after row.
-    words: Vec<u32>,
+    /// Panel after panel, each `[k][COLUMNS]`; without our kernels, row after row.
+    values: Vec<f32>,
 }
 
 impl Packed {
     /// Packs `right` `[k, n]`.
-    pub fn new(right: Matrix<'_>, precision: Precision) -> Self {
-        Self::within(right, precision, |count| vec![0; count])
+    pub fn new(right: Matrix<'_>) -> Self {
+        Self::within(right, |count| vec![0.0; count])
     }
 
-    /// The same into the words that `room` gives for a count, whatever they hold: memory that a process has
-    /// had before is faster than new.
-    pub fn within(
-        right: Matrix<'_>,
-        precision: Precision,
-        room: impl FnOnce(usize) -> Vec<u32>,
-    ) -> Self {
+    /// The same into the values that `room` gives for a count, whatever they are: memory that a process has had
+    /// before is faster than new.
+    pub fn within(right: Matrix<'_>, room: impl FnOnce(usize) -> Vec<f32>) -> Self {
         let (k, columns) = (right.rows, right.columns);
-        if !supports(precision) {
-            return Self { precision, k, columns, words: portable::rows(right, precision) };
+        if !is_supported() {
+            let mut values = room(k * columns);
+            portable::rows(right, &mut values);
+            return Self { k, columns, values };
         }
-        let depth = precision.words(k);
-        let mut words = room(columns.div_ceil(COLUMNS) * depth * COLUMNS);
-        words.par_chunks_mut((depth * COLUMNS).max(1)).enumerate().for_each(|(panel, out)| {
-            pack::right(right, panel * COLUMNS, 0..depth, precision, out);
+        let mut values = room(columns.div_ceil(COLUMNS) * k * COLUMNS);
+        values.par_chunks_mut((k * COLUMNS).max(1)).enumerate().for_each(|(panel, out)| {
+            pack::right(right, panel * COLUMNS, 0..k, out);
         });
-        Self { precision, k, columns, words }
+        Self { k, columns, values }
     }
 
-    /// The words, for another use of their memory.
-    pub fn into_words(self) -> Vec<u32> {
-        self.words
+    /// The values, for another use of their memory.
+    pub fn into_values(self) -> Vec<f32> {
+        self.values
     }
 
     /// Bytes it takes.
     pub fn bytes(&self) -> usize {
-        self.words.len() * 4
+        self.values.len() * 4
     }
 }
 
@@ -150,14 +127,15 @@ pub enum Right<'a> {
     /// Packed before.
     Packed(&'a Packed),
     /// Packed while the product goes on.
-    Plain(Matrix<'a>, Precision),
+    Plain(Matrix<'a>),
 }
 
 impl Right<'_> {
-    fn sizes(&self) -> (usize, usize, Precision) {
+    /// `(k, n)`.
+    fn sizes(&self) -> (usize, usize) {
         match self {
-            Right::Packed(packed) => (packed.k, packed.columns, packed.precision),
-            Right::Plain(matrix, precision) => (matrix.rows, matrix.columns, *precision),
+            Right::Packed(packed) => (packed.k, packed.columns),
+            Right::Plain(matrix) => (matrix.rows, matrix.columns),
         }
     }
 }
@@ -189,16 +167,16 @@ pub fn product(left: Matrix<'_>, right: Right<'_>) -> Vec<f32> {
 /// # Panics
 /// Where the inner sizes differ or `out` is too short.
 pub fn multiply(left: Matrix<'_>, right: Right<'_>, out: Output<'_>, parallel: bool) {
-    let (k, columns, precision) = right.sizes();
+    let (k, columns) = right.sizes();
     assert_eq!(left.columns, k, "inner sizes");
     if left.rows == 0 || columns == 0 {
         return;
     }
     assert!(out.stride >= columns && out.data.len() >= (left.rows - 1) * out.stride + columns);
-    if !supports(precision) {
+    if !is_supported() {
         return portable::multiply(left, right, out, parallel);
     }
-    let (rows, depth) = (left.rows, precision.words(k));
+    let (rows, depth) = (left.rows, k);
     if depth == 0 {
         if !out.adds {
             out.data.chunks_mut(out.stride).take(rows).for_each(|row| row[..columns].fill(0.0));
@@ -217,13 +195,12 @@ pub fn multiply(left: Matrix<'_>, right: Right<'_>, out: Output<'_>, parallel: b
     let shares = row_panels.div_ceil(share);
     // The buffer of this thread's last product: fresh memory costs more than what is written to it.
     let mut panels = PANELS.take();
-    pack::left(left, height, precision, is_serial || rows * depth < 1 << 14, &mut panels);
+    pack::left(left, height, is_serial || rows * depth < 1 << 14, &mut panels);
     let work = Work {
         panels: &panels,
         height,
         depth,
         right,
-        precision,
         adds: out.adds,
         target: kernel::Target::new(out.data, rows, columns, out.stride),
     };
@@ -241,17 +218,16 @@ pub fn multiply(left: Matrix<'_>, right: Right<'_>, out: Output<'_>, parallel: b
 }
 
 thread_local! {
-    static PANELS: Cell<Vec<u32>> = const { Cell::new(Vec::new()) };
+    static PANELS: Cell<Vec<f32>> = const { Cell::new(Vec::new()) };
 }
 
 /// One product under way.
 struct Work<'a> {
     /// The left operand, panel after panel.
-    panels: &'a [u32],
+    panels: &'a [f32],
     height: usize,
     depth: usize,
     right: Right<'a>,
-    precision: Precision,
     adds: bool,
     target: kernel::Target<'a>,
 }
@@ -262,24 +238,24 @@ impl Work<'_> {
         let (height, depth) = (self.height, self.depth);
         let mut fresh = Vec::new();
         for start in (0..depth).step_by(DEPTH) {
-            let words = start..(start + DEPTH).min(depth);
+            let places = start..(start + DEPTH).min(depth);
             let right = match self.right {
                 Right::Packed(packed) => {
-                    let own = &packed.words[panel * depth * COLUMNS..][..depth * COLUMNS];
-                    &own[words.start * COLUMNS..words.end * COLUMNS]
+                    let own = &packed.values[panel * depth * COLUMNS..][..depth * COLUMNS];
+                    &own[places.start * COLUMNS..places.end * COLUMNS]
                 }
-                Right::Plain(matrix, _) => {
-                    fresh.resize(words.len() * COLUMNS, 0);
+                Right::Plain(matrix) => {
+                    fresh.resize(places.len() * COLUMNS, 0.0);
                     let first = panel * COLUMNS;
-                    pack::right(matrix, first, words.clone(), self.precision, &mut fresh);
+                    pack::right(matrix, first, places.clone(), &mut fresh);
                     &fresh
                 }
             };
             for tile in tiles.clone() {
                 let own = &self.panels[tile * depth * height..][..depth * height];
-                let left = &own[words.start * height..words.end * height];
+                let left = &own[places.start * height..places.end * height];
                 let at = [tile * height, panel * COLUMNS];
-                kernel::tile(left, right, self.precision, self.adds || start > 0, at, &self.target);
+                kernel::tile(left, right, self.adds || start > 0, at, &self.target);
             }
         }
     }
@@ -287,11 +263,11 @@ impl Work<'_> {
 
 /// Floating-point operations a second that all threads reach together on operands in the first-level
 /// cache: the limit of any product. None where our kernels do not run.
-pub fn peak(precision: Precision) -> Option<f64> {
-    if !supports(precision) {
+pub fn peak() -> Option<f64> {
+    if !is_supported() {
         return None;
     }
-    let (left, right) = (vec![0; DEPTH * MAX_ROWS], vec![0; DEPTH * COLUMNS]);
+    let (left, right) = (vec![0f32; DEPTH * MAX_ROWS], vec![0f32; DEPTH * COLUMNS]);
     let threads = rayon::current_num_threads();
     let pass = |tiles: usize| {
         let start = Instant::now();
@@ -299,7 +275,7 @@ pub fn peak(precision: Precision) -> Option<f64> {
             let mut out = vec![0f32; MAX_ROWS * COLUMNS];
             let target = kernel::Target::new(&mut out, MAX_ROWS, COLUMNS, COLUMNS);
             for _ in 0..tiles {
-                kernel::tile(&left, &right, precision, true, [0, 0], &target);
+                kernel::tile(&left, &right, true, [0, 0], &target);
             }
         });
         start.elapsed().as_secs_f64()
@@ -307,9 +283,5 @@ pub fn peak(precision: Precision) -> Option<f64> {
     pass(1000);
     let tiles = 20_000;
     let seconds = (0..5).map(|_| pass(tiles)).fold(f64::INFINITY, f64::min);
-    let words = match precision {
-        Precision::F32 => 1,
-        Precision::Bf16 => 2,
-    };
-    Some((2 * MAX_ROWS * COLUMNS * DEPTH * words * tiles * threads) as f64 / seconds)
+    Some((2 * MAX_ROWS * COLUMNS * DEPTH * tiles * threads) as f64 / seconds)
 }

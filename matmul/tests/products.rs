@@ -1,21 +1,9 @@
 //! Products against sums in f64, and the promise that a row does not depend on the others.
 
-use tealight_matmul::{Matrix, Output, Packed, Precision, Right, multiply, product, supports};
+use tealight_matmul::{Matrix, Output, Packed, Right, is_supported, multiply, product};
 
 fn values(count: usize, seed: usize) -> Vec<f32> {
     (0..count).map(|i| ((i * 7919 + seed * 104_729) as f32 * 0.37).sin()).collect()
-}
-
-/// The nearest bf16.
-fn rounded(x: f32, precision: Precision) -> f64 {
-    match precision {
-        Precision::F32 => f64::from(x),
-        Precision::Bf16 => {
-            let bits = x.to_bits();
-            let up = bits + 0x7fff + ((bits >> 16) & 1);
-            f64::from(f32::from_bits(up & 0xffff_0000))
-        }
-    }
 }
 
 const SIZES: [[usize; 3]; 9] = [
@@ -32,36 +20,32 @@ const SIZES: [[usize; 3]; 9] = [
 
 #[test]
 fn products_are_those_of_f64_in_every_layout() {
-    for precision in [Precision::F32, Precision::Bf16] {
-        for [m, k, n] in SIZES {
-            let (left, right) = (values(m * k, 1), values(k * n, 2));
-            let mut exact = vec![0f64; m * n];
-            for i in 0..m {
-                for l in 0..k {
-                    let a = rounded(left[i * k + l], precision);
-                    for j in 0..n {
-                        exact[i * n + j] += a * rounded(right[l * n + j], precision);
-                    }
+    for [m, k, n] in SIZES {
+        let (left, right) = (values(m * k, 1), values(k * n, 2));
+        let mut exact = vec![0f64; m * n];
+        for i in 0..m {
+            for l in 0..k {
+                let a = f64::from(left[i * k + l]);
+                for j in 0..n {
+                    exact[i * n + j] += a * f64::from(right[l * n + j]);
                 }
             }
-            let transposed = |values: &[f32], rows: usize, columns: usize| -> Vec<f32> {
-                (0..rows * columns).map(|i| values[i % rows * columns + i / rows]).collect()
-            };
-            let (left_t, right_t) = (transposed(&left, m, k), transposed(&right, k, n));
-            let lefts = [Matrix::new(&left, m, k), Matrix::new(&left_t, k, m).transposed()];
-            let rights = [Matrix::new(&right, k, n), Matrix::new(&right_t, n, k).transposed()];
-            for a in lefts {
-                for b in rights {
-                    let packed = product(a, Right::Packed(&Packed::new(b, precision)));
-                    let plain = product(a, Right::Plain(b, precision));
-                    assert_eq!(packed, plain, "{precision:?} {m} {k} {n}");
-                    for (got, exact) in plain.iter().zip(&exact) {
-                        let error = (f64::from(*got) - exact).abs();
-                        assert!(
-                            error < 2e-6 * (k as f64).sqrt() + 1e-7,
-                            "{precision:?} {m} {k} {n}: {got} is not {exact}"
-                        );
-                    }
+        }
+        let transposed = |values: &[f32], rows: usize, columns: usize| -> Vec<f32> {
+            (0..rows * columns).map(|i| values[i % rows * columns + i / rows]).collect()
+        };
+        let (left_t, right_t) = (transposed(&left, m, k), transposed(&right, k, n));
+        let lefts = [Matrix::new(&left, m, k), Matrix::new(&left_t, k, m).transposed()];
+        let rights = [Matrix::new(&right, k, n), Matrix::new(&right_t, n, k).transposed()];
+        for a in lefts {
+            for b in rights {
+                let packed = product(a, Right::Packed(&Packed::new(b)));
+                let plain = product(a, Right::Plain(b));
+                assert_eq!(packed, plain, "{m} {k} {n}");
+                for (got, exact) in plain.iter().zip(&exact) {
+                    let error = (f64::from(*got) - exact).abs();
+                    let bound = 2e-6 * (k as f64).sqrt() + 1e-7;
+                    assert!(error < bound, "{m} {k} {n}: {got} is not {exact}");
                 }
             }
         }
@@ -70,18 +54,16 @@ fn products_are_those_of_f64_in_every_layout() {
 
 #[test]
 fn a_row_is_the_same_bits_in_every_batch() {
-    for precision in [Precision::F32, Precision::Bf16] {
-        if !supports(precision) {
-            continue;
-        }
-        let (k, n) = (700, 90);
-        let (left, right) = (values(40 * k, 3), values(k * n, 4));
-        let right = Right::Plain(Matrix::new(&right, k, n), precision);
-        let all = product(Matrix::new(&left, 40, k), right);
-        for rows in [1, 2, 13, 14, 15, 29] {
-            let some = product(Matrix::new(&left[..rows * k], rows, k), right);
-            assert_eq!(some, all[..rows * n], "{precision:?}, {rows} rows");
-        }
+    if !is_supported() {
+        return;
+    }
+    let (k, n) = (700, 90);
+    let (left, right) = (values(40 * k, 3), values(k * n, 4));
+    let right = Right::Plain(Matrix::new(&right, k, n));
+    let all = product(Matrix::new(&left, 40, k), right);
+    for rows in [1, 2, 13, 14, 15, 29] {
+        let some = product(Matrix::new(&left[..rows * k], rows, k), right);
+        assert_eq!(some, all[..rows * n], "{rows} rows");
     }
 }
 
@@ -89,7 +71,7 @@ fn a_row_is_the_same_bits_in_every_batch() {
 fn a_product_may_be_added_to_columns_of_something_wider() {
     let (left, right) = (values(17 * 300, 5), values(300 * 40, 6));
     let (left, right) = (Matrix::new(&left, 17, 300), Matrix::new(&right, 300, 40));
-    let right = Right::Plain(right, Precision::F32);
+    let right = Right::Plain(right);
     let alone = product(left, right);
     for parallel in [false, true] {
         let mut out = vec![2f32; 17 * 64];

@@ -79,7 +79,7 @@ pub(super) fn run(options: &BatchOptions, stop: &Stop) -> Result<()> {
     }
     let (model, _) = options.model.load(options.quiet)?;
     // Once for all groups of lines.
-    let decoder = model.decoder()?.ready()?;
+    let decoder = model.decoder()?.prepacked()?;
     let sampler = LocalSampler { decoder: &decoder, max_rows: options.max_num_seqs };
     let mut lines = JsonLines::append(output)?;
     stop.saves();

@@ -82,9 +82,6 @@ pub(super) fn run(options: &BenchOptions) -> Result<()> {
         bail!("bench measures whole models: leave --adapter out");
     }
     let (device, described) = device::open(&options.model.device)?;
-    if !options.rollout_only {
-        options.model.dtype.check_training(&device)?;
-    }
     let (architecture, weights) = load(options, &device)?;
     let longest = options.prompt_len + options.new_tokens;
     if longest > architecture.max_positions {
@@ -101,7 +98,7 @@ pub(super) fn run(options: &BenchOptions) -> Result<()> {
     };
     // Before the limits are measured, which take memory of their own.
     let peak = limits::peak_rss();
-    let limits = limits::measure(&device, architecture.precision)?;
+    let limits = limits::measure(&device, options.model.dtype.storage(&device)?)?;
     let work = limits::Work::of(
         &architecture,
         options.prompts,
@@ -167,19 +164,17 @@ impl BenchOptions {
 fn load(options: &BenchOptions, device: &Device) -> Result<(Architecture, Weights)> {
     let path = Path::new(&options.model.model);
     if path.is_file() {
-        let (mut architecture, _) = Architecture::read(path)?;
-        architecture.precision = options.model.dtype.precision();
+        let (architecture, _) = Architecture::read(path)?;
         let weights = weights::random(&architecture, 0, device)?;
-        let dtype = options.model.dtype.storage(device);
+        let dtype = options.model.dtype.storage(device)?;
         let cast =
             |(name, weight): (String, candle_core::Tensor)| Ok((name, weight.to_dtype(dtype)?));
         return Ok((architecture, weights.into_iter().map(cast).collect::<Result<_>>()?));
     }
     let files = crate::hub::resolve(&options.model.model)?;
-    let (mut architecture, _) =
+    let (architecture, _) =
         Architecture::read(&PathBuf::from(&files.directory).join("config.json"))?;
-    architecture.precision = options.model.dtype.precision();
-    let dtype = options.model.dtype.storage(device);
+    let dtype = options.model.dtype.storage(device)?;
     let weights = weights::load(&files.directory, &architecture, dtype, device)?;
     Ok((architecture, weights))
 }
@@ -227,7 +222,7 @@ fn train(
         .collect();
     let mut policy = Policy::new(architecture, weights)?.beside(reference);
     if options.gradient_checkpointing {
-        policy = policy.recomputing()?;
+        policy = policy.recomputing();
     }
     let config = AdamWConfig {
         adam_beta1: 0.9,

@@ -4,7 +4,6 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use candle_core::Device;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +12,7 @@ use crate::files::writable_directory;
 use crate::generate::{Filters, LocalSampler, Noise, Request, Sampler, SamplingParams};
 use crate::hub::{self, push};
 use crate::limits;
-use crate::policy::{Policy, Sequence, rounding, token_logp};
+use crate::policy::{GradAccumulator, Policy, Sequence, by_row, rounding};
 use crate::pretrained::Pretrained;
 use crate::telemetry::print;
 use crate::tokenizer::Tokenizer;
@@ -87,13 +86,11 @@ fn features() -> String {
 
 fn processor() -> String {
     let threads = rayon::current_num_threads();
-    let has = |precision| match tealight_matmul::supports(precision) {
+    let products = match tealight_matmul::is_supported() {
         true => "our products",
         false => "portable products",
     };
-    let (wide, narrow) =
-        (has(tealight_matmul::Precision::F32), has(tealight_matmul::Precision::Bf16));
-    format!("{threads} threads, f32 by {wide}, bf16 by {narrow}")
+    format!("{threads} threads, f32 by {products}")
 }
 
 fn memory() -> Finding {
@@ -142,7 +139,7 @@ fn self_test() -> Result<String> {
     let (device, _) = device::open("auto")?;
     let model = Pretrained::load(hub::EMBEDDED, Dtype::Float32, &device)?;
     let policy = Policy::new(&model.architecture, &model.weights)?;
-    let sampler = LocalSampler { decoder: policy.frozen(), max_rows: 64 };
+    let sampler = LocalSampler { decoder: policy.decoder(), max_rows: 64 };
     let prompt =
         model.tokenizer.encode_prompt(&tealight_datasets::Prompt::Text("3,7,8,9=24:".into()))?;
     let params = SamplingParams {
@@ -161,17 +158,18 @@ fn self_test() -> Result<String> {
         .iter()
         .map(|one| Sequence { prompt: prompt.clone(), completion: one.tokens.clone() })
         .collect();
-    let said = token_logp(policy.with_grad(), &rows, 1.0)?;
-    let computed = said.logp.to_device(&Device::Cpu)?.to_vec2::<f32>()?;
+    let forward = policy.forward(&rows, 1.0, None)?;
+    let computed = by_row(forward.logp(), &rows)?;
     let apart = drawn
         .iter()
         .zip(&computed)
         .flat_map(|(one, row)| one.logp.iter().zip(row).map(|(a, b)| (a - b).abs()))
         .fold(0f32, |worst, x| if x > worst || x.is_nan() { x } else { worst });
-    policy.backward(&said.logp.sum_all()?)?;
-    let gradients = policy.take_gradients()?.len();
+    let (loss, mut gradients) = (forward.logp().sum_all()?, GradAccumulator::default());
+    policy.backward(forward, &loss, None, &mut gradients)?;
+    let gradients = gradients.tensors()?.len();
     let tokens: usize = drawn.iter().map(|one| one.tokens.len()).sum();
-    let most = rounding(policy.frozen());
+    let most = rounding(policy.decoder());
     if gradients != policy.weights().len() || apart.is_nan() || f64::from(apart) > most {
         bail!("{gradients} gradients, log-probabilities differ by {apart:.1e}: please report this");
     }

@@ -126,7 +126,7 @@ impl Session<'_> {
             tokenizer,
             verifier: &*dataset.verifier,
         };
-        let rounding = policy::rounding(policy.frozen());
+        let rounding = policy::rounding(policy.decoder());
         let mut journal = Journal::new(self.quiet, &config, place, state.global_step, rounding)?;
         let params = config.settings.sampling(tokenizer);
         let max_num_seqs = config.settings.max_num_seqs;
@@ -135,7 +135,7 @@ impl Session<'_> {
         let check = |step: usize| -> Result<Option<HeldOut>> {
             let Some(held_out) = place.held_out else { return Ok(None) };
             let place = (step, output);
-            let (found, best) = held_out.check(self, policy.frozen(), &draw, place)?;
+            let (found, best) = held_out.check(self, policy.decoder(), &draw, place)?;
             if let Some(best) = best {
                 self.base.save_trained(adapter.as_ref(), &policy.tensors(), &output.join(BEST))?;
                 best.record(output)?;
@@ -196,7 +196,7 @@ impl Session<'_> {
     fn policy(&self, config: &RlvrConfig, adapter: Option<&Adapter>) -> Result<Policy> {
         let policy = self.base.policy(adapter)?.beside(&self.reference);
         match config.settings.gradient_checkpointing {
-            true => Ok(policy.recomputing()?),
+            true => Ok(policy.recomputing()),
             false => Ok(policy),
         }
     }

@@ -82,7 +82,7 @@ struct Asked<'a> {
 pub(super) fn run(options: &GenerateOptions, _stop: &Stop) -> Result<()> {
     let prompt = options.prompt()?;
     let (model, _) = options.model.load(options.quiet)?;
-    let decoder = model.decoder()?.ready()?;
+    let decoder = model.decoder()?.prepacked()?;
     let asked = Asked { options, model: &model, decoder: &decoder };
     match prompt {
         Some(text) => asked.answer(&asked.messages(text)),

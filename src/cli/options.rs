@@ -75,7 +75,7 @@ impl ModelOptions {
 
     /// The same for a model that is to be trained.
     pub(super) fn load_to_train(&self, quiet: bool) -> Result<(Pretrained, Device)> {
-        self.dtype.check_training(&device::open(&self.device)?.0)?;
+        self.dtype.storage(&device::open(&self.device)?.0)?;
         let (model, device) = self.load(quiet)?;
         if model.adapter.is_some() {
             bail!(

@@ -9,7 +9,7 @@ use tealight_eval::Tally;
 
 use super::session::Session;
 use crate::model::Decoder;
-use crate::policy::{Sequence, token_logp};
+use crate::policy::{Sequence, by_row, token_logp};
 use crate::presample::{self, PromptSamples, Stored};
 use crate::rollout::Encoded;
 use crate::tokenizer::Tokenizer;
@@ -106,8 +106,8 @@ pub(super) fn mean_gap(
 fn logps(decoder: &Decoder, rows: &[Sequence], temperature: f64) -> Result<Vec<f64>> {
     let mut all = Vec::with_capacity(rows.len());
     for part in rows.chunks(ROWS) {
-        let logp = token_logp(decoder, part, temperature)?.logp.sum(1)?;
-        all.extend(logp.to_vec1::<f32>()?.into_iter().map(f64::from));
+        let logp = by_row(&token_logp(decoder, part, temperature)?.logp, part)?;
+        all.extend(logp.iter().map(|row| f64::from(row.iter().sum::<f32>())));
     }
     Ok(all)
 }

@@ -164,7 +164,7 @@ impl SftOptions {
             bail!("an adapter needs a base: leave --from-scratch out");
         }
         let (device, described) = device::open(&self.model.device)?;
-        self.model.dtype.check_training(&device)?;
+        self.model.dtype.storage(&device)?;
         let (seed, dtype) = (self.sft.seed, self.model.dtype);
         let base = Pretrained::from_scratch(config, tokenizer, seed, dtype, &device)?;
         self.model.announce(&base.architecture, &described, self.quiet);

@@ -174,7 +174,7 @@ impl StudyOptions {
             let tuned = session.fine_tune(train, config, &place)?;
             session.stop.check()?;
             session.save(&tuned, &last)?;
-            tuned.policy.frozen().clone()
+            tuned.policy.decoder().clone()
         };
         // What the run could go on from; now there is its result.
         checkpoint::discard(folder)?;

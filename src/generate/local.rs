@@ -13,7 +13,7 @@ use candle_core::Tensor;
 use super::logits::Logits;
 use super::noise::Stream;
 use super::{Completion, Finish, Noise, Request, Sampler, SamplingParams, Sink};
-use crate::model::{Decoder, KvCache, Spans};
+use crate::model::{Decoder, KvCache, PackedSequences};
 use crate::telemetry::count_tokens;
 
 /// Samples from `decoder` with at most `max_rows` sequences at a time.
@@ -54,7 +54,7 @@ impl Sampler for LocalSampler<'_> {
     ) -> Result<()> {
         params.check()?;
         // Weights do not change while this samples: every product shares one packed copy of them.
-        let decoder = self.decoder.ready()?;
+        let decoder = self.decoder.prepacked()?;
         let sampler = LocalSampler { decoder: &decoder, max_rows: self.max_rows };
         let total: usize = requests.iter().map(|request| request.count).sum();
         let longest = requests.iter().map(|request| request.prompt.len()).max().unwrap_or(0);
@@ -74,7 +74,7 @@ impl Sampler for LocalSampler<'_> {
             params,
             noise,
             capacity: rows,
-            cache: sampler.cache(rows, slots)?,
+            cache: decoder.cache(rows, slots)?,
             rows: Vec::with_capacity(rows),
             prefilled: VecDeque::new(),
             next_request: 0,
@@ -92,14 +92,6 @@ impl Sampler for LocalSampler<'_> {
             }
             batch.step()?;
         }
-    }
-}
-
-impl LocalSampler<'_> {
-    fn cache(&self, rows: usize, slots: usize) -> Result<KvCache> {
-        let embedding = self.decoder.embedding();
-        let (dtype, device) = (embedding.dtype(), embedding.device());
-        Ok(KvCache::new(self.decoder.architecture(), rows, slots, dtype, device)?)
     }
 }
 
@@ -188,12 +180,12 @@ impl Batch<'_> {
             chosen.iter().map(|index| self.requests[*index].prompt.as_slice()).collect();
         let longest = prompts.iter().map(|prompt| prompt.len()).max().unwrap_or(0);
         let device = self.sampler.decoder.embedding().device();
-        let spans = Arc::new(Spans::from_start(prompts.iter().map(|prompt| prompt.len())));
-        let ids = Tensor::from_vec(prompts.concat(), spans.tokens(), device)?;
-        let cache = Arc::new(self.sampler.cache(prompts.len(), longest)?);
-        let hidden = self.sampler.decoder.hidden(&ids, &spans, Some(&cache))?;
+        let packed = PackedSequences::from_start(prompts.iter().map(|prompt| prompt.len()));
+        let mut cache = self.sampler.decoder.cache(prompts.len(), longest)?;
+        let hidden = self.sampler.decoder.hidden(&prompts.concat(), &packed, Some(&mut cache))?;
+        let cache = Arc::new(cache);
         let last: Vec<u32> =
-            (0..prompts.len()).map(|row| spans.range(row).end as u32 - 1).collect();
+            (0..prompts.len()).map(|row| packed.range(row).end as u32 - 1).collect();
         let last = Tensor::from_vec(last, prompts.len(), device)?;
         let hidden = hidden.index_select(&last, 0)?;
         let logits = Logits::of(self.sampler.decoder, &hidden, self.params)?;
@@ -206,12 +198,10 @@ impl Batch<'_> {
 
     /// Decodes one token of every row.
     fn step(&mut self) -> Result<()> {
-        let device = self.sampler.decoder.embedding().device();
         let last = |row: &Row| *row.completion.tokens.last().expect("a row has its first token");
         let ids: Vec<u32> = self.rows.iter().map(last).collect();
-        let ids = Tensor::from_vec(ids, self.rows.len(), device)?;
-        let spans = Spans::after(self.rows.iter().map(|row| row.cached));
-        let hidden = self.sampler.decoder.hidden(&ids, &Arc::new(spans), Some(&self.cache))?;
+        let packed = PackedSequences::after(self.rows.iter().map(|row| row.cached));
+        let hidden = self.sampler.decoder.hidden(&ids, &packed, Some(&mut self.cache))?;
         let logits = Logits::of(self.sampler.decoder, &hidden, self.params)?;
         let streams = self.rows.iter_mut().map(|row| &mut row.stream);
         let drawn = logits.draw(&mut streams.enumerate().collect::<Vec<_>>(), self.params)?;

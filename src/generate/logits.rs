@@ -1,36 +1,32 @@
 //! Logits where they were computed, and tokens drawn from them there.
 
-use std::sync::Arc;
-
 use anyhow::{Result, bail};
-use candle_core::{DType, Tensor};
+use candle_core::Tensor;
 use rayon::prelude::*;
 use tealight_gpu::kernels;
 
 use super::noise::Stream;
 use super::{Filters, SamplingParams};
-use crate::model::{Decoder, Path};
+use crate::backend::cpu::with_values;
+use crate::model::Decoder;
 
 /// Rows of logits `[B, V]`.
 #[derive(Clone)]
 pub(super) enum Logits {
-    /// All values, and how many a row has.
-    Host(Arc<Vec<f32>>, usize),
+    Cpu(Tensor),
     /// On a GPU, from which tokens are drawn by a kernel.
-    Device(Tensor),
+    Gpu(Tensor),
 }
 
 impl Logits {
     /// Of hidden states `[B, D]`.
     pub(super) fn of(decoder: &Decoder, hidden: &Tensor, params: &SamplingParams) -> Result<Self> {
         let logits = decoder.logits(hidden)?;
-        // What cuts the distribution sorts it first, which the host does.
-        if decoder.path() == Path::Gpu && params.filters == Filters::default() {
-            return Ok(Self::Device(logits));
+        // What cuts the distribution sorts it first, which the CPU does.
+        if decoder.is_on_gpu() && params.filters == Filters::default() {
+            return Ok(Self::Gpu(logits));
         }
-        let vocabulary = logits.dim(1)?;
-        let values = logits.to_dtype(DType::F32)?.flatten_all()?.to_vec1()?;
-        Ok(Self::Host(Arc::new(values), vocabulary))
+        Ok(Self::Cpu(logits.to_device(&candle_core::Device::Cpu)?))
     }
 
     /// Draws a token for each pair of a row and a stream: its id and log-probability.
@@ -40,13 +36,18 @@ impl Logits {
         params: &SamplingParams,
     ) -> Result<Vec<(u32, f32)>> {
         match self {
-            Self::Host(values, vocabulary) => picks
-                .par_iter_mut()
-                .map(|(row, stream)| {
-                    params.draw(&values[*row * vocabulary..][..*vocabulary], stream)
-                })
-                .collect(),
-            Self::Device(logits) => {
+            Self::Cpu(logits) => {
+                let vocabulary = logits.dim(1)?;
+                let drawn = with_values(logits, |values| {
+                    let row = |row: usize| &values[row * vocabulary..][..vocabulary];
+                    Ok(picks
+                        .par_iter_mut()
+                        .map(|(index, stream)| params.draw(row(*index), stream))
+                        .collect::<Result<_>>())
+                })?;
+                drawn
+            }
+            Self::Gpu(logits) => {
                 let count = picks.len();
                 let is_every_row = count == logits.dim(0)?
                     && picks.iter().enumerate().all(|(index, (row, _))| index == *row);

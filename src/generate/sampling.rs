@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 
 use super::noise::Stream;
-use crate::kernels::cpu;
+use crate::backend::cpu;
 
 /// What is said of logits that cannot be drawn from.
 pub(super) const NOT_FINITE: &str =

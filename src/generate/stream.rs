@@ -1,13 +1,10 @@
 //! One completion, token by token as it is drawn. The tokens are those that the sampler draws as its first.
 
-use std::sync::Arc;
-
 use anyhow::{Result, bail};
-use candle_core::Tensor;
 
 use super::logits::Logits;
 use super::{Finish, Noise, SamplingParams};
-use crate::model::{Decoder, KvCache, Spans};
+use crate::model::{Decoder, PackedSequences};
 
 /// Draws a completion of `prompt` and hands every token with its log-probability to `sink`, the end included.
 ///
@@ -30,15 +27,13 @@ pub fn stream(
             params.max_new_tokens
         );
     }
-    let decoder = decoder.ready()?;
-    let (dtype, device) = (decoder.embedding().dtype(), decoder.embedding().device());
-    let cache = KvCache::new(decoder.architecture(), 1, slots, dtype, device)?;
+    let decoder = decoder.prepacked()?;
+    let mut cache = decoder.cache(1, slots)?;
     let mut random = noise.stream(0, 0);
-    let mut spans = Spans::from_start([prompt.len()]);
+    let mut packed = PackedSequences::from_start([prompt.len()]);
     let mut ids = prompt.to_vec();
     for cached in prompt.len()..slots {
-        let input = Tensor::from_slice(&ids, ids.len(), device)?;
-        let hidden = decoder.hidden(&input, &Arc::new(spans), Some(&cache))?;
+        let hidden = decoder.hidden(&ids, &packed, Some(&mut cache))?;
         let last = hidden.narrow(0, ids.len() - 1, 1)?.contiguous()?;
         let drawn = Logits::of(&decoder, &last, params)?.draw(&mut [(0, &mut random)], params)?;
         let (token, logp) = drawn[0];
@@ -47,7 +42,7 @@ pub fn stream(
             return Ok(Finish::Stop);
         }
         ids = vec![token];
-        spans = Spans::after([cached]);
+        packed = PackedSequences::after([cached]);
     }
     Ok(Finish::Length)
 }

@@ -7,8 +7,9 @@ use candle_core::{Device, Tensor};
 use super::{Class, Table, World};
 use crate::objective::tokens::Rows;
 use crate::objective::{
-    AdvantageEstimator, Anchor, Estimator, GroupStats, LossInputs, Matching, Normaliser, Plan,
-    PointwiseLoss, SampleSource, TrustRegion, advantages, charge_later, vocabulary,
+    AdvantageEstimator, Anchor, Completions, Estimator, GroupStats, LossInputs, Normaliser, Plan,
+    Regulariser, SampleSource, StoredInputs, StoredWeight, TrustRegion, VocabularyInputs,
+    advantages, charge_later, vocabulary,
 };
 
 /// A plan in a world: what its losses need of the base.
@@ -18,9 +19,9 @@ pub struct Setting<'a> {
     /// The plan.
     pub plan: &'a Plan,
     /// Log-probability of every token under the base, `[X Y, L]`.
-    base_logp: Tensor,
+    pub(super) base_logp: Tensor,
     /// The base's next-token distribution at every token's place, `[X Y L, V]`.
-    base_next: Tensor,
+    pub(super) base_next: Tensor,
 }
 
 impl<'a> Setting<'a> {
@@ -96,84 +97,109 @@ impl<'a> Setting<'a> {
         let share = 1.0 / stats.len() as f64;
         let mass: Vec<f64> =
             stats.iter().flat_map(|stats| stats.mass.iter().flatten().map(|m| m * share)).collect();
-        let token_logp = table.token_logp()?;
-        let full = plan.regulariser().filter(|r| r.estimator == Estimator::Full);
-        let cost = match full {
-            None => None,
-            Some(full) => {
-                let next = table.next_logp()?;
-                Some(
-                    vocabulary::divergence(full.divergence, &next, &self.base_next)?
-                        .reshape((rows, length))?,
-                )
-            }
-        };
+        let logp = table.token_logp()?.flatten_all()?;
+        let next = table.next_logp()?;
         let outputs = self.world.outputs.len();
         let mut advantage: Vec<Vec<f64>> =
             advantages.concat().into_iter().map(|advantage| vec![advantage; length]).collect();
         if let Some(charged) = plan.charges_later() {
-            let values = match &cost {
-                Some(cost) => cost.detach().to_vec2::<f64>()?,
-                None => self.token_log_ratio(table)?,
-            };
+            let values = self.position_costs(charged, table)?;
             for ((stats, values), advantage) in
                 stats.iter().zip(values.chunks(outputs)).zip(advantage.chunks_mut(outputs))
             {
                 charge_later(values, charged.beta, advantage, stats.mass.as_deref());
             }
         }
-        let normaliser = Normaliser { tokens: length, sequences: 1, max_completion_length: length };
-        let token = plan.loss_type.weight(length, &normaliser);
-        let weight = self.spread(&mass, token, length)?;
-        let inputs = LossInputs {
-            policy_logp: &token_logp,
-            behavior_logp: &token_logp.detach(),
-            advantage: &Tensor::from_vec(advantage.concat(), (rows, length), &Device::Cpu)?,
-            weight: &weight,
-            lengths: &Tensor::from_vec(vec![length as f64; rows], (rows, 1), &Device::Cpu)?,
+        let token = self.token_weight();
+        let weight: Vec<f64> = mass.iter().flat_map(|m| vec![m * token; length]).collect();
+        let terms = Terms {
+            completions: &Completions::new(vec![length; rows], &Device::Cpu)?,
+            policy: (&logp, &next),
+            base: (&self.base_logp.flatten_all()?, &self.base_next),
+            targets: &table.targets()?,
+            advantage: advantage.concat(),
+            weight,
         };
-        let mut total = plan.trust_region.loss(&inputs)?.total;
-        if let Some((pointwise, beta)) = plan.token_loss() {
-            let value = pointwise.of(&(&token_logp - &self.base_logp)?)?;
-            total = (total + ((value * &weight)?.sum_all()? * beta)?)?;
-        }
-        if let (Some(full), Some(cost)) = (full, cost) {
-            total = (total + ((cost * &weight)?.sum_all()? * full.beta)?)?;
-        }
-        if plan.entropy.bonus != 0.0 {
-            let entropy = vocabulary::entropy(&table.next_logp()?)?.reshape((rows, length))?;
-            total = (total - ((entropy * &weight)?.sum_all()? * plan.entropy.bonus)?)?;
-        }
-        if let (Some((pointwise, beta)), Some(regulariser)) =
-            (plan.rehearsal_loss(), plan.regulariser())
-        {
+        let mut total = terms.loss(plan)?;
+        if let Some(regulariser) = plan.regulariser().filter(|_| plan.rehearsal_loss().is_some()) {
             let stored = self.stored(regulariser.sampler);
-            let weight = self.spread(&stored, token, length)?;
-            let value = pointwise.of(&(&token_logp - &self.base_logp)?)?;
-            total = (total + ((value * weight)?.sum_all()? * beta)?)?;
+            total = (total + self.stored_loss(&logp, terms.completions, &stored)?)?;
         }
         Ok(total)
     }
 
     /// The supervised loss: the divergence to a target on the base's samples.
     fn imitation(&self, table: &Table) -> Result<Tensor> {
-        let Some(Matching { target, divergence, beta, sampler, .. }) = self.plan.matching() else {
-            bail!("only a target is imitated");
+        let Some(matching) = self.plan.matching() else { bail!("only a target is imitated") };
+        let (rows, length) = table.shape();
+        let completions = Completions::new(vec![length; rows], &Device::Cpu)?;
+        let logp = table.token_logp()?.flatten_all()?;
+        self.stored_loss(&logp, &completions, &self.stored(matching.sampler))
+    }
+
+    /// The loss of all rows as stored completions, each as often as `mass` says.
+    fn stored_loss(
+        &self,
+        logp: &Tensor,
+        completions: &Completions,
+        mass: &[f64],
+    ) -> Result<Tensor> {
+        let rows: Vec<usize> = (0..mass.len()).collect();
+        self.stored_loss_of(logp, &self.base_logp.flatten_all()?, completions, (&rows, mass))
+    }
+
+    /// The same of some rows, whose tokens' log-probabilities are given.
+    pub(super) fn stored_loss_of(
+        &self,
+        logp: &Tensor,
+        base_logp: &Tensor,
+        completions: &Completions,
+        (rows, mass): (&[usize], &[f64]),
+    ) -> Result<Tensor> {
+        let of = |values: Vec<f64>| Tensor::from_slice(&values, values.len(), &Device::Cpu);
+        let inputs = |weight| StoredInputs {
+            completions,
+            policy_logp: logp,
+            reference_logp: base_logp,
+            weight,
         };
-        let stored = self.stored(*sampler);
-        let (mut weight, mut shift) = (Vec::new(), Vec::new());
-        for (prompt, is_right) in self.world.is_right.iter().enumerate() {
-            for (index, right) in is_right.iter().enumerate() {
-                let log_weight = target.log_weight(*right, self.world.validity(prompt), *beta);
-                let own = if *sampler == SampleSource::Filtered { 1.0 } else { log_weight.exp() };
-                weight.push(stored[prompt * is_right.len() + index] * own);
-                shift.push(if log_weight.is_finite() { log_weight } else { 0.0 });
-            }
+        if let Some((_, beta)) = self.plan.rehearsal_loss() {
+            let (token, length) = (self.token_weight(), self.world.length());
+            let weight = of(mass.iter().flat_map(|m| vec![m * token; length]).collect())?;
+            let loss = self.plan.stored_loss(&inputs(StoredWeight::Tokens(&weight)))?;
+            return Ok((loss.total * beta)?);
         }
-        let count = weight.len();
-        let of = |values: Vec<f64>| Tensor::from_vec(values, count, &Device::Cpu);
-        let ratio = ((table.token_logp()? - &self.base_logp)?.sum(1)? - of(shift)?)?;
-        Ok((PointwiseLoss::Matching(*divergence).of(&ratio)? * of(weight)?)?.sum_all()?)
+        let Some(matching) = self.plan.matching() else { bail!("nothing is stored") };
+        let outputs = self.world.outputs.len();
+        let log_weights = rows.iter().map(|row| {
+            let (prompt, output) = (row / outputs, row % outputs);
+            let is_right = self.world.is_right[prompt][output];
+            matching.target.log_weight(is_right, self.world.validity(prompt), matching.beta)
+        });
+        let (weight, log_weight): (Vec<f64>, Vec<f64>) =
+            log_weights.map(|log_weight| matching.weigh(log_weight)).unzip();
+        let weight = weight.iter().zip(mass).map(|(own, mass)| own * mass).collect();
+        let (weight, log_weight) = (of(weight)?, of(log_weight)?);
+        let weight = StoredWeight::Samples { weight: &weight, log_weight: &log_weight };
+        Ok(self.plan.stored_loss(&inputs(weight))?.total)
+    }
+
+    /// What the regulariser costs at every token of every row: the divergence there, or where k2 estimates it the
+    /// token's log-ratio.
+    pub(super) fn position_costs(&self, charged: &Regulariser, table: &Table) -> Result<Rows> {
+        if charged.estimator != Estimator::Full {
+            return Ok((table.token_logp()?.detach() - &self.base_logp)?.to_vec2()?);
+        }
+        let next = table.next_logp()?.detach();
+        let cost = vocabulary::divergence(charged.divergence, &next, &self.base_next)?;
+        Ok(cost.reshape(table.shape())?.to_vec2()?)
+    }
+
+    /// The weight of each token of one completion.
+    pub(super) fn token_weight(&self) -> f64 {
+        let length = self.world.length();
+        let normaliser = Normaliser { tokens: length, sequences: 1, max_completion_length: length };
+        self.plan.loss_type.weight(length, &normaliser)
     }
 
     /// How often each output is stored: the base's probabilities, or those of its right ones.
@@ -187,48 +213,61 @@ impl<'a> Setting<'a> {
         (0..prompts).flat_map(of).map(|chance| chance * share).collect()
     }
 
-    /// `log(pi / a)` of every token of every row.
-    pub(super) fn token_log_ratio(&self, table: &Table) -> Result<Vec<Vec<f64>>> {
-        Ok((table.token_logp()?.detach() - &self.base_logp)?.to_vec2()?)
-    }
-
-    /// The next-token distributions of policy and base at every token's place.
-    pub(super) fn next_distributions(&self, table: &Table) -> Result<(Rows, Rows)> {
-        Ok((table.next_logp()?.detach().exp()?.to_vec2()?, self.base_next.exp()?.to_vec2()?))
-    }
-
-    /// The slope of the loss on a stored row, token by token, weights included.
-    pub(super) fn stored_slopes(&self, row: usize, ratios: &[f64]) -> Vec<f64> {
-        let length = ratios.len() as f64;
-        if let Some((pointwise, beta)) = self.plan.rehearsal_loss() {
-            return ratios.iter().map(|x| beta / length * pointwise.slope(*x)).collect();
-        }
-        let Some(Matching { target, divergence, beta, sampler, .. }) = self.plan.matching() else {
-            return vec![0.0; ratios.len()];
-        };
-        let (prompt, output) = (row / self.world.outputs.len(), row % self.world.outputs.len());
-        let is_right = self.world.is_right[prompt][output];
-        let log_weight = target.log_weight(is_right, self.world.validity(prompt), *beta);
-        if !log_weight.is_finite() {
-            return vec![0.0; ratios.len()];
-        }
-        let own = if *sampler == SampleSource::Filtered { 1.0 } else { log_weight.exp() };
-        let slope =
-            PointwiseLoss::Matching(*divergence).slope(ratios.iter().sum::<f64>() - log_weight);
-        vec![own * slope; ratios.len()]
-    }
-
-    fn spread(&self, mass: &[f64], token: f64, length: usize) -> Result<Tensor> {
-        let values: Vec<f64> = mass.iter().flat_map(|m| vec![m * token; length]).collect();
-        Ok(Tensor::from_vec(values, (mass.len(), length), &Device::Cpu)?)
-    }
-
     /// The loss's gradient in the table's logits.
     ///
     /// # Errors
     /// No memory.
     pub fn gradient(&self, table: &Table) -> Result<Vec<f64>> {
         gradient_of(&self.loss(table)?, table)
+    }
+}
+
+/// Tokens of a world with what their loss reads.
+pub(super) struct Terms<'a> {
+    pub(super) completions: &'a Completions,
+    /// Log-probabilities `[N]` of the tokens and `[N, V]` of the whole distributions they are from.
+    pub(super) policy: (&'a Tensor, &'a Tensor),
+    /// The same of the base.
+    pub(super) base: (&'a Tensor, &'a Tensor),
+    /// `[N]`.
+    pub(super) targets: &'a Tensor,
+    pub(super) advantage: Vec<f64>,
+    pub(super) weight: Vec<f64>,
+}
+
+impl Terms<'_> {
+    /// The loss of these tokens as rollouts.
+    pub(super) fn loss(&self, plan: &Plan) -> Result<Tensor> {
+        let (logp, next) = self.policy;
+        let vector = |values: &[f64]| Tensor::from_slice(values, values.len(), &Device::Cpu);
+        let beta = plan.regulariser().map_or(0.0, |regulariser| regulariser.beta);
+        let charge = self.weight.iter().map(|weight| plan.charge(*weight, beta));
+        let charge = vector(&charge.collect::<Vec<_>>())?;
+        let (advantage, weight) = (vector(&self.advantage)?, vector(&self.weight)?);
+        let total = plan.loss(&LossInputs {
+            completions: self.completions,
+            policy_logp: logp,
+            behavior_logp: &logp.detach(),
+            reference_logp: Some(self.base.0),
+            advantage: &advantage,
+            weight: &weight,
+            charge: Some(&charge),
+            priced: None,
+        })?;
+        let bonus = plan.entropy.bonus;
+        if !plan.reads_vocabulary(bonus) {
+            return Ok(total.total);
+        }
+        let whole = plan.vocabulary_loss(&VocabularyInputs {
+            logp: next,
+            reference_logp: Some(self.base.1),
+            targets: self.targets,
+            weight: &weight,
+            charge: &charge,
+            entropy_bonus: bonus,
+            simko: None,
+        })?;
+        Ok((total.total + whole)?)
     }
 }
 

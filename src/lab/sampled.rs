@@ -1,14 +1,15 @@
 //! The real estimators in a world: what groups of samples give on average, and how much they scatter.
 
 use anyhow::Result;
-use candle_core::{D, Tensor};
+use candle_core::{D, Device, Tensor, Var};
 use candle_nn::ops::log_softmax;
 
-use super::exact::{Setting, at_ratio_one, gradient_of};
+use super::exact::{Setting, Terms, at_ratio_one, gradient_of};
 use super::{Class, Table, World};
 use crate::generate::Noise;
+use crate::objective::tokens::Rows;
 use crate::objective::{
-    AdvantageEstimator, Anchor, Estimator, GroupStats, Partition, Plan, SampleSource, advantages,
+    AdvantageEstimator, Anchor, Completions, GroupStats, Partition, Plan, SampleSource, advantages,
     charge_later,
 };
 
@@ -116,13 +117,24 @@ impl Scores {
         Ok(Self { next, cells: cells.into_iter().map(split).collect() })
     }
 
-    /// Adds `factor` times the gradient of token `place` of `row` in the logits.
+    /// Adds the gradient of the logits at token `place` of `row` for that of the token's log-probability.
     fn add_token(&self, row: usize, place: usize, factor: f64, gradient: &mut [f64]) {
         let (context, token) = self.cells[row][place];
         let next = &self.next[context];
         let slots = &mut gradient[context * next.len()..(context + 1) * next.len()];
         for (index, (slot, chance)) in slots.iter_mut().zip(next).enumerate() {
             *slot += factor * (f64::from(u8::from(index == token)) - chance);
+        }
+    }
+
+    /// The same for that of all log-probabilities there, `[V]`.
+    fn add_next(&self, row: usize, place: usize, factors: &[f64], gradient: &mut [f64]) {
+        let (context, _) = self.cells[row][place];
+        let next = &self.next[context];
+        let all: f64 = factors.iter().sum();
+        let slots = &mut gradient[context * next.len()..(context + 1) * next.len()];
+        for ((slot, chance), factor) in slots.iter_mut().zip(next).zip(factors) {
+            *slot += factor - chance * all;
         }
     }
 
@@ -136,6 +148,119 @@ impl Scores {
     }
 }
 
+/// The tokens of all rows of a world on the host, from which groups are put together.
+struct Tokens {
+    /// Log-probabilities of tokens, `[rows][L]`, under the policy and the base.
+    logp: [Vec<Vec<f64>>; 2],
+    /// Those of whole distributions, `[rows * L][V]`.
+    next: [Vec<Vec<f64>>; 2],
+    targets: Vec<u32>,
+    length: usize,
+}
+
+impl Tokens {
+    fn new(setting: &Setting<'_>, table: &Table) -> Result<Self> {
+        let logp = [&table.token_logp()?.detach(), &setting.base_logp].map(Tensor::to_vec2::<f64>);
+        let next = [&table.next_logp()?.detach(), &setting.base_next].map(Tensor::to_vec2::<f64>);
+        let ([policy, base], [policy_next, base_next]) = (logp, next);
+        Ok(Self {
+            logp: [policy?, base?],
+            next: [policy_next?, base_next?],
+            targets: table.targets()?.to_vec1()?,
+            length: setting.world.length(),
+        })
+    }
+
+    /// Of `which`, the log-probabilities `[N]` of the tokens of some rows.
+    fn logp(&self, which: usize, rows: &[usize]) -> Result<Tensor> {
+        let values: Vec<f64> = rows.iter().flat_map(|row| self.logp[which][*row].clone()).collect();
+        Ok(Tensor::from_slice(&values, values.len(), &Device::Cpu)?)
+    }
+
+    fn places(&self, rows: &[usize]) -> impl Iterator<Item = usize> {
+        let length = self.length;
+        rows.to_vec().into_iter().flat_map(move |row| row * length..(row + 1) * length)
+    }
+
+    /// Of `which`, the distributions `[N, V]` that the tokens of some rows are from.
+    fn next(&self, which: usize, rows: &[usize]) -> Result<Tensor> {
+        let values: Vec<f64> =
+            self.places(rows).flat_map(|place| self.next[which][place].clone()).collect();
+        let shape = (rows.len() * self.length, self.next[which][0].len());
+        Ok(Tensor::from_slice(&values, shape, &Device::Cpu)?)
+    }
+
+    fn targets(&self, rows: &[usize]) -> Result<Tensor> {
+        let values: Vec<u32> = self.places(rows).map(|place| self.targets[place]).collect();
+        Ok(Tensor::from_slice(&values, values.len(), &Device::Cpu)?)
+    }
+}
+
+/// The gradients of single groups by the losses of real runs.
+struct Groups<'a> {
+    setting: &'a Setting<'a>,
+    scores: &'a Scores,
+    tokens: Tokens,
+}
+
+impl Groups<'_> {
+    /// Adds the gradient of a group's rollouts with these advantages a token.
+    fn add_rollouts(
+        &self,
+        rows: &[usize],
+        advantage: &[Vec<f64>],
+        gradient: &mut [f64],
+    ) -> Result<()> {
+        let (length, tokens) = (self.tokens.length, &self.tokens);
+        let logp = Var::from_tensor(&tokens.logp(0, rows)?)?;
+        let next = Var::from_tensor(&tokens.next(0, rows)?)?;
+        let weight = self.setting.token_weight() / rows.len() as f64;
+        let terms = Terms {
+            completions: &Completions::new(vec![length; rows.len()], &Device::Cpu)?,
+            policy: (logp.as_tensor(), next.as_tensor()),
+            base: (&tokens.logp(1, rows)?, &tokens.next(1, rows)?),
+            targets: &tokens.targets(rows)?,
+            advantage: advantage.concat(),
+            weight: vec![weight; rows.len() * length],
+        };
+        let mut grads = terms.loss(self.setting.plan)?.backward()?;
+        self.add_tokens(rows, grads.remove(&logp), gradient)?;
+        let Some(factors) = grads.remove(&next) else { return Ok(()) };
+        let factors = factors.to_vec2::<f64>()?;
+        for (index, factors) in factors.iter().enumerate() {
+            let (row, place) = (rows[index / length], index % length);
+            self.scores.add_next(row, place, factors, gradient);
+        }
+        Ok(())
+    }
+
+    /// Adds the gradient of stored completions of the base.
+    fn add_stored(&self, rows: &[usize], gradient: &mut [f64]) -> Result<()> {
+        let logp = Var::from_tensor(&self.tokens.logp(0, rows)?)?;
+        let completions = Completions::new(vec![self.tokens.length; rows.len()], &Device::Cpu)?;
+        let mass = vec![1.0 / rows.len() as f64; rows.len()];
+        let base = self.tokens.logp(1, rows)?;
+        let loss =
+            self.setting.stored_loss_of(logp.as_tensor(), &base, &completions, (rows, &mass))?;
+        let mut grads = loss.backward()?;
+        self.add_tokens(rows, grads.remove(&logp), gradient)
+    }
+
+    fn add_tokens(
+        &self,
+        rows: &[usize],
+        factors: Option<Tensor>,
+        gradient: &mut [f64],
+    ) -> Result<()> {
+        let Some(factors) = factors else { return Ok(()) };
+        let length = self.tokens.length;
+        for (index, factor) in factors.to_vec1::<f64>()?.into_iter().enumerate() {
+            self.scores.add_token(rows[index / length], index % length, factor, gradient);
+        }
+        Ok(())
+    }
+}
+
 /// Draws groups and averages their gradients (of the loss, token means over the length). Groups visit
 /// prompts in turn. A group's stored samples are as many as its own.
 ///
@@ -145,8 +270,10 @@ pub fn estimate(world: &World, table: &Table, plan: &Plan, draws: Draws) -> Resu
     let setting = Setting::unchecked(world, plan)?;
     let scores = Scores::new(table)?;
     let stats = setting.stats(table)?;
-    let positions = Positions::new(&setting, table)?;
-    let (outputs, length) = (world.outputs.len(), world.length() as f64);
+    let groups = Groups { setting: &setting, scores: &scores, tokens: Tokens::new(&setting, table)? };
+    let costs = plan.charges_later().map(|charged| setting.position_costs(charged, table));
+    let costs = costs.transpose()?;
+    let outputs = world.outputs.len();
     let (mut sum, mut squares) = (vec![0.0; scores.size()], vec![0.0; scores.size()]);
     let mut stream = Noise { seed: draws.seed, step: 0 }.stream(0, 0);
     for number in 0..draws.groups {
@@ -165,20 +292,12 @@ pub fn estimate(world: &World, table: &Table, plan: &Plan, draws: Draws) -> Resu
             let by_sample = advantages(plan, std::slice::from_ref(&group)).remove(0);
             let mut advantage: Vec<Vec<f64>> =
                 by_sample.iter().map(|advantage| vec![*advantage; world.length()]).collect();
-            if let Some(charged) = plan.charges_later() {
-                let values: Vec<Vec<f64>> =
-                    picks.iter().map(|y| positions.cost[first + y].clone()).collect();
+            let rows: Vec<usize> = picks.iter().map(|y| first + y).collect();
+            if let (Some(charged), Some(costs)) = (plan.charges_later(), &costs) {
+                let values: Rows = rows.iter().map(|row| costs[*row].clone()).collect();
                 charge_later(&values, charged.beta, &mut advantage, None);
             }
-            let share = 1.0 / (draws.group as f64 * length);
-            for (y, advantage) in picks.iter().zip(&advantage) {
-                for (place, advantage) in advantage.iter().enumerate() {
-                    let row = first + y;
-                    let own = positions.slope[row][place] - advantage;
-                    scores.add_token(row, place, share * own, &mut gradient);
-                    positions.add_pathwise(&scores, row, place, share, &mut gradient);
-                }
-            }
+            groups.add_rollouts(&rows, &advantage, &mut gradient)?;
         }
         let sampler = match &plan.anchor {
             Anchor::Base(r) if r.sampler != SampleSource::Policy => Some(r.sampler),
@@ -188,13 +307,9 @@ pub fn estimate(world: &World, table: &Table, plan: &Plan, draws: Draws) -> Resu
         if let Some(sampler) = sampler {
             let stored = setting.stored(sampler);
             let stored = Cumulative::new(&stored[first..first + outputs]);
-            for _ in 0..draws.group {
-                let row = first + stored.pick(stream.uniform());
-                for (place, slope) in positions.stored_slope[row].iter().enumerate() {
-                    let factor = slope / draws.group as f64;
-                    scores.add_token(row, place, factor, &mut gradient);
-                }
-            }
+            let rows: Vec<usize> =
+                (0..draws.group).map(|_| first + stored.pick(stream.uniform())).collect();
+            groups.add_stored(&rows, &mut gradient)?;
         }
         for (index, value) in gradient.into_iter().enumerate() {
             sum[index] += value;
@@ -213,75 +328,6 @@ pub fn estimate(world: &World, table: &Table, plan: &Plan, draws: Draws) -> Resu
         noise: variance.iter().sum::<f64>().sqrt(),
         mean,
     })
-}
-
-/// Slopes of the losses of single tokens, and costs of positions, for every row.
-struct Positions {
-    /// Of curves on the policy's own tokens.
-    slope: Vec<Vec<f64>>,
-    /// Of curves on stored tokens, their share included.
-    stored_slope: Vec<Vec<f64>>,
-    /// Divergence at every position, or where k2 estimates it the token's log-ratio.
-    cost: Vec<Vec<f64>>,
-    /// Its gradient, and the entropy's, in the logits of the position's context.
-    pathwise: Vec<Vec<Vec<f64>>>,
-}
-
-impl Positions {
-    fn new(setting: &Setting<'_>, table: &Table) -> Result<Self> {
-        let (plan, length) = (setting.plan, setting.world.length());
-        let ratio = setting.token_log_ratio(table)?;
-        let (policy, base) = setting.next_distributions(table)?;
-        let (mut slope, mut stored_slope) = (Vec::new(), Vec::new());
-        let (mut cost, mut pathwise) = (Vec::new(), Vec::new());
-        for (row, ratios) in ratio.iter().enumerate() {
-            let of_policy = |x: &f64| plan.token_loss().map_or(0.0, |(c, beta)| beta * c.slope(*x));
-            slope.push(ratios.iter().map(of_policy).collect::<Vec<f64>>());
-            stored_slope.push(setting.stored_slopes(row, ratios));
-            let (mut costs, mut paths) = (Vec::new(), Vec::new());
-            let k2 = plan.regulariser().filter(|r| r.estimator == Estimator::K2);
-            for (place, ratio) in (row * length..(row + 1) * length).zip(ratios) {
-                let (pi, a) = (&policy[place], &base[place]);
-                let mut path = vec![0.0; pi.len()];
-                let mut total = if k2.is_some() { *ratio } else { 0.0 };
-                if let Some(full) = plan.regulariser().filter(|r| r.estimator == Estimator::Full) {
-                    let x = |v: usize| (pi[v] / a[v]).ln();
-                    total = (0..pi.len()).map(|v| a[v] * full.divergence.f(x(v))).sum();
-                    let mean: f64 =
-                        (0..pi.len()).map(|v| pi[v] * full.divergence.f_prime(x(v))).sum();
-                    for (v, path) in path.iter_mut().enumerate() {
-                        *path += full.beta * pi[v] * (full.divergence.f_prime(x(v)) - mean);
-                    }
-                }
-                if plan.entropy.bonus != 0.0 {
-                    let entropy: f64 = pi.iter().map(|p| -p * p.ln()).sum();
-                    for (v, path) in path.iter_mut().enumerate() {
-                        *path += plan.entropy.bonus * pi[v] * (pi[v].ln() + entropy);
-                    }
-                }
-                costs.push(total);
-                paths.push(path);
-            }
-            cost.push(costs);
-            pathwise.push(paths);
-        }
-        Ok(Self { slope, stored_slope, cost, pathwise })
-    }
-
-    fn add_pathwise(
-        &self,
-        scores: &Scores,
-        row: usize,
-        place: usize,
-        share: f64,
-        gradient: &mut [f64],
-    ) {
-        let (context, _) = scores.cells[row][place];
-        let path = &self.pathwise[row][place];
-        for (slot, slope) in gradient[context * path.len()..].iter_mut().zip(path) {
-            *slot += share * slope;
-        }
-    }
 }
 
 /// Sampling from a fixed distribution by its cumulative sums.

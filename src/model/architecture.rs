@@ -10,7 +10,6 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use crate::files::read_json;
-use crate::kernels::product::Precision;
 
 /// Families that are supported, as `model_type` in `config.json` names them.
 const FAMILIES: &str = "qwen2 (Qwen2, Qwen2.5), qwen3, llama (Llama 3.x, SmolLM2)";
@@ -65,8 +64,6 @@ pub struct Architecture {
     pub tied_embeddings: bool,
     /// Standard deviation of fresh weights.
     pub initializer_range: f64,
-    /// How operands enter matrix products on the CPU; no part of `config.json`.
-    pub precision: Precision,
 }
 
 /// Llama 3's rope scaling: low frequencies are divided by `factor`, high ones kept, those between
@@ -139,7 +136,6 @@ impl Architecture {
             qk_norm,
             tied_embeddings: keys.flag("tie_word_embeddings", false)?,
             initializer_range: keys.number_or("initializer_range", 0.02)?,
-            precision: Precision::F32,
         };
         if !num_heads.is_multiple_of(architecture.num_kv_heads) {
             bail!(

@@ -4,18 +4,15 @@
 //! Scaling is PEFT's: `alpha / r`, or `alpha / sqrt(r)` for rank-stabilised adapters (arXiv 2312.03732).
 //! Dropout masks are values of (pass, module, element), so that a resumed run draws the same.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use candle_core::{Device, Result, Tensor, bail};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
-use tealight_matmul::{Matrix, Output, Packed, Precision, Right, multiply, product};
 
 use super::Architecture;
 use super::weights::Weights;
-use crate::kernels::cpu::with_values;
+use crate::backend::{Backend, Dropout, GradAccumulator, Parameter, hashed};
 
 /// The projections of a layer that can be adapted, by their names in the Hub's layout.
 pub const MODULES: [&str; 7] = [
@@ -97,219 +94,117 @@ pub fn fresh(
 #[derive(Debug, Clone)]
 pub(super) struct LowRank {
     /// `[r, in]`.
-    pub(super) a: Tensor,
+    pub(super) a: Parameter,
     /// `[out, r]`.
-    pub(super) b: Tensor,
+    pub(super) b: Parameter,
     scale: f64,
     dropout: f64,
     /// Keys the dropout of this projection apart from the others'.
     key: u64,
-    ready: Option<Arc<[Packed; 2]>>,
 }
 
 impl LowRank {
-    pub(super) fn new(a: Tensor, b: Tensor, scaling: &Scaling, module: &str) -> Result<Self> {
+    pub(super) fn new(
+        [a, b]: [Parameter; 2],
+        scaling: &Scaling,
+        module: &str,
+    ) -> Result<Self> {
         let (rank, _) = a.dims2()?;
         if b.dims2()?.1 != rank {
-            bail!("adapter of `{module}`: A is {:?}, B {:?}", a.dims(), b.dims());
+            bail!("adapter of `{module}`: A is {:?}, B {:?}", a.values.dims(), b.values.dims());
         }
         let (scale, dropout) = (scaling.scale(), scaling.lora_dropout);
-        let key = mixed(u64::from(crc32fast::hash(module.as_bytes())));
-        Ok(Self { a, b, scale, dropout, key, ready: None })
+        let key = hashed(u64::from(crc32fast::hash(module.as_bytes())));
+        Ok(Self { a, b, scale, dropout, key })
     }
 
-    /// The same, packed for many products.
-    pub(super) fn ready(&self) -> Result<Self> {
-        let packed = |x: &Tensor| {
-            crate::kernels::product::packed(&x.detach(), Precision::F32, |count| vec![0; count])
-        };
-        let ready = Some(Arc::new([packed(&self.a)?, packed(&self.b)?]));
-        Ok(Self { ready, ..self.clone() })
+    /// The same adapter with a copy of its matrices that products read fastest.
+    pub(super) fn prepacked(&self, pack: &impl Fn(&Parameter) -> Result<Parameter>) -> Result<Self> {
+        Ok(Self { a: pack(&self.a)?, b: pack(&self.b)?, ..self.clone() })
     }
 
     /// `s B A` `[out, in]`: what merging adds to the weight.
     pub(super) fn product(&self) -> Result<Tensor> {
-        self.b.detach().matmul(&self.a.detach())? * self.scale
+        self.b.values.matmul(&self.a.values)? * self.scale
     }
 
-    /// As a graph: `s B A x` of `x` `[n, in]`, whose gradient Candle finds; dropout is for our own layers.
-    pub(super) fn graph(&self, x: &Tensor) -> Result<Tensor> {
-        if self.dropout > 0.0 && self.a.track_op() {
-            bail!("lora-dropout above 0 needs float32 or bfloat16: set it to 0");
-        }
-        x.matmul(&self.a.t()?)?.matmul(&self.b.t()?)? * self.scale
+    /// What pass number `pass` drops. Pass and projection are hashed together: passes are numbered in a row, and
+    /// keys in a row would shift one mask.
+    fn dropout(&self, pass: Option<u64>) -> Option<Dropout> {
+        let pass = pass.filter(|_| self.dropout > 0.0)?;
+        Some(Dropout::new(hashed(pass ^ self.key), self.dropout))
     }
 
-    /// A and B, constant, in the type of `x`.
-    fn like(&self, x: &Tensor) -> Result<[Tensor; 2]> {
-        Ok([self.a.detach().to_dtype(x.dtype())?, self.b.detach().to_dtype(x.dtype())?])
-    }
-
-    /// `s B A x` of `x` `[n, in]` on a GPU, without a graph.
-    pub(super) fn on_gpu(&self, x: &Tensor, pass: Option<u64>) -> Result<Tensor> {
-        let [a, b] = self.like(x)?;
-        (self.dropped_on_gpu(x, pass)?.matmul(&a.t()?)? * self.scale)?.matmul(&b.t()?)
-    }
-
-    /// The gradients of `x` `[n, in]` and of A and B for that of [`LowRank::on_gpu`]'s result.
-    pub(super) fn back_on_gpu(
+    /// Calls `work` with `x` as A sees it.
+    fn with_dropped<B: Backend, R>(
         &self,
-        x: &Tensor,
-        grad: &Tensor,
+        backend: &B,
+        x: &B::Array,
         pass: Option<u64>,
-    ) -> Result<(Tensor, [Tensor; 2])> {
-        let [a, b] = self.like(x)?;
-        let x = self.dropped_on_gpu(x, pass)?;
-        let inner = (x.matmul(&a.t()?)? * self.scale)?;
-        let d_inner = (grad.matmul(&b)? * self.scale)?;
-        let own = [d_inner.t()?.matmul(&x)?, grad.t()?.matmul(&inner)?];
-        Ok((self.dropped_on_gpu(&d_inner.matmul(&a)?, pass)?, own))
-    }
-
-    /// The same as [`LowRank::dropped`], on a GPU.
-    fn dropped_on_gpu(&self, x: &Tensor, pass: Option<u64>) -> Result<Tensor> {
-        let Some(key) = self.drop_key(pass) else { return Ok(x.clone()) };
-        let (limit, kept) = self.odds();
-        tealight_gpu::kernels::drop_values(&x.contiguous()?, key, limit, kept)
-    }
-
-    /// `x` with dropped values zero and the others scaled up, where pass `key` drops any.
-    fn dropped<'a>(&self, x: &'a [f32], key: Option<u64>) -> Cow<'a, [f32]> {
-        match self.mask(key) {
-            None => Cow::Borrowed(x),
-            Some(mask) => x.iter().enumerate().map(|(i, x)| x * mask(i)).collect(),
+        work: impl FnOnce(&B::Array) -> Result<R>,
+    ) -> Result<R> {
+        match self.dropout(pass) {
+            None => work(x),
+            Some(dropout) => work(&backend.dropout(x, dropout)?),
         }
     }
 
-    /// What keys the elements of this projection in pass `pass`, where that drops any. Pass and projection are
-    /// hashed together first: passes are numbered in a row, and keys in a row would shift one mask.
-    fn drop_key(&self, pass: Option<u64>) -> Option<u64> {
-        pass.filter(|_| self.dropout > 0.0).map(|pass| mixed(pass ^ self.key))
+    /// `s A x` `[N, r]`.
+    pub(super) fn down<B: Backend>(
+        &self,
+        backend: &B,
+        x: &B::Array,
+        pass: Option<u64>,
+    ) -> Result<B::Array> {
+        self.with_dropped(backend, x, pass, |x| self.scaled_product(backend, x))
     }
 
-    /// Hashes of 32 bits below which a value is dropped, and what the others are multiplied by.
-    fn odds(&self) -> (u32, f32) {
-        ((self.dropout * 4_294_967_296.0) as u32, (1.0 / (1.0 - self.dropout)) as f32)
-    }
-
-    /// What element `i` of the input is multiplied by in pass `key`.
-    fn mask(&self, key: Option<u64>) -> Option<impl Fn(usize) -> f32> {
-        let key = self.drop_key(key)?;
-        let (limit, kept) = self.odds();
-        Some(
-            move |i: usize| {
-                if mixed(key.wrapping_add(i as u64)) >> 32 < u64::from(limit) { 0.0 } else { kept }
-            },
-        )
-    }
-
-    /// `s A x` `[n, r]`.
-    fn inner(&self, x: &[f32]) -> Result<Vec<f32>> {
-        let (rank, inner) = self.a.dims2()?;
-        let left = Matrix::new(x, x.len() / inner, inner);
-        let mut low = match &self.ready {
-            Some(ready) => product(left, Right::Packed(&ready[0])),
-            None => with_values(&self.a, |a| {
-                let a = Matrix::new(a, rank, inner).transposed();
-                Ok(product(left, Right::Plain(a, Precision::F32)))
-            })?,
-        };
-        low.iter_mut().for_each(|x| *x *= self.scale as f32);
+    fn scaled_product<B: Backend>(&self, backend: &B, x: &B::Array) -> Result<B::Array> {
+        let mut low = backend.linear(x, &self.a, None)?;
+        backend.scale(&mut low, self.scale)?;
         Ok(low)
     }
 
-    /// Adds `s B A x` to rows of `out`, `stride` apart; `x` is `[n, in]`.
-    pub(super) fn add(
-        &self,
-        x: &[f32],
-        out: &mut [f32],
-        stride: usize,
-        pass: Option<u64>,
-        parallel: bool,
-    ) -> Result<()> {
-        let (width, rank) = self.b.dims2()?;
-        let low = self.inner(&self.dropped(x, pass))?;
-        let left = Matrix::new(&low, low.len() / rank, rank);
-        let out = Output { data: out, stride, adds: true };
-        match &self.ready {
-            Some(ready) => multiply(left, Right::Packed(&ready[1]), out, parallel),
-            None => with_values(&self.b, |b| {
-                let b = Matrix::new(b, width, rank).transposed();
-                multiply(left, Right::Plain(b, Precision::F32), out, parallel);
-                Ok(())
-            })?,
-        }
-        Ok(())
-    }
-
-    /// `s grad B` `[n, r]`: the gradient of `A x`.
-    fn low_gradient(&self, grad: &[f32], stride: usize, rows: usize) -> Result<Vec<f32>> {
-        let (width, rank) = self.b.dims2()?;
-        let left = Matrix::strided(grad, rows, width, stride);
-        let mut low = with_values(&self.b, |b| {
-            let right = Right::Plain(Matrix::new(b, width, rank), Precision::F32);
-            Ok(product(left, right))
-        })?;
-        low.iter_mut().for_each(|x| *x *= self.scale as f32);
+    /// `s grad B` `[N, r]`: the gradient of `A x`.
+    fn low_gradient<B: Backend>(&self, backend: &B, grad: &B::Array) -> Result<B::Array> {
+        let mut low = backend.linear_backward(grad, &self.b, None)?;
+        backend.scale(&mut low, self.scale)?;
         Ok(low)
     }
 
-    /// Adds the gradients of A `[r, in]` and B `[out, r]`.
-    pub(super) fn add_gradients(
+    /// Adds the gradients of A and B.
+    pub(super) fn weight_backward<B: Backend>(
         &self,
-        x: &[f32],
-        (grad, stride): (&[f32], usize),
+        backend: &B,
+        x: &B::Array,
+        grad: &B::Array,
         pass: Option<u64>,
-        [d_a, d_b]: [&mut [f32]; 2],
+        grads: &mut GradAccumulator,
     ) -> Result<()> {
-        let ((rank, inner), (width, _)) = (self.a.dims2()?, self.b.dims2()?);
-        let rows = x.len() / inner;
-        let x = self.dropped(x, pass);
-        let low = self.inner(&x)?;
-        let grad_rows = Matrix::strided(grad, rows, width, stride).transposed();
-        let right = Right::Plain(Matrix::new(&low, rows, rank), Precision::F32);
-        multiply(grad_rows, right, Output { data: d_b, stride: rank, adds: true }, true);
-        let low = self.low_gradient(grad, stride, rows)?;
-        let left = Matrix::new(&low, rows, rank).transposed();
-        let right = Right::Plain(Matrix::new(&x, rows, inner), Precision::F32);
-        multiply(left, right, Output { data: d_a, stride: inner, adds: true }, true);
-        Ok(())
-    }
-
-    /// Adds the gradient `[n, in]` of the input.
-    pub(super) fn add_input_gradient(
-        &self,
-        (grad, stride): (&[f32], usize),
-        pass: Option<u64>,
-        dx: &mut [f32],
-    ) -> Result<()> {
-        let (rank, inner) = self.a.dims2()?;
-        let rows = dx.len() / inner;
-        let low = self.low_gradient(grad, stride, rows)?;
-        let left = Matrix::new(&low, rows, rank);
-        with_values(&self.a, |a| {
-            let right = Right::Plain(Matrix::new(a, rank, inner), Precision::F32);
-            match self.mask(pass) {
-                None => multiply(left, right, Output { data: dx, stride: inner, adds: true }, true),
-                Some(mask) => {
-                    let own = product(left, right);
-                    dx.iter_mut()
-                        .zip(own)
-                        .enumerate()
-                        .for_each(|(i, (dx, own))| *dx += own * mask(i));
-                }
-            }
-            Ok(())
+        self.with_dropped(backend, x, pass, |x| {
+            let low = self.scaled_product(backend, x)?;
+            backend.weight_backward(&low, grad, &self.b, None, grads)?;
+            let d_low = self.low_gradient(backend, grad)?;
+            backend.weight_backward(x, &d_low, &self.a, None, grads)
         })
     }
-}
 
-/// A well-mixed number for each `x` (the finaliser of SplitMix64).
-fn mixed(x: u64) -> u64 {
-    let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
+    /// Adds the gradient of `x` to `dx`.
+    pub(super) fn input_backward<B: Backend>(
+        &self,
+        backend: &B,
+        grad: &B::Array,
+        mut dx: B::Array,
+        pass: Option<u64>,
+    ) -> Result<B::Array> {
+        let low = self.low_gradient(backend, grad)?;
+        let Some(dropout) = self.dropout(pass) else {
+            return backend.linear_backward(&low, &self.a, Some(dx));
+        };
+        let more = backend.dropout(&backend.linear_backward(&low, &self.a, None)?, dropout)?;
+        backend.add(&mut dx, &more)?;
+        Ok(dx)
+    }
 }
 
 #[cfg(test)]
@@ -322,11 +217,14 @@ mod tests {
         let zeros = |shape: (usize, usize)| {
             Tensor::zeros(shape, candle_core::DType::F32, &Device::Cpu).unwrap()
         };
-        let of = |name: &str| LowRank::new(zeros((1, 8)), zeros((8, 1)), &scaling, name).unwrap();
+        let matrix = |shape| Parameter::trained("matrix", zeros(shape));
+        let of = |name: &str| {
+            LowRank::new([matrix((1, 8)), matrix((8, 1))], &scaling, name).unwrap()
+        };
         let count = 4096;
         let mask = |low: &LowRank, pass: u64| -> Vec<bool> {
-            let mask = low.mask(Some(pass)).unwrap();
-            (0..count).map(|i| mask(i) == 0.0).collect()
+            let dropout = low.dropout(Some(pass)).unwrap();
+            (0..count).map(|i| dropout.factor(i) == 0.0).collect()
         };
         let agree = |a: &[bool], b: &[bool]| {
             a.iter().zip(b).filter(|(a, b)| a == b).count() as f64 / a.len().min(b.len()) as f64

@@ -2,9 +2,8 @@
 
 use std::sync::Mutex;
 
-use candle_core::{Device, Result, Tensor};
-
-use super::{Architecture, Spans};
+use super::Architecture;
+use crate::backend::{Angles, PackedSequences};
 
 /// Inverse frequencies, and the table of cosines and sines as far as it was needed.
 #[derive(Debug)]
@@ -18,12 +17,6 @@ pub(super) struct RopeTable {
 struct Table {
     cos: Vec<f32>,
     sin: Vec<f32>,
-}
-
-/// `[N, D / 2]` each: the angles of the tokens of one forward pass.
-pub(super) struct Angles {
-    pub(super) cos: Tensor,
-    pub(super) sin: Tensor,
 }
 
 impl RopeTable {
@@ -49,18 +42,10 @@ impl RopeTable {
         }
     }
 
-    /// The angles of all tokens of `spans`.
-    pub(super) fn angles(&self, spans: &Spans, device: &Device) -> Result<Angles> {
-        let (cos, sin) = self.values(spans);
-        let shape = (spans.tokens(), self.inverse_frequencies.len());
-        let cos = Tensor::from_vec(cos, shape, device)?;
-        Ok(Angles { cos, sin: Tensor::from_vec(sin, shape, device)? })
-    }
-
-    /// The same as cosines and sines, `[N, D / 2]` each.
-    pub(super) fn values(&self, spans: &Spans) -> (Vec<f32>, Vec<f32>) {
+    /// The angles of all tokens.
+    pub(super) fn angles(&self, packed: &PackedSequences) -> Angles {
         let half = self.inverse_frequencies.len();
-        let needed = spans.longest();
+        let needed = packed.longest();
         let mut table = self.table.lock().expect("no panic while the lock is held");
         for position in table.cos.len() / half..needed {
             for frequency in &self.inverse_frequencies {
@@ -70,9 +55,9 @@ impl RopeTable {
             }
         }
         let gather = |table: &[f32]| {
-            let rows = spans.positions().map(|position| position * half);
+            let rows = packed.positions().map(|position| position * half);
             rows.flat_map(|at| table[at..at + half].iter().copied()).collect()
         };
-        (gather(&table.cos), gather(&table.sin))
+        Angles { cos: gather(&table.cos), sin: gather(&table.sin) }
     }
 }

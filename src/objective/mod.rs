@@ -5,9 +5,11 @@
 //!
 //! - [`advantages`] turns judged samples of the policy into advantages (rewards, baselines, pseudo-rewards
 //!   of a target, the cost of being far from the base);
-//! - [`TrustRegion::loss`] turns advantages and log-probabilities into a loss over tokens;
-//! - [`PointwiseLoss`] is a divergence as a loss over log-ratios: rehearsal, k2, k3, supervised matching;
-//! - [`vocabulary`] holds the terms that look at whole next-token distributions.
+//! - [`Plan::loss`] turns advantages and log-probabilities of packed tokens into a loss, [`Plan::vocabulary_loss`]
+//!   adds the terms that look at whole next-token distributions, [`Plan::stored_loss`] is that of the base's own
+//!   completions;
+//! - [`TrustRegion`] bounds how far a batch may move the policy;
+//! - [`PointwiseLoss`] is a divergence as a loss over log-ratios: rehearsal, k2, k3, supervised matching.
 //!
 //! All divergences come from one definition in `divergence`. To add a divergence, add a variant
 //! there; a rule for advantages, a variant in `estimators`; a named combination, a row in `preset`.
@@ -17,6 +19,7 @@ mod annealing;
 mod divergence;
 mod estimators;
 mod keys;
+mod loss;
 mod named;
 mod plan;
 mod pointwise;
@@ -30,10 +33,13 @@ pub use advantage::{Baseline, GroupStats, advantages, charge_later, cut_share};
 pub use annealing::{Annealing, Coefficients, Shape};
 pub use divergence::Divergence;
 pub use estimators::AdvantageEstimator;
+pub use loss::{
+    Completions, Loss, LossInputs, StoredInputs, StoredLoss, StoredWeight, VocabularyInputs,
+};
 pub use named::Objective;
 pub(crate) use named::help;
 pub use plan::{
     Anchor, Entropy, Estimator, Matching, Partition, Plan, Regulariser, SampleSource, Split,
 };
 pub use pointwise::{MAX_LOG_RATIO, PointwiseLoss};
-pub use surrogate::{Loss, LossInputs, LossType, Normaliser, TrustRegion};
+pub use surrogate::{LossType, Normaliser, TrustRegion};

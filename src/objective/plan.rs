@@ -155,6 +155,16 @@ pub struct Entropy {
     pub target: Option<f64>,
 }
 
+impl Matching {
+    /// How much a stored sample counts, and its `log(p / a)`, given that: samples of the base stand for the target by
+    /// their density, filtered ones are the target's.
+    pub fn weigh(&self, log_weight: f64) -> (f64, f64) {
+        let own = if self.sampler == SampleSource::Filtered { 1.0 } else { log_weight.exp() };
+        // A sample that the target cannot produce has weight 0; its ratio only has to be a number.
+        (own, if log_weight.is_finite() { log_weight } else { 0.0 })
+    }
+}
+
 impl Plan {
     /// Whether the base must be sampled before training starts.
     pub fn needs_presamples(&self) -> bool {

@@ -1,25 +1,13 @@
 //! The policy-gradient loss on rollouts: trust regions, and how tokens are averaged.
 //!
-//! Letters: B sequences of a micro-batch, T tokens. Each token carries its weight in the mean of the
-//! whole optimizer step, so that sums over micro-batches add up whatever the micro-batches are.
+//! Each token carries its weight in the mean of the whole optimizer step, so that sums over micro-batches add up
+//! whatever the micro-batches are.
 
 use candle_core::{Result, Tensor};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-/// The aligned tensors of one micro-batch; zero where a row has ended.
-pub struct LossInputs<'a> {
-    /// Log-probabilities `[B, T]` under the policy, with a gradient.
-    pub policy_logp: &'a Tensor,
-    /// Log-probabilities `[B, T]` under what sampled the tokens.
-    pub behavior_logp: &'a Tensor,
-    /// Advantage `[B, T]` of each token.
-    pub advantage: &'a Tensor,
-    /// Weight `[B, T]` of each token in the step's loss: see [`LossType::weight`].
-    pub weight: &'a Tensor,
-    /// Tokens of each completion, `[B, 1]`.
-    pub lengths: &'a Tensor,
-}
+use super::loss::{Loss, LossInputs};
 
 /// How tokens are averaged; the names are TRL's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
@@ -90,20 +78,12 @@ pub enum TrustRegion {
     },
 }
 
-/// A loss to minimise, and what is reported of it.
-pub struct Loss {
-    /// The scalar to differentiate: this micro-batch's share of the step's loss.
-    pub total: Tensor,
-    /// How many tokens were clipped, `[]`.
-    pub clipped: Tensor,
-}
-
 impl TrustRegion {
     /// The loss of one micro-batch.
     ///
     /// # Errors
     /// Shapes that do not fit.
-    pub fn loss(self, inputs: &LossInputs<'_>) -> Result<Loss> {
+    pub(super) fn loss(self, inputs: &LossInputs<'_>) -> Result<Loss> {
         let log_ratio = (inputs.policy_logp - inputs.behavior_logp)?;
         let (gain, is_clipped) = match self {
             TrustRegion::None => {
@@ -125,9 +105,8 @@ impl TrustRegion {
             }
             TrustRegion::Gspo { low, high } => {
                 let counts = inputs.weight.gt(0.0)?.to_dtype(log_ratio.dtype())?;
-                let sum = (&log_ratio * counts)?.sum_keepdim(1)?;
-                let mean = sum.broadcast_div(inputs.lengths)?;
-                let ratio = mean.exp()?.broadcast_as(log_ratio.shape())?;
+                let mean = inputs.completions.mean(&(&log_ratio * counts)?)?;
+                let ratio = inputs.completions.spread(&mean.exp()?)?;
                 let (gain, is_clipped) = clipped(&ratio, low, high, inputs.advantage)?;
                 (Ok(gain), is_clipped)
             }
@@ -159,30 +138,33 @@ fn clipped(ratio: &Tensor, low: f64, high: f64, advantage: &Tensor) -> Result<(T
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::objective::Completions;
     use candle_core::{Device, Var};
 
-    fn matrix(values: &[&[f64]]) -> Tensor {
-        let width = values[0].len();
-        Tensor::from_vec(values.concat(), (values.len(), width), &Device::Cpu).unwrap()
+    fn vector(values: &[f64]) -> Tensor {
+        Tensor::from_slice(values, values.len(), &Device::Cpu).unwrap()
     }
 
     /// Gradient of the loss of two completions, of two tokens and of one, at behaviour -1.
     fn gradient(
         region: TrustRegion,
-        policy: [[f64; 2]; 2],
+        policy: [f64; 3],
         advantage: [f64; 2],
         weight: f64,
-    ) -> Vec<Vec<f64>> {
+    ) -> Vec<f64> {
         let policy = Var::new(&policy, &Device::Cpu).unwrap();
         let inputs = LossInputs {
+            completions: &Completions::new(vec![2, 1], &Device::Cpu).unwrap(),
             policy_logp: policy.as_tensor(),
-            behavior_logp: &matrix(&[&[-1.0, -1.0], &[-1.0, 0.0]]),
-            advantage: &matrix(&[&[advantage[0], advantage[0]], &[advantage[1], 0.0]]),
-            weight: &matrix(&[&[weight, weight], &[weight, 0.0]]),
-            lengths: &matrix(&[&[2.0], &[1.0]]),
+            behavior_logp: &vector(&[-1.0; 3]),
+            reference_logp: None,
+            advantage: &vector(&[advantage[0], advantage[0], advantage[1]]),
+            weight: &vector(&[weight; 3]),
+            charge: None,
+            priced: None,
         };
         let loss = region.loss(&inputs).unwrap();
-        loss.total.backward().unwrap().get(&policy).unwrap().to_vec2().unwrap()
+        loss.total.backward().unwrap().get(&policy).unwrap().to_vec1().unwrap()
     }
 
     const PPO: TrustRegion = TrustRegion::Ppo { low: 0.2, high: 0.28, dual: None };
@@ -202,7 +184,7 @@ mod tests {
 
     #[test]
     fn at_ratio_one_every_region_is_reinforce() {
-        let start = [[-1.0, -1.0], [-1.0, 0.0]];
+        let start = [-1.0; 3];
         for region in [
             TrustRegion::None,
             PPO,
@@ -212,8 +194,8 @@ mod tests {
         ] {
             let grad = gradient(region, start, [2.0, -1.0], 0.5);
             // GSPO's ratio is a mean over tokens, which its weights sum over again.
-            assert!((grad[0][0] + 1.0).abs() < 1e-12, "{region:?}: {grad:?}");
-            assert!((grad[1][0] - 0.5).abs() < 1e-12 && grad[1][1] == 0.0, "{region:?}: {grad:?}");
+            assert!((grad[0] + 1.0).abs() < 1e-12, "{region:?}: {grad:?}");
+            assert!((grad[2] - 0.5).abs() < 1e-12, "{region:?}: {grad:?}");
         }
     }
 
@@ -227,26 +209,26 @@ mod tests {
             (1.25, 1.0, true),
             (0.75, -1.0, false),
         ] {
-            let policy = [[-1.0 + f64::ln(ratio), -1.0], [-1.0, 0.0]];
-            let grad = gradient(PPO, policy, [advantage, 0.0], 1.0)[0][0];
+            let policy = [-1.0 + f64::ln(ratio), -1.0, -1.0];
+            let grad = gradient(PPO, policy, [advantage, 0.0], 1.0)[0];
             assert_eq!(grad != 0.0, has_gradient, "ratio {ratio}: gradient {grad}");
             let cispo =
-                gradient(TrustRegion::Cispo { high: 0.28 }, policy, [advantage, 0.0], 1.0)[0][0];
+                gradient(TrustRegion::Cispo { high: 0.28 }, policy, [advantage, 0.0], 1.0)[0];
             assert!((cispo + advantage * ratio.min(1.28)).abs() < 1e-12, "{ratio}: {cispo}");
         }
         let dual = TrustRegion::Ppo { low: 0.2, high: 0.2, dual: Some(3.0) };
         let far =
-            |region| gradient(region, [[-1.0 + f64::ln(4.0), -1.0], [-1.0, 0.0]], [-1.0, 0.0], 1.0);
-        assert_eq!(far(dual)[0][0], 0.0);
-        assert!(far(PPO)[0][0] > 3.9);
+            |region| gradient(region, [-1.0 + f64::ln(4.0), -1.0, -1.0], [-1.0, 0.0], 1.0);
+        assert_eq!(far(dual)[0], 0.0);
+        assert!(far(PPO)[0] > 3.9);
     }
 
     #[test]
     fn gspo_clips_whole_sequences() {
         let region = TrustRegion::Gspo { low: 0.1, high: 0.1 };
-        let apart = gradient(region, [[-0.5, -1.5], [-1.0, 0.0]], [1.0, 0.0], 1.0);
-        assert!(apart[0][0] < 0.0, "the mean ratio is 1");
-        let moved = gradient(region, [[-0.8, -0.8], [-1.0, 0.0]], [1.0, 0.0], 1.0);
-        assert_eq!(moved[0], [0.0, 0.0]);
+        let apart = gradient(region, [-0.5, -1.5, -1.0], [1.0, 0.0], 1.0);
+        assert!(apart[0] < 0.0, "the mean ratio is 1");
+        let moved = gradient(region, [-0.8, -0.8, -1.0], [1.0, 0.0], 1.0);
+        assert_eq!(moved[..2], [0.0, 0.0]);
     }
 }

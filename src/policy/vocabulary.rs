@@ -3,13 +3,11 @@
 
 use std::ops::Range;
 
-use candle_core::{D, DType, Result, Tensor, Var};
+use candle_core::{D, Result, Tensor, Var};
 use candle_nn::ops::log_softmax;
 
 use super::{Positions, chunks};
-use crate::kernels::given::given;
-use crate::kernels::product;
-use crate::model::{Decoder, Path};
+use crate::model::Decoder;
 
 /// The next-token distributions of some positions.
 pub struct Chunk {
@@ -23,19 +21,18 @@ pub struct Chunk {
     pub range: Range<usize>,
 }
 
-fn logits(positions: &Positions, decoder: &Decoder, start: usize, length: usize) -> Result<Tensor> {
-    let hidden = positions.hidden.detach().narrow(0, start, length)?;
-    if decoder.path() == Path::Gpu {
-        return decoder.logits(&hidden);
-    }
-    let precision = decoder.architecture().precision;
-    product::linear(&hidden, &decoder.head().detach(), precision)?.to_dtype(DType::F32)
+/// A scalar and its gradients.
+pub struct VocabularySum {
+    /// The sum over all chunks.
+    pub value: f64,
+    /// In the hidden states, `[N, D]`.
+    pub d_hidden: Tensor,
+    /// In the output layer's weight, `[V, D]`.
+    pub d_head: Tensor,
 }
 
-/// The sum over chunks of a scalar function, with its gradient in the hidden states and the head.
-///
-/// Each chunk's gradient is computed at once and its logits dropped; what is returned carries the
-/// summed gradients on.
+/// The sum over chunks of a scalar function, with its gradients. Each chunk's gradient is computed at once and its
+/// logits dropped.
 ///
 /// # Errors
 /// Whatever `term` fails with, no memory.
@@ -44,39 +41,25 @@ pub fn vocabulary_sum(
     reference: Option<(&Positions, &Decoder)>,
     temperature: f64,
     term: &dyn Fn(&Chunk) -> Result<Tensor>,
-) -> Result<Tensor> {
+) -> Result<VocabularySum> {
     let (positions, decoder) = policy;
-    let (hidden, head) = (positions.hidden.detach(), decoder.head().detach());
-    let precision = decoder.architecture().precision;
-    let (mut value, mut d_hidden, mut d_head) = (0.0, Vec::new(), head.zeros_like()?);
-    for (start, length) in chunks(hidden.dim(0)?, head.dim(0)?, hidden.device()) {
-        let leaf = Var::from_tensor(&logits(positions, decoder, start, length)?)?;
+    let (mut value, mut d_hidden) = (0.0, Vec::new());
+    let mut d_head = decoder.head().zeros_like()?;
+    for (start, length) in parts(positions, decoder)? {
+        let hidden = positions.hidden.narrow(0, start, length)?;
+        let leaf = Var::from_tensor(&decoder.logits(&hidden)?)?;
         let chunk = chunk(leaf.as_tensor(), positions, reference, temperature, start, length)?;
         let share = term(&chunk)?;
         value += f64::from(share.to_scalar::<f32>()?);
-        let mut grads = share.backward()?;
-        let d_logits = match grads.remove(&leaf) {
-            Some(grad) => grad.detach().to_dtype(head.dtype())?,
-            None => leaf.zeros_like()?.to_dtype(head.dtype())?,
+        let d_logits = match share.backward()?.remove(&leaf) {
+            Some(grad) => grad.detach(),
+            None => leaf.zeros_like()?,
         };
-        d_hidden.push(product::times(&d_logits, &head, precision)?);
-        let part = hidden.narrow(0, start, length)?;
-        d_head = (d_head + product::transposed_times(&d_logits, &part, precision)?)?;
+        let [of_hidden, of_head] = decoder.logits_backward(&hidden, &d_logits)?;
+        d_hidden.push(of_hidden);
+        d_head = (d_head + of_head)?;
     }
-    let d_hidden = Tensor::cat(&d_hidden, 0)?;
-    let total = Tensor::new(value as f32, hidden.device())?;
-    let decoder = decoder.clone();
-    given(total, [&positions.hidden, &decoder.head().clone()], move |grad| {
-        let times = |x: &Tensor| x.broadcast_mul(&grad.to_dtype(x.dtype())?);
-        let d_head = times(&d_head)?;
-        if decoder.path() != Path::Gpu {
-            return Ok([Some(times(&d_hidden)?), Some(d_head)]);
-        }
-        if decoder.head().track_op() {
-            decoder.add_head_gradient_on_gpu(&d_head)?;
-        }
-        Ok([Some(times(&d_hidden)?), None])
-    })
+    Ok(VocabularySum { value, d_hidden: Tensor::cat(&d_hidden, 0)?, d_head })
 }
 
 /// A number for every position, `[N]` on the host, without a gradient.
@@ -91,14 +74,20 @@ pub fn vocabulary_values(
 ) -> Result<Vec<f64>> {
     let (positions, decoder) = policy;
     let mut values = Vec::new();
-    for (start, length) in
-        chunks(positions.hidden.dim(0)?, decoder.head().dim(0)?, decoder.head().device())
-    {
-        let logits = logits(positions, decoder, start, length)?;
+    for (start, length) in parts(positions, decoder)? {
+        let logits = decoder.logits(&positions.hidden.narrow(0, start, length)?)?;
         let chunk = chunk(&logits, positions, reference, temperature, start, length)?;
         values.extend(term(&chunk)?.to_vec1::<f32>()?.into_iter().map(f64::from));
     }
     Ok(values)
+}
+
+fn parts(
+    positions: &Positions,
+    decoder: &Decoder,
+) -> Result<impl Iterator<Item = (usize, usize)> + use<>> {
+    let head = decoder.head();
+    Ok(chunks(positions.targets.len(), head.dim(0)?, head.device()))
 }
 
 fn chunk(
@@ -112,12 +101,15 @@ fn chunk(
     let normalised = |logits: &Tensor| log_softmax(&(logits / temperature)?, D::Minus1);
     let reference = match reference {
         None => None,
-        Some((of, decoder)) => Some(normalised(&self::logits(of, decoder, start, length)?)?),
+        Some((of, decoder)) => {
+            Some(normalised(&decoder.logits(&of.hidden.narrow(0, start, length)?)?)?)
+        }
     };
+    let targets = &positions.targets[start..start + length];
     Ok(Chunk {
         logp: normalised(logits)?,
         reference,
-        targets: positions.targets.narrow(0, start, length)?,
+        targets: Tensor::from_slice(targets, length, logits.device())?,
         range: start..start + length,
     })
 }

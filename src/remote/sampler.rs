@@ -11,7 +11,7 @@ use super::Remote;
 use super::answers::Drawn;
 use crate::generate::{Completion, Finish, Noise, Request, Sampler, SamplingParams, Sink};
 use crate::model::Decoder;
-use crate::policy::{Sequence, token_logp};
+use crate::policy::{Sequence, by_row, token_logp};
 use crate::rollout::Encoded;
 use crate::tokenizer::Tokenizer;
 
@@ -114,9 +114,9 @@ impl RemoteSampler<'_> {
                     completion: completion.tokens.clone(),
                 })
                 .collect();
-            let logp = token_logp(self.decoder, &rows, temperature)?.logp.to_vec2::<f32>()?;
+            let logp = by_row(&token_logp(self.decoder, &rows, temperature)?.logp, &rows)?;
             for (completion, logp) in scored.iter_mut().zip(logp) {
-                completion.logp = logp[..completion.tokens.len()].to_vec();
+                completion.logp = logp;
             }
         }
         Ok(())

@@ -7,9 +7,9 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use tealight_gpu::kernels;
 
-use crate::kernels::cpu::adamw::{Step, sum_of_squares};
-use crate::kernels::cpu::with_values_mut;
-use crate::policy::{Gradient, Gradients, Policy};
+use crate::backend::cpu::adamw::{Step, sum_of_squares};
+use crate::backend::cpu::with_values_mut;
+use crate::policy::{Gradient, GradAccumulator, Policy};
 
 /// The optimizer's settings; names and defaults are TRL's, but no weight decay.
 #[derive(Debug, Clone, Copy, PartialEq, Args, Serialize, Deserialize)]
@@ -89,7 +89,7 @@ impl AdamW {
     pub(crate) fn step(
         &mut self,
         policy: &Policy,
-        gradients: &Gradients,
+        gradients: &GradAccumulator,
         learning_rate: f64,
     ) -> Result<f64> {
         let norm = self.update(policy.weights(), gradients, learning_rate)?;
@@ -100,7 +100,7 @@ impl AdamW {
     fn update(
         &mut self,
         weights: &BTreeMap<String, Var>,
-        gradients: &Gradients,
+        gradients: &GradAccumulator,
         learning_rate: f64,
     ) -> Result<f64> {
         let norm = global_norm(weights, gradients)?;
@@ -130,11 +130,8 @@ impl AdamW {
                 keep: (1.0 - learning_rate * decay) as f32,
             };
             match gradient {
-                Gradient::Host(gradient) => on_host(step, var, gradient, moments)?,
-                Gradient::Graph(gradient) if tealight_gpu::runs_on(var.device()) => {
-                    on_gpu(step, var, gradient, moments)?
-                }
-                Gradient::Graph(gradient) => composed(step, var, gradient, moments)?,
+                Gradient::Cpu(gradient) => on_cpu(step, var, gradient, moments)?,
+                Gradient::Gpu(gradient) => on_gpu(step, var, gradient, moments)?,
             }
         }
         Ok(norm)
@@ -142,7 +139,7 @@ impl AdamW {
 }
 
 /// One pass over weight, gradient and moments, in place.
-fn on_host(step: Step, var: &Var, gradient: &[f32], [mean, square]: &[Tensor; 2]) -> Result<()> {
+fn on_cpu(step: Step, var: &Var, gradient: &[f32], [mean, square]: &[Tensor; 2]) -> Result<()> {
     with_values_mut(var, |weight| {
         with_values_mut(mean, |mean| {
             with_values_mut(square, |square| {
@@ -157,41 +154,21 @@ fn on_host(step: Step, var: &Var, gradient: &[f32], [mean, square]: &[Tensor; 2]
 fn on_gpu(step: Step, var: &Var, gradient: &Tensor, [mean, square]: &[Tensor; 2]) -> Result<()> {
     let Step { scale, beta1, beta2, rate, correct_2, epsilon, keep } = step;
     let step = kernels::AdamW { scale, beta1, beta2, rate, correct_2, epsilon, keep };
-    let gradient = gradient.to_dtype(DType::F32)?.contiguous()?;
-    kernels::adamw(step, &var.as_detached_tensor(), [mean, square], &gradient)
-}
-
-/// The same by Candle's operations.
-fn composed(step: Step, var: &Var, gradient: &Tensor, moments: &mut [Tensor; 2]) -> Result<()> {
-    let times = |tensor: &Tensor, by: f32| tensor * f64::from(by);
-    let gradient = times(&gradient.to_dtype(DType::F32)?, step.scale)?;
-    let [mean, square] = moments;
-    *mean = (times(mean, step.beta1[0])? + times(&gradient, step.beta1[1])?)?;
-    *square = (times(square, step.beta2[0])? + times(&gradient.sqr()?, step.beta2[1])?)?;
-    let root = (times(square, step.correct_2)?.sqrt()? + f64::from(step.epsilon))?;
-    let kept = times(&var.as_detached_tensor(), step.keep)?;
-    var.set(&(kept - (times(mean, step.rate)? / root)?)?)
+    kernels::adamw(step, &var.as_detached_tensor(), [mean, square], gradient)
 }
 
 /// The Euclidean norm of all gradients together, summed in f64 in the order of names.
-fn global_norm(weights: &BTreeMap<String, Var>, gradients: &Gradients) -> Result<f64> {
+fn global_norm(weights: &BTreeMap<String, Var>, gradients: &GradAccumulator) -> Result<f64> {
     let mut sum = 0.0;
     // One wait for the GPU for all that is there.
     let mut on_gpu = Vec::new();
     for gradient in weights.keys().filter_map(|name| gradients.get(name)) {
         match gradient {
-            Gradient::Host(values) => sum += sum_of_squares(values),
-            Gradient::Graph(gradient) => {
-                let gradient = gradient.to_dtype(DType::F32)?.contiguous()?;
-                if tealight_gpu::runs_on(gradient.device()) {
-                    on_gpu.push(gradient);
-                } else {
-                    sum += f64::from(gradient.sqr()?.sum_all()?.to_scalar::<f32>()?);
-                }
-            }
+            Gradient::Cpu(values) => sum += sum_of_squares(values),
+            Gradient::Gpu(gradient) => on_gpu.push(gradient),
         }
     }
-    sum += kernels::sum_of_squares(&on_gpu.iter().collect::<Vec<_>>())?;
+    sum += kernels::sum_of_squares(&on_gpu)?;
     Ok(sum.sqrt())
 }
 
@@ -213,15 +190,8 @@ mod tests {
         BTreeMap::from([("w".to_owned(), Var::from_tensor(&values).unwrap())])
     }
 
-    /// As the layers on the host leave it, or as a graph does.
-    fn gradient(values: [f32; 2], on_host: bool) -> Gradients {
-        let (mut host, mut graph) = (BTreeMap::new(), BTreeMap::new());
-        if on_host {
-            host.insert("w".to_owned(), values.to_vec());
-        } else {
-            graph.insert("w".to_owned(), Tensor::new(&[values], &Device::Cpu).unwrap());
-        }
-        Gradients::joined(host, graph, Default::default()).unwrap()
+    fn gradient(values: [f32; 2]) -> GradAccumulator {
+        GradAccumulator::of(&[("w", &values)])
     }
 
     fn values(weights: &BTreeMap<String, Var>) -> Vec<f64> {
@@ -231,15 +201,11 @@ mod tests {
 
     #[test]
     fn two_steps_equal_the_formula_in_f64() {
-        [true, false].into_iter().for_each(two_steps);
-    }
-
-    fn two_steps(on_host: bool) {
         let weights = weights();
         let mut optimizer = AdamW::new(CONFIG, &weights).unwrap();
         let (mut exact, mut mean, mut square) = ([1.0, -2.0_f64], [0.0; 2], [0.0; 2]);
         for (step, given) in [[3.0_f32, 4.0], [0.1, -0.2]].into_iter().enumerate() {
-            let norm = optimizer.update(&weights, &gradient(given, on_host), 0.01).unwrap();
+            let norm = optimizer.update(&weights, &gradient(given), 0.01).unwrap();
             let scale = (1.0 / (norm + 1e-6)).min(1.0);
             for i in 0..2 {
                 let g = f64::from(given[i]) * scale;
@@ -261,7 +227,7 @@ mod tests {
     fn a_gradient_that_is_not_finite_changes_nothing() {
         let weights = weights();
         let mut optimizer = AdamW::new(CONFIG, &weights).unwrap();
-        let norm = optimizer.update(&weights, &gradient([f32::NAN, 1.0], true), 0.01).unwrap();
+        let norm = optimizer.update(&weights, &gradient([f32::NAN, 1.0]), 0.01).unwrap();
         assert!(norm.is_nan());
         assert_eq!(values(&weights), [1.0, -2.0]);
         assert_eq!(optimizer.steps, 0);

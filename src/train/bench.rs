@@ -3,13 +3,12 @@
 use std::time::Instant;
 
 use anyhow::Result;
-use candle_core::Tensor;
 
 use super::adamw::AdamW;
-use super::step::{micro_batches, padded};
+use super::step::{flat, lengths, micro_batches};
 use crate::model::Decoder;
-use crate::objective::{LossInputs, Plan};
-use crate::policy::{Policy, Sequence, token_logp};
+use crate::objective::{Completions, LossInputs, Plan};
+use crate::policy::{GradAccumulator, Policy, Sequence, token_logp};
 
 /// Seconds of one step, by part.
 #[derive(Debug, Clone, Copy, Default, serde::Serialize)]
@@ -44,49 +43,40 @@ pub fn step(
 ) -> Result<StepParts> {
     let device = reference.embedding().device();
     let mut parts = StepParts::default();
-    let matrix = |rows: &[Sequence], value: &dyn Fn(usize) -> f32| -> Result<Tensor> {
-        let values: Vec<Vec<f32>> = rows
-            .iter()
-            .enumerate()
-            .map(|(index, row)| vec![value(index); row.completion.len()])
-            .collect();
-        Ok(padded(&values.iter().map(Vec::as_slice).collect::<Vec<_>>(), device)?)
-    };
+    let mut grads = GradAccumulator::default();
+    let weight = 1.0 / lengths(rows).iter().sum::<usize>() as f64;
+    let beta = plan.regulariser().map_or(0.0, |regulariser| regulariser.beta);
     for range in micro_batches(rows, micro_batch_tokens) {
         let share = &rows[range];
+        let each = |value: &dyn Fn(usize) -> f64| {
+            let one = |(index, row): (usize, &Sequence)| vec![value(index); row.completion.len()];
+            flat(&share.iter().enumerate().map(one).collect::<Vec<_>>(), device)
+        };
         let start = Instant::now();
         let base = token_logp(reference, share, 1.0)?.logp;
         device.synchronize()?;
         parts.reference += start.elapsed().as_secs_f64();
         let start = Instant::now();
-        let said = token_logp(policy.with_grad(), share, 1.0)?;
-        let weight = 1.0 / rows.iter().map(|row| row.completion.len()).sum::<usize>() as f32;
-        let weight = matrix(share, &|_| weight)?;
-        let advantage = matrix(share, &|row| if row % 2 == 0 { 1.0 } else { -1.0 })?;
-        let lengths: Vec<f32> = share.iter().map(|row| row.completion.len() as f32).collect();
-        let lengths = Tensor::from_vec(lengths, (share.len(), 1), device)?;
-        let behavior = said.logp.detach();
-        let inputs = LossInputs {
-            policy_logp: &said.logp,
-            behavior_logp: &behavior,
-            advantage: &advantage,
-            weight: &weight,
-            lengths: &lengths,
-        };
-        let mut total = plan.trust_region.loss(&inputs)?.total;
-        if let Some((pointwise, share)) = plan.token_loss() {
-            let term = (pointwise.of(&(&said.logp - base)?)? * &weight)?.sum_all()?;
-            total = (total + (term * share)?)?;
-        }
+        let forward = policy.forward(share, 1.0, None)?;
+        let loss = plan.loss(&LossInputs {
+            completions: &Completions::new(lengths(share), device)?,
+            policy_logp: forward.logp(),
+            behavior_logp: &forward.logp().detach(),
+            reference_logp: Some(&base),
+            advantage: &each(&|row| if row % 2 == 0 { 1.0 } else { -1.0 })?,
+            weight: &each(&|_| weight)?,
+            charge: Some(&each(&|_| plan.charge(weight, beta))?),
+            priced: None,
+        })?;
         device.synchronize()?;
         parts.forward += start.elapsed().as_secs_f64();
         let start = Instant::now();
-        policy.backward(&total)?;
+        policy.backward(forward, &loss.total, None, &mut grads)?;
         device.synchronize()?;
         parts.backward += start.elapsed().as_secs_f64();
     }
     let start = Instant::now();
-    optimizer.step(policy, &policy.drain_gradients()?, 1e-6)?;
+    optimizer.step(policy, &grads, 1e-6)?;
     device.synchronize()?;
     parts.optimizer = start.elapsed().as_secs_f64();
     Ok(parts)

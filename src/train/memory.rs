@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::model::{Architecture, Precision};
+use crate::model::Architecture;
 
 /// The sizes that memory depends on.
 #[derive(Debug, Clone, Copy)]
@@ -50,10 +50,6 @@ impl MemoryPlan {
         let trained = sizes.trained.map_or(all, |count| count as u64);
         let lookup = (a.vocab_size * a.hidden_size) as u64;
         let multiplied = if a.tied_embeddings { all } else { all - lookup };
-        let width = match a.precision {
-            Precision::F32 => 4,
-            Precision::Bf16 => 2,
-        };
         let qkv = queries + 2 * keys;
         let raw = if a.qk_norm { qkv } else { 0 };
         let inner = qkv + raw + queries + a.hidden_size + 2 * a.intermediate_size;
@@ -73,7 +69,7 @@ impl MemoryPlan {
             policy: 4 * trained,
             optimizer: 8 * trained,
             activations: (4 * sizes.micro_batch * (kept + scratch)) as u64,
-            packed: width * multiplied,
+            packed: 4 * multiplied,
             cache: (8 * a.num_layers * sizes.rows * sizes.longest * keys + 8 * columns) as u64,
             gradients: 4 * trained,
             logits: (4 * sizes.micro_batch.min(block) * a.vocab_size.min(block)) as u64,

@@ -5,9 +5,9 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use super::checkpoint::State;
-use super::step::micro_batches;
+use super::step::{PassNumbers, micro_batches};
 use super::{AdamW, AdamWConfig, Schedule, Stop, order};
-use crate::policy::{Policy, Sequence, token_logp};
+use crate::policy::{GradAccumulator, Policy, Sequence};
 use crate::telemetry::count_tokens;
 
 /// The settings of a supervised run.
@@ -93,23 +93,24 @@ pub fn run(
         }
         let step = state.global_step;
         let rows = examples(step, config.batch_size)?;
-        policy.set_dropout_seed((config.seed << 40) ^ ((step as u64) << 16));
+        let (mut passes, mut grads) =
+            (PassNumbers::of_step(config.seed, step), GradAccumulator::default());
         let tokens: usize = rows.iter().map(|row| row.completion.len()).sum();
         let (mut loss, mut entropy) = (0.0, 0.0);
         for range in micro_batches(&rows, config.micro_batch_tokens) {
             let part: usize = rows[range.clone()].iter().map(|row| row.completion.len()).sum();
-            let said = token_logp(policy.with_grad(), &rows[range], 1.0)?;
-            let share = (said.logp.sum_all()? * (-1.0 / tokens as f64))?;
+            let forward = policy.forward(&rows[range], 1.0, passes.next())?;
+            let share = (forward.logp().sum_all()? * (-1.0 / tokens as f64))?;
             loss += f64::from(share.to_scalar::<f32>()?);
-            entropy += f64::from(said.entropy.sum_all()?.to_scalar::<f32>()?) / tokens as f64;
-            policy.backward(&share)?;
+            entropy += f64::from(forward.entropy().sum_all()?.to_scalar::<f32>()?) / tokens as f64;
+            policy.backward(forward, &share, None, &mut grads)?;
             count_tokens(part);
         }
         if !loss.is_finite() {
             bail!("step {}: the loss is {loss}; lower --learning-rate", step + 1);
         }
         let learning_rate = config.schedule.rate(step, config.max_steps);
-        let grad_norm = optimizer.step(policy, &policy.drain_gradients()?, learning_rate)?;
+        let grad_norm = optimizer.step(policy, &grads, learning_rate)?;
         if !grad_norm.is_finite() {
             bail!("step {}: the gradient is not finite; lower --learning-rate", step + 1);
         }

@@ -1,8 +1,8 @@
-//! What one optimizer step needs: micro-batches and padded tensors.
+//! What one optimizer step needs: micro-batches, packed tensors, the numbers of its passes.
 
 use std::ops::Range;
 
-use candle_core::{DType, Device, Result, Tensor};
+use candle_core::{Device, Tensor};
 
 use crate::policy::Sequence;
 
@@ -28,23 +28,33 @@ pub(super) fn micro_batches(rows: &[Sequence], tokens: usize) -> Vec<Range<usize
     batches
 }
 
-/// `[B, T]` f32 from rows of different lengths, zero where a row has ended.
-pub(super) fn padded(rows: &[&[f32]], device: &Device) -> Result<Tensor> {
-    let width = rows.iter().map(|row| row.len()).max().unwrap_or(0);
-    let mut values = vec![0f32; rows.len() * width];
-    for (slots, row) in values.chunks_mut(width.max(1)).zip(rows) {
-        slots[..row.len()].copy_from_slice(row);
-    }
-    Tensor::from_vec(values, (rows.len(), width), device)
+/// One number a token as `[N]` f32, rows one after the other.
+pub(super) fn flat(rows: &[Vec<f64>], device: &Device) -> anyhow::Result<Tensor> {
+    let values: Vec<f32> = rows.iter().flatten().map(|x| *x as f32).collect();
+    let count = values.len();
+    Ok(Tensor::from_vec(values, count, device)?)
 }
 
-/// The rows of a `[B, T]` tensor on the host, cut to the lengths of the completions.
-pub(super) fn unpadded(tensor: &Tensor, rows: &[Sequence]) -> Result<Vec<Vec<f32>>> {
-    let mut values = tensor.to_dtype(DType::F32)?.to_vec2::<f32>()?;
-    for (values, row) in values.iter_mut().zip(rows) {
-        values.truncate(row.completion.len());
+/// Tokens of each completion.
+pub(super) fn lengths(rows: &[Sequence]) -> Vec<usize> {
+    rows.iter().map(|row| row.completion.len()).collect()
+}
+
+/// Numbers the training passes of a step, which keys what adapters drop: they depend on the step alone, whatever ran
+/// before it.
+#[derive(Debug)]
+pub(super) struct PassNumbers(u64);
+
+impl PassNumbers {
+    pub(super) fn of_step(seed: u64, step: usize) -> Self {
+        Self((seed << 40) ^ ((step as u64) << 16))
     }
-    Ok(values)
+
+    pub(super) fn next(&mut self) -> Option<u64> {
+        let number = self.0;
+        self.0 = number.wrapping_add(1);
+        Some(number)
+    }
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ pub fn logp(logits: &Tensor, targets: &Tensor, temperature: f64) -> Result<RowSu
 ///
 /// # Errors
 /// Sizes that do not fit, no memory, the device's.
-pub fn slopes(
+pub fn logits_grad(
     logits: &Tensor,
     targets: &Tensor,
     (sums, grad): (&Tensor, &Tensor),
@@ -43,13 +43,13 @@ pub fn slopes(
     dtype: DType,
 ) -> Result<Tensor> {
     let (rows, width) = logits.dims2()?;
-    expect(logits, DType::F32, rows * width, "slopes")?;
-    expect(targets, DType::U32, rows, "slopes")?;
-    expect(sums, DType::F32, rows, "slopes")?;
-    expect(grad, DType::F32, rows, "slopes")?;
+    expect(logits, DType::F32, rows * width, "logits_grad")?;
+    expect(targets, DType::U32, rows, "logits_grad")?;
+    expect(sums, DType::F32, rows, "logits_grad")?;
+    expect(grad, DType::F32, rows, "logits_grad")?;
     let out = empty((rows, width), dtype, logits.device())?;
     let tensors = [logits, targets, sums, grad, &out];
-    launch("slopes", Some(&out), rows, &tensors, &[width], &[1.0 / temperature])?;
+    launch("logits_grad", Some(&out), rows, &tensors, &[width], &[1.0 / temperature])?;
     Ok(out)
 }
 

@@ -13,7 +13,7 @@ use candle_core::{DType, Result, Tensor, bail};
 
 pub use attention::{Heads, Run, Runs, attention, attention_back};
 pub use gradients::{add_to, column_sums, embedding_back, narrow, norm_back, swiglu_back};
-pub use logits::{RowSums, logp, sample, slopes};
+pub use logits::{RowSums, logp, sample, logits_grad};
 pub use optimizer::{AdamW, adamw, sum_of_squares};
 
 use crate::{BLOCK, Call, Params, empty};

@@ -4,7 +4,6 @@
 use std::ops::Range;
 
 use anyhow::Result;
-use candle_core::Tensor;
 
 use super::{Metrics, Run};
 use crate::generate::{Finish, Noise};
@@ -13,10 +12,10 @@ use crate::objective::{
     Coefficients, Estimator, GroupStats, Normaliser, Partition, Plan, SampleSource, advantages,
     charge_later, cut_share, vocabulary,
 };
-use crate::policy::{Sequence, positions, token_logp, vocabulary_values};
+use crate::policy::{Sequence, by_row, positions, token_logp, vocabulary_values};
 use crate::rollout::Group;
 use crate::train::checkpoint::State;
-use crate::train::step::{micro_batches, unpadded};
+use crate::train::step::micro_batches;
 
 /// Keys the randomness of Clip-Cov apart from that of samples.
 const COVARIANCE: u64 = u64::MAX - 3;
@@ -238,14 +237,14 @@ impl Run<'_> {
         let temperature = self.config.settings.temperature;
         let mut all = Vec::with_capacity(rows.len());
         for range in micro_batches(rows, self.config.settings.micro_batch_tokens) {
-            let (frozen, part) = (self.policy.frozen(), &rows[range]);
-            let (policy, base) = (positions(frozen, part)?, positions(self.reference, part)?);
+            let (decoder, part) = (self.policy.decoder(), &rows[range]);
+            let (policy, base) = (positions(decoder, part)?, positions(self.reference, part)?);
             let divergence = |chunk: &crate::policy::Chunk| {
                 let reference = chunk.reference.as_ref().unwrap_or(&chunk.logp);
                 vocabulary::divergence(regulariser.divergence, &chunk.logp, reference)
             };
             let flat = vocabulary_values(
-                (&policy, frozen),
+                (&policy, decoder),
                 Some((&base, self.reference)),
                 temperature,
                 &divergence,
@@ -287,8 +286,8 @@ impl Run<'_> {
         let mut entropy: Rows = Vec::with_capacity(rows.len());
         for range in micro_batches(rows, self.config.settings.micro_batch_tokens) {
             let part = &rows[range];
-            let said = token_logp(self.policy.frozen(), part, self.config.settings.temperature)?;
-            let said = unpadded(&said.entropy, part)?;
+            let said = token_logp(self.policy.decoder(), part, self.config.settings.temperature)?;
+            let said = by_row(&said.entropy, part)?;
             entropy.extend(said.into_iter().map(|row| row.into_iter().map(f64::from).collect()));
         }
         let limit = quantile(&entropy, simko.quantile);
@@ -310,7 +309,7 @@ impl Run<'_> {
         for range in micro_batches(rows, self.config.settings.micro_batch_tokens) {
             let part = &rows[range];
             let said = token_logp(self.reference, part, self.config.settings.temperature)?;
-            all.extend(unpadded(&said.logp, part)?);
+            all.extend(by_row(&said.logp, part)?);
         }
         Ok(all)
     }
@@ -326,13 +325,6 @@ fn log_ratios(policy: &[Vec<f32>], reference: &[Vec<f32>]) -> Rows {
 
 fn sum(values: &[f32]) -> f64 {
     values.iter().map(|x| f64::from(*x)).sum()
-}
-
-/// One number a token as `[N]` f32, rows one after the other.
-pub(super) fn flat(rows: &[Vec<f64>], device: &candle_core::Device) -> Result<Tensor> {
-    let values: Vec<f32> = rows.iter().flatten().map(|x| *x as f32).collect();
-    let count = values.len();
-    Ok(Tensor::from_vec(values, count, device)?)
 }
 
 /// Whether a group teaches: some right, some wrong.

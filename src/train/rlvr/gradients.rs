@@ -1,31 +1,24 @@
 //! The gradient of the whole objective on one batch, micro-batch by micro-batch.
 
+use std::ops::Range;
+
 use anyhow::Result;
 use candle_core::Tensor;
 
-use super::batch::{Batch, flat};
-use super::{Metrics, Rehearsal, Run, scalar};
-use crate::objective::tokens::Covariance;
+use super::batch::Batch;
+use super::{Rehearsal, Run, scalar};
 use crate::objective::{
-    Estimator, LossInputs, MAX_LOG_RATIO, Matching, Normaliser, PointwiseLoss, SampleSource,
-    vocabulary,
+    Completions, LossInputs, Matching, Normaliser, StoredInputs, StoredWeight, VocabularyInputs,
 };
 use crate::policy::{
-    Chunk, Gradients, Positions, Sequence, positions, positions_logp, token_logp, vocabulary_sum,
+    Chunk, Forward, GradAccumulator, Sequence, VocabularySum, positions, vocabulary_sum,
 };
 use crate::train::checkpoint::State;
 use crate::train::order;
-use crate::train::step::{micro_batches, padded};
+use crate::train::step::{PassNumbers, flat, lengths, micro_batches};
 
 /// Keys the randomness of rehearsal apart from that of prompts.
 const REHEARSAL_SEED: u64 = 0x7265_6865_6172_7365;
-
-/// Rows `range` of a batch and the policy's hidden states there.
-struct Part<'a> {
-    batch: &'a Batch,
-    range: std::ops::Range<usize>,
-    positions: &'a Positions,
-}
 
 /// Stored completions, with their rows and all their tokens counted.
 struct Stored<'a> {
@@ -50,6 +43,54 @@ impl Update {
     const ONLY: Self = Self { number: 0, of: 1, part: 0 };
 }
 
+/// What one update measured.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct UpdateStats {
+    pub(super) loss: f64,
+    pub(super) rollouts: Option<RolloutStats>,
+    pub(super) stored: Option<StoredStats>,
+    /// Whether stored completions were rehearsed, and do not stand for a target.
+    pub(super) is_rehearsal: bool,
+}
+
+/// What it measured on rollouts.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct RolloutStats {
+    /// Completions.
+    pub(super) count: usize,
+    /// Mean entropy of a token.
+    pub(super) entropy: f64,
+    /// Share of tokens that were clipped.
+    pub(super) clipped: f64,
+    /// Largest difference of log-probabilities between rollout and training.
+    pub(super) logp_difference: f64,
+}
+
+/// What it measured on stored completions.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct StoredStats {
+    /// Completions.
+    pub(super) count: usize,
+    /// The loss, without its coefficient.
+    pub(super) value: f64,
+    /// Mean log-probability of a token under the policy.
+    pub(super) logp: f64,
+    /// Share of log-ratios that were cut.
+    pub(super) clamped: f64,
+}
+
+/// The tensors `[N]` that the loss of some rows of a batch reads beside the policy.
+pub(super) struct PartTensors {
+    completions: Completions,
+    behavior: Tensor,
+    reference: Option<Tensor>,
+    advantage: Tensor,
+    weight: Tensor,
+    charge: Tensor,
+    priced: Option<Tensor>,
+    simko: Option<(Tensor, Tensor)>,
+}
+
 impl Run<'_> {
     /// The gradient of the loss of one update: on a mini-batch of rollouts, where there are any, and on its share
     /// of the step's stored completions.
@@ -58,178 +99,138 @@ impl Run<'_> {
         batch: Option<&Batch>,
         update: Update,
         state: &State,
-        metrics: &mut Metrics,
-    ) -> Result<Gradients> {
-        if update.number == 0 {
-            (metrics.rehearsal_logp, metrics.rehearsal_clamped) = (None, None);
-        }
-        let share = 1.0 / update.of as f64;
-        let mut loss = 0.0;
+        passes: &mut PassNumbers,
+    ) -> Result<(GradAccumulator, UpdateStats)> {
+        let (mut grads, mut stats) = (GradAccumulator::default(), UpdateStats::default());
         if let Some(batch) = batch {
-            loss += self.on_rollouts(batch, update, state, metrics)?;
+            let (loss, rollouts) = self.on_rollouts(batch, update, state, passes, &mut grads)?;
+            stats.loss += loss;
+            stats.rollouts = Some(rollouts);
         }
-        if let Some((pointwise, coefficient)) = self.plan.rehearsal_loss() {
+        if let Some((_, coefficient)) = self.plan.rehearsal_loss() {
             let coefficient = coefficient * self.coefficients(state.global_step).beta;
-            let value =
-                self.rehearse(pointwise, coefficient, state.global_step, update, metrics)?;
-            *metrics.rehearsal_divergence.get_or_insert(0.0) += share * value;
-            loss += coefficient * value;
+            let stored = self.stored(state.global_step, update);
+            let share = update.of;
+            let found = self.on_stored(&stored, coefficient, (state, share), passes, &mut grads)?;
+            stats.loss += coefficient * found.value;
+            (stats.stored, stats.is_rehearsal) = (Some(found), true);
         }
-        if let (None, Some(matching)) = (batch, self.plan.matching()) {
-            loss += self.imitate(matching, state.global_step, metrics)?;
+        if batch.is_none() && self.plan.matching().is_some() {
+            let stored = self.stored(state.global_step, Update::ONLY);
+            let found = self.on_stored(&stored, 1.0, (state, 1), passes, &mut grads)?;
+            stats.loss += found.value;
+            stats.stored = Some(found);
         }
-        metrics.loss += share * loss;
-        Ok(self.policy.drain_gradients()?)
+        Ok((grads, stats))
     }
 
-    /// Adds the gradient of a mini-batch; returns its loss. Entropy and clipping are averaged over the updates.
+    /// Adds the gradient of a mini-batch; returns its loss.
     fn on_rollouts(
         &self,
         batch: &Batch,
         update: Update,
         state: &State,
-        metrics: &mut Metrics,
-    ) -> Result<f64> {
+        passes: &mut PassNumbers,
+        grads: &mut GradAccumulator,
+    ) -> Result<(f64, RolloutStats)> {
         let settings = &self.config.settings;
-        let decoder = self.policy.with_grad();
-        let (mut loss, mut entropy, mut clipped) = (0.0, 0.0, 0.0);
         let part = batch.parts[update.part].clone();
+        let mut stats = RolloutStats { count: part.len(), ..RolloutStats::default() };
+        let (mut loss, mut d_head): (f64, Option<Tensor>) = (0.0, None);
         for range in micro_batches(&batch.rows[part.clone()], settings.micro_batch_tokens) {
             let range = part.start + range.start..part.start + range.end;
             let rows = &batch.rows[range.clone()];
-            let positions = positions(decoder, rows)?;
-            let said = positions_logp(&positions, decoder, rows, settings.temperature)?;
-            let behavior: Vec<&[f32]> =
-                batch.behavior[range.clone()].iter().map(Vec::as_slice).collect();
-            let behavior = padded(&behavior, self.device())?;
-            let advantage = self.matrix(&batch.advantage[range.clone()])?;
-            let weight = self.matrix(&batch.spread(&range, |row| batch.weight[row]))?;
-            let lengths: Vec<f32> = rows.iter().map(|row| row.completion.len() as f32).collect();
-            let lengths = Tensor::from_vec(lengths, (rows.len(), 1), self.device())?;
-            let inputs = LossInputs {
-                policy_logp: &said.logp,
-                behavior_logp: &behavior,
-                advantage: &advantage,
-                weight: &weight,
-                lengths: &lengths,
-            };
-            let surrogate = self.plan.trust_region.loss(&inputs)?;
-            let part = Part { batch, range, positions: &positions };
-            let mut total = surrogate.total;
-            if let Some(term) = self.token_terms(&part, &inputs)? {
-                total = (total + term)?;
-            }
-            if let Some(term) = self.vocabulary_terms(&part, state)? {
-                total = (total + term)?;
-            }
-            self.policy.backward(&total)?;
-            loss += scalar(&total)?;
-            clipped += scalar(&surrogate.clipped)?;
-            entropy += scalar(&said.entropy.sum_all()?)?;
+            let forward = self.policy.forward(rows, settings.temperature, passes.next())?;
+            let tensors = self.tensors(batch, &range)?;
+            let found = self.plan.loss(&tensors.inputs(forward.logp()))?;
+            let whole = self.vocabulary_terms(&forward, rows, &tensors, state)?;
+            let value = whole.as_ref().map_or(0.0, |whole| whole.value as f32);
+            loss += f64::from(found.total.to_scalar::<f32>()? + value);
+            stats.clipped += scalar(&found.clipped)?;
+            stats.entropy += scalar(&forward.entropy().sum_all()?)?;
             if update.number == 0 {
                 // Later the policy is no longer the one that sampled.
-                let apart = (said.logp.detach() - behavior)?.abs()?.flatten_all()?.max(0)?;
-                metrics.logp_difference = metrics.logp_difference.max(scalar(&apart)?);
+                let apart = (forward.logp().detach() - &tensors.behavior)?.abs()?.max(0)?;
+                stats.logp_difference = stats.logp_difference.max(scalar(&apart)?);
+            }
+            let d_hidden = whole.as_ref().map(|whole| &whole.d_hidden);
+            self.policy.backward(forward, &found.total, d_hidden, grads)?;
+            if let Some(VocabularySum { d_head: more, .. }) = whole {
+                d_head = Some(d_head.map_or(Ok(more.clone()), |sum| sum + &more)?);
             }
         }
-        metrics.step_gradients.0 += part.len();
+        if let Some(d_head) = d_head {
+            self.policy.decoder().add_head_gradient(&d_head, grads)?;
+        }
         let tokens: usize = batch.rows[part].iter().map(|row| row.completion.len()).sum();
         let share = 1.0 / (tokens * update.of) as f64;
-        metrics.entropy += share * entropy;
-        metrics.clip_region += share * clipped;
-        Ok(loss)
+        stats.entropy *= share;
+        stats.clipped *= share;
+        Ok((loss, stats))
     }
 
-    /// `[B, T]` from one number a token, zero where a row has ended.
-    fn matrix(&self, rows: &[Vec<f64>]) -> Result<Tensor> {
-        let narrow = |row: &Vec<f64>| row.iter().map(|x| *x as f32).collect();
-        let rows: Vec<Vec<f32>> = rows.iter().map(narrow).collect();
-        Ok(padded(&rows.iter().map(Vec::as_slice).collect::<Vec<_>>(), self.device())?)
-    }
-
-    /// Losses of single tokens' log-ratios: k2 and k3 to the base, KL-Cov's price of moving.
-    fn token_terms(&self, part: &Part<'_>, inputs: &LossInputs<'_>) -> Result<Option<Tensor>> {
-        let batch = part.batch;
-        let mut total: Option<Tensor> = None;
-        if let (Some((pointwise, share)), Some(reference)) =
-            (self.plan.token_loss(), &batch.reference)
-        {
-            let reference: Vec<&[f32]> =
-                reference[part.range.clone()].iter().map(Vec::as_slice).collect();
-            let reference = padded(&reference, self.device())?;
-            // The plan's share is of its own beta; a prompt's may be another.
-            let own = self.plan.regulariser().map_or(1.0, |regulariser| regulariser.beta);
-            let weight =
-                batch.spread(&part.range, |row| batch.weight[row] * share * batch.beta[row] / own);
-            let mut weight = self.matrix(&weight)?;
-            if self.plan.updates() > 1 {
-                // The tokens are no longer the policy's own.
-                let ratio = (inputs.policy_logp.detach() - inputs.behavior_logp)?.exp()?;
-                weight = (weight * ratio)?;
-            }
-            let term = (pointwise.of(&(inputs.policy_logp - reference)?)? * weight)?.sum_all()?;
-            total = Some(term);
-        }
-        if let (Some(priced), Some(Covariance::Kl { coefficient, .. })) =
-            (&batch.priced, self.plan.covariance)
-        {
-            let priced = self.matrix(&priced[part.range.clone()])?;
-            let moved = (inputs.policy_logp - inputs.behavior_logp)?.abs()?;
-            let term = (((moved * priced)? * inputs.weight)?.sum_all()? * coefficient)?;
-            total = Some(match total {
-                None => term,
-                Some(total) => (total + term)?,
-            });
-        }
-        Ok(total)
+    /// What the loss of rows `range` reads.
+    pub(super) fn tensors(&self, batch: &Batch, range: &Range<usize>) -> Result<PartTensors> {
+        let device = self.device();
+        let rows = &batch.rows[range.clone()];
+        let each = |value: &dyn Fn(usize) -> f64| -> Result<Tensor> {
+            let one = |row: usize| vec![value(row); batch.rows[row].completion.len()];
+            flat(&range.clone().map(one).collect::<Vec<_>>(), device)
+        };
+        let of = |rows: &Vec<Vec<f64>>| flat(&rows[range.clone()], device);
+        let logp = |rows: &Vec<Vec<f32>>| {
+            let values = rows[range.clone()].concat();
+            Tensor::from_slice(&values, values.len(), device)
+        };
+        Ok(PartTensors {
+            completions: Completions::new(lengths(rows), device)?,
+            behavior: logp(&batch.behavior)?,
+            reference: batch.reference.as_ref().map(logp).transpose()?,
+            advantage: of(&batch.advantage)?,
+            weight: each(&|row| batch.weight[row])?,
+            charge: each(&|row| self.plan.charge(batch.weight[row], batch.beta[row]))?,
+            priced: batch.priced.as_ref().map(of).transpose()?,
+            simko: match &batch.simko {
+                None => None,
+                Some((lift, press)) => Some((of(lift)?, of(press)?)),
+            },
+        })
     }
 
     /// Losses that look at whole next-token distributions.
-    fn vocabulary_terms(&self, part: &Part<'_>, state: &State) -> Result<Option<Tensor>> {
-        let (batch, plan) = (part.batch, self.plan);
-        let full = plan.regulariser().filter(|r| r.estimator == Estimator::Full);
+    fn vocabulary_terms(
+        &self,
+        forward: &Forward,
+        rows: &[Sequence],
+        tensors: &PartTensors,
+        state: &State,
+    ) -> Result<Option<VocabularySum>> {
+        let plan = self.plan;
         let is_low = plan.entropy.target.is_some() && state.entropy_bonus > 0.0;
         let fixed = self.coefficients(state.global_step).entropy;
-        let bonus = if is_low { state.entropy_bonus } else { fixed };
-        if full.is_none() && bonus == 0.0 && batch.simko.is_none() {
+        let entropy_bonus = if is_low { state.entropy_bonus } else { fixed };
+        if !plan.reads_vocabulary(entropy_bonus) {
             return Ok(None);
         }
-        let device = self.device();
-        let weight = flat(&batch.spread(&part.range, |row| batch.weight[row]), device)?;
-        let held = batch.spread(&part.range, |row| batch.weight[row] * batch.beta[row]);
-        let held = flat(&held, device)?;
-        let simko = match &batch.simko {
-            None => None,
-            Some((lift, press)) => Some((
-                flat(&lift[part.range.clone()], device)?,
-                flat(&press[part.range.clone()], device)?,
-            )),
-        };
-        let rows = &batch.rows[part.range.clone()];
-        let reference = match full {
-            None => None,
-            Some(_) => Some(positions(self.reference, rows)?),
-        };
+        let reference =
+            plan.compares_vocabulary().then(|| positions(self.reference, rows)).transpose()?;
         let term = |chunk: &Chunk| {
             let at = |values: &Tensor| values.narrow(0, chunk.range.start, chunk.range.len());
-            let mut total = chunk.logp.zeros_like()?.sum_all()?;
-            if let (Some(full), Some(reference)) = (full, &chunk.reference) {
-                let cost = vocabulary::divergence(full.divergence, &chunk.logp, reference)?;
-                total = (total + (cost * at(&held)?)?.sum_all()?)?;
-            }
-            if bonus != 0.0 {
-                let entropy = vocabulary::entropy(&chunk.logp)?;
-                total = (total - ((entropy * at(&weight)?)?.sum_all()? * bonus)?)?;
-            }
-            if let (Some((lift, press)), Some(simko)) = (&simko, plan.simko) {
-                let (lift, press) = (at(lift)?, at(press)?);
-                let extra =
-                    vocabulary::simko(&chunk.logp, &chunk.targets, &lift, &press, simko.top)?;
-                total = (total + (extra * at(&weight)?)?.sum_all()?)?;
-            }
-            Ok(total)
+            let simko = match &tensors.simko {
+                None => None,
+                Some((lift, press)) => Some((at(lift)?, at(press)?)),
+            };
+            plan.vocabulary_loss(&VocabularyInputs {
+                logp: &chunk.logp,
+                reference_logp: chunk.reference.as_ref(),
+                targets: &chunk.targets,
+                weight: &at(&tensors.weight)?,
+                charge: &at(&tensors.charge)?,
+                entropy_bonus,
+                simko: simko.as_ref().map(|(lift, press)| (lift, press)),
+            })
         };
-        let policy = (part.positions, self.policy.with_grad());
+        let policy = (forward.positions(), self.policy.decoder());
         let reference = reference.as_ref().map(|positions| (positions, self.reference));
         Ok(Some(vocabulary_sum(policy, reference, self.config.settings.temperature, &term)?))
     }
@@ -251,124 +252,99 @@ impl Run<'_> {
         Stored { items, rows, tokens }
     }
 
-    /// Adds the gradient of a pointwise loss of every stored token, averaged as the objective averages tokens; returns its
-    /// value.
-    fn rehearse(
+    /// Adds the gradient of stored completions times `coefficient`: of every token, averaged as the objective averages
+    /// tokens, where they are rehearsed, and of whole samples where they stand for a target.
+    fn on_stored(
         &self,
-        pointwise: PointwiseLoss,
+        stored: &Stored<'_>,
         coefficient: f64,
-        step: usize,
-        update: Update,
-        metrics: &mut Metrics,
-    ) -> Result<f64> {
-        let Stored { items, rows, tokens } = self.stored(step, update);
-        metrics.step_gradients.1 += rows.len();
+        (state, updates): (&State, usize),
+        passes: &mut PassNumbers,
+        grads: &mut GradAccumulator,
+    ) -> Result<StoredStats> {
+        let (settings, device) = (&self.config.settings, self.device());
+        let Stored { items, rows, tokens } = stored;
+        let mut stats = StoredStats { count: rows.len(), ..StoredStats::default() };
+        for range in micro_batches(rows, settings.micro_batch_tokens) {
+            let (part, part_rows) = (&items[range.clone()], &rows[range]);
+            let forward = self.policy.forward(part_rows, settings.temperature, passes.next())?;
+            let reference: Vec<f32> = part.iter().flat_map(|item| item.logp.clone()).collect();
+            let reference = Tensor::from_slice(&reference, reference.len(), device)?;
+            let completions = Completions::new(lengths(part_rows), device)?;
+            let inputs = |weight| StoredInputs {
+                completions: &completions,
+                policy_logp: forward.logp(),
+                reference_logp: &reference,
+                weight,
+            };
+            let found = match self.plan.matching() {
+                None => {
+                    let weight = self.rehearsal_weights(stored, part_rows)?;
+                    self.plan.stored_loss(&inputs(StoredWeight::Tokens(&weight)))?
+                }
+                Some(matching) => {
+                    let [weight, log_weight] =
+                        self.sample_weights(matching, part, items.len(), state.global_step)?;
+                    let weight =
+                        StoredWeight::Samples { weight: &weight, log_weight: &log_weight };
+                    self.plan.stored_loss(&inputs(weight))?
+                }
+            };
+            let of = if self.plan.matching().is_some() { items.len() } else { tokens * updates };
+            stats.logp += scalar(&forward.logp().detach().sum_all()?)? / (tokens * updates) as f64;
+            stats.clamped += found.cut / of as f64;
+            stats.value += scalar(&found.total)?;
+            self.policy.backward(forward, &(found.total * coefficient)?, None, grads)?;
+        }
+        Ok(stats)
+    }
+
+    /// The weight of every token of some stored rows.
+    fn rehearsal_weights(&self, stored: &Stored<'_>, rows: &[Sequence]) -> Result<Tensor> {
         let normaliser = Normaliser {
-            tokens: tokens.max(1),
-            sequences: rows.len().max(1),
+            tokens: stored.tokens.max(1),
+            sequences: stored.rows.len().max(1),
             max_completion_length: self.config.settings.length(),
         };
-        let mut value = 0.0;
-        for range in micro_batches(&rows, self.config.settings.micro_batch_tokens) {
-            let (part, part_rows) = (&items[range.clone()], &rows[range.clone()]);
-            let count = tokens * update.of;
-            let log_ratio = self.stored_log_ratio(part, part_rows, count, metrics)?;
-            note_clamped(pointwise, &log_ratio, count, metrics)?;
-            let weight = |row: &Sequence| {
-                let length = row.completion.len();
-                vec![self.plan.loss_type.weight(length, &normaliser); length]
-            };
-            let weight = self.matrix(&part_rows.iter().map(weight).collect::<Vec<_>>())?;
-            let share = (pointwise.of(&log_ratio)? * weight)?.sum_all()?;
-            value += scalar(&share)?;
-            self.policy.backward(&(share * coefficient)?)?;
-        }
-        Ok(value)
+        let weight = |row: &Sequence| {
+            let length = row.completion.len();
+            vec![self.plan.loss_type.weight(length, &normaliser); length]
+        };
+        flat(&rows.iter().map(weight).collect::<Vec<_>>(), self.device())
     }
 
-    /// Adds the gradient of the divergence to a target, estimated on stored completions of the base;
-    /// returns its value.
-    fn imitate(&self, matching: &Matching, step: usize, metrics: &mut Metrics) -> Result<f64> {
-        let Stored { items, rows, tokens } = self.stored(step, Update::ONLY);
-        metrics.step_gradients.1 += rows.len();
-        let mut value = 0.0;
-        for range in micro_batches(&rows, self.config.settings.micro_batch_tokens) {
-            let part = &items[range.clone()];
-            let log_ratio =
-                self.stored_log_ratio(part, &rows[range.clone()], tokens, metrics)?.sum(1)?;
-            let log_weight: Vec<f64> = part
-                .iter()
-                .map(|item| {
-                    let validity = self.data.validity[item.problem];
-                    let beta = self.beta(item.problem, step);
-                    matching.target.log_weight(item.is_correct, validity, beta)
-                })
-                .collect();
-            let narrow = |values: Vec<f64>| -> Result<Tensor> {
-                let values: Vec<f32> = values.into_iter().map(|x| x as f32).collect();
-                Ok(Tensor::from_vec(values, part.len(), self.device())?)
-            };
-            // Samples of the base stand for the target by their weight; filtered ones are the target's.
-            let weight = |log_weight: &f64| {
-                let own = match matching.sampler {
-                    SampleSource::Filtered => 1.0,
-                    _ => log_weight.exp(),
-                };
-                own / items.len() as f64
-            };
-            let weight = narrow(log_weight.iter().map(weight).collect())?;
-            // A sample that the target cannot produce has weight 0; its ratio only has to be a number.
-            let finite = |x: f64| if x.is_finite() { x } else { 0.0 };
-            let log_weight = narrow(log_weight.into_iter().map(finite).collect())?;
-            let log_ratio = (log_ratio - log_weight)?;
-            let pointwise = PointwiseLoss::Matching(matching.divergence);
-            note_clamped(pointwise, &log_ratio, items.len(), metrics)?;
-            let share = (pointwise.of(&log_ratio)? * weight)?.sum_all()?;
-            value += scalar(&share)?;
-            self.policy.backward(&share)?;
-        }
-        Ok(value)
-    }
-
-    /// `log(pi / a)` of every token of stored completions, `[B, T]`; `count` tokens are averaged over.
-    fn stored_log_ratio(
+    /// How much samples of a target count, of so many, and their `log(p / a)`.
+    fn sample_weights(
         &self,
+        matching: &Matching,
         items: &[&Rehearsal],
-        rows: &[Sequence],
-        count: usize,
-        metrics: &mut Metrics,
-    ) -> Result<Tensor> {
-        let temperature = self.config.settings.temperature;
-        let said = token_logp(self.policy.with_grad(), rows, temperature)?;
-        let mean = scalar(&said.logp.detach().sum_all()?)? / count as f64;
-        *metrics.rehearsal_logp.get_or_insert(0.0) += mean;
-        let reference: Vec<&[f32]> = items.iter().map(|item| item.logp.as_slice()).collect();
-        Ok((said.logp - padded(&reference, self.device())?)?)
+        of: usize,
+        step: usize,
+    ) -> Result<[Tensor; 2]> {
+        let weigh = |item: &&Rehearsal| {
+            let validity = self.data.validity[item.problem];
+            let beta = self.beta(item.problem, step);
+            let log_weight = matching.target.log_weight(item.is_correct, validity, beta);
+            let (own, log_weight) = matching.weigh(log_weight);
+            (own / of as f64, log_weight)
+        };
+        let (weight, log_weight): (Vec<f64>, Vec<f64>) = items.iter().map(weigh).unzip();
+        Ok([flat(&[weight], self.device())?, flat(&[log_weight], self.device())?])
     }
 }
 
-/// Counts the log-ratios that a pointwise loss cuts, as a share of `count`.
-fn note_clamped(
-    pointwise: PointwiseLoss,
-    log_ratio: &Tensor,
-    count: usize,
-    metrics: &mut Metrics,
-) -> Result<()> {
-    let share = metrics.rehearsal_clamped.get_or_insert(0.0);
-    if pointwise.is_cut() {
-        let cut = log_ratio.detach().gt(MAX_LOG_RATIO)?.to_dtype(candle_core::DType::F32)?;
-        *share += scalar(&cut.sum_all()?)? / count as f64;
-    }
-    Ok(())
-}
-
-impl Batch {
-    /// One number a token, the same for all tokens of a row.
-    fn spread(
-        &self,
-        range: &std::ops::Range<usize>,
-        value: impl Fn(usize) -> f64,
-    ) -> Vec<Vec<f64>> {
-        range.clone().map(|row| vec![value(row); self.rows[row].completion.len()]).collect()
+impl PartTensors {
+    /// What the loss reads, with the policy's log-probabilities.
+    pub(super) fn inputs<'a>(&'a self, policy_logp: &'a Tensor) -> LossInputs<'a> {
+        LossInputs {
+            completions: &self.completions,
+            policy_logp,
+            behavior_logp: &self.behavior,
+            reference_logp: self.reference.as_ref(),
+            advantage: &self.advantage,
+            weight: &self.weight,
+            charge: Some(&self.charge),
+            priced: self.priced.as_ref(),
+        }
     }
 }

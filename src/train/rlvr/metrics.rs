@@ -3,6 +3,7 @@
 use serde::Serialize;
 use tealight_datasets::Verdict;
 
+use super::gradients::{Update, UpdateStats};
 use crate::generate::Finish;
 use crate::rollout::{Group, Rollout};
 
@@ -108,6 +109,28 @@ impl Metrics {
             clip_region: f64::NAN,
             logp_difference: f64::NAN,
             ..Self::default()
+        }
+    }
+
+    /// Takes in what an update measured; means over the updates of the step.
+    pub(super) fn add(&mut self, stats: &UpdateStats, update: Update) {
+        let share = 1.0 / update.of as f64;
+        self.loss += share * stats.loss;
+        if let Some(rollouts) = &stats.rollouts {
+            self.step_gradients.0 += rollouts.count;
+            self.entropy += rollouts.entropy;
+            self.clip_region += rollouts.clipped;
+            self.logp_difference = self.logp_difference.max(rollouts.logp_difference);
+        }
+        if let Some(stored) = &stats.stored {
+            self.step_gradients.1 += stored.count;
+            if stored.count > 0 {
+                *self.rehearsal_logp.get_or_insert(0.0) += stored.logp;
+                *self.rehearsal_clamped.get_or_insert(0.0) += stored.clamped;
+            }
+            if stats.is_rehearsal {
+                *self.rehearsal_divergence.get_or_insert(0.0) += share * stored.value;
+            }
         }
     }
 

@@ -30,6 +30,7 @@ use crate::rollout::{Collector, Encoded, Group, collect};
 use crate::telemetry::phase;
 use crate::tokenizer::Tokenizer;
 use batch::{Batch, is_mixed};
+use crate::train::step::PassNumbers;
 use gradients::Update;
 
 pub use config::{BetaPer, Explore, LENGTH, ReportTo, RlvrConfig, Settings};
@@ -114,16 +115,17 @@ impl Run<'_> {
             phase("sampling");
             let (batch, groups) = self.sample(state, &mut metrics)?.unzip();
             phase("updating");
-            // Numbered by the step, whatever ran before it.
-            self.policy.set_dropout_seed((self.config.seed << 40) ^ ((step as u64) << 16));
+            let mut passes = PassNumbers::of_step(self.config.seed, step);
             if step == 0 {
-                self.check_start(batch.as_ref())?;
+                self.check_start(batch.as_ref(), &mut passes)?;
             }
             metrics.entropy_bonus = self.plan.entropy.target.map(|_| state.entropy_bonus);
             metrics.learning_rate = settings.schedule.rate(step, settings.max_steps);
             metrics.coefficient = self.coefficient(step);
             for update in self.updates(batch.as_ref()) {
-                let gradients = self.gradients(batch.as_ref(), update, state, &mut metrics)?;
+                let (gradients, stats) =
+                    self.gradients(batch.as_ref(), update, state, &mut passes)?;
+                metrics.add(&stats, update);
                 let rate = metrics.learning_rate;
                 metrics.grad_norm = match metrics.loss.is_finite() {
                     true => optimizer.step(self.policy, &gradients, rate)?,
@@ -255,7 +257,7 @@ impl Run<'_> {
     fn rollouts(&self, round: usize) -> Result<Vec<Group>> {
         let settings = &self.config.settings;
         let sampler =
-            LocalSampler { decoder: self.policy.frozen(), max_rows: settings.max_num_seqs };
+            LocalSampler { decoder: self.policy.decoder(), max_rows: settings.max_num_seqs };
         let params = settings.sampling(self.tokenizer);
         let collector = Collector::new(&sampler, self.tokenizer, self.verifier, &params);
         let explore = &self.data.explore;

@@ -1,22 +1,30 @@
 //! What must hold before the first step, checked at the start of every run.
 
-use anyhow::{Context, Result, bail};
+use std::ops::Range;
 
-use super::super::step::{micro_batches, unpadded};
+use anyhow::{Context, Result, bail};
+use candle_core::{Tensor, Var};
+
+use super::super::step::{PassNumbers, micro_batches};
 use super::batch::Batch;
 use super::{Run, scalar};
 use crate::generate::Finish;
-use crate::policy::{Sequence, rounding, token_logp};
+use crate::objective::LossInputs;
+use crate::policy::{Forward, GradAccumulator, Sequence, by_row, rounding, token_logp};
 
 /// Largest number of rows that are looked at.
 const ROWS: usize = 256;
 
 impl Run<'_> {
     /// What must hold before the first step: the importance ratio is 1, the policy is the base,
-    /// stored completions are the base's, padding changes nothing, and every weight has a gradient.
-    pub(super) fn check_start(&self, batch: Option<&Batch>) -> Result<()> {
+    /// stored completions are the base's, nothing depends on the batch, and every weight has a gradient.
+    pub(super) fn check_start(
+        &self,
+        batch: Option<&Batch>,
+        passes: &mut PassNumbers,
+    ) -> Result<()> {
         let temperature = self.config.settings.temperature;
-        let most = rounding(self.policy.frozen()) as f32;
+        let most = rounding(self.policy.decoder()) as f32;
         let stored = &self.data.rehearsal[..self.data.rehearsal.len().min(ROWS)];
         if !stored.is_empty() {
             let rows: Vec<Sequence> = stored.iter().map(|item| item.sequence.clone()).collect();
@@ -35,10 +43,10 @@ impl Run<'_> {
         };
         let few = micro_batches(&rows, self.config.settings.micro_batch_tokens).remove(0);
         let rows = &rows[few.clone()];
-        let said = token_logp(self.policy.with_grad(), rows, temperature)?;
-        let policy = unpadded(&said.logp.detach(), rows)?;
+        let forward = self.policy.forward(rows, temperature, passes.next())?;
+        let policy = by_row(forward.logp(), rows)?;
         if let Some(batch) = batch {
-            let ratio = worst(&policy, &batch.behavior[few]);
+            let ratio = worst(&policy, &batch.behavior[few.clone()]);
             if ratio.is_nan() || ratio > most {
                 bail!(
                     "self-check: rollout and training disagree on log-probabilities by {ratio:.1e}; this is a bug"
@@ -51,15 +59,20 @@ impl Run<'_> {
                 "self-check: the policy does not start at the base (log-probabilities differ by {divergence:.1e})"
             );
         }
-        let alone = token_logp(self.policy.frozen(), &rows[..1], temperature)?;
-        let padding = worst(&unpadded(&alone.logp, &rows[..1])?, &policy[..1]);
-        if padding.is_nan() || padding > most {
+        let alone = token_logp(self.policy.decoder(), &rows[..1], temperature)?;
+        let apart = worst(&by_row(&alone.logp, &rows[..1])?, &policy[..1]);
+        if apart.is_nan() || apart > most {
             bail!(
-                "self-check: log-probabilities depend on the padding (by {padding:.1e}); this is a bug"
+                "self-check: log-probabilities depend on the batch (by {apart:.1e}); this is a bug"
             );
         }
-        self.policy.backward(&said.logp.sum_all()?)?;
-        let gradients = self.policy.take_gradients()?;
+        let loss = match batch {
+            None => forward.logp().sum_all()?,
+            Some(batch) => self.checked_loss(batch, few, &forward)?,
+        };
+        let mut gradients = GradAccumulator::default();
+        self.policy.backward(forward, &loss, None, &mut gradients)?;
+        let gradients = gradients.tensors()?;
         for name in self.policy.weights().keys() {
             let gradient = gradients.get(name);
             let gradient =
@@ -72,6 +85,36 @@ impl Run<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The loss that trains, with advantages that are not zero: at ratio 1 its slope in the log-probability of a token
+    /// must be minus the token's weighted advantage, whatever the trust region, and what the regulariser adds.
+    fn checked_loss(
+        &self,
+        batch: &Batch,
+        range: Range<usize>,
+        forward: &Forward,
+    ) -> Result<Tensor> {
+        let tensors = self.tensors(batch, &range)?;
+        let behavior = forward.logp().detach();
+        let logp = Var::from_tensor(&behavior)?;
+        let ones = logp.ones_like()?;
+        let inputs = |logp| LossInputs {
+            policy_logp: logp,
+            behavior_logp: &behavior,
+            advantage: &ones,
+            weight: &ones,
+            charge: None,
+            priced: None,
+            ..tensors.inputs(logp)
+        };
+        let slopes = self.plan.loss(&inputs(logp.as_tensor()))?.total.backward()?.remove(&logp);
+        let slopes = slopes.context("self-check: the loss does not depend on the policy")?;
+        let apart = scalar(&(slopes + 1.0)?.abs()?.max(0)?)?;
+        if apart.is_nan() || apart > 1e-4 {
+            bail!("self-check: the loss is not the policy gradient at ratio 1, by {apart:.1e}; this is a bug");
+        }
+        Ok(self.plan.loss(&inputs(forward.logp()))?.total)
     }
 
     /// A completion that ended by itself holds the token that ended it, with its log-probability.

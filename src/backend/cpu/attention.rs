@@ -4,18 +4,19 @@
 //! both loops then run along memory. Nothing of size queries x keys is kept; the backward pass computes the
 //! weights again.
 
+use super::super::Heads;
 use super::math::{add_scaled, exp, max, sum_of};
 
-/// The sizes that keys, values and queries share.
+/// How a row of the cache holds keys and values.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Heads {
+pub(crate) struct KeyLayout {
     /// Query heads.
     pub(crate) queries: usize,
     /// Key-value heads; divides the query heads.
     pub(crate) keys: usize,
     /// Values a head.
     pub(crate) dim: usize,
-    /// Slots that a row of the cache has room for; see [`room`].
+    /// Slots that a row of the cache has room for.
     pub(crate) slots: usize,
 }
 
@@ -23,11 +24,17 @@ pub(crate) struct Heads {
 const LANES: usize = 16;
 
 /// Slots that a row needs for `tokens` tokens: what is looked at past the last one must be there too.
-pub(crate) fn room(tokens: usize) -> usize {
+fn room(tokens: usize) -> usize {
     tokens.next_multiple_of(LANES) + LANES
 }
 
-impl Heads {
+impl KeyLayout {
+    /// Room for up to `tokens` tokens.
+    pub(crate) fn new(heads: Heads, tokens: usize) -> Self {
+        let Heads { queries, keys, dim } = heads;
+        Self { queries, keys, dim, slots: room(tokens) }
+    }
+
     /// Query heads that share a key-value head.
     pub(crate) fn group(&self) -> usize {
         self.queries / self.keys

@@ -1,4 +1,4 @@
-//! CPU kernels over f32 slices.
+//! The backend on the CPU: f32 operations on slices, written out.
 //!
 //! Every reduction has a fixed order that does not depend on the number of threads, and what is computed
 //! of a token does not depend on the tokens beside it, so results are the same bits from run to run and
@@ -8,22 +8,40 @@ pub(crate) mod adamw;
 pub(crate) mod attention;
 pub(crate) mod logp;
 mod math;
-pub(crate) mod rms_norm;
-pub(crate) mod rope;
-pub(crate) mod swiglu;
+mod ops;
+mod pass;
+mod rms_norm;
+mod rope;
+mod swiglu;
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use candle_core::{CpuStorage, InplaceOp1, Layout, Result, Tensor, bail};
 use rayon::prelude::*;
 
 pub(crate) use math::simd;
 
+use super::Pool;
+
+/// The CPU, with the memory that its passes leave for the next.
+#[derive(Debug, Clone)]
+pub(crate) struct Cpu {
+    pub(crate) pool: Arc<Pool>,
+    /// Whether an operation is shared out to all threads, or runs on one.
+    pub(crate) is_parallel: bool,
+}
+
+impl Default for Cpu {
+    fn default() -> Self {
+        Self { pool: Arc::default(), is_parallel: true }
+    }
+}
+
 /// The values of a contiguous f32 operand.
 pub(crate) fn values<'a>(storage: &'a CpuStorage, layout: &Layout) -> Result<&'a [f32]> {
     match (layout.contiguous_offsets(), storage.as_slice::<f32>()) {
         (Some((start, end)), Ok(values)) => Ok(&values[start..end]),
-        (None, _) => bail!("kernel operand {:?} is not contiguous", layout.shape()),
+        (None, _) => bail!("operand {:?} is not contiguous", layout.shape()),
         (_, Err(error)) => Err(error),
     }
 }
@@ -34,7 +52,7 @@ pub(crate) fn with_values<R>(tensor: &Tensor, read: impl FnOnce(&[f32]) -> Resul
     let (storage, layout) = tensor.storage_and_layout();
     match &*storage {
         candle_core::Storage::Cpu(storage) => read(values(storage, layout)?),
-        _ => bail!("a CPU kernel was given a tensor of {:?}", tensor.device()),
+        _ => bail!("an operation on the CPU was given a tensor of {:?}", tensor.device()),
     }
 }
 

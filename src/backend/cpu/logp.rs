@@ -5,7 +5,7 @@
 //! numbers are the same bits in every batch.
 
 use rayon::prelude::*;
-use tealight_matmul::{Matrix, Output, Precision, Right, multiply};
+use tealight_matmul::{Matrix, Output, Right, multiply};
 
 use super::math::{exp, max, simd, sum_of};
 
@@ -22,13 +22,11 @@ pub(crate) struct Head<'a> {
     pub(crate) targets: &'a [u32],
     /// One over the temperature.
     pub(crate) inverse: f32,
-    /// Of the products.
-    pub(crate) precision: Precision,
 }
 
 /// What is known of a row: everything in units of the scaled logits `x / temperature`.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Row {
+pub(crate) struct RowSums {
     /// The largest logit, not scaled.
     top: f32,
     /// Sum of `e = exp((x - top) / temperature)`.
@@ -39,7 +37,7 @@ pub(crate) struct Row {
     target: f32,
 }
 
-impl Row {
+impl RowSums {
     const EMPTY: Self = Self { top: f32::NEG_INFINITY, mass: 0.0, moment: 0.0, target: 0.0 };
 
     /// Natural log-probability of the target.
@@ -74,7 +72,7 @@ impl Row {
 
 /// The log-probability of `target` under a row of logits: the same bits as [`Head::forward`] finds.
 pub(crate) fn row_logp(logits: &[f32], target: usize, inverse: f32) -> f32 {
-    let mut row = Row { target: logits[target], ..Row::EMPTY };
+    let mut row = RowSums { target: logits[target], ..RowSums::EMPTY };
     simd(
         #[inline(always)]
         || logits.chunks(BLOCK).for_each(|logits| row.add(logits, inverse)),
@@ -102,15 +100,15 @@ impl Head<'_> {
                 let weight = Matrix::new(weight, count, width).transposed();
                 let logits = &mut buffer[..rows * count];
                 let out = Output { data: &mut *logits, stride: count, adds: false };
-                multiply(hidden, Right::Plain(weight, self.precision), out, true);
+                multiply(hidden, Right::Plain(weight), out, true);
                 work(row, token, logits, count);
             }
         }
     }
 
     /// What every row comes to.
-    pub(crate) fn forward(&self) -> Vec<Row> {
-        let mut found = vec![Row::EMPTY; self.targets.len()];
+    pub(crate) fn forward(&self) -> Vec<RowSums> {
+        let mut found = vec![RowSums::EMPTY; self.targets.len()];
         self.blocks(|row, token, logits, count| {
             let rows = logits.par_chunks(count).zip(&mut found[row..]).zip(&self.targets[row..]);
             rows.with_min_len(1 + 4096 / count).for_each(|((logits, found), target)| {
@@ -132,7 +130,7 @@ impl Head<'_> {
     /// `[N]` of the log-probabilities; `found` is what the forward pass found.
     pub(crate) fn backward(
         &self,
-        found: &[Row],
+        found: &[RowSums],
         grad: &[f32],
         d_hidden: &mut [f32],
         mut d_weight: Option<&mut [f32]>,
@@ -161,12 +159,12 @@ impl Head<'_> {
             let slope = Matrix::new(logits, rows, count);
             let weight = Matrix::new(&self.weight[token * width..][..count * width], count, width);
             let data = &mut d_hidden[row * width..][..rows * width];
-            let right = Right::Plain(weight, self.precision);
+            let right = Right::Plain(weight);
             multiply(slope, right, Output { data, stride: width, adds: true }, true);
             let hidden = Matrix::new(&self.hidden[row * width..][..rows * width], rows, width);
             let Some(d_weight) = &mut d_weight else { return };
             let data = &mut d_weight[token * width..][..count * width];
-            let right = Right::Plain(hidden, self.precision);
+            let right = Right::Plain(hidden);
             multiply(slope.transposed(), right, Output { data, stride: width, adds: true }, true);
         });
     }
@@ -189,7 +187,6 @@ mod tests {
             weight: &weight,
             targets: &targets,
             inverse: 1.0 / 0.7,
-            precision: Precision::F32,
         };
         let found = head.forward();
         let (mut d_hidden, mut d_weight) = (vec![0f32; hidden.len()], vec![0f32; weight.len()]);

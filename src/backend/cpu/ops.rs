@@ -1,0 +1,437 @@
+//! The operations of a layer on the CPU.
+
+use std::sync::Arc;
+
+use candle_core::{Device, Result, Tensor};
+use tealight_matmul::{Matrix, Output, Packed, Right, multiply, product};
+
+use super::super::{
+    Angles, Backend, Buffer, Dropout, GradAccumulator, Heads, PackedSequences, Parameter,
+    PooledPacked, Prepacked, TokenLogp, Turn, check_tokens,
+};
+use super::logp::{Head, RowSums};
+use super::pass::{Pass, Slots};
+use super::{Cpu, by_rows, rms_norm, rope, simd, swiglu, with_values};
+
+impl Backend for Cpu {
+    type Array = Buffer;
+    type Stream = Buffer;
+    type AttentionSums = ();
+    type LogpSums = Vec<RowSums>;
+    type Pass = Pass;
+    type Cache<'a> = Slots<'a>;
+
+    fn pass(
+        &self,
+        packed: &PackedSequences,
+        heads: Heads,
+        angles: Angles,
+        slots: Option<usize>,
+    ) -> Result<Pass> {
+        Pass::new(packed, heads, angles, slots)
+    }
+
+    fn embed(&self, table: &Parameter, ids: &[u32]) -> Result<Buffer> {
+        let (vocabulary, width) = table.dims2()?;
+        check_tokens(ids, vocabulary)?;
+        let mut x = self.pool.take(ids.len() * width);
+        with_values(&table.values, |table| {
+            for (id, x) in ids.iter().zip(x.chunks_exact_mut(width)) {
+                x.copy_from_slice(&table[*id as usize * width..][..width]);
+            }
+            Ok(())
+        })?;
+        Ok(x)
+    }
+
+    fn embed_backward(
+        &self,
+        table: &Parameter,
+        ids: &[u32],
+        grad: &Buffer,
+        grads: &mut GradAccumulator,
+    ) -> Result<()> {
+        let width = table.dims2()?.1;
+        let sums = grads.on_cpu(table, &self.pool);
+        for (id, grad) in ids.iter().zip(grad.chunks_exact(width)) {
+            let row = &mut sums[*id as usize * width..][..width];
+            row.iter_mut().zip(grad).for_each(|(sum, x)| *sum += x);
+        }
+        Ok(())
+    }
+
+    fn saved(&self, stream: &Buffer) -> Result<Buffer> {
+        Ok(self.pool.copy(stream))
+    }
+
+    fn stream(&self, x: &Buffer) -> Result<Buffer> {
+        Ok(self.pool.copy(x))
+    }
+
+    fn add_norm(&self, stream: &mut Buffer, weight: &Parameter, eps: f64) -> Result<Buffer> {
+        self.norm(stream, weight, eps)
+    }
+
+    fn norm(&self, x: &Buffer, weight: &Parameter, eps: f64) -> Result<Buffer> {
+        let mut out = self.pool.take(x.len());
+        with_values(&weight.values, |weight| {
+            rms_norm::rms_norm(x, weight, eps as f32, &mut out, self.is_parallel);
+            Ok(())
+        })?;
+        Ok(out)
+    }
+
+    fn head_norm(&self, x: &Buffer, weight: &Parameter, eps: f64) -> Result<Buffer> {
+        let mut out = self.pool.copy(x);
+        with_values(&weight.values, |weight| {
+            by_rows(self.is_parallel, &mut out, weight.len(), |_, part| {
+                simd(
+                    #[inline(always)]
+                    || rms_norm::norm_in_place(part, weight, eps as f32),
+                );
+            });
+            Ok(())
+        })?;
+        Ok(out)
+    }
+
+    fn norm_backward(
+        &self,
+        x: &Buffer,
+        weight: &Parameter,
+        eps: f64,
+        grad: &Buffer,
+        dx: &mut Buffer,
+        grads: &mut GradAccumulator,
+    ) -> Result<()> {
+        let mut unused;
+        let sums = match weight.is_trained {
+            true => grads.on_cpu(weight, &self.pool),
+            false => {
+                unused = self.pool.take(weight.values.elem_count());
+                &mut unused
+            }
+        };
+        with_values(&weight.values, |weight| {
+            rms_norm::gradients(x, weight, eps as f32, grad, dx, sums);
+            Ok(())
+        })
+    }
+
+    fn linear(&self, x: &Buffer, weight: &Parameter, bias: Option<&Parameter>) -> Result<Buffer> {
+        let (width, inner) = weight.dims2()?;
+        let mut out = self.pool.take(x.len() / inner * width);
+        let has_bias = bias.is_some();
+        if let Some(bias) = bias {
+            with_values(&bias.values, |bias| {
+                out.chunks_exact_mut(width).for_each(|row| row.copy_from_slice(bias));
+                Ok(())
+            })?;
+        }
+        self.product(x, weight, &mut out, has_bias)?;
+        Ok(out)
+    }
+
+    fn linear_add(&self, x: &Buffer, weight: &Parameter, to: &mut Buffer) -> Result<()> {
+        self.product(x, weight, to, true)
+    }
+
+    fn linear_residual(
+        &self,
+        x: &Buffer,
+        weight: &Parameter,
+        bias: Option<&Parameter>,
+        stream: &mut Buffer,
+    ) -> Result<()> {
+        if let Some(bias) = bias {
+            with_values(&bias.values, |bias| {
+                for row in stream.chunks_exact_mut(bias.len()) {
+                    row.iter_mut().zip(bias).for_each(|(x, b)| *x += b);
+                }
+                Ok(())
+            })?;
+        }
+        self.product(x, weight, stream, true)
+    }
+
+    fn linear_backward(
+        &self,
+        grad: &Buffer,
+        weight: &Parameter,
+        to: Option<Buffer>,
+    ) -> Result<Buffer> {
+        let (width, inner) = weight.dims2()?;
+        let rows = grad.len() / width;
+        let adds = to.is_some();
+        let mut out = to.unwrap_or_else(|| self.pool.take(rows * inner));
+        with_values(&weight.values, |weight| {
+            let right = Right::Plain(Matrix::new(weight, width, inner));
+            let data = Output { data: &mut out, stride: inner, adds };
+            multiply(Matrix::new(grad, rows, width), right, data, true);
+            Ok(())
+        })?;
+        Ok(out)
+    }
+
+    fn weight_backward(
+        &self,
+        x: &Buffer,
+        grad: &Buffer,
+        weight: &Parameter,
+        bias: Option<&Parameter>,
+        grads: &mut GradAccumulator,
+    ) -> Result<()> {
+        let (width, inner) = weight.dims2()?;
+        let rows = x.len() / inner;
+        let left = Matrix::new(grad, rows, width).transposed();
+        let data = grads.on_cpu(weight, &self.pool);
+        let right = Right::Plain(Matrix::new(x, rows, inner));
+        multiply(left, right, Output { data, stride: inner, adds: true }, true);
+        let Some(bias) = bias else { return Ok(()) };
+        let sums = grads.on_cpu(bias, &self.pool);
+        simd(
+            #[inline(always)]
+            || {
+                for row in grad.chunks_exact(width) {
+                    sums.iter_mut().zip(row).for_each(|(sum, x)| *sum += x);
+                }
+            },
+        );
+        Ok(())
+    }
+
+    fn swiglu(&self, gate: &Buffer, up: &Buffer) -> Result<Buffer> {
+        let mut out = self.pool.take(gate.len());
+        swiglu::swiglu(gate, up, &mut out, self.is_parallel);
+        Ok(out)
+    }
+
+    fn swiglu_backward(&self, gate: &mut Buffer, up: &mut Buffer, grad: &Buffer) -> Result<()> {
+        swiglu::gradients(gate, up, grad);
+        Ok(())
+    }
+
+    fn rope(&self, pass: &Pass, x: &mut Buffer, turn: Turn) -> Result<()> {
+        let direction = match turn {
+            Turn::Forward => 1.0,
+            Turn::Back => -1.0,
+        };
+        let width = x.len() / pass.tokens().max(1);
+        by_rows(self.is_parallel, x, width, |first, part| {
+            simd(
+                #[inline(always)]
+                || {
+                    for (index, row) in part.chunks_exact_mut(width).enumerate() {
+                        let (cos, sin) = pass.angles(first + index);
+                        rope::rotate(row, cos, sin, direction);
+                    }
+                },
+            );
+        });
+        Ok(())
+    }
+
+    fn attention(
+        &self,
+        pass: &Pass,
+        [q, k, v]: [&Buffer; 3],
+        cache: Option<&mut Slots<'_>>,
+    ) -> Result<(Buffer, ())> {
+        let mut out = self.pool.take(q.len());
+        let mut attend = |slots: &mut Slots<'_>| {
+            pass.store(k, v, slots, self.is_parallel);
+            pass.attend(q, (slots.0, slots.1), &mut out, self.is_parallel);
+        };
+        match cache {
+            Some(slots) => attend(slots),
+            None => {
+                let count = pass.rows.len() * pass.layout.row();
+                let [mut keys, mut values] = [0, 1].map(|_| self.pool.take(count));
+                attend(&mut (&mut keys, &mut values));
+            }
+        }
+        Ok((out, ()))
+    }
+
+    fn attention_backward(
+        &self,
+        pass: &Pass,
+        [q, k, v]: [&Buffer; 3],
+        _: (&Buffer, &()),
+        grad: &Buffer,
+    ) -> Result<[Buffer; 3]> {
+        Ok(pass.attend_backward([q, k, v], grad, &self.pool))
+    }
+
+    fn zeros_like(&self, x: &Buffer) -> Result<Buffer> {
+        Ok(self.pool.zeros(x.len()))
+    }
+
+    fn add(&self, x: &mut Buffer, y: &Buffer) -> Result<()> {
+        x.iter_mut().zip(y.iter()).for_each(|(x, y)| *x += y);
+        Ok(())
+    }
+
+    fn scale(&self, x: &mut Buffer, by: f64) -> Result<()> {
+        x.iter_mut().for_each(|x| *x *= by as f32);
+        Ok(())
+    }
+
+    fn dropout(&self, x: &Buffer, dropout: Dropout) -> Result<Buffer> {
+        let mut out = self.pool.take(x.len());
+        for (index, (out, x)) in out.iter_mut().zip(x.iter()).enumerate() {
+            *out = x * dropout.factor(index);
+        }
+        Ok(out)
+    }
+
+    fn to_tensor(&self, x: Buffer, width: usize) -> Result<Tensor> {
+        let rows = x.len() / width;
+        Tensor::from_vec(x.into_values(), (rows, width), &Device::Cpu)
+    }
+
+    fn of_tensor(&self, x: &Tensor) -> Result<Buffer> {
+        with_values(x, |values| Ok(self.pool.copy(values)))
+    }
+
+    fn scatter(&self, x: &Tensor, places: &[u32], rows: usize) -> Result<Tensor> {
+        let width = x.dim(1)?;
+        let mut out = vec![0f32; rows * width];
+        with_values(x, |x| {
+            for (place, x) in places.iter().zip(x.chunks_exact(width)) {
+                let row = &mut out[*place as usize * width..][..width];
+                row.iter_mut().zip(x).for_each(|(sum, x)| *sum += x);
+            }
+            Ok(())
+        })?;
+        Tensor::from_vec(out, (rows, width), &Device::Cpu)
+    }
+
+    fn logp(
+        &self,
+        hidden: &Tensor,
+        head: &Parameter,
+        targets: &[u32],
+        temperature: f64,
+    ) -> Result<TokenLogp<Vec<RowSums>>> {
+        let found = with_head(hidden, head, (targets, temperature), |head| head.forward())?;
+        let inverse = (1.0 / temperature) as f32;
+        let tensor = |of: &dyn Fn(&RowSums) -> f32| {
+            Tensor::from_vec(found.iter().map(of).collect(), targets.len(), &Device::Cpu)
+        };
+        let (logp, entropy) = (tensor(&|row| row.logp(inverse))?, tensor(&RowSums::entropy)?);
+        Ok(TokenLogp { logp, entropy, saved: found })
+    }
+
+    fn logp_backward(
+        &self,
+        hidden: &Tensor,
+        head: &Parameter,
+        targets: (&[u32], f64),
+        saved: &Vec<RowSums>,
+        grad: &Tensor,
+        grads: &mut GradAccumulator,
+    ) -> Result<Tensor> {
+        let mut d_hidden = vec![0f32; hidden.elem_count()];
+        let d_weight = head.is_trained.then(|| grads.on_cpu(head, &self.pool));
+        with_values(grad, |grad| {
+            with_head(hidden, head, targets, |head| {
+                head.backward(saved, grad, &mut d_hidden, d_weight);
+            })
+        })?;
+        Tensor::from_vec(d_hidden, hidden.shape(), &Device::Cpu)
+    }
+
+    fn logits(&self, hidden: &Tensor, head: &Parameter) -> Result<Tensor> {
+        let (vocabulary, inner) = head.dims2()?;
+        let rows = hidden.elem_count() / inner;
+        // It is handed out, and memory of the pool would not come back.
+        let mut out = vec![0f32; rows * vocabulary];
+        with_values(hidden, |hidden| self.product(hidden, head, &mut out, false))?;
+        Tensor::from_vec(out, (rows, vocabulary), &Device::Cpu)
+    }
+
+    fn logits_backward(
+        &self,
+        hidden: &Tensor,
+        head: &Parameter,
+        grad: &Tensor,
+    ) -> Result<[Tensor; 2]> {
+        let (vocabulary, inner) = head.dims2()?;
+        let rows = hidden.elem_count() / inner;
+        let of = |hidden: &[f32], weight: &[f32], grad: &[f32]| {
+            let grad = Matrix::new(grad, rows, vocabulary);
+            let d_hidden = product(grad, Right::Plain(Matrix::new(weight, vocabulary, inner)));
+            let right = Right::Plain(Matrix::new(hidden, rows, inner));
+            [d_hidden, product(grad.transposed(), right)]
+        };
+        let [d_hidden, d_head] = with_values(hidden, |hidden| {
+            with_values(&head.values, |weight| with_values(grad, |grad| Ok(of(hidden, weight, grad))))
+        })?;
+        Ok([
+            Tensor::from_vec(d_hidden, hidden.shape(), &Device::Cpu)?,
+            Tensor::from_vec(d_head, head.values.shape(), &Device::Cpu)?,
+        ])
+    }
+
+    fn accumulate(
+        &self,
+        weight: &Parameter,
+        more: &Tensor,
+        grads: &mut GradAccumulator,
+    ) -> Result<()> {
+        let sums = grads.on_cpu(weight, &self.pool);
+        with_values(more, |more| {
+            sums.iter_mut().zip(more).for_each(|(sum, x)| *sum += x);
+            Ok(())
+        })
+    }
+
+    fn prepack(&self, weight: &Parameter) -> Result<Parameter> {
+        let (width, inner) = weight.dims2()?;
+        let packed = with_values(&weight.values, |values| {
+            let right = Matrix::new(values, width, inner).transposed();
+            Ok(Packed::within(right, |count| self.pool.take_values(count)))
+        })?;
+        let packed = Arc::new(PooledPacked::new(packed, self.pool.clone()));
+        Ok(Parameter { prepacked: Some(Prepacked::Cpu(packed)), ..weight.clone() })
+    }
+
+    fn prepack_head(&self, weight: &Parameter) -> Result<Parameter> {
+        self.prepack(weight)
+    }
+}
+
+impl Cpu {
+    /// Writes `x W^T` to `out`, or adds it.
+    fn product(&self, x: &[f32], weight: &Parameter, out: &mut [f32], adds: bool) -> Result<()> {
+        let (width, inner) = weight.dims2()?;
+        let left = Matrix::new(x, x.len() / inner, inner);
+        let out = Output { data: out, stride: width, adds };
+        match &weight.prepacked {
+            Some(Prepacked::Cpu(packed)) => {
+                multiply(left, Right::Packed(packed.packed()), out, self.is_parallel);
+                Ok(())
+            }
+            _ => with_values(&weight.values, |weight| {
+                let weight = Matrix::new(weight, width, inner).transposed();
+                multiply(left, Right::Plain(weight), out, self.is_parallel);
+                Ok(())
+            }),
+        }
+    }
+}
+
+/// Calls `work` with the output layer at these targets.
+fn with_head<R>(
+    hidden: &Tensor,
+    head: &Parameter,
+    (targets, temperature): (&[u32], f64),
+    work: impl FnOnce(Head<'_>) -> R,
+) -> Result<R> {
+    check_tokens(targets, head.dims2()?.0)?;
+    let inverse = (1.0 / temperature) as f32;
+    with_values(hidden, |hidden| {
+        with_values(&head.values, |weight| Ok(work(Head { hidden, weight, targets, inverse })))
+    })
+}

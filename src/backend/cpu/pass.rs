@@ -1,0 +1,231 @@
+//! The tokens of a pass on the CPU, and attention over them.
+
+use std::ops::Range;
+
+use candle_core::{Result, bail};
+use rayon::prelude::*;
+
+use super::super::packed::{Row, Seen};
+use super::super::{Angles, Buffer, Heads, PackedSequences, Pool};
+use super::attention::KeyLayout;
+use super::{by_rows, simd};
+use std::sync::Arc;
+
+/// The keys and the values of some rows in one layer.
+pub(crate) type Slots<'a> = (&'a mut [f32], &'a mut [f32]);
+
+/// Where the tokens of a pass are, and what they see.
+pub(crate) struct Pass {
+    pub(crate) rows: Vec<Row>,
+    /// Of every token.
+    seen: Vec<Seen>,
+    angles: Angles,
+    pub(crate) layout: KeyLayout,
+}
+
+impl Pass {
+    pub(super) fn new(
+        packed: &PackedSequences,
+        heads: Heads,
+        angles: Angles,
+        slots: Option<usize>,
+    ) -> Result<Self> {
+        let longest = packed.longest();
+        let slots = slots.unwrap_or(longest);
+        if longest > slots {
+            bail!("{longest} tokens do not fit a cache of {slots} slots");
+        }
+        let (rows, seen) = packed.rows();
+        Ok(Self { rows, seen, angles, layout: KeyLayout::new(heads, slots) })
+    }
+
+    pub(crate) fn tokens(&self) -> usize {
+        self.seen.len()
+    }
+
+    /// The angles of token `index`.
+    #[inline(always)]
+    pub(super) fn angles(&self, index: usize) -> (&[f32], &[f32]) {
+        let own = index * self.layout.dim / 2..(index + 1) * self.layout.dim / 2;
+        (&self.angles.cos[own.clone()], &self.angles.sin[own])
+    }
+
+    /// The tokens of some of its rows, none of which shares any with another.
+    pub(crate) fn tokens_of(&self, rows: Range<usize>) -> Range<usize> {
+        self.rows[rows.start].own.start..self.rows[rows.end - 1].own.end
+    }
+
+    /// Some of its rows as a pass of their own.
+    pub(crate) fn part(&self, rows: Range<usize>) -> Self {
+        let tokens = self.tokens_of(rows.clone());
+        let half = self.layout.dim / 2;
+        let of = |all: &[f32]| all[tokens.start * half..tokens.end * half].to_vec();
+        let own = |row: &Row| {
+            let own = row.own.start - tokens.start..row.own.end - tokens.start;
+            Row { own, ..row.clone() }
+        };
+        let seen = |seen: &Seen| Seen { row: seen.row - rows.start, ..*seen };
+        Self {
+            rows: self.rows[rows.clone()].iter().map(own).collect(),
+            seen: self.seen[tokens.clone()].iter().map(seen).collect(),
+            angles: Angles { cos: of(&self.angles.cos), sin: of(&self.angles.sin) },
+            layout: self.layout,
+        }
+    }
+
+    /// Puts keys and values `[N, K * D]` into the slots of their rows; those of a prefix into the rows of all its
+    /// suffixes.
+    pub(super) fn store(&self, k: &[f32], v: &[f32], slots: &mut Slots<'_>, is_parallel: bool) {
+        let layout = self.layout;
+        let width = layout.keys * layout.dim;
+        let fill = |(row, (keys, values)): (&Row, (&mut [f32], &mut [f32]))| {
+            let mut put = |slot: usize, token: usize| {
+                let own = token * width..(token + 1) * width;
+                layout.store(slot, (&k[own.clone()], &v[own]), (&mut *keys, &mut *values));
+            };
+            row.prefix.clone().enumerate().for_each(|(slot, token)| put(slot, token));
+            row.own.clone().enumerate().for_each(|(slot, token)| put(row.past + slot, token));
+        };
+        let size = layout.row();
+        if is_parallel {
+            let slots = slots.0.par_chunks_mut(size).zip(slots.1.par_chunks_mut(size));
+            self.rows.par_iter().zip(slots).with_min_len(8).for_each(fill);
+        } else {
+            let slots = slots.0.chunks_mut(size).zip(slots.1.chunks_mut(size));
+            self.rows.iter().zip(slots).for_each(fill);
+        }
+    }
+
+    /// Attends from every token's queries to what it sees of the slots.
+    pub(super) fn attend(
+        &self,
+        q: &[f32],
+        (keys, values): (&[f32], &[f32]),
+        out: &mut [f32],
+        is_parallel: bool,
+    ) {
+        let (layout, width) = (self.layout, self.layout.queries * self.layout.dim);
+        by_rows(is_parallel, out, width, |first, part| {
+            let mut weights = Vec::new();
+            simd(
+                #[inline(always)]
+                || {
+                    for (index, out) in part.chunks_exact_mut(width).enumerate() {
+                        let token = first + index;
+                        let Seen { row, count } = self.seen[token];
+                        let own = row * layout.row()..(row + 1) * layout.row();
+                        let slots = (&keys[own.clone()], &values[own]);
+                        layout.attend(&q[token * width..][..width], slots, count, &mut weights, out);
+                    }
+                },
+            );
+        });
+    }
+
+    /// The gradients of queries, keys and values from that of what attention gathered, where no cache was used.
+    pub(super) fn attend_backward(
+        &self,
+        [q, k, v]: [&[f32]; 3],
+        grad: &[f32],
+        pool: &Arc<Pool>,
+    ) -> [Buffer; 3] {
+        let layout = self.layout;
+        let (queries, keys) = (layout.queries * layout.dim, layout.keys * layout.dim);
+        let (dim, wide) = (layout.dim, layout.group() * layout.dim);
+        let runs = self.runs();
+        let parts: Vec<[Vec<f32>; 3]> = (0..runs.len() * layout.keys)
+            .into_par_iter()
+            .map(|index| {
+                let (run, head) = (&runs[index / layout.keys], index % layout.keys);
+                let own = |values, width, count| {
+                    columns(values, width, run.own.clone(), head * count, count)
+                };
+                let seen = |values| {
+                    let mut seen = columns(values, keys, run.prefix.clone(), head * dim, dim);
+                    seen.extend(own(values, keys, dim));
+                    seen
+                };
+                let (q, grad) = (own(q, queries, wide), own(grad, queries, wide));
+                let (k, v) = (seen(k), seen(v));
+                let mut found = [vec![0f32; q.len()], vec![0f32; k.len()], vec![0f32; v.len()]];
+                simd(
+                    #[inline(always)]
+                    || {
+                        layout.gradients(
+                            run.prefix.len(),
+                            [&q, &k, &v, &grad],
+                            found.each_mut().map(Vec::as_mut_slice),
+                        )
+                    },
+                );
+                found
+            })
+            .collect();
+        // A task a head: what suffixes pull at their prefix adds up in their order.
+        let sums: Vec<[Vec<f32>; 2]> = (0..layout.keys)
+            .into_par_iter()
+            .map(|head| {
+                let mut sums = [0, 1].map(|_| vec![0f32; self.tokens() * dim]);
+                for (index, run) in runs.iter().enumerate() {
+                    let [_, dk, dv] = &parts[index * layout.keys + head];
+                    let tokens = run.prefix.clone().chain(run.own.clone());
+                    for (sums, pulls) in sums.iter_mut().zip([dk, dv]) {
+                        for (token, pull) in tokens.clone().zip(pulls.chunks_exact(dim)) {
+                            let own = &mut sums[token * dim..][..dim];
+                            own.iter_mut().zip(pull).for_each(|(sum, x)| *sum += x);
+                        }
+                    }
+                }
+                sums
+            })
+            .collect();
+        let mut dq = pool.take(self.tokens() * queries);
+        for (index, run) in runs.iter().enumerate() {
+            for head in 0..layout.keys {
+                let own = &parts[index * layout.keys + head][0];
+                for (token, own) in run.own.clone().zip(own.chunks_exact(wide)) {
+                    dq[token * queries + head * wide..][..wide].copy_from_slice(own);
+                }
+            }
+        }
+        let [dk, dv] = [0, 1].map(|which| {
+            let mut out = pool.take(self.tokens() * keys);
+            by_rows(true, &mut out, keys, |first, part| {
+                for (index, row) in part.chunks_exact_mut(keys).enumerate() {
+                    for (head, sums) in sums.iter().enumerate() {
+                        let own = &sums[which][(first + index) * dim..][..dim];
+                        row[head * dim..][..dim].copy_from_slice(own);
+                    }
+                }
+            });
+            out
+        });
+        [dq, dk, dv]
+    }
+
+    /// Tokens that follow each other and the prefix that they continue.
+    fn runs(&self) -> Vec<Row> {
+        let mut runs: Vec<Row> = Vec::with_capacity(self.rows.len());
+        let mut last = 0..0;
+        for row in &self.rows {
+            if !row.prefix.is_empty() && row.prefix != last {
+                last = row.prefix.clone();
+                runs.push(Row { prefix: 0..0, own: row.prefix.clone(), past: 0 });
+            }
+            runs.push(row.clone());
+        }
+        runs
+    }
+}
+
+/// The columns `at..at + count` of some rows of `width`.
+fn columns(
+    values: &[f32],
+    width: usize,
+    rows: Range<usize>,
+    at: usize,
+    count: usize,
+) -> Vec<f32> {
+    let rows = values[rows.start * width..rows.end * width].chunks_exact(width);
+    rows.flat_map(|row| row[at..at + count].iter().copied()).collect()
+}

@@ -1,0 +1,34 @@
+//! Dropout whose mask is a value of its key, the same on every device.
+
+/// What dropout does to the values of an array.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Dropout {
+    /// Keys the mask.
+    pub(crate) key: u64,
+    /// Hashes of 32 bits below which a value is dropped.
+    pub(crate) limit: u32,
+    /// What the others are multiplied by.
+    pub(crate) kept: f32,
+}
+
+impl Dropout {
+    /// Dropping this share of values.
+    pub(crate) fn new(key: u64, share: f64) -> Self {
+        let limit = (share * 4_294_967_296.0) as u32;
+        Self { key, limit, kept: (1.0 / (1.0 - share)) as f32 }
+    }
+
+    /// What value `index` is multiplied by.
+    pub(crate) fn factor(&self, index: usize) -> f32 {
+        let is_dropped = hashed(self.key.wrapping_add(index as u64)) >> 32 < u64::from(self.limit);
+        if is_dropped { 0.0 } else { self.kept }
+    }
+}
+
+/// A well-mixed number for each `x` (the finaliser of SplitMix64).
+pub(crate) fn hashed(x: u64) -> u64 {
+    let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}

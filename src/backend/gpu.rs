@@ -1,0 +1,424 @@
+//! The backend on a GPU, in f32 or bf16: our kernels, and the device's own products. Gradients of weights are summed
+//! in f32.
+
+use candle_core::{DType, Device, Result, Tensor, bail};
+use tealight_gpu::kernels::{self, Run, Runs};
+
+use super::{
+    Angles, Backend, Dropout, GradAccumulator, Heads, PackedSequences, Parameter, Prepacked,
+    Segment, TokenLogp, Turn, check_tokens,
+};
+
+/// Values of logits that exist at once: 1 GiB in f32, 64 MiB where the CPU emulates a GPU.
+fn most_logits(device: &Device) -> usize {
+    if device.is_cpu() { 16 << 20 } else { 256 << 20 }
+}
+
+/// A GPU, or the CPU in its place.
+#[derive(Debug, Clone)]
+pub(crate) struct Gpu {
+    pub(crate) device: Device,
+}
+
+/// Refuses what kernels do not know.
+pub(crate) fn check(heads: Heads, dtype: DType, device: &Device) -> Result<()> {
+    let Heads { queries, keys, dim } = heads;
+    if !tealight_gpu::runs_on(device) {
+        bail!("this binary has no kernels for {device:?}");
+    }
+    if !matches!(dtype, DType::F32 | DType::BF16) {
+        bail!("a decoder on a GPU is of float32 or bfloat16, not {dtype:?}");
+    }
+    if !(kernels::Heads { queries, keys, dim }).are_known() {
+        bail!(
+            "our kernels do not know {queries} query heads over {keys} key-value heads of {dim} values; use --device \
+             cpu"
+        );
+    }
+    Ok(())
+}
+
+/// Where the tokens of a pass are, on the device.
+pub(crate) struct Pass {
+    runs: Runs,
+    /// `[N, head_dim / 2]`.
+    cos: Tensor,
+    sin: Tensor,
+    /// The rows of the cache that the tokens' keys and values go to.
+    places: Option<Tensor>,
+}
+
+/// The residual stream, and what is still to be added to it: the next norm does both at once.
+pub(crate) struct Stream {
+    x: Tensor,
+    more: Option<Tensor>,
+}
+
+/// What attention over whole sequences sees: itself and its prefix.
+fn runs_of(packed: &PackedSequences) -> Vec<Run> {
+    let run = |(index, segment): (usize, &Segment)| {
+        let own = packed.range(index);
+        let others = packed.all()[index + 1..].iter();
+        let suffixes = others.take_while(|other| other.prefix == Some(index)).count();
+        let prefix = segment.prefix.map_or(own.clone(), |prefix| packed.range(prefix));
+        Run {
+            first: own.start,
+            tokens: segment.tokens,
+            sees: segment.past + 1,
+            start: prefix.start,
+            split: prefix.len(),
+            rest: own.start,
+            until: packed.range(index + suffixes).end,
+        }
+    };
+    packed.all().iter().enumerate().map(run).collect()
+}
+
+/// What attention over a cache sees: the row of each sequence.
+fn runs_in_cache(packed: &PackedSequences, slots: usize) -> Vec<Run> {
+    let run = |(row, segment): (usize, &Segment)| Run {
+        first: packed.range(row).start,
+        tokens: segment.tokens,
+        sees: segment.past + 1,
+        start: row * slots,
+        split: slots,
+        rest: 0,
+        until: packed.range(row).end,
+    };
+    packed.all().iter().enumerate().map(run).collect()
+}
+
+impl Gpu {
+    fn table(&self, values: &[u32]) -> Result<Tensor> {
+        Tensor::from_slice(values, values.len(), &self.device)
+    }
+
+    /// `(start, length)` of the parts in which logits of `rows` rows are computed.
+    fn parts(&self, rows: usize, vocabulary: usize) -> impl Iterator<Item = (usize, usize)> {
+        let length = (most_logits(&self.device) / vocabulary).max(1);
+        (0..rows).step_by(length).map(move |start| (start, length.min(rows - start)))
+    }
+
+    /// `x W^T` of a weight that may be of another type.
+    fn product(&self, x: &Tensor, weight: &Parameter) -> Result<Tensor> {
+        x.matmul(&weight.values.to_dtype(x.dtype())?.t()?)
+    }
+
+    /// The output layer's weight in f32.
+    fn wide(&self, head: &Parameter) -> Result<Tensor> {
+        match &head.prepacked {
+            Some(Prepacked::Gpu(wide)) => Ok(wide.clone()),
+            _ => head.values.to_dtype(DType::F32),
+        }
+    }
+
+    fn logits_of(&self, hidden: &Tensor, wide: &Tensor) -> Result<Tensor> {
+        tealight_gpu::product(&hidden.to_dtype(DType::F32)?, &wide.t()?, hidden.dtype())
+    }
+}
+
+/// Adds the f32 sum of a weight's gradient, where the weight is trained.
+fn sums_of(weight: &Parameter, grads: &mut GradAccumulator) -> Result<Option<Tensor>> {
+    weight.is_trained.then(|| grads.on_gpu(weight)).transpose()
+}
+
+impl Backend for Gpu {
+    type Array = Tensor;
+    type Stream = Stream;
+    type AttentionSums = Tensor;
+    type LogpSums = Tensor;
+    type Pass = Pass;
+    type Cache<'a> = &'a [Tensor; 2];
+
+    fn pass(
+        &self,
+        packed: &PackedSequences,
+        heads: Heads,
+        angles: Angles,
+        slots: Option<usize>,
+    ) -> Result<Pass> {
+        let shape = (packed.tokens(), heads.dim / 2);
+        let cos = Tensor::from_vec(angles.cos, shape, &self.device)?;
+        let sin = Tensor::from_vec(angles.sin, shape, &self.device)?;
+        let (runs, places) = match slots {
+            None => (runs_of(packed), None),
+            Some(slots) => {
+                if packed.longest() > slots {
+                    bail!("{} tokens do not fit a cache of {slots} slots", packed.longest());
+                }
+                let rows = packed.all().iter().enumerate();
+                let place = |(row, segment): (usize, &Segment)| {
+                    let own = segment.past..segment.past + segment.tokens;
+                    own.map(move |slot| (row * slots + slot) as u32)
+                };
+                let places: Vec<u32> = rows.flat_map(place).collect();
+                (runs_in_cache(packed, slots), Some(self.table(&places)?))
+            }
+        };
+        let heads = kernels::Heads { queries: heads.queries, keys: heads.keys, dim: heads.dim };
+        Ok(Pass { runs: Runs::new(&runs, heads, &self.device)?, cos, sin, places })
+    }
+
+    fn embed(&self, table: &Parameter, ids: &[u32]) -> Result<Stream> {
+        check_tokens(ids, table.dims2()?.0)?;
+        Ok(Stream { x: table.values.index_select(&self.table(ids)?, 0)?, more: None })
+    }
+
+    fn embed_backward(
+        &self,
+        table: &Parameter,
+        ids: &[u32],
+        grad: &Tensor,
+        grads: &mut GradAccumulator,
+    ) -> Result<()> {
+        kernels::embedding_back(grad, ids, &grads.on_gpu(table)?)
+    }
+
+    fn saved(&self, stream: &Stream) -> Result<Tensor> {
+        match &stream.more {
+            None => Ok(stream.x.clone()),
+            Some(more) => &stream.x + more,
+        }
+    }
+
+    fn stream(&self, x: &Tensor) -> Result<Stream> {
+        Ok(Stream { x: x.clone(), more: None })
+    }
+
+    fn add_norm(&self, stream: &mut Stream, weight: &Parameter, eps: f64) -> Result<Tensor> {
+        let more = stream.more.take();
+        let (x, normed) = kernels::add_norm(&stream.x, more.as_ref(), &weight.values, eps)?;
+        stream.x = x;
+        Ok(normed)
+    }
+
+    fn norm(&self, x: &Tensor, weight: &Parameter, eps: f64) -> Result<Tensor> {
+        Ok(kernels::add_norm(x, None, &weight.values, eps)?.1)
+    }
+
+    fn head_norm(&self, x: &Tensor, weight: &Parameter, eps: f64) -> Result<Tensor> {
+        self.norm(x, weight, eps)
+    }
+
+    fn norm_backward(
+        &self,
+        x: &Tensor,
+        weight: &Parameter,
+        eps: f64,
+        grad: &Tensor,
+        dx: &mut Tensor,
+        grads: &mut GradAccumulator,
+    ) -> Result<()> {
+        let sums = sums_of(weight, grads)?;
+        kernels::norm_back(x, &weight.values, grad, dx, sums.as_ref(), eps)
+    }
+
+    fn linear(&self, x: &Tensor, weight: &Parameter, bias: Option<&Parameter>) -> Result<Tensor> {
+        let out = self.product(x, weight)?;
+        if let Some(bias) = bias {
+            kernels::add_bias(&out, &bias.values)?;
+        }
+        Ok(out)
+    }
+
+    fn linear_add(&self, x: &Tensor, weight: &Parameter, to: &mut Tensor) -> Result<()> {
+        kernels::add(to, &self.product(x, weight)?)
+    }
+
+    fn linear_residual(
+        &self,
+        x: &Tensor,
+        weight: &Parameter,
+        bias: Option<&Parameter>,
+        stream: &mut Stream,
+    ) -> Result<()> {
+        let out = self.linear(x, weight, bias)?;
+        match &stream.more {
+            Some(more) => kernels::add(more, &out)?,
+            None => stream.more = Some(out),
+        }
+        Ok(())
+    }
+
+    fn linear_backward(
+        &self,
+        grad: &Tensor,
+        weight: &Parameter,
+        to: Option<Tensor>,
+    ) -> Result<Tensor> {
+        let more = grad.matmul(&weight.values.to_dtype(grad.dtype())?)?;
+        match to {
+            None => Ok(more),
+            Some(to) => {
+                kernels::add(&to, &more)?;
+                Ok(to)
+            }
+        }
+    }
+
+    fn weight_backward(
+        &self,
+        x: &Tensor,
+        grad: &Tensor,
+        weight: &Parameter,
+        bias: Option<&Parameter>,
+        grads: &mut GradAccumulator,
+    ) -> Result<()> {
+        kernels::add_to(&grads.on_gpu(weight)?, &grad.t()?.matmul(x)?)?;
+        match bias {
+            None => Ok(()),
+            Some(bias) => kernels::column_sums(grad, &grads.on_gpu(bias)?),
+        }
+    }
+
+    fn swiglu(&self, gate: &Tensor, up: &Tensor) -> Result<Tensor> {
+        kernels::swiglu(gate, up)
+    }
+
+    fn swiglu_backward(&self, gate: &mut Tensor, up: &mut Tensor, grad: &Tensor) -> Result<()> {
+        kernels::swiglu_back(gate, up, grad)
+    }
+
+    fn rope(&self, pass: &Pass, x: &mut Tensor, turn: Turn) -> Result<()> {
+        kernels::rope(x, &pass.cos, &pass.sin, turn == Turn::Back)
+    }
+
+    fn attention(
+        &self,
+        pass: &Pass,
+        [q, k, v]: [&Tensor; 3],
+        cache: Option<&mut &[Tensor; 2]>,
+    ) -> Result<(Tensor, Tensor)> {
+        match (cache, &pass.places) {
+            (Some([keys, values]), Some(places)) => {
+                kernels::store_rows(k, keys, places)?;
+                kernels::store_rows(v, values, places)?;
+                kernels::attention(q, keys, values, &pass.runs)
+            }
+            _ => kernels::attention(q, k, v, &pass.runs),
+        }
+    }
+
+    fn attention_backward(
+        &self,
+        pass: &Pass,
+        qkv: [&Tensor; 3],
+        out: (&Tensor, &Tensor),
+        grad: &Tensor,
+    ) -> Result<[Tensor; 3]> {
+        kernels::attention_back(qkv, out, grad, &pass.runs)
+    }
+
+    fn zeros_like(&self, x: &Tensor) -> Result<Tensor> {
+        x.zeros_like()
+    }
+
+    fn add(&self, x: &mut Tensor, y: &Tensor) -> Result<()> {
+        kernels::add(x, y)
+    }
+
+    fn scale(&self, x: &mut Tensor, by: f64) -> Result<()> {
+        *x = (&*x * by)?;
+        Ok(())
+    }
+
+    fn dropout(&self, x: &Tensor, dropout: Dropout) -> Result<Tensor> {
+        let Dropout { key, limit, kept } = dropout;
+        kernels::drop_values(&x.contiguous()?, key, limit, kept)
+    }
+
+    fn to_tensor(&self, x: Tensor, _: usize) -> Result<Tensor> {
+        Ok(x)
+    }
+
+    fn of_tensor(&self, x: &Tensor) -> Result<Tensor> {
+        x.contiguous()
+    }
+
+    fn scatter(&self, x: &Tensor, places: &[u32], rows: usize) -> Result<Tensor> {
+        let sums = Tensor::zeros((rows, x.dim(1)?), DType::F32, &self.device)?;
+        kernels::embedding_back(x, places, &sums)?;
+        sums.to_dtype(x.dtype())
+    }
+
+    fn logp(
+        &self,
+        hidden: &Tensor,
+        head: &Parameter,
+        targets: &[u32],
+        temperature: f64,
+    ) -> Result<TokenLogp<Tensor>> {
+        let (vocabulary, _) = head.dims2()?;
+        check_tokens(targets, vocabulary)?;
+        let (wide, targets) = (self.wide(head)?, self.table(targets)?);
+        let (mut logp, mut entropy, mut sums) = (Vec::new(), Vec::new(), Vec::new());
+        for (start, length) in self.parts(hidden.dim(0)?, vocabulary) {
+            let logits = self.logits_of(&hidden.narrow(0, start, length)?, &wide)?;
+            let found = kernels::logp(&logits, &targets.narrow(0, start, length)?, temperature)?;
+            logp.push(found.logp);
+            entropy.push(found.entropy);
+            sums.push(found.sums);
+        }
+        let [logp, entropy, saved] = [logp, entropy, sums].map(|all| Tensor::cat(&all, 0));
+        Ok(TokenLogp { logp: logp?, entropy: entropy?, saved: saved? })
+    }
+
+    fn logp_backward(
+        &self,
+        hidden: &Tensor,
+        head: &Parameter,
+        (targets, temperature): (&[u32], f64),
+        saved: &Tensor,
+        grad: &Tensor,
+        grads: &mut GradAccumulator,
+    ) -> Result<Tensor> {
+        let (wide, targets) = (self.wide(head)?, self.table(targets)?);
+        let sums = sums_of(head, grads)?;
+        let mut d_hidden = Vec::new();
+        for (start, length) in self.parts(hidden.dim(0)?, head.dims2()?.0) {
+            let of = |x: &Tensor| x.narrow(0, start, length);
+            let hidden = of(hidden)?;
+            let logits = self.logits_of(&hidden, &wide)?;
+            let known = (&of(saved)?, &of(grad)?);
+            let dtype = hidden.dtype();
+            let targets = of(&targets)?;
+            let d_logits = kernels::logits_grad(&logits, &targets, known, temperature, dtype)?;
+            d_hidden.push(d_logits.matmul(&head.values)?);
+            if let Some(sums) = &sums {
+                kernels::add_to(sums, &d_logits.t()?.matmul(&hidden)?)?;
+            }
+        }
+        Tensor::cat(&d_hidden, 0)
+    }
+
+    fn logits(&self, hidden: &Tensor, head: &Parameter) -> Result<Tensor> {
+        self.logits_of(hidden, &self.wide(head)?)
+    }
+
+    fn logits_backward(
+        &self,
+        hidden: &Tensor,
+        head: &Parameter,
+        grad: &Tensor,
+    ) -> Result<[Tensor; 2]> {
+        let grad = grad.to_dtype(hidden.dtype())?;
+        Ok([grad.matmul(&head.values)?, grad.t()?.matmul(hidden)?])
+    }
+
+    fn accumulate(
+        &self,
+        weight: &Parameter,
+        more: &Tensor,
+        grads: &mut GradAccumulator,
+    ) -> Result<()> {
+        kernels::add_to(&grads.on_gpu(weight)?, &more.contiguous()?)
+    }
+    fn prepack(&self, weight: &Parameter) -> Result<Parameter> {
+        Ok(weight.clone())
+    }
+
+    fn prepack_head(&self, weight: &Parameter) -> Result<Parameter> {
+        let wide = Prepacked::Gpu(weight.values.to_dtype(DType::F32)?);
+        Ok(Parameter { prepacked: Some(wide), ..weight.clone() })
+    }
+}

@@ -1,0 +1,72 @@
+//! Gradients by the names of weights, summed over backward passes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use candle_core::{DType, Device, Result, Tensor};
+
+use super::{Buffer, Parameter, Pool};
+
+/// The gradients of one optimizer step: f32 sums that backward passes add to and an optimizer reads.
+#[derive(Debug, Default)]
+pub struct GradAccumulator {
+    sums: BTreeMap<Arc<str>, Gradient>,
+}
+
+/// The gradient of one weight.
+#[derive(Debug)]
+pub(crate) enum Gradient {
+    /// Its values in the order of the weight's.
+    Cpu(Buffer),
+    /// On a GPU, in the weight's shape.
+    Gpu(Tensor),
+}
+
+impl GradAccumulator {
+    /// The sums of a weight on the CPU; zeros at first.
+    pub(crate) fn on_cpu(&mut self, weight: &Parameter, pool: &Arc<Pool>) -> &mut [f32] {
+        let count = weight.values.elem_count();
+        let zeros = || Gradient::Cpu(pool.zeros(count));
+        match self.sums.entry(weight.name.clone()).or_insert_with(zeros) {
+            Gradient::Cpu(sums) => sums,
+            Gradient::Gpu(_) => unreachable!("`{}` has been on a GPU so far", weight.name),
+        }
+    }
+
+    /// The sums of a weight on a GPU, to be written in place; zeros at first.
+    pub(crate) fn on_gpu(&mut self, weight: &Parameter) -> Result<Tensor> {
+        if let Some(Gradient::Gpu(sums)) = self.sums.get(&weight.name) {
+            return Ok(sums.clone());
+        }
+        let sums = Tensor::zeros(weight.values.shape(), DType::F32, weight.values.device())?;
+        self.sums.insert(weight.name.clone(), Gradient::Gpu(sums.clone()));
+        Ok(sums)
+    }
+
+    /// The gradient of a weight, where it has one.
+    pub(crate) fn get(&self, name: &str) -> Option<&Gradient> {
+        self.sums.get(name)
+    }
+
+    /// All of them by name, flat.
+    ///
+    /// # Errors
+    /// No memory.
+    pub fn tensors(&self) -> Result<BTreeMap<String, Tensor>> {
+        let flat = |gradient: &Gradient| match gradient {
+            Gradient::Cpu(sums) => Tensor::from_slice(sums, sums.len(), &Device::Cpu),
+            Gradient::Gpu(sums) => sums.flatten_all(),
+        };
+        self.sums.iter().map(|(name, sums)| Ok((name.to_string(), flat(sums)?))).collect()
+    }
+
+    /// Numbers on the CPU as gradients: for tests.
+    #[cfg(test)]
+    pub(crate) fn of(values: &[(&str, &[f32])]) -> Self {
+        let pool = Arc::default();
+        let sum = |(name, values): &(&str, &[f32])| {
+            ((*name).into(), Gradient::Cpu(Pool::copy(&pool, values)))
+        };
+        Self { sums: values.iter().map(sum).collect() }
+    }
+}

@@ -1,0 +1,261 @@
+//! What computes a model: the operations of a layer and their gradients, on the CPU or on a GPU.
+//!
+//! [`Backend`] is everything that a layer is made of; `model::Layer` is written once over it. An operation reads
+//! and writes arrays of the backend's own kind, which need no graph: the forward pass hands out what the backward
+//! pass reads, and gradients are added to a [`GradAccumulator`] that the caller owns.
+//!
+//! Letters: N tokens of a pass, D hidden size, H query heads, K key-value heads, V vocabulary.
+
+pub(crate) mod cpu;
+mod dropout;
+pub(crate) mod gpu;
+mod gradients;
+mod packed;
+mod parameter;
+mod pool;
+
+use candle_core::{Result, Tensor, bail};
+
+pub(crate) use dropout::{Dropout, hashed};
+pub use gradients::GradAccumulator;
+pub(crate) use gradients::Gradient;
+pub use packed::{PackedSequences, Segment};
+pub(crate) use parameter::{Parameter, PooledPacked, Prepacked};
+pub(crate) use pool::{Buffer, Pool};
+
+/// The sizes of attention.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Heads {
+    /// Query heads.
+    pub(crate) queries: usize,
+    /// Key-value heads; divides the query heads.
+    pub(crate) keys: usize,
+    /// Values a head.
+    pub(crate) dim: usize,
+}
+
+/// The angles of a pass's tokens, `[N, head_dim / 2]` each.
+pub(crate) struct Angles {
+    pub(crate) cos: Vec<f32>,
+    pub(crate) sin: Vec<f32>,
+}
+
+/// Which way angles turn: the gradient of a rotation is its inverse.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Turn {
+    Forward,
+    Back,
+}
+
+/// Log-probabilities of targets, and what their gradient needs.
+pub(crate) struct TokenLogp<S> {
+    /// Natural log-probability of each target, `[N]`.
+    pub(crate) logp: Tensor,
+    /// Entropy in nats of the distribution it is from, `[N]`.
+    pub(crate) entropy: Tensor,
+    /// For [`Backend::logp_backward`].
+    pub(crate) saved: S,
+}
+
+/// The operations of a decoder. Weights are `[out, in]`, arrays rows of values.
+///
+/// Errors are those of the device: no memory, sizes that do not fit.
+pub(crate) trait Backend {
+    /// Values of every token, row after row.
+    type Array;
+    /// The residual stream `[N, D]`, to which blocks add what they compute.
+    type Stream;
+    /// What attention's gradient needs of its forward pass beside its operands and its result.
+    type AttentionSums;
+    /// What the gradient of log-probabilities needs of their forward pass.
+    type LogpSums;
+    /// Where the tokens of a pass are, and what they see.
+    type Pass;
+    /// A layer's keys and values of the past.
+    type Cache<'a>;
+
+    /// A pass over whole sequences; with `slots`, over tokens that continue the rows of a cache with so many each.
+    fn pass(
+        &self,
+        packed: &PackedSequences,
+        heads: Heads,
+        angles: Angles,
+        slots: Option<usize>,
+    ) -> Result<Self::Pass>;
+
+    /// The rows `ids` of the embedding.
+    fn embed(&self, table: &Parameter, ids: &[u32]) -> Result<Self::Stream>;
+    /// Adds the gradient of the embedding for that of the stream.
+    fn embed_backward(
+        &self,
+        table: &Parameter,
+        ids: &[u32],
+        grad: &Self::Array,
+        grads: &mut GradAccumulator,
+    ) -> Result<()>;
+
+    /// A copy of the stream as it is now.
+    fn saved(&self, stream: &Self::Stream) -> Result<Self::Array>;
+    /// A stream that begins with `x`.
+    fn stream(&self, x: &Self::Array) -> Result<Self::Stream>;
+    /// The root-mean-square norm of the stream, what was added to it included.
+    fn add_norm(&self, stream: &mut Self::Stream, weight: &Parameter, eps: f64) -> Result<Self::Array>;
+    /// The norm of the rows of `x`.
+    fn norm(&self, x: &Self::Array, weight: &Parameter, eps: f64) -> Result<Self::Array>;
+    /// The norm of every head of `x` `[N, heads * head_dim]`.
+    fn head_norm(&self, x: &Self::Array, weight: &Parameter, eps: f64) -> Result<Self::Array>;
+    /// Adds to `dx` the gradient of a norm's input `x` for that of its result, and to `grads` that of its weight.
+    fn norm_backward(
+        &self,
+        x: &Self::Array,
+        weight: &Parameter,
+        eps: f64,
+        grad: &Self::Array,
+        dx: &mut Self::Array,
+        grads: &mut GradAccumulator,
+    ) -> Result<()>;
+
+    /// `x W^T + b`.
+    fn linear(
+        &self,
+        x: &Self::Array,
+        weight: &Parameter,
+        bias: Option<&Parameter>,
+    ) -> Result<Self::Array>;
+    /// Adds `x W^T` to `to`.
+    fn linear_add(&self, x: &Self::Array, weight: &Parameter, to: &mut Self::Array) -> Result<()>;
+    /// Adds `x W^T + b` to the stream.
+    fn linear_residual(
+        &self,
+        x: &Self::Array,
+        weight: &Parameter,
+        bias: Option<&Parameter>,
+        stream: &mut Self::Stream,
+    ) -> Result<()>;
+    /// `grad W`, the gradient of a product's input, added to `to` where there is one.
+    fn linear_backward(
+        &self,
+        grad: &Self::Array,
+        weight: &Parameter,
+        to: Option<Self::Array>,
+    ) -> Result<Self::Array>;
+    /// Adds `grad^T x`, the gradient of a product's weight, and the sums of `grad`, that of its bias.
+    fn weight_backward(
+        &self,
+        x: &Self::Array,
+        grad: &Self::Array,
+        weight: &Parameter,
+        bias: Option<&Parameter>,
+        grads: &mut GradAccumulator,
+    ) -> Result<()>;
+
+    /// `silu(gate) * up`.
+    fn swiglu(&self, gate: &Self::Array, up: &Self::Array) -> Result<Self::Array>;
+    /// Puts in place of `gate` and `up` their gradients.
+    fn swiglu_backward(
+        &self,
+        gate: &mut Self::Array,
+        up: &mut Self::Array,
+        grad: &Self::Array,
+    ) -> Result<()>;
+
+    /// Turns every head of `x` by the angles of its token.
+    fn rope(&self, pass: &Self::Pass, x: &mut Self::Array, turn: Turn) -> Result<()>;
+    /// Causal attention; keys and values are stored in the cache where there is one.
+    fn attention(
+        &self,
+        pass: &Self::Pass,
+        qkv: [&Self::Array; 3],
+        cache: Option<&mut Self::Cache<'_>>,
+    ) -> Result<(Self::Array, Self::AttentionSums)>;
+    /// The gradients of queries, keys and values.
+    fn attention_backward(
+        &self,
+        pass: &Self::Pass,
+        qkv: [&Self::Array; 3],
+        out: (&Self::Array, &Self::AttentionSums),
+        grad: &Self::Array,
+    ) -> Result<[Self::Array; 3]>;
+
+    /// Zeros of the size of `x`.
+    fn zeros_like(&self, x: &Self::Array) -> Result<Self::Array>;
+    /// Adds `y` to `x`.
+    fn add(&self, x: &mut Self::Array, y: &Self::Array) -> Result<()>;
+    /// Multiplies `x` by a number.
+    fn scale(&self, x: &mut Self::Array, by: f64) -> Result<()>;
+    /// `x` with some values zero and the others scaled up.
+    fn dropout(&self, x: &Self::Array, dropout: Dropout) -> Result<Self::Array>;
+
+    /// `[N, D]`, to be read outside.
+    fn to_tensor(&self, x: Self::Array, width: usize) -> Result<Tensor>;
+    /// The values of a tensor `[N, D]`.
+    fn of_tensor(&self, x: &Tensor) -> Result<Self::Array>;
+
+    /// `[rows, D]` with the rows of `x` `[N, D]` added at `places`.
+    fn scatter(&self, x: &Tensor, places: &[u32], rows: usize) -> Result<Tensor>;
+    /// Log-probabilities of `targets` under `softmax(hidden W^T / temperature)` of hidden states `[N, D]`; logits of
+    /// all tokens never exist at once.
+    fn logp(
+        &self,
+        hidden: &Tensor,
+        head: &Parameter,
+        targets: &[u32],
+        temperature: f64,
+    ) -> Result<TokenLogp<Self::LogpSums>>;
+    /// The gradient of the hidden states for that of the log-probabilities, `grad` `[N]`; that of the weight is added.
+    fn logp_backward(
+        &self,
+        hidden: &Tensor,
+        head: &Parameter,
+        targets: (&[u32], f64),
+        saved: &Self::LogpSums,
+        grad: &Tensor,
+        grads: &mut GradAccumulator,
+    ) -> Result<Tensor>;
+    /// Logits `[N, V]` in f32.
+    fn logits(&self, hidden: &Tensor, head: &Parameter) -> Result<Tensor>;
+    /// The gradients of hidden states `[N, D]` and of the weight `[V, D]` for that of logits.
+    fn logits_backward(
+        &self,
+        hidden: &Tensor,
+        head: &Parameter,
+        grad: &Tensor,
+    ) -> Result<[Tensor; 2]>;
+    /// Adds to the gradient of a weight what was summed elsewhere.
+    fn accumulate(
+        &self,
+        weight: &Parameter,
+        more: &Tensor,
+        grads: &mut GradAccumulator,
+    ) -> Result<()>;
+    /// A layer's weight with a copy as it is now that products read fastest.
+    fn prepack(&self, weight: &Parameter) -> Result<Parameter>;
+    /// The same of the output layer's weight.
+    fn prepack_head(&self, weight: &Parameter) -> Result<Parameter>;
+}
+
+/// Refuses tokens that have no row in a vocabulary of this size: a kernel would not.
+pub(crate) fn check_tokens(tokens: &[u32], vocabulary: usize) -> Result<()> {
+    match tokens.iter().find(|id| **id as usize >= vocabulary) {
+        Some(id) => bail!("token {id} is beyond the vocabulary of {vocabulary}"),
+        None => Ok(()),
+    }
+}
+
+/// Runs `$work` with `$backend` bound to the backend that `$any` is.
+macro_rules! on_backend {
+    ($any:expr, $backend:ident => $work:expr) => {
+        match $any {
+            $crate::backend::AnyBackend::Cpu($backend) => $work,
+            $crate::backend::AnyBackend::Gpu($backend) => $work,
+        }
+    };
+}
+pub(crate) use on_backend;
+
+/// A backend that was chosen at run time.
+#[derive(Debug, Clone)]
+pub(crate) enum AnyBackend {
+    Cpu(cpu::Cpu),
+    Gpu(gpu::Gpu),
+}

@@ -1,0 +1,78 @@
+//! A weight of a model: its name, its values, whether it is trained, and perhaps a copy for fast products.
+
+use std::sync::Arc;
+
+use candle_core::Tensor;
+use tealight_matmul::Packed;
+
+use super::Pool;
+
+/// A weight, by the name that checkpoints know it by.
+#[derive(Debug, Clone)]
+pub(crate) struct Parameter {
+    pub(crate) name: Arc<str>,
+    /// A matrix is `[out, in]`. Shares its storage with what an optimizer writes.
+    pub(crate) values: Tensor,
+    pub(crate) is_trained: bool,
+    /// The values as they were when this was made, in the order in which products read them.
+    pub(crate) prepacked: Option<Prepacked>,
+}
+
+/// A copy of a weight for products.
+#[derive(Debug, Clone)]
+pub(crate) enum Prepacked {
+    /// On the CPU, for our products.
+    Cpu(Arc<PooledPacked>),
+    /// On a GPU, in f32.
+    Gpu(Tensor),
+}
+
+/// A packed weight, whose memory goes back where it came from.
+#[derive(Debug)]
+pub(crate) struct PooledPacked {
+    packed: Option<Packed>,
+    pool: Arc<Pool>,
+}
+
+impl PooledPacked {
+    pub(crate) fn new(packed: Packed, pool: Arc<Pool>) -> Self {
+        Self { packed: Some(packed), pool }
+    }
+
+    pub(crate) fn packed(&self) -> &Packed {
+        self.packed.as_ref().expect("there until it is dropped")
+    }
+}
+
+impl Drop for PooledPacked {
+    fn drop(&mut self) {
+        if let Some(packed) = self.packed.take() {
+            self.pool.give_values(packed.into_values());
+        }
+    }
+}
+
+impl Parameter {
+    /// A constant weight.
+    pub(crate) fn constant(name: &str, values: Tensor) -> Self {
+        Self { name: name.into(), values, is_trained: false, prepacked: None }
+    }
+
+    /// A weight that is trained.
+    pub(crate) fn trained(name: &str, values: Tensor) -> Self {
+        Self { is_trained: true, ..Self::constant(name, values) }
+    }
+
+    /// `[out, in]`.
+    pub(crate) fn dims2(&self) -> candle_core::Result<(usize, usize)> {
+        self.values.dims2()
+    }
+
+    /// Bytes of the copy for products on the CPU, where there is one.
+    pub(crate) fn prepacked_bytes(&self) -> Option<usize> {
+        match &self.prepacked {
+            Some(Prepacked::Cpu(packed)) => Some(packed.packed().bytes()),
+            _ => None,
+        }
+    }
+}

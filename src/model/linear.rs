@@ -1,0 +1,91 @@
+//! A projection: a weight, perhaps a bias, perhaps an adapter.
+
+use candle_core::Result;
+
+use super::lora::LowRank;
+use crate::backend::{Backend, GradAccumulator, Parameter};
+
+/// `x W^T + b`, and what an adapter adds.
+#[derive(Debug, Clone)]
+pub(super) struct Linear {
+    pub(super) weight: Parameter,
+    pub(super) bias: Option<Parameter>,
+    /// What is added to the weight, and trained in its place.
+    pub(super) adapter: Option<LowRank>,
+}
+
+impl Linear {
+    /// `x` `[N, in]` to `[N, out]`. A training pass has a number, which keys the adapter's dropout.
+    pub(super) fn forward<B: Backend>(
+        &self,
+        backend: &B,
+        x: &B::Array,
+        pass: Option<u64>,
+    ) -> Result<B::Array> {
+        let mut out = backend.linear(x, &self.weight, self.bias.as_ref())?;
+        if let Some(adapter) = &self.adapter {
+            let low = adapter.down(backend, x, pass)?;
+            backend.linear_add(&low, &adapter.b, &mut out)?;
+        }
+        Ok(out)
+    }
+
+    /// Adds the same to the residual stream.
+    pub(super) fn forward_residual<B: Backend>(
+        &self,
+        backend: &B,
+        x: &B::Array,
+        stream: &mut B::Stream,
+        pass: Option<u64>,
+    ) -> Result<()> {
+        backend.linear_residual(x, &self.weight, self.bias.as_ref(), stream)?;
+        if let Some(adapter) = &self.adapter {
+            let low = adapter.down(backend, x, pass)?;
+            backend.linear_residual(&low, &adapter.b, None, stream)?;
+        }
+        Ok(())
+    }
+
+    /// Adds the gradients of weight and bias, or of the adapter in their place, for the gradient `grad` `[N, out]`
+    /// of the result.
+    pub(super) fn weight_backward<B: Backend>(
+        &self,
+        backend: &B,
+        x: &B::Array,
+        grad: &B::Array,
+        pass: Option<u64>,
+        grads: &mut GradAccumulator,
+    ) -> Result<()> {
+        if let Some(adapter) = &self.adapter {
+            adapter.weight_backward(backend, x, grad, pass, grads)?;
+        }
+        if !self.weight.is_trained {
+            return Ok(());
+        }
+        backend.weight_backward(x, grad, &self.weight, self.bias.as_ref(), grads)
+    }
+
+    /// The gradient of `x`, added to `to` where there is one.
+    pub(super) fn input_backward<B: Backend>(
+        &self,
+        backend: &B,
+        grad: &B::Array,
+        to: Option<B::Array>,
+        pass: Option<u64>,
+    ) -> Result<B::Array> {
+        let dx = backend.linear_backward(grad, &self.weight, to)?;
+        match &self.adapter {
+            None => Ok(dx),
+            Some(adapter) => adapter.input_backward(backend, grad, dx, pass),
+        }
+    }
+
+    /// The same projection with a copy of its weights that products read fastest.
+    pub(super) fn prepacked(
+        &self,
+        pack: &impl Fn(&Parameter) -> Result<Parameter>,
+    ) -> Result<Self> {
+        let adapter = self.adapter.as_ref().map(|adapter| adapter.prepacked(pack)).transpose()?;
+        Ok(Self { weight: pack(&self.weight)?, bias: self.bias.clone(), adapter })
+    }
+}

@@ -1,0 +1,163 @@
+//! All layers of a decoder, forward and backward, over any backend.
+
+use candle_core::{Result, Tensor};
+
+use super::decoder::{Decoder, heads};
+use super::kv_cache::{Cached, KvCache};
+use super::layer::SavedActivations;
+use crate::backend::cpu::Cpu;
+use crate::backend::{Backend, GradAccumulator, PackedSequences};
+
+/// What a pass through all layers leaves for its backward pass.
+pub(crate) struct Saved<B: Backend> {
+    ids: Vec<u32>,
+    pass: B::Pass,
+    number: Option<u64>,
+    layers: Vec<SavedActivations<B>>,
+    /// The stream before the last norm.
+    last: B::Array,
+}
+
+/// The pass over these sequences, for a cache with so many slots a row.
+pub(super) fn pass<B: Backend>(
+    decoder: &Decoder,
+    backend: &B,
+    packed: &PackedSequences,
+    slots: Option<usize>,
+) -> Result<B::Pass> {
+    backend.pass(packed, heads(&decoder.architecture), decoder.rope.angles(packed), slots)
+}
+
+/// All layers on the stream, without a gradient.
+pub(super) fn layers<B: Backend>(
+    decoder: &Decoder,
+    backend: &B,
+    pass: &B::Pass,
+    stream: &mut B::Stream,
+    mut caches: Option<&mut [B::Cache<'_>]>,
+) -> Result<()> {
+    for (index, layer) in decoder.layers.iter().enumerate() {
+        let cache = caches.as_mut().map(|caches| &mut caches[index]);
+        layer.forward(backend, pass, stream, cache, None)?;
+    }
+    Ok(())
+}
+
+/// Hidden states `[N, D]` of the stream.
+pub(super) fn last_norm<B: Backend>(
+    decoder: &Decoder,
+    backend: &B,
+    stream: &mut B::Stream,
+) -> Result<Tensor> {
+    let architecture = &decoder.architecture;
+    let normed = backend.add_norm(stream, &decoder.norm, architecture.rms_norm_eps)?;
+    backend.to_tensor(normed, architecture.hidden_size)
+}
+
+/// Hidden states `[N, D]`, and what their gradient reads.
+pub(super) fn forward<B: Backend>(
+    decoder: &Decoder,
+    backend: &B,
+    ids: &[u32],
+    packed: &PackedSequences,
+    number: Option<u64>,
+) -> Result<(Tensor, Saved<B>)> {
+    let pass = pass(decoder, backend, packed, None)?;
+    let mut stream = backend.embed(&decoder.embedding, ids)?;
+    let mut layers = Vec::with_capacity(decoder.layers.len());
+    for layer in &decoder.layers {
+        let saved = layer.forward_saved(backend, &pass, &mut stream, number)?;
+        layers.push(if decoder.recomputes { saved.input_only() } else { saved });
+    }
+    let hidden = last_norm(decoder, backend, &mut stream)?;
+    let last = backend.saved(&stream)?;
+    Ok((hidden, Saved { ids: ids.to_vec(), pass, number, layers, last }))
+}
+
+/// Adds the gradients of all weights for the gradient `grad` `[N, D]` of the hidden states.
+pub(super) fn backward<B: Backend>(
+    decoder: &Decoder,
+    backend: &B,
+    saved: Saved<B>,
+    grad: &Tensor,
+    grads: &mut GradAccumulator,
+) -> Result<()> {
+    let Saved { ids, pass, number, layers, last } = saved;
+    let grad = backend.of_tensor(grad)?;
+    let mut dx = backend.zeros_like(&grad)?;
+    let eps = decoder.architecture.rms_norm_eps;
+    backend.norm_backward(&last, &decoder.norm, eps, &grad, &mut dx, grads)?;
+    drop((grad, last));
+    for (layer, saved) in decoder.layers.iter().zip(layers).rev() {
+        layer.backward(backend, &pass, saved, &mut dx, number, grads)?;
+    }
+    match decoder.embedding.is_trained {
+        true => backend.embed_backward(&decoder.embedding, &ids, &dx, grads),
+        false => Ok(()),
+    }
+}
+
+/// Hidden states on the CPU. Small models are sampled from with every thread on rows of its own, without ever waiting
+/// for another; otherwise all threads share every product, so that weights are read once.
+pub(super) fn on_cpu(
+    decoder: &Decoder,
+    cpu: &Cpu,
+    ids: &[u32],
+    packed: &PackedSequences,
+    cache: Option<&mut KvCache>,
+) -> Result<Tensor> {
+    /// Packed weights that fit the caches of a processor's cores, in bytes.
+    const SMALL: usize = 32 << 20;
+    let whole = pass(decoder, cpu, packed, cache.as_ref().map(|cache| cache.slots()))?;
+    let mut stream = cpu.embed(&decoder.embedding, ids)?;
+    let threads = rayon::current_num_threads().min(whole.rows.len());
+    let is_small = decoder.prepacked_bytes().is_some_and(|bytes| bytes <= SMALL);
+    let mut caches = cache.map(|cache| Cpu::layers(cache, whole.rows.len())).transpose()?;
+    match caches {
+        Some(caches) if is_small && threads > 1 => {
+            by_rows(decoder, cpu, &whole, &mut stream, caches, threads)?;
+        }
+        _ => layers(decoder, cpu, &whole, &mut stream, caches.as_deref_mut())?,
+    }
+    last_norm(decoder, cpu, &mut stream)
+}
+
+/// All layers with some rows a thread.
+fn by_rows(
+    decoder: &Decoder,
+    cpu: &Cpu,
+    pass: &<Cpu as Backend>::Pass,
+    stream: &mut [f32],
+    caches: Vec<<Cpu as Backend>::Cache<'_>>,
+    threads: usize,
+) -> Result<()> {
+    let (rows, size) = (pass.rows.len(), pass.layout.row());
+    let (share, width) = (rows.div_ceil(threads), decoder.architecture.hidden_size);
+    let mut parts: Vec<Vec<<Cpu as Backend>::Cache<'_>>> = (0..threads).map(|_| vec![]).collect();
+    for (keys, values) in caches {
+        let chunks = keys.chunks_mut(share * size).zip(values.chunks_mut(share * size));
+        parts.iter_mut().zip(chunks).for_each(|(part, chunk)| part.push(chunk));
+    }
+    let cpu = Cpu { is_parallel: false, ..cpu.clone() };
+    let mut done: Vec<Result<()>> = (0..threads).map(|_| Ok(())).collect();
+    rayon::scope(|scope| {
+        let mut rest = stream;
+        for ((index, mut caches), done) in parts.into_iter().enumerate().zip(&mut done) {
+            let own = index * share..((index + 1) * share).min(rows);
+            if own.is_empty() {
+                return;
+            }
+            let values = pass.tokens_of(own.clone()).len() * width;
+            let (own_stream, others) = std::mem::take(&mut rest).split_at_mut(values);
+            rest = others;
+            let cpu = &cpu;
+            scope.spawn(move |_| {
+                let mut own_pass = cpu.pool.copy(own_stream);
+                let part = pass.part(own);
+                *done = layers(decoder, cpu, &part, &mut own_pass, Some(&mut caches));
+                own_stream.copy_from_slice(&own_pass);
+            });
+        }
+    });
+    done.into_iter().collect()
+}

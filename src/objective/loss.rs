@@ -1,0 +1,242 @@
+//! The loss of packed tokens, put together once: training, the laboratory, the benchmark and the check at a run's
+//! start all call it.
+//!
+//! Letters: B completions, N tokens of all of them, completions one after the other; V vocabulary. Tensors are of one
+//! type, f32 in training and f64 in the laboratory.
+
+use candle_core::{DType, Device, Result, Tensor};
+
+use super::plan::{Estimator, Matching, Plan};
+use super::pointwise::{MAX_LOG_RATIO, PointwiseLoss};
+use super::tokens::Covariance;
+use super::vocabulary;
+
+/// Which completion each packed token belongs to.
+#[derive(Debug, Clone)]
+pub struct Completions {
+    /// Tokens of each completion, B of them.
+    lengths: Vec<usize>,
+    /// The completion of each token, `[N]`.
+    owner: Tensor,
+}
+
+impl Completions {
+    /// Of completions with so many tokens each.
+    ///
+    /// # Errors
+    /// No memory.
+    pub fn new(lengths: Vec<usize>, device: &Device) -> Result<Self> {
+        let owner = lengths.iter().enumerate();
+        let owner: Vec<u32> =
+            owner.flat_map(|(row, length)| std::iter::repeat_n(row as u32, *length)).collect();
+        let count = owner.len();
+        Ok(Self { lengths, owner: Tensor::from_vec(owner, count, device)? })
+    }
+
+    /// Sums `[B]` of the tokens of each completion, of `x` `[N]`.
+    ///
+    /// # Errors
+    /// Shapes that do not fit.
+    pub fn sum(&self, x: &Tensor) -> Result<Tensor> {
+        let zeros = Tensor::zeros(self.lengths.len(), x.dtype(), x.device())?;
+        zeros.index_add(&self.owner, x, 0)
+    }
+
+    /// Means `[B]` of the tokens of each completion.
+    ///
+    /// # Errors
+    /// Shapes that do not fit.
+    pub fn mean(&self, x: &Tensor) -> Result<Tensor> {
+        let lengths = self.lengths.iter().map(|length| *length as f64).collect();
+        let lengths = Tensor::from_vec(lengths, self.lengths.len(), &Device::Cpu)?;
+        self.sum(x)? / lengths.to_dtype(x.dtype())?.to_device(x.device())?
+    }
+
+    /// `[N]` with the value of its completion at every token, of `x` `[B]`.
+    ///
+    /// # Errors
+    /// Shapes that do not fit.
+    pub fn spread(&self, x: &Tensor) -> Result<Tensor> {
+        x.index_select(&self.owner, 0)
+    }
+}
+
+/// What the loss of rollouts reads, `[N]` each.
+pub struct LossInputs<'a> {
+    /// Whose tokens these are.
+    pub completions: &'a Completions,
+    /// Log-probabilities under the policy, with a gradient.
+    pub policy_logp: &'a Tensor,
+    /// Log-probabilities under what sampled the tokens.
+    pub behavior_logp: &'a Tensor,
+    /// Log-probabilities under the base, where the plan compares with it token by token.
+    pub reference_logp: Option<&'a Tensor>,
+    /// Advantage of each token.
+    pub advantage: &'a Tensor,
+    /// Weight of each token in the step's loss: see [`super::LossType::weight`].
+    pub weight: &'a Tensor,
+    /// The same times the regulariser's coefficient: see [`Plan::charge`].
+    pub charge: Option<&'a Tensor>,
+    /// 1 for tokens that pay for moving (KL-Cov), 0 for others.
+    pub priced: Option<&'a Tensor>,
+}
+
+/// What the loss reads of whole next-token distributions, at n of the N tokens.
+pub struct VocabularyInputs<'a> {
+    /// Log-probabilities `[n, V]` under the policy, with a gradient.
+    pub logp: &'a Tensor,
+    /// The same under the base, where the plan compares with it.
+    pub reference_logp: Option<&'a Tensor>,
+    /// The tokens that followed, `[n]`.
+    pub targets: &'a Tensor,
+    /// Weight `[n]` of each token in the step's loss.
+    pub weight: &'a Tensor,
+    /// The same times the regulariser's coefficient.
+    pub charge: &'a Tensor,
+    /// Weight of the entropy bonus.
+    pub entropy_bonus: f64,
+    /// SimKO's shares `[n]`: toward the candidates, and against the top one.
+    pub simko: Option<(&'a Tensor, &'a Tensor)>,
+}
+
+/// What the loss of stored completions of the base reads.
+pub struct StoredInputs<'a> {
+    /// Whose tokens these are.
+    pub completions: &'a Completions,
+    /// Log-probabilities `[N]` under the policy, with a gradient.
+    pub policy_logp: &'a Tensor,
+    /// Log-probabilities `[N]` under the base.
+    pub reference_logp: &'a Tensor,
+    /// What of them counts.
+    pub weight: StoredWeight<'a>,
+}
+
+/// How stored completions are averaged.
+pub enum StoredWeight<'a> {
+    /// Token by token, with these weights `[N]`: rehearsal.
+    Tokens(&'a Tensor),
+    /// As whole samples of a target, with these weights `[B]` and the logarithms of the target's density over the
+    /// base's, `[B]`: matching.
+    Samples {
+        /// How much each counts.
+        weight: &'a Tensor,
+        /// `log(p / a)`.
+        log_weight: &'a Tensor,
+    },
+}
+
+/// A loss to minimise, and what is reported of it.
+pub struct Loss {
+    /// The scalar to differentiate: this micro-batch's share of the step's loss.
+    pub total: Tensor,
+    /// How many tokens were clipped, `[]`.
+    pub clipped: Tensor,
+}
+
+/// The same of stored completions.
+pub struct StoredLoss {
+    /// The scalar to differentiate, without the regulariser's coefficient.
+    pub total: Tensor,
+    /// How many log-ratios were cut at [`MAX_LOG_RATIO`].
+    pub cut: f64,
+}
+
+impl Plan {
+    /// What a token of this weight pays for the regulariser, where its prompt's coefficient is `beta`.
+    pub fn charge(&self, weight: f64, beta: f64) -> f64 {
+        match (self.token_loss(), self.regulariser()) {
+            // The share is of the plan's own coefficient; a prompt's may be another.
+            (Some((_, share)), Some(regulariser)) => weight * share * beta / regulariser.beta,
+            _ => weight * beta,
+        }
+    }
+
+    /// The loss of a micro-batch of rollouts, whole distributions apart.
+    ///
+    /// # Errors
+    /// Shapes that do not fit.
+    pub fn loss(&self, inputs: &LossInputs<'_>) -> Result<Loss> {
+        let mut loss = self.trust_region.loss(inputs)?;
+        if let (Some((pointwise, _)), Some(reference), Some(charge)) =
+            (self.token_loss(), inputs.reference_logp, inputs.charge)
+        {
+            let cost = pointwise.of(&(inputs.policy_logp - reference)?)?;
+            let mut charge = charge.clone();
+            if self.updates() > 1 {
+                // The tokens are no longer the policy's own.
+                let ratio = (inputs.policy_logp.detach() - inputs.behavior_logp)?.exp()?;
+                charge = (charge * ratio)?;
+            }
+            loss.total = (loss.total + (cost * charge)?.sum_all()?)?;
+        }
+        if let (Some(Covariance::Kl { coefficient, .. }), Some(priced)) =
+            (self.covariance, inputs.priced)
+        {
+            let moved = (inputs.policy_logp - inputs.behavior_logp)?.abs()?;
+            let cost = ((moved * priced)? * inputs.weight)?.sum_all()?;
+            loss.total = (loss.total + (cost * coefficient)?)?;
+        }
+        Ok(loss)
+    }
+
+    /// Whether [`Plan::vocabulary_loss`] is more than zero at this entropy bonus.
+    pub fn reads_vocabulary(&self, entropy_bonus: f64) -> bool {
+        self.compares_vocabulary() || entropy_bonus != 0.0 || self.simko.is_some()
+    }
+
+    /// Whether it compares next-token distributions with the base's.
+    pub fn compares_vocabulary(&self) -> bool {
+        self.regulariser().is_some_and(|regulariser| regulariser.estimator == Estimator::Full)
+    }
+
+    /// What whole next-token distributions add to the loss.
+    ///
+    /// # Errors
+    /// Shapes that do not fit.
+    pub fn vocabulary_loss(&self, inputs: &VocabularyInputs<'_>) -> Result<Tensor> {
+        let mut total = Tensor::zeros((), inputs.logp.dtype(), inputs.logp.device())?;
+        if let (Some(regulariser), Some(reference), true) =
+            (self.regulariser(), inputs.reference_logp, self.compares_vocabulary())
+        {
+            let cost = vocabulary::divergence(regulariser.divergence, inputs.logp, reference)?;
+            total = (total + (cost * inputs.charge)?.sum_all()?)?;
+        }
+        if inputs.entropy_bonus != 0.0 {
+            let entropy = (vocabulary::entropy(inputs.logp)? * inputs.weight)?.sum_all()?;
+            total = (total - (entropy * inputs.entropy_bonus)?)?;
+        }
+        if let (Some((lift, press)), Some(simko)) = (inputs.simko, self.simko) {
+            let extra = vocabulary::simko(inputs.logp, inputs.targets, lift, press, simko.top)?;
+            total = (total + (extra * inputs.weight)?.sum_all()?)?;
+        }
+        Ok(total)
+    }
+
+    /// The loss of stored completions, or none where the plan reads none.
+    ///
+    /// # Errors
+    /// Shapes that do not fit.
+    pub fn stored_loss(&self, inputs: &StoredInputs<'_>) -> Result<StoredLoss> {
+        let log_ratio = (inputs.policy_logp - inputs.reference_logp)?;
+        let (pointwise, log_ratio, weight) = match (&inputs.weight, self.rehearsal_loss()) {
+            (StoredWeight::Tokens(weight), Some((pointwise, _))) => (pointwise, log_ratio, *weight),
+            (StoredWeight::Samples { weight, log_weight }, _) => {
+                let Some(Matching { divergence, .. }) = self.matching() else {
+                    candle_core::bail!("samples of a target are read by plans that aim at one");
+                };
+                let log_ratio = (inputs.completions.sum(&log_ratio)? - *log_weight)?;
+                (PointwiseLoss::Matching(*divergence), log_ratio, *weight)
+            }
+            (StoredWeight::Tokens(_), None) => {
+                candle_core::bail!("stored tokens are read by plans that rehearse")
+            }
+        };
+        let total = (pointwise.of(&log_ratio)? * weight)?.sum_all()?;
+        let mut cut = 0.0;
+        if pointwise.is_cut() {
+            let is_cut = log_ratio.detach().gt(MAX_LOG_RATIO)?.to_dtype(DType::F32)?;
+            cut = f64::from(is_cut.sum_all()?.to_scalar::<f32>()?);
+        }
+        Ok(StoredLoss { total, cut })
+    }
+}
