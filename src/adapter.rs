@@ -12,10 +12,10 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::backend::Parameter;
 use crate::files::{read_json, write_atomic};
 use crate::model::lora::{self, Scaling};
 use crate::model::weights::{self, Weights};
-use crate::backend::Parameter;
 use crate::model::{Architecture, Decoder};
 
 /// The file that makes a directory an adapter.

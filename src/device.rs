@@ -27,7 +27,9 @@ impl Dtype {
         match self {
             Dtype::Float32 => Ok(DType::F32),
             Dtype::Bfloat16 if device.is_cpu() => {
-                bail!("--dtype bfloat16 is for GPUs; the CPU computes in float32: leave --dtype out")
+                bail!(
+                    "--dtype bfloat16 is for GPUs; the CPU computes in float32: leave --dtype out"
+                )
             }
             Dtype::Bfloat16 => Ok(DType::BF16),
         }

@@ -7,10 +7,10 @@ use candle_core::{DType, Device};
 use serde_json::{Value, json};
 
 use crate::adapter::Adapter;
+use crate::backend::cpu::with_values;
 use crate::device::Dtype;
 use crate::files::{read_json, read_limited, write_atomic};
 use crate::hub;
-use crate::backend::cpu::with_values;
 use crate::limits;
 use crate::model::weights::{self, Weights};
 use crate::model::{Architecture, Decoder};

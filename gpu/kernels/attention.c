@@ -3,12 +3,7 @@
 //
 // A group serves one key-value head and the queries of a few tokens of one run, VECTORS of them at most. What
 // its tokens see is one stretch of keys or two: key i is row `start + i` below `split`, then `rest + i - split`.
-#ifndef VECTORS
-#define VECTORS 16
-#define TILE 32
-#define KEYS 16
-#define MAX_DIM 128
-#define QUERIES 1024
+#ifndef NOTHING
 #define NOTHING (-1e30f)
 // What a group of queries is: its heads, its tokens and what they see.
 #define QUERIES_OF_GROUP(blocks) \

@@ -34,12 +34,7 @@ KERNEL(norm_inputs) {
   END
 }
 
-// Rows of a part: the sums over tokens of norm_weights and column_sums go through parts of so many.
-#ifndef PART
-#define PART 64
-#endif
-
-// Part GROUP of the gradient of a norm's weight: parts (3) [.., N 0] from x (0), the gradient (1) of the
+// Part GROUP, of PART rows, of the gradient of a norm's weight: parts (3) [.., N 0] from x (0), the gradient (1) of the
 // result and scales (2), of N 1 rows in all.
 KERNEL(norm_weights) {
   BUFFER(REAL, x, 0);

@@ -129,8 +129,8 @@ KERNEL(squares) {
   SHARED(float, partial, BLOCK);
   THREADS
     float sum = 0.0f;
-    for (int k = 0; k < 16; k++) {
-      const wide i = ((wide)GROUP * 16 + k) * BLOCK + t;
+    for (int k = 0; k < SQUARES / BLOCK; k++) {
+      const wide i = (wide)GROUP * SQUARES + k * BLOCK + t;
       if (i < N(0)) sum += x[i] * x[i];
     }
     partial[t] = sum;

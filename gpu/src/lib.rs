@@ -15,11 +15,12 @@ mod emulated;
 pub mod kernels;
 #[cfg(all(feature = "metal", target_os = "macos"))]
 mod metal;
+mod sizes;
 
 use candle_core::{DType, Device, Result, Shape, Tensor, bail};
+#[cfg(any(feature = "cuda", all(feature = "metal", target_os = "macos")))]
+use sizes::BLOCK;
 
-/// Threads of a group, as the kernels have it.
-const BLOCK: usize = 256;
 /// Most tensors that a kernel takes.
 const BUFFERS: usize = 10;
 
@@ -108,7 +109,10 @@ pub fn program(dialect: Dialect) -> String {
         Dialect::Cuda => include_str!("../kernels/cuda.h"),
         Dialect::Metal => include_str!("../kernels/metal.h"),
     };
-    let mut text = include_str!("../kernels/common.h").to_owned() + prelude;
+    let define = |(name, value): &(&str, usize)| format!("#define {name} {value}\n");
+    let mut text: String = sizes::ALL.iter().map(define).collect();
+    text += include_str!("../kernels/common.h");
+    text += prelude;
     for (real, suffix) in [("float", "f32"), ("bf16", "bf16")] {
         text += &format!("\n#define NAME(name) name##_{suffix}\n#define REAL {real}\n");
         text += &LAYERS.concat();

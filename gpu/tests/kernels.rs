@@ -291,7 +291,8 @@ fn log_probabilities_entropies_and_slopes() {
     for (dtype, most) in TYPES {
         let (grad, grad64) = values(&[7], 0.9, DType::F32);
         let known = (&found.sums, &grad);
-        let logits_grad = kernels::logits_grad(&logits, &numbers(targets.clone()), known, 0.7, dtype);
+        let logits_grad =
+            kernels::logits_grad(&logits, &numbers(targets.clone()), known, 0.7, dtype);
         let grad64 = grad64.reshape((7, 1)).expect("column");
         let exact = gradients(&[&logits64], &grad64, |of| logps(&of[0])?.gather(&index, 1));
         close(&logits_grad.expect("logits_grad"), &exact[0], most);

@@ -40,13 +40,7 @@ pub(super) fn is_supported() -> bool {
 
 /// Computes, or with `adds` adds to, the tile of the result at row and column `at`: `left` is
 /// `[k]` by up to [`MAX_ROWS`] rows, `right` `[k][COLUMNS]`.
-pub(super) fn tile(
-    left: &[f32],
-    right: &[f32],
-    adds: bool,
-    at: [usize; 2],
-    target: &Target<'_>,
-) {
+pub(super) fn tile(left: &[f32], right: &[f32], adds: bool, at: [usize; 2], target: &Target<'_>) {
     let [row, column] = at;
     let height = left.len() / (right.len() / COLUMNS).max(1);
     assert_eq!(left.len() * COLUMNS, right.len() * height, "panels of one depth");

@@ -34,13 +34,7 @@ pub(super) fn right(right: Matrix<'_>, first: usize, range: Range<usize>, out: &
 }
 
 /// Of a matrix `[k, n]`: for each place of `range` along k, the `width` columns from `first` on.
-fn panel_of(
-    matrix: Matrix<'_>,
-    first: usize,
-    width: usize,
-    range: Range<usize>,
-    out: &mut [f32],
-) {
+fn panel_of(matrix: Matrix<'_>, first: usize, width: usize, range: Range<usize>, out: &mut [f32]) {
     let panel = Panel { matrix, first, width, range };
     #[cfg(target_arch = "x86_64")]
     if super::kernel::is_supported() {

@@ -99,7 +99,12 @@ pub(crate) trait Backend {
     /// A stream that begins with `x`.
     fn stream(&self, x: &Self::Array) -> Result<Self::Stream>;
     /// The root-mean-square norm of the stream, what was added to it included.
-    fn add_norm(&self, stream: &mut Self::Stream, weight: &Parameter, eps: f64) -> Result<Self::Array>;
+    fn add_norm(
+        &self,
+        stream: &mut Self::Stream,
+        weight: &Parameter,
+        eps: f64,
+    ) -> Result<Self::Array>;
     /// The norm of the rows of `x`.
     fn norm(&self, x: &Self::Array, weight: &Parameter, eps: f64) -> Result<Self::Array>;
     /// The norm of every head of `x` `[N, heads * head_dim]`.

@@ -124,8 +124,12 @@ impl PackedSequences {
         let mut row_of = vec![None; self.all.len()];
         let mut rows = Vec::new();
         let mut is_prefix = vec![false; self.all.len()];
-        self.all.iter().filter_map(|segment| segment.prefix).for_each(|prefix| is_prefix[prefix] = true);
-        for (index, segment) in self.all.iter().enumerate().filter(|(index, _)| !is_prefix[*index]) {
+        self.all
+            .iter()
+            .filter_map(|segment| segment.prefix)
+            .for_each(|prefix| is_prefix[prefix] = true);
+        for (index, segment) in self.all.iter().enumerate().filter(|(index, _)| !is_prefix[*index])
+        {
             let prefix = match segment.prefix {
                 Some(prefix) => {
                     row_of[prefix].get_or_insert(rows.len());

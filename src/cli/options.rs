@@ -51,7 +51,7 @@ pub(super) struct ModelOptions {
     /// auto, cpu, cuda, cuda:N or metal; auto is the first GPU this binary was built for, else the CPU.
     #[arg(long, default_value = "auto")]
     pub(super) device: String,
-    /// Type of weights and activations; bfloat16 on the CPU rounds the operands of matrix products alone.
+    /// Type of weights and activations; bfloat16 is for GPUs.
     #[arg(long, value_enum, default_value_t = Dtype::Float32, alias = "torch-dtype")]
     #[serde(default)]
     pub(super) dtype: Dtype,

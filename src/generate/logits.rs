@@ -38,14 +38,11 @@ impl Logits {
         match self {
             Self::Cpu(logits) => {
                 let vocabulary = logits.dim(1)?;
-                let drawn = with_values(logits, |values| {
+                with_values(logits, |values| {
                     let row = |row: usize| &values[row * vocabulary..][..vocabulary];
-                    Ok(picks
-                        .par_iter_mut()
-                        .map(|(index, stream)| params.draw(row(*index), stream))
-                        .collect::<Result<_>>())
-                })?;
-                drawn
+                    let drawn = picks.par_iter_mut();
+                    Ok(drawn.map(|(index, stream)| params.draw(row(*index), stream)).collect())
+                })?
             }
             Self::Gpu(logits) => {
                 let count = picks.len();

@@ -117,7 +117,7 @@ impl Table {
         let vocabulary = self.logits.dim(1)? as u32;
         let cells: Vec<u32> = self.cells.to_vec1()?;
         let tokens: Vec<u32> = cells.into_iter().map(|cell| cell % vocabulary).collect();
-        Ok(Tensor::from_slice(&tokens, tokens.len(), &Device::Cpu)?)
+        Tensor::from_slice(&tokens, tokens.len(), &Device::Cpu)
     }
 
     /// The cell `context V + token` of every token of every row.

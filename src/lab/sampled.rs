@@ -179,7 +179,7 @@ impl Tokens {
 
     fn places(&self, rows: &[usize]) -> impl Iterator<Item = usize> {
         let length = self.length;
-        rows.to_vec().into_iter().flat_map(move |row| row * length..(row + 1) * length)
+        rows.iter().copied().flat_map(move |row| row * length..(row + 1) * length)
     }
 
     /// Of `which`, the distributions `[N, V]` that the tokens of some rows are from.
@@ -270,7 +270,8 @@ pub fn estimate(world: &World, table: &Table, plan: &Plan, draws: Draws) -> Resu
     let setting = Setting::unchecked(world, plan)?;
     let scores = Scores::new(table)?;
     let stats = setting.stats(table)?;
-    let groups = Groups { setting: &setting, scores: &scores, tokens: Tokens::new(&setting, table)? };
+    let groups =
+        Groups { setting: &setting, scores: &scores, tokens: Tokens::new(&setting, table)? };
     let costs = plan.charges_later().map(|charged| setting.position_costs(charged, table));
     let costs = costs.transpose()?;
     let outputs = world.outputs.len();

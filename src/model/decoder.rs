@@ -10,7 +10,6 @@ use candle_core::{DType, Device, Result, Tensor, bail};
 use super::architecture::Architecture;
 use super::kv_cache::{Cached, KvCache};
 use super::layer::Layer;
-use super::linear::Linear;
 use super::lora::{self, LowRank, Scaling};
 use super::rope::RopeTable;
 use super::run;
@@ -99,7 +98,7 @@ impl Decoder {
         let backend = kind.open(architecture, &embedding.values)?;
         let layers = (0..architecture.num_layers)
             .map(|index| {
-                layer(architecture, |name| weight(&format!("model.layers.{index}.{name}")))
+                Layer::new(architecture, |name| weight(&format!("model.layers.{index}.{name}")))
             })
             .collect::<Result<_>>()?;
         let head = match architecture.tied_embeddings {
@@ -174,7 +173,8 @@ impl Decoder {
     /// The same decoder, which shares the memory that passes leave with `other`.
     #[must_use]
     pub fn beside(mut self, other: &Self) -> Self {
-        if let (AnyBackend::Cpu(own), AnyBackend::Cpu(other)) = (&mut self.backend, &other.backend) {
+        if let (AnyBackend::Cpu(own), AnyBackend::Cpu(other)) = (&mut self.backend, &other.backend)
+        {
             own.pool = other.pool.clone();
         }
         self
@@ -376,30 +376,4 @@ impl Decoder {
         }
         on_backend!(&self.backend, backend => backend.accumulate(&self.head, more, grads))
     }
-}
-
-/// A layer from weights under the names that follow the layer's own.
-fn layer(
-    architecture: &Architecture,
-    mut weight: impl FnMut(&str) -> Result<Parameter>,
-) -> Result<Layer> {
-    let mut linear = |name: &str, has_bias: bool| -> Result<Linear> {
-        let bias = has_bias.then(|| weight(&format!("{name}.bias"))).transpose()?;
-        Ok(Linear { weight: weight(&format!("{name}.weight"))?, bias, adapter: None })
-    };
-    let q = linear("self_attn.q_proj", architecture.qkv_bias)?;
-    let k = linear("self_attn.k_proj", architecture.qkv_bias)?;
-    let v = linear("self_attn.v_proj", architecture.qkv_bias)?;
-    let output = linear("self_attn.o_proj", architecture.output_bias)?;
-    let gate = linear("mlp.gate_proj", false)?;
-    let up = linear("mlp.up_proj", false)?;
-    let down = linear("mlp.down_proj", false)?;
-    let qk_norm = match architecture.qk_norm {
-        true => Some([weight("self_attn.q_norm.weight")?, weight("self_attn.k_norm.weight")?]),
-        false => None,
-    };
-    let input_norm = weight("input_layernorm.weight")?;
-    let post_norm = weight("post_attention_layernorm.weight")?;
-    let eps = architecture.rms_norm_eps;
-    Ok(Layer { input_norm, q, k, v, output, qk_norm, post_norm, gate, up, down, eps })
 }

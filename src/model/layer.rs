@@ -2,6 +2,7 @@
 
 use candle_core::Result;
 
+use super::architecture::Architecture;
 use super::linear::Linear;
 use crate::backend::{Backend, GradAccumulator, Parameter, Turn};
 
@@ -51,6 +52,32 @@ impl<B: Backend> SavedActivations<B> {
 }
 
 impl Layer {
+    /// A layer from weights under the names that follow the layer's own.
+    pub(super) fn new(
+        architecture: &Architecture,
+        mut weight: impl FnMut(&str) -> Result<Parameter>,
+    ) -> Result<Self> {
+        let mut linear = |name: &str, has_bias: bool| -> Result<Linear> {
+            let bias = has_bias.then(|| weight(&format!("{name}.bias"))).transpose()?;
+            Ok(Linear { weight: weight(&format!("{name}.weight"))?, bias, adapter: None })
+        };
+        let q = linear("self_attn.q_proj", architecture.qkv_bias)?;
+        let k = linear("self_attn.k_proj", architecture.qkv_bias)?;
+        let v = linear("self_attn.v_proj", architecture.qkv_bias)?;
+        let output = linear("self_attn.o_proj", architecture.output_bias)?;
+        let gate = linear("mlp.gate_proj", false)?;
+        let up = linear("mlp.up_proj", false)?;
+        let down = linear("mlp.down_proj", false)?;
+        let qk_norm = match architecture.qk_norm {
+            true => Some([weight("self_attn.q_norm.weight")?, weight("self_attn.k_norm.weight")?]),
+            false => None,
+        };
+        let input_norm = weight("input_layernorm.weight")?;
+        let post_norm = weight("post_attention_layernorm.weight")?;
+        let eps = architecture.rms_norm_eps;
+        Ok(Self { input_norm, q, k, v, output, qk_norm, post_norm, gate, up, down, eps })
+    }
+
     /// The layer on the residual stream; `number` is that of a training pass.
     pub(super) fn forward<B: Backend>(
         &self,

@@ -104,11 +104,7 @@ pub(super) struct LowRank {
 }
 
 impl LowRank {
-    pub(super) fn new(
-        [a, b]: [Parameter; 2],
-        scaling: &Scaling,
-        module: &str,
-    ) -> Result<Self> {
+    pub(super) fn new([a, b]: [Parameter; 2], scaling: &Scaling, module: &str) -> Result<Self> {
         let (rank, _) = a.dims2()?;
         if b.dims2()?.1 != rank {
             bail!("adapter of `{module}`: A is {:?}, B {:?}", a.values.dims(), b.values.dims());
@@ -119,7 +115,10 @@ impl LowRank {
     }
 
     /// The same adapter with a copy of its matrices that products read fastest.
-    pub(super) fn prepacked(&self, pack: &impl Fn(&Parameter) -> Result<Parameter>) -> Result<Self> {
+    pub(super) fn prepacked(
+        &self,
+        pack: &impl Fn(&Parameter) -> Result<Parameter>,
+    ) -> Result<Self> {
         Ok(Self { a: pack(&self.a)?, b: pack(&self.b)?, ..self.clone() })
     }
 
@@ -218,9 +217,8 @@ mod tests {
             Tensor::zeros(shape, candle_core::DType::F32, &Device::Cpu).unwrap()
         };
         let matrix = |shape| Parameter::trained("matrix", zeros(shape));
-        let of = |name: &str| {
-            LowRank::new([matrix((1, 8)), matrix((8, 1))], &scaling, name).unwrap()
-        };
+        let of =
+            |name: &str| LowRank::new([matrix((1, 8)), matrix((8, 1))], &scaling, name).unwrap();
         let count = 4096;
         let mask = |low: &LowRank, pass: u64| -> Vec<bool> {
             let dropout = low.dropout(Some(pass)).unwrap();

@@ -21,6 +21,7 @@ mod estimators;
 mod keys;
 mod loss;
 mod named;
+mod on_device;
 mod plan;
 mod pointwise;
 mod preset;

@@ -1,7 +1,7 @@
-//! Scalar curves of a log-ratio as losses over tensors: the same definition for every device.
+//! Scalar functions of a log-ratio as losses over tensors `[N]` or `[n, V]`.
 //!
-//! A pointwise loss is computed in f64, element by element, on the host: what is differentiated is exactly the
-//! scalar function that the tests check. Tensors here are `[B, T]` or a chunk of `[N, V]`.
+//! On the CPU a loss is computed in f64, element by element: what is differentiated is exactly the scalar function
+//! that the tests check. `on_device` has the same as tensor operations, which the tests hold against it.
 
 use candle_core::{CpuStorage, CustomOp1, Layout, Result, Shape, Tensor, bail};
 use rayon::prelude::*;
@@ -82,11 +82,10 @@ impl PointwiseLoss {
     /// # Errors
     /// No memory.
     pub fn of(self, x: &Tensor) -> Result<Tensor> {
-        let (device, x) = (x.device(), x.contiguous()?);
-        if device.is_cpu() {
-            return x.apply_op1(Elementwise(self));
+        match x.device().is_cpu() {
+            true => x.contiguous()?.apply_op1(Elementwise(self)),
+            false => super::on_device::of(self, x),
         }
-        x.to_device(&candle_core::Device::Cpu)?.apply_op1(Elementwise(self))?.to_device(device)
     }
 }
 

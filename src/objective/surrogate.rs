@@ -217,8 +217,7 @@ mod tests {
             assert!((cispo + advantage * ratio.min(1.28)).abs() < 1e-12, "{ratio}: {cispo}");
         }
         let dual = TrustRegion::Ppo { low: 0.2, high: 0.2, dual: Some(3.0) };
-        let far =
-            |region| gradient(region, [-1.0 + f64::ln(4.0), -1.0, -1.0], [-1.0, 0.0], 1.0);
+        let far = |region| gradient(region, [-1.0 + f64::ln(4.0), -1.0, -1.0], [-1.0, 0.0], 1.0);
         assert_eq!(far(dual)[0], 0.0);
         assert!(far(PPO)[0] > 3.9);
     }

@@ -9,7 +9,7 @@ use tealight_gpu::kernels;
 
 use crate::backend::cpu::adamw::{Step, sum_of_squares};
 use crate::backend::cpu::with_values_mut;
-use crate::policy::{Gradient, GradAccumulator, Policy};
+use crate::policy::{GradAccumulator, Gradient, Policy};
 
 /// The optimizer's settings; names and defaults are TRL's, but no weight decay.
 #[derive(Debug, Clone, Copy, PartialEq, Args, Serialize, Deserialize)]

@@ -2,14 +2,16 @@
 //!
 //! `scripts/peft-round-trip` made the fixtures, and checks the other direction where PEFT is installed.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use crate::support;
 use crate::support::binary::{Folder, refusal, tealight};
 use crate::support::runs::{SMALL, json, train};
 use candle_core::{Device, Tensor};
 use tealight::adapter::Adapter;
 use tealight::device::Dtype;
+use tealight::model::BackendKind;
 use tealight::policy::{Policy, Sequence, token_logp};
 use tealight::pretrained::Pretrained;
 
@@ -21,18 +23,19 @@ fn embedded() -> Pretrained {
     Pretrained::load("countdown", Dtype::Float32, &Device::Cpu).expect("the embedded model")
 }
 
-fn policy(base: &Pretrained, adapter: &Adapter) -> Policy {
-    let (architecture, weights) = (&base.architecture, &base.weights);
-    Policy::adapting(architecture, weights, &adapter.scaling, &adapter.weights).expect("a policy")
+fn policy(kind: BackendKind, base: &Pretrained, adapter: &Adapter) -> Policy {
+    let own = (&adapter.scaling, &adapter.weights);
+    Policy::adapting_on(kind, &base.architecture, &base.weights, own).expect("a policy")
 }
 
-/// Sum of the log-probabilities of `rows`, row by row, and all gradients of it.
-fn gradients(policy: &Policy, rows: &[Sequence]) -> (Vec<Vec<f32>>, HashMap<String, Tensor>) {
-    policy.set_dropout_seed(7);
-    let said = token_logp(policy.with_grad(), rows, 1.0).expect("a pass");
-    policy.backward(&said.logp.sum_all().expect("a sum")).expect("backward");
-    let gradients = policy.take_gradients().expect("gradients");
-    (said.logp.to_vec2().expect("two dimensions"), gradients.into_iter().collect())
+/// The backends that compute on the CPU's memory.
+fn kinds() -> impl Iterator<Item = BackendKind> {
+    support::places().into_iter().filter(|place| place.device.is_cpu()).map(|place| place.kind)
+}
+
+/// Log-probabilities of `rows` and all gradients of their sum, in pass 7.
+fn gradients(policy: &Policy, rows: &[Sequence]) -> (Vec<f32>, BTreeMap<String, Tensor>) {
+    support::gradients(policy, (rows, 1.0), Some(7), Tensor::sum_all)
 }
 
 fn apart(a: &Tensor, b: &Tensor) -> f32 {
@@ -53,58 +56,45 @@ fn what_peft_made_computes_what_peft_does() {
             |ids: &Vec<u32>| Sequence { prompt: ids[..1].into(), completion: ids[1..].into() };
         let rows: Vec<Sequence> = ids.iter().map(row).collect();
         let theirs: Vec<Vec<f32>> = expected["logp"].to_vec2().expect("log-probabilities");
-        for policy in [policy(&base, &adapter), policy(&base, &adapter).recomputing().expect("CPU")]
-        {
-            let (ours, found) = gradients(&policy, &rows);
-            for (ours, theirs) in ours.iter().flatten().zip(theirs.iter().flatten()) {
-                assert!((ours - theirs).abs() < 2e-5, "{name}: {ours} is not {theirs}");
+        for kind in kinds() {
+            for policy in
+                [policy(kind, &base, &adapter), policy(kind, &base, &adapter).recomputing()]
+            {
+                let (ours, found) = gradients(&policy, &rows);
+                for (ours, theirs) in ours.iter().zip(theirs.iter().flatten()) {
+                    assert!((ours - theirs).abs() < 2e-5, "{name}: {ours} is not {theirs}");
+                }
+                let known = expected.keys().filter(|key| key.starts_with("grad.")).count();
+                assert_eq!(found.len(), known, "{name}: the base has no gradient");
+                for (weight, ours) in &found {
+                    let theirs = &expected[&format!("grad.{weight}")];
+                    let size = apart(theirs, &theirs.zeros_like().expect("zeros"));
+                    let error = apart(ours, theirs);
+                    assert!(error < 1e-4 * size.max(0.1), "{name}: gradient of {weight}");
+                }
             }
-            let known = expected.keys().filter(|key| key.starts_with("grad.")).count();
-            assert_eq!(found.len(), known, "{name}: the base has no gradient");
-            for (weight, ours) in &found {
-                let theirs = &expected[&format!("grad.{weight}")];
-                let size = apart(theirs, &theirs.zeros_like().expect("zeros"));
-                assert!(apart(ours, theirs) < 1e-4 * size.max(0.1), "{name}: gradient of {weight}");
-            }
-        }
-        // The same as a graph of Candle's operations, in f64.
-        let wide = |x: &Tensor| x.to_dtype(candle_core::DType::F64).expect("f64");
-        let weights = base.weights.iter().map(|(name, x)| (name.clone(), wide(x))).collect();
-        let own = adapter.weights.iter().map(|(name, x)| (name.clone(), wide(x))).collect();
-        let graph = Policy::adapting(&base.architecture, &weights, &adapter.scaling, &own);
-        let (graph, found) = {
-            let graph = graph.expect("a policy");
-            let said = token_logp(graph.with_grad(), &rows, 1.0).expect("a pass").logp;
-            graph.backward(&said.sum_all().expect("a sum")).expect("backward");
-            let said = said.to_dtype(candle_core::DType::F32).expect("f32");
-            (said.to_vec2::<f32>().expect("values"), graph.take_gradients().expect("gradients"))
-        };
-        for (ours, theirs) in graph.iter().flatten().zip(theirs.iter().flatten()) {
-            assert!((ours - theirs).abs() < 2e-5, "{name}: {ours} is not {theirs}");
-        }
-        for (weight, ours) in found {
-            let ours = ours.to_dtype(candle_core::DType::F32).expect("f32");
-            let theirs = &expected[&format!("grad.{weight}")];
-            let size = apart(theirs, &theirs.zeros_like().expect("zeros"));
-            assert!(apart(&ours, theirs) < 1e-4 * size.max(0.1), "{name}: {weight} as a graph");
         }
     }
 }
 
 #[test]
 fn dropout_drops_in_training_alone_and_the_same_again_for_the_same_pass() {
+    kinds().for_each(check_dropout);
+}
+
+fn check_dropout(kind: BackendKind) {
     let base = embedded();
     let mut adapter =
         Adapter::load(&fixture("rslora"), &base.architecture, &Device::Cpu).expect("an adapter");
     let rows = [Sequence { prompt: vec![5, 7], completion: vec![9, 11, 4, 6, 1] }];
-    let (whole, _) = gradients(&policy(&base, &adapter), &rows);
+    let (whole, _) = gradients(&policy(kind, &base, &adapter), &rows);
     adapter.scaling.lora_dropout = 0.3;
-    let dropping = policy(&base, &adapter);
-    let sampled = token_logp(dropping.frozen(), &rows, 1.0).expect("a pass").logp;
-    assert_eq!(sampled.to_vec2::<f32>().expect("values"), whole, "sampling drops nothing");
+    let dropping = policy(kind, &base, &adapter);
+    let sampled = token_logp(dropping.decoder(), &rows, 1.0).expect("a pass").logp;
+    assert_eq!(sampled.to_vec1::<f32>().expect("values"), whole, "sampling drops nothing");
     let (first, kept) = gradients(&dropping, &rows);
     assert_ne!(first, whole);
-    let (again, same) = gradients(&policy(&base, &adapter).recomputing().expect("CPU"), &rows);
+    let (again, same) = gradients(&policy(kind, &base, &adapter).recomputing(), &rows);
     assert_eq!(first, again);
     for (name, gradient) in &kept {
         assert_eq!(apart(gradient, &same[name]), 0.0, "{name}: another mask when computed again");
@@ -115,7 +105,7 @@ fn dropout_drops_in_training_alone_and_the_same_again_for_the_same_pass() {
         let mut moved = adapter.clone();
         let weight = &moved.weights[name];
         moved.weights.insert(name.to_owned(), (weight + shift).expect("a sum"));
-        gradients(&policy(&base, &moved), &rows).0.iter().flatten().map(|x| f64::from(*x)).sum()
+        gradients(&policy(kind, &base, &moved), &rows).0.iter().map(|x| f64::from(*x)).sum()
     };
     let slope = (sum(1e-2) - sum(-1e-2)) / 2e-2;
     let said: f32 = kept[name].sum_all().and_then(|x| x.to_scalar()).expect("a sum");

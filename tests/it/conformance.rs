@@ -1,16 +1,16 @@
 //! Logits, log-probabilities, gradients and greedy continuations against PyTorch and transformers.
 //!
-//! The reference values lie in `../shared/conformance` (its README says how they were made); where
-//! that folder is absent the tests say so and pass. `tests/it/parity.rs` always runs a smaller check.
+//! The models and reference values are in `tests/fixtures/conformance`, whose README says how they were made.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use candle_core::{DType, Device, Tensor};
 use tealight::generate::{Filters, LocalSampler, Noise, Request, Sampler, SamplingParams};
-use tealight::model::{Architecture, Decoder, Spans, weights};
-use tealight::policy::{self, Policy, Sequence};
+use tealight::model::{Architecture, Decoder, PackedSequences, weights};
+use tealight::policy::{Policy, Sequence};
+
+use crate::support::{gradients, places};
 
 const MODELS: [&str; 5] =
     ["micro-qwen2", "micro-qwen3", "micro-llama", "micro-llama-tied", "micro-llama-rope3"];
@@ -24,11 +24,7 @@ struct Case {
 }
 
 fn cases() -> Vec<Case> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/conformance");
-    if !root.is_dir() {
-        eprintln!("skipped: {} is not there", root.display());
-        return Vec::new();
-    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/conformance");
     let load = |name: &'static str| {
         let path = root.join(format!("{name}.ref.safetensors"));
         let reference = candle_core::safetensors::load(path, &Device::Cpu).expect("reference");
@@ -38,21 +34,17 @@ fn cases() -> Vec<Case> {
 }
 
 impl Case {
-    fn policy(&self, config: &str) -> Policy {
+    fn policies(&self, config: &str) -> Vec<Policy> {
         let (architecture, _) = Architecture::read(&self.directory.join(config)).expect("config");
-        let weights = weights::load(&self.directory, &architecture, DType::F32, &device());
-        Policy::new(&architecture, &weights.expect("weights")).expect("policy")
+        let weights = weights::load(&self.directory, &architecture, DType::F32, &Device::Cpu);
+        let weights = weights.expect("weights");
+        places().iter().map(|place| place.policy(&architecture, &weights)).collect()
     }
 
     fn ids(&self, key: &str) -> Vec<Vec<u32>> {
         let ids = self.reference[key].to_dtype(DType::U32).expect("ids");
         ids.to_vec2().expect("two dimensions")
     }
-}
-
-/// The GPU, where this build and this machine have one.
-fn device() -> Device {
-    tealight::device::open("auto").expect("a device").0
 }
 
 /// The largest absolute difference.
@@ -68,15 +60,15 @@ fn logits(decoder: &Decoder, case: &Case, batch: &str) -> [Tensor; 2] {
     let ids = case.ids(&format!("{batch}.input_ids")).concat();
     let mask = case.reference[&format!("{batch}.attention_mask")].to_dtype(DType::F32);
     let mask = mask.and_then(|mask| mask.to_vec2::<f32>()).expect("mask");
-    let spans = Spans::from_start(mask.iter().map(|row| row.iter().sum::<f32>() as usize));
+    let packed =
+        PackedSequences::from_start(mask.iter().map(|row| row.iter().sum::<f32>() as usize));
     let seen = mask.concat().into_iter().enumerate().filter(|(_, seen)| *seen > 0.0);
     let places: Vec<u32> = seen.map(|(place, _)| place as u32).collect();
     let ids: Vec<u32> = places.iter().map(|place| ids[*place as usize]).collect();
-    let tensor = |values| Tensor::new(values, &Device::Cpu).expect("ids");
-    let ids = tensor(ids).to_device(&device()).expect("there");
-    let hidden = decoder.hidden(&ids, &Arc::new(spans), None).expect("hidden");
+    let hidden = decoder.hidden(&ids, &packed, None).expect("hidden");
     let exact = case.reference[&format!("{batch}.logits")].flatten_to(1);
-    let exact = exact.and_then(|x| x.index_select(&tensor(places), 0)).expect("logits");
+    let exact =
+        exact.and_then(|x| x.index_select(&Tensor::new(places, &Device::Cpu)?, 0)).expect("logits");
     [decoder.logits(&hidden).expect("logits"), exact]
 }
 
@@ -84,12 +76,13 @@ fn logits(decoder: &Decoder, case: &Case, batch: &str) -> [Tensor; 2] {
 fn logits_equal_the_reference_under_either_padding_and_config_layout() {
     for case in cases() {
         for config in ["config.json", "config.transformers5.json"] {
-            let policy = case.policy(config);
-            for batch in ["nopad", "right", "left"] {
-                let [ours, exact] = logits(policy.frozen(), &case, batch);
-                let worst = difference(&ours, &exact);
-                eprintln!("{} {config} {batch}: logits differ by at most {worst:.2e}", case.name);
-                assert!(worst < TOLERANCE);
+            for policy in case.policies(config) {
+                for batch in ["nopad", "right", "left"] {
+                    let [ours, exact] = logits(policy.decoder(), &case, batch);
+                    let worst = difference(&ours, &exact);
+                    eprintln!("{} {config} {batch}: logits differ by {worst:.2e}", case.name);
+                    assert!(worst < TOLERANCE);
+                }
             }
         }
     }
@@ -98,7 +91,6 @@ fn logits_equal_the_reference_under_either_padding_and_config_layout() {
 #[test]
 fn log_probabilities_and_gradients_equal_the_reference() {
     for case in cases() {
-        let policy = case.policy("config.json");
         let lengths: Vec<usize> = case.reference["right.attention_mask"]
             .to_dtype(DType::F32)
             .and_then(|mask| mask.to_vec2::<f32>())
@@ -106,43 +98,42 @@ fn log_probabilities_and_gradients_equal_the_reference() {
             .iter()
             .map(|row| row.iter().sum::<f32>() as usize)
             .collect();
-        let rows: Vec<Sequence> = case
-            .ids("right.input_ids")
-            .iter()
-            .zip(lengths)
-            .map(|(row, length)| Sequence {
-                prompt: row[..1].to_vec(),
-                completion: row[1..length].to_vec(),
-            })
-            .collect();
-        let logp = policy::token_logp(policy.with_grad(), &rows, 1.0).expect("logp").logp;
-        let worst = difference(&logp, &case.reference["right.logprobs"]);
-        eprintln!("{}: log-probs differ by at most {worst:.2e}", case.name);
-        assert!(worst < TOLERANCE);
-
-        let count: usize = rows.iter().map(|row| row.completion.len()).sum();
-        let nll = (logp.sum_all().expect("sum") * (-1.0 / count as f64)).expect("mean");
-        let nll_error = difference(&nll.reshape(1).expect("scalar"), &case.reference["right.nll"]);
-        assert!(nll_error < TOLERANCE);
-        policy.backward(&nll).expect("gradients");
-        let grads = policy.take_gradients().expect("gradients");
-        let mut largest_error = 0.0_f64;
-        for name in policy.weights().keys() {
-            let reference = &case.reference[&format!("grad.{name}")];
-            let grad = grads.get(name).unwrap_or_else(|| panic!("{name} has no gradient"));
-            let scale = difference(reference, &reference.zeros_like().expect("zeros"));
-            let error = difference(grad, reference) / scale;
-            assert!(error < TOLERANCE, "{} {name}: {error:.2e}", case.name);
-            largest_error = largest_error.max(error);
+        let row = |(row, length): (&Vec<u32>, &usize)| Sequence {
+            prompt: row[..1].to_vec(),
+            completion: row[1..*length].to_vec(),
+        };
+        let ids = case.ids("right.input_ids");
+        let rows: Vec<Sequence> = ids.iter().zip(&lengths).map(row).collect();
+        let theirs: Vec<Vec<f32>> = case.reference["right.logprobs"].to_vec2().expect("logprobs");
+        let theirs =
+            theirs.iter().zip(&rows).flat_map(|(theirs, row)| &theirs[..row.completion.len()]);
+        let theirs: Vec<f32> = theirs.copied().collect();
+        for policy in case.policies("config.json") {
+            let nll = |logp: &Tensor| logp.mean_all()?.neg();
+            let (ours, grads) = gradients(&policy, (&rows, 1.0), None, nll);
+            assert_eq!(ours.len(), theirs.len());
+            for (ours, theirs) in ours.iter().zip(&theirs) {
+                assert!(f64::from((ours - theirs).abs()) < TOLERANCE, "{}", case.name);
+            }
+            let nll = -f64::from(ours.iter().sum::<f32>()) / ours.len() as f64;
+            let exact: Vec<f32> = case.reference["right.nll"].to_vec1().expect("a number");
+            assert!((nll - f64::from(exact[0])).abs() < TOLERANCE, "{}: {nll}", case.name);
+            for name in policy.weights().keys() {
+                let reference = &case.reference[&format!("grad.{name}")];
+                let scale = difference(reference, &reference.zeros_like().expect("zeros"));
+                let error = difference(&grads[name], reference) / scale;
+                assert!(error < TOLERANCE, "{} {name}: {error:.2e}", case.name);
+            }
         }
-        eprintln!("{}: gradients differ by at most {largest_error:.2e} of the largest", case.name);
     }
 }
 
 #[test]
 fn greedy_decoding_with_the_cache_continues_like_the_reference() {
-    for case in cases() {
-        let policy = case.policy("config.json");
+    for (case, policy) in cases()
+        .iter()
+        .flat_map(|case| case.policies("config.json").into_iter().map(move |policy| (case, policy)))
+    {
         let mask = case.reference["left.attention_mask"].to_dtype(DType::U32).expect("mask");
         let mask: Vec<Vec<u32>> = mask.to_vec2().expect("two dimensions");
         let prompts = case.ids("left.input_ids").into_iter().zip(mask).map(|(ids, mask)| {
@@ -159,7 +150,7 @@ fn greedy_decoding_with_the_cache_continues_like_the_reference() {
             max_new_tokens: expected[0].len(),
             eos: vec![],
         };
-        let sampler = LocalSampler { decoder: policy.frozen(), max_rows: 3 };
+        let sampler = LocalSampler { decoder: policy.decoder(), max_rows: 3 };
         let margins: Vec<Vec<f32>> = case.reference["greedy.margin"].to_vec2().expect("margins");
         let (mut seen, mut agreed) = (0, 0);
         sampler

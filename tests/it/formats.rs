@@ -13,7 +13,7 @@ fn flat(tensor: &Tensor) -> Vec<f32> {
 #[test]
 fn shards_in_half_precision_load_as_the_values_they_hold() {
     let policy = support::policy(12, 1);
-    let architecture = policy.frozen().architecture();
+    let architecture = policy.decoder().architecture();
     for dtype in [DType::BF16, DType::F16] {
         let folder = tempfile::tempdir().expect("a directory");
         let mut shards: [HashMap<String, Tensor>; 2] = Default::default();
@@ -45,7 +45,7 @@ fn saved_weights_load_as_the_same_bits() {
     let policy = support::policy(12, 2);
     let folder = tempfile::tempdir().expect("a directory");
     weights::save(&policy.tensors(), &folder.path().join(weights::WHOLE)).expect("saved");
-    let architecture = policy.frozen().architecture();
+    let architecture = policy.decoder().architecture();
     let loaded = weights::load(folder.path(), architecture, DType::F32, &Device::Cpu);
     for (name, tensor) in loaded.expect("loads") {
         assert_eq!(flat(&tensor), flat(&policy.tensors()[&name]), "{name}");

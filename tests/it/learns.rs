@@ -88,7 +88,7 @@ fn base_samples(
     tokenizer: &dyn Tokenizer,
     verifier: &dyn Verifier,
 ) -> Presamples {
-    let sampler = LocalSampler { decoder: base.frozen(), max_rows: 64 };
+    let sampler = LocalSampler { decoder: base.decoder(), max_rows: 64 };
     let params = settings.sampling(tokenizer);
     let collector = Collector::new(&sampler, tokenizer, verifier, &params);
     let request = Request {
@@ -123,7 +123,7 @@ fn train(config: &RlvrConfig) -> Trained {
         config,
         plan: &plan,
         policy: &policy,
-        reference: base.frozen(),
+        reference: base.decoder(),
         problems: &encoded,
         data: &data,
         tokenizer: &Letters,

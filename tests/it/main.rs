@@ -10,13 +10,12 @@ mod evaluation;
 mod faults;
 mod formats;
 mod fuzz;
-#[cfg(feature = "emulated-gpu")]
-mod gpu;
-mod host;
+mod half_precision;
 mod hostile;
 mod hub;
 mod judges;
 mod lab;
+mod layers;
 mod learns;
 mod parity;
 mod prompts;

@@ -4,12 +4,7 @@ use candle_core::{DType, Device, Result, Tensor, bail};
 
 use super::{expect, launch, rows};
 use crate::empty;
-
-/// Query vectors that a group of attention holds, their values, and keys of a group of its gradient.
-const VECTORS: usize = 16;
-const QUERIES: usize = 1024;
-const KEYS: usize = 16;
-const MAX_DIM: usize = 128;
+use crate::sizes::{KEYS, MAX_DIM, QUERIES, VECTORS};
 
 /// The heads of attention.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +33,8 @@ pub struct Run {
     pub split: usize,
     /// The first row of the others.
     pub rest: usize,
-    /// The token before which every token from this run's first on sees what this run's tokens may see.
+    /// One past the last token that may see this run's keys: the run's own end, or that of the last run that continues
+    /// it. Gradients of its keys are gathered from the tokens up to there.
     pub until: usize,
 }
 

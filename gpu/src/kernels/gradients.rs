@@ -2,11 +2,9 @@
 
 use candle_core::{DType, Result, Tensor, bail};
 
-use super::{ELEMENTS, expect, launch, rows};
-use crate::{BLOCK, empty};
-
-/// Rows of a part of a sum over tokens.
-const PART: usize = 64;
+use super::{expect, launch, rows};
+use crate::empty;
+use crate::sizes::{BLOCK, ELEMENTS, PART};
 
 /// Puts in place of `gate` and `up` their gradients for that of [`super::swiglu`]'s result.
 ///

@@ -13,13 +13,11 @@ use candle_core::{DType, Result, Tensor, bail};
 
 pub use attention::{Heads, Run, Runs, attention, attention_back};
 pub use gradients::{add_to, column_sums, embedding_back, narrow, norm_back, swiglu_back};
-pub use logits::{RowSums, logp, sample, logits_grad};
+pub use logits::{RowSums, logits_grad, logp, sample};
 pub use optimizer::{AdamW, adamw, sum_of_squares};
 
-use crate::{BLOCK, Call, Params, empty};
-
-/// Values that a group of an elementwise kernel works on.
-const ELEMENTS: usize = 4 * BLOCK;
+use crate::sizes::ELEMENTS;
+use crate::{Call, Params, empty};
 
 fn suffix(tensor: &Tensor) -> Result<&'static str> {
     match tensor.dtype() {

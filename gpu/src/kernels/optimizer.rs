@@ -2,8 +2,9 @@
 
 use candle_core::{DType, Result, Tensor};
 
-use super::{ELEMENTS, expect, launch};
-use crate::{BLOCK, empty};
+use super::{expect, launch};
+use crate::empty;
+use crate::sizes::{ELEMENTS, SQUARES};
 
 /// The numbers of a step of AdamW, in the order in which they are used.
 #[derive(Debug, Clone, Copy)]
@@ -46,7 +47,7 @@ pub fn adamw(step: AdamW, weight: &Tensor, moments: [&Tensor; 2], gradient: &Ten
 /// # Errors
 /// Types that are not f32, no memory, the device's.
 pub fn sum_of_squares(tensors: &[&Tensor]) -> Result<f64> {
-    let groups = |x: &Tensor| x.elem_count().div_ceil(16 * BLOCK);
+    let groups = |x: &Tensor| x.elem_count().div_ceil(SQUARES);
     let Some(first) = tensors.first() else { return Ok(0.0) };
     let parts =
         empty(tensors.iter().map(|x| groups(x)).sum::<usize>(), DType::F32, first.device())?;

@@ -182,12 +182,7 @@ mod tests {
         };
         let (hidden, weight) = (wave(rows * width, 0.9), wave(vocabulary * width, 0.37));
         let targets = [5, BLOCK as u32 + 3, vocabulary as u32 - 1];
-        let head = Head {
-            hidden: &hidden,
-            weight: &weight,
-            targets: &targets,
-            inverse: 1.0 / 0.7,
-        };
+        let head = Head { hidden: &hidden, weight: &weight, targets: &targets, inverse: 1.0 / 0.7 };
         let found = head.forward();
         let (mut d_hidden, mut d_weight) = (vec![0f32; hidden.len()], vec![0f32; weight.len()]);
         let grad = [1.0, -0.5, 2.0];

@@ -9,6 +9,7 @@ pub(crate) mod attention;
 pub(crate) mod logp;
 mod math;
 mod ops;
+mod output;
 mod pass;
 mod rms_norm;
 mod rope;

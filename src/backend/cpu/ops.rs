@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use candle_core::{Device, Result, Tensor};
-use tealight_matmul::{Matrix, Output, Packed, Right, multiply, product};
+use tealight_matmul::{Matrix, Output, Packed, Right, multiply};
 
 use super::super::{
     Angles, Backend, Buffer, Dropout, GradAccumulator, Heads, PackedSequences, Parameter,
     PooledPacked, Prepacked, TokenLogp, Turn, check_tokens,
 };
-use super::logp::{Head, RowSums};
+use super::logp::RowSums;
 use super::pass::{Pass, Slots};
-use super::{Cpu, by_rows, rms_norm, rope, simd, swiglu, with_values};
+use super::{Cpu, by_rows, output, rms_norm, rope, simd, swiglu, with_values};
 
 impl Backend for Cpu {
     type Array = Buffer;
@@ -314,13 +314,7 @@ impl Backend for Cpu {
         targets: &[u32],
         temperature: f64,
     ) -> Result<TokenLogp<Vec<RowSums>>> {
-        let found = with_head(hidden, head, (targets, temperature), |head| head.forward())?;
-        let inverse = (1.0 / temperature) as f32;
-        let tensor = |of: &dyn Fn(&RowSums) -> f32| {
-            Tensor::from_vec(found.iter().map(of).collect(), targets.len(), &Device::Cpu)
-        };
-        let (logp, entropy) = (tensor(&|row| row.logp(inverse))?, tensor(&RowSums::entropy)?);
-        Ok(TokenLogp { logp, entropy, saved: found })
+        output::logp(hidden, head, (targets, temperature))
     }
 
     fn logp_backward(
@@ -332,14 +326,8 @@ impl Backend for Cpu {
         grad: &Tensor,
         grads: &mut GradAccumulator,
     ) -> Result<Tensor> {
-        let mut d_hidden = vec![0f32; hidden.elem_count()];
         let d_weight = head.is_trained.then(|| grads.on_cpu(head, &self.pool));
-        with_values(grad, |grad| {
-            with_head(hidden, head, targets, |head| {
-                head.backward(saved, grad, &mut d_hidden, d_weight);
-            })
-        })?;
-        Tensor::from_vec(d_hidden, hidden.shape(), &Device::Cpu)
+        output::logp_backward(hidden, head, targets, (saved, grad), d_weight)
     }
 
     fn logits(&self, hidden: &Tensor, head: &Parameter) -> Result<Tensor> {
@@ -357,21 +345,7 @@ impl Backend for Cpu {
         head: &Parameter,
         grad: &Tensor,
     ) -> Result<[Tensor; 2]> {
-        let (vocabulary, inner) = head.dims2()?;
-        let rows = hidden.elem_count() / inner;
-        let of = |hidden: &[f32], weight: &[f32], grad: &[f32]| {
-            let grad = Matrix::new(grad, rows, vocabulary);
-            let d_hidden = product(grad, Right::Plain(Matrix::new(weight, vocabulary, inner)));
-            let right = Right::Plain(Matrix::new(hidden, rows, inner));
-            [d_hidden, product(grad.transposed(), right)]
-        };
-        let [d_hidden, d_head] = with_values(hidden, |hidden| {
-            with_values(&head.values, |weight| with_values(grad, |grad| Ok(of(hidden, weight, grad))))
-        })?;
-        Ok([
-            Tensor::from_vec(d_hidden, hidden.shape(), &Device::Cpu)?,
-            Tensor::from_vec(d_head, head.values.shape(), &Device::Cpu)?,
-        ])
+        output::logits_backward(hidden, head, grad)
     }
 
     fn accumulate(
@@ -420,18 +394,4 @@ impl Cpu {
             }),
         }
     }
-}
-
-/// Calls `work` with the output layer at these targets.
-fn with_head<R>(
-    hidden: &Tensor,
-    head: &Parameter,
-    (targets, temperature): (&[u32], f64),
-    work: impl FnOnce(Head<'_>) -> R,
-) -> Result<R> {
-    check_tokens(targets, head.dims2()?.0)?;
-    let inverse = (1.0 / temperature) as f32;
-    with_values(hidden, |hidden| {
-        with_values(&head.values, |weight| Ok(work(Head { hidden, weight, targets, inverse })))
-    })
 }

@@ -115,7 +115,13 @@ impl Pass {
                         let Seen { row, count } = self.seen[token];
                         let own = row * layout.row()..(row + 1) * layout.row();
                         let slots = (&keys[own.clone()], &values[own]);
-                        layout.attend(&q[token * width..][..width], slots, count, &mut weights, out);
+                        layout.attend(
+                            &q[token * width..][..width],
+                            slots,
+                            count,
+                            &mut weights,
+                            out,
+                        );
                     }
                 },
             );
@@ -219,13 +225,7 @@ impl Pass {
 }
 
 /// The columns `at..at + count` of some rows of `width`.
-fn columns(
-    values: &[f32],
-    width: usize,
-    rows: Range<usize>,
-    at: usize,
-    count: usize,
-) -> Vec<f32> {
+fn columns(values: &[f32], width: usize, rows: Range<usize>, at: usize, count: usize) -> Vec<f32> {
     let rows = values[rows.start * width..rows.end * width].chunks_exact(width);
     rows.flat_map(|row| row[at..at + count].iter().copied()).collect()
 }

@@ -285,8 +285,7 @@ impl Run<'_> {
                 Some(matching) => {
                     let [weight, log_weight] =
                         self.sample_weights(matching, part, items.len(), state.global_step)?;
-                    let weight =
-                        StoredWeight::Samples { weight: &weight, log_weight: &log_weight };
+                    let weight = StoredWeight::Samples { weight: &weight, log_weight: &log_weight };
                     self.plan.stored_loss(&inputs(weight))?
                 }
             };

@@ -29,8 +29,8 @@ use crate::policy::Policy;
 use crate::rollout::{Collector, Encoded, Group, collect};
 use crate::telemetry::phase;
 use crate::tokenizer::Tokenizer;
-use batch::{Batch, is_mixed};
 use crate::train::step::PassNumbers;
+use batch::{Batch, is_mixed};
 use gradients::Update;
 
 pub use config::{BetaPer, Explore, LENGTH, ReportTo, RlvrConfig, Settings};

@@ -112,7 +112,9 @@ impl Run<'_> {
         let slopes = slopes.context("self-check: the loss does not depend on the policy")?;
         let apart = scalar(&(slopes + 1.0)?.abs()?.max(0)?)?;
         if apart.is_nan() || apart > 1e-4 {
-            bail!("self-check: the loss is not the policy gradient at ratio 1, by {apart:.1e}; this is a bug");
+            bail!(
+                "self-check: the loss is not the policy gradient at ratio 1, by {apart:.1e}; this is a bug"
+            );
         }
         Ok(self.plan.loss(&inputs(forward.logp()))?.total)
     }

@@ -1,14 +1,68 @@
 //! A small random model that several tests share.
 
 pub(crate) mod binary;
+pub(crate) mod graph;
 pub(crate) mod metrics;
 pub(crate) mod roomy;
 pub(crate) mod runs;
 pub(crate) mod server;
 
-use candle_core::Device;
-use tealight::model::{Architecture, weights};
-use tealight::policy::Policy;
+use std::collections::BTreeMap;
+
+use candle_core::{Device, Tensor};
+use tealight::model::weights::Weights;
+use tealight::model::{Architecture, BackendKind, weights};
+use tealight::policy::{GradAccumulator, Policy, Sequence};
+
+/// Something that computes a model here.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    pub(crate) kind: BackendKind,
+    pub(crate) device: Device,
+    /// Whether what is computed of a token does not depend on its batch, to the bit.
+    pub(crate) is_exact: bool,
+}
+
+/// Every backend of this build: the CPU; with the feature `emulated-gpu` the kernels of a GPU, as C; with `cuda` or
+/// `metal` the GPU.
+pub(crate) fn places() -> Vec<Place> {
+    let is_exact = tealight_matmul::is_supported();
+    let mut places = vec![Place { kind: BackendKind::Cpu, device: Device::Cpu, is_exact }];
+    if cfg!(feature = "emulated-gpu") {
+        places.push(Place { kind: BackendKind::Gpu, device: Device::Cpu, is_exact: false });
+    }
+    let (device, _) = tealight::device::open("auto").expect("a device");
+    if !device.is_cpu() {
+        places.push(Place { kind: BackendKind::Gpu, device, is_exact: false });
+    }
+    places
+}
+
+impl Place {
+    /// A policy of these weights here.
+    pub(crate) fn policy(&self, architecture: &Architecture, weights: &Weights) -> Policy {
+        let here = |(name, x): (&String, &Tensor)| {
+            (name.clone(), x.to_device(&self.device).expect("a copy"))
+        };
+        let weights = weights.iter().map(here).collect();
+        Policy::on(self.kind, architecture, &weights).expect("a policy")
+    }
+}
+
+/// Log-probabilities `[N]` of completion tokens and the gradients of `loss`, a function of them.
+pub(crate) fn gradients(
+    policy: &Policy,
+    (rows, temperature): (&[Sequence], f64),
+    number: Option<u64>,
+    loss: impl Fn(&Tensor) -> candle_core::Result<Tensor>,
+) -> (Vec<f32>, BTreeMap<String, Tensor>) {
+    let forward = policy.forward(rows, temperature, number).expect("a pass");
+    let values = forward.logp().to_vec1().expect("values");
+    let loss = loss(forward.logp()).expect("a loss");
+    let mut grads = GradAccumulator::default();
+    policy.backward(forward, &loss, None, &mut grads).expect("gradients");
+    (values, policy.gradients(&grads).expect("gradients"))
+}
 
 /// A random Qwen2 of two layers with `vocab_size` tokens.
 pub(crate) fn policy(vocab_size: usize, seed: u64) -> Policy {

@@ -1,13 +1,17 @@
 //! The backend on a GPU, in f32 or bf16: our kernels, and the device's own products. Gradients of weights are summed
 //! in f32.
 
+mod pass;
+
 use candle_core::{DType, Device, Result, Tensor, bail};
-use tealight_gpu::kernels::{self, Run, Runs};
+use tealight_gpu::kernels;
 
 use super::{
     Angles, Backend, Dropout, GradAccumulator, Heads, PackedSequences, Parameter, Prepacked,
-    Segment, TokenLogp, Turn, check_tokens,
+    TokenLogp, Turn, check_tokens,
 };
+
+use pass::Pass;
 
 /// Values of logits that exist at once: 1 GiB in f32, 64 MiB where the CPU emulates a GPU.
 fn most_logits(device: &Device) -> usize {
@@ -38,54 +42,10 @@ pub(crate) fn check(heads: Heads, dtype: DType, device: &Device) -> Result<()> {
     Ok(())
 }
 
-/// Where the tokens of a pass are, on the device.
-pub(crate) struct Pass {
-    runs: Runs,
-    /// `[N, head_dim / 2]`.
-    cos: Tensor,
-    sin: Tensor,
-    /// The rows of the cache that the tokens' keys and values go to.
-    places: Option<Tensor>,
-}
-
 /// The residual stream, and what is still to be added to it: the next norm does both at once.
 pub(crate) struct Stream {
     x: Tensor,
     more: Option<Tensor>,
-}
-
-/// What attention over whole sequences sees: itself and its prefix.
-fn runs_of(packed: &PackedSequences) -> Vec<Run> {
-    let run = |(index, segment): (usize, &Segment)| {
-        let own = packed.range(index);
-        let others = packed.all()[index + 1..].iter();
-        let suffixes = others.take_while(|other| other.prefix == Some(index)).count();
-        let prefix = segment.prefix.map_or(own.clone(), |prefix| packed.range(prefix));
-        Run {
-            first: own.start,
-            tokens: segment.tokens,
-            sees: segment.past + 1,
-            start: prefix.start,
-            split: prefix.len(),
-            rest: own.start,
-            until: packed.range(index + suffixes).end,
-        }
-    };
-    packed.all().iter().enumerate().map(run).collect()
-}
-
-/// What attention over a cache sees: the row of each sequence.
-fn runs_in_cache(packed: &PackedSequences, slots: usize) -> Vec<Run> {
-    let run = |(row, segment): (usize, &Segment)| Run {
-        first: packed.range(row).start,
-        tokens: segment.tokens,
-        sees: segment.past + 1,
-        start: row * slots,
-        split: slots,
-        rest: 0,
-        until: packed.range(row).end,
-    };
-    packed.all().iter().enumerate().map(run).collect()
 }
 
 impl Gpu {
@@ -137,26 +97,7 @@ impl Backend for Gpu {
         angles: Angles,
         slots: Option<usize>,
     ) -> Result<Pass> {
-        let shape = (packed.tokens(), heads.dim / 2);
-        let cos = Tensor::from_vec(angles.cos, shape, &self.device)?;
-        let sin = Tensor::from_vec(angles.sin, shape, &self.device)?;
-        let (runs, places) = match slots {
-            None => (runs_of(packed), None),
-            Some(slots) => {
-                if packed.longest() > slots {
-                    bail!("{} tokens do not fit a cache of {slots} slots", packed.longest());
-                }
-                let rows = packed.all().iter().enumerate();
-                let place = |(row, segment): (usize, &Segment)| {
-                    let own = segment.past..segment.past + segment.tokens;
-                    own.map(move |slot| (row * slots + slot) as u32)
-                };
-                let places: Vec<u32> = rows.flat_map(place).collect();
-                (runs_in_cache(packed, slots), Some(self.table(&places)?))
-            }
-        };
-        let heads = kernels::Heads { queries: heads.queries, keys: heads.keys, dim: heads.dim };
-        Ok(Pass { runs: Runs::new(&runs, heads, &self.device)?, cos, sin, places })
+        Pass::new(packed, heads, angles, slots, &self.device)
     }
 
     fn embed(&self, table: &Parameter, ids: &[u32]) -> Result<Stream> {

@@ -1,0 +1,84 @@
+//! The tokens of a pass on a GPU, and what attention sees of them.
+
+use candle_core::{Device, Result, Tensor, bail};
+use tealight_gpu::kernels::{self, Run, Runs};
+
+use super::super::{Angles, Heads, PackedSequences, Segment};
+
+/// Where the tokens of a pass are, on the device.
+pub(crate) struct Pass {
+    pub(super) runs: Runs,
+    /// `[N, head_dim / 2]`.
+    pub(super) cos: Tensor,
+    pub(super) sin: Tensor,
+    /// The rows of the cache that the tokens' keys and values go to.
+    pub(super) places: Option<Tensor>,
+}
+
+impl Pass {
+    pub(super) fn new(
+        packed: &PackedSequences,
+        heads: Heads,
+        angles: Angles,
+        slots: Option<usize>,
+        device: &Device,
+    ) -> Result<Self> {
+        let shape = (packed.tokens(), heads.dim / 2);
+        let cos = Tensor::from_vec(angles.cos, shape, device)?;
+        let sin = Tensor::from_vec(angles.sin, shape, device)?;
+        let (runs, places) = match slots {
+            None => (runs_of(packed), None),
+            Some(slots) => {
+                if packed.longest() > slots {
+                    bail!("{} tokens do not fit a cache of {slots} slots", packed.longest());
+                }
+                let rows = packed.all().iter().enumerate();
+                let place = |(row, segment): (usize, &Segment)| {
+                    let own = segment.past..segment.past + segment.tokens;
+                    own.map(move |slot| (row * slots + slot) as u32)
+                };
+                let places: Vec<u32> = rows.flat_map(place).collect();
+                (
+                    runs_in_cache(packed, slots),
+                    Some(Tensor::from_slice(&places, places.len(), device)?),
+                )
+            }
+        };
+        let heads = kernels::Heads { queries: heads.queries, keys: heads.keys, dim: heads.dim };
+        Ok(Pass { runs: Runs::new(&runs, heads, device)?, cos, sin, places })
+    }
+}
+
+/// What attention over whole sequences sees: itself and its prefix.
+fn runs_of(packed: &PackedSequences) -> Vec<Run> {
+    let run = |(index, segment): (usize, &Segment)| {
+        let own = packed.range(index);
+        let others = packed.all()[index + 1..].iter();
+        let suffixes = others.take_while(|other| other.prefix == Some(index)).count();
+        let prefix = segment.prefix.map_or(own.clone(), |prefix| packed.range(prefix));
+        Run {
+            first: own.start,
+            tokens: segment.tokens,
+            sees: segment.past + 1,
+            start: prefix.start,
+            split: prefix.len(),
+            rest: own.start,
+            until: packed.range(index + suffixes).end,
+        }
+    };
+    packed.all().iter().enumerate().map(run).collect()
+}
+
+/// What attention over a cache sees: the row of each sequence.
+fn runs_in_cache(packed: &PackedSequences, slots: usize) -> Vec<Run> {
+    let run = |(row, segment): (usize, &Segment)| Run {
+        first: packed.range(row).start,
+        tokens: segment.tokens,
+        sees: segment.past + 1,
+        start: row * slots,
+        split: slots,
+        rest: 0,
+        until: packed.range(row).end,
+    };
+    packed.all().iter().enumerate().map(run).collect()
+}

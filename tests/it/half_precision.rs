@@ -1,0 +1,100 @@
+//! Training in bf16 on a GPU, or on the CPU in its place: `cargo test --features emulated-gpu`.
+
+use candle_core::{DType, Device, Tensor};
+use tealight::model::weights::{self, Weights};
+use tealight::model::{Architecture, BackendKind};
+use tealight::policy::Sequence;
+
+use crate::support::{Place, gradients, graph, places};
+
+fn architecture(family: &str) -> Architecture {
+    let config = serde_json::json!({
+        "model_type": family, "vocab_size": 50, "hidden_size": 32, "intermediate_size": 40,
+        "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 12,
+        "max_position_embeddings": 64, "tie_word_embeddings": false, "initializer_range": 0.2,
+        "rope_theta": 10000.0, "rms_norm_eps": 1e-6,
+    });
+    Architecture::from_config(&config).expect("config")
+}
+
+fn rows() -> Vec<Sequence> {
+    let completion = |i: u32| (0..6 - i).map(|t| (t * 9 + i) % 50).collect();
+    (0..4).map(|i| Sequence { prompt: vec![i / 2, 3, 7], completion: completion(i) }).collect()
+}
+
+/// The mean of all tokens' log-probabilities.
+fn mean(logp: &Tensor) -> candle_core::Result<Tensor> {
+    logp.mean_all()
+}
+
+/// Places that compute in bf16.
+fn gpus() -> impl Iterator<Item = Place> {
+    places().into_iter().filter(|place| place.kind == BackendKind::Gpu)
+}
+
+fn cast(weights: &Weights, dtype: DType) -> Weights {
+    let cast = |(name, x): (&String, &Tensor)| (name.clone(), x.to_dtype(dtype).expect("cast"));
+    weights.iter().map(cast).collect()
+}
+
+#[test]
+fn gradients_in_bf16_point_where_those_in_f64_do() {
+    for (family, place) in
+        ["qwen2", "qwen3", "llama"].into_iter().flat_map(|f| gpus().map(move |p| (f, p)))
+    {
+        let architecture = architecture(family);
+        let fresh = weights::random(&architecture, 3, &Device::Cpu).expect("weights");
+        let half = cast(&fresh, DType::BF16);
+        let variables = graph::variables(&half);
+        let tracked = graph::tracked(&variables);
+        let (exact_logp, exact) =
+            graph::gradients(&architecture, &tracked, &variables, (&rows(), 0.9), mean);
+        for is_again in [false, true] {
+            let mut policy = place.policy(&architecture, &half);
+            if is_again {
+                policy = policy.recomputing();
+            }
+            let (logp, found) = gradients(&policy, (&rows(), 0.9), None, mean);
+            for (ours, exact) in logp.iter().zip(&exact_logp) {
+                assert!((f64::from(*ours) - exact).abs() < 0.1, "{ours} is not {exact}");
+            }
+            assert_eq!(found.len(), fresh.len());
+            for (name, exact) in &exact {
+                let flat = |x: &Tensor| {
+                    let x = x.to_device(&Device::Cpu)?.to_dtype(DType::F64)?;
+                    x.flatten_all()?.to_vec1::<f64>()
+                };
+                let (ours, exact) = (flat(&found[name]).expect("f64"), flat(exact).expect("f64"));
+                let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+                let cosine = dot(&ours, &exact) / (dot(&ours, &ours) * dot(&exact, &exact)).sqrt();
+                assert!(cosine > 0.99, "{family} {name}: {cosine}");
+            }
+        }
+    }
+}
+
+#[test]
+fn weights_stay_f32_and_steps_too_small_for_bf16_add_up() {
+    for place in gpus() {
+        let architecture = architecture("qwen2");
+        let fresh = weights::random(&architecture, 3, &Device::Cpu).expect("weights");
+        let policy = place.policy(&architecture, &cast(&fresh, DType::BF16));
+        let value = || gradients(&policy, (&rows(), 0.9), None, mean).0;
+        assert!(policy.weights().values().all(|var| var.dtype() == DType::F32));
+        assert_eq!(policy.decoder().embedding().dtype(), DType::BF16);
+        let before = value();
+        let name = "model.layers.0.mlp.down_proj.weight";
+        let copy = |(name, x): (String, Tensor)| (name, x.copy().expect("a copy"));
+        let mut moved: Weights = policy.tensors().into_iter().map(copy).collect();
+        for _ in 0..64 {
+            // 2^-12 of a weight is nothing to bf16, sixty-four of them are 2^-6.
+            moved.insert(name.into(), (&moved[name] * (1.0 + 1.0 / 4096.0)).expect("larger"));
+            policy.restore(&moved).expect("restored");
+        }
+        assert_ne!(value(), before, "the decoder sees the sum of the steps");
+        let kept = policy.tensors();
+        let apart = (&kept[name] - &moved[name]).and_then(|x| x.abs()?.max_all());
+        let apart = apart.and_then(|x| x.to_scalar::<f32>()).expect("difference");
+        assert_eq!(apart, 0.0);
+    }
+}

@@ -1,0 +1,235 @@
+//! The layers of every backend against the same decoder as a graph in f64, in value and gradient, and the promise that
+//! a token's numbers do not depend on its batch.
+
+use candle_core::{DType, Device, Tensor};
+use serde_json::json;
+use tealight::model::weights::{self, Weights};
+use tealight::model::{Architecture, PackedSequences};
+use tealight::policy::{self, Policy, Sequence, by_row, token_logp};
+
+use crate::support::{gradients, graph, places};
+
+/// One of every kind of layer: biases, norms of queries and keys, a head of its own.
+fn architectures() -> Vec<Architecture> {
+    let config = |family: &str, tied: bool| {
+        json!({
+            "model_type": family, "vocab_size": 50, "hidden_size": 32, "intermediate_size": 40,
+            "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 12,
+            "max_position_embeddings": 64, "tie_word_embeddings": tied, "initializer_range": 0.3,
+            "rope_theta": 10000.0, "rms_norm_eps": 1e-6,
+        })
+    };
+    [("qwen2", true), ("qwen3", false), ("llama", true)]
+        .into_iter()
+        .map(|(family, tied)| Architecture::from_config(&config(family, tied)).expect("config"))
+        .collect()
+}
+
+/// Random weights, norms and biases included.
+fn random(architecture: &Architecture) -> Weights {
+    let noise = |(index, (name, x)): (usize, (String, Tensor))| {
+        let wave = Tensor::arange(0f32, x.elem_count() as f32, &Device::Cpu);
+        let wave = wave.and_then(|i| ((i + index as f64)? * 1.7)?.sin()?.reshape(x.shape()));
+        (name, (x + (wave.expect("wave") * 0.2).expect("wave")).expect("sum"))
+    };
+    let fresh = weights::random(architecture, 3, &Device::Cpu).expect("weights");
+    fresh.into_iter().enumerate().map(noise).collect()
+}
+
+fn flat(x: &Tensor) -> Vec<f64> {
+    x.to_dtype(DType::F64).and_then(|x| x.flatten_all()?.to_vec1()).expect("values")
+}
+
+#[track_caller]
+fn close(ours: &[f64], exact: &[f64], what: &str) {
+    assert_eq!(ours.len(), exact.len(), "{what}");
+    let largest = exact.iter().fold(1e-3_f64, |most, x| most.max(x.abs()));
+    for (ours, exact) in ours.iter().zip(exact) {
+        assert!((ours - exact).abs() < 2e-5 * largest, "{what}: {ours} is not {exact}");
+    }
+}
+
+fn wide(values: &[f32]) -> Vec<f64> {
+    values.iter().map(|x| f64::from(*x)).collect()
+}
+
+/// A weighted sum of squares: every token counts differently.
+fn loss(logp: &Tensor) -> candle_core::Result<Tensor> {
+    let count = logp.elem_count() as i64;
+    let weight = Tensor::arange(0i64, count, logp.device())?.to_dtype(logp.dtype())?;
+    (logp.sqr()? * (weight * 0.61)?.cos()?)?.sum_all()
+}
+
+/// Sequences of their own, and some that share their prompts with neighbours.
+fn batches() -> [Vec<Sequence>; 2] {
+    let completion = |from: u32, count: u32| (0..count).map(|t| (t * 9 + from) % 50).collect();
+    let row = |prompt: &[u32], from, count| Sequence {
+        prompt: prompt.to_vec(),
+        completion: completion(from, count),
+    };
+    [
+        vec![row(&[7], 1, 8), row(&[9, 2, 4], 5, 8), row(&[3], 0, 1)],
+        vec![
+            row(&[7, 3, 9, 1, 1, 2], 4, 5),
+            row(&[7, 3, 9, 1, 1, 2], 8, 9),
+            row(&[7, 3, 9, 1, 1, 2], 8, 0),
+            row(&[1], 2, 1),
+            row(&[5, 5], 4, 6),
+            row(&[5, 5], 4, 2),
+        ],
+    ]
+}
+
+#[test]
+fn layers_agree_with_the_graph_in_f64() {
+    for (architecture, rows) in architectures().iter().flat_map(|a| batches().map(|rows| (a, rows)))
+    {
+        let weights = random(architecture);
+        let variables = graph::variables(&weights);
+        let tracked = graph::tracked(&variables);
+        let (exact, exact_grads) =
+            graph::gradients(architecture, &tracked, &variables, (&rows, 0.8), loss);
+        for place in places() {
+            let kept = place.policy(architecture, &weights);
+            let again = place.policy(architecture, &weights).recomputing();
+            let (ours, found) = gradients(&kept, (&rows, 0.8), None, loss);
+            close(&wide(&ours), &exact, "log-probabilities");
+            assert_eq!(found.len(), weights.len());
+            for (name, exact) in &exact_grads {
+                close(&flat(&found[name]), &flat(exact), name);
+            }
+            // Computing layers again gives the same bits.
+            let (repeated, twice) = gradients(&again, (&rows, 0.8), None, loss);
+            assert_eq!(ours, repeated);
+            for (name, gradient) in &found {
+                assert_eq!(flat(gradient), flat(&twice[name]), "{name}");
+            }
+            // And so does a pass without a gradient.
+            let said = token_logp(kept.decoder(), &rows, 0.8).expect("a pass").logp;
+            assert_eq!(ours, said.to_vec1::<f32>().expect("values"));
+        }
+    }
+}
+
+#[test]
+fn hidden_states_agree_with_the_graph_and_what_a_cache_continues_with_both() {
+    let ids: Vec<u32> = (0..11).map(|i| i * 7 % 50).collect();
+    for architecture in architectures() {
+        let weights = random(&architecture);
+        let exact_weights = graph::tracked(&graph::variables(&weights));
+        let exact = graph::hidden(&architecture, &exact_weights, &ids).expect("a graph");
+        for place in places() {
+            let policy = place.policy(&architecture, &weights);
+            for decoder in [policy.decoder().clone(), policy.decoder().prepacked().expect("packed")]
+            {
+                let whole = decoder.hidden(&ids, &PackedSequences::from_start([11]), None);
+                close(&flat(&whole.expect("hidden")), &flat(&exact), "whole");
+                // Seven tokens, then one at a time, beside another sequence.
+                let mut cache = decoder.cache(2, 12).expect("a cache");
+                let both = [&ids[..7], &ids[..3]].concat();
+                let first = PackedSequences::from_start([7, 3]);
+                let hidden = decoder.hidden(&both, &first, Some(&mut cache)).expect("hidden");
+                let rows = |x: &Tensor, from, count| flat(&x.narrow(0, from, count).expect("rows"));
+                close(&rows(&hidden, 0, 7), &rows(&exact, 0, 7), "prefill");
+                close(&rows(&hidden, 7, 3), &rows(&exact, 0, 3), "its neighbour");
+                for step in 7..11 {
+                    let next = [ids[step], ids[step - 4]];
+                    let packed = PackedSequences::after([step, step - 4]);
+                    let hidden = decoder.hidden(&next, &packed, Some(&mut cache)).expect("hidden");
+                    close(&rows(&hidden, 0, 1), &rows(&exact, step, 1), "decoded");
+                    close(&rows(&hidden, 1, 1), &rows(&exact, step - 4, 1), "its neighbour");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn completions_that_share_their_prompt_are_computed_as_if_they_did_not() {
+    let row =
+        |completion: &[u32]| Sequence { prompt: vec![7, 3, 9], completion: completion.into() };
+    let other = Sequence { prompt: vec![1], completion: vec![2] };
+    // A neighbour with another prompt in between keeps the last two apart.
+    let shared = [row(&[4, 5, 6]), row(&[8]), row(&[]), row(&[4, 4])];
+    let apart = [row(&[4, 5, 6]), other.clone(), row(&[8]), other.clone(), row(&[4, 4])];
+    for (architecture, place) in
+        architectures().iter().flat_map(|a| places().into_iter().map(move |p| (a, p)))
+    {
+        let policy = place.policy(architecture, &random(architecture));
+        let run = |rows: &[Sequence]| {
+            let mask: Vec<f32> = rows
+                .iter()
+                .flat_map(|row| vec![f32::from(u8::from(*row != other)); row.completion.len()])
+                .collect();
+            let counted = Tensor::from_slice(&mask, mask.len(), &place.device).expect("a mask");
+            let loss = |logp: &Tensor| (logp.sqr()? * &counted)?.sum_all();
+            let (logp, found) = gradients(&policy, (rows, 0.8), None, loss);
+            let mut logp = logp.into_iter();
+            let rows = rows.iter().map(|row| logp.by_ref().take(row.completion.len()).collect());
+            (rows.collect::<Vec<Vec<f32>>>(), found)
+        };
+        let ((one, found), (each, singly)) = (run(&shared), run(&apart));
+        for (some, others) in [0, 1, 3].map(|i| &one[i]).iter().zip([0, 2, 4].map(|i| &each[i])) {
+            for (some, other) in some.iter().zip(others) {
+                assert!(some == other || !place.is_exact && (some - other).abs() < 1e-5);
+            }
+        }
+        for (name, gradient) in &found {
+            close(&flat(&singly[name]), &flat(gradient), name);
+        }
+    }
+}
+
+/// The same bits alone and in company, where the processor has our products.
+#[test]
+fn a_sequence_is_worth_the_same_bits_in_every_batch() {
+    let rows: Vec<Sequence> = (0..9_u32)
+        .map(|i| Sequence {
+            prompt: vec![i, 1, 2],
+            completion: (0..3 + i).map(|t| t * 5 % 50).collect(),
+        })
+        .collect();
+    for (architecture, place) in
+        architectures().iter().flat_map(|a| places().into_iter().map(move |p| (a, p)))
+    {
+        let policy = place.policy(architecture, &random(architecture));
+        let logp = |rows: &[Sequence]| {
+            let said = token_logp(policy.decoder(), rows, 1.0).expect("logp");
+            by_row(&said.logp, rows).expect("rows")
+        };
+        let all = logp(&rows);
+        for (row, all) in rows.iter().zip(&all) {
+            for (alone, all) in logp(std::slice::from_ref(row))[0].iter().zip(all) {
+                assert!(alone == all || !place.is_exact && (alone - all).abs() < 1e-5);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_done_is_refused() {
+    let architecture = &architectures()[0];
+    let weights = random(architecture);
+    let policy = Policy::new(architecture, &weights).expect("policy");
+    let hidden = |packed| policy.decoder().hidden(&[1, 50], &packed, None);
+    let said = hidden(PackedSequences::from_start([3])).expect_err("too few").to_string();
+    assert!(said.contains("2 tokens where the segments have 3"), "{said}");
+    let said = hidden(PackedSequences::from_start([2])).expect_err("beyond").to_string();
+    assert!(said.contains("token 50 is beyond the vocabulary of 50"), "{said}");
+    let row = [Sequence { prompt: vec![1], completion: vec![50] }];
+    let said = token_logp(policy.decoder(), &row, 1.0).err().expect("beyond").to_string();
+    assert!(said.contains("token 50"), "{said}");
+    let mut cache = policy.decoder().cache(1, 2).expect("a cache");
+    let packed = PackedSequences::from_start([3]);
+    let said =
+        policy.decoder().hidden(&[1, 2, 3], &packed, Some(&mut cache)).expect_err("too long");
+    assert!(said.to_string().contains("3 tokens do not fit a cache of 2 slots"), "{said}");
+    let mut fewer = weights.clone();
+    fewer.remove("model.norm.weight");
+    let said = policy::frozen_decoder(architecture, &fewer).expect_err("missing").to_string();
+    assert!(said.contains("there is no weight `model.norm.weight`"), "{said}");
+    let half =
+        weights.iter().map(|(name, x)| (name.clone(), x.to_dtype(DType::BF16).expect("bf16")));
+    let said = policy::frozen_decoder(architecture, &half.collect()).expect_err("bf16").to_string();
+    assert!(said.contains("float32, not BF16"), "{said}");
+}
