@@ -19,7 +19,7 @@ use super::options::ModelOptions;
 use super::prompts::PromptOptions;
 use crate::generate::{Completion, Finish, LocalSampler, Noise, Request, Sampler};
 use crate::pretrained::Pretrained;
-use crate::telemetry::{JsonLines, Progress, say, warn};
+use crate::telemetry::{JsonLines, Progress};
 use crate::tokenizer::Tokenizer;
 use crate::train::Stop;
 
@@ -50,9 +50,6 @@ pub(super) struct BatchOptions {
     /// Seeds requests that name no seed of their own.
     #[arg(long, default_value_t = 0)]
     pub(super) seed: u64,
-    /// Show nothing but warnings and errors.
-    #[arg(long)]
-    quiet: bool,
 }
 
 pub(super) fn run(options: &BatchOptions, stop: &Stop) -> Result<()> {
@@ -69,21 +66,21 @@ pub(super) fn run(options: &BatchOptions, stop: &Stop) -> Result<()> {
         Ok(tealight_datasets::open(spec, &columns, None)?.problems)
     })?;
     if let Some(said) = prompting.described(None) {
-        say(options.quiet, said);
+        tracing::info!("{}", said);
     }
     let ids = custom_ids(input)?;
     let done = answered(output)?;
     let left = ids.iter().filter(|id| !done.contains(*id)).count();
     if !done.is_empty() {
-        say(options.quiet, format!("{} lines are answered already", ids.len() - left));
+        tracing::info!("{} lines are answered already", ids.len() - left);
     }
-    let (model, _) = options.model.load(options.quiet)?;
+    let (model, _) = options.model.load()?;
     // Once for all groups of lines.
     let decoder = model.decoder()?.prepacked()?;
     let sampler = LocalSampler { decoder: &decoder, max_rows: options.max_num_seqs };
     let mut lines = JsonLines::append(output)?;
     stop.saves();
-    let mut progress = Progress::new("batch", left, options.quiet);
+    let mut progress = Progress::new("batch", left);
     let mut failed = 0;
     let mut group: Vec<Asked> = Vec::new();
     for line in Lines::new(BufReader::new(File::open(input)?)) {
@@ -124,7 +121,7 @@ pub(super) fn run(options: &BatchOptions, stop: &Stop) -> Result<()> {
     }
     answer(&sampler, &model, &group, &mut lines, &mut progress)?;
     drop(progress);
-    say(options.quiet, format!("responses in {}", output.display()));
+    tracing::info!("responses in {}", output.display());
     stop.check()?;
     if failed > 0 {
         bail!(
@@ -176,7 +173,7 @@ fn answered(output: &Path) -> Result<HashSet<String>> {
             }
             _ if kept + line.len() == text.len() && !line.ends_with(b"\n") => {
                 let number = index + 1;
-                warn(format!("{}:{number}: cut off by a crash, answered again", output.display()));
+                tracing::warn!("{}:{number}: cut off by a crash, answered again", output.display());
                 crate::files::write_atomic(output, &text[..kept])?;
             }
             _ => {

@@ -61,9 +61,6 @@ pub(super) struct BenchOptions {
     /// Print JSON.
     #[arg(long)]
     json: bool,
-    /// Say nothing but the result, warnings and errors.
-    #[arg(long)]
-    quiet: bool,
 }
 
 pub(super) fn run(options: &BenchOptions) -> Result<()> {
@@ -90,7 +87,7 @@ pub(super) fn run(options: &BenchOptions) -> Result<()> {
     let reference = policy::frozen_decoder(&architecture, &weights)?;
     let startup = limits::since_start();
     let name = &options.model.model;
-    options.model.announce(&architecture, &described, options.quiet);
+    options.model.announce(&architecture, &described);
     let rollout = median(options.reps, || rollout(options, &reference, &architecture))?;
     let parts = match options.rollout_only {
         true => None,

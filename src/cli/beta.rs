@@ -19,7 +19,7 @@ use crate::files::{Claim, write_atomic};
 use crate::objective::target;
 use crate::presample::{PromptSamples, Request};
 use crate::rollout::Encoded;
-use crate::telemetry::{print, say};
+use crate::telemetry::print;
 use crate::train::Stop;
 
 /// Options of `tealight beta`.
@@ -58,9 +58,6 @@ pub(super) struct BetaOptions {
     /// Print JSON instead of a table.
     #[arg(long)]
     json: bool,
-    /// Show nothing but the results, warnings and errors.
-    #[arg(long)]
-    quiet: bool,
 }
 
 /// The options of this command: those of sampling mean nothing without `--measure`.
@@ -69,7 +66,7 @@ pub(super) struct BetaOptions {
 /// See above, and [`config_merge::resolve`].
 pub(super) fn resolve(matches: &ArgMatches) -> Result<BetaOptions> {
     let options: BetaOptions = config_merge::resolve_plain(matches)?;
-    let always = ["validity", "target", "beta", "json", "quiet", "config"];
+    let always = ["validity", "target", "beta", "json", "config"];
     let is_given = |id: &&str| matches.value_source(id) == Some(ValueSource::CommandLine);
     // Groups of options have ids too, which begin with a capital.
     let is_option = |id: &&str| id.starts_with(|first: char| first.is_lowercase());
@@ -150,7 +147,7 @@ pub(super) fn run(options: &BetaOptions, stop: &Stop) -> Result<()> {
     };
     if let Some(output) = &options.output {
         draw_curve(&bases, &rows, output)?;
-        say(options.quiet, format!("open {}", output.join("beta.html").display()));
+        tracing::info!("open {}", output.join("beta.html").display());
     }
     print(text)?;
     Ok(())
@@ -159,14 +156,10 @@ pub(super) fn run(options: &BetaOptions, stop: &Stop) -> Result<()> {
 impl BetaOptions {
     /// The model's validity on every problem, `(c + 1/2) / (n + 1)`.
     fn measured(&self, stop: &Stop) -> Result<Vec<f64>> {
-        let dataset = self.data.open(&self.data.dataset, self.quiet)?;
-        let (base, device) = self.model.load(self.quiet)?;
-        let length = options::completion_length(
-            self.max_completion_length,
-            &dataset.problems,
-            &base,
-            self.quiet,
-        )?;
+        let dataset = self.data.open(&self.data.dataset)?;
+        let (base, device) = self.model.load()?;
+        let length =
+            options::completion_length(self.max_completion_length, &dataset.problems, &base)?;
         let temporary = tempfile::tempdir()?;
         let (_claim, directory) = match &self.output {
             Some(output) => (Some(Claim::take(output)?), output.join("presamples")),
@@ -178,7 +171,7 @@ impl BetaOptions {
             place::check(output, false)?;
         }
         stop.saves();
-        let session = Session::new(&base, device, stop, self.quiet)?;
+        let session = Session::new(&base, device, stop)?;
         let context = base.architecture.max_positions;
         let problems = Encoded::all(&dataset.problems, &base.tokenizer, context, length)?;
         let request = Request {

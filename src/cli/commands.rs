@@ -38,10 +38,15 @@ pub(super) fn command() -> Command {
     let all = ENTRIES.iter().map(|entry| {
         // The derived options would put their own doc comment in place of the description.
         let command = (entry.options)(Command::new(entry.name));
+        let quiet = Arg::new("quiet")
+            .long("quiet")
+            .action(ArgAction::SetTrue)
+            .help("Show nothing but the result, warnings and errors");
         command
             .about(entry.about)
             .long_about(entry.about)
             .arg(config.clone())
+            .arg(quiet)
             .after_help(entry.more)
     });
     Command::new("tealight")

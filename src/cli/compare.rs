@@ -15,7 +15,7 @@ use tealight_eval::{comparable, report};
 
 use super::table;
 use crate::files::{writable_directory, write_atomic};
-use crate::telemetry::{print, say, warn};
+use crate::telemetry::print;
 
 /// Options of `tealight compare`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
@@ -39,9 +39,6 @@ pub(super) struct CompareOptions {
     /// Print JSON instead of tables.
     #[arg(long)]
     json: bool,
-    /// Show nothing but the results, warnings and errors.
-    #[arg(long)]
-    quiet: bool,
 }
 
 pub(super) fn run(options: &CompareOptions) -> Result<()> {
@@ -53,8 +50,8 @@ pub(super) fn run(options: &CompareOptions) -> Result<()> {
     let names = options.names(&loaded)?;
     let named: Vec<(String, &Results)> = names.iter().cloned().zip(&loaded).collect();
     let (sets, notes) = align(&named, options.intersect)?;
-    notes.iter().for_each(warn);
-    identical(&named).iter().for_each(|note| say(false, note));
+    notes.iter().for_each(|note| tracing::warn!("{note}"));
+    identical(&named).iter().for_each(|note| tracing::info!("{}", note));
     let changes: Vec<Vec<Change>> =
         sets.iter().map(|set| (1..names.len()).map(|run| set.change(run)).collect()).collect();
     let as_json = json!({
@@ -73,7 +70,7 @@ pub(super) fn run(options: &CompareOptions) -> Result<()> {
         write_atomic(&output.join("compare.json"), as_json.as_bytes())?;
         let runs: Vec<_> = options.runs.iter().map(PathBuf::as_path).zip(&loaded).collect();
         report::write(&runs, output).context("the report cannot be written")?;
-        say(options.quiet, format!("compare.json and report.html in {}", output.display()));
+        tracing::info!("compare.json and report.html in {}", output.display());
     }
     let text = if options.json {
         as_json

@@ -29,6 +29,7 @@ where
     let known = known_ids::<T>();
     let mut table = Table::try_from(&typed)
         .context("a number is too large for a settings file: 2^63 - 1 is the most")?;
+    let mut is_quiet = matches.get_flag("quiet");
     let mut layers: Vec<(&str, String)> =
         recipe.into_iter().map(|(name, text)| (name, text.to_owned())).collect();
     for file in files {
@@ -40,6 +41,11 @@ where
         let given: Table = text.parse().with_context(|| format!("{file}: not TOML"))?;
         for (key, value) in given {
             let id = key.replace('-', "_");
+            if id == "quiet" {
+                is_quiet |=
+                    value.as_bool().with_context(|| format!("{file}: `quiet` is true or false"))?;
+                continue;
+            }
             let Some(id) = known.get(&id).cloned() else {
                 bail!("{file}: unknown key `{key}`{}", nearest(&known, &id));
             };
@@ -51,6 +57,9 @@ where
         let _: T = Value::Table(table.clone()).try_into().with_context(at)?;
     }
     ranges::check(&table)?;
+    if is_quiet {
+        crate::telemetry::be_quiet();
+    }
     Ok(Value::Table(table).try_into()?)
 }
 
@@ -132,7 +141,8 @@ mod tests {
         }
         arguments.extend(flags.iter().map(ToString::to_string));
         let config = Arg::new("config").long("config").action(ArgAction::Append);
-        let command = Options::augment_args(Command::new("test")).arg(config);
+        let quiet = Arg::new("quiet").long("quiet").action(ArgAction::SetTrue);
+        let command = Options::augment_args(Command::new("test")).arg(config).arg(quiet);
         resolve(&command.try_get_matches_from(arguments)?, None)
     }
 

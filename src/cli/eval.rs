@@ -27,7 +27,6 @@ use super::session::{Draw, Evaluating, Session};
 use crate::files::Claim;
 use crate::generate::{Filters, SamplingParams};
 use crate::remote::{Remote, RemoteOptions};
-use crate::telemetry::say;
 use crate::train::Stop;
 use crate::train::rlvr::LENGTH;
 
@@ -92,9 +91,6 @@ pub(super) struct EvalOptions {
     /// Print the results as JSON instead of as a table.
     #[arg(long)]
     json: bool,
-    /// Show nothing but the results, warnings and errors.
-    #[arg(long)]
-    quiet: bool,
 }
 
 /// The options of this command; `--overwrite` is for the command line alone.
@@ -108,7 +104,7 @@ pub(super) fn run(options: &EvalOptions, stop: &Stop) -> Result<()> {
     let Some(output) = &options.output else { bail!("--output DIR is needed") };
     let mut options = options.clone();
     if !options.reject {
-        options.k = options::estimable(&options.k, &[1, 4, 16, 64], options.n, options.quiet)?;
+        options.k = options::estimable(&options.k, &[1, 4, 16, 64], options.n)?;
         options.check_presamples()?;
     }
     let options = &options;
@@ -117,7 +113,7 @@ pub(super) fn run(options: &EvalOptions, stop: &Stop) -> Result<()> {
         None => options.data.dataset.split(',').map(|d| SuiteSet::of(d.trim())).collect(),
     };
     let datasets: Vec<Dataset> =
-        sets.iter().map(|set| options.data.open_set(set, options.quiet)).collect::<Result<_>>()?;
+        sets.iter().map(|set| options.data.open_set(set)).collect::<Result<_>>()?;
     if options.reject {
         return rejecting(options, &datasets, output, stop);
     }
@@ -141,7 +137,7 @@ pub(super) fn run(options: &EvalOptions, stop: &Stop) -> Result<()> {
         options.decoding.max_completion_length = Some(length);
         let _claim = Claim::take(output)?;
         let known = prepare(output, options.request(&jobs, length)?, options.overwrite)?;
-        options::record_config(&options, output, options.quiet)?;
+        options::record_config(&options, output)?;
         results.config = serde_json::to_value(&options)?;
         stop.saves();
         for job in &jobs {
@@ -152,18 +148,15 @@ pub(super) fn run(options: &EvalOptions, stop: &Stop) -> Result<()> {
     };
     if let Some(engine) = &options.remote.engine {
         let remote = Remote::new(engine, &options.model.model, &options.remote, options.seed)?;
-        say(
-            options.quiet,
-            format!("sampling from {} ({})", options.shown_model(), remote.dialect()),
-        );
+        tracing::info!("sampling from {} ({})", options.shown_model(), remote.dialect());
         evaluate(asked.unwrap_or(LENGTH), &|dataset, draw, evaluating, file, known| {
             let solver = remote.with(draw.params);
             evaluating.run(dataset, &solver as &dyn Solver, draw.n, file, known)
         })?;
     } else {
-        let (base, device) = options.model.load(options.quiet)?;
-        let length = options::completion_length(asked, problems(), &base, options.quiet)?;
-        let session = Session::new(&base, device, stop, options.quiet)?;
+        let (base, device) = options.model.load()?;
+        let length = options::completion_length(asked, problems(), &base)?;
+        let session = Session::new(&base, device, stop)?;
         evaluate(length, &|dataset, draw, evaluating, file, known| {
             let params = SamplingParams { eos: session.eos().to_vec(), ..draw.params.clone() };
             let draw = Draw { params: &params, ..*draw };
@@ -181,7 +174,7 @@ pub(super) fn run(options: &EvalOptions, stop: &Stop) -> Result<()> {
         })?;
     }
     let verifiers = datasets.iter().map(|dataset| &*dataset.verifier);
-    outcome::write(&results, output, options.json, options.quiet)?;
+    outcome::write(&results, output, options.json)?;
     outcome::judge_judging(&results, verifiers, options.max_unjudged)
 }
 
@@ -294,7 +287,7 @@ fn draw(
     let mut stored = HashMap::new();
     if is_known && file.exists() {
         let found = store::read(&file)?;
-        found.notes.iter().for_each(|note| say(options.quiet, format!("  {note}")));
+        found.notes.iter().for_each(|note| tracing::info!("  {note}"));
         stored = found.problems;
         // What was half drawn must leave the file, or it would stand there twice.
         store::write_in_order(&file, job.dataset, &stored)?;
@@ -310,7 +303,7 @@ fn draw(
     params.check()?;
     let label = format!("{}{}", job.name, greedy.map_or("", |_| " greedy"));
     let draw = options.draw(n, &params);
-    let evaluating = Evaluating { label: &label, quiet: options.quiet, stop };
+    let evaluating = Evaluating { label: &label, is_silent: false, stop };
     let tallies = sample(job.dataset, &draw, &evaluating, &file, &mut known)?;
     // In the dataset's order, whatever order they came in; what was known has its new verdicts, and what an earlier
     // call drew beyond this one's n stays.
@@ -335,15 +328,15 @@ fn rejecting(
     if options.remote.engine.is_some() {
         bail!("--reject needs log-probabilities of stored answers: leave --engine out");
     }
-    let (base, device) = options.model.load(options.quiet)?;
+    let (base, device) = options.model.load()?;
     let asked = options.decoding.max_completion_length;
-    let length = options::completion_length(asked, &dataset.problems, &base, options.quiet)?;
-    let session = Session::new(&base, device, stop, options.quiet)?;
+    let length = options::completion_length(asked, &dataset.problems, &base)?;
+    let session = Session::new(&base, device, stop)?;
     let params = options.decoding.params(*temperature, length, session.eos());
     params.check()?;
     let _claim = place::fresh(output, options.overwrite)?;
     place::clear(output, options.overwrite)?;
-    options::record_config(options, output, options.quiet)?;
+    options::record_config(options, output)?;
     stop.saves();
     let draw = options.draw(options.n, &params);
     let presamples = options.presamples.as_deref();

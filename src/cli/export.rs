@@ -11,7 +11,6 @@ use super::options::ModelOptions;
 use super::{config_merge, place};
 use crate::files::Claim;
 use crate::model::weights::{self, Weights};
-use crate::telemetry::say;
 
 /// Options of `tealight export`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
@@ -37,9 +36,6 @@ pub(super) struct ExportOptions {
     #[arg(long)]
     #[serde(skip)]
     overwrite: bool,
-    /// Show nothing but warnings and errors.
-    #[arg(long)]
-    quiet: bool,
 }
 
 /// The options of this command; `--overwrite` is for the command line alone.
@@ -68,8 +64,7 @@ pub(super) fn run(options: &ExportOptions) -> Result<()> {
         true => Claim::take(output)?,
         false => place::fresh(output, false)?,
     };
-    let quiet = options.quiet;
-    let (model, _) = options.model.load(quiet)?;
+    let (model, _) = options.model.load()?;
     let name = &model.name;
     match (&model.adapter, options.merge) {
         (Some(_), false) => bail!("{name} is an adapter: add --merge to write it with its base"),
@@ -84,7 +79,7 @@ pub(super) fn run(options: &ExportOptions) -> Result<()> {
     let mut all = vec![model.merged()?];
     for other in &options.average {
         let options = ModelOptions { model: other.clone(), adapter: None, ..options.model.clone() };
-        all.push(options.load(quiet)?.0.merged().with_context(|| other.clone())?);
+        all.push(options.load()?.0.merged().with_context(|| other.clone())?);
     }
     let weights = match all.len() {
         1 => all.remove(0),
@@ -98,6 +93,6 @@ pub(super) fn run(options: &ExportOptions) -> Result<()> {
         })
         .collect::<Result<_>>()?;
     model.save(&weights, output)?;
-    say(options.quiet, format!("model in {}", output.display()));
+    tracing::info!("model in {}", output.display());
     Ok(())
 }

@@ -18,7 +18,7 @@ use crate::policy::{self, Policy};
 use crate::presample::Presamples;
 use crate::pretrained::Pretrained;
 use crate::rollout::Encoded;
-use crate::telemetry::{JsonLines, say, warn};
+use crate::telemetry::JsonLines;
 use crate::train::AdamW;
 use crate::train::checkpoint::{self, Checkpoints, State};
 use crate::train::memory::{MemoryPlan, Sizes};
@@ -61,16 +61,12 @@ impl Session<'_> {
         config.settings.check()?;
         let plan = config.plan()?;
         tealight_eval::self_check::self_check()?;
-        say(
-            self.quiet,
-            format!("objective {}: {}", config.objective, config.resolved_objective()?),
-        );
-        say(self.quiet, format!("  {}", lab::self_check(&plan, &config.objective.to_string())?));
+        tracing::info!("objective {}: {}", config.objective, config.resolved_objective()?);
+        tracing::info!("  {}", lab::self_check(&plan, &config.objective.to_string())?);
         if plan.is_inert() {
-            say(
-                self.quiet,
+            tracing::info!(
                 "  one update a batch: the importance ratio is 1, so that the trust region cannot act \
-                 (--steps-per-generation or --num-iterations above 1 make it)",
+                 (--steps-per-generation or --num-iterations above 1 make it)"
             );
         }
         let output = place.output;
@@ -79,7 +75,7 @@ impl Session<'_> {
         let room = config.settings.length();
         let problems = Encoded::all(&dataset.problems, tokenizer, context, room)?;
         let lora = &config.settings.lora;
-        let adapter = new_adapter(lora, self.base, config.seed, &self.device, self.quiet)?;
+        let adapter = new_adapter(lora, self.base, config.seed, &self.device)?;
         let policy = self.policy(config, adapter.as_ref())?;
         let identity = self.identity(config, dataset, &problems)?;
         let checkpoints = Checkpoints {
@@ -99,7 +95,7 @@ impl Session<'_> {
                 optimizer.restore(restored.state.optimizer_steps, &restored.moments)?;
                 crate::files::write_atomic(&metrics_file, &restored.metrics)?;
                 state = restored.state;
-                say(self.quiet, format!("resumed from {}", path.display()));
+                tracing::info!("resumed from {}", path.display());
             }
             None => {
                 JsonLines::create(&metrics_file)?;
@@ -109,7 +105,7 @@ impl Session<'_> {
         checkpoint::clean(output)?;
         let presamples = self.presamples(dataset, &problems, config, &plan, output)?;
         let data = TrainingData::new(config, &plan, problems.len(), presamples.as_ref())?;
-        data.notes.iter().for_each(|note| say(self.quiet, format!("  {note}")));
+        data.notes.iter().for_each(|note| tracing::info!("  {note}"));
         self.count_presamples(presamples.as_ref(), place.resume, &mut state)?;
         let mut config = config.clone();
         let tokens = self.micro_batch_tokens(&config, &problems, state.micro_batch_tokens)?;
@@ -127,7 +123,7 @@ impl Session<'_> {
             verifier: &*dataset.verifier,
         };
         let rounding = policy::rounding(policy.decoder());
-        let mut journal = Journal::new(self.quiet, &config, place, state.global_step, rounding)?;
+        let mut journal = Journal::new(&config, place, state.global_step, rounding)?;
         let params = config.settings.sampling(tokenizer);
         let max_num_seqs = config.settings.max_num_seqs;
         // How many samples a problem, the held-out set says.
@@ -177,10 +173,7 @@ impl Session<'_> {
                 Some((step, path)) if step == state.global_step => path,
                 _ => checkpoints.save(&policy.tensors(), &optimizer, &mut state)?,
             };
-            say(
-                false,
-                format!("stopped after step {}; saved {}", state.global_step, path.display()),
-            );
+            tracing::info!("stopped after step {}; saved {}", state.global_step, path.display());
         }
         if let End::GaveUp(reason) = end {
             bail!("{reason}");
@@ -274,12 +267,9 @@ impl Session<'_> {
             );
         }
         if tokens < asked {
-            say(
-                self.quiet,
-                format!(
-                    "micro-batches of {tokens} tokens: {:.1} GB of memory are free",
-                    gigabytes(available)
-                ),
+            tracing::info!(
+                "micro-batches of {tokens} tokens: {:.1} GB of memory are free",
+                gigabytes(available)
             );
         }
         Ok(tokens)
@@ -293,13 +283,13 @@ impl Session<'_> {
         let kept = checkpoints.limit.max(1) as u64 + 2;
         let need = trained as u64 * (12 * kept + 4);
         if need > free {
-            warn(format!(
+            tracing::warn!(
                 "{}: {:.1} GB are free, and {kept} checkpoints with the result take {:.1} GB; lower \
                  --save-total-limit or make room",
                 checkpoints.output.display(),
                 free as f64 / 1e9,
                 need as f64 / 1e9
-            ));
+            );
         }
     }
 }
@@ -320,7 +310,6 @@ pub(super) fn new_adapter(
     base: &Pretrained,
     seed: u64,
     device: &Device,
-    quiet: bool,
 ) -> Result<Option<Adapter>> {
     // A directory is named so that it is found from elsewhere too.
     let name = match Path::new(&base.name).is_dir() {
@@ -331,10 +320,7 @@ pub(super) fn new_adapter(
     if let (Some(own), Some(trained)) = (&adapter, lora.parameters(&base.architecture)) {
         let share = trained as f64 / base.architecture.parameters() as f64 * 100.0;
         let (rank, targets) = (own.scaling.r, own.targets.join(", "));
-        say(
-            quiet,
-            format!("adapter of rank {rank} on {targets}: {trained} parameters, {share:.2} %"),
-        );
+        tracing::info!("adapter of rank {rank} on {targets}: {trained} parameters, {share:.2} %");
     }
     Ok(adapter)
 }

@@ -16,7 +16,7 @@ use crate::generate::{
 };
 use crate::model::Decoder;
 use crate::pretrained::Pretrained;
-use crate::telemetry::{out, print, say};
+use crate::telemetry::{out, print};
 use crate::tokenizer::{TextStream, Tokenizer};
 use crate::train::Stop;
 use crate::train::rlvr::LENGTH;
@@ -67,9 +67,6 @@ pub(super) struct GenerateOptions {
     /// Print a JSON object for each completion: text, finish_reason, tokens, logp.
     #[arg(long)]
     json: bool,
-    /// Show nothing but what is sampled, warnings and errors.
-    #[arg(long)]
-    quiet: bool,
 }
 
 /// A model that is asked.
@@ -81,7 +78,7 @@ struct Asked<'a> {
 
 pub(super) fn run(options: &GenerateOptions, _stop: &Stop) -> Result<()> {
     let prompt = options.prompt()?;
-    let (model, _) = options.model.load(options.quiet)?;
+    let (model, _) = options.model.load()?;
     let decoder = model.decoder()?.prepacked()?;
     let asked = Asked { options, model: &model, decoder: &decoder };
     match prompt {
@@ -153,7 +150,7 @@ impl Asked<'_> {
         if self.options.n == 1 && !self.options.json {
             let (_, finish) = self.streamed(prompt, self.noise())?;
             if finish == Finish::Length {
-                say(self.options.quiet, "(cut off; --max-completion-length sets the length)");
+                tracing::info!("(cut off; --max-completion-length sets the length)");
             }
             return Ok(());
         }
@@ -206,12 +203,12 @@ impl Asked<'_> {
     /// Asks for lines until there is none; what was said before stands before every question.
     fn chat(&self) -> Result<()> {
         let has_template = self.model.tokenizer.has_chat_template() && !self.options.raw;
-        say(
-            self.options.quiet,
+        tracing::info!(
+            "{}",
             match has_template {
                 true => "A chat: Ctrl-D ends it.",
                 false => "No chat template: every line is continued as it stands. Ctrl-D ends it.",
-            },
+            }
         );
         let mut said: Vec<Message> = Vec::new();
         for turn in 0.. {
@@ -238,7 +235,7 @@ impl Asked<'_> {
                 Ok((answer, _)) => said.push(Message::new("assistant", answer)),
                 // A chat that has grown too long is no reason to lose it.
                 Err(error) => {
-                    say(false, format!("error: {error:#}"));
+                    tracing::error!("error: {error:#}");
                     said.pop();
                 }
             }

@@ -17,7 +17,6 @@ use super::config_merge;
 use super::options::DataOptions;
 use super::prompts::PromptOptions;
 use super::{outcome, place};
-use crate::telemetry::{say, warn};
 
 /// How often grading says how far it is.
 const SAY: Duration = Duration::from_secs(10);
@@ -66,9 +65,6 @@ pub(super) struct GradeOptions {
     /// Print the results as JSON instead of as a table.
     #[arg(long)]
     json: bool,
-    /// Show nothing but the results, warnings and errors.
-    #[arg(long)]
-    quiet: bool,
 }
 
 pub(super) fn run(options: &GradeOptions) -> Result<()> {
@@ -106,7 +102,7 @@ pub(super) fn run(options: &GradeOptions) -> Result<()> {
         if said.elapsed() > SAY {
             said = Instant::now();
             let rate = judged_so_far as f64 / started.elapsed().as_secs_f64();
-            say(options.quiet, format!("{judged_so_far} completions judged ({rate:.0}/s)"));
+            tracing::info!("{judged_so_far} completions judged ({rate:.0}/s)");
         }
         if let Some(out) = &mut out {
             for sample in judged {
@@ -119,14 +115,14 @@ pub(super) fn run(options: &GradeOptions) -> Result<()> {
     if let Some(mut out) = out {
         out.flush().with_context(describe)?;
     }
-    graded.notes.iter().for_each(warn);
+    graded.notes.iter().for_each(|note| tracing::warn!("{note}"));
     let ks = options.ks(&graded.tallies)?;
     let seconds = started.elapsed().as_secs_f64();
     let rate = graded.completions as f64 / seconds;
     let counts =
         format!("{} completions of {} problems", graded.completions, graded.problems.len());
-    say(options.quiet, format!("{counts} in {seconds:.1} s ({rate:.0}/s)"));
-    say(options.quiet, "intervals: 95 %, over problems");
+    tracing::info!("{counts} in {seconds:.1} s ({rate:.0}/s)");
+    tracing::info!("intervals: 95 %, over problems");
     let questions = graded
         .problems
         .iter()
@@ -150,9 +146,9 @@ pub(super) fn run(options: &GradeOptions) -> Result<()> {
             samples: (!options.no_samples).then_some(samples),
         }],
     };
-    outcome::write(&results, output, options.json, options.quiet)?;
+    outcome::write(&results, output, options.json)?;
     if options.no_samples {
-        graded.unjudged.iter().for_each(|reason| say(false, format!("  {reason}")));
+        graded.unjudged.iter().for_each(|reason| tracing::info!("  {reason}"));
     }
     outcome::judge_judging(&results, std::iter::once(&*verifier), options.max_unjudged)
 }
@@ -175,7 +171,7 @@ impl GradeOptions {
             max_samples: None,
             prompts: PromptOptions::default(),
         };
-        data.open(spec, self.quiet).map(Some)
+        data.open(spec).map(Some)
     }
 
     /// The k asked for, or the powers of two that every problem's samples can estimate.

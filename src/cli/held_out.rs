@@ -68,7 +68,7 @@ pub(super) struct Best {
 
 impl HeldOutOptions {
     /// The set, where evaluations are asked for.
-    pub(super) fn open(&self, data: &DataOptions, quiet: bool) -> Result<Option<HeldOutSet>> {
+    pub(super) fn open(&self, data: &DataOptions) -> Result<Option<HeldOutSet>> {
         let (every, spec) = (self.eval_steps, &self.eval_dataset);
         let Some(spec) = spec.as_ref().filter(|_| every > 0) else {
             if every > 0 {
@@ -80,7 +80,7 @@ impl HeldOutOptions {
             return Ok(None);
         };
         let limited = DataOptions { max_samples: Some(self.eval_max_samples), ..data.clone() };
-        let dataset = limited.open(spec, quiet)?;
+        let dataset = limited.open(spec)?;
         let metric = self.metric()?;
         Ok(Some(HeldOutSet { dataset, options: self.clone(), metric }))
     }
@@ -122,7 +122,7 @@ impl HeldOutSet {
         let n = self.options.eval_num_samples;
         let draw = Draw { n, ..*draw };
         let label = format!("step {step} on {}", self.dataset.name);
-        let evaluating = Evaluating { label: &label, quiet: true, stop: session.stop };
+        let evaluating = Evaluating { label: &label, is_silent: true, stop: session.stop };
         let tallies = session.tallies(decoder, &self.dataset, &draw, &evaluating)?;
         let ks = match self.metric {
             Metric::PassAt(k) => grid(&[k], n),

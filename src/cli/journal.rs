@@ -29,7 +29,6 @@ pub(super) struct Journal {
 
 impl Journal {
     pub(super) fn new(
-        quiet: bool,
         config: &RlvrConfig,
         place: &Place<'_>,
         step: usize,
@@ -45,11 +44,10 @@ impl Journal {
         Ok(Self {
             lines: JsonLines::append(&place.output.join("metrics.jsonl"))?,
             events,
-            progress: Progress::new(
-                place.label,
-                settings.max_steps.saturating_sub(step),
-                quiet || place.json,
-            ),
+            progress: match place.json {
+                true => Progress::silent(place.label, settings.max_steps.saturating_sub(step)),
+                false => Progress::new(place.label, settings.max_steps.saturating_sub(step)),
+            },
             health: Health::new(rounding),
             output: place.output.to_owned(),
             log_completions: settings.log_completions,

@@ -13,7 +13,7 @@ use crate::files::write_atomic;
 use crate::lab::sweep::{Point, Start, sweep};
 use crate::lab::{Class, Descent, KS, Measures, World};
 use crate::objective::{Divergence, Objective};
-use crate::telemetry::{out, say};
+use crate::telemetry::out;
 
 /// Options of `tealight lab`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
@@ -74,9 +74,6 @@ pub(super) struct LabOptions {
     /// Print one JSON object a line instead of a table.
     #[arg(long)]
     json: bool,
-    /// Show nothing but the results, warnings and errors.
-    #[arg(long)]
-    quiet: bool,
 }
 
 /// A table of the field's traps.
@@ -124,11 +121,11 @@ pub(super) fn run(options: &LabOptions) -> Result<()> {
     let page = page(&world, &printed, sections);
     if let Some(output) = &options.output {
         save(output, &printed, &page)?;
-        say(options.quiet, format!("written to {}", output.display()));
+        tracing::info!("written to {}", output.display());
     }
     if let Some(file) = &options.html {
         write_atomic(file, page.as_bytes())?;
-        say(options.quiet, format!("open {}", file.display()));
+        tracing::info!("open {}", file.display());
     }
     let mut stdout = out();
     if options.json {

@@ -50,7 +50,7 @@ use clap::ArgMatches;
 use tealight_datasets::Prompting;
 
 use crate::pretrained::Pretrained;
-use crate::telemetry::say;
+use crate::telemetry::Terminal;
 use crate::train::{Interrupted, Stop};
 use outcome::Doubtful;
 
@@ -60,13 +60,14 @@ const STACK_BYTES: usize = 256 << 20;
 /// Runs the command line and maps the result to an exit code: 0 ok, 1 error, 2 usage, 3 results of which too much
 /// could not be judged, 130 and 143 interrupted.
 pub fn main() -> ExitCode {
+    Terminal::install();
     let arguments: Vec<_> = std::env::args_os().map(config_merge::kebab_case).collect();
     let matches = match commands::command().try_get_matches_from(arguments) {
         Ok(matches) => matches,
         Err(error) => {
             // What clap guesses from the letters is no help to who knows another tool's words.
             if let Some(hint) = commands::hint(&error) {
-                say(false, format!("error: {hint}\n\nFor more information, try '--help'."));
+                tracing::error!("{hint}\n\nFor more information, try '--help'.");
                 return ExitCode::from(2);
             }
             error.exit();
@@ -94,7 +95,7 @@ pub fn main() -> ExitCode {
                 if is_unread {
                     return ExitCode::SUCCESS;
                 }
-                say(false, format!("error: {}", chain(&error)));
+                tracing::error!("{}", chain(&error));
                 match error.downcast_ref::<Doubtful>() {
                     Some(_) => ExitCode::from(Doubtful::STATUS),
                     None => ExitCode::FAILURE,
@@ -169,7 +170,7 @@ fn handle_signals() -> Result<Stop> {
             signal_hook::iterator::Signals::new(signals.map(|(signal, _)| signal)).context(fail)?;
         std::thread::spawn(move || {
             if seen.forever().next().is_some() {
-                say(false, "finishing this step; again to stop now");
+                tracing::info!("finishing this step; again to stop now");
             }
         });
     }

@@ -18,7 +18,6 @@ use crate::generate::{Filters, SamplingParams};
 use crate::model::Architecture;
 use crate::pretrained::Pretrained;
 use crate::rollout::Encoded;
-use crate::telemetry::{escaped, say};
 use crate::train::rlvr::LENGTH;
 
 /// What `--help` says of `--dataset`.
@@ -59,24 +58,24 @@ pub(super) struct ModelOptions {
 
 impl ModelOptions {
     /// Loads the model and says what it is and where it runs.
-    pub(super) fn load(&self, quiet: bool) -> Result<(Pretrained, Device)> {
+    pub(super) fn load(&self) -> Result<(Pretrained, Device)> {
         let (device, described) = device::open(&self.device)?;
         let mut model = Pretrained::load(&self.model, self.dtype, &device)?;
         if let Some(adapter) = &self.adapter {
             model = model.adapted(adapter, &device)?;
         }
-        self.announce(&model.architecture, &described, quiet);
+        self.announce(&model.architecture, &described);
         if let Some(adapter) = &model.adapter {
             let (r, targets) = (adapter.scaling.r, adapter.targets.join(", "));
-            say(quiet, format!("  with an adapter of rank {r} on {targets}"));
+            tracing::info!("  with an adapter of rank {r} on {targets}");
         }
         Ok((model, device))
     }
 
     /// The same for a model that is to be trained.
-    pub(super) fn load_to_train(&self, quiet: bool) -> Result<(Pretrained, Device)> {
+    pub(super) fn load_to_train(&self) -> Result<(Pretrained, Device)> {
         self.dtype.storage(&device::open(&self.device)?.0)?;
-        let (model, device) = self.load(quiet)?;
+        let (model, device) = self.load()?;
         if model.adapter.is_some() {
             bail!(
                 "{} is an adapter, and training begins from a whole model: merge it first (tealight export --merge), \
@@ -96,13 +95,10 @@ impl ModelOptions {
     }
 
     /// Says which model runs where.
-    pub(super) fn announce(&self, architecture: &Architecture, device: &str, quiet: bool) {
+    pub(super) fn announce(&self, architecture: &Architecture, device: &str) {
         let millions = architecture.parameters() as f64 / 1e6;
         let dtype = format!("{:?}", self.dtype).to_lowercase();
-        say(
-            quiet,
-            format!("model {} ({millions:.2}M parameters), {dtype} on {device}", self.shown()),
-        );
+        tracing::info!("model {} ({millions:.2}M parameters), {dtype} on {device}", self.shown());
     }
 }
 
@@ -132,12 +128,12 @@ pub(super) struct DataOptions {
 
 impl DataOptions {
     /// Opens `spec` with these columns and this limit, and says what was found.
-    pub(super) fn open(&self, spec: &str, quiet: bool) -> Result<Dataset> {
-        self.open_set(&SuiteSet::of(spec), quiet)
+    pub(super) fn open(&self, spec: &str) -> Result<Dataset> {
+        self.open_set(&SuiteSet::of(spec))
     }
 
     /// Opens a set of a suite; what it does not say of columns and verifier, these options do.
-    pub(super) fn open_set(&self, set: &SuiteSet, quiet: bool) -> Result<Dataset> {
+    pub(super) fn open_set(&self, set: &SuiteSet) -> Result<Dataset> {
         let own = set.columns();
         let mut columns = Columns {
             prompt: own.prompt.or_else(|| self.prompt_column.clone()),
@@ -155,8 +151,8 @@ impl DataOptions {
         }
         let checker = dataset.verifier.name();
         let count = dataset.problems.len();
-        say(quiet, format!("dataset {}: {count} problems, checked by `{checker}`", dataset.name));
-        dataset.notes.iter().for_each(|note| say(quiet, format!("  {note}")));
+        tracing::info!("dataset {}: {count} problems, checked by `{checker}`", dataset.name);
+        dataset.notes.iter().for_each(|note| tracing::info!("  {note}"));
         Ok(dataset)
     }
 }
@@ -218,12 +214,7 @@ impl DecodingOptions {
 
 /// The k that were asked for, which n samples must estimate; unless any was, those of `usual` that they can, with a
 /// word about the others.
-pub(super) fn estimable(
-    asked: &[usize],
-    usual: &[usize],
-    n: usize,
-    quiet: bool,
-) -> Result<Vec<usize>> {
+pub(super) fn estimable(asked: &[usize], usual: &[usize], n: usize) -> Result<Vec<usize>> {
     if !asked.is_empty() {
         pass_at_k::check(n, asked)?;
         return Ok(asked.to_vec());
@@ -231,9 +222,9 @@ pub(super) fn estimable(
     let (kept, dropped): (Vec<usize>, Vec<usize>) = usual.iter().partition(|k| **k <= n);
     if !dropped.is_empty() {
         let dropped: Vec<String> = dropped.iter().map(ToString::to_string).collect();
-        say(
-            quiet,
-            format!("k = {}: left out, since there are {n} samples a problem", dropped.join(", ")),
+        tracing::info!(
+            "k = {}: left out, since there are {n} samples a problem",
+            dropped.join(", ")
         );
     }
     Ok(kept)
@@ -248,7 +239,6 @@ pub(super) fn completion_length<'a>(
     asked: Option<usize>,
     problems: impl IntoIterator<Item = &'a Problem>,
     model: &Pretrained,
-    quiet: bool,
 ) -> Result<usize> {
     if let Some(asked) = asked {
         return Ok(asked);
@@ -259,25 +249,20 @@ pub(super) fn completion_length<'a>(
     let longest = encoded.iter().map(|problem| problem.prompt.len()).max().unwrap_or(0);
     let room = (context - longest).min(LENGTH);
     if room < LENGTH {
-        say(
-            quiet,
-            format!(
-                "completions of up to {room} tokens: what the context of {context} leaves; --max-completion-length sets it"
-            ),
+        tracing::info!(
+            "completions of up to {room} tokens: what the context of {context} leaves; --max-completion-length sets it"
         );
     }
     Ok(room)
 }
 
 /// Prints the resolved settings and saves them beside the run's results.
-pub(super) fn record_config(options: &impl Serialize, output: &Path, quiet: bool) -> Result<()> {
+pub(super) fn record_config(options: &impl Serialize, output: &Path) -> Result<()> {
     let (version, revision) = (env!("CARGO_PKG_VERSION"), env!("TEALIGHT_REVISION"));
     let text = format!("# tealight {version}, revision {revision}\n{}", toml::to_string(options)?);
     crate::files::write_atomic(&output.join("config.toml"), text.as_bytes())?;
-    if !quiet {
-        for line in text.lines() {
-            eprintln!("  {}", escaped(line));
-        }
+    for line in text.lines() {
+        tracing::info!("  {line}");
     }
     Ok(())
 }

@@ -10,13 +10,13 @@ use tealight_eval::{Sample, Tally, export, report, store};
 
 use super::table;
 use crate::files::{writable_directory, write_atomic};
-use crate::telemetry::{print, say, warn};
+use crate::telemetry::print;
 
 /// Reasons that are shown of completions that could not be judged.
 const REASONS: usize = 3;
 
 /// Writes every form of `results` and prints the table.
-pub(super) fn write(results: &Results, output: &Path, as_json: bool, quiet: bool) -> Result<()> {
+pub(super) fn write(results: &Results, output: &Path, as_json: bool) -> Result<()> {
     let json = serde_json::to_string_pretty(results)?;
     write_atomic(&output.join("results.json"), json.as_bytes())?;
     write_atomic(&output.join("results.csv"), export::csv(results).as_bytes())?;
@@ -37,7 +37,7 @@ pub(super) fn write(results: &Results, output: &Path, as_json: bool, quiet: bool
         results.sets.iter().map(table::set).collect::<Vec<_>>().join("\n\n")
     };
     print(text)?;
-    say(quiet, format!("results, report.html and samples in {}", output.display()));
+    tracing::info!("results, report.html and samples in {}", output.display());
     Ok(())
 }
 
@@ -88,7 +88,7 @@ pub(super) fn judge_judging<'a>(
     let mut said = HashSet::new();
     for complaint in verifiers.filter_map(|verifier| verifier.complaint()) {
         if said.insert(complaint.clone()) {
-            warn(format!("the verifier broke its protocol: {complaint}"));
+            tracing::warn!("the verifier broke its protocol: {complaint}");
         }
     }
     let count = |of: fn(&Tally) -> usize| -> usize {
@@ -110,8 +110,8 @@ pub(super) fn judge_judging<'a>(
 
 /// Warns of what makes numbers mean little; `reasons` say why completions could not be judged.
 pub(super) fn warn_of(set: &SetResult, reasons: &[String]) {
-    set.cautions().iter().for_each(warn);
-    reasons.iter().for_each(|reason| say(false, format!("  {reason}")));
+    set.cautions().iter().for_each(|note| tracing::warn!("{note}"));
+    reasons.iter().for_each(|reason| tracing::info!("  {reason}"));
 }
 
 /// The first reasons in a file of samples.

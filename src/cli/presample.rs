@@ -15,7 +15,7 @@ use crate::files::write_atomic;
 use crate::presample::{Presamples, Request, SplitRule};
 use crate::remote::{Remote, RemoteOptions, RemoteSampler};
 use crate::rollout::Encoded;
-use crate::telemetry::{print, say};
+use crate::telemetry::print;
 use crate::train::Stop;
 
 /// Options of `tealight presample`.
@@ -62,9 +62,6 @@ pub(super) struct PresampleOptions {
     /// Print the summary as JSON instead of as a table.
     #[arg(long)]
     json: bool,
-    /// Show nothing but the summary, warnings and errors.
-    #[arg(long)]
-    quiet: bool,
 }
 
 /// What the samples say: `summary.json`.
@@ -133,14 +130,14 @@ impl Summary {
 
 pub(super) fn run(options: &PresampleOptions, stop: &Stop) -> Result<()> {
     let Some(output) = &options.output else { bail!("--output DIR is needed") };
-    let ks = options::estimable(&options.k, &[1, 4, 16], options.num_presamples, options.quiet)?;
+    let ks = options::estimable(&options.k, &[1, 4, 16], options.num_presamples)?;
     if !(options.temperature > 0.0 && options.temperature.is_finite()) {
         bail!("temperature must be above 0: log-probabilities are taken at it");
     }
-    let dataset = options.data.open(&options.data.dataset, options.quiet)?;
-    let (base, device) = options.model.load_to_train(options.quiet)?;
+    let dataset = options.data.open(&options.data.dataset)?;
+    let (base, device) = options.model.load_to_train()?;
     let asked = options.max_completion_length;
-    let length = options::completion_length(asked, &dataset.problems, &base, options.quiet)?;
+    let length = options::completion_length(asked, &dataset.problems, &base)?;
     if !output.join("presamples.json").exists() && !place::is_free(output) {
         bail!(
             "{}: holds something else than pre-samples; choose another --output",
@@ -149,9 +146,9 @@ pub(super) fn run(options: &PresampleOptions, stop: &Stop) -> Result<()> {
     }
     let _claim = crate::files::Claim::take(output)?;
     let recorded = PresampleOptions { max_completion_length: Some(length), ..options.clone() };
-    options::record_config(&recorded, output, options.quiet)?;
+    options::record_config(&recorded, output)?;
     stop.saves();
-    let session = Session::new(&base, device, stop, options.quiet)?;
+    let session = Session::new(&base, device, stop)?;
     let request = Request {
         model: base.name.clone(),
         dataset: dataset.name.clone(),
@@ -170,7 +167,7 @@ pub(super) fn run(options: &PresampleOptions, stop: &Stop) -> Result<()> {
         }
         Some(engine) => {
             let remote = Remote::new(engine, &options.model.model, &options.remote, options.seed)?;
-            say(options.quiet, format!("sampling from {engine}, log-probabilities from here"));
+            tracing::info!("sampling from {engine}, log-probabilities from here");
             let (decoder, tokenizer) = (&session.reference, &base.tokenizer);
             let sampler =
                 RemoteSampler { remote: &remote, problems: &problems, decoder, tokenizer };
@@ -182,6 +179,6 @@ pub(super) fn run(options: &PresampleOptions, stop: &Stop) -> Result<()> {
     write_atomic(&output.join("summary.json"), json.as_bytes())?;
     let text = if options.json { json } else { summary.table() };
     print(text)?;
-    say(options.quiet, format!("samples in {}", output.join("presamples.jsonl").display()));
+    tracing::info!("samples in {}", output.join("presamples.jsonl").display());
     Ok(())
 }

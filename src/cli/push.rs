@@ -12,7 +12,7 @@ use super::config_merge;
 use crate::adapter;
 use crate::files::write_atomic;
 use crate::hub::push::Push;
-use crate::telemetry::{print, say};
+use crate::telemetry::print;
 
 /// The file that the Hub shows.
 const CARD: &str = "README.md";
@@ -43,9 +43,6 @@ pub(super) struct PushOptions {
     #[arg(long)]
     #[serde(skip)]
     dry_run: bool,
-    /// Show nothing but the address, warnings and errors.
-    #[arg(long)]
-    quiet: bool,
 }
 
 /// The options of this command; `--dry-run` is for the command line alone.
@@ -66,9 +63,9 @@ pub(super) fn run(options: &PushOptions) -> Result<()> {
     if !folder.join(CARD).exists() {
         let card = card(options, place, is_model, repository)?;
         write_atomic(&folder.join(CARD), card.as_bytes())?;
-        say(
-            options.quiet,
-            format!("card in {}: edit it and push again to change it", folder.join(CARD).display()),
+        tracing::info!(
+            "card in {}: edit it and push again to change it",
+            folder.join(CARD).display()
         );
     }
     if options.dry_run {
@@ -84,7 +81,7 @@ pub(super) fn run(options: &PushOptions) -> Result<()> {
         private: options.private,
         message: &options.message,
     };
-    let address = push.run(&folder, &mut |text| say(options.quiet, text))?;
+    let address = push.run(&folder, &mut |text| tracing::info!("{}", text))?;
     print(address)?;
     Ok(())
 }

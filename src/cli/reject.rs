@@ -17,7 +17,7 @@ use crate::generate::{LocalSampler, Noise};
 use crate::presample;
 use crate::rollout::Encoded;
 use crate::solver::LocalSolver;
-use crate::telemetry::{JsonLines, Progress, print, say, warn};
+use crate::telemetry::{JsonLines, Progress, print};
 
 /// Keys the randomness of rejection apart from that of evaluations.
 const REJECTION: u64 = u64::MAX - 1_000_000;
@@ -58,7 +58,7 @@ pub(super) fn run(
         bail!("max-rounds and -n must be at least 1");
     }
     let mut lines = JsonLines::create(&output.join("accepted.jsonl"))?;
-    let mut progress = Progress::new("rejecting", dataset.problems.len() * draw.n, session.quiet);
+    let mut progress = Progress::new("rejecting", dataset.problems.len() * draw.n);
     let per_problem = reject(
         dataset,
         draw.n,
@@ -105,14 +105,15 @@ pub(super) fn run(
     let text = serde_json::to_string_pretty(&report)?;
     write_atomic(&output.join("results.json"), text.as_bytes())?;
     if report.never_right > 0 {
-        warn(format!(
+        tracing::warn!(
             "{} problems gave no right answer in {rounds} rounds of {}; raise --max-rounds",
-            report.never_right, draw.n
-        ));
+            report.never_right,
+            draw.n
+        );
     }
     let text = if json { text } else { report.table() };
     print(text)?;
-    say(session.quiet, format!("right answers in {}", output.join("accepted.jsonl").display()));
+    tracing::info!("right answers in {}", output.join("accepted.jsonl").display());
     Ok(())
 }
 

@@ -17,7 +17,7 @@ use tealight_datasets::names;
 use tealight_eval::report::{self, Live};
 use tealight_eval::results::Results;
 
-use crate::telemetry::{print, say};
+use crate::telemetry::print;
 use crate::train::Stop;
 
 /// Options of `tealight report`.
@@ -33,9 +33,6 @@ pub(super) struct ReportOptions {
     /// The port of --serve; 0 takes a free one.
     #[arg(long, default_value_t = 7272)]
     port: u16,
-    /// Show nothing but warnings and errors.
-    #[arg(long)]
-    quiet: bool,
 }
 
 pub(super) fn run(options: &ReportOptions, stop: &Stop) -> Result<()> {
@@ -44,11 +41,11 @@ pub(super) fn run(options: &ReportOptions, stop: &Stop) -> Result<()> {
         bail!("{}: no such directory", directory.display());
     }
     if options.serve {
-        return serve(directory, options.port, options.quiet, stop);
+        return serve(directory, options.port, stop);
     }
     let results = Results::load(directory)?;
     report::write(&[(directory, &results)], directory)?;
-    say(options.quiet, format!("{}", directory.join("report.html").display()));
+    tracing::info!("{}", directory.join("report.html").display());
     Ok(())
 }
 
@@ -58,7 +55,7 @@ struct Shown {
     live: Mutex<Live>,
 }
 
-fn serve(directory: &Path, port: u16, quiet: bool, stop: &Stop) -> Result<()> {
+fn serve(directory: &Path, port: u16, stop: &Stop) -> Result<()> {
     let shown =
         Arc::new(Shown { directory: directory.to_owned(), live: Mutex::new(Live::new(directory)) });
     let router = Router::new()
@@ -76,7 +73,7 @@ fn serve(directory: &Path, port: u16, quiet: bool, stop: &Stop) -> Result<()> {
         let address = listener.local_addr()?;
         // On standard output, so that a script can read it.
         print(format_args!("http://{address}"))?;
-        say(quiet, "Ctrl-C ends it");
+        tracing::info!("Ctrl-C ends it");
         let stopped = async {
             while stop.check().is_ok() {
                 tokio::time::sleep(std::time::Duration::from_millis(100)).await;

@@ -30,7 +30,6 @@ pub(super) struct Session<'a> {
     pub(super) reference: Decoder,
     pub(super) device: Device,
     pub(super) stop: &'a Stop,
-    pub(super) quiet: bool,
 }
 
 /// How an evaluation is drawn.
@@ -42,14 +41,9 @@ pub(super) struct Draw<'a> {
 }
 
 impl<'a> Session<'a> {
-    pub(super) fn new(
-        base: &'a Pretrained,
-        device: Device,
-        stop: &'a Stop,
-        quiet: bool,
-    ) -> Result<Self> {
+    pub(super) fn new(base: &'a Pretrained, device: Device, stop: &'a Stop) -> Result<Self> {
         let reference = base.decoder()?;
-        Ok(Self { base, reference, device, stop, quiet })
+        Ok(Self { base, reference, device, stop })
     }
 
     /// The base's samples, where the plan needs them: those of `--presamples`, or drawn into the run.
@@ -142,7 +136,7 @@ impl<'a> Session<'a> {
             eos: self.eos().to_vec(),
         };
         let collector = Collector::new(sampler, &self.base.tokenizer, &*dataset.verifier, &params);
-        let mut progress = Progress::new("sampling the base", problems.len(), self.quiet);
+        let mut progress = Progress::new("sampling the base", problems.len());
         presample(&collector, problems, request, directory, &mut || {
             progress.advance(String::new);
             self.stop.check()
@@ -203,7 +197,7 @@ impl<'a> Session<'a> {
         known: &mut HashMap<String, Vec<Sample>>,
     ) -> Result<Vec<Tally>> {
         let solver = self.solver(decoder, draw);
-        let progress = Evaluating { label, quiet: self.quiet, stop: self.stop };
+        let progress = Evaluating { label, is_silent: false, stop: self.stop };
         progress.run(dataset, &solver, draw.n, samples, known)
     }
 
@@ -216,7 +210,7 @@ impl<'a> Session<'a> {
 /// An evaluation under way, whoever samples.
 pub(super) struct Evaluating<'a> {
     pub(super) label: &'a str,
-    pub(super) quiet: bool,
+    pub(super) is_silent: bool,
     pub(super) stop: &'a Stop,
 }
 
@@ -236,7 +230,10 @@ impl Evaluating<'_> {
         };
         let is_whole = |id: &String| known.get(id).is_some_and(|samples| samples.len() >= n);
         let open = dataset.problems.iter().filter(|problem| !is_whole(&problem.id)).count();
-        let mut progress = Progress::new(self.label, open, self.quiet);
+        let mut progress = match self.is_silent {
+            true => Progress::silent(self.label, open),
+            false => Progress::new(self.label, open),
+        };
         let (mut right, mut all) = (0, 0);
         evaluate(dataset, solver, n, known, &mut |batch| {
             // One write a problem: what a crash leaves is whole problems and at most one broken one.

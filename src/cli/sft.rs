@@ -17,7 +17,7 @@ use crate::device;
 use crate::files::Claim;
 use crate::policy::Sequence;
 use crate::pretrained::Pretrained;
-use crate::telemetry::{JsonLines, Progress, say};
+use crate::telemetry::{JsonLines, Progress};
 use crate::tokenizer::Tokenizer;
 use crate::train::checkpoint::{self, Checkpoints, State};
 use crate::train::sft::{self, Examples, SftConfig};
@@ -56,9 +56,6 @@ pub(super) struct SftOptions {
     #[arg(long, conflicts_with = "resume")]
     #[serde(skip)]
     overwrite: bool,
-    /// Show nothing but warnings and errors.
-    #[arg(long)]
-    quiet: bool,
 }
 
 /// The options of this command; `--resume` and `--overwrite` are for the command line alone.
@@ -76,16 +73,16 @@ pub(super) fn run(options: &SftOptions, stop: &Stop) -> Result<()> {
         Some(which) => (Claim::take(output)?, checkpoint::find(output, which)?),
         None => (place::fresh(output, options.overwrite)?, None),
     };
-    let dataset = options.data.open(&options.data.dataset, options.quiet)?;
+    let dataset = options.data.open(&options.data.dataset)?;
     let (base, device) = match (&options.from_scratch, &options.tokenizer) {
         (Some(config), Some(tokenizer)) => options.fresh_model(config, tokenizer)?,
         (Some(_), None) => bail!("--from-scratch needs --tokenizer DIR"),
         (None, Some(_)) => bail!("--tokenizer is only for --from-scratch"),
-        (None, None) => options.model.load_to_train(options.quiet)?,
+        (None, None) => options.model.load_to_train()?,
     };
     place::clear(output, options.overwrite)?;
-    options::record_config(options, output, options.quiet)?;
-    let adapter = new_adapter(&options.lora, &base, options.sft.seed, &device, options.quiet)?;
+    options::record_config(options, output)?;
+    let adapter = new_adapter(&options.lora, &base, options.sft.seed, &device)?;
     let policy = base.policy(adapter.as_ref())?;
     let identity = options.identity(&base, &dataset)?;
     let examples = examples(options, &base, dataset)?;
@@ -105,7 +102,7 @@ pub(super) fn run(options: &SftOptions, stop: &Stop) -> Result<()> {
         optimizer.restore(restored.state.optimizer_steps, &restored.moments)?;
         crate::files::write_atomic(&metrics, &restored.metrics)?;
         state = restored.state;
-        say(options.quiet, format!("resumed from {}", path.display()));
+        tracing::info!("resumed from {}", path.display());
     } else {
         JsonLines::create(&metrics)?;
     }
@@ -113,7 +110,7 @@ pub(super) fn run(options: &SftOptions, stop: &Stop) -> Result<()> {
     stop.saves();
     let mut lines = JsonLines::append(&metrics)?;
     let steps = options.sft.max_steps;
-    let mut progress = Progress::new("sft", steps.saturating_sub(state.global_step), options.quiet);
+    let mut progress = Progress::new("sft", steps.saturating_sub(state.global_step));
     let every = options.sft.save_steps;
     let (standing, mut saved) = ((&mut state, &mut optimizer), 0);
     let is_done = sft::run(
@@ -139,11 +136,11 @@ pub(super) fn run(options: &SftOptions, stop: &Stop) -> Result<()> {
         if saved != state.global_step {
             checkpoints.save(&policy.tensors(), &optimizer, &mut state)?;
         }
-        say(false, format!("stopped after step {}; go on with --resume", state.global_step));
+        tracing::info!("stopped after step {}; go on with --resume", state.global_step);
         return stop.check();
     }
     base.save_trained(adapter.as_ref(), &policy.tensors(), &output.join("final"))?;
-    say(options.quiet, format!("{steps} steps; model in {}", output.join("final").display()));
+    tracing::info!("{steps} steps; model in {}", output.join("final").display());
     Ok(())
 }
 
@@ -167,7 +164,7 @@ impl SftOptions {
         self.model.dtype.storage(&device)?;
         let (seed, dtype) = (self.sft.seed, self.model.dtype);
         let base = Pretrained::from_scratch(config, tokenizer, seed, dtype, &device)?;
-        self.model.announce(&base.architecture, &described, self.quiet);
+        self.model.announce(&base.architecture, &described);
         Ok((base, device))
     }
 }

@@ -25,7 +25,7 @@ use crate::files::{Claim, write_atomic};
 use crate::hub;
 use crate::model::Decoder;
 use crate::objective::Objective;
-use crate::telemetry::{print, say};
+use crate::telemetry::print;
 use crate::train::Stop;
 use crate::train::rlvr::{Settings, wants_extra_check};
 
@@ -91,9 +91,6 @@ pub(super) struct StudyOptions {
     #[arg(long, conflicts_with = "resume")]
     #[serde(skip)]
     overwrite: bool,
-    /// Show nothing but the results, warnings and errors.
-    #[arg(long)]
-    quiet: bool,
 }
 
 /// The options of this command. With the embedded model, [`DEFAULTS`] lie below files and flags.
@@ -120,7 +117,7 @@ pub(super) fn resolve(matches: &ArgMatches) -> Result<StudyOptions> {
 pub(super) fn run(options: &StudyOptions, stop: &Stop) -> Result<()> {
     let started = Instant::now();
     let mut options = options.clone();
-    options.k = options::estimable(&options.k, &[1, 8, 32], options.n, options.quiet)?;
+    options.k = options::estimable(&options.k, &[1, 8, 32], options.n)?;
     options.settings.check()?;
     let seeds = distinct(&options.seeds);
     if options.objectives.is_empty() || seeds.is_empty() {
@@ -141,28 +138,27 @@ pub(super) fn run(options: &StudyOptions, stop: &Stop) -> Result<()> {
         true => Claim::take(&output)?,
         false => place::fresh(&output, options.overwrite)?,
     };
-    let quiet = options.quiet;
-    let train = options.data.open(&options.data.dataset, quiet)?;
-    let sets = options.sets.open(&options.data, &train, options.settings.temperature, quiet)?;
-    let held_out = options.held_out.open(&options.data, quiet)?;
+    let train = options.data.open(&options.data.dataset)?;
+    let sets = options.sets.open(&options.data, &train, options.settings.temperature)?;
+    let held_out = options.held_out.open(&options.data)?;
     if let Some(held_out) = &held_out {
         for other in std::iter::once(&train).chain(sets.iter().map(|set| &*set.dataset)) {
             options::refuse_overlap(other, held_out.dataset(), "--eval-dataset")?;
         }
     }
-    let (base, device) = options.model.load_to_train(quiet)?;
+    let (base, device) = options.model.load_to_train()?;
     let problems = sets.iter().flat_map(|set| &set.dataset.problems).chain(&train.problems);
     let asked = options.settings.max_completion_length;
     options.settings.max_completion_length =
-        Some(options::completion_length(asked, problems, &base, quiet)?);
+        Some(options::completion_length(asked, problems, &base)?);
     let options = &options;
     if options.resume {
         place::refuse_other_settings(options, &output)?;
     }
     place::clear(&output, options.overwrite)?;
     stop.saves();
-    options::record_config(options, &output, quiet)?;
-    let session = Session::new(&base, device, stop, quiet)?;
+    options::record_config(options, &output)?;
+    let session = Session::new(&base, device, stop)?;
 
     let params = options.settings.sampling(&base.tokenizer);
     let draw = Draw {
@@ -225,7 +221,7 @@ pub(super) fn run(options: &StudyOptions, stop: &Stop) -> Result<()> {
     write_atomic(&output.join("results.md"), table::markdown(&study).as_bytes())?;
     write_atomic(&output.join("report.html"), html(&study)?.as_bytes())?;
     print(table::study(&study))?;
-    say(quiet, format!("{:.0} s; open {}", study.seconds, output.join("report.html").display()));
+    tracing::info!("{:.0} s; open {}", study.seconds, output.join("report.html").display());
     Ok(())
 }
 

@@ -67,7 +67,6 @@ impl SetOptions {
         data: &DataOptions,
         train: &Dataset,
         temperature: f64,
-        quiet: bool,
     ) -> Result<Vec<StudySet>> {
         let sets: Vec<SuiteSet> = match &self.test_suite {
             Some(suite) => suite::open(suite)?,
@@ -96,10 +95,10 @@ impl SetOptions {
         let mut opened: Vec<(Arc<Dataset>, &'static str)> = Vec::new();
         if self.eval_train > 0 {
             let some = DataOptions { max_samples: Some(self.eval_train), ..data.clone() };
-            opened.push((Arc::new(some.open(&data.dataset, true)?), "train"));
+            opened.push((Arc::new(some.open(&data.dataset)?), "train"));
         }
         for set in &sets {
-            let dataset = limited.open_set(set, quiet)?;
+            let dataset = limited.open_set(set)?;
             options::refuse_overlap(train, &dataset, "--test-dataset")?;
             let domain = if set.domain == Some(Domain::Out) { "out" } else { "in" };
             opened.push((Arc::new(dataset), domain));

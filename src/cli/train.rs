@@ -18,7 +18,7 @@ use super::session::Session;
 use crate::files::Claim;
 use crate::pretrained::Pretrained;
 use crate::rollout::Encoded;
-use crate::telemetry::{out, print, say};
+use crate::telemetry::{out, print};
 use crate::train::memory::MemoryPlan;
 use crate::train::rlvr::{RlvrConfig, wants_presamples};
 use crate::train::{Stop, checkpoint};
@@ -54,9 +54,6 @@ pub(super) struct TrainOptions {
     #[arg(long, conflicts_with = "resume")]
     #[serde(skip)]
     dry_run: bool,
-    /// Show nothing but warnings and errors.
-    #[arg(long)]
-    quiet: bool,
     /// Print every step's metrics as a JSON line, and the outcome as the last.
     #[arg(long)]
     #[serde(default)]
@@ -106,19 +103,19 @@ pub(super) fn run(options: &TrainOptions, stop: &Stop) -> Result<()> {
         None => (place::fresh(output, options.overwrite)?, None),
     };
     if options.resume.is_some() && resumed.is_none() {
-        say(options.quiet, format!("{}: no checkpoint yet; from the start", output.display()));
+        tracing::info!("{}: no checkpoint yet; from the start", output.display());
     }
-    let dataset = options.data.open(&options.data.dataset, options.quiet)?;
-    let held_out = options.held_out.open(&options.data, options.quiet)?;
+    let dataset = options.data.open(&options.data.dataset)?;
+    let held_out = options.held_out.open(&options.data)?;
     if let Some(held_out) = &held_out {
         options::refuse_overlap(&dataset, held_out.dataset(), "--eval-dataset")?;
     }
-    let (base, device) = options.model.load_to_train(options.quiet)?;
+    let (base, device) = options.model.load_to_train()?;
     let options = &options.with_length(&dataset, &base)?;
     place::clear(output, options.overwrite)?;
-    options::record_config(options, output, options.quiet)?;
+    options::record_config(options, output)?;
     stop.saves();
-    let session = Session::new(&base, device, stop, options.quiet)?;
+    let session = Session::new(&base, device, stop)?;
     let label = options.rlvr.objective.to_string();
     let place = Place {
         label: &label,
@@ -131,13 +128,10 @@ pub(super) fn run(options: &TrainOptions, stop: &Stop) -> Result<()> {
     stop.check()?;
     session.save(&tuned, &output.join("final"))?;
     let (tokens, completions) = (tuned.state.num_tokens, tuned.state.num_completions);
-    say(
-        options.quiet,
-        format!(
-            "{} steps, {completions} completions, {tokens} tokens sampled; model in {}",
-            tuned.state.global_step,
-            output.join("final").display()
-        ),
+    tracing::info!(
+        "{} steps, {completions} completions, {tokens} tokens sampled; model in {}",
+        tuned.state.global_step,
+        output.join("final").display()
     );
     if options.json {
         let done = json!({
@@ -154,7 +148,7 @@ impl TrainOptions {
     fn with_length(&self, dataset: &Dataset, base: &Pretrained) -> Result<Self> {
         let mut options = self.clone();
         let asked = &mut options.rlvr.settings.max_completion_length;
-        *asked = Some(options::completion_length(*asked, &dataset.problems, base, self.quiet)?);
+        *asked = Some(options::completion_length(*asked, &dataset.problems, base)?);
         Ok(options)
     }
 }
@@ -164,8 +158,8 @@ const SHOWN: usize = 2;
 
 /// Shows what a run would do, as far as that is known without sampling.
 fn dry_run(options: &TrainOptions) -> Result<()> {
-    let dataset = options.data.open(&options.data.dataset, false)?;
-    let (base, device) = options.model.load_to_train(false)?;
+    let dataset = options.data.open(&options.data.dataset)?;
+    let (base, device) = options.model.load_to_train()?;
     let options = &options.with_length(&dataset, &base)?;
     let settings = &options.rlvr.settings;
     let (context, room) = (base.architecture.max_positions, settings.length());

@@ -89,7 +89,7 @@ impl Repository {
     }
 
     /// A file, from the cache or the network; a connection that breaks off is taken up again where it ended.
-    pub(super) fn fetch(&self, file: &str, quiet: bool) -> Result<PathBuf> {
+    pub(super) fn fetch(&self, file: &str) -> Result<PathBuf> {
         if let Some(path) = self.cached(file) {
             return Ok(path);
         }
@@ -103,7 +103,7 @@ impl Repository {
         names::inside(&cache_directory(), file).with_context(|| self.shown())?;
         let (mut attempt, mut begun) = (1, None);
         loop {
-            match self.download(file, &mut begun, quiet) {
+            match self.download(file, &mut begun) {
                 Err(Broken::OnTheWay(_)) if attempt < ATTEMPTS => attempt += 1,
                 Err(Broken::OnTheWay(why)) => {
                     return Err(self.unreachable(&format!("{file}: {why}")));
@@ -115,12 +115,7 @@ impl Repository {
     }
 
     /// One try; `begun` is the ETag of what an earlier one has begun.
-    fn download(
-        &self,
-        file: &str,
-        begun: &mut Option<String>,
-        quiet: bool,
-    ) -> Result<PathBuf, Broken> {
+    fn download(&self, file: &str, begun: &mut Option<String>) -> Result<PathBuf, Broken> {
         let from = begun.as_ref().map_or(0, |etag| self.folder.begun(etag));
         let mut announced = self.announced(file, from)?;
         let (etag, commit) = (announced.etag.clone(), announced.commit.clone());
@@ -138,7 +133,7 @@ impl Repository {
                     }
                 }
                 *begun = Some(etag.clone());
-                self.fill(file, announced, &mut part, quiet)?;
+                self.fill(file, announced, &mut part)?;
                 self.folder.complete(&etag)?;
             }
         }
@@ -146,13 +141,7 @@ impl Repository {
     }
 
     /// Writes what comes behind what is there, or in its place where the server begins anew.
-    fn fill(
-        &self,
-        file: &str,
-        announced: Announced,
-        part: &mut File,
-        quiet: bool,
-    ) -> Result<(), Broken> {
+    fn fill(&self, file: &str, announced: Announced, part: &mut File) -> Result<(), Broken> {
         let total = announced.bytes;
         let mut there = match announced.response.status() == 206 {
             true => part.metadata()?.len(),
@@ -162,7 +151,7 @@ impl Repository {
         part.seek(SeekFrom::End(0))?;
         let most = total.unwrap_or(MAX_FILE).min(MAX_FILE);
         let label = format!("downloading {}/{file}", self.id);
-        let mut progress = Transfer::new(&label, total, there, quiet);
+        let mut progress = Transfer::new(&label, total, there);
         let mut reader = announced.response.into_body().into_with_config().limit(most + 1).reader();
         let mut buffer = vec![0; 1 << 16];
         loop {

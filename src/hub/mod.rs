@@ -107,7 +107,7 @@ pub fn dataset_file(spec: &str) -> Result<PathBuf> {
         bail!("`{spec}`: {form}");
     }
     Repository::new("datasets", id, revision)?
-        .fetch(file, false)
+        .fetch(file)
         .with_context(|| format!("dataset `{spec}`"))
 }
 
@@ -151,7 +151,7 @@ fn download(repository: &Repository) -> Result<PathBuf> {
     let has = |file: &str| there.iter().any(|name| name == file);
     let mut directory = None;
     for file in CONFIG_FILES.into_iter().chain(TOKENIZER_FILES).filter(|file| has(file)) {
-        let path = repository.fetch(file, true)?;
+        let path = repository.fetch(file)?;
         directory = path.parent().map(Path::to_owned);
     }
     let shards = if has(adapter::CONFIG) && has(adapter::WEIGHTS) {
@@ -159,12 +159,12 @@ fn download(repository: &Repository) -> Result<PathBuf> {
     } else if has(weights::WHOLE) {
         vec![weights::WHOLE.to_owned()]
     } else if has(weights::INDEX) {
-        weights::shard_names(&repository.fetch(weights::INDEX, true)?)?
+        weights::shard_names(&repository.fetch(weights::INDEX)?)?
     } else {
         bail!("{}: the repository has no safetensors weights", repository.shown());
     };
     for shard in shards {
-        repository.fetch(&shard, false)?;
+        repository.fetch(&shard)?;
     }
     directory.with_context(|| format!("{}: the repository has no config.json", repository.shown()))
 }

@@ -13,7 +13,6 @@ use super::answers::{self, Drawn};
 use super::{Dialect, RemoteOptions};
 use crate::generate::SamplingParams;
 use crate::http::{agent, body, described, header};
-use crate::telemetry::warn;
 
 /// The first pause after a failure; each further one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
@@ -124,7 +123,7 @@ impl Client {
             attempt += 1;
             let wait = wait.unwrap_or(pause).min(LONGEST_PAUSE);
             pause = (pause * 2).min(LONGEST_PAUSE);
-            warn(format!("{}: {reason}; trying again in {:.1} s", self.base, wait.as_secs_f64()));
+            tracing::warn!("{}: {reason}; trying again in {:.1} s", self.base, wait.as_secs_f64());
             sleep(wait, is_over)?;
         }
     }

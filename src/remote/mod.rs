@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use tealight_eval::{Answer, Keyed, Sink, Solver};
 
 use crate::generate::SamplingParams;
-use crate::telemetry::{count_tokens, warn};
+use crate::telemetry::count_tokens;
 use answers::Drawn;
 use client::Client;
 
@@ -78,10 +78,10 @@ impl Remote {
         }
         let client = Client::new(engine, model, options)?;
         if client.dialect() == Dialect::Openai {
-            warn(format!(
+            tracing::warn!(
                 "{engine} does not say what it is: filters that it may apply by itself (top_k, min_p, penalties) cannot \
                  be turned off; if it is vLLM, SGLang or llama.cpp, name it with --engine-dialect"
-            ));
+            );
         }
         Ok(Self { client, concurrency: options.concurrency, retries: options.retries, seed })
     }
@@ -169,10 +169,10 @@ impl RemoteSolver<'_> {
         while whole.len() < n {
             let missing = n - whole.len();
             if barren > self.remote.retries {
-                warn(format!(
+                tracing::warn!(
                     "problem `{}`: {missing} of {n} samples failed, the server gave {why}",
                     asked.problem.id
-                ));
+                );
                 whole.resize_with(n, || Err(why.clone()));
                 break;
             }

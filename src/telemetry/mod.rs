@@ -1,6 +1,7 @@
 //! What a run shows and logs: one JSON line a step, a progress bar or plain lines.
 
 pub mod completions;
+mod log;
 mod progress;
 pub mod tensorboard;
 mod terminal;
@@ -12,8 +13,9 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde::Serialize;
 
+pub use log::{Terminal, be_quiet};
 pub use progress::{Progress, Transfer, count_tokens, phase};
-pub use terminal::{escaped, out, print, say, warn};
+pub use terminal::{escaped, out, print};
 
 /// A file of one JSON object a line, each on disk as soon as it is written.
 pub struct JsonLines {

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::terminal::{escaped, say, warn};
+use super::terminal::escaped;
 
 /// How often work without a terminal says where it is.
 const PLAIN_INTERVAL: Duration = Duration::from_secs(10);
@@ -57,8 +57,17 @@ struct Work {
 }
 
 impl Progress {
-    /// Starts work of `total` units; `quiet` shows nothing.
-    pub fn new(label: &str, total: usize, quiet: bool) -> Self {
+    /// Starts work of `total` units, which is shown where information is.
+    pub fn new(label: &str, total: usize) -> Self {
+        Self::shown(label, total, tracing::enabled!(tracing::Level::INFO))
+    }
+
+    /// The same, and nothing is shown of it.
+    pub fn silent(label: &str, total: usize) -> Self {
+        Self::shown(label, total, false)
+    }
+
+    fn shown(label: &str, total: usize, is_shown: bool) -> Self {
         let now = Instant::now();
         let tokens = TOKENS.load(Ordering::Relaxed);
         phase("");
@@ -72,7 +81,7 @@ impl Progress {
             tokens: [tokens; 2],
             last_unit: now,
         }));
-        if quiet || total == 0 {
+        if !is_shown || total == 0 {
             return Self { work, bar: None, watch: None };
         }
         let bar = std::io::stderr().is_terminal().then(|| {
@@ -108,19 +117,19 @@ impl Progress {
         }
     }
 
-    /// Says something without breaking the bar; nothing where it is quiet.
+    /// Says something without breaking the bar; nothing where it is not shown.
     pub fn note(&self, message: impl std::fmt::Display) {
         match &self.bar {
-            Some(bar) => bar.suspend(|| say(false, message)),
-            None => say(self.watch.is_none(), message),
+            Some(bar) => bar.suspend(|| tracing::info!("{}", message)),
+            None => tracing::info!("{}", message),
         }
     }
 
     /// Warns of something without breaking the bar.
     pub fn warn(&self, message: impl std::fmt::Display) {
         match &self.bar {
-            Some(bar) => bar.suspend(|| warn(message)),
-            None => warn(message),
+            Some(bar) => bar.suspend(|| tracing::warn!("{}", message)),
+            None => tracing::warn!("{}", message),
         }
     }
 }
@@ -156,7 +165,7 @@ impl Work {
         self.last_line = Instant::now();
         let elapsed = clock(self.started.elapsed().as_secs_f64());
         let (label, done, total) = (&self.label, self.done, self.total);
-        say(false, format!("{label:>22} {done}/{total} {elapsed} {}", self.said()));
+        tracing::info!("{label:>22} {done}/{total} {elapsed} {}", self.said());
     }
 
     /// Rate, phase, what is left, and what the last unit said.
@@ -231,19 +240,25 @@ pub struct Transfer {
     total: Option<u64>,
     done: u64,
     bar: Option<ProgressBar>,
-    quiet: bool,
+    is_shown: bool,
     started: Instant,
     last_line: Instant,
     first: u64,
 }
 
 impl Transfer {
-    /// Starts after `done` of `total` bytes; `quiet` shows nothing.
-    pub fn new(label: &str, total: Option<u64>, done: u64, quiet: bool) -> Self {
+    /// Starts after `done` of `total` bytes; what is over at once is not shown.
+    pub fn new(label: &str, total: Option<u64>, done: u64) -> Self {
+        /// Bytes that take a while.
+        const LARGE: u64 = 1 << 20;
+        let is_large = total.is_none_or(|total| total >= LARGE);
+        let is_shown = is_large && tracing::enabled!(tracing::Level::INFO);
         let label = escaped(label).into_owned();
         let size = total.map_or(String::new(), |total| format!(" ({})", bytes(total)));
-        say(quiet, format!("{label}{size}"));
-        let bar = (std::io::stderr().is_terminal() && !quiet).then(|| {
+        if is_large {
+            tracing::info!("{label}{size}");
+        }
+        let bar = (std::io::stderr().is_terminal() && is_shown).then(|| {
             let bar = total.map_or_else(ProgressBar::new_spinner, ProgressBar::new);
             let template = "{bar:30.cyan/dim} {decimal_bytes}/{decimal_total_bytes} {decimal_bytes_per_sec} eta {eta}";
             if let Ok(style) = ProgressStyle::with_template(template) {
@@ -253,7 +268,7 @@ impl Transfer {
             bar
         });
         let now = Instant::now();
-        Self { label, total, done, bar, quiet, started: now, last_line: now, first: done }
+        Self { label, total, done, bar, is_shown, started: now, last_line: now, first: done }
     }
 
     /// So many more bytes have come.
@@ -261,14 +276,11 @@ impl Transfer {
         self.done += count as u64;
         if let Some(bar) = &self.bar {
             bar.set_position(self.done);
-        } else if !self.quiet && self.last_line.elapsed() >= PLAIN_INTERVAL {
+        } else if self.is_shown && self.last_line.elapsed() >= PLAIN_INTERVAL {
             self.last_line = Instant::now();
             let rate = (self.done - self.first) as f64 / self.started.elapsed().as_secs_f64();
             let of = self.total.map_or(String::new(), |total| format!(" of {}", bytes(total)));
-            say(
-                false,
-                format!("{}: {}{of}, {}/s", self.label, bytes(self.done), bytes(rate as u64)),
-            );
+            tracing::info!("{}: {}{of}, {}/s", self.label, bytes(self.done), bytes(rate as u64));
         }
     }
 }

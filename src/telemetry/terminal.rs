@@ -68,18 +68,6 @@ impl<W: Write> Write for Escaped<W> {
     }
 }
 
-/// Tells the user something that is not data.
-pub fn say(quiet: bool, message: impl Display) {
-    if !quiet {
-        eprintln!("{}", escaped(&message.to_string()));
-    }
-}
-
-/// Warns the user; never silenced.
-pub fn warn(message: impl Display) {
-    say(false, format!("warning: {message}"));
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,0 +1,80 @@
+//! Messages for the user on standard error: what `tracing` calls events, one line each, escaped.
+//!
+//! The library only emits them; the command line installs [`Terminal`], and another program may listen in its own way.
+
+use std::fmt::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::subscriber::Interest;
+use tracing::{Event, Level, Metadata, Subscriber};
+
+use super::terminal::escaped;
+
+/// Whether information is left out, and warnings and errors alone are shown.
+static IS_QUIET: AtomicBool = AtomicBool::new(false);
+
+/// From now on warnings and errors alone are shown.
+pub fn be_quiet() {
+    IS_QUIET.store(true, Ordering::Relaxed);
+}
+
+/// Writes this program's events to standard error.
+pub struct Terminal;
+
+impl Terminal {
+    /// Makes it the one that listens; nothing changes where there is one already.
+    pub fn install() {
+        // A test may have been first.
+        let _ = tracing::subscriber::set_global_default(Terminal);
+    }
+}
+
+impl Subscriber for Terminal {
+    fn register_callsite(&self, metadata: &'static Metadata<'static>) -> Interest {
+        // Asked again each time: it may become quiet.
+        if metadata.target().starts_with("tealight") {
+            Interest::sometimes()
+        } else {
+            Interest::never()
+        }
+    }
+
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        let most = if IS_QUIET.load(Ordering::Relaxed) { Level::WARN } else { Level::INFO };
+        metadata.target().starts_with("tealight") && *metadata.level() <= most
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        let mut message = Message::default();
+        event.record(&mut message);
+        let prefix = match *event.metadata().level() {
+            Level::ERROR => "error: ",
+            Level::WARN => "warning: ",
+            _ => "",
+        };
+        eprintln!("{prefix}{}", escaped(&message.0));
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+/// The text of an event.
+#[derive(Default)]
+struct Message(String);
+
+impl Visit for Message {
+    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+        if field.name() == "message" {
+            write!(self.0, "{value:?}").expect("a string takes what is written");
+        }
+    }
+}
