@@ -6,6 +6,7 @@
 #![warn(missing_docs)]
 
 pub mod adapter;
+pub mod app;
 mod backend;
 pub mod budget;
 pub mod cli;

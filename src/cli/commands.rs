@@ -5,10 +5,21 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command};
 
 use super::config_merge::resolve_plain as resolve;
-use super::{
-    batch, bench, beta, compare, doctor, eval, export, generate, grade, lab, pages, presample,
-    push, report, sft, show, study, train, verify,
-};
+use super::evaluation::{compare, eval, generate, report, show, verify};
+use super::theory::{beta, lab};
+use super::tools::{bench, doctor, pages};
+use super::training::{export, presample, push, sft, study, train};
+use crate::app::batch::{self, BatchOptions};
+use crate::app::beta::BetaOptions;
+use crate::app::compare::CompareOptions;
+use crate::app::evaluate::EvalOptions;
+use crate::app::export::ExportOptions;
+use crate::app::grade::GradeOptions;
+use crate::app::lab::LabOptions;
+use crate::app::presample::PresampleOptions;
+use crate::app::study::StudyOptions;
+use crate::app::training::TrainOptions;
+use crate::app::training::sft::SftOptions;
 use crate::train::Stop;
 
 /// A command.
@@ -92,7 +103,7 @@ pub(super) fn hint(error: &clap::Error) -> Option<String> {
 const ENTRIES: &[Entry] = &[
     Entry {
         name: "study",
-        options: study::StudyOptions::augment_args,
+        options: StudyOptions::augment_args,
         about: "Evaluate a base model, fine-tune it under each objective, evaluate the results, report",
         more: "\
 With the embedded model, defaults not shown here are those of recipes/countdown-study.toml
@@ -105,7 +116,7 @@ Example:
     },
     Entry {
         name: "train",
-        options: train::TrainOptions::augment_args,
+        options: TrainOptions::augment_args,
         about: "Fine-tune a model by verifiable rewards under one objective",
         more: "\
 Example:
@@ -116,7 +127,7 @@ Example:
     },
     Entry {
         name: "eval",
-        options: eval::EvalOptions::augment_args,
+        options: EvalOptions::augment_args,
         about: "Sample n completions a problem and report Pass@k and distinct right answers",
         more: "\
 Example:
@@ -141,23 +152,23 @@ Examples:
     },
     Entry {
         name: "grade",
-        options: grade::GradeOptions::augment_args,
+        options: GradeOptions::augment_args,
         about: "Judge completions produced elsewhere: the same numbers, the same report",
         more: "\
 Examples:
   tealight grade completions.jsonl --output graded
   tealight grade batch-output.jsonl --dataset gsm8k/test.jsonl --output graded",
-        check: |m| grade::resolve(m).map(drop),
-        run: |m, _| grade::run(&grade::resolve(m)?),
+        check: |m| eval::resolve_grade(m).map(drop),
+        run: |m, _| eval::grade(&eval::resolve_grade(m)?),
     },
     Entry {
         name: "compare",
-        options: compare::CompareOptions::augment_args,
+        options: CompareOptions::augment_args,
         about: "Evaluations side by side: differences, what was lost and gained",
         more: "\
 Example:
   tealight compare runs/base/test runs/js/test --output runs/comparison",
-        check: |m| resolve::<compare::CompareOptions>(m).map(drop),
+        check: |m| resolve::<CompareOptions>(m).map(drop),
         run: |m, _| compare::run(&resolve(m)?),
     },
     Entry {
@@ -182,7 +193,7 @@ Example:
     },
     Entry {
         name: "presample",
-        options: presample::PresampleOptions::augment_args,
+        options: PresampleOptions::augment_args,
         about: "Sample the base once: validity of every prompt, rehearsal and RFT sets, Pass@k",
         more: "\
 The samples serve every objective that needs the base: pass --presamples DIR to train.
@@ -190,12 +201,12 @@ The samples serve every objective that needs the base: pass --presamples DIR to 
 Example:
   tealight presample --model Qwen/Qwen2.5-0.5B-Instruct --dataset gsm8k/train.jsonl -n 8 \\
       --output runs/presamples",
-        check: |m| resolve::<presample::PresampleOptions>(m).map(drop),
+        check: |m| resolve::<PresampleOptions>(m).map(drop),
         run: |m, stop| presample::run(&resolve(m)?, stop),
     },
     Entry {
         name: "sft",
-        options: sft::SftOptions::augment_args,
+        options: SftOptions::augment_args,
         about: "Fine-tune a model on worked solutions, or train one from scratch",
         more: "\
 Example:
@@ -206,7 +217,7 @@ Example:
     },
     Entry {
         name: "export",
-        options: export::ExportOptions::augment_args,
+        options: ExportOptions::augment_args,
         about: "Write a model as others want it: its adapter merged, its weights in another type",
         more: "\
 Example:
@@ -229,7 +240,7 @@ Example:
     },
     Entry {
         name: "lab",
-        options: lab::LabOptions::augment_args,
+        options: LabOptions::augment_args,
         about: "Optima of small worlds, exactly, and the estimators of real runs beside them",
         more: "\
 Worlds: ends (a bigram collapses gradually), dyck (it jumps), strategies (Pass@k curves cross).
@@ -241,7 +252,7 @@ Examples:
   tealight lab ends --sampled
   tealight lab ends --table online-z
   tealight lab ends --output lab",
-        check: |m| resolve::<lab::LabOptions>(m).map(drop),
+        check: |m| resolve::<LabOptions>(m).map(drop),
         run: |m, _| lab::run(&resolve(m)?),
     },
     Entry {
@@ -257,7 +268,7 @@ Examples:
     },
     Entry {
         name: "beta",
-        options: beta::BetaOptions::augment_args,
+        options: BetaOptions::augment_args,
         about: "Convert between a KL coefficient and the validity it leads to",
         more: "\
 Example:
@@ -268,12 +279,12 @@ Example:
     },
     Entry {
         name: "batch",
-        options: batch::BatchOptions::augment_args,
+        options: BatchOptions::augment_args,
         about: "Answer a file of requests in OpenAI's batch format on a local model",
         more: "\
 Example:
   tealight batch --model Qwen/Qwen2.5-0.5B-Instruct -i requests.jsonl -o responses.jsonl",
-        check: |m| resolve::<batch::BatchOptions>(m).map(drop),
+        check: |m| resolve::<BatchOptions>(m).map(drop),
         run: |m, stop| batch::run(&resolve(m)?, stop),
     },
     Entry {

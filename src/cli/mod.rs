@@ -1,46 +1,13 @@
-//! The command line: parse, resolve, run. One file per command.
+//! The command line: parse, resolve, run what `app` does, print. One file a command, a folder a family of them.
 
-mod batch;
-mod batch_request;
-mod bench;
-mod beta;
 mod commands;
-mod compare;
 mod config_merge;
-mod doctor;
-mod eval;
-mod eval_jobs;
-mod eval_request;
-mod export;
-mod fine_tune;
-mod generate;
-mod grade;
-mod held_out;
-mod journal;
-mod lab;
-mod lab_figures;
-mod lab_tables;
-mod lab_world;
-mod options;
-mod outcome;
-mod pages;
-mod place;
-mod presample;
-mod probes;
-mod prompts;
-mod push;
+mod evaluation;
 mod ranges;
-mod reject;
-mod report;
-mod session;
-mod sft;
-mod show;
-mod study;
-mod study_runs;
-mod study_sets;
 mod table;
-mod train;
-mod verify;
+mod theory;
+mod tools;
+mod training;
 
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
@@ -49,10 +16,10 @@ use anyhow::{Context, Result};
 use clap::ArgMatches;
 use tealight_datasets::Prompting;
 
+use crate::app::evaluate::Doubtful;
 use crate::pretrained::Pretrained;
 use crate::telemetry::Terminal;
 use crate::train::{Interrupted, Stop};
-use outcome::Doubtful;
 
 /// Stack of the thread that trains: autograd recurses over the graph.
 const STACK_BYTES: usize = 256 << 20;
@@ -126,7 +93,7 @@ pub(crate) fn batch_line(
     let matches = commands::command().try_get_matches_from(words)?;
     let (_, matches) = matches.subcommand().context("no command")?;
     let options = config_merge::resolve_plain(matches)?;
-    batch_request::Asked::read(&options, line, model, prompting).map(drop)
+    crate::app::batch::Asked::read(&options, line, model, prompting).map(drop)
 }
 
 /// The error and its causes on one line, without repeating what a cause says already.

@@ -1,0 +1,191 @@
+//! Evaluations side by side, the first as the base.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tealight_eval::results::{Results, SetResult};
+use tealight_eval::transition::{Aligned, Change, align};
+use tealight_eval::{comparable, report};
+
+use crate::files::{writable_directory, write_atomic};
+
+/// Options of `tealight compare`.
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+pub struct CompareOptions {
+    /// Directories that `eval` or `grade` wrote; the first is the base.
+    #[arg(value_name = "RUN")]
+    #[serde(default)]
+    pub runs: Vec<PathBuf>,
+    /// Compare the problems that all runs have, where they were evaluated on different ones.
+    #[arg(long)]
+    #[serde(default)]
+    pub intersect: bool,
+    /// Compare all the same where runs differ in these: temperature, n, verifier, prompts, max_completion_length, top_k,
+    /// top_p, min_p, instruction, system_prompt, prompt_template, few_shot.
+    #[arg(long, value_delimiter = ',', value_name = "KEY")]
+    #[serde(default)]
+    pub across: Vec<String>,
+    /// Where compare.json and report.html go; nothing is written without it.
+    #[arg(long)]
+    pub output: Option<PathBuf>,
+    /// Print JSON instead of tables.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Evaluations side by side.
+#[derive(Serialize)]
+pub struct Comparison {
+    /// What the runs are called.
+    #[serde(rename = "runs")]
+    pub names: Vec<String>,
+    /// The sets that they have in common.
+    pub sets: Vec<ComparedSet>,
+}
+
+/// One set.
+#[derive(Serialize)]
+pub struct ComparedSet {
+    /// Its results, problem by problem.
+    #[serde(flatten, serialize_with = "aligned")]
+    pub aligned: Aligned,
+    /// What changed from the first run to each other.
+    pub changes: Vec<Change>,
+}
+
+fn aligned<S: serde::Serializer>(set: &Aligned, serializer: S) -> Result<S::Ok, S::Error> {
+    json!({
+        "name": set.name,
+        "problems": set.runs[0].len(),
+        "summaries": set.summaries,
+        "matrix": set.matrix(),
+    })
+    .serialize(serializer)
+}
+
+/// Compares evaluations, the first as the base, and writes compare.json and a report where a folder is named.
+///
+/// # Errors
+/// Results that cannot be read or compared, a folder that cannot be written.
+pub fn run(options: &CompareOptions) -> Result<Comparison> {
+    if options.runs.len() < 2 {
+        bail!("name at least two directories that `tealight eval` or `tealight grade` wrote");
+    }
+    let loaded: Vec<Results> =
+        options.runs.iter().map(|path| Results::load(path)).collect::<Result<_>>()?;
+    let names = options.names(&loaded)?;
+    let named: Vec<(String, &Results)> = names.iter().cloned().zip(&loaded).collect();
+    let (sets, notes) = align(&named, options.intersect)?;
+    notes.iter().for_each(|note| tracing::warn!("{note}"));
+    identical(&named).iter().for_each(|note| tracing::info!("{}", note));
+    let of = |aligned: Aligned| {
+        let changes = (1..names.len()).map(|run| aligned.change(run)).collect();
+        ComparedSet { aligned, changes }
+    };
+    let sets = sets.into_iter().map(of).collect();
+    let comparison = Comparison { names, sets };
+    if let Some(output) = &options.output {
+        writable_directory(output)?;
+        let json = serde_json::to_string_pretty(&comparison)?;
+        write_atomic(&output.join("compare.json"), json.as_bytes())?;
+        let runs: Vec<_> = options.runs.iter().map(PathBuf::as_path).zip(&loaded).collect();
+        report::write(&runs, output).context("the report cannot be written")?;
+        tracing::info!("compare.json and report.html in {}", output.display());
+    }
+    Ok(comparison)
+}
+
+impl CompareOptions {
+    /// What the runs are called: their directories, and what they differ in on purpose.
+    ///
+    /// # Errors
+    /// They differ in something else, or in nothing that --across names.
+    fn names(&self, loaded: &[Results]) -> Result<Vec<String>> {
+        let across: Vec<String> = self.across.iter().map(|key| key.replace('-', "_")).collect();
+        if let Some(key) = across.iter().find(|key| !comparable::KEYS.contains(&key.as_str())) {
+            bail!("--across {key}: runs differ in {}", comparable::KEYS.join(", "));
+        }
+        // Prompts differ where what makes them does.
+        let makes = |key: &String| comparable::PROMPTING.contains(&key.as_str());
+        let allows = |key: &str| across.iter().any(|k| k == key || key == "prompts" && makes(k));
+        let mut names: Vec<String> =
+            self.runs.iter().map(|path| path.display().to_string()).collect();
+        let Some((first, others)) = loaded.split_first() else { return Ok(names) };
+        let (mut refused, mut seen) = (Vec::new(), HashSet::new());
+        let mut labels: Vec<BTreeMap<&str, String>> = vec![BTreeMap::new(); loaded.len()];
+        for (index, run) in others.iter().enumerate() {
+            for (set, other) in shared(first, run) {
+                for found in comparable::differences((first, set), (run, other)) {
+                    let [a, b] = found.values;
+                    if allows(found.key) {
+                        seen.insert(found.key);
+                        labels[0].insert(found.key, a);
+                        labels[index + 1].insert(found.key, b);
+                        continue;
+                    }
+                    let (a, b) = (short(&a), short(&b));
+                    refused.push(format!(
+                        "{}: {} is {a} in {}, {b} in {}",
+                        set.name,
+                        found.key,
+                        names[0],
+                        names[index + 1]
+                    ));
+                }
+            }
+        }
+        if !refused.is_empty() {
+            bail!(
+                "these runs are not comparable: {}; evaluate them alike, or compare across a difference on purpose with \
+                 --across KEY",
+                refused.join("; ")
+            );
+        }
+        if let Some(key) = across.iter().find(|key| !seen.contains(key.as_str())) {
+            bail!("--across {key} has no effect: the runs do not differ in it");
+        }
+        for (name, label) in names.iter_mut().zip(labels) {
+            for (key, value) in label.iter().filter(|(key, _)| **key != "prompts") {
+                name.push_str(&format!(" ({key} {})", short(value)));
+            }
+        }
+        Ok(names)
+    }
+}
+
+/// The sets that both have.
+fn shared<'a>(
+    first: &'a Results,
+    second: &'a Results,
+) -> impl Iterator<Item = (&'a SetResult, &'a SetResult)> {
+    first
+        .sets
+        .iter()
+        .filter_map(|set| Some((set, second.sets.iter().find(|other| other.name == set.name)?)))
+}
+
+/// Says of runs that found the same, sample by sample, that they did.
+fn identical(named: &[(String, &Results)]) -> Vec<String> {
+    let mut notes = Vec::new();
+    for (i, (first, a)) in named.iter().enumerate() {
+        for (second, b) in &named[i + 1..] {
+            let mut sets = shared(a, b).peekable();
+            if sets.peek().is_some() && sets.all(|(a, b)| comparable::are_identical(a, b)) {
+                notes.push(format!("{first} and {second} are identical, problem by problem"));
+            }
+        }
+    }
+    notes
+}
+
+fn short(text: &str) -> String {
+    let mut short: String = text.chars().take(40).collect();
+    if short.len() < text.len() {
+        short.push_str("...");
+    }
+    short
+}

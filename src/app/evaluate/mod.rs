@@ -1,0 +1,358 @@
+//! Evaluation: sample a model on sets of problems and report accuracy and diversity.
+//!
+//! Samples are appended problem by problem, so a run that was killed goes on where it was; a run that is
+//! done is judged again when the same command names another verifier or other k, without sampling.
+
+mod jobs;
+pub(crate) mod outcome;
+pub(crate) mod probes;
+pub mod reject;
+mod request;
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use tealight_datasets::suite::{self, SuiteSet};
+use tealight_datasets::{Dataset, names};
+use tealight_eval::results::{Question, Results, SetResult, VERSION};
+use tealight_eval::{Sample, Solver, Summary, Tally, store};
+
+use crate::app::place;
+use crate::app::session::{Draw, Evaluating, Session};
+use crate::app::settings::{self, DataOptions, DecodingOptions, ModelOptions};
+use crate::files::Claim;
+use crate::generate::{Filters, SamplingParams};
+use crate::remote::{Remote, RemoteOptions};
+use crate::train::Stop;
+use crate::train::rlvr::LENGTH;
+use jobs::{Job, jobs};
+pub use outcome::{Doubtful, Judged};
+use request::{Asked, Request, prepare};
+
+/// Options of `tealight eval`.
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+pub struct EvalOptions {
+    /// Which model, and where it runs.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub model: ModelOptions,
+    /// Which problems.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub data: DataOptions,
+    /// A suite instead of --dataset: countdown, chain, walk, sql, gsm8k, math500, aime, amc, or a TOML file.
+    #[arg(long, conflicts_with = "dataset")]
+    pub suite: Option<String>,
+    /// Samples a problem.
+    #[arg(short, default_value_t = 64)]
+    pub n: usize,
+    /// Report Pass@k and distinct right answers at these k, none above -n; unless given, those of 1, 4, 16 and 64 that
+    /// are not.
+    #[arg(short, value_delimiter = ',', conflicts_with = "reject")]
+    #[serde(default)]
+    pub k: Vec<usize>,
+    /// Leave out the one sample a problem at temperature 0.
+    #[arg(long, conflicts_with = "reject")]
+    #[serde(default)]
+    pub no_greedy: bool,
+    /// How completions are drawn.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub decoding: DecodingOptions,
+    /// Seeds the samples.
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// Most sequences in one decoding batch.
+    #[arg(long, default_value_t = 256)]
+    pub max_num_seqs: usize,
+    /// A server that samples in place of this process.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub remote: RemoteOptions,
+    /// Sample until -n answers of every problem are right (GUARD) and report what that takes.
+    #[arg(long)]
+    #[serde(default)]
+    pub reject: bool,
+    /// Rounds of -n samples a problem after which --reject gives up on it.
+    #[arg(long, default_value_t = 16, requires = "reject")]
+    pub max_rounds: usize,
+    /// The base's samples (`tealight presample`): reports how much of its right answers the model covers,
+    /// and with --reject the distance from p*.
+    #[arg(long)]
+    pub presamples: Option<PathBuf>,
+    /// Where results, report and samples go; the same directory continues a run, adds to it where -n is larger, or
+    /// judges it again.
+    #[arg(long)]
+    pub output: Option<PathBuf>,
+    /// Replace what Tealight wrote to --output before.
+    #[arg(long)]
+    #[serde(skip)]
+    pub overwrite: bool,
+    /// Exit with status 3 where a larger share of completions than this could not be judged.
+    #[arg(long, default_value_t = 0.05, conflicts_with = "reject")]
+    pub max_unjudged: f64,
+    /// Print the results as JSON instead of as a table.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Evaluates a model, or a server's, and writes results, report and samples.
+///
+/// # Errors
+/// Settings that do not go together, files that cannot be read or written, a call that was stopped.
+pub fn run(options: &EvalOptions, stop: &Stop) -> Result<Judged> {
+    let Some(output) = &options.output else { bail!("--output DIR is needed") };
+    let mut options = options.clone();
+    options.k = settings::estimable(&options.k, &[1, 4, 16, 64], options.n)?;
+    options.check_presamples()?;
+    let options = &options;
+    let (sets, datasets) = options.open()?;
+    if options.remote.engine.is_some() && options.model.adapter.is_some() {
+        bail!("--adapter has no effect with --engine: the server has its own");
+    }
+    let jobs = jobs(&sets, &datasets, &options.decoding.temperature)?;
+    let problems = || datasets.iter().flat_map(|dataset| &dataset.problems);
+    let asked = options.decoding.max_completion_length;
+    let started = Instant::now();
+    let mut results = Results {
+        schema_version: VERSION,
+        tealight: format!("{} {}", env!("CARGO_PKG_VERSION"), env!("TEALIGHT_REVISION")),
+        model: options.shown_model(),
+        config: serde_json::Value::Null,
+        seconds: 0.0,
+        sets: Vec::new(),
+    };
+    let mut evaluate = |length: usize, sample: &Sampling<'_>| -> Result<()> {
+        let mut options = options.clone();
+        options.decoding.max_completion_length = Some(length);
+        let _claim = Claim::take(output)?;
+        let known = prepare(output, options.request(&jobs, length)?, options.overwrite)?;
+        settings::record_config(&options, output)?;
+        results.config = serde_json::to_value(&options)?;
+        stop.saves();
+        for job in &jobs {
+            results.sets.push(set_result(&options, job, sample, output, known, stop)?);
+        }
+        results.seconds = started.elapsed().as_secs_f64();
+        Ok(())
+    };
+    if let Some(engine) = &options.remote.engine {
+        let remote = Remote::new(engine, &options.model.model, &options.remote, options.seed)?;
+        tracing::info!("sampling from {} ({})", options.shown_model(), remote.dialect());
+        evaluate(asked.unwrap_or(LENGTH), &|dataset, draw, evaluating, file, known| {
+            let solver = remote.with(draw.params);
+            evaluating.run(dataset, &solver as &dyn Solver, draw.n, file, known)
+        })?;
+    } else {
+        let (base, device) = options.model.load()?;
+        let length = settings::completion_length(asked, problems(), &base)?;
+        let session = Session::new(&base, device, stop)?;
+        evaluate(length, &|dataset, draw, evaluating, file, known| {
+            let params = SamplingParams { eos: session.eos().to_vec(), ..draw.params.clone() };
+            let draw = Draw { params: &params, ..*draw };
+            let (decoder, label) = (&session.reference, evaluating.label);
+            let mut tallies = session.evaluate(decoder, dataset, &draw, label, file, known)?;
+            let temperature = params.temperature;
+            if temperature > 0.0 && params.filters == Filters::default() {
+                probes::enumerated(&session, decoder, dataset, temperature, &mut tallies)?;
+                if let Some(directory) = &options.presamples {
+                    let room = params.max_new_tokens;
+                    probes::stored(&session, dataset, temperature, room, directory, &mut tallies)?;
+                }
+            }
+            Ok(tallies)
+        })?;
+    }
+    let verifiers = datasets.iter().map(|dataset| &*dataset.verifier);
+    outcome::write(&results, output)?;
+    let doubt = outcome::doubt(&results, verifiers, options.max_unjudged);
+    Ok(Judged { results, doubt })
+}
+
+/// Draws samples: the dataset, how, under which label, into which file, with what is known.
+type Sampling<'a> = dyn Fn(
+        &Dataset,
+        &Draw<'_>,
+        &Evaluating<'_>,
+        &Path,
+        &mut HashMap<String, Vec<Sample>>,
+    ) -> Result<Vec<Tally>>
+    + 'a;
+
+impl EvalOptions {
+    /// The sets and their problems.
+    fn open(&self) -> Result<(Vec<SuiteSet>, Vec<Dataset>)> {
+        let sets = match &self.suite {
+            Some(suite) => suite::open(suite)?,
+            None => self.data.dataset.split(',').map(|d| SuiteSet::of(d.trim())).collect(),
+        };
+        let datasets = sets.iter().map(|set| self.data.open_set(set)).collect::<Result<_>>()?;
+        Ok((sets, datasets))
+    }
+
+    fn request(&self, jobs: &[Job<'_>], length: usize) -> Result<Request> {
+        let asked =
+            |job: &Job<'_>| Ok((job.file.clone(), Asked::of(job.dataset, job.temperature)?));
+        Ok(Request {
+            model: self.model.shown(),
+            engine: self.remote.engine.clone(),
+            engine_model: self.remote.engine_model.clone(),
+            dtype: self.model.dtype,
+            filters: self.decoding.filters(),
+            max_completion_length: length,
+            seed: self.seed,
+            prompts: self.data.prompts.recorded()?,
+            sets: jobs.iter().map(asked).collect::<Result<_>>()?,
+        })
+    }
+
+    /// Stored answers say something of the distribution that is sampled: the whole one, our own.
+    fn check_presamples(&self) -> Result<()> {
+        if self.presamples.is_none() {
+            return Ok(());
+        }
+        if self.remote.engine.is_some() {
+            bail!("--presamples needs the model's own log-probabilities: leave --engine out");
+        }
+        let is_whole = self.decoding.filters() == Filters::default();
+        if !is_whole || self.decoding.temperature.contains(&0.0) {
+            bail!(
+                "--presamples compares whole distributions: leave --top-k, --top-p, --min-p and \
+                 temperature 0 out, or --presamples"
+            );
+        }
+        Ok(())
+    }
+
+    fn shown_model(&self) -> String {
+        let name = self.remote.engine_model.as_ref().unwrap_or(&self.model.model);
+        match &self.remote.engine {
+            Some(engine) => format!("{name} at {engine}"),
+            None => self.model.shown(),
+        }
+    }
+
+    /// How `n` samples a problem are drawn.
+    fn draw<'a>(&self, n: usize, params: &'a SamplingParams) -> Draw<'a> {
+        Draw { n, params, seed: self.seed, max_num_seqs: self.max_num_seqs }
+    }
+}
+
+fn set_result(
+    options: &EvalOptions,
+    job: &Job<'_>,
+    sample: &Sampling<'_>,
+    output: &Path,
+    is_known: bool,
+    stop: &Stop,
+) -> Result<SetResult> {
+    let name = job.file.clone();
+    let mut tallies = draw(options, job, sample, output, is_known, stop, None)?;
+    if !options.no_greedy && job.temperature > 0.0 {
+        let greedy = draw(options, job, sample, output, is_known, stop, Some("greedy"))?;
+        for (tally, greedy) in tallies.iter_mut().zip(greedy) {
+            tally.greedy = Some(greedy.correct > 0);
+        }
+    }
+    Ok(SetResult {
+        name: job.name.clone(),
+        dataset: job.dataset.name.clone(),
+        domain: job.set.domain.map(|domain| format!("{domain:?}").to_lowercase()),
+        verifier: job.dataset.verifier.name().into(),
+        temperature: Some(job.temperature),
+        summary: Summary::new(&tallies, &options.k).with_context(|| job.name.clone())?,
+        questions: Question::all(job.dataset),
+        problems: tallies,
+        unusable: job.dataset.unusable.clone(),
+        samples: Some(format!("samples/{name}.jsonl")),
+    })
+}
+
+/// The samples of a set, or with `greedy` the one at temperature 0: those that are known judged again,
+/// the others drawn.
+fn draw(
+    options: &EvalOptions,
+    job: &Job<'_>,
+    sample: &Sampling<'_>,
+    output: &Path,
+    is_known: bool,
+    stop: &Stop,
+    greedy: Option<&str>,
+) -> Result<Vec<Tally>> {
+    let base = job.file.clone();
+    let (n, temperature, name) = match greedy {
+        Some(suffix) => (1, 0.0, format!("{base}.{suffix}")),
+        None => (options.n, job.temperature, base),
+    };
+    let file = names::inside(&output.join("samples"), &format!("{name}.jsonl"))?;
+    let mut stored = HashMap::new();
+    if is_known && file.exists() {
+        let found = store::read(&file)?;
+        found.notes.iter().for_each(|note| tracing::info!("  {note}"));
+        stored = found.problems;
+        // What was half drawn must leave the file, or it would stand there twice.
+        store::write_in_order(&file, job.dataset, &stored)?;
+    }
+    let asked: HashSet<&String> = job.dataset.problems.iter().map(|p| &p.id).collect();
+    let mut known: HashMap<String, Vec<Sample>> = stored
+        .iter()
+        .filter(|(id, _)| asked.contains(id))
+        .map(|(id, all)| (id.clone(), all.clone()))
+        .collect();
+    let length = options.decoding.max_completion_length.unwrap_or(LENGTH);
+    let params = options.decoding.params(temperature, length, &[0]);
+    params.check()?;
+    let label = format!("{}{}", job.name, greedy.map_or("", |_| " greedy"));
+    let draw = options.draw(n, &params);
+    let evaluating = Evaluating { label: &label, is_silent: false, stop };
+    let tallies = sample(job.dataset, &draw, &evaluating, &file, &mut known)?;
+    // In the dataset's order, whatever order they came in; what was known has its new verdicts, and what an earlier
+    // call drew beyond this one's n stays.
+    for (id, mut judged) in known {
+        let all = stored.entry(id).or_default();
+        judged.extend(all.drain(judged.len().min(all.len())..));
+        *all = judged;
+    }
+    store::write_in_order(&file, job.dataset, &stored)?;
+    Ok(tallies)
+}
+
+/// Samples every problem until `-n` answers are right, and writes them.
+///
+/// # Errors
+/// See [`run`].
+pub fn rejecting(options: &EvalOptions, stop: &Stop) -> Result<reject::Rejection> {
+    let Some(output) = &options.output else { bail!("--output DIR is needed") };
+    let datasets = options.open()?.1;
+    let ([dataset], [temperature]) = (datasets.as_slice(), options.decoding.temperature.as_slice())
+    else {
+        bail!("--reject takes one dataset and one temperature");
+    };
+    if options.remote.engine.is_some() {
+        bail!("--reject needs log-probabilities of stored answers: leave --engine out");
+    }
+    let (base, device) = options.model.load()?;
+    let asked = options.decoding.max_completion_length;
+    let length = settings::completion_length(asked, &dataset.problems, &base)?;
+    let session = Session::new(&base, device, stop)?;
+    let params = options.decoding.params(*temperature, length, session.eos());
+    params.check()?;
+    let _claim = place::fresh(output, options.overwrite)?;
+    place::clear(output, options.overwrite)?;
+    settings::record_config(options, output)?;
+    stop.saves();
+    let draw = options.draw(options.n, &params);
+    let presamples = options.presamples.as_deref();
+    if presamples.is_some() && params.filters != Filters::default() {
+        bail!(
+            "KL(p* || g') is that of the whole distribution: leave --top-k, --top-p and --min-p, or \
+             --presamples, out"
+        );
+    }
+    let rounds = options.max_rounds;
+    reject::run(&session, dataset, &draw, rounds, presamples, output)
+}

@@ -1,0 +1,120 @@
+//! What an evaluation leaves behind: results.json and its other forms, the report.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use anyhow::Result;
+use tealight_datasets::{Verdict, Verifier, names};
+use tealight_eval::results::{Results, SetResult};
+use tealight_eval::{Sample, Tally, export, report, store};
+
+use crate::files::{writable_directory, write_atomic};
+
+/// Reasons that are shown of completions that could not be judged.
+const REASONS: usize = 3;
+
+/// Results, and why they are not to be relied on, where that is so.
+pub struct Judged {
+    /// What was found: `results.json`.
+    pub results: Results,
+    /// Too much could not be judged.
+    pub doubt: Option<Doubtful>,
+}
+
+/// Writes every form of `results`.
+pub(crate) fn write(results: &Results, output: &Path) -> Result<()> {
+    let json = serde_json::to_string_pretty(results)?;
+    write_atomic(&output.join("results.json"), json.as_bytes())?;
+    write_atomic(&output.join("results.csv"), export::csv(results).as_bytes())?;
+    write_atomic(&output.join("results.md"), export::markdown(results).as_bytes())?;
+    lm_eval(results, output)?;
+    report::write(&[(output, results)], output)?;
+    for set in &results.sets {
+        warn_of(set, &reasons(set, output)?);
+    }
+    tracing::info!("results, report.html and samples in {}", output.display());
+    Ok(())
+}
+
+/// The pair of files that lm-evaluation-harness writes, for the tools that read those.
+fn lm_eval(results: &Results, output: &Path) -> Result<()> {
+    let directory = output.join("lm-eval");
+    writable_directory(&directory)?;
+    let text = serde_json::to_string_pretty(&export::lm_eval_results(results))?;
+    write_atomic(&directory.join("results_tealight.json"), text.as_bytes())?;
+    for set in &results.sets {
+        let Some(samples) = &set.samples else { continue };
+        let stored = store::read(&names::inside(output, samples)?)?.problems;
+        let mut lines = String::new();
+        for (index, (tally, question)) in set.problems.iter().zip(&set.questions).enumerate() {
+            let Some(samples) = stored.get(&tally.problem) else { continue };
+            let line = export::lm_eval_sample(index, &question.prompt, &question.answer, samples);
+            lines.push_str(&line.to_string());
+            lines.push('\n');
+        }
+        let name = names::file_name(&export::task_name(&set.name));
+        let name = format!("samples_{name}_tealight.jsonl");
+        write_atomic(&directory.join(name), lines.as_bytes())?;
+    }
+    Ok(())
+}
+
+/// More completions than allowed could not be judged; the results are written, and count the others alone.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct Doubtful {
+    message: String,
+}
+
+impl Doubtful {
+    /// The exit status of a command whose results are doubtful.
+    pub const STATUS: u8 = 3;
+}
+
+/// Says how much could not be judged and why; more than `most` of all completions is no result to rely on.
+pub(crate) fn doubt<'a>(
+    results: &Results,
+    verifiers: impl Iterator<Item = &'a dyn Verifier>,
+    most: f64,
+) -> Option<Doubtful> {
+    let mut said = HashSet::new();
+    for complaint in verifiers.filter_map(|verifier| verifier.complaint()) {
+        if said.insert(complaint.clone()) {
+            tracing::warn!("the verifier broke its protocol: {complaint}");
+        }
+    }
+    let count = |of: fn(&Tally) -> usize| -> usize {
+        results.sets.iter().flat_map(|set| &set.problems).map(of).sum()
+    };
+    let (unjudged, all) =
+        (count(|tally| tally.unjudged), count(|tally| tally.samples + tally.unjudged));
+    let share = unjudged as f64 / all.max(1) as f64;
+    (share > most).then(|| Doubtful {
+        message: format!(
+            "{unjudged} of {all} completions ({:.1} %) could not be judged, more than --max-unjudged {most}; the results \
+             are written, and count the others alone",
+            share * 100.0
+        ),
+    })
+}
+
+/// Warns of what makes numbers mean little; `reasons` say why completions could not be judged.
+pub(crate) fn warn_of(set: &SetResult, reasons: &[String]) {
+    set.cautions().iter().for_each(|note| tracing::warn!("{note}"));
+    reasons.iter().for_each(|reason| tracing::info!("  {reason}"));
+}
+
+/// The first reasons in a file of samples.
+fn reasons(set: &SetResult, output: &Path) -> Result<Vec<String>> {
+    let Some(samples) = set.samples.as_ref().filter(|_| set.summary.unjudged > 0) else {
+        return Ok(Vec::new());
+    };
+    let stored = store::read(&names::inside(output, samples)?)?.problems;
+    let mut all: Vec<&Sample> = stored.values().flatten().collect();
+    all.sort_by(|a, b| (&a.problem, a.sample).cmp(&(&b.problem, b.sample)));
+    let why = |sample: &&Sample| match &sample.verdict {
+        Verdict::Unjudged { why, .. } => Some(format!("problem `{}`: {why}", sample.problem)),
+        _ => None,
+    };
+    Ok(all.iter().filter_map(why).take(REASONS).collect())
+}

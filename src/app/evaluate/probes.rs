@@ -1,0 +1,129 @@
+//! What a model's own log-probabilities say of coverage, without sampling it: of all right answers where
+//! they are known, of the base's stored right answers where there are some.
+
+use std::path::Path;
+
+use anyhow::Result;
+use tealight_datasets::Dataset;
+use tealight_eval::Tally;
+
+use crate::app::session::Session;
+use crate::model::Decoder;
+use crate::policy::{Sequence, by_row, token_logp};
+use crate::presample::{self, PromptSamples, Stored};
+use crate::rollout::Encoded;
+use crate::tokenizer::Tokenizer;
+
+/// Completions in one forward pass.
+const ROWS: usize = 64;
+
+/// Fills in, for every problem whose right answers can be listed, `KL(p* || pi)` in nats: p* is the base given that it
+/// is right, so each right answer has the base's own weight among them, the end of sequence included. Of the base
+/// itself this is `-log A`, its chance of being right.
+pub(crate) fn enumerated(
+    session: &Session<'_>,
+    decoder: &Decoder,
+    dataset: &Dataset,
+    temperature: f64,
+    tallies: &mut [Tally],
+) -> Result<()> {
+    let Some(answers) = dataset.answers else { return Ok(()) };
+    let tokenizer = &session.base.tokenizer;
+    for (problem, tally) in dataset.problems.iter().zip(tallies) {
+        let Some(answers) = answers(problem).filter(|all| !all.is_empty()) else { continue };
+        let prompt = tokenizer.encode_prompt(&problem.prompt)?;
+        let sequence = |answer: &String| -> Result<Sequence> {
+            let mut completion = tokenizer.encode_completion(answer)?;
+            completion.push(tokenizer.eos()[0]);
+            Ok(Sequence { prompt: prompt.clone(), completion })
+        };
+        let rows: Vec<Sequence> = answers.iter().map(sequence).collect::<Result<_>>()?;
+        let base = logps(&session.reference, &rows, temperature)?;
+        let own = logps(decoder, &rows, temperature)?;
+        tally.kl_pstar = Some(kl_from_filtered(&base, &own));
+    }
+    Ok(())
+}
+
+/// `KL(p* || pi)` from the log-probabilities of all right answers under the base and under pi.
+fn kl_from_filtered(base: &[f64], own: &[f64]) -> f64 {
+    let top = base.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let log_validity = top + base.iter().map(|a| (a - top).exp()).sum::<f64>().ln();
+    let term = |(a, pi): (&f64, &f64)| {
+        let log_p = a - log_validity;
+        log_p.exp() * (log_p - pi)
+    };
+    base.iter().zip(own).map(term).sum()
+}
+
+/// Fills in, for every problem with stored right answers of the base a, the mean of `log pi(y) - log a(y)`
+/// over them: what the model lost of the base's coverage, in nats; it differs from `-KL(p* || pi)` by a
+/// constant of the base.
+pub(crate) fn stored(
+    session: &Session<'_>,
+    dataset: &Dataset,
+    temperature: f64,
+    max_completion_length: usize,
+    directory: &Path,
+    tallies: &mut [Tally],
+) -> Result<()> {
+    let request = presample::Request {
+        temperature,
+        max_completion_length,
+        dataset: dataset.name.clone(),
+        ..presample::stored_request(directory)?
+    };
+    let context = session.base.architecture.max_positions;
+    let tokenizer = &session.base.tokenizer;
+    let problems = Encoded::all(&dataset.problems, tokenizer, context, max_completion_length)?;
+    let presamples = presample::load(directory, &problems, &request)?;
+    for (prompt, tally) in presamples.prompts.iter().zip(tallies) {
+        if prompt.correct() > 0 {
+            tally.base_coverage = Some(-mean_gap(session, prompt, &prompt.samples, temperature)?);
+        }
+    }
+    Ok(())
+}
+
+/// Mean of `log a(y) - log model(y)` over the base's right completions of a prompt, of which there must be one.
+pub(crate) fn mean_gap(
+    session: &Session<'_>,
+    prompt: &PromptSamples,
+    samples: &[Stored],
+    temperature: f64,
+) -> Result<f64> {
+    let right: Vec<_> = samples.iter().filter(|sample| sample.is_correct()).collect();
+    let rows: Vec<Sequence> = right
+        .iter()
+        .map(|sample| Sequence { prompt: prompt.prompt.clone(), completion: sample.tokens.clone() })
+        .collect();
+    let said = logps(&session.reference, &rows, temperature)?;
+    let base = right.iter().map(|sample| sample.logp.iter().map(|x| f64::from(*x)).sum::<f64>());
+    Ok(base.zip(said).map(|(a, model)| a - model).sum::<f64>() / right.len() as f64)
+}
+
+/// The model's log-probability of each completion.
+fn logps(decoder: &Decoder, rows: &[Sequence], temperature: f64) -> Result<Vec<f64>> {
+    let mut all = Vec::with_capacity(rows.len());
+    for part in rows.chunks(ROWS) {
+        let logp = by_row(&token_logp(decoder, part, temperature)?.logp, part)?;
+        all.extend(logp.iter().map(|row| f64::from(row.iter().sum::<f32>())));
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_distance_from_p_star_weighs_answers_as_the_base_does() {
+        // Right answers of mass .5 under the base, in proportions 4 to 1.
+        let base = [0.4_f64.ln(), 0.1_f64.ln()];
+        assert!((kl_from_filtered(&base, &base) + 0.5_f64.ln()).abs() < 1e-12);
+        let filtered = [0.8_f64.ln(), 0.2_f64.ln()];
+        assert!(kl_from_filtered(&base, &filtered).abs() < 1e-12);
+        // Uniform on them is not p*.
+        assert!(kl_from_filtered(&base, &[0.5_f64.ln(); 2]) > 0.1);
+    }
+}

@@ -1,0 +1,162 @@
+//! Rejection: sample until right (GUARD), a reference point for what training should
+//! approach.
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use serde::Serialize;
+use tealight_datasets::Dataset;
+use tealight_eval::reject::{Rejected, reject};
+use tealight_eval::{Estimate, Level, interval};
+
+use super::probes::mean_gap;
+use crate::app::session::{Draw, Session};
+use crate::files::write_atomic;
+use crate::generate::{LocalSampler, Noise};
+use crate::presample;
+use crate::rollout::Encoded;
+use crate::solver::LocalSolver;
+use crate::telemetry::{JsonLines, Progress};
+
+/// Keys the randomness of rejection apart from that of evaluations.
+const REJECTION: u64 = u64::MAX - 1_000_000;
+
+/// What rejection sampling found: `results.json`.
+#[derive(Serialize)]
+pub struct Rejection {
+    /// The model.
+    pub model: String,
+    /// The problems' name.
+    pub dataset: String,
+    /// How many.
+    pub problems: usize,
+    /// Right answers wanted of each.
+    pub wanted: usize,
+    /// Share of answers that were right, mean over problems.
+    pub acceptance_rate: f64,
+    /// Right answers kept.
+    pub accepted: usize,
+    /// Answers drawn.
+    pub drawn: usize,
+    /// Problems without a single right answer.
+    pub never_right: usize,
+    /// Distinct right answers a problem among those kept.
+    pub distinct: f64,
+    /// Estimate of KL(p* || g') in nats, mean over the problems it could be made for.
+    pub kl_pstar_guard: Option<Estimate>,
+    /// Those problems.
+    pub kl_problems: usize,
+    /// What each problem came to.
+    pub per_problem: Vec<Rejected>,
+}
+
+/// Samples every problem until `draw.n` answers are right, in at most `rounds` rounds.
+pub(crate) fn run(
+    session: &Session<'_>,
+    dataset: &Dataset,
+    draw: &Draw<'_>,
+    rounds: usize,
+    presamples: Option<&Path>,
+    output: &Path,
+) -> Result<Rejection> {
+    if rounds == 0 || draw.n == 0 {
+        bail!("max-rounds and -n must be at least 1");
+    }
+    let mut lines = JsonLines::create(&output.join("accepted.jsonl"))?;
+    let mut progress = Progress::new("rejecting", dataset.problems.len() * draw.n);
+    let per_problem = reject(
+        dataset,
+        draw.n,
+        rounds,
+        &mut |round, problems, count, sink| {
+            session.stop.check()?;
+            let solver = LocalSolver {
+                sampler: LocalSampler { decoder: &session.reference, max_rows: draw.max_num_seqs },
+                tokenizer: &session.base.tokenizer,
+                params: draw.params.clone(),
+                noise: Noise { seed: draw.seed, step: REJECTION + round as u64 },
+            };
+            tealight_eval::Solver::solve(&solver, problems, count, sink)
+        },
+        &mut |sample| {
+            progress.advance(String::new);
+            lines.write(sample)
+        },
+    )?;
+    drop(progress);
+    let kl = match presamples {
+        None => vec![],
+        Some(directory) => distances(session, dataset, draw, directory, &per_problem)?,
+    };
+    let count = per_problem.len() as f64;
+    let report = Rejection {
+        model: session.base.name.clone(),
+        dataset: dataset.name.clone(),
+        problems: per_problem.len(),
+        wanted: draw.n,
+        acceptance_rate: per_problem.iter().map(|r| r.acceptance_rate).sum::<f64>() / count,
+        accepted: per_problem.iter().map(|r| r.accepted).sum(),
+        drawn: per_problem.iter().map(|r| r.drawn).sum(),
+        never_right: per_problem.iter().filter(|r| r.accepted == 0).count(),
+        distinct: per_problem
+            .iter()
+            .map(|r| r.classes.at(Level::Solution).distinct())
+            .sum::<usize>() as f64
+            / count,
+        kl_pstar_guard: (!kl.is_empty()).then(|| interval::mean(&kl)),
+        kl_problems: kl.len(),
+        per_problem,
+    };
+    let text = serde_json::to_string_pretty(&report)?;
+    write_atomic(&output.join("results.json"), text.as_bytes())?;
+    if report.never_right > 0 {
+        tracing::warn!(
+            "{} problems gave no right answer in {rounds} rounds of {}; raise --max-rounds",
+            report.never_right,
+            draw.n
+        );
+    }
+    tracing::info!("right answers in {}", output.join("accepted.jsonl").display());
+    Ok(report)
+}
+
+/// `KL(p* || g') = E_p*[log a - log model] - log Z + log AR`, problem by problem, from the base's stored completions.
+///
+/// One half of them chooses the problems, those with a right completion in it, and gives the first term; the other
+/// half, which nothing was chosen by, gives Z. Of the base itself the estimate is therefore 0 within its error.
+/// Problems that were never right here are left out.
+fn distances(
+    session: &Session<'_>,
+    dataset: &Dataset,
+    draw: &Draw<'_>,
+    directory: &Path,
+    rejected: &[Rejected],
+) -> Result<Vec<f64>> {
+    let stored = presample::stored_request(directory)?;
+    let request = presample::Request {
+        temperature: draw.params.temperature,
+        max_completion_length: draw.params.max_new_tokens,
+        dataset: dataset.name.clone(),
+        ..stored
+    };
+    let context = session.base.architecture.max_positions;
+    let problems = Encoded::all(
+        &dataset.problems,
+        &session.base.tokenizer,
+        context,
+        draw.params.max_new_tokens,
+    )?;
+    let presamples = presample::load(directory, &problems, &request)?;
+    let mut distances = Vec::new();
+    for (prompt, rejected) in presamples.prompts.iter().zip(rejected) {
+        let (chosen, held_out) = prompt.samples.split_at(prompt.samples.len() / 2);
+        let is_solved = chosen.iter().any(presample::Stored::is_correct);
+        let Some(log_rate) = rejected.log_acceptance_rate().filter(|_| is_solved) else { continue };
+        let gap = mean_gap(session, prompt, chosen, draw.params.temperature)?;
+        let right = held_out.iter().filter(|sample| sample.is_correct()).count();
+        // Haldane's and Anscombe's logarithm of a share, which half a count keeps finite.
+        let log_z = ((right as f64 + 0.5) / (held_out.len() as f64 + 0.5)).ln();
+        distances.push(gap - log_z + log_rate);
+    }
+    Ok(distances)
+}

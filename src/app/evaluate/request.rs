@@ -1,0 +1,107 @@
+//! What an evaluation asked for, kept beside its samples: a run goes on only where it would draw the same.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tealight_datasets::{Dataset, Problem, fnv};
+
+use crate::app::place;
+use crate::device::Dtype;
+use crate::files::{writable_directory, write_atomic};
+use crate::generate::Filters;
+
+/// What decides the samples: two runs that agree in this draw the same.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Request {
+    pub(crate) model: String,
+    pub(crate) engine: Option<String>,
+    pub(crate) engine_model: Option<String>,
+    pub(crate) dtype: Dtype,
+    pub(crate) filters: Filters,
+    pub(crate) max_completion_length: usize,
+    pub(crate) seed: u64,
+    /// How the problems are put, where that was chosen.
+    #[serde(default)]
+    pub(crate) prompts: Value,
+    /// By the name of a samples file, what it was asked.
+    pub(crate) sets: BTreeMap<String, Asked>,
+}
+
+/// What a samples file was asked: at which temperature, and by problem a hash of the prompt.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Asked {
+    temperature: f64,
+    prompts: BTreeMap<String, u64>,
+}
+
+impl Asked {
+    pub(crate) fn of(dataset: &Dataset, temperature: f64) -> Result<Self> {
+        let prompt = |problem: &Problem| -> Result<(String, u64)> {
+            let text = serde_json::to_string(&problem.prompt)?;
+            Ok((problem.id.clone(), fnv(text.bytes())))
+        };
+        let prompts = dataset.problems.iter().map(prompt).collect::<Result<_>>()?;
+        Ok(Self { temperature, prompts })
+    }
+}
+
+/// Makes the directory, or checks that what it holds was drawn in the same way; then its samples are
+/// known.
+pub(crate) fn prepare(output: &Path, mut request: Request, overwrite: bool) -> Result<bool> {
+    let path = output.join("request.json");
+    if overwrite {
+        place::check(output, true)?;
+        place::clear(output, true)?;
+    }
+    let is_known = path.exists() && !place::is_free(output);
+    if is_known {
+        let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+        let before: Request = serde_json::from_str(&text)
+            .with_context(|| format!("{}: not a request of this version", path.display()))?;
+        let changed = changes(&before, &request)?;
+        if !changed.is_empty() {
+            bail!(
+                "{}: holds samples that were drawn in another way ({}); choose another --output, or --overwrite them",
+                output.display(),
+                changed.join("; ")
+            );
+        }
+        // Sets and problems that this run leaves out keep their samples.
+        for (name, asked) in before.sets {
+            request.sets.entry(name).or_insert(asked.clone()).prompts.extend(asked.prompts);
+        }
+    } else if !place::is_free(output) {
+        bail!(
+            "{}: holds something else than an evaluation; choose another --output, or --overwrite what Tealight wrote",
+            output.display()
+        );
+    }
+    writable_directory(&output.join("samples"))?;
+    write_atomic(&path, serde_json::to_string_pretty(&request)?.as_bytes())?;
+    Ok(is_known)
+}
+
+/// What the two would draw differently, of the sets and problems that both have.
+fn changes(before: &Request, now: &Request) -> Result<Vec<String>> {
+    let mut changed = Vec::new();
+    for (name, asked) in &now.sets {
+        let Some(was) = before.sets.get(name) else { continue };
+        if was.temperature != asked.temperature {
+            changed.push(format!("temperature was {}, is {}", was.temperature, asked.temperature));
+        }
+        let other = |(id, hash): &(&String, &u64)| was.prompts.get(*id).is_some_and(|h| h != *hash);
+        if let Some((id, _)) = asked.prompts.iter().find(other) {
+            changed.push(format!("the prompt of problem `{id}` of {name} is another"));
+        }
+    }
+    let (was, is) = (serde_json::to_value(before)?, serde_json::to_value(now)?);
+    for (key, value) in is.as_object().into_iter().flatten().filter(|(key, _)| *key != "sets") {
+        if was[key] != *value {
+            changed.push(format!("{key} was {}, is {value}", was[key]));
+        }
+    }
+    Ok(changed)
+}

@@ -1,0 +1,96 @@
+//! A model as others want it: its adapter merged, its weights in another type.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use candle_core::DType;
+use clap::{Args, ValueEnum};
+use serde::{Deserialize, Serialize};
+
+use crate::app::place;
+use crate::app::settings::ModelOptions;
+use crate::files::Claim;
+use crate::model::weights::{self, Weights};
+
+/// Options of `tealight export`.
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+pub struct ExportOptions {
+    /// Which model, and where it runs.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub model: ModelOptions,
+    /// Add an adapter to the weights of its base.
+    #[arg(long)]
+    pub merge: bool,
+    /// Average with these models of the same architecture, weight by weight: with its base a model that keeps more of
+    /// the base's answers, with other runs or checkpoints their mean.
+    #[arg(long, value_delimiter = ',', value_name = "MODEL")]
+    #[serde(default)]
+    pub average: Vec<String>,
+    /// Type of the weights in the file.
+    #[arg(long, value_enum, default_value_t = Stored::Float32)]
+    pub save_dtype: Stored,
+    /// Where the model goes.
+    #[arg(long)]
+    pub output: Option<PathBuf>,
+    /// Write over what is in --output.
+    #[arg(long)]
+    #[serde(skip)]
+    pub overwrite: bool,
+}
+
+/// A type of weights in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stored {
+    /// As trained.
+    Float32,
+    /// Half the size, rounded to 8 bits of mantissa.
+    Bfloat16,
+    /// Half the size, rounded to 11 bits of mantissa; large values overflow.
+    Float16,
+}
+
+/// Writes a model to a folder in Hub layout.
+///
+/// # Errors
+/// A model that cannot be read, a folder that is taken, a full disk.
+pub fn run(options: &ExportOptions) -> Result<()> {
+    let Some(output) = &options.output else { bail!("--output DIR is needed") };
+    // Before the model is loaded, which takes long.
+    let _claim = match options.overwrite {
+        true => Claim::take(output)?,
+        false => place::fresh(output, false)?,
+    };
+    let (model, _) = options.model.load()?;
+    let name = &model.name;
+    match (&model.adapter, options.merge) {
+        (Some(_), false) => bail!("{name} is an adapter: add --merge to write it with its base"),
+        (None, true) => bail!("{name} is no adapter: leave --merge out"),
+        _ => {}
+    }
+    let dtype = match options.save_dtype {
+        Stored::Float32 => DType::F32,
+        Stored::Bfloat16 => DType::BF16,
+        Stored::Float16 => DType::F16,
+    };
+    let mut all = vec![model.merged()?];
+    for other in &options.average {
+        let options = ModelOptions { model: other.clone(), adapter: None, ..options.model.clone() };
+        all.push(options.load()?.0.merged().with_context(|| other.clone())?);
+    }
+    let weights = match all.len() {
+        1 => all.remove(0),
+        _ => weights::mean(&all).context("--average")?,
+    };
+    let weights: Weights = weights
+        .into_iter()
+        .map(|(name, tensor)| {
+            let tensor = tensor.to_dtype(dtype).context("no memory for the weights")?;
+            Ok((name, tensor))
+        })
+        .collect::<Result<_>>()?;
+    model.save(&weights, output)?;
+    tracing::info!("model in {}", output.display());
+    Ok(())
+}

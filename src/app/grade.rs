@@ -1,0 +1,185 @@
+//! Completions produced elsewhere get the same numbers and the same report.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use tealight_datasets::{Dataset, names, verify};
+use tealight_eval::grade::grade;
+use tealight_eval::results::{Question, Results, SetResult, VERSION};
+use tealight_eval::{Summary, Tally};
+
+use crate::app::evaluate::outcome::{self, Judged};
+use crate::app::place;
+use crate::app::prompts::PromptOptions;
+use crate::app::settings::DataOptions;
+
+/// How often grading says how far it is.
+const SAY: Duration = Duration::from_secs(10);
+
+/// Options of `tealight grade`.
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+pub struct GradeOptions {
+    /// Lines of {"id", "completion", "gold"}, samples of lm-evaluation-harness, or output of an OpenAI batch;
+    /// - for standard input.
+    #[arg(value_name = "FILE")]
+    pub file: Option<String>,
+    /// Where the gold answers come from, by id, when the lines have none.
+    #[arg(long)]
+    pub dataset: Option<String>,
+    /// Column of that dataset with the question.
+    #[arg(long)]
+    pub prompt_column: Option<String>,
+    /// Column of that dataset with the answer.
+    #[arg(long)]
+    pub answer_column: Option<String>,
+    /// What checks completions; the dataset's own, or math.
+    #[arg(long)]
+    pub verifier: Option<String>,
+    /// Report Pass@k and distinct right answers at these k; powers of two up to the fewest samples that a
+    /// problem has where none is given.
+    #[arg(short, value_delimiter = ',')]
+    #[serde(default)]
+    pub k: Vec<usize>,
+    /// What the results call the model.
+    #[arg(long, default_value = "graded")]
+    pub model: String,
+    /// Where results and report go.
+    #[arg(long)]
+    pub output: Option<PathBuf>,
+    /// Replace what Tealight wrote to --output before.
+    #[arg(long)]
+    #[serde(skip)]
+    pub overwrite: bool,
+    /// Exit with status 3 where a larger share of completions than this could not be judged.
+    #[arg(long, default_value_t = 0.05)]
+    pub max_unjudged: f64,
+    /// Do not write the judged samples: no browser in the report, little memory and disk.
+    #[arg(long)]
+    #[serde(default)]
+    pub no_samples: bool,
+    /// Print the results as JSON instead of as a table.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Judges completions that were produced elsewhere and writes results, report and judged samples.
+///
+/// # Errors
+/// A file that cannot be read, a folder that is taken, a full disk.
+pub fn run(options: &GradeOptions) -> Result<Judged> {
+    let Some(file) = &options.file else { bail!("name the FILE of completions, or -") };
+    let Some(output) = &options.output else { bail!("--output DIR is needed") };
+    let dataset = options.dataset()?;
+    let verifier = match (&options.verifier, &dataset) {
+        (Some(spec), _) => verify::open(spec)?,
+        (None, Some(dataset)) => dataset.verifier.clone(),
+        (None, None) => verify::open("math")?,
+    };
+    let reader: Box<dyn BufRead> = if file == "-" {
+        Box::new(std::io::stdin().lock())
+    } else {
+        let opened = File::open(file).with_context(|| format!("{file}: cannot be read"))?;
+        Box::new(BufReader::with_capacity(1 << 20, opened))
+    };
+    let _claim = place::fresh(output, options.overwrite)?;
+    place::clear(output, options.overwrite)?;
+    let started = Instant::now();
+    let set =
+        std::path::Path::new(file).file_stem().map_or("stdin".into(), |s| s.to_string_lossy());
+    let set = if file == "-" { "stdin".to_owned() } else { set.into_owned() };
+    let samples = format!("samples/{}.jsonl", names::file_name(&set));
+    crate::files::writable_directory(&output.join("samples"))?;
+    let path = output.join(&samples);
+    let describe = || format!("{}: cannot be written", path.display());
+    let mut out = match options.no_samples {
+        true => None,
+        false => Some(BufWriter::new(File::create(&path).with_context(describe)?)),
+    };
+    let (mut judged_so_far, mut said) = (0, Instant::now());
+    let graded = grade(reader, file, dataset.as_ref(), &*verifier, &mut |judged| {
+        judged_so_far += judged.len();
+        if said.elapsed() > SAY {
+            said = Instant::now();
+            let rate = judged_so_far as f64 / started.elapsed().as_secs_f64();
+            tracing::info!("{judged_so_far} completions judged ({rate:.0}/s)");
+        }
+        if let Some(out) = &mut out {
+            for sample in judged {
+                serde_json::to_writer(&mut *out, sample).with_context(describe)?;
+                out.write_all(b"\n").with_context(describe)?;
+            }
+        }
+        Ok(())
+    })?;
+    if let Some(mut out) = out {
+        out.flush().with_context(describe)?;
+    }
+    graded.notes.iter().for_each(|note| tracing::warn!("{note}"));
+    let ks = options.ks(&graded.tallies)?;
+    let seconds = started.elapsed().as_secs_f64();
+    let rate = graded.completions as f64 / seconds;
+    let counts =
+        format!("{} completions of {} problems", graded.completions, graded.problems.len());
+    tracing::info!("{counts} in {seconds:.1} s ({rate:.0}/s)");
+    tracing::info!("intervals: 95 %, over problems");
+    let questions = graded
+        .problems
+        .iter()
+        .map(|problem| Question { prompt: problem.prompt.plain(), answer: problem.answer.clone() });
+    let results = Results {
+        schema_version: VERSION,
+        tealight: format!("{} {}", env!("CARGO_PKG_VERSION"), env!("TEALIGHT_REVISION")),
+        model: options.model.clone(),
+        config: serde_json::to_value(options)?,
+        seconds,
+        sets: vec![SetResult {
+            name: set.clone(),
+            dataset: options.dataset.clone().unwrap_or_else(|| file.clone()),
+            domain: None,
+            verifier: verifier.name().into(),
+            temperature: None,
+            summary: Summary::new(&graded.tallies, &ks)?,
+            questions: questions.collect(),
+            problems: graded.tallies,
+            unusable: dataset.map(|dataset| dataset.unusable).unwrap_or_default(),
+            samples: (!options.no_samples).then_some(samples),
+        }],
+    };
+    outcome::write(&results, output)?;
+    if options.no_samples {
+        graded.unjudged.iter().for_each(|reason| tracing::info!("  {reason}"));
+    }
+    let doubt = outcome::doubt(&results, std::iter::once(&*verifier), options.max_unjudged);
+    Ok(Judged { results, doubt })
+}
+
+impl GradeOptions {
+    fn dataset(&self) -> Result<Option<Dataset>> {
+        let Some(spec) = &self.dataset else { return Ok(None) };
+        let data = DataOptions {
+            dataset: spec.clone(),
+            prompt_column: self.prompt_column.clone(),
+            answer_column: self.answer_column.clone(),
+            verifier: self.verifier.clone(),
+            max_samples: None,
+            prompts: PromptOptions::default(),
+        };
+        data.open(spec).map(Some)
+    }
+
+    /// The k asked for, or the powers of two that every problem's samples can estimate.
+    fn ks(&self, tallies: &[Tally]) -> Result<Vec<usize>> {
+        if !self.k.is_empty() {
+            return Ok(self.k.clone());
+        }
+        let Some(least) = tallies.iter().map(|tally| tally.samples + tally.unjudged).min() else {
+            bail!("there is no completion to grade");
+        };
+        Ok(tealight_eval::report::grid(&[], least))
+    }
+}

@@ -1,0 +1,289 @@
+//! Optima of small worlds, exactly; the estimators of real runs beside them.
+
+mod figures;
+mod tables;
+mod world;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+use clap::{Args, ValueEnum};
+use serde::{Deserialize, Serialize};
+use tealight_eval::report::sheet::{Section, html};
+
+use crate::files::write_atomic;
+use crate::lab::sweep::{Point, Start, sweep};
+use crate::lab::{Class, Descent, KS, Measures, World};
+use crate::objective::{Divergence, Objective};
+
+/// Options of `tealight lab`.
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+pub struct LabOptions {
+    /// ends, dyck, strategies, or a FILE.toml that describes a world (docs/how-to/worlds.md).
+    #[arg(default_value = "ends")]
+    pub world: String,
+    /// What the policy can see; bigram, and for strategies unigram, unless given.
+    #[arg(long)]
+    pub class: Option<String>,
+    /// Maximise E[v] - beta KL(q || base) at each of these, 0 for no KL; with --divergence, aim at p_beta instead.
+    #[arg(long, value_delimiter = ',')]
+    pub beta: Vec<f64>,
+    /// Minimise the alpha divergence to p* at each of these: 0 is forward KL, 1 reverse KL.
+    #[arg(long, value_delimiter = ',')]
+    pub alpha: Vec<f64>,
+    /// Minimise these divergences to p*, or with --beta to p_beta.
+    #[arg(long, value_delimiter = ',')]
+    pub divergence: Vec<String>,
+    /// Seek the optimum from the base, as training does, from a collapsed policy, or from the previous point's optimum.
+    #[arg(long, default_value = "base")]
+    pub start: String,
+    /// Most steps of Adam.
+    #[arg(long, default_value_t = 6000)]
+    pub iterations: usize,
+    /// Learning rate at the start; it falls to 0.
+    #[arg(long, default_value_t = 0.03)]
+    pub learning_rate: f64,
+    /// Run the estimators of real training at a policy off the base: bias and variance.
+    #[arg(long)]
+    pub sampled: bool,
+    /// The objectives of --sampled.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "reinforce,rloo,grpo,dr-grpo,kl-reward,kl-full,kl-k2,kl-k3,dph-f,dph-js,alpha-dpg:0,alpha-dpg:0.5,alpha-dpg:0.5:partition=online,f-dpg:js,f-dpg:tv,rft,bolt,maxrl,pkpo,pass-at-k,nsr,ucpo,unlikeliness,entropy-bonus"
+    )]
+    pub objectives: Vec<Objective>,
+    /// Samples of a group, for --sampled.
+    #[arg(long, default_value_t = 8)]
+    pub num_generations: usize,
+    /// Groups, for --sampled.
+    #[arg(long, default_value_t = 20_000)]
+    pub groups: usize,
+    /// Seeds --sampled and --table online-z.
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// Print a table of the field's traps instead: kl-estimators or online-z.
+    #[arg(long)]
+    pub table: Option<String>,
+    /// Write lab.json, lab.csv and lab.html here.
+    #[arg(long)]
+    pub output: Option<PathBuf>,
+    /// Write the page with its figures alone to this file.
+    #[arg(long, value_name = "FILE")]
+    #[serde(default)]
+    pub html: Option<PathBuf>,
+    /// Print one JSON object a line instead of a table.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A table of the field's traps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Trap {
+    KlEstimators,
+    OnlineZ,
+}
+
+/// Rows to print: as cells with a header, and as JSON objects.
+pub struct Printed {
+    /// The header and the rows.
+    pub cells: Vec<Vec<String>>,
+    /// One object a row.
+    pub json: Vec<serde_json::Value>,
+    /// What stands below.
+    pub note: String,
+}
+
+/// Finds the optima, or looks at the estimators, of a small world, and writes what was asked for.
+///
+/// # Errors
+/// Options that do not go together, a world that cannot be read, a file that cannot be written.
+pub fn run(options: &LabOptions) -> Result<Printed> {
+    let (world, own_class) = match options.world.ends_with(".toml") {
+        true => world::read(Path::new(&options.world))?,
+        false => (World::named(&options.world)?, None),
+    };
+    let class = match options.class.as_ref().or(own_class.as_ref()) {
+        Some(name) => choice::<Class>("class", name)?,
+        None if world.name == "strategies" => Class::Unigram,
+        None => Class::Bigram,
+    };
+    if options.iterations == 0 || options.learning_rate.is_nan() || options.learning_rate <= 0.0 {
+        bail!("--iterations and --learning-rate must be above 0");
+    }
+    let is_sweep =
+        !(options.beta.is_empty() && options.alpha.is_empty() && options.divergence.is_empty());
+    if is_sweep && (options.sampled || options.table.is_some()) {
+        bail!(
+            "--sampled and --table look at one policy: leave --beta, --alpha and --divergence out"
+        );
+    }
+    let (printed, sections) = match (&options.table, options.sampled) {
+        (Some(_), true) => bail!("choose one of --sampled and --table"),
+        (Some(name), false) => {
+            (tables::traps(options, &world, class, choice::<Trap>("table", name)?)?, vec![])
+        }
+        (None, true) => (tables::estimators(options, &world, class)?, vec![]),
+        (None, false) => optima(options, &world, class)?,
+    };
+    let page = page(&world, &printed, sections);
+    if let Some(output) = &options.output {
+        save(output, &printed, &page)?;
+        tracing::info!("written to {}", output.display());
+    }
+    if let Some(file) = &options.html {
+        write_atomic(file, page.as_bytes())?;
+        tracing::info!("open {}", file.display());
+    }
+    Ok(printed)
+}
+
+fn choice<T: ValueEnum>(option: &str, text: &str) -> Result<T> {
+    T::from_str(&text.replace('_', "-"), true).or_else(|_| {
+        let names: Vec<_> = T::value_variants()
+            .iter()
+            .filter_map(|variant| Some(variant.to_possible_value()?.get_name().to_owned()))
+            .collect();
+        bail!("--{option} `{text}` is not one of {}", names.join(", "))
+    })
+}
+
+fn points(options: &LabOptions) -> Result<Vec<Point>> {
+    let divergences: Vec<Divergence> =
+        options.divergence.iter().map(|name| name.parse()).collect::<Result<_>>()?;
+    let mut points = Vec::new();
+    if divergences.is_empty() {
+        points.extend(options.beta.iter().map(|beta| Point::Beta(*beta)));
+    } else if options.beta.is_empty() {
+        points.extend(divergences.iter().map(|divergence| Point::Filtered(*divergence)));
+    } else {
+        let tilted =
+            |beta: &f64| divergences.iter().map(|d| Point::Tilted(*d, *beta)).collect::<Vec<_>>();
+        points.extend(options.beta.iter().flat_map(tilted));
+    }
+    points.extend(options.alpha.iter().map(|alpha| Point::Filtered(Divergence::alpha(*alpha))));
+    if points.is_empty() {
+        points.extend([2.0, 1.0, 0.5, 0.25, 0.2, 0.1, 0.08, 0.04, 0.02].map(Point::Beta));
+        points.extend([0.0, 0.1, 0.5, 0.9].map(|a| Point::Filtered(Divergence::alpha(a))));
+    }
+    // Impossible ones are refused before any work.
+    points.iter().try_for_each(|point| point.objective().map(|_| ()))?;
+    Ok(points)
+}
+
+fn optima(options: &LabOptions, world: &World, class: Class) -> Result<(Printed, Vec<Section>)> {
+    let points = points(options)?;
+    let start = choice::<Start>("start", &options.start)?;
+    let descent = Descent { iterations: options.iterations, learning_rate: options.learning_rate };
+    let rows = sweep(world, class, &points, start, descent)?;
+    let prompts = world.is_right.len();
+    let base = Measures::of(world, &vec![world.base.clone(); prompts]);
+    let filtered: Vec<Vec<f64>> = (0..prompts).map(|prompt| world.filtered(prompt)).collect();
+    let target = Measures::of(world, &filtered);
+    let header = [
+        "",
+        "validity",
+        "N_eff",
+        "max mass",
+        "U_256",
+        "objective",
+        "closed form",
+        "KL(p*||q)",
+        "KL(q1||p*)",
+        "KL(q||a)",
+        "pass@1",
+        "pass@8",
+        "pass@64",
+    ];
+    let mut cells = vec![header.map(str::to_owned).to_vec()];
+    let none = String::new;
+    cells.push(line("base".into(), &base, none(), none()));
+    cells.push(line("p*".into(), &target, none(), none()));
+    for (point, row) in points.iter().zip(&rows) {
+        let (value, closed) = (row.objective, row.objective_closed_form);
+        cells.push(line(point.label(), &row.measures, number(value), number(closed)));
+    }
+    let json = rows
+        .iter()
+        .map(|row| {
+            let mut value = serde_json::to_value(row)?;
+            value["base"] = serde_json::to_value(&base)?;
+            value["pstar"] = serde_json::to_value(&target)?;
+            Ok(value)
+        })
+        .collect::<Result<_>>()?;
+    let note = format!(
+        "{} under {class:?} policies, started at {}; N_eff is exp H(q1), q1 the policy given that it is \
+         right; alpha 0 is forward KL. Exact: nothing is sampled.",
+        world.name, options.start
+    );
+    let printed = Printed { cells: cells.clone(), json, note };
+    let sections = match options.output.is_some() || options.html.is_some() {
+        true => figures::sections(world, &points, &rows, cells)?,
+        false => vec![],
+    };
+    Ok((printed, sections))
+}
+
+fn line(name: String, m: &Measures, objective: String, closed: String) -> Vec<String> {
+    let mut row = vec![name];
+    let values = [m.validity, m.effective_valid, m.max_mass, m.unique_valid_256];
+    row.extend(values.iter().map(|x| number(*x)));
+    row.extend([objective, closed]);
+    row.extend([m.kl_pstar_q, m.kl_q1_pstar, m.kl_q_base].iter().map(|x| number(*x)));
+    row.extend([KS[0], KS[3], KS[5]].iter().map(|k| number(m.pass_at_k[k])));
+    row
+}
+
+pub(crate) fn number(x: f64) -> String {
+    // Rounding must not leave a minus on a zero.
+    let x = if x.abs() < 5e-5 { 0.0 } else { x };
+    if x.abs() >= 10.0 { format!("{x:.2}") } else { format!("{x:.4}") }
+}
+
+fn save(output: &Path, printed: &Printed, page: &str) -> Result<()> {
+    crate::files::writable_directory(output)?;
+    let json = serde_json::to_string_pretty(&printed.json)?;
+    write_atomic(&output.join("lab.json"), json.as_bytes())?;
+    let quote = |cell: &String| {
+        if cell.contains([',', '"']) {
+            format!("\"{}\"", cell.replace('"', "\"\""))
+        } else {
+            cell.clone()
+        }
+    };
+    let csv: String = printed
+        .cells
+        .iter()
+        .map(|row| row.iter().map(quote).collect::<Vec<_>>().join(",") + "\n")
+        .collect();
+    write_atomic(&output.join("lab.csv"), csv.as_bytes())?;
+    write_atomic(&output.join("lab.html"), page.as_bytes())
+}
+
+fn page(world: &World, printed: &Printed, sections: Vec<Section>) -> String {
+    let sections = if sections.is_empty() {
+        vec![Section {
+            heading: "Table".into(),
+            table: printed.cells.clone(),
+            ..Section::default()
+        }]
+    } else {
+        sections
+    };
+    html(&format!("The world `{}`, exactly", world.name), &printed.note, &sections)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn impossible_points_are_refused_before_any_work() {
+        let said = Point::Filtered(Divergence::ReverseKl).objective().unwrap_err();
+        assert!(format!("{said:#}").contains("infinite"));
+        assert!(Point::Tilted(Divergence::ReverseKl, 0.1).objective().is_ok());
+        assert!(Point::Beta(-1.0).objective().is_err());
+        assert!(choice::<Class>("class", "bigrams").is_err());
+    }
+}

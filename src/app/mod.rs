@@ -1,0 +1,20 @@
+//! What Tealight does, whole: each module has its settings and a function that does it and returns what it found.
+//!
+//! The command line in `cli` parses settings and prints results; another program may call these directly. Settings
+//! are clap's `Args` and serde's, so that an option, its default and its text are written once. Messages on the way are
+//! events of `tracing`.
+
+pub mod batch;
+pub mod beta;
+pub mod compare;
+pub mod evaluate;
+pub mod export;
+pub mod grade;
+pub mod lab;
+pub(crate) mod place;
+pub mod presample;
+pub mod prompts;
+pub(crate) mod session;
+pub mod settings;
+pub mod study;
+pub mod training;

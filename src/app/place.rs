@@ -1,0 +1,181 @@
+//! Directories that commands write to: whether one is free, and what may be done about it.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use serde::Serialize;
+
+use crate::files::Claim;
+
+/// What a command leaves before it has produced anything: settings, and the lock.
+const SETTINGS: [&str; 3] = ["config.toml", "request.json", ".lock"];
+/// What commands write, and --overwrite therefore removes.
+const OURS: [&str; 24] = [
+    "config.toml",
+    "request.json",
+    "metrics.jsonl",
+    "latest",
+    "final",
+    "best",
+    "best.json",
+    "evals.jsonl",
+    "base",
+    "samples",
+    "presamples",
+    "presamples.json",
+    "presamples.jsonl",
+    "completions",
+    "tensorboard",
+    "lm-eval",
+    "report-data",
+    "results.json",
+    "results.csv",
+    "results.md",
+    "report.html",
+    "accepted.jsonl",
+    "summary.json",
+    "compare.json",
+];
+
+/// Whether `output` holds nothing that would be lost: it is not there, is empty, or has settings and empty files alone.
+pub(crate) fn is_free(output: &Path) -> bool {
+    let Ok(entries) = std::fs::read_dir(output) else { return !output.exists() };
+    entries.flatten().all(|entry| {
+        let path = entry.path();
+        match entry.metadata() {
+            Ok(kind) if kind.is_dir() => is_free(&path),
+            Ok(kind) => kind.len() == 0 || SETTINGS.iter().any(|name| entry.file_name() == *name),
+            Err(_) => false,
+        }
+    })
+}
+
+/// Takes a directory for a new run, as far as [`check`] allows. Nothing is removed yet: see [`clear`].
+pub(crate) fn fresh(output: &Path, overwrite: bool) -> Result<Claim> {
+    check(output, overwrite)?;
+    Claim::take(output)
+}
+
+/// Refuses a directory that holds anything, unless `overwrite` allows it and a command of Tealight's wrote it.
+pub(crate) fn check(output: &Path, overwrite: bool) -> Result<()> {
+    if !is_free(output) && !overwrite {
+        bail!(
+            "{}: holds files already ({}); choose another --output, or replace what Tealight wrote there with --overwrite",
+            output.display(),
+            listed(output)
+        );
+    }
+    if !is_free(output) && !is_ours(output) {
+        bail!(
+            "{}: Tealight did not write what is here ({}), and --overwrite replaces only its own; choose another --output",
+            output.display(),
+            listed(output)
+        );
+    }
+    Ok(())
+}
+
+/// Whether a command of Tealight's wrote `output`, by what it records there.
+fn is_ours(output: &Path) -> bool {
+    let settings = std::fs::read_to_string(output.join("config.toml")).unwrap_or_default();
+    let results = std::fs::read(output.join("results.json")).unwrap_or_default();
+    let results: serde_json::Value = serde_json::from_slice(&results).unwrap_or_default();
+    settings.starts_with("# tealight ") || results["tealight"].is_string()
+}
+
+/// The first names in a directory.
+fn listed(output: &Path) -> String {
+    let entries = std::fs::read_dir(output).into_iter().flatten().flatten();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.retain(|name| !SETTINGS.contains(&name.as_str()));
+    names.sort();
+    let more = if names.len() > 3 { ", ..." } else { "" };
+    names.truncate(3);
+    names.join(", ") + more
+}
+
+/// Removes what Tealight writes, where `overwrite` asks for it; other files stay. To be called when everything that a
+/// run begins from has been read, so that a mistake in its options costs nothing.
+pub(crate) fn clear(output: &Path, overwrite: bool) -> Result<()> {
+    if !overwrite {
+        return Ok(());
+    }
+    for entry in std::fs::read_dir(output)?.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let is_ours = OURS.contains(&name.as_str())
+            || name.starts_with("checkpoint-")
+            || name.starts_with(".checkpoint-")
+            || name.starts_with("presamples-seed")
+            || (name.contains("-seed") && entry.path().join("config.toml").exists());
+        if is_ours {
+            let removed = match entry.path().is_dir() {
+                true => std::fs::remove_dir_all(entry.path()),
+                false => std::fs::remove_file(entry.path()),
+            };
+            removed.with_context(|| entry.path().display().to_string())?;
+        }
+    }
+    Ok(())
+}
+
+/// Refuses to go on in `output` with other settings than it was begun with; nothing there yet is fine.
+pub(crate) fn refuse_other_settings(options: &impl Serialize, output: &Path) -> Result<()> {
+    let path = output.join("config.toml");
+    let Ok(text) = std::fs::read_to_string(&path) else { return Ok(()) };
+    let before: toml::Table = text.parse().with_context(|| path.display().to_string())?;
+    let now = toml::Table::try_from(options)?;
+    let shown = |value: Option<&toml::Value>| value.map_or("unset".into(), ToString::to_string);
+    let changed: Vec<String> = before
+        .keys()
+        .chain(now.keys().filter(|key| !before.contains_key(*key)))
+        .filter(|key| !["output", "quiet"].contains(&key.as_str()))
+        .filter(|key| before.get(*key) != now.get(*key))
+        .map(|key| format!("{key} was {}, is {}", shown(before.get(key)), shown(now.get(key))))
+        .collect();
+    match changed.is_empty() {
+        true => Ok(()),
+        false => bail!(
+            "{} was begun with other settings: {}; continue with those, or choose another --output",
+            output.display(),
+            changed.join(", ")
+        ),
+    }
+}
+
+/// `base`, or `base-2`, `base-3`, ... where it is not free.
+pub(crate) fn next_free(base: &Path) -> PathBuf {
+    let numbered = |number: usize| match number {
+        1 => base.to_owned(),
+        _ => PathBuf::from(format!("{}-{number}", base.display())),
+    };
+    (1..).map(numbered).find(|path| is_free(path)).expect("numbers do not end")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_holds_nothing_yet_is_free_and_the_rest_is_not_lost() {
+        let folder = tempfile::tempdir().unwrap();
+        let output = folder.path().join("run");
+        assert!(is_free(&output));
+        std::fs::create_dir_all(output.join("samples")).unwrap();
+        std::fs::write(output.join("config.toml"), "a = 1").unwrap();
+        std::fs::write(output.join("metrics.jsonl"), "").unwrap();
+        assert!(is_free(&output) && fresh(&output, false).is_ok());
+        std::fs::write(output.join("metrics.jsonl"), "{}\n").unwrap();
+        std::fs::write(output.join("thesis.tex"), "x").unwrap();
+        let message = fresh(&output, false).unwrap_err().to_string();
+        assert!(message.contains("metrics.jsonl, samples, thesis.tex"), "{message}");
+        assert_eq!(next_free(&output), folder.path().join("run-2"));
+        let message = fresh(&output, true).unwrap_err().to_string();
+        assert!(message.contains("did not write"), "{message}");
+        std::fs::write(output.join("config.toml"), "# tealight 0.1.0\n").unwrap();
+        drop(fresh(&output, true).unwrap());
+        assert!(output.join("metrics.jsonl").exists(), "nothing is removed before it has to be");
+        clear(&output, true).unwrap();
+        assert!(!output.join("metrics.jsonl").exists() && output.join("thesis.tex").exists());
+    }
+}

@@ -1,0 +1,181 @@
+//! Sample the base once, verify, store; say what it can do.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use tealight_eval::pass_at_k::pass_at_k;
+
+use crate::app::place;
+use crate::app::session::Session;
+use crate::app::settings::{self, DataOptions, ModelOptions};
+use crate::files::write_atomic;
+use crate::presample::{Presamples, Request, SplitRule};
+use crate::remote::{Remote, RemoteOptions, RemoteSampler};
+use crate::rollout::Encoded;
+use crate::train::Stop;
+
+/// Options of `tealight presample`.
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+pub struct PresampleOptions {
+    /// Which model, and where it runs.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub model: ModelOptions,
+    /// Which problems.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub data: DataOptions,
+    /// Completions a prompt.
+    #[arg(short = 'n', long, default_value_t = 16)]
+    pub num_presamples: usize,
+    /// Report the base's Pass@k at these k, none above -n; unless given, those of 1, 4 and 16 that are not.
+    #[arg(short, value_delimiter = ',')]
+    #[serde(default)]
+    pub k: Vec<usize>,
+    /// Draw one more for each prompt, to confirm those that look solved (DPH-RL).
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set)]
+    pub extra_check: bool,
+    /// Report the split into D_exp and D_pef at this share of right completions.
+    #[arg(long, default_value_t = 0.875)]
+    pub pef_threshold: f64,
+    /// Sampling temperature; must be that of the training that will use the samples.
+    #[arg(long, default_value_t = 1.0)]
+    pub temperature: f64,
+    /// Most tokens in a completion; must be that of the training that will use the samples. Unless given, what the
+    /// context leaves, up to 512.
+    #[arg(long)]
+    pub max_completion_length: Option<usize>,
+    /// Seeds the samples.
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// Most sequences in one decoding batch.
+    #[arg(long, default_value_t = 256)]
+    pub max_num_seqs: usize,
+    /// A server that samples in place of this process.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub remote: RemoteOptions,
+    /// Where the samples go; an interrupted call is continued.
+    #[arg(long)]
+    pub output: Option<PathBuf>,
+    /// Print the summary as JSON instead of as a table.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What the samples say: `summary.json`.
+#[derive(Debug, Clone, Serialize)]
+pub struct Summary {
+    /// Problems.
+    pub prompts: usize,
+    /// Completions of each.
+    pub num_presamples: usize,
+    /// Mean share of right completions.
+    pub mean_validity: f64,
+    /// Problems with at least one.
+    pub solved: usize,
+    /// Right completions.
+    pub correct_completions: usize,
+    /// The base's Pass@k at several k.
+    #[serde(rename = "pass@k")]
+    pub pass_at_k: Vec<(usize, f64)>,
+    /// Share of right completions from which on a problem counts as solved by the base.
+    pub pef_threshold: f64,
+    /// The problems below it, to be explored.
+    pub d_exp: Vec<String>,
+    /// The problems from it on, to be rehearsed.
+    pub d_pef: Vec<String>,
+    /// Problems whose extra completion was wrong.
+    pub failed_extra_check: usize,
+    /// Share of right completions of each problem.
+    pub validity: Vec<(String, f64)>,
+    /// Tokens drawn.
+    pub tokens: usize,
+}
+
+impl Summary {
+    fn of(presamples: &Presamples, ks: &[usize], pef_threshold: f64) -> Self {
+        let rule = SplitRule { pef_threshold, explore_all: false, drop_unsolved: false };
+        let split = presamples.split(rule);
+        let prompts = &presamples.prompts;
+        let names = |chosen: &[usize]| chosen.iter().map(|i| prompts[*i].problem.clone()).collect();
+        let n = presamples.request.num_presamples;
+        let mean = |k: usize| {
+            prompts.iter().map(|prompt| pass_at_k(n, prompt.correct(), k)).sum::<f64>()
+                / prompts.len() as f64
+        };
+        Self {
+            prompts: prompts.len(),
+            num_presamples: n,
+            mean_validity: presamples.mean_validity(),
+            solved: presamples.solved(),
+            correct_completions: prompts.iter().map(|prompt| prompt.correct()).sum(),
+            pass_at_k: ks.iter().map(|k| (*k, mean(*k))).collect(),
+            pef_threshold,
+            d_exp: names(&split.explore),
+            d_pef: names(&split.rehearse),
+            failed_extra_check: split.unconfirmed,
+            validity: prompts.iter().map(|p| (p.problem.clone(), p.validity())).collect(),
+            tokens: presamples.tokens(),
+        }
+    }
+}
+
+/// Samples the base on every problem, judges and stores its completions.
+///
+/// # Errors
+/// A model or dataset that cannot be read, a folder that holds something else, a call that was stopped.
+pub fn run(options: &PresampleOptions, stop: &Stop) -> Result<Summary> {
+    let Some(output) = &options.output else { bail!("--output DIR is needed") };
+    let ks = settings::estimable(&options.k, &[1, 4, 16], options.num_presamples)?;
+    if !(options.temperature > 0.0 && options.temperature.is_finite()) {
+        bail!("temperature must be above 0: log-probabilities are taken at it");
+    }
+    let dataset = options.data.open(&options.data.dataset)?;
+    let (base, device) = options.model.load_to_train()?;
+    let asked = options.max_completion_length;
+    let length = settings::completion_length(asked, &dataset.problems, &base)?;
+    if !output.join("presamples.json").exists() && !place::is_free(output) {
+        bail!(
+            "{}: holds something else than pre-samples; choose another --output",
+            output.display()
+        );
+    }
+    let _claim = crate::files::Claim::take(output)?;
+    let recorded = PresampleOptions { max_completion_length: Some(length), ..options.clone() };
+    settings::record_config(&recorded, output)?;
+    stop.saves();
+    let session = Session::new(&base, device, stop)?;
+    let request = Request {
+        model: base.name.clone(),
+        dataset: dataset.name.clone(),
+        num_presamples: options.num_presamples,
+        extra_check: options.extra_check,
+        temperature: options.temperature,
+        max_completion_length: length,
+        seed: options.seed,
+        dtype: base.dtype,
+    };
+    let context = base.architecture.max_positions;
+    let problems = Encoded::all(&dataset.problems, &base.tokenizer, context, length)?;
+    let presamples = match &options.remote.engine {
+        None => {
+            session.draw_presamples(&dataset, &problems, &request, options.max_num_seqs, output)?
+        }
+        Some(engine) => {
+            let remote = Remote::new(engine, &options.model.model, &options.remote, options.seed)?;
+            tracing::info!("sampling from {engine}, log-probabilities from here");
+            let (decoder, tokenizer) = (&session.reference, &base.tokenizer);
+            let sampler =
+                RemoteSampler { remote: &remote, problems: &problems, decoder, tokenizer };
+            session.draw_presamples_from(&sampler, &dataset, &problems, &request, output)?
+        }
+    };
+    let summary = Summary::of(&presamples, &ks, options.pef_threshold);
+    let json = serde_json::to_string_pretty(&summary)?;
+    write_atomic(&output.join("summary.json"), json.as_bytes())?;
+    tracing::info!("samples in {}", output.join("presamples.jsonl").display());
+    Ok(summary)
+}

@@ -1,0 +1,83 @@
+//! Options on how problems are put to a model, and what they come to.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, anyhow, bail};
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tealight_datasets::prompting::{Template, choose};
+use tealight_datasets::{Problem, Prompting};
+
+use crate::files::read_limited;
+
+/// Largest template, in bytes.
+const MAX_TEMPLATE: u64 = 1 << 20;
+
+/// What the model is asked besides the question.
+#[derive(Debug, Clone, Default, PartialEq, Args, Serialize, Deserialize)]
+pub struct PromptOptions {
+    /// What follows every question; '' for nothing. Unless given, bare questions that the math verifier judges are
+    /// followed by "Please reason step by step, and put your final answer within \boxed{}.", others by nothing.
+    #[arg(long, value_name = "TEXT", help_heading = "Prompts")]
+    pub instruction: Option<String>,
+    /// A system message before everything else.
+    #[arg(long, value_name = "TEXT", help_heading = "Prompts")]
+    pub system_prompt: Option<String>,
+    /// A template (Jinja) that writes the question from a row's columns, such as "{{ context }}\n{{ question }}".
+    #[arg(long, value_name = "FILE", help_heading = "Prompts")]
+    pub prompt_template: Option<PathBuf>,
+    /// Worked examples before every problem.
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Prompts")]
+    #[serde(default)]
+    pub few_shot: usize,
+    /// Where they come from: a dataset with solutions, such as the training part.
+    #[arg(long, value_name = "DATASET", help_heading = "Prompts")]
+    pub few_shot_dataset: Option<String>,
+    /// Chooses them; all problems get the same.
+    #[arg(long, default_value_t = 0, help_heading = "Prompts")]
+    #[serde(default)]
+    pub few_shot_seed: u64,
+}
+
+impl PromptOptions {
+    /// What they come to; `open` reads the problems of a dataset, asked as these options say but for the examples.
+    pub(crate) fn prompting(
+        &self,
+        open: impl FnOnce(&str, &Prompting) -> Result<Vec<Problem>>,
+    ) -> Result<Prompting> {
+        let template = match &self.prompt_template {
+            None => None,
+            Some(path) => {
+                let text = String::from_utf8(read_limited(path, MAX_TEMPLATE)?)
+                    .map_err(|_| anyhow!("{}: not UTF-8", path.display()))?;
+                Some(Template::new(&path.display().to_string(), &text)?)
+            }
+        };
+        let bare = Prompting { instruction: Some(String::new()), template, ..Prompting::default() };
+        let examples = match (&self.few_shot_dataset, self.few_shot) {
+            (None, 0) => Vec::new(),
+            (Some(_), 0) => bail!("--few-shot-dataset has no effect without --few-shot N"),
+            (None, count) => {
+                bail!("--few-shot {count} needs --few-shot-dataset: where the examples come from")
+            }
+            (Some(spec), count) => choose(&open(spec, &bare)?, count, self.few_shot_seed)
+                .map_err(|error| anyhow!("{spec}: {error}"))?,
+        };
+        let (instruction, system_prompt) = (self.instruction.clone(), self.system_prompt.clone());
+        Ok(Prompting { instruction, system_prompt, examples, ..bare })
+    }
+
+    /// What they say, with the template's text, for records of what was asked; null where they say nothing.
+    pub(crate) fn recorded(&self) -> Result<Value> {
+        if *self == Self::default() {
+            return Ok(Value::Null);
+        }
+        let mut said = json!(self);
+        if let Some(path) = &self.prompt_template {
+            let text = read_limited(path, MAX_TEMPLATE)?;
+            said["prompt_template"] = json!(String::from_utf8_lossy(&text));
+        }
+        Ok(said)
+    }
+}

@@ -1,0 +1,247 @@
+//! The pieces that `train`, `eval` and `study` are made of: sample the base, evaluate once. `fine_tune` has
+//! the rest.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use anyhow::Result;
+use candle_core::Device;
+use tealight_datasets::Dataset;
+use tealight_eval::{Sample, Solver, Tally, evaluate::evaluate, store};
+
+use crate::generate::{Filters, LocalSampler, Noise, Sampler, SamplingParams};
+use crate::model::Decoder;
+use crate::objective::Plan;
+use crate::presample::{self, Presamples, presample};
+use crate::pretrained::Pretrained;
+use crate::rollout::{Collector, Encoded};
+use crate::solver::LocalSolver;
+use crate::telemetry::{JsonLines, Progress};
+use crate::tokenizer::Tokenizer;
+use crate::train::Stop;
+use crate::train::rlvr::{RlvrConfig, wants_extra_check, wants_presamples};
+
+/// Keys the randomness of evaluations apart from that of training.
+const EVALUATION: u64 = u64::MAX - 2;
+
+/// A base model, where it runs, and who may stop it.
+pub(crate) struct Session<'a> {
+    pub(crate) base: &'a Pretrained,
+    pub(crate) reference: Decoder,
+    pub(crate) device: Device,
+    pub(crate) stop: &'a Stop,
+}
+
+/// How an evaluation is drawn.
+pub(crate) struct Draw<'a> {
+    pub(crate) n: usize,
+    pub(crate) params: &'a SamplingParams,
+    pub(crate) seed: u64,
+    pub(crate) max_num_seqs: usize,
+}
+
+impl<'a> Session<'a> {
+    pub(crate) fn new(base: &'a Pretrained, device: Device, stop: &'a Stop) -> Result<Self> {
+        let reference = base.decoder()?;
+        Ok(Self { base, reference, device, stop })
+    }
+
+    /// The base's samples, where the plan needs them: those of `--presamples`, or drawn into the run.
+    pub(crate) fn presamples(
+        &self,
+        dataset: &Dataset,
+        problems: &[Encoded<'_>],
+        config: &RlvrConfig,
+        plan: &Plan,
+        output: &Path,
+    ) -> Result<Option<Presamples>> {
+        if !wants_presamples(config, plan) {
+            return Ok(None);
+        }
+        let settings = &config.settings;
+        let request = self.request(dataset, config, wants_extra_check(plan));
+        if let Some(directory) = &settings.presamples {
+            return Ok(Some(presample::load(directory, problems, &request)?));
+        }
+        let directory = output.join("presamples");
+        Ok(Some(self.draw_presamples(
+            dataset,
+            problems,
+            &request,
+            settings.max_num_seqs,
+            &directory,
+        )?))
+    }
+
+    /// Samples the base for runs of `config` into `directory`.
+    pub(crate) fn presample(
+        &self,
+        dataset: &Dataset,
+        config: &RlvrConfig,
+        extra_check: bool,
+        directory: &Path,
+    ) -> Result<Presamples> {
+        let settings = &config.settings;
+        let context = self.base.architecture.max_positions;
+        let room = settings.length();
+        let problems = Encoded::all(&dataset.problems, &self.base.tokenizer, context, room)?;
+        let request = self.request(dataset, config, extra_check);
+        self.draw_presamples(dataset, &problems, &request, settings.max_num_seqs, directory)
+    }
+
+    fn request(
+        &self,
+        dataset: &Dataset,
+        config: &RlvrConfig,
+        extra_check: bool,
+    ) -> presample::Request {
+        presample::Request {
+            model: self.base.name.clone(),
+            dataset: dataset.name.clone(),
+            num_presamples: config.settings.num_presamples,
+            extra_check,
+            temperature: config.settings.temperature,
+            max_completion_length: config.settings.length(),
+            seed: config.seed,
+            dtype: self.base.dtype,
+        }
+    }
+
+    /// Samples the base into `directory`, or continues what is there.
+    pub(crate) fn draw_presamples(
+        &self,
+        dataset: &Dataset,
+        problems: &[Encoded<'_>],
+        request: &presample::Request,
+        max_num_seqs: usize,
+        directory: &Path,
+    ) -> Result<Presamples> {
+        let sampler = LocalSampler { decoder: &self.reference, max_rows: max_num_seqs };
+        self.draw_presamples_from(&sampler, dataset, problems, request, directory)
+    }
+
+    /// The same from any sampler.
+    pub(crate) fn draw_presamples_from(
+        &self,
+        sampler: &dyn Sampler,
+        dataset: &Dataset,
+        problems: &[Encoded<'_>],
+        request: &presample::Request,
+        directory: &Path,
+    ) -> Result<Presamples> {
+        let params = SamplingParams {
+            temperature: request.temperature,
+            filters: Filters::default(),
+            max_new_tokens: request.max_completion_length,
+            eos: self.eos().to_vec(),
+        };
+        let collector = Collector::new(sampler, &self.base.tokenizer, &*dataset.verifier, &params);
+        let mut progress = Progress::new("sampling the base", problems.len());
+        presample(&collector, problems, request, directory, &mut || {
+            progress.advance(String::new);
+            self.stop.check()
+        })
+    }
+
+    /// The same, but for what `samples` holds already, whole problems of it; what it holds in the end is in the
+    /// dataset's order.
+    pub(crate) fn evaluate_the_rest(
+        &self,
+        decoder: &Decoder,
+        dataset: &Dataset,
+        draw: &Draw<'_>,
+        label: &str,
+        samples: &Path,
+    ) -> Result<Vec<Tally>> {
+        let mut known = HashMap::new();
+        if samples.exists() {
+            known = store::read(samples)?.problems;
+            store::write_in_order(samples, dataset, &known)?;
+        }
+        let tallies = self.evaluate(decoder, dataset, draw, label, samples, &mut known)?;
+        store::write_in_order(samples, dataset, &known)?;
+        Ok(tallies)
+    }
+
+    /// The same, kept nowhere.
+    pub(crate) fn tallies(
+        &self,
+        decoder: &Decoder,
+        dataset: &Dataset,
+        draw: &Draw<'_>,
+        evaluating: &Evaluating<'_>,
+    ) -> Result<Vec<Tally>> {
+        let solver = self.solver(decoder, draw);
+        let mut known = HashMap::new();
+        evaluate(dataset, &solver, draw.n, &mut known, &mut |_| evaluating.stop.check())
+    }
+
+    fn solver<'d>(&'d self, decoder: &'d Decoder, draw: &Draw<'_>) -> LocalSolver<'d> {
+        LocalSolver {
+            sampler: LocalSampler { decoder, max_rows: draw.max_num_seqs },
+            tokenizer: &self.base.tokenizer,
+            params: draw.params.clone(),
+            noise: Noise { seed: draw.seed, step: EVALUATION },
+        }
+    }
+
+    /// Draws and judges samples of `decoder`; they go to `samples` as they come, after those that are known from an
+    /// earlier call.
+    pub(crate) fn evaluate(
+        &self,
+        decoder: &Decoder,
+        dataset: &Dataset,
+        draw: &Draw<'_>,
+        label: &str,
+        samples: &Path,
+        known: &mut HashMap<String, Vec<Sample>>,
+    ) -> Result<Vec<Tally>> {
+        let solver = self.solver(decoder, draw);
+        let progress = Evaluating { label, is_silent: false, stop: self.stop };
+        progress.run(dataset, &solver, draw.n, samples, known)
+    }
+
+    /// The tokens that end a completion.
+    pub(crate) fn eos(&self) -> &[u32] {
+        self.base.tokenizer.eos()
+    }
+}
+
+/// An evaluation under way, whoever samples.
+pub(crate) struct Evaluating<'a> {
+    pub(crate) label: &'a str,
+    pub(crate) is_silent: bool,
+    pub(crate) stop: &'a Stop,
+}
+
+impl Evaluating<'_> {
+    /// Draws samples until there are `n` a problem, those in `known` included, and appends them to a file.
+    pub(crate) fn run(
+        &self,
+        dataset: &Dataset,
+        solver: &dyn Solver,
+        n: usize,
+        samples: &Path,
+        known: &mut HashMap<String, Vec<Sample>>,
+    ) -> Result<Vec<Tally>> {
+        let mut lines = match known.is_empty() {
+            false => JsonLines::append(samples)?,
+            true => JsonLines::create(samples)?,
+        };
+        let is_whole = |id: &String| known.get(id).is_some_and(|samples| samples.len() >= n);
+        let open = dataset.problems.iter().filter(|problem| !is_whole(&problem.id)).count();
+        let mut progress = match self.is_silent {
+            true => Progress::silent(self.label, open),
+            false => Progress::new(self.label, open),
+        };
+        let (mut right, mut all) = (0, 0);
+        evaluate(dataset, solver, n, known, &mut |batch| {
+            // One write a problem: what a crash leaves is whole problems and at most one broken one.
+            lines.write_all(batch)?;
+            right += batch.iter().filter(|sample| sample.is_correct()).count();
+            all += batch.len();
+            progress.advance(|| format!("pass@1 {:.3}", right as f64 / all as f64));
+            self.stop.check()
+        })
+    }
+}

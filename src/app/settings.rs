@@ -1,0 +1,269 @@
+//! Options that several commands share.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::LazyLock;
+
+use anyhow::{Result, bail};
+use candle_core::Device;
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use tealight_datasets::suite::SuiteSet;
+use tealight_datasets::{Dataset, Problem, read::Columns, verify};
+use tealight_eval::pass_at_k;
+
+use crate::app::prompts::PromptOptions;
+use crate::device::{self, Dtype};
+use crate::generate::{Filters, SamplingParams};
+use crate::model::Architecture;
+use crate::pretrained::Pretrained;
+use crate::rollout::Encoded;
+use crate::train::rlvr::LENGTH;
+
+/// What `--help` says of `--dataset`.
+pub(crate) const DATASET_HELP: &str = "\
+A named source or a .jsonl, .json, .csv or .parquet file.
+  countdown  four numbers, a target, many right expressions; countdown/train (the
+             default), countdown/test (shares no numbers with it), countdown/sft
+  sql        questions about small tables, many right queries; sql/train, sql/test, sql/sft
+  chain      running totals to a target: chain/train, test, longer, banned
+  walk       moves between numbers, every right answer known: walk/train, test, longer, banned
+  hub:OWNER/NAME[@REVISION]:FILE  a .parquet or .jsonl file of a dataset on the Hub
+  FILE       columns are detected (question/answer, problem/solution, ...) and
+             printed; name others with --prompt-column and --answer-column.
+             Spider and BIRD files (db_id, question, query) find their databases beside them";
+
+/// What `--help` says of `--verifier`.
+static VERIFIER_HELP: LazyLock<String> = LazyLock::new(|| {
+    format!("What checks completions; the dataset's own unless named.\n  {}", verify::SPECS)
+});
+
+/// Which model, where it runs.
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+pub struct ModelOptions {
+    /// A directory in Hub layout, a Hub id (owner/name[@revision]), or `countdown`, the embedded model.
+    #[arg(long, default_value = "countdown", alias = "model-name-or-path")]
+    pub model: String,
+    /// A LoRA adapter of that model, in PEFT's format; --model may also name one that knows its base.
+    #[arg(long)]
+    pub adapter: Option<String>,
+    /// auto, cpu, cuda, cuda:N or metal; auto is the first GPU this binary was built for, else the CPU.
+    #[arg(long, default_value = "auto")]
+    pub device: String,
+    /// Type of weights and activations; bfloat16 is for GPUs.
+    #[arg(long, value_enum, default_value_t = Dtype::Float32, alias = "torch-dtype")]
+    #[serde(default)]
+    pub dtype: Dtype,
+}
+
+impl ModelOptions {
+    /// Loads the model and says what it is and where it runs.
+    pub(crate) fn load(&self) -> Result<(Pretrained, Device)> {
+        let (device, described) = device::open(&self.device)?;
+        let mut model = Pretrained::load(&self.model, self.dtype, &device)?;
+        if let Some(adapter) = &self.adapter {
+            model = model.adapted(adapter, &device)?;
+        }
+        self.announce(&model.architecture, &described);
+        if let Some(adapter) = &model.adapter {
+            let (r, targets) = (adapter.scaling.r, adapter.targets.join(", "));
+            tracing::info!("  with an adapter of rank {r} on {targets}");
+        }
+        Ok((model, device))
+    }
+
+    /// The same for a model that is to be trained.
+    pub(crate) fn load_to_train(&self) -> Result<(Pretrained, Device)> {
+        self.dtype.storage(&device::open(&self.device)?.0)?;
+        let (model, device) = self.load()?;
+        if model.adapter.is_some() {
+            bail!(
+                "{} is an adapter, and training begins from a whole model: merge it first (tealight export --merge), \
+                 or continue its run with --resume",
+                model.name
+            );
+        }
+        Ok((model, device))
+    }
+
+    /// What it is called in results.
+    pub(crate) fn shown(&self) -> String {
+        match &self.adapter {
+            None => self.model.clone(),
+            Some(adapter) => format!("{adapter} on {}", self.model),
+        }
+    }
+
+    /// Says which model runs where.
+    pub(crate) fn announce(&self, architecture: &Architecture, device: &str) {
+        let millions = architecture.parameters() as f64 / 1e6;
+        let dtype = format!("{:?}", self.dtype).to_lowercase();
+        tracing::info!("model {} ({millions:.2}M parameters), {dtype} on {device}", self.shown());
+    }
+}
+
+/// Which problems.
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+pub struct DataOptions {
+    /// A named source (countdown, countdown/test) or a .jsonl, .json, .csv or .parquet file.
+    #[arg(long, default_value = "countdown", long_help = DATASET_HELP, alias = "dataset-name")]
+    pub dataset: String,
+    /// Column with the question or the chat messages.
+    #[arg(long)]
+    pub prompt_column: Option<String>,
+    /// Column with the answer, or with a worked solution that ends in one.
+    #[arg(long)]
+    pub answer_column: Option<String>,
+    /// What checks completions: math, exact, regex:PATTERN, numeric, sql:FOLDER, program:COMMAND, ...; the
+    /// dataset's own unless named.
+    #[arg(long, long_help = VERIFIER_HELP.as_str())]
+    pub verifier: Option<String>,
+    /// Use only the first so many problems.
+    #[arg(long)]
+    pub max_samples: Option<usize>,
+    /// How problems are put.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub prompts: PromptOptions,
+}
+
+impl DataOptions {
+    /// Opens `spec` with these columns and this limit, and says what was found.
+    pub(crate) fn open(&self, spec: &str) -> Result<Dataset> {
+        self.open_set(&SuiteSet::of(spec))
+    }
+
+    /// Opens a set of a suite; what it does not say of columns and verifier, these options do.
+    pub(crate) fn open_set(&self, set: &SuiteSet) -> Result<Dataset> {
+        let own = set.columns();
+        let mut columns = Columns {
+            prompt: own.prompt.or_else(|| self.prompt_column.clone()),
+            answer: own.answer.or_else(|| self.answer_column.clone()),
+            verifier: own.verifier.or_else(|| self.verifier.clone()),
+            ..Columns::default()
+        };
+        columns.prompting = self.prompts.prompting(|spec, prompting| {
+            let columns = Columns { prompting: prompting.clone(), ..columns.clone() };
+            Ok(open(spec, &columns, None)?.problems)
+        })?;
+        let mut dataset = open(&set.dataset, &columns, self.max_samples)?;
+        if let Some(name) = &set.name {
+            dataset.name.clone_from(name);
+        }
+        let checker = dataset.verifier.name();
+        let count = dataset.problems.len();
+        tracing::info!("dataset {}: {count} problems, checked by `{checker}`", dataset.name);
+        dataset.notes.iter().for_each(|note| tracing::info!("  {note}"));
+        Ok(dataset)
+    }
+}
+
+/// Problems that are both trained and tested on would flatter every number.
+pub(crate) fn refuse_overlap(train: &Dataset, test: &Dataset, option: &str) -> Result<()> {
+    let trained: HashSet<_> = train.problems.iter().map(|problem| problem.prompt.plain()).collect();
+    let shared = test.problems.iter().filter(|problem| trained.contains(&problem.prompt.plain()));
+    match shared.count() {
+        0 => Ok(()),
+        count => bail!(
+            "{count} problems of {} are in {} too; choose a {option} that is held out",
+            test.name,
+            train.name
+        ),
+    }
+}
+
+/// Opens a named source, a file, or a file of a dataset on the Hub.
+fn open(spec: &str, columns: &Columns, limit: Option<usize>) -> Result<Dataset> {
+    let Some(place) = spec.strip_prefix("hub:") else {
+        return Ok(tealight_datasets::open(spec, columns, limit)?);
+    };
+    let file = crate::hub::dataset_file(place)?;
+    let dataset = tealight_datasets::open(&file.to_string_lossy(), columns, limit)?;
+    Ok(Dataset { name: spec.to_owned(), ..dataset })
+}
+
+/// How an evaluation samples.
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+pub struct DecodingOptions {
+    /// Divides the logits; 0 is greedy. Several, separated by commas, are evaluated one after another.
+    #[arg(long, value_delimiter = ',', default_value = "1", help_heading = "Decoding")]
+    pub temperature: Vec<f64>,
+    /// Keep the k most likely tokens; 0 keeps all.
+    #[arg(long, default_value_t = 0, help_heading = "Decoding")]
+    pub top_k: usize,
+    /// Keep the most likely tokens up to this mass.
+    #[arg(long, default_value_t = 1.0, help_heading = "Decoding")]
+    pub top_p: f64,
+    /// Drop tokens less likely than this share of the most likely one.
+    #[arg(long, default_value_t = 0.0, help_heading = "Decoding")]
+    pub min_p: f64,
+    /// Most tokens in a completion; unless given, what the context leaves, up to 512.
+    #[arg(long, help_heading = "Decoding")]
+    pub max_completion_length: Option<usize>,
+}
+
+impl DecodingOptions {
+    pub(crate) fn filters(&self) -> Filters {
+        Filters { top_k: self.top_k, top_p: self.top_p, min_p: self.min_p }
+    }
+
+    pub(crate) fn params(&self, temperature: f64, length: usize, eos: &[u32]) -> SamplingParams {
+        let filters = self.filters();
+        SamplingParams { temperature, filters, max_new_tokens: length, eos: eos.to_vec() }
+    }
+}
+
+/// The k that were asked for, which n samples must estimate; unless any was, those of `usual` that they can, with a
+/// word about the others.
+pub(crate) fn estimable(asked: &[usize], usual: &[usize], n: usize) -> Result<Vec<usize>> {
+    if !asked.is_empty() {
+        pass_at_k::check(n, asked)?;
+        return Ok(asked.to_vec());
+    }
+    let (kept, dropped): (Vec<usize>, Vec<usize>) = usual.iter().partition(|k| **k <= n);
+    if !dropped.is_empty() {
+        let dropped: Vec<String> = dropped.iter().map(ToString::to_string).collect();
+        tracing::info!(
+            "k = {}: left out, since there are {n} samples a problem",
+            dropped.join(", ")
+        );
+    }
+    Ok(kept)
+}
+
+/// Most tokens of a completion: what was asked for, or what the context leaves beside the longest prompt, up to
+/// [`LENGTH`].
+///
+/// # Errors
+/// A prompt that cannot be encoded, or leaves no room at all.
+pub(crate) fn completion_length<'a>(
+    asked: Option<usize>,
+    problems: impl IntoIterator<Item = &'a Problem>,
+    model: &Pretrained,
+) -> Result<usize> {
+    if let Some(asked) = asked {
+        return Ok(asked);
+    }
+    let context = model.architecture.max_positions;
+    // Encoded with room for one token, which is the least that makes sense.
+    let encoded = Encoded::all(problems, &model.tokenizer, context, 1)?;
+    let longest = encoded.iter().map(|problem| problem.prompt.len()).max().unwrap_or(0);
+    let room = (context - longest).min(LENGTH);
+    if room < LENGTH {
+        tracing::info!(
+            "completions of up to {room} tokens: what the context of {context} leaves; --max-completion-length sets it"
+        );
+    }
+    Ok(room)
+}
+
+/// Prints the resolved settings and saves them beside the run's results.
+pub(crate) fn record_config(options: &impl Serialize, output: &Path) -> Result<()> {
+    let (version, revision) = (env!("CARGO_PKG_VERSION"), env!("TEALIGHT_REVISION"));
+    let text = format!("# tealight {version}, revision {revision}\n{}", toml::to_string(options)?);
+    crate::files::write_atomic(&output.join("config.toml"), text.as_bytes())?;
+    for line in text.lines() {
+        tracing::info!("  {line}");
+    }
+    Ok(())
+}

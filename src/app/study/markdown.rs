@@ -1,0 +1,41 @@
+//! A study's tables as a document: what a model card shows.
+
+use tealight_eval::report::{Evaluated, Study, tables};
+
+/// The study's tables.
+pub(super) fn markdown(study: &Study) -> String {
+    let seeds: Vec<String> = study.seeds().iter().map(ToString::to_string).collect();
+    let mut text = format!(
+        "{}: {} samples a problem, seeds {}, as many {}. {}\n",
+        study.model,
+        study.n,
+        seeds.join(", "),
+        study.matched,
+        tables::LEGEND
+    );
+    let mut add = |title: &str, rows: &[Vec<String>]| {
+        let Some((header, rows)) = rows.split_first() else { return };
+        let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+        text.push_str(&format!("\n{title}\n\n{}", line(header)));
+        text.push_str(&format!("|---|{}\n", "--:|".repeat(header.len() - 1)));
+        rows.iter().for_each(|row| text.push_str(&line(row)));
+    };
+    for evaluated in &study.datasets {
+        let problems = evaluated.base.summary.problems;
+        let title = format!("{} ({problems} problems)", evaluated.title(study));
+        add(&title, &whole(study, evaluated));
+        add("To the base, with 95 % intervals", &tables::to_base(study, evaluated));
+        let k = study.largest();
+        let title = format!("Row minus column: pass@1 below the diagonal, pass@{k} above");
+        add(&title, &tables::pairs(study, evaluated));
+    }
+    tables::averages(study).iter().for_each(|(title, rows)| add(title, rows));
+    add("At equal held-out accuracy", &tables::at_matched_accuracy(study));
+    add("What each was given", &tables::budgets(study));
+    text
+}
+
+/// A set's table with its header.
+fn whole(study: &Study, evaluated: &Evaluated) -> Vec<Vec<String>> {
+    [vec![tables::header(study, evaluated)], tables::rows(study, evaluated)].concat()
+}

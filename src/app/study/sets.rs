@@ -1,0 +1,162 @@
+//! What a study evaluates every model on: sets of problems, in and out of the training domain, at each temperature.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Result, bail};
+use serde::{Deserialize, Serialize};
+use tealight_datasets::suite::{self, Domain, SuiteSet};
+use tealight_datasets::{Dataset, names};
+use tealight_eval::Tally;
+
+use crate::app::evaluate::probes;
+use crate::app::session::{Draw, Session};
+use crate::app::settings::{self, DataOptions};
+use crate::generate::{Filters, SamplingParams};
+use crate::model::Decoder;
+
+/// Which sets, and how many samples.
+#[derive(Debug, Clone, clap::Args, Serialize, Deserialize)]
+pub struct SetOptions {
+    /// Held-out sets of the training domain, evaluated but never trained on.
+    #[arg(long, value_delimiter = ',', default_value = "countdown/test")]
+    pub test_dataset: Vec<String>,
+    /// Held-out sets outside the training domain.
+    #[arg(long, value_delimiter = ',')]
+    #[serde(default)]
+    pub ood_dataset: Vec<String>,
+    /// A suite in place of --test-dataset and --ood-dataset: one that comes with the program, or a FILE.toml that marks
+    /// its sets `in` or `out`.
+    #[arg(long, conflicts_with_all = ["test_dataset", "ood_dataset"])]
+    #[serde(default)]
+    pub test_suite: Option<String>,
+    /// Use only the first so many problems of each held-out set.
+    #[arg(long)]
+    #[serde(default)]
+    pub max_test_samples: Option<usize>,
+    /// Evaluate the first so many training prompts too: what is memory there is not learned elsewhere.
+    #[arg(long, default_value_t = 0)]
+    pub eval_train: usize,
+    /// Temperatures of evaluations; that of training unless given.
+    #[arg(long, value_delimiter = ',')]
+    #[serde(default)]
+    pub eval_temperature: Vec<f64>,
+    /// Do not evaluate at temperature 0 beside.
+    #[arg(long)]
+    #[serde(default)]
+    pub no_greedy: bool,
+}
+
+/// One set at one temperature.
+pub(crate) struct StudySet {
+    pub(crate) dataset: Arc<Dataset>,
+    /// `train`, `in` or `out`.
+    pub(crate) domain: &'static str,
+    pub(crate) temperature: f64,
+    /// What its files are called.
+    file: String,
+}
+
+impl SetOptions {
+    /// Every set at every temperature.
+    ///
+    /// # Errors
+    /// Sets that cannot be opened or are trained on, no set, one that stands there twice.
+    pub(crate) fn open(
+        &self,
+        data: &DataOptions,
+        train: &Dataset,
+        temperature: f64,
+    ) -> Result<Vec<StudySet>> {
+        let sets: Vec<SuiteSet> = match &self.test_suite {
+            Some(suite) => suite::open(suite)?,
+            None => {
+                let of = |names: &[String], domain: Domain| -> Vec<SuiteSet> {
+                    let set = |name: &String| SuiteSet {
+                        domain: Some(domain),
+                        ..SuiteSet::of(name.trim())
+                    };
+                    names.iter().map(set).collect()
+                };
+                [of(&self.test_dataset, Domain::In), of(&self.ood_dataset, Domain::Out)].concat()
+            }
+        };
+        let temperatures = match self.eval_temperature.as_slice() {
+            [] => vec![temperature],
+            given => given.to_vec(),
+        };
+        if let Some(cold) = temperatures.iter().find(|t| !(**t > 0.0 && t.is_finite())) {
+            bail!(
+                "--eval-temperature must be above 0, not {cold}: temperature 0 is evaluated beside"
+            );
+        }
+        let several = temperatures.len() > 1;
+        let limited = DataOptions { max_samples: self.max_test_samples, ..data.clone() };
+        let mut opened: Vec<(Arc<Dataset>, &'static str)> = Vec::new();
+        if self.eval_train > 0 {
+            let some = DataOptions { max_samples: Some(self.eval_train), ..data.clone() };
+            opened.push((Arc::new(some.open(&data.dataset)?), "train"));
+        }
+        for set in &sets {
+            let dataset = limited.open_set(set)?;
+            settings::refuse_overlap(train, &dataset, "--test-dataset")?;
+            let domain = if set.domain == Some(Domain::Out) { "out" } else { "in" };
+            opened.push((Arc::new(dataset), domain));
+        }
+        let at = |temperature: f64| {
+            opened.iter().map(move |(dataset, domain)| {
+                StudySet::new(dataset.clone(), domain, temperature, several)
+            })
+        };
+        let all: Vec<StudySet> = temperatures.into_iter().flat_map(at).collect();
+        if !all.iter().any(|set| set.domain != "train") {
+            bail!("a study needs a held-out set: --test-dataset, --ood-dataset or --test-suite");
+        }
+        for (index, set) in all.iter().enumerate() {
+            if all[..index].iter().any(|other| other.file == set.file) {
+                bail!("`{}` stands twice among the held-out sets and temperatures", set.file);
+            }
+        }
+        Ok(all)
+    }
+}
+
+impl StudySet {
+    fn new(dataset: Arc<Dataset>, domain: &'static str, temperature: f64, several: bool) -> Self {
+        let at = if several { format!("@t{temperature}") } else { String::new() };
+        let file = names::file_name(&format!("{}{at}", dataset.name));
+        Self { dataset, domain, temperature, file }
+    }
+
+    /// The counts of `decoder` on every problem, from samples in `folder`, drawn as far as they are not there.
+    pub(crate) fn tallies(
+        &self,
+        session: &Session<'_>,
+        (decoder, who): (&Decoder, &str),
+        draw: &Draw<'_>,
+        greedy: bool,
+        folder: &Path,
+    ) -> Result<Vec<Tally>> {
+        crate::files::writable_directory(folder)?;
+        let dataset = &self.dataset;
+        let label = format!("{who} on {}", dataset.name);
+        let params = SamplingParams { temperature: self.temperature, ..draw.params.clone() };
+        let own = Draw { params: &params, ..*draw };
+        let samples = names::inside(folder, &format!("samples-{}.jsonl", self.file))?;
+        let mut tallies = session.evaluate_the_rest(decoder, dataset, &own, &label, &samples)?;
+        if greedy {
+            let params = SamplingParams { temperature: 0.0, ..params.clone() };
+            let one = Draw { params: &params, n: 1, ..*draw };
+            let samples = names::inside(folder, &format!("samples-{}.greedy.jsonl", self.file))?;
+            let label = format!("{label} greedy");
+            let found = session.evaluate_the_rest(decoder, dataset, &one, &label, &samples)?;
+            for (tally, greedy) in tallies.iter_mut().zip(found) {
+                tally.greedy = Some(greedy.correct > 0);
+            }
+        }
+        if params.filters == Filters::default() {
+            probes::enumerated(session, decoder, dataset, self.temperature, &mut tallies)?;
+        }
+        Ok(tallies)
+    }
+}

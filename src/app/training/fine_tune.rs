@@ -1,0 +1,345 @@
+//! One run of fine-tuning, as `train` and `study` do it: resolve, resume, train, save, log.
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use candle_core::Device;
+use serde_json::{Value, json};
+use tealight_datasets::{Dataset, Problem};
+use tealight_eval::report::HeldOut;
+
+use super::held_out::{BEST, HeldOutSet};
+use super::journal::{Journal, OnStep};
+use crate::adapter::{Adapter, LoraOptions};
+use crate::app::session::{Draw, Session};
+use crate::lab;
+use crate::limits;
+use crate::policy::{self, Policy};
+use crate::presample::Presamples;
+use crate::pretrained::Pretrained;
+use crate::rollout::Encoded;
+use crate::telemetry::JsonLines;
+use crate::train::AdamW;
+use crate::train::checkpoint::{self, Checkpoints, State};
+use crate::train::memory::{MemoryPlan, Sizes};
+use crate::train::rlvr::{End, RlvrConfig, Run, Step, TrainingData};
+
+/// Where a run goes and what it continues.
+pub(crate) struct Place<'a> {
+    /// What it is called while it goes.
+    pub(crate) label: &'a str,
+    /// Its directory.
+    pub(crate) output: &'a Path,
+    /// The checkpoint to continue from.
+    pub(crate) resume: Option<&'a Path>,
+    /// Called with every step's metrics; no progress is shown then.
+    pub(crate) on_step: Option<&'a OnStep<'a>>,
+    /// What it is evaluated on while it goes.
+    pub(crate) held_out: Option<&'a HeldOutSet>,
+}
+
+/// A run that has ended.
+pub(crate) struct FineTuned {
+    pub(crate) policy: Policy,
+    /// What was trained in place of all weights.
+    pub(crate) adapter: Option<Adapter>,
+    pub(crate) state: State,
+}
+
+impl Session<'_> {
+    /// Fine-tunes a copy of the base, or an adapter on it, and leaves metrics, checkpoints and the settings in
+    /// the place.
+    ///
+    /// # Errors
+    /// Whatever goes wrong; a run that was stopped or gave up has saved a checkpoint first.
+    pub(crate) fn fine_tune(
+        &self,
+        dataset: &Dataset,
+        config: &RlvrConfig,
+        place: &Place<'_>,
+    ) -> Result<FineTuned> {
+        config.settings.check()?;
+        let plan = config.plan()?;
+        tealight_eval::self_check::self_check()?;
+        tracing::info!("objective {}: {}", config.objective, config.resolved_objective()?);
+        tracing::info!("  {}", lab::self_check(&plan, &config.objective.to_string())?);
+        if plan.is_inert() {
+            tracing::info!(
+                "  one update a batch: the importance ratio is 1, so that the trust region cannot act \
+                 (--steps-per-generation or --num-iterations above 1 make it)"
+            );
+        }
+        let output = place.output;
+        let tokenizer = &self.base.tokenizer;
+        let context = self.base.architecture.max_positions;
+        let room = config.settings.length();
+        let problems = Encoded::all(&dataset.problems, tokenizer, context, room)?;
+        let lora = &config.settings.lora;
+        let adapter = new_adapter(lora, self.base, config.seed, &self.device)?;
+        let policy = self.policy(config, adapter.as_ref())?;
+        let identity = self.identity(config, dataset, &problems)?;
+        let checkpoints = Checkpoints {
+            output,
+            model: self.base,
+            adapter: adapter.as_ref(),
+            config: &identity,
+            limit: config.settings.save_total_limit,
+        };
+        let mut optimizer = AdamW::new(config.settings.adamw, policy.weights())?;
+        let mut state = State::default();
+        let metrics_file = output.join("metrics.jsonl");
+        match place.resume {
+            Some(path) => {
+                let restored = checkpoints.load(path, &self.device)?;
+                policy.restore(&restored.weights)?;
+                optimizer.restore(restored.state.optimizer_steps, &restored.moments)?;
+                crate::files::write_atomic(&metrics_file, &restored.metrics)?;
+                state = restored.state;
+                tracing::info!("resumed from {}", path.display());
+            }
+            None => {
+                JsonLines::create(&metrics_file)?;
+            }
+        }
+        HeldOutSet::go_back(output, place.resume.map(|_| state.global_step))?;
+        checkpoint::clean(output)?;
+        let presamples = self.presamples(dataset, &problems, config, &plan, output)?;
+        let data = TrainingData::new(config, &plan, problems.len(), presamples.as_ref())?;
+        data.notes.iter().for_each(|note| tracing::info!("  {note}"));
+        self.count_presamples(presamples.as_ref(), place.resume, &mut state)?;
+        let mut config = config.clone();
+        let tokens = self.micro_batch_tokens(&config, &problems, state.micro_batch_tokens)?;
+        (config.settings.micro_batch_tokens, state.micro_batch_tokens) = (tokens, tokens);
+        self.warn_of_space(&checkpoints, &policy);
+
+        let run = Run {
+            config: &config,
+            plan: &plan,
+            policy: &policy,
+            reference: &self.reference,
+            problems: &problems,
+            data: &data,
+            tokenizer,
+            verifier: &*dataset.verifier,
+        };
+        let rounding = policy::rounding(policy.decoder());
+        let mut journal = Journal::new(&config, place, state.global_step, rounding)?;
+        let params = config.settings.sampling(tokenizer);
+        let max_num_seqs = config.settings.max_num_seqs;
+        // How many samples a problem, the held-out set says.
+        let draw = Draw { n: 0, params: &params, seed: config.seed, max_num_seqs };
+        let check = |step: usize| -> Result<Option<HeldOut>> {
+            let Some(held_out) = place.held_out else { return Ok(None) };
+            let place = (step, output);
+            let (found, best) = held_out.check(self, policy.decoder(), &draw, place)?;
+            if let Some(best) = best {
+                self.base.save_trained(adapter.as_ref(), &policy.tensors(), &output.join(BEST))?;
+                best.record(output)?;
+            }
+            Ok(Some(found))
+        };
+        if state.global_step == 0
+            && let Some(found) = check(0)?
+        {
+            journal.held_out(&found)?;
+        }
+        let mut saved = None;
+        let end = run.train(&mut state, &mut optimizer, self.stop, &mut |step| {
+            let reason = journal.record(&step, &problems)?;
+            let Step { state, optimizer, metrics, .. } = step;
+            let is_last = !run.goes_on(state);
+            if place.held_out.is_some_and(|set| set.is_due(state.global_step, is_last))
+                && let Some(found) = check(state.global_step)?
+            {
+                journal.held_out(&found)?;
+            }
+            let merit = if metrics.reward.is_nan() { -metrics.loss } else { metrics.reward };
+            if merit.is_finite() {
+                state.since_save = (state.since_save.0 + merit, state.since_save.1 + 1);
+            }
+            let every = config.settings.save_steps;
+            let is_due = every > 0 && (state.global_step.is_multiple_of(every) || is_last);
+            if is_due {
+                saved = Some((
+                    state.global_step,
+                    checkpoints.save(&policy.tensors(), optimizer, state)?,
+                ));
+            }
+            Ok(reason)
+        })?;
+        drop(journal);
+        if end != End::Done {
+            let path = match saved {
+                Some((step, path)) if step == state.global_step => path,
+                _ => checkpoints.save(&policy.tensors(), &optimizer, &mut state)?,
+            };
+            tracing::info!("stopped after step {}; saved {}", state.global_step, path.display());
+        }
+        if let End::GaveUp(reason) = end {
+            bail!("{reason}");
+        }
+        Ok(FineTuned { policy, adapter, state })
+    }
+
+    /// Writes a fine-tuned model, or adapter, in Hub layout.
+    pub(crate) fn save(&self, tuned: &FineTuned, directory: &Path) -> Result<()> {
+        self.base.save_trained(tuned.adapter.as_ref(), &tuned.policy.tensors(), directory)
+    }
+
+    fn policy(&self, config: &RlvrConfig, adapter: Option<&Adapter>) -> Result<Policy> {
+        let policy = self.base.policy(adapter)?.beside(&self.reference);
+        match config.settings.gradient_checkpointing {
+            true => Ok(policy.recomputing()),
+            false => Ok(policy),
+        }
+    }
+
+    /// Counts the base's samples as the run's, or checks that a run goes on with those that it began with.
+    fn count_presamples(
+        &self,
+        presamples: Option<&Presamples>,
+        resume: Option<&Path>,
+        state: &mut State,
+    ) -> Result<()> {
+        let Some(presamples) = presamples else { return Ok(()) };
+        let sum = checksum(&serde_json::to_string(&presamples.prompts)?);
+        match resume {
+            Some(path) if state.presamples != sum => bail!(
+                "{} was made with other pre-samples; give the same --presamples, or choose another --output",
+                path.display()
+            ),
+            Some(_) => {}
+            None => {
+                state.num_tokens += presamples.tokens();
+                state.num_completions += presamples.completions();
+                state.presamples = sum;
+            }
+        }
+        Ok(())
+    }
+
+    /// All that the result of a run depends on, but for the base's samples.
+    fn identity(
+        &self,
+        config: &RlvrConfig,
+        dataset: &Dataset,
+        problems: &[Encoded<'_>],
+    ) -> Result<Value> {
+        let mut identity = serde_json::to_value(config)?;
+        identity["dtype"] = json!(self.base.dtype);
+        identity["model_checksum"] = json!(self.base.fingerprint()?);
+        identity["dataset_checksum"] = json!(dataset_checksum(problems.iter().map(|p| p.problem)));
+        identity["verifier"] = json!(dataset.verifier.name());
+        Ok(identity)
+    }
+
+    /// Tokens of a micro-batch: what was asked for, or as many as the memory plan has room for.
+    fn micro_batch_tokens(
+        &self,
+        config: &RlvrConfig,
+        problems: &[Encoded<'_>],
+        resolved: usize,
+    ) -> Result<usize> {
+        // A run goes on as it began, since sums are rounded micro-batch by micro-batch.
+        if resolved > 0 {
+            return Ok(resolved);
+        }
+        let asked = config.settings.micro_batch_tokens;
+        let Some(available) = limits::available_memory().filter(|_| self.device.is_cpu()) else {
+            return Ok(asked);
+        };
+        let sizes = sizes(config, problems, &self.base.architecture);
+        let peak = |micro_batch: usize| {
+            let micro_batch = micro_batch.max(sizes.longest).min(sizes.micro_batch);
+            MemoryPlan::of(&self.base.architecture, Sizes { micro_batch, ..sizes }).peak()
+        };
+        let mut tokens = asked;
+        while peak(tokens) > available && tokens > sizes.longest {
+            tokens /= 2;
+        }
+        let gigabytes = |bytes: u64| bytes as f64 / 1e9;
+        if peak(tokens) > available {
+            bail!(
+                "this run is planned to take {:.1} GB of memory, and {:.1} GB are free: add --gradient-checkpointing \
+                 or --use-peft, or lower --max-completion-length or --max-num-seqs (--dry-run shows the parts)",
+                gigabytes(peak(tokens)),
+                gigabytes(available)
+            );
+        }
+        if tokens < asked {
+            tracing::info!(
+                "micro-batches of {tokens} tokens: {:.1} GB of memory are free",
+                gigabytes(available)
+            );
+        }
+        Ok(tokens)
+    }
+
+    /// Warns where the disk will not hold the checkpoints and the result.
+    fn warn_of_space(&self, checkpoints: &Checkpoints<'_>, policy: &Policy) {
+        let Some(free) = limits::free_space(checkpoints.output) else { return };
+        let trained: usize = policy.weights().values().map(|var| var.elem_count()).sum();
+        // Weights and two moments; one more while it is written, and the result.
+        let kept = checkpoints.limit.max(1) as u64 + 2;
+        let need = trained as u64 * (12 * kept + 4);
+        if need > free {
+            tracing::warn!(
+                "{}: {:.1} GB are free, and {kept} checkpoints with the result take {:.1} GB; lower \
+                 --save-total-limit or make room",
+                checkpoints.output.display(),
+                free as f64 / 1e9,
+                need as f64 / 1e9
+            );
+        }
+    }
+}
+
+/// A checksum of what problems ask and of their answers.
+pub(crate) fn dataset_checksum<'a>(problems: impl IntoIterator<Item = &'a Problem>) -> String {
+    let line = |p: &Problem| format!("{}\0{}\0{:?}\n", p.id, p.answer, p.prompt);
+    checksum(&problems.into_iter().map(line).collect::<String>())
+}
+
+fn checksum(text: &str) -> String {
+    format!("{:016x}", tealight_datasets::fnv(text.bytes()))
+}
+
+/// The adapter that is to be trained on `base`, where one is.
+pub(crate) fn new_adapter(
+    lora: &LoraOptions,
+    base: &Pretrained,
+    seed: u64,
+    device: &Device,
+) -> Result<Option<Adapter>> {
+    // A directory is named so that it is found from elsewhere too.
+    let name = match Path::new(&base.name).is_dir() {
+        true => std::path::absolute(&base.name)?.display().to_string(),
+        false => base.name.clone(),
+    };
+    let adapter = lora.adapter(&base.architecture, &name, seed, device)?;
+    if let (Some(own), Some(trained)) = (&adapter, lora.parameters(&base.architecture)) {
+        let share = trained as f64 / base.architecture.parameters() as f64 * 100.0;
+        let (rank, targets) = (own.scaling.r, own.targets.join(", "));
+        tracing::info!("adapter of rank {rank} on {targets}: {trained} parameters, {share:.2} %");
+    }
+    Ok(adapter)
+}
+
+/// What memory depends on in a run of `config`.
+pub(crate) fn sizes(
+    config: &RlvrConfig,
+    problems: &[Encoded<'_>],
+    architecture: &crate::model::Architecture,
+) -> Sizes {
+    let settings = &config.settings;
+    let room = settings.length();
+    let longest = problems.iter().map(|problem| problem.prompt.len()).max().unwrap_or(0) + room;
+    let step = settings.prompts_per_step.min(problems.len()) * settings.num_generations;
+    Sizes {
+        rows: settings.max_num_seqs.min(step),
+        longest,
+        micro_batch: settings.micro_batch_tokens.min(step * longest).max(longest),
+        recomputes: settings.gradient_checkpointing,
+        trained: settings.lora.parameters(architecture),
+    }
+}

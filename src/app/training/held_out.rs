@@ -1,0 +1,200 @@
+//! Evaluations during training: curves of held-out Pass@k, and the best model by one of them.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use tealight_datasets::Dataset;
+use tealight_eval::Summary;
+use tealight_eval::report::{HeldOut, grid};
+
+use crate::app::session::{Draw, Evaluating, Session};
+use crate::app::settings::DataOptions;
+use crate::files::write_atomic;
+use crate::model::Decoder;
+use crate::telemetry::JsonLines;
+
+/// The file of a run that evaluations during training go to.
+pub(crate) const FILE: &str = "evals.jsonl";
+/// Where a run keeps its best model, and what says how good it is.
+pub(crate) const BEST: &str = "best";
+const BEST_FILE: &str = "best.json";
+
+/// How a run is evaluated while it goes.
+#[derive(Debug, Clone, PartialEq, Args, Serialize, Deserialize)]
+pub struct HeldOutOptions {
+    /// Evaluate every so many steps, at the start and at the end on --eval-dataset; 0 never.
+    #[arg(long, default_value_t = 0, help_heading = "Evaluation during training")]
+    #[serde(default)]
+    pub eval_steps: usize,
+    /// Held-out problems for --eval-steps: none that are trained on, and none of a test set that results are reported
+    /// of, since the best model is chosen by them.
+    #[arg(long, help_heading = "Evaluation during training")]
+    #[serde(default)]
+    pub eval_dataset: Option<String>,
+    /// Use only the first so many problems of --eval-dataset.
+    #[arg(long, default_value_t = 64, help_heading = "Evaluation during training")]
+    pub eval_max_samples: usize,
+    /// Samples a problem in these evaluations.
+    #[arg(long, default_value_t = 16, help_heading = "Evaluation during training")]
+    pub eval_num_samples: usize,
+    /// What the best model is best by: pass@K, for a K up to --eval-num-samples, or distinct.
+    #[arg(long, default_value = "pass@1", help_heading = "Evaluation during training")]
+    pub metric_for_best_model: String,
+}
+
+/// The held-out problems of a run and how they are asked.
+pub(crate) struct HeldOutSet {
+    dataset: Dataset,
+    options: HeldOutOptions,
+    metric: Metric,
+}
+
+#[derive(Clone, Copy)]
+enum Metric {
+    PassAt(usize),
+    Distinct,
+}
+
+/// The step and value of the best model so far.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Best {
+    step: usize,
+    metric: String,
+    value: f64,
+}
+
+impl HeldOutOptions {
+    /// The set, where evaluations are asked for.
+    pub(crate) fn open(&self, data: &DataOptions) -> Result<Option<HeldOutSet>> {
+        let (every, spec) = (self.eval_steps, &self.eval_dataset);
+        let Some(spec) = spec.as_ref().filter(|_| every > 0) else {
+            if every > 0 {
+                bail!("--eval-steps needs --eval-dataset: problems that are held out");
+            }
+            if self.eval_dataset.is_some() {
+                bail!("--eval-dataset needs --eval-steps: how often it is evaluated");
+            }
+            return Ok(None);
+        };
+        let limited = DataOptions { max_samples: Some(self.eval_max_samples), ..data.clone() };
+        let dataset = limited.open(spec)?;
+        let metric = self.metric()?;
+        Ok(Some(HeldOutSet { dataset, options: self.clone(), metric }))
+    }
+
+    fn metric(&self) -> Result<Metric> {
+        let (name, most) = (self.metric_for_best_model.as_str(), self.eval_num_samples);
+        let k = name.strip_prefix("pass@").and_then(|k| k.parse().ok());
+        match (name, k) {
+            ("distinct", _) => Ok(Metric::Distinct),
+            (_, Some(k)) if (1..=most).contains(&k) => Ok(Metric::PassAt(k)),
+            _ => bail!(
+                "--metric-for-best-model `{name}`: choose pass@K with a K from 1 to {most} (--eval-num-samples), or \
+                 distinct"
+            ),
+        }
+    }
+}
+
+impl HeldOutSet {
+    /// The problems.
+    pub(crate) fn dataset(&self) -> &Dataset {
+        &self.dataset
+    }
+
+    /// Whether step `step` is evaluated, the last of a run or not.
+    pub(crate) fn is_due(&self, step: usize, is_last: bool) -> bool {
+        step.is_multiple_of(self.options.eval_steps) || is_last
+    }
+
+    /// Evaluates a model and writes a line; returns what was found, and what is to be recorded of it where it is the
+    /// best so far.
+    pub(crate) fn check(
+        &self,
+        session: &Session<'_>,
+        decoder: &Decoder,
+        draw: &Draw<'_>,
+        (step, output): (usize, &Path),
+    ) -> Result<(HeldOut, Option<Best>)> {
+        let n = self.options.eval_num_samples;
+        let draw = Draw { n, ..*draw };
+        let label = format!("step {step} on {}", self.dataset.name);
+        let evaluating = Evaluating { label: &label, is_silent: true, stop: session.stop };
+        let tallies = session.tallies(decoder, &self.dataset, &draw, &evaluating)?;
+        let ks = match self.metric {
+            Metric::PassAt(k) => grid(&[k], n),
+            Metric::Distinct => grid(&[], n),
+        };
+        let summary = Summary::new(&tallies, &ks)?;
+        let found = HeldOut {
+            step,
+            pass_at_k: summary.pass_at_k.iter().map(|(k, e)| (*k, e.value)).collect(),
+            distinct: summary.unique_correct[&n].value,
+        };
+        let mut row =
+            Map::from_iter([("step".to_owned(), json!(step)), ("n".to_owned(), json!(n))]);
+        for (k, value) in &found.pass_at_k {
+            row.insert(format!("pass@{k}"), json!(value));
+        }
+        row.insert("distinct".into(), json!(found.distinct));
+        JsonLines::append(&output.join(FILE))?.write(&Value::Object(row))?;
+        let value = match self.metric {
+            Metric::PassAt(k) => summary.pass_at_k[&k].value,
+            Metric::Distinct => found.distinct,
+        };
+        let known = std::fs::read(output.join(BEST_FILE)).ok();
+        let known: Option<Best> = known.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        let metric = self.options.metric_for_best_model.clone();
+        let is_best = known.is_none_or(|best| value > best.value);
+        Ok((found, is_best.then_some(Best { step, metric, value })))
+    }
+
+    /// Leaves of an earlier part of a run what it goes on from: the lines up to `step`.
+    pub(crate) fn go_back(output: &Path, step: Option<usize>) -> Result<()> {
+        let path = output.join(FILE);
+        let lines: String = read(output)?
+            .into_iter()
+            .filter(|(found, _)| step.is_some_and(|step| found.step <= step))
+            .map(|(_, line)| line + "\n")
+            .collect();
+        match path.exists() {
+            true => write_atomic(&path, lines.as_bytes()),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Best {
+    /// Records it, once the model itself is there: a run that dies between saves the model again.
+    pub(crate) fn record(&self, output: &Path) -> Result<()> {
+        write_atomic(&output.join(BEST_FILE), serde_json::to_string_pretty(self)?.as_bytes())
+    }
+}
+
+/// What the evaluations of a run found, with their lines.
+pub(crate) fn read(output: &Path) -> Result<Vec<(HeldOut, String)>> {
+    let path = output.join(FILE);
+    if !path.exists() {
+        return Ok(Vec::new());
+    }
+    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    let whole = text.lines().enumerate().map(|(number, line)| {
+        let row: Map<String, Value> = serde_json::from_str(line)
+            .with_context(|| format!("{}:{}: not an evaluation", path.display(), number + 1))?;
+        let mut pass_at_k: Vec<(usize, f64)> = row
+            .iter()
+            .filter_map(|(key, value)| {
+                Some((key.strip_prefix("pass@")?.parse().ok()?, value.as_f64()?))
+            })
+            .collect();
+        pass_at_k.sort_unstable_by_key(|(k, _)| *k);
+        let number = |key: &str| row.get(key).and_then(Value::as_f64).unwrap_or(f64::NAN);
+        let found =
+            HeldOut { step: number("step") as usize, pass_at_k, distinct: number("distinct") };
+        Ok((found, line.to_owned()))
+    });
+    whole.collect()
+}

@@ -1,0 +1,145 @@
+//! What a run logs of every step, and what it warns of.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use tealight_datasets::Verdict;
+use tealight_eval::report::HeldOut;
+
+use super::fine_tune::Place;
+use crate::generate::Finish;
+use crate::rollout::Encoded;
+use crate::telemetry::completions::{self, Logged};
+use crate::telemetry::tensorboard::EventFile;
+use crate::telemetry::{JsonLines, Progress};
+use crate::train::rlvr::{Health, Metrics, ReportTo, RlvrConfig, Step};
+
+/// Called with the row of metrics of every step.
+pub type OnStep<'a> = dyn Fn(&serde_json::Value) -> Result<()> + 'a;
+
+/// Where the metrics of a run go, and what they warn of.
+pub(crate) struct Journal<'a> {
+    lines: JsonLines,
+    events: Option<EventFile>,
+    progress: Progress,
+    health: Health,
+    output: PathBuf,
+    log_completions: usize,
+    strict: bool,
+    on_step: Option<&'a OnStep<'a>>,
+}
+
+impl<'a> Journal<'a> {
+    pub(crate) fn new(
+        config: &RlvrConfig,
+        place: &Place<'a>,
+        step: usize,
+        rounding: f64,
+    ) -> Result<Self> {
+        let settings = &config.settings;
+        let events = match settings.report_to {
+            ReportTo::None => None,
+            ReportTo::Tensorboard => {
+                Some(EventFile::create(&place.output.join("tensorboard"), step + 1)?)
+            }
+        };
+        Ok(Self {
+            lines: JsonLines::append(&place.output.join("metrics.jsonl"))?,
+            events,
+            progress: match place.on_step.is_some() {
+                true => Progress::silent(place.label, settings.max_steps.saturating_sub(step)),
+                false => Progress::new(place.label, settings.max_steps.saturating_sub(step)),
+            },
+            health: Health::new(rounding),
+            output: place.output.to_owned(),
+            log_completions: settings.log_completions,
+            strict: settings.strict,
+            on_step: place.on_step,
+        })
+    }
+
+    /// Logs a step; returns why the run must stop, where a strict one must.
+    pub(crate) fn record(
+        &mut self,
+        step: &Step<'_>,
+        problems: &[Encoded<'_>],
+    ) -> Result<Option<String>> {
+        let metrics = step.metrics;
+        self.lines.write(metrics)?;
+        let row = serde_json::to_value(metrics)?;
+        if let Some(events) = &mut self.events {
+            let fields = row.as_object().into_iter().flatten();
+            let numbers = fields.filter_map(|(name, value)| {
+                Some((format!("train/{name}"), value.as_f64().filter(|_| name != "step")?))
+            });
+            events.scalars(metrics.step, &numbers.collect::<Vec<_>>())?;
+        }
+        if let Some(on_step) = self.on_step {
+            on_step(&row)?;
+        }
+        let every = self.log_completions;
+        if every > 0 && metrics.step.is_multiple_of(every) && !step.groups.is_empty() {
+            completions::write(&self.output, metrics.step, &logged(step, problems))?;
+        }
+        self.progress.advance(|| line(metrics));
+        let warnings = self.health.check(metrics);
+        warnings.iter().for_each(|warning| self.progress.warn(warning));
+        let first = warnings.into_iter().next().filter(|_| self.strict);
+        Ok(first.map(|warning| format!("--strict: {warning}")))
+    }
+}
+
+impl Journal<'_> {
+    /// Logs an evaluation on the way.
+    pub(crate) fn held_out(&mut self, found: &HeldOut) -> Result<()> {
+        let mut numbers: Vec<(String, f64)> =
+            found.pass_at_k.iter().map(|(k, value)| (format!("eval/pass@{k}"), *value)).collect();
+        numbers.push(("eval/distinct".into(), found.distinct));
+        if let Some(events) = &mut self.events {
+            events.scalars(found.step, &numbers)?;
+        }
+        let said: Vec<String> =
+            numbers.iter().map(|(name, value)| format!("{} {value:.3}", &name[5..])).collect();
+        self.progress.note(format!("held out, step {}: {}", found.step, said.join(", ")));
+        Ok(())
+    }
+}
+
+/// What a progress bar says of a step.
+fn line(metrics: &Metrics) -> String {
+    if metrics.reward.is_nan() {
+        return format!("loss {:.3}", metrics.loss);
+    }
+    let kl = metrics.kl.map_or(String::new(), |kl| format!(" kl {kl:.2}"));
+    let rate = metrics.step_tokens as f64 / metrics.step_time;
+    format!("reward {:.3} entropy {:.2}{kl} {rate:.0} tok/s", metrics.reward, metrics.entropy)
+}
+
+/// The completions of a step as they are logged.
+fn logged(step: &Step<'_>, problems: &[Encoded<'_>]) -> Vec<Logged> {
+    let mut advantage = step.advantage.iter();
+    let mut rows = Vec::new();
+    for group in step.groups {
+        let problem = problems[group.problem].problem;
+        for rollout in &group.rollouts {
+            let verdict = match &rollout.verdict {
+                Verdict::Correct { .. } => "correct",
+                Verdict::Wrong { .. } => "wrong",
+                Verdict::NoAnswer => "no-answer",
+                Verdict::Unparsable { .. } => "unparsable",
+                Verdict::Unjudged { .. } => "unjudged",
+            };
+            rows.push(Logged {
+                problem: problem.id.clone(),
+                prompt: problem.prompt.plain(),
+                completion: rollout.text.clone(),
+                reward: rollout.reward(),
+                advantage: advantage.next().copied().unwrap_or(0.0),
+                verdict: verdict.to_owned(),
+                is_finished: rollout.completion.finish == Finish::Stop,
+                tokens: rollout.completion.tokens.len(),
+            });
+        }
+    }
+    rows
+}

@@ -1,0 +1,224 @@
+//! Training: one run of fine-tuning by verifiable rewards, or of supervised fine-tuning.
+
+pub(crate) mod fine_tune;
+pub(crate) mod held_out;
+mod journal;
+pub mod sft;
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use tealight_datasets::Dataset;
+
+use crate::app::place;
+use crate::app::session::Session;
+use crate::app::settings::{self, DataOptions, ModelOptions};
+use crate::files::Claim;
+use crate::pretrained::Pretrained;
+use crate::rollout::Encoded;
+use crate::train::memory::MemoryPlan;
+use crate::train::rlvr::{RlvrConfig, wants_presamples};
+use crate::train::{Stop, checkpoint};
+use fine_tune::{Place, sizes};
+pub use held_out::HeldOutOptions;
+
+pub use journal::OnStep;
+
+/// Options of `tealight train`.
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+pub struct TrainOptions {
+    /// Which model, and where it runs.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub model: ModelOptions,
+    /// Which problems.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub data: DataOptions,
+    /// The settings of the run.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub rlvr: RlvrConfig,
+    /// What runs are evaluated on while they go.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub held_out: HeldOutOptions,
+    /// Where the model, the metrics and checkpoints go.
+    #[arg(long, alias = "output-dir")]
+    pub output: Option<PathBuf>,
+    /// Continue from a checkpoint in --output: the newest, or the one named; from the start where there is none.
+    #[arg(long, value_name = "CHECKPOINT", num_args = 0..=1, default_missing_value = "",
+          alias = "resume-from-checkpoint")]
+    #[serde(skip)]
+    pub resume: Option<String>,
+    /// Begin anew where --output holds a run: what Tealight wrote there is removed.
+    #[arg(long, conflicts_with = "resume")]
+    #[serde(skip)]
+    pub overwrite: bool,
+    /// Print the resolved settings, the data, the first prompts and the memory plan, and stop.
+    #[arg(long, conflicts_with = "resume")]
+    #[serde(skip)]
+    pub dry_run: bool,
+    /// Print every step's metrics as a JSON line, and the outcome as the last.
+    #[arg(long)]
+    #[serde(default)]
+    pub json: bool,
+}
+
+/// A run that is done.
+#[derive(Debug, Clone, Serialize)]
+pub struct Trained {
+    /// Steps.
+    pub global_step: usize,
+    /// Completions sampled, those of the base included.
+    pub num_completions: usize,
+    /// Tokens sampled.
+    pub num_tokens: usize,
+    /// Steps whose gradient was not finite.
+    pub skipped_steps: usize,
+    /// Where the model is.
+    pub model: PathBuf,
+}
+
+/// Fine-tunes a model by verifiable rewards; `on_step` sees the row of metrics of every step.
+///
+/// # Errors
+/// Settings that do not go together, files that cannot be read or written, a run that failed or was stopped.
+pub fn run(options: &TrainOptions, stop: &Stop, on_step: Option<&OnStep<'_>>) -> Result<Trained> {
+    options.check()?;
+
+    let Some(output) = &options.output else { bail!("--output DIR is needed") };
+    let (_claim, resumed) = match &options.resume {
+        Some(which) => (Claim::take(output)?, checkpoint::find(output, which)?),
+        None if output.join("metrics.jsonl").exists()
+            && !place::is_free(output)
+            && !options.overwrite =>
+        {
+            bail!(
+                "{}: holds a run already; add --resume to continue it, --overwrite to begin anew, or choose another --output",
+                output.display()
+            )
+        }
+        None => (place::fresh(output, options.overwrite)?, None),
+    };
+    if options.resume.is_some() && resumed.is_none() {
+        tracing::info!("{}: no checkpoint yet; from the start", output.display());
+    }
+    let dataset = options.data.open(&options.data.dataset)?;
+    let held_out = options.held_out.open(&options.data)?;
+    if let Some(held_out) = &held_out {
+        settings::refuse_overlap(&dataset, held_out.dataset(), "--eval-dataset")?;
+    }
+    let (base, device) = options.model.load_to_train()?;
+    let options = &options.with_length(&dataset, &base)?;
+    place::clear(output, options.overwrite)?;
+    settings::record_config(options, output)?;
+    stop.saves();
+    let session = Session::new(&base, device, stop)?;
+    let label = options.rlvr.objective.to_string();
+    let place = Place {
+        label: &label,
+        output,
+        resume: resumed.as_deref(),
+        on_step,
+        held_out: held_out.as_ref(),
+    };
+    let tuned = session.fine_tune(&dataset, &options.rlvr, &place)?;
+    stop.check()?;
+    session.save(&tuned, &output.join("final"))?;
+    let model = output.join("final");
+    let state = tuned.state;
+    tracing::info!(
+        "{} steps, {} completions, {} tokens sampled; model in {}",
+        state.global_step,
+        state.num_completions,
+        state.num_tokens,
+        model.display()
+    );
+    Ok(Trained {
+        global_step: state.global_step,
+        num_completions: state.num_completions,
+        num_tokens: state.num_tokens,
+        skipped_steps: state.skipped_steps,
+        model,
+    })
+}
+
+impl TrainOptions {
+    /// Refuses settings that would have no effect.
+    fn check(&self) -> Result<()> {
+        let options = self;
+        options.rlvr.settings.check()?;
+        let plan = options.rlvr.plan()?;
+        if options.rlvr.settings.splits() && !plan.rehearses() {
+            bail!(
+                "objective `{}` rehearses nothing: --pef-threshold, --extra-check, --explore, \
+                 --drop-unsolved and --rehearsal-samples have no effect",
+                options.rlvr.objective
+            );
+        }
+        if options.rlvr.settings.presamples.is_some() && !wants_presamples(&options.rlvr, &plan) {
+            bail!(
+                "objective `{}` needs no samples of the base: leave --presamples out",
+                options.rlvr.objective
+            );
+        }
+        Ok(())
+    }
+
+    /// With the length of completions that is used.
+    fn with_length(&self, dataset: &Dataset, base: &Pretrained) -> Result<Self> {
+        let mut options = self.clone();
+        let asked = &mut options.rlvr.settings.max_completion_length;
+        *asked = Some(settings::completion_length(*asked, &dataset.problems, base)?);
+        Ok(options)
+    }
+}
+
+/// Prompts that a dry run shows.
+const SHOWN: usize = 2;
+
+/// What a run would do, as far as that is known without sampling.
+pub struct DryRun {
+    /// The resolved settings, as TOML.
+    pub settings: String,
+    /// The first prompts as the model sees them: tokens, text, expected answer.
+    pub prompts: Vec<(usize, String, String)>,
+    /// Completions of a step.
+    pub completions: usize,
+    /// Most tokens of a completion.
+    pub completion_length: usize,
+    /// Tokens of the longest prompt.
+    pub prompt_length: usize,
+    /// The memory that is planned; on a GPU none is.
+    pub memory: Option<MemoryPlan>,
+}
+
+/// Finds out what a run would do, without sampling and without writing anything.
+///
+/// # Errors
+/// Settings that do not go together, files that cannot be read.
+pub fn dry_run(options: &TrainOptions) -> Result<DryRun> {
+    options.check()?;
+    let dataset = options.data.open(&options.data.dataset)?;
+    let (base, device) = options.model.load_to_train()?;
+    let options = &options.with_length(&dataset, &base)?;
+    let settings = &options.rlvr.settings;
+    let (context, room) = (base.architecture.max_positions, settings.length());
+    let problems = Encoded::all(&dataset.problems, &base.tokenizer, context, room)?;
+    let shown = problems.iter().take(SHOWN).map(|problem| {
+        let text = base.tokenizer.decode_all(&problem.prompt)?;
+        Ok((problem.prompt.len(), text, problem.problem.answer.clone()))
+    });
+    let sizes = sizes(&options.rlvr, &problems, &base.architecture);
+    Ok(DryRun {
+        settings: toml::to_string(options)?,
+        prompts: shown.collect::<Result<_>>()?,
+        completions: settings.prompts_per_step.min(problems.len()) * settings.num_generations,
+        completion_length: room,
+        prompt_length: sizes.longest - room,
+        memory: device.is_cpu().then(|| MemoryPlan::of(&base.architecture, sizes)),
+    })
+}

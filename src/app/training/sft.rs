@@ -1,0 +1,210 @@
+//! supervised fine-tuning, from a model or from scratch.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use candle_core::Device;
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tealight_datasets::{Dataset, Problem, SOURCES};
+
+use super::fine_tune::{dataset_checksum, new_adapter};
+use crate::adapter::LoraOptions;
+use crate::app::place;
+use crate::app::settings::{self, DataOptions, ModelOptions};
+use crate::device;
+use crate::files::Claim;
+use crate::policy::Sequence;
+use crate::pretrained::Pretrained;
+use crate::telemetry::{JsonLines, Progress};
+use crate::tokenizer::Tokenizer;
+use crate::train::checkpoint::{self, Checkpoints, State};
+use crate::train::sft::{self, Examples, SftConfig};
+use crate::train::{AdamW, Stop};
+
+/// Options of `tealight sft`.
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+pub struct SftOptions {
+    /// Which model, and where it runs.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub model: ModelOptions,
+    /// Which problems.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub data: DataOptions,
+    /// Start from fresh weights of the architecture in this config.json instead of from --model.
+    #[arg(long)]
+    pub from_scratch: Option<PathBuf>,
+    /// Directory with the tokenizer files, for --from-scratch.
+    #[arg(long)]
+    pub tokenizer: Option<PathBuf>,
+    /// The settings of supervised training.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub sft: SftConfig,
+    /// The adapter that is trained, if any.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub lora: LoraOptions,
+    /// Where the model, the metrics and checkpoints go.
+    #[arg(long, alias = "output-dir")]
+    pub output: Option<PathBuf>,
+    /// Continue from a checkpoint in --output: the newest, or the one named; from the start where there is none.
+    #[arg(long, value_name = "CHECKPOINT", num_args = 0..=1, default_missing_value = "",
+          alias = "resume-from-checkpoint")]
+    #[serde(skip)]
+    pub resume: Option<String>,
+    /// Begin anew where --output holds a run: what Tealight wrote there is removed.
+    #[arg(long, conflicts_with = "resume")]
+    #[serde(skip)]
+    pub overwrite: bool,
+}
+
+/// Fine-tunes a model on the solutions of problems, or trains a fresh one.
+///
+/// # Errors
+/// Settings that do not go together, files that cannot be read or written, a run that failed or was stopped.
+pub fn run(options: &SftOptions, stop: &Stop) -> Result<()> {
+    let Some(output) = &options.output else { bail!("--output DIR is needed") };
+    options.lora.check()?;
+    let (_claim, resumed) = match &options.resume {
+        Some(which) => (Claim::take(output)?, checkpoint::find(output, which)?),
+        None => (place::fresh(output, options.overwrite)?, None),
+    };
+    let dataset = options.data.open(&options.data.dataset)?;
+    let (base, device) = match (&options.from_scratch, &options.tokenizer) {
+        (Some(config), Some(tokenizer)) => options.fresh_model(config, tokenizer)?,
+        (Some(_), None) => bail!("--from-scratch needs --tokenizer DIR"),
+        (None, Some(_)) => bail!("--tokenizer is only for --from-scratch"),
+        (None, None) => options.model.load_to_train()?,
+    };
+    place::clear(output, options.overwrite)?;
+    settings::record_config(options, output)?;
+    let adapter = new_adapter(&options.lora, &base, options.sft.seed, &device)?;
+    let policy = base.policy(adapter.as_ref())?;
+    let identity = options.identity(&base, &dataset)?;
+    let examples = examples(options, &base, dataset)?;
+    let checkpoints = Checkpoints {
+        output,
+        model: &base,
+        adapter: adapter.as_ref(),
+        config: &identity,
+        limit: options.sft.save_total_limit,
+    };
+    let mut optimizer = AdamW::new(options.sft.adamw, policy.weights())?;
+    let mut state = State::default();
+    let metrics = output.join("metrics.jsonl");
+    if let Some(path) = &resumed {
+        let restored = checkpoints.load(path, &device)?;
+        policy.restore(&restored.weights)?;
+        optimizer.restore(restored.state.optimizer_steps, &restored.moments)?;
+        crate::files::write_atomic(&metrics, &restored.metrics)?;
+        state = restored.state;
+        tracing::info!("resumed from {}", path.display());
+    } else {
+        JsonLines::create(&metrics)?;
+    }
+    checkpoint::clean(output)?;
+    stop.saves();
+    let mut lines = JsonLines::append(&metrics)?;
+    let steps = options.sft.max_steps;
+    let mut progress = Progress::new("sft", steps.saturating_sub(state.global_step));
+    let every = options.sft.save_steps;
+    let (standing, mut saved) = ((&mut state, &mut optimizer), 0);
+    let is_done = sft::run(
+        &policy,
+        &options.sft,
+        &examples,
+        standing,
+        stop,
+        &mut |metrics, state, optimizer| {
+            progress.advance(|| format!("loss {:.4}", metrics.loss));
+            lines.write(metrics)?;
+            state.since_save = (state.since_save.0 - metrics.loss, state.since_save.1 + 1);
+            let is_due = every > 0 && (metrics.step.is_multiple_of(every) || metrics.step == steps);
+            if is_due {
+                checkpoints.save(&policy.tensors(), optimizer, state)?;
+                saved = metrics.step;
+            }
+            Ok(())
+        },
+    )?;
+    drop(progress);
+    if !is_done {
+        if saved != state.global_step {
+            checkpoints.save(&policy.tensors(), &optimizer, &mut state)?;
+        }
+        tracing::info!("stopped after step {}; go on with --resume", state.global_step);
+        return stop.check();
+    }
+    base.save_trained(adapter.as_ref(), &policy.tensors(), &output.join("final"))?;
+    tracing::info!("{steps} steps; model in {}", output.join("final").display());
+    Ok(())
+}
+
+impl SftOptions {
+    /// All that the result of a run depends on.
+    fn identity(&self, base: &Pretrained, dataset: &Dataset) -> Result<Value> {
+        let mut identity = serde_json::to_value(&self.sft)?;
+        identity["lora"] = json!(self.lora);
+        identity["dtype"] = json!(base.dtype);
+        identity["model_checksum"] = json!(base.fingerprint()?);
+        identity["dataset_checksum"] = json!(dataset_checksum(&dataset.problems));
+        Ok(identity)
+    }
+
+    /// Fresh weights, and where they are.
+    fn fresh_model(&self, config: &Path, tokenizer: &Path) -> Result<(Pretrained, Device)> {
+        if self.lora.use_peft || self.model.adapter.is_some() {
+            bail!("an adapter needs a base: leave --from-scratch out");
+        }
+        let (device, described) = device::open(&self.model.device)?;
+        self.model.dtype.storage(&device)?;
+        let (seed, dtype) = (self.sft.seed, self.model.dtype);
+        let base = Pretrained::from_scratch(config, tokenizer, seed, dtype, &device)?;
+        self.model.announce(&base.architecture, &described);
+        Ok((base, device))
+    }
+}
+
+/// An endless stream where the source makes solved problems, else one shuffle an epoch.
+fn examples<'a>(
+    options: &'a SftOptions,
+    base: &'a Pretrained,
+    dataset: Dataset,
+) -> Result<Box<Examples<'a>>> {
+    let seed = options.sft.seed;
+    let is_stream = |name: &str| options.data.dataset == format!("{name}/sft");
+    if let Some(source) = SOURCES.iter().find(|source| is_stream(source.name))
+        && options.data.max_samples.is_none()
+    {
+        let examples = source.examples;
+        return Ok(Box::new(move |step, count| {
+            let problems = examples(seed, step as u64, count);
+            problems.iter().map(|problem| sequence(base, problem)).collect()
+        }));
+    }
+    let all = dataset.problems.iter().map(|problem| sequence(base, problem));
+    Ok(Box::new(sft::shuffled(all.collect::<Result<_>>()?, seed)))
+}
+
+/// The prompt and its solution, closed by the end-of-sequence token.
+fn sequence(base: &Pretrained, problem: &Problem) -> Result<Sequence> {
+    let at = || format!("problem `{}`", problem.id);
+    let solution =
+        problem.solution.as_deref().context("has no solution to imitate").with_context(at)?;
+    let tokenizer = &base.tokenizer;
+    let prompt = tokenizer.encode_prompt(&problem.prompt).with_context(at)?;
+    let mut completion = tokenizer.encode_completion(solution).with_context(at)?;
+    completion.push(tokenizer.eos()[0]);
+    let (length, context) = (prompt.len() + completion.len(), base.architecture.max_positions);
+    if length > context {
+        bail!(
+            "problem `{}`: {length} tokens do not fit the model's context of {context}",
+            problem.id
+        );
+    }
+    Ok(Sequence { prompt, completion })
+}

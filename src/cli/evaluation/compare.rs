@@ -1,0 +1,117 @@
+//! `tealight compare`.
+
+use anyhow::Result;
+use tealight_eval::contrast::{Contrast, DIFFICULTIES};
+use tealight_eval::inference::{Effect, cells};
+use tealight_eval::report;
+use tealight_eval::transition::{Aligned, Change};
+
+use crate::app::compare::{self, CompareOptions};
+use crate::cli::table;
+use crate::telemetry::print;
+
+pub(in crate::cli) fn run(options: &CompareOptions) -> Result<()> {
+    let found = compare::run(options)?;
+    let text = match options.json {
+        true => serde_json::to_string_pretty(&found)?,
+        false => {
+            let blocks =
+                found.sets.iter().map(|set| block(&set.aligned, &set.changes, &found.names));
+            blocks.collect::<Vec<_>>().join("\n\n")
+        }
+    };
+    Ok(print(text)?)
+}
+
+/// A set's tables: numbers with differences, the matrix, what became of problems.
+fn block(set: &Aligned, changes: &[Change], names: &[String]) -> String {
+    let shown: Vec<usize> = set.ks.iter().copied().filter(|k| k.is_power_of_two()).collect();
+    let last = set.ks.last().copied().unwrap_or(1);
+    let mut header = vec!["run".to_owned()];
+    header.extend(shown.iter().map(|k| format!("pass@{k}")));
+    header.push(format!("distinct@{last}"));
+    let mut rows = vec![header];
+    let against: Vec<Vec<Option<Effect>>> = changes
+        .iter()
+        .map(|change| {
+            let found = |k: &usize| change.contrast.pass.iter().find(|(at, _)| at == k);
+            shown.iter().map(|k| found(k).map(|(_, effect)| *effect)).collect()
+        })
+        .collect();
+    let against = [vec![vec![]], cells(&against, true)].concat();
+    for ((name, summary), differences) in names.iter().zip(&set.summaries).zip(against) {
+        let mut row = vec![name.clone()];
+        for (place, k) in shown.iter().enumerate() {
+            let value = summary.pass_at_k[k].value;
+            row.push(match differences.get(place) {
+                None => format!("{value:.3}"),
+                Some(difference) => format!("{value:.3} ({difference})"),
+            });
+        }
+        row.push(format!("{:.2}", summary.unique_correct[&last].value));
+        rows.push(row);
+    }
+    let mut text = format!(
+        "{} ({} problems); differences to the first, between these models whatever seeds would do: * p < .05 by Holm \
+         over the table\n{}",
+        set.name,
+        set.runs[0].len(),
+        table::plain(&rows)
+    );
+    if names.len() > 2 {
+        let mut rows = vec![[vec![String::new()], names.to_vec()].concat()];
+        for (name, row) in names.iter().zip(cells(&set.matrix(), true)) {
+            rows.push([vec![name.clone()], row].concat());
+        }
+        text.push_str(&format!(
+            "\n\nrow minus column: pass@1 below the diagonal, pass@{last} above\n{}",
+            table::plain(&rows)
+        ));
+    }
+    for (change, name) in changes.iter().zip(&names[1..]) {
+        text.push_str(&format!("\n\n{}", of_change(change, name)));
+    }
+    text
+}
+
+fn of_change(change: &Change, name: &str) -> String {
+    let contrast = &change.contrast;
+    let listed = |ids: &[String]| {
+        let shown = ids.iter().take(8).cloned().collect::<Vec<_>>().join("  ");
+        format!("{} {shown}{}", ids.len(), if ids.len() > 8 { "  ..." } else { "" })
+    };
+    format!(
+        "{name}: {}\n{} {}\n{}\n{}solved, then lost: {}\nnewly solved: {}",
+        contrast.crossing,
+        report::contrast::kept(contrast),
+        matched(contrast),
+        table::plain(&transitions(contrast)),
+        "each model by half of its samples; in parentheses a second draw of the base\n",
+        listed(&change.lost),
+        listed(&change.gained),
+    )
+}
+
+/// Diversity at equal accuracy, in words.
+fn matched(contrast: &Contrast) -> String {
+    let Some(at) = contrast.most_matched() else { return String::new() };
+    let (_, base, model, difference) = &at.measures[0];
+    format!(
+        "Distinct among {} right answers on {} problems where both have as many: base {base:.2}, here {model:.2}, {}.",
+        at.right,
+        at.problems,
+        report::contrast::effect(difference)
+    )
+}
+
+/// How many problems went where, beside what a second draw of the base gives.
+fn transitions(contrast: &Contrast) -> Vec<Vec<String>> {
+    let mut rows =
+        vec![[vec!["base \\ now".to_owned()], DIFFICULTIES.map(String::from).to_vec()].concat()];
+    let pairs = contrast.transition.iter().zip(contrast.transition_null);
+    for (from, (counts, nulls)) in DIFFICULTIES.iter().zip(pairs) {
+        let cells = counts.iter().zip(nulls).map(|(count, null)| format!("{count:.1} ({null:.1})"));
+        rows.push(std::iter::once((*from).to_owned()).chain(cells).collect());
+    }
+    rows
+}

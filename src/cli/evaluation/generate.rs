@@ -1,0 +1,246 @@
+//! `tealight generate`: a prompt through a model, printed as it is sampled; without one, a chat.
+
+use std::io::{IsTerminal, Read, Write};
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tealight_datasets::{Message, Prompt};
+
+use crate::app::settings::ModelOptions;
+use crate::files::read_limited;
+use crate::generate::{
+    Filters, Finish, LocalSampler, Noise, Request, Sampler, SamplingParams, stream,
+};
+use crate::model::Decoder;
+use crate::pretrained::Pretrained;
+use crate::telemetry::{out, print};
+use crate::tokenizer::{TextStream, Tokenizer};
+use crate::train::Stop;
+use crate::train::rlvr::LENGTH;
+
+/// Largest prompt, in bytes.
+const MAX_PROMPT: u64 = 64 << 20;
+
+/// Options of `tealight generate`.
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+pub(in crate::cli) struct GenerateOptions {
+    /// The prompt; without it and --file, standard input, or on a terminal a chat.
+    #[arg(value_name = "PROMPT")]
+    prompt: Option<String>,
+    /// Read the prompt from a file.
+    #[arg(long, conflicts_with = "prompt")]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    model: ModelOptions,
+    /// A system message before the prompt.
+    #[arg(long, value_name = "TEXT", conflicts_with = "raw")]
+    system_prompt: Option<String>,
+    /// Continue the text as it stands, without the chat template.
+    #[arg(long)]
+    #[serde(default)]
+    raw: bool,
+    /// Completions; several are printed when all are done.
+    #[arg(short, default_value_t = 1)]
+    n: usize,
+    /// Divides the logits; 0 is greedy.
+    #[arg(long, default_value_t = 1.0, help_heading = "Decoding")]
+    temperature: f64,
+    /// Keep the k most likely tokens; 0 keeps all.
+    #[arg(long, default_value_t = 0, help_heading = "Decoding")]
+    top_k: usize,
+    /// Keep the most likely tokens up to this mass.
+    #[arg(long, default_value_t = 1.0, help_heading = "Decoding")]
+    top_p: f64,
+    /// Drop tokens less likely than this share of the most likely one.
+    #[arg(long, default_value_t = 0.0, help_heading = "Decoding")]
+    min_p: f64,
+    /// Most tokens in a completion; unless given, what the context leaves, up to 512.
+    #[arg(long, help_heading = "Decoding")]
+    max_completion_length: Option<usize>,
+    /// Seeds the samples.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Print a JSON object for each completion: text, finish_reason, tokens, logp.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A model that is asked.
+struct Asked<'a> {
+    options: &'a GenerateOptions,
+    model: &'a Pretrained,
+    decoder: &'a Decoder,
+}
+
+pub(in crate::cli) fn run(options: &GenerateOptions, _stop: &Stop) -> Result<()> {
+    let prompt = options.prompt()?;
+    let (model, _) = options.model.load()?;
+    let decoder = model.decoder()?.prepacked()?;
+    let asked = Asked { options, model: &model, decoder: &decoder };
+    match prompt {
+        Some(text) => asked.answer(&asked.messages(text)),
+        None => asked.chat(),
+    }
+}
+
+impl GenerateOptions {
+    /// The prompt; none where a person is to be asked for it.
+    fn prompt(&self) -> Result<Option<String>> {
+        let text = match (&self.prompt, &self.file) {
+            (Some(text), _) => text.clone(),
+            (None, Some(path)) => String::from_utf8(read_limited(path, MAX_PROMPT)?)
+                .with_context(|| format!("{}: not UTF-8", path.display()))?,
+            (None, None) if std::io::stdin().is_terminal() => return Ok(None),
+            (None, None) => {
+                let mut text = String::new();
+                let read = std::io::stdin().take(MAX_PROMPT).read_to_string(&mut text);
+                read.context("standard input cannot be read as text")?;
+                text
+            }
+        };
+        if text.is_empty() {
+            bail!("the prompt is empty");
+        }
+        Ok(Some(text))
+    }
+}
+
+impl Asked<'_> {
+    /// A question as the model is asked.
+    fn messages(&self, text: String) -> Prompt {
+        if self.options.raw || !self.model.tokenizer.has_chat_template() {
+            return Prompt::Text(text);
+        }
+        let system =
+            self.options.system_prompt.iter().map(|text| Message::new("system", text.as_str()));
+        Prompt::Chat(system.chain([Message::user(text.trim_end())]).collect())
+    }
+
+    /// The ids of a prompt, and how its completion is drawn.
+    fn prepared(&self, prompt: &Prompt) -> Result<(Vec<u32>, SamplingParams)> {
+        let tokenizer = &self.model.tokenizer;
+        let ids = tokenizer.encode_prompt(prompt)?;
+        let context = self.model.architecture.max_positions;
+        let room = context.saturating_sub(ids.len());
+        if room == 0 {
+            bail!(
+                "a prompt of {} tokens leaves no room in the model's context of {context}",
+                ids.len()
+            );
+        }
+        let o = self.options;
+        let params = SamplingParams {
+            temperature: o.temperature,
+            filters: Filters { top_k: o.top_k, top_p: o.top_p, min_p: o.min_p },
+            max_new_tokens: o.max_completion_length.unwrap_or(LENGTH.min(room)),
+            eos: tokenizer.eos().to_vec(),
+        };
+        Ok((ids, params))
+    }
+
+    fn noise(&self) -> Noise {
+        Noise { seed: self.options.seed, step: 0 }
+    }
+
+    fn answer(&self, prompt: &Prompt) -> Result<()> {
+        if self.options.n == 1 && !self.options.json {
+            let (_, finish) = self.streamed(prompt, self.noise())?;
+            if finish == Finish::Length {
+                tracing::info!("(cut off; --max-completion-length sets the length)");
+            }
+            return Ok(());
+        }
+        let (ids, params) = self.prepared(prompt)?;
+        let sampler = LocalSampler { decoder: self.decoder, max_rows: 256 };
+        let request = Request { prompt: ids, first: 0, count: self.options.n, key: 0 };
+        sampler.generate(&[request], &params, self.noise(), &mut |_, completions| {
+            for (number, completion) in completions.iter().enumerate() {
+                let text = self.model.tokenizer.decode(&completion.tokens)?;
+                let is_finished = completion.finish == Finish::Stop;
+                let logp: f64 = completion.logp.iter().map(|logp| f64::from(*logp)).sum();
+                match self.options.json {
+                    true => print(json!({
+                        "text": text,
+                        "finish_reason": if is_finished { "stop" } else { "length" },
+                        "tokens": completion.tokens.len(),
+                        "logp": logp,
+                    }))?,
+                    false => print(format_args!(
+                        "--- {} of {}{}\n{text}",
+                        number + 1,
+                        completions.len(),
+                        if is_finished { "" } else { " (cut off)" }
+                    ))?,
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Prints one completion as it is drawn; its text and how it ended.
+    fn streamed(&self, prompt: &Prompt, noise: Noise) -> Result<(String, Finish)> {
+        let (ids, params) = self.prepared(prompt)?;
+        let mut text = TextStream::new(&self.model.tokenizer);
+        let mut whole = String::new();
+        let mut out = out();
+        let mut show = |part: String| -> Result<()> {
+            write!(out, "{part}")?;
+            out.flush()?;
+            whole.push_str(&part);
+            Ok(())
+        };
+        let finish =
+            stream(self.decoder, &ids, &params, noise, &mut |token, _| show(text.push(token)?))?;
+        show(text.rest()?)?;
+        print("")?;
+        Ok((whole, finish))
+    }
+
+    /// Asks for lines until there is none; what was said before stands before every question.
+    fn chat(&self) -> Result<()> {
+        let has_template = self.model.tokenizer.has_chat_template() && !self.options.raw;
+        tracing::info!(
+            "{}",
+            match has_template {
+                true => "A chat: Ctrl-D ends it.",
+                false => "No chat template: every line is continued as it stands. Ctrl-D ends it.",
+            }
+        );
+        let mut said: Vec<Message> = Vec::new();
+        for turn in 0.. {
+            eprint!("> ");
+            let mut line = String::new();
+            if std::io::stdin().read_line(&mut line)? == 0 {
+                break;
+            }
+            let line = line.trim_end_matches(['\n', '\r']);
+            if line.is_empty() {
+                continue;
+            }
+            let prompt = match self.messages(line.to_owned()) {
+                Prompt::Chat(messages) => {
+                    // The system message once, at the start.
+                    let fresh = if said.is_empty() { 0 } else { messages.len() - 1 };
+                    said.extend_from_slice(&messages[fresh..]);
+                    Prompt::Chat(said.clone())
+                }
+                text => text,
+            };
+            let noise = Noise { step: turn, ..self.noise() };
+            match self.streamed(&prompt, noise) {
+                Ok((answer, _)) => said.push(Message::new("assistant", answer)),
+                // A chat that has grown too long is no reason to lose it.
+                Err(error) => {
+                    tracing::error!("error: {error:#}");
+                    said.pop();
+                }
+            }
+        }
+        eprintln!();
+        Ok(())
+    }
+}

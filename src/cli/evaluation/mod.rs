@@ -1,0 +1,8 @@
+//! Commands that look at what models say.
+
+pub(super) mod compare;
+pub(super) mod eval;
+pub(super) mod generate;
+pub(super) mod report;
+pub(super) mod show;
+pub(super) mod verify;

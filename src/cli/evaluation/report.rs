@@ -1,0 +1,111 @@
+//! `tealight report DIR`: the report of an evaluation again; `--serve`: a run while it goes, on this
+//! machine's own address only.
+
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Context, Result, bail};
+use axum::Router;
+use axum::extract::{Path as Wild, State};
+use axum::http::{StatusCode, header};
+use axum::response::{Html, IntoResponse, Response};
+use axum::routing::get;
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use tealight_datasets::names;
+use tealight_eval::report::{self, Live};
+use tealight_eval::results::Results;
+
+use crate::telemetry::print;
+use crate::train::Stop;
+
+/// Options of `tealight report`.
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+pub(in crate::cli) struct ReportOptions {
+    /// The directory of a run: an evaluation, a training, a study.
+    #[arg(value_name = "DIR")]
+    directory: Option<PathBuf>,
+    /// Show it in a browser while it goes, at http://127.0.0.1:PORT.
+    #[arg(long)]
+    #[serde(default)]
+    serve: bool,
+    /// The port of --serve; 0 takes a free one.
+    #[arg(long, default_value_t = 7272)]
+    port: u16,
+}
+
+pub(in crate::cli) fn run(options: &ReportOptions, stop: &Stop) -> Result<()> {
+    let Some(directory) = &options.directory else { bail!("name the DIR of a run") };
+    if !directory.is_dir() {
+        bail!("{}: no such directory", directory.display());
+    }
+    if options.serve {
+        return serve(directory, options.port, stop);
+    }
+    let results = Results::load(directory)?;
+    report::write(&[(directory, &results)], directory)?;
+    tracing::info!("{}", directory.join("report.html").display());
+    Ok(())
+}
+
+/// What the server knows.
+struct Shown {
+    directory: PathBuf,
+    live: Mutex<Live>,
+}
+
+fn serve(directory: &Path, port: u16, stop: &Stop) -> Result<()> {
+    let shown =
+        Arc::new(Shown { directory: directory.to_owned(), live: Mutex::new(Live::new(directory)) });
+    let router = Router::new()
+        .route("/", get(|| async { Html(report::live_page()) }))
+        .route("/live", get(live))
+        .route("/report.html", get(|state| file(state, Wild("report.html".into()))))
+        .route("/report-data/{name}", get(data))
+        .with_state(shown);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await;
+        let listener = listener.with_context(|| {
+            format!("port {port} of 127.0.0.1 cannot be had; choose another with --port")
+        })?;
+        let address = listener.local_addr()?;
+        // On standard output, so that a script can read it.
+        print(format_args!("http://{address}"))?;
+        tracing::info!("Ctrl-C ends it");
+        let stopped = async {
+            while stop.check().is_ok() {
+                tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+            }
+        };
+        // Browsers keep connections open; they are not waited for.
+        tokio::select! {
+            served = axum::serve(listener, router) => served.context("the server failed"),
+            () = stopped => stop.check(),
+        }
+    })
+}
+
+async fn live(State(shown): State<Arc<Shown>>) -> Response {
+    match shown.live.lock().unwrap_or_else(PoisonError::into_inner).look() {
+        Ok(page) => Html(page).into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error:#}")).into_response(),
+    }
+}
+
+async fn data(state: State<Arc<Shown>>, Wild(name): Wild<String>) -> Response {
+    file(state, Wild(format!("report-data/{name}"))).await
+}
+
+/// A file that the report consists of; the router lets no other name through.
+async fn file(State(shown): State<Arc<Shown>>, Wild(name): Wild<String>) -> Response {
+    let Ok(path) = names::inside(&shown.directory, &name) else {
+        return StatusCode::NOT_FOUND.into_response();
+    };
+    let kind = if name.ends_with(".js") { "text/javascript" } else { "text/html; charset=utf-8" };
+    match std::fs::read(path) {
+        Ok(bytes) => ([(header::CONTENT_TYPE, kind)], bytes).into_response(),
+        Err(_) => (StatusCode::NOT_FOUND, "not written yet").into_response(),
+    }
+}

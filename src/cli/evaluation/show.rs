@@ -1,0 +1,117 @@
+//! `tealight show`: completions that training logged, as people read them.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, ValueEnum};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use tealight_datasets::read;
+
+use crate::telemetry::{completions, out};
+
+/// Options of `tealight show`.
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+pub(in crate::cli) struct ShowOptions {
+    /// A run's directory, or one of its completions/*.parquet files.
+    #[arg(value_name = "RUN|FILE")]
+    place: Option<PathBuf>,
+    /// Completions of this step; the last that were logged unless named.
+    #[arg(long)]
+    step: Option<usize>,
+    /// Only completions with this verdict.
+    #[arg(long, value_enum)]
+    verdict: Option<Shown>,
+    /// Show so many.
+    #[arg(long, default_value_t = 10)]
+    limit: usize,
+    /// Print each as a JSON line.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Verdicts to choose from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Shown {
+    /// Right.
+    Correct,
+    /// An answer, but a wrong one.
+    Wrong,
+    /// No answer was found.
+    NoAnswer,
+    /// An answer that could not be read.
+    Unparsable,
+}
+
+pub(in crate::cli) fn run(options: &ShowOptions) -> Result<()> {
+    let Some(place) = &options.place else { bail!("name a run's directory or a .parquet file") };
+    let file = match (place.is_dir(), place.exists()) {
+        (true, _) => chosen(place, options.step)?,
+        (false, true) => place.clone(),
+        (false, false) => bail!("{}: no such run or file", place.display()),
+    };
+    let wanted = options.verdict.and_then(|verdict| verdict.to_possible_value());
+    let rows = read::table(&file)?;
+    let is_wanted = |row: &&Map<String, Value>| {
+        wanted.as_ref().is_none_or(|wanted| row.get("verdict") == Some(&wanted.get_name().into()))
+    };
+    let (mut out, mut shown) = (out(), 0);
+    for row in rows.iter().filter(is_wanted).take(options.limit) {
+        match options.json {
+            true => writeln!(out, "{}", Value::Object(row.clone()))?,
+            false => writeln!(out, "{}", readable(row))?,
+        }
+        shown += 1;
+    }
+    if !options.json {
+        writeln!(out, "{shown} of {} completions in {}", rows.len(), file.display())?;
+    }
+    Ok(())
+}
+
+/// The file of `step`, or of the last step that was logged.
+fn chosen(run: &Path, step: Option<usize>) -> Result<PathBuf> {
+    let folder = run.join("completions");
+    let entries = std::fs::read_dir(&folder).with_context(|| {
+        format!("{}: no completions were logged here; train with --log-completions", run.display())
+    })?;
+    let number = |name: &str| -> Option<usize> {
+        name.strip_prefix("completions_")?.strip_suffix(".parquet")?.parse().ok()
+    };
+    let mut steps: Vec<usize> =
+        entries.flatten().filter_map(|entry| number(entry.file_name().to_str()?)).collect();
+    steps.sort_unstable();
+    match step.or_else(|| steps.last().copied()) {
+        Some(step) if steps.contains(&step) => Ok(completions::place(run, step)),
+        Some(step) => {
+            let there: Vec<String> = steps.iter().map(ToString::to_string).collect();
+            bail!(
+                "{}: no completions of step {step}; there are {}",
+                run.display(),
+                there.join(", ")
+            )
+        }
+        None => bail!("{}: no completions were logged yet", run.display()),
+    }
+}
+
+fn readable(row: &Map<String, Value>) -> String {
+    let text = |name: &str| match row.get(name) {
+        Some(Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+        None => String::new(),
+    };
+    let advantage = row.get("advantage").and_then(Value::as_f64).unwrap_or(0.0);
+    format!(
+        "step {} {} reward {} advantage {advantage:+.2} {} ({} tokens)\n  {}\n  -> {}\n",
+        text("step"),
+        text("problem"),
+        text("reward"),
+        text("verdict"),
+        text("tokens"),
+        text("prompt").trim().replace('\n', "\n  "),
+        text("completion").trim().replace('\n', "\n  ")
+    )
+}

@@ -1,0 +1,59 @@
+//! `tealight beta`.
+
+use anyhow::{Result, bail};
+use clap::ArgMatches;
+use clap::parser::ValueSource;
+
+use crate::app::beta::{self, BetaOptions, Row};
+use crate::cli::{config_merge, table};
+use crate::telemetry::print;
+use crate::train::Stop;
+
+/// The options of this command: those of sampling mean nothing without `--measure`.
+///
+/// # Errors
+/// See above, and [`config_merge::resolve`].
+pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<BetaOptions> {
+    let options: BetaOptions = config_merge::resolve_plain(matches)?;
+    let always = ["validity", "target", "beta", "json", "config"];
+    let is_given = |id: &&str| matches.value_source(id) == Some(ValueSource::CommandLine);
+    // Groups of options have ids too, which begin with a capital.
+    let is_option = |id: &&str| id.starts_with(|first: char| first.is_lowercase());
+    let mut given = matches.ids().map(clap::Id::as_str).filter(is_option).filter(is_given);
+    if !options.measure
+        && let Some(id) = given.find(|id| !always.contains(id))
+    {
+        bail!("--{} has no effect without --measure", id.replace('_', "-"));
+    }
+    Ok(options)
+}
+
+pub(in crate::cli) fn run(options: &BetaOptions, stop: &Stop) -> Result<()> {
+    let found = beta::run(options, stop)?;
+    print(match options.json {
+        true => serde_json::to_string_pretty(&found.rows)?,
+        false => rows(&found.rows, &found.bases),
+    })?;
+    Ok(())
+}
+
+fn rows(rows: &[Row], bases: &[f64]) -> String {
+    let header = ["validity", "beta", "KL cost", "best objective", "KL(p*||p_beta)"];
+    let mut cells = vec![header.map(str::to_owned).to_vec()];
+    for row in rows {
+        let values = [row.validity, row.beta, row.kl_cost, row.objective, row.kl_pstar_pbeta];
+        cells.push(values.iter().map(|x| format!("{x:.4}")).collect());
+    }
+    let whole = Row::of(bases, 1.0);
+    let over = match bases.len() {
+        1 => String::new(),
+        count => format!(", the mean over {count} prompts, each with its own"),
+    };
+    format!(
+        "{}\nbase validity {:.4}{over}; costs in nats, at most {:.4} (all of p*). On a prompt beta = 1 / (logit mu - \
+         logit A): the best policy under E[v] - beta KL(q||a) is right with chance mu.",
+        table::plain(&cells),
+        whole.base_validity,
+        whole.kl_cost_limit
+    )
+}

@@ -1,0 +1,4 @@
+//! Commands about objectives rather than models.
+
+pub(super) mod beta;
+pub(super) mod lab;

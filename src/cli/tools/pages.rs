@@ -1,0 +1,122 @@
+//! `tealight completions` and `tealight man`: what shells, `man` and the book are told of the options.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use clap::{Args, Command};
+use serde::{Deserialize, Serialize};
+
+use crate::cli::commands;
+use crate::files::{writable_directory, write_atomic};
+use crate::telemetry::out;
+
+/// Options of `tealight completions`.
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+pub(in crate::cli) struct CompletionsOptions {
+    /// bash, zsh, fish, elvish or powershell.
+    #[arg(value_name = "SHELL")]
+    shell: Option<String>,
+}
+
+/// Options of `tealight man`.
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+pub(in crate::cli) struct ManOptions {
+    /// Where the pages go, one a command.
+    #[arg(long)]
+    output: Option<PathBuf>,
+    /// Print the reference of every option as Markdown.
+    #[arg(long, conflicts_with = "output")]
+    markdown: bool,
+}
+
+pub(in crate::cli) fn completions(options: &CompletionsOptions) -> Result<()> {
+    let known = "bash, zsh, fish, elvish, powershell";
+    let Some(name) = &options.shell else { bail!("name a shell: {known}") };
+    let Ok(shell) = name.parse::<clap_complete::Shell>() else {
+        bail!("no completions for `{name}`; there are some for {known}")
+    };
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut commands::command(), "tealight", &mut script);
+    Ok(out().write_all(&script)?)
+}
+
+pub(in crate::cli) fn man(options: &ManOptions) -> Result<()> {
+    let whole = commands::command();
+    if options.markdown {
+        return Ok(out().write_all(markdown(whole).as_bytes())?);
+    }
+    let Some(output) = &options.output else { bail!("--output DIR or --markdown is needed") };
+    writable_directory(output)?;
+    let all: Vec<Command> = whole.get_subcommands().cloned().collect();
+    let page = |name: &str, command: Command| -> Result<()> {
+        let mut text = Vec::new();
+        clap_mangen::Man::new(command).render(&mut text)?;
+        write_atomic(&output.join(format!("{name}.1")), &text)
+    };
+    page("tealight", whole)?;
+    for command in all {
+        let name = format!("tealight-{}", command.get_name());
+        let shown = format!("tealight {}", command.get_name());
+        page(&name, command.display_name(name.clone()).bin_name(shown))?;
+    }
+    Ok(())
+}
+
+/// Every command with every option, its default and what it means.
+fn markdown(mut whole: Command) -> String {
+    whole.build();
+    let mut text = String::from(
+        "# Every option\n\nWritten by `tealight man --markdown`. Keys of `--config` files are the names below, with `-` or `_`.\n",
+    );
+    for command in whole.get_subcommands().filter(|command| command.get_name() != "help") {
+        let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+        text.push_str(&format!("\n## tealight {}\n\n{about}.\n\n", command.get_name()));
+        for option in command.get_arguments().filter(|option| option.get_id() != "help") {
+            text.push_str(&line(option));
+        }
+        if let Some(more) = command.get_after_help() {
+            text.push_str(&format!("\n```text\n{}\n```\n", more.to_string().trim()));
+        }
+    }
+    text
+}
+
+/// An option as an item of a list.
+fn line(option: &clap::Arg) -> String {
+    let mut names = Vec::new();
+    names.extend(option.get_short().map(|short| format!("-{short}")));
+    names.extend(option.get_long().map(|long| format!("--{long}")));
+    for alias in option.get_all_aliases().unwrap_or_default() {
+        names.push(format!("--{alias}"));
+    }
+    let takes = option.get_action().takes_values();
+    let value = option.get_value_names().and_then(|names| names.first()).filter(|_| takes);
+    let value = value.map_or(String::new(), |name| format!(" <{}>", name.as_str()));
+    let name = match names.is_empty() {
+        true => value.trim().to_owned(),
+        false => format!("{}{value}", names.join(", ")),
+    };
+    let defaults: Vec<_> =
+        option.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
+    let default = match defaults.is_empty() || !takes {
+        true => String::new(),
+        false => format!(" Default: `{}`.", defaults.join(",")),
+    };
+    let choices: Vec<String> = match takes {
+        true => option
+            .get_possible_values()
+            .iter()
+            .filter(|value| !value.is_hide_set())
+            .map(|value| format!("`{}`", value.get_name()))
+            .collect(),
+        false => Vec::new(),
+    };
+    let choices = match choices.is_empty() {
+        true => String::new(),
+        false => format!(" One of {}.", choices.join(", ")),
+    };
+    let help = option.get_help().map(ToString::to_string).unwrap_or_default();
+    let help = help.trim().trim_end_matches('.');
+    format!("- `{name}`: {help}.{choices}{default}\n")
+}

@@ -1,0 +1,8 @@
+//! Commands that make models.
+
+pub(super) mod export;
+pub(super) mod presample;
+pub(super) mod push;
+pub(super) mod sft;
+pub(super) mod study;
+pub(super) mod train;

@@ -1,0 +1,35 @@
+//! `tealight presample`.
+
+use anyhow::Result;
+
+use crate::app::presample::{self, PresampleOptions, Summary};
+use crate::cli::table;
+use crate::telemetry::print;
+use crate::train::Stop;
+
+pub(in crate::cli) fn run(options: &PresampleOptions, stop: &Stop) -> Result<()> {
+    let summary = presample::run(options, stop)?;
+    let text = match options.json {
+        true => serde_json::to_string_pretty(&summary)?,
+        false => rows(&summary),
+    };
+    Ok(print(text)?)
+}
+
+fn rows(summary: &Summary) -> String {
+    let mut rows = vec![vec!["base".to_owned(), "value".to_owned()]];
+    let mut row = |name: String, value: String| rows.push(vec![name, value]);
+    for (k, value) in &summary.pass_at_k {
+        row(format!("pass@{k}"), format!("{value:.4}"));
+    }
+    row("prompts".into(), summary.prompts.to_string());
+    row("solved at least once".into(), summary.solved.to_string());
+    row("right completions (RFT set)".into(), summary.correct_completions.to_string());
+    row(
+        format!("D_pef, at least {:.3} right", summary.pef_threshold),
+        summary.d_pef.len().to_string(),
+    );
+    row("D_exp, the rest".into(), summary.d_exp.len().to_string());
+    row("failed the extra check".into(), summary.failed_extra_check.to_string());
+    table::plain(&rows)
+}

@@ -1,0 +1,43 @@
+//! `tealight study`.
+
+use anyhow::{Result, bail};
+use clap::ArgMatches;
+
+use crate::app::study::{self, StudyOptions};
+use crate::cli::{config_merge, table};
+use crate::hub;
+use crate::telemetry::print;
+use crate::train::Stop;
+
+/// What the default study is run with: the embedded model on Countdown in a few minutes on two
+/// cores. Any flag or `--config` overrides these; see `recipes/countdown-study.toml`.
+const DEFAULTS: &str = include_str!("../../../recipes/countdown-study.toml");
+
+/// The options of this command. With the embedded model, [`DEFAULTS`] lie below files and flags.
+pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<StudyOptions> {
+    let mut options: StudyOptions = config_merge::resolve(matches, None)?;
+    if options.model.model == hub::EMBEDDED || options.task.is_some() {
+        options = config_merge::resolve(matches, Some(("recipes/countdown-study.toml", DEFAULTS)))?;
+    }
+    if let Some(task) = &options.task {
+        if options.model.model == hub::EMBEDDED && task != "countdown" {
+            bail!(
+                "the embedded model knows countdown alone: make a base of {task} (tealight sft --config \
+                 recipes/{task}-base.toml --output {task}-base) and name it, --model {task}-base/final"
+            );
+        }
+        (options.data.dataset, options.sets.test_dataset) =
+            (format!("{task}/train"), vec![format!("{task}/test")]);
+    }
+    options.resume = matches.get_flag("resume");
+    options.overwrite = matches.get_flag("overwrite");
+    Ok(options)
+}
+
+pub(in crate::cli) fn run(options: &StudyOptions, stop: &Stop) -> Result<()> {
+    let done = study::run(options, stop)?;
+    print(table::study(&done.study))?;
+    let page = done.output.join("report.html");
+    tracing::info!("{:.0} s; open {}", done.study.seconds, page.display());
+    Ok(())
+}

@@ -1,0 +1,54 @@
+//! `tealight train`.
+
+use std::io::Write;
+
+use anyhow::Result;
+use clap::ArgMatches;
+use serde_json::Value;
+
+use crate::app::training::{self, DryRun, TrainOptions};
+use crate::cli::config_merge;
+use crate::telemetry::{out, print};
+use crate::train::Stop;
+
+/// The options of this command; `--resume` and `--dry-run` are for the command line alone.
+pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<TrainOptions> {
+    let mut options: TrainOptions = config_merge::resolve(matches, None)?;
+    options.resume = matches.get_one("resume").cloned();
+    options.dry_run = matches.get_flag("dry_run");
+    options.overwrite = matches.get_flag("overwrite");
+    Ok(options)
+}
+
+pub(in crate::cli) fn run(options: &TrainOptions, stop: &Stop) -> Result<()> {
+    if options.dry_run {
+        return show(&training::dry_run(options)?);
+    }
+    if !options.json {
+        return training::run(options, stop, None).map(drop);
+    }
+    let done = training::run(options, stop, Some(&|row: &Value| Ok(print(row)?)))?;
+    print(serde_json::to_string(&done)?)?;
+    Ok(())
+}
+
+fn show(run: &DryRun) -> Result<()> {
+    let mut out = out();
+    writeln!(out, "{}", run.settings)?;
+    for (tokens, text, answer) in &run.prompts {
+        writeln!(out, "prompt ({tokens} tokens), answer `{answer}`:\n{text}\n")?;
+    }
+    writeln!(
+        out,
+        "a step: {} completions of up to {} tokens, prompts of up to {}",
+        run.completions, run.completion_length, run.prompt_length
+    )?;
+    match &run.memory {
+        None => writeln!(out, "memory is planned on the CPU alone")?,
+        Some(plan) => {
+            writeln!(out, "memory, planned for the longest sequences:")?;
+            plan.lines().iter().try_for_each(|line| writeln!(out, "  {line}"))?;
+        }
+    }
+    Ok(())
+}
