@@ -5,8 +5,10 @@
 //! events of `tracing`.
 
 pub mod batch;
+pub mod bench;
 pub mod beta;
 pub mod compare;
+pub mod doctor;
 pub mod evaluate;
 pub mod export;
 pub mod grade;
@@ -14,6 +16,7 @@ pub mod lab;
 pub(crate) mod place;
 pub mod presample;
 pub mod prompts;
+pub mod push;
 pub(crate) mod session;
 pub mod settings;
 pub mod study;

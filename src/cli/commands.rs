@@ -10,6 +10,7 @@ use super::theory::{beta, lab};
 use super::tools::{bench, doctor, pages};
 use super::training::{export, presample, push, sft, study, train};
 use crate::app::batch::{self, BatchOptions};
+use crate::app::bench::BenchOptions;
 use crate::app::beta::BetaOptions;
 use crate::app::compare::CompareOptions;
 use crate::app::evaluate::EvalOptions;
@@ -17,6 +18,7 @@ use crate::app::export::ExportOptions;
 use crate::app::grade::GradeOptions;
 use crate::app::lab::LabOptions;
 use crate::app::presample::PresampleOptions;
+use crate::app::push::PushOptions;
 use crate::app::study::StudyOptions;
 use crate::app::training::TrainOptions;
 use crate::app::training::sft::SftOptions;
@@ -227,7 +229,7 @@ Example:
     },
     Entry {
         name: "push",
-        options: push::PushOptions::augment_args,
+        options: PushOptions::augment_args,
         about: "A trained model or adapter to the Hub, with a card that says how it was made and what it measures",
         more: "\
 The token is HF_TOKEN, or what `hf auth login` left. A push that was cut off is done again: what arrived is not
@@ -289,13 +291,13 @@ Example:
     },
     Entry {
         name: "bench",
-        options: bench::BenchOptions::augment_args,
+        options: BenchOptions::augment_args,
         about: "Measure sampling and a training step, and how far they are from the machine's limits",
         more: "\
 Examples:
   tealight bench --model Qwen/Qwen2.5-0.5B --prompts 2 --group 8 --prompt-len 64 --new-tokens 32
   tealight bench --model config.json --dtype bfloat16 --json   # random weights",
-        check: |m| resolve::<bench::BenchOptions>(m).map(drop),
+        check: |m| resolve::<BenchOptions>(m).map(drop),
         run: |m, _| bench::run(&resolve(m)?),
     },
     Entry {

@@ -1,21 +1,11 @@
-//! `tealight doctor`: what this machine and this binary can do, and a short test that they do it.
+//! `tealight doctor`.
 
-use std::path::Path;
-use std::time::Instant;
-
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use crate::device::{self, Dtype};
-use crate::files::writable_directory;
-use crate::generate::{Filters, LocalSampler, Noise, Request, Sampler, SamplingParams};
-use crate::hub::{self, push};
-use crate::limits;
-use crate::policy::{GradAccumulator, Policy, Sequence, by_row, rounding};
-use crate::pretrained::Pretrained;
+use crate::app::doctor;
 use crate::telemetry::print;
-use crate::tokenizer::Tokenizer;
 
 /// Options of `tealight doctor`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
@@ -25,29 +15,8 @@ pub(in crate::cli) struct DoctorOptions {
     json: bool,
 }
 
-/// One finding: what was looked at, whether it is well, and what was seen.
-#[derive(Serialize)]
-struct Finding {
-    name: &'static str,
-    is_well: bool,
-    said: String,
-}
-
 pub(in crate::cli) fn run(options: &DoctorOptions) -> Result<()> {
-    let findings = [
-        well(
-            "tealight",
-            format!("{}, revision {}", env!("CARGO_PKG_VERSION"), env!("TEALIGHT_REVISION")),
-        ),
-        well("features", features()),
-        judged("device", device::open("auto").map(|(_, described)| described)),
-        well("processor", processor()),
-        memory(),
-        space(),
-        judged("cache", cache()),
-        well("hub", hub_access()),
-        judged("self-test", self_test()),
-    ];
+    let findings = doctor::run();
     if options.json {
         print(serde_json::to_string_pretty(&findings)?)?;
     } else {
@@ -60,122 +29,4 @@ pub(in crate::cli) fn run(options: &DoctorOptions) -> Result<()> {
         None => Ok(()),
         Some(finding) => bail!("{}: {}", finding.name, finding.said),
     }
-}
-
-fn well(name: &'static str, said: String) -> Finding {
-    Finding { name, is_well: true, said }
-}
-
-fn judged(name: &'static str, found: Result<String>) -> Finding {
-    match found {
-        Ok(said) => well(name, said),
-        Err(error) => Finding { name, is_well: false, said: format!("{error:#}") },
-    }
-}
-
-/// What this binary was built with.
-fn features() -> String {
-    let built = [("cuda", cfg!(feature = "cuda")), ("metal", cfg!(feature = "metal"))];
-    let names: Vec<&str> =
-        built.iter().filter(|(_, is_in)| *is_in).map(|(name, _)| *name).collect();
-    match names.is_empty() {
-        true => "CPU alone (build with --features cuda or metal for a GPU)".to_owned(),
-        false => names.join(", "),
-    }
-}
-
-fn processor() -> String {
-    let threads = rayon::current_num_threads();
-    let products = match tealight_matmul::is_supported() {
-        true => "our products",
-        false => "portable products",
-    };
-    format!("{threads} threads, f32 by {products}")
-}
-
-fn memory() -> Finding {
-    match limits::available_memory() {
-        None => well("memory", "unknown".to_owned()),
-        Some(bytes) => Finding {
-            name: "memory",
-            is_well: bytes > 1 << 30,
-            said: format!("{:.1} GB free", bytes as f64 / 1e9),
-        },
-    }
-}
-
-fn space() -> Finding {
-    match limits::free_space(Path::new(".")) {
-        None => well("disk", "unknown".to_owned()),
-        Some(bytes) => Finding {
-            name: "disk",
-            is_well: bytes > 1 << 30,
-            said: format!("{:.1} GB free here", bytes as f64 / 1e9),
-        },
-    }
-}
-
-fn cache() -> Result<String> {
-    let directory = hub::cache_directory();
-    writable_directory(&directory)?;
-    let free = limits::free_space(&directory);
-    let free = free.map_or(String::new(), |bytes| format!(", {:.1} GB free", bytes as f64 / 1e9));
-    Ok(format!("{}{free}", directory.display()))
-}
-
-/// What is set, not whether the network is there: nothing is asked of it.
-fn hub_access() -> String {
-    let token = match push::token() {
-        Some(_) => "a token is set",
-        None => "no token (needed for gated models and for push: HF_TOKEN)",
-    };
-    let offline = if hub::is_offline() { ", HF_HUB_OFFLINE is set" } else { "" };
-    format!("{}: {token}{offline}", push::endpoint())
-}
-
-/// Samples the embedded model, computes the same log-probabilities with a gradient, and compares.
-fn self_test() -> Result<String> {
-    let started = Instant::now();
-    let (device, _) = device::open("auto")?;
-    let model = Pretrained::load(hub::EMBEDDED, Dtype::Float32, &device)?;
-    let policy = Policy::new(&model.architecture, &model.weights)?;
-    let sampler = LocalSampler { decoder: policy.decoder(), max_rows: 64 };
-    let prompt =
-        model.tokenizer.encode_prompt(&tealight_datasets::Prompt::Text("3,7,8,9=24:".into()))?;
-    let params = SamplingParams {
-        temperature: 1.0,
-        filters: Filters::default(),
-        max_new_tokens: 20,
-        eos: model.tokenizer.eos().to_vec(),
-    };
-    let requests = [Request { prompt: prompt.clone(), first: 0, count: 64, key: 0 }];
-    let mut drawn = Vec::new();
-    sampler.generate(&requests, &params, Noise { seed: 0, step: 0 }, &mut |_, completions| {
-        drawn = completions;
-        Ok(())
-    })?;
-    let rows: Vec<Sequence> = drawn
-        .iter()
-        .map(|one| Sequence { prompt: prompt.clone(), completion: one.tokens.clone() })
-        .collect();
-    let forward = policy.forward(&rows, 1.0, None)?;
-    let computed = by_row(forward.logp(), &rows)?;
-    let apart = drawn
-        .iter()
-        .zip(&computed)
-        .flat_map(|(one, row)| one.logp.iter().zip(row).map(|(a, b)| (a - b).abs()))
-        .fold(0f32, |worst, x| if x > worst || x.is_nan() { x } else { worst });
-    let (loss, mut gradients) = (forward.logp().sum_all()?, GradAccumulator::default());
-    policy.backward(forward, &loss, None, &mut gradients)?;
-    let gradients = gradients.tensors()?.len();
-    let tokens: usize = drawn.iter().map(|one| one.tokens.len()).sum();
-    let most = rounding(policy.decoder());
-    if gradients != policy.weights().len() || apart.is_nan() || f64::from(apart) > most {
-        bail!("{gradients} gradients, log-probabilities differ by {apart:.1e}: please report this");
-    }
-    tealight_eval::self_check::self_check().context("the estimators")?;
-    Ok(format!(
-        "sampled {tokens} tokens, computed them again to {apart:.0e}, {gradients} gradients, {:.2} s",
-        started.elapsed().as_secs_f64()
-    ))
 }

@@ -1,0 +1,257 @@
+//! What sampling and a training step cost here, and how far from the machine's limits.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Result, bail};
+use candle_core::Device;
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::app::settings::ModelOptions;
+use crate::device;
+use crate::generate::{Filters, LocalSampler, Noise, Request, Sampler, SamplingParams};
+use crate::limits;
+use crate::model::weights::{self, Weights};
+use crate::model::{Architecture, Decoder};
+use crate::objective::Objective;
+use crate::policy::{self, Policy, Sequence};
+use crate::train::bench::{StepParts, step};
+use crate::train::memory::{MemoryPlan, Sizes};
+use crate::train::{AdamW, AdamWConfig};
+
+/// What the training step optimises: GRPO's loss with a divergence to the reference, as the peers' does.
+const OBJECTIVE: &str = "kl-k3";
+
+/// Options of `tealight bench`.
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+pub struct BenchOptions {
+    /// A directory in Hub layout or a Hub id; a config.json gives random weights of its architecture.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub model: ModelOptions,
+    /// Prompts.
+    #[arg(long, default_value_t = 8)]
+    pub prompts: usize,
+    /// Completions a prompt.
+    #[arg(long, default_value_t = 8)]
+    pub group: usize,
+    /// Tokens of a prompt.
+    #[arg(long, default_value_t = 16)]
+    pub prompt_len: usize,
+    /// Tokens of a completion; none ends earlier.
+    #[arg(long, default_value_t = 32)]
+    pub new_tokens: usize,
+    /// Most tokens in one forward and backward pass of the training step.
+    #[arg(long, default_value_t = 4096)]
+    pub micro_batch_tokens: usize,
+    /// Keep the input of each layer alone for the backward pass and compute the rest again.
+    #[arg(long)]
+    #[serde(default)]
+    pub gradient_checkpointing: bool,
+    /// How often each is measured after one time that does not count; the median is reported.
+    #[arg(long, default_value_t = 3)]
+    pub reps: usize,
+    /// Measure the rollout alone: no reference, no gradients, no optimizer.
+    #[arg(long)]
+    #[serde(default)]
+    pub rollout_only: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Measures, and returns what was found as one JSON object.
+///
+/// # Errors
+/// A model that cannot be read or measured so.
+pub fn run(options: &BenchOptions) -> Result<Value> {
+    for (name, value) in [
+        ("prompts", options.prompts),
+        ("group", options.group),
+        ("prompt-len", options.prompt_len),
+        ("new-tokens", options.new_tokens),
+        ("reps", options.reps),
+    ] {
+        if value == 0 {
+            bail!("{name} must be at least 1");
+        }
+    }
+    if options.model.adapter.is_some() {
+        bail!("bench measures whole models: leave --adapter out");
+    }
+    let (device, described) = device::open(&options.model.device)?;
+    let (architecture, weights) = load(options, &device)?;
+    let longest = options.prompt_len + options.new_tokens;
+    if longest > architecture.max_positions {
+        bail!("{longest} tokens do not fit the model's context of {}", architecture.max_positions);
+    }
+    let reference = policy::frozen_decoder(&architecture, &weights)?;
+    let startup = limits::since_start();
+    let name = &options.model.model;
+    options.model.announce(&architecture, &described);
+    let rollout = median(options.reps, || rollout(options, &reference, &architecture))?;
+    let parts = match options.rollout_only {
+        true => None,
+        false => Some(train(options, &architecture, &weights, &reference)?),
+    };
+    // Before the limits are measured, which take memory of their own.
+    let peak = limits::peak_rss();
+    let limits = limits::measure(&device, options.model.dtype.storage(&device)?)?;
+    let work = limits::Work::of(
+        &architecture,
+        options.prompts,
+        options.group,
+        options.prompt_len,
+        options.new_tokens,
+    );
+    let plan = options.memory_plan(&architecture, &device);
+    let new_tokens = options.prompts * options.group * options.new_tokens;
+    let tokens = options.prompts * options.group * longest;
+    Ok(json!({
+        "model": name,
+        "device": described,
+        "dtype": options.model.dtype,
+        "prompts": options.prompts,
+        "group": options.group,
+        "prompt_len": options.prompt_len,
+        "new_tokens": options.new_tokens,
+        "reps": options.reps,
+        "rollout_s": rollout.1,
+        "rollout_s_range": [rollout.0, rollout.2],
+        "rollout_new_tokens_per_s": new_tokens as f64 / rollout.1,
+        "step_s": parts.as_ref().map(|(seconds, _)| seconds.1),
+        "step_s_range": parts.as_ref().map(|(seconds, _)| [seconds.0, seconds.2]),
+        "step_tokens_per_s": parts.as_ref().map(|(seconds, _)| tokens as f64 / seconds.1),
+        "step_parts": parts.as_ref().map(|(_, parts)| parts),
+        "startup_s": startup,
+        "peak_rss_bytes": peak,
+        "memory_plan": plan,
+        "memory_plan_peak_bytes": plan.map(|plan| plan.peak()),
+        "limits": limits,
+        "fraction_of_limit": {
+            "rollout": work.rollout_at(&limits) / rollout.1,
+            "step": parts.as_ref().map(|(seconds, _)| work.step_at(&limits) / seconds.1),
+        },
+    }))
+}
+
+impl BenchOptions {
+    /// What was to be expected of the memory of a whole step; nothing for a rollout alone.
+    fn memory_plan(&self, architecture: &Architecture, device: &Device) -> Option<MemoryPlan> {
+        let rows = self.prompts * self.group;
+        let longest = self.prompt_len + self.new_tokens;
+        let sizes = Sizes {
+            trained: None,
+            rows,
+            longest,
+            micro_batch: self.micro_batch_tokens.min(rows * longest),
+            recomputes: self.gradient_checkpointing,
+        };
+        let is_planned = device.is_cpu() && !self.rollout_only;
+        is_planned.then(|| MemoryPlan::of(architecture, sizes))
+    }
+}
+
+/// The model's architecture and weights; random ones where only the architecture is given.
+fn load(options: &BenchOptions, device: &Device) -> Result<(Architecture, Weights)> {
+    let path = Path::new(&options.model.model);
+    if path.is_file() {
+        let (architecture, _) = Architecture::read(path)?;
+        let weights = weights::random(&architecture, 0, device)?;
+        let dtype = options.model.dtype.storage(device)?;
+        let cast =
+            |(name, weight): (String, candle_core::Tensor)| Ok((name, weight.to_dtype(dtype)?));
+        return Ok((architecture, weights.into_iter().map(cast).collect::<Result<_>>()?));
+    }
+    let files = crate::hub::resolve(&options.model.model)?;
+    let (architecture, _) =
+        Architecture::read(&PathBuf::from(&files.directory).join("config.json"))?;
+    let dtype = options.model.dtype.storage(device)?;
+    let weights = weights::load(&files.directory, &architecture, dtype, device)?;
+    Ok((architecture, weights))
+}
+
+/// Tokens of no meaning, the same for the same place.
+fn tokens(count: usize, salt: usize, architecture: &Architecture) -> Vec<u32> {
+    let range = architecture.vocab_size.min(8192).saturating_sub(5).max(1);
+    (0..count).map(|i| (5 + (i * 7919 + salt * 104_729) % range) as u32).collect()
+}
+
+/// Seconds to sample every completion to its full length.
+fn rollout(options: &BenchOptions, decoder: &Decoder, architecture: &Architecture) -> Result<f64> {
+    let requests: Vec<Request> = (0..options.prompts)
+        .map(|index| Request {
+            first: 0,
+            prompt: tokens(options.prompt_len, index, architecture),
+            count: options.group,
+            key: index as u64,
+        })
+        .collect();
+    let params = SamplingParams {
+        temperature: 1.0,
+        filters: Filters::default(),
+        max_new_tokens: options.new_tokens,
+        eos: Vec::new(),
+    };
+    let sampler = LocalSampler { decoder, max_rows: options.prompts * options.group };
+    let start = Instant::now();
+    sampler.generate(&requests, &params, Noise { seed: 0, step: 0 }, &mut |_, _| Ok(()))?;
+    Ok(start.elapsed().as_secs_f64())
+}
+
+/// Seconds of a whole step, least, median and most, and its parts in the median.
+fn train(
+    options: &BenchOptions,
+    architecture: &Architecture,
+    weights: &Weights,
+    reference: &Decoder,
+) -> Result<((f64, f64, f64), StepParts)> {
+    let rows: Vec<Sequence> = (0..options.prompts * options.group)
+        .map(|row| Sequence {
+            prompt: tokens(options.prompt_len, row / options.group, architecture),
+            completion: tokens(options.new_tokens, row + 1000, architecture),
+        })
+        .collect();
+    let mut policy = Policy::new(architecture, weights)?.beside(reference);
+    if options.gradient_checkpointing {
+        policy = policy.recomputing();
+    }
+    let config = AdamWConfig {
+        adam_beta1: 0.9,
+        adam_beta2: 0.999,
+        adam_epsilon: 1e-8,
+        weight_decay: 0.0,
+        max_grad_norm: 1.0,
+    };
+    let mut optimizer = AdamW::new(config, policy.weights())?;
+    let plan = OBJECTIVE.parse::<Objective>()?.plan;
+    let mut all = Vec::new();
+    let seconds = median(options.reps, || {
+        let budget = options.micro_batch_tokens;
+        let parts = step((&policy, reference), &plan, &rows, budget, &mut optimizer)?;
+        all.push(parts);
+        Ok(parts.total())
+    })?;
+    let middle = |part: fn(&StepParts) -> f64| {
+        let mut values: Vec<f64> = all[1..].iter().map(part).collect();
+        values.sort_by(f64::total_cmp);
+        values[values.len() / 2]
+    };
+    let parts = StepParts {
+        reference: middle(|parts| parts.reference),
+        forward: middle(|parts| parts.forward),
+        backward: middle(|parts| parts.backward),
+        optimizer: middle(|parts| parts.optimizer),
+    };
+    Ok((seconds, parts))
+}
+
+/// Least, median and most of `reps` measurements, after one that does not count.
+fn median(reps: usize, mut measure: impl FnMut() -> Result<f64>) -> Result<(f64, f64, f64)> {
+    measure()?;
+    let mut values = (0..reps).map(|_| measure()).collect::<Result<Vec<f64>>>()?;
+    values.sort_by(f64::total_cmp);
+    Ok((values[0], values[values.len() / 2], values[values.len() - 1]))
+}

@@ -1,0 +1,169 @@
+//! A trained model or adapter to the Hub, with a model card that says how it was made and what
+//! it measures.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::adapter;
+use crate::files::write_atomic;
+use crate::hub::push::Push;
+
+/// The file that the Hub shows.
+const CARD: &str = "README.md";
+
+/// Options of `tealight push`.
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+pub struct PushOptions {
+    /// A run's directory, whose final/ is pushed, or a folder with a model or an adapter.
+    #[arg(value_name = "RUN|DIR")]
+    pub place: Option<PathBuf>,
+    /// The repository: owner/name. It is made if it is not there.
+    #[arg(long, alias = "repo-id", alias = "hub-model-id")]
+    pub repo: Option<String>,
+    /// The branch.
+    #[arg(long, default_value = "main")]
+    pub revision: String,
+    /// Make the repository private.
+    #[arg(long)]
+    pub private: bool,
+    /// Evaluations or a study whose tables the card shows (their results.md); a study that holds the run is
+    /// found by itself.
+    #[arg(long, value_delimiter = ',')]
+    pub results: Vec<PathBuf>,
+    /// The commit's title.
+    #[arg(long, default_value = "Upload by tealight", alias = "commit-message")]
+    pub message: String,
+    /// Write the card, show what would be sent, and stop.
+    #[arg(long)]
+    #[serde(skip)]
+    pub dry_run: bool,
+}
+
+/// What a push came to.
+pub enum Pushed {
+    /// Where it is.
+    At(String),
+    /// What would have been sent: names and bytes.
+    WouldSend(Vec<(String, u64)>),
+}
+
+/// Writes the model card where there is none and sends the folder.
+///
+/// # Errors
+/// A folder without a model, a Hub that refuses.
+pub fn run(options: &PushOptions) -> Result<Pushed> {
+    let Some(place) = &options.place else { bail!("name a run's directory or a model's") };
+    let Some(repository) = &options.repo else { bail!("--repo OWNER/NAME is needed") };
+    let folder = if place.join("final").is_dir() { place.join("final") } else { place.clone() };
+    let is_model = folder.join("config.json").exists();
+    if !is_model && !folder.join(adapter::CONFIG).exists() {
+        bail!("{}: no model and no adapter here", folder.display());
+    }
+    if !folder.join(CARD).exists() {
+        let card = card(options, place, is_model, repository)?;
+        write_atomic(&folder.join(CARD), card.as_bytes())?;
+        tracing::info!(
+            "card in {}: edit it and push again to change it",
+            folder.join(CARD).display()
+        );
+    }
+    if options.dry_run {
+        let entries = std::fs::read_dir(&folder)?.flatten();
+        let file = |entry: std::fs::DirEntry| {
+            Ok((entry.file_name().to_string_lossy().into_owned(), entry.metadata()?.len()))
+        };
+        return Ok(Pushed::WouldSend(entries.map(file).collect::<Result<_>>()?));
+    }
+    let push = Push {
+        repository,
+        revision: &options.revision,
+        private: options.private,
+        message: &options.message,
+    };
+    Ok(Pushed::At(push.run(&folder, &mut |text| tracing::info!("{}", text))?))
+}
+
+/// What the model is, how it was made, what it measures, and how to use it.
+fn card(options: &PushOptions, place: &Path, is_model: bool, repository: &str) -> Result<String> {
+    let config = match std::fs::read_to_string(place.join("config.toml")) {
+        Ok(text) => text.parse::<toml::Table>().context("config.toml")?,
+        Err(_) => toml::Table::new(),
+    };
+    let setting = |name: &str| {
+        config.get(name).map(|value| match value {
+            toml::Value::String(text) => text.clone(),
+            other => other.to_string(),
+        })
+    };
+    let base = setting("model").filter(|name| name.contains('/') && !Path::new(name).exists());
+    let objective = setting("objective");
+    let mut text = String::from("---\n");
+    if let Some(base) = &base {
+        text.push_str(&format!("base_model: {base}\n"));
+    }
+    let library = if is_model { "transformers" } else { "peft" };
+    text.push_str(&format!(
+        "library_name: {library}\npipeline_tag: text-generation\ntags:\n- tealight\n- rlvr\n"
+    ));
+    if let Some(name) = objective.as_deref().and_then(|name| name.split(':').next()) {
+        text.push_str(&format!("- {name}\n"));
+    }
+    let title = repository.split('/').next_back().unwrap_or(repository);
+    text.push_str(&format!("---\n\n# {title}\n\n"));
+    let what = if is_model { "model" } else { "LoRA adapter" };
+    let of = setting("model").map_or(String::new(), |base| format!(" of {base}"));
+    let by = objective.map_or(String::new(), |name| format!(" under the objective `{name}`"));
+    text.push_str(&format!(
+        "A {what} fine-tuned{of} with verifiable rewards{by}, by Tealight {}.\n\n",
+        env!("CARGO_PKG_VERSION")
+    ));
+    let tables = tables(options, place)?;
+    if !tables.is_empty() {
+        text.push_str(&format!("## Results\n\n{}\n\n", tables.join("\n\n")));
+    }
+    if let Some(last) = last_metrics(place) {
+        text.push_str("## Training\n\n| metric | last step |\n|---|--:|\n");
+        for (name, value) in last.as_object().into_iter().flatten() {
+            if let Some(value) = value.as_f64() {
+                text.push_str(&format!("| {name} | {value:.6} |\n"));
+            }
+        }
+        text.push('\n');
+    }
+    if !config.is_empty() {
+        let local = ["output", "presamples", "quiet", "json", "device"];
+        let rows = config.iter().filter(|(key, _)| !local.contains(&key.as_str()));
+        let rows: String = rows.map(|(key, value)| format!("{key} = {value}\n")).collect();
+        text.push_str(&format!(
+            "## Made again\n\n`tealight train --config config.toml --output DIR` with\n\n```toml\n{rows}```\n"
+        ));
+    }
+    Ok(text)
+}
+
+/// The tables of the evaluations named, or of the study that the run is part of.
+fn tables(options: &PushOptions, place: &Path) -> Result<Vec<String>> {
+    let mut tables = Vec::new();
+    for directory in &options.results {
+        let file = directory.join("results.md");
+        let text = std::fs::read_to_string(&file)
+            .with_context(|| format!("{}: no results to show", file.display()))?;
+        tables.push(text.trim().to_owned());
+    }
+    let study = place.parent().map(|parent| parent.join("results.md"));
+    if let (true, Some(text)) =
+        (options.results.is_empty(), study.and_then(|file| std::fs::read_to_string(file).ok()))
+    {
+        tables.push(text.trim().to_owned());
+    }
+    Ok(tables)
+}
+
+fn last_metrics(place: &Path) -> Option<Value> {
+    let text = std::fs::read_to_string(place.join("metrics.jsonl")).ok()?;
+    serde_json::from_str(text.lines().next_back()?).ok()
+}
