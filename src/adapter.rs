@@ -104,7 +104,7 @@ impl LoraOptions {
     /// Refuses what cannot be trained.
     ///
     /// # Errors
-    /// The option and the mend.
+    /// The option and the fix.
     pub fn check(&self) -> Result<()> {
         let is_default = self.lora_r == 16
             && self.lora_alpha == 32.0

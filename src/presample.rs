@@ -14,7 +14,7 @@ use tealight_datasets::Verdict;
 
 use crate::device::Dtype;
 use crate::files::{writable_directory, write_atomic};
-use crate::generate::{Finish, Noise};
+use crate::generate::{Finish, RngKey};
 use crate::rollout::{Collector, Encoded, Group, collect};
 use crate::telemetry::JsonLines;
 
@@ -23,7 +23,7 @@ const STEP: u64 = u64::MAX;
 
 /// What was asked of which model; two sets with the same answer to this are interchangeable.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Request {
+pub struct PresampleSpec {
     /// The base's name.
     pub model: String,
     /// The dataset's name.
@@ -75,7 +75,7 @@ pub struct PromptSamples {
     pub prompt: Vec<u32>,
     /// The completions that estimates are made from.
     pub samples: Vec<Stored>,
-    /// One more, where [`Request::extra_check`] asks for it.
+    /// One more, where [`PresampleSpec::extra_check`] asks for it.
     pub check: Option<Stored>,
 }
 
@@ -85,8 +85,8 @@ impl PromptSamples {
         self.samples.iter().filter(|sample| sample.is_correct()).count()
     }
 
-    /// The base's validity on the prompt, `(c + 1/2) / (n + 1)`: never 0 or 1.
-    pub fn validity(&self) -> f64 {
+    /// How often the base solves the prompt, `(c + 1/2) / (n + 1)`: never 0 or 1.
+    pub fn solve_rate(&self) -> f64 {
         (self.correct() as f64 + 0.5) / (self.samples.len() as f64 + 1.0)
     }
 }
@@ -95,7 +95,7 @@ impl PromptSamples {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Presamples {
     /// What was asked.
-    pub request: Request,
+    pub request: PresampleSpec,
     /// One entry a prompt.
     pub prompts: Vec<PromptSamples>,
 }
@@ -132,7 +132,7 @@ pub struct Split {
 pub fn presample(
     collector: &Collector<'_>,
     problems: &[Encoded<'_>],
-    request: &Request,
+    request: &PresampleSpec,
     directory: &Path,
     progress: &mut dyn FnMut() -> Result<()>,
 ) -> Result<Presamples> {
@@ -147,8 +147,8 @@ pub fn presample(
         progress()?;
     }
     let count = request.num_presamples + usize::from(request.extra_check);
-    let noise = Noise { seed: request.seed, step: STEP };
-    collect(collector, problems, &missing, count, noise, &mut |group| {
+    let rng_key = RngKey { seed: request.seed, step: STEP };
+    collect(collector, problems, &missing, count, rng_key, &mut |group| {
         let entry = entry(&problems[group.problem], group, request);
         lines.write(&entry)?;
         known.insert(entry.problem.clone(), entry);
@@ -161,7 +161,7 @@ pub fn presample(
 ///
 /// # Errors
 /// There are none.
-pub fn stored_request(directory: &Path) -> Result<Request> {
+pub fn stored_request(directory: &Path) -> Result<PresampleSpec> {
     let header = directory.join("presamples.json");
     let text = std::fs::read_to_string(&header)
         .with_context(|| format!("{}: no pre-samples here", header.display()))?;
@@ -172,10 +172,14 @@ pub fn stored_request(directory: &Path) -> Result<Request> {
 ///
 /// # Errors
 /// Samples of another model, dataset or length limit; prompts that are missing.
-pub fn load(directory: &Path, problems: &[Encoded<'_>], request: &Request) -> Result<Presamples> {
+pub fn load(
+    directory: &Path,
+    problems: &[Encoded<'_>],
+    request: &PresampleSpec,
+) -> Result<Presamples> {
     let stored = stored_request(directory)?;
     // How many there are, of which seed, is for whoever drew them to say.
-    let expected = Request {
+    let expected = PresampleSpec {
         num_presamples: stored.num_presamples,
         extra_check: stored.extra_check,
         seed: stored.seed,
@@ -185,7 +189,7 @@ pub fn load(directory: &Path, problems: &[Encoded<'_>], request: &Request) -> Re
         .with_context(|| directory.display().to_string())
 }
 
-fn read(directory: &Path, request: &Request) -> Result<BTreeMap<String, PromptSamples>> {
+fn read(directory: &Path, request: &PresampleSpec) -> Result<BTreeMap<String, PromptSamples>> {
     let difference = difference(&stored_request(directory)?, request);
     if !difference.is_empty() {
         bail!(
@@ -217,7 +221,7 @@ fn read(directory: &Path, request: &Request) -> Result<BTreeMap<String, PromptSa
     Ok(known)
 }
 
-fn difference(stored: &Request, wanted: &Request) -> Vec<String> {
+fn difference(stored: &PresampleSpec, wanted: &PresampleSpec) -> Vec<String> {
     let (stored, wanted) = (serde_json::json!(stored), serde_json::json!(wanted));
     let fields = stored.as_object().into_iter().flatten();
     fields
@@ -229,7 +233,7 @@ fn difference(stored: &Request, wanted: &Request) -> Vec<String> {
 fn assemble(
     mut known: BTreeMap<String, PromptSamples>,
     problems: &[Encoded<'_>],
-    request: Request,
+    request: PresampleSpec,
 ) -> Result<Presamples> {
     let prompts = problems
         .iter()
@@ -247,7 +251,7 @@ fn assemble(
     Ok(Presamples { request, prompts })
 }
 
-fn entry(problem: &Encoded<'_>, group: Group, request: &Request) -> PromptSamples {
+fn entry(problem: &Encoded<'_>, group: Group, request: &PresampleSpec) -> PromptSamples {
     let mut samples: Vec<Stored> = group
         .rollouts
         .into_iter()
@@ -284,8 +288,8 @@ impl Presamples {
         self.prompts.iter().filter(|prompt| prompt.correct() > 0).count()
     }
 
-    /// Mean validity of the base over prompts, each `c / n`.
-    pub fn mean_validity(&self) -> f64 {
+    /// Mean solve rate of the base over prompts, each `c / n`.
+    pub fn mean_solve_rate(&self) -> f64 {
         let share = |prompt: &PromptSamples| prompt.correct() as f64 / prompt.samples.len() as f64;
         self.prompts.iter().map(share).sum::<f64>() / self.prompts.len() as f64
     }
@@ -337,7 +341,7 @@ mod tests {
 
     #[test]
     fn prompts_are_split_by_threshold_and_extra_check() {
-        let request = Request {
+        let request = PresampleSpec {
             model: "m".into(),
             dataset: "d".into(),
             num_presamples: 8,
@@ -369,6 +373,6 @@ mod tests {
             (presamples.completions(), presamples.tokens(), presamples.solved()),
             (36, 72, 3)
         );
-        assert!((presamples.prompts[3].validity() - 0.5 / 9.0).abs() < 1e-15);
+        assert!((presamples.prompts[3].solve_rate() - 0.5 / 9.0).abs() < 1e-15);
     }
 }

@@ -45,20 +45,20 @@ impl Pretrained {
         let files = hub::resolve(name)?;
         if let Some(base) = Adapter::base_of(&files.directory)? {
             refuse_base(name, &files.directory, &base)?;
-            let mend = || {
+            let fix = || {
                 format!(
                     "{name} is an adapter of `{base}`, which cannot be loaded; name its base with --model BASE \
                      --adapter {name}"
                 )
             };
-            let found = hub::resolve(&base).with_context(mend)?;
+            let found = hub::resolve(&base).with_context(fix)?;
             if Adapter::base_of(&found.directory)?.is_some() {
                 bail!(
                     "{name}: its base `{base}` is an adapter itself; merge that one first (tealight export --merge)"
                 );
             }
             let model =
-                Self::load_whole(&base, &found.directory, dtype, device).with_context(mend)?;
+                Self::load_whole(&base, &found.directory, dtype, device).with_context(fix)?;
             return model.with_adapter(name, &files.directory, device);
         }
         Self::load_whole(name, &files.directory, dtype, device)

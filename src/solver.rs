@@ -3,7 +3,7 @@
 use anyhow::Result;
 use tealight_eval::{Answer, Keyed, Sink, Solver};
 
-use crate::generate::{Finish, LocalSampler, Noise, Request, Sampler, SamplingParams};
+use crate::generate::{Finish, LocalSampler, RngKey, SampleRequest, Sampler, SamplingParams};
 use crate::rollout::Encoded;
 use crate::tokenizer::Tokenizer;
 
@@ -16,7 +16,7 @@ pub struct LocalSolver<'a> {
     /// How tokens are drawn.
     pub params: SamplingParams,
     /// Keys the randomness; a sample also depends on its problem's key and its number.
-    pub noise: Noise,
+    pub rng_key: RngKey,
 }
 
 impl Solver for LocalSolver<'_> {
@@ -28,17 +28,17 @@ impl Solver for LocalSolver<'_> {
             context,
             self.params.max_new_tokens,
         )?;
-        let requests: Vec<Request> = encoded
+        let requests: Vec<SampleRequest> = encoded
             .into_iter()
             .zip(problems)
-            .map(|(problem, asked)| Request {
+            .map(|(problem, asked)| SampleRequest {
                 prompt: problem.prompt,
                 first: asked.known,
                 count: n.saturating_sub(asked.known),
                 key: asked.key,
             })
             .collect();
-        self.sampler.generate(&requests, &self.params, self.noise, &mut |index, completions| {
+        self.sampler.generate(&requests, &self.params, self.rng_key, &mut |index, completions| {
             let answers = completions
                 .into_iter()
                 .map(|completion| {

@@ -136,10 +136,10 @@ impl Stream {
             }
             let expression = self.tree(&numbers);
             let Some(value) = expression.value() else { continue };
-            if !value.is_integer() {
+            if !value.is_int() {
                 continue;
             }
-            let Ok(target) = u32::try_from(value.to_integer()) else { continue };
+            let Ok(target) = u32::try_from(value.numerator().clone()) else { continue };
             if TARGETS.contains(&target) {
                 return self.problem(&numbers, target, &expression);
             }

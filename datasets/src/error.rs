@@ -1,4 +1,4 @@
-//! What can be wrong with a dataset, said with the file, the line and the mend.
+//! What can be wrong with a dataset, said with the file, the line and the fix.
 
 use std::path::PathBuf;
 
@@ -44,7 +44,7 @@ pub enum DataError {
         path: PathBuf,
         /// Line (JSONL, CSV) or row (JSON, Parquet), counted from 1.
         line: usize,
-        /// What is wrong and how to mend it.
+        /// What is wrong and how to fix it.
         what: String,
     },
     /// The file as a whole cannot be used.
@@ -52,7 +52,7 @@ pub enum DataError {
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong and how to mend it.
+        /// What is wrong and how to fix it.
         what: String,
     },
     /// No verifier of that name, or an argument that it does not take.
@@ -60,7 +60,7 @@ pub enum DataError {
     Verifier {
         /// What was asked for.
         spec: String,
-        /// What is wrong and how to mend it.
+        /// What is wrong and how to fix it.
         what: String,
     },
     /// No gold answer in it can be compared with.

@@ -7,27 +7,34 @@ use crate::{Estimate, Sample};
 
 /// One row a number: set, measure, k, value, interval.
 pub fn csv(results: &Results) -> String {
-    let mut text = "model,set,domain,temperature,measure,k,value,low,high\n".to_owned();
+    const HEADER: [&str; 9] =
+        ["model", "set", "domain", "temperature", "measure", "k", "value", "low", "high"];
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    let into_memory = "memory takes what is written";
+    writer.write_record(HEADER).expect(into_memory);
     for set in &results.sets {
         let temperature = set.temperature.map(|t| t.to_string()).unwrap_or_default();
         let domain = set.domain.clone().unwrap_or_default();
         for (measure, k, estimate) in measures(set) {
-            let cells = [
-                quoted(&results.model),
-                quoted(&set.name),
-                quoted(&domain),
-                temperature.clone(),
-                measure,
-                k,
-                estimate.value.to_string(),
-                estimate.low.to_string(),
-                estimate.high.to_string(),
-            ];
-            text.push_str(&cells.join(","));
-            text.push('\n');
+            let [value, low, high] =
+                [estimate.value, estimate.low, estimate.high].map(|x| x.to_string());
+            writer
+                .write_record([
+                    &results.model,
+                    &set.name,
+                    &domain,
+                    &temperature,
+                    &measure,
+                    &k,
+                    &value,
+                    &low,
+                    &high,
+                ])
+                .expect(into_memory);
         }
     }
-    text
+    let bytes = writer.into_inner().expect(into_memory);
+    String::from_utf8(bytes).expect("what went in was text")
 }
 
 /// Every estimate of a set: its measure, its k or tau, its value.
@@ -69,14 +76,6 @@ fn measures(set: &SetResult) -> Vec<(String, String, Estimate)> {
         one("self_bleu", Some(text.self_bleu));
     }
     rows
-}
-
-fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\n']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
-    }
 }
 
 /// A table a person pastes into a document: a row a set.

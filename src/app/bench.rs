@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::app::settings::ModelOptions;
 use crate::device;
-use crate::generate::{Filters, LocalSampler, Noise, Request, Sampler, SamplingParams};
+use crate::generate::{Filters, LocalSampler, RngKey, SampleRequest, Sampler, SamplingParams};
 use crate::limits;
 use crate::model::weights::{self, Weights};
 use crate::model::{Architecture, Decoder};
@@ -181,8 +181,8 @@ fn tokens(count: usize, salt: usize, architecture: &Architecture) -> Vec<u32> {
 
 /// Seconds to sample every completion to its full length.
 fn rollout(options: &BenchOptions, decoder: &Decoder, architecture: &Architecture) -> Result<f64> {
-    let requests: Vec<Request> = (0..options.prompts)
-        .map(|index| Request {
+    let requests: Vec<SampleRequest> = (0..options.prompts)
+        .map(|index| SampleRequest {
             first: 0,
             prompt: tokens(options.prompt_len, index, architecture),
             count: options.group,
@@ -197,7 +197,7 @@ fn rollout(options: &BenchOptions, decoder: &Decoder, architecture: &Architectur
     };
     let sampler = LocalSampler { decoder, max_rows: options.prompts * options.group };
     let start = Instant::now();
-    sampler.generate(&requests, &params, Noise { seed: 0, step: 0 }, &mut |_, _| Ok(()))?;
+    sampler.generate(&requests, &params, RngKey { seed: 0, step: 0 }, &mut |_, _| Ok(()))?;
     Ok(start.elapsed().as_secs_f64())
 }
 

@@ -13,7 +13,7 @@ use crate::app::session::Session;
 use crate::app::settings::{self, DataOptions, ModelOptions};
 use crate::files::{Claim, write_atomic};
 use crate::objective::target;
-use crate::presample::{PromptSamples, Request};
+use crate::presample::{PresampleSpec, PromptSamples};
 use crate::rollout::Encoded;
 use crate::train::Stop;
 
@@ -167,7 +167,7 @@ impl BetaOptions {
         let session = Session::new(&base, device, stop)?;
         let context = base.architecture.max_positions;
         let problems = Encoded::all(&dataset.problems, &base.tokenizer, context, length)?;
-        let request = Request {
+        let request = PresampleSpec {
             model: base.name.clone(),
             dataset: dataset.name.clone(),
             num_presamples: self.num_presamples,
@@ -178,7 +178,7 @@ impl BetaOptions {
             dtype: base.dtype,
         };
         let found = session.draw_presamples(&dataset, &problems, &request, 256, &directory)?;
-        Ok(found.prompts.iter().map(PromptSamples::validity).collect())
+        Ok(found.prompts.iter().map(PromptSamples::solve_rate).collect())
     }
 }
 

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::device::{self, Dtype};
 use crate::files::writable_directory;
-use crate::generate::{Filters, LocalSampler, Noise, Request, Sampler, SamplingParams};
+use crate::generate::{Filters, LocalSampler, RngKey, SampleRequest, Sampler, SamplingParams};
 use crate::hub::{self, push};
 use crate::limits;
 use crate::policy::{GradAccumulator, Policy, Sequence, by_row, rounding};
@@ -130,9 +130,9 @@ fn self_test() -> Result<String> {
         max_new_tokens: 20,
         eos: model.tokenizer.eos().to_vec(),
     };
-    let requests = [Request { prompt: prompt.clone(), first: 0, count: 64, key: 0 }];
+    let requests = [SampleRequest { prompt: prompt.clone(), first: 0, count: 64, key: 0 }];
     let mut drawn = Vec::new();
-    sampler.generate(&requests, &params, Noise { seed: 0, step: 0 }, &mut |_, completions| {
+    sampler.generate(&requests, &params, RngKey { seed: 0, step: 0 }, &mut |_, completions| {
         drawn = completions;
         Ok(())
     })?;

@@ -11,7 +11,7 @@ use crate::app::place;
 use crate::app::session::Session;
 use crate::app::settings::{self, DataOptions, ModelOptions};
 use crate::files::write_atomic;
-use crate::presample::{Presamples, Request, SplitRule};
+use crate::presample::{PresampleSpec, Presamples, SplitRule};
 use crate::remote::{Remote, RemoteOptions, RemoteSampler};
 use crate::rollout::Encoded;
 use crate::train::Stop;
@@ -109,7 +109,7 @@ impl Summary {
         Self {
             prompts: prompts.len(),
             num_presamples: n,
-            mean_validity: presamples.mean_validity(),
+            mean_validity: presamples.mean_solve_rate(),
             solved: presamples.solved(),
             correct_completions: prompts.iter().map(|prompt| prompt.correct()).sum(),
             pass_at_k: ks.iter().map(|k| (*k, mean(*k))).collect(),
@@ -117,7 +117,7 @@ impl Summary {
             d_exp: names(&split.explore),
             d_pef: names(&split.rehearse),
             failed_extra_check: split.unconfirmed,
-            validity: prompts.iter().map(|p| (p.problem.clone(), p.validity())).collect(),
+            validity: prompts.iter().map(|p| (p.problem.clone(), p.solve_rate())).collect(),
             tokens: presamples.tokens(),
         }
     }
@@ -148,7 +148,7 @@ pub fn run(options: &PresampleOptions, stop: &Stop) -> Result<Summary> {
     settings::record_config(&recorded, output)?;
     stop.saves();
     let session = Session::new(&base, device, stop)?;
-    let request = Request {
+    let request = PresampleSpec {
         model: base.name.clone(),
         dataset: dataset.name.clone(),
         num_presamples: options.num_presamples,

@@ -9,7 +9,7 @@ use candle_core::Device;
 use tealight_datasets::Dataset;
 use tealight_eval::{Sample, Solver, Tally, evaluate::evaluate, store};
 
-use crate::generate::{Filters, LocalSampler, Noise, Sampler, SamplingParams};
+use crate::generate::{Filters, LocalSampler, RngKey, Sampler, SamplingParams};
 use crate::model::Decoder;
 use crate::objective::Plan;
 use crate::presample::{self, Presamples, presample};
@@ -94,8 +94,8 @@ impl<'a> Session<'a> {
         dataset: &Dataset,
         config: &RlvrConfig,
         extra_check: bool,
-    ) -> presample::Request {
-        presample::Request {
+    ) -> presample::PresampleSpec {
+        presample::PresampleSpec {
             model: self.base.name.clone(),
             dataset: dataset.name.clone(),
             num_presamples: config.settings.num_presamples,
@@ -112,7 +112,7 @@ impl<'a> Session<'a> {
         &self,
         dataset: &Dataset,
         problems: &[Encoded<'_>],
-        request: &presample::Request,
+        request: &presample::PresampleSpec,
         max_num_seqs: usize,
         directory: &Path,
     ) -> Result<Presamples> {
@@ -126,7 +126,7 @@ impl<'a> Session<'a> {
         sampler: &dyn Sampler,
         dataset: &Dataset,
         problems: &[Encoded<'_>],
-        request: &presample::Request,
+        request: &presample::PresampleSpec,
         directory: &Path,
     ) -> Result<Presamples> {
         let params = SamplingParams {
@@ -181,7 +181,7 @@ impl<'a> Session<'a> {
             sampler: LocalSampler { decoder, max_rows: draw.max_num_seqs },
             tokenizer: &self.base.tokenizer,
             params: draw.params.clone(),
-            noise: Noise { seed: draw.seed, step: EVALUATION },
+            rng_key: RngKey { seed: draw.seed, step: EVALUATION },
         }
     }
 

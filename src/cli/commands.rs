@@ -98,8 +98,8 @@ pub(super) fn hint(error: &clap::Error) -> Option<String> {
         return None;
     }
     let ContextValue::String(given) = error.get(ContextKind::InvalidArg)? else { return None };
-    let (name, mend) = ELSEWHERE.iter().find(|(name, _)| given.starts_with(name))?;
-    Some(format!("there is no {name} here: {mend} (docs/how-to/trl.md)"))
+    let (name, fix) = ELSEWHERE.iter().find(|(name, _)| given.starts_with(name))?;
+    Some(format!("there is no {name} here: {fix} (docs/how-to/trl.md)"))
 }
 
 const ENTRIES: &[Entry] = &[

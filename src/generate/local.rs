@@ -11,8 +11,8 @@ use anyhow::{Result, bail};
 use candle_core::Tensor;
 
 use super::logits::Logits;
-use super::noise::Stream;
-use super::{Completion, Finish, Noise, Request, Sampler, SamplingParams, Sink};
+use super::rng::Stream;
+use super::{Completion, Finish, RngKey, SampleRequest, Sampler, SamplingParams, Sink};
 use crate::model::{Decoder, KvCache, PackedSequences};
 use crate::telemetry::count_tokens;
 
@@ -47,9 +47,9 @@ struct Prefilled {
 impl Sampler for LocalSampler<'_> {
     fn generate(
         &self,
-        requests: &[Request],
+        requests: &[SampleRequest],
         params: &SamplingParams,
-        noise: Noise,
+        rng_key: RngKey,
         sink: &mut Sink<'_>,
     ) -> Result<()> {
         params.check()?;
@@ -72,7 +72,7 @@ impl Sampler for LocalSampler<'_> {
             sampler: &sampler,
             requests,
             params,
-            noise,
+            rng_key,
             capacity: rows,
             cache: decoder.cache(rows, slots)?,
             rows: Vec::with_capacity(rows),
@@ -98,9 +98,9 @@ impl Sampler for LocalSampler<'_> {
 /// The state of one call of `generate`.
 struct Batch<'a> {
     sampler: &'a LocalSampler<'a>,
-    requests: &'a [Request],
+    requests: &'a [SampleRequest],
     params: &'a SamplingParams,
-    noise: Noise,
+    rng_key: RngKey,
     capacity: usize,
     cache: KvCache,
     rows: Vec<Row>,
@@ -123,7 +123,7 @@ impl Batch<'_> {
                 return Ok(());
             }
             let free = self.capacity - self.rows.len();
-            let (requests, noise) = (self.requests, self.noise);
+            let (requests, rng_key) = (self.requests, self.rng_key);
             let Some(front) = self.prefilled.front_mut() else { continue };
             let request = &requests[front.request];
             let first = front.next_sample;
@@ -137,7 +137,7 @@ impl Batch<'_> {
             let row = |sample: usize| Row {
                 request: index,
                 sample,
-                stream: noise.stream(request.key, (request.first + sample) as u64),
+                stream: rng_key.stream(request.key, (request.first + sample) as u64),
                 cached: request.prompt.len(),
                 completion: Completion { tokens: vec![], logp: vec![], finish: Finish::Length },
             };

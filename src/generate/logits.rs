@@ -5,7 +5,7 @@ use candle_core::Tensor;
 use rayon::prelude::*;
 use tealight_gpu::kernels;
 
-use super::noise::Stream;
+use super::rng::Stream;
 use super::{Filters, SamplingParams};
 use crate::backend::cpu::with_values;
 use crate::model::Decoder;

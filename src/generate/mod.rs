@@ -1,24 +1,24 @@
 //! Token ids to sampled completions. Knows models, not rewards or text.
 //!
-//! [`Sampler`] is the seam: [`LocalSampler`] samples from a decoder in this process, [`Scripted`] plays
-//! back given completions for tests. To add an engine, add a file with another implementation.
+//! [`Sampler`] is the seam: [`LocalSampler`] samples from a decoder in this process. To add an engine, add a file with
+//! another implementation.
 
 mod local;
 mod logits;
-mod noise;
+mod rng;
 mod sampling;
 mod stream;
 
 use anyhow::Result;
 
 pub use local::LocalSampler;
-pub use noise::Noise;
+pub use rng::RngKey;
 pub use sampling::{Filters, SamplingParams};
 pub use stream::stream;
 
 /// Completions of one prompt that are wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Request {
+pub struct SampleRequest {
     /// Token ids, at least one.
     pub prompt: Vec<u32>,
     /// The number of the first completion: those before it are there already.
@@ -62,27 +62,9 @@ pub trait Sampler {
     /// Whatever the engine or `sink` fails with.
     fn generate(
         &self,
-        requests: &[Request],
+        requests: &[SampleRequest],
         params: &SamplingParams,
-        noise: Noise,
+        rng_key: RngKey,
         sink: &mut Sink<'_>,
     ) -> Result<()>;
-}
-
-/// Plays back completions instead of sampling: for tests of what is around a sampler.
-pub struct Scripted<F>(pub F);
-
-impl<F: Fn(u64, usize) -> Completion> Sampler for Scripted<F> {
-    fn generate(
-        &self,
-        requests: &[Request],
-        _params: &SamplingParams,
-        _noise: Noise,
-        sink: &mut Sink<'_>,
-    ) -> Result<()> {
-        for (index, request) in requests.iter().enumerate() {
-            sink(index, (0..request.count).map(|sample| self.0(request.key, sample)).collect())?;
-        }
-        Ok(())
-    }
 }

@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 
-use super::noise::Stream;
+use super::rng::Stream;
 use crate::backend::cpu;
 
 /// What is said of logits that cannot be drawn from.
@@ -131,7 +131,7 @@ impl Filters {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Noise;
+    use super::super::RngKey;
     use super::*;
 
     fn params(temperature: f64, filters: Filters) -> SamplingParams {
@@ -142,7 +142,7 @@ mod tests {
         let draws = 40_000;
         let mut counts = vec![0.0; logits.len()];
         for sample in 0..draws {
-            let mut stream = Noise { seed: 1, step: 2 }.stream(3, sample);
+            let mut stream = RngKey { seed: 1, step: 2 }.stream(3, sample);
             counts[params.draw(logits, &mut stream).expect("finite").0 as usize] +=
                 1.0 / draws as f64;
         }
@@ -161,8 +161,9 @@ mod tests {
                 let sigma = (p * (1.0 - p) / 40_000.0).sqrt();
                 assert!((observed - p).abs() < 4.0 * sigma, "{observed} is not {p}");
             }
-            let (id, logp) =
-                params.draw(&logits, &mut Noise { seed: 0, step: 0 }.stream(0, 0)).expect("finite");
+            let (id, logp) = params
+                .draw(&logits, &mut RngKey { seed: 0, step: 0 }.stream(0, 0))
+                .expect("finite");
             assert!((f64::from(logp) - (weights[id as usize] / total).ln()).abs() < 1e-5);
         }
     }
@@ -181,7 +182,7 @@ mod tests {
         assert_eq!(kept(Filters { min_p: 0.2, ..whole }), [true, true, true, false]);
         let two = params(1.0, Filters { top_k: 2, ..whole });
         let (id, logp) =
-            two.draw(&logits, &mut Noise { seed: 0, step: 0 }.stream(0, 0)).expect("finite");
+            two.draw(&logits, &mut RngKey { seed: 0, step: 0 }.stream(0, 0)).expect("finite");
         assert!((logp.exp() - [0.625, 0.375][id as usize]).abs() < 1e-5);
     }
 
@@ -189,10 +190,10 @@ mod tests {
     fn temperature_zero_takes_the_most_likely_token() {
         let greedy = params(0.0, Filters::default());
         let (id, logp) = greedy
-            .draw(&[0.0, 3.0, 1.0], &mut Noise { seed: 0, step: 0 }.stream(0, 0))
+            .draw(&[0.0, 3.0, 1.0], &mut RngKey { seed: 0, step: 0 }.stream(0, 0))
             .expect("finite");
         for bad in [f32::NAN, f32::INFINITY] {
-            let mut stream = Noise { seed: 0, step: 0 }.stream(0, 0);
+            let mut stream = RngKey { seed: 0, step: 0 }.stream(0, 0);
             let said = greedy.draw(&[0.0, bad, 1.0], &mut stream).expect_err("refused");
             assert!(said.to_string().contains("not finite"), "{said}");
         }

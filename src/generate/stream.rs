@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 
 use super::logits::Logits;
-use super::{Finish, Noise, SamplingParams};
+use super::{Finish, RngKey, SamplingParams};
 use crate::model::{Decoder, PackedSequences};
 
 /// Draws a completion of `prompt` and hands every token with its log-probability to `sink`, the end included.
@@ -14,7 +14,7 @@ pub fn stream(
     decoder: &Decoder,
     prompt: &[u32],
     params: &SamplingParams,
-    noise: Noise,
+    rng_key: RngKey,
     sink: &mut dyn FnMut(u32, f32) -> Result<()>,
 ) -> Result<Finish> {
     params.check()?;
@@ -29,7 +29,7 @@ pub fn stream(
     }
     let decoder = decoder.prepacked()?;
     let mut cache = decoder.cache(1, slots)?;
-    let mut random = noise.stream(0, 0);
+    let mut random = rng_key.stream(0, 0);
     let mut packed = PackedSequences::from_start([prompt.len()]);
     let mut ids = prompt.to_vec();
     for cached in prompt.len()..slots {

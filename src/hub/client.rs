@@ -254,14 +254,14 @@ impl Repository {
         })
     }
 
-    /// The answer, or what its status means and the mend.
+    /// The answer, or what its status means and the fix.
     fn accepted(&self, response: Response<Body>) -> Result<Response<Body>, Broken> {
         let status = response.status();
         if status.is_success() {
             return Ok(response);
         }
         let code = header(&response, "x-error-code").unwrap_or_default();
-        let mend = match (status.as_u16(), code) {
+        let fix = match (status.as_u16(), code) {
             (401 | 403, _) => {
                 "the repository is gated or private, or does not exist: set HF_TOKEN to a token that may read it"
             }
@@ -273,7 +273,7 @@ impl Repository {
             (429 | 500.., _) => return Err(Broken::OnTheWay(format!("the server said {status}"))),
             _ => "the Hub refused",
         };
-        Err(Broken::ForGood(anyhow!("{} at {}: {mend} ({status})", self.shown(), self.endpoint)))
+        Err(Broken::ForGood(anyhow!("{} at {}: {fix} ({status})", self.shown(), self.endpoint)))
     }
 
     fn unreachable(&self, why: &str) -> anyhow::Error {

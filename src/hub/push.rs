@@ -218,7 +218,7 @@ impl Push<'_> {
         if status.is_success() {
             return Ok(answer);
         }
-        let mend = match status {
+        let fix = match status {
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
                 "the token may not: set HF_TOKEN to one that may write to this repository"
             }
@@ -227,7 +227,7 @@ impl Push<'_> {
         };
         let said = body(&mut answer, MAX_ANSWER).unwrap_or_default();
         let said: String = String::from_utf8_lossy(&said).chars().take(200).collect();
-        bail!("{}: cannot {what} ({status}): {mend}. {said}", self.repository)
+        bail!("{}: cannot {what} ({status}): {fix}. {said}", self.repository)
     }
 }
 

@@ -110,7 +110,7 @@ pub fn reward_weight(plan: &Plan, group: usize, p: f64) -> f64 {
             policy_logp: vec![0.0; group],
             reference_logp: vec![0.0; group],
             lengths: vec![1; group],
-            validity: 0.5,
+            solve_rate: 0.5,
             beta: 0.0,
             mass: None,
         };
@@ -207,7 +207,7 @@ fn target_claim(
     let chance = table.token_logp()?.sum(1)?.exp()?;
     let (mut log_target, mut inside, mut outside) = (Vec::new(), Vec::new(), Vec::new());
     for (prompt, is_right) in world.is_right.iter().enumerate() {
-        let validity = world.validity(prompt);
+        let validity = world.solve_rate(prompt);
         for (a, right) in world.base.iter().zip(is_right) {
             let p = match target {
                 Target::Filtered => a * f64::from(*right) / validity,

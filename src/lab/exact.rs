@@ -65,7 +65,7 @@ impl<'a> Setting<'a> {
             policy_logp: logp.to_vec(),
             reference_logp: world.base.iter().map(|a| a.ln()).collect(),
             lengths: vec![world.length(); logp.len()],
-            validity: world.validity(prompt),
+            solve_rate: world.solve_rate(prompt),
             beta,
             mass: Some(logp.iter().map(|logp| logp.exp()).collect()),
         };
@@ -174,7 +174,7 @@ impl<'a> Setting<'a> {
         let log_weights = rows.iter().map(|row| {
             let (prompt, output) = (row / outputs, row % outputs);
             let is_right = self.world.is_right[prompt][output];
-            matching.target.log_weight(is_right, self.world.validity(prompt), matching.beta)
+            matching.target.log_weight(is_right, self.world.solve_rate(prompt), matching.beta)
         });
         let (weight, log_weight): (Vec<f64>, Vec<f64>) =
             log_weights.map(|log_weight| matching.weigh(log_weight)).unzip();

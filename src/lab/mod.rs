@@ -56,7 +56,7 @@ pub fn self_check(plan: &Plan, name: &str) -> Result<String> {
                  against"
             .to_owned(),
     };
-    let validity = world.validity(0);
+    let validity = world.solve_rate(0);
     for beta in [0.05, 0.3, 2.0] {
         let partition: f64 = (0..world.outputs.len())
             .map(|y| {

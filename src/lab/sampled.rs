@@ -6,7 +6,7 @@ use candle_nn::ops::log_softmax;
 
 use super::exact::{Setting, Terms, at_ratio_one, gradient_of};
 use super::{Class, Table, World};
-use crate::generate::Noise;
+use crate::generate::RngKey;
 use crate::objective::tokens::Rows;
 use crate::objective::{
     AdvantageEstimator, Anchor, Completions, GroupStats, Partition, Plan, SampleSource, advantages,
@@ -68,7 +68,7 @@ fn drawn(all: &GroupStats, outputs: &[usize]) -> GroupStats {
         policy_logp: of(&all.policy_logp),
         reference_logp: of(&all.reference_logp),
         lengths: outputs.iter().map(|y| all.lengths[*y]).collect(),
-        validity: all.validity,
+        solve_rate: all.solve_rate,
         beta: all.beta,
         mass: None,
     }
@@ -276,7 +276,7 @@ pub fn estimate(world: &World, table: &Table, plan: &Plan, draws: Draws) -> Resu
     let costs = costs.transpose()?;
     let outputs = world.outputs.len();
     let (mut sum, mut squares) = (vec![0.0; scores.size()], vec![0.0; scores.size()]);
-    let mut stream = Noise { seed: draws.seed, step: 0 }.stream(0, 0);
+    let mut stream = RngKey { seed: draws.seed, step: 0 }.stream(0, 0);
     for number in 0..draws.groups {
         let prompt = number % world.is_right.len();
         let first = prompt * outputs;
@@ -288,7 +288,7 @@ pub fn estimate(world: &World, table: &Table, plan: &Plan, draws: Draws) -> Resu
                 (0..draws.group).map(|_| policy.pick(stream.uniform())).collect();
             let mut group = drawn(all, &picks);
             if plan.matching().is_some_and(|m| m.partition != Partition::Fixed) {
-                group.validity = group.online_validity().clamp(1e-4, 1.0);
+                group.solve_rate = group.online_solve_rate().clamp(1e-4, 1.0);
             }
             let by_sample = advantages(plan, std::slice::from_ref(&group)).remove(0);
             let mut advantage: Vec<Vec<f64>> =

@@ -138,7 +138,7 @@ fn optimum(
             measures.validity - beta * measures.kl_q_base,
             mean(&|prompt| match beta {
                 0.0 => 1.0,
-                beta => best_value(world.validity(prompt), beta),
+                beta => best_value(world.solve_rate(prompt), beta),
             }),
         ),
         (Anchor::Target(matching), _) => (
@@ -188,7 +188,7 @@ fn distance(
     q: &[f64],
 ) -> f64 {
     let term = |(y, q): (usize, &f64)| {
-        let weight = target.log_weight(world.is_right[prompt][y], world.validity(prompt), beta);
+        let weight = target.log_weight(world.is_right[prompt][y], world.solve_rate(prompt), beta);
         if weight == f64::NEG_INFINITY {
             return q * divergence.at_infinity();
         }

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::sampled::{Cumulative, Scores, off_base};
 use super::{Class, Descent, Measures, Table, World};
-use crate::generate::Noise;
+use crate::generate::RngKey;
 use crate::objective::{Divergence, GroupStats, Objective, PointwiseLoss, advantages};
 
 /// One estimator of KL(pi || a), exactly.
@@ -137,7 +137,7 @@ fn settle(
         let q = table.distributions(world)?.remove(0);
         let scores = Scores::new(table)?;
         let policy = Cumulative::new(&q);
-        let mut stream = Noise { seed, step }.stream(size as u64, (alpha * 1e6) as u64);
+        let mut stream = RngKey { seed, step }.stream(size as u64, (alpha * 1e6) as u64);
         let mut pull = vec![0.0; q.len()];
         for _ in 0..SAMPLES / size {
             let picks: Vec<usize> = (0..size).map(|_| policy.pick(stream.uniform())).collect();
@@ -147,12 +147,12 @@ fn settle(
                 policy_logp: picks.iter().map(|y| q[*y].ln()).collect(),
                 reference_logp: picks.iter().map(|y| log_base[*y]).collect(),
                 lengths: vec![world.length(); size],
-                validity: world.validity(0),
+                solve_rate: world.solve_rate(0),
                 beta: 0.0,
                 mass: None,
             };
             if group.is_some() {
-                stats.validity = stats.online_validity().clamp(1e-4, 1.0);
+                stats.solve_rate = stats.online_solve_rate().clamp(1e-4, 1.0);
             }
             let advantage = advantages(&objective.plan, std::slice::from_ref(&stats)).remove(0);
             picks

@@ -126,7 +126,7 @@ impl World {
     }
 
     /// The base's validity on a prompt.
-    pub fn validity(&self, prompt: usize) -> f64 {
+    pub fn solve_rate(&self, prompt: usize) -> f64 {
         self.mass(prompt, &self.base)
     }
 
@@ -137,7 +137,7 @@ impl World {
 
     /// p* on a prompt: the base given that the output is right.
     pub fn filtered(&self, prompt: usize) -> Vec<f64> {
-        let validity = self.validity(prompt);
+        let validity = self.solve_rate(prompt);
         let share = |(a, right): (&f64, &bool)| if *right { a / validity } else { 0.0 };
         self.base.iter().zip(&self.is_right[prompt]).map(share).collect()
     }
@@ -156,14 +156,14 @@ mod tests {
             (ends.outputs.len(), ends.is_right[0].iter().filter(|r| **r).count()),
             (243, 81)
         );
-        assert!((ends.validity(0) - 0.342057).abs() < 5e-7);
+        assert!((ends.solve_rate(0) - 0.342057).abs() < 5e-7);
         assert!((entropy(&ends.filtered(0)) - 4.12599).abs() < 5e-6);
         let dyck = World::named("dyck").unwrap();
         assert_eq!(
             (dyck.outputs.len(), dyck.is_right[0].iter().filter(|r| **r).count()),
             (256, 14)
         );
-        assert!((dyck.validity(0) - 0.061881).abs() < 5e-7);
+        assert!((dyck.solve_rate(0) - 0.061881).abs() < 5e-7);
         assert!((entropy(&dyck.filtered(0)) - 2.54399).abs() < 5e-6);
         for world in [ends, dyck, World::named("strategies").unwrap()] {
             assert!((world.base.iter().sum::<f64>() - 1.0).abs() < 1e-12);

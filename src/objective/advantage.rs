@@ -22,8 +22,8 @@ pub struct GroupStats {
     pub reference_logp: Vec<f64>,
     /// Tokens of each.
     pub lengths: Vec<usize>,
-    /// The base's validity on this prompt, as estimated; only targets read it.
-    pub validity: f64,
+    /// How often the base solves this prompt, as estimated; only targets read it.
+    pub solve_rate: f64,
     /// Temperature of the tilted target, or coefficient of a regulariser, on this prompt.
     pub beta: f64,
     /// Probability of each, where these are all outputs there are instead of samples: baselines are
@@ -36,9 +36,9 @@ impl GroupStats {
         self.policy_logp[index] / self.lengths[index].max(1) as f64
     }
 
-    /// The base's validity by importance sampling from the group itself, `mean(v a / pi)`. What
+    /// How often the base solves the prompt by importance sampling from the group itself, `mean(v a / pi)`. What
     /// multiplies it by the same samples again is self-normalised, and biased in small groups.
-    pub fn online_validity(&self) -> f64 {
+    pub fn online_solve_rate(&self) -> f64 {
         let weight = |i: usize| match self.is_correct[i] {
             true => (self.reference_logp[i] - self.policy_logp[i]).exp(),
             false => 0.0,
@@ -118,7 +118,7 @@ fn pseudo_reward(matching: &Matching, stats: &GroupStats, i: usize) -> (f64, boo
     debug_assert_eq!(matching.sampler, SampleSource::Policy);
     let limit = matching.divergence.at_infinity();
     let scale = if limit.is_finite() { 1.0 / limit } else { 1.0 };
-    let weight = matching.target.log_weight(stats.is_correct[i], stats.validity, stats.beta);
+    let weight = matching.target.log_weight(stats.is_correct[i], stats.solve_rate, stats.beta);
     // Never log 0: what the target cannot produce costs the analytic limit.
     if weight == f64::NEG_INFINITY {
         return (-scale * limit, false);
@@ -238,7 +238,7 @@ mod tests {
             policy_logp: (0..rewards.len()).map(|i| -1.0 - 0.5 * i as f64).collect(),
             reference_logp: vec![-2.0; rewards.len()],
             lengths: vec![1; rewards.len()],
-            validity: 0.25,
+            solve_rate: 0.25,
             beta: 0.05,
             mass: None,
         }
@@ -293,7 +293,7 @@ mod tests {
         // At the base, on a prompt that is solved once in a hundred tries.
         let at_base = |validity: f64| GroupStats {
             policy_logp: vec![-2.0; 3],
-            validity,
+            solve_rate: validity,
             ..stats(&[1.0, 0.0, 1.0])
         };
         let of = |text: &str, stats: &GroupStats| {

@@ -171,7 +171,7 @@ mod tests {
             policy_logp: policy_logp.to_vec(),
             reference_logp: policy_logp.to_vec(),
             lengths: vec![1; correct.len()],
-            validity: 0.5,
+            solve_rate: 0.5,
             beta: 0.0,
             mass: None,
         }

@@ -9,7 +9,7 @@ use tealight_eval::Keyed;
 
 use super::Remote;
 use super::answers::Drawn;
-use crate::generate::{Completion, Finish, Noise, Request, Sampler, SamplingParams, Sink};
+use crate::generate::{Completion, Finish, RngKey, SampleRequest, Sampler, SamplingParams, Sink};
 use crate::model::Decoder;
 use crate::policy::{Sequence, by_row, token_logp};
 use crate::rollout::Encoded;
@@ -33,9 +33,9 @@ pub struct RemoteSampler<'a> {
 impl Sampler for RemoteSampler<'_> {
     fn generate(
         &self,
-        requests: &[Request],
+        requests: &[SampleRequest],
         params: &SamplingParams,
-        _noise: Noise,
+        _noise: RngKey,
         sink: &mut Sink<'_>,
     ) -> Result<()> {
         let Some(first) = requests.first() else { return Ok(()) };

@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 use tealight_datasets::{Verdict, Verifier};
 
 use super::Encoded;
-use crate::generate::{Completion, Finish, Noise, Request, Sampler, SamplingParams};
+use crate::generate::{Completion, Finish, RngKey, SampleRequest, Sampler, SamplingParams};
 use crate::tokenizer::Tokenizer;
 
 /// One completion and what the verifier said of it.
@@ -59,19 +59,19 @@ pub fn collect(
     problems: &[Encoded<'_>],
     chosen: &[usize],
     count: usize,
-    noise: Noise,
+    rng_key: RngKey,
     sink: &mut dyn FnMut(Group) -> Result<()>,
 ) -> Result<()> {
-    let requests: Vec<Request> = chosen
+    let requests: Vec<SampleRequest> = chosen
         .iter()
-        .map(|index| Request {
+        .map(|index| SampleRequest {
             prompt: problems[*index].prompt.clone(),
             first: 0,
             count,
             key: *index as u64,
         })
         .collect();
-    collector.sampler.generate(&requests, collector.params, noise, &mut |index, completions| {
+    collector.sampler.generate(&requests, collector.params, rng_key, &mut |index, completions| {
         let problem = chosen[index];
         let rollouts = completions
             .into_iter()

@@ -21,7 +21,7 @@ use crate::files::{sync_directory, write_atomic};
 use crate::model::weights::{self, Weights};
 use crate::pretrained::Pretrained;
 
-/// The file that says where a run stands; written last.
+/// The file with a checkpoint's state; written last.
 const STATE: &str = "trainer_state.json";
 const MOMENTS: &str = "optimizer.safetensors";
 const METRICS: &str = "metrics.jsonl";
@@ -85,22 +85,6 @@ struct Saved {
     /// Size and CRC-32 of every other file.
     files: BTreeMap<String, (u64, u32)>,
 }
-
-/// Settings that may differ between a run and its continuation.
-const MAY_DIFFER: [&str; 12] = [
-    "max_steps",
-    "max_completions",
-    "max_tokens",
-    "save_steps",
-    "save_total_limit",
-    "max_num_seqs",
-    "micro_batch_tokens",
-    "gradient_checkpointing",
-    "log_completions",
-    "max_skipped_steps",
-    "presamples",
-    "strict",
-];
 
 /// The checkpoints of one run.
 pub struct Checkpoints<'a> {
@@ -218,8 +202,8 @@ impl Checkpoints<'_> {
             match others.into_iter().find(|(_, other)| self.verified(other).is_ok()) {
                 None => error,
                 Some((step, _)) => {
-                    let mend = format!("checkpoint-{step} is whole: --resume checkpoint-{step}");
-                    anyhow::anyhow!("{error:#}; {mend}")
+                    let fix = format!("checkpoint-{step} is whole: --resume checkpoint-{step}");
+                    anyhow::anyhow!("{error:#}; {fix}")
                 }
             }
         })?;
@@ -362,19 +346,11 @@ fn checksum(path: &Path) -> Result<(u64, u32)> {
     }
 }
 
-/// Of the settings that must not differ, sorted by name.
+/// Of all that the result depends on, sorted by name.
 fn hash(config: &Value) -> String {
     let fields: BTreeMap<&String, &Value> = config.as_object().into_iter().flatten().collect();
-    let fixed = fields.into_iter().filter(|(key, _)| !may_differ(key, config));
-    let text: String = fixed.map(|(key, value)| format!("{key}={value}\n")).collect();
+    let text: String = fields.into_iter().map(|(key, value)| format!("{key}={value}\n")).collect();
     format!("{:016x}", tealight_datasets::fnv(text.bytes()))
-}
-
-/// Whether a continuation of a run with `config` may set `key` otherwise.
-fn may_differ(key: &str, config: &Value) -> bool {
-    // Only a constant learning rate does not depend on how long the run is to be.
-    let is_constant = config["lr_scheduler_type"] == "constant";
-    MAY_DIFFER.contains(&key) && (key != "max_steps" || is_constant)
 }
 
 fn differences(old: &Value, new: &Value) -> Vec<String> {
@@ -384,7 +360,7 @@ fn differences(old: &Value, new: &Value) -> Vec<String> {
     keys.sort();
     keys.dedup();
     keys.into_iter()
-        .filter(|key| !may_differ(key, old) && old_map.get(*key) != new_map.get(*key))
+        .filter(|key| old_map.get(*key) != new_map.get(*key))
         .map(|key| {
             let shown = |value: Option<&Value>| value.map_or("unset".to_owned(), Value::to_string);
             format!("{key} was {}, is {}", shown(old_map.get(key)), shown(new_map.get(key)))

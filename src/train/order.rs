@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::generate::Noise;
+use crate::generate::RngKey;
 
 /// Keys the randomness of shuffles apart from that of samples.
 const SHUFFLE: u64 = u64::MAX - 1;
@@ -15,17 +15,17 @@ pub(super) fn chosen(items: usize, count: usize, step: usize, seed: u64) -> Vec<
     let steps = items / count;
     let (epoch, place) = (step / steps, step % steps);
     let mut order: Vec<usize> = (0..items).collect();
-    Noise { seed, step: SHUFFLE }.stream(epoch as u64, 0).shuffle(&mut order);
+    RngKey { seed, step: SHUFFLE }.stream(epoch as u64, 0).shuffle(&mut order);
     order[place * count..(place + 1) * count].to_vec()
 }
 
 /// Items of groups, `places` of an endless list: every epoch visits every group once, in an order of its own, and
 /// a group's items one epoch after the other. So groups count alike, however many items each has.
 pub(super) fn in_turn(groups: &[Range<usize>], places: Range<usize>, seed: u64) -> Vec<usize> {
-    let noise = Noise { seed, step: SHUFFLE };
+    let rng_key = RngKey { seed, step: SHUFFLE };
     let shuffled = |epoch: u64, key: u64, count: usize| -> Vec<usize> {
         let mut order: Vec<usize> = (0..count).collect();
-        noise.stream(epoch, key).shuffle(&mut order);
+        rng_key.stream(epoch, key).shuffle(&mut order);
         order
     };
     let mut known: Option<(usize, Vec<usize>)> = None;

@@ -72,7 +72,7 @@ pub fn shuffled(
     }
 }
 
-/// Called after every step, with where the run stands.
+/// Called after every step with its metrics, the run's state and the optimizer.
 pub type Report<'a> = dyn FnMut(&SftMetrics, &mut State, &AdamW) -> Result<()> + 'a;
 
 /// Trains `policy` in place from where `state` says on; `report` sees every step. Whether all steps are done.

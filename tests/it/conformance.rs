@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use candle_core::{DType, Device, Tensor};
-use tealight::generate::{Filters, LocalSampler, Noise, Request, Sampler, SamplingParams};
+use tealight::generate::{Filters, LocalSampler, RngKey, SampleRequest, Sampler, SamplingParams};
 use tealight::model::{Architecture, Decoder, PackedSequences, weights};
 use tealight::policy::{Policy, Sequence};
 
@@ -139,9 +139,9 @@ fn greedy_decoding_with_the_cache_continues_like_the_reference() {
         let prompts = case.ids("left.input_ids").into_iter().zip(mask).map(|(ids, mask)| {
             ids.into_iter().zip(mask).filter(|(_, seen)| *seen == 1).map(|(id, _)| id).collect()
         });
-        let requests: Vec<Request> = prompts
+        let requests: Vec<SampleRequest> = prompts
             .enumerate()
-            .map(|(key, prompt)| Request { prompt, first: 0, count: 1, key: key as u64 })
+            .map(|(key, prompt)| SampleRequest { prompt, first: 0, count: 1, key: key as u64 })
             .collect();
         let expected = case.ids("greedy.ids");
         let params = SamplingParams {
@@ -154,7 +154,7 @@ fn greedy_decoding_with_the_cache_continues_like_the_reference() {
         let margins: Vec<Vec<f32>> = case.reference["greedy.margin"].to_vec2().expect("margins");
         let (mut seen, mut agreed) = (0, 0);
         sampler
-            .generate(&requests, &params, Noise { seed: 0, step: 0 }, &mut |index, completions| {
+            .generate(&requests, &params, RngKey { seed: 0, step: 0 }, &mut |index, completions| {
                 seen += 1;
                 let ours = &completions[0].tokens;
                 // Where the reference nearly ties, or EOS is suppressed there, ours may part ways.

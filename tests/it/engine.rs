@@ -203,16 +203,16 @@ fn nothing_is_lost_or_counted_twice_when_the_server_fails() {
 fn a_broken_choice_is_drawn_again_and_one_that_never_comes_is_counted_apart() {
     let folder = Folder::new();
     let (calm, holey) = (Engine::start(&[]), Engine::start(&[Mood::Holey; 6]));
-    let (whole, mended) = (folder.path("whole"), folder.path("mended"));
+    let (whole, fixed) = (folder.path("whole"), folder.path("fixed"));
     assert!(eval(&calm, &whole, &[]).status.success());
-    let done = eval(&holey, &mended, &["--concurrency", "2"]);
+    let done = eval(&holey, &fixed, &["--concurrency", "2"]);
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     let of = |output: &str| {
         let text = std::fs::read_to_string(format!("{output}/results.json")).expect("results");
         serde_json::from_str::<Value>(&text).expect("JSON")["sets"][0]["summary"].clone()
     };
-    assert_eq!((&of(&mended)["unjudged"], &of(&mended)["n"]), (&json!(0), &json!(4)));
-    assert_eq!(completions(&mended).iter().collect::<HashSet<_>>().len(), 24);
+    assert_eq!((&of(&fixed)["unjudged"], &of(&fixed)["n"]), (&json!(0), &json!(4)));
+    assert_eq!(completions(&fixed).iter().collect::<HashSet<_>>().len(), 24);
     // One that never comes: counted apart, said with its reason, and the run goes on.
     let never = Engine::start(&[Mood::Mute; 2]);
     let output = folder.path("never");

@@ -1,4 +1,4 @@
-//! What goes wrong in a run: it is told once, with the mend, and nothing is lost.
+//! What goes wrong in a run: it is told once, with the fix, and nothing is lost.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

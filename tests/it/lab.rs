@@ -251,7 +251,7 @@ fn rarity_rules_expect_what_their_formulas_say() {
                         policy_logp: group.map(|i| q[i].ln()).into(),
                         reference_logp: vec![0.0; 3],
                         lengths: vec![3; 3],
-                        validity: 0.5,
+                        solve_rate: 0.5,
                         beta: 0.0,
                         mass: None,
                     };
@@ -356,7 +356,7 @@ fn the_presets_of_the_control_theory_end_at_the_tilted_model() {
     };
     for preset in ["kl-reward", "kl-full", "kl-k2", "reverse-kl"] {
         for (prompt, reached) in ends_at(&format!("{preset}:{beta}")).into_iter().enumerate() {
-            let exact = validity_of(strategies.validity(prompt), beta);
+            let exact = validity_of(strategies.solve_rate(prompt), beta);
             close(reached, exact, 1e-3, &format!("{preset}, prompt {prompt}"));
         }
     }

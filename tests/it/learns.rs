@@ -6,7 +6,7 @@ use clap::{Args, Command, FromArgMatches};
 use tealight::generate::LocalSampler;
 use tealight::objective::{LossType, Objective};
 use tealight::policy::Policy;
-use tealight::presample::{Presamples, Request, presample};
+use tealight::presample::{PresampleSpec, Presamples, presample};
 use tealight::pretrained::Pretrained;
 use tealight::rollout::{Collector, Encoded};
 use tealight::tokenizer::Tokenizer;
@@ -91,7 +91,7 @@ fn base_samples(
     let sampler = LocalSampler { decoder: base.decoder(), max_rows: 64 };
     let params = settings.sampling(tokenizer);
     let collector = Collector::new(&sampler, tokenizer, verifier, &params);
-    let request = Request {
+    let request = PresampleSpec {
         model: "random".into(),
         dataset: "letters".into(),
         num_presamples: settings.num_presamples,
@@ -192,7 +192,7 @@ fn supervised_objectives_raise_the_chance_of_right_answers() {
     let encoded = Encoded::all(&problems, &Letters, 64, 4).expect("fits");
     let settings = Settings { num_presamples: 512, ..config("rft", 40).settings };
     let right = |policy: &Policy| {
-        base_samples(policy, &encoded, &settings, &Letters, &StartsAlike).mean_validity()
+        base_samples(policy, &encoded, &settings, &Letters, &StartsAlike).mean_solve_rate()
     };
     let before = right(&support::policy(6, 7));
     for objective in ["rft", "bolt:0.1", "match:p-star:js:filtered", "match:p-star:tv:stored"] {
@@ -217,7 +217,7 @@ fn a_target_validity_sets_beta_from_the_measured_base() {
     run.settings.target_validity = Some(0.6);
     let logit = |p: f64| (p / (1.0 - p)).ln();
     let sigma = |x: f64| 1.0 / (1.0 + (-x).exp());
-    let bases: Vec<f64> = presamples.prompts.iter().map(|prompt| prompt.validity()).collect();
+    let bases: Vec<f64> = presamples.prompts.iter().map(|prompt| prompt.solve_rate()).collect();
     for beta in data(&run).expect("reachable").beta {
         let reached = bases.iter().map(|base| sigma(1.0 / beta + logit(*base))).sum::<f64>();
         let reached = reached / bases.len() as f64;
@@ -226,15 +226,15 @@ fn a_target_validity_sets_beta_from_the_measured_base() {
     run.settings.beta_per = BetaPer::Prompt;
     let by_prompt = data(&run).expect("reachable");
     for (prompt, beta) in presamples.prompts.iter().zip(&by_prompt.beta) {
-        let reached = 1.0 / (1.0 + (-(1.0 / beta + logit(prompt.validity()))).exp());
+        let reached = 1.0 / (1.0 + (-(1.0 / beta + logit(prompt.solve_rate()))).exp());
         assert!((reached - 0.6).abs() < 1e-12, "beta {beta} leads to {reached}");
     }
     // Prompts that are there already are left out, and a target that all have is refused.
-    let easiest = presamples.prompts.iter().map(|p| p.validity()).fold(0.0, f64::max);
+    let easiest = presamples.prompts.iter().map(|p| p.solve_rate()).fold(0.0, f64::max);
     run.settings.target_validity = Some(easiest);
     assert!(data(&run).expect("some are left").explore.len() < 4);
     run.settings.beta_per = BetaPer::Run;
-    run.settings.target_validity = Some(presamples.mean_validity() / 2.0);
+    run.settings.target_validity = Some(presamples.mean_solve_rate() / 2.0);
     assert!(format!("{:#}", data(&run).expect_err("below")).contains("not above"));
     let mut refused = config("grpo", 1);
     refused.settings.target_validity = Some(0.6);

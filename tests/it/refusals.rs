@@ -1,4 +1,4 @@
-//! What the binary says to bad input: one line that names the file and the mend, and nothing written.
+//! What the binary says to bad input: one line that names the file and the fix, and nothing written.
 
 use std::path::{Path, PathBuf};
 

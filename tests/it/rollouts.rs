@@ -4,12 +4,12 @@ use crate::support;
 use std::collections::HashMap;
 
 use tealight::generate::{
-    Completion, Filters, Finish, LocalSampler, Noise, Request, Sampler, SamplingParams,
+    Completion, Filters, Finish, LocalSampler, RngKey, SampleRequest, Sampler, SamplingParams,
 };
 use tealight::policy::{Policy, Sequence, by_row, token_logp};
 use tealight_matmul::is_supported;
 
-const NOISE: Noise = Noise { seed: 11, step: 3 };
+const NOISE: RngKey = RngKey { seed: 11, step: 3 };
 
 fn params(temperature: f64, max_new_tokens: usize) -> SamplingParams {
     SamplingParams { temperature, filters: Filters::default(), max_new_tokens, eos: vec![0] }
@@ -17,7 +17,7 @@ fn params(temperature: f64, max_new_tokens: usize) -> SamplingParams {
 
 fn sample(
     policy: &Policy,
-    requests: &[Request],
+    requests: &[SampleRequest],
     params: &SamplingParams,
     max_rows: usize,
 ) -> Vec<Vec<Completion>> {
@@ -32,11 +32,11 @@ fn sample(
     all
 }
 
-fn requests() -> Vec<Request> {
+fn requests() -> Vec<SampleRequest> {
     [vec![3, 4, 5], vec![6], vec![1, 2, 3, 4, 5, 6, 7], vec![8, 8]]
         .into_iter()
         .enumerate()
-        .map(|(key, prompt)| Request { prompt, first: 0, count: 5, key: key as u64 })
+        .map(|(key, prompt)| SampleRequest { prompt, first: 0, count: 5, key: key as u64 })
         .collect()
 }
 
@@ -92,7 +92,7 @@ fn at_temperature_one_frequencies_are_the_exact_distribution() {
     let policy = support::policy(4, 3);
     let prompt = vec![1, 2];
     let draws = 20_000;
-    let request = Request { prompt: prompt.clone(), first: 0, count: draws, key: 9 };
+    let request = SampleRequest { prompt: prompt.clone(), first: 0, count: draws, key: 9 };
     let mut counts: HashMap<Vec<u32>, usize> = HashMap::new();
     for completion in sample(&policy, &[request], &params(1.0, 2), 512).remove(0) {
         *counts.entry(completion.tokens).or_default() += 1;
@@ -121,7 +121,7 @@ fn at_temperature_one_frequencies_are_the_exact_distribution() {
 #[test]
 fn prompts_that_do_not_fit_are_refused() {
     let policy = support::policy(12, 4);
-    let request = Request { prompt: vec![1; 60], first: 0, count: 1, key: 0 };
+    let request = SampleRequest { prompt: vec![1; 60], first: 0, count: 1, key: 0 };
     let sampler = LocalSampler { decoder: policy.decoder(), max_rows: 4 };
     let error = sampler.generate(&[request], &params(1.0, 20), NOISE, &mut |_, _| Ok(()));
     let message = error.expect_err("refused").to_string();

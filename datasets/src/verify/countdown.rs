@@ -3,7 +3,7 @@
 //! The problem's `answer` is the problem itself, `3,7,8,9=24`. The class of a right answer is the
 //! canonical form of its expression (see [`Expression::canonical`]).
 
-use num_rational::BigRational;
+use dashu_ratio::RBig;
 
 use super::Expression;
 use crate::{Problem, Verdict, Verifier};
@@ -46,7 +46,7 @@ impl Verifier for Countdown {
         }
         match expression.value() {
             None => Verdict::because("divides by zero".into()),
-            Some(value) if value == BigRational::from_integer(target.into()) => {
+            Some(value) if value == RBig::from(target) => {
                 Verdict::correct(&expression.canonical(), &target.to_string())
             }
             Some(value) => Verdict::Wrong {

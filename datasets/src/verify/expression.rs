@@ -5,8 +5,7 @@
 //! operands of `+` and `*` (and by how subtractions and divisions are nested inside such a chain)
 //! share it, so `3+9`, `9+3` and `(3)+9` are one answer, `3*8` and `3*2*4` are two.
 
-use num_rational::BigRational;
-use num_traits::Zero;
+use dashu_ratio::RBig;
 
 /// Deepest nesting of parentheses that is read; deeper text is refused, never a stack overflow.
 const MAX_DEPTH: usize = 32;
@@ -56,16 +55,16 @@ impl Expression {
     }
 
     /// The exact value; `None` where something is divided by zero.
-    pub fn value(&self) -> Option<BigRational> {
+    pub fn value(&self) -> Option<RBig> {
         match self {
-            Expression::Number(n) => Some(BigRational::from_integer((*n).into())),
+            Expression::Number(n) => Some(RBig::from(*n)),
             Expression::Binary(operator, left, right) => {
                 let (left, right) = (left.value()?, right.value()?);
                 match operator {
                     Operator::Add => Some(left + right),
                     Operator::Sub => Some(left - right),
                     Operator::Mul => Some(left * right),
-                    Operator::Div if right.is_zero() => None,
+                    Operator::Div if right == RBig::ZERO => None,
                     Operator::Div => Some(left / right),
                 }
             }
@@ -239,9 +238,9 @@ mod tests {
     #[test]
     fn values_are_exact() {
         let value = |text: &str| Expression::parse(text).unwrap().value();
-        assert_eq!(value("8/(3-8/3)"), Some(BigRational::from_integer(24.into())));
-        assert_eq!(value("1/3+1/3+1/3"), Some(BigRational::from_integer(1.into())));
-        assert_eq!(value("8-4-2"), Some(BigRational::from_integer(2.into())));
+        assert_eq!(value("8/(3-8/3)"), Some(RBig::from(24)));
+        assert_eq!(value("1/3+1/3+1/3"), Some(RBig::from(1)));
+        assert_eq!(value("8-4-2"), Some(RBig::from(2)));
         assert_eq!(value("5/(2-2)"), None);
     }
 

@@ -18,7 +18,7 @@ use tealight_datasets::read::Columns;
 
 use crate::app::prompts::PromptOptions;
 use crate::app::settings::ModelOptions;
-use crate::generate::{Completion, Finish, LocalSampler, Noise, Request, Sampler};
+use crate::generate::{Completion, Finish, LocalSampler, RngKey, SampleRequest, Sampler};
 use crate::pretrained::Pretrained;
 use crate::telemetry::{JsonLines, Progress};
 use crate::tokenizer::Tokenizer;
@@ -206,15 +206,15 @@ fn answer(
     progress: &mut Progress,
 ) -> Result<()> {
     let Some(first) = group.first() else { return Ok(()) };
-    let requests: Vec<Request> = group
+    let requests: Vec<SampleRequest> = group
         .iter()
         .map(|asked| {
             let prompt = model.tokenizer.encode_prompt(&asked.prompt)?;
-            Ok(Request { prompt, first: 0, count: asked.n, key: key(&asked.custom_id) })
+            Ok(SampleRequest { prompt, first: 0, count: asked.n, key: key(&asked.custom_id) })
         })
         .collect::<Result<_>>()?;
-    let noise = Noise { seed: first.seed, step: 0 };
-    sampler.generate(&requests, &first.params, noise, &mut |index, completions| {
+    let rng_key = RngKey { seed: first.seed, step: 0 };
+    sampler.generate(&requests, &first.params, rng_key, &mut |index, completions| {
         lines.write(&response(
             &group[index],
             requests[index].prompt.len(),

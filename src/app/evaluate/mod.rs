@@ -31,7 +31,7 @@ use crate::train::Stop;
 use crate::train::rlvr::LENGTH;
 use jobs::{Job, jobs};
 pub use outcome::{Doubtful, Judged};
-use request::{Asked, Request, prepare};
+use request::{Asked, EvaluationSpec, prepare};
 
 /// Options of `tealight eval`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
@@ -194,10 +194,10 @@ impl EvalOptions {
         Ok((sets, datasets))
     }
 
-    fn request(&self, jobs: &[Job<'_>], length: usize) -> Result<Request> {
+    fn request(&self, jobs: &[Job<'_>], length: usize) -> Result<EvaluationSpec> {
         let asked =
             |job: &Job<'_>| Ok((job.file.clone(), Asked::of(job.dataset, job.temperature)?));
-        Ok(Request {
+        Ok(EvaluationSpec {
             model: self.model.shown(),
             engine: self.remote.engine.clone(),
             engine_model: self.remote.engine_model.clone(),

@@ -67,7 +67,7 @@ pub(crate) fn stored(
     directory: &Path,
     tallies: &mut [Tally],
 ) -> Result<()> {
-    let request = presample::Request {
+    let request = presample::PresampleSpec {
         temperature,
         max_completion_length,
         dataset: dataset.name.clone(),

@@ -12,7 +12,7 @@ use tealight_eval::{Estimate, Level, interval};
 use super::probes::mean_gap;
 use crate::app::session::{Draw, Session};
 use crate::files::write_atomic;
-use crate::generate::{LocalSampler, Noise};
+use crate::generate::{LocalSampler, RngKey};
 use crate::presample;
 use crate::rollout::Encoded;
 use crate::solver::LocalSolver;
@@ -74,7 +74,7 @@ pub(crate) fn run(
                 sampler: LocalSampler { decoder: &session.reference, max_rows: draw.max_num_seqs },
                 tokenizer: &session.base.tokenizer,
                 params: draw.params.clone(),
-                noise: Noise { seed: draw.seed, step: REJECTION + round as u64 },
+                rng_key: RngKey { seed: draw.seed, step: REJECTION + round as u64 },
             };
             tealight_eval::Solver::solve(&solver, problems, count, sink)
         },
@@ -133,7 +133,7 @@ fn distances(
     rejected: &[Rejected],
 ) -> Result<Vec<f64>> {
     let stored = presample::stored_request(directory)?;
-    let request = presample::Request {
+    let request = presample::PresampleSpec {
         temperature: draw.params.temperature,
         max_completion_length: draw.params.max_new_tokens,
         dataset: dataset.name.clone(),

@@ -15,7 +15,7 @@ use crate::generate::Filters;
 
 /// What decides the samples: two runs that agree in this draw the same.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Request {
+pub(crate) struct EvaluationSpec {
     pub(crate) model: String,
     pub(crate) engine: Option<String>,
     pub(crate) engine_model: Option<String>,
@@ -50,7 +50,7 @@ impl Asked {
 
 /// Makes the directory, or checks that what it holds was drawn in the same way; then its samples are
 /// known.
-pub(crate) fn prepare(output: &Path, mut request: Request, overwrite: bool) -> Result<bool> {
+pub(crate) fn prepare(output: &Path, mut request: EvaluationSpec, overwrite: bool) -> Result<bool> {
     let path = output.join("request.json");
     if overwrite {
         place::check(output, true)?;
@@ -59,7 +59,7 @@ pub(crate) fn prepare(output: &Path, mut request: Request, overwrite: bool) -> R
     let is_known = path.exists() && !place::is_free(output);
     if is_known {
         let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-        let before: Request = serde_json::from_str(&text)
+        let before: EvaluationSpec = serde_json::from_str(&text)
             .with_context(|| format!("{}: not a request of this version", path.display()))?;
         let changed = changes(&before, &request)?;
         if !changed.is_empty() {
@@ -85,7 +85,7 @@ pub(crate) fn prepare(output: &Path, mut request: Request, overwrite: bool) -> R
 }
 
 /// What the two would draw differently, of the sets and problems that both have.
-fn changes(before: &Request, now: &Request) -> Result<Vec<String>> {
+fn changes(before: &EvaluationSpec, now: &EvaluationSpec) -> Result<Vec<String>> {
     let mut changed = Vec::new();
     for (name, asked) in &now.sets {
         let Some(was) = before.sets.get(name) else { continue };

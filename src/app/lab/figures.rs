@@ -72,7 +72,7 @@ fn beta_chart(
     let prompts = world.is_right.len() as f64;
     let closed = |beta: f64| {
         let of = |prompt: usize| match y {
-            "validity" => validity_of(world.validity(prompt), beta),
+            "validity" => validity_of(world.solve_rate(prompt), beta),
             _ => {
                 let entropy: f64 =
                     world.filtered(prompt).iter().filter(|p| **p > 0.0).map(|p| -p * p.ln()).sum();

@@ -174,7 +174,7 @@ mod tests {
         );
         let listed = listed.unwrap();
         assert_eq!(
-            (listed.is_right[0].clone(), listed.validity(1)),
+            (listed.is_right[0].clone(), listed.solve_rate(1)),
             (vec![false, true, false, false], 0.5)
         );
     }

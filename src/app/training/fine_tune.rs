@@ -225,7 +225,7 @@ impl Session<'_> {
         dataset: &Dataset,
         problems: &[Encoded<'_>],
     ) -> Result<Value> {
-        let mut identity = serde_json::to_value(config)?;
+        let mut identity = serde_json::to_value(config.identity())?;
         identity["dtype"] = json!(self.base.dtype);
         identity["model_checksum"] = json!(self.base.fingerprint()?);
         identity["dataset_checksum"] = json!(dataset_checksum(problems.iter().map(|p| p.problem)));

@@ -147,7 +147,7 @@ pub fn run(options: &SftOptions, stop: &Stop) -> Result<()> {
 impl SftOptions {
     /// All that the result of a run depends on.
     fn identity(&self, base: &Pretrained, dataset: &Dataset) -> Result<Value> {
-        let mut identity = serde_json::to_value(&self.sft)?;
+        let mut identity = serde_json::to_value(self.sft.identity())?;
         identity["lora"] = json!(self.lora);
         identity["dtype"] = json!(base.dtype);
         identity["model_checksum"] = json!(base.fingerprint()?);

@@ -12,7 +12,7 @@ use tealight_datasets::{Message, Prompt};
 use crate::app::settings::ModelOptions;
 use crate::files::read_limited;
 use crate::generate::{
-    Filters, Finish, LocalSampler, Noise, Request, Sampler, SamplingParams, stream,
+    Filters, Finish, LocalSampler, RngKey, SampleRequest, Sampler, SamplingParams, stream,
 };
 use crate::model::Decoder;
 use crate::pretrained::Pretrained;
@@ -142,13 +142,13 @@ impl Asked<'_> {
         Ok((ids, params))
     }
 
-    fn noise(&self) -> Noise {
-        Noise { seed: self.options.seed, step: 0 }
+    fn rng_key(&self) -> RngKey {
+        RngKey { seed: self.options.seed, step: 0 }
     }
 
     fn answer(&self, prompt: &Prompt) -> Result<()> {
         if self.options.n == 1 && !self.options.json {
-            let (_, finish) = self.streamed(prompt, self.noise())?;
+            let (_, finish) = self.streamed(prompt, self.rng_key())?;
             if finish == Finish::Length {
                 tracing::info!("(cut off; --max-completion-length sets the length)");
             }
@@ -156,8 +156,8 @@ impl Asked<'_> {
         }
         let (ids, params) = self.prepared(prompt)?;
         let sampler = LocalSampler { decoder: self.decoder, max_rows: 256 };
-        let request = Request { prompt: ids, first: 0, count: self.options.n, key: 0 };
-        sampler.generate(&[request], &params, self.noise(), &mut |_, completions| {
+        let request = SampleRequest { prompt: ids, first: 0, count: self.options.n, key: 0 };
+        sampler.generate(&[request], &params, self.rng_key(), &mut |_, completions| {
             for (number, completion) in completions.iter().enumerate() {
                 let text = self.model.tokenizer.decode(&completion.tokens)?;
                 let is_finished = completion.finish == Finish::Stop;
@@ -182,7 +182,7 @@ impl Asked<'_> {
     }
 
     /// Prints one completion as it is drawn; its text and how it ended.
-    fn streamed(&self, prompt: &Prompt, noise: Noise) -> Result<(String, Finish)> {
+    fn streamed(&self, prompt: &Prompt, rng_key: RngKey) -> Result<(String, Finish)> {
         let (ids, params) = self.prepared(prompt)?;
         let mut text = TextStream::new(&self.model.tokenizer);
         let mut whole = String::new();
@@ -194,7 +194,7 @@ impl Asked<'_> {
             Ok(())
         };
         let finish =
-            stream(self.decoder, &ids, &params, noise, &mut |token, _| show(text.push(token)?))?;
+            stream(self.decoder, &ids, &params, rng_key, &mut |token, _| show(text.push(token)?))?;
         show(text.rest()?)?;
         print("")?;
         Ok((whole, finish))
@@ -230,8 +230,8 @@ impl Asked<'_> {
                 }
                 text => text,
             };
-            let noise = Noise { step: turn, ..self.noise() };
-            match self.streamed(&prompt, noise) {
+            let rng_key = RngKey { step: turn, ..self.rng_key() };
+            match self.streamed(&prompt, rng_key) {
                 Ok((answer, _)) => said.push(Message::new("assistant", answer)),
                 // A chat that has grown too long is no reason to lose it.
                 Err(error) => {

@@ -6,7 +6,7 @@ use std::ops::Range;
 use anyhow::Result;
 
 use super::{Metrics, Run};
-use crate::generate::{Finish, Noise};
+use crate::generate::{Finish, RngKey};
 use crate::objective::tokens::{Covariance, Rows, chosen, quantile};
 use crate::objective::{
     Coefficients, Estimator, GroupStats, Normaliser, Partition, Plan, SampleSource, advantages,
@@ -172,7 +172,7 @@ impl Run<'_> {
                         None => vec![0.0; count],
                     },
                     lengths,
-                    validity: self.data.validity.get(group.problem).copied().unwrap_or(1.0),
+                    solve_rate: self.data.solve_rate.get(group.problem).copied().unwrap_or(1.0),
                     beta: self.beta(group.problem, step),
                     mass: None,
                 }
@@ -180,15 +180,15 @@ impl Run<'_> {
             .collect()
     }
 
-    /// Replaces the stored validity by importance sampling from the groups, where the plan asks.
+    /// Replaces the stored solve rate by importance sampling from the groups, where the plan asks.
     fn estimate_partition(&self, groups: &[Group], stats: &mut [GroupStats], state: &mut State) {
         let Some(matching) = self.plan.matching() else { return };
         if matching.partition == Partition::Fixed || matching.sampler != SampleSource::Policy {
             return;
         }
         for (group, stats) in groups.iter().zip(stats) {
-            let online = stats.online_validity();
-            stats.validity = match matching.partition {
+            let online = stats.online_solve_rate();
+            stats.solve_rate = match matching.partition {
                 Partition::Cumulative => {
                     let entry = state
                         .partition
@@ -260,8 +260,8 @@ impl Run<'_> {
         let covariance = self.plan.covariance?;
         let widen = |row: &Vec<f32>| row.iter().map(|x| f64::from(*x)).collect();
         let logp: Rows = behavior.iter().map(widen).collect();
-        let noise = Noise { seed: self.config.seed, step: COVARIANCE };
-        let mut stream = noise.stream(step as u64, 0);
+        let rng_key = RngKey { seed: self.config.seed, step: COVARIANCE };
+        let mut stream = rng_key.stream(step as u64, 0);
         let picked = chosen(covariance, advantage, &logp, || stream.uniform());
         match covariance {
             Covariance::Clip { .. } => {

@@ -367,7 +367,7 @@ impl Settings {
     /// Refuses settings that contradict each other or cannot train.
     ///
     /// # Errors
-    /// The setting and the mend.
+    /// The setting and the fix.
     pub fn check(&self) -> Result<()> {
         for (name, value) in [
             ("prompts-per-step", self.prompts_per_step),

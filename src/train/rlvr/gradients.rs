@@ -321,7 +321,7 @@ impl Run<'_> {
         step: usize,
     ) -> Result<[Tensor; 2]> {
         let weigh = |item: &&Rehearsal| {
-            let validity = self.data.validity[item.problem];
+            let validity = self.data.solve_rate[item.problem];
             let beta = self.beta(item.problem, step);
             let log_weight = matching.target.log_weight(item.is_correct, validity, beta);
             let (own, log_weight) = matching.weigh(log_weight);

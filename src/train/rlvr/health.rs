@@ -1,4 +1,4 @@
-//! A run that learns nothing says so: what its metrics warn of, once each, with the likely mend.
+//! A run that learns nothing says so: what its metrics warn of, once each, with the likely fix.
 
 use super::Metrics;
 
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn each_trouble_is_told_once_with_its_mend() {
+    fn each_trouble_is_told_once_with_its_fix() {
         type Change = fn(&mut Metrics);
         let troubles: [(&str, usize, Change); 7] = [
             ("every completion of a group was wrong", DEAD_STEPS, |m| {

@@ -9,6 +9,7 @@ mod batch;
 mod config;
 mod gradients;
 mod health;
+mod identity;
 mod metrics;
 mod self_check;
 mod training_data;
@@ -22,7 +23,7 @@ use tealight_datasets::Verifier;
 
 use super::checkpoint::State;
 use super::{AdamW, Stop, order};
-use crate::generate::{LocalSampler, Noise};
+use crate::generate::{LocalSampler, RngKey};
 use crate::model::Decoder;
 use crate::objective::Plan;
 use crate::policy::Policy;
@@ -67,7 +68,7 @@ pub struct Run<'a> {
 pub struct Step<'a> {
     /// What it measured.
     pub metrics: &'a Metrics,
-    /// Where the run stands after it.
+    /// The state of the run after it.
     pub state: &'a mut State,
     /// The optimizer after it.
     pub optimizer: &'a AdamW,
@@ -92,7 +93,7 @@ pub enum End {
 }
 
 impl Run<'_> {
-    /// Trains from `state` on, which says at the end where the run stands.
+    /// Trains from `state` on and leaves the state of the run in it.
     ///
     /// # Errors
     /// A failed self-check, no memory.
@@ -266,14 +267,14 @@ impl Run<'_> {
             .into_iter()
             .map(|place| explore[place])
             .collect();
-        let noise = Noise { seed: self.config.seed, step: round as u64 };
+        let rng_key = RngKey { seed: self.config.seed, step: round as u64 };
         let mut groups = Vec::with_capacity(count);
         collect(
             &collector,
             self.problems,
             &chosen,
             settings.num_generations,
-            noise,
+            rng_key,
             &mut |group| {
                 groups.push(group);
                 Ok(())

@@ -1,4 +1,4 @@
-//! What a run trains on besides fresh rollouts: the base's stored completions, its validity on every
+//! What a run trains on besides fresh rollouts: the base's stored completions, how often it solves every
 //! prompt, and the beta that follows.
 
 use std::ops::Range;
@@ -32,8 +32,8 @@ pub struct TrainingData {
     pub rehearsal: Vec<Rehearsal>,
     /// The completions of each prompt that has some.
     pub stored_prompts: Vec<Range<usize>>,
-    /// The base's validity by problem; empty where it was not measured.
-    pub validity: Vec<f64>,
+    /// How often the base solves each problem; empty where it was not measured.
+    pub solve_rate: Vec<f64>,
     /// Coefficient or temperature by problem.
     pub beta: Vec<f64>,
     /// What was decided, in words.
@@ -60,7 +60,7 @@ impl TrainingData {
             explore: (0..problems).collect(),
             rehearsal: vec![],
             stored_prompts: vec![],
-            validity: vec![],
+            solve_rate: vec![],
             beta: vec![beta; problems],
             notes: vec![],
         };
@@ -68,9 +68,9 @@ impl TrainingData {
         let (completions, solved) = (presamples.completions(), presamples.solved());
         data.notes.push(format!(
             "base: {completions} pre-samples, {:.3} right, {solved} of {problems} prompts solved",
-            presamples.mean_validity()
+            presamples.mean_solve_rate()
         ));
-        data.validity = presamples.prompts.iter().map(PromptSamples::validity).collect();
+        data.solve_rate = presamples.prompts.iter().map(PromptSamples::solve_rate).collect();
         match &plan.anchor {
             Anchor::Base(regulariser) if regulariser.sampler != SampleSource::Policy => {
                 let split = presamples.split(SplitRule {
@@ -162,7 +162,7 @@ impl TrainingData {
         match per {
             BetaPer::Run => {
                 let bases: Vec<f64> =
-                    self.explore.iter().map(|index| self.validity[*index]).collect();
+                    self.explore.iter().map(|index| self.solve_rate[*index]).collect();
                 let base = bases.iter().sum::<f64>() / bases.len() as f64;
                 let beta = target::common_beta(&bases, target)
                     .context("--target-validity, over the prompts")?;
@@ -173,9 +173,9 @@ impl TrainingData {
             }
             BetaPer::Prompt => {
                 let before = self.explore.len();
-                self.explore.retain(|index| self.validity[*index] < target);
+                self.explore.retain(|index| self.solve_rate[*index] < target);
                 for index in &self.explore {
-                    self.beta[*index] = target::beta_for(self.validity[*index], target)?;
+                    self.beta[*index] = target::beta_for(self.solve_rate[*index], target)?;
                 }
                 let betas = || self.explore.iter().map(|index| self.beta[*index]);
                 self.notes.push(format!(
@@ -199,7 +199,7 @@ pub fn wants_extra_check(plan: &Plan) -> bool {
     plan.rehearses() && plan.regulariser().is_some_and(|r| r.split.extra_check)
 }
 
-/// Whether the base must be sampled before training: for stored completions, for its validity.
+/// Whether the base must be sampled before training: for stored completions, for its solve rates.
 pub fn wants_presamples(config: &RlvrConfig, plan: &Plan) -> bool {
     plan.needs_presamples() || config.settings.target_validity.is_some()
 }

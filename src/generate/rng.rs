@@ -8,14 +8,14 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 
 /// The part of the key that all samples of one call share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Noise {
+pub struct RngKey {
     /// The seed of the run.
     pub seed: u64,
     /// The training step, or a number that names another use.
     pub step: u64,
 }
 
-impl Noise {
+impl RngKey {
     /// The stream of one sample of one prompt.
     pub(crate) fn stream(self, prompt: u64, sample: u64) -> Stream {
         let mut key = [0u8; 32];
