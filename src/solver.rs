@@ -1,7 +1,7 @@
 //! A decoder, its tokenizer and sampling settings as the solver that evaluations ask.
 
 use anyhow::Result;
-use tealight_eval::{Answer, Keyed, Sink, Solver};
+use tealight_eval::{Answer, AnswerSink, Keyed, Solver};
 
 use crate::generate::{Finish, LocalSampler, RngKey, SampleRequest, Sampler, SamplingParams};
 use crate::rollout::Encoded;
@@ -20,7 +20,7 @@ pub struct LocalSolver<'a> {
 }
 
 impl Solver for LocalSolver<'_> {
-    fn solve(&self, problems: &[Keyed<'_>], n: usize, sink: &mut Sink<'_>) -> Result<()> {
+    fn solve(&self, problems: &[Keyed<'_>], n: usize, sink: &mut AnswerSink<'_>) -> Result<()> {
         let context = self.sampler.decoder.architecture().max_positions;
         let encoded = Encoded::all(
             problems.iter().map(|asked| asked.problem),

@@ -66,14 +66,14 @@ fn rejudge(dataset: &Dataset, problem: &Problem, samples: &mut [Sample]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Answer, Sink};
+    use crate::{Answer, AnswerSink};
     use tealight_datasets::read::Columns;
 
     /// Answers every problem with its solution, then with nonsense, then cut off, then not at all.
     struct Script;
 
     impl Solver for Script {
-        fn solve(&self, problems: &[Keyed<'_>], n: usize, sink: &mut Sink<'_>) -> Result<()> {
+        fn solve(&self, problems: &[Keyed<'_>], n: usize, sink: &mut AnswerSink<'_>) -> Result<()> {
             for (index, asked) in problems.iter().enumerate().rev() {
                 let solution = asked.problem.solution.clone().unwrap_or_default();
                 let answer = |i: usize| Answer {

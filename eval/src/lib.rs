@@ -60,7 +60,7 @@ impl Answer {
 }
 
 /// Receives all answers to a problem, by its index, as soon as they are there.
-pub type Sink<'a> = dyn FnMut(usize, Vec<Answer>) -> Result<()> + 'a;
+pub type AnswerSink<'a> = dyn FnMut(usize, Vec<Answer>) -> Result<()> + 'a;
 
 /// A problem and what keys the randomness of its answers: its place in its dataset.
 #[derive(Debug, Clone, Copy)]
@@ -80,5 +80,5 @@ pub trait Solver {
     ///
     /// # Errors
     /// Whatever the model or `sink` fails with.
-    fn solve(&self, problems: &[Keyed<'_>], n: usize, sink: &mut Sink<'_>) -> Result<()>;
+    fn solve(&self, problems: &[Keyed<'_>], n: usize, sink: &mut AnswerSink<'_>) -> Result<()>;
 }

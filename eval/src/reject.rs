@@ -8,10 +8,10 @@ use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use tealight_datasets::Dataset;
 
-use crate::{Classes, Keyed, Sample, Sink, Tally};
+use crate::{AnswerSink, Classes, Keyed, Sample, Tally};
 
 /// Draws answers to problems: the round, the problems, how many each.
-pub type Draw<'a> = dyn FnMut(usize, &[Keyed<'_>], usize, &mut Sink<'_>) -> Result<()> + 'a;
+pub type Draw<'a> = dyn FnMut(usize, &[Keyed<'_>], usize, &mut AnswerSink<'_>) -> Result<()> + 'a;
 
 /// What became of one problem.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

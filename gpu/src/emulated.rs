@@ -104,8 +104,8 @@ pub(crate) fn run(call: &Call<'_>) -> Result<()> {
         *buffer = copies[index].0.pointer();
     }
     let name = CString::new(call.name.as_str()).expect("names have no zero");
-    // SAFETY: every buffer is memory of this function's own, as large as the tensor it is a copy of, and the wrappers in
-    // `kernels` have checked that tensors are as large as the kernel takes them to be.
+    // SAFETY: every buffer is memory of this function's own, as large as the tensor it is a copy of, and the wrappers
+    // in `kernels` have checked that tensors are as large as the kernel takes them to be.
     #[allow(unsafe_code)]
     let failed = unsafe {
         tealight_emulate(name.as_ptr(), buffers.as_ptr(), &call.params, call.groups as c_int)

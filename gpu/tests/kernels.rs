@@ -159,7 +159,7 @@ fn halves_round_to_the_nearest_and_ties_to_even() {
     close(&out, &x.to_dtype(DType::BF16).expect("bf16"), 0.0);
 }
 
-/// A trunk of 35 tokens with branches of 20 and 1, and a sequence of 40.
+/// A prefix of 35 tokens with suffixes of 20 and 1, and a sequence of 40.
 fn runs() -> Vec<Run> {
     let run = |first, tokens, past, until| Run {
         first,
@@ -208,7 +208,7 @@ fn attend(of: &[Tensor], heads: Heads) -> Result<Tensor> {
 }
 
 #[test]
-fn attention_over_trunks_and_branches_and_its_gradients() {
+fn attention_over_prefixes_and_suffixes_and_its_gradients() {
     for (queries, keys, dim) in [(4, 2, 12), (14, 2, 64), (8, 1, 128), (3, 3, 16)] {
         let heads = Heads { queries, keys, dim };
         let runs = Runs::new(&runs(), heads, &device()).expect("tables");

@@ -59,7 +59,7 @@ pub struct BetaOptions {
 
 /// What one beta means, averaged over prompts.
 #[derive(Debug, Clone, Copy, Serialize)]
-pub struct Row {
+pub struct BetaMeaning {
     /// The base's chance of being right.
     pub base_validity: f64,
     /// The coefficient.
@@ -76,7 +76,7 @@ pub struct Row {
     pub kl_pstar_pbeta: f64,
 }
 
-impl Row {
+impl BetaMeaning {
     /// Of a beta, for bases of these validities.
     pub fn of(bases: &[f64], beta: f64) -> Self {
         let mean = |of: &dyn Fn(f64) -> f64| {
@@ -101,7 +101,7 @@ const DRAWN: usize = 41;
 /// What betas mean for a model on its problems.
 pub struct Meaning {
     /// One row a beta.
-    pub rows: Vec<Row>,
+    pub rows: Vec<BetaMeaning>,
     /// The base's validity on every problem.
     pub bases: Vec<f64>,
 }
@@ -125,7 +125,7 @@ pub fn run(options: &BetaOptions, stop: &Stop) -> Result<Meaning> {
     }
     let mut rows = Vec::new();
     for mu in &options.target {
-        rows.push(Row::of(&bases, target::common_beta(&bases, *mu)?));
+        rows.push(BetaMeaning::of(&bases, target::common_beta(&bases, *mu)?));
     }
     for beta in &options.beta {
         if !(*beta > 0.0 && beta.is_finite()) {
@@ -134,10 +134,12 @@ pub fn run(options: &BetaOptions, stop: &Stop) -> Result<Meaning> {
         if let Some(base) = bases.iter().find(|base| !(**base > 0.0 && **base < 1.0)) {
             bail!("the base validity must be between 0 and 1, both excluded, not {base}");
         }
-        rows.push(Row::of(&bases, *beta));
+        rows.push(BetaMeaning::of(&bases, *beta));
     }
     if rows.is_empty() {
-        rows.extend([1.0, 0.5, 0.25, 0.1, 0.05, 0.02, 0.01].map(|beta| Row::of(&bases, beta)));
+        rows.extend(
+            [1.0, 0.5, 0.25, 0.1, 0.05, 0.02, 0.01].map(|beta| BetaMeaning::of(&bases, beta)),
+        );
     }
     if let Some(output) = &options.output {
         draw_curve(&bases, &rows, output)?;
@@ -183,11 +185,11 @@ impl BetaOptions {
 }
 
 /// `beta.html`: validity and its price against beta.
-fn draw_curve(bases: &[f64], rows: &[Row], output: &Path) -> Result<()> {
+fn draw_curve(bases: &[f64], rows: &[BetaMeaning], output: &Path) -> Result<()> {
     let betas = (0..DRAWN).map(|i| 2.0_f64 * 0.005_f64.powf(i as f64 / (DRAWN - 1) as f64));
-    let mut drawn: Vec<Row> = betas.map(|beta| Row::of(bases, beta)).collect();
+    let mut drawn: Vec<BetaMeaning> = betas.map(|beta| BetaMeaning::of(bases, beta)).collect();
     drawn.sort_by(|a, b| a.beta.total_cmp(&b.beta));
-    let chart = |y: &str, of: fn(&Row) -> f64, y_range| {
+    let chart = |y: &str, of: fn(&BetaMeaning) -> f64, y_range| {
         let line = |name: &str, colour, points| Line {
             name: name.to_owned(),
             colour,

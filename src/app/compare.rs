@@ -24,8 +24,8 @@ pub struct CompareOptions {
     #[arg(long)]
     #[serde(default)]
     pub intersect: bool,
-    /// Compare all the same where runs differ in these: temperature, n, verifier, prompts, max_completion_length, top_k,
-    /// top_p, min_p, instruction, system_prompt, prompt_template, few_shot.
+    /// Compare all the same where runs differ in these: temperature, n, verifier, prompts, max_completion_length,
+    /// top_k, top_p, min_p, instruction, system_prompt, prompt_template, few_shot.
     #[arg(long, value_delimiter = ',', value_name = "KEY")]
     #[serde(default)]
     pub across: Vec<String>,

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use anyhow::{Result, bail};
 use candle_core::Device;
-use clap::Args;
+use clap::{Args, Command, FromArgMatches};
 use serde::{Deserialize, Serialize};
 use tealight_datasets::suite::SuiteSet;
 use tealight_datasets::{Dataset, Problem, read::Columns, verify};
@@ -19,6 +19,16 @@ use crate::model::Architecture;
 use crate::pretrained::Pretrained;
 use crate::rollout::Encoded;
 use crate::train::rlvr::LENGTH;
+
+/// Settings with every option at its default: where another program begins.
+///
+/// # Panics
+/// Never for the settings of this module: each has a default or may be left out.
+pub fn defaults<T: Args + FromArgMatches>() -> T {
+    let command = T::augment_args(Command::new("defaults").no_binary_name(true));
+    let matches = command.get_matches_from::<_, &str>([]);
+    T::from_arg_matches(&matches).expect("every option has a default or may be left out")
+}
 
 /// What `--help` says of `--dataset`.
 pub(crate) const DATASET_HELP: &str = "\

@@ -27,7 +27,7 @@ pub struct PackedSequences {
 
 /// A row of keys: a segment that no other continues, after what it continues.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Row {
+pub(crate) struct KeyRow {
     /// The tokens before its own, where they are in the same pass.
     pub(crate) prefix: Range<usize>,
     /// Its own tokens.
@@ -120,7 +120,7 @@ impl PackedSequences {
 
     /// The rows of keys, and what every token sees of them: a prefix's tokens look at the row of its first
     /// suffix.
-    pub(crate) fn rows(&self) -> (Vec<Row>, Vec<Seen>) {
+    pub(crate) fn rows(&self) -> (Vec<KeyRow>, Vec<Seen>) {
         let mut row_of = vec![None; self.all.len()];
         let mut rows = Vec::new();
         let mut is_prefix = vec![false; self.all.len()];
@@ -138,7 +138,7 @@ impl PackedSequences {
                 None => 0..0,
             };
             row_of[index] = Some(rows.len());
-            rows.push(Row { prefix, own: self.range(index), past: segment.past });
+            rows.push(KeyRow { prefix, own: self.range(index), past: segment.past });
         }
         let seen = self.all.iter().zip(&row_of).flat_map(|(segment, row)| {
             let row = row.expect("every segment has a row of keys");
@@ -162,7 +162,7 @@ mod tests {
         packed.push_prefix(2);
         assert_eq!(packed.positions().collect::<Vec<_>>(), [0, 1, 2, 3, 4, 3, 0, 1]);
         let (rows, seen) = packed.rows();
-        let row = |prefix, own, past| Row { prefix, own, past };
+        let row = |prefix, own, past| KeyRow { prefix, own, past };
         assert_eq!(rows, [row(0..3, 3..5, 3), row(0..3, 5..6, 3), row(0..0, 6..8, 0)]);
         let seen: Vec<_> = seen.iter().map(|seen| (seen.row, seen.count)).collect();
         assert_eq!(seen, [(0, 1), (0, 2), (0, 3), (0, 4), (0, 5), (1, 4), (2, 1), (2, 2)]);

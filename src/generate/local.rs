@@ -12,7 +12,7 @@ use candle_core::Tensor;
 
 use super::logits::Logits;
 use super::rng::Stream;
-use super::{Completion, Finish, RngKey, SampleRequest, Sampler, SamplingParams, Sink};
+use super::{Completion, CompletionSink, Finish, RngKey, SampleRequest, Sampler, SamplingParams};
 use crate::model::{Decoder, KvCache, PackedSequences};
 use crate::telemetry::count_tokens;
 
@@ -25,7 +25,7 @@ pub struct LocalSampler<'a> {
 }
 
 /// A sequence that is being decoded; its place in the list is its row in the cache.
-struct Row {
+struct ActiveSample {
     request: usize,
     sample: usize,
     stream: Stream,
@@ -50,7 +50,7 @@ impl Sampler for LocalSampler<'_> {
         requests: &[SampleRequest],
         params: &SamplingParams,
         rng_key: RngKey,
-        sink: &mut Sink<'_>,
+        sink: &mut CompletionSink<'_>,
     ) -> Result<()> {
         params.check()?;
         // Weights do not change while this samples: every product shares one packed copy of them.
@@ -103,7 +103,7 @@ struct Batch<'a> {
     rng_key: RngKey,
     capacity: usize,
     cache: KvCache,
-    rows: Vec<Row>,
+    rows: Vec<ActiveSample>,
     prefilled: VecDeque<Prefilled>,
     next_request: usize,
     results: Vec<Vec<Option<Completion>>>,
@@ -134,14 +134,14 @@ impl Batch<'_> {
             }
             front.next_sample += count;
             let (index, cache, from) = (front.request, front.cache.clone(), front.row);
-            let row = |sample: usize| Row {
+            let row = |sample: usize| ActiveSample {
                 request: index,
                 sample,
                 stream: rng_key.stream(request.key, (request.first + sample) as u64),
                 cached: request.prompt.len(),
                 completion: Completion { tokens: vec![], logp: vec![], finish: Finish::Length },
             };
-            let mut fresh: Vec<Row> = (first..first + count).map(row).collect();
+            let mut fresh: Vec<ActiveSample> = (first..first + count).map(row).collect();
             let mut picks: Vec<_> = fresh.iter_mut().map(|row| (from, &mut row.stream)).collect();
             let drawn = front.logits.draw(&mut picks, self.params)?;
             for (mut row, drawn) in fresh.into_iter().zip(drawn) {
@@ -198,14 +198,15 @@ impl Batch<'_> {
 
     /// Decodes one token of every row.
     fn step(&mut self) -> Result<()> {
-        let last = |row: &Row| *row.completion.tokens.last().expect("a row has its first token");
+        let last =
+            |row: &ActiveSample| *row.completion.tokens.last().expect("a row has its first token");
         let ids: Vec<u32> = self.rows.iter().map(last).collect();
         let packed = PackedSequences::after(self.rows.iter().map(|row| row.cached));
         let hidden = self.sampler.decoder.hidden(&ids, &packed, Some(&mut self.cache))?;
         let logits = Logits::of(self.sampler.decoder, &hidden, self.params)?;
         let streams = self.rows.iter_mut().map(|row| &mut row.stream);
         let drawn = logits.draw(&mut streams.enumerate().collect::<Vec<_>>(), self.params)?;
-        let append = |(row, drawn): (&mut Row, (u32, f32))| {
+        let append = |(row, drawn): (&mut ActiveSample, (u32, f32))| {
             row.cached += 1;
             row.append(drawn, self.params)
         };
@@ -222,7 +223,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    fn finish(&mut self, row: Row) {
+    fn finish(&mut self, row: ActiveSample) {
         let results = &mut self.results[row.request];
         results[row.sample] = Some(row.completion);
         if results.iter().all(Option::is_some) {
@@ -231,7 +232,7 @@ impl Batch<'_> {
     }
 }
 
-impl Row {
+impl ActiveSample {
     /// Takes the next token and its log-probability; true when the completion has ended.
     fn append(&mut self, (token, logp): (u32, f32), params: &SamplingParams) -> bool {
         self.completion.tokens.push(token);

@@ -51,7 +51,7 @@ pub struct Completion {
 }
 
 /// What receives the completions of a request, by its index, as soon as all of them have ended.
-pub type Sink<'a> = dyn FnMut(usize, Vec<Completion>) -> Result<()> + 'a;
+pub type CompletionSink<'a> = dyn FnMut(usize, Vec<Completion>) -> Result<()> + 'a;
 
 /// Samples completions.
 pub trait Sampler {
@@ -65,6 +65,6 @@ pub trait Sampler {
         requests: &[SampleRequest],
         params: &SamplingParams,
         rng_key: RngKey,
-        sink: &mut Sink<'_>,
+        sink: &mut CompletionSink<'_>,
     ) -> Result<()>;
 }

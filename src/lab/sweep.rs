@@ -34,7 +34,7 @@ pub enum Start {
 
 /// A point's optimum.
 #[derive(Debug, Clone, Serialize)]
-pub struct Row {
+pub struct Optimum {
     /// The world's name.
     pub world: String,
     /// The policy class.
@@ -101,7 +101,7 @@ pub fn sweep(
     points: &[Point],
     start: Start,
     descent: Descent,
-) -> Result<Vec<Row>> {
+) -> Result<Vec<Optimum>> {
     if start != Start::Previous {
         let found = |point: &Point| {
             let table = start_table(world, class, start)?;
@@ -126,7 +126,7 @@ fn optimum(
     point: Point,
     table: &Table,
     descent: Descent,
-) -> Result<Row> {
+) -> Result<Optimum> {
     let plan = point.objective()?.plan;
     let setting = Setting::new(world, &plan)?;
     descent.run(table, |table| setting.gradient(table))?;
@@ -161,7 +161,7 @@ fn optimum(
         Point::Filtered(divergence) => (None, Some(divergence)),
         Point::Tilted(divergence, beta) => (Some(beta), Some(divergence)),
     };
-    Ok(Row {
+    Ok(Optimum {
         world: world.name.clone(),
         class,
         beta,

@@ -1,9 +1,9 @@
 //! A decoder-only transformer: one implementation for every supported family.
 //!
 //! [`Architecture`] is read from `config.json`; [`weights`] reads and writes safetensors;
-//! [`Decoder`] maps token ids to hidden states and logits; [`KvCache`] is an argument of its
-//! forward pass, never a field. A layer is written once, over `backend::Backend`. To add a family, add an arm in `architecture.rs` and a parity
-//! fixture.
+//! [`Decoder`] maps token ids to hidden states and logits; [`KvCache`] is an argument of its forward pass, never a
+//! field. A layer is written once, over `backend::Backend`. To add a family, add an arm in `architecture.rs`, what its
+//! layer does otherwise in `layer.rs`, and reference values.
 
 mod architecture;
 mod decoder;

@@ -1,11 +1,11 @@
 //! Sampling from a server that speaks OpenAI's API (vLLM, SGLang, llama.cpp, ...): prompts, verification
 //! and statistics stay here.
 //!
-//! Each problem is one task of a few workers: a request for as many completions as are missing, again
-//! until they are all there. What fails for a while (no connection, a hang, 429, 5xx, a malformed body) is
-//! tried again with growing pauses; what fails for good ends the run with the server's words. A choice that is not whole
-//! (no text, no known end) is drawn again; one that never comes is a sample that failed, counted apart and never wrong.
-//! A problem's answers reach the caller all at once, so nothing is counted twice.
+//! Each problem is one task of a few workers: a request for as many completions as are missing, again until they are
+//! all there. What fails for a while (no connection, a hang, 429, 5xx, a malformed body) is tried again with growing
+//! pauses; what fails for good ends the run with the server's words. A choice that is not whole (no text, no known
+//! end) is drawn again; one that never comes is a sample that failed, counted apart and never wrong. A problem's
+//! answers reach the caller all at once, so nothing is counted twice.
 
 mod answers;
 mod client;
@@ -19,7 +19,7 @@ use std::sync::mpsc::channel;
 use anyhow::{Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
-use tealight_eval::{Answer, Keyed, Sink, Solver};
+use tealight_eval::{Answer, AnswerSink, Keyed, Solver};
 
 use crate::generate::SamplingParams;
 use crate::telemetry::count_tokens;
@@ -104,7 +104,7 @@ pub struct RemoteSolver<'a> {
 }
 
 impl Solver for RemoteSolver<'_> {
-    fn solve(&self, problems: &[Keyed<'_>], n: usize, sink: &mut Sink<'_>) -> Result<()> {
+    fn solve(&self, problems: &[Keyed<'_>], n: usize, sink: &mut AnswerSink<'_>) -> Result<()> {
         self.draw(problems, n, &mut |index, drawn| {
             let answer = |one: Result<Drawn, String>| match one {
                 Ok(drawn) => drawn.answer,

@@ -9,7 +9,9 @@ use tealight_eval::Keyed;
 
 use super::Remote;
 use super::answers::Drawn;
-use crate::generate::{Completion, Finish, RngKey, SampleRequest, Sampler, SamplingParams, Sink};
+use crate::generate::{
+    Completion, CompletionSink, Finish, RngKey, SampleRequest, Sampler, SamplingParams,
+};
 use crate::model::Decoder;
 use crate::policy::{Sequence, by_row, token_logp};
 use crate::rollout::Encoded;
@@ -36,7 +38,7 @@ impl Sampler for RemoteSampler<'_> {
         requests: &[SampleRequest],
         params: &SamplingParams,
         _noise: RngKey,
-        sink: &mut Sink<'_>,
+        sink: &mut CompletionSink<'_>,
     ) -> Result<()> {
         let Some(first) = requests.first() else { return Ok(()) };
         if requests.iter().any(|request| request.count != first.count) {

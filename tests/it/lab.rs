@@ -2,7 +2,7 @@
 
 use tealight::lab::claim::{claimed_gradient, reward_weight};
 use tealight::lab::sampled::{Draws, estimate, expected_gradient, needs_larger_groups, off_base};
-use tealight::lab::sweep::{Point, Row, Start, sweep};
+use tealight::lab::sweep::{Optimum, Point, Start, sweep};
 use tealight::lab::tables::{kl_estimators, online_z};
 use tealight::lab::{Class, Descent, Table, World};
 use tealight::objective::{Divergence, Objective};
@@ -11,7 +11,7 @@ fn world(name: &str) -> World {
     World::named(name).expect("known")
 }
 
-fn optimum(world: &World, class: Class, point: Point) -> Row {
+fn optimum(world: &World, class: Class, point: Point) -> Optimum {
     sweep(world, class, &[point], Start::Base, Descent::default()).expect("possible").remove(0)
 }
 

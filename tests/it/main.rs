@@ -1,6 +1,7 @@
 //! All integration tests in one binary: one link, and every test beside every other.
 
 mod adapters;
+mod app;
 mod cli;
 mod closed_forms;
 mod conformance;

@@ -6,7 +6,7 @@ use tealight_eval::report::chart::{Axes, Line, bars, draw};
 use tealight_eval::report::sheet::Section;
 
 use crate::lab::World;
-use crate::lab::sweep::{Point, Row};
+use crate::lab::sweep::{Optimum, Point};
 use crate::objective::target::validity_of;
 
 /// Right outputs that the mass bars show at most.
@@ -16,11 +16,11 @@ const OUTPUTS: usize = 16;
 pub(crate) fn sections(
     world: &World,
     points: &[Point],
-    rows: &[Row],
+    rows: &[Optimum],
     table: Vec<Vec<String>>,
 ) -> Result<Vec<Section>> {
     let mut figures = Vec::new();
-    let along_beta: Vec<(f64, &Row)> = points
+    let along_beta: Vec<(f64, &Optimum)> = points
         .iter()
         .zip(rows)
         .filter_map(|(point, row)| match point {
@@ -63,9 +63,9 @@ pub(crate) fn sections(
 
 fn beta_chart(
     world: &World,
-    rows: &[(f64, &Row)],
+    rows: &[(f64, &Optimum)],
     y: &str,
-    value: fn(&Row) -> f64,
+    value: fn(&Optimum) -> f64,
 ) -> Result<String> {
     let mut points: Vec<(f64, f64)> = rows.iter().map(|(beta, row)| (*beta, value(row))).collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -94,7 +94,7 @@ fn beta_chart(
     draw(&axes, &[line("closed form", 0, reference), line("optimum", 1, points)])
 }
 
-fn mass_chart(world: &World, points: &[Point], rows: &[Row]) -> Result<String> {
+fn mass_chart(world: &World, points: &[Point], rows: &[Optimum]) -> Result<String> {
     let target = world.filtered(0);
     let mut order: Vec<usize> = (0..target.len()).filter(|y| world.is_right[0][*y]).collect();
     order.sort_by(|a, b| target[*b].total_cmp(&target[*a]));
@@ -109,7 +109,7 @@ fn mass_chart(world: &World, points: &[Point], rows: &[Row]) -> Result<String> {
     bars("right outputs, by p*", "probability", &series)
 }
 
-fn frontier(points: &[Point], rows: &[Row]) -> Result<String> {
+fn frontier(points: &[Point], rows: &[Optimum]) -> Result<String> {
     let of = |wanted: &dyn Fn(&Point) -> bool| -> Vec<(f64, f64)> {
         let mut at: Vec<(f64, f64)> = points
             .iter()

@@ -5,7 +5,7 @@ use std::ops::Range;
 use candle_core::{Result, bail};
 use rayon::prelude::*;
 
-use super::super::packed::{Row, Seen};
+use super::super::packed::{KeyRow, Seen};
 use super::super::{Angles, Buffer, Heads, PackedSequences, Pool};
 use super::attention::KeyLayout;
 use super::{by_rows, simd};
@@ -16,7 +16,7 @@ pub(crate) type Slots<'a> = (&'a mut [f32], &'a mut [f32]);
 
 /// Where the tokens of a pass are, and what they see.
 pub(crate) struct Pass {
-    pub(crate) rows: Vec<Row>,
+    pub(crate) rows: Vec<KeyRow>,
     /// Of every token.
     seen: Vec<Seen>,
     angles: Angles,
@@ -60,9 +60,9 @@ impl Pass {
         let tokens = self.tokens_of(rows.clone());
         let half = self.layout.dim / 2;
         let of = |all: &[f32]| all[tokens.start * half..tokens.end * half].to_vec();
-        let own = |row: &Row| {
+        let own = |row: &KeyRow| {
             let own = row.own.start - tokens.start..row.own.end - tokens.start;
-            Row { own, ..row.clone() }
+            KeyRow { own, ..row.clone() }
         };
         let seen = |seen: &Seen| Seen { row: seen.row - rows.start, ..*seen };
         Self {
@@ -78,7 +78,7 @@ impl Pass {
     pub(super) fn store(&self, k: &[f32], v: &[f32], slots: &mut Slots<'_>, is_parallel: bool) {
         let layout = self.layout;
         let width = layout.keys * layout.dim;
-        let fill = |(row, (keys, values)): (&Row, (&mut [f32], &mut [f32]))| {
+        let fill = |(row, (keys, values)): (&KeyRow, (&mut [f32], &mut [f32]))| {
             let mut put = |slot: usize, token: usize| {
                 let own = token * width..(token + 1) * width;
                 layout.store(slot, (&k[own.clone()], &v[own]), (&mut *keys, &mut *values));
@@ -210,13 +210,13 @@ impl Pass {
     }
 
     /// Tokens that follow each other and the prefix that they continue.
-    fn runs(&self) -> Vec<Row> {
-        let mut runs: Vec<Row> = Vec::with_capacity(self.rows.len());
+    fn runs(&self) -> Vec<KeyRow> {
+        let mut runs: Vec<KeyRow> = Vec::with_capacity(self.rows.len());
         let mut last = 0..0;
         for row in &self.rows {
             if !row.prefix.is_empty() && row.prefix != last {
                 last = row.prefix.clone();
-                runs.push(Row { prefix: 0..0, own: row.prefix.clone(), past: 0 });
+                runs.push(KeyRow { prefix: 0..0, own: row.prefix.clone(), past: 0 });
             }
             runs.push(row.clone());
         }

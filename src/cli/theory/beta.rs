@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 
-use crate::app::beta::{self, BetaOptions, Row};
+use crate::app::beta::{self, BetaMeaning, BetaOptions};
 use crate::cli::{config_merge, table};
 use crate::telemetry::print;
 use crate::train::Stop;
@@ -37,14 +37,14 @@ pub(in crate::cli) fn run(options: &BetaOptions, stop: &Stop) -> Result<()> {
     Ok(())
 }
 
-fn rows(rows: &[Row], bases: &[f64]) -> String {
+fn rows(rows: &[BetaMeaning], bases: &[f64]) -> String {
     let header = ["validity", "beta", "KL cost", "best objective", "KL(p*||p_beta)"];
     let mut cells = vec![header.map(str::to_owned).to_vec()];
     for row in rows {
         let values = [row.validity, row.beta, row.kl_cost, row.objective, row.kl_pstar_pbeta];
         cells.push(values.iter().map(|x| format!("{x:.4}")).collect());
     }
-    let whole = Row::of(bases, 1.0);
+    let whole = BetaMeaning::of(bases, 1.0);
     let over = match bases.len() {
         1 => String::new(),
         count => format!(", the mean over {count} prompts, each with its own"),

@@ -45,7 +45,8 @@ fn is_name_part(factor: &Expr) -> bool {
 
 /// A product of capital letters.
 fn is_segment(expr: &Expr) -> bool {
-    let is_point = |expr: &Expr| matches!(expr, Expr::Variable(name) if name.starts_with(|c: char| c.is_ascii_uppercase()));
+    let is_capital = |name: &str| name.starts_with(|c: char| c.is_ascii_uppercase());
+    let is_point = |expr: &Expr| matches!(expr, Expr::Variable(name) if is_capital(name));
     match expr {
         Expr::Product(factors) => factors.iter().all(is_point),
         other => is_point(other),

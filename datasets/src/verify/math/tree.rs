@@ -175,6 +175,7 @@ pub(super) fn times(value: Expr, next: Expr) -> Expr {
 
 /// Whether `a / b` is a fraction of two positive integers.
 pub(super) fn is_proper(a: &Expr, b: &Expr) -> bool {
-    let positive = |x: &Expr| matches!(x, Expr::Number(x, None) if x.is_int() && x.sign() == Sign::Positive && !x.is_zero());
+    let is_natural = |x: &RBig| x.is_int() && x.sign() == Sign::Positive && !x.is_zero();
+    let positive = |x: &Expr| matches!(x, Expr::Number(x, None) if is_natural(x));
     positive(a) && positive(b)
 }

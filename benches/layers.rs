@@ -1,0 +1,78 @@
+//! What a layer's parts cost on this machine: `cargo bench --bench layers`. `tealight bench` measures whole rollouts and
+//! steps, and how far they are from the machine's limits.
+
+use std::collections::BTreeMap;
+
+use candle_core::Device;
+use divan::Bencher;
+use tealight::generate::{Filters, LocalSampler, RngKey, SampleRequest, Sampler, SamplingParams};
+use tealight::model::{Architecture, PackedSequences, weights};
+use tealight::policy::{GradAccumulator, Policy, Sequence};
+use tealight_matmul::{Matrix, Packed, Right, product};
+
+fn main() {
+    divan::main();
+}
+
+/// A Qwen2 of a few million parameters.
+fn policy() -> Policy {
+    let config = serde_json::json!({
+        "model_type": "qwen2", "vocab_size": 2048, "hidden_size": 192, "intermediate_size": 704,
+        "num_hidden_layers": 6, "num_attention_heads": 6, "num_key_value_heads": 2,
+        "max_position_embeddings": 1024, "tie_word_embeddings": true, "initializer_range": 0.04,
+    });
+    let architecture = Architecture::from_config(&config).expect("a config");
+    let weights: BTreeMap<_, _> = weights::random(&architecture, 0, &Device::Cpu).expect("weights");
+    Policy::new(&architecture, &weights).expect("a policy")
+}
+
+fn rows(group: usize, tokens: u32) -> Vec<Sequence> {
+    let completion = |row: u32| (0..tokens).map(|t| (t * 31 + row * 7) % 2048).collect();
+    (0..group as u32)
+        .map(|row| Sequence { prompt: (0..32).collect(), completion: completion(row) })
+        .collect()
+}
+
+/// A weight of 704 x 192 against so many rows.
+#[divan::bench(args = [1, 8, 64, 512])]
+fn packed_product(bencher: Bencher<'_, '_>, rows: usize) {
+    let (left, right) = (vec![0.5f32; rows * 192], vec![0.25f32; 192 * 704]);
+    let packed = Packed::new(Matrix::new(&right, 704, 192).transposed());
+    bencher.bench(|| product(Matrix::new(&left, rows, 192), Right::Packed(&packed)));
+}
+
+/// All layers on one prompt of so many tokens.
+#[divan::bench(args = [32, 256, 1000])]
+fn prefill(bencher: Bencher<'_, '_>, tokens: usize) {
+    let policy = policy();
+    let ids: Vec<u32> = (0..tokens as u32).collect();
+    let packed = PackedSequences::from_start([tokens]);
+    bencher.bench(|| policy.decoder().hidden(&ids, &packed, None));
+}
+
+/// Eight completions of 64 tokens, sampled.
+#[divan::bench(args = [1, 8, 64])]
+fn rollout(bencher: Bencher<'_, '_>, group: usize) {
+    let policy = policy();
+    let request = SampleRequest { prompt: (0..32).collect(), first: 0, count: group, key: 0 };
+    let filters = Filters::default();
+    let params = SamplingParams { temperature: 1.0, filters, max_new_tokens: 64, eos: vec![] };
+    let sampler = LocalSampler { decoder: policy.decoder(), max_rows: 64 };
+    let rng_key = RngKey { seed: 0, step: 0 };
+    bencher.bench(|| {
+        sampler.generate(std::slice::from_ref(&request), &params, rng_key, &mut |_, _| Ok(()))
+    });
+}
+
+/// Log-probabilities of a group of completions of 64 tokens and their gradient.
+#[divan::bench(args = [1, 8, 32])]
+fn forward_and_backward(bencher: Bencher<'_, '_>, group: usize) {
+    let (policy, rows) = (policy(), rows(group, 64));
+    bencher.bench(|| {
+        let forward = policy.forward(&rows, 1.0, None).expect("a pass");
+        let loss = forward.logp().sum_all().expect("a sum");
+        let mut grads = GradAccumulator::default();
+        policy.backward(forward, &loss, None, &mut grads).expect("gradients");
+        grads
+    });
+}
