@@ -11,8 +11,8 @@ use crate::objective::{Anchor, Divergence, Objective};
 /// What is optimised.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Point {
-    /// `E[v] - beta KL(q || a)`: RLVR with a KL penalty, reverse KL to p_beta. At 0 the chance of being right alone, which
-    /// every policy that is always right maximises: where the search ends depends on where it starts.
+    /// `E[v] - beta KL(q || a)`: RLVR with a KL penalty, reverse KL to p_beta. At 0 it is the chance of being right
+    /// alone, which every policy that is always right maximises: where the search ends depends on where it starts.
     Beta(f64),
     /// A divergence to p*.
     Filtered(Divergence),
