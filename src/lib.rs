@@ -15,6 +15,7 @@ pub mod files;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod generate;
+pub mod gguf;
 mod http;
 pub mod hub;
 pub mod lab;

@@ -10,6 +10,7 @@ use crate::adapter::Adapter;
 use crate::backend::cpu::with_values;
 use crate::device::Dtype;
 use crate::files::{read_json, read_limited, write_atomic};
+use crate::gguf::{Gguf, GgufType, HubModel};
 use crate::hub;
 use crate::limits;
 use crate::model::weights::{self, Weights};
@@ -42,6 +43,9 @@ impl Pretrained {
     /// # Errors
     /// See [`hub::resolve`], [`Architecture::read`], [`weights::load`], [`HubTokenizer::load`].
     pub fn load(name: &str, dtype: Dtype, device: &Device) -> Result<Self> {
+        if let Some(path) = hub::gguf_file(name)? {
+            return Self::load_gguf(name, &path, dtype, device);
+        }
         let files = hub::resolve(name)?;
         if let Some(base) = Adapter::base_of(&files.directory)? {
             refuse_base(name, &files.directory, &base)?;
@@ -51,6 +55,10 @@ impl Pretrained {
                      --adapter {name}"
                 )
             };
+            if let Some(path) = hub::gguf_file(&base).with_context(fix)? {
+                let model = Self::load_gguf(&base, &path, dtype, device).with_context(fix)?;
+                return model.with_adapter(name, &files.directory, device);
+            }
             let found = hub::resolve(&base).with_context(fix)?;
             if Adapter::base_of(&found.directory)?.is_some() {
                 bail!(
@@ -62,6 +70,25 @@ impl Pretrained {
             return model.with_adapter(name, &files.directory, device);
         }
         Self::load_whole(name, &files.directory, dtype, device)
+    }
+
+    /// Loads a GGUF file: its tensors dequantised, its tokenizer as files of the Hub's.
+    fn load_gguf(name: &str, path: &Path, dtype: Dtype, device: &Device) -> Result<Self> {
+        let file = Gguf::open(path)?;
+        let HubModel { config, files } = file.to_hub()?;
+        let at = || path.display().to_string();
+        let architecture = Architecture::from_config(&config).with_context(at)?;
+        let storage = dtype.storage(device)?;
+        let there = |(name, x): (String, candle_core::Tensor)| {
+            Ok((name, x.to_dtype(storage)?.to_device(device)?))
+        };
+        let weights = file.weights(&architecture)?.into_iter().map(there).collect::<Result<_>>()?;
+        let folder = tempfile::tempdir().context("no room for the tokenizer of a GGUF file")?;
+        for (file, bytes) in files {
+            write_atomic(&folder.path().join(file), &bytes)?;
+        }
+        let parts = (architecture, dtype);
+        Self::assemble(name, parts, config, weights, folder.path()).with_context(at)
     }
 
     /// Loads what is no adapter.
@@ -252,6 +279,42 @@ impl Pretrained {
             })?;
         }
         Ok(format!("{:08x}", hasher.finalize()))
+    }
+
+    /// Writes `weights` with this model's config and tokenizer as one GGUF file to `directory`, and a `Modelfile` for
+    /// Ollama beside it; returns the file.
+    ///
+    /// # Errors
+    /// A family or tokenizer that GGUF has no name for, a directory that cannot be written, a full disk.
+    pub fn save_gguf(
+        &self,
+        weights: &Weights,
+        kind: GgufType,
+        directory: &Path,
+    ) -> Result<PathBuf> {
+        crate::files::writable_directory(directory)?;
+        let json = |name: &str| -> Result<Value> {
+            let own = self.tokenizer_files.iter().find(|(file, _)| file.as_os_str() == name);
+            own.map_or(Ok(Value::Null), |(_, bytes)| Ok(serde_json::from_slice(bytes)?))
+        };
+        let mut settings = json("tokenizer_config.json")?;
+        if let Some(template) = self.tokenizer.chat_template() {
+            settings["chat_template"] = json!(template);
+        }
+        use crate::tokenizer::Tokenizer;
+        let mut config = self.config.clone();
+        config["eos_token_id"] = json!(self.tokenizer.eos()[0]);
+        let path = directory.join(kind.file_name());
+        let parts = (&config, &json("tokenizer.json")?, &settings);
+        crate::gguf::write(&path, (&self.architecture, weights), parts, kind)
+            .with_context(|| self.name.clone())?;
+        let mut text = format!("FROM ./{}\n", kind.file_name());
+        for end in self.tokenizer.eos() {
+            let end = self.tokenizer.decode_all(&[*end])?;
+            text.push_str(&format!("PARAMETER stop {}\n", json!(end)));
+        }
+        write_atomic(&directory.join("Modelfile"), text.as_bytes())?;
+        Ok(path)
     }
 
     fn save_tokenizer(&self, directory: &Path) -> Result<()> {

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::app::place;
 use crate::app::settings::ModelOptions;
 use crate::files::Claim;
+use crate::gguf::GgufType;
 use crate::model::weights::{self, Weights};
 
 /// Options of `tealight export`.
@@ -27,6 +28,10 @@ pub struct ExportOptions {
     #[arg(long, value_delimiter = ',', value_name = "MODEL")]
     #[serde(default)]
     pub average: Vec<String>,
+    /// Write one GGUF file for llama.cpp and Ollama, its matrices in this type, and a Modelfile.
+    #[arg(long, value_enum, conflicts_with = "save_dtype")]
+    #[serde(default)]
+    pub gguf: Option<GgufType>,
     /// Type of the weights in the file.
     #[arg(long, value_enum, default_value_t = Stored::Float32)]
     pub save_dtype: Stored,
@@ -83,6 +88,11 @@ pub fn run(options: &ExportOptions) -> Result<()> {
         1 => all.remove(0),
         _ => weights::mean(&all).context("--average")?,
     };
+    if let Some(kind) = options.gguf {
+        let file = model.save_gguf(&weights, kind, output)?;
+        tracing::info!("model in {}", file.display());
+        return Ok(());
+    }
     let weights: Weights = weights
         .into_iter()
         .map(|(name, tensor)| {

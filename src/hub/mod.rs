@@ -111,6 +111,29 @@ pub fn dataset_file(spec: &str) -> Result<PathBuf> {
         .with_context(|| format!("dataset `{spec}`"))
 }
 
+/// The GGUF file that `name` means: a path, or `OWNER/NAME[@REVISION]:FILE.gguf` on the Hub, from the cache or the
+/// network; none where it means another kind of model.
+///
+/// # Errors
+/// No such repository or file, no network, no permission.
+pub fn gguf_file(name: &str) -> Result<Option<PathBuf>> {
+    if !name.ends_with(".gguf") || Path::new(name).is_dir() {
+        return Ok(None);
+    }
+    if Path::new(name).is_file() {
+        return Ok(Some(name.into()));
+    }
+    let Some((repository, file)) = name.split_once(':') else {
+        bail!("model `{name}`: no such file");
+    };
+    let (id, revision) = repository.split_once('@').unwrap_or((repository, "main"));
+    if !names::is_repository(id) {
+        bail!("model `{name}`: no such file, and not OWNER/NAME[@REVISION]:FILE.gguf on the Hub");
+    }
+    let path = Repository::new("models", id, revision)?.fetch(file);
+    Ok(Some(path.with_context(|| format!("model `{name}`"))?))
+}
+
 /// Whether the user forbids network calls.
 pub fn is_offline() -> bool {
     std::env::var("HF_HUB_OFFLINE")

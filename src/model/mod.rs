@@ -20,3 +20,4 @@ pub use architecture::{Architecture, RopeScaling};
 pub use decoder::{BackendKind, Decoder};
 pub(crate) use decoder::{LogpTrace, Trace};
 pub use kv_cache::KvCache;
+pub(crate) use rope::inverse_frequencies;

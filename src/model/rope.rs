@@ -19,27 +19,29 @@ struct Table {
     sin: Vec<f32>,
 }
 
+/// Radians a position of every pair of values of a head, `[head_dim / 2]`.
+pub(crate) fn inverse_frequencies(architecture: &Architecture) -> Vec<f32> {
+    let dim = architecture.head_dim as f64;
+    let frequency = |i: usize| {
+        // The reference computes in f32; a table in f64 would differ from it at long range.
+        let plain = 1.0 / (architecture.rope_theta as f32).powf((2 * i) as f32 / dim as f32);
+        match &architecture.rope_scaling {
+            None => plain,
+            Some(scaling) => {
+                let plain = f64::from(plain);
+                let turns = scaling.original_max_positions * plain / std::f64::consts::TAU;
+                let (low, high) = (scaling.low_freq_factor, scaling.high_freq_factor);
+                let keep = ((turns - low) / (high - low)).clamp(0.0, 1.0);
+                (plain * (keep + (1.0 - keep) / scaling.factor)) as f32
+            }
+        }
+    };
+    (0..architecture.head_dim / 2).map(frequency).collect()
+}
+
 impl RopeTable {
     pub(super) fn new(architecture: &Architecture) -> Self {
-        let dim = architecture.head_dim as f64;
-        let frequency = |i: usize| {
-            // The reference computes in f32; a table in f64 would differ from it at long range.
-            let plain = 1.0 / (architecture.rope_theta as f32).powf((2 * i) as f32 / dim as f32);
-            match &architecture.rope_scaling {
-                None => plain,
-                Some(scaling) => {
-                    let plain = f64::from(plain);
-                    let turns = scaling.original_max_positions * plain / std::f64::consts::TAU;
-                    let (low, high) = (scaling.low_freq_factor, scaling.high_freq_factor);
-                    let keep = ((turns - low) / (high - low)).clamp(0.0, 1.0);
-                    (plain * (keep + (1.0 - keep) / scaling.factor)) as f32
-                }
-            }
-        };
-        Self {
-            inverse_frequencies: (0..architecture.head_dim / 2).map(frequency).collect(),
-            table: Mutex::default(),
-        }
+        Self { inverse_frequencies: inverse_frequencies(architecture), table: Mutex::default() }
     }
 
     /// The angles of all tokens.

@@ -130,6 +130,11 @@ impl HubTokenizer {
         self.inner.get_vocab_size(true)
     }
 
+    /// The chat template's text, where there is one.
+    pub(crate) fn chat_template(&self) -> Option<&str> {
+        self.template.as_ref().map(|template| &*template.source)
+    }
+
     /// Whether prompts that are chats are rendered by a template of the tokenizer's own.
     pub fn has_chat_template(&self) -> bool {
         self.template.is_some()

@@ -11,6 +11,7 @@ mod evaluation;
 mod faults;
 mod formats;
 mod fuzz;
+mod gguf;
 mod half_precision;
 mod hostile;
 mod hub;

@@ -1,0 +1,145 @@
+//! GGUF files: written from models in Hub layout and read back as the same bits, token ids and chats; hostile ones
+//! refused with the reason. `scripts/llama-round-trip` holds the same against a real llama-server.
+
+use std::path::{Path, PathBuf};
+
+use candle_core::Device;
+use tealight::device::Dtype;
+use tealight::gguf::{Gguf, GgufType, Value};
+use tealight::policy::{Sequence, token_logp};
+use tealight::pretrained::Pretrained;
+use tealight::tokenizer::Tokenizer;
+use tealight_datasets::{Message, Prompt};
+
+use crate::support::binary::{Folder, refusal, tealight};
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/conformance").join(name)
+}
+
+fn load(name: &str) -> Pretrained {
+    Pretrained::load(name, Dtype::Float32, &Device::Cpu).expect(name)
+}
+
+fn bits(model: &Pretrained, name: &str) -> Vec<u32> {
+    let values = model.weights[name].flatten_all().and_then(|x| x.to_vec1::<f32>()).expect("f32");
+    values.into_iter().map(f32::to_bits).collect()
+}
+
+/// Every family that is written, with stretched positions and a head of its own among them.
+const MODELS: [&str; 4] = ["micro-llama", "micro-llama-rope3", "micro-qwen2", "micro-qwen3"];
+
+#[test]
+fn a_model_that_is_written_and_read_is_the_same_model() {
+    for name in MODELS {
+        let folder = tempfile::tempdir().expect("a folder");
+        let model = load(&fixture(name).display().to_string());
+        // Its stretching is none that files have a name for.
+        let path = model.save_gguf(&model.weights, GgufType::F32, folder.path()).expect("written");
+        let back = Pretrained::load(&path.display().to_string(), Dtype::Float32, &Device::Cpu);
+        if name == "micro-llama-rope3" {
+            let said = format!("{:#}", back.err().expect("stretched its own way"));
+            assert!(said.contains("stretched in a way"), "{said}");
+            continue;
+        }
+        let back = back.expect(name);
+        for weight in model.weights.keys() {
+            assert_eq!(bits(&model, weight), bits(&back, weight), "{name}: {weight}");
+        }
+        let prompt = Prompt::Chat(vec![Message::user("What is 12 * 7?\n  Think, don't guess.")]);
+        for prompt in [prompt, Prompt::Text("2024 ducks, 3 geese".into())] {
+            let ids = model.tokenizer.encode_prompt(&prompt).expect("ids");
+            assert_eq!(ids, back.tokenizer.encode_prompt(&prompt).expect("ids"), "{name}");
+        }
+        assert_eq!(model.tokenizer.eos()[0], back.tokenizer.eos()[0]);
+        let row = [Sequence { prompt: vec![7, 8], completion: vec![9, 10, 11] }];
+        let logp = |model: &Pretrained| {
+            let decoder = model.decoder().expect("a decoder");
+            token_logp(&decoder, &row, 1.0).expect("a pass").logp.to_vec1::<f32>().expect("f32")
+        };
+        assert_eq!(logp(&model), logp(&back), "{name}");
+        // Read, write, read: the same file.
+        let again = tempfile::tempdir().expect("a folder");
+        let second = back.save_gguf(&back.weights, GgufType::F32, again.path()).expect("written");
+        let bytes = |path: &Path| std::fs::read(path).expect("a file");
+        assert_eq!(bytes(&path), bytes(&second), "{name}");
+        let ollama = std::fs::read_to_string(folder.path().join("Modelfile")).expect("a Modelfile");
+        assert!(ollama.starts_with("FROM ./model-f32.gguf\nPARAMETER stop "), "{ollama}");
+    }
+}
+
+#[test]
+fn smaller_types_round_as_they_should() {
+    let model = load(&fixture("micro-qwen3").display().to_string());
+    for (kind, most) in [(GgufType::F16, 1e-3), (GgufType::Bf16, 5e-3), (GgufType::Q8_0, 8e-3)] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let written = model.save_gguf(&model.weights, kind, folder.path());
+        let path = match written {
+            Ok(path) => path,
+            // Rows that do not divide into blocks.
+            Err(error) => {
+                assert!(kind == GgufType::Q8_0 && format!("{error:#}").contains("blocks of 32"));
+                continue;
+            }
+        };
+        let back = load(&path.display().to_string());
+        for (name, weight) in &model.weights {
+            let difference = (weight - &back.weights[name]).and_then(|x| x.abs()?.max_all());
+            let largest = weight.abs().and_then(|x| x.max_all()?.to_scalar::<f32>()).expect("f32");
+            let difference = difference.and_then(|x| x.to_scalar::<f32>()).expect("f32");
+            let is_exact = weight.rank() == 1;
+            assert!(difference <= if is_exact { 0.0 } else { most * largest }, "{kind:?} {name}");
+        }
+    }
+}
+
+#[test]
+fn a_file_is_evaluated_and_exported_like_any_model() {
+    let folder = Folder::new();
+    let output = folder.path("gguf");
+    let model = fixture("micro-qwen2").display().to_string();
+    let done = tealight(&["export", "--model", &model, "--gguf", "f16", "--output", &output]);
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let file = format!("{output}/model-f16.gguf");
+    let more = ["--max-samples", "2", "-n", "2", "-k", "1", "--max-completion-length", "4"];
+    let out = folder.path("eval");
+    let done = tealight(&[&["eval", "--model", &file, "--output", &out], &more[..]].concat());
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let said = refusal(&["eval", "--model", &folder.path("none.gguf"), "--output", &out]);
+    assert!(said.contains("none.gguf") && said.contains("no such file"), "{said}");
+    // Words, not bytes: a tokenizer that files have no name for.
+    let said = refusal(&["export", "--gguf", "f16", "--output", &folder.path("countdown")]);
+    assert!(said.contains("its tokenizer has no name in GGUF"), "{said}");
+}
+
+#[test]
+fn hostile_files_are_refused_before_memory_is_taken() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let good = load(&fixture("micro-qwen2").display().to_string());
+    let path = good.save_gguf(&good.weights, GgufType::F16, folder.path()).expect("written");
+    let whole = std::fs::read(&path).expect("a file");
+    let refused = |bytes: &[u8]| {
+        let path = folder.path().join("hostile.gguf");
+        std::fs::write(&path, bytes).expect("written");
+        let opened = Gguf::open(&path);
+        format!("{:#}", opened.err().expect("refused"))
+    };
+    assert!(refused(b"PK\x03\x04 and more").contains("does not begin with GGUF"));
+    let with = |at: usize, value: u64| {
+        let mut bytes = whole.clone();
+        bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        bytes
+    };
+    // Counts of tensors and keys, and the length of the first key.
+    assert!(refused(&with(8, u64::MAX)).contains("tensors"));
+    assert!(refused(&with(16, 60_000_000_000)).contains("keys"));
+    assert!(refused(&with(24, 1 << 40)).contains("bytes of text"));
+    let mut version = whole.clone();
+    version[4] = 1;
+    assert!(refused(&version).contains("version 1"));
+    for cut in [3, 23, 60, whole.len() / 2, whole.len() - 4096] {
+        refused(&whole[..cut]);
+    }
+    let opened = Gguf::open(&path).expect("whole");
+    assert_eq!(opened.get("general.architecture"), Some(&Value::Text("qwen2".into())));
+}
