@@ -70,7 +70,7 @@ pub struct BetaMeaning {
     pub kl_cost: f64,
     /// The most it can cost: all of p*.
     pub kl_cost_limit: f64,
-    /// The best value of E[v] - beta KL(q||a).
+    /// The best value of `E[v] - beta KL(q||a)`.
     pub objective: f64,
     /// KL from p* to the best policy, in nats.
     pub kl_pstar_pbeta: f64,

@@ -51,7 +51,8 @@ static VERIFIER_HELP: LazyLock<String> = LazyLock::new(|| {
 /// Which model, where it runs.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub struct ModelOptions {
-    /// A directory in Hub layout, a Hub id (owner/name[@revision]), or `countdown`, the embedded model.
+    /// A directory in Hub layout, a .gguf file, a Hub id (owner/name, owner/name@revision, or owner/name:FILE.gguf for
+    /// one file of it), or `countdown`, the embedded model.
     #[arg(long, default_value = "countdown", alias = "model-name-or-path")]
     pub model: String,
     /// A LoRA adapter of that model, in PEFT's format; --model may also name one that knows its base.

@@ -1,7 +1,7 @@
 //! GGUF, llama.cpp's and Ollama's file of a whole model: read as a model in Hub layout, and written from one.
 //!
-//! [`read`] parses the header with limits and dequantises tensors by Candle; [`to_hub`] turns it into a `config.json`,
-//! weights under the Hub's names and tokenizer files; [`write`] does the reverse. `names` has the tensors' names in
+//! `read` parses the header with limits and dequantises tensors by Candle; `to_hub` turns it into a `config.json`,
+//! weights under the Hub's names and tokenizer files; `write` does the reverse. `names` has the tensors' names in
 //! both worlds, `pre` the pre-tokenizers that files call by name.
 
 mod names;
