@@ -70,6 +70,12 @@ impl LoraOptions {
         if !self.use_peft {
             return Ok(None);
         }
+        let targets = self.targets(architecture);
+        if let Some(other) = targets.iter().find(|t| !leaves(architecture).any(|leaf| leaf == **t))
+        {
+            let known: Vec<_> = leaves(architecture).collect();
+            bail!("lora-target-modules: this model has no `{other}`; it has {}", known.join(", "));
+        }
         let adapter = Adapter {
             base: base.to_owned(),
             scaling: Scaling {
@@ -78,7 +84,7 @@ impl LoraOptions {
                 use_rslora: self.use_rslora,
                 lora_dropout: self.lora_dropout,
             },
-            targets: self.targets(),
+            targets,
             weights: Weights::new(),
         };
         let modules = lora::modules(architecture, &adapter.targets);
@@ -88,15 +94,15 @@ impl LoraOptions {
 
     /// Weights that are trained, where an adapter is.
     pub fn parameters(&self, architecture: &Architecture) -> Option<usize> {
-        let modules = lora::modules(architecture, &self.targets());
+        let modules = lora::modules(architecture, &self.targets(architecture));
         let count =
             modules.iter().map(|(_, [out, inner])| self.lora_r.saturating_mul(out + inner)).sum();
         self.use_peft.then_some(count)
     }
 
-    fn targets(&self) -> Vec<String> {
+    fn targets(&self, architecture: &Architecture) -> Vec<String> {
         if self.lora_target_modules == [ALL_LINEAR] {
-            return leaves().map(str::to_owned).collect();
+            return leaves(architecture).map(str::to_owned).collect();
         }
         self.lora_target_modules.clone()
     }
@@ -123,12 +129,11 @@ impl LoraOptions {
         if !(self.lora_alpha > 0.0 && self.lora_alpha.is_finite()) {
             bail!("lora-alpha must be above 0, not {}", self.lora_alpha);
         }
-        for target in self.targets() {
-            if !leaves().any(|leaf| leaf == target) {
-                let known: Vec<_> = leaves().collect();
+        for target in self.lora_target_modules.iter().filter(|target| *target != ALL_LINEAR) {
+            if !lora::LEAVES.contains(&target.as_str()) {
                 bail!(
                     "lora-target-modules: no projection `{target}`; there are {} and {ALL_LINEAR}",
-                    known.join(", ")
+                    lora::LEAVES.join(", ")
                 );
             }
         }
@@ -136,9 +141,9 @@ impl LoraOptions {
     }
 }
 
-/// The last parts of the projections' names.
-fn leaves() -> impl Iterator<Item = &'static str> {
-    lora::MODULES.iter().filter_map(|module| module.rsplit('.').next())
+/// The last parts of the names of a model's projections.
+fn leaves(architecture: &Architecture) -> impl Iterator<Item = &'static str> {
+    architecture.modules().iter().filter_map(|module| module.rsplit('.').next())
 }
 
 /// An adapter in memory.
@@ -235,7 +240,7 @@ impl Adapter {
             );
         }
         let file = directory.join(WEIGHTS);
-        let leaves: Vec<String> = leaves().map(str::to_owned).collect();
+        let leaves: Vec<String> = leaves(architecture).map(str::to_owned).collect();
         let known = lora::modules(architecture, &leaves);
         let mut weights = Weights::new();
         let mut targets = BTreeSet::new();

@@ -10,6 +10,7 @@ use tealight_datasets::read::Columns;
 use tealight_datasets::{Message, Prompt, Prompting, names};
 
 use crate::device::Dtype;
+use crate::gguf::Gguf;
 use crate::model::{Architecture, weights};
 use crate::pretrained::Pretrained;
 use crate::tokenizer::{HubTokenizer, Tokenizer};
@@ -18,7 +19,7 @@ use crate::tokenizer::{HubTokenizer, Tokenizer};
 pub type Target = (&'static str, fn(&[u8]), &'static [u8]);
 
 /// Every kind.
-pub const TARGETS: [Target; 8] = [
+pub const TARGETS: [Target; 9] = [
     ("weights", weights, b"\x60\0\0\0\0\0\0\0{\"model.norm.weight\":{\"dtype\":\"F32\",\"shape\":[8],\"data_offsets\":[0,32]}}                        "),
     ("index", index, br#"{"metadata":{"total_size":1},"weight_map":{"a":"model-00001-of-00002.safetensors","b":"x.safetensors"}}"#),
     ("config", config, include_bytes!("../models/countdown/config.json")),
@@ -27,6 +28,7 @@ pub const TARGETS: [Target; 8] = [
     ("rows", rows, b"j{\"question\":\"1+1?\",\"answer\":12345678901234567890.5,\"id\":\"a\"}\n{\"prompt\":[{\"role\":\"user\",\"content\":\"x\"}],\"answer\":\"2\"}\n"),
     ("batch", batch, br#"{"custom_id":"a","url":"/v1/completions","body":{"prompt":"3,7,8,9=24:","max_tokens":4,"n":2,"temperature":0.5,"top_p":1,"messages":[{"role":"user","content":[{"type":"text","text":"x"}]}]}}"#),
     ("engine", engine, br#"{"choices":[{"text":"a","finish_reason":"stop","token_ids":[1,2],"logprobs":{"token_logprobs":[-1.0,null]}},{"message":{"content":null},"logprobs":{"content":[{"id":3,"logprob":-1}]}}],"usage":{"completion_tokens":5}}"#),
+    ("gguf", gguf, b"GGUF\x03\0\0\0\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\x14\0\0\0\0\0\0\0general.architecture\x08\0\0\0\x05\0\0\0\0\0\0\0llama\x15\0\0\0\0\0\0\0tokenizer.ggml.tokens\x09\0\0\0\x08\0\0\0\x02\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0a\x01\0\0\0\0\0\0\0b\x12\0\0\0\0\0\0\0output_norm.weight\x01\0\0\0\x08\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"),
 ];
 
 /// A file called `name` with these bytes, in a folder of its own.
@@ -47,6 +49,18 @@ fn weights(data: &[u8]) {
     with_file(weights::WHOLE, data, |folder| {
         drop(weights::load(folder, &small(), DType::F32, &Device::Cpu));
         drop(weights::read_all(&folder.join(weights::WHOLE), &Device::Cpu));
+    });
+}
+
+fn gguf(data: &[u8]) {
+    with_file("model.gguf", data, |folder| {
+        let Ok(file) = Gguf::open(&folder.join("model.gguf")) else { return };
+        if let Ok(model) = file.to_hub()
+            && let Ok(architecture) = Architecture::from_config(&model.config)
+        {
+            drop(file.weights(&architecture));
+        }
+        drop(file.weights(&small()));
     });
 }
 

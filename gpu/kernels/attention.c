@@ -11,7 +11,11 @@
   const int head = GROUP % kv, at = GROUP / kv * 6; \
   const int first = blocks[at], tokens = blocks[at + 1], sees = blocks[at + 2]; \
   const int start = blocks[at + 3], split = blocks[at + 4], rest = blocks[at + 5]; \
-  const int vectors = tokens * share, all = sees + tokens - 1
+  const int vectors = tokens * share, all = sees + tokens - 1, window = N(3); \
+  const int lowest = sees > window ? sees - window : 0, step = dim > TILE_DIM ? TILE / 2 : TILE
+// Whether a query vector sees a key: not what follows it, nor what its window has left behind.
+#define SEES(vector, key) \
+  ((key) < sees + (vector) / share && (key) >= sees + (vector) / share - window)
 // The row of a query vector counted from token `first`, and that of a key.
 #define QUERY_ROW(vector) ((wide)(first + (vector) / share) * heads + head * share + (vector) % share)
 #define KEY_ROW(key) ((wide)((key) < split ? start + (key) : rest + (key) - split))
@@ -23,7 +27,7 @@
 
 // q (0) [tokens, N 0, N 2], k (1) and v (2) [rows, N 1, N 2] to out (3), as q, and the logarithm of every
 // query's sum of weights, sums (4) [tokens, N 0]. blocks (5): first token, tokens, keys that the first sees,
-// start, split, rest. F 0 scales the products.
+// start, split, rest. F 0 scales the products; N 3 is how many tokens a token sees, itself included.
 KERNEL(attention) {
   BUFFER(REAL, q, 0);
   BUFFER(REAL, k, 1);
@@ -32,7 +36,7 @@ KERNEL(attention) {
   BUFFER(float, sums, 4);
   BUFFER(int, blocks, 5);
   SHARED(float, queries, QUERIES);
-  SHARED(float, tile, TILE * (MAX_DIM + 1));
+  SHARED(float, tile, TILE * (TILE_DIM + 1));
   SHARED(float, weights, VECTORS * TILE);
   SHARED(float, top, VECTORS);
   SHARED(float, mass, VECTORS);
@@ -48,8 +52,8 @@ KERNEL(attention) {
     if (t < VECTORS) { top[t] = NOTHING; mass[t] = 0.0f; }
     for (int j = 0; j < QUERIES / BLOCK; j++) gathered[ME][j] = 0.0f;
   END
-  for (int begin = 0; begin < all; begin += TILE) {
-    const int keys = all - begin < TILE ? all - begin : TILE;
+  for (int begin = lowest; begin < all; begin += step) {
+    const int keys = all - begin < step ? all - begin : step;
     THREADS
       LOAD_TILE(k);
     END
@@ -57,7 +61,7 @@ KERNEL(attention) {
       for (int i = t; i < vectors * TILE; i += BLOCK) {
         const int vector = i / TILE, key = i % TILE;
         float product = NOTHING;
-        if (key < keys && begin + key < sees + vector / share) {
+        if (key < keys && SEES(vector, begin + key)) {
           product = 0.0f;
           for (int d = 0; d < dim; d++) product += queries[vector * dim + d] * tile[key * (dim + 1) + d];
         }
@@ -123,7 +127,7 @@ KERNEL(attention_queries) {
   BUFFER(int, blocks, 8);
   SHARED(float, queries, QUERIES);
   SHARED(float, grads, QUERIES);
-  SHARED(float, tile, TILE * (MAX_DIM + 1));
+  SHARED(float, tile, TILE * (TILE_DIM + 1));
   SHARED(float, weights, VECTORS * TILE);
   SHARED(float, pull, VECTORS);
   SHARED(float, sum_of, VECTORS);
@@ -148,8 +152,8 @@ KERNEL(attention_queries) {
       sum_of[t] = sums[row];
     }
   END
-  for (int begin = 0; begin < all; begin += TILE) {
-    const int keys = all - begin < TILE ? all - begin : TILE;
+  for (int begin = lowest; begin < all; begin += step) {
+    const int keys = all - begin < step ? all - begin : step;
     THREADS
       LOAD_TILE(v);
     END
@@ -169,7 +173,7 @@ KERNEL(attention_queries) {
       for (int i = t; i < vectors * TILE; i += BLOCK) {
         const int vector = i / TILE, key = i % TILE;
         float slope = 0.0f;
-        if (key < keys && begin + key < sees + vector / share) {
+        if (key < keys && SEES(vector, begin + key)) {
           float product = 0.0f;
           for (int d = 0; d < dim; d++) product += queries[vector * dim + d] * tile[key * (dim + 1) + d];
           slope = EXP(product * F(0) - sum_of[vector]) * weights[i] * F(0);
@@ -204,7 +208,7 @@ KERNEL(attention_queries) {
 
 // The gradients of keys, dk (6), and values, dv (7), from q (0), k (1), v (2), the gradient of out (3), sums
 // (4) and pulls (5). blocks (8): first key, keys, and the token before which every token from the first key on
-// is one that sees what comes before it.
+// is one that sees what comes before it. positions (9) of tokens in their sequences, for windows.
 KERNEL(attention_keys) {
   BUFFER(REAL, q, 0);
   BUFFER(REAL, k, 1);
@@ -215,14 +219,15 @@ KERNEL(attention_keys) {
   BUFFER(REAL, dk, 6);
   BUFFER(REAL, dv, 7);
   BUFFER(int, blocks, 8);
-  SHARED(float, keys, KEYS * (MAX_DIM + 1));
-  SHARED(float, values, KEYS * (MAX_DIM + 1));
+  BUFFER(int, positions, 9);
+  SHARED(float, keys, KEYS * (TILE_DIM + 1));
+  SHARED(float, values, KEYS * (TILE_DIM + 1));
   SHARED(float, queries, QUERIES);
   SHARED(float, grads, QUERIES);
   SHARED(float, weights, VECTORS * KEYS);
   SHARED(float, slopes, VECTORS * KEYS);
-  PRIVATE(float, of_keys, KEYS * MAX_DIM / BLOCK);
-  PRIVATE(float, of_values, KEYS * MAX_DIM / BLOCK);
+  PRIVATE(float, of_keys, KEYS * TILE_DIM / BLOCK);
+  PRIVATE(float, of_values, KEYS * TILE_DIM / BLOCK);
   const int heads = N(0), kv = N(1), dim = N(2), share = heads / kv;
   const int head = GROUP % kv, at = GROUP / kv * 3;
   const int first = blocks[at], count = blocks[at + 1], until = blocks[at + 2];
@@ -234,7 +239,7 @@ KERNEL(attention_keys) {
       keys[i / dim * (dim + 1) + i % dim] = LOAD(k, row);
       values[i / dim * (dim + 1) + i % dim] = LOAD(v, row);
     }
-    for (int j = 0; j < KEYS * MAX_DIM / BLOCK; j++) of_keys[ME][j] = of_values[ME][j] = 0.0f;
+    for (int j = 0; j < KEYS * TILE_DIM / BLOCK; j++) of_keys[ME][j] = of_values[ME][j] = 0.0f;
   END
   for (int begin = 0; begin < all; begin += step) {
     const int vectors = all - begin < step ? all - begin : step;
@@ -250,7 +255,7 @@ KERNEL(attention_keys) {
       for (int i = t; i < vectors * KEYS; i += BLOCK) {
         const int vector = i / KEYS, key = i % KEYS, token = (begin + vector) / share;
         float weight = 0.0f, slope = 0.0f;
-        if (key < count && token >= key) {
+        if (key < count && token >= key && positions[first + token] - positions[first + key] < N(3)) {
           const wide row = QUERY_ROW(begin + vector);
           float product = 0.0f, pull = 0.0f;
           for (int d = 0; d < dim; d++) {
@@ -265,7 +270,7 @@ KERNEL(attention_keys) {
       }
     END
     THREADS
-      for (int j = 0; j < KEYS * MAX_DIM / BLOCK; j++) {
+      for (int j = 0; j < KEYS * TILE_DIM / BLOCK; j++) {
         const int i = t + j * BLOCK;
         if (i < count * dim) {
           const int key = i / dim, d = i % dim;
@@ -281,7 +286,7 @@ KERNEL(attention_keys) {
     END
   }
   THREADS
-    for (int j = 0; j < KEYS * MAX_DIM / BLOCK; j++) {
+    for (int j = 0; j < KEYS * TILE_DIM / BLOCK; j++) {
       const int i = t + j * BLOCK;
       if (i < count * dim) {
         const wide row = ((wide)(first + i / dim) * kv + head) * dim + i % dim;

@@ -2,7 +2,8 @@
 // order of their own, so the same gradient comes out each time.
 
 // dx (3) += the gradient of row x (0) of a norm with weight (1) for the gradient (2) of its result; a group a
-// row of N 0 values, whose scale goes to scales (4). F 0 is added to the mean square.
+// row of N 0 values, whose scale goes to scales (4). F 0 is added to the mean square,
+// F 1 to the weight.
 KERNEL(norm_inputs) {
   BUFFER(REAL, x, 0);
   BUFFER(REAL, weight, 1);
@@ -18,7 +19,7 @@ KERNEL(norm_inputs) {
     for (int i = t; i < width; i += BLOCK) {
       const float value = LOAD(x, row + i);
       square += value * value;
-      product += value * LOAD(grad, row + i) * LOAD(weight, i);
+      product += value * LOAD(grad, row + i) * (LOAD(weight, i) + F(1));
     }
     squares[t] = square;
     products[t] = product;
@@ -27,7 +28,7 @@ KERNEL(norm_inputs) {
   const float shrink = BLOCK_SUM(products) * scale * scale * scale / (float)width;
   THREADS
     for (int i = t; i < width; i += BLOCK) {
-      const float own = LOAD(grad, row + i) * LOAD(weight, i) * scale - LOAD(x, row + i) * shrink;
+      const float own = LOAD(grad, row + i) * (LOAD(weight, i) + F(1)) * scale - LOAD(x, row + i) * shrink;
       STORE(dx, row + i, LOAD(dx, row + i) + own);
     }
     if (t == 0) scales[GROUP] = scale;
@@ -66,16 +67,18 @@ KERNEL(column_sums) {
   END
 }
 
-// In place of gate (0) and up (1) their gradients for that (2) of swiglu's result, N 0 values.
-KERNEL(swiglu_back) {
+// In place of gate (0) and up (1) their gradients for that (2) of gated's result, N 0 values; F as there.
+KERNEL(gated_back) {
   BUFFER(REAL, gate, 0);
   BUFFER(REAL, up, 1);
   BUFFER(REAL, grad, 2);
   THREADS
     EACH_VALUE(i) {
       const float x = LOAD(gate, i), y = LOAD(up, i), slope = LOAD(grad, i);
-      const float open = 1.0f / (1.0f + EXP(-x));
-      STORE(gate, i, slope * y * open * (1.0f + x * (1.0f - open)));
+      const float square = F(1) * x * x;
+      const float open = 1.0f / (1.0f + EXP(-F(0) * x * (1.0f + square)));
+      const float turn = F(0) * x * (1.0f + 3.0f * square);
+      STORE(gate, i, slope * y * open * (1.0f + turn * (1.0f - open)));
       STORE(up, i, slope * x * open);
     }
   END

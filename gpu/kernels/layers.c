@@ -1,7 +1,7 @@
 // Forward passes of norms, positions, gates and sums.
 
-// stream (2) = x (0) + more (1), or x where there is no more (N 1 is 0); out (4) = its norm times weight (3).
-// A group a row of N 0 values; F 0 is added to the mean square. The stream may lie where x does.
+// stream (2) = x (0) + more (1), or x where there is no more (N 1 is 0); out (4) = its norm times weight (3)
+// and F 1. A group a row of N 0 values; F 0 is added to the mean square. The stream may lie where x does.
 KERNEL(add_norm) {
   BUFFER(REAL, x, 0);
   BUFFER(REAL, more, 1);
@@ -28,7 +28,7 @@ KERNEL(add_norm) {
   THREADS
     for (int i = t; i < width; i += BLOCK) {
       const float value = N(1) ? LOAD(stream, row + i) : LOAD(x, row + i);
-      STORE(out, row + i, value * scale * LOAD(weight, i));
+      STORE(out, row + i, value * scale * (LOAD(weight, i) + F(1)));
     }
   END
 }
@@ -52,19 +52,19 @@ KERNEL(add_bias) {
   END
 }
 
-// Rotates the N 0 heads of a token's x (0), 2 N 1 values each, by angles whose cosines (1) and sines (2) are
-// [tokens, N 1]; F 0 is 1, or -1 for the inverse.
+// Rotates the first 2 N 1 values of the N 0 heads, N 2 values each, of a token's x (0) by angles whose cosines (1)
+// and sines (2) are [tokens, N 1]; F 0 is 1, or -1 for the inverse.
 KERNEL(rope) {
   BUFFER(REAL, x, 0);
   BUFFER(float, cosines, 1);
   BUFFER(float, sines, 2);
-  const int half_width = N(1);
-  const wide token = (wide)GROUP * N(0) * 2 * half_width;
-  const wide angles = (wide)GROUP * half_width;
+  const int pairs = N(1);
+  const wide token = (wide)GROUP * N(0) * N(2);
+  const wide angles = (wide)GROUP * pairs;
   THREADS
-    for (int i = t; i < N(0) * half_width; i += BLOCK) {
-      const int head = i / half_width, d = i % half_width;
-      const wide low = token + (wide)head * 2 * half_width + d, high = low + half_width;
+    for (int i = t; i < N(0) * pairs; i += BLOCK) {
+      const int head = i / pairs, d = i % pairs;
+      const wide low = token + (wide)head * N(2) + d, high = low + pairs;
       const float a = LOAD(x, low), b = LOAD(x, high);
       const float c = cosines[angles + d], s = sines[angles + d] * F(0);
       STORE(x, low, a * c - b * s);
@@ -73,15 +73,15 @@ KERNEL(rope) {
   END
 }
 
-// out (2) = silu(gate (0)) up (1), N 0 values, four a thread.
-KERNEL(swiglu) {
+// out (2) = x sigmoid(f(x)) up (1) for x of gate (0) and f(x) = F 0 (x + F 1 x^3), N 0 values, four a thread.
+KERNEL(gated) {
   BUFFER(REAL, gate, 0);
   BUFFER(REAL, up, 1);
   BUFFER(REAL, out, 2);
   THREADS
     EACH_VALUE(i) {
       const float x = LOAD(gate, i);
-      STORE(out, i, x / (1.0f + EXP(-x)) * LOAD(up, i));
+      STORE(out, i, x / (1.0f + EXP(-F(0) * x * (1.0f + F(1) * x * x))) * LOAD(up, i));
     }
   END
 }

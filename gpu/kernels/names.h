@@ -1,5 +1,5 @@
-TWO(add_norm) TWO(add) TWO(add_bias) TWO(rope) TWO(swiglu) TWO(store_rows) TWO(drop)
+TWO(add_norm) TWO(add) TWO(add_bias) TWO(rope) TWO(gated) TWO(store_rows) TWO(drop)
 TWO(attention)
-TWO(norm_inputs) TWO(norm_weights) TWO(column_sums) TWO(swiglu_back) TWO(attention_queries) TWO(attention_keys)
+TWO(norm_inputs) TWO(norm_weights) TWO(column_sums) TWO(gated_back) TWO(attention_queries) TWO(attention_keys)
 TWO(embedding_back) TWO(add_to) TWO(logits_grad) TWO(narrow)
 ONE(sum_parts) ONE(logp) ONE(sample) ONE(adamw) ONE(squares)

@@ -10,17 +10,19 @@ pub(crate) const SQUARES: usize = 16 * BLOCK;
 pub(crate) const VECTORS: usize = 16;
 /// Their values.
 pub(crate) const QUERIES: usize = 1024;
-/// Keys that a group of attention loads at a time.
+/// Keys that a group of attention loads at a time, of heads of up to `TILE_DIM` values; half as many of larger ones.
 pub(crate) const TILE: usize = 32;
-/// Keys of a group of attention's gradient.
+/// Keys of a group of attention's gradient, of such heads.
 pub(crate) const KEYS: usize = 16;
+/// Values a head that `TILE` and `KEYS` are for.
+pub(crate) const TILE_DIM: usize = 128;
 /// Most values a head.
-pub(crate) const MAX_DIM: usize = 128;
+pub(crate) const MAX_DIM: usize = 256;
 /// Rows of a part of a sum over tokens.
 pub(crate) const PART: usize = 64;
 
 /// All of them by name.
-pub(crate) const ALL: [(&str, usize); 9] = [
+pub(crate) const ALL: [(&str, usize); 10] = [
     ("BLOCK", BLOCK),
     ("ELEMENTS", ELEMENTS),
     ("SQUARES", SQUARES),
@@ -28,6 +30,7 @@ pub(crate) const ALL: [(&str, usize); 9] = [
     ("QUERIES", QUERIES),
     ("TILE", TILE),
     ("KEYS", KEYS),
+    ("TILE_DIM", TILE_DIM),
     ("MAX_DIM", MAX_DIM),
     ("PART", PART),
 ];

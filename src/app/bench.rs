@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::app::settings::ModelOptions;
 use crate::device;
 use crate::generate::{Filters, LocalSampler, RngKey, SampleRequest, Sampler, SamplingParams};
+use crate::gguf::Gguf;
 use crate::limits;
 use crate::model::weights::{self, Weights};
 use crate::model::{Architecture, Decoder};
@@ -157,6 +158,16 @@ impl BenchOptions {
 /// The model's architecture and weights; random ones where only the architecture is given.
 fn load(options: &BenchOptions, device: &Device) -> Result<(Architecture, Weights)> {
     let path = Path::new(&options.model.model);
+    if let Some(path) = crate::hub::gguf_file(&options.model.model)? {
+        let file = Gguf::open(&path)?;
+        let architecture = Architecture::from_config(&file.to_hub()?.config)?;
+        let dtype = options.model.dtype.storage(device)?;
+        let there = |(name, x): (String, candle_core::Tensor)| {
+            Ok((name, x.to_dtype(dtype)?.to_device(device)?))
+        };
+        let weights = file.weights(&architecture)?.into_iter().map(there);
+        return Ok((architecture, weights.collect::<Result<_>>()?));
+    }
     if path.is_file() {
         let (architecture, _) = Architecture::read(path)?;
         let weights = weights::random(&architecture, 0, device)?;

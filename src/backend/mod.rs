@@ -14,6 +14,8 @@ mod packed;
 mod parameter;
 mod pool;
 
+use std::ops::Range;
+
 use candle_core::{Result, Tensor, bail};
 
 pub(crate) use dropout::{Dropout, hashed};
@@ -24,7 +26,7 @@ pub(crate) use parameter::{Parameter, PooledPacked, Prepacked};
 pub(crate) use pool::{Buffer, Pool};
 
 /// The sizes of attention.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Heads {
     /// Query heads.
     pub(crate) queries: usize,
@@ -32,9 +34,30 @@ pub(crate) struct Heads {
     pub(crate) keys: usize,
     /// Values a head.
     pub(crate) dim: usize,
+    /// Values of a head that positions turn.
+    pub(crate) rotary_dim: usize,
+    /// What products of queries and keys are multiplied by.
+    pub(crate) scale: f32,
 }
 
-/// The angles of a pass's tokens, `[N, head_dim / 2]` each.
+/// A root-mean-square norm: `x / sqrt(mean(x^2) + eps) * (weight + offset)`.
+#[derive(Debug, Clone)]
+pub(crate) struct Norm {
+    pub(crate) weight: Parameter,
+    pub(crate) eps: f64,
+    pub(crate) offset: f64,
+}
+
+/// What a gate passes through, of the form `x sigmoid(f(x))`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Activation {
+    /// `f(x) = x`.
+    Silu,
+    /// GELU by the hyperbolic tangent: `f(x) = 2 sqrt(2 / pi) (x + 0.044715 x^3)`.
+    GeluTanh,
+}
+
+/// The angles of a pass's tokens, `[N, rotary_dim / 2]` each.
 pub(crate) struct Angles {
     pub(crate) cos: Vec<f32>,
     pub(crate) sin: Vec<f32>,
@@ -79,12 +102,12 @@ pub(crate) trait Backend {
         &self,
         packed: &PackedSequences,
         heads: Heads,
-        angles: Angles,
+        angles: Vec<Angles>,
         slots: Option<usize>,
     ) -> Result<Self::Pass>;
 
-    /// The rows `ids` of the embedding.
-    fn embed(&self, table: &Parameter, ids: &[u32]) -> Result<Self::Stream>;
+    /// The rows `ids` of the embedding, times `scale`.
+    fn embed(&self, table: &Parameter, ids: &[u32], scale: f64) -> Result<Self::Stream>;
     /// Adds the gradient of the embedding for that of the stream.
     fn embed_backward(
         &self,
@@ -95,26 +118,20 @@ pub(crate) trait Backend {
     ) -> Result<()>;
 
     /// A copy of the stream as it is now.
-    fn saved(&self, stream: &Self::Stream) -> Result<Self::Array>;
+    fn saved(&self, stream: &mut Self::Stream) -> Result<Self::Array>;
     /// A stream that begins with `x`.
     fn stream(&self, x: &Self::Array) -> Result<Self::Stream>;
     /// The root-mean-square norm of the stream, what was added to it included.
-    fn add_norm(
-        &self,
-        stream: &mut Self::Stream,
-        weight: &Parameter,
-        eps: f64,
-    ) -> Result<Self::Array>;
+    fn add_norm(&self, stream: &mut Self::Stream, norm: &Norm) -> Result<Self::Array>;
     /// The norm of the rows of `x`.
-    fn norm(&self, x: &Self::Array, weight: &Parameter, eps: f64) -> Result<Self::Array>;
-    /// The norm of every head of `x` `[N, heads * head_dim]`.
-    fn head_norm(&self, x: &Self::Array, weight: &Parameter, eps: f64) -> Result<Self::Array>;
+    fn norm(&self, x: &Self::Array, norm: &Norm) -> Result<Self::Array>;
+    /// The norm of every stretch of `x` `[N, heads * head_dim]` that is as wide as the weight.
+    fn head_norm(&self, x: &Self::Array, norm: &Norm) -> Result<Self::Array>;
     /// Adds to `dx` the gradient of a norm's input `x` for that of its result, and to `grads` that of its weight.
     fn norm_backward(
         &self,
         x: &Self::Array,
-        weight: &Parameter,
-        eps: f64,
+        norm: &Norm,
         grad: &Self::Array,
         dx: &mut Self::Array,
         grads: &mut GradAccumulator,
@@ -137,6 +154,8 @@ pub(crate) trait Backend {
         bias: Option<&Parameter>,
         stream: &mut Self::Stream,
     ) -> Result<()>;
+    /// Adds `x` to the stream.
+    fn add_residual(&self, stream: &mut Self::Stream, x: Self::Array) -> Result<()>;
     /// `grad W`, the gradient of a product's input, added to `to` where there is one.
     fn linear_backward(
         &self,
@@ -154,22 +173,30 @@ pub(crate) trait Backend {
         grads: &mut GradAccumulator,
     ) -> Result<()>;
 
-    /// `silu(gate) * up`.
-    fn swiglu(&self, gate: &Self::Array, up: &Self::Array) -> Result<Self::Array>;
-    /// Puts in place of `gate` and `up` their gradients.
-    fn swiglu_backward(
+    /// `activation(gate) * up`.
+    fn gated(
         &self,
+        activation: Activation,
+        gate: &Self::Array,
+        up: &Self::Array,
+    ) -> Result<Self::Array>;
+    /// Puts in place of `gate` and `up` their gradients.
+    fn gated_backward(
+        &self,
+        activation: Activation,
         gate: &mut Self::Array,
         up: &mut Self::Array,
         grad: &Self::Array,
     ) -> Result<()>;
 
-    /// Turns every head of `x` by the angles of its token.
-    fn rope(&self, pass: &Self::Pass, x: &mut Self::Array, turn: Turn) -> Result<()>;
-    /// Causal attention; keys and values are stored in the cache where there is one.
+    /// Turns every head of `x` by its token's angles, the `rope`th of the pass.
+    fn rope(&self, pass: &Self::Pass, rope: usize, x: &mut Self::Array, turn: Turn) -> Result<()>;
+    /// Causal attention to the last `window` tokens or to all; keys and values are stored in the cache where there is
+    /// one.
     fn attention(
         &self,
         pass: &Self::Pass,
+        window: Option<usize>,
         qkv: [&Self::Array; 3],
         cache: Option<&mut Self::Cache<'_>>,
     ) -> Result<(Self::Array, Self::AttentionSums)>;
@@ -177,11 +204,18 @@ pub(crate) trait Backend {
     fn attention_backward(
         &self,
         pass: &Self::Pass,
+        window: Option<usize>,
         qkv: [&Self::Array; 3],
         out: (&Self::Array, &Self::AttentionSums),
         grad: &Self::Array,
     ) -> Result<[Self::Array; 3]>;
 
+    /// Columns of every row of `x` `[N, width]`.
+    fn columns(&self, x: &Self::Array, width: usize, columns: Range<usize>) -> Result<Self::Array>;
+    /// The rows of several arrays side by side, each of its width.
+    fn joined(&self, parts: &[&Self::Array], widths: &[usize]) -> Result<Self::Array>;
+    /// A copy, which may be changed.
+    fn copy(&self, x: &Self::Array) -> Result<Self::Array>;
     /// Zeros of the size of `x`.
     fn zeros_like(&self, x: &Self::Array) -> Result<Self::Array>;
     /// Adds `y` to `x`.

@@ -15,8 +15,8 @@ use super::names::{self, Order};
 use super::{
     ALIGNMENT, FAMILIES, MAGIC, TOKEN_CONTROL, TOKEN_NORMAL, TOKEN_USER_DEFINED, Value, pre,
 };
-use crate::model::Architecture;
 use crate::model::weights::Weights;
+use crate::model::{Architecture, Rope};
 
 /// The type of matrices in a file; norms and biases are f32 in all. K-quants need rows of a multiple of 256 values,
 /// which many small models have not.
@@ -62,9 +62,10 @@ impl GgufType {
 
 /// What each frequency of positions is divided by, where they are stretched.
 pub(super) fn divisors(architecture: &Architecture) -> Vec<f32> {
-    let plain = Architecture { rope_scaling: None, ..architecture.clone() };
+    let (rope, dim) = (&architecture.ropes[0], architecture.rotary_dim);
+    let plain = Rope { scaling: None, ..rope.clone() };
     let of = crate::model::inverse_frequencies;
-    of(&plain).iter().zip(of(architecture)).map(|(plain, own)| plain / own).collect()
+    of(&plain, dim).iter().zip(of(rope, dim)).map(|(plain, own)| plain / own).collect()
 }
 
 /// One tensor of a file.
@@ -117,7 +118,7 @@ fn header(own: &str, a: &Architecture, kind: GgufType) -> Vec<(String, Value)> {
     add("attention.key_length", int(a.head_dim));
     add("attention.value_length", int(a.head_dim));
     add("rope.dimension_count", int(a.head_dim));
-    add("rope.freq_base", Value::Float(a.rope_theta));
+    add("rope.freq_base", Value::Float(a.ropes[0].theta));
     add("vocab_size", int(a.vocab_size));
     values
 }
@@ -233,7 +234,7 @@ fn entries(
         let name = names::in_file(&name).with_context(|| format!("no GGUF name for `{name}`"))?;
         entries.push(Entry { name, tensor, dtype });
     }
-    if architecture.rope_scaling.is_some() {
+    if architecture.ropes[0].scaling.is_some() {
         let divisors = divisors(architecture);
         let count = divisors.len();
         let tensor = Tensor::from_vec(divisors, count, &candle_core::Device::Cpu)?;

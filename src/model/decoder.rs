@@ -10,13 +10,13 @@ use candle_core::{DType, Device, Result, Tensor, bail};
 use super::architecture::Architecture;
 use super::kv_cache::{Cached, KvCache};
 use super::layer::Layer;
-use super::lora::{self, LowRank, Scaling};
+use super::lora::{LowRank, Scaling};
 use super::rope::RopeTable;
 use super::run;
 use crate::backend::cpu::Cpu;
 use crate::backend::gpu::{self, Gpu};
 use crate::backend::{
-    AnyBackend, Backend, GradAccumulator, Heads, PackedSequences, Parameter, on_backend,
+    AnyBackend, Backend, GradAccumulator, Heads, Norm, PackedSequences, Parameter, on_backend,
 };
 
 /// What computes a decoder.
@@ -55,6 +55,8 @@ pub(super) fn heads(architecture: &Architecture) -> Heads {
         queries: architecture.num_heads,
         keys: architecture.num_kv_heads,
         dim: architecture.head_dim,
+        rotary_dim: architecture.rotary_dim,
+        scale: architecture.attention_scale as f32,
     }
 }
 
@@ -65,9 +67,10 @@ pub struct Decoder {
     pub(super) backend: AnyBackend,
     pub(super) embedding: Parameter,
     pub(super) layers: Vec<Layer>,
-    pub(super) norm: Parameter,
+    pub(super) norm: Norm,
     head: Parameter,
-    pub(super) rope: Arc<RopeTable>,
+    /// Of [`Architecture::ropes`].
+    pub(super) ropes: Arc<Vec<RopeTable>>,
     /// Keep the input of each layer alone for the backward pass, and compute the rest again.
     pub(super) recomputes: bool,
 }
@@ -98,21 +101,25 @@ impl Decoder {
         let backend = kind.open(architecture, &embedding.values)?;
         let layers = (0..architecture.num_layers)
             .map(|index| {
-                Layer::new(architecture, |name| weight(&format!("model.layers.{index}.{name}")))
+                Layer::new(architecture, architecture.layers[index], |name| {
+                    weight(&format!("model.layers.{index}.{name}"))
+                })
             })
             .collect::<Result<_>>()?;
         let head = match architecture.tied_embeddings {
             true => embedding.clone(),
             false => weight("lm_head.weight")?,
         };
+        let (eps, offset) = (architecture.rms_norm_eps, architecture.norm_offset);
+        let rope = |rope| RopeTable::new(rope, architecture.rotary_dim);
         Ok(Self {
             architecture: architecture.clone(),
             backend,
             embedding,
             layers,
-            norm: weight("model.norm.weight")?,
+            norm: Norm { weight: weight("model.norm.weight")?, eps, offset },
             head,
-            rope: Arc::new(RopeTable::new(architecture)),
+            ropes: Arc::new(architecture.ropes.iter().map(rope).collect()),
             recomputes: false,
         })
     }
@@ -191,7 +198,7 @@ impl Decoder {
         mut part: impl FnMut(&str) -> Result<Option<[Parameter; 2]>>,
     ) -> Result<Self> {
         for (index, layer) in self.layers.iter_mut().enumerate() {
-            for (module, linear) in lora::MODULES.iter().zip(layer.linears_mut()) {
+            for (module, linear) in self.architecture.modules().iter().zip(layer.linears_mut()) {
                 let name = format!("model.layers.{index}.{module}");
                 let Some([a, b]) = part(&name)? else { continue };
                 let (out, inner) = linear.weight.dims2()?;
@@ -255,7 +262,8 @@ impl Decoder {
                 let pass = run::pass(self, gpu, packed, slots)?;
                 let mut layers =
                     cache.map(|cache| Gpu::layers(cache, packed.all().len())).transpose()?;
-                let mut stream = gpu.embed(&self.embedding, ids)?;
+                let scale = self.architecture.embedding_scale;
+                let mut stream = gpu.embed(&self.embedding, ids, scale)?;
                 run::layers(self, gpu, &pass, &mut stream, layers.as_deref_mut())?;
                 run::last_norm(self, gpu, &mut stream)
             }

@@ -2,25 +2,33 @@
 
 use candle_core::Result;
 
-use super::architecture::Architecture;
-use super::linear::Linear;
-use crate::backend::{Backend, GradAccumulator, Parameter, Turn};
+use super::architecture::{Activation, Architecture, LayerKind, QkNorm};
+use super::linear::{Joined, Linear, each};
+use crate::backend::{Backend, GradAccumulator, Norm, Parameter, Turn};
 
-/// Attention and a gated feed-forward block, each behind a norm, each added to the residual stream.
+/// Attention and a gated feed-forward block, each with norms where the family has them, each added to the residual
+/// stream.
 #[derive(Debug, Clone)]
 pub(super) struct Layer {
-    pub(super) input_norm: Parameter,
-    pub(super) q: Linear,
-    pub(super) k: Linear,
-    pub(super) v: Linear,
-    pub(super) output: Linear,
-    /// Norms of single heads of queries and keys.
-    pub(super) qk_norm: Option<[Parameter; 2]>,
-    pub(super) post_norm: Parameter,
-    pub(super) gate: Linear,
-    pub(super) up: Linear,
-    pub(super) down: Linear,
-    pub(super) eps: f64,
+    kind: LayerKind,
+    qkv: Joined<3>,
+    /// Norms of queries and keys.
+    qk_norm: Option<[Norm; 2]>,
+    attention: Block,
+    gate_up: Joined<2>,
+    activation: Activation,
+    feed_forward: Block,
+}
+
+/// What goes into a block and what becomes of its result.
+#[derive(Debug, Clone)]
+struct Block {
+    before: Option<Norm>,
+    /// The last projection.
+    output: Linear,
+    after: Option<Norm>,
+    /// What the result is multiplied by.
+    scale: f64,
 }
 
 /// What the backward pass of a layer reads.
@@ -40,9 +48,26 @@ struct Inside<B: Backend> {
     attended: (B::Array, B::AttentionSums),
     /// The stream between attention and the feed-forward block.
     middle: B::Array,
-    gate: B::Array,
-    up: B::Array,
+    gate_up: [B::Array; 2],
+    /// Of attention and of the feed-forward block: the result before its norm, where it has one.
+    results: [Option<B::Array>; 2],
 }
+
+/// The pass that a layer is part of.
+pub(super) struct At<'a, B: Backend> {
+    pub(super) backend: &'a B,
+    pub(super) pass: &'a B::Pass,
+    /// Of a training pass.
+    pub(super) number: Option<u64>,
+}
+
+impl<B: Backend> Clone for At<'_, B> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<B: Backend> Copy for At<'_, B> {}
 
 impl<B: Backend> SavedActivations<B> {
     /// Keeps the layer's input alone: the rest is computed again.
@@ -51,95 +76,195 @@ impl<B: Backend> SavedActivations<B> {
     }
 }
 
+impl Block {
+    /// What the block reads of the stream.
+    fn input<B: Backend>(&self, backend: &B, stream: &mut B::Stream) -> Result<B::Array> {
+        match &self.before {
+            Some(norm) => backend.add_norm(stream, norm),
+            None => backend.saved(stream),
+        }
+    }
+
+    /// The same of the stream as it was then.
+    fn input_again<B: Backend>(&self, backend: &B, stream: &B::Array) -> Result<B::Array> {
+        match &self.before {
+            Some(norm) => backend.norm(stream, norm),
+            None => backend.copy(stream),
+        }
+    }
+
+    /// Adds what the block computes from `x` to the stream; returns what a norm of it reads.
+    fn add_result<B: Backend>(
+        &self,
+        At { backend, number, .. }: At<'_, B>,
+        x: &B::Array,
+        stream: &mut B::Stream,
+    ) -> Result<Option<B::Array>> {
+        if self.after.is_none() && self.scale == 1.0 {
+            self.output.forward_residual(backend, x, stream, number)?;
+            return Ok(None);
+        }
+        let mut out = self.output.forward(backend, x, number)?;
+        let mut raw = None;
+        if let Some(norm) = &self.after {
+            let normed = backend.norm(&out, norm)?;
+            raw = Some(std::mem::replace(&mut out, normed));
+        }
+        if self.scale != 1.0 {
+            backend.scale(&mut out, self.scale)?;
+        }
+        backend.add_residual(stream, out)?;
+        Ok(raw)
+    }
+
+    /// The gradient of `x` for that of the stream; the weights' are added.
+    fn result_backward<B: Backend>(
+        &self,
+        At { backend, number, .. }: At<'_, B>,
+        x: &B::Array,
+        raw: Option<B::Array>,
+        dx: &B::Array,
+        grads: &mut GradAccumulator,
+    ) -> Result<B::Array> {
+        if self.after.is_none() && self.scale == 1.0 {
+            self.output.weight_backward(backend, x, dx, number, grads)?;
+            return self.output.input_backward(backend, dx, None, number);
+        }
+        let mut grad = backend.copy(dx)?;
+        if self.scale != 1.0 {
+            backend.scale(&mut grad, self.scale)?;
+        }
+        if let (Some(norm), Some(raw)) = (&self.after, raw) {
+            let mut d_raw = backend.zeros_like(&raw)?;
+            backend.norm_backward(&raw, norm, &grad, &mut d_raw, grads)?;
+            grad = d_raw;
+        }
+        self.output.weight_backward(backend, x, &grad, number, grads)?;
+        self.output.input_backward(backend, &grad, None, number)
+    }
+
+    /// Adds to `dx` the gradient of the stream for that of what the block read of it.
+    fn input_backward<B: Backend>(
+        &self,
+        backend: &B,
+        stream: &B::Array,
+        grad: &B::Array,
+        dx: &mut B::Array,
+        grads: &mut GradAccumulator,
+    ) -> Result<()> {
+        match &self.before {
+            Some(norm) => backend.norm_backward(stream, norm, grad, dx, grads),
+            None => backend.add(dx, grad),
+        }
+    }
+}
+
 impl Layer {
     /// A layer from weights under the names that follow the layer's own.
     pub(super) fn new(
         architecture: &Architecture,
+        kind: LayerKind,
         mut weight: impl FnMut(&str) -> Result<Parameter>,
     ) -> Result<Self> {
-        let mut linear = |name: &str, has_bias: bool| -> Result<Linear> {
-            let bias = has_bias.then(|| weight(&format!("{name}.bias"))).transpose()?;
+        let a = architecture;
+        let mut norm = |name: &str| {
+            let (eps, offset) = (a.rms_norm_eps, a.norm_offset);
+            Ok::<_, candle_core::Error>(Norm { weight: weight(name)?, eps, offset })
+        };
+        let norms = a.norm_names().map(|name| name.map(&mut norm).transpose());
+        let [before_attention, after_attention, before_mlp, after_mlp] = norms;
+        let qk_norm = match a.qk_norm {
+            QkNorm::No => None,
+            _ => Some([norm("self_attn.q_norm.weight")?, norm("self_attn.k_norm.weight")?]),
+        };
+        let mut linear = |name: &str| -> Result<Linear> {
+            let bias = a.has_bias(name).then(|| weight(&format!("{name}.bias"))).transpose()?;
             Ok(Linear { weight: weight(&format!("{name}.weight"))?, bias, adapter: None })
         };
-        let q = linear("self_attn.q_proj", architecture.qkv_bias)?;
-        let k = linear("self_attn.k_proj", architecture.qkv_bias)?;
-        let v = linear("self_attn.v_proj", architecture.qkv_bias)?;
-        let output = linear("self_attn.o_proj", architecture.output_bias)?;
-        let gate = linear("mlp.gate_proj", false)?;
-        let up = linear("mlp.up_proj", false)?;
-        let down = linear("mlp.down_proj", false)?;
-        let qk_norm = match architecture.qk_norm {
-            true => Some([weight("self_attn.q_norm.weight")?, weight("self_attn.k_norm.weight")?]),
-            false => None,
+        let ([q, kv], ff) = (a.widths(), a.intermediate_size);
+        let (qkv, gate_up) = match a.fused {
+            true => (
+                Joined::Fused {
+                    linear: Box::new(linear("self_attn.qkv_proj")?),
+                    widths: [q, kv, kv],
+                },
+                Joined::Fused { linear: Box::new(linear("mlp.gate_up_proj")?), widths: [ff, ff] },
+            ),
+            false => {
+                let qkv = ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"];
+                let gate_up = ["mlp.gate_proj", "mlp.up_proj"];
+                (
+                    Joined::Apart(each(&qkv, |name| linear(name))?),
+                    Joined::Apart(each(&gate_up, |name| linear(name))?),
+                )
+            }
         };
-        let input_norm = weight("input_layernorm.weight")?;
-        let post_norm = weight("post_attention_layernorm.weight")?;
-        let eps = architecture.rms_norm_eps;
-        Ok(Self { input_norm, q, k, v, output, qk_norm, post_norm, gate, up, down, eps })
+        let mut block = |before: Result<_>, name: &str, after: Result<_>| -> Result<Block> {
+            let output = linear(name)?;
+            Ok(Block { before: before?, output, after: after?, scale: a.residual_scale })
+        };
+        let attention = block(before_attention, "self_attn.o_proj", after_attention)?;
+        let feed_forward = block(before_mlp, "mlp.down_proj", after_mlp)?;
+        Ok(Self { kind, qkv, qk_norm, attention, gate_up, activation: a.activation, feed_forward })
     }
 
-    /// The layer on the residual stream; `number` is that of a training pass.
+    /// The layer on the residual stream.
     pub(super) fn forward<B: Backend>(
         &self,
-        backend: &B,
-        pass: &B::Pass,
+        at: At<'_, B>,
         stream: &mut B::Stream,
         cache: Option<&mut B::Cache<'_>>,
-        number: Option<u64>,
     ) -> Result<()> {
-        self.run(backend, pass, stream, cache, number, false).map(|_| ())
+        self.run(at, stream, cache, false).map(|_| ())
     }
 
     /// The same without a cache, and what the backward pass reads.
     pub(super) fn forward_saved<B: Backend>(
         &self,
-        backend: &B,
-        pass: &B::Pass,
+        at: At<'_, B>,
         stream: &mut B::Stream,
-        number: Option<u64>,
     ) -> Result<SavedActivations<B>> {
-        let saved = self.run(backend, pass, stream, None, number, true)?;
+        let saved = self.run(at, stream, None, true)?;
         Ok(saved.expect("a pass that saves returns what it saved"))
     }
 
     fn run<B: Backend>(
         &self,
-        backend: &B,
-        pass: &B::Pass,
+        at: At<'_, B>,
         stream: &mut B::Stream,
         cache: Option<&mut B::Cache<'_>>,
-        number: Option<u64>,
         saves: bool,
     ) -> Result<Option<SavedActivations<B>>> {
-        let saved = |stream: &B::Stream| saves.then(|| backend.saved(stream)).transpose();
+        let At { backend, pass, number } = at;
+        let saved = |stream: &mut B::Stream| saves.then(|| backend.saved(stream)).transpose();
 
-        let normed = backend.add_norm(stream, &self.input_norm, self.eps)?;
+        let x = self.attention.input(backend, stream)?;
         let input = saved(stream)?;
-        let mut q = self.q.forward(backend, &normed, number)?;
-        let mut k = self.k.forward(backend, &normed, number)?;
-        let v = self.v.forward(backend, &normed, number)?;
-        drop(normed);
+        let [mut q, mut k, v] = self.qkv.forward(backend, &x, number)?;
+        drop(x);
         let mut raw = None;
         if let Some([q_norm, k_norm]) = &self.qk_norm {
-            let normed_q = backend.head_norm(&q, q_norm, self.eps)?;
-            let normed_k = backend.head_norm(&k, k_norm, self.eps)?;
+            let normed = [backend.head_norm(&q, q_norm)?, backend.head_norm(&k, k_norm)?];
+            let [normed_q, normed_k] = normed;
             raw = Some([std::mem::replace(&mut q, normed_q), std::mem::replace(&mut k, normed_k)]);
         }
-        backend.rope(pass, &mut q, Turn::Forward)?;
-        backend.rope(pass, &mut k, Turn::Forward)?;
-        let attended = backend.attention(pass, [&q, &k, &v], cache)?;
-        self.output.forward_residual(backend, &attended.0, stream, number)?;
+        if let Some(rope) = self.kind.rope {
+            backend.rope(pass, rope, &mut q, Turn::Forward)?;
+            backend.rope(pass, rope, &mut k, Turn::Forward)?;
+        }
+        let attended = backend.attention(pass, self.kind.window, [&q, &k, &v], cache)?;
+        let of_attention = self.attention.add_result(at, &attended.0, stream)?;
 
-        let normed = backend.add_norm(stream, &self.post_norm, self.eps)?;
+        let x = self.feed_forward.input(backend, stream)?;
         let middle = saved(stream)?;
-        let gate = self.gate.forward(backend, &normed, number)?;
-        let up = self.up.forward(backend, &normed, number)?;
-        drop(normed);
-        let gated = backend.swiglu(&gate, &up)?;
-        self.down.forward_residual(backend, &gated, stream, number)?;
+        let gate_up = self.gate_up.forward(backend, &x, number)?;
+        drop(x);
+        let gated = backend.gated(self.activation, &gate_up[0], &gate_up[1])?;
+        let of_feed_forward = self.feed_forward.add_result(at, &gated, stream)?;
 
         let (Some(input), Some(middle)) = (input, middle) else { return Ok(None) };
-        let inside = Some(Inside { qkv: [q, k, v], raw, attended, middle, gate, up });
+        let results = [of_attention, of_feed_forward];
+        let inside = Some(Inside { qkv: [q, k, v], raw, attended, middle, gate_up, results });
         Ok(Some(SavedActivations { input, inside }))
     }
 
@@ -147,74 +272,70 @@ impl Layer {
     /// of its input.
     pub(super) fn backward<B: Backend>(
         &self,
-        backend: &B,
-        pass: &B::Pass,
+        at: At<'_, B>,
         saved: SavedActivations<B>,
         dx: &mut B::Array,
-        number: Option<u64>,
         grads: &mut GradAccumulator,
     ) -> Result<()> {
-        let (eps, input) = (self.eps, saved.input);
+        let At { backend, pass, number } = at;
+        let input = saved.input;
         let inside = match saved.inside {
             Some(inside) => inside,
             None => {
                 let mut stream = backend.stream(&input)?;
-                let again = self.forward_saved(backend, pass, &mut stream, number)?;
+                let again = self.forward_saved(at, &mut stream)?;
                 again.inside.expect("just computed")
             }
         };
-        let Inside { qkv: [q, k, v], raw, attended, middle, mut gate, mut up } = inside;
+        let Inside { qkv: [q, k, v], raw, attended, middle, gate_up, results } = inside;
+        let [mut gate, mut up] = gate_up;
+        let [of_attention, of_feed_forward] = results;
 
-        // The feed-forward block.
-        let gated = backend.swiglu(&gate, &up)?;
-        self.down.weight_backward(backend, &gated, dx, number, grads)?;
+        let block = &self.feed_forward;
+        let gated = backend.gated(self.activation, &gate, &up)?;
+        let d_gated = block.result_backward(at, &gated, of_feed_forward, dx, grads)?;
         drop(gated);
-        let d_gated = self.down.input_backward(backend, dx, None, number)?;
-        backend.swiglu_backward(&mut gate, &mut up, &d_gated)?;
+        backend.gated_backward(self.activation, &mut gate, &mut up, &d_gated)?;
         drop(d_gated);
-        let normed = backend.norm(&middle, &self.post_norm, eps)?;
-        self.gate.weight_backward(backend, &normed, &gate, number, grads)?;
-        self.up.weight_backward(backend, &normed, &up, number, grads)?;
-        drop(normed);
-        let d_normed = self.gate.input_backward(backend, &gate, None, number)?;
-        let d_normed = self.up.input_backward(backend, &up, Some(d_normed), number)?;
-        drop((gate, up));
-        backend.norm_backward(&middle, &self.post_norm, eps, &d_normed, dx, grads)?;
-        drop((middle, d_normed));
+        let x = block.input_again(backend, &middle)?;
+        let dx_of_block = self.gate_up.backward(backend, x, [gate, up], number, grads)?;
+        block.input_backward(backend, &middle, &dx_of_block, dx, grads)?;
+        drop((middle, dx_of_block));
 
-        // Attention.
-        self.output.weight_backward(backend, &attended.0, dx, number, grads)?;
-        let d_attended = self.output.input_backward(backend, dx, None, number)?;
+        let block = &self.attention;
+        let d_attended = block.result_backward(at, &attended.0, of_attention, dx, grads)?;
         let out = (&attended.0, &attended.1);
+        let window = self.kind.window;
         let [mut dq, mut dk, dv] =
-            backend.attention_backward(pass, [&q, &k, &v], out, &d_attended)?;
+            backend.attention_backward(pass, window, [&q, &k, &v], out, &d_attended)?;
         drop((q, k, v, attended, d_attended));
-        backend.rope(pass, &mut dq, Turn::Back)?;
-        backend.rope(pass, &mut dk, Turn::Back)?;
+        if let Some(rope) = self.kind.rope {
+            backend.rope(pass, rope, &mut dq, Turn::Back)?;
+            backend.rope(pass, rope, &mut dk, Turn::Back)?;
+        }
         if let (Some(norms), Some(raw)) = (&self.qk_norm, &raw) {
             for ((norm, raw), grad) in norms.iter().zip(raw).zip([&mut dq, &mut dk]) {
                 let mut d_raw = backend.zeros_like(raw)?;
-                backend.norm_backward(raw, norm, eps, grad, &mut d_raw, grads)?;
+                backend.norm_backward(raw, norm, grad, &mut d_raw, grads)?;
                 *grad = d_raw;
             }
         }
-        let normed = backend.norm(&input, &self.input_norm, eps)?;
-        let mut d_normed = None;
-        for (linear, grad) in [(&self.q, dq), (&self.k, dk), (&self.v, dv)] {
-            linear.weight_backward(backend, &normed, &grad, number, grads)?;
-            d_normed = Some(linear.input_backward(backend, &grad, d_normed, number)?);
-        }
-        let d_normed = d_normed.expect("three projections");
-        backend.norm_backward(&input, &self.input_norm, eps, &d_normed, dx, grads)
+        let x = block.input_again(backend, &input)?;
+        let dx_of_block = self.qkv.backward(backend, x, [dq, dk, dv], number, grads)?;
+        block.input_backward(backend, &input, &dx_of_block, dx, grads)
     }
 
-    /// The projections, in the order of [`super::lora::MODULES`].
-    pub(super) fn linears(&self) -> [&Linear; 7] {
-        [&self.q, &self.k, &self.v, &self.output, &self.gate, &self.up, &self.down]
+    /// The projections, in the order of [`Architecture::modules`].
+    pub(super) fn linears(&self) -> Vec<&Linear> {
+        let (qkv, gate_up) = (self.qkv.linears(), self.gate_up.linears());
+        let attention = qkv.iter().chain([&self.attention.output]);
+        attention.chain(gate_up).chain([&self.feed_forward.output]).collect()
     }
 
-    pub(super) fn linears_mut(&mut self) -> [&mut Linear; 7] {
-        let Self { q, k, v, output, gate, up, down, .. } = self;
-        [q, k, v, output, gate, up, down]
+    pub(super) fn linears_mut(&mut self) -> Vec<&mut Linear> {
+        let Self { qkv, attention, gate_up, feed_forward, .. } = self;
+        let attention = qkv.linears_mut().iter_mut().chain([&mut attention.output]);
+        let rest = gate_up.linears_mut().iter_mut().chain([&mut feed_forward.output]);
+        attention.chain(rest).collect()
     }
 }

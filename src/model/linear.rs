@@ -1,4 +1,4 @@
-//! A projection: a weight, perhaps a bias, perhaps an adapter.
+//! Projections: a weight, perhaps a bias, perhaps an adapter; and several that read the same.
 
 use candle_core::Result;
 
@@ -87,5 +87,97 @@ impl Linear {
     ) -> Result<Self> {
         let adapter = self.adapter.as_ref().map(|adapter| adapter.prepacked(pack)).transpose()?;
         Ok(Self { weight: pack(&self.weight)?, bias: self.bias.clone(), adapter })
+    }
+}
+
+/// Projections of the same values: one matrix each, or one for all.
+#[derive(Debug, Clone)]
+pub(super) enum Joined<const N: usize> {
+    Apart([Linear; N]),
+    Fused {
+        linear: Box<Linear>,
+        /// Rows of the matrix that are each projection's.
+        widths: [usize; N],
+    },
+}
+
+impl<const N: usize> Joined<N> {
+    /// `x` `[N, in]` to each projection of it.
+    pub(super) fn forward<B: Backend>(
+        &self,
+        backend: &B,
+        x: &B::Array,
+        pass: Option<u64>,
+    ) -> Result<[B::Array; N]> {
+        match self {
+            Self::Apart(linears) => each(linears, |linear| linear.forward(backend, x, pass)),
+            Self::Fused { linear, widths } => {
+                let all = linear.forward(backend, x, pass)?;
+                let total = widths.iter().sum();
+                let mut at = 0;
+                each(widths, |width| {
+                    let columns = at..at + width;
+                    at += width;
+                    backend.columns(&all, total, columns)
+                })
+            }
+        }
+    }
+
+    /// Adds the gradients of the weights for those of the results; returns that of `x`.
+    pub(super) fn backward<B: Backend>(
+        &self,
+        backend: &B,
+        x: B::Array,
+        results: [B::Array; N],
+        pass: Option<u64>,
+        grads: &mut GradAccumulator,
+    ) -> Result<B::Array> {
+        let mut dx = None;
+        match self {
+            Self::Apart(linears) => {
+                for (linear, grad) in linears.iter().zip(&results) {
+                    linear.weight_backward(backend, &x, grad, pass, grads)?;
+                }
+                drop(x);
+                for (linear, grad) in linears.iter().zip(results) {
+                    dx = Some(linear.input_backward(backend, &grad, dx, pass)?);
+                }
+            }
+            Self::Fused { linear, widths } => {
+                let grad = backend.joined(&results.each_ref(), widths)?;
+                drop(results);
+                linear.weight_backward(backend, &x, &grad, pass, grads)?;
+                drop(x);
+                dx = Some(linear.input_backward(backend, &grad, None, pass)?);
+            }
+        }
+        Ok(dx.expect("one projection at least"))
+    }
+
+    pub(super) fn linears(&self) -> &[Linear] {
+        match self {
+            Self::Apart(linears) => linears,
+            Self::Fused { linear, .. } => std::slice::from_ref(linear),
+        }
+    }
+
+    pub(super) fn linears_mut(&mut self) -> &mut [Linear] {
+        match self {
+            Self::Apart(linears) => linears,
+            Self::Fused { linear, .. } => std::slice::from_mut(linear),
+        }
+    }
+}
+
+/// `work` on every item.
+pub(super) fn each<T, R, const N: usize>(
+    items: &[T; N],
+    work: impl FnMut(&T) -> Result<R>,
+) -> Result<[R; N]> {
+    let all: Vec<R> = items.iter().map(work).collect::<Result<_>>()?;
+    match all.try_into() {
+        Ok(all) => Ok(all),
+        Err(_) => unreachable!("as many results as items"),
     }
 }

@@ -14,15 +14,17 @@ use super::Architecture;
 use super::weights::Weights;
 use crate::backend::{Backend, Dropout, GradAccumulator, Parameter, hashed};
 
-/// The projections of a layer that can be adapted, by their names in the Hub's layout.
-pub const MODULES: [&str; 7] = [
-    "self_attn.q_proj",
-    "self_attn.k_proj",
-    "self_attn.v_proj",
-    "self_attn.o_proj",
-    "mlp.gate_proj",
-    "mlp.up_proj",
-    "mlp.down_proj",
+/// The projections of a layer that can be adapted in one family or another, by the last parts of their names.
+pub const LEAVES: [&str; 9] = [
+    "q_proj",
+    "k_proj",
+    "v_proj",
+    "o_proj",
+    "gate_proj",
+    "up_proj",
+    "down_proj",
+    "qkv_proj",
+    "gate_up_proj",
 ];
 
 /// What an adapter's matrices mean.
@@ -58,7 +60,7 @@ pub fn modules(architecture: &Architecture, targets: &[String]) -> Vec<(String, 
     let shapes: BTreeMap<String, Vec<usize>> = architecture.tensors().into_iter().collect();
     let mut found = Vec::new();
     for layer in 0..architecture.num_layers {
-        for module in MODULES.iter().filter(|module| is_target(module)) {
+        for module in architecture.modules().iter().filter(|module| is_target(module)) {
             let name = format!("model.layers.{layer}.{module}");
             let shape = &shapes[&format!("{name}.weight")];
             found.push((name, [shape[0], shape[1]]));

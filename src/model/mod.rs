@@ -2,11 +2,13 @@
 //!
 //! [`Architecture`] is read from `config.json`; [`weights`] reads and writes safetensors;
 //! [`Decoder`] maps token ids to hidden states and logits; [`KvCache`] is an argument of its forward pass, never a
-//! field. A layer is written once, over `backend::Backend`. To add a family, add an arm in `architecture.rs`, what its
-//! layer does otherwise in `layer.rs`, and reference values.
+//! field. A layer is written once, over `backend::Backend`. To add a family, add a row of choices in `config.rs` and
+//! reference values; what no family chose before, in `architecture.rs` and `layer.rs`.
 
 mod architecture;
+mod config;
 mod decoder;
+mod keys;
 mod kv_cache;
 mod layer;
 mod linear;
@@ -16,7 +18,9 @@ mod run;
 pub mod weights;
 
 pub use crate::backend::{PackedSequences, Segment};
-pub use architecture::{Architecture, RopeScaling};
+pub use architecture::{
+    Activation, Architecture, LayerKind, NormPlacement, QkNorm, Rope, RopeScaling,
+};
 pub use decoder::{BackendKind, Decoder};
 pub(crate) use decoder::{LogpTrace, Trace};
 pub use kv_cache::KvCache;

@@ -4,7 +4,7 @@ use candle_core::{Result, Tensor};
 
 use super::decoder::{Decoder, heads};
 use super::kv_cache::{Cached, KvCache};
-use super::layer::SavedActivations;
+use super::layer::{At, SavedActivations};
 use crate::backend::cpu::Cpu;
 use crate::backend::{Backend, GradAccumulator, PackedSequences};
 
@@ -25,7 +25,8 @@ pub(super) fn pass<B: Backend>(
     packed: &PackedSequences,
     slots: Option<usize>,
 ) -> Result<B::Pass> {
-    backend.pass(packed, heads(&decoder.architecture), decoder.rope.angles(packed), slots)
+    let angles = decoder.ropes.iter().map(|rope| rope.angles(packed)).collect();
+    backend.pass(packed, heads(&decoder.architecture), angles, slots)
 }
 
 /// All layers on the stream, without a gradient.
@@ -38,7 +39,7 @@ pub(super) fn layers<B: Backend>(
 ) -> Result<()> {
     for (index, layer) in decoder.layers.iter().enumerate() {
         let cache = caches.as_mut().map(|caches| &mut caches[index]);
-        layer.forward(backend, pass, stream, cache, None)?;
+        layer.forward(At { backend, pass, number: None }, stream, cache)?;
     }
     Ok(())
 }
@@ -50,7 +51,11 @@ pub(super) fn last_norm<B: Backend>(
     stream: &mut B::Stream,
 ) -> Result<Tensor> {
     let architecture = &decoder.architecture;
-    let normed = backend.add_norm(stream, &decoder.norm, architecture.rms_norm_eps)?;
+    let mut normed = backend.add_norm(stream, &decoder.norm)?;
+    if architecture.logits_scale != 1.0 {
+        // Logits are linear in what is scaled here.
+        backend.scale(&mut normed, architecture.logits_scale)?;
+    }
     backend.to_tensor(normed, architecture.hidden_size)
 }
 
@@ -63,14 +68,15 @@ pub(super) fn forward<B: Backend>(
     number: Option<u64>,
 ) -> Result<(Tensor, Saved<B>)> {
     let pass = pass(decoder, backend, packed, None)?;
-    let mut stream = backend.embed(&decoder.embedding, ids)?;
+    let mut stream =
+        backend.embed(&decoder.embedding, ids, decoder.architecture.embedding_scale)?;
     let mut layers = Vec::with_capacity(decoder.layers.len());
     for layer in &decoder.layers {
-        let saved = layer.forward_saved(backend, &pass, &mut stream, number)?;
+        let saved = layer.forward_saved(At { backend, pass: &pass, number }, &mut stream)?;
         layers.push(if decoder.recomputes { saved.input_only() } else { saved });
     }
     let hidden = last_norm(decoder, backend, &mut stream)?;
-    let last = backend.saved(&stream)?;
+    let last = backend.saved(&mut stream)?;
     Ok((hidden, Saved { ids: ids.to_vec(), pass, number, layers, last }))
 }
 
@@ -83,18 +89,24 @@ pub(super) fn backward<B: Backend>(
     grads: &mut GradAccumulator,
 ) -> Result<()> {
     let Saved { ids, pass, number, layers, last } = saved;
-    let grad = backend.of_tensor(grad)?;
+    let architecture = &decoder.architecture;
+    let mut grad = backend.of_tensor(grad)?;
+    if architecture.logits_scale != 1.0 {
+        backend.scale(&mut grad, architecture.logits_scale)?;
+    }
     let mut dx = backend.zeros_like(&grad)?;
-    let eps = decoder.architecture.rms_norm_eps;
-    backend.norm_backward(&last, &decoder.norm, eps, &grad, &mut dx, grads)?;
+    backend.norm_backward(&last, &decoder.norm, &grad, &mut dx, grads)?;
     drop((grad, last));
     for (layer, saved) in decoder.layers.iter().zip(layers).rev() {
-        layer.backward(backend, &pass, saved, &mut dx, number, grads)?;
+        layer.backward(At { backend, pass: &pass, number }, saved, &mut dx, grads)?;
     }
-    match decoder.embedding.is_trained {
-        true => backend.embed_backward(&decoder.embedding, &ids, &dx, grads),
-        false => Ok(()),
+    if !decoder.embedding.is_trained {
+        return Ok(());
     }
+    if architecture.embedding_scale != 1.0 {
+        backend.scale(&mut dx, architecture.embedding_scale)?;
+    }
+    backend.embed_backward(&decoder.embedding, &ids, &dx, grads)
 }
 
 /// Hidden states on the CPU. Small models are sampled from with every thread on rows of its own, without ever waiting
@@ -109,7 +121,7 @@ pub(super) fn on_cpu(
     /// Packed weights that fit the caches of a processor's cores, in bytes.
     const SMALL: usize = 32 << 20;
     let whole = pass(decoder, cpu, packed, cache.as_ref().map(|cache| cache.slots()))?;
-    let mut stream = cpu.embed(&decoder.embedding, ids)?;
+    let mut stream = cpu.embed(&decoder.embedding, ids, decoder.architecture.embedding_scale)?;
     let threads = rayon::current_num_threads().min(whole.rows.len());
     let is_small = decoder.prepacked_bytes().is_some_and(|bytes| bytes <= SMALL);
     let mut caches = cache.map(|cache| Cpu::layers(cache, whole.rows.len())).transpose()?;

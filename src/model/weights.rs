@@ -121,7 +121,7 @@ pub fn read_all(path: &Path, device: &Device) -> Result<Vec<(String, Tensor)>> {
     read.collect()
 }
 
-/// Fresh weights: normal with the configured deviation, norms 1, biases 0.
+/// Fresh weights: normal with the configured deviation, norms what leaves their input as it is, biases 0.
 ///
 /// # Errors
 /// No memory.
@@ -133,7 +133,7 @@ pub fn random(architecture: &Architecture, seed: u64, device: &Device) -> Result
         let values = if name.ends_with("bias") {
             vec![0.0; count]
         } else if name.contains("norm") {
-            vec![1.0; count]
+            vec![1.0 - architecture.norm_offset as f32; count]
         } else {
             (0..count).map(|_| normal(&mut rng) * architecture.initializer_range as f32).collect()
         };

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::model::Architecture;
+use crate::model::{Architecture, NormPlacement, QkNorm};
 
 /// The sizes that memory depends on.
 #[derive(Debug, Clone, Copy)]
@@ -51,11 +51,14 @@ impl MemoryPlan {
         let lookup = (a.vocab_size * a.hidden_size) as u64;
         let multiplied = if a.tied_embeddings { all } else { all - lookup };
         let qkv = queries + 2 * keys;
-        let raw = if a.qk_norm { qkv } else { 0 };
-        let inner = qkv + raw + queries + a.hidden_size + 2 * a.intermediate_size;
+        let raw = if a.qk_norm == QkNorm::No { 0 } else { qkv };
+        // What norms after blocks read, and copies of what is fused.
+        let results = if a.norms == NormPlacement::Before { 0 } else { 2 * a.hidden_size };
+        let fused = if a.fused { qkv + 2 * a.intermediate_size } else { 0 };
+        let inner = qkv + raw + results + queries + a.hidden_size + 2 * a.intermediate_size;
         // Of the layer in hand: its norms, what is projected down, gradients, keys and values; and once more
         // for the reference, which keeps nothing but its own scratch.
-        let scratch = 6 * a.hidden_size + 2 * a.intermediate_size + 2 * qkv + 2 * keys;
+        let scratch = 7 * a.hidden_size + fused + 2 * a.intermediate_size + 2 * qkv + 2 * keys;
         let reference = inner + 3 * a.hidden_size + a.intermediate_size + 2 * keys;
         let scratch = scratch + reference;
         let kept = match sizes.recomputes {

@@ -12,8 +12,19 @@ use tealight::policy::{Policy, Sequence};
 
 use crate::support::{gradients, places};
 
-const MODELS: [&str; 5] =
-    ["micro-qwen2", "micro-qwen3", "micro-llama", "micro-llama-tied", "micro-llama-rope3"];
+const MODELS: [&str; 11] = [
+    "micro-qwen2",
+    "micro-qwen3",
+    "micro-llama",
+    "micro-llama-tied",
+    "micro-llama-rope3",
+    "family-gemma3",
+    "family-granite",
+    "family-mistral",
+    "family-olmo2",
+    "family-phi3",
+    "family-smollm3",
+];
 /// Absolute for logits and log-probabilities, relative to the largest entry for gradients.
 const TOLERANCE: f64 = 5e-5;
 

@@ -122,7 +122,7 @@ fn hostile_files_are_refused_before_memory_is_taken() {
         let path = folder.path().join("hostile.gguf");
         std::fs::write(&path, bytes).expect("written");
         let opened = Gguf::open(&path);
-        format!("{:#}", opened.err().expect("refused"))
+        format!("{:#}", opened.expect_err("refused"))
     };
     assert!(refused(b"PK\x03\x04 and more").contains("does not begin with GGUF"));
     let with = |at: usize, value: u64| {

@@ -4,7 +4,7 @@ use candle_core::{DType, Device, Result, Tensor, bail};
 
 use super::{expect, launch, rows};
 use crate::empty;
-use crate::sizes::{KEYS, MAX_DIM, QUERIES, VECTORS};
+use crate::sizes::{KEYS, MAX_DIM, QUERIES, TILE_DIM, VECTORS};
 
 /// The heads of attention.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,11 +42,14 @@ pub struct Run {
 #[derive(Debug, Clone)]
 pub struct Runs {
     heads: Heads,
+    scale: f64,
     tokens: usize,
     /// Most rows of keys that are looked at.
     rows: usize,
     queries: Tensor,
     keys: Tensor,
+    /// Of every token in its sequence.
+    positions: Tensor,
 }
 
 impl Heads {
@@ -59,17 +62,18 @@ impl Heads {
 }
 
 impl Runs {
-    /// The tables of `runs`.
+    /// The tables of `runs`; products of queries and keys are multiplied by `scale`.
     ///
     /// # Errors
     /// Heads that are not known, no memory.
-    pub fn new(runs: &[Run], heads: Heads, device: &Device) -> Result<Self> {
+    pub fn new(runs: &[Run], heads: Heads, scale: f64, device: &Device) -> Result<Self> {
         if !heads.are_known() {
             bail!("attention on a GPU does not know {heads:?}");
         }
         let share = heads.queries / heads.keys;
         let step = (VECTORS / share).min(QUERIES / (share * heads.dim)).max(1);
-        let (mut queries, mut keys) = (Vec::new(), Vec::new());
+        let keys_of_group = if heads.dim > TILE_DIM { KEYS / 2 } else { KEYS };
+        let (mut queries, mut keys, mut positions) = (Vec::new(), Vec::new(), Vec::new());
         let (mut tokens, mut last) = (0, 0);
         for run in runs.iter().filter(|run| run.tokens > 0) {
             tokens = tokens.max(run.first + run.tokens);
@@ -83,8 +87,12 @@ impl Runs {
                 let split = run.split.min(i32::MAX as usize);
                 queries.extend([run.first + at, count, run.sees + at, run.start, split, run.rest]);
             }
-            for at in (0..run.tokens).step_by(KEYS) {
-                keys.extend([run.first + at, KEYS.min(run.tokens - at), run.until]);
+            for at in (0..run.tokens).step_by(keys_of_group) {
+                keys.extend([run.first + at, keys_of_group.min(run.tokens - at), run.until]);
+            }
+            positions.resize(tokens.max(positions.len()), 0);
+            for at in 0..run.tokens {
+                positions[run.first + at] = run.sees - 1 + at;
             }
         }
         let table = |values: Vec<usize>, width: usize| {
@@ -92,20 +100,19 @@ impl Runs {
             let values: Vec<u32> = values.into_iter().map(|x| x as u32).collect();
             Tensor::from_vec(values, (count, width), device)
         };
-        let (queries, keys) = (table(queries, 6)?, table(keys, 3)?);
-        Ok(Self { heads, tokens, rows: last, queries, keys })
+        let (queries, keys, positions) =
+            (table(queries, 6)?, table(keys, 3)?, table(positions, 1)?);
+        Ok(Self { heads, scale, tokens, rows: last, queries, keys, positions })
     }
 
     fn groups(&self, table: &Tensor) -> Result<usize> {
         Ok(table.dim(0)? * self.heads.keys)
     }
 
-    fn numbers(&self) -> [usize; 3] {
-        [self.heads.queries, self.heads.keys, self.heads.dim]
-    }
-
-    fn scale(&self) -> f64 {
-        1.0 / (self.heads.dim as f64).sqrt()
+    fn numbers(&self, window: Option<usize>) -> [usize; 4] {
+        // No sequence is as long as what stands for no window.
+        let window = window.unwrap_or(usize::MAX).min(i32::MAX as usize / 2);
+        [self.heads.queries, self.heads.keys, self.heads.dim, window]
     }
 
     fn check(&self, q: &Tensor, k: &Tensor, v: &Tensor) -> Result<()> {
@@ -120,18 +127,23 @@ impl Runs {
     }
 }
 
-/// Causal attention of `q` `[N, H * D]` over rows of keys and values `[.., K * D]`; with it the logarithm of the
-/// sum of every query's weights, `[N, H]`.
+/// Causal attention of `q` `[N, H * D]` over rows of keys and values `[.., K * D]`, to the last `window` tokens or to
+/// all; with it the logarithm of the sum of every query's weights, `[N, H]`.
 ///
 /// # Errors
 /// Sizes that do not fit, no memory, the device's.
-pub fn attention(q: &Tensor, k: &Tensor, v: &Tensor, runs: &Runs) -> Result<(Tensor, Tensor)> {
+pub fn attention(
+    q: &Tensor,
+    k: &Tensor,
+    v: &Tensor,
+    (runs, window): (&Runs, Option<usize>),
+) -> Result<(Tensor, Tensor)> {
     runs.check(q, k, v)?;
     let out = empty(q.shape(), q.dtype(), q.device())?;
     let sums = empty((runs.tokens, runs.heads.queries), DType::F32, q.device())?;
     let tensors = [q, k, v, &out, &sums, &runs.queries];
     let groups = runs.groups(&runs.queries)?;
-    launch("attention", Some(q), groups, &tensors, &runs.numbers(), &[runs.scale()])?;
+    launch("attention", Some(q), groups, &tensors, &runs.numbers(window), &[runs.scale])?;
     Ok((out, sums))
 }
 
@@ -144,7 +156,7 @@ pub fn attention_back(
     [q, k, v]: [&Tensor; 3],
     (out, sums): (&Tensor, &Tensor),
     grad: &Tensor,
-    runs: &Runs,
+    (runs, window): (&Runs, Option<usize>),
 ) -> Result<[Tensor; 3]> {
     runs.check(q, k, v)?;
     for tensor in [out, grad] {
@@ -154,11 +166,11 @@ pub fn attention_back(
     expect(sums, DType::F32, runs.tokens * runs.heads.queries, "attention_back")?;
     let like = |x: &Tensor| empty(x.shape(), x.dtype(), x.device());
     let (dq, dk, dv, pulls) = (like(q)?, like(k)?, like(v)?, like(sums)?);
-    let (numbers, scale) = (runs.numbers(), [runs.scale()]);
+    let (numbers, scale) = (runs.numbers(window), [runs.scale]);
     let tensors = [q, k, v, out, grad, sums, &dq, &pulls, &runs.queries];
     let groups = runs.groups(&runs.queries)?;
     launch("attention_queries", Some(q), groups, &tensors, &numbers, &scale)?;
-    let tensors = [q, k, v, grad, sums, &pulls, &dk, &dv, &runs.keys];
+    let tensors = [q, k, v, grad, sums, &pulls, &dk, &dv, &runs.keys, &runs.positions];
     launch("attention_keys", Some(q), runs.groups(&runs.keys)?, &tensors, &numbers, &scale)?;
     Ok([dq, dk, dv])
 }

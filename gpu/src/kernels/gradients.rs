@@ -2,20 +2,20 @@
 
 use candle_core::{DType, Result, Tensor, bail};
 
-use super::{expect, launch, rows};
+use super::{Gain, expect, launch, rows};
 use crate::empty;
 use crate::sizes::{BLOCK, ELEMENTS, PART};
 
-/// Puts in place of `gate` and `up` their gradients for that of [`super::swiglu`]'s result.
+/// Puts in place of `gate` and `up` their gradients for that of [`super::gated`]'s result with the same `f`.
 ///
 /// # Errors
 /// Sizes that do not fit, the device's.
-pub fn swiglu_back(gate: &Tensor, up: &Tensor, grad: &Tensor) -> Result<()> {
+pub fn gated_back(gate: &Tensor, up: &Tensor, grad: &Tensor, f: [f64; 2]) -> Result<()> {
     let count = gate.elem_count();
-    expect(up, gate.dtype(), count, "swiglu_back")?;
-    expect(grad, gate.dtype(), count, "swiglu_back")?;
+    expect(up, gate.dtype(), count, "gated_back")?;
+    expect(grad, gate.dtype(), count, "gated_back")?;
     let tensors = [gate, up, grad];
-    launch("swiglu_back", Some(gate), count.div_ceil(ELEMENTS), &tensors, &[count], &[])
+    launch("gated_back", Some(gate), count.div_ceil(ELEMENTS), &tensors, &[count], &f)
 }
 
 /// Adds to `dx` the gradient of a norm's input `x`, and to `sums`, where there are any, that of its weight, for
@@ -25,11 +25,10 @@ pub fn swiglu_back(gate: &Tensor, up: &Tensor, grad: &Tensor) -> Result<()> {
 /// Sizes that do not fit, no memory, the device's.
 pub fn norm_back(
     x: &Tensor,
-    weight: &Tensor,
+    Gain { weight, offset, eps }: Gain<'_>,
     grad: &Tensor,
     dx: &Tensor,
     sums: Option<&Tensor>,
-    eps: f64,
 ) -> Result<()> {
     let width = weight.elem_count();
     let rows = rows(x, width, "norm_back")?;
@@ -37,7 +36,8 @@ pub fn norm_back(
     expect(grad, x.dtype(), x.elem_count(), "norm_back")?;
     expect(dx, x.dtype(), x.elem_count(), "norm_back")?;
     let scales = empty(rows, DType::F32, x.device())?;
-    launch("norm_inputs", Some(x), rows, &[x, weight, grad, dx, &scales], &[width], &[eps])?;
+    let tensors = [x, weight, grad, dx, &scales];
+    launch("norm_inputs", Some(x), rows, &tensors, &[width], &[eps, offset])?;
     let Some(sums) = sums else { return Ok(()) };
     let parts = empty((rows.div_ceil(PART), width), DType::F32, x.device())?;
     let tensors = [x, grad, &scales, &parts];

@@ -12,7 +12,7 @@ mod optimizer;
 use candle_core::{DType, Result, Tensor, bail};
 
 pub use attention::{Heads, Run, Runs, attention, attention_back};
-pub use gradients::{add_to, column_sums, embedding_back, narrow, norm_back, swiglu_back};
+pub use gradients::{add_to, column_sums, embedding_back, gated_back, narrow, norm_back};
 pub use logits::{RowSums, logits_grad, logp, sample};
 pub use optimizer::{AdamW, adamw, sum_of_squares};
 
@@ -68,15 +68,25 @@ fn rows(x: &Tensor, width: usize, what: &str) -> Result<usize> {
     Ok(x.elem_count() / width)
 }
 
-/// Of `x` plus `more`, where there is any, the sum and its root-mean-square norm over rows as wide as `weight`.
+/// What the rows of a root-mean-square norm are multiplied by: weight and offset.
+#[derive(Debug, Clone, Copy)]
+pub struct Gain<'a> {
+    /// As wide as a row.
+    pub weight: &'a Tensor,
+    /// Added to the weight, in f32.
+    pub offset: f64,
+    /// Added to the mean square.
+    pub eps: f64,
+}
+
+/// Of `x` plus `more`, where there is any, the sum and its root-mean-square norm over rows as wide as the weight.
 ///
 /// # Errors
 /// Sizes that do not fit, no memory, the device's.
 pub fn add_norm(
     x: &Tensor,
     more: Option<&Tensor>,
-    weight: &Tensor,
-    eps: f64,
+    Gain { weight, offset, eps }: Gain<'_>,
 ) -> Result<(Tensor, Tensor)> {
     let width = weight.elem_count();
     let rows = rows(x, width, "add_norm")?;
@@ -90,7 +100,8 @@ pub fn add_norm(
         None => x.clone(),
     };
     let tensors = [x, more.unwrap_or(x), &stream, weight, &out];
-    launch("add_norm", Some(x), rows, &tensors, &[width, usize::from(more.is_some())], &[eps])?;
+    let numbers = [width, usize::from(more.is_some())];
+    launch("add_norm", Some(x), rows, &tensors, &numbers, &[eps, offset])?;
     Ok((stream, out))
 }
 
@@ -114,29 +125,33 @@ pub fn add_bias(x: &Tensor, bias: &Tensor) -> Result<()> {
     launch("add_bias", Some(x), rows(x, width, "add_bias")?, &[x, bias], &[width], &[])
 }
 
-/// Rotates `x` `[N, heads * D]` head by head by the angles `[N, D / 2]` of `cos` and `sin`, or, `back`, by their
-/// inverse, which is the gradient.
+/// Rotates `x` `[N, heads * D]` head by head, from its first value on, by the angles `[N, pairs]` of cosines and sines,
+/// at most `D / 2` pairs, or, `back`, by their inverse, which is the gradient.
 ///
 /// # Errors
 /// Sizes that do not fit, the device's.
-pub fn rope(x: &Tensor, cos: &Tensor, sin: &Tensor, back: bool) -> Result<()> {
-    let (tokens, half) = cos.dims2()?;
-    let heads = rows(x, 2 * half * tokens.max(1), "rope")?;
-    expect(cos, DType::F32, tokens * half, "rope")?;
-    expect(sin, DType::F32, tokens * half, "rope")?;
+pub fn rope(x: &Tensor, dim: usize, [cos, sin]: [&Tensor; 2], back: bool) -> Result<()> {
+    let (tokens, pairs) = cos.dims2()?;
+    let heads = rows(x, dim * tokens.max(1), "rope")?;
+    if 2 * pairs > dim {
+        bail!("rope: {pairs} pairs of {dim} values");
+    }
+    expect(cos, DType::F32, tokens * pairs, "rope")?;
+    expect(sin, DType::F32, tokens * pairs, "rope")?;
     let direction = if back { -1.0 } else { 1.0 };
-    launch("rope", Some(x), tokens, &[x, cos, sin], &[heads, half], &[direction])
+    launch("rope", Some(x), tokens, &[x, cos, sin], &[heads, pairs, dim], &[direction])
 }
 
-/// `silu(gate) * up`.
+/// `gate sigmoid(f(gate)) * up` with `f(x) = a (x + b x^3)`: SiLU with (1, 0), GELU by the hyperbolic tangent with
+/// (2 sqrt(2 / pi), 0.044715).
 ///
 /// # Errors
 /// Sizes that do not fit, no memory, the device's.
-pub fn swiglu(gate: &Tensor, up: &Tensor) -> Result<Tensor> {
+pub fn gated(gate: &Tensor, up: &Tensor, f: [f64; 2]) -> Result<Tensor> {
     let count = gate.elem_count();
-    expect(up, gate.dtype(), count, "swiglu")?;
+    expect(up, gate.dtype(), count, "gated")?;
     let out = empty(gate.shape(), gate.dtype(), gate.device())?;
-    launch("swiglu", Some(gate), count.div_ceil(ELEMENTS), &[gate, up, &out], &[count], &[])?;
+    launch("gated", Some(gate), count.div_ceil(ELEMENTS), &[gate, up, &out], &[count], &f)?;
     Ok(out)
 }
 

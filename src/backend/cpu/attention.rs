@@ -4,6 +4,8 @@
 //! both loops then run along memory. Nothing of size queries x keys is kept; the backward pass computes the
 //! weights again.
 
+use std::ops::Range;
+
 use super::super::Heads;
 use super::math::{add_scaled, exp, max, sum_of};
 
@@ -18,6 +20,8 @@ pub(crate) struct KeyLayout {
     pub(crate) dim: usize,
     /// Slots that a row of the cache has room for.
     pub(crate) slots: usize,
+    /// What products of queries and keys are multiplied by.
+    pub(crate) scale: f32,
 }
 
 /// Keys that are looked at together: one AVX-512 register.
@@ -31,8 +35,8 @@ fn room(tokens: usize) -> usize {
 impl KeyLayout {
     /// Room for up to `tokens` tokens.
     pub(crate) fn new(heads: Heads, tokens: usize) -> Self {
-        let Heads { queries, keys, dim } = heads;
-        Self { queries, keys, dim, slots: room(tokens) }
+        let Heads { queries, keys, dim, scale, .. } = heads;
+        Self { queries, keys, dim, slots: room(tokens), scale }
     }
 
     /// Query heads that share a key-value head.
@@ -61,14 +65,13 @@ impl KeyLayout {
         }
     }
 
-    /// Attends from one token's queries `[queries, D]` to the first `count` slots of a row; `weights` is
-    /// scratch.
+    /// Attends from one token's queries `[queries, D]` to the slots `seen` of a row; `weights` is scratch.
     #[inline(always)]
     pub(crate) fn attend(
         &self,
         q: &[f32],
         (keys, values): (&[f32], &[f32]),
-        count: usize,
+        seen: Range<usize>,
         weights: &mut Vec<f32>,
         out: &mut [f32],
     ) {
@@ -77,8 +80,8 @@ impl KeyLayout {
         for (head, (q, out)) in heads.enumerate() {
             let at = head / self.group() * self.dim * self.slots;
             let keys = &keys[at..][..self.dim * self.slots];
-            self.weights(q, |d| &keys[d * self.slots..], count, weights);
-            let values = &values[at..][..count * self.dim];
+            self.weights(q, |d| &keys[d * self.slots + seen.start..], seen.len(), weights);
+            let values = &values[at..][seen.start * self.dim..seen.end * self.dim];
             combine(weights, values, self.dim, out);
         }
     }
@@ -93,7 +96,7 @@ impl KeyLayout {
         weights: &mut Vec<f32>,
     ) {
         products(q, key, count, weights);
-        let scale = 1.0 / (self.dim as f32).sqrt();
+        let scale = self.scale;
         // What is past the last key gets no weight.
         weights[count..].fill(f32::NEG_INFINITY);
         let largest = max(weights);
@@ -103,36 +106,41 @@ impl KeyLayout {
         weights.truncate(count);
     }
 
-    /// The gradients of one key-value head of a run of tokens after `past` others: adds to `dq`
+    /// The gradients of one key-value head of a run of tokens after `past` others, of which each sees the last
+    /// `window`: adds to `dq`
     /// `[tokens, group, D]`, and to `dk` and `dv` `[past + tokens, D]`, from `q`, `k`, `v` and the gradient
     /// `grad` of the result, laid out alike.
     #[inline(always)]
     pub(crate) fn gradients(
         &self,
-        past: usize,
+        (past, window): (usize, usize),
         [q, k, v, grad]: [&[f32]; 4],
         [dq, dk, dv]: [&mut [f32]; 3],
     ) {
         let (dim, wide) = (self.dim, self.group() * self.dim);
-        let scale = 1.0 / (dim as f32).sqrt();
+        let scale = self.scale;
         let tokens = q.len() / wide;
         let wide_row = room(past + tokens);
         let (keys, values) = (transposed(k, dim, wide_row), transposed(v, dim, wide_row));
         let (mut weights, mut pulls) = (Vec::new(), Vec::new());
         for token in 0..tokens {
-            let count = past + token + 1;
+            let until = past + token + 1;
+            let from = until.saturating_sub(window);
+            let count = until - from;
             for head in 0..self.group() {
                 let own = token * wide + head * dim..token * wide + (head + 1) * dim;
                 let (q, grad, dq) = (&q[own.clone()], &grad[own.clone()], &mut dq[own]);
-                self.weights(q, |d| &keys[d * wide_row..], count, &mut weights);
+                self.weights(q, |d| &keys[d * wide_row + from..], count, &mut weights);
                 // With p the weights and dp = grad . v: ds = p (dp - sum p dp) times the scale.
-                products(grad, |d| &values[d * wide_row..], count, &mut pulls);
+                products(grad, |d| &values[d * wide_row + from..], count, &mut pulls);
                 pulls.truncate(count);
                 let mean: f32 = super::math::dot(&weights, &pulls);
                 for (pull, weight) in pulls.iter_mut().zip(&weights) {
                     *pull = weight * (*pull - mean) * scale;
                 }
-                combine(&pulls, &k[..count * dim], dim, dq);
+                let seen = from * dim..until * dim;
+                combine(&pulls, &k[seen.clone()], dim, dq);
+                let (dk, dv) = (&mut dk[seen.clone()], &mut dv[seen]);
                 let places = dk.chunks_exact_mut(dim).zip(dv.chunks_exact_mut(dim));
                 for ((dk, dv), (pull, weight)) in places.zip(pulls.iter().zip(&weights)) {
                     add_scaled(dk, *pull, q);

@@ -6,14 +6,16 @@
 
 pub(crate) mod adamw;
 pub(crate) mod attention;
+mod gate;
 pub(crate) mod logp;
 mod math;
 mod ops;
 mod output;
 mod pass;
+mod product;
 mod rms_norm;
 mod rope;
-mod swiglu;
+mod rows;
 
 use std::sync::{Arc, Mutex};
 

@@ -1,17 +1,20 @@
 //! The operations of a layer on the CPU.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use candle_core::{Device, Result, Tensor};
 use tealight_matmul::{Matrix, Output, Packed, Right, multiply};
 
 use super::super::{
-    Angles, Backend, Buffer, Dropout, GradAccumulator, Heads, PackedSequences, Parameter,
+    Angles, Backend, Buffer, Dropout, GradAccumulator, Heads, Norm, PackedSequences, Parameter,
     PooledPacked, Prepacked, TokenLogp, Turn, check_tokens,
 };
 use super::logp::RowSums;
 use super::pass::{Pass, Slots};
-use super::{Cpu, by_rows, output, rms_norm, rope, simd, swiglu, with_values};
+use super::rms_norm::Gain;
+use super::{Cpu, by_rows, gate, output, rms_norm, rope, rows, simd, with_values};
+use crate::backend::Activation;
 
 impl Backend for Cpu {
     type Array = Buffer;
@@ -25,22 +28,23 @@ impl Backend for Cpu {
         &self,
         packed: &PackedSequences,
         heads: Heads,
-        angles: Angles,
+        angles: Vec<Angles>,
         slots: Option<usize>,
     ) -> Result<Pass> {
         Pass::new(packed, heads, angles, slots)
     }
 
-    fn embed(&self, table: &Parameter, ids: &[u32]) -> Result<Buffer> {
+    fn embed(&self, table: &Parameter, ids: &[u32], scale: f64) -> Result<Buffer> {
         let (vocabulary, width) = table.dims2()?;
         check_tokens(ids, vocabulary)?;
         let mut x = self.pool.take(ids.len() * width);
         with_values(&table.values, |table| {
-            for (id, x) in ids.iter().zip(x.chunks_exact_mut(width)) {
-                x.copy_from_slice(&table[*id as usize * width..][..width]);
-            }
+            rows::gather(table, ids, &mut x, width);
             Ok(())
         })?;
+        if scale != 1.0 {
+            self.scale(&mut x, scale)?;
+        }
         Ok(x)
     }
 
@@ -52,15 +56,11 @@ impl Backend for Cpu {
         grads: &mut GradAccumulator,
     ) -> Result<()> {
         let width = table.dims2()?.1;
-        let sums = grads.on_cpu(table, &self.pool);
-        for (id, grad) in ids.iter().zip(grad.chunks_exact(width)) {
-            let row = &mut sums[*id as usize * width..][..width];
-            row.iter_mut().zip(grad).for_each(|(sum, x)| *sum += x);
-        }
+        rows::scatter(grad, ids, grads.on_cpu(table, &self.pool), width);
         Ok(())
     }
 
-    fn saved(&self, stream: &Buffer) -> Result<Buffer> {
+    fn saved(&self, stream: &mut Buffer) -> Result<Buffer> {
         Ok(self.pool.copy(stream))
     }
 
@@ -68,52 +68,43 @@ impl Backend for Cpu {
         Ok(self.pool.copy(x))
     }
 
-    fn add_norm(&self, stream: &mut Buffer, weight: &Parameter, eps: f64) -> Result<Buffer> {
-        self.norm(stream, weight, eps)
+    fn add_norm(&self, stream: &mut Buffer, norm: &Norm) -> Result<Buffer> {
+        self.norm(stream, norm)
     }
 
-    fn norm(&self, x: &Buffer, weight: &Parameter, eps: f64) -> Result<Buffer> {
+    fn norm(&self, x: &Buffer, norm: &Norm) -> Result<Buffer> {
         let mut out = self.pool.take(x.len());
-        with_values(&weight.values, |weight| {
-            rms_norm::rms_norm(x, weight, eps as f32, &mut out, self.is_parallel);
+        with_values(&norm.weight.values, |weight| {
+            let gain = Gain { weight, offset: norm.offset as f32, eps: norm.eps as f32 };
+            rms_norm::rms_norm(x, gain, &mut out, self.is_parallel);
             Ok(())
         })?;
         Ok(out)
     }
 
-    fn head_norm(&self, x: &Buffer, weight: &Parameter, eps: f64) -> Result<Buffer> {
-        let mut out = self.pool.copy(x);
-        with_values(&weight.values, |weight| {
-            by_rows(self.is_parallel, &mut out, weight.len(), |_, part| {
-                simd(
-                    #[inline(always)]
-                    || rms_norm::norm_in_place(part, weight, eps as f32),
-                );
-            });
-            Ok(())
-        })?;
-        Ok(out)
+    fn head_norm(&self, x: &Buffer, norm: &Norm) -> Result<Buffer> {
+        self.norm(x, norm)
     }
 
     fn norm_backward(
         &self,
         x: &Buffer,
-        weight: &Parameter,
-        eps: f64,
+        norm: &Norm,
         grad: &Buffer,
         dx: &mut Buffer,
         grads: &mut GradAccumulator,
     ) -> Result<()> {
         let mut unused;
-        let sums = match weight.is_trained {
-            true => grads.on_cpu(weight, &self.pool),
+        let sums = match norm.weight.is_trained {
+            true => grads.on_cpu(&norm.weight, &self.pool),
             false => {
-                unused = self.pool.take(weight.values.elem_count());
+                unused = self.pool.take(norm.weight.values.elem_count());
                 &mut unused
             }
         };
-        with_values(&weight.values, |weight| {
-            rms_norm::gradients(x, weight, eps as f32, grad, dx, sums);
+        with_values(&norm.weight.values, |weight| {
+            let gain = Gain { weight, offset: norm.offset as f32, eps: norm.eps as f32 };
+            rms_norm::gradients(x, gain, grad, dx, sums);
             Ok(())
         })
     }
@@ -152,6 +143,10 @@ impl Backend for Cpu {
             })?;
         }
         self.product(x, weight, stream, true)
+    }
+
+    fn add_residual(&self, stream: &mut Buffer, x: Buffer) -> Result<()> {
+        self.add(stream, &x)
     }
 
     fn linear_backward(
@@ -200,33 +195,33 @@ impl Backend for Cpu {
         Ok(())
     }
 
-    fn swiglu(&self, gate: &Buffer, up: &Buffer) -> Result<Buffer> {
+    fn gated(&self, activation: Activation, gate: &Buffer, up: &Buffer) -> Result<Buffer> {
         let mut out = self.pool.take(gate.len());
-        swiglu::swiglu(gate, up, &mut out, self.is_parallel);
+        gate::gated(activation, gate, up, &mut out, self.is_parallel);
         Ok(out)
     }
 
-    fn swiglu_backward(&self, gate: &mut Buffer, up: &mut Buffer, grad: &Buffer) -> Result<()> {
-        swiglu::gradients(gate, up, grad);
+    fn gated_backward(
+        &self,
+        activation: Activation,
+        gate: &mut Buffer,
+        up: &mut Buffer,
+        grad: &Buffer,
+    ) -> Result<()> {
+        gate::gradients(activation, gate, up, grad);
         Ok(())
     }
 
-    fn rope(&self, pass: &Pass, x: &mut Buffer, turn: Turn) -> Result<()> {
+    fn rope(&self, pass: &Pass, rope: usize, x: &mut Buffer, turn: Turn) -> Result<()> {
         let direction = match turn {
             Turn::Forward => 1.0,
             Turn::Back => -1.0,
         };
         let width = x.len() / pass.tokens().max(1);
         by_rows(self.is_parallel, x, width, |first, part| {
-            simd(
-                #[inline(always)]
-                || {
-                    for (index, row) in part.chunks_exact_mut(width).enumerate() {
-                        let (cos, sin) = pass.angles(first + index);
-                        rope::rotate(row, cos, sin, direction);
-                    }
-                },
-            );
+            for (index, row) in part.chunks_exact_mut(width).enumerate() {
+                rope::rotate(row, pass.layout.dim, pass.angles(rope, first + index), direction);
+            }
         });
         Ok(())
     }
@@ -234,13 +229,14 @@ impl Backend for Cpu {
     fn attention(
         &self,
         pass: &Pass,
+        window: Option<usize>,
         [q, k, v]: [&Buffer; 3],
         cache: Option<&mut Slots<'_>>,
     ) -> Result<(Buffer, ())> {
         let mut out = self.pool.take(q.len());
         let mut attend = |slots: &mut Slots<'_>| {
             pass.store(k, v, slots, self.is_parallel);
-            pass.attend(q, (slots.0, slots.1), &mut out, self.is_parallel);
+            pass.attend(window, q, (slots.0, slots.1), &mut out, self.is_parallel);
         };
         match cache {
             Some(slots) => attend(slots),
@@ -256,11 +252,28 @@ impl Backend for Cpu {
     fn attention_backward(
         &self,
         pass: &Pass,
+        window: Option<usize>,
         [q, k, v]: [&Buffer; 3],
         _: (&Buffer, &()),
         grad: &Buffer,
     ) -> Result<[Buffer; 3]> {
-        Ok(pass.attend_backward([q, k, v], grad, &self.pool))
+        Ok(pass.attend_backward(window, [q, k, v], grad, &self.pool))
+    }
+
+    fn columns(&self, x: &Buffer, width: usize, columns: Range<usize>) -> Result<Buffer> {
+        let mut out = self.pool.take(x.len() / width * columns.len());
+        rows::columns(x, width, columns, &mut out);
+        Ok(out)
+    }
+
+    fn joined(&self, parts: &[&Buffer], widths: &[usize]) -> Result<Buffer> {
+        let mut out = self.pool.take(parts.iter().map(|part| part.len()).sum());
+        rows::join(parts, widths, &mut out);
+        Ok(out)
+    }
+
+    fn copy(&self, x: &Buffer) -> Result<Buffer> {
+        Ok(self.pool.copy(x))
     }
 
     fn zeros_like(&self, x: &Buffer) -> Result<Buffer> {
@@ -298,10 +311,7 @@ impl Backend for Cpu {
         let width = x.dim(1)?;
         let mut out = vec![0f32; rows * width];
         with_values(x, |x| {
-            for (place, x) in places.iter().zip(x.chunks_exact(width)) {
-                let row = &mut out[*place as usize * width..][..width];
-                row.iter_mut().zip(x).for_each(|(sum, x)| *sum += x);
-            }
+            rows::scatter(x, places, &mut out, width);
             Ok(())
         })?;
         Tensor::from_vec(out, (rows, width), &Device::Cpu)
@@ -373,25 +383,5 @@ impl Backend for Cpu {
 
     fn prepack_head(&self, weight: &Parameter) -> Result<Parameter> {
         self.prepack(weight)
-    }
-}
-
-impl Cpu {
-    /// Writes `x W^T` to `out`, or adds it.
-    fn product(&self, x: &[f32], weight: &Parameter, out: &mut [f32], adds: bool) -> Result<()> {
-        let (width, inner) = weight.dims2()?;
-        let left = Matrix::new(x, x.len() / inner, inner);
-        let out = Output { data: out, stride: width, adds };
-        match &weight.prepacked {
-            Some(Prepacked::Cpu(packed)) => {
-                multiply(left, Right::Packed(packed.packed()), out, self.is_parallel);
-                Ok(())
-            }
-            _ => with_values(&weight.values, |weight| {
-                let weight = Matrix::new(weight, width, inner).transposed();
-                multiply(left, Right::Plain(weight), out, self.is_parallel);
-                Ok(())
-            }),
-        }
     }
 }

@@ -19,7 +19,10 @@ pub(crate) struct Pass {
     pub(crate) rows: Vec<KeyRow>,
     /// Of every token.
     seen: Vec<Seen>,
-    angles: Angles,
+    /// Of every rotary embedding.
+    angles: Vec<Angles>,
+    /// Pairs of a head's values that turn.
+    pairs: usize,
     pub(crate) layout: KeyLayout,
 }
 
@@ -27,7 +30,7 @@ impl Pass {
     pub(super) fn new(
         packed: &PackedSequences,
         heads: Heads,
-        angles: Angles,
+        angles: Vec<Angles>,
         slots: Option<usize>,
     ) -> Result<Self> {
         let longest = packed.longest();
@@ -36,18 +39,20 @@ impl Pass {
             bail!("{longest} tokens do not fit a cache of {slots} slots");
         }
         let (rows, seen) = packed.rows();
-        Ok(Self { rows, seen, angles, layout: KeyLayout::new(heads, slots) })
+        let (pairs, layout) = (heads.rotary_dim / 2, KeyLayout::new(heads, slots));
+        Ok(Self { rows, seen, angles, pairs, layout })
     }
 
     pub(crate) fn tokens(&self) -> usize {
         self.seen.len()
     }
 
-    /// The angles of token `index`.
+    /// The `rope`th angles of token `index`.
     #[inline(always)]
-    pub(super) fn angles(&self, index: usize) -> (&[f32], &[f32]) {
-        let own = index * self.layout.dim / 2..(index + 1) * self.layout.dim / 2;
-        (&self.angles.cos[own.clone()], &self.angles.sin[own])
+    pub(super) fn angles(&self, rope: usize, index: usize) -> (&[f32], &[f32]) {
+        let own = index * self.pairs..(index + 1) * self.pairs;
+        let Angles { cos, sin } = &self.angles[rope];
+        (&cos[own.clone()], &sin[own])
     }
 
     /// The tokens of some of its rows, none of which shares any with another.
@@ -58,8 +63,9 @@ impl Pass {
     /// Some of its rows as a pass of their own.
     pub(crate) fn part(&self, rows: Range<usize>) -> Self {
         let tokens = self.tokens_of(rows.clone());
-        let half = self.layout.dim / 2;
-        let of = |all: &[f32]| all[tokens.start * half..tokens.end * half].to_vec();
+        let pairs = self.pairs;
+        let of = |all: &[f32]| all[tokens.start * pairs..tokens.end * pairs].to_vec();
+        let angles = |angles: &Angles| Angles { cos: of(&angles.cos), sin: of(&angles.sin) };
         let own = |row: &KeyRow| {
             let own = row.own.start - tokens.start..row.own.end - tokens.start;
             KeyRow { own, ..row.clone() }
@@ -68,7 +74,8 @@ impl Pass {
         Self {
             rows: self.rows[rows.clone()].iter().map(own).collect(),
             seen: self.seen[tokens.clone()].iter().map(seen).collect(),
-            angles: Angles { cos: of(&self.angles.cos), sin: of(&self.angles.sin) },
+            angles: self.angles.iter().map(angles).collect(),
+            pairs,
             layout: self.layout,
         }
     }
@@ -96,15 +103,17 @@ impl Pass {
         }
     }
 
-    /// Attends from every token's queries to what it sees of the slots.
+    /// Attends from every token's queries to what it sees of the slots, the last `window` or all.
     pub(super) fn attend(
         &self,
+        window: Option<usize>,
         q: &[f32],
         (keys, values): (&[f32], &[f32]),
         out: &mut [f32],
         is_parallel: bool,
     ) {
         let (layout, width) = (self.layout, self.layout.queries * self.layout.dim);
+        let window = window.unwrap_or(usize::MAX);
         by_rows(is_parallel, out, width, |first, part| {
             let mut weights = Vec::new();
             simd(
@@ -115,13 +124,9 @@ impl Pass {
                         let Seen { row, count } = self.seen[token];
                         let own = row * layout.row()..(row + 1) * layout.row();
                         let slots = (&keys[own.clone()], &values[own]);
-                        layout.attend(
-                            &q[token * width..][..width],
-                            slots,
-                            count,
-                            &mut weights,
-                            out,
-                        );
+                        let q = &q[token * width..][..width];
+                        let seen = count.saturating_sub(window)..count;
+                        layout.attend(q, slots, seen, &mut weights, out);
                     }
                 },
             );
@@ -131,6 +136,7 @@ impl Pass {
     /// The gradients of queries, keys and values from that of what attention gathered, where no cache was used.
     pub(super) fn attend_backward(
         &self,
+        window: Option<usize>,
         [q, k, v]: [&[f32]; 3],
         grad: &[f32],
         pool: &Arc<Pool>,
@@ -138,7 +144,7 @@ impl Pass {
         let layout = self.layout;
         let (queries, keys) = (layout.queries * layout.dim, layout.keys * layout.dim);
         let (dim, wide) = (layout.dim, layout.group() * layout.dim);
-        let runs = self.runs();
+        let (runs, window) = (self.runs(), window.unwrap_or(usize::MAX));
         let parts: Vec<[Vec<f32>; 3]> = (0..runs.len() * layout.keys)
             .into_par_iter()
             .map(|index| {
@@ -158,7 +164,7 @@ impl Pass {
                     #[inline(always)]
                     || {
                         layout.gradients(
-                            run.prefix.len(),
+                            (run.prefix.len(), window),
                             [&q, &k, &v, &grad],
                             found.each_mut().map(Vec::as_mut_slice),
                         )

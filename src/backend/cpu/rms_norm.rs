@@ -1,4 +1,4 @@
-//! `y = x / sqrt(mean(x^2) + eps) * weight` over rows of `x`, with its gradient.
+//! `y = x / sqrt(mean(x^2) + eps) * (weight + offset)` over rows of `x`, with its gradient.
 
 use rayon::prelude::*;
 
@@ -14,8 +14,18 @@ fn scale(row: &[f32], eps: f32) -> f32 {
     1.0 / (sum_of(row, |x| x * x) / row.len() as f32 + eps).sqrt()
 }
 
-/// The norm of every row of `x`, to `out`.
-pub(crate) fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32], parallel: bool) {
+/// What the rows of a norm are scaled to and multiplied by.
+#[derive(Clone, Copy)]
+pub(crate) struct Gain<'a> {
+    pub(crate) weight: &'a [f32],
+    /// Added to the weight.
+    pub(crate) offset: f32,
+    pub(crate) eps: f32,
+}
+
+/// The norm of every row of `x`, as wide as the weight, to `out`.
+pub(crate) fn rms_norm(x: &[f32], gain: Gain<'_>, out: &mut [f32], parallel: bool) {
+    let Gain { weight, offset, eps } = gain;
     let width = weight.len();
     by_rows(parallel, out, width, |first, out| {
         let rows = x[first * width..].chunks_exact(width);
@@ -25,7 +35,7 @@ pub(crate) fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32], par
                 for (out, x) in out.chunks_exact_mut(width).zip(rows) {
                     let scale = scale(x, eps);
                     for ((out, x), weight) in out.iter_mut().zip(x).zip(weight) {
-                        *out = x * scale * weight;
+                        *out = x * scale * (weight + offset);
                     }
                 }
             },
@@ -33,21 +43,11 @@ pub(crate) fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32], par
     });
 }
 
-/// The same in place, for every stretch of `weight.len()` values of a row.
-#[inline(always)]
-pub(crate) fn norm_in_place(row: &mut [f32], weight: &[f32], eps: f32) {
-    for part in row.chunks_exact_mut(weight.len()) {
-        let scale = scale(part, eps);
-        part.iter_mut().zip(weight).for_each(|(x, weight)| *x *= scale * weight);
-    }
-}
-
 /// Adds the gradient of `x` to `dx` and that of the weight to `dw`. With `s` the scale:
-/// `dx = s g w - x s^3 / D sum(g w x)`, `dw = sum over rows of g x s`.
+/// `dx = s g w - x s^3 / D sum(g w x)` for `w` with its offset, `dw = sum over rows of g x s`.
 pub(crate) fn gradients(
     x: &[f32],
-    weight: &[f32],
-    eps: f32,
+    Gain { weight, offset, eps }: Gain<'_>,
     grad: &[f32],
     dx: &mut [f32],
     dw: &mut [f32],
@@ -66,7 +66,7 @@ pub(crate) fn gradients(
                     for (dx, (x, grad)) in dx.chunks_exact_mut(width).zip(rows) {
                         let scale = scale(x, eps);
                         for i in 0..width {
-                            weighted[i] = grad[i] * weight[i];
+                            weighted[i] = grad[i] * (weight[i] + offset);
                             dw[i] += grad[i] * x[i] * scale;
                         }
                         let pull = dot(&weighted, x) * scale * scale * scale / width as f32;

@@ -2,16 +2,22 @@
 //! in f32.
 
 mod pass;
+mod stream;
+
+use std::f64::consts::PI;
+use std::ops::Range;
 
 use candle_core::{DType, Device, Result, Tensor, bail};
 use tealight_gpu::kernels;
 
 use super::{
-    Angles, Backend, Dropout, GradAccumulator, Heads, PackedSequences, Parameter, Prepacked,
+    Angles, Backend, Dropout, GradAccumulator, Heads, Norm, PackedSequences, Parameter, Prepacked,
     TokenLogp, Turn, check_tokens,
 };
 
+use crate::backend::Activation;
 use pass::Pass;
+use stream::Stream;
 
 /// Values of logits that exist at once: 1 GiB in f32, 64 MiB where the CPU emulates a GPU.
 fn most_logits(device: &Device) -> usize {
@@ -26,7 +32,7 @@ pub(crate) struct Gpu {
 
 /// Refuses what kernels do not know.
 pub(crate) fn check(heads: Heads, dtype: DType, device: &Device) -> Result<()> {
-    let Heads { queries, keys, dim } = heads;
+    let Heads { queries, keys, dim, .. } = heads;
     if !tealight_gpu::runs_on(device) {
         bail!("this binary has no kernels for {device:?}");
     }
@@ -40,12 +46,6 @@ pub(crate) fn check(heads: Heads, dtype: DType, device: &Device) -> Result<()> {
         );
     }
     Ok(())
-}
-
-/// The residual stream, and what is still to be added to it: the next norm does both at once.
-pub(crate) struct Stream {
-    x: Tensor,
-    more: Option<Tensor>,
 }
 
 impl Gpu {
@@ -77,6 +77,19 @@ impl Gpu {
     }
 }
 
+/// A norm as kernels have it.
+fn gain(norm: &Norm) -> kernels::Gain<'_> {
+    kernels::Gain { weight: &norm.weight.values, offset: norm.offset, eps: norm.eps }
+}
+
+/// The two factors of `f(x) = a (x + b x^3)`, of which an activation is `x sigmoid(f(x))`.
+fn inner(activation: Activation) -> [f64; 2] {
+    match activation {
+        Activation::Silu => [1.0, 0.0],
+        Activation::GeluTanh => [2.0 * (2.0 / PI).sqrt(), 0.044_715],
+    }
+}
+
 /// Adds the f32 sum of a weight's gradient, where the weight is trained.
 fn sums_of(weight: &Parameter, grads: &mut GradAccumulator) -> Result<Option<Tensor>> {
     weight.is_trained.then(|| grads.on_gpu(weight)).transpose()
@@ -94,15 +107,19 @@ impl Backend for Gpu {
         &self,
         packed: &PackedSequences,
         heads: Heads,
-        angles: Angles,
+        angles: Vec<Angles>,
         slots: Option<usize>,
     ) -> Result<Pass> {
         Pass::new(packed, heads, angles, slots, &self.device)
     }
 
-    fn embed(&self, table: &Parameter, ids: &[u32]) -> Result<Stream> {
+    fn embed(&self, table: &Parameter, ids: &[u32], scale: f64) -> Result<Stream> {
         check_tokens(ids, table.dims2()?.0)?;
-        Ok(Stream { x: table.values.index_select(&self.table(ids)?, 0)?, more: None })
+        let mut x = table.values.index_select(&self.table(ids)?, 0)?;
+        if scale != 1.0 {
+            self.scale(&mut x, scale)?;
+        }
+        Ok(Stream::new(x))
     }
 
     fn embed_backward(
@@ -115,43 +132,36 @@ impl Backend for Gpu {
         kernels::embedding_back(grad, ids, &grads.on_gpu(table)?)
     }
 
-    fn saved(&self, stream: &Stream) -> Result<Tensor> {
-        match &stream.more {
-            None => Ok(stream.x.clone()),
-            Some(more) => &stream.x + more,
-        }
+    fn saved(&self, stream: &mut Stream) -> Result<Tensor> {
+        stream.whole()
     }
 
     fn stream(&self, x: &Tensor) -> Result<Stream> {
-        Ok(Stream { x: x.clone(), more: None })
+        Ok(Stream::new(x.clone()))
     }
 
-    fn add_norm(&self, stream: &mut Stream, weight: &Parameter, eps: f64) -> Result<Tensor> {
-        let more = stream.more.take();
-        let (x, normed) = kernels::add_norm(&stream.x, more.as_ref(), &weight.values, eps)?;
-        stream.x = x;
-        Ok(normed)
+    fn add_norm(&self, stream: &mut Stream, norm: &Norm) -> Result<Tensor> {
+        stream.norm(gain(norm))
     }
 
-    fn norm(&self, x: &Tensor, weight: &Parameter, eps: f64) -> Result<Tensor> {
-        Ok(kernels::add_norm(x, None, &weight.values, eps)?.1)
+    fn norm(&self, x: &Tensor, norm: &Norm) -> Result<Tensor> {
+        Ok(kernels::add_norm(x, None, gain(norm))?.1)
     }
 
-    fn head_norm(&self, x: &Tensor, weight: &Parameter, eps: f64) -> Result<Tensor> {
-        self.norm(x, weight, eps)
+    fn head_norm(&self, x: &Tensor, norm: &Norm) -> Result<Tensor> {
+        self.norm(x, norm)
     }
 
     fn norm_backward(
         &self,
         x: &Tensor,
-        weight: &Parameter,
-        eps: f64,
+        norm: &Norm,
         grad: &Tensor,
         dx: &mut Tensor,
         grads: &mut GradAccumulator,
     ) -> Result<()> {
-        let sums = sums_of(weight, grads)?;
-        kernels::norm_back(x, &weight.values, grad, dx, sums.as_ref(), eps)
+        let sums = sums_of(&norm.weight, grads)?;
+        kernels::norm_back(x, gain(norm), grad, dx, sums.as_ref())
     }
 
     fn linear(&self, x: &Tensor, weight: &Parameter, bias: Option<&Parameter>) -> Result<Tensor> {
@@ -174,11 +184,11 @@ impl Backend for Gpu {
         stream: &mut Stream,
     ) -> Result<()> {
         let out = self.linear(x, weight, bias)?;
-        match &stream.more {
-            Some(more) => kernels::add(more, &out)?,
-            None => stream.more = Some(out),
-        }
-        Ok(())
+        self.add_residual(stream, out)
+    }
+
+    fn add_residual(&self, stream: &mut Stream, x: Tensor) -> Result<()> {
+        stream.add(x)
     }
 
     fn linear_backward(
@@ -212,21 +222,29 @@ impl Backend for Gpu {
         }
     }
 
-    fn swiglu(&self, gate: &Tensor, up: &Tensor) -> Result<Tensor> {
-        kernels::swiglu(gate, up)
+    fn gated(&self, activation: Activation, gate: &Tensor, up: &Tensor) -> Result<Tensor> {
+        kernels::gated(gate, up, inner(activation))
     }
 
-    fn swiglu_backward(&self, gate: &mut Tensor, up: &mut Tensor, grad: &Tensor) -> Result<()> {
-        kernels::swiglu_back(gate, up, grad)
+    fn gated_backward(
+        &self,
+        activation: Activation,
+        gate: &mut Tensor,
+        up: &mut Tensor,
+        grad: &Tensor,
+    ) -> Result<()> {
+        kernels::gated_back(gate, up, grad, inner(activation))
     }
 
-    fn rope(&self, pass: &Pass, x: &mut Tensor, turn: Turn) -> Result<()> {
-        kernels::rope(x, &pass.cos, &pass.sin, turn == Turn::Back)
+    fn rope(&self, pass: &Pass, rope: usize, x: &mut Tensor, turn: Turn) -> Result<()> {
+        let [cos, sin] = &pass.angles[rope];
+        kernels::rope(x, pass.head_dim, [cos, sin], turn == Turn::Back)
     }
 
     fn attention(
         &self,
         pass: &Pass,
+        window: Option<usize>,
         [q, k, v]: [&Tensor; 3],
         cache: Option<&mut &[Tensor; 2]>,
     ) -> Result<(Tensor, Tensor)> {
@@ -234,20 +252,33 @@ impl Backend for Gpu {
             (Some([keys, values]), Some(places)) => {
                 kernels::store_rows(k, keys, places)?;
                 kernels::store_rows(v, values, places)?;
-                kernels::attention(q, keys, values, &pass.runs)
+                kernels::attention(q, keys, values, (&pass.runs, window))
             }
-            _ => kernels::attention(q, k, v, &pass.runs),
+            _ => kernels::attention(q, k, v, (&pass.runs, window)),
         }
     }
 
     fn attention_backward(
         &self,
         pass: &Pass,
+        window: Option<usize>,
         qkv: [&Tensor; 3],
         out: (&Tensor, &Tensor),
         grad: &Tensor,
     ) -> Result<[Tensor; 3]> {
-        kernels::attention_back(qkv, out, grad, &pass.runs)
+        kernels::attention_back(qkv, out, grad, (&pass.runs, window))
+    }
+
+    fn columns(&self, x: &Tensor, _: usize, columns: Range<usize>) -> Result<Tensor> {
+        x.narrow(1, columns.start, columns.len())?.contiguous()
+    }
+
+    fn joined(&self, parts: &[&Tensor], _: &[usize]) -> Result<Tensor> {
+        Tensor::cat(parts, 1)
+    }
+
+    fn copy(&self, x: &Tensor) -> Result<Tensor> {
+        x.copy()
     }
 
     fn zeros_like(&self, x: &Tensor) -> Result<Tensor> {

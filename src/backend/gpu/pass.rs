@@ -8,9 +8,9 @@ use super::super::{Angles, Heads, PackedSequences, Segment};
 /// Where the tokens of a pass are, on the device.
 pub(crate) struct Pass {
     pub(super) runs: Runs,
-    /// `[N, head_dim / 2]`.
-    pub(super) cos: Tensor,
-    pub(super) sin: Tensor,
+    /// Cosines and sines of every rotary embedding, `[N, rotary_dim / 2]`.
+    pub(super) angles: Vec<[Tensor; 2]>,
+    pub(super) head_dim: usize,
     /// The rows of the cache that the tokens' keys and values go to.
     pub(super) places: Option<Tensor>,
 }
@@ -19,13 +19,14 @@ impl Pass {
     pub(super) fn new(
         packed: &PackedSequences,
         heads: Heads,
-        angles: Angles,
+        angles: Vec<Angles>,
         slots: Option<usize>,
         device: &Device,
     ) -> Result<Self> {
-        let shape = (packed.tokens(), heads.dim / 2);
-        let cos = Tensor::from_vec(angles.cos, shape, device)?;
-        let sin = Tensor::from_vec(angles.sin, shape, device)?;
+        let shape = (packed.tokens(), heads.rotary_dim / 2);
+        let here = |values| Tensor::from_vec(values, shape, device);
+        let angles = angles.into_iter().map(|Angles { cos, sin }| Ok([here(cos)?, here(sin)?]));
+        let angles = angles.collect::<Result<_>>()?;
         let (runs, places) = match slots {
             None => (runs_of(packed), None),
             Some(slots) => {
@@ -44,8 +45,10 @@ impl Pass {
                 )
             }
         };
-        let heads = kernels::Heads { queries: heads.queries, keys: heads.keys, dim: heads.dim };
-        Ok(Pass { runs: Runs::new(&runs, heads, device)?, cos, sin, places })
+        let Heads { queries, keys, dim, scale, .. } = heads;
+        let heads = kernels::Heads { queries, keys, dim };
+        let runs = Runs::new(&runs, heads, f64::from(scale), device)?;
+        Ok(Pass { runs, angles, head_dim: dim, places })
     }
 }
 

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use candle_core::{D, DType, Device, Tensor, Var};
 use candle_nn::ops::{log_softmax, rms_norm_slow, silu, softmax};
-use tealight::model::Architecture;
 use tealight::model::weights::Weights;
+use tealight::model::{Activation, Architecture, NormPlacement, QkNorm, Rope};
 use tealight::policy::Sequence;
 
 type Result<T> = candle_core::Result<T>;
@@ -66,59 +66,109 @@ pub(crate) fn hidden(
     weights: &Weights,
     ids: &[u32],
 ) -> Result<Tensor> {
-    let eps = architecture.rms_norm_eps as f32;
+    let a = architecture;
+    let norm = |x: &Tensor, weight: &Tensor| {
+        rms_norm_slow(&x.contiguous()?, &(weight + a.norm_offset)?, a.rms_norm_eps as f32)
+    };
     let ids = Tensor::new(ids, &Device::Cpu)?;
     let mut x = weights["model.embed_tokens.weight"].index_select(&ids, 0)?;
-    for layer in 0..architecture.num_layers {
-        let weight = |name: &str| &weights[&format!("model.layers.{layer}.{name}")];
-        let linear = |x: &Tensor, name: &str, has_bias: bool| -> Result<Tensor> {
+    x = (x * a.embedding_scale)?;
+    for (layer, kind) in a.layers.iter().enumerate() {
+        let find = |name: &str| weights.get(&format!("model.layers.{layer}.{name}"));
+        let weight = |name: &str| find(name).unwrap_or_else(|| panic!("no {name}"));
+        let linear = |x: &Tensor, name: &str| -> Result<Tensor> {
             let out = x.matmul(&weight(&format!("{name}.weight")).t()?)?;
-            match has_bias {
-                true => out.broadcast_add(weight(&format!("{name}.bias"))),
-                false => Ok(out),
+            match find(&format!("{name}.bias")) {
+                Some(bias) => out.broadcast_add(bias),
+                None => Ok(out),
             }
         };
-        let norm = |x: &Tensor, name: &str| rms_norm_slow(x, weight(name), eps);
-        let normed = norm(&x, "input_layernorm.weight")?;
-        let heads = |name: &str, count: usize, normalised: Option<&str>, turns: bool| {
-            let x = linear(&normed, &format!("self_attn.{name}"), architecture.qkv_bias)?;
-            let mut x = x.reshape(((), count, architecture.head_dim))?;
-            if let Some(name) = normalised.filter(|_| architecture.qk_norm) {
-                x = rms_norm_slow(&x.contiguous()?, weight(name), eps)?;
+        let normed = |x: &Tensor, name: &str| match name {
+            "" => Ok(x.clone()),
+            name => norm(x, weight(&format!("{name}.weight"))),
+        };
+        let [before, after, before_mlp, after_mlp] = match a.norms {
+            NormPlacement::Before => ["input_layernorm", "", "post_attention_layernorm", ""],
+            NormPlacement::After => {
+                ["", "post_attention_layernorm", "", "post_feedforward_layernorm"]
+            }
+            NormPlacement::Around => [
+                "input_layernorm",
+                "post_attention_layernorm",
+                "pre_feedforward_layernorm",
+                "post_feedforward_layernorm",
+            ],
+        };
+        let (queries, keys) = (a.num_heads * a.head_dim, a.num_kv_heads * a.head_dim);
+        let inner = normed(&x, before)?;
+        let [q, k, v] = match a.fused {
+            true => {
+                let all = linear(&inner, "self_attn.qkv_proj")?;
+                let part = |at, width| all.narrow(1, at, width)?.contiguous();
+                [part(0, queries)?, part(queries, keys)?, part(queries + keys, keys)?]
+            }
+            false => {
+                let part = |name: &str| linear(&inner, &format!("self_attn.{name}_proj"));
+                [part("q")?, part("k")?, part("v")?]
+            }
+        };
+        let heads = |x: Tensor, name: &str| -> Result<Tensor> {
+            let key = format!("self_attn.{name}_norm.weight");
+            let x = match a.qk_norm {
+                QkNorm::Whole if name != "v" => norm(&x, weight(&key))?,
+                _ => x,
+            };
+            let mut x = x.reshape(((), x.dim(1)? / a.head_dim, a.head_dim))?;
+            if a.qk_norm == QkNorm::Heads && name != "v" {
+                x = norm(&x, weight(&key))?;
             }
             // Heads first; each key-value head once for every query head that reads it.
-            let x = x.transpose(0, 1)?.contiguous()?;
-            let x = if turns { turned(&x, architecture)? } else { x };
-            let share = architecture.num_heads / count;
-            let of: Vec<u32> = (0..architecture.num_heads).map(|h| (h / share) as u32).collect();
+            let count = x.dim(1)?;
+            x = x.transpose(0, 1)?.contiguous()?;
+            if let Some(rope) = kind.rope.filter(|_| name != "v") {
+                x = turned(&x, &a.ropes[rope], a.rotary_dim)?.contiguous()?;
+            }
+            let share = a.num_heads / count;
+            let of: Vec<u32> = (0..a.num_heads).map(|h| (h / share) as u32).collect();
             x.index_select(&Tensor::new(of, &Device::Cpu)?, 0)
         };
-        let (queries, keys) = (architecture.num_heads, architecture.num_kv_heads);
-        let q = heads("q_proj", queries, Some("self_attn.q_norm.weight"), true)?;
-        let k = heads("k_proj", keys, Some("self_attn.k_norm.weight"), true)?;
-        let v = heads("v_proj", keys, None, false)?;
-        let scores = (q.matmul(&k.t()?)? / (architecture.head_dim as f64).sqrt())?;
+        let (q, k, v) = (heads(q, "q")?, heads(k, "k")?, heads(v, "v")?);
+        let scores = (q.matmul(&k.t()?)? * a.attention_scale)?;
         let tokens = x.dim(0)?;
-        let sees = |query: usize, key: usize| if key <= query { 0.0 } else { -1e30 };
-        let mask: Vec<f64> =
-            (0..tokens).flat_map(|q| (0..tokens).map(move |k| sees(q, k))).collect();
+        let window = kind.window.unwrap_or(tokens);
+        let sees = |query: usize, key: usize| key <= query && query < key + window;
+        let pairs = (0..tokens).flat_map(|query| (0..tokens).map(move |key| (query, key)));
+        let mask = pairs.map(|(query, key)| if sees(query, key) { 0.0 } else { -1e30 });
+        let mask: Vec<f64> = mask.collect();
         let mask = Tensor::from_vec(mask, (1, tokens, tokens), &Device::Cpu)?;
         let seen = softmax(&scores.broadcast_add(&mask)?, D::Minus1)?.matmul(&v)?;
         let seen = seen.transpose(0, 1)?.contiguous()?.reshape((tokens, ()))?;
-        x = (x + linear(&seen, "self_attn.o_proj", architecture.output_bias)?)?;
-        let normed = norm(&x, "post_attention_layernorm.weight")?;
-        let gate = silu(&linear(&normed, "mlp.gate_proj", false)?)?;
-        let wide = (gate * linear(&normed, "mlp.up_proj", false)?)?;
-        x = (x + linear(&wide, "mlp.down_proj", false)?)?;
+        let out = normed(&linear(&seen, "self_attn.o_proj")?, after)?;
+        x = (x + (out * a.residual_scale)?)?;
+        let inner = normed(&x, before_mlp)?;
+        let [gate, up] = match a.fused {
+            true => {
+                let all = linear(&inner, "mlp.gate_up_proj")?;
+                let part = |at| all.narrow(1, at, a.intermediate_size)?.contiguous();
+                [part(0)?, part(a.intermediate_size)?]
+            }
+            false => [linear(&inner, "mlp.gate_proj")?, linear(&inner, "mlp.up_proj")?],
+        };
+        let gate = match a.activation {
+            Activation::Silu => silu(&gate)?,
+            Activation::GeluTanh => gate.gelu()?,
+        };
+        let out = normed(&linear(&(gate * up)?, "mlp.down_proj")?, after_mlp)?;
+        x = (x + (out * a.residual_scale)?)?;
     }
-    rms_norm_slow(&x, &weights["model.norm.weight"], eps)
+    norm(&x, &weights["model.norm.weight"])? * a.logits_scale
 }
 
-/// Rotates `x` `[H, T, D]` by the angles of its positions.
-fn turned(x: &Tensor, architecture: &Architecture) -> Result<Tensor> {
-    assert!(architecture.rope_scaling.is_none(), "the yardstick knows the plain rotation");
-    let (_, tokens, dim) = x.dims3()?;
-    let frequency = |i: usize| architecture.rope_theta.powf(-2.0 * i as f64 / dim as f64);
+/// Rotates the first `dim` values of the heads of `x` `[H, T, D]` by the angles of their positions.
+fn turned(x: &Tensor, rope: &Rope, dim: usize) -> Result<Tensor> {
+    assert!(rope.scaling.is_none(), "the yardstick knows the plain rotation");
+    let (_, tokens, all) = x.dims3()?;
+    let frequency = |i: usize| rope.theta.powf(-2.0 * i as f64 / dim as f64);
     let angles: Vec<f64> =
         (0..tokens).flat_map(|t| (0..dim / 2).map(move |i| t as f64 * frequency(i))).collect();
     let angles = Tensor::from_vec(angles, (1, tokens, dim / 2), &Device::Cpu)?;
@@ -126,5 +176,5 @@ fn turned(x: &Tensor, architecture: &Architecture) -> Result<Tensor> {
     let (low, high) = (x.narrow(2, 0, dim / 2)?, x.narrow(2, dim / 2, dim / 2)?);
     let first = (low.broadcast_mul(&cos)? - high.broadcast_mul(&sin)?)?;
     let second = (high.broadcast_mul(&cos)? + low.broadcast_mul(&sin)?)?;
-    Tensor::cat(&[first, second], 2)
+    Tensor::cat(&[first, second, x.narrow(2, dim, all - dim)?], 2)
 }

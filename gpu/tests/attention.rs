@@ -1,0 +1,118 @@
+//! Attention and its gradients against its formula in f64, and over a cache.
+#![cfg(any(feature = "emulated", feature = "cuda", feature = "metal"))]
+
+mod common;
+
+use candle_core::{D, DType, Device, Result, Tensor};
+use common::{TYPES, close, device, gradients, numbers, values};
+use tealight_gpu::kernels::{self, Heads, Run, Runs};
+
+/// A prefix of 35 tokens with suffixes of 20 and 1, and a sequence of 40.
+fn runs() -> Vec<Run> {
+    let run = |first, tokens, past, until| Run {
+        first,
+        tokens,
+        sees: past + 1,
+        start: if past > 0 { 0 } else { first },
+        split: if past > 0 { past } else { tokens },
+        rest: first,
+        until,
+    };
+    vec![run(0, 35, 0, 56), run(35, 20, 35, 55), run(55, 1, 35, 56), run(56, 40, 0, 96)]
+}
+
+/// Whether token `query` sees token `key`.
+fn sees(query: usize, key: usize, window: Option<usize>) -> bool {
+    let run = |token: usize| [0, 35, 55, 56].iter().filter(|first| **first <= token).count();
+    let is_own = run(query) == run(key) || (run(query) <= 3 && run(key) == 1);
+    // The second suffix stands right behind the prefix as well.
+    let position = |token: usize| if token == 55 { 35 } else { token };
+    let is_near = window.is_none_or(|window| position(query) < position(key) + window);
+    key <= query && is_own && is_near
+}
+
+fn attend(of: &[Tensor], heads: Heads, window: Option<usize>) -> Result<Tensor> {
+    let tokens = of[0].dim(0)?;
+    let split = |x: &Tensor, count: usize| {
+        x.reshape((tokens, count, heads.dim))?.transpose(0, 1)?.contiguous()
+    };
+    let share = heads.queries / heads.keys;
+    let repeat = |x: &Tensor| {
+        let x = split(x, heads.keys)?.unsqueeze(1)?;
+        x.expand((heads.keys, share, tokens, heads.dim))?.contiguous()?.reshape((
+            heads.queries,
+            tokens,
+            heads.dim,
+        ))
+    };
+    let mask: Vec<f64> = (0..tokens * tokens)
+        .map(|i| if sees(i / tokens, i % tokens, window) { 0.0 } else { -1e9 })
+        .collect();
+    let mask = Tensor::from_vec(mask, (1, tokens, tokens), &Device::Cpu)?;
+    let scores =
+        split(&of[0], heads.queries)?.matmul(&repeat(&of[1])?.transpose(1, 2)?.contiguous()?)?;
+    let scores = (scores / (heads.dim as f64).sqrt())?.broadcast_add(&mask)?;
+    let weights = scores.broadcast_sub(&scores.max_keepdim(D::Minus1)?)?.exp()?;
+    let weights = weights.broadcast_div(&weights.sum_keepdim(D::Minus1)?)?;
+    let out = weights.matmul(&repeat(&of[2])?)?.transpose(0, 1)?.contiguous()?;
+    out.reshape((tokens, heads.queries * heads.dim))
+}
+
+#[test]
+fn attention_over_prefixes_and_suffixes_and_its_gradients() {
+    for (queries, keys, dim, window) in [
+        (4, 2, 12, None),
+        (14, 2, 64, None),
+        (8, 1, 128, None),
+        (3, 3, 16, None),
+        (4, 2, 12, Some(9)),
+        (4, 1, 256, Some(30)),
+    ] {
+        let heads = Heads { queries, keys, dim };
+        let scale = 1.0 / (dim as f64).sqrt();
+        let runs = Runs::new(&runs(), heads, scale, &device()).expect("tables");
+        let runs = (&runs, window);
+        for (dtype, most) in TYPES {
+            let (q, q64) = values(&[96, queries * dim], 0.37, dtype);
+            let (k, k64) = values(&[96, keys * dim], 0.71, dtype);
+            let (v, v64) = values(&[96, keys * dim], 0.13, dtype);
+            let (grad, grad64) = values(&[96, queries * dim], 0.29, dtype);
+            let (out, sums) = kernels::attention(&q, &k, &v, runs).expect("attention");
+            let of = [q64.clone(), k64.clone(), v64.clone()];
+            close(&out, &attend(&of, heads, window).expect("attention"), most);
+            let found = kernels::attention_back([&q, &k, &v], (&out, &sums), &grad, runs);
+            let exact = gradients(&[&q64, &k64, &v64], &grad64, |of| attend(of, heads, window));
+            // In bf16 the result that the backward pass starts from has been rounded, and differences of its
+            // products are what remains.
+            let most = if dtype == DType::BF16 { 5e-2 } else { most };
+            for (found, exact) in found.expect("gradients").iter().zip(&exact) {
+                close(found, exact, most);
+            }
+        }
+    }
+}
+
+#[test]
+fn attention_over_a_cache_is_that_over_the_tokens_to_the_bit() {
+    let heads = Heads { queries: 6, keys: 2, dim: 32 };
+    let own = Run { first: 0, tokens: 50, sees: 1, start: 0, split: 50, rest: 0, until: 50 };
+    for (dtype, _) in TYPES {
+        let (q, _) = values(&[50, 6 * 32], 0.37, dtype);
+        let (k, _) = values(&[50, 2 * 32], 0.71, dtype);
+        let (v, _) = values(&[50, 2 * 32], 0.13, dtype);
+        let runs = Runs::new(&[own], heads, 0.2, &device()).expect("tables");
+        let whole = kernels::attention(&q, &k, &v, (&runs, None)).expect("attention").0;
+        // The same keys in the second row of a cache of three rows of 60 slots.
+        let cache = || Tensor::zeros((3 * 60, 2 * 32), dtype, &device()).expect("cache");
+        let (keys, values) = (cache(), cache());
+        let places = numbers((60..110).collect());
+        kernels::store_rows(&k, &keys, &places).expect("stored");
+        kernels::store_rows(&v, &values, &places).expect("stored");
+        let last = Run { tokens: 1, sees: 50, start: 60, split: 60, until: 1, ..own };
+        let runs = Runs::new(&[last], heads, 0.2, &device()).expect("tables");
+        let q = q.narrow(0, 49, 1).expect("the last");
+        let alone = kernels::attention(&q, &keys, &values, (&runs, None)).expect("attention").0;
+        let whole = whole.narrow(0, 49, 1).expect("the last");
+        close(&alone, &whole, 0.0);
+    }
+}
