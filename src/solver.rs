@@ -4,7 +4,7 @@ use anyhow::Result;
 use tealight_eval::{Answer, AnswerSink, Keyed, Solver};
 
 use crate::generate::{Finish, LocalSampler, RngKey, SampleRequest, Sampler, SamplingParams};
-use crate::rollout::Encoded;
+use crate::rollout::{Encoded, thinking};
 use crate::tokenizer::Tokenizer;
 
 /// Answers problems by sampling.
@@ -28,6 +28,7 @@ impl Solver for LocalSolver<'_> {
             context,
             self.params.max_new_tokens,
         )?;
+        let opens: Vec<bool> = encoded.iter().map(|problem| problem.opens_thought).collect();
         let requests: Vec<SampleRequest> = encoded
             .into_iter()
             .zip(problems)
@@ -42,12 +43,18 @@ impl Solver for LocalSolver<'_> {
             let answers = completions
                 .into_iter()
                 .map(|completion| {
+                    let text = self.tokenizer.decode(&completion.tokens)?;
+                    let starts_inside = opens[index];
+                    let thought =
+                        thinking::tokens(self.tokenizer, &completion.tokens, &text, starts_inside);
                     Ok(Answer {
-                        text: self.tokenizer.decode(&completion.tokens)?,
+                        text,
+                        starts_inside,
+                        thought_tokens: thought?,
                         is_finished: completion.finish == Finish::Stop,
                         tokens: completion.tokens.len(),
                         logp: Some(completion.logp.iter().map(|logp| f64::from(*logp)).sum()),
-                        failure: None,
+                        ..Answer::default()
                     })
                 })
                 .collect::<Result<_>>()?;

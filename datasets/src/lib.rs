@@ -17,6 +17,7 @@ pub mod prompting;
 pub mod read;
 pub mod sql;
 pub mod suite;
+pub mod thinking;
 pub mod verify;
 pub mod walk;
 
@@ -120,6 +121,10 @@ pub trait Verifier: Send + Sync {
     fn name(&self) -> &'static str;
     /// Judges `completion` as an answer to `problem`.
     fn verify(&self, problem: &Problem, completion: &str) -> Verdict;
+    /// Whether it is given thoughts as well ([`thinking`]), not the answer alone.
+    fn reads_thoughts(&self) -> bool {
+        false
+    }
     /// What is wrong with the verifier itself, to be said once, where it noticed anything.
     fn complaint(&self) -> Option<String> {
         None

@@ -59,7 +59,7 @@ pub fn evaluate(
 /// Judges stored samples again: the verifier may be another one than when they were drawn.
 fn rejudge(dataset: &Dataset, problem: &Problem, samples: &mut [Sample]) {
     samples.par_iter_mut().filter(|sample| sample.failure.is_none()).for_each(|sample| {
-        sample.verdict = dataset.verifier.verify(problem, &sample.completion);
+        sample.judge_again(problem, &*dataset.verifier);
     });
 }
 
@@ -81,7 +81,7 @@ mod tests {
                     is_finished: i % 4 != 2,
                     tokens: 3,
                     logp: Some(-1.0),
-                    failure: None,
+                    ..Answer::default()
                 };
                 sink(index, (asked.known..n).map(answer).collect())?;
             }

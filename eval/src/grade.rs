@@ -46,7 +46,8 @@ pub struct Graded {
 }
 
 /// Judges every line of `input`, called `name` in messages. The gold answer is the line's, or that of
-/// `dataset`'s problem with its id. `sink` receives the samples in order.
+/// `dataset`'s problem with its id. With `starts_inside` all completions begin in a thought that their prompts opened.
+/// `sink` receives the samples in order.
 ///
 /// # Errors
 /// A malformed line that is not cut off at the end, a line without gold, two golds for one problem.
@@ -54,7 +55,7 @@ pub fn grade(
     input: impl BufRead,
     name: &str,
     dataset: Option<&Dataset>,
-    verifier: &dyn Verifier,
+    (verifier, starts_inside): (&dyn Verifier, bool),
     sink: &mut dyn FnMut(&[Sample]) -> Result<()>,
 ) -> Result<Graded> {
     let known: HashMap<&str, &Problem> = dataset
@@ -116,7 +117,8 @@ pub fn grade(
                     graded.problems.len() - 1
                 }
             };
-            for answer in found.answers {
+            for mut answer in found.answers {
+                answer.starts_inside |= starts_inside;
                 work.push((place, drawn[place], answer));
                 drawn[place] += 1;
             }
@@ -213,7 +215,7 @@ fn own(value: &Value) -> Result<Line> {
         is_finished,
         tokens: value["tokens"].as_u64().unwrap_or(0) as usize,
         logp: value["logp"].as_f64(),
-        failure: None,
+        ..Answer::default()
     };
     let mut answers = Vec::new();
     if let Some(text) = first(value, &["completion", "response", "output", "generated_text"]) {
@@ -245,7 +247,7 @@ fn harness(value: &Value) -> Result<Line> {
     }
     let answers = texts.into_iter().map(|text| {
         let text = text.as_str().context("a response that is no text")?;
-        Ok(Answer { text: text.into(), is_finished: true, tokens: 0, logp: None, failure: None })
+        Ok(Answer { text: text.into(), is_finished: true, tokens: 0, ..Answer::default() })
     });
     Ok(Line {
         id,
@@ -270,7 +272,7 @@ fn batch(value: &Value) -> Result<Line> {
             is_finished: choice["finish_reason"].as_str().is_none_or(|reason| reason == "stop"),
             tokens: 0,
             logp: None,
-            failure: None,
+            ..Answer::default()
         })
     });
     let answers = answers.collect::<Result<_>>()?;
@@ -284,7 +286,7 @@ mod tests {
 
     fn run(text: &str) -> Result<Graded> {
         let verifier = verify::open("math").unwrap();
-        grade(text.as_bytes(), "f.jsonl", None, &*verifier, &mut |_| Ok(()))
+        grade(text.as_bytes(), "f.jsonl", None, (&*verifier, false), &mut |_| Ok(()))
     }
 
     #[test]

@@ -37,7 +37,7 @@ pub use sample::{Sample, Tally};
 pub use summary::Summary;
 
 /// A completion, as an evaluation sees it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Answer {
     /// The text, without special tokens.
     pub text: String,
@@ -50,12 +50,18 @@ pub struct Answer {
     pub logp: Option<f64>,
     /// Why there is no answer, where whoever sampled failed to give one: it is not judged, and never wrong.
     pub failure: Option<String>,
+    /// Whether its prompt ended inside a thought ([`tealight_datasets::thinking`]).
+    pub starts_inside: bool,
+    /// Whether whoever sampled cut a finished thought off its beginning.
+    pub is_stripped: bool,
+    /// Tokens up to the end of its last thought; 0 where that is not known.
+    pub thought_tokens: usize,
 }
 
 impl Answer {
     /// A sample that never came, and why.
     pub fn failed(why: String) -> Self {
-        Self { text: String::new(), is_finished: false, tokens: 0, logp: None, failure: Some(why) }
+        Self { failure: Some(why), ..Self::default() }
     }
 }
 

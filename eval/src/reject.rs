@@ -153,7 +153,7 @@ mod tests {
                             is_finished: true,
                             tokens: 1,
                             logp: Some(-1.0),
-                            failure: None,
+                            ..Answer::default()
                         }
                     });
                     let answers = answers.collect();

@@ -90,6 +90,11 @@ impl SetResult {
                 "{name}: more than half of the completions hold no readable answer; look at its samples"
             ));
         }
+        if summary.thinking.is_some_and(|thinking| thinking.finished < 0.5) {
+            said.push(format!(
+                "{name}: more than half of the thoughts were never finished; raise --max-completion-length"
+            ));
+        }
         if summary.unjudged > 0 {
             let problems = match summary.unjudged_problems {
                 0 => String::new(),

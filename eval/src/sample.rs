@@ -1,10 +1,33 @@
 //! Judged answers, and their counts by problem.
 
 use serde::{Deserialize, Serialize};
+use tealight_datasets::thinking::{judge, parts};
 use tealight_datasets::{Dataset, Problem, Verdict, Verifier};
 
 use crate::measure::text::{TEXTS, TextDiversity};
 use crate::{Answer, Classes, Counts};
+
+/// What an answer thought before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Thinking {
+    /// Whether its prompt ended inside the thought.
+    pub starts_inside: bool,
+    /// Whether the thought was finished.
+    pub is_finished: bool,
+    /// Tokens up to its end; 0 where that is not known.
+    pub tokens: usize,
+}
+
+/// Counts of thoughts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Thoughts {
+    /// Answers with a thought.
+    pub count: usize,
+    /// Those that finished it.
+    pub finished: usize,
+    /// Tokens up to their ends.
+    pub tokens: usize,
+}
 
 /// One judged answer: a line of a samples file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -27,6 +50,9 @@ pub struct Sample {
     /// Why it was never drawn; then it is not judged, whoever judges.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
+    /// What it thought, where it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thinking: Option<Thinking>,
 }
 
 impl Sample {
@@ -37,19 +63,32 @@ impl Sample {
 
     /// Has `verifier` judge `answer` as the answer number `sample` to `problem`.
     pub fn of(problem: &Problem, verifier: &dyn Verifier, sample: usize, answer: Answer) -> Self {
+        let starts_inside = answer.starts_inside;
+        let tokens = answer.thought_tokens;
+        let thinking = |is_finished| Thinking { starts_inside, is_finished, tokens };
         Self {
             problem: problem.id.clone(),
             sample,
             verdict: match &answer.failure {
                 Some(why) => Verdict::unjudged(why.clone()),
-                None => verifier.verify(problem, &answer.text),
+                None => judge(verifier, problem, &answer.text, starts_inside),
             },
+            thinking: parts(&answer.text, starts_inside)
+                .is_finished
+                .or(answer.is_stripped.then_some(true))
+                .map(thinking),
             failure: answer.failure,
             completion: answer.text,
             is_finished: answer.is_finished,
             tokens: answer.tokens,
             logp: answer.logp,
         }
+    }
+
+    /// Has `verifier` judge it again.
+    pub fn judge_again(&mut self, problem: &Problem, verifier: &dyn Verifier) {
+        let starts_inside = self.thinking.is_some_and(|thinking| thinking.starts_inside);
+        self.verdict = judge(verifier, problem, &self.completion, starts_inside);
     }
 
     /// Right, and ended by itself: one that was cut off counts as wrong.
@@ -81,6 +120,9 @@ pub struct Tally {
     pub unjudged: usize,
     /// Tokens drawn.
     pub tokens: usize,
+    /// Thoughts among them.
+    #[serde(default)]
+    pub thoughts: Thoughts,
     /// Log-probabilities of all answers whose own is known, in nats, and how many those are.
     #[serde(default)]
     pub logp: (f64, usize),
@@ -119,6 +161,11 @@ impl Tally {
         self.samples += 1;
         self.tokens += sample.tokens;
         self.truncated += usize::from(!sample.is_finished);
+        if let Some(thinking) = sample.thinking {
+            self.thoughts.count += 1;
+            self.thoughts.finished += usize::from(thinking.is_finished);
+            self.thoughts.tokens += thinking.tokens;
+        }
         if let Some(logp) = sample.logp {
             self.logp = (self.logp.0 + logp, self.logp.1 + 1);
         }

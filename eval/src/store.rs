@@ -137,6 +137,7 @@ mod tests {
             tokens: 1,
             logp: None,
             failure: None,
+            thinking: None,
         }
     }
 

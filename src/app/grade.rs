@@ -40,6 +40,10 @@ pub struct GradeOptions {
     /// What checks completions; the dataset's own, or math.
     #[arg(long)]
     pub verifier: Option<String>,
+    /// Prompts ended with <think>, which completions then lack: one without </think> is an unfinished thought.
+    #[arg(long)]
+    #[serde(default)]
+    pub prefilled_thinking: bool,
     /// Report Pass@k and distinct right answers at these k; powers of two up to the fewest samples that a
     /// problem has where none is given.
     #[arg(short, value_delimiter = ',')]
@@ -101,7 +105,8 @@ pub fn run(options: &GradeOptions) -> Result<Judged> {
         false => Some(BufWriter::new(File::create(&path).with_context(describe)?)),
     };
     let (mut judged_so_far, mut said) = (0, Instant::now());
-    let graded = grade(reader, file, dataset.as_ref(), &*verifier, &mut |judged| {
+    let how = (&*verifier, options.prefilled_thinking);
+    let graded = grade(reader, file, dataset.as_ref(), how, &mut |judged| {
         judged_so_far += judged.len();
         if said.elapsed() > SAY {
             said = Instant::now();

@@ -64,6 +64,7 @@ fn summary(summary: &Summary) -> String {
             100.0 * richness.unseen.value,
         ));
     }
+    lines.extend(summary.thinking.map(|thinking| thinking.to_string()));
     let more: String = lines.iter().map(|line| format!("{line}\n")).collect();
     let unjudged = match summary.unjudged {
         0 => String::new(),

@@ -27,8 +27,13 @@ pub(super) fn read(text: &[u8]) -> Result<Vec<Result<Drawn, String>>> {
 }
 
 fn drawn(choice: &Value, tokens: usize) -> Result<Drawn, String> {
-    let text = choice["message"]["content"].as_str().or_else(|| choice["text"].as_str());
-    let text = text.ok_or("a choice without text")?;
+    let message = &choice["message"];
+    // Servers with a parser for reasoning hand thoughts out apart; where one was never finished, there is no content.
+    let is_thought = |key: &&str| message[*key].as_str().is_some_and(|text| !text.is_empty());
+    let has_thought = ["reasoning_content", "reasoning"].iter().any(is_thought);
+    let text = message["content"].as_str().or_else(|| choice["text"].as_str());
+    let is_open = has_thought && text.is_none_or(str::is_empty);
+    let text = text.or(is_open.then_some("")).ok_or("a choice without text")?;
     let is_finished = match choice["finish_reason"].as_str() {
         Some("stop" | "eos" | "stop_sequence") => true,
         Some("length") => false,
@@ -47,7 +52,15 @@ fn drawn(choice: &Value, tokens: usize) -> Result<Drawn, String> {
     };
     let logp = logps.map(|logps| logps.iter().sum());
     Ok(Drawn {
-        answer: Answer { text: text.into(), is_finished, tokens: count, logp, failure: None },
+        answer: Answer {
+            text: text.into(),
+            is_finished,
+            tokens: count,
+            logp,
+            starts_inside: is_open,
+            is_stripped: has_thought && !is_open,
+            ..Answer::default()
+        },
         token_ids,
     })
 }
@@ -74,6 +87,24 @@ fn token_ids(choice: &Value) -> Option<Vec<u32>> {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn thoughts_that_a_server_strips_are_known_of() {
+        let body = json!({"choices": [
+            {"message": {"content": "4", "reasoning_content": "2 + 2"}, "finish_reason": "stop"},
+            {"message": {"content": null, "reasoning_content": "2 +"}, "finish_reason": "length"},
+            {"message": {"content": "4", "reasoning_content": null}, "finish_reason": "stop"},
+        ]});
+        let found = read(body.to_string().as_bytes()).unwrap();
+        let of = |index: usize| {
+            let answer = &found[index].as_ref().unwrap().answer;
+            (answer.text.as_str(), answer.is_stripped, answer.starts_inside)
+        };
+        assert_eq!(
+            [of(0), of(1), of(2)],
+            [("4", true, false), ("", false, true), ("4", false, false)]
+        );
+    }
 
     #[test]
     fn a_broken_choice_fails_alone() {

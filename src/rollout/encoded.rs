@@ -3,6 +3,7 @@
 use anyhow::{Context, Result, bail};
 use tealight_datasets::Problem;
 
+use super::thinking;
 use crate::tokenizer::Tokenizer;
 
 /// A problem and the token ids of its prompt.
@@ -11,6 +12,8 @@ pub struct Encoded<'a> {
     pub problem: &'a Problem,
     /// Its prompt, at least one token.
     pub prompt: Vec<u32>,
+    /// Whether the prompt ends with the tag that opens a thought.
+    pub opens_thought: bool,
 }
 
 impl<'a> Encoded<'a> {
@@ -43,7 +46,8 @@ impl<'a> Encoded<'a> {
                         prompt.len(),
                     );
                 }
-                Ok(Self { problem, prompt })
+                let opens_thought = thinking::opens(tokenizer, &prompt)?;
+                Ok(Self { problem, prompt, opens_thought })
             })
             .collect()
     }

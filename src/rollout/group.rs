@@ -1,6 +1,7 @@
 //! Sampling a group of completions for each prompt and judging them.
 
 use anyhow::{Result, bail};
+use tealight_datasets::thinking::judge;
 use tealight_datasets::{Verdict, Verifier};
 
 use super::Encoded;
@@ -94,7 +95,7 @@ impl<'a> Collector<'a> {
 
     fn judge(&self, problem: &Encoded<'_>, completion: Completion) -> Result<Rollout> {
         let text = self.tokenizer.decode(&completion.tokens)?;
-        let verdict = self.verifier.verify(problem.problem, &text);
+        let verdict = judge(self.verifier, problem.problem, &text, problem.opens_thought);
         // A failure is not a zero: it would be learned from.
         // But an answer that is too much to compare earns nothing: it could have been shorter.
         if let Verdict::Unjudged { why, is_too_costly: false } = &verdict {

@@ -2,6 +2,7 @@
 
 mod encoded;
 mod group;
+pub(crate) mod thinking;
 
 pub use encoded::Encoded;
 pub use group::{Collector, Group, Rollout, collect};

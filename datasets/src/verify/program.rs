@@ -199,6 +199,11 @@ impl Verifier for Program {
         "program"
     }
 
+    // It is the user's own, and may judge how the model thinks.
+    fn reads_thoughts(&self) -> bool {
+        true
+    }
+
     fn verify(&self, problem: &Problem, completion: &str) -> Verdict {
         match self.ask(problem, completion).or_else(|_| self.ask(problem, completion)) {
             Err(why) => Verdict::unjudged(why),

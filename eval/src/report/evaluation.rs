@@ -164,6 +164,9 @@ fn numbers(set: &Aligned, names: &[&str]) -> Markup {
                 }
             }
         } }
+        @for (name, s) in names.iter().zip(&set.summaries) {
+            @if let Some(thinking) = s.thinking { p { (name) ": " (thinking.to_string()) } }
+        }
     }
 }
 

@@ -25,7 +25,7 @@ pub struct LabOptions {
     /// What the policy can see; bigram, and for strategies unigram, unless given.
     #[arg(long)]
     pub class: Option<String>,
-    /// Maximise mean reward - beta KL(q || base) at each of these, 0 for no KL; with --divergence, aim at p_beta instead.
+    /// Maximise mean reward - beta KL(q || base) at each, 0 for none; with --divergence, aim at p_beta instead.
     #[arg(long, value_delimiter = ',')]
     pub beta: Vec<f64>,
     /// Minimise the alpha divergence to p* at each of these: 0 is forward KL, 1 reverse KL.

@@ -31,7 +31,7 @@ pub fn extract(completion: &str, mode: Mode) -> Option<Extracted<'_>> {
         start += 1;
     }
     let text = &completion[start..];
-    let text = text.rsplit_once("</think>").map_or(text, |(_, answer)| answer);
+    let text = crate::thinking::answer(text);
     // What a chat model writes after its turn is not its answer.
     let text = text.split("<|im_").next().unwrap_or(text);
     // Spans are parts of the completion, so their addresses say where they stand.

@@ -11,7 +11,7 @@ const MAX_RESULTS: usize = 64;
 /// repeat.
 pub fn solution(completion: &str) -> String {
     let text = super::super::tail(completion, 64 << 10);
-    let text = text.rsplit_once("</think>").map_or(text, |(_, answer)| answer);
+    let text = crate::thinking::answer(text);
     let mut results: Vec<String> = Vec::new();
     for (at, _) in text.match_indices('=').take(4 * MAX_RESULTS) {
         let Some(result) = result_after(&text[at + 1..]) else { continue };

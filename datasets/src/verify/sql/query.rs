@@ -14,11 +14,11 @@ use super::super::tail;
 /// Longest part of a completion that is searched.
 const MAX_SEARCHED: usize = 64 << 10;
 
-/// The query that a completion gives, after the last `</think>`: the last fenced block, the last
+/// The query that a completion gives, outside thoughts: the last fenced block, the last
 /// `<answer>`, else from the first line or sentence that starts with SELECT or WITH to its semicolon.
 pub fn extract(completion: &str) -> Option<&str> {
     let text = tail(completion, MAX_SEARCHED);
-    let text = text.rsplit_once("</think>").map_or(text, |(_, answer)| answer);
+    let text = crate::thinking::answer(text);
     if let Some(block) = fenced(text) {
         return whole(block);
     }
