@@ -293,7 +293,7 @@ impl Adapter {
     /// # Errors
     /// Matrices that do not fit.
     pub fn on(&self, decoder: Decoder) -> Result<Decoder> {
-        let dtype = decoder.embedding().dtype();
+        let dtype = decoder.dtype();
         let part = |name: String| -> candle_core::Result<Option<Parameter>> {
             let Some(matrix) = self.weights.get(&name) else { return Ok(None) };
             Ok(Some(Parameter::constant(&name, matrix.to_dtype(dtype)?)))

@@ -1,9 +1,11 @@
-//! `--device` and `--dtype` to Candle's types; never a silent fallback.
+//! `--device`, `--dtype` and `--base-dtype` to Candle's types; never a silent fallback.
 
 use anyhow::{Context, Result, bail};
-use candle_core::{DType, Device};
-use clap::ValueEnum;
+use candle_core::{DType, Device, Tensor};
+use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
+
+use crate::backend::int8;
 
 /// The floating-point type of weights and activations.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
@@ -32,6 +34,86 @@ impl Dtype {
                 )
             }
             Dtype::Bfloat16 => Ok(DType::BF16),
+        }
+    }
+}
+
+/// The type of weights that are not trained.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[value(rename_all = "lowercase")]
+pub enum BaseDtype {
+    /// 8 bits and an f16 scale for every 32 values of a row, as GGUF's Q8_0; they are widened as products read them,
+    /// so that everything is computed in float32 with the model that the blocks stand for.
+    Int8,
+}
+
+/// What a model is computed in, and what its weights are stored as.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
+pub struct Precision {
+    /// Type of weights and activations; bfloat16 is for GPUs.
+    #[arg(long, value_enum, default_value_t = Dtype::Float32, alias = "torch-dtype")]
+    #[serde(default)]
+    pub dtype: Dtype,
+    /// Type of a base that is not trained, for adapters and evaluations on the CPU; --dtype unless given.
+    #[arg(long, value_enum)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base_dtype: Option<BaseDtype>,
+}
+
+impl Precision {
+    /// What weights become on `device`.
+    ///
+    /// # Errors
+    /// bfloat16 on the CPU, int8 elsewhere.
+    pub fn storage(self, device: &Device) -> Result<Storage<'_>> {
+        let is_int8 = self.base_dtype.is_some();
+        if is_int8 && !device.is_cpu() {
+            bail!("--base-dtype int8 is for the CPU: add --device cpu, or leave it out");
+        }
+        Ok(Storage { dtype: self.dtype.storage(device)?, is_int8, device })
+    }
+
+    /// Refuses to train weights of 8 bits.
+    ///
+    /// # Errors
+    /// No adapter is to be trained in their place.
+    pub fn check(self, trains_adapter: bool) -> Result<()> {
+        if self.base_dtype.is_some() && !trains_adapter {
+            bail!(
+                "--base-dtype int8 is for weights that are not trained: train an adapter with --use-peft"
+            );
+        }
+        Ok(())
+    }
+}
+
+/// How weights are stored, and where.
+#[derive(Debug, Clone, Copy)]
+pub struct Storage<'a> {
+    dtype: DType,
+    is_int8: bool,
+    device: &'a Device,
+}
+
+impl Storage<'_> {
+    /// In f32 on the CPU.
+    pub const F32: Storage<'static> =
+        Storage { dtype: DType::F32, is_int8: false, device: &Device::Cpu };
+
+    /// Whether weights of this shape are to be in blocks of 8 bits.
+    pub(crate) fn is_int8(&self, shape: &[usize]) -> bool {
+        self.is_int8 && int8::fits(shape)
+    }
+
+    /// A weight as it is to be stored.
+    ///
+    /// # Errors
+    /// No memory.
+    pub fn place(&self, weight: &Tensor) -> candle_core::Result<Tensor> {
+        match self.is_int8(weight.dims()) {
+            true => int8::narrowed(weight),
+            false => weight.to_dtype(self.dtype)?.to_device(self.device),
         }
     }
 }

@@ -4,12 +4,12 @@
 use std::path::Path;
 use std::sync::OnceLock;
 
-use candle_core::{DType, Device};
+use candle_core::Device;
 use serde_json::Value;
 use tealight_datasets::read::Columns;
 use tealight_datasets::{Message, Prompt, Prompting, names};
 
-use crate::device::Dtype;
+use crate::device::{Precision, Storage};
 use crate::gguf::Gguf;
 use crate::model::{Architecture, weights};
 use crate::pretrained::Pretrained;
@@ -47,7 +47,7 @@ fn small() -> Architecture {
 
 fn weights(data: &[u8]) {
     with_file(weights::WHOLE, data, |folder| {
-        drop(weights::load(folder, &small(), DType::F32, &Device::Cpu));
+        drop(weights::load(folder, &small(), Storage::F32));
         drop(weights::read_all(&folder.join(weights::WHOLE), &Device::Cpu));
     });
 }
@@ -58,9 +58,9 @@ fn gguf(data: &[u8]) {
         if let Ok(model) = file.to_hub()
             && let Ok(architecture) = Architecture::from_config(&model.config)
         {
-            drop(file.weights(&architecture));
+            drop(file.weights(&architecture, Storage::F32));
         }
-        drop(file.weights(&small()));
+        drop(file.weights(&small(), Storage::F32));
     });
 }
 
@@ -71,7 +71,7 @@ fn index(data: &[u8]) {
             let is_inside = !path.components().any(|part| part == std::path::Component::ParentDir);
             assert!(path.starts_with(folder) && is_inside, "{name}");
         }
-        drop(weights::load(folder, &small(), DType::F32, &Device::Cpu));
+        drop(weights::load(folder, &small(), Storage::F32));
     });
 }
 
@@ -130,7 +130,7 @@ fn rows(data: &[u8]) {
 fn batch(data: &[u8]) {
     static MODEL: OnceLock<Pretrained> = OnceLock::new();
     let model = MODEL.get_or_init(|| {
-        Pretrained::load(crate::hub::EMBEDDED, Dtype::Float32, &Device::Cpu)
+        Pretrained::load(crate::hub::EMBEDDED, Precision::default(), &Device::Cpu)
             .expect("the embedded model")
     });
     if let Ok(line) = serde_json::from_slice::<Value>(data) {

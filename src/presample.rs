@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use tealight_datasets::Verdict;
 
-use crate::device::Dtype;
+use crate::device::Precision;
 use crate::files::{writable_directory, write_atomic};
 use crate::generate::{Finish, RngKey};
 use crate::rollout::{Collector, Encoded, Group, collect};
@@ -39,8 +39,8 @@ pub struct PresampleSpec {
     /// Seed of the samples.
     pub seed: u64,
     /// What they were computed in; their log-probabilities depend on it.
-    #[serde(default)]
-    pub dtype: Dtype,
+    #[serde(flatten)]
+    pub precision: Precision,
 }
 
 /// One completion of the base.
@@ -349,7 +349,7 @@ mod tests {
             temperature: 1.0,
             max_completion_length: 2,
             seed: 0,
-            dtype: Dtype::Float32,
+            precision: Precision::default(),
         };
         let prompts = vec![
             prompt(8, Some(true)),

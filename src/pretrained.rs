@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use candle_core::{DType, Device};
+use candle_core::{DType, Device, Tensor};
 use serde_json::{Value, json};
 
 use crate::adapter::Adapter;
 use crate::backend::cpu::with_values;
-use crate::device::Dtype;
+use crate::backend::int8;
+use crate::device::Precision;
 use crate::files::{read_json, read_limited, write_atomic};
 use crate::gguf::{Gguf, GgufType, HubModel};
 use crate::hub;
@@ -25,7 +26,7 @@ pub struct Pretrained {
     /// How its decoder is put together.
     pub architecture: Architecture,
     /// What it computes in.
-    pub dtype: Dtype,
+    pub precision: Precision,
     /// Its weights.
     pub weights: Weights,
     /// What is added to them.
@@ -42,9 +43,9 @@ impl Pretrained {
     ///
     /// # Errors
     /// See [`hub::resolve`], [`Architecture::read`], [`weights::load`], [`HubTokenizer::load`].
-    pub fn load(name: &str, dtype: Dtype, device: &Device) -> Result<Self> {
+    pub fn load(name: &str, precision: Precision, device: &Device) -> Result<Self> {
         if let Some(path) = hub::gguf_file(name)? {
-            return Self::load_gguf(name, &path, dtype, device);
+            return Self::load_gguf(name, &path, precision, device);
         }
         let files = hub::resolve(name)?;
         if let Some(base) = Adapter::base_of(&files.directory)? {
@@ -56,7 +57,7 @@ impl Pretrained {
                 )
             };
             if let Some(path) = hub::gguf_file(&base).with_context(fix)? {
-                let model = Self::load_gguf(&base, &path, dtype, device).with_context(fix)?;
+                let model = Self::load_gguf(&base, &path, precision, device).with_context(fix)?;
                 return model.with_adapter(name, &files.directory, device);
             }
             let found = hub::resolve(&base).with_context(fix)?;
@@ -66,37 +67,37 @@ impl Pretrained {
                 );
             }
             let model =
-                Self::load_whole(&base, &found.directory, dtype, device).with_context(fix)?;
+                Self::load_whole(&base, &found.directory, precision, device).with_context(fix)?;
             return model.with_adapter(name, &files.directory, device);
         }
-        Self::load_whole(name, &files.directory, dtype, device)
+        Self::load_whole(name, &files.directory, precision, device)
     }
 
     /// Loads a GGUF file: its tensors dequantised, its tokenizer as files of the Hub's.
-    fn load_gguf(name: &str, path: &Path, dtype: Dtype, device: &Device) -> Result<Self> {
+    fn load_gguf(name: &str, path: &Path, precision: Precision, device: &Device) -> Result<Self> {
         let file = Gguf::open(path)?;
         let HubModel { config, files } = file.to_hub()?;
         let at = || path.display().to_string();
         let architecture = Architecture::from_config(&config).with_context(at)?;
-        let storage = dtype.storage(device)?;
-        let there = |(name, x): (String, candle_core::Tensor)| {
-            Ok((name, x.to_dtype(storage)?.to_device(device)?))
-        };
-        let weights = file.weights(&architecture)?.into_iter().map(there).collect::<Result<_>>()?;
+        let weights = file.weights(&architecture, precision.storage(device)?)?;
         let folder = tempfile::tempdir().context("no room for the tokenizer of a GGUF file")?;
         for (file, bytes) in files {
             write_atomic(&folder.path().join(file), &bytes)?;
         }
-        let parts = (architecture, dtype);
+        let parts = (architecture, precision);
         Self::assemble(name, parts, config, weights, folder.path()).with_context(at)
     }
 
     /// Loads what is no adapter.
-    fn load_whole(name: &str, directory: &Path, dtype: Dtype, device: &Device) -> Result<Self> {
+    fn load_whole(
+        name: &str,
+        directory: &Path,
+        precision: Precision,
+        device: &Device,
+    ) -> Result<Self> {
         let (architecture, config) = Architecture::read(&directory.join("config.json"))?;
-        let storage = dtype.storage(device)?;
-        let weights = weights::load(directory, &architecture, storage, device)?;
-        Self::assemble(name, (architecture, dtype), config, weights, directory)
+        let weights = weights::load(directory, &architecture, precision.storage(device)?)?;
+        Self::assemble(name, (architecture, precision), config, weights, directory)
     }
 
     /// The same model with the adapter called `adapter`: a directory or a Hub id.
@@ -124,7 +125,7 @@ impl Pretrained {
         config: &Path,
         tokenizer: &Path,
         seed: u64,
-        dtype: Dtype,
+        precision: Precision,
         device: &Device,
     ) -> Result<Self> {
         let (architecture, value) = Architecture::read(config)?;
@@ -139,12 +140,12 @@ impl Pretrained {
         }
         let weights = weights::random(&architecture, seed, device)?;
         let name = config.display().to_string();
-        Self::assemble(&name, (architecture, dtype), value, weights, tokenizer)
+        Self::assemble(&name, (architecture, precision), value, weights, tokenizer)
     }
 
     fn assemble(
         name: &str,
-        (architecture, dtype): (Architecture, Dtype),
+        (architecture, precision): (Architecture, Precision),
         config: Value,
         weights: Weights,
         directory: &Path,
@@ -177,7 +178,7 @@ impl Pretrained {
         Ok(Self {
             name: name.into(),
             architecture,
-            dtype,
+            precision,
             weights,
             adapter: None,
             tokenizer,
@@ -221,17 +222,19 @@ impl Pretrained {
         if directory.join(crate::adapter::CONFIG).exists() {
             return Adapter::load(directory, architecture, device)?.on(self.decoder()?);
         }
-        let storage = self.dtype.storage(device)?;
-        let weights = weights::load(directory, architecture, storage, device)?;
+        // What was trained is not of 8 bits, whatever its base is.
+        let precision = Precision { base_dtype: None, ..self.precision };
+        let weights = weights::load(directory, architecture, precision.storage(device)?)?;
         Ok(policy::frozen_decoder(architecture, &weights)?)
     }
 
-    /// Its weights, the adapter's added to them.
+    /// Its weights, the adapter's added to them; what is in blocks of 8 bits is widened.
     ///
     /// # Errors
     /// No memory.
     pub fn merged(&self) -> Result<Weights> {
-        let mut weights = self.weights.clone();
+        let wide = |(name, x): (&String, &Tensor)| Ok((name.clone(), int8::widened(x)?));
+        let mut weights: Weights = self.weights.iter().map(wide).collect::<Result<_>>()?;
         weights.extend(self.decoder()?.merged()?);
         Ok(weights)
     }
@@ -269,7 +272,8 @@ impl Pretrained {
     pub fn fingerprint(&self) -> Result<String> {
         let mut hasher = crc32fast::Hasher::new();
         for tensor in self.weights.values() {
-            let values = tensor.flatten_all()?.to_dtype(DType::F32)?.to_device(&Device::Cpu)?;
+            let values = int8::widened(tensor)?.flatten_all()?.to_dtype(DType::F32)?;
+            let values = values.to_device(&Device::Cpu)?;
             with_values(&values, |values| {
                 let bytes = |x: &f32| x.to_le_bytes();
                 for part in values.chunks(1 << 16) {
@@ -331,7 +335,7 @@ impl Pretrained {
     pub fn save(&self, weights: &Weights, directory: &Path) -> Result<()> {
         crate::files::writable_directory(directory)?;
         let mut config = self.config.clone();
-        let dtype = match weights.values().next().map(candle_core::Tensor::dtype) {
+        let dtype = match weights.values().next().map(Tensor::dtype) {
             Some(DType::BF16) => "bfloat16",
             Some(DType::F16) => "float16",
             _ => "float32",

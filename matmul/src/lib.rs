@@ -5,11 +5,15 @@
 //! is summed in an order that depends on k alone, so it is the same bits whatever the number of threads and
 //! whatever other rows are computed with it: a token's logits do not depend on its batch.
 //!
+//! The right operand may be of 8 bits ([`Blocks`]): it is widened to f32 as it is packed, so that the product is that of
+//! the widened matrix.
+//!
 //! Where the processor lacks AVX-512 the `gemm` crate does the work: rows may then differ in rounding from
 //! batch to batch.
 
 #![warn(missing_docs)]
 
+mod blocks;
 mod kernel;
 mod pack;
 mod portable;
@@ -19,6 +23,8 @@ use std::ops::Range;
 use std::time::Instant;
 
 use rayon::prelude::*;
+
+pub use blocks::{BLOCK, BLOCK_BYTES, Blocks};
 
 /// Columns of a panel of the right operand: two vector registers.
 const COLUMNS: usize = 32;
@@ -105,7 +111,7 @@ impl Packed {
         }
         let mut values = room(columns.div_ceil(COLUMNS) * k * COLUMNS);
         values.par_chunks_mut((k * COLUMNS).max(1)).enumerate().for_each(|(panel, out)| {
-            pack::right(right, panel * COLUMNS, 0..k, out);
+            pack::right(Right::Plain(right), panel * COLUMNS, 0..k, out);
         });
         Self { k, columns, values }
     }
@@ -128,6 +134,8 @@ pub enum Right<'a> {
     Packed(&'a Packed),
     /// Packed while the product goes on.
     Plain(Matrix<'a>),
+    /// Widened and packed while the product goes on.
+    Blocks(Blocks<'a>),
 }
 
 impl Right<'_> {
@@ -136,6 +144,7 @@ impl Right<'_> {
         match self {
             Right::Packed(packed) => (packed.k, packed.columns),
             Right::Plain(matrix) => (matrix.rows, matrix.columns),
+            Right::Blocks(blocks) => blocks.sizes(),
         }
     }
 }
@@ -244,10 +253,9 @@ impl Work<'_> {
                     let own = &packed.values[panel * depth * COLUMNS..][..depth * COLUMNS];
                     &own[places.start * COLUMNS..places.end * COLUMNS]
                 }
-                Right::Plain(matrix) => {
+                Right::Plain(_) | Right::Blocks(_) => {
                     fresh.resize(places.len() * COLUMNS, 0.0);
-                    let first = panel * COLUMNS;
-                    pack::right(matrix, first, places.clone(), &mut fresh);
+                    pack::right(self.right, panel * COLUMNS, places.clone(), &mut fresh);
                     &fresh
                 }
             };

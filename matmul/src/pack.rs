@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::{COLUMNS, Matrix};
+use super::{Blocks, COLUMNS, Matrix, Right};
 
 /// Places along k that are transposed at a time.
 const BLOCK: usize = 16;
@@ -17,8 +17,9 @@ pub(super) fn left(left: Matrix<'_>, height: usize, serial: bool, out: &mut Vec<
     if out.len() < needed {
         out.resize(needed, 0.0);
     }
+    let matrix = left.transposed();
     let fill = |(panel, out): (usize, &mut [f32])| {
-        panel_of(left.transposed(), panel * height, height, 0..depth, out);
+        Panel { first: panel * height, width: height, range: 0..depth }.fill(matrix, out);
     };
     let out = &mut out[..needed];
     if serial {
@@ -28,39 +29,75 @@ pub(super) fn left(left: Matrix<'_>, height: usize, serial: bool, out: &mut Vec<
     }
 }
 
-/// The places `range` of the panel of `right` `[k, n]` that begins at column `first`.
-pub(super) fn right(right: Matrix<'_>, first: usize, range: Range<usize>, out: &mut [f32]) {
-    panel_of(right, first, COLUMNS, range, out);
-}
-
-/// Of a matrix `[k, n]`: for each place of `range` along k, the `width` columns from `first` on.
-fn panel_of(matrix: Matrix<'_>, first: usize, width: usize, range: Range<usize>, out: &mut [f32]) {
-    let panel = Panel { matrix, first, width, range };
-    #[cfg(target_arch = "x86_64")]
-    if super::kernel::is_supported() {
-        // SAFETY: the processor has AVX-512.
-        return unsafe { panel.fill_wide(out) };
+/// The places `range` of the panel of `right` `[k, n]`, which is not packed, that begins at column `first`.
+pub(super) fn right(right: Right<'_>, first: usize, range: Range<usize>, out: &mut [f32]) {
+    let panel = Panel { first, width: COLUMNS, range };
+    match right {
+        Right::Plain(matrix) => panel.fill(matrix, out),
+        Right::Blocks(blocks) => panel.fill(blocks, out),
+        Right::Packed(_) => unreachable!("it is in panels"),
     }
-    panel.fill(out);
 }
 
-/// A panel to be filled.
-struct Panel<'a> {
-    matrix: Matrix<'a>,
+/// An operand `[k, n]` that stands in lines, along k or along n.
+trait Lines: Copy {
+    fn columns(&self) -> usize;
+    /// Whether a line holds a column's values along k, else a row's.
+    fn are_along_k(&self) -> bool;
+    /// Values of a line from `start` on.
+    fn read(&self, line: usize, start: usize, out: &mut [f32]);
+}
+
+impl Lines for Matrix<'_> {
+    fn columns(&self) -> usize {
+        self.columns
+    }
+
+    fn are_along_k(&self) -> bool {
+        self.column_stride != 1
+    }
+
+    #[inline(always)]
+    fn read(&self, line: usize, start: usize, out: &mut [f32]) {
+        // One of the strides is 1.
+        let values = &self.data[line * self.row_stride.max(self.column_stride) + start..];
+        match <&mut [f32; BLOCK]>::try_from(&mut *out) {
+            Ok(out) => out.copy_from_slice(&values[..BLOCK]),
+            Err(_) => out.copy_from_slice(&values[..out.len()]),
+        }
+    }
+}
+
+impl Lines for Blocks<'_> {
+    fn columns(&self) -> usize {
+        self.sizes().1
+    }
+
+    fn are_along_k(&self) -> bool {
+        self.is_transposed()
+    }
+
+    #[inline(always)]
+    fn read(&self, line: usize, start: usize, out: &mut [f32]) {
+        self.widen(line, start, out);
+    }
+}
+
+/// For each place of `range` along k, the `width` columns of an operand from `first` on.
+struct Panel {
     first: usize,
     width: usize,
     range: Range<usize>,
 }
 
-impl Panel<'_> {
-    #[inline(always)]
-    fn fill(&self, out: &mut [f32]) {
-        let there = self.width.min(self.matrix.columns - self.first);
-        if self.matrix.column_stride == 1 {
-            self.along_columns(there, out);
-        } else {
-            self.along_k(there, out);
+impl Panel {
+    fn fill(&self, lines: impl Lines, out: &mut [f32]) {
+        #[cfg(target_arch = "x86_64")]
+        if super::kernel::is_supported() {
+            // SAFETY: the processor has AVX-512.
+            return unsafe { self.fill_wide(lines, out) };
         }
+        self.fill_as_compiled(lines, out);
     }
 
     /// The same, compiled for AVX-512.
@@ -69,27 +106,34 @@ impl Panel<'_> {
     /// The processor has it.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,fma")]
-    unsafe fn fill_wide(&self, out: &mut [f32]) {
-        self.fill(out);
+    unsafe fn fill_wide(&self, lines: impl Lines, out: &mut [f32]) {
+        self.fill_as_compiled(lines, out);
+    }
+
+    #[inline(always)]
+    fn fill_as_compiled(&self, lines: impl Lines, out: &mut [f32]) {
+        let there = self.width.min(lines.columns() - self.first);
+        if lines.are_along_k() {
+            self.along_k(lines, there, out);
+        } else {
+            self.along_columns(lines, there, out);
+        }
     }
 
     /// Where the columns, of which so many are `there`, stand side by side.
     #[inline(always)]
-    fn along_columns(&self, there: usize, out: &mut [f32]) {
-        let matrix = self.matrix;
-        let row = |k: usize| &matrix.data[k * matrix.row_stride + self.first..][..there];
+    fn along_columns(&self, lines: impl Lines, there: usize, out: &mut [f32]) {
         for (out, k) in out.chunks_exact_mut(self.width).zip(self.range.clone()) {
             let (out, rest) = out.split_at_mut(there);
             rest.fill(0.0);
-            out.copy_from_slice(row(k));
+            lines.read(k, self.first, out);
         }
     }
 
     /// Where the values along k stand side by side: blocks are transposed.
     #[inline(always)]
-    fn along_k(&self, there: usize, out: &mut [f32]) {
-        let Self { matrix, first, width, range } = self;
-        debug_assert_eq!(matrix.row_stride, 1);
+    fn along_k(&self, lines: impl Lines, there: usize, out: &mut [f32]) {
+        let Self { first, width, range } = self;
         for start in range.clone().step_by(BLOCK) {
             let places = start..(start + BLOCK).min(range.end);
             let out = &mut out[(start - range.start) * width..][..places.len() * width];
@@ -98,12 +142,8 @@ impl Panel<'_> {
                 // What is not there is zero.
                 let mut block = [[0f32; BLOCK]; BLOCK];
                 for column in columns.start..columns.end.min(there) {
-                    let values = &matrix.data[(first + column) * matrix.column_stride..];
-                    let (values, line) = (&values[places.clone()], &mut block[column - from]);
-                    match <&[f32; BLOCK]>::try_from(values) {
-                        Ok(values) => *line = *values,
-                        Err(_) => line[..values.len()].copy_from_slice(values),
-                    }
+                    let line = &mut block[column - from][..places.len()];
+                    lines.read(first + column, start, line);
                 }
                 for (index, out) in out.chunks_exact_mut(*width).enumerate() {
                     for (column, out) in out[columns.clone()].iter_mut().enumerate() {

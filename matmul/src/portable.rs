@@ -1,6 +1,9 @@
 //! Products by the `gemm` crate, on processors without our instructions.
 
-use super::{Matrix, Output, Packed, Right};
+use super::{Blocks, Matrix, Output, Packed, Right};
+
+/// Rows of blocks that are widened at a time.
+const LINES: usize = 256;
 
 /// Writes what [`Packed`] holds here: the values row after row.
 pub(super) fn rows(matrix: Matrix<'_>, out: &mut [f32]) {
@@ -13,6 +16,7 @@ pub(super) fn rows(matrix: Matrix<'_>, out: &mut [f32]) {
 
 pub(super) fn multiply(left: Matrix<'_>, right: Right<'_>, out: Output<'_>, parallel: bool) {
     let right = match right {
+        Right::Blocks(blocks) => return widened(left, blocks, out, parallel),
         Right::Plain(matrix) => matrix,
         Right::Packed(Packed { values, k, columns }) => Matrix::new(values, *k, *columns),
     };
@@ -43,6 +47,31 @@ pub(super) fn multiply(left: Matrix<'_>, right: Right<'_>, out: Output<'_>, para
     }
 }
 
+/// The product with some rows of the matrix after the others.
+fn widened(left: Matrix<'_>, blocks: Blocks<'_>, out: Output<'_>, parallel: bool) {
+    let Output { data, stride, mut adds } = out;
+    let (k, columns) = blocks.sizes();
+    let (count, width) = if blocks.is_transposed() { (columns, k) } else { (k, columns) };
+    let mut buffer = vec![0f32; LINES.min(count) * width];
+    for first in (0..count).step_by(LINES) {
+        let lines = LINES.min(count - first);
+        let values = &mut buffer[..lines * width];
+        for (index, line) in values.chunks_exact_mut(width).enumerate() {
+            blocks.widen(first + index, 0, line);
+        }
+        let values = Matrix::new(values, lines, width);
+        if blocks.is_transposed() {
+            let out = Output { data: &mut data[first..], stride, adds };
+            multiply(left, Right::Plain(values.transposed()), out, parallel);
+        } else {
+            let part = &left.data[first * left.column_stride..];
+            let left = Matrix { data: part, columns: lines, ..left };
+            multiply(left, Right::Plain(values), Output { data, stride, adds }, parallel);
+            adds = true;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -66,6 +95,39 @@ mod tests {
                     assert!((x - y - 1.0).abs() < 1e-5, "{x} {y}");
                 }
                 assert!(row[45..].iter().all(|x| *x == 1.0));
+            }
+        }
+    }
+
+    #[test]
+    fn blocks_are_widened_some_at_a_time() {
+        let (out, inner) = (2 * LINES + 5, 64);
+        let bytes: Vec<u8> = (0..out * 2 * crate::BLOCK_BYTES)
+            .map(|i| if i % crate::BLOCK_BYTES == 1 { 0x20 } else { (i * 7919 % 256) as u8 })
+            .collect();
+        let blocks = Blocks::new(&bytes, out, inner);
+        let mut wide = vec![0f32; out * inner];
+        for (row, wide) in wide.chunks_exact_mut(inner).enumerate() {
+            blocks.widen(row, 0, wide);
+        }
+        let matrix = Matrix::new(&wide, out, inner);
+        let values = |count: usize| (0..count).map(|i| (i as f32 * 0.7).sin()).collect::<Vec<_>>();
+        let (x, grad) = (values(3 * inner), values(3 * out));
+        let (x, grad) = (Matrix::new(&x, 3, inner), Matrix::new(&grad, 3, out));
+        for (left, blocks, plain) in
+            [(x, blocks.transposed(), matrix.transposed()), (grad, blocks, matrix)]
+        {
+            let columns = blocks.sizes().1;
+            for adds in [false, true] {
+                let of = |right: Right<'_>| {
+                    let mut out = vec![1f32; 3 * columns];
+                    multiply(left, right, Output { data: &mut out, stride: columns, adds }, true);
+                    out
+                };
+                let (found, exact) = (of(Right::Blocks(blocks)), of(Right::Plain(plain)));
+                for (found, exact) in found.iter().zip(&exact) {
+                    assert!((found - exact).abs() <= 1e-4 * exact.abs().max(10.0));
+                }
             }
         }
     }

@@ -1,6 +1,8 @@
 //! Products against sums in f64, and the promise that a row does not depend on the others.
 
-use tealight_matmul::{Matrix, Output, Packed, Right, is_supported, multiply, product};
+use tealight_matmul::{
+    BLOCK, BLOCK_BYTES, Blocks, Matrix, Output, Packed, Right, is_supported, multiply, product,
+};
 
 fn values(count: usize, seed: usize) -> Vec<f32> {
     (0..count).map(|i| ((i * 7919 + seed * 104_729) as f32 * 0.37).sin()).collect()
@@ -48,6 +50,53 @@ fn products_are_those_of_f64_in_every_layout() {
                     assert!(error < bound, "{m} {k} {n}: {got} is not {exact}");
                 }
             }
+        }
+    }
+}
+
+#[test]
+fn products_with_blocks_are_those_of_what_they_stand_for() {
+    for [m, out, blocks] in [[1, 33, 1], [15, 100, 3], [40, 300, 9], [3, 700, 17]] {
+        let inner = blocks * BLOCK;
+        // Every byte, and scales of every size: the bits of 2^-7 up to 2^-4, with parts between.
+        let bytes: Vec<u8> = (0..out * blocks * BLOCK_BYTES)
+            .map(|i| match i % BLOCK_BYTES {
+                0 => (i * 31 % 256) as u8,
+                1 => 0x20 + (i * 7 % 12) as u8,
+                _ => (i * 7919 % 256) as u8,
+            })
+            .collect();
+        let narrow = Blocks::new(&bytes, out, inner);
+        let mut wide = vec![0f32; out * inner];
+        for (row, wide) in wide.chunks_exact_mut(inner).enumerate() {
+            narrow.widen(row, 0, wide);
+        }
+        // The second byte of f16 has four bits of exponent and two of the fraction here.
+        let block = &bytes[..BLOCK_BYTES];
+        let bits = u16::from_le_bytes([block[0], block[1]]);
+        let scale = 2f32.powi(i32::from(bits >> 10) - 15) * (1.0 + f32::from(bits & 1023) / 1024.0);
+        for (wide, byte) in wide.iter().zip(&block[2..]) {
+            assert_eq!(*wide, scale * f32::from(*byte as i8));
+        }
+        let matrix = Matrix::new(&wide, out, inner);
+        let (x, grad) = (values(m * inner, 3), values(m * out, 4));
+        let (x, grad) = (Matrix::new(&x, m, inner), Matrix::new(&grad, m, out));
+        let pairs = [
+            (x, Right::Blocks(narrow.transposed()), Right::Plain(matrix.transposed())),
+            (grad, Right::Blocks(narrow), Right::Plain(matrix)),
+        ];
+        for (left, blocks, plain) in pairs {
+            let (found, exact) = (product(left, blocks), product(left, plain));
+            for (found, exact) in found.iter().zip(&exact) {
+                let is_close = (found - exact).abs() <= 1e-5 * exact.abs().max(10.0);
+                assert!(if is_supported() { found == exact } else { is_close }, "{found} {exact}");
+            }
+        }
+        let part = product(x, Right::Blocks(narrow.rows(7..20).transposed()));
+        let whole = product(x, Right::Blocks(narrow.transposed()));
+        for (part, whole) in part.chunks(13).zip(whole.chunks(out)) {
+            let is_close = |(a, b): (&f32, &f32)| (a - b).abs() <= 1e-5 * b.abs().max(10.0);
+            assert!(part.iter().zip(&whole[7..20]).all(is_close));
         }
     }
 }

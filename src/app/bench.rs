@@ -82,6 +82,12 @@ pub fn run(options: &BenchOptions) -> Result<Value> {
     if options.model.adapter.is_some() {
         bail!("bench measures whole models: leave --adapter out");
     }
+    if options.model.precision.base_dtype.is_some() && !options.rollout_only {
+        bail!(
+            "the step that bench measures trains all weights, and those of --base-dtype int8 are not trained: add \
+               --rollout-only"
+        );
+    }
     let (device, described) = device::open(&options.model.device)?;
     let (architecture, weights) = load(options, &device)?;
     let longest = options.prompt_len + options.new_tokens;
@@ -99,7 +105,7 @@ pub fn run(options: &BenchOptions) -> Result<Value> {
     };
     // Before the limits are measured, which take memory of their own.
     let peak = limits::peak_rss();
-    let limits = limits::measure(&device, options.model.dtype.storage(&device)?)?;
+    let limits = limits::measure(&device, options.model.precision.dtype.storage(&device)?)?;
     let work = limits::Work::of(
         &architecture,
         options.prompts,
@@ -113,7 +119,8 @@ pub fn run(options: &BenchOptions) -> Result<Value> {
     Ok(json!({
         "model": name,
         "device": described,
-        "dtype": options.model.dtype,
+        "dtype": options.model.precision.dtype,
+        "base_dtype": options.model.precision.base_dtype,
         "prompts": options.prompts,
         "group": options.group,
         "prompt_len": options.prompt_len,
@@ -145,6 +152,7 @@ impl BenchOptions {
         let longest = self.prompt_len + self.new_tokens;
         let sizes = Sizes {
             trained: None,
+            is_int8: false,
             rows,
             longest,
             micro_batch: self.micro_batch_tokens.min(rows * longest),
@@ -157,30 +165,25 @@ impl BenchOptions {
 
 /// The model's architecture and weights; random ones where only the architecture is given.
 fn load(options: &BenchOptions, device: &Device) -> Result<(Architecture, Weights)> {
+    let storage = options.model.precision.storage(device)?;
     let path = Path::new(&options.model.model);
     if let Some(path) = crate::hub::gguf_file(&options.model.model)? {
         let file = Gguf::open(&path)?;
         let architecture = Architecture::from_config(&file.to_hub()?.config)?;
-        let dtype = options.model.dtype.storage(device)?;
-        let there = |(name, x): (String, candle_core::Tensor)| {
-            Ok((name, x.to_dtype(dtype)?.to_device(device)?))
-        };
-        let weights = file.weights(&architecture)?.into_iter().map(there);
-        return Ok((architecture, weights.collect::<Result<_>>()?));
+        let weights = file.weights(&architecture, storage)?;
+        return Ok((architecture, weights));
     }
     if path.is_file() {
         let (architecture, _) = Architecture::read(path)?;
         let weights = weights::random(&architecture, 0, device)?;
-        let dtype = options.model.dtype.storage(device)?;
-        let cast =
-            |(name, weight): (String, candle_core::Tensor)| Ok((name, weight.to_dtype(dtype)?));
-        return Ok((architecture, weights.into_iter().map(cast).collect::<Result<_>>()?));
+        let placed =
+            |(name, weight): (String, candle_core::Tensor)| Ok((name, storage.place(&weight)?));
+        return Ok((architecture, weights.into_iter().map(placed).collect::<Result<_>>()?));
     }
     let files = crate::hub::resolve(&options.model.model)?;
     let (architecture, _) =
         Architecture::read(&PathBuf::from(&files.directory).join("config.json"))?;
-    let dtype = options.model.dtype.storage(device)?;
-    let weights = weights::load(&files.directory, &architecture, dtype, device)?;
+    let weights = weights::load(&files.directory, &architecture, storage)?;
     Ok((architecture, weights))
 }
 

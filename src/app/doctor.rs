@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 
-use crate::device::{self, Dtype};
+use crate::device::{self, Precision};
 use crate::files::writable_directory;
 use crate::generate::{Filters, LocalSampler, RngKey, SampleRequest, Sampler, SamplingParams};
 use crate::hub::{self, push};
@@ -119,7 +119,7 @@ fn hub_access() -> String {
 fn self_test() -> Result<String> {
     let started = Instant::now();
     let (device, _) = device::open("auto")?;
-    let model = Pretrained::load(hub::EMBEDDED, Dtype::Float32, &device)?;
+    let model = Pretrained::load(hub::EMBEDDED, Precision::default(), &device)?;
     let policy = Policy::new(&model.architecture, &model.weights)?;
     let sampler = LocalSampler { decoder: policy.decoder(), max_rows: 64 };
     let prompt =

@@ -156,7 +156,7 @@ pub fn run(options: &PresampleOptions, stop: &Stop) -> Result<Summary> {
         temperature: options.temperature,
         max_completion_length: length,
         seed: options.seed,
-        dtype: base.dtype,
+        precision: base.precision,
     };
     let context = base.architecture.max_positions;
     let problems = Encoded::all(&dataset.problems, &base.tokenizer, context, length)?;

@@ -103,7 +103,7 @@ impl<'a> Session<'a> {
             temperature: config.settings.temperature,
             max_completion_length: config.settings.length(),
             seed: config.seed,
-            dtype: self.base.dtype,
+            precision: self.base.precision,
         }
     }
 

@@ -13,7 +13,7 @@ use tealight_datasets::{Dataset, Problem, read::Columns, verify};
 use tealight_eval::pass_at_k;
 
 use crate::app::prompts::PromptOptions;
-use crate::device::{self, Dtype};
+use crate::device::{self, Precision};
 use crate::generate::{Filters, SamplingParams};
 use crate::model::Architecture;
 use crate::pretrained::Pretrained;
@@ -61,17 +61,17 @@ pub struct ModelOptions {
     /// auto, cpu, cuda, cuda:N or metal; auto is the first GPU this binary was built for, else the CPU.
     #[arg(long, default_value = "auto")]
     pub device: String,
-    /// Type of weights and activations; bfloat16 is for GPUs.
-    #[arg(long, value_enum, default_value_t = Dtype::Float32, alias = "torch-dtype")]
-    #[serde(default)]
-    pub dtype: Dtype,
+    /// What it is computed in.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub precision: Precision,
 }
 
 impl ModelOptions {
     /// Loads the model and says what it is and where it runs.
     pub(crate) fn load(&self) -> Result<(Pretrained, Device)> {
         let (device, described) = device::open(&self.device)?;
-        let mut model = Pretrained::load(&self.model, self.dtype, &device)?;
+        let mut model = Pretrained::load(&self.model, self.precision, &device)?;
         if let Some(adapter) = &self.adapter {
             model = model.adapted(adapter, &device)?;
         }
@@ -85,7 +85,7 @@ impl ModelOptions {
 
     /// The same for a model that is to be trained.
     pub(crate) fn load_to_train(&self) -> Result<(Pretrained, Device)> {
-        self.dtype.storage(&device::open(&self.device)?.0)?;
+        self.precision.storage(&device::open(&self.device)?.0)?;
         let (model, device) = self.load()?;
         if model.adapter.is_some() {
             bail!(
@@ -108,7 +108,10 @@ impl ModelOptions {
     /// Says which model runs where.
     pub(crate) fn announce(&self, architecture: &Architecture, device: &str) {
         let millions = architecture.parameters() as f64 / 1e6;
-        let dtype = format!("{:?}", self.dtype).to_lowercase();
+        let mut dtype = format!("{:?}", self.precision.dtype).to_lowercase();
+        if self.precision.base_dtype.is_some() {
+            dtype = format!("weights in int8, the rest in {dtype},");
+        }
         tracing::info!("model {} ({millions:.2}M parameters), {dtype} on {device}", self.shown());
     }
 }

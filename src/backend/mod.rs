@@ -10,6 +10,7 @@ pub(crate) mod cpu;
 mod dropout;
 pub(crate) mod gpu;
 mod gradients;
+pub(crate) mod int8;
 mod packed;
 mod parameter;
 mod pool;
@@ -253,13 +254,13 @@ pub(crate) trait Backend {
     ) -> Result<Tensor>;
     /// Logits `[N, V]` in f32.
     fn logits(&self, hidden: &Tensor, head: &Parameter) -> Result<Tensor>;
-    /// The gradients of hidden states `[N, D]` and of the weight `[V, D]` for that of logits.
+    /// The gradients of hidden states `[N, D]` and, where it is trained, of the weight `[V, D]` for that of logits.
     fn logits_backward(
         &self,
         hidden: &Tensor,
         head: &Parameter,
         grad: &Tensor,
-    ) -> Result<[Tensor; 2]>;
+    ) -> Result<(Tensor, Option<Tensor>)>;
     /// Adds to the gradient of a weight what was summed elsewhere.
     fn accumulate(
         &self,

@@ -11,7 +11,8 @@ use super::Pool;
 #[derive(Debug, Clone)]
 pub(crate) struct Parameter {
     pub(crate) name: Arc<str>,
-    /// A matrix is `[out, in]`. Shares its storage with what an optimizer writes.
+    /// A matrix is `[out, in]`, or in blocks of 8 bits ([`super::int8`]) where it is frozen. Shares its storage with
+    /// what an optimizer writes.
     pub(crate) values: Tensor,
     pub(crate) is_trained: bool,
     /// The values as they were when this was made, in the order in which products read them.
@@ -65,7 +66,7 @@ impl Parameter {
 
     /// `[out, in]`.
     pub(crate) fn dims2(&self) -> candle_core::Result<(usize, usize)> {
-        self.values.dims2()
+        super::int8::dims2(&self.values)
     }
 
     /// Bytes of the copy for products on the CPU, where there is one.

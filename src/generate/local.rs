@@ -179,7 +179,7 @@ impl Batch<'_> {
         let prompts: Vec<&[u32]> =
             chosen.iter().map(|index| self.requests[*index].prompt.as_slice()).collect();
         let longest = prompts.iter().map(|prompt| prompt.len()).max().unwrap_or(0);
-        let device = self.sampler.decoder.embedding().device();
+        let device = self.sampler.decoder.device();
         let packed = PackedSequences::from_start(prompts.iter().map(|prompt| prompt.len()));
         let mut cache = self.sampler.decoder.cache(prompts.len(), longest)?;
         let hidden = self.sampler.decoder.hidden(&prompts.concat(), &packed, Some(&mut cache))?;

@@ -12,6 +12,7 @@ use candle_core::quantized::ggml_file::qtensor_from_ggml;
 use candle_core::{Device, Tensor};
 
 use super::{ALIGNMENT, MAGIC};
+use crate::backend::int8;
 
 /// Most keys, tensors, and values of an array.
 const MAX_ENTRIES: u64 = 1 << 16;
@@ -302,14 +303,41 @@ impl Gguf {
     /// # Errors
     /// No such tensor, a file that cannot be read, no memory.
     pub fn tensor(&self, name: &str) -> Result<Tensor> {
-        let shown = || format!("{}: tensor `{name}`", self.path.display());
-        let info = self.tensors.get(name).with_context(|| format!("{} is missing", shown()))?;
-        let mut file = File::open(&self.path).with_context(shown)?;
-        file.seek(SeekFrom::Start(info.offset)).with_context(shown)?;
-        let mut bytes = vec![0u8; info.bytes()];
-        file.read_exact(&mut bytes).with_context(shown)?;
+        let info = self.info_of(name)?;
+        let bytes = self.bytes(name, info)?;
         let values = qtensor_from_ggml(info.dtype, &bytes, info.shape.clone(), &Device::Cpu);
-        values.and_then(|values| values.dequantize(&Device::Cpu)).with_context(shown)
+        let values = values.and_then(|values| values.dequantize(&Device::Cpu));
+        values.with_context(|| self.shown(name))
+    }
+
+    /// The blocks of a matrix of Q8_0, as the file has them; none where it is of another type.
+    pub(super) fn blocks(&self, name: &str) -> Result<Option<Tensor>> {
+        let info = self.info_of(name)?;
+        match info.shape[..] {
+            [out, inner] if info.dtype == GgmlDType::Q8_0 => {
+                Ok(Some(int8::of_bytes(&self.bytes(name, info)?, (out, inner))?))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn shown(&self, name: &str) -> String {
+        format!("{}: tensor `{name}`", self.path.display())
+    }
+
+    fn info_of(&self, name: &str) -> Result<&Info> {
+        self.tensors.get(name).with_context(|| format!("{} is missing", self.shown(name)))
+    }
+
+    fn bytes(&self, name: &str, info: &Info) -> Result<Vec<u8>> {
+        let read = || -> Result<Vec<u8>> {
+            let mut file = File::open(&self.path)?;
+            file.seek(SeekFrom::Start(info.offset))?;
+            let mut bytes = vec![0u8; info.bytes()];
+            file.read_exact(&mut bytes)?;
+            Ok(bytes)
+        };
+        read().with_context(|| self.shown(name))
     }
 }
 

@@ -8,6 +8,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::names::{self, Order};
 use super::{FAMILIES, Gguf, TOKEN_CONTROL, TOKEN_USER_DEFINED, Value, pre};
+use crate::device::Storage;
 use crate::model::Architecture;
 use crate::model::weights::Weights;
 
@@ -194,25 +195,30 @@ impl Gguf {
         Ok((tokenizer, settings))
     }
 
-    /// The weights under the Hub's names, in f32.
+    /// The weights under the Hub's names; what is Q8_0 in the file and is to be of 8 bits keeps its bytes.
     ///
     /// # Errors
     /// A tensor that is missing, unexpected or of another shape than the architecture says, no memory.
-    pub fn weights(&self, architecture: &Architecture) -> Result<Weights> {
+    pub fn weights(&self, architecture: &Architecture, storage: Storage<'_>) -> Result<Weights> {
         let is_llama = self.architecture()?.0 == "llama";
         let mut left: Vec<&str> = self.tensor_names().collect();
         let mut weights = Weights::new();
         for (name, shape) in architecture.tensors() {
             let own =
                 names::in_file(&name).with_context(|| format!("no GGUF name for `{name}`"))?;
-            let tensor = self.tensor(&own)?;
+            let found = self.shape(&own);
+            let found = found
+                .with_context(|| format!("{}: tensor `{own}` is missing", self.path().display()))?;
             ensure!(
-                tensor.dims() == shape,
-                "{}: tensor `{own}` has shape {:?}, but the header makes it {shape:?}",
+                found == shape,
+                "{}: tensor `{own}` has shape {found:?}, but the header makes it {shape:?}",
                 self.path().display(),
-                tensor.dims()
             );
             left.retain(|name| *name != own);
+            let tensor = match self.blocks(&own)?.filter(|_| storage.is_int8(&shape)) {
+                Some(blocks) => blocks,
+                None => storage.place(&self.tensor(&own)?)?,
+            };
             let tensor = self.ordered(&name, tensor, architecture, is_llama)?;
             weights.insert(name, tensor);
         }

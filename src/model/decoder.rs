@@ -16,7 +16,7 @@ use super::run;
 use crate::backend::cpu::Cpu;
 use crate::backend::gpu::{self, Gpu};
 use crate::backend::{
-    AnyBackend, Backend, GradAccumulator, Heads, Norm, PackedSequences, Parameter, on_backend,
+    AnyBackend, Backend, GradAccumulator, Heads, Norm, PackedSequences, Parameter, int8, on_backend,
 };
 
 /// What computes a decoder.
@@ -98,7 +98,8 @@ impl Decoder {
         mut weight: impl FnMut(&str) -> Result<Parameter>,
     ) -> Result<Self> {
         let embedding = weight("model.embed_tokens.weight")?;
-        let backend = kind.open(architecture, &embedding.values)?;
+        let norm = weight("model.norm.weight")?;
+        let backend = kind.open(architecture, &norm.values)?;
         let layers = (0..architecture.num_layers)
             .map(|index| {
                 Layer::new(architecture, architecture.layers[index], |name| {
@@ -117,7 +118,7 @@ impl Decoder {
             backend,
             embedding,
             layers,
-            norm: Norm { weight: weight("model.norm.weight")?, eps, offset },
+            norm: Norm { weight: norm, eps, offset },
             head,
             ropes: Arc::new(architecture.ropes.iter().map(rope).collect()),
             recomputes: false,
@@ -129,14 +130,14 @@ impl Decoder {
         &self.architecture
     }
 
-    /// The embedding, whose dtype and device the whole decoder shares.
-    pub fn embedding(&self) -> &Tensor {
-        &self.embedding.values
+    /// The type that it computes in.
+    pub fn dtype(&self) -> DType {
+        self.norm.weight.values.dtype()
     }
 
-    /// The weight `[V, D]` of the output layer.
-    pub fn head(&self) -> &Tensor {
-        &self.head.values
+    /// Where it is.
+    pub fn device(&self) -> &Device {
+        self.embedding.values.device()
     }
 
     /// Whether a GPU computes it.
@@ -224,7 +225,7 @@ impl Decoder {
         let mut merged = Vec::new();
         for linear in self.layers.iter().flat_map(Layer::linears) {
             let Some(adapter) = &linear.adapter else { continue };
-            let weight = &linear.weight.values;
+            let weight = int8::widened(&linear.weight.values)?;
             let wide = weight.to_dtype(DType::F32)? + adapter.product()?.to_dtype(DType::F32)?;
             merged.push((linear.weight.name.to_string(), wide?.to_dtype(weight.dtype())?));
         }
@@ -237,7 +238,7 @@ impl Decoder {
     /// No memory.
     pub fn cache(&self, rows: usize, slots: usize) -> Result<KvCache> {
         let (layers, heads) = (self.layers.len(), heads(&self.architecture));
-        KvCache::new(&self.backend, layers, heads, (rows, slots), self.embedding())
+        KvCache::new(&self.backend, layers, heads, (rows, slots), &self.norm.weight.values)
     }
 
     /// Hidden states `[N, D]`, after the last norm, of `ids` `[N]`, the tokens of all segments.
@@ -368,8 +369,12 @@ impl Decoder {
         on_backend!(&self.backend, backend => backend.logits(hidden, &self.head))
     }
 
-    /// The gradients of hidden states and of the output layer's weight for that of logits.
-    pub(crate) fn logits_backward(&self, hidden: &Tensor, grad: &Tensor) -> Result<[Tensor; 2]> {
+    /// The gradients of hidden states and, where it is trained, of the output layer's weight for that of logits.
+    pub(crate) fn logits_backward(
+        &self,
+        hidden: &Tensor,
+        grad: &Tensor,
+    ) -> Result<(Tensor, Option<Tensor>)> {
         on_backend!(&self.backend, backend => backend.logits_backward(hidden, &self.head, grad))
     }
 

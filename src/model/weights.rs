@@ -1,7 +1,6 @@
 //! Safetensors files, whole or sharded, to tensors and back.
 //!
-//! Tensors are read one at a time from the file, so the peak is the model plus its largest tensor;
-//! bf16 and f16 are widened to the dtype asked for. What a header declares is held against the configuration and the
+//! Tensors are read one at a time from the file, so the peak is the model as it is stored plus its largest tensor. What a header declares is held against the configuration and the
 //! file before anything is read. Files are written beside their final place, synced and renamed, so that a crash leaves
 //! the old file or the new one.
 
@@ -17,6 +16,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use safetensors::tensor::{Metadata, TensorInfo};
 
 use super::Architecture;
+use crate::device::Storage;
 use crate::files::{inside, open_regular, read_json};
 
 /// Largest header of a safetensors file, in bytes, as the format has it.
@@ -65,8 +65,7 @@ pub const INDEX: &str = "model.safetensors.index.json";
 pub fn load(
     directory: &Path,
     architecture: &Architecture,
-    dtype: DType,
-    device: &Device,
+    storage: Storage<'_>,
 ) -> Result<Weights> {
     let mut expected: HashMap<_, _> = architecture.tensors().into_iter().collect();
     let mut shards = Vec::new();
@@ -102,7 +101,7 @@ pub fn load(
     for (mut shard, wanted) in shards {
         for (name, info) in wanted {
             let tensor = shard.tensor(&name, &info)?;
-            weights.insert(name, tensor.to_dtype(dtype)?.to_device(device)?);
+            weights.insert(name, storage.place(&tensor)?);
         }
     }
     Ok(weights)

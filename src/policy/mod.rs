@@ -12,7 +12,7 @@ use candle_core::{DType, Device, Result, Tensor, Var, bail};
 
 pub use crate::backend::GradAccumulator;
 pub(crate) use crate::backend::Gradient;
-use crate::backend::Parameter;
+use crate::backend::{Parameter, int8};
 use crate::model::lora::{self, Scaling};
 use crate::model::weights::Weights;
 use crate::model::{Architecture, BackendKind, Decoder, LogpTrace, PackedSequences, Trace};
@@ -41,6 +41,9 @@ impl Policy {
     /// # Errors
     /// See [`Policy::new`]; weights that the backend does not know.
     pub fn on(kind: BackendKind, architecture: &Architecture, weights: &Weights) -> Result<Self> {
+        if let Some((name, _)) = weights.iter().find(|(_, tensor)| int8::is_int8(tensor)) {
+            bail!("`{name}` is of 8 bits, which cannot be trained");
+        }
         let vars = |dtype: DType| -> Result<BTreeMap<String, Var>> {
             let var = |(name, tensor): (&String, &Tensor)| {
                 let tensor = tensor.to_dtype(dtype)?.copy()?;
@@ -305,7 +308,7 @@ pub struct Positions {
 /// How far apart two log-probabilities of one token may be that differ by rounding alone. In bf16 a product on a
 /// GPU may round otherwise in another batch, and a step of 2^-8 in a logit of 30 is 0.1.
 pub fn rounding(decoder: &Decoder) -> f64 {
-    match decoder.embedding().dtype() {
+    match decoder.dtype() {
         DType::F32 | DType::F64 => 1e-3,
         _ => 0.5,
     }

@@ -27,8 +27,8 @@ pub struct VocabularySum {
     pub value: f64,
     /// In the hidden states, `[N, D]`.
     pub d_hidden: Tensor,
-    /// In the output layer's weight, `[V, D]`.
-    pub d_head: Tensor,
+    /// In the output layer's weight, `[V, D]`, where it is trained.
+    pub d_head: Option<Tensor>,
 }
 
 /// The sum over chunks of a scalar function, with its gradients. Each chunk's gradient is computed at once and its
@@ -44,7 +44,7 @@ pub fn vocabulary_sum(
 ) -> Result<VocabularySum> {
     let (positions, decoder) = policy;
     let (mut value, mut d_hidden) = (0.0, Vec::new());
-    let mut d_head = decoder.head().zeros_like()?;
+    let mut d_head: Option<Tensor> = None;
     for (start, length) in parts(positions, decoder)? {
         let hidden = positions.hidden.narrow(0, start, length)?;
         let leaf = Var::from_tensor(&decoder.logits(&hidden)?)?;
@@ -55,9 +55,11 @@ pub fn vocabulary_sum(
             Some(grad) => grad.detach(),
             None => leaf.zeros_like()?,
         };
-        let [of_hidden, of_head] = decoder.logits_backward(&hidden, &d_logits)?;
+        let (of_hidden, of_head) = decoder.logits_backward(&hidden, &d_logits)?;
         d_hidden.push(of_hidden);
-        d_head = (d_head + of_head)?;
+        if let Some(more) = of_head {
+            d_head = Some(d_head.map_or(Ok(more.clone()), |sum| sum + &more)?);
+        }
     }
     Ok(VocabularySum { value, d_hidden: Tensor::cat(&d_hidden, 0)?, d_head })
 }
@@ -86,8 +88,8 @@ fn parts(
     positions: &Positions,
     decoder: &Decoder,
 ) -> Result<impl Iterator<Item = (usize, usize)> + use<>> {
-    let head = decoder.head();
-    Ok(chunks(positions.targets.len(), head.dim(0)?, head.device()))
+    let vocabulary = decoder.architecture().vocab_size;
+    Ok(chunks(positions.targets.len(), vocabulary, decoder.device()))
 }
 
 fn chunk(

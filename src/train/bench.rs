@@ -41,7 +41,7 @@ pub fn step(
     micro_batch_tokens: usize,
     optimizer: &mut AdamW,
 ) -> Result<StepParts> {
-    let device = reference.embedding().device();
+    let device = reference.device();
     let mut parts = StepParts::default();
     let mut grads = GradAccumulator::default();
     let weight = 1.0 / lengths(rows).iter().sum::<usize>() as f64;

@@ -17,6 +17,7 @@ use tealight_datasets::names;
 
 use super::AdamW;
 use crate::adapter::Adapter;
+use crate::device::Precision;
 use crate::files::{sync_directory, write_atomic};
 use crate::model::weights::{self, Weights};
 use crate::pretrained::Pretrained;
@@ -210,8 +211,8 @@ impl Checkpoints<'_> {
         let weights = match self.adapter {
             Some(_) => Adapter::load(path, &self.model.architecture, device)?.weights,
             None => {
-                let dtype = candle_core::DType::F32;
-                weights::load(path, &self.model.architecture, dtype, device)?
+                let storage = Precision::default().storage(device)?;
+                weights::load(path, &self.model.architecture, storage)?
             }
         };
         let moments = weights::read_all(&path.join(MOMENTS), device)?.into_iter().collect();

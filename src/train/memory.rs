@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::backend::int8;
 use crate::model::{Architecture, NormPlacement, QkNorm};
 
 /// The sizes that memory depends on.
@@ -17,6 +18,8 @@ pub struct Sizes {
     pub recomputes: bool,
     /// Weights that are trained; `None` where all are.
     pub trained: Option<usize>,
+    /// Whether the base is in blocks of 8 bits.
+    pub is_int8: bool,
 }
 
 /// Bytes by part. What lasts is there all the time; of a rollout and a training step only one is.
@@ -48,8 +51,18 @@ impl MemoryPlan {
         let all = a.parameters();
         // An adapter stands on the base itself.
         let trained = sizes.trained.map_or(all, |count| count as u64);
-        let lookup = (a.vocab_size * a.hidden_size) as u64;
-        let multiplied = if a.tied_embeddings { all } else { all - lookup };
+        let bytes = |shape: &[usize]| {
+            let count = shape.iter().product::<usize>() as u64;
+            let is_int8 = sizes.is_int8 && int8::fits(shape);
+            if is_int8 { count / int8::BLOCK * int8::BLOCK_BYTES } else { 4 * count }
+        };
+        let lookup = 4 * (a.vocab_size * a.hidden_size) as u64;
+        let packed = match sizes.is_int8 {
+            // Products widen it as they read it.
+            true => 0,
+            false if a.tied_embeddings => 4 * all,
+            false => 4 * all - lookup,
+        };
         let qkv = queries + 2 * keys;
         let raw = if a.qk_norm == QkNorm::No { 0 } else { qkv };
         // What norms after blocks read, and copies of what is fused.
@@ -68,11 +81,11 @@ impl MemoryPlan {
         let block = 2048;
         let columns = sizes.rows * a.vocab_size.max(a.intermediate_size);
         Self {
-            base: 4 * all,
+            base: a.tensors().iter().map(|(_, shape)| bytes(shape)).sum(),
             policy: 4 * trained,
             optimizer: 8 * trained,
             activations: (4 * sizes.micro_batch * (kept + scratch)) as u64,
-            packed: 4 * multiplied,
+            packed,
             cache: (8 * a.num_layers * sizes.rows * sizes.longest * keys + 8 * columns) as u64,
             gradients: 4 * trained,
             logits: (4 * sizes.micro_batch.min(block) * a.vocab_size.min(block)) as u64,

@@ -10,7 +10,7 @@ use crate::support::binary::{Folder, refusal, tealight};
 use crate::support::runs::{SMALL, json, train};
 use candle_core::{Device, Tensor};
 use tealight::adapter::Adapter;
-use tealight::device::Dtype;
+use tealight::device::Precision;
 use tealight::model::BackendKind;
 use tealight::policy::{Policy, Sequence, token_logp};
 use tealight::pretrained::Pretrained;
@@ -20,7 +20,7 @@ fn fixture(name: &str) -> PathBuf {
 }
 
 fn embedded() -> Pretrained {
-    Pretrained::load("countdown", Dtype::Float32, &Device::Cpu).expect("the embedded model")
+    Pretrained::load("countdown", Precision::default(), &Device::Cpu).expect("the embedded model")
 }
 
 fn policy(kind: BackendKind, base: &Pretrained, adapter: &Adapter) -> Policy {

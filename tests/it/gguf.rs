@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use candle_core::Device;
-use tealight::device::Dtype;
+use tealight::device::Precision;
 use tealight::gguf::{Gguf, GgufType, Value};
 use tealight::policy::{Sequence, token_logp};
 use tealight::pretrained::Pretrained;
@@ -18,7 +18,7 @@ fn fixture(name: &str) -> PathBuf {
 }
 
 fn load(name: &str) -> Pretrained {
-    Pretrained::load(name, Dtype::Float32, &Device::Cpu).expect(name)
+    Pretrained::load(name, Precision::default(), &Device::Cpu).expect(name)
 }
 
 fn bits(model: &Pretrained, name: &str) -> Vec<u32> {
@@ -36,7 +36,8 @@ fn a_model_that_is_written_and_read_is_the_same_model() {
         let model = load(&fixture(name).display().to_string());
         // Its stretching is none that files have a name for.
         let path = model.save_gguf(&model.weights, GgufType::F32, folder.path()).expect("written");
-        let back = Pretrained::load(&path.display().to_string(), Dtype::Float32, &Device::Cpu);
+        let back =
+            Pretrained::load(&path.display().to_string(), Precision::default(), &Device::Cpu);
         if name == "micro-llama-rope3" {
             let said = format!("{:#}", back.err().expect("stretched its own way"));
             assert!(said.contains("stretched in a way"), "{said}");

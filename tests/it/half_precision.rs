@@ -81,7 +81,7 @@ fn weights_stay_f32_and_steps_too_small_for_bf16_add_up() {
         let policy = place.policy(&architecture, &cast(&fresh, DType::BF16));
         let value = || gradients(&policy, (&rows(), 0.9), None, mean).0;
         assert!(policy.weights().values().all(|var| var.dtype() == DType::F32));
-        assert_eq!(policy.decoder().embedding().dtype(), DType::BF16);
+        assert_eq!(policy.decoder().dtype(), DType::BF16);
         let before = value();
         let name = "model.layers.0.mlp.down_proj.weight";
         let copy = |(name, x): (String, Tensor)| (name, x.copy().expect("a copy"));

@@ -99,7 +99,7 @@ fn base_samples(
         temperature: 1.0,
         max_completion_length: settings.length(),
         seed: 1,
-        dtype: tealight::device::Dtype::Float32,
+        precision: tealight::device::Precision::default(),
     };
     let folder = tempfile::tempdir().expect("a directory");
     presample(&collector, problems, &request, folder.path(), &mut || Ok(())).expect("sampled")
@@ -382,7 +382,7 @@ fn the_same_seed_gives_the_same_bits() {
 
 #[test]
 fn the_embedded_model_loads_and_solves_some_countdown() {
-    let model = Pretrained::load("countdown", tealight::device::Dtype::Float32, &Device::Cpu)
+    let model = Pretrained::load("countdown", tealight::device::Precision::default(), &Device::Cpu)
         .expect("loads");
     let dataset = tealight_datasets::open("countdown/test", &Default::default(), Some(16));
     let dataset = dataset.expect("generated");

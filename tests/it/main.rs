@@ -15,6 +15,7 @@ mod gguf;
 mod half_precision;
 mod hostile;
 mod hub;
+mod int8;
 mod judges;
 mod lab;
 mod layers;

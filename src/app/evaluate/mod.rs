@@ -201,7 +201,7 @@ impl EvalOptions {
             model: self.model.shown(),
             engine: self.remote.engine.clone(),
             engine_model: self.remote.engine_model.clone(),
-            dtype: self.model.dtype,
+            precision: self.model.precision,
             filters: self.decoding.filters(),
             max_completion_length: length,
             seed: self.seed,

@@ -9,7 +9,7 @@ use serde_json::Value;
 use tealight_datasets::{Dataset, Problem, fnv};
 
 use crate::app::place;
-use crate::device::Dtype;
+use crate::device::Precision;
 use crate::files::{writable_directory, write_atomic};
 use crate::generate::Filters;
 
@@ -19,7 +19,8 @@ pub(crate) struct EvaluationSpec {
     pub(crate) model: String,
     pub(crate) engine: Option<String>,
     pub(crate) engine_model: Option<String>,
-    pub(crate) dtype: Dtype,
+    #[serde(flatten)]
+    pub(crate) precision: Precision,
     pub(crate) filters: Filters,
     pub(crate) max_completion_length: usize,
     pub(crate) seed: u64,

@@ -132,6 +132,7 @@ pub fn run(options: &StudyOptions, stop: &Stop) -> Result<Finished> {
             settings::refuse_overlap(other, held_out.dataset(), "--eval-dataset")?;
         }
     }
+    options.model.precision.check(options.settings.lora.use_peft)?;
     let (base, device) = options.model.load_to_train()?;
     let problems = sets.iter().flat_map(|set| &set.dataset.problems).chain(&train.problems);
     let asked = options.settings.max_completion_length;

@@ -77,7 +77,7 @@ impl Variant {
             Variant::Best => base.tuned(&folder.join(BEST), &session.device),
             Variant::Average => {
                 let last = folder.join("final").display().to_string();
-                let last = Pretrained::load(&last, base.dtype, &session.device)?;
+                let last = Pretrained::load(&last, base.precision, &session.device)?;
                 let mean = weights::mean(&[base.merged()?, last.merged()?])?;
                 Ok(policy::frozen_decoder(&base.architecture, &mean)?)
             }

@@ -226,7 +226,7 @@ impl Session<'_> {
         problems: &[Encoded<'_>],
     ) -> Result<Value> {
         let mut identity = serde_json::to_value(config.identity())?;
-        identity["dtype"] = json!(self.base.dtype);
+        identity["precision"] = json!(self.base.precision);
         identity["model_checksum"] = json!(self.base.fingerprint()?);
         identity["dataset_checksum"] = json!(dataset_checksum(problems.iter().map(|p| p.problem)));
         identity["verifier"] = json!(dataset.verifier.name());
@@ -248,7 +248,7 @@ impl Session<'_> {
         let Some(available) = limits::available_memory().filter(|_| self.device.is_cpu()) else {
             return Ok(asked);
         };
-        let sizes = sizes(config, problems, &self.base.architecture);
+        let sizes = sizes(config, problems, self.base);
         let peak = |micro_batch: usize| {
             let micro_batch = micro_batch.max(sizes.longest).min(sizes.micro_batch);
             MemoryPlan::of(&self.base.architecture, Sizes { micro_batch, ..sizes }).peak()
@@ -326,11 +326,7 @@ pub(crate) fn new_adapter(
 }
 
 /// What memory depends on in a run of `config`.
-pub(crate) fn sizes(
-    config: &RlvrConfig,
-    problems: &[Encoded<'_>],
-    architecture: &crate::model::Architecture,
-) -> Sizes {
+pub(crate) fn sizes(config: &RlvrConfig, problems: &[Encoded<'_>], base: &Pretrained) -> Sizes {
     let settings = &config.settings;
     let room = settings.length();
     let longest = problems.iter().map(|problem| problem.prompt.len()).max().unwrap_or(0) + room;
@@ -340,6 +336,7 @@ pub(crate) fn sizes(
         longest,
         micro_batch: settings.micro_batch_tokens.min(step * longest).max(longest),
         recomputes: settings.gradient_checkpointing,
-        trained: settings.lora.parameters(architecture),
+        trained: settings.lora.parameters(&base.architecture),
+        is_int8: base.precision.base_dtype.is_some(),
     }
 }

@@ -111,6 +111,7 @@ pub fn run(options: &TrainOptions, stop: &Stop, on_step: Option<&OnStep<'_>>) ->
     if let Some(held_out) = &held_out {
         settings::refuse_overlap(&dataset, held_out.dataset(), "--eval-dataset")?;
     }
+    options.model.precision.check(options.rlvr.settings.lora.use_peft)?;
     let (base, device) = options.model.load_to_train()?;
     let options = &options.with_length(&dataset, &base)?;
     place::clear(output, options.overwrite)?;
@@ -203,6 +204,7 @@ pub struct DryRun {
 pub fn dry_run(options: &TrainOptions) -> Result<DryRun> {
     options.check()?;
     let dataset = options.data.open(&options.data.dataset)?;
+    options.model.precision.check(options.rlvr.settings.lora.use_peft)?;
     let (base, device) = options.model.load_to_train()?;
     let options = &options.with_length(&dataset, &base)?;
     let settings = &options.rlvr.settings;
@@ -212,7 +214,7 @@ pub fn dry_run(options: &TrainOptions) -> Result<DryRun> {
         let text = base.tokenizer.decode_all(&problem.prompt)?;
         Ok((problem.prompt.len(), text, problem.problem.answer.clone()))
     });
-    let sizes = sizes(&options.rlvr, &problems, &base.architecture);
+    let sizes = sizes(&options.rlvr, &problems, &base);
     Ok(DryRun {
         settings: toml::to_string(options)?,
         prompts: shown.collect::<Result<_>>()?,

@@ -69,6 +69,7 @@ pub struct SftOptions {
 pub fn run(options: &SftOptions, stop: &Stop) -> Result<()> {
     let Some(output) = &options.output else { bail!("--output DIR is needed") };
     options.lora.check()?;
+    options.model.precision.check(options.lora.use_peft)?;
     let (_claim, resumed) = match &options.resume {
         Some(which) => (Claim::take(output)?, checkpoint::find(output, which)?),
         None => (place::fresh(output, options.overwrite)?, None),
@@ -149,7 +150,7 @@ impl SftOptions {
     fn identity(&self, base: &Pretrained, dataset: &Dataset) -> Result<Value> {
         let mut identity = serde_json::to_value(self.sft.identity())?;
         identity["lora"] = json!(self.lora);
-        identity["dtype"] = json!(base.dtype);
+        identity["precision"] = json!(base.precision);
         identity["model_checksum"] = json!(base.fingerprint()?);
         identity["dataset_checksum"] = json!(dataset_checksum(&dataset.problems));
         Ok(identity)
@@ -161,9 +162,8 @@ impl SftOptions {
             bail!("an adapter needs a base: leave --from-scratch out");
         }
         let (device, described) = device::open(&self.model.device)?;
-        self.model.dtype.storage(&device)?;
-        let (seed, dtype) = (self.sft.seed, self.model.dtype);
-        let base = Pretrained::from_scratch(config, tokenizer, seed, dtype, &device)?;
+        let (seed, precision) = (self.sft.seed, self.model.precision);
+        let base = Pretrained::from_scratch(config, tokenizer, seed, precision, &device)?;
         self.model.announce(&base.architecture, &described);
         Ok((base, device))
     }

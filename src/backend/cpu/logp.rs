@@ -8,6 +8,7 @@ use rayon::prelude::*;
 use tealight_matmul::{Matrix, Output, Right, multiply};
 
 use super::math::{exp, max, simd, sum_of};
+use super::product::Weight;
 
 /// Tokens of the vocabulary in a block, and rows that go through all blocks together.
 const BLOCK: usize = 2048;
@@ -17,7 +18,7 @@ pub(crate) struct Head<'a> {
     /// `[N, D]`.
     pub(crate) hidden: &'a [f32],
     /// `[V, D]`.
-    pub(crate) weight: &'a [f32],
+    pub(super) weight: Weight<'a>,
     /// `[N]`.
     pub(crate) targets: &'a [u32],
     /// One over the temperature.
@@ -89,18 +90,17 @@ impl Head<'_> {
     /// token, the logits.
     fn blocks(&self, mut work: impl FnMut(usize, usize, &mut [f32], usize)) {
         let width = self.width();
-        let vocabulary = self.weight.len() / width.max(1);
+        let vocabulary = self.weight.dims().0;
         let mut buffer = vec![0f32; self.targets.len().min(BLOCK) * vocabulary.min(BLOCK)];
         for row in (0..self.targets.len()).step_by(BLOCK) {
             let rows = BLOCK.min(self.targets.len() - row);
             let hidden = Matrix::new(&self.hidden[row * width..][..rows * width], rows, width);
             for token in (0..vocabulary).step_by(BLOCK) {
                 let count = BLOCK.min(vocabulary - token);
-                let weight = &self.weight[token * width..][..count * width];
-                let weight = Matrix::new(weight, count, width).transposed();
+                let weight = self.weight.rows(token..token + count).transposed();
                 let logits = &mut buffer[..rows * count];
                 let out = Output { data: &mut *logits, stride: count, adds: false };
-                multiply(hidden, Right::Plain(weight), out, true);
+                multiply(hidden, weight, out, true);
                 work(row, token, logits, count);
             }
         }
@@ -157,10 +157,9 @@ impl Head<'_> {
             });
             let rows = logits.len() / count;
             let slope = Matrix::new(logits, rows, count);
-            let weight = Matrix::new(&self.weight[token * width..][..count * width], count, width);
+            let weight = self.weight.rows(token..token + count).plain();
             let data = &mut d_hidden[row * width..][..rows * width];
-            let right = Right::Plain(weight);
-            multiply(slope, right, Output { data, stride: width, adds: true }, true);
+            multiply(slope, weight, Output { data, stride: width, adds: true }, true);
             let hidden = Matrix::new(&self.hidden[row * width..][..rows * width], rows, width);
             let Some(d_weight) = &mut d_weight else { return };
             let data = &mut d_weight[token * width..][..count * width];
@@ -182,7 +181,8 @@ mod tests {
         };
         let (hidden, weight) = (wave(rows * width, 0.9), wave(vocabulary * width, 0.37));
         let targets = [5, BLOCK as u32 + 3, vocabulary as u32 - 1];
-        let head = Head { hidden: &hidden, weight: &weight, targets: &targets, inverse: 1.0 / 0.7 };
+        let matrix = Weight::floats(&weight, vocabulary, width);
+        let head = Head { hidden: &hidden, weight: matrix, targets: &targets, inverse: 1.0 / 0.7 };
         let found = head.forward();
         let (mut d_hidden, mut d_weight) = (vec![0f32; hidden.len()], vec![0f32; weight.len()]);
         let grad = [1.0, -0.5, 2.0];

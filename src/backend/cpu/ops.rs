@@ -8,10 +8,11 @@ use tealight_matmul::{Matrix, Output, Packed, Right, multiply};
 
 use super::super::{
     Angles, Backend, Buffer, Dropout, GradAccumulator, Heads, Norm, PackedSequences, Parameter,
-    PooledPacked, Prepacked, TokenLogp, Turn, check_tokens,
+    PooledPacked, Prepacked, TokenLogp, Turn, check_tokens, int8,
 };
 use super::logp::RowSums;
 use super::pass::{Pass, Slots};
+use super::product::with_weight;
 use super::rms_norm::Gain;
 use super::{Cpu, by_rows, gate, output, rms_norm, rope, rows, simd, with_values};
 use crate::backend::Activation;
@@ -38,8 +39,8 @@ impl Backend for Cpu {
         let (vocabulary, width) = table.dims2()?;
         check_tokens(ids, vocabulary)?;
         let mut x = self.pool.take(ids.len() * width);
-        with_values(&table.values, |table| {
-            rows::gather(table, ids, &mut x, width);
+        with_weight(table, |table| {
+            rows::gather(table, ids, &mut x);
             Ok(())
         })?;
         if scale != 1.0 {
@@ -159,10 +160,9 @@ impl Backend for Cpu {
         let rows = grad.len() / width;
         let adds = to.is_some();
         let mut out = to.unwrap_or_else(|| self.pool.take(rows * inner));
-        with_values(&weight.values, |weight| {
-            let right = Right::Plain(Matrix::new(weight, width, inner));
+        with_weight(weight, |weight| {
             let data = Output { data: &mut out, stride: inner, adds };
-            multiply(Matrix::new(grad, rows, width), right, data, true);
+            multiply(Matrix::new(grad, rows, width), weight.plain(), data, true);
             Ok(())
         })?;
         Ok(out)
@@ -354,7 +354,7 @@ impl Backend for Cpu {
         hidden: &Tensor,
         head: &Parameter,
         grad: &Tensor,
-    ) -> Result<[Tensor; 2]> {
+    ) -> Result<(Tensor, Option<Tensor>)> {
         output::logits_backward(hidden, head, grad)
     }
 
@@ -372,6 +372,10 @@ impl Backend for Cpu {
     }
 
     fn prepack(&self, weight: &Parameter) -> Result<Parameter> {
+        if int8::is_int8(&weight.values) {
+            // A packed copy would be four times its size.
+            return Ok(weight.clone());
+        }
         let (width, inner) = weight.dims2()?;
         let packed = with_values(&weight.values, |values| {
             let right = Matrix::new(values, width, inner).transposed();

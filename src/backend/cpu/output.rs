@@ -5,6 +5,7 @@ use tealight_matmul::{Matrix, Right, product};
 
 use super::super::{Parameter, TokenLogp, check_tokens};
 use super::logp::{Head, RowSums};
+use super::product::with_weight;
 use super::with_values;
 
 /// Log-probabilities `[N]` and entropies `[N]` of targets at a temperature.
@@ -39,26 +40,26 @@ pub(super) fn logp_backward(
     Tensor::from_vec(d_hidden, hidden.shape(), &Device::Cpu)
 }
 
-/// The gradients of hidden states and weight for that of logits `[N, V]`.
+/// The gradients of the hidden states and, where it is trained, of the weight for that of logits `[N, V]`.
 pub(super) fn logits_backward(
     hidden: &Tensor,
     head: &Parameter,
     grad: &Tensor,
-) -> Result<[Tensor; 2]> {
+) -> Result<(Tensor, Option<Tensor>)> {
     let (vocabulary, inner) = head.dims2()?;
     let rows = hidden.elem_count() / inner;
-    let of = |hidden: &[f32], weight: &[f32], grad: &[f32]| {
+    with_values(grad, |grad| {
         let grad = Matrix::new(grad, rows, vocabulary);
-        let d_hidden = product(grad, Right::Plain(Matrix::new(weight, vocabulary, inner)));
-        [d_hidden, product(grad.transposed(), Right::Plain(Matrix::new(hidden, rows, inner)))]
-    };
-    let [d_hidden, d_head] = with_values(hidden, |hidden| {
-        with_values(&head.values, |weight| with_values(grad, |grad| Ok(of(hidden, weight, grad))))
-    })?;
-    Ok([
-        Tensor::from_vec(d_hidden, hidden.shape(), &Device::Cpu)?,
-        Tensor::from_vec(d_head, head.values.shape(), &Device::Cpu)?,
-    ])
+        let d_hidden = with_weight(head, |weight| Ok(product(grad, weight.plain())))?;
+        let d_hidden = Tensor::from_vec(d_hidden, hidden.shape(), &Device::Cpu)?;
+        if !head.is_trained {
+            return Ok((d_hidden, None));
+        }
+        let d_head = with_values(hidden, |hidden| {
+            Ok(product(grad.transposed(), Right::Plain(Matrix::new(hidden, rows, inner))))
+        })?;
+        Ok((d_hidden, Some(Tensor::from_vec(d_head, head.values.shape(), &Device::Cpu)?)))
+    })
 }
 
 /// Calls `work` with the output layer at these targets.
@@ -71,6 +72,6 @@ fn with_head<R>(
     check_tokens(targets, head.dims2()?.0)?;
     let inverse = (1.0 / temperature) as f32;
     with_values(hidden, |hidden| {
-        with_values(&head.values, |weight| Ok(work(Head { hidden, weight, targets, inverse })))
+        with_weight(head, |weight| Ok(work(Head { hidden, weight, targets, inverse })))
     })
 }

@@ -1,10 +1,95 @@
 //! Products with weights.
 
-use candle_core::Result;
-use tealight_matmul::{Matrix, Output, Right, multiply};
+use std::ops::Range;
 
-use super::super::{Parameter, Prepacked};
+use candle_core::{CpuStorage, Result, Storage, bail};
+use tealight_matmul::{Blocks, Matrix, Output, Right, multiply};
+
+use super::super::{Parameter, Prepacked, int8};
 use super::{Cpu, with_values};
+
+/// The values of a matrix `[out, in]`.
+#[derive(Clone, Copy)]
+pub(super) struct Weight<'a> {
+    values: Values<'a>,
+    out: usize,
+    inner: usize,
+}
+
+#[derive(Clone, Copy)]
+enum Values<'a> {
+    Floats(&'a [f32]),
+    Blocks(Blocks<'a>),
+}
+
+impl<'a> Weight<'a> {
+    /// Row after row.
+    pub(super) fn floats(values: &'a [f32], out: usize, inner: usize) -> Self {
+        Self { values: Values::Floats(values), out, inner }
+    }
+
+    /// Rows there are, and values of each.
+    pub(super) fn dims(&self) -> (usize, usize) {
+        (self.out, self.inner)
+    }
+
+    /// Some of its rows.
+    pub(super) fn rows(self, rows: Range<usize>) -> Self {
+        let values = match self.values {
+            Values::Floats(values) => {
+                Values::Floats(&values[rows.start * self.inner..rows.end * self.inner])
+            }
+            Values::Blocks(blocks) => Values::Blocks(blocks.rows(rows.clone())),
+        };
+        Self { values, out: rows.len(), ..self }
+    }
+
+    /// As an operand `[out, in]`.
+    pub(super) fn plain(self) -> Right<'a> {
+        match self.values {
+            Values::Floats(values) => Right::Plain(Matrix::new(values, self.out, self.inner)),
+            Values::Blocks(blocks) => Right::Blocks(blocks),
+        }
+    }
+
+    /// As an operand `[in, out]`.
+    pub(super) fn transposed(self) -> Right<'a> {
+        match self.plain() {
+            Right::Plain(matrix) => Right::Plain(matrix.transposed()),
+            Right::Blocks(blocks) => Right::Blocks(blocks.transposed()),
+            Right::Packed(_) => unreachable!("it is plain"),
+        }
+    }
+
+    /// A row to `out`.
+    pub(super) fn read(&self, row: usize, out: &mut [f32]) {
+        match self.values {
+            Values::Floats(values) => {
+                out.copy_from_slice(&values[row * self.inner..][..self.inner]);
+            }
+            Values::Blocks(blocks) => blocks.widen(row, 0, out),
+        }
+    }
+}
+
+/// Calls `read` with the values of a matrix on the CPU.
+pub(super) fn with_weight<R>(
+    weight: &Parameter,
+    read: impl FnOnce(Weight<'_>) -> Result<R>,
+) -> Result<R> {
+    let (out, inner) = weight.dims2()?;
+    if !int8::is_int8(&weight.values) {
+        return with_values(&weight.values, |values| read(Weight::floats(values, out, inner)));
+    }
+    let (storage, layout) = weight.values.storage_and_layout();
+    match (&*storage, layout.contiguous_offsets()) {
+        (Storage::Cpu(CpuStorage::U8(bytes)), Some((start, end))) => {
+            let blocks = Blocks::new(&bytes[start..end], out, inner);
+            read(Weight { values: Values::Blocks(blocks), out, inner })
+        }
+        _ => bail!("`{}` is not in one piece on the CPU", weight.name),
+    }
+}
 
 impl Cpu {
     /// Writes `x W^T` to `out`, or adds it.
@@ -23,9 +108,8 @@ impl Cpu {
                 multiply(left, Right::Packed(packed.packed()), out, self.is_parallel);
                 Ok(())
             }
-            _ => with_values(&weight.values, |weight| {
-                let weight = Matrix::new(weight, width, inner).transposed();
-                multiply(left, Right::Plain(weight), out, self.is_parallel);
+            _ => with_weight(weight, |weight| {
+                multiply(left, weight.transposed(), out, self.is_parallel);
                 Ok(())
             }),
         }

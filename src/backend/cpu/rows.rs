@@ -3,11 +3,12 @@
 use std::ops::Range;
 
 use super::super::Buffer;
+use super::product::Weight;
 
 /// The rows `ids` of `table` to `out`.
-pub(super) fn gather(table: &[f32], ids: &[u32], out: &mut [f32], width: usize) {
-    for (id, out) in ids.iter().zip(out.chunks_exact_mut(width)) {
-        out.copy_from_slice(&table[*id as usize * width..][..width]);
+pub(super) fn gather(table: Weight<'_>, ids: &[u32], out: &mut [f32]) {
+    for (id, out) in ids.iter().zip(out.chunks_exact_mut(table.dims().1)) {
+        table.read(*id as usize, out);
     }
 }
 

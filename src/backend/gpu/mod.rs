@@ -372,9 +372,10 @@ impl Backend for Gpu {
         hidden: &Tensor,
         head: &Parameter,
         grad: &Tensor,
-    ) -> Result<[Tensor; 2]> {
+    ) -> Result<(Tensor, Option<Tensor>)> {
         let grad = grad.to_dtype(hidden.dtype())?;
-        Ok([grad.matmul(&head.values)?, grad.t()?.matmul(hidden)?])
+        let d_head = head.is_trained.then(|| grad.t()?.matmul(hidden)).transpose()?;
+        Ok((grad.matmul(&head.values)?, d_head))
     }
 
     fn accumulate(

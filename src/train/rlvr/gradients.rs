@@ -155,7 +155,7 @@ impl Run<'_> {
             }
             let d_hidden = whole.as_ref().map(|whole| &whole.d_hidden);
             self.policy.backward(forward, &found.total, d_hidden, grads)?;
-            if let Some(VocabularySum { d_head: more, .. }) = whole {
+            if let Some(VocabularySum { d_head: Some(more), .. }) = whole {
                 d_head = Some(d_head.map_or(Ok(more.clone()), |sum| sum + &more)?);
             }
         }

@@ -250,7 +250,7 @@ impl Run<'_> {
     }
 
     fn device(&self) -> &Device {
-        self.reference.embedding().device()
+        self.reference.device()
     }
 
     /// The judged groups of a round of prompts, in the order they were chosen in, which is random: neither mini-batches

@@ -1,0 +1,198 @@
+//! A base of 8 bits: everything is computed with the model that its blocks stand for.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use candle_core::{DType, Device, Tensor};
+use serde_json::json;
+use tealight::adapter::{Adapter, LoraOptions};
+use tealight::device::{BaseDtype, Precision};
+use tealight::gguf::GgufType;
+use tealight::model::{BackendKind, PackedSequences};
+use tealight::policy::{Policy, Sequence};
+use tealight::pretrained::Pretrained;
+
+use crate::support;
+use crate::support::binary::{Folder, refusal, tealight};
+use crate::support::runs::{json as read_json, train};
+
+const INT8: Precision =
+    Precision { dtype: tealight::device::Dtype::Float32, base_dtype: Some(BaseDtype::Int8) };
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/conformance").join(name)
+}
+
+fn load(name: &str, precision: Precision) -> Pretrained {
+    Pretrained::load(name, precision, &Device::Cpu).expect(name)
+}
+
+/// A model of 8 bits, and the f32 model that it stands for; the tokenizer is another's.
+fn pair(name: &str) -> [Pretrained; 2] {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (from, file) in [
+        ("micro-llama", "tokenizer.json"),
+        ("micro-llama", "tokenizer_config.json"),
+        (name, "config.json"),
+        (name, "model.safetensors"),
+    ] {
+        std::fs::copy(fixture(from).join(file), folder.path().join(file)).expect(file);
+    }
+    let name = folder.path().display().to_string();
+    let [base, mut wide] = [(); 2].map(|()| load(&name, INT8));
+    assert!(base.weights.values().any(|weight| weight.dtype() == DType::U8));
+    wide.weights = base.merged().expect("widened weights");
+    assert!(wide.weights.values().all(|weight| weight.dtype() == DType::F32));
+    [base, wide]
+}
+
+/// An adapter that does something.
+fn adapter(base: &Pretrained) -> Adapter {
+    use clap::{FromArgMatches, Parser};
+    #[derive(Parser)]
+    struct Options {
+        #[command(flatten)]
+        lora: LoraOptions,
+    }
+    use clap::CommandFactory;
+    let matches = Options::command().get_matches_from(["", "--use-peft", "--lora-r", "4"]);
+    let lora = Options::from_arg_matches(&matches).expect("options").lora;
+    let adapter = lora.adapter(&base.architecture, &base.name, 0, &Device::Cpu);
+    let mut adapter = adapter.expect("an adapter").expect("asked for");
+    for (index, weight) in adapter.weights.values_mut().enumerate() {
+        let wave: Vec<f32> =
+            (0..weight.elem_count()).map(|i| 0.1 * ((i + 31 * index) as f32).sin()).collect();
+        *weight = Tensor::from_vec(wave, weight.shape(), &Device::Cpu).expect("a matrix");
+    }
+    adapter
+}
+
+fn largest(x: &Tensor) -> f32 {
+    x.abs().and_then(|x| x.max_all()?.to_scalar()).expect("f32")
+}
+
+#[test]
+fn log_probabilities_and_gradients_are_those_of_the_widened_model() {
+    for name in ["micro-llama", "micro-qwen2", "family-gemma3", "family-phi3"] {
+        let pair = pair(name);
+        let adapter = adapter(&pair[0]);
+        let rows = [
+            Sequence { prompt: vec![5, 7], completion: vec![9, 11, 4, 6] },
+            Sequence { prompt: vec![5, 7], completion: vec![100, 12, 1] },
+        ];
+        let found: [(Vec<f32>, BTreeMap<String, Tensor>); 2] = pair.each_ref().map(|model| {
+            let own = (&adapter.scaling, &adapter.weights);
+            let policy =
+                Policy::adapting_on(BackendKind::Cpu, &model.architecture, &model.weights, own);
+            support::gradients(&policy.expect("a policy"), (&rows, 0.7), None, Tensor::sum_all)
+        });
+        let [(logp, gradients), (exact, exact_gradients)] = &found;
+        for (ours, exact) in logp.iter().zip(exact) {
+            assert!((ours - exact).abs() < 1e-5, "{name}: {ours} is not {exact}");
+        }
+        assert_eq!(gradients.len(), adapter.weights.len());
+        for (weight, exact) in exact_gradients {
+            let apart = largest(&(exact - &gradients[weight]).expect("one shape"));
+            assert!(apart < 1e-5 * largest(exact).max(1.0), "{name}: {weight} is {apart} apart");
+        }
+        // What is sampled from is the same model.
+        let logits = pair.each_ref().map(|model| {
+            let decoder = model.decoder().and_then(|x| Ok(x.prepacked()?)).expect("a decoder");
+            let packed = PackedSequences::from_start([5]);
+            let hidden = decoder.hidden(&[5, 7, 9, 11, 4], &packed, None).expect("a pass");
+            decoder.logits(&hidden).expect("logits")
+        });
+        let apart = (&logits[0] - &logits[1]).expect("one shape");
+        assert!(largest(&apart) < 1e-5, "{name}");
+    }
+}
+
+#[test]
+fn blocks_of_a_file_are_kept_as_they_are() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut config: serde_json::Value = serde_json::from_slice(
+        &std::fs::read(fixture("micro-llama").join("config.json")).expect("a config"),
+    )
+    .expect("JSON");
+    config["intermediate_size"] = json!(160);
+    let path = folder.path().join("config.json");
+    std::fs::write(&path, config.to_string()).expect("written");
+    let precision = Precision::default();
+    let model =
+        Pretrained::from_scratch(&path, &fixture("micro-llama"), 3, precision, &Device::Cpu)
+            .expect("a model");
+    let file = model.save_gguf(&model.weights, GgufType::Q8_0, folder.path()).expect("written");
+    model.save(&model.weights, &folder.path().join("hub")).expect("written");
+    let of_file = load(&file.display().to_string(), INT8);
+    let of_hub = load(&folder.path().join("hub").display().to_string(), INT8);
+    let wide = load(&file.display().to_string(), precision);
+    let merged = of_file.merged().expect("widened");
+    for (name, weight) in &wide.weights {
+        let flat = |x: &Tensor| x.flatten_all().and_then(|x| x.to_vec1::<f32>()).expect("f32");
+        assert_eq!(flat(weight), flat(&merged[name]), "{name}");
+        let (a, b) = (&of_file.weights[name], &of_hub.weights[name]);
+        assert_eq!((a.dtype(), a.dims()), (b.dtype(), b.dims()), "{name}");
+        if a.dtype() == DType::U8 {
+            let bytes = |x: &Tensor| x.flatten_all().and_then(|x| x.to_vec1::<u8>()).expect("u8");
+            assert_eq!(bytes(a), bytes(b), "{name}: the file was rounded as a checkpoint is");
+        }
+    }
+}
+
+#[test]
+fn an_adapter_is_trained_on_it_evaluated_and_merged_and_nothing_else() {
+    let folder = Folder::new();
+    let (whole, parts) = (folder.path("whole"), folder.path("parts"));
+    let said = refusal(&["train", "--base-dtype", "int8", "--output", &whole]);
+    assert!(said.contains("--use-peft"), "{said}");
+    let said = refusal(&["sft", "--base-dtype", "int8", "--output", &whole]);
+    assert!(said.contains("--use-peft"), "{said}");
+    let said = refusal(&["bench", "--base-dtype", "int8"]);
+    assert!(said.contains("--rollout-only"), "{said}");
+    let settings = ["--base-dtype", "int8", "--use-peft", "--lora-r", "4", "--max-samples", "8"];
+    let run = |output: &str, more: &[&str]| {
+        let done = train(output, &[&settings[..], more].concat());
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        String::from_utf8_lossy(&done.stderr).into_owned()
+    };
+    let said = run(&whole, &["--max-steps", "4"]);
+    assert!(said.contains("weights in int8, the rest in float32"), "{said}");
+    run(&parts, &["--max-steps", "2"]);
+    run(&parts, &["--max-steps", "4", "--resume"]);
+    let matrices = |run: &str| {
+        std::fs::read(format!("{run}/final/adapter_model.safetensors")).expect("an adapter")
+    };
+    assert_eq!(matrices(&whole), matrices(&parts));
+    // The base without blocks is another base.
+    let said = refusal(&[
+        "train",
+        "--use-peft",
+        "--lora-r",
+        "4",
+        "--max-samples",
+        "8",
+        "--max-steps",
+        "6",
+        "--resume",
+        "--output",
+        &parts,
+    ]);
+    assert!(said.contains("precision"), "{said}");
+    let adapter = format!("{whole}/final");
+    let evaluate = |model: &[&str], name: &str| {
+        let output = folder.path(name);
+        let draw = ["--max-samples", "4", "-n", "4", "-k", "1,4", "--output", &output];
+        let done = tealight(&[&["eval"], model, &draw].concat());
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        read_json(format!("{output}/results.json"))["sets"][0]["summary"].clone()
+    };
+    let merged = folder.path("merged");
+    let export = ["export", "--model", &adapter, "--base-dtype", "int8", "--merge"];
+    let done = tealight(&[&export[..], &["--output", &merged]].concat());
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let on_blocks = evaluate(&["--model", &adapter, "--base-dtype", "int8"], "blocks");
+    let on_merged = evaluate(&["--model", &merged], "wide");
+    for measure in ["pass@k", "unique_by_level", "mean_length"] {
+        assert_eq!(on_blocks[measure], on_merged[measure], "what was merged is what was trained");
+    }
+}
