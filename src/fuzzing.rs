@@ -13,6 +13,7 @@ use crate::device::{Precision, Storage};
 use crate::gguf::Gguf;
 use crate::model::{Architecture, weights};
 use crate::pretrained::Pretrained;
+use crate::sampled::Sampled;
 use crate::tokenizer::{HubTokenizer, Tokenizer};
 
 /// A kind of input: its name, what reads it, and an input to begin from.
@@ -128,10 +129,10 @@ fn rows(data: &[u8]) {
 }
 
 fn batch(data: &[u8]) {
-    static MODEL: OnceLock<Pretrained> = OnceLock::new();
+    static MODEL: OnceLock<Sampled> = OnceLock::new();
     let model = MODEL.get_or_init(|| {
-        Pretrained::load(crate::hub::EMBEDDED, Precision::default(), &Device::Cpu)
-            .expect("the embedded model")
+        let model = Pretrained::load(crate::hub::EMBEDDED, Precision::default(), &Device::Cpu);
+        model.and_then(Sampled::ours).expect("the embedded model")
     });
     if let Ok(line) = serde_json::from_slice::<Value>(data) {
         drop(crate::cli::batch_line(&line, model, &Prompting::default()));

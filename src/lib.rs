@@ -27,6 +27,7 @@ pub mod presample;
 pub mod pretrained;
 pub mod remote;
 pub mod rollout;
+pub mod sampled;
 pub mod solver;
 pub mod telemetry;
 pub mod tokenizer;

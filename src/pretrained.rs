@@ -188,6 +188,11 @@ impl Pretrained {
         })
     }
 
+    /// What prompts are written by, and most tokens of a sequence.
+    pub(crate) fn room(&self) -> (&HubTokenizer, usize) {
+        (&self.tokenizer, self.architecture.max_positions)
+    }
+
     /// A decoder over these weights as constants.
     ///
     /// # Errors

@@ -1,16 +1,18 @@
-//! A decoder, its tokenizer and sampling settings as the solver that evaluations ask.
+//! A model, its tokenizer and sampling settings as the solver that evaluations ask.
 
 use anyhow::Result;
 use tealight_eval::{Answer, AnswerSink, Keyed, Solver};
 
-use crate::generate::{Finish, LocalSampler, RngKey, SampleRequest, Sampler, SamplingParams};
+use crate::generate::{Finish, RngKey, SampleRequest, Sampler, SamplingParams};
 use crate::rollout::{Encoded, thinking};
 use crate::tokenizer::Tokenizer;
 
 /// Answers problems by sampling.
 pub struct LocalSolver<'a> {
     /// The model.
-    pub sampler: LocalSampler<'a>,
+    pub sampler: Box<dyn Sampler + 'a>,
+    /// Most tokens of a prompt and its completion together.
+    pub context: usize,
     /// Writes prompts and reads completions.
     pub tokenizer: &'a dyn Tokenizer,
     /// How tokens are drawn.
@@ -21,11 +23,10 @@ pub struct LocalSolver<'a> {
 
 impl Solver for LocalSolver<'_> {
     fn solve(&self, problems: &[Keyed<'_>], n: usize, sink: &mut AnswerSink<'_>) -> Result<()> {
-        let context = self.sampler.decoder.architecture().max_positions;
         let encoded = Encoded::all(
             problems.iter().map(|asked| asked.problem),
             self.tokenizer,
-            context,
+            self.context,
             self.params.max_new_tokens,
         )?;
         let opens: Vec<bool> = encoded.iter().map(|problem| problem.opens_thought).collect();

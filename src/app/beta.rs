@@ -153,8 +153,11 @@ impl BetaOptions {
     fn measured(&self, stop: &Stop) -> Result<Vec<f64>> {
         let dataset = self.data.open(&self.data.dataset)?;
         let (base, device) = self.model.load()?;
-        let length =
-            settings::completion_length(self.max_completion_length, &dataset.problems, &base)?;
+        let length = settings::completion_length(
+            self.max_completion_length,
+            &dataset.problems,
+            base.room(),
+        )?;
         let temporary = tempfile::tempdir()?;
         let (_claim, directory) = match &self.output {
             Some(output) => (Some(Claim::take(output)?), output.join("presamples")),

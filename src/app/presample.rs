@@ -136,7 +136,7 @@ pub fn run(options: &PresampleOptions, stop: &Stop) -> Result<Summary> {
     let dataset = options.data.open(&options.data.dataset)?;
     let (base, device) = options.model.load_to_train()?;
     let asked = options.max_completion_length;
-    let length = settings::completion_length(asked, &dataset.problems, &base)?;
+    let length = settings::completion_length(asked, &dataset.problems, base.room())?;
     if !output.join("presamples.json").exists() && !place::is_free(output) {
         bail!(
             "{}: holds something else than pre-samples; choose another --output",

@@ -15,6 +15,7 @@ use crate::objective::Plan;
 use crate::presample::{self, Presamples, presample};
 use crate::pretrained::Pretrained;
 use crate::rollout::{Collector, Encoded};
+use crate::sampled::Sampled;
 use crate::solver::LocalSolver;
 use crate::telemetry::{JsonLines, Progress};
 use crate::tokenizer::Tokenizer;
@@ -38,6 +39,20 @@ pub(crate) struct Draw<'a> {
     pub(crate) params: &'a SamplingParams,
     pub(crate) seed: u64,
     pub(crate) max_num_seqs: usize,
+}
+
+impl Draw<'_> {
+    /// What answers problems by a model that is only sampled from.
+    pub(crate) fn solver<'m>(&self, model: &'m Sampled) -> LocalSolver<'m> {
+        let eos = model.tokenizer.eos().to_vec();
+        LocalSolver {
+            sampler: model.sampler(self.max_num_seqs),
+            context: model.context,
+            tokenizer: &model.tokenizer,
+            params: SamplingParams { eos, ..self.params.clone() },
+            rng_key: RngKey { seed: self.seed, step: EVALUATION },
+        }
+    }
 }
 
 impl<'a> Session<'a> {
@@ -178,7 +193,8 @@ impl<'a> Session<'a> {
 
     fn solver<'d>(&'d self, decoder: &'d Decoder, draw: &Draw<'_>) -> LocalSolver<'d> {
         LocalSolver {
-            sampler: LocalSampler { decoder, max_rows: draw.max_num_seqs },
+            sampler: Box::new(LocalSampler { decoder, max_rows: draw.max_num_seqs }),
+            context: decoder.architecture().max_positions,
             tokenizer: &self.base.tokenizer,
             params: draw.params.clone(),
             rng_key: RngKey { seed: draw.seed, step: EVALUATION },

@@ -18,6 +18,8 @@ use crate::generate::{Filters, SamplingParams};
 use crate::model::Architecture;
 use crate::pretrained::Pretrained;
 use crate::rollout::Encoded;
+use crate::sampled::Sampled;
+use crate::tokenizer::HubTokenizer;
 use crate::train::rlvr::LENGTH;
 
 /// Settings with every option at its default: where another program begins.
@@ -65,11 +67,52 @@ pub struct ModelOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub precision: Precision,
+    /// Sample from a GGUF file with its weights as they are, by candle-transformers: for eval, generate and batch.
+    #[arg(long)]
+    #[serde(default)]
+    pub quantized: bool,
 }
 
 impl ModelOptions {
+    /// Loads the model to sample from it, by candle-transformers where that is asked for or where we do not know its
+    /// family, and says so; none where it is one of ours.
+    pub(crate) fn load_elsewhere(&self) -> Result<Option<Sampled>> {
+        let (device, described) = device::open(&self.device)?;
+        let model = match self.quantized {
+            true => Some(Sampled::quantized(&self.model, self.precision, &device)?),
+            false => Sampled::elsewhere(&self.model, self.precision, &device)?,
+        };
+        if let Some(candle) = model.as_ref().and_then(Sampled::candle) {
+            if self.adapter.is_some() {
+                bail!(
+                    "--adapter is for models that we can train; this one is candle-transformers'"
+                );
+            }
+            let family = candle.family();
+            tracing::info!(
+                "model {}, evaluation only, candle-transformers' {family}, on {described}",
+                self.shown()
+            );
+        }
+        Ok(model)
+    }
+
+    /// Loads the model to sample from it, whoever computes it.
+    pub(crate) fn load_to_sample(&self) -> Result<Sampled> {
+        match self.load_elsewhere()? {
+            Some(model) => Ok(model),
+            None => Sampled::ours(self.load()?.0),
+        }
+    }
+
     /// Loads the model and says what it is and where it runs.
     pub(crate) fn load(&self) -> Result<(Pretrained, Device)> {
+        if self.quantized {
+            bail!(
+                "--quantized is for eval, generate and batch: candle-transformers samples from such weights and cannot \
+                 train them; leave it out to have them dequantised"
+            );
+        }
         let (device, described) = device::open(&self.device)?;
         let mut model = Pretrained::load(&self.model, self.precision, &device)?;
         if let Some(adapter) = &self.adapter {
@@ -100,6 +143,7 @@ impl ModelOptions {
     /// What it is called in results.
     pub(crate) fn shown(&self) -> String {
         match &self.adapter {
+            None if self.quantized => format!("{} (quantized)", self.model),
             None => self.model.clone(),
             Some(adapter) => format!("{adapter} on {}", self.model),
         }
@@ -253,14 +297,13 @@ pub(crate) fn estimable(asked: &[usize], usual: &[usize], n: usize) -> Result<Ve
 pub(crate) fn completion_length<'a>(
     asked: Option<usize>,
     problems: impl IntoIterator<Item = &'a Problem>,
-    model: &Pretrained,
+    (tokenizer, context): (&HubTokenizer, usize),
 ) -> Result<usize> {
     if let Some(asked) = asked {
         return Ok(asked);
     }
-    let context = model.architecture.max_positions;
     // Encoded with room for one token, which is the least that makes sense.
-    let encoded = Encoded::all(problems, &model.tokenizer, context, 1)?;
+    let encoded = Encoded::all(problems, tokenizer, context, 1)?;
     let longest = encoded.iter().map(|problem| problem.prompt.len()).max().unwrap_or(0);
     let room = (context - longest).min(LENGTH);
     if room < LENGTH {

@@ -29,6 +29,9 @@ where
     let known = known_ids::<T>();
     let mut table = Table::try_from(&typed)
         .context("a number is too large for a settings file: 2^63 - 1 is the most")?;
+    if let Some(key) = table.keys().find(|key| !known.contains_key(*key)) {
+        unreachable!("option `{key}` has another name in settings files than on the command line");
+    }
     let mut is_quiet = matches.get_flag("quiet");
     let mut layers: Vec<(&str, String)> =
         recipe.into_iter().map(|(name, text)| (name, text.to_owned())).collect();

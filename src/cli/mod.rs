@@ -17,7 +17,7 @@ use clap::ArgMatches;
 use tealight_datasets::Prompting;
 
 use crate::app::evaluate::Doubtful;
-use crate::pretrained::Pretrained;
+use crate::sampled::Sampled;
 use crate::telemetry::Terminal;
 use crate::train::{Interrupted, Stop};
 
@@ -86,7 +86,7 @@ pub fn check(arguments: &[String]) -> Result<()> {
 /// Reads a line of a batch, for fuzzing.
 pub(crate) fn batch_line(
     line: &serde_json::Value,
-    model: &Pretrained,
+    model: &Sampled,
     prompting: &Prompting,
 ) -> Result<()> {
     let words = ["tealight", "batch"].map(str::to_owned);

@@ -3,6 +3,7 @@
 //! [`Sampler`] is the seam: [`LocalSampler`] samples from a decoder in this process. To add an engine, add a file with
 //! another implementation.
 
+mod candle;
 mod local;
 mod logits;
 mod rng;
@@ -11,6 +12,7 @@ mod stream;
 
 use anyhow::Result;
 
+pub use candle::{CandleModel, CandleSampler, names as candle_families, quantized_names};
 pub use local::LocalSampler;
 pub use rng::RngKey;
 pub use sampling::{Filters, SamplingParams};

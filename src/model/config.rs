@@ -88,6 +88,11 @@ fn family(name: &str) -> Option<Family> {
 }
 
 impl Architecture {
+    /// Whether models of this `model_type` can be trained.
+    pub fn knows(model_type: &str) -> bool {
+        family(model_type).is_some()
+    }
+
     /// Reads `config.json`.
     ///
     /// # Errors
@@ -110,7 +115,10 @@ impl Architecture {
         let keys = Keys(config);
         let name = keys.text("model_type")?;
         let Some(family) = family(name) else {
-            bail!("architecture `{name}` is not supported; supported are {FAMILIES}");
+            bail!(
+                "architecture `{name}` is not supported; supported are {FAMILIES} (and candle-transformers' for eval, \
+                 generate and batch)"
+            );
         };
         for key in ["mlp_bias", "use_bidirectional_attention"] {
             keys.refuse(key, &Value::Bool(true))?;

@@ -107,6 +107,21 @@ pub fn load(
     Ok(weights)
 }
 
+/// Every tensor of the model in `directory`, whatever its architecture.
+///
+/// # Errors
+/// No weights, a truncated or malformed file, a tensor that is not floating-point.
+pub fn load_all(directory: &Path, storage: Storage<'_>) -> Result<Weights> {
+    let mut weights = Weights::new();
+    for path in files(directory)? {
+        let mut shard = Shard::open(&path)?;
+        for (name, info) in shard.infos() {
+            weights.insert(name.clone(), storage.place(&shard.tensor(&name, &info)?)?);
+        }
+    }
+    Ok(weights)
+}
+
 /// Every tensor of one safetensors file, in the order of the file.
 ///
 /// # Errors

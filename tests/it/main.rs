@@ -2,6 +2,7 @@
 
 mod adapters;
 mod app;
+mod candle;
 mod cli;
 mod closed_forms;
 mod conformance;

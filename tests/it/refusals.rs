@@ -60,6 +60,11 @@ fn impossible_settings_are_refused_before_any_work() {
     assert!(said.contains("CUDA") || said.contains("cuda"), "{said}");
     let said = refusal(&["study", "--test-dataset", "countdown/train", "--output", &output]);
     assert!(said.contains("held out"), "{said}");
+    let short = folder.write("short.toml", "match = \"completions\"\nmax_steps = 1\n");
+    let study = ["study", "--config", &short, "--objectives", "grpo,dph-f", "--output", &output];
+    let said = refusal(&study);
+    assert!(said.contains("lower --num-presamples"), "{said}");
+    assert!(!std::path::Path::new(&output).join("base").exists(), "no work before the refusal");
     let config = folder.write("c.toml", "learning_rte = 1e-4\n");
     let said = refusal(&["train", "--config", &config, "--output", &output]);
     assert!(said.contains("c.toml") && said.contains("learning_rate"), "{said}");

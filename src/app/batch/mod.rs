@@ -18,8 +18,8 @@ use tealight_datasets::read::Columns;
 
 use crate::app::prompts::PromptOptions;
 use crate::app::settings::ModelOptions;
-use crate::generate::{Completion, Finish, LocalSampler, RngKey, SampleRequest, Sampler};
-use crate::pretrained::Pretrained;
+use crate::generate::{Completion, Finish, RngKey, SampleRequest, Sampler};
+use crate::sampled::Sampled;
 use crate::telemetry::{JsonLines, Progress};
 use crate::tokenizer::Tokenizer;
 use crate::train::Stop;
@@ -82,10 +82,8 @@ pub fn run(options: &BatchOptions, stop: &Stop) -> Result<()> {
     if !done.is_empty() {
         tracing::info!("{} lines are answered already", ids.len() - left);
     }
-    let (model, _) = options.model.load()?;
-    // Once for all groups of lines.
-    let decoder = model.decoder()?.prepacked()?;
-    let sampler = LocalSampler { decoder: &decoder, max_rows: options.max_num_seqs };
+    let model = options.model.load_to_sample()?;
+    let sampler = model.sampler(options.max_num_seqs);
     let mut lines = JsonLines::append(output)?;
     stop.saves();
     let mut progress = Progress::new("batch", left);
@@ -107,7 +105,7 @@ pub fn run(options: &BatchOptions, stop: &Stop) -> Result<()> {
                     last.params == asked.params && last.n == asked.n && last.seed == asked.seed
                 });
                 if !is_like || group.len() == GROUP {
-                    answer(&sampler, &model, &group, &mut lines, &mut progress)?;
+                    answer(&*sampler, &model, &group, &mut lines, &mut progress)?;
                     group.clear();
                     stop.check()?;
                 }
@@ -127,7 +125,7 @@ pub fn run(options: &BatchOptions, stop: &Stop) -> Result<()> {
             }
         }
     }
-    answer(&sampler, &model, &group, &mut lines, &mut progress)?;
+    answer(&*sampler, &model, &group, &mut lines, &mut progress)?;
     drop(progress);
     tracing::info!("responses in {}", output.display());
     stop.check()?;
@@ -199,8 +197,8 @@ fn is_response(value: &Value) -> bool {
 
 /// Answers lines that ask in one way.
 fn answer(
-    sampler: &LocalSampler<'_>,
-    model: &Pretrained,
+    sampler: &dyn Sampler,
+    model: &Sampled,
     group: &[Asked],
     lines: &mut JsonLines,
     progress: &mut Progress,
@@ -235,7 +233,7 @@ fn response(
     asked: &Asked,
     prompt_tokens: usize,
     completions: &[Completion],
-    model: &Pretrained,
+    model: &Sampled,
 ) -> Result<Value> {
     let mut choices = Vec::with_capacity(completions.len());
     for (index, completion) in completions.iter().enumerate() {

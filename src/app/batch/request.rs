@@ -8,7 +8,7 @@ use tealight_datasets::{Message, Problem, Prompt, Prompting};
 
 use super::BatchOptions;
 use crate::generate::{Filters, SamplingParams};
-use crate::pretrained::Pretrained;
+use crate::sampled::Sampled;
 use crate::tokenizer::Tokenizer;
 use crate::train::rlvr::LENGTH;
 
@@ -100,7 +100,7 @@ impl Asked {
     pub(crate) fn read(
         options: &BatchOptions,
         line: &Value,
-        model: &Pretrained,
+        model: &Sampled,
         prompting: &Prompting,
     ) -> Result<Asked> {
         let is_chat = match line["url"].as_str().unwrap_or("/v1/chat/completions") {
@@ -132,7 +132,7 @@ impl Asked {
         };
         let prompt = put(prompt, line, prompting)?;
         let tokens = model.tokenizer.encode_prompt(&prompt)?.len();
-        let context = model.architecture.max_positions;
+        let context = model.context;
         let n = body.n.unwrap_or(1);
         if n == 0 || n > 4096 {
             bail!("`n` of {n} is not between 1 and 4096");

@@ -147,9 +147,21 @@ pub fn run(options: &EvalOptions, stop: &Stop) -> Result<Judged> {
             let solver = remote.with(draw.params);
             evaluating.run(dataset, &solver as &dyn Solver, draw.n, file, known)
         })?;
+    } else if let Some(model) = options.model.load_elsewhere()? {
+        if options.presamples.is_some() {
+            bail!(
+                "--presamples needs the log-probabilities of stored answers, and candle-transformers only samples"
+            );
+        }
+        let length =
+            settings::completion_length(asked, problems(), (&model.tokenizer, model.context))?;
+        evaluate(length, &|dataset, draw, evaluating, file, known| {
+            let solver = draw.solver(&model);
+            evaluating.run(dataset, &solver as &dyn Solver, draw.n, file, known)
+        })?;
     } else {
         let (base, device) = options.model.load()?;
-        let length = settings::completion_length(asked, problems(), &base)?;
+        let length = settings::completion_length(asked, problems(), base.room())?;
         let session = Session::new(&base, device, stop)?;
         evaluate(length, &|dataset, draw, evaluating, file, known| {
             let params = SamplingParams { eos: session.eos().to_vec(), ..draw.params.clone() };
@@ -337,7 +349,7 @@ pub fn rejecting(options: &EvalOptions, stop: &Stop) -> Result<reject::Rejection
     }
     let (base, device) = options.model.load()?;
     let asked = options.decoding.max_completion_length;
-    let length = settings::completion_length(asked, &dataset.problems, &base)?;
+    let length = settings::completion_length(asked, &dataset.problems, base.room())?;
     let session = Session::new(&base, device, stop)?;
     let params = options.decoding.params(*temperature, length, session.eos());
     params.check()?;

@@ -71,7 +71,11 @@ pub(crate) fn run(
         &mut |round, problems, count, sink| {
             session.stop.check()?;
             let solver = LocalSolver {
-                sampler: LocalSampler { decoder: &session.reference, max_rows: draw.max_num_seqs },
+                sampler: Box::new(LocalSampler {
+                    decoder: &session.reference,
+                    max_rows: draw.max_num_seqs,
+                }),
+                context: session.base.architecture.max_positions,
                 tokenizer: &session.base.tokenizer,
                 params: draw.params.clone(),
                 rng_key: RngKey { seed: draw.seed, step: REJECTION + round as u64 },

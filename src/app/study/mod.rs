@@ -60,7 +60,7 @@ pub struct StudyOptions {
     #[serde(deserialize_with = "read_seeds")]
     pub seeds: Vec<Seeds>,
     /// In what every run is given as much.
-    #[arg(long = "match", value_enum, default_value_t = Matched::Completions)]
+    #[arg(id = "match", long, value_enum, default_value_t = Matched::Completions)]
     #[serde(rename = "match")]
     pub matched: Matched,
     /// Models made of each run without training, evaluated like it: early stopping, averaging of weights.
@@ -132,12 +132,15 @@ pub fn run(options: &StudyOptions, stop: &Stop) -> Result<Finished> {
             settings::refuse_overlap(other, held_out.dataset(), "--eval-dataset")?;
         }
     }
+    for objective in &objectives {
+        options.budget(objective, seeds[0], train.problems.len(), Path::new(""))?;
+    }
     options.model.precision.check(options.settings.lora.use_peft)?;
     let (base, device) = options.model.load_to_train()?;
     let problems = sets.iter().flat_map(|set| &set.dataset.problems).chain(&train.problems);
     let asked = options.settings.max_completion_length;
     options.settings.max_completion_length =
-        Some(settings::completion_length(asked, problems, &base)?);
+        Some(settings::completion_length(asked, problems, base.room())?);
     let options = &options;
     if options.resume {
         place::refuse_other_settings(options, &output)?;

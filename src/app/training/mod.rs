@@ -173,7 +173,7 @@ impl TrainOptions {
     fn with_length(&self, dataset: &Dataset, base: &Pretrained) -> Result<Self> {
         let mut options = self.clone();
         let asked = &mut options.rlvr.settings.max_completion_length;
-        *asked = Some(settings::completion_length(*asked, &dataset.problems, base)?);
+        *asked = Some(settings::completion_length(*asked, &dataset.problems, base.room())?);
         Ok(options)
     }
 }

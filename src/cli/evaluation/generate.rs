@@ -11,11 +11,8 @@ use tealight_datasets::{Message, Prompt};
 
 use crate::app::settings::ModelOptions;
 use crate::files::read_limited;
-use crate::generate::{
-    Filters, Finish, LocalSampler, RngKey, SampleRequest, Sampler, SamplingParams, stream,
-};
-use crate::model::Decoder;
-use crate::pretrained::Pretrained;
+use crate::generate::{Filters, Finish, RngKey, SampleRequest, SamplingParams};
+use crate::sampled::Sampled;
 use crate::telemetry::{out, print};
 use crate::tokenizer::{TextStream, Tokenizer};
 use crate::train::Stop;
@@ -72,15 +69,13 @@ pub(in crate::cli) struct GenerateOptions {
 /// A model that is asked.
 struct Asked<'a> {
     options: &'a GenerateOptions,
-    model: &'a Pretrained,
-    decoder: &'a Decoder,
+    model: &'a Sampled,
 }
 
 pub(in crate::cli) fn run(options: &GenerateOptions, _stop: &Stop) -> Result<()> {
     let prompt = options.prompt()?;
-    let (model, _) = options.model.load()?;
-    let decoder = model.decoder()?.prepacked()?;
-    let asked = Asked { options, model: &model, decoder: &decoder };
+    let model = options.model.load_to_sample()?;
+    let asked = Asked { options, model: &model };
     match prompt {
         Some(text) => asked.answer(&asked.messages(text)),
         None => asked.chat(),
@@ -124,7 +119,7 @@ impl Asked<'_> {
     fn prepared(&self, prompt: &Prompt) -> Result<(Vec<u32>, SamplingParams)> {
         let tokenizer = &self.model.tokenizer;
         let ids = tokenizer.encode_prompt(prompt)?;
-        let context = self.model.architecture.max_positions;
+        let context = self.model.context;
         let room = context.saturating_sub(ids.len());
         if room == 0 {
             bail!(
@@ -155,7 +150,7 @@ impl Asked<'_> {
             return Ok(());
         }
         let (ids, params) = self.prepared(prompt)?;
-        let sampler = LocalSampler { decoder: self.decoder, max_rows: 256 };
+        let sampler = self.model.sampler(256);
         let request = SampleRequest { prompt: ids, first: 0, count: self.options.n, key: 0 };
         sampler.generate(&[request], &params, self.rng_key(), &mut |_, completions| {
             for (number, completion) in completions.iter().enumerate() {
@@ -194,7 +189,7 @@ impl Asked<'_> {
             Ok(())
         };
         let finish =
-            stream(self.decoder, &ids, &params, rng_key, &mut |token, _| show(text.push(token)?))?;
+            self.model.stream(&ids, &params, rng_key, &mut |token, _| show(text.push(token)?))?;
         show(text.rest()?)?;
         print("")?;
         Ok((whole, finish))
