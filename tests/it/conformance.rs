@@ -13,7 +13,10 @@ use tealight::policy::{Policy, Sequence};
 
 use crate::support::{gradients, places};
 
-const MODELS: [&str; 11] = [
+const MODELS: [&str; 14] = [
+    "family-olmo3",
+    "family-yarn",
+    "family-longrope",
     "micro-qwen2",
     "micro-qwen3",
     "micro-llama",
