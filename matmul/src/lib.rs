@@ -5,8 +5,8 @@
 //! is summed in an order that depends on k alone, so it is the same bits whatever the number of threads and
 //! whatever other rows are computed with it: a token's logits do not depend on its batch.
 //!
-//! The right operand may be of 8 bits ([`Blocks`]): it is widened to f32 as it is packed, so that the product is that of
-//! the widened matrix.
+//! The right operand may be of 8 bits ([`Blocks`]): it is widened to f32 as it is packed, so that the product is that
+//! of the widened matrix.
 //!
 //! Where the processor lacks AVX-512 the `gemm` crate does the work: rows may then differ in rounding from
 //! batch to batch.

@@ -1,7 +1,7 @@
 //! Frozen matrices of 8 bits: blocks of 32 values along a row with one scale, as GGUF's Q8_0.
 //!
-//! A matrix `[out, in]` is a tensor of bytes `[out, in / 32 * 34]`; what it stands for is `scale * byte` in f32, and that
-//! is what products, lookups and gradients compute with.
+//! A matrix `[out, in]` is a tensor of bytes `[out, in / 32 * 34]`; what it stands for is `scale * byte` in f32, and
+//! that is what products, lookups and gradients compute with.
 
 use candle_core::quantized::{GgmlDType, QTensor, ggml_file::qtensor_from_ggml};
 use candle_core::{DType, Device, Result, Tensor};

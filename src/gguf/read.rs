@@ -178,7 +178,8 @@ impl Gguf {
     /// Reads the header of a file.
     ///
     /// # Errors
-    /// A file that cannot be read, is not GGUF 2 or 3, is cut off, or has types that cannot be read; the message names it.
+    /// A file that cannot be read, is not GGUF 2 or 3, is cut off, or has types that cannot be read; the message
+    /// names it.
     pub fn open(path: &Path) -> Result<Self> {
         Self::parse(path)
             .with_context(|| format!("{}: not a GGUF file that can be read", path.display()))

@@ -41,8 +41,8 @@ pub struct Architecture {
     pub qkv_bias: bool,
     /// Whether the output projection of attention has a bias.
     pub output_bias: bool,
-    /// Whether queries, keys and values are one projection, and gate and up another.
-    pub fused: bool,
+    /// Which projections are one matrix.
+    pub fusion: Fusion,
     /// Whether the output layer is the embedding.
     pub tied_embeddings: bool,
     /// What embeddings are multiplied by.
@@ -66,6 +66,17 @@ pub enum NormPlacement {
     After,
     /// On both: Gemma 3.
     Around,
+}
+
+/// Projections that are one matrix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fusion {
+    /// None.
+    No,
+    /// Gate and up: Granite 4.
+    GateUp,
+    /// Queries, keys and values, and gate and up: Phi-3.
+    All,
 }
 
 /// Norms of queries and keys.
@@ -141,11 +152,19 @@ pub enum RopeScaling {
 impl Architecture {
     /// The projections of a layer, which adapters can stand on, by their names in the Hub's layout.
     pub fn modules(&self) -> &'static [&'static str] {
-        match self.fused {
-            true => {
+        match self.fusion {
+            Fusion::All => {
                 &["self_attn.qkv_proj", "self_attn.o_proj", "mlp.gate_up_proj", "mlp.down_proj"]
             }
-            false => &[
+            Fusion::GateUp => &[
+                "self_attn.q_proj",
+                "self_attn.k_proj",
+                "self_attn.v_proj",
+                "self_attn.o_proj",
+                "shared_mlp.input_linear",
+                "shared_mlp.output_linear",
+            ],
+            Fusion::No => &[
                 "self_attn.q_proj",
                 "self_attn.k_proj",
                 "self_attn.v_proj",
@@ -155,6 +174,17 @@ impl Architecture {
                 "mlp.down_proj",
             ],
         }
+    }
+
+    /// [`Architecture::modules`] by what they are for: queries, keys and values; attention's output; gate and up; the
+    /// output of the feed-forward block.
+    pub fn roles(&self) -> [&'static [&'static str]; 4] {
+        let modules = self.modules();
+        let inputs = if self.fusion == Fusion::All { 1 } else { 3 };
+        let (qkv, rest) = modules.split_at(inputs);
+        let (output, rest) = rest.split_at(1);
+        let (gate_up, down) = rest.split_at(rest.len() - 1);
+        [qkv, output, gate_up, down]
     }
 
     /// The names of a layer's norms: before and after attention, before and after the feed-forward block.
@@ -182,8 +212,8 @@ impl Architecture {
             "self_attn.q_proj" => [q, hidden],
             "self_attn.k_proj" | "self_attn.v_proj" => [kv, hidden],
             "self_attn.o_proj" => [hidden, q],
-            "mlp.gate_up_proj" => [2 * ff, hidden],
-            "mlp.down_proj" => [hidden, ff],
+            "mlp.gate_up_proj" | "shared_mlp.input_linear" => [2 * ff, hidden],
+            "mlp.down_proj" | "shared_mlp.output_linear" => [hidden, ff],
             _ => [ff, hidden],
         }
     }

@@ -8,13 +8,13 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use super::architecture::{Activation, Architecture, LayerKind, NormPlacement, QkNorm};
+use super::architecture::{Activation, Architecture, Fusion, LayerKind, NormPlacement, QkNorm};
 use super::keys::Keys;
 use crate::files::read_json;
 
 /// Families that are supported, as `model_type` in `config.json` names them.
 const FAMILIES: &str = "llama (Llama 3.x, SmolLM2), qwen2 (Qwen2, Qwen2.5), qwen3, gemma3_text (Gemma 3 270M and 1B), \
-                        smollm3, olmo2, olmo3, mistral, phi3 (Phi-3, Phi-4-mini), granite (Granite 3)";
+                        smollm3, olmo2, olmo3, mistral, phi3 (Phi-3, Phi-4-mini), granite (Granite 3), granitemoehybrid (Granite 4, dense)";
 
 /// The most parameters of a model.
 const MAX_PARAMETERS: u64 = 1 << 40;
@@ -27,7 +27,9 @@ struct Family {
     qk_norm: QkNorm,
     /// Biases of queries, keys and values where `attention_bias` says nothing.
     qkv_bias: bool,
-    fused: bool,
+    fusion: Fusion,
+    /// Whether positions turn heads only where `position_embedding_type` says so.
+    asks_for_rope: bool,
     norm_offset: f64,
     ties: bool,
     theta: f64,
@@ -52,7 +54,8 @@ fn family(name: &str) -> Option<Family> {
         norms: NormPlacement::Before,
         qk_norm: QkNorm::No,
         qkv_bias: false,
-        fused: false,
+        fusion: Fusion::No,
+        asks_for_rope: false,
         norm_offset: 0.0,
         ties: false,
         theta: 10_000.0,
@@ -71,7 +74,8 @@ fn family(name: &str) -> Option<Family> {
         "qwen2" => Family { qkv_bias: true, windows: Windows::Upper, ..llama },
         "qwen3" => Family { qk_norm: QkNorm::Heads, windows: Windows::Upper, ..llama },
         "smollm3" => Family { ties: true, theta: 2e6, windows: Windows::Upper, ..llama },
-        "phi3" => Family { fused: true, windows: Windows::All, ..llama },
+        "phi3" => Family { fusion: Fusion::All, windows: Windows::All, ..llama },
+        "granitemoehybrid" => Family { fusion: Fusion::GateUp, asks_for_rope: true, ..llama },
         "olmo2" => olmo(Windows::No),
         "olmo3" => olmo(Windows::Pattern(4)),
         "gemma3_text" => Family {
@@ -149,24 +153,29 @@ impl Architecture {
                 let scalar = keys.number_or("query_pre_attn_scalar", 256.0)?;
                 ((hidden_size as f64).sqrt(), scalar.powf(-0.5))
             }
-            "granite" => (
+            "granite" | "granitemoehybrid" => (
                 keys.number_or("embedding_multiplier", 1.0)?,
                 keys.number_or("attention_multiplier", 1.0)?,
             ),
             _ => (1.0, root),
         };
         let (residual_scale, logits_scale) = match name {
-            "granite" => (
+            "granite" | "granitemoehybrid" => (
                 keys.number_or("residual_multiplier", 1.0)?,
                 1.0 / keys.number_or("logits_scaling", 1.0)?,
             ),
             _ => (1.0, 1.0),
         };
         let max_positions = keys.size("max_position_embeddings")?;
+        let is_hybrid = name == "granitemoehybrid";
+        if is_hybrid && keys.number_or("num_local_experts", 62.0)? != 0.0 {
+            bail!("num_local_experts: mixtures of experts are not supported");
+        }
+        let width = if is_hybrid { "shared_intermediate_size" } else { "intermediate_size" };
         let architecture = Self {
             vocab_size: keys.size("vocab_size")?,
             hidden_size,
-            intermediate_size: keys.size("intermediate_size")?,
+            intermediate_size: keys.size(width)?,
             num_layers,
             num_heads,
             num_kv_heads: keys.size_or("num_key_value_heads", num_heads)?,
@@ -182,7 +191,7 @@ impl Architecture {
             ropes,
             qkv_bias: family.qkv_bias || attention_bias,
             output_bias: attention_bias && name != "qwen2",
-            fused: family.fused,
+            fusion: family.fusion,
             tied_embeddings: keys.flag("tie_word_embeddings", family.ties)?,
             embedding_scale,
             residual_scale,
@@ -248,6 +257,10 @@ fn activation(keys: &Keys<'_>, is_gemma: bool) -> Result<Activation> {
 fn layers(keys: &Keys<'_>, family: &Family, count: usize, ropes: usize) -> Result<Vec<LayerKind>> {
     let types = keys.texts("layer_types", count)?;
     let turns = keys.numbers("no_rope_layers", count)?;
+    let turns_at_all = match keys.present("position_embedding_type") {
+        Some(_) => keys.text("position_embedding_type")? == "rope",
+        None => !family.asks_for_rope,
+    };
     let upper = match family.windows {
         Windows::Upper if keys.flag("use_sliding_window", false)? => {
             Some(keys.number_or("max_window_layers", 0.0)?)
@@ -270,7 +283,7 @@ fn layers(keys: &Keys<'_>, family: &Family, count: usize, ropes: usize) -> Resul
     let slides = |layer: usize| -> Result<bool> {
         if let Some(types) = &types {
             return match types[layer] {
-                "full_attention" => Ok(false),
+                "full_attention" | "attention" => Ok(false),
                 "sliding_attention" => Ok(true),
                 other => bail!("layers of the type `{other}` are not supported"),
             };
@@ -286,7 +299,8 @@ fn layers(keys: &Keys<'_>, family: &Family, count: usize, ropes: usize) -> Resul
         let slides = slides(layer)?;
         // Layers with a window have the second rotation where there are two.
         let rope = if slides { ropes - 1 } else { 0 };
-        let knows_positions = turns.as_ref().is_none_or(|turns| turns[layer] != 0.0);
+        let knows_positions =
+            turns_at_all && turns.as_ref().is_none_or(|turns| turns[layer] != 0.0);
         Ok(LayerKind { window: window.filter(|_| slides), rope: knows_positions.then_some(rope) })
     };
     (0..count).map(kind).collect()

@@ -3,7 +3,7 @@
 use candle_core::Result;
 
 use super::architecture::{Activation, Architecture, LayerKind, QkNorm};
-use super::linear::{Joined, Linear, each};
+use super::linear::{Joined, Linear};
 use crate::backend::{Backend, GradAccumulator, Norm, Parameter, Turn};
 
 /// Attention and a gated feed-forward block, each with norms where the family has them, each added to the residual
@@ -182,29 +182,15 @@ impl Layer {
             Ok(Linear { weight: weight(&format!("{name}.weight"))?, bias, adapter: None })
         };
         let ([q, kv], ff) = (a.widths(), a.intermediate_size);
-        let (qkv, gate_up) = match a.fused {
-            true => (
-                Joined::Fused {
-                    linear: Box::new(linear("self_attn.qkv_proj")?),
-                    widths: [q, kv, kv],
-                },
-                Joined::Fused { linear: Box::new(linear("mlp.gate_up_proj")?), widths: [ff, ff] },
-            ),
-            false => {
-                let qkv = ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"];
-                let gate_up = ["mlp.gate_proj", "mlp.up_proj"];
-                (
-                    Joined::Apart(each(&qkv, |name| linear(name))?),
-                    Joined::Apart(each(&gate_up, |name| linear(name))?),
-                )
-            }
-        };
+        let [inputs, output, gates, down] = a.roles();
+        let qkv = Joined::new(inputs, [q, kv, kv], &mut linear)?;
+        let gate_up = Joined::new(gates, [ff, ff], &mut linear)?;
         let mut block = |before: Result<_>, name: &str, after: Result<_>| -> Result<Block> {
             let output = linear(name)?;
             Ok(Block { before: before?, output, after: after?, scale: a.residual_scale })
         };
-        let attention = block(before_attention, "self_attn.o_proj", after_attention)?;
-        let feed_forward = block(before_mlp, "mlp.down_proj", after_mlp)?;
+        let attention = block(before_attention, output[0], after_attention)?;
+        let feed_forward = block(before_mlp, down[0], after_mlp)?;
         Ok(Self { kind, qkv, qk_norm, attention, gate_up, activation: a.activation, feed_forward })
     }
 

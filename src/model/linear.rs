@@ -102,6 +102,18 @@ pub(super) enum Joined<const N: usize> {
 }
 
 impl<const N: usize> Joined<N> {
+    /// Of so many `widths`, from matrices of these names: one each, or one for all.
+    pub(super) fn new(
+        names: &[&str],
+        widths: [usize; N],
+        linear: &mut impl FnMut(&str) -> Result<Linear>,
+    ) -> Result<Self> {
+        match <&[&str; N]>::try_from(names) {
+            Ok(names) => Ok(Self::Apart(each(names, |name| linear(name))?)),
+            Err(_) => Ok(Self::Fused { linear: Box::new(linear(names[0])?), widths }),
+        }
+    }
+
     /// `x` `[N, in]` to each projection of it.
     pub(super) fn forward<B: Backend>(
         &self,
@@ -171,10 +183,7 @@ impl<const N: usize> Joined<N> {
 }
 
 /// `work` on every item.
-pub(super) fn each<T, R, const N: usize>(
-    items: &[T; N],
-    work: impl FnMut(&T) -> Result<R>,
-) -> Result<[R; N]> {
+fn each<T, R, const N: usize>(items: &[T; N], work: impl FnMut(&T) -> Result<R>) -> Result<[R; N]> {
     let all: Vec<R> = items.iter().map(work).collect::<Result<_>>()?;
     match all.try_into() {
         Ok(all) => Ok(all),

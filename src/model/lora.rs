@@ -15,7 +15,7 @@ use super::weights::Weights;
 use crate::backend::{Backend, Dropout, GradAccumulator, Parameter, hashed};
 
 /// The projections of a layer that can be adapted in one family or another, by the last parts of their names.
-pub const LEAVES: [&str; 9] = [
+pub const LEAVES: [&str; 11] = [
     "q_proj",
     "k_proj",
     "v_proj",
@@ -25,6 +25,8 @@ pub const LEAVES: [&str; 9] = [
     "down_proj",
     "qkv_proj",
     "gate_up_proj",
+    "input_linear",
+    "output_linear",
 ];
 
 /// What an adapter's matrices mean.

@@ -19,7 +19,7 @@ pub mod weights;
 
 pub use crate::backend::{PackedSequences, Segment};
 pub use architecture::{
-    Activation, Architecture, LayerKind, NormPlacement, QkNorm, Rope, RopeScaling,
+    Activation, Architecture, Fusion, LayerKind, NormPlacement, QkNorm, Rope, RopeScaling,
 };
 pub use decoder::{BackendKind, Decoder};
 pub(crate) use decoder::{LogpTrace, Trace};

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::backend::int8;
-use crate::model::{Architecture, NormPlacement, QkNorm};
+use crate::model::{Architecture, Fusion, NormPlacement, QkNorm};
 
 /// The sizes that memory depends on.
 #[derive(Debug, Clone, Copy)]
@@ -67,7 +67,12 @@ impl MemoryPlan {
         let raw = if a.qk_norm == QkNorm::No { 0 } else { qkv };
         // What norms after blocks read, and copies of what is fused.
         let results = if a.norms == NormPlacement::Before { 0 } else { 2 * a.hidden_size };
-        let fused = if a.fused { qkv + 2 * a.intermediate_size } else { 0 };
+        let gates = 2 * a.intermediate_size;
+        let fused = match a.fusion {
+            Fusion::No => 0,
+            Fusion::GateUp => gates,
+            Fusion::All => qkv + gates,
+        };
         let inner = qkv + raw + results + queries + a.hidden_size + 2 * a.intermediate_size;
         // Of the layer in hand: its norms, what is projected down, gradients, keys and values; and once more
         // for the reference, which keeps nothing but its own scratch.

@@ -13,7 +13,8 @@ use tealight::policy::{Policy, Sequence};
 
 use crate::support::{gradients, places};
 
-const MODELS: [&str; 14] = [
+const MODELS: [&str; 15] = [
+    "family-granite4",
     "family-olmo3",
     "family-yarn",
     "family-longrope",

@@ -3,8 +3,8 @@
 //!
 //! Its decoders keep their cache inside and take all rows of a batch at one position. So a batch is samples of one
 //! prompt, which is computed once for each of its rows; rows that have ended stay until the last one ends. Logits are
-//! rounded as candle rounds them, which depends on the size of the batch: a sample may differ from that of another batch
-//! where two tokens are almost as likely.
+//! rounded as candle rounds them, which depends on the size of the batch: a sample may differ from that of another
+//! batch where two tokens are almost as likely.
 
 mod families;
 mod quantized;

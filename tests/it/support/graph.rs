@@ -101,15 +101,16 @@ pub(crate) fn hidden(
         };
         let (queries, keys) = (a.num_heads * a.head_dim, a.num_kv_heads * a.head_dim);
         let inner = normed(&x, before)?;
-        let [q, k, v] = match a.fused {
-            true => {
-                let all = linear(&inner, "self_attn.qkv_proj")?;
+        let [inputs, _, gates, down] = a.roles();
+        let [q, k, v] = match inputs {
+            [fused] => {
+                let all = linear(&inner, fused)?;
                 let part = |at, width| all.narrow(1, at, width)?.contiguous();
                 [part(0, queries)?, part(queries, keys)?, part(queries + keys, keys)?]
             }
-            false => {
-                let part = |name: &str| linear(&inner, &format!("self_attn.{name}_proj"));
-                [part("q")?, part("k")?, part("v")?]
+            apart => {
+                let part = |index: usize| linear(&inner, apart[index]);
+                [part(0)?, part(1)?, part(2)?]
             }
         };
         let heads = |x: Tensor, name: &str| -> Result<Tensor> {
@@ -146,19 +147,19 @@ pub(crate) fn hidden(
         let out = normed(&linear(&seen, "self_attn.o_proj")?, after)?;
         x = (x + (out * a.residual_scale)?)?;
         let inner = normed(&x, before_mlp)?;
-        let [gate, up] = match a.fused {
-            true => {
-                let all = linear(&inner, "mlp.gate_up_proj")?;
+        let [gate, up] = match gates {
+            [fused] => {
+                let all = linear(&inner, fused)?;
                 let part = |at| all.narrow(1, at, a.intermediate_size)?.contiguous();
                 [part(0)?, part(a.intermediate_size)?]
             }
-            false => [linear(&inner, "mlp.gate_proj")?, linear(&inner, "mlp.up_proj")?],
+            apart => [linear(&inner, apart[0])?, linear(&inner, apart[1])?],
         };
         let gate = match a.activation {
             Activation::Silu => silu(&gate)?,
             Activation::GeluTanh => gate.gelu()?,
         };
-        let out = normed(&linear(&(gate * up)?, "mlp.down_proj")?, after_mlp)?;
+        let out = normed(&linear(&(gate * up)?, down[0])?, after_mlp)?;
         x = (x + (out * a.residual_scale)?)?;
     }
     norm(&x, &weights["model.norm.weight"])? * a.logits_scale
