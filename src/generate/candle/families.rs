@@ -7,27 +7,11 @@ use candle_transformers::models as m;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::Network;
+use super::{Network, clearing};
 use crate::model::weights::Weights;
 
 /// Makes a decoder of a configuration and weights.
 type Build = fn(&Value, VarBuilder<'static>) -> Result<Box<dyn Network>>;
-
-/// A decoder that forgets when it is told to.
-macro_rules! clearing {
-    ($($model:ty),*) => {$(
-        impl Network for $model {
-            fn forward(&mut self, ids: &Tensor, offset: usize) -> candle_core::Result<Tensor> {
-                <$model>::forward(self, ids, offset)
-            }
-
-            fn reset(&mut self) -> candle_core::Result<()> {
-                self.clear_kv_cache();
-                Ok(())
-            }
-        }
-    )*};
-}
 
 clearing!(
     m::gemma::Model,

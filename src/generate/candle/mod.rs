@@ -34,6 +34,23 @@ trait Network: Send {
     fn reset(&mut self) -> candle_core::Result<()>;
 }
 
+/// Networks that forget when they are told to.
+macro_rules! clearing {
+    ($($model:ty),*) => {$(
+        impl Network for $model {
+            fn forward(&mut self, ids: &Tensor, offset: usize) -> candle_core::Result<Tensor> {
+                <$model>::forward(self, ids, offset)
+            }
+
+            fn reset(&mut self) -> candle_core::Result<()> {
+                self.clear_kv_cache();
+                Ok(())
+            }
+        }
+    )*};
+}
+use clearing;
+
 /// A model of candle-transformers.
 pub struct CandleModel {
     family: String,

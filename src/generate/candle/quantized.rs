@@ -8,22 +8,7 @@ use candle_core::quantized::gguf_file::Content;
 use candle_core::{Device, Tensor};
 use candle_transformers::models as m;
 
-use super::Network;
-
-macro_rules! clearing {
-    ($($model:ty),*) => {$(
-        impl Network for $model {
-            fn forward(&mut self, ids: &Tensor, offset: usize) -> candle_core::Result<Tensor> {
-                <$model>::forward(self, ids, offset)
-            }
-
-            fn reset(&mut self) -> candle_core::Result<()> {
-                self.clear_kv_cache();
-                Ok(())
-            }
-        }
-    )*};
-}
+use super::{Network, clearing};
 
 clearing!(
     m::quantized_llama::ModelWeights,
