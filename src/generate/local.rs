@@ -74,7 +74,7 @@ impl Sampler for LocalSampler<'_> {
             params,
             rng_key,
             capacity: rows,
-            cache: decoder.cache(rows, slots)?,
+            cache: decoder.decoding_cache(rows, slots)?,
             rows: Vec::with_capacity(rows),
             prefilled: VecDeque::new(),
             next_request: 0,

@@ -8,57 +8,17 @@ use std::sync::Arc;
 use candle_core::{DType, Device, Result, Tensor, bail};
 
 use super::architecture::Architecture;
+use super::kind::{BackendKind, heads};
 use super::kv_cache::{Cached, KvCache};
 use super::layer::Layer;
 use super::lora::{LowRank, Scaling};
 use super::rope::RopeTable;
 use super::run;
 use crate::backend::cpu::Cpu;
-use crate::backend::gpu::{self, Gpu};
+use crate::backend::gpu::Gpu;
 use crate::backend::{
-    AnyBackend, Backend, GradAccumulator, Heads, Norm, PackedSequences, Parameter, int8, on_backend,
+    AnyBackend, Backend, GradAccumulator, Norm, PackedSequences, Parameter, int8, on_backend,
 };
-
-/// What computes a decoder.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BackendKind {
-    /// Our operations on the CPU, in f32.
-    Cpu,
-    /// Our kernels on a GPU, in f32 or bf16. On `Device::Cpu` they run as C where the feature `emulated-gpu` is on.
-    Gpu,
-}
-
-impl BackendKind {
-    /// That of a device.
-    pub fn of(device: &Device) -> Self {
-        if device.is_cpu() { BackendKind::Cpu } else { BackendKind::Gpu }
-    }
-
-    fn open(self, architecture: &Architecture, like: &Tensor) -> Result<AnyBackend> {
-        let (dtype, device) = (like.dtype(), like.device());
-        match self {
-            BackendKind::Cpu if device.is_cpu() && dtype == DType::F32 => {
-                Ok(AnyBackend::Cpu(Cpu::default()))
-            }
-            BackendKind::Cpu => bail!("a decoder on the CPU is of float32, not {dtype:?}"),
-            BackendKind::Gpu => {
-                gpu::check(heads(architecture), dtype, device)?;
-                Ok(AnyBackend::Gpu(Gpu { device: device.clone() }))
-            }
-        }
-    }
-}
-
-/// The heads of a model's attention.
-pub(super) fn heads(architecture: &Architecture) -> Heads {
-    Heads {
-        queries: architecture.num_heads,
-        keys: architecture.num_kv_heads,
-        dim: architecture.head_dim,
-        rotary_dim: architecture.rotary_dim,
-        scale: architecture.attention_scale as f32,
-    }
-}
 
 /// The transformer. N tokens, D hidden size, V vocabulary.
 #[derive(Debug, Clone)]
@@ -237,8 +197,22 @@ impl Decoder {
     /// # Errors
     /// No memory.
     pub fn cache(&self, rows: usize, slots: usize) -> Result<KvCache> {
-        let (layers, heads) = (self.layers.len(), heads(&self.architecture));
-        KvCache::new(&self.backend, layers, heads, (rows, slots), &self.norm.weight.values)
+        self.cache_with(&vec![None; self.layers.len()], rows, slots)
+    }
+
+    /// The same for decoding token by token after what is copied into it: on the CPU, layers with a window have room for
+    /// little more than that.
+    ///
+    /// # Errors
+    /// No memory.
+    pub fn decoding_cache(&self, rows: usize, slots: usize) -> Result<KvCache> {
+        let windows: Vec<_> = self.architecture.layers.iter().map(|layer| layer.window).collect();
+        self.cache_with(&windows, rows, slots)
+    }
+
+    fn cache_with(&self, windows: &[Option<usize>], rows: usize, slots: usize) -> Result<KvCache> {
+        let (heads, like) = (heads(&self.architecture), &self.norm.weight.values);
+        KvCache::new(&self.backend, windows, heads, (rows, slots), like)
     }
 
     /// Hidden states `[N, D]`, after the last norm, of `ids` `[N]`, the tokens of all segments.

@@ -1,9 +1,12 @@
 //! Keys and values of past tokens, preallocated and written in place. The first rows are in use.
 
+use std::ops::Range;
+
 use candle_core::{Result, Tensor, bail};
 
 use crate::backend::cpu::Cpu;
 use crate::backend::cpu::attention::KeyLayout;
+use crate::backend::cpu::pass::Slots;
 use crate::backend::gpu::Gpu;
 use crate::backend::{AnyBackend, Backend, Heads};
 
@@ -17,7 +20,7 @@ pub struct KvCache {
 #[derive(Debug)]
 enum Storage {
     /// Keys and values of every layer, each row laid out as attention reads it.
-    Cpu(KeyLayout, Vec<[Vec<f32>; 2]>),
+    Cpu(Vec<(KeyLayout, [Vec<f32>; 2])>),
     /// The same as `[rows, slots, K * D]`.
     Gpu(Vec<[Tensor; 2]>),
 }
@@ -30,12 +33,14 @@ pub(super) trait Cached: Backend {
 
 impl Cached for Cpu {
     fn layers(cache: &mut KvCache, rows: usize) -> Result<Vec<Self::Cache<'_>>> {
-        let Storage::Cpu(layout, layers) = &mut cache.storage else {
+        let Storage::Cpu(layers) = &mut cache.storage else {
             bail!("the cache is that of a decoder on a GPU");
         };
-        let count = rows * layout.row();
-        let layers = layers.iter_mut();
-        Ok(layers.map(|[keys, values]| (&mut keys[..count], &mut values[..count])).collect())
+        let layers = layers.iter_mut().map(|(layout, [keys, values])| {
+            let (count, layout) = (rows * layout.row(), *layout);
+            Slots { keys: &mut keys[..count], values: &mut values[..count], layout }
+        });
+        Ok(layers.collect())
     }
 }
 
@@ -49,24 +54,30 @@ impl Cached for Gpu {
 }
 
 impl KvCache {
-    /// Room for `rows` sequences of up to `slots` tokens, with values like those of `like`.
+    /// Room for `rows` sequences of up to `slots` tokens, with values like those of `like`; on the CPU layers with a
+    /// window, of which `windows` says it, have room for little more than that.
     pub(super) fn new(
         backend: &AnyBackend,
-        layers: usize,
+        windows: &[Option<usize>],
         heads: Heads,
         (rows, slots): (usize, usize),
         like: &Tensor,
     ) -> Result<Self> {
         let storage = match backend {
             AnyBackend::Cpu(_) => {
-                let layout = KeyLayout::new(heads, slots);
-                let empty = || vec![0f32; rows * layout.row()];
-                Storage::Cpu(layout, (0..layers).map(|_| [empty(), empty()]).collect())
+                let layer = |window: &Option<usize>| {
+                    let layout = match window {
+                        Some(window) => KeyLayout::sliding(heads, slots, *window),
+                        None => KeyLayout::new(heads, slots),
+                    };
+                    (layout, [0, 1].map(|_| vec![0f32; rows * layout.row()]))
+                };
+                Storage::Cpu(windows.iter().map(layer).collect())
             }
             AnyBackend::Gpu(_) => {
                 let shape = (rows, slots, heads.keys * heads.dim);
                 let empty = || Tensor::zeros(shape, like.dtype(), like.device());
-                let layers = (0..layers).map(|_| Ok([empty()?, empty()?]));
+                let layers = windows.iter().map(|_| Ok([empty()?, empty()?]));
                 Storage::Gpu(layers.collect::<Result<_>>()?)
             }
         };
@@ -78,7 +89,7 @@ impl KvCache {
         self.slots
     }
 
-    /// Copies the first `tokens` slots of `row` of another cache into `to`.
+    /// Copies the `tokens` tokens that `row` of another cache was given, without windows, into `to`.
     ///
     /// # Errors
     /// Rows or slots out of range.
@@ -90,9 +101,9 @@ impl KvCache {
         to: usize,
     ) -> Result<()> {
         match (&mut self.storage, &other.storage) {
-            (Storage::Cpu(mine, layers), Storage::Cpu(theirs, others)) => {
-                for (layer, other) in layers.iter_mut().zip(others) {
-                    copy((other, theirs, row), (layer, mine, to), tokens);
+            (Storage::Cpu(layers), Storage::Cpu(others)) => {
+                for ((mine, layer), (theirs, other)) in layers.iter_mut().zip(others) {
+                    copy((other, theirs, row), (layer, mine, to), mine.first(tokens)..tokens);
                 }
                 Ok(())
             }
@@ -113,11 +124,12 @@ impl KvCache {
     /// Rows or slots out of range.
     pub fn move_row(&mut self, from: usize, to: usize, tokens: usize) -> Result<()> {
         match &mut self.storage {
-            Storage::Cpu(layout, layers) => {
-                // Whole rows, room included: that is one copy.
-                let (from, to, size) = (from * layout.row(), to * layout.row(), layout.row());
-                for values in layers.iter_mut().flatten() {
-                    values.copy_within(from..from + size, to);
+            Storage::Cpu(layers) => {
+                for (layout, values) in layers {
+                    // Whole rows, room included: that is one copy.
+                    let size = layout.row();
+                    let own = from * size..(from + 1) * size;
+                    values.iter_mut().for_each(|values| values.copy_within(own.clone(), to * size));
                 }
             }
             Storage::Gpu(layers) => {
@@ -132,17 +144,21 @@ impl KvCache {
     }
 }
 
-/// Copies `tokens` slots of a row of one cache to a row of another, which may have other room.
+/// Copies the slots `held` of a row of one cache to the beginning of a row of another, which may have other room.
 fn copy(
     ([keys, values], theirs, from): (&[Vec<f32>; 2], &KeyLayout, usize),
     ([own_keys, own_values], mine, to): (&mut [Vec<f32>; 2], &KeyLayout, usize),
-    tokens: usize,
+    held: Range<usize>,
 ) {
+    let count = held.len();
     let keys = keys[from * theirs.row()..][..theirs.row()].chunks_exact(theirs.slots);
     let own = own_keys[to * mine.row()..][..mine.row()].chunks_exact_mut(mine.slots);
-    own.zip(keys).for_each(|(own, keys)| own[..tokens].copy_from_slice(&keys[..tokens]));
-    let (width, size) = (theirs.slots * theirs.dim, tokens * mine.dim);
+    own.zip(keys).for_each(|(own, keys)| own[..count].copy_from_slice(&keys[held.clone()]));
+    let (dim, width) = (theirs.dim, theirs.slots * theirs.dim);
     let values = values[from * theirs.row()..][..theirs.row()].chunks_exact(width);
-    let own = own_values[to * mine.row()..][..mine.row()].chunks_exact_mut(mine.slots * mine.dim);
-    own.zip(values).for_each(|(own, values)| own[..size].copy_from_slice(&values[..size]));
+    let own = own_values[to * mine.row()..][..mine.row()].chunks_exact_mut(mine.slots * dim);
+    let held = held.start * dim..held.end * dim;
+    own.zip(values).for_each(|(own, values)| {
+        own[..count * dim].copy_from_slice(&values[held.clone()]);
+    });
 }

@@ -9,6 +9,7 @@ mod architecture;
 mod config;
 mod decoder;
 mod keys;
+mod kind;
 mod kv_cache;
 mod layer;
 mod linear;
@@ -21,7 +22,8 @@ pub use crate::backend::{PackedSequences, Segment};
 pub use architecture::{
     Activation, Architecture, Fusion, LayerKind, NormPlacement, QkNorm, Rope, RopeScaling,
 };
-pub use decoder::{BackendKind, Decoder};
+pub use decoder::Decoder;
 pub(crate) use decoder::{LogpTrace, Trace};
+pub use kind::BackendKind;
 pub use kv_cache::KvCache;
 pub(crate) use rope::inverse_frequencies;

@@ -2,10 +2,12 @@
 
 use candle_core::{Result, Tensor};
 
-use super::decoder::{Decoder, heads};
+use super::decoder::Decoder;
+use super::kind::heads;
 use super::kv_cache::{Cached, KvCache};
 use super::layer::{At, SavedActivations};
 use crate::backend::cpu::Cpu;
+use crate::backend::cpu::pass::Slots;
 use crate::backend::{Backend, GradAccumulator, PackedSequences};
 
 /// What a pass through all layers leaves for its backward pass.
@@ -143,12 +145,14 @@ fn by_rows(
     caches: Vec<<Cpu as Backend>::Cache<'_>>,
     threads: usize,
 ) -> Result<()> {
-    let (rows, size) = (pass.rows.len(), pass.layout.row());
+    let rows = pass.rows.len();
     let (share, width) = (rows.div_ceil(threads), decoder.architecture.hidden_size);
     let mut parts: Vec<Vec<<Cpu as Backend>::Cache<'_>>> = (0..threads).map(|_| vec![]).collect();
-    for (keys, values) in caches {
-        let chunks = keys.chunks_mut(share * size).zip(values.chunks_mut(share * size));
-        parts.iter_mut().zip(chunks).for_each(|(part, chunk)| part.push(chunk));
+    for Slots { keys, values, layout } in caches {
+        let size = share * layout.row();
+        let chunks = keys.chunks_mut(size).zip(values.chunks_mut(size));
+        let slots = chunks.map(|(keys, values)| Slots { keys, values, layout });
+        parts.iter_mut().zip(slots).for_each(|(part, slots)| part.push(slots));
     }
     let cpu = Cpu { is_parallel: false, ..cpu.clone() };
     let mut done: Vec<Result<()>> = (0..threads).map(|_| Ok(())).collect();

@@ -84,6 +84,10 @@ impl MemoryPlan {
             false => a.num_layers * (a.hidden_size + inner),
         };
         let block = 2048;
+        // A window, and what is let go of together.
+        let tokens = |window: Option<usize>| window.map_or(usize::MAX, |w| w.saturating_add(64));
+        let held: usize =
+            a.layers.iter().map(|layer| tokens(layer.window).min(sizes.longest)).sum();
         let columns = sizes.rows * a.vocab_size.max(a.intermediate_size);
         Self {
             base: a.tensors().iter().map(|(_, shape)| bytes(shape)).sum(),
@@ -91,7 +95,7 @@ impl MemoryPlan {
             optimizer: 8 * trained,
             activations: (4 * sizes.micro_batch * (kept + scratch)) as u64,
             packed,
-            cache: (8 * a.num_layers * sizes.rows * sizes.longest * keys + 8 * columns) as u64,
+            cache: (8 * sizes.rows * held * keys + 8 * columns) as u64,
             gradients: 4 * trained,
             logits: (4 * sizes.micro_batch.min(block) * a.vocab_size.min(block)) as u64,
         }

@@ -162,6 +162,62 @@ fn hidden_states_agree_with_the_graph_and_what_a_cache_continues_with_both() {
 }
 
 #[test]
+fn what_a_window_no_longer_sees_is_let_go_of_and_nothing_else_changes() {
+    let count = 230;
+    let ids: Vec<u32> = (0..count as u32).map(|i| i * 7 % 50).collect();
+    for mut architecture in architectures() {
+        if architecture.layers.iter().all(|layer| layer.window.is_none()) {
+            continue;
+        }
+        architecture.max_positions = 256;
+        let weights = random(&architecture);
+        let decoders = places().into_iter().flat_map(|place| {
+            let decoder = place.policy(&architecture, &weights).decoder().clone();
+            // Small models that are packed are decoded with some rows a thread.
+            let packed = decoder.prepacked().expect("packed");
+            [(place.is_exact, decoder), (place.is_exact, packed)]
+        });
+        for (is_exact, decoder) in decoders {
+            let whole = decoder.hidden(&ids, &PackedSequences::from_start([count]), None);
+            let whole = flat(&whole.expect("hidden"));
+            // Prompts that end before, at and long after what a layer holds.
+            let prompts = [7, 66, 67, 68, 150];
+            let full: Vec<_> = prompts
+                .iter()
+                .map(|prompt| {
+                    let mut cache = decoder.cache(1, 160).expect("a cache");
+                    let packed = PackedSequences::from_start([*prompt]);
+                    decoder.hidden(&ids[..*prompt], &packed, Some(&mut cache)).expect("hidden");
+                    cache
+                })
+                .collect();
+            let mut cache = decoder.decoding_cache(prompts.len() + 1, count).expect("a cache");
+            for (row, (prompt, from)) in prompts.iter().zip(&full).enumerate() {
+                cache.copy_from(from, 0, *prompt, row + 1).expect("copied");
+                cache.move_row(row + 1, row, *prompt).expect("moved");
+            }
+            let width = architecture.hidden_size;
+            for step in 0..count - 150 {
+                let pasts = prompts.map(|prompt| prompt + step);
+                let packed = PackedSequences::after(pasts);
+                let next = pasts.map(|past| ids[past]);
+                let hidden = decoder.hidden(&next, &packed, Some(&mut cache)).expect("hidden");
+                let hidden = flat(&hidden);
+                for (row, past) in pasts.into_iter().enumerate() {
+                    let ours = &hidden[row * width..][..width];
+                    let exact = &whole[past * width..][..width];
+                    if is_exact {
+                        assert_eq!(ours, exact, "token {past} of row {row}");
+                    } else {
+                        close(ours, exact, "a decoded token");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn completions_that_share_their_prompt_are_computed_as_if_they_did_not() {
     let row =
         |completion: &[u32]| Sequence { prompt: vec![7, 3, 9], completion: completion.into() };

@@ -20,12 +20,17 @@ pub(crate) struct KeyLayout {
     pub(crate) dim: usize,
     /// Slots that a row of the cache has room for.
     pub(crate) slots: usize,
+    /// Tokens that a row holds at most where it lets go of those before a window.
+    held: Option<usize>,
     /// What products of queries and keys are multiplied by.
     pub(crate) scale: f32,
 }
 
 /// Keys that are looked at together: one AVX-512 register.
 const LANES: usize = 16;
+
+/// Tokens that a row lets go of together: moving the others up is rare then.
+const BLOCK: usize = 64;
 
 /// Slots that a row needs for `tokens` tokens: what is looked at past the last one must be there too.
 fn room(tokens: usize) -> usize {
@@ -36,7 +41,36 @@ impl KeyLayout {
     /// Room for up to `tokens` tokens.
     pub(crate) fn new(heads: Heads, tokens: usize) -> Self {
         let Heads { queries, keys, dim, scale, .. } = heads;
-        Self { queries, keys, dim, slots: room(tokens), scale }
+        Self { queries, keys, dim, slots: room(tokens), held: None, scale }
+    }
+
+    /// The same where tokens see the last `window`: what is before them is let go of, some at a time.
+    pub(crate) fn sliding(heads: Heads, tokens: usize, window: usize) -> Self {
+        let held = window.saturating_add(BLOCK);
+        if tokens <= held {
+            return Self::new(heads, tokens);
+        }
+        Self { held: Some(held), ..Self::new(heads, held) }
+    }
+
+    /// The first token that a row still holds once it was given so many; at least a window and one more follow.
+    #[inline(always)]
+    pub(crate) fn first(&self, count: usize) -> usize {
+        match self.held {
+            Some(held) if count > held => (count - held).next_multiple_of(BLOCK),
+            _ => 0,
+        }
+    }
+
+    /// Makes room in a row for the token after `count` others.
+    #[inline(always)]
+    pub(crate) fn make_room(&self, count: usize, keys: &mut [f32], values: &mut [f32]) {
+        let gone = self.first(count + 1) - self.first(count);
+        if gone > 0 {
+            keys.chunks_exact_mut(self.slots).for_each(|keys| keys.copy_within(gone.., 0));
+            let heads = values.chunks_exact_mut(self.slots * self.dim);
+            heads.for_each(|values| values.copy_within(gone * self.dim.., 0));
+        }
     }
 
     /// Query heads that share a key-value head.

@@ -11,7 +11,7 @@ pub(crate) mod logp;
 mod math;
 mod ops;
 mod output;
-mod pass;
+pub(crate) mod pass;
 mod product;
 mod rms_norm;
 mod rope;

@@ -235,15 +235,17 @@ impl Backend for Cpu {
     ) -> Result<(Buffer, ())> {
         let mut out = self.pool.take(q.len());
         let mut attend = |slots: &mut Slots<'_>| {
-            pass.store(k, v, slots, self.is_parallel);
-            pass.attend(window, q, (slots.0, slots.1), &mut out, self.is_parallel);
+            pass.store(k, v, slots, self.is_parallel)?;
+            pass.attend(window, q, slots, &mut out, self.is_parallel);
+            Ok::<_, candle_core::Error>(())
         };
         match cache {
-            Some(slots) => attend(slots),
+            Some(slots) => attend(slots)?,
             None => {
-                let count = pass.rows.len() * pass.layout.row();
+                let layout = pass.layout;
+                let count = pass.rows.len() * layout.row();
                 let [mut keys, mut values] = [0, 1].map(|_| self.pool.take(count));
-                attend(&mut (&mut keys, &mut values));
+                attend(&mut Slots { keys: &mut keys, values: &mut values, layout })?;
             }
         }
         Ok((out, ()))

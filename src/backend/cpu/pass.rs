@@ -12,7 +12,12 @@ use super::{by_rows, simd};
 use std::sync::Arc;
 
 /// The keys and the values of some rows in one layer.
-pub(crate) type Slots<'a> = (&'a mut [f32], &'a mut [f32]);
+pub(crate) struct Slots<'a> {
+    pub(crate) keys: &'a mut [f32],
+    pub(crate) values: &'a mut [f32],
+    /// How each row holds them.
+    pub(crate) layout: KeyLayout,
+}
 
 /// Where the tokens of a pass are, and what they see.
 pub(crate) struct Pass {
@@ -82,25 +87,43 @@ impl Pass {
 
     /// Puts keys and values `[N, K * D]` into the slots of their rows; those of a prefix into the rows of all its
     /// suffixes.
-    pub(super) fn store(&self, k: &[f32], v: &[f32], slots: &mut Slots<'_>, is_parallel: bool) {
-        let layout = self.layout;
+    ///
+    /// Rows that let go of tokens take one at a time, since the first of several might see what the last makes go.
+    pub(super) fn store(
+        &self,
+        k: &[f32],
+        v: &[f32],
+        slots: &mut Slots<'_>,
+        is_parallel: bool,
+    ) -> Result<()> {
+        let layout = slots.layout;
+        let goes = |row: &KeyRow| row.own.len() > 1 && layout.first(row.past + row.own.len()) > 0;
+        if self.rows.iter().any(goes) {
+            bail!("a cache of windows takes one token at a time");
+        }
         let width = layout.keys * layout.dim;
         let fill = |(row, (keys, values)): (&KeyRow, (&mut [f32], &mut [f32]))| {
+            if row.own.len() == 1 {
+                layout.make_room(row.past, keys, values);
+            }
             let mut put = |slot: usize, token: usize| {
                 let own = token * width..(token + 1) * width;
                 layout.store(slot, (&k[own.clone()], &v[own]), (&mut *keys, &mut *values));
             };
             row.prefix.clone().enumerate().for_each(|(slot, token)| put(slot, token));
-            row.own.clone().enumerate().for_each(|(slot, token)| put(row.past + slot, token));
+            let first = layout.first(row.past + row.own.len());
+            let slot = row.past - first;
+            row.own.clone().enumerate().for_each(|(index, token)| put(slot + index, token));
         };
         let size = layout.row();
         if is_parallel {
-            let slots = slots.0.par_chunks_mut(size).zip(slots.1.par_chunks_mut(size));
+            let slots = slots.keys.par_chunks_mut(size).zip(slots.values.par_chunks_mut(size));
             self.rows.par_iter().zip(slots).with_min_len(8).for_each(fill);
         } else {
-            let slots = slots.0.chunks_mut(size).zip(slots.1.chunks_mut(size));
+            let slots = slots.keys.chunks_mut(size).zip(slots.values.chunks_mut(size));
             self.rows.iter().zip(slots).for_each(fill);
         }
+        Ok(())
     }
 
     /// Attends from every token's queries to what it sees of the slots, the last `window` or all.
@@ -108,11 +131,12 @@ impl Pass {
         &self,
         window: Option<usize>,
         q: &[f32],
-        (keys, values): (&[f32], &[f32]),
+        slots: &Slots<'_>,
         out: &mut [f32],
         is_parallel: bool,
     ) {
-        let (layout, width) = (self.layout, self.layout.queries * self.layout.dim);
+        let Slots { keys, values, layout } = slots;
+        let width = layout.queries * layout.dim;
         let window = window.unwrap_or(usize::MAX);
         by_rows(is_parallel, out, width, |first, part| {
             let mut weights = Vec::new();
@@ -125,7 +149,8 @@ impl Pass {
                         let own = row * layout.row()..(row + 1) * layout.row();
                         let slots = (&keys[own.clone()], &values[own]);
                         let q = &q[token * width..][..width];
-                        let seen = count.saturating_sub(window)..count;
+                        let first = layout.first(count);
+                        let seen = count.saturating_sub(window) - first..count - first;
                         layout.attend(q, slots, seen, &mut weights, out);
                     }
                 },
