@@ -200,8 +200,8 @@ impl Decoder {
         self.cache_with(&vec![None; self.layers.len()], rows, slots)
     }
 
-    /// The same for decoding token by token after what is copied into it: on the CPU, layers with a window have room for
-    /// little more than that.
+    /// The same for decoding token by token after what is copied into it: on the CPU, layers with a window have room
+    /// for little more than that.
     ///
     /// # Errors
     /// No memory.
