@@ -66,12 +66,12 @@ impl Precision {
     ///
     /// # Errors
     /// bfloat16 on the CPU, int8 elsewhere.
-    pub fn storage(self, device: &Device) -> Result<Storage<'_>> {
+    pub fn placement(self, device: &Device) -> Result<Placement<'_>> {
         let is_int8 = self.base_dtype.is_some();
         if is_int8 && !device.is_cpu() {
             bail!("--base-dtype int8 is for the CPU: add --device cpu, or leave it out");
         }
-        Ok(Storage { dtype: self.dtype.storage(device)?, is_int8, device })
+        Ok(Placement { dtype: self.dtype.storage(device)?, is_int8, device })
     }
 
     /// Refuses to train weights of 8 bits.
@@ -90,16 +90,16 @@ impl Precision {
 
 /// How weights are stored, and where.
 #[derive(Debug, Clone, Copy)]
-pub struct Storage<'a> {
+pub struct Placement<'a> {
     dtype: DType,
     is_int8: bool,
     device: &'a Device,
 }
 
-impl Storage<'_> {
+impl Placement<'_> {
     /// In f32 on the CPU.
-    pub const F32: Storage<'static> =
-        Storage { dtype: DType::F32, is_int8: false, device: &Device::Cpu };
+    pub const F32: Placement<'static> =
+        Placement { dtype: DType::F32, is_int8: false, device: &Device::Cpu };
 
     /// Whether weights of this shape are to be in blocks of 8 bits.
     pub(crate) fn is_int8(&self, shape: &[usize]) -> bool {

@@ -9,7 +9,7 @@ use serde_json::Value;
 use tealight_datasets::read::Columns;
 use tealight_datasets::{Message, Prompt, Prompting, names};
 
-use crate::device::{Precision, Storage};
+use crate::device::{Placement, Precision};
 use crate::gguf::Gguf;
 use crate::model::{Architecture, weights};
 use crate::pretrained::Pretrained;
@@ -48,7 +48,7 @@ fn small() -> Architecture {
 
 fn weights(data: &[u8]) {
     with_file(weights::WHOLE, data, |folder| {
-        drop(weights::load(folder, &small(), Storage::F32));
+        drop(weights::load(folder, &small(), Placement::F32));
         drop(weights::read_all(&folder.join(weights::WHOLE), &Device::Cpu));
     });
 }
@@ -59,9 +59,9 @@ fn gguf(data: &[u8]) {
         if let Ok(model) = file.to_hub()
             && let Ok(architecture) = Architecture::from_config(&model.config)
         {
-            drop(file.weights(&architecture, Storage::F32));
+            drop(file.weights(&architecture, Placement::F32));
         }
-        drop(file.weights(&small(), Storage::F32));
+        drop(file.weights(&small(), Placement::F32));
     });
 }
 
@@ -72,7 +72,7 @@ fn index(data: &[u8]) {
             let is_inside = !path.components().any(|part| part == std::path::Component::ParentDir);
             assert!(path.starts_with(folder) && is_inside, "{name}");
         }
-        drop(weights::load(folder, &small(), Storage::F32));
+        drop(weights::load(folder, &small(), Placement::F32));
     });
 }
 

@@ -11,7 +11,7 @@ use crate::backend::cpu::with_values;
 use crate::backend::int8;
 use crate::device::Precision;
 use crate::files::{read_json, read_limited, write_atomic};
-use crate::gguf::{Gguf, GgufType, HubModel};
+use crate::gguf::{Gguf, GgufType};
 use crate::hub;
 use crate::limits;
 use crate::model::weights::{self, Weights};
@@ -76,16 +76,13 @@ impl Pretrained {
     /// Loads a GGUF file: its tensors dequantised, its tokenizer as files of the Hub's.
     fn load_gguf(name: &str, path: &Path, precision: Precision, device: &Device) -> Result<Self> {
         let file = Gguf::open(path)?;
-        let HubModel { config, files } = file.to_hub()?;
+        let found = file.to_hub()?;
         let at = || path.display().to_string();
-        let architecture = Architecture::from_config(&config).with_context(at)?;
-        let weights = file.weights(&architecture, precision.storage(device)?)?;
-        let folder = tempfile::tempdir().context("no room for the tokenizer of a GGUF file")?;
-        for (file, bytes) in files {
-            write_atomic(&folder.path().join(file), &bytes)?;
-        }
+        let architecture = Architecture::from_config(&found.config).with_context(at)?;
+        let weights = file.weights(&architecture, precision.placement(device)?)?;
+        let folder = found.unpacked()?;
         let parts = (architecture, precision);
-        Self::assemble(name, parts, config, weights, folder.path()).with_context(at)
+        Self::assemble(name, parts, found.config, weights, folder.path()).with_context(at)
     }
 
     /// Loads what is no adapter.
@@ -96,7 +93,7 @@ impl Pretrained {
         device: &Device,
     ) -> Result<Self> {
         let (architecture, config) = Architecture::read(&directory.join("config.json"))?;
-        let weights = weights::load(directory, &architecture, precision.storage(device)?)?;
+        let weights = weights::load(directory, &architecture, precision.placement(device)?)?;
         Self::assemble(name, (architecture, precision), config, weights, directory)
     }
 
@@ -138,7 +135,10 @@ impl Pretrained {
                 config.display()
             );
         }
-        let weights = weights::random(&architecture, seed, device)?;
+        let placement = precision.placement(device)?;
+        let placed = |(name, x): (String, Tensor)| Ok((name, placement.place(&x)?));
+        let weights = weights::random(&architecture, seed, device)?.into_iter().map(placed);
+        let weights = weights.collect::<Result<_>>()?;
         let name = config.display().to_string();
         Self::assemble(&name, (architecture, precision), value, weights, tokenizer)
     }
@@ -229,7 +229,7 @@ impl Pretrained {
         }
         // What was trained is not of 8 bits, whatever its base is.
         let precision = Precision { base_dtype: None, ..self.precision };
-        let weights = weights::load(directory, architecture, precision.storage(device)?)?;
+        let weights = weights::load(directory, architecture, precision.placement(device)?)?;
         Ok(policy::frozen_decoder(architecture, &weights)?)
     }
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::adapter::Adapter;
 use crate::device::Precision;
-use crate::files::{read_json, write_atomic};
+use crate::files::read_json;
 use crate::generate::{
     CandleModel, CandleSampler, Finish, LocalSampler, RngKey, Sampler, SamplingParams,
     candle_families, stream,
@@ -53,7 +53,7 @@ impl Sampled {
     /// # Errors
     /// No such model, a configuration that cannot be read, weights that do not fit it.
     pub fn elsewhere(name: &str, precision: Precision, device: &Device) -> Result<Option<Self>> {
-        if hub::gguf_file(name)?.is_some() {
+        if name == hub::EMBEDDED || hub::gguf_file(name)?.is_some() {
             return Ok(None);
         }
         let files = hub::resolve(name)?;
@@ -82,7 +82,7 @@ impl Sampled {
         if precision.base_dtype.is_some() {
             bail!("--base-dtype is for models that we can train; a GGUF file has --quantized");
         }
-        let weights = weights::load_all(directory, precision.storage(device)?)?;
+        let weights = weights::load_all(directory, precision.placement(device)?)?;
         let model = CandleModel::new(config, weights, device)
             .with_context(|| directory.display().to_string())?;
         Self::with_candle(model, directory)
@@ -101,10 +101,7 @@ impl Sampled {
         };
         // With our limits before theirs.
         let found = Gguf::open(&path)?.to_hub()?;
-        let folder = tempfile::tempdir().context("no room for the tokenizer of a GGUF file")?;
-        for (file, bytes) in found.files {
-            write_atomic(&folder.path().join(file), &bytes)?;
-        }
+        let folder = found.unpacked()?;
         Self::with_candle(CandleModel::quantized(&path, &found.config, device)?, folder.path())
     }
 

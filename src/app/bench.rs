@@ -82,6 +82,7 @@ pub fn run(options: &BenchOptions) -> Result<Value> {
     if options.model.adapter.is_some() {
         bail!("bench measures whole models: leave --adapter out");
     }
+    options.model.refuse_quantized()?;
     if options.model.precision.base_dtype.is_some() && !options.rollout_only {
         bail!(
             "the step that bench measures trains all weights, and those of --base-dtype int8 are not trained: add \
@@ -165,25 +166,25 @@ impl BenchOptions {
 
 /// The model's architecture and weights; random ones where only the architecture is given.
 fn load(options: &BenchOptions, device: &Device) -> Result<(Architecture, Weights)> {
-    let storage = options.model.precision.storage(device)?;
+    let placement = options.model.precision.placement(device)?;
     let path = Path::new(&options.model.model);
     if let Some(path) = crate::hub::gguf_file(&options.model.model)? {
         let file = Gguf::open(&path)?;
         let architecture = Architecture::from_config(&file.to_hub()?.config)?;
-        let weights = file.weights(&architecture, storage)?;
+        let weights = file.weights(&architecture, placement)?;
         return Ok((architecture, weights));
     }
     if path.is_file() {
         let (architecture, _) = Architecture::read(path)?;
         let weights = weights::random(&architecture, 0, device)?;
         let placed =
-            |(name, weight): (String, candle_core::Tensor)| Ok((name, storage.place(&weight)?));
+            |(name, weight): (String, candle_core::Tensor)| Ok((name, placement.place(&weight)?));
         return Ok((architecture, weights.into_iter().map(placed).collect::<Result<_>>()?));
     }
     let files = crate::hub::resolve(&options.model.model)?;
     let (architecture, _) =
         Architecture::read(&PathBuf::from(&files.directory).join("config.json"))?;
-    let weights = weights::load(&files.directory, &architecture, storage)?;
+    let weights = weights::load(&files.directory, &architecture, placement)?;
     Ok((architecture, weights))
 }
 

@@ -191,7 +191,8 @@ impl<'a> Session<'a> {
         evaluate(dataset, &solver, draw.n, &mut known, &mut |_| evaluating.stop.check())
     }
 
-    fn solver<'d>(&'d self, decoder: &'d Decoder, draw: &Draw<'_>) -> LocalSolver<'d> {
+    /// What answers problems by a decoder.
+    pub(crate) fn solver<'d>(&'d self, decoder: &'d Decoder, draw: &Draw<'_>) -> LocalSolver<'d> {
         LocalSolver {
             sampler: Box::new(LocalSampler { decoder, max_rows: draw.max_num_seqs }),
             context: decoder.architecture().max_positions,

@@ -107,12 +107,7 @@ impl ModelOptions {
 
     /// Loads the model and says what it is and where it runs.
     pub(crate) fn load(&self) -> Result<(Pretrained, Device)> {
-        if self.quantized {
-            bail!(
-                "--quantized is for eval, generate and batch: candle-transformers samples from such weights and cannot \
-                 train them; leave it out to have them dequantised"
-            );
-        }
+        self.refuse_quantized()?;
         let (device, described) = device::open(&self.device)?;
         let mut model = Pretrained::load(&self.model, self.precision, &device)?;
         if let Some(adapter) = &self.adapter {
@@ -126,9 +121,20 @@ impl ModelOptions {
         Ok((model, device))
     }
 
+    /// Refuses what only sampling can do.
+    pub(crate) fn refuse_quantized(&self) -> Result<()> {
+        if self.quantized {
+            bail!(
+                "--quantized is for eval, generate and batch: candle-transformers samples from such weights and cannot \
+                 train them; leave it out to have them dequantised"
+            );
+        }
+        Ok(())
+    }
+
     /// The same for a model that is to be trained.
     pub(crate) fn load_to_train(&self) -> Result<(Pretrained, Device)> {
-        self.precision.storage(&device::open(&self.device)?.0)?;
+        self.precision.placement(&device::open(&self.device)?.0)?;
         let (model, device) = self.load()?;
         if model.adapter.is_some() {
             bail!(

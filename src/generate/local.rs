@@ -58,15 +58,8 @@ impl Sampler for LocalSampler<'_> {
         let sampler = LocalSampler { decoder: &decoder, max_rows: self.max_rows };
         let total: usize = requests.iter().map(|request| request.count).sum();
         let longest = requests.iter().map(|request| request.prompt.len()).max().unwrap_or(0);
+        params.check_room(longest, self.decoder.architecture().max_positions)?;
         let slots = longest + params.max_new_tokens;
-        let context = self.decoder.architecture().max_positions;
-        if slots > context {
-            bail!(
-                "a prompt of {longest} tokens and {} new ones do not fit the model's context of \
-                 {context}; lower --max-completion-length or drop long prompts",
-                params.max_new_tokens
-            );
-        }
         let rows = self.max_rows.min(total);
         let mut batch = Batch {
             sampler: &sampler,

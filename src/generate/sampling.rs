@@ -61,6 +61,18 @@ impl SamplingParams {
         Ok(())
     }
 
+    /// Refuses a prompt of so many tokens that leaves no room for its completion in a context.
+    pub(super) fn check_room(&self, prompt: usize, context: usize) -> Result<()> {
+        if prompt + self.max_new_tokens > context {
+            bail!(
+                "a prompt of {prompt} tokens and {} new ones do not fit the model's context of {context}; lower \
+                 --max-completion-length or drop long prompts",
+                self.max_new_tokens
+            );
+        }
+        Ok(())
+    }
+
     /// Draws a token from `logits` `[V]`: its id and log-probability.
     ///
     /// # Errors

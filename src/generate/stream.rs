@@ -18,15 +18,11 @@ pub fn stream(
     sink: &mut dyn FnMut(u32, f32) -> Result<()>,
 ) -> Result<Finish> {
     params.check()?;
-    let context = decoder.architecture().max_positions;
-    let slots = prompt.len() + params.max_new_tokens;
-    if prompt.is_empty() || slots > context {
-        bail!(
-            "a prompt of {} tokens and {} new ones do not fit the model's context of {context}",
-            prompt.len(),
-            params.max_new_tokens
-        );
+    if prompt.is_empty() {
+        bail!("a prompt must have at least one token");
     }
+    params.check_room(prompt.len(), decoder.architecture().max_positions)?;
+    let slots = prompt.len() + params.max_new_tokens;
     let decoder = decoder.prepacked()?;
     let mut cache = decoder.cache(1, slots)?;
     let mut random = rng_key.stream(0, 0);

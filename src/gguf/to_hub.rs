@@ -8,7 +8,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::names::{self, Order};
 use super::{FAMILIES, Gguf, TOKEN_CONTROL, TOKEN_USER_DEFINED, Value, pre};
-use crate::device::Storage;
+use crate::device::Placement;
 use crate::model::Architecture;
 use crate::model::weights::Weights;
 
@@ -18,6 +18,20 @@ pub struct HubModel {
     pub config: Json,
     /// Other files by name: tokenizer and generation settings.
     pub files: BTreeMap<&'static str, Vec<u8>>,
+}
+
+impl HubModel {
+    /// A folder with the files of the tokenizer.
+    ///
+    /// # Errors
+    /// A full disk.
+    pub fn unpacked(&self) -> Result<tempfile::TempDir> {
+        let folder = tempfile::tempdir().context("no room for the tokenizer of a GGUF file")?;
+        for (file, bytes) in &self.files {
+            crate::files::write_atomic(&folder.path().join(file), bytes)?;
+        }
+        Ok(folder)
+    }
 }
 
 /// The stretchings of Llama 3.x: factor and original context. Files have the divisors of single frequencies instead.
@@ -199,7 +213,11 @@ impl Gguf {
     ///
     /// # Errors
     /// A tensor that is missing, unexpected or of another shape than the architecture says, no memory.
-    pub fn weights(&self, architecture: &Architecture, storage: Storage<'_>) -> Result<Weights> {
+    pub fn weights(
+        &self,
+        architecture: &Architecture,
+        placement: Placement<'_>,
+    ) -> Result<Weights> {
         let is_llama = self.architecture()?.0 == "llama";
         let mut left: Vec<&str> = self.tensor_names().collect();
         let mut weights = Weights::new();
@@ -215,9 +233,9 @@ impl Gguf {
                 self.path().display(),
             );
             left.retain(|name| *name != own);
-            let tensor = match self.blocks(&own)?.filter(|_| storage.is_int8(&shape)) {
+            let tensor = match self.blocks(&own)?.filter(|_| placement.is_int8(&shape)) {
                 Some(blocks) => blocks,
-                None => storage.place(&self.tensor(&own)?)?,
+                None => placement.place(&self.tensor(&own)?)?,
             };
             let tensor = self.ordered(&name, tensor, architecture, is_llama)?;
             weights.insert(name, tensor);

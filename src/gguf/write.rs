@@ -16,7 +16,7 @@ use super::{
     ALIGNMENT, FAMILIES, MAGIC, TOKEN_CONTROL, TOKEN_NORMAL, TOKEN_USER_DEFINED, Value, pre,
 };
 use crate::model::weights::Weights;
-use crate::model::{Architecture, Rope};
+use crate::model::{Architecture, Rope, RopeScaling};
 
 /// The type of matrices in a file; norms and biases are f32 in all. K-quants need rows of a multiple of 256 values,
 /// which many small models have not.
@@ -90,6 +90,7 @@ pub fn write(
     let Some((own, _)) = FAMILIES.iter().find(|(_, hub)| *hub == family) else {
         bail!("GGUF export knows {}, not `{family}`", FAMILIES.map(|(_, hub)| hub).join(", "));
     };
+    refuse(own, architecture)?;
     let mut values = header(own, architecture, kind);
     values.extend(tokenizer_values(architecture, config, tokenizer, settings)?);
     let entries = entries(own, architecture, weights, kind)?;
@@ -98,6 +99,24 @@ pub fn write(
         put(&mut out, &values, &entries)?;
         Ok(out.flush()?)
     })
+}
+
+/// Refuses what files of these families cannot say, or llama.cpp would not read there.
+fn refuse(own: &str, architecture: &Architecture) -> Result<()> {
+    match &architecture.ropes[0].scaling {
+        None => {}
+        Some(RopeScaling::Llama3 { .. }) if own == "llama" => {}
+        Some(_) => bail!(
+            "GGUF export knows positions stretched as in Llama 3 alone, and in `llama` models"
+        ),
+    }
+    if architecture.rotary_dim != architecture.head_dim {
+        bail!("GGUF export does not know heads that positions turn in part");
+    }
+    if architecture.layers.iter().any(|layer| layer.window.is_some() || layer.rope.is_none()) {
+        bail!("GGUF export does not know layers with a window or without positions");
+    }
+    Ok(())
 }
 
 fn header(own: &str, a: &Architecture, kind: GgufType) -> Vec<(String, Value)> {

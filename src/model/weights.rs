@@ -16,7 +16,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use safetensors::tensor::{Metadata, TensorInfo};
 
 use super::Architecture;
-use crate::device::Storage;
+use crate::device::Placement;
 use crate::files::{inside, open_regular, read_json};
 
 /// Largest header of a safetensors file, in bytes, as the format has it.
@@ -65,7 +65,7 @@ pub const INDEX: &str = "model.safetensors.index.json";
 pub fn load(
     directory: &Path,
     architecture: &Architecture,
-    storage: Storage<'_>,
+    placement: Placement<'_>,
 ) -> Result<Weights> {
     let mut expected: HashMap<_, _> = architecture.tensors().into_iter().collect();
     let mut shards = Vec::new();
@@ -101,7 +101,7 @@ pub fn load(
     for (mut shard, wanted) in shards {
         for (name, info) in wanted {
             let tensor = shard.tensor(&name, &info)?;
-            weights.insert(name, storage.place(&tensor)?);
+            weights.insert(name, placement.place(&tensor)?);
         }
     }
     Ok(weights)
@@ -111,12 +111,12 @@ pub fn load(
 ///
 /// # Errors
 /// No weights, a truncated or malformed file, a tensor that is not floating-point.
-pub fn load_all(directory: &Path, storage: Storage<'_>) -> Result<Weights> {
+pub fn load_all(directory: &Path, placement: Placement<'_>) -> Result<Weights> {
     let mut weights = Weights::new();
     for path in files(directory)? {
         let mut shard = Shard::open(&path)?;
         for (name, info) in shard.infos() {
-            weights.insert(name.clone(), storage.place(&shard.tensor(&name, &info)?)?);
+            weights.insert(name.clone(), placement.place(&shard.tensor(&name, &info)?)?);
         }
     }
     Ok(weights)

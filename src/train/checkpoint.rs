@@ -211,8 +211,8 @@ impl Checkpoints<'_> {
         let weights = match self.adapter {
             Some(_) => Adapter::load(path, &self.model.architecture, device)?.weights,
             None => {
-                let storage = Precision::default().storage(device)?;
-                weights::load(path, &self.model.architecture, storage)?
+                let placement = Precision::default().placement(device)?;
+                weights::load(path, &self.model.architecture, placement)?
             }
         };
         let moments = weights::read_all(&path.join(MOMENTS), device)?.into_iter().collect();

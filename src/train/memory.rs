@@ -2,8 +2,9 @@
 
 use serde::Serialize;
 
+use crate::backend::cpu::attention::held;
 use crate::backend::int8;
-use crate::model::{Architecture, Fusion, NormPlacement, QkNorm};
+use crate::model::{Architecture, Fusion, LayerKind, NormPlacement, QkNorm};
 
 /// The sizes that memory depends on.
 #[derive(Debug, Clone, Copy)]
@@ -84,10 +85,9 @@ impl MemoryPlan {
             false => a.num_layers * (a.hidden_size + inner),
         };
         let block = 2048;
-        // A window, and what is let go of together.
-        let tokens = |window: Option<usize>| window.map_or(usize::MAX, |w| w.saturating_add(64));
-        let held: usize =
-            a.layers.iter().map(|layer| tokens(layer.window).min(sizes.longest)).sum();
+        let longest = sizes.longest;
+        let of = |layer: &LayerKind| layer.window.map_or(longest, |window| held(window, longest));
+        let held: usize = a.layers.iter().map(of).sum();
         let columns = sizes.rows * a.vocab_size.max(a.intermediate_size);
         Self {
             base: a.tensors().iter().map(|(_, shape)| bytes(shape)).sum(),

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use candle_core::{DType, Device, Tensor};
-use tealight::device::Storage;
+use tealight::device::Placement;
 use tealight::generate::{Filters, LocalSampler, RngKey, SampleRequest, Sampler, SamplingParams};
 use tealight::model::{Architecture, Decoder, PackedSequences, weights};
 use tealight::policy::{Policy, Sequence};
@@ -52,7 +52,7 @@ fn cases() -> Vec<Case> {
 impl Case {
     fn policies(&self, config: &str) -> Vec<Policy> {
         let (architecture, _) = Architecture::read(&self.directory.join(config)).expect("config");
-        let weights = weights::load(&self.directory, &architecture, Storage::F32);
+        let weights = weights::load(&self.directory, &architecture, Placement::F32);
         let weights = weights.expect("weights");
         places().iter().map(|place| place.policy(&architecture, &weights)).collect()
     }

@@ -4,7 +4,7 @@ use crate::support;
 use std::collections::{BTreeMap, HashMap};
 
 use candle_core::{DType, Tensor};
-use tealight::device::Storage;
+use tealight::device::Placement;
 use tealight::model::weights;
 
 fn flat(tensor: &Tensor) -> Vec<f32> {
@@ -29,13 +29,13 @@ fn shards_in_half_precision_load_as_the_values_they_hold() {
         }
         let index = serde_json::json!({"weight_map": map}).to_string();
         std::fs::write(folder.path().join(weights::INDEX), index).expect("written");
-        let loaded = weights::load(folder.path(), architecture, Storage::F32);
+        let loaded = weights::load(folder.path(), architecture, Placement::F32);
         for (name, tensor) in loaded.expect("loads") {
             let kept = policy.tensors()[&name].to_dtype(dtype).and_then(|x| x.to_dtype(DType::F32));
             assert_eq!(flat(&tensor), flat(&kept.expect("converted")), "{name}");
         }
         std::fs::remove_file(folder.path().join("model-1-of-2.safetensors")).expect("removed");
-        let missing = weights::load(folder.path(), architecture, Storage::F32);
+        let missing = weights::load(folder.path(), architecture, Placement::F32);
         let message = missing.expect_err("a shard is missing").to_string();
         assert!(message.contains("model-1-of-2.safetensors"), "{message}");
     }
@@ -47,7 +47,7 @@ fn saved_weights_load_as_the_same_bits() {
     let folder = tempfile::tempdir().expect("a directory");
     weights::save(&policy.tensors(), &folder.path().join(weights::WHOLE)).expect("saved");
     let architecture = policy.decoder().architecture();
-    let loaded = weights::load(folder.path(), architecture, Storage::F32);
+    let loaded = weights::load(folder.path(), architecture, Placement::F32);
     for (name, tensor) in loaded.expect("loads") {
         assert_eq!(flat(&tensor), flat(&policy.tensors()[&name]), "{name}");
     }

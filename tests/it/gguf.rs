@@ -95,6 +95,33 @@ fn smaller_types_round_as_they_should() {
 }
 
 #[test]
+fn what_files_cannot_say_is_not_written() {
+    let text = std::fs::read(fixture("micro-qwen2").join("config.json")).expect("a config");
+    let yarn = serde_json::json!({"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64});
+    let windows = [("use_sliding_window", true.into()), ("max_window_layers", 0.into())];
+    for (more, reason) in [
+        (vec![("rope_scaling", yarn)], "stretched as in Llama 3"),
+        (windows.into_iter().chain([("sliding_window", 8.into())]).collect(), "a window"),
+        (vec![("partial_rotary_factor", 0.5.into())], "in part"),
+    ] {
+        let mut config: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
+        for (key, value) in more {
+            config[key] = value;
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("config.json");
+        std::fs::write(&path, config.to_string()).expect("written");
+        let (like, precision) = (fixture("micro-qwen2"), Precision::default());
+        let model = Pretrained::from_scratch(&path, &like, 0, precision, &Device::Cpu);
+        let model = model.expect("a model");
+        let written = model.save_gguf(&model.weights, GgufType::F32, folder.path());
+        let said = format!("{:#}", written.expect_err("another model"));
+        assert!(said.contains(reason), "{said}");
+        assert!(!folder.path().join("model-f32.gguf").exists());
+    }
+}
+
+#[test]
 fn a_file_is_evaluated_and_exported_like_any_model() {
     let folder = Folder::new();
     let output = folder.path("gguf");

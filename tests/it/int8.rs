@@ -147,6 +147,11 @@ fn an_adapter_is_trained_on_it_evaluated_and_merged_and_nothing_else() {
     assert!(said.contains("--use-peft"), "{said}");
     let said = refusal(&["sft", "--base-dtype", "int8", "--output", &whole]);
     assert!(said.contains("--use-peft"), "{said}");
+    let model = fixture("micro-llama").display().to_string();
+    let config = format!("{model}/config.json");
+    let fresh = ["sft", "--from-scratch", &config, "--tokenizer", &model, "--device", "cpu"];
+    let said = refusal(&[&fresh[..], &["--dtype", "bfloat16", "--output", &whole]].concat());
+    assert!(said.contains("for GPUs"), "{said}");
     let said = refusal(&["bench", "--base-dtype", "int8"]);
     assert!(said.contains("--rollout-only"), "{said}");
     let settings = ["--base-dtype", "int8", "--use-peft", "--lora-r", "4", "--max-samples", "8"];

@@ -114,6 +114,13 @@ pub fn run(options: &EvalOptions, stop: &Stop) -> Result<Judged> {
     if options.remote.engine.is_some() && options.model.adapter.is_some() {
         bail!("--adapter has no effect with --engine: the server has its own");
     }
+    if options.remote.engine.is_some()
+        && (options.model.quantized || options.model.precision.base_dtype.is_some())
+    {
+        bail!(
+            "--quantized and --base-dtype have no effect with --engine: the server has its own weights"
+        );
+    }
     let jobs = jobs(&sets, &datasets, &options.decoding.temperature)?;
     let problems = || datasets.iter().flat_map(|dataset| &dataset.problems);
     let asked = options.decoding.max_completion_length;

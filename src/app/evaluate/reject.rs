@@ -12,7 +12,7 @@ use tealight_eval::{Estimate, Level, interval};
 use super::probes::mean_gap;
 use crate::app::session::{Draw, Session};
 use crate::files::write_atomic;
-use crate::generate::{LocalSampler, RngKey};
+use crate::generate::RngKey;
 use crate::presample;
 use crate::rollout::Encoded;
 use crate::solver::LocalSolver;
@@ -70,16 +70,8 @@ pub(crate) fn run(
         rounds,
         &mut |round, problems, count, sink| {
             session.stop.check()?;
-            let solver = LocalSolver {
-                sampler: Box::new(LocalSampler {
-                    decoder: &session.reference,
-                    max_rows: draw.max_num_seqs,
-                }),
-                context: session.base.architecture.max_positions,
-                tokenizer: &session.base.tokenizer,
-                params: draw.params.clone(),
-                rng_key: RngKey { seed: draw.seed, step: REJECTION + round as u64 },
-            };
+            let rng_key = RngKey { seed: draw.seed, step: REJECTION + round as u64 };
+            let solver = LocalSolver { rng_key, ..session.solver(&session.reference, draw) };
             tealight_eval::Solver::solve(&solver, problems, count, sink)
         },
         &mut |sample| {

@@ -161,6 +161,7 @@ impl SftOptions {
         if self.lora.use_peft || self.model.adapter.is_some() {
             bail!("an adapter needs a base: leave --from-scratch out");
         }
+        self.model.refuse_quantized()?;
         let (device, described) = device::open(&self.model.device)?;
         let (seed, precision) = (self.sft.seed, self.model.precision);
         let base = Pretrained::from_scratch(config, tokenizer, seed, precision, &device)?;

@@ -32,6 +32,11 @@ const LANES: usize = 16;
 /// Tokens that a row lets go of together: moving the others up is rare then.
 const BLOCK: usize = 64;
 
+/// Tokens that a row holds of so many, where each sees the last `window`.
+pub(crate) fn held(window: usize, tokens: usize) -> usize {
+    window.saturating_add(BLOCK).min(tokens)
+}
+
 /// Slots that a row needs for `tokens` tokens: what is looked at past the last one must be there too.
 fn room(tokens: usize) -> usize {
     tokens.next_multiple_of(LANES) + LANES
@@ -46,11 +51,8 @@ impl KeyLayout {
 
     /// The same where tokens see the last `window`: what is before them is let go of, some at a time.
     pub(crate) fn sliding(heads: Heads, tokens: usize, window: usize) -> Self {
-        let held = window.saturating_add(BLOCK);
-        if tokens <= held {
-            return Self::new(heads, tokens);
-        }
-        Self { held: Some(held), ..Self::new(heads, held) }
+        let held = held(window, tokens);
+        Self { held: (held < tokens).then_some(held), ..Self::new(heads, held) }
     }
 
     /// The first token that a row still holds once it was given so many; at least a window and one more follow.

@@ -187,7 +187,8 @@ macro_rules! rebuilt {
     };
 }
 
-const FAMILIES: [(&str, Build); 16] = [
+/// Those that we train, Llama, Qwen and Gemma 3, are here as a second implementation for the tests.
+const FAMILIES: [(&str, Build); 15] = [
     ("falcon", |config, weights| {
         Ok(Box::new(m::falcon::Falcon::load(weights, parsed::<m::falcon::Config>(config)?)?))
     }),
@@ -199,7 +200,6 @@ const FAMILIES: [(&str, Build); 16] = [
     }),
     ("glm4", plain!(m::glm4_new::Config, m::glm4_new::ModelForCausalLM)),
     ("llama", |config, weights| Ok(Box::new(Llama::new(config, &weights)?))),
-    ("mistral", rebuilt!(m::mistral::Config, m::mistral::Model)),
     ("mixtral", rebuilt!(m::mixtral::Config, m::mixtral::Model)),
     ("olmo", plain!(m::olmo::Config, m::olmo::Model)),
     ("phi", plain!(m::phi::Config, m::phi::Model)),

@@ -124,16 +124,7 @@ impl CandleModel {
         params: &SamplingParams,
         each: &mut dyn FnMut(u32, f32) -> Result<()>,
     ) -> Result<Vec<Completion>> {
-        let room = self.max_positions.saturating_sub(prompt.len());
-        if room < params.max_new_tokens {
-            bail!(
-                "a prompt of {} tokens and {} new ones do not fit the model's context of {}; lower \
-                 --max-completion-length or drop long prompts",
-                prompt.len(),
-                params.max_new_tokens,
-                self.max_positions
-            );
-        }
+        params.check_room(prompt.len(), self.max_positions)?;
         let mut network = self.network.lock().unwrap_or_else(PoisonError::into_inner);
         network.reset()?;
         let empty = Completion { tokens: Vec::new(), logp: Vec::new(), finish: Finish::Length };
@@ -221,8 +212,9 @@ impl Sampler for CandleSampler<'_> {
     }
 }
 
-/// Largest size that a configuration may name: a stranger's number is memory here.
+/// Largest size that a configuration may name, and longest context: a stranger's number is memory here.
 const MAX_SIZE: u64 = 1 << 24;
+const MAX_POSITIONS: u64 = 1 << 21;
 
 /// Refuses sizes that make no sense; returns the longest sequence.
 fn sizes(config: &Value) -> Result<usize> {
@@ -236,6 +228,9 @@ fn sizes(config: &Value) -> Result<usize> {
     }
     let known = ["max_position_embeddings", "n_positions"];
     let length = known.iter().find_map(|key| settings.get(*key)?.as_u64()).unwrap_or(2048);
+    if length > MAX_POSITIONS {
+        bail!("config.json: a context of {length} tokens; {MAX_POSITIONS} are the most");
+    }
     // Most of its decoders see beyond a window once they decode a token at a time: so far, windows change nothing.
     let has_window = settings.get("use_sliding_window") != Some(&Value::Bool(false))
         && config["model_type"] != "gemma3_text";
