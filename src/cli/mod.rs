@@ -136,8 +136,15 @@ fn handle_signals() -> Result<Stop> {
         let mut seen =
             signal_hook::iterator::Signals::new(signals.map(|(signal, _)| signal)).context(fail)?;
         std::thread::spawn(move || {
-            if seen.forever().next().is_some() {
+            let mut seen = seen.forever();
+            if seen.next().is_some() {
                 tracing::info!("finishing this step; again to stop now");
+            }
+            // Two that come together run in two threads, and each handler may take its own for the first.
+            let second = seen.next();
+            if let Some((_, code)) = signals.into_iter().find(|(signal, _)| second == Some(*signal))
+            {
+                signal_hook::low_level::exit(code);
             }
         });
     }
