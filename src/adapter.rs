@@ -71,9 +71,9 @@ impl LoraOptions {
             return Ok(None);
         }
         let targets = self.targets(architecture);
-        if let Some(other) = targets.iter().find(|t| !leaves(architecture).any(|leaf| leaf == **t))
+        if let Some(other) = targets.iter().find(|t| !leaves(architecture).contains(&t.as_str()))
         {
-            let known: Vec<_> = leaves(architecture).collect();
+            let known = leaves(architecture);
             bail!("lora-target-modules: this model has no `{other}`; it has {}", known.join(", "));
         }
         let adapter = Adapter {
@@ -102,7 +102,7 @@ impl LoraOptions {
 
     fn targets(&self, architecture: &Architecture) -> Vec<String> {
         if self.lora_target_modules == [ALL_LINEAR] {
-            return leaves(architecture).map(str::to_owned).collect();
+            return leaves(architecture).into_iter().map(str::to_owned).collect();
         }
         self.lora_target_modules.clone()
     }
@@ -141,9 +141,16 @@ impl LoraOptions {
     }
 }
 
-/// The last parts of the names of a model's projections.
-fn leaves(architecture: &Architecture) -> impl Iterator<Item = &'static str> {
-    architecture.modules().iter().filter_map(|module| module.rsplit('.').next())
+/// The last parts of the names of a model's projections, each once.
+fn leaves(architecture: &Architecture) -> Vec<&'static str> {
+    let all = (0..architecture.num_layers).flat_map(|layer| architecture.modules(layer));
+    let mut leaves = Vec::new();
+    for leaf in all.filter_map(|module| module.rsplit('.').next()) {
+        if !leaves.contains(&leaf) {
+            leaves.push(leaf);
+        }
+    }
+    leaves
 }
 
 /// An adapter in memory.
@@ -240,7 +247,7 @@ impl Adapter {
             );
         }
         let file = directory.join(WEIGHTS);
-        let leaves: Vec<String> = leaves(architecture).map(str::to_owned).collect();
+        let leaves: Vec<String> = leaves(architecture).into_iter().map(str::to_owned).collect();
         let known = lora::modules(architecture, &leaves);
         let mut weights = Weights::new();
         let mut targets = BTreeSet::new();

@@ -56,6 +56,7 @@ static float block_max(float* values) {
 #include "layers.c"
 #include "attention.c"
 #include "gradients.c"
+#include "delta.c"
 #undef REAL
 #undef NAME
 #define NAME(name) name##_bf16
@@ -63,6 +64,7 @@ static float block_max(float* values) {
 #include "layers.c"
 #include "attention.c"
 #include "gradients.c"
+#include "delta.c"
 #undef REAL
 #undef NAME
 #define NAME(name) name##_f32

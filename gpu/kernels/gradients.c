@@ -67,7 +67,7 @@ KERNEL(column_sums) {
   END
 }
 
-// In place of gate (0) and up (1) their gradients for that (2) of gated's result, N 0 values; F as there.
+// In place of gate (0) and up (1) their gradients for that (2) of gated's result, N 0 values; N 1 and F as there.
 KERNEL(gated_back) {
   BUFFER(REAL, gate, 0);
   BUFFER(REAL, up, 1);
@@ -77,9 +77,10 @@ KERNEL(gated_back) {
       const float x = LOAD(gate, i), y = LOAD(up, i), slope = LOAD(grad, i);
       const float square = F(1) * x * x;
       const float open = 1.0f / (1.0f + EXP(-F(0) * x * (1.0f + square)));
-      const float turn = F(0) * x * (1.0f + 3.0f * square);
-      STORE(gate, i, slope * y * open * (1.0f + turn * (1.0f - open)));
-      STORE(up, i, slope * x * open);
+      const float factor = N(1) ? 1.0f : x, lead = N(1) ? 0.0f : 1.0f;
+      const float turn = F(0) * factor * (1.0f + 3.0f * square);
+      STORE(gate, i, slope * y * open * (lead + turn * (1.0f - open)));
+      STORE(up, i, slope * factor * open);
     }
   END
 }

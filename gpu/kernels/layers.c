@@ -73,7 +73,8 @@ KERNEL(rope) {
   END
 }
 
-// out (2) = x sigmoid(f(x)) up (1) for x of gate (0) and f(x) = F 0 (x + F 1 x^3), N 0 values, four a thread.
+// out (2) = x sigmoid(f(x)) up (1) for x of gate (0) and f(x) = F 0 (x + F 1 x^3), or, where N 1 is 1, sigmoid(f(x)) up;
+// N 0 values, four a thread.
 KERNEL(gated) {
   BUFFER(REAL, gate, 0);
   BUFFER(REAL, up, 1);
@@ -81,7 +82,8 @@ KERNEL(gated) {
   THREADS
     EACH_VALUE(i) {
       const float x = LOAD(gate, i);
-      STORE(out, i, x / (1.0f + EXP(-F(0) * x * (1.0f + F(1) * x * x))) * LOAD(up, i));
+      const float factor = N(1) ? 1.0f : x;
+      STORE(out, i, factor / (1.0f + EXP(-F(0) * x * (1.0f + F(1) * x * x))) * LOAD(up, i));
     }
   END
 }

@@ -100,10 +100,11 @@ pub enum Dialect {
 
 /// The text of all kernels, as the device's compiler gets it.
 pub fn program(dialect: Dialect) -> String {
-    const LAYERS: [&str; 3] = [
+    const LAYERS: [&str; 4] = [
         include_str!("../kernels/layers.c"),
         include_str!("../kernels/attention.c"),
         include_str!("../kernels/gradients.c"),
+        include_str!("../kernels/delta.c"),
     ];
     let prelude = match dialect {
         Dialect::Cuda => include_str!("../kernels/cuda.h"),

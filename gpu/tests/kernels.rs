@@ -8,7 +8,9 @@ mod common;
 
 use candle_core::{D, DType, Device, Result, Tensor};
 use common::{TYPES, close, device, flat, gradients, numbers, values};
-use tealight_gpu::kernels::{self, AdamW, Gain, Heads, Run, Runs};
+use tealight_gpu::kernels::{self, AdamW, Gain, Gate, Heads, Run, Runs};
+
+const SILU: Gate = Gate { slope: 1.0, cubic: 0.0, alone: false };
 
 /// With half of 1 added to the weight.
 fn norm(x: &Tensor, weight: &Tensor) -> Result<Tensor> {
@@ -78,9 +80,12 @@ fn positions_gates_and_sums() {
         let gelu = |of: &[Tensor]| -> Result<Tensor> { of[0].gelu()? * &of[1] };
         let slope = 2.0 * (2.0 / std::f64::consts::PI).sqrt();
         let out =
-            check_gate([1.0, 0.0], silu, [(&gate, &gate64), (&up, &up64), (&grad, &grad64)], most);
+            check_gate(SILU, silu, [(&gate, &gate64), (&up, &up64), (&grad, &grad64)], most);
+        let alone = Gate { alone: true, ..SILU };
+        let open = |of: &[Tensor]| silu_ratio(&of[0])? * &of[1];
+        check_gate(alone, open, [(&gate, &gate64), (&up, &up64), (&grad, &grad64)], most);
         check_gate(
-            [slope, 0.044715],
+            Gate { slope, cubic: 0.044715, alone: false },
             gelu,
             [(&gate, &gate64), (&up, &up64), (&grad, &grad64)],
             most,
@@ -107,7 +112,7 @@ fn positions_gates_and_sums() {
 
 /// Holds a gate and its gradients to `exact`; returns the gate's result.
 fn check_gate(
-    f: [f64; 2],
+    f: Gate,
     exact: impl Fn(&[Tensor]) -> Result<Tensor>,
     [(gate, gate64), (up, up64), (grad, grad64)]: [(&Tensor, &Tensor); 3],
     most: f64,
@@ -120,6 +125,10 @@ fn check_gate(
     close(&gate, &exact[0], most);
     close(&up, &exact[1], most);
     out
+}
+
+fn silu_ratio(x: &Tensor) -> Result<Tensor> {
+    (x.neg()?.exp()? + 1.0)?.recip()
 }
 
 fn silu(x: &Tensor) -> Result<Tensor> {
@@ -247,7 +256,7 @@ fn what_does_not_fit_is_refused() {
     assert!(kernels::add(&wide, &x(&[4, 5], DType::F32)).is_err());
     assert!(kernels::add_norm(&wide, None, gain(&x(&[5], DType::F32))).is_err());
     assert!(kernels::add(&wide.t().expect("transposed"), &wide).is_err());
-    assert!(kernels::gated(&x(&[2], DType::F64), &x(&[2], DType::F64), [1.0, 0.0]).is_err());
+    assert!(kernels::gated(&x(&[2], DType::F64), &x(&[2], DType::F64), SILU).is_err());
     assert!(!Heads { queries: 64, keys: 1, dim: 64 }.are_known());
     let heads = Heads { queries: 2, keys: 1, dim: 4 };
     let run = Run { first: 0, tokens: 3, sees: 1, start: 2, split: 3, rest: 0, until: 3 };

@@ -7,6 +7,7 @@
 //! Letters: N tokens of a pass, D hidden size, H query heads, K key-value heads, V vocabulary.
 
 pub(crate) mod cpu;
+mod delta;
 mod dropout;
 pub(crate) mod gpu;
 mod gradients;
@@ -19,6 +20,8 @@ use std::ops::Range;
 
 use candle_core::{Result, Tensor, bail};
 
+pub(crate) use delta::Delta;
+pub use delta::DeltaSizes;
 pub(crate) use dropout::{Dropout, hashed};
 pub use gradients::GradAccumulator;
 pub(crate) use gradients::Gradient;
@@ -49,13 +52,15 @@ pub(crate) struct Norm {
     pub(crate) offset: f64,
 }
 
-/// What a gate passes through, of the form `x sigmoid(f(x))`.
+/// What a gate passes through, of the form `x sigmoid(f(x))` or `sigmoid(x)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Activation {
     /// `f(x) = x`.
     Silu,
     /// GELU by the hyperbolic tangent: `f(x) = 2 sqrt(2 / pi) (x + 0.044715 x^3)`.
     GeluTanh,
+    /// `sigmoid(x)`, of attention's output.
+    Sigmoid,
 }
 
 /// The angles of a pass's tokens, `[N, rotary_dim / 2]` each.
@@ -95,7 +100,7 @@ pub(crate) trait Backend {
     type LogpSums;
     /// Where the tokens of a pass are, and what they see.
     type Pass;
-    /// A layer's keys and values of the past.
+    /// A layer's keys and values of the past, or the state in their place.
     type Cache<'a>;
 
     /// A pass over whole sequences; with `slots`, over tokens that continue the rows of a cache with so many each.
@@ -211,9 +216,44 @@ pub(crate) trait Backend {
         grad: &Self::Array,
     ) -> Result<[Self::Array; 3]>;
 
-    /// Columns of every row of `x` `[N, width]`.
+    /// The causal convolution of every column of `x` `[N, C]` with its own `kernel` `[C, 1, W]`, through SiLU.
+    fn convolution(
+        &self,
+        pass: &Self::Pass,
+        x: &Self::Array,
+        kernel: &Parameter,
+        cache: Option<&mut Self::Cache<'_>>,
+    ) -> Result<Self::Array>;
+    /// The gradient of its input, where no cache was used; the kernel's is added.
+    fn convolution_backward(
+        &self,
+        pass: &Self::Pass,
+        x: &Self::Array,
+        kernel: &Parameter,
+        grad: &Self::Array,
+        grads: &mut GradAccumulator,
+    ) -> Result<Self::Array>;
+    /// The gated delta rule of queries, keys and values side by side, `b` and `a`; `[N, value_heads * value_dim]`.
+    fn delta_rule(
+        &self,
+        pass: &Self::Pass,
+        delta: &Delta,
+        inputs: [&Self::Array; 3],
+        cache: Option<&mut Self::Cache<'_>>,
+    ) -> Result<Self::Array>;
+    /// The gradients of its inputs, where no cache was used; those of its weights are added.
+    fn delta_rule_backward(
+        &self,
+        pass: &Self::Pass,
+        delta: &Delta,
+        inputs: [&Self::Array; 3],
+        grad: &Self::Array,
+        grads: &mut GradAccumulator,
+    ) -> Result<[Self::Array; 3]>;
+
+    /// Columns of every stretch of `width` values of `x`.
     fn columns(&self, x: &Self::Array, width: usize, columns: Range<usize>) -> Result<Self::Array>;
-    /// The rows of several arrays side by side, each of its width.
+    /// The stretches of several arrays side by side, each of its width.
     fn joined(&self, parts: &[&Self::Array], widths: &[usize]) -> Result<Self::Array>;
     /// A copy, which may be changed.
     fn copy(&self, x: &Self::Array) -> Result<Self::Array>;

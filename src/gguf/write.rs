@@ -16,7 +16,7 @@ use super::{
     ALIGNMENT, FAMILIES, MAGIC, TOKEN_CONTROL, TOKEN_NORMAL, TOKEN_USER_DEFINED, Value, pre,
 };
 use crate::model::weights::Weights;
-use crate::model::{Architecture, Rope, RopeScaling};
+use crate::model::{Architecture, LayerKind, Rope, RopeScaling};
 
 /// The type of matrices in a file; norms and biases are f32 in all. K-quants need rows of a multiple of 256 values,
 /// which many small models have not.
@@ -113,8 +113,9 @@ fn refuse(own: &str, architecture: &Architecture) -> Result<()> {
     if architecture.rotary_dim != architecture.head_dim {
         bail!("GGUF export does not know heads that positions turn in part");
     }
-    if architecture.layers.iter().any(|layer| layer.window.is_some() || layer.rope.is_none()) {
-        bail!("GGUF export does not know layers with a window or without positions");
+    let plain = LayerKind::Attention { window: None, rope: Some(0) };
+    if architecture.layers.iter().any(|layer| *layer != plain) {
+        bail!("GGUF export does not know layers with a window, without positions or with the delta rule");
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! How a decoder is put together: sizes and choices, so that nothing beyond `config` asks for a brand.
 
-pub use crate::backend::Activation;
+pub use crate::backend::{Activation, DeltaSizes};
 
 /// How the decoder is put together. Letters in shapes: B sequences, T tokens, D hidden size.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,6 +41,10 @@ pub struct Architecture {
     pub qkv_bias: bool,
     /// Whether the output projection of attention has a bias.
     pub output_bias: bool,
+    /// Whether queries come with a gate each, whose sigmoid multiplies what their head gathers: Qwen3.5.
+    pub output_gate: bool,
+    /// The sizes of layers of [`LayerKind::Delta`], where there are any.
+    pub delta: Option<DeltaSizes>,
     /// Which projections are one matrix.
     pub fusion: Fusion,
     /// Whether the output layer is the embedding.
@@ -92,11 +96,26 @@ pub enum QkNorm {
 
 /// What a layer has of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LayerKind {
-    /// Tokens that a token sees, itself included; none where it sees all before it.
-    pub window: Option<usize>,
-    /// Which of [`Architecture::ropes`] it turns by; none where it knows no positions.
-    pub rope: Option<usize>,
+pub enum LayerKind {
+    /// Softmax attention.
+    Attention {
+        /// Tokens that a token sees, itself included; none where it sees all before it.
+        window: Option<usize>,
+        /// Which of [`Architecture::ropes`] it turns by; none where it knows no positions.
+        rope: Option<usize>,
+    },
+    /// The gated delta rule (arXiv 2412.06464), a state in place of keys and values, of [`Architecture::delta`]'s sizes.
+    Delta,
+}
+
+impl LayerKind {
+    /// Tokens that a token sees, where they are fewer than all.
+    pub fn window(self) -> Option<usize> {
+        match self {
+            Self::Attention { window, .. } => window,
+            Self::Delta => None,
+        }
+    }
 }
 
 /// A rotary embedding.
@@ -151,40 +170,35 @@ pub enum RopeScaling {
 
 impl Architecture {
     /// The projections of a layer, which adapters can stand on, by their names in the Hub's layout.
-    pub fn modules(&self) -> &'static [&'static str] {
-        match self.fusion {
-            Fusion::All => {
-                &["self_attn.qkv_proj", "self_attn.o_proj", "mlp.gate_up_proj", "mlp.down_proj"]
-            }
-            Fusion::GateUp => &[
-                "self_attn.q_proj",
-                "self_attn.k_proj",
-                "self_attn.v_proj",
-                "self_attn.o_proj",
-                "shared_mlp.input_linear",
-                "shared_mlp.output_linear",
-            ],
-            Fusion::No => &[
-                "self_attn.q_proj",
-                "self_attn.k_proj",
-                "self_attn.v_proj",
-                "self_attn.o_proj",
-                "mlp.gate_proj",
-                "mlp.up_proj",
-                "mlp.down_proj",
-            ],
-        }
+    pub fn modules(&self, layer: usize) -> Vec<&'static str> {
+        self.roles(layer).concat()
     }
 
-    /// [`Architecture::modules`] by what they are for: queries, keys and values; attention's output; gate and up; the
-    /// output of the feed-forward block.
-    pub fn roles(&self) -> [&'static [&'static str]; 4] {
-        let modules = self.modules();
-        let inputs = if self.fusion == Fusion::All { 1 } else { 3 };
-        let (qkv, rest) = modules.split_at(inputs);
-        let (output, rest) = rest.split_at(1);
-        let (gate_up, down) = rest.split_at(rest.len() - 1);
-        [qkv, output, gate_up, down]
+    /// [`Architecture::modules`] by what they are for: what mixes tokens reads (queries, keys and values, and for the delta
+    /// rule gates, `beta` and decay), its output, gate and up, the output of the feed-forward block.
+    pub fn roles(&self, layer: usize) -> [&'static [&'static str]; 4] {
+        let (inputs, output): (&[_], &[_]) = match (self.layers[layer], self.fusion) {
+            (LayerKind::Delta, _) => (
+                &[
+                    "linear_attn.in_proj_qkv",
+                    "linear_attn.in_proj_z",
+                    "linear_attn.in_proj_b",
+                    "linear_attn.in_proj_a",
+                ],
+                &["linear_attn.out_proj"],
+            ),
+            (_, Fusion::All) => (&["self_attn.qkv_proj"], &["self_attn.o_proj"]),
+            _ => (
+                &["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"],
+                &["self_attn.o_proj"],
+            ),
+        };
+        let (gates, down): (&[_], &[_]) = match self.fusion {
+            Fusion::All => (&["mlp.gate_up_proj"], &["mlp.down_proj"]),
+            Fusion::GateUp => (&["shared_mlp.input_linear"], &["shared_mlp.output_linear"]),
+            Fusion::No => (&["mlp.gate_proj", "mlp.up_proj"], &["mlp.down_proj"]),
+        };
+        [inputs, output, gates, down]
     }
 
     /// The names of a layer's norms: before and after attention, before and after the feed-forward block.
@@ -207,8 +221,16 @@ impl Architecture {
     /// `[out, in]` of one of [`Architecture::modules`].
     fn module_shape(&self, module: &str) -> [usize; 2] {
         let (hidden, ff, [q, kv]) = (self.hidden_size, self.intermediate_size, self.widths());
+        let delta = |of: fn(&DeltaSizes) -> usize| self.delta.as_ref().map_or(0, of);
         match module {
+            "linear_attn.in_proj_qkv" => [delta(DeltaSizes::mixed), hidden],
+            "linear_attn.in_proj_z" => [delta(DeltaSizes::values), hidden],
+            "linear_attn.in_proj_b" | "linear_attn.in_proj_a" => {
+                [delta(|sizes| sizes.value_heads), hidden]
+            }
+            "linear_attn.out_proj" => [hidden, delta(DeltaSizes::values)],
             "self_attn.qkv_proj" => [q + 2 * kv, hidden],
+            "self_attn.q_proj" if self.output_gate => [2 * q, hidden],
             "self_attn.q_proj" => [q, hidden],
             "self_attn.k_proj" | "self_attn.v_proj" => [kv, hidden],
             "self_attn.o_proj" => [hidden, q],
@@ -234,12 +256,19 @@ impl Architecture {
                 tensors.push((format!("model.layers.{layer}.{name}"), shape.to_vec()));
             };
             self.norm_names().into_iter().flatten().for_each(|name| add(name, &[hidden]));
-            for module in self.modules() {
+            for module in self.modules(layer) {
                 let shape = self.module_shape(module);
                 add(&format!("{module}.weight"), &shape);
                 if self.has_bias(module) {
                     add(&format!("{module}.bias"), &shape[..1]);
                 }
+            }
+            if let (LayerKind::Delta, Some(sizes)) = (self.layers[layer], &self.delta) {
+                add("linear_attn.conv1d.weight", &[sizes.mixed(), 1, sizes.kernel]);
+                add("linear_attn.dt_bias", &[sizes.value_heads]);
+                add("linear_attn.A_log", &[sizes.value_heads]);
+                add("linear_attn.norm.weight", &[sizes.value_dim]);
+                continue;
             }
             let [queries, keys] = match self.qk_norm {
                 QkNorm::No => continue,

@@ -8,12 +8,16 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use super::architecture::{Activation, Architecture, Fusion, LayerKind, NormPlacement, QkNorm};
+use super::architecture::{
+    Activation, Architecture, DeltaSizes, Fusion, LayerKind, NormPlacement, QkNorm,
+};
 use super::keys::Keys;
+use super::layer_kinds::{Windows, layers};
 use crate::files::read_json;
 
 /// Families that are supported, as `model_type` in `config.json` names them.
 const FAMILIES: &str = "llama (Llama 3.x, SmolLM2), qwen2 (Qwen2, Qwen2.5), qwen3, gemma3_text (Gemma 3 270M and 1B), \
+                        qwen3_5_text (Qwen3.5), \
                         smollm3, olmo2, olmo3, mistral, phi3 (Phi-3, Phi-4-mini), granite (Granite 3), granitemoehybrid (Granite 4, dense)";
 
 /// The most parameters of a model.
@@ -22,31 +26,20 @@ const MAX_PARAMETERS: u64 = 1 << 40;
 const MAX_CONFIG: u64 = 16 << 20;
 
 /// What a family chooses that its `config.json` does not say, or leaves to a default of its own.
-struct Family {
+pub(super) struct Family {
     norms: NormPlacement,
     qk_norm: QkNorm,
     /// Biases of queries, keys and values where `attention_bias` says nothing.
     qkv_bias: bool,
     fusion: Fusion,
     /// Whether positions turn heads only where `position_embedding_type` says so.
-    asks_for_rope: bool,
+    pub(super) asks_for_rope: bool,
     norm_offset: f64,
     ties: bool,
     theta: f64,
-    windows: Windows,
-}
-
-/// Which layers see a window, where no `layer_types` says it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Windows {
-    /// None.
-    No,
-    /// All, where there is a `sliding_window`.
-    All,
-    /// From `max_window_layers` on, where `use_sliding_window` says so.
-    Upper,
-    /// All but one in `sliding_window_pattern`.
-    Pattern(usize),
+    /// Share of a head that positions turn.
+    rotary_share: f64,
+    pub(super) windows: Windows,
 }
 
 fn family(name: &str) -> Option<Family> {
@@ -59,6 +52,7 @@ fn family(name: &str) -> Option<Family> {
         norm_offset: 0.0,
         ties: false,
         theta: 10_000.0,
+        rotary_share: 1.0,
         windows: Windows::No,
     };
     let olmo = |windows| Family {
@@ -78,6 +72,13 @@ fn family(name: &str) -> Option<Family> {
         "granitemoehybrid" => Family { fusion: Fusion::GateUp, asks_for_rope: true, ..llama },
         "olmo2" => olmo(Windows::No),
         "olmo3" => olmo(Windows::Pattern(4)),
+        "qwen3_5_text" => Family {
+            qk_norm: QkNorm::Heads,
+            norm_offset: 1.0,
+            windows: Windows::Delta,
+            rotary_share: 0.25,
+            ..llama
+        },
         "gemma3_text" => Family {
             norms: NormPlacement::Around,
             qk_norm: QkNorm::Heads,
@@ -136,10 +137,12 @@ impl Architecture {
         let attention_bias = keys.flag("attention_bias", false)?;
         let (hidden_size, num_heads) =
             (keys.size("hidden_size")?, keys.size("num_attention_heads")?);
-        let head_dim =
-            keys.size_or("head_dim", if is_gemma { 256 } else { hidden_size / num_heads })?;
+        let is_delta = family.windows == Windows::Delta;
+        let usual = if is_gemma || is_delta { 256 } else { hidden_size / num_heads };
+        let head_dim = keys.size_or("head_dim", usual)?;
         let num_layers = keys.size("num_hidden_layers")?;
-        let share = keys.rope_number("partial_rotary_factor")?.unwrap_or(1.0);
+        let share = keys.rope_number("partial_rotary_factor")?;
+        let share = share.unwrap_or(family.rotary_share);
         let rotary_dim = (head_dim as f64 * share) as usize;
         if !(0.0..=1.0).contains(&share) || rotary_dim == 0 || !rotary_dim.is_multiple_of(2) {
             bail!(
@@ -172,6 +175,7 @@ impl Architecture {
             bail!("num_local_experts: mixtures of experts are not supported");
         }
         let width = if is_hybrid { "shared_intermediate_size" } else { "intermediate_size" };
+        let layers = layers(&keys, &family, num_layers, ropes.len())?;
         let architecture = Self {
             vocab_size: keys.size("vocab_size")?,
             hidden_size,
@@ -187,7 +191,9 @@ impl Architecture {
             norms: family.norms,
             qk_norm: family.qk_norm,
             activation: activation(&keys, is_gemma)?,
-            layers: layers(&keys, &family, num_layers, ropes.len())?,
+            delta: layers.contains(&LayerKind::Delta).then(|| delta(&keys)).transpose()?,
+            output_gate: is_delta,
+            layers,
             ropes,
             qkv_bias: family.qkv_bias || attention_bias,
             output_bias: attention_bias && name != "qwen2",
@@ -240,6 +246,27 @@ impl Architecture {
     }
 }
 
+/// The sizes of the delta rule.
+fn delta(keys: &Keys<'_>) -> Result<DeltaSizes> {
+    let sizes = DeltaSizes {
+        key_heads: keys.size_or("linear_num_key_heads", 16)?,
+        value_heads: keys.size_or("linear_num_value_heads", 32)?,
+        key_dim: keys.size_or("linear_key_head_dim", 128)?,
+        value_dim: keys.size_or("linear_value_head_dim", 128)?,
+        kernel: keys.size_or("linear_conv_kernel_dim", 4)?,
+    };
+    let DeltaSizes { key_heads, value_heads, kernel, .. } = sizes;
+    if !value_heads.is_multiple_of(key_heads) {
+        bail!(
+            "linear_num_value_heads = {value_heads} is not a multiple of linear_num_key_heads = {key_heads}"
+        );
+    }
+    if kernel < 2 {
+        bail!("linear_conv_kernel_dim = {kernel} must be at least 2");
+    }
+    Ok(sizes)
+}
+
 fn activation(keys: &Keys<'_>, is_gemma: bool) -> Result<Activation> {
     let key =
         ["hidden_activation", "hidden_act"].into_iter().find(|key| keys.present(key).is_some());
@@ -251,59 +278,6 @@ fn activation(keys: &Keys<'_>, is_gemma: bool) -> Result<Activation> {
         "gelu_pytorch_tanh" => Ok(Activation::GeluTanh),
         other => bail!("{key} = `{other}` is not supported; silu and gelu_pytorch_tanh are"),
     }
-}
-
-/// What layers differ in.
-fn layers(keys: &Keys<'_>, family: &Family, count: usize, ropes: usize) -> Result<Vec<LayerKind>> {
-    let types = keys.texts("layer_types", count)?;
-    let turns = keys.numbers("no_rope_layers", count)?;
-    let turns_at_all = match keys.present("position_embedding_type") {
-        Some(_) => keys.text("position_embedding_type")? == "rope",
-        None => !family.asks_for_rope,
-    };
-    let upper = match family.windows {
-        Windows::Upper if keys.flag("use_sliding_window", false)? => {
-            Some(keys.number_or("max_window_layers", 0.0)?)
-        }
-        _ => None,
-    };
-    let pattern = match family.windows {
-        Windows::Pattern(usual) => {
-            let key = ["sliding_window_pattern", "_sliding_window_pattern"]
-                .into_iter()
-                .find(|key| keys.present(key).is_some());
-            key.map_or(Ok(usual), |key| keys.size(key))?
-        }
-        _ => 1,
-    };
-    let window = match keys.present("sliding_window") {
-        Some(_) => Some(keys.size("sliding_window")?),
-        None => None,
-    };
-    let slides = |layer: usize| -> Result<bool> {
-        if let Some(types) = &types {
-            return match types[layer] {
-                "full_attention" | "attention" => Ok(false),
-                "sliding_attention" => Ok(true),
-                other => bail!("layers of the type `{other}` are not supported"),
-            };
-        }
-        Ok(match family.windows {
-            Windows::No => false,
-            Windows::All => true,
-            Windows::Upper => upper.is_some_and(|first| layer as f64 >= first),
-            Windows::Pattern(_) => !(layer + 1).is_multiple_of(pattern),
-        })
-    };
-    let kind = |layer: usize| {
-        let slides = slides(layer)?;
-        // Layers with a window have the second rotation where there are two.
-        let rope = if slides { ropes - 1 } else { 0 };
-        let knows_positions =
-            turns_at_all && turns.as_ref().is_none_or(|turns| turns[layer] != 0.0);
-        Ok(LayerKind { window: window.filter(|_| slides), rope: knows_positions.then_some(rope) })
-    };
-    (0..count).map(kind).collect()
 }
 
 #[cfg(test)]

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use candle_core::{DType, Device, Result, Tensor, bail};
 
-use super::architecture::Architecture;
+use super::architecture::{Architecture, LayerKind};
 use super::kind::{BackendKind, heads};
-use super::kv_cache::{Cached, KvCache};
+use super::kv_cache::{Cached, KvCache, Past};
 use super::layer::Layer;
 use super::lora::{LowRank, Scaling};
 use super::rope::RopeTable;
@@ -62,7 +62,7 @@ impl Decoder {
         let backend = kind.open(architecture, &norm.values)?;
         let layers = (0..architecture.num_layers)
             .map(|index| {
-                Layer::new(architecture, architecture.layers[index], |name| {
+                Layer::new(architecture, index, |name| {
                     weight(&format!("model.layers.{index}.{name}"))
                 })
             })
@@ -159,7 +159,7 @@ impl Decoder {
         mut part: impl FnMut(&str) -> Result<Option<[Parameter; 2]>>,
     ) -> Result<Self> {
         for (index, layer) in self.layers.iter_mut().enumerate() {
-            for (module, linear) in self.architecture.modules().iter().zip(layer.linears_mut()) {
+            for (module, linear) in self.architecture.modules(index).iter().zip(layer.linears_mut()) {
                 let name = format!("model.layers.{index}.{module}");
                 let Some([a, b]) = part(&name)? else { continue };
                 let (out, inner) = linear.weight.dims2()?;
@@ -197,7 +197,7 @@ impl Decoder {
     /// # Errors
     /// No memory.
     pub fn cache(&self, rows: usize, slots: usize) -> Result<KvCache> {
-        self.cache_with(&vec![None; self.layers.len()], rows, slots)
+        self.cache_with(rows, slots, |_| Past::All)
     }
 
     /// The same for decoding token by token after what is copied into it: on the CPU, layers with a window have room
@@ -206,13 +206,23 @@ impl Decoder {
     /// # Errors
     /// No memory.
     pub fn decoding_cache(&self, rows: usize, slots: usize) -> Result<KvCache> {
-        let windows: Vec<_> = self.architecture.layers.iter().map(|layer| layer.window).collect();
-        self.cache_with(&windows, rows, slots)
+        let past = |kind: LayerKind| kind.window().map_or(Past::All, Past::Window);
+        self.cache_with(rows, slots, past)
     }
 
-    fn cache_with(&self, windows: &[Option<usize>], rows: usize, slots: usize) -> Result<KvCache> {
+    fn cache_with(
+        &self,
+        rows: usize,
+        slots: usize,
+        of_attention: impl Fn(LayerKind) -> Past,
+    ) -> Result<KvCache> {
         let (heads, like) = (heads(&self.architecture), &self.norm.weight.values);
-        KvCache::new(&self.backend, windows, heads, (rows, slots), like)
+        let past = |kind: &LayerKind| match (kind, self.architecture.delta) {
+            (LayerKind::Delta, Some(sizes)) => Past::State(sizes),
+            _ => of_attention(*kind),
+        };
+        let layers = self.architecture.layers.iter().map(past);
+        KvCache::new(&self.backend, layers, heads, (rows, slots), like)
     }
 
     /// Hidden states `[N, D]`, after the last norm, of `ids` `[N]`, the tokens of all segments.

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::architecture::{Rope, RopeScaling};
 
 /// The most that sizes may be; they are far above every model there is, and far below what a machine can hold.
-const LIMITS: [(&str, u64); 8] = [
+const LIMITS: [(&str, u64); 13] = [
     ("num_hidden_layers", 1024),
     ("vocab_size", 1 << 23),
     ("hidden_size", 1 << 17),
@@ -15,6 +15,11 @@ const LIMITS: [(&str, u64); 8] = [
     ("num_key_value_heads", 1 << 12),
     ("max_position_embeddings", 1 << 32),
     ("sliding_window", 1 << 32),
+    ("linear_num_key_heads", 1 << 12),
+    ("linear_num_value_heads", 1 << 12),
+    ("linear_key_head_dim", 1 << 12),
+    ("linear_value_head_dim", 1 << 12),
+    ("linear_conv_kernel_dim", 64),
 ];
 
 /// A JSON object.

@@ -1,14 +1,15 @@
-//! Keys and values of past tokens, preallocated and written in place. The first rows are in use.
+//! Keys and values of past tokens, or states in their place, preallocated and written in place. The first rows are in
+//! use.
 
 use std::ops::Range;
 
-use candle_core::{Result, Tensor, bail};
+use candle_core::{DType, Result, Tensor, bail};
 
 use crate::backend::cpu::Cpu;
 use crate::backend::cpu::attention::KeyLayout;
-use crate::backend::cpu::pass::Slots;
+use crate::backend::cpu::pass::{RowLayout, Slots};
 use crate::backend::gpu::Gpu;
-use crate::backend::{AnyBackend, Backend, Heads};
+use crate::backend::{AnyBackend, Backend, DeltaSizes, Heads};
 
 /// The cache of one batch of sequences.
 #[derive(Debug)]
@@ -19,10 +20,20 @@ pub struct KvCache {
 
 #[derive(Debug)]
 enum Storage {
-    /// Keys and values of every layer, each row laid out as attention reads it.
-    Cpu(Vec<(KeyLayout, [Vec<f32>; 2])>),
-    /// The same as `[rows, slots, K * D]`.
+    /// What every layer knows of the past, each row laid out as the layer reads it.
+    Cpu(Vec<(RowLayout, [Vec<f32>; 2])>),
+    /// Keys and values as `[rows, slots, K * D]`, states as `[rows, values]`.
     Gpu(Vec<[Tensor; 2]>),
+}
+
+/// What a layer needs of the past.
+pub(super) enum Past {
+    /// Keys and values of all tokens.
+    All,
+    /// Of the last so many; on a GPU all are kept.
+    Window(usize),
+    /// A state.
+    State(DeltaSizes),
 }
 
 /// A backend whose keys and values a cache can hold.
@@ -36,9 +47,9 @@ impl Cached for Cpu {
         let Storage::Cpu(layers) = &mut cache.storage else {
             bail!("the cache is that of a decoder on a GPU");
         };
-        let layers = layers.iter_mut().map(|(layout, [keys, values])| {
-            let (count, layout) = (rows * layout.row(), *layout);
-            Slots { keys: &mut keys[..count], values: &mut values[..count], layout }
+        let layers = layers.iter_mut().map(|(layout, [first, second])| {
+            let [one, other] = layout.sizes().map(|size| rows * size);
+            Slots { parts: [&mut first[..one], &mut second[..other]], layout: *layout }
         });
         Ok(layers.collect())
     }
@@ -54,31 +65,44 @@ impl Cached for Gpu {
 }
 
 impl KvCache {
-    /// Room for `rows` sequences of up to `slots` tokens, with values like those of `like`; on the CPU layers with a
-    /// window, of which `windows` says it, have room for little more than that.
+    /// Room for `rows` sequences of up to `slots` tokens, with values like those of `like`.
     pub(super) fn new(
         backend: &AnyBackend,
-        windows: &[Option<usize>],
+        layers: impl Iterator<Item = Past>,
         heads: Heads,
         (rows, slots): (usize, usize),
         like: &Tensor,
     ) -> Result<Self> {
         let storage = match backend {
             AnyBackend::Cpu(_) => {
-                let layer = |window: &Option<usize>| {
-                    let layout = match window {
-                        Some(window) => KeyLayout::sliding(heads, slots, *window),
-                        None => KeyLayout::new(heads, slots),
+                let layer = |past: Past| {
+                    let layout = match past {
+                        Past::All => RowLayout::Keys(KeyLayout::new(heads, slots)),
+                        Past::Window(window) => {
+                            RowLayout::Keys(KeyLayout::sliding(heads, slots, window))
+                        }
+                        Past::State(sizes) => RowLayout::State(sizes),
                     };
-                    (layout, [0, 1].map(|_| vec![0f32; rows * layout.row()]))
+                    (layout, layout.sizes().map(|size| vec![0f32; rows * size]))
                 };
-                Storage::Cpu(windows.iter().map(layer).collect())
+                Storage::Cpu(layers.map(layer).collect())
             }
             AnyBackend::Gpu(_) => {
-                let shape = (rows, slots, heads.keys * heads.dim);
-                let empty = || Tensor::zeros(shape, like.dtype(), like.device());
-                let layers = windows.iter().map(|_| Ok([empty()?, empty()?]));
-                Storage::Gpu(layers.collect::<Result<_>>()?)
+                let device = like.device();
+                let layer = |past: Past| match past {
+                    Past::State(sizes) => {
+                        let [state, past] = sizes.state();
+                        // What is added up over all tokens is so in f32.
+                        let state = Tensor::zeros((rows, state), DType::F32, device)?;
+                        Ok([state, Tensor::zeros((rows, past), like.dtype(), device)?])
+                    }
+                    Past::All | Past::Window(_) => {
+                        let shape = (rows, slots, heads.keys * heads.dim);
+                        let empty = || Tensor::zeros(shape, like.dtype(), device);
+                        Ok([empty()?, empty()?])
+                    }
+                };
+                Storage::Gpu(layers.map(layer).collect::<Result<_>>()?)
             }
         };
         Ok(Self { storage, slots })
@@ -103,13 +127,26 @@ impl KvCache {
         match (&mut self.storage, &other.storage) {
             (Storage::Cpu(layers), Storage::Cpu(others)) => {
                 for ((mine, layer), (theirs, other)) in layers.iter_mut().zip(others) {
-                    copy((other, theirs, row), (layer, mine, to), mine.first(tokens)..tokens);
+                    match (mine, theirs) {
+                        (RowLayout::Keys(mine), RowLayout::Keys(theirs)) => {
+                            let held = mine.first(tokens)..tokens;
+                            copy((other, theirs, row), (layer, mine, to), held);
+                        }
+                        (mine, _) => {
+                            for ((own, other), size) in
+                                layer.iter_mut().zip(other).zip(mine.sizes())
+                            {
+                                own[to * size..][..size]
+                                    .copy_from_slice(&other[row * size..][..size]);
+                            }
+                        }
+                    }
                 }
                 Ok(())
             }
             (Storage::Gpu(layers), Storage::Gpu(others)) => {
                 for (mine, theirs) in layers.iter().flatten().zip(others.iter().flatten()) {
-                    let past = theirs.narrow(0, row, 1)?.narrow(1, 0, tokens)?.contiguous()?;
+                    let past = first(theirs, row, tokens)?.contiguous()?;
                     mine.narrow(0, to, 1)?.slice_set(&past, 1, 0)?;
                 }
                 Ok(())
@@ -127,21 +164,26 @@ impl KvCache {
             Storage::Cpu(layers) => {
                 for (layout, values) in layers {
                     // Whole rows, room included: that is one copy.
-                    let size = layout.row();
-                    let own = from * size..(from + 1) * size;
-                    values.iter_mut().for_each(|values| values.copy_within(own.clone(), to * size));
+                    for (values, size) in values.iter_mut().zip(layout.sizes()) {
+                        values.copy_within(from * size..(from + 1) * size, to * size);
+                    }
                 }
             }
             Storage::Gpu(layers) => {
                 for tensor in layers.iter().flatten() {
-                    let past =
-                        tensor.narrow(0, from, 1)?.narrow(1, 0, tokens)?.force_contiguous()?;
+                    let past = first(tensor, from, tokens)?.force_contiguous()?;
                     tensor.narrow(0, to, 1)?.slice_set(&past, 1, 0)?;
                 }
             }
         }
         Ok(())
     }
+}
+
+/// The first `tokens` slots of a row on a GPU; of a state all there is.
+fn first(values: &Tensor, row: usize, tokens: usize) -> Result<Tensor> {
+    let own = values.narrow(0, row, 1)?;
+    if values.rank() == 3 { own.narrow(1, 0, tokens) } else { Ok(own) }
 }
 
 /// Copies the slots `held` of a row of one cache to the beginning of a row of another, which may have other room.

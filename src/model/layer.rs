@@ -1,23 +1,35 @@
 //! One layer of a decoder, forward and backward, over any backend.
 
-use candle_core::Result;
+use candle_core::{Result, bail};
 
-use super::architecture::{Activation, Architecture, LayerKind, QkNorm};
+use super::architecture::{Activation, Architecture, LayerKind};
+use super::attention::{self, Attention};
+use super::delta::{self, DeltaRule};
 use super::linear::{Joined, Linear};
-use crate::backend::{Backend, GradAccumulator, Norm, Parameter, Turn};
+use crate::backend::{Backend, GradAccumulator, Norm, Parameter};
 
-/// Attention and a gated feed-forward block, each with norms where the family has them, each added to the residual
-/// stream.
+/// What mixes tokens and a gated feed-forward block, each with norms where the family has them, each added to the
+/// residual stream.
 #[derive(Debug, Clone)]
 pub(super) struct Layer {
-    kind: LayerKind,
-    qkv: Joined<3>,
-    /// Norms of queries and keys.
-    qk_norm: Option<[Norm; 2]>,
-    attention: Block,
+    mixer: Mixer,
+    mixing: Block,
     gate_up: Joined<2>,
     activation: Activation,
     feed_forward: Block,
+}
+
+/// What mixes the tokens of a layer.
+#[derive(Debug, Clone)]
+enum Mixer {
+    Attention(Box<Attention>),
+    Delta(Box<DeltaRule>),
+}
+
+/// What a mixer computes on its way.
+enum Mixed<B: Backend> {
+    Attention(attention::Saved<B>),
+    Delta(delta::Saved<B>),
 }
 
 /// What goes into a block and what becomes of its result.
@@ -41,15 +53,11 @@ pub(super) struct SavedActivations<B: Backend> {
 
 /// What a layer computes on its way.
 struct Inside<B: Backend> {
-    /// Queries, keys and values, as attention reads them.
-    qkv: [B::Array; 3],
-    /// Queries and keys before their norms, where they have any.
-    raw: Option<[B::Array; 2]>,
-    attended: (B::Array, B::AttentionSums),
-    /// The stream between attention and the feed-forward block.
+    mixed: Mixed<B>,
+    /// The stream between mixing and the feed-forward block.
     middle: B::Array,
     gate_up: [B::Array; 2],
-    /// Of attention and of the feed-forward block: the result before its norm, where it has one.
+    /// Of both blocks: the result before its norm, where it has one.
     results: [Option<B::Array>; 2],
 }
 
@@ -159,39 +167,123 @@ impl Block {
     }
 }
 
+/// The weights of a layer, by the names that follow its own.
+pub(super) struct Weights<'a> {
+    architecture: &'a Architecture,
+    find: &'a mut dyn FnMut(&str) -> Result<Parameter>,
+}
+
+impl Weights<'_> {
+    pub(super) fn get(&mut self, name: &str) -> Result<Parameter> {
+        (self.find)(name)
+    }
+
+    pub(super) fn norm(&mut self, name: &str, offset: f64) -> Result<Norm> {
+        Ok(Norm { weight: self.get(name)?, eps: self.architecture.rms_norm_eps, offset })
+    }
+
+    pub(super) fn linear(&mut self, name: &str) -> Result<Linear> {
+        let has_bias = self.architecture.has_bias(name);
+        let bias = has_bias.then(|| self.get(&format!("{name}.bias"))).transpose()?;
+        Ok(Linear { weight: self.get(&format!("{name}.weight"))?, bias, adapter: None })
+    }
+}
+
+impl Mixer {
+    fn forward<B: Backend>(
+        &self,
+        at: At<'_, B>,
+        x: &B::Array,
+        cache: Option<&mut B::Cache<'_>>,
+    ) -> Result<Mixed<B>> {
+        match self {
+            Self::Attention(own) => own.forward(at, x, cache).map(Mixed::Attention),
+            Self::Delta(own) => own.forward(at, x, cache).map(Mixed::Delta),
+        }
+    }
+
+    /// What the output projection reads.
+    fn with_result<B: Backend, R>(
+        &self,
+        backend: &B,
+        mixed: &Mixed<B>,
+        read: impl FnOnce(&B::Array) -> Result<R>,
+    ) -> Result<R> {
+        match (self, mixed) {
+            (Self::Attention(own), Mixed::Attention(mixed)) => {
+                own.with_result(backend, mixed, read)
+            }
+            (Self::Delta(own), Mixed::Delta(mixed)) => own.with_result(backend, mixed, read),
+            _ => unreachable!("a layer saves what its own mixer computes"),
+        }
+    }
+
+    /// The gradient of what it read, `x`, for that of its result; the weights' are added.
+    fn backward<B: Backend>(
+        &self,
+        at: At<'_, B>,
+        mixed: Mixed<B>,
+        grad: B::Array,
+        x: impl FnOnce() -> Result<B::Array>,
+        grads: &mut GradAccumulator,
+    ) -> Result<B::Array> {
+        match (self, mixed) {
+            (Self::Attention(own), Mixed::Attention(mixed)) => {
+                own.backward(at, mixed, grad, x, grads)
+            }
+            (Self::Delta(own), Mixed::Delta(mixed)) => own.backward(at, mixed, grad, x, grads),
+            _ => unreachable!("a layer saves what its own mixer computes"),
+        }
+    }
+
+    fn linears(&self) -> &[Linear] {
+        match self {
+            Self::Attention(own) => own.linears(),
+            Self::Delta(own) => own.linears(),
+        }
+    }
+
+    fn linears_mut(&mut self) -> &mut [Linear] {
+        match self {
+            Self::Attention(own) => own.linears_mut(),
+            Self::Delta(own) => own.linears_mut(),
+        }
+    }
+}
+
 impl Layer {
-    /// A layer from weights under the names that follow the layer's own.
+    /// Layer `index` from weights under the names that follow the layer's own.
     pub(super) fn new(
         architecture: &Architecture,
-        kind: LayerKind,
+        index: usize,
         mut weight: impl FnMut(&str) -> Result<Parameter>,
     ) -> Result<Self> {
         let a = architecture;
-        let mut norm = |name: &str| {
-            let (eps, offset) = (a.rms_norm_eps, a.norm_offset);
-            Ok::<_, candle_core::Error>(Norm { weight: weight(name)?, eps, offset })
+        let [inputs, output, gates, down] = a.roles(index);
+        let mut weights = Weights { architecture, find: &mut weight };
+        let mixer = match (a.layers[index], a.delta) {
+            (LayerKind::Attention { window, rope }, _) => {
+                let sight = (window, rope);
+                Mixer::Attention(Box::new(Attention::new(a, sight, inputs, &mut weights)?))
+            }
+            (LayerKind::Delta, Some(sizes)) => {
+                Mixer::Delta(Box::new(DeltaRule::new(sizes, inputs, &mut weights)?))
+            }
+            (LayerKind::Delta, None) => bail!("the sizes of the delta rule are not known"),
         };
-        let norms = a.norm_names().map(|name| name.map(&mut norm).transpose());
-        let [before_attention, after_attention, before_mlp, after_mlp] = norms;
-        let qk_norm = match a.qk_norm {
-            QkNorm::No => None,
-            _ => Some([norm("self_attn.q_norm.weight")?, norm("self_attn.k_norm.weight")?]),
+        let widths = [a.intermediate_size; 2];
+        let gate_up = Joined::new(gates, widths, &mut |name| weights.linear(name))?;
+        let [before, after, before_mlp, after_mlp] = a.norm_names();
+        let mut block = |before: Option<_>, output: &str, after: Option<_>| -> Result<Block> {
+            let mut norm = |name| weights.norm(name, a.norm_offset);
+            let before = before.map(&mut norm).transpose()?;
+            let after = after.map(&mut norm).transpose()?;
+            let output = weights.linear(output)?;
+            Ok(Block { before, output, after, scale: a.residual_scale })
         };
-        let mut linear = |name: &str| -> Result<Linear> {
-            let bias = a.has_bias(name).then(|| weight(&format!("{name}.bias"))).transpose()?;
-            Ok(Linear { weight: weight(&format!("{name}.weight"))?, bias, adapter: None })
-        };
-        let ([q, kv], ff) = (a.widths(), a.intermediate_size);
-        let [inputs, output, gates, down] = a.roles();
-        let qkv = Joined::new(inputs, [q, kv, kv], &mut linear)?;
-        let gate_up = Joined::new(gates, [ff, ff], &mut linear)?;
-        let mut block = |before: Result<_>, name: &str, after: Result<_>| -> Result<Block> {
-            let output = linear(name)?;
-            Ok(Block { before: before?, output, after: after?, scale: a.residual_scale })
-        };
-        let attention = block(before_attention, output[0], after_attention)?;
+        let mixing = block(before, output[0], after)?;
         let feed_forward = block(before_mlp, down[0], after_mlp)?;
-        Ok(Self { kind, qkv, qk_norm, attention, gate_up, activation: a.activation, feed_forward })
+        Ok(Self { mixer, mixing, gate_up, activation: a.activation, feed_forward })
     }
 
     /// The layer on the residual stream.
@@ -221,25 +313,16 @@ impl Layer {
         cache: Option<&mut B::Cache<'_>>,
         saves: bool,
     ) -> Result<Option<SavedActivations<B>>> {
-        let At { backend, pass, number } = at;
+        let At { backend, number, .. } = at;
         let saved = |stream: &mut B::Stream| saves.then(|| backend.saved(stream)).transpose();
 
-        let x = self.attention.input(backend, stream)?;
+        let x = self.mixing.input(backend, stream)?;
         let input = saved(stream)?;
-        let [mut q, mut k, v] = self.qkv.forward(backend, &x, number)?;
+        let mixed = self.mixer.forward(at, &x, cache)?;
         drop(x);
-        let mut raw = None;
-        if let Some([q_norm, k_norm]) = &self.qk_norm {
-            let normed = [backend.head_norm(&q, q_norm)?, backend.head_norm(&k, k_norm)?];
-            let [normed_q, normed_k] = normed;
-            raw = Some([std::mem::replace(&mut q, normed_q), std::mem::replace(&mut k, normed_k)]);
-        }
-        if let Some(rope) = self.kind.rope {
-            backend.rope(pass, rope, &mut q, Turn::Forward)?;
-            backend.rope(pass, rope, &mut k, Turn::Forward)?;
-        }
-        let attended = backend.attention(pass, self.kind.window, [&q, &k, &v], cache)?;
-        let of_attention = self.attention.add_result(at, &attended.0, stream)?;
+        let of_mixing = self
+            .mixer
+            .with_result(backend, &mixed, |result| self.mixing.add_result(at, result, stream))?;
 
         let x = self.feed_forward.input(backend, stream)?;
         let middle = saved(stream)?;
@@ -249,8 +332,8 @@ impl Layer {
         let of_feed_forward = self.feed_forward.add_result(at, &gated, stream)?;
 
         let (Some(input), Some(middle)) = (input, middle) else { return Ok(None) };
-        let results = [of_attention, of_feed_forward];
-        let inside = Some(Inside { qkv: [q, k, v], raw, attended, middle, gate_up, results });
+        let results = [of_mixing, of_feed_forward];
+        let inside = Some(Inside { mixed, middle, gate_up, results });
         Ok(Some(SavedActivations { input, inside }))
     }
 
@@ -263,7 +346,7 @@ impl Layer {
         dx: &mut B::Array,
         grads: &mut GradAccumulator,
     ) -> Result<()> {
-        let At { backend, pass, number } = at;
+        let At { backend, number, .. } = at;
         let input = saved.input;
         let inside = match saved.inside {
             Some(inside) => inside,
@@ -273,9 +356,9 @@ impl Layer {
                 again.inside.expect("just computed")
             }
         };
-        let Inside { qkv: [q, k, v], raw, attended, middle, gate_up, results } = inside;
+        let Inside { mixed, middle, gate_up, results } = inside;
         let [mut gate, mut up] = gate_up;
-        let [of_attention, of_feed_forward] = results;
+        let [of_mixing, of_feed_forward] = results;
 
         let block = &self.feed_forward;
         let gated = backend.gated(self.activation, &gate, &up)?;
@@ -288,40 +371,25 @@ impl Layer {
         block.input_backward(backend, &middle, &dx_of_block, dx, grads)?;
         drop((middle, dx_of_block));
 
-        let block = &self.attention;
-        let d_attended = block.result_backward(at, &attended.0, of_attention, dx, grads)?;
-        let out = (&attended.0, &attended.1);
-        let window = self.kind.window;
-        let [mut dq, mut dk, dv] =
-            backend.attention_backward(pass, window, [&q, &k, &v], out, &d_attended)?;
-        drop((q, k, v, attended, d_attended));
-        if let Some(rope) = self.kind.rope {
-            backend.rope(pass, rope, &mut dq, Turn::Back)?;
-            backend.rope(pass, rope, &mut dk, Turn::Back)?;
-        }
-        if let (Some(norms), Some(raw)) = (&self.qk_norm, &raw) {
-            for ((norm, raw), grad) in norms.iter().zip(raw).zip([&mut dq, &mut dk]) {
-                let mut d_raw = backend.zeros_like(raw)?;
-                backend.norm_backward(raw, norm, grad, &mut d_raw, grads)?;
-                *grad = d_raw;
-            }
-        }
-        let x = block.input_again(backend, &input)?;
-        let dx_of_block = self.qkv.backward(backend, x, [dq, dk, dv], number, grads)?;
+        let block = &self.mixing;
+        let d_mixed = self.mixer.with_result(backend, &mixed, |result| {
+            block.result_backward(at, result, of_mixing, dx, grads)
+        })?;
+        let again = || block.input_again(backend, &input);
+        let dx_of_block = self.mixer.backward(at, mixed, d_mixed, again, grads)?;
         block.input_backward(backend, &input, &dx_of_block, dx, grads)
     }
 
     /// The projections, in the order of [`Architecture::modules`].
     pub(super) fn linears(&self) -> Vec<&Linear> {
-        let (qkv, gate_up) = (self.qkv.linears(), self.gate_up.linears());
-        let attention = qkv.iter().chain([&self.attention.output]);
-        attention.chain(gate_up).chain([&self.feed_forward.output]).collect()
+        let mixing = self.mixer.linears().iter().chain([&self.mixing.output]);
+        mixing.chain(self.gate_up.linears()).chain([&self.feed_forward.output]).collect()
     }
 
     pub(super) fn linears_mut(&mut self) -> Vec<&mut Linear> {
-        let Self { qkv, attention, gate_up, feed_forward, .. } = self;
-        let attention = qkv.linears_mut().iter_mut().chain([&mut attention.output]);
+        let Self { mixer, mixing, gate_up, feed_forward, .. } = self;
+        let mixing = mixer.linears_mut().iter_mut().chain([&mut mixing.output]);
         let rest = gate_up.linears_mut().iter_mut().chain([&mut feed_forward.output]);
-        attention.chain(rest).collect()
+        mixing.chain(rest).collect()
     }
 }

@@ -15,7 +15,7 @@ use super::weights::Weights;
 use crate::backend::{Backend, Dropout, GradAccumulator, Parameter, hashed};
 
 /// The projections of a layer that can be adapted in one family or another, by the last parts of their names.
-pub const LEAVES: [&str; 11] = [
+pub const LEAVES: [&str; 16] = [
     "q_proj",
     "k_proj",
     "v_proj",
@@ -27,6 +27,11 @@ pub const LEAVES: [&str; 11] = [
     "gate_up_proj",
     "input_linear",
     "output_linear",
+    "in_proj_qkv",
+    "in_proj_z",
+    "in_proj_b",
+    "in_proj_a",
+    "out_proj",
 ];
 
 /// What an adapter's matrices mean.
@@ -62,7 +67,7 @@ pub fn modules(architecture: &Architecture, targets: &[String]) -> Vec<(String, 
     let shapes: BTreeMap<String, Vec<usize>> = architecture.tensors().into_iter().collect();
     let mut found = Vec::new();
     for layer in 0..architecture.num_layers {
-        for module in architecture.modules().iter().filter(|module| is_target(module)) {
+        for module in architecture.modules(layer).into_iter().filter(|module| is_target(module)) {
             let name = format!("model.layers.{layer}.{module}");
             let shape = &shapes[&format!("{name}.weight")];
             found.push((name, [shape[0], shape[1]]));

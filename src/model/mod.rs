@@ -6,12 +6,15 @@
 //! reference values; what no family chose before, in `architecture.rs` and `layer.rs`.
 
 mod architecture;
+mod attention;
 mod config;
 mod decoder;
+mod delta;
 mod keys;
 mod kind;
 mod kv_cache;
 mod layer;
+mod layer_kinds;
 mod linear;
 pub mod lora;
 mod rope;
@@ -20,7 +23,7 @@ pub mod weights;
 
 pub use crate::backend::{PackedSequences, Segment};
 pub use architecture::{
-    Activation, Architecture, Fusion, LayerKind, NormPlacement, QkNorm, Rope, RopeScaling,
+    Activation, Architecture, DeltaSizes, Fusion, LayerKind, NormPlacement, QkNorm, Rope, RopeScaling,
 };
 pub use decoder::Decoder;
 pub(crate) use decoder::{LogpTrace, Trace};

@@ -148,10 +148,10 @@ fn by_rows(
     let rows = pass.rows.len();
     let (share, width) = (rows.div_ceil(threads), decoder.architecture.hidden_size);
     let mut parts: Vec<Vec<<Cpu as Backend>::Cache<'_>>> = (0..threads).map(|_| vec![]).collect();
-    for Slots { keys, values, layout } in caches {
-        let size = share * layout.row();
-        let chunks = keys.chunks_mut(size).zip(values.chunks_mut(size));
-        let slots = chunks.map(|(keys, values)| Slots { keys, values, layout });
+    for Slots { parts: [first, second], layout } in caches {
+        let [one, other] = layout.sizes().map(|size| share * size);
+        let chunks = first.chunks_mut(one).zip(second.chunks_mut(other));
+        let slots = chunks.map(|(first, second)| Slots { parts: [first, second], layout });
         parts.iter_mut().zip(slots).for_each(|(part, slots)| part.push(slots));
     }
     let cpu = Cpu { is_parallel: false, ..cpu.clone() };

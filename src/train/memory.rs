@@ -86,7 +86,7 @@ impl MemoryPlan {
         };
         let block = 2048;
         let longest = sizes.longest;
-        let of = |layer: &LayerKind| layer.window.map_or(longest, |window| held(window, longest));
+        let of = |layer: &LayerKind| layer.window().map_or(longest, |window| held(window, longest));
         let held: usize = a.layers.iter().map(of).sum();
         let columns = sizes.rows * a.vocab_size.max(a.intermediate_size);
         Self {

@@ -13,7 +13,7 @@ use tealight::policy::{Policy, Sequence};
 
 use crate::support::{gradients, places};
 
-const MODELS: [&str; 15] = [
+const MODELS: [&str; 16] = [
     "family-granite4",
     "family-olmo3",
     "family-yarn",
@@ -28,10 +28,12 @@ const MODELS: [&str; 15] = [
     "family-mistral",
     "family-olmo2",
     "family-phi3",
+    "family-qwen3.5",
     "family-smollm3",
 ];
-/// Absolute for logits and log-probabilities, relative to the largest entry for gradients.
+/// Absolute for logits and log-probabilities.
 const TOLERANCE: f64 = 5e-5;
+
 
 struct Case {
     name: &'static str,
@@ -55,6 +57,12 @@ impl Case {
         let weights = weights::load(&self.directory, &architecture, Placement::F32);
         let weights = weights.expect("weights");
         places().iter().map(|place| place.policy(&architecture, &weights)).collect()
+    }
+
+    /// For logits and log-probabilities, absolute; for gradients, relative to the largest entry. In Qwen3.5 the
+    /// reference itself is 6e-5 and 1.5e-4 from its own values in f64.
+    fn tolerances(&self) -> [f64; 2] {
+        if self.name == "family-qwen3.5" { [2e-4, 5e-4] } else { [TOLERANCE; 2] }
     }
 
     fn ids(&self, key: &str) -> Vec<Vec<u32>> {
@@ -97,7 +105,7 @@ fn logits_equal_the_reference_under_either_padding_and_config_layout() {
                     let [ours, exact] = logits(policy.decoder(), &case, batch);
                     let worst = difference(&ours, &exact);
                     eprintln!("{} {config} {batch}: logits differ by {worst:.2e}", case.name);
-                    assert!(worst < TOLERANCE);
+                    assert!(worst < case.tolerances()[0]);
                 }
             }
         }
@@ -125,20 +133,21 @@ fn log_probabilities_and_gradients_equal_the_reference() {
             theirs.iter().zip(&rows).flat_map(|(theirs, row)| &theirs[..row.completion.len()]);
         let theirs: Vec<f32> = theirs.copied().collect();
         for policy in case.policies("config.json") {
+            let [absolute, relative] = case.tolerances();
             let nll = |logp: &Tensor| logp.mean_all()?.neg();
             let (ours, grads) = gradients(&policy, (&rows, 1.0), None, nll);
             assert_eq!(ours.len(), theirs.len());
             for (ours, theirs) in ours.iter().zip(&theirs) {
-                assert!(f64::from((ours - theirs).abs()) < TOLERANCE, "{}", case.name);
+                assert!(f64::from((ours - theirs).abs()) < absolute, "{}", case.name);
             }
             let nll = -f64::from(ours.iter().sum::<f32>()) / ours.len() as f64;
             let exact: Vec<f32> = case.reference["right.nll"].to_vec1().expect("a number");
-            assert!((nll - f64::from(exact[0])).abs() < TOLERANCE, "{}: {nll}", case.name);
+            assert!((nll - f64::from(exact[0])).abs() < absolute, "{}: {nll}", case.name);
             for name in policy.weights().keys() {
                 let reference = &case.reference[&format!("grad.{name}")];
                 let scale = difference(reference, &reference.zeros_like().expect("zeros"));
                 let error = difference(&grads[name], reference) / scale;
-                assert!(error < TOLERANCE, "{} {name}: {error:.2e}", case.name);
+                assert!(error < relative, "{} {name}: {error:.2e}", case.name);
             }
         }
     }

@@ -39,6 +39,13 @@ fn architectures() -> Vec<Architecture> {
             "residual_multiplier": 0.4, "logits_scaling": 2.0}),
         ),
         with("smollm3", false, json!({"no_rope_layers": [1, 0]})),
+        with(
+            "qwen3_5_text",
+            false,
+            json!({"full_attention_interval": 2, "partial_rotary_factor": 0.5,
+            "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 6,
+            "linear_value_head_dim": 5, "linear_conv_kernel_dim": 3}),
+        ),
     ]
 }
 
@@ -166,7 +173,7 @@ fn what_a_window_no_longer_sees_is_let_go_of_and_nothing_else_changes() {
     let count = 230;
     let ids: Vec<u32> = (0..count as u32).map(|i| i * 7 % 50).collect();
     for mut architecture in architectures() {
-        if architecture.layers.iter().all(|layer| layer.window.is_none()) {
+        if architecture.layers.iter().all(|layer| layer.window().is_none()) {
             continue;
         }
         architecture.max_positions = 256;

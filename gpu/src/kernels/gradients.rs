@@ -2,20 +2,21 @@
 
 use candle_core::{DType, Result, Tensor, bail};
 
-use super::{Gain, expect, launch, rows};
+use super::{Gain, Gate, expect, launch, rows};
 use crate::empty;
 use crate::sizes::{BLOCK, ELEMENTS, PART};
 
-/// Puts in place of `gate` and `up` their gradients for that of [`super::gated`]'s result with the same `f`.
+/// Puts in place of `gate` and `up` their gradients for that of [`super::gated`]'s result with the same gate.
 ///
 /// # Errors
 /// Sizes that do not fit, the device's.
-pub fn gated_back(gate: &Tensor, up: &Tensor, grad: &Tensor, f: [f64; 2]) -> Result<()> {
+pub fn gated_back(gate: &Tensor, up: &Tensor, grad: &Tensor, through: Gate) -> Result<()> {
     let count = gate.elem_count();
     expect(up, gate.dtype(), count, "gated_back")?;
     expect(grad, gate.dtype(), count, "gated_back")?;
     let tensors = [gate, up, grad];
-    launch("gated_back", Some(gate), count.div_ceil(ELEMENTS), &tensors, &[count], &f)
+    let (ints, floats) = through.numbers(count);
+    launch("gated_back", Some(gate), count.div_ceil(ELEMENTS), &tensors, &ints, &floats)
 }
 
 /// Adds to `dx` the gradient of a norm's input `x`, and to `sums`, where there are any, that of its weight, for

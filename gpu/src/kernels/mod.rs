@@ -5,6 +5,7 @@
 //! log-probabilities f32, numbers of tokens u32.
 
 mod attention;
+mod delta;
 mod gradients;
 mod logits;
 mod optimizer;
@@ -12,6 +13,7 @@ mod optimizer;
 use candle_core::{DType, Result, Tensor, bail};
 
 pub use attention::{Heads, Run, Runs, attention, attention_back};
+pub use delta::{Delta, DeltaRun, Taps, convolution, convolution_back, delta_back, delta_rule};
 pub use gradients::{add_to, column_sums, embedding_back, gated_back, narrow, norm_back};
 pub use logits::{RowSums, logits_grad, logp, sample};
 pub use optimizer::{AdamW, adamw, sum_of_squares};
@@ -142,16 +144,33 @@ pub fn rope(x: &Tensor, dim: usize, [cos, sin]: [&Tensor; 2], back: bool) -> Res
     launch("rope", Some(x), tokens, &[x, cos, sin], &[heads, pairs, dim], &[direction])
 }
 
-/// `gate sigmoid(f(gate)) * up` with `f(x) = a (x + b x^3)`: SiLU with (1, 0), GELU by the hyperbolic tangent with
-/// (2 sqrt(2 / pi), 0.044715).
+/// What a gate passes through: `x sigmoid(f(x))` with `f(x) = slope (x + cubic x^3)`, or `sigmoid(f(x))` alone.
+#[derive(Debug, Clone, Copy)]
+pub struct Gate {
+    /// 1 for SiLU, `2 sqrt(2 / pi)` for GELU by the hyperbolic tangent.
+    pub slope: f64,
+    /// 0 for SiLU, 0.044715 for GELU.
+    pub cubic: f64,
+    /// Whether the sigmoid stands alone.
+    pub alone: bool,
+}
+
+impl Gate {
+    fn numbers(self, count: usize) -> ([usize; 2], [f64; 2]) {
+        ([count, usize::from(self.alone)], [self.slope, self.cubic])
+    }
+}
+
+/// `up` times what `gate` passes through.
 ///
 /// # Errors
 /// Sizes that do not fit, no memory, the device's.
-pub fn gated(gate: &Tensor, up: &Tensor, f: [f64; 2]) -> Result<Tensor> {
+pub fn gated(gate: &Tensor, up: &Tensor, through: Gate) -> Result<Tensor> {
     let count = gate.elem_count();
     expect(up, gate.dtype(), count, "gated")?;
     let out = empty(gate.shape(), gate.dtype(), gate.device())?;
-    launch("gated", Some(gate), count.div_ceil(ELEMENTS), &[gate, up, &out], &[count], &f)?;
+    let (ints, floats) = through.numbers(count);
+    launch("gated", Some(gate), count.div_ceil(ELEMENTS), &[gate, up, &out], &ints, &floats)?;
     Ok(out)
 }
 

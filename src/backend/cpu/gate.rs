@@ -1,4 +1,5 @@
-//! `activation(gate) * up`, element by element, with its gradient. An activation is `x sigmoid(f(x))`.
+//! `activation(gate) * up`, element by element, with its gradient. An activation is `x sigmoid(f(x))` or
+//! `sigmoid(x)`.
 
 use rayon::prelude::*;
 
@@ -21,16 +22,18 @@ pub(crate) fn gated(
     parallel: bool,
 ) {
     match activation {
-        Activation::Silu => forward(|x| x, gate, up, out, parallel),
+        Activation::Silu => forward(|x| (x, x), gate, up, out, parallel),
         Activation::GeluTanh => {
-            forward(|x| SLOPE * (x + CUBIC * x * x * x), gate, up, out, parallel);
+            forward(|x| (x, SLOPE * (x + CUBIC * x * x * x)), gate, up, out, parallel);
         }
+        Activation::Sigmoid => forward(|x| (1.0, x), gate, up, out, parallel),
     }
 }
 
+/// With `parts` of a gate: the factor before the sigmoid, and what goes into it.
 #[inline(always)]
 fn forward(
-    inner: impl Fn(f32) -> f32 + Copy + Send + Sync,
+    parts: impl Fn(f32) -> (f32, f32) + Copy + Send + Sync,
     gate: &[f32],
     up: &[f32],
     out: &mut [f32],
@@ -42,7 +45,8 @@ fn forward(
             #[inline(always)]
             || {
                 for i in 0..out.len() {
-                    out[i] = gate[i] / (1.0 + exp(-inner(gate[i]))) * up[i];
+                    let (factor, inner) = parts(gate[i]);
+                    out[i] = factor / (1.0 + exp(-inner)) * up[i];
                 }
             },
         );
@@ -55,39 +59,50 @@ fn forward(
 }
 
 /// Puts their gradients in place of `gate` and `up`. With `s = sigmoid(f(gate))`:
-/// `d_gate = g up s (1 + gate f'(gate) (1 - s))`, `d_up = g gate s`.
+/// `d_gate = g up s (1 + gate f'(gate) (1 - s))`, `d_up = g gate s`; of the sigmoid alone `g up s (1 - s)` and `g s`.
 pub(crate) fn gradients(activation: Activation, gate: &mut [f32], up: &mut [f32], grad: &[f32]) {
     match activation {
-        // Of f, and of x f'(x).
-        Activation::Silu => backward(|x| (x, x), gate, up, grad),
+        Activation::Silu => backward(|x| Parts { factor: x, lead: 1.0, inner: x, turn: x }, gate, up, grad),
         Activation::GeluTanh => {
             let inner = |x: f32| {
                 let square = CUBIC * x * x;
-                (SLOPE * x * (1.0 + square), SLOPE * x * (1.0 + 3.0 * square))
+                let (inner, turn) = (SLOPE * x * (1.0 + square), SLOPE * x * (1.0 + 3.0 * square));
+                Parts { factor: x, lead: 1.0, inner, turn }
             };
             backward(inner, gate, up, grad);
+        }
+        Activation::Sigmoid => {
+            backward(|x| Parts { factor: 1.0, lead: 0.0, inner: x, turn: 1.0 }, gate, up, grad);
         }
     }
 }
 
+/// Of `factor * sigmoid(inner)` and its slope `s (lead + turn (1 - s))`.
+struct Parts {
+    factor: f32,
+    lead: f32,
+    inner: f32,
+    turn: f32,
+}
+
 #[inline(always)]
 fn backward(
-    inner: impl Fn(f32) -> (f32, f32) + Copy + Send + Sync,
+    parts: impl Fn(f32) -> Parts + Copy + Send + Sync,
     gate: &mut [f32],
     up: &mut [f32],
     grad: &[f32],
 ) {
     let part = BLOCK * share(grad.len().div_ceil(BLOCK), true);
-    let parts = gate.par_chunks_mut(part).zip(up.par_chunks_mut(part)).zip(grad.par_chunks(part));
-    parts.for_each(|((gate, up), grad)| {
+    let blocks = gate.par_chunks_mut(part).zip(up.par_chunks_mut(part)).zip(grad.par_chunks(part));
+    blocks.for_each(|((gate, up), grad)| {
         simd(
             #[inline(always)]
             || {
                 for i in 0..grad.len() {
-                    let (value, turn) = inner(gate[i]);
-                    let s = 1.0 / (1.0 + exp(-value));
-                    let d_gate = grad[i] * up[i] * s * (1.0 + turn * (1.0 - s));
-                    up[i] = grad[i] * gate[i] * s;
+                    let Parts { factor, lead, inner, turn } = parts(gate[i]);
+                    let s = 1.0 / (1.0 + exp(-inner));
+                    let d_gate = grad[i] * up[i] * s * (lead + turn * (1.0 - s));
+                    up[i] = grad[i] * factor * s;
                     gate[i] = d_gate;
                 }
             },

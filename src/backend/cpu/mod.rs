@@ -6,9 +6,13 @@
 
 pub(crate) mod adamw;
 pub(crate) mod attention;
+mod convolution;
+mod delta;
+mod delta_tile;
 mod gate;
 pub(crate) mod logp;
 mod math;
+mod mixing;
 mod ops;
 mod output;
 pub(crate) mod pass;

@@ -1,20 +1,19 @@
 //! The operations of a layer on the CPU.
 
 use std::ops::Range;
-use std::sync::Arc;
 
-use candle_core::{Device, Result, Tensor};
-use tealight_matmul::{Matrix, Output, Packed, Right, multiply};
+use candle_core::{Device, Result, Tensor, bail};
+use tealight_matmul::{Matrix, Output, multiply};
 
 use super::super::{
-    Angles, Backend, Buffer, Dropout, GradAccumulator, Heads, Norm, PackedSequences, Parameter,
-    PooledPacked, Prepacked, TokenLogp, Turn, check_tokens, int8,
+    Angles, Backend, Buffer, Delta, Dropout, GradAccumulator, Heads, Norm, PackedSequences,
+    Parameter, TokenLogp, Turn, check_tokens,
 };
 use super::logp::RowSums;
-use super::pass::{Pass, Slots};
-use super::product::with_weight;
+use super::pass::{Pass, RowLayout, Slots};
+use super::product::{add_bias, with_weight};
 use super::rms_norm::Gain;
-use super::{Cpu, by_rows, gate, output, rms_norm, rope, rows, simd, with_values};
+use super::{Cpu, by_rows, gate, output, rms_norm, rope, rows, with_values};
 use crate::backend::Activation;
 
 impl Backend for Cpu {
@@ -111,17 +110,7 @@ impl Backend for Cpu {
     }
 
     fn linear(&self, x: &Buffer, weight: &Parameter, bias: Option<&Parameter>) -> Result<Buffer> {
-        let (width, inner) = weight.dims2()?;
-        let mut out = self.pool.take(x.len() / inner * width);
-        let has_bias = bias.is_some();
-        if let Some(bias) = bias {
-            with_values(&bias.values, |bias| {
-                out.chunks_exact_mut(width).for_each(|row| row.copy_from_slice(bias));
-                Ok(())
-            })?;
-        }
-        self.product(x, weight, &mut out, has_bias)?;
-        Ok(out)
+        self.affine(x, weight, bias)
     }
 
     fn linear_add(&self, x: &Buffer, weight: &Parameter, to: &mut Buffer) -> Result<()> {
@@ -136,12 +125,7 @@ impl Backend for Cpu {
         stream: &mut Buffer,
     ) -> Result<()> {
         if let Some(bias) = bias {
-            with_values(&bias.values, |bias| {
-                for row in stream.chunks_exact_mut(bias.len()) {
-                    row.iter_mut().zip(bias).for_each(|(x, b)| *x += b);
-                }
-                Ok(())
-            })?;
+            add_bias(bias, stream)?;
         }
         self.product(x, weight, stream, true)
     }
@@ -176,23 +160,7 @@ impl Backend for Cpu {
         bias: Option<&Parameter>,
         grads: &mut GradAccumulator,
     ) -> Result<()> {
-        let (width, inner) = weight.dims2()?;
-        let rows = x.len() / inner;
-        let left = Matrix::new(grad, rows, width).transposed();
-        let data = grads.on_cpu(weight, &self.pool);
-        let right = Right::Plain(Matrix::new(x, rows, inner));
-        multiply(left, right, Output { data, stride: inner, adds: true }, true);
-        let Some(bias) = bias else { return Ok(()) };
-        let sums = grads.on_cpu(bias, &self.pool);
-        simd(
-            #[inline(always)]
-            || {
-                for row in grad.chunks_exact(width) {
-                    sums.iter_mut().zip(row).for_each(|(sum, x)| *sum += x);
-                }
-            },
-        );
-        Ok(())
+        self.add_weight_gradient([x, grad], weight, bias, grads)
     }
 
     fn gated(&self, activation: Activation, gate: &Buffer, up: &Buffer) -> Result<Buffer> {
@@ -234,18 +202,21 @@ impl Backend for Cpu {
         cache: Option<&mut Slots<'_>>,
     ) -> Result<(Buffer, ())> {
         let mut out = self.pool.take(q.len());
-        let mut attend = |slots: &mut Slots<'_>| {
-            pass.store(k, v, slots, self.is_parallel)?;
-            pass.attend(window, q, slots, &mut out, self.is_parallel);
+        let mut attend = |[keys, values]: [&mut [f32]; 2], layout| {
+            pass.store(k, v, [&mut *keys, &mut *values], layout, self.is_parallel)?;
+            pass.attend(window, q, ([&*keys, &*values], layout), &mut out, self.is_parallel);
             Ok::<_, candle_core::Error>(())
         };
         match cache {
-            Some(slots) => attend(slots)?,
+            Some(Slots { parts, layout: RowLayout::Keys(layout) }) => {
+                attend(parts.each_mut().map(|part| &mut **part), *layout)?;
+            }
+            Some(_) => bail!("the cache of this layer is of states"),
             None => {
                 let layout = pass.layout;
                 let count = pass.rows.len() * layout.row();
                 let [mut keys, mut values] = [0, 1].map(|_| self.pool.take(count));
-                attend(&mut Slots { keys: &mut keys, values: &mut values, layout })?;
+                attend([&mut keys, &mut values], layout)?;
             }
         }
         Ok((out, ()))
@@ -262,6 +233,48 @@ impl Backend for Cpu {
         Ok(pass.attend_backward(window, [q, k, v], grad, &self.pool))
     }
 
+    fn convolution(
+        &self,
+        pass: &Pass,
+        x: &Buffer,
+        kernel: &Parameter,
+        cache: Option<&mut Slots<'_>>,
+    ) -> Result<Buffer> {
+        self.convolve(pass, x, kernel, cache)
+    }
+
+    fn convolution_backward(
+        &self,
+        pass: &Pass,
+        x: &Buffer,
+        kernel: &Parameter,
+        grad: &Buffer,
+        grads: &mut GradAccumulator,
+    ) -> Result<Buffer> {
+        self.convolve_backward(pass, x, kernel, grad, grads)
+    }
+
+    fn delta_rule(
+        &self,
+        pass: &Pass,
+        delta: &Delta,
+        inputs: [&Buffer; 3],
+        cache: Option<&mut Slots<'_>>,
+    ) -> Result<Buffer> {
+        self.delta(pass, delta, inputs, cache)
+    }
+
+    fn delta_rule_backward(
+        &self,
+        pass: &Pass,
+        delta: &Delta,
+        inputs: [&Buffer; 3],
+        grad: &Buffer,
+        grads: &mut GradAccumulator,
+    ) -> Result<[Buffer; 3]> {
+        self.delta_backward(pass, delta, inputs, grad, grads)
+    }
+
     fn columns(&self, x: &Buffer, width: usize, columns: Range<usize>) -> Result<Buffer> {
         let mut out = self.pool.take(x.len() / width * columns.len());
         rows::columns(x, width, columns, &mut out);
@@ -269,8 +282,9 @@ impl Backend for Cpu {
     }
 
     fn joined(&self, parts: &[&Buffer], widths: &[usize]) -> Result<Buffer> {
+        let parts: Vec<&[f32]> = parts.iter().map(|part| &***part).collect();
         let mut out = self.pool.take(parts.iter().map(|part| part.len()).sum());
-        rows::join(parts, widths, &mut out);
+        rows::join(&parts, widths, &mut out);
         Ok(out)
     }
 
@@ -374,17 +388,7 @@ impl Backend for Cpu {
     }
 
     fn prepack(&self, weight: &Parameter) -> Result<Parameter> {
-        if int8::is_int8(&weight.values) {
-            // A packed copy would be four times its size.
-            return Ok(weight.clone());
-        }
-        let (width, inner) = weight.dims2()?;
-        let packed = with_values(&weight.values, |values| {
-            let right = Matrix::new(values, width, inner).transposed();
-            Ok(Packed::within(right, |count| self.pool.take_values(count)))
-        })?;
-        let packed = Arc::new(PooledPacked::new(packed, self.pool.clone()));
-        Ok(Parameter { prepacked: Some(Prepacked::Cpu(packed)), ..weight.clone() })
+        self.packed(weight)
     }
 
     fn prepack_head(&self, weight: &Parameter) -> Result<Parameter> {

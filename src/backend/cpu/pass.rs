@@ -6,17 +6,36 @@ use candle_core::{Result, bail};
 use rayon::prelude::*;
 
 use super::super::packed::{KeyRow, Seen};
-use super::super::{Angles, Buffer, Heads, PackedSequences, Pool};
+use super::super::{Angles, Buffer, DeltaSizes, Heads, PackedSequences, Pool};
 use super::attention::KeyLayout;
 use super::{by_rows, simd};
 use std::sync::Arc;
 
-/// The keys and the values of some rows in one layer.
+/// What a layer knows of the past of some rows.
 pub(crate) struct Slots<'a> {
-    pub(crate) keys: &'a mut [f32],
-    pub(crate) values: &'a mut [f32],
+    /// Keys and values; or states, and what the convolution before them still reads.
+    pub(crate) parts: [&'a mut [f32]; 2],
     /// How each row holds them.
-    pub(crate) layout: KeyLayout,
+    pub(crate) layout: RowLayout,
+}
+
+/// How a row of a cache holds what a layer knows of the past.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum RowLayout {
+    /// As keys and values.
+    Keys(KeyLayout),
+    /// As the state of a delta rule.
+    State(DeltaSizes),
+}
+
+impl RowLayout {
+    /// Values of a row in each of its two parts.
+    pub(crate) fn sizes(&self) -> [usize; 2] {
+        match self {
+            Self::Keys(layout) => [layout.row(); 2],
+            Self::State(sizes) => sizes.state(),
+        }
+    }
 }
 
 /// Where the tokens of a pass are, and what they see.
@@ -93,10 +112,10 @@ impl Pass {
         &self,
         k: &[f32],
         v: &[f32],
-        slots: &mut Slots<'_>,
+        [keys, values]: [&mut [f32]; 2],
+        layout: KeyLayout,
         is_parallel: bool,
     ) -> Result<()> {
-        let layout = slots.layout;
         let goes = |row: &KeyRow| row.own.len() > 1 && layout.first(row.past + row.own.len()) > 0;
         if self.rows.iter().any(goes) {
             bail!("a cache of windows takes one token at a time");
@@ -117,10 +136,10 @@ impl Pass {
         };
         let size = layout.row();
         if is_parallel {
-            let slots = slots.keys.par_chunks_mut(size).zip(slots.values.par_chunks_mut(size));
+            let slots = keys.par_chunks_mut(size).zip(values.par_chunks_mut(size));
             self.rows.par_iter().zip(slots).with_min_len(8).for_each(fill);
         } else {
-            let slots = slots.keys.chunks_mut(size).zip(slots.values.chunks_mut(size));
+            let slots = keys.chunks_mut(size).zip(values.chunks_mut(size));
             self.rows.iter().zip(slots).for_each(fill);
         }
         Ok(())
@@ -131,11 +150,10 @@ impl Pass {
         &self,
         window: Option<usize>,
         q: &[f32],
-        slots: &Slots<'_>,
+        ([keys, values], layout): ([&[f32]; 2], KeyLayout),
         out: &mut [f32],
         is_parallel: bool,
     ) {
-        let Slots { keys, values, layout } = slots;
         let width = layout.queries * layout.dim;
         let window = window.unwrap_or(usize::MAX);
         by_rows(is_parallel, out, width, |first, part| {
@@ -241,7 +259,7 @@ impl Pass {
     }
 
     /// Tokens that follow each other and the prefix that they continue.
-    fn runs(&self) -> Vec<KeyRow> {
+    pub(super) fn runs(&self) -> Vec<KeyRow> {
         let mut runs: Vec<KeyRow> = Vec::with_capacity(self.rows.len());
         let mut last = 0..0;
         for row in &self.rows {

@@ -1,12 +1,13 @@
 //! Products with weights.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use candle_core::{CpuStorage, Result, Storage, bail};
-use tealight_matmul::{Blocks, Matrix, Output, Right, multiply};
+use tealight_matmul::{Blocks, Matrix, Output, Packed, Right, multiply};
 
-use super::super::{Parameter, Prepacked, int8};
-use super::{Cpu, with_values};
+use super::super::{Buffer, GradAccumulator, Parameter, PooledPacked, Prepacked, int8};
+use super::{Cpu, simd, with_values};
 
 /// The values of a matrix `[out, in]`.
 #[derive(Clone, Copy)]
@@ -114,4 +115,76 @@ impl Cpu {
             }),
         }
     }
+
+    /// `x W^T + b`.
+    pub(super) fn affine(
+        &self,
+        x: &[f32],
+        weight: &Parameter,
+        bias: Option<&Parameter>,
+    ) -> Result<Buffer> {
+        let (width, inner) = weight.dims2()?;
+        let mut out = self.pool.take(x.len() / inner * width);
+        let has_bias = bias.is_some();
+        if let Some(bias) = bias {
+            with_values(&bias.values, |bias| {
+                out.chunks_exact_mut(width).for_each(|row| row.copy_from_slice(bias));
+                Ok(())
+            })?;
+        }
+        self.product(x, weight, &mut out, has_bias)?;
+        Ok(out)
+    }
+
+    /// Adds `grad^T x` to a weight's gradient, and the sums of `grad` to its bias's.
+    pub(super) fn add_weight_gradient(
+        &self,
+        [x, grad]: [&[f32]; 2],
+        weight: &Parameter,
+        bias: Option<&Parameter>,
+        grads: &mut GradAccumulator,
+    ) -> Result<()> {
+        let (width, inner) = weight.dims2()?;
+        let rows = x.len() / inner;
+        let left = Matrix::new(grad, rows, width).transposed();
+        let data = grads.on_cpu(weight, &self.pool);
+        let right = Right::Plain(Matrix::new(x, rows, inner));
+        multiply(left, right, Output { data, stride: inner, adds: true }, true);
+        let Some(bias) = bias else { return Ok(()) };
+        let sums = grads.on_cpu(bias, &self.pool);
+        simd(
+            #[inline(always)]
+            || {
+                for row in grad.chunks_exact(width) {
+                    sums.iter_mut().zip(row).for_each(|(sum, x)| *sum += x);
+                }
+            },
+        );
+        Ok(())
+    }
+
+    /// A weight with a copy of it in the order in which products read.
+    pub(super) fn packed(&self, weight: &Parameter) -> Result<Parameter> {
+        if int8::is_int8(&weight.values) {
+            // A packed copy would be four times its size.
+            return Ok(weight.clone());
+        }
+        let (width, inner) = weight.dims2()?;
+        let packed = with_values(&weight.values, |values| {
+            let right = Matrix::new(values, width, inner).transposed();
+            Ok(Packed::within(right, |count| self.pool.take_values(count)))
+        })?;
+        let packed = Arc::new(PooledPacked::new(packed, self.pool.clone()));
+        Ok(Parameter { prepacked: Some(Prepacked::Cpu(packed)), ..weight.clone() })
+    }
+}
+
+/// Adds a bias to every row of `x`.
+pub(super) fn add_bias(bias: &Parameter, x: &mut [f32]) -> Result<()> {
+    with_values(&bias.values, |bias| {
+        for row in x.chunks_exact_mut(bias.len()) {
+            row.iter_mut().zip(bias).for_each(|(x, b)| *x += b);
+        }
+        Ok(())
+    })
 }

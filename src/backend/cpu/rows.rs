@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-use super::super::Buffer;
 use super::product::Weight;
 
 /// The rows `ids` of `table` to `out`.
@@ -27,7 +26,7 @@ pub(super) fn columns(x: &[f32], width: usize, columns: Range<usize>, out: &mut 
 }
 
 /// The rows of all parts side by side to `out`.
-pub(super) fn join(parts: &[&Buffer], widths: &[usize], out: &mut [f32]) {
+pub(super) fn join(parts: &[&[f32]], widths: &[usize], out: &mut [f32]) {
     let total = widths.iter().sum();
     let mut at = 0;
     for (part, width) in parts.iter().zip(widths) {

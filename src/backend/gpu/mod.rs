@@ -11,7 +11,7 @@ use candle_core::{DType, Device, Result, Tensor, bail};
 use tealight_gpu::kernels;
 
 use super::{
-    Angles, Backend, Dropout, GradAccumulator, Heads, Norm, PackedSequences, Parameter, Prepacked,
+    Angles, Backend, Delta, DeltaSizes, Dropout, GradAccumulator, Heads, Norm, PackedSequences, Parameter, Prepacked,
     TokenLogp, Turn, check_tokens,
 };
 
@@ -82,12 +82,20 @@ fn gain(norm: &Norm) -> kernels::Gain<'_> {
     kernels::Gain { weight: &norm.weight.values, offset: norm.offset, eps: norm.eps }
 }
 
-/// The two factors of `f(x) = a (x + b x^3)`, of which an activation is `x sigmoid(f(x))`.
-fn inner(activation: Activation) -> [f64; 2] {
-    match activation {
-        Activation::Silu => [1.0, 0.0],
-        Activation::GeluTanh => [2.0 * (2.0 / PI).sqrt(), 0.044_715],
-    }
+/// An activation as kernels have it.
+fn through(activation: Activation) -> kernels::Gate {
+    let (slope, cubic) = match activation {
+        Activation::Silu | Activation::Sigmoid => (1.0, 0.0),
+        Activation::GeluTanh => (2.0 * (2.0 / PI).sqrt(), 0.044_715),
+    };
+    kernels::Gate { slope, cubic, alone: activation == Activation::Sigmoid }
+}
+
+/// A delta rule as kernels have it.
+fn sizes_of(delta: &Delta) -> kernels::Delta<'_> {
+    let DeltaSizes { key_heads, value_heads, key_dim, value_dim, .. } = delta.sizes;
+    let weights = [&delta.a_log.values, &delta.dt_bias.values];
+    kernels::Delta { key_heads, value_heads, key_dim, value_dim, weights }
 }
 
 /// Adds the f32 sum of a weight's gradient, where the weight is trained.
@@ -223,7 +231,7 @@ impl Backend for Gpu {
     }
 
     fn gated(&self, activation: Activation, gate: &Tensor, up: &Tensor) -> Result<Tensor> {
-        kernels::gated(gate, up, inner(activation))
+        kernels::gated(gate, up, through(activation))
     }
 
     fn gated_backward(
@@ -233,7 +241,7 @@ impl Backend for Gpu {
         up: &mut Tensor,
         grad: &Tensor,
     ) -> Result<()> {
-        kernels::gated_back(gate, up, grad, inner(activation))
+        kernels::gated_back(gate, up, grad, through(activation))
     }
 
     fn rope(&self, pass: &Pass, rope: usize, x: &mut Tensor, turn: Turn) -> Result<()> {
@@ -269,12 +277,68 @@ impl Backend for Gpu {
         kernels::attention_back(qkv, out, grad, (&pass.runs, window))
     }
 
-    fn columns(&self, x: &Tensor, _: usize, columns: Range<usize>) -> Result<Tensor> {
-        x.narrow(1, columns.start, columns.len())?.contiguous()
+    fn convolution(
+        &self,
+        pass: &Pass,
+        x: &Tensor,
+        kernel: &Parameter,
+        cache: Option<&mut &[Tensor; 2]>,
+    ) -> Result<Tensor> {
+        let taps = pass.taps(kernel.values.dim(2)?, &self.device)?;
+        kernels::convolution(x, &kernel.values, taps, cache.map(|[_, past]| past))
     }
 
-    fn joined(&self, parts: &[&Tensor], _: &[usize]) -> Result<Tensor> {
-        Tensor::cat(parts, 1)
+    fn convolution_backward(
+        &self,
+        pass: &Pass,
+        x: &Tensor,
+        kernel: &Parameter,
+        grad: &Tensor,
+        grads: &mut GradAccumulator,
+    ) -> Result<Tensor> {
+        let taps = pass.taps(kernel.values.dim(2)?, &self.device)?;
+        let sums = sums_of(kernel, grads)?;
+        kernels::convolution_back(x, &kernel.values, taps, grad, sums.as_ref())
+    }
+
+    fn delta_rule(
+        &self,
+        pass: &Pass,
+        delta: &Delta,
+        inputs: [&Tensor; 3],
+        cache: Option<&mut &[Tensor; 2]>,
+    ) -> Result<Tensor> {
+        let states = cache.map(|[states, _]| states);
+        kernels::delta_rule(sizes_of(delta), inputs, &pass.delta_runs, states)
+    }
+
+    fn delta_rule_backward(
+        &self,
+        pass: &Pass,
+        delta: &Delta,
+        inputs: [&Tensor; 3],
+        grad: &Tensor,
+        grads: &mut GradAccumulator,
+    ) -> Result<[Tensor; 3]> {
+        let rule = sizes_of(delta);
+        let (found, sums) = kernels::delta_back(rule, inputs, &pass.delta_runs, grad)?;
+        for (weight, more) in [&delta.a_log, &delta.dt_bias].into_iter().zip(sums) {
+            if let Some(sums) = sums_of(weight, grads)? {
+                kernels::add_to(&sums, &more)?;
+            }
+        }
+        Ok(found)
+    }
+
+    fn columns(&self, x: &Tensor, width: usize, columns: Range<usize>) -> Result<Tensor> {
+        let own = x.reshape(((), width))?.narrow(1, columns.start, columns.len())?;
+        own.contiguous()?.reshape((x.dim(0)?, ()))
+    }
+
+    fn joined(&self, parts: &[&Tensor], widths: &[usize]) -> Result<Tensor> {
+        let of = |(part, width): (&&Tensor, &usize)| part.reshape(((), *width));
+        let all: Vec<Tensor> = parts.iter().zip(widths).map(of).collect::<Result<_>>()?;
+        Tensor::cat(&all, 1)?.reshape((parts[0].dim(0)?, ()))
     }
 
     fn copy(&self, x: &Tensor) -> Result<Tensor> {

@@ -1,7 +1,9 @@
 //! The tokens of a pass on a GPU, and what attention sees of them.
 
+use std::sync::OnceLock;
+
 use candle_core::{Device, Result, Tensor, bail};
-use tealight_gpu::kernels::{self, Run, Runs};
+use tealight_gpu::kernels::{self, DeltaRun, Run, Runs, Taps};
 
 use super::super::{Angles, Heads, PackedSequences, Segment};
 
@@ -13,6 +15,12 @@ pub(crate) struct Pass {
     pub(super) head_dim: usize,
     /// The rows of the cache that the tokens' keys and values go to.
     pub(super) places: Option<Tensor>,
+    /// What a delta rule works on.
+    pub(super) delta_runs: Vec<DeltaRun>,
+    packed: PackedSequences,
+    has_cache: bool,
+    /// What a convolution reads, once one has asked.
+    taps: OnceLock<Taps>,
 }
 
 impl Pass {
@@ -48,8 +56,29 @@ impl Pass {
         let Heads { queries, keys, dim, scale, .. } = heads;
         let heads = kernels::Heads { queries, keys, dim };
         let runs = Runs::new(&runs, heads, f64::from(scale), device)?;
-        Ok(Pass { runs, angles, head_dim: dim, places })
+        let (has_cache, packed) = (slots.is_some(), packed.clone());
+        let (delta_runs, taps) = (delta_runs(&packed, has_cache), OnceLock::new());
+        Ok(Pass { runs, angles, head_dim: dim, places, delta_runs, packed, has_cache, taps })
     }
+
+    /// What a convolution of so many taps reads; all of a model have as many.
+    pub(super) fn taps(&self, count: usize, device: &Device) -> Result<&Taps> {
+        if let Some(taps) = self.taps.get() {
+            return Ok(taps);
+        }
+        let taps = Taps::new(&self.delta_runs, self.packed.tokens(), count, self.has_cache, device)?;
+        Ok(self.taps.get_or_init(|| taps))
+    }
+}
+
+/// The runs of a delta rule: segments, each after its prefix or what the cache holds of its row.
+fn delta_runs(packed: &PackedSequences, has_cache: bool) -> Vec<DeltaRun> {
+    let run = |(index, segment): (usize, &Segment)| DeltaRun {
+        tokens: packed.range(index),
+        after: segment.prefix,
+        goes_on: has_cache && segment.past > 0,
+    };
+    packed.all().iter().enumerate().map(run).collect()
 }
 
 /// What attention over whole sequences sees: itself and its prefix.

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use candle_core::{D, DType, Device, Tensor, Var};
-use candle_nn::ops::{log_softmax, rms_norm_slow, silu, softmax};
+use candle_nn::ops::{log_softmax, rms_norm_slow, sigmoid, silu, softmax};
 use tealight::model::weights::Weights;
-use tealight::model::{Activation, Architecture, NormPlacement, QkNorm, Rope};
+use tealight::model::{Activation, Architecture, LayerKind, NormPlacement, QkNorm, Rope};
 use tealight::policy::Sequence;
 
 type Result<T> = candle_core::Result<T>;
@@ -67,26 +67,11 @@ pub(crate) fn hidden(
     ids: &[u32],
 ) -> Result<Tensor> {
     let a = architecture;
-    let norm = |x: &Tensor, weight: &Tensor| {
-        rms_norm_slow(&x.contiguous()?, &(weight + a.norm_offset)?, a.rms_norm_eps as f32)
-    };
     let ids = Tensor::new(ids, &Device::Cpu)?;
     let mut x = weights["model.embed_tokens.weight"].index_select(&ids, 0)?;
     x = (x * a.embedding_scale)?;
     for (layer, kind) in a.layers.iter().enumerate() {
-        let find = |name: &str| weights.get(&format!("model.layers.{layer}.{name}"));
-        let weight = |name: &str| find(name).unwrap_or_else(|| panic!("no {name}"));
-        let linear = |x: &Tensor, name: &str| -> Result<Tensor> {
-            let out = x.matmul(&weight(&format!("{name}.weight")).t()?)?;
-            match find(&format!("{name}.bias")) {
-                Some(bias) => out.broadcast_add(bias),
-                None => Ok(out),
-            }
-        };
-        let normed = |x: &Tensor, name: &str| match name {
-            "" => Ok(x.clone()),
-            name => norm(x, weight(&format!("{name}.weight"))),
-        };
+        let layer = Layer { a, weights, layer };
         let [before, after, before_mlp, after_mlp] = match a.norms {
             NormPlacement::Before => ["input_layernorm", "", "post_attention_layernorm", ""],
             NormPlacement::After => {
@@ -99,44 +84,116 @@ pub(crate) fn hidden(
                 "post_feedforward_layernorm",
             ],
         };
-        let (queries, keys) = (a.num_heads * a.head_dim, a.num_kv_heads * a.head_dim);
-        let inner = normed(&x, before)?;
-        let [inputs, _, gates, down] = a.roles();
-        let [q, k, v] = match inputs {
+        let inner = layer.normed(&x, before)?;
+        let mixed = match kind {
+            LayerKind::Attention { window, rope } => layer.attention(&inner, *window, *rope)?,
+            LayerKind::Delta => layer.delta(&inner)?,
+        };
+        let [_, output, gates, down] = a.roles(layer.layer);
+        let out = layer.normed(&layer.linear(&mixed, output[0])?, after)?;
+        x = (x + (out * a.residual_scale)?)?;
+        let inner = layer.normed(&x, before_mlp)?;
+        let [gate, up] = match gates {
             [fused] => {
-                let all = linear(&inner, fused)?;
+                let all = layer.linear(&inner, fused)?;
+                let part = |at| all.narrow(1, at, a.intermediate_size)?.contiguous();
+                [part(0)?, part(a.intermediate_size)?]
+            }
+            apart => [layer.linear(&inner, apart[0])?, layer.linear(&inner, apart[1])?],
+        };
+        let gate = match a.activation {
+            Activation::Silu => silu(&gate)?,
+            Activation::GeluTanh => gate.gelu()?,
+            Activation::Sigmoid => sigmoid(&gate)?,
+        };
+        let out = layer.normed(&layer.linear(&(gate * up)?, down[0])?, after_mlp)?;
+        x = (x + (out * a.residual_scale)?)?;
+    }
+    norm(a, &x, &weights["model.norm.weight"], a.norm_offset)? * a.logits_scale
+}
+
+fn norm(a: &Architecture, x: &Tensor, weight: &Tensor, offset: f64) -> Result<Tensor> {
+    rms_norm_slow(&x.contiguous()?, &(weight + offset)?, a.rms_norm_eps as f32)
+}
+
+/// A layer and its weights.
+struct Layer<'a> {
+    a: &'a Architecture,
+    weights: &'a Weights,
+    layer: usize,
+}
+
+impl Layer<'_> {
+    fn find(&self, name: &str) -> Option<&Tensor> {
+        self.weights.get(&format!("model.layers.{}.{name}", self.layer))
+    }
+
+    fn weight(&self, name: &str) -> &Tensor {
+        self.find(name).unwrap_or_else(|| panic!("no {name}"))
+    }
+
+    fn linear(&self, x: &Tensor, name: &str) -> Result<Tensor> {
+        let out = x.matmul(&self.weight(&format!("{name}.weight")).t()?)?;
+        match self.find(&format!("{name}.bias")) {
+            Some(bias) => out.broadcast_add(bias),
+            None => Ok(out),
+        }
+    }
+
+    fn normed(&self, x: &Tensor, name: &str) -> Result<Tensor> {
+        match name {
+            "" => Ok(x.clone()),
+            name => norm(self.a, x, self.weight(&format!("{name}.weight")), self.a.norm_offset),
+        }
+    }
+
+    /// What queries gather `[T, H * D]`.
+    fn attention(
+        &self,
+        inner: &Tensor,
+        window: Option<usize>,
+        rope: Option<usize>,
+    ) -> Result<Tensor> {
+        let a = self.a;
+        let (queries, keys) = (a.num_heads * a.head_dim, a.num_kv_heads * a.head_dim);
+        let [inputs, ..] = a.roles(self.layer);
+        let [mut q, k, v] = match inputs {
+            [fused] => {
+                let all = self.linear(inner, fused)?;
                 let part = |at, width| all.narrow(1, at, width)?.contiguous();
                 [part(0, queries)?, part(queries, keys)?, part(queries + keys, keys)?]
             }
             apart => {
-                let part = |index: usize| linear(&inner, apart[index]);
+                let part = |index: usize| self.linear(inner, apart[index]);
                 [part(0)?, part(1)?, part(2)?]
             }
         };
+        let tokens = inner.dim(0)?;
+        let mut gate = None;
+        if a.output_gate {
+            let heads = q.reshape((tokens, a.num_heads, 2 * a.head_dim))?;
+            let half = |at| heads.narrow(2, at, a.head_dim)?.reshape((tokens, queries));
+            (q, gate) = (half(0)?, Some(half(a.head_dim)?));
+        }
         let heads = |x: Tensor, name: &str| -> Result<Tensor> {
             let key = format!("self_attn.{name}_norm.weight");
-            let x = match a.qk_norm {
-                QkNorm::Whole if name != "v" => norm(&x, weight(&key))?,
-                _ => x,
-            };
+            let norm = |x: &Tensor| norm(a, x, self.weight(&key), a.norm_offset);
+            let x = if a.qk_norm == QkNorm::Whole && name != "v" { norm(&x)? } else { x };
             let mut x = x.reshape(((), x.dim(1)? / a.head_dim, a.head_dim))?;
             if a.qk_norm == QkNorm::Heads && name != "v" {
-                x = norm(&x, weight(&key))?;
+                x = norm(&x)?;
             }
             // Heads first; each key-value head once for every query head that reads it.
             let count = x.dim(1)?;
             x = x.transpose(0, 1)?.contiguous()?;
-            if let Some(rope) = kind.rope.filter(|_| name != "v") {
+            if let Some(rope) = rope.filter(|_| name != "v") {
                 x = turned(&x, &a.ropes[rope], a.rotary_dim)?.contiguous()?;
             }
-            let share = a.num_heads / count;
-            let of: Vec<u32> = (0..a.num_heads).map(|h| (h / share) as u32).collect();
-            x.index_select(&Tensor::new(of, &Device::Cpu)?, 0)
+            repeated(&x, 0, a.num_heads / count)
         };
         let (q, k, v) = (heads(q, "q")?, heads(k, "k")?, heads(v, "v")?);
         let scores = (q.matmul(&k.t()?)? * a.attention_scale)?;
-        let tokens = x.dim(0)?;
-        let window = kind.window.unwrap_or(tokens);
+        let window = window.unwrap_or(tokens);
         let sees = |query: usize, key: usize| key <= query && query < key + window;
         let pairs = (0..tokens).flat_map(|query| (0..tokens).map(move |key| (query, key)));
         let mask = pairs.map(|(query, key)| if sees(query, key) { 0.0 } else { -1e30 });
@@ -144,25 +201,66 @@ pub(crate) fn hidden(
         let mask = Tensor::from_vec(mask, (1, tokens, tokens), &Device::Cpu)?;
         let seen = softmax(&scores.broadcast_add(&mask)?, D::Minus1)?.matmul(&v)?;
         let seen = seen.transpose(0, 1)?.contiguous()?.reshape((tokens, ()))?;
-        let out = normed(&linear(&seen, "self_attn.o_proj")?, after)?;
-        x = (x + (out * a.residual_scale)?)?;
-        let inner = normed(&x, before_mlp)?;
-        let [gate, up] = match gates {
-            [fused] => {
-                let all = linear(&inner, fused)?;
-                let part = |at| all.narrow(1, at, a.intermediate_size)?.contiguous();
-                [part(0)?, part(a.intermediate_size)?]
-            }
-            apart => [linear(&inner, apart[0])?, linear(&inner, apart[1])?],
-        };
-        let gate = match a.activation {
-            Activation::Silu => silu(&gate)?,
-            Activation::GeluTanh => gate.gelu()?,
-        };
-        let out = normed(&linear(&(gate * up)?, down[0])?, after_mlp)?;
-        x = (x + (out * a.residual_scale)?)?;
+        match gate {
+            Some(gate) => seen * sigmoid(&gate)?,
+            None => Ok(seen),
+        }
     }
-    norm(&x, &weights["model.norm.weight"])? * a.logits_scale
+
+    /// What the states hold for the queries, normed and gated, `[T, values]`.
+    fn delta(&self, inner: &Tensor) -> Result<Tensor> {
+        let sizes = self.a.delta.expect("sizes");
+        let (key_dim, value_dim, heads) = (sizes.key_dim, sizes.value_dim, sizes.value_heads);
+        let keys = sizes.key_heads * key_dim;
+        let [inputs, ..] = self.a.roles(self.layer);
+        let part = |index: usize| self.linear(inner, inputs[index]);
+        let (raw, z, b, a) = (part(0)?, part(1)?, part(2)?, part(3)?);
+        let (tokens, width) = raw.dims2()?;
+        let before = Tensor::zeros((sizes.kernel - 1, width), raw.dtype(), raw.device())?;
+        let padded = Tensor::cat(&[before, raw], 0)?;
+        let kernel = self.weight("linear_attn.conv1d.weight");
+        let tap = |tap: usize| {
+            let own = kernel.narrow(2, tap, 1)?.reshape((1, width))?;
+            padded.narrow(0, tap, tokens)?.broadcast_mul(&own)
+        };
+        let mut mixed = tap(0)?;
+        for index in 1..sizes.kernel {
+            mixed = (mixed + tap(index)?)?;
+        }
+        let mixed = silu(&mixed)?;
+        let unit = |at: usize, scale: f64| {
+            let x = mixed.narrow(1, at, keys)?.reshape((tokens, sizes.key_heads, key_dim))?;
+            let length = (x.sqr()?.sum_keepdim(2)? + 1e-6)?.sqrt()?;
+            repeated(&(x.broadcast_div(&length)? * scale)?, 1, heads / sizes.key_heads)
+        };
+        let (q, k) = (unit(0, 1.0 / (key_dim as f64).sqrt())?, unit(keys, 1.0)?);
+        let v = mixed.narrow(1, 2 * keys, heads * value_dim)?;
+        let v = v.reshape((tokens, heads, value_dim))?;
+        let beta = sigmoid(&b)?;
+        let rate = self.weight("linear_attn.A_log").exp()?;
+        let step = (a.broadcast_add(self.weight("linear_attn.dt_bias"))?.exp()? + 1.0)?.log()?;
+        let decay = step.broadcast_mul(&rate)?.neg()?.exp()?;
+        let mut state = Tensor::zeros((heads, key_dim, value_dim), v.dtype(), v.device())?;
+        let mut found = Vec::new();
+        for token in 0..tokens {
+            let of = |x: &Tensor, shape: (usize, usize, usize)| x.get(token)?.reshape(shape);
+            let (query, key) = (of(&q, (heads, 1, key_dim))?, of(&k, (heads, 1, key_dim))?);
+            let left = state.broadcast_mul(&of(&decay, (heads, 1, 1))?)?;
+            let missing = (of(&v, (heads, 1, value_dim))? - key.matmul(&left)?)?;
+            let change = missing.broadcast_mul(&of(&beta, (heads, 1, 1))?)?;
+            state = (left + key.t()?.contiguous()?.matmul(&change)?)?;
+            found.push(query.matmul(&state)?.reshape((1, heads, value_dim))?);
+        }
+        let found = Tensor::cat(&found, 0)?;
+        let normed = norm(self.a, &found, self.weight("linear_attn.norm.weight"), 0.0)?;
+        normed.reshape((tokens, ()))? * silu(&z)?
+    }
+}
+
+/// Every head along `axis` so many times, one after the other.
+fn repeated(x: &Tensor, axis: usize, times: usize) -> Result<Tensor> {
+    let of: Vec<u32> = (0..x.dim(axis)? * times).map(|head| (head / times) as u32).collect();
+    x.index_select(&Tensor::new(of, &Device::Cpu)?, axis)
 }
 
 /// Rotates the first `dim` values of the heads of `x` `[H, T, D]` by the angles of their positions.
