@@ -71,8 +71,7 @@ impl LoraOptions {
             return Ok(None);
         }
         let targets = self.targets(architecture);
-        if let Some(other) = targets.iter().find(|t| !leaves(architecture).contains(&t.as_str()))
-        {
+        if let Some(other) = targets.iter().find(|t| !leaves(architecture).contains(&t.as_str())) {
             let known = leaves(architecture);
             bail!("lora-target-modules: this model has no `{other}`; it has {}", known.join(", "));
         }

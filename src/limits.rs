@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 use tealight_matmul::{Matrix, Right, peak, product};
 
-use crate::model::Architecture;
+use crate::model::{Architecture, LayerKind};
 
 /// Rates that were measured here, with all threads.
 #[derive(Debug, Clone, Copy, Serialize)]
@@ -107,17 +107,25 @@ impl Work {
     ) -> Self {
         let a = architecture;
         let (queries, keys) = (a.num_heads * a.head_dim, a.num_kv_heads * a.head_dim);
-        let layer = a.hidden_size * (2 * queries + 2 * keys + 3 * a.intermediate_size);
-        let body = (a.num_layers * layer) as f64;
         let head = (a.vocab_size * a.hidden_size) as f64;
-        let attention = (4 * a.num_layers * queries) as f64;
+        let lookup = if a.tied_embeddings { 0.0 } else { head };
+        // Matrices of all layers; norms and biases are nothing beside them.
+        let body = a.parameters() as f64 - head - lookup;
+        let attending = a.layers.iter().filter(|kind| **kind != LayerKind::Delta).count();
+        // A state is read and changed by about four operations a value.
+        let states = a.delta.map_or(0, |d| 8 * d.state()[0]) * (a.num_layers - attending);
+        let attention = (4 * attending * queries) as f64;
         let forward = |tokens: f64, predicted: f64, context: f64| {
-            2.0 * body * tokens + 2.0 * head * predicted + attention * tokens * context
+            (2.0 * body + states as f64) * tokens
+                + 2.0 * head * predicted
+                + attention * tokens * context
         };
         let (prompt, new) = (prompt_len as f64, new_tokens as f64);
         let (prompts, rows) = (prompts as f64, (prompts * group) as f64);
         let bytes = 4.0;
-        let cached = rows * (2 * a.num_layers * keys) as f64 * 4.0 * (prompt + new / 2.0);
+        let cached = rows * (2 * attending * keys) as f64 * 4.0 * (prompt + new / 2.0)
+            // A state is read and written, four bytes a value each.
+            + rows * states as f64;
         Self {
             prefill_flops: forward(prompts * prompt, prompts, prompt / 2.0),
             decode_flops: forward(rows, rows, prompt + new / 2.0),

@@ -1,5 +1,5 @@
-//! The gated delta rule and its convolution against graphs of Candle's operations in f64, in f32 and bf16, over runs that
-//! share what they begin with.
+//! The gated delta rule and its convolution against graphs of Candle's operations in f64, in f32 and bf16, over runs
+//! that share what they begin with.
 #![cfg(any(feature = "emulated", feature = "cuda", feature = "metal"))]
 
 mod common;
@@ -24,7 +24,9 @@ fn sequences() -> Vec<(Vec<u32>, usize)> {
 }
 
 /// Runs `work` on the rows of each sequence, and puts the results of its own tokens one after the other.
-fn by_sequence(work: impl Fn(&dyn Fn(&Tensor) -> Result<Tensor>) -> Result<Tensor>) -> Result<Tensor> {
+fn by_sequence(
+    work: impl Fn(&dyn Fn(&Tensor) -> Result<Tensor>) -> Result<Tensor>,
+) -> Result<Tensor> {
     let mut all = Vec::new();
     for (tokens, own) in sequences() {
         let ids = Tensor::new(tokens.as_slice(), &Device::Cpu)?;
@@ -73,7 +75,8 @@ fn a_convolution_and_its_gradients() {
         let past = Tensor::zeros((2, 30), dtype, &device()).expect("room");
         let first = Taps::new(&[run(0..3, false), run(3..5, false)], 5, 4, true, &device());
         let both = Tensor::cat(&[part(0, 3).expect("rows"), part(22, 2).expect("rows")], 0);
-        let begun = kernels::convolution(&both.expect("x"), &kernel, &first.expect("t"), Some(&past));
+        let begun =
+            kernels::convolution(&both.expect("x"), &kernel, &first.expect("t"), Some(&past));
         close(&begun.expect("begun").narrow(0, 0, 3).expect("rows"), &out_of(&out, 0, 3), 0.0);
         let next = Taps::new(&[run(0..1, true), run(1..2, true)], 2, 4, true, &device());
         let both = Tensor::cat(&[part(3, 1).expect("rows"), part(24, 1).expect("rows")], 0);

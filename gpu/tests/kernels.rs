@@ -79,8 +79,7 @@ fn positions_gates_and_sums() {
         let silu = |of: &[Tensor]| -> Result<Tensor> { silu(&of[0])? * &of[1] };
         let gelu = |of: &[Tensor]| -> Result<Tensor> { of[0].gelu()? * &of[1] };
         let slope = 2.0 * (2.0 / std::f64::consts::PI).sqrt();
-        let out =
-            check_gate(SILU, silu, [(&gate, &gate64), (&up, &up64), (&grad, &grad64)], most);
+        let out = check_gate(SILU, silu, [(&gate, &gate64), (&up, &up64), (&grad, &grad64)], most);
         let alone = Gate { alone: true, ..SILU };
         let open = |of: &[Tensor]| silu_ratio(&of[0])? * &of[1];
         check_gate(alone, open, [(&gate, &gate64), (&up, &up64), (&grad, &grad64)], most);

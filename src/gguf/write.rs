@@ -115,7 +115,9 @@ fn refuse(own: &str, architecture: &Architecture) -> Result<()> {
     }
     let plain = LayerKind::Attention { window: None, rope: Some(0) };
     if architecture.layers.iter().any(|layer| *layer != plain) {
-        bail!("GGUF export does not know layers with a window, without positions or with the delta rule");
+        bail!(
+            "GGUF export does not know layers with a window, without positions or with the delta rule"
+        );
     }
     Ok(())
 }

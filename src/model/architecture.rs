@@ -35,6 +35,8 @@ pub struct Architecture {
     pub activation: Activation,
     /// The rotary embeddings that layers choose from.
     pub ropes: Vec<Rope>,
+    /// Which of them turns queries, where they have one of their own.
+    pub query_rope: Option<usize>,
     /// What layers differ in, one each.
     pub layers: Vec<LayerKind>,
     /// Whether the query, key and value projections have biases.
@@ -104,11 +106,17 @@ pub enum LayerKind {
         /// Which of [`Architecture::ropes`] it turns by; none where it knows no positions.
         rope: Option<usize>,
     },
-    /// The gated delta rule (arXiv 2412.06464), a state in place of keys and values, of [`Architecture::delta`]'s sizes.
+    /// The gated delta rule (arXiv 2412.06464), a state in place of keys and values; [`Architecture::delta`] has its
+    /// sizes.
     Delta,
 }
 
 impl LayerKind {
+    /// Whether it knows positions by turning queries and keys.
+    pub(crate) fn turns(self) -> bool {
+        matches!(self, Self::Attention { rope: Some(_), .. })
+    }
+
     /// Tokens that a token sees, where they are fewer than all.
     pub fn window(self) -> Option<usize> {
         match self {
@@ -125,6 +133,24 @@ pub struct Rope {
     pub theta: f64,
     /// How frequencies are changed for long sequences.
     pub scaling: Option<RopeScaling>,
+    /// How what is turned grows with its position.
+    pub growth: Option<Growth>,
+}
+
+/// A factor of `1 + beta ln(1 + floor(position / period))`: Llama 4's and Ministral 3's, of queries.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Growth {
+    /// How fast it grows.
+    pub beta: f64,
+    /// Positions over which it stays the same.
+    pub period: usize,
+}
+
+impl Growth {
+    /// The factor at a position.
+    pub(crate) fn at(self, position: usize) -> f64 {
+        1.0 + self.beta * ((1 + position / self.period) as f64).ln()
+    }
 }
 
 /// How the frequencies of a rotary embedding are changed for sequences beyond those of pre-training.
@@ -174,8 +200,8 @@ impl Architecture {
         self.roles(layer).concat()
     }
 
-    /// [`Architecture::modules`] by what they are for: what mixes tokens reads (queries, keys and values, and for the delta
-    /// rule gates, `beta` and decay), its output, gate and up, the output of the feed-forward block.
+    /// [`Architecture::modules`] by what they are for: what mixes tokens reads (queries, keys and values, and for the
+    /// delta rule gates, `beta` and decay), its output, gate and up, the output of the feed-forward block.
     pub fn roles(&self, layer: usize) -> [&'static [&'static str]; 4] {
         let (inputs, output): (&[_], &[_]) = match (self.layers[layer], self.fusion) {
             (LayerKind::Delta, _) => (

@@ -14,7 +14,8 @@ pub(super) struct Attention {
     /// Norms of queries and keys.
     qk_norm: Option<[Norm; 2]>,
     window: Option<usize>,
-    rope: Option<usize>,
+    /// Of queries, and of keys.
+    ropes: Option<[usize; 2]>,
     /// Values of a head, where half of what is projected for queries are gates.
     gated: Option<usize>,
 }
@@ -47,7 +48,8 @@ impl Attention {
         let [q, kv] = a.widths();
         let qkv = Joined::new(inputs, [q, kv, kv], &mut |name| weights.linear(name))?;
         let gated = a.output_gate.then_some(a.head_dim);
-        Ok(Self { qkv, qk_norm, window, rope, gated })
+        let ropes = rope.map(|rope| [a.query_rope.unwrap_or(rope), rope]);
+        Ok(Self { qkv, qk_norm, window, ropes, gated })
     }
 
     pub(super) fn forward<B: Backend>(
@@ -68,9 +70,9 @@ impl Attention {
             let [normed_q, normed_k] = normed;
             raw = Some([std::mem::replace(&mut q, normed_q), std::mem::replace(&mut k, normed_k)]);
         }
-        if let Some(rope) = self.rope {
-            backend.rope(pass, rope, &mut q, Turn::Forward)?;
-            backend.rope(pass, rope, &mut k, Turn::Forward)?;
+        if let Some([of_queries, of_keys]) = self.ropes {
+            backend.rope(pass, of_queries, &mut q, Turn::Forward)?;
+            backend.rope(pass, of_keys, &mut k, Turn::Forward)?;
         }
         let attended = backend.attention(pass, self.window, [&q, &k, &v], cache)?;
         Ok(Saved { qkv: [q, k, v], raw, gate, attended })
@@ -109,9 +111,9 @@ impl Attention {
         let [mut dq, mut dk, dv] =
             backend.attention_backward(pass, self.window, [&q, &k, &v], out, &d_attended)?;
         drop((q, k, v, attended, d_attended));
-        if let Some(rope) = self.rope {
-            backend.rope(pass, rope, &mut dq, Turn::Back)?;
-            backend.rope(pass, rope, &mut dk, Turn::Back)?;
+        if let Some([of_queries, of_keys]) = self.ropes {
+            backend.rope(pass, of_queries, &mut dq, Turn::Back)?;
+            backend.rope(pass, of_keys, &mut dk, Turn::Back)?;
         }
         if let (Some(norms), Some(raw)) = (&self.qk_norm, &raw) {
             for ((norm, raw), grad) in norms.iter().zip(raw).zip([&mut dq, &mut dk]) {

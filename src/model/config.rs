@@ -9,16 +9,17 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use super::architecture::{
-    Activation, Architecture, DeltaSizes, Fusion, LayerKind, NormPlacement, QkNorm,
+    Activation, Architecture, DeltaSizes, Fusion, LayerKind, NormPlacement, QkNorm, Rope,
 };
 use super::keys::Keys;
 use super::layer_kinds::{Windows, layers};
+use super::text_part;
 use crate::files::read_json;
 
 /// Families that are supported, as `model_type` in `config.json` names them.
 const FAMILIES: &str = "llama (Llama 3.x, SmolLM2), qwen2 (Qwen2, Qwen2.5), qwen3, gemma3_text (Gemma 3 270M and 1B), \
                         qwen3_5_text (Qwen3.5), \
-                        smollm3, olmo2, olmo3, mistral, phi3 (Phi-3, Phi-4-mini), granite (Granite 3), granitemoehybrid (Granite 4, dense)";
+                        smollm3, olmo2, olmo3, mistral, ministral3, phi3 (Phi-3, Phi-4-mini), granite (Granite 3), granitemoehybrid (Granite 4, dense)";
 
 /// The most parameters of a model.
 const MAX_PARAMETERS: u64 = 1 << 40;
@@ -65,6 +66,7 @@ fn family(name: &str) -> Option<Family> {
     Some(match name {
         "llama" | "granite" => llama,
         "mistral" => Family { windows: Windows::All, ..llama },
+        "ministral3" => Family { windows: Windows::All, theta: 1e6, ..llama },
         "qwen2" => Family { qkv_bias: true, windows: Windows::Upper, ..llama },
         "qwen3" => Family { qk_norm: QkNorm::Heads, windows: Windows::Upper, ..llama },
         "smollm3" => Family { ties: true, theta: 2e6, windows: Windows::Upper, ..llama },
@@ -93,12 +95,12 @@ fn family(name: &str) -> Option<Family> {
 }
 
 impl Architecture {
-    /// Whether models of this `model_type` can be trained.
+    /// Whether models of this `model_type`, or their text part, can be trained.
     pub fn knows(model_type: &str) -> bool {
-        family(model_type).is_some()
+        family(model_type).is_some() || text_part::knows(model_type)
     }
 
-    /// Reads `config.json`.
+    /// Reads `config.json`, of a model of text and images its text part.
     ///
     /// # Errors
     /// A missing or malformed file or key, an architecture or option that is not supported.
@@ -106,9 +108,9 @@ impl Architecture {
         if !path.exists() {
             bail!("{}: a model directory needs a config.json", path.display());
         }
-        let config = read_json(path, MAX_CONFIG)?;
-        let architecture =
-            Self::from_config(&config).with_context(|| path.display().to_string())?;
+        let at = || path.display().to_string();
+        let config = text_part::of_config(read_json(path, MAX_CONFIG)?).with_context(at)?;
+        let architecture = Self::from_config(&config).with_context(at)?;
         Ok((architecture, config))
     }
 
@@ -149,7 +151,19 @@ impl Architecture {
                 "positions turn {rotary_dim} of the {head_dim} values of a head: it must be an even number"
             );
         }
-        let (ropes, original) = keys.ropes(family.theta, is_gemma, name == "olmo3", rotary_dim)?;
+        let (mut ropes, original) =
+            keys.ropes(family.theta, is_gemma, name == "olmo3", rotary_dim)?;
+        let layers = layers(&keys, &family, num_layers, ropes.len())?;
+        let growth = if name == "ministral3" { keys.growth()? } else { None };
+        let query_rope = growth.map(|_| ropes.len());
+        if let Some(growth) = growth {
+            if rotary_dim != head_dim || layers.iter().any(|kind| !kind.turns()) {
+                bail!(
+                    "llama_4_scaling_beta where positions do not turn whole heads is not supported"
+                );
+            }
+            ropes.push(Rope { growth: Some(growth), ..ropes[0].clone() });
+        }
         let root = 1.0 / (head_dim as f64).sqrt();
         let (embedding_scale, attention_scale) = match name {
             "gemma3_text" => {
@@ -175,7 +189,6 @@ impl Architecture {
             bail!("num_local_experts: mixtures of experts are not supported");
         }
         let width = if is_hybrid { "shared_intermediate_size" } else { "intermediate_size" };
-        let layers = layers(&keys, &family, num_layers, ropes.len())?;
         let architecture = Self {
             vocab_size: keys.size("vocab_size")?,
             hidden_size,
@@ -195,6 +208,7 @@ impl Architecture {
             output_gate: is_delta,
             layers,
             ropes,
+            query_rope,
             qkv_bias: family.qkv_bias || attention_bias,
             output_bias: attention_bias && name != "qwen2",
             fusion: family.fusion,

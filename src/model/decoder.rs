@@ -159,7 +159,8 @@ impl Decoder {
         mut part: impl FnMut(&str) -> Result<Option<[Parameter; 2]>>,
     ) -> Result<Self> {
         for (index, layer) in self.layers.iter_mut().enumerate() {
-            for (module, linear) in self.architecture.modules(index).iter().zip(layer.linears_mut()) {
+            for (module, linear) in self.architecture.modules(index).iter().zip(layer.linears_mut())
+            {
                 let name = format!("model.layers.{index}.{module}");
                 let Some([a, b]) = part(&name)? else { continue };
                 let (out, inner) = linear.weight.dims2()?;

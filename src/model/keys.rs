@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use super::architecture::{Rope, RopeScaling};
+use super::architecture::{Growth, Rope, RopeScaling};
 
 /// The most that sizes may be; they are far above every model there is, and far below what a machine can hold.
 const LIMITS: [(&str, u64); 13] = [
@@ -104,6 +104,18 @@ impl<'a> Keys<'a> {
         value.map(|value| number(value, key)).transpose()
     }
 
+    /// How queries grow with their position, where they do.
+    pub(super) fn growth(&self) -> Result<Option<Growth>> {
+        let Some(beta) = self.rope_number("llama_4_scaling_beta")? else { return Ok(None) };
+        let period = self.rope_number("original_max_position_embeddings")?;
+        match period.filter(|period| *period >= 1.0 && beta >= 0.0) {
+            Some(period) => Ok(Some(Growth { beta, period: period as usize })),
+            None => {
+                bail!("llama_4_scaling_beta = {beta} without its original_max_position_embeddings")
+            }
+        }
+    }
+
     /// The rotary embeddings of layers that see everything and, where theirs differs, of those with windows; and the
     /// original context, where only that is supported.
     pub(super) fn ropes(
@@ -123,7 +135,7 @@ impl<'a> Keys<'a> {
         }
         let (rope, original) =
             self.rope(parameters, self.number_or("rope_theta", theta)?, rotary_dim)?;
-        let plain = |theta| Rope { theta, scaling: None };
+        let plain = |theta| Rope { theta, scaling: None, growth: None };
         let mut ropes = vec![rope];
         if is_gemma {
             ropes.push(plain(self.number_or("rope_local_base_freq", 10_000.0)?));
@@ -139,7 +151,9 @@ impl<'a> Keys<'a> {
         theta: f64,
         rotary_dim: usize,
     ) -> Result<(Rope, Option<usize>)> {
-        let Some(parameters) = parameters else { return Ok((Rope { theta, scaling: None }, None)) };
+        let Some(parameters) = parameters else {
+            return Ok((Rope { theta, scaling: None, growth: None }, None));
+        };
         let theta = match parameters.get("rope_theta") {
             Some(theta) => number(theta, "rope_theta")?,
             None => theta,
@@ -180,12 +194,11 @@ impl<'a> Keys<'a> {
                 (Some(scaling), None)
             }
             "yarn" => {
-                for key in ["mscale", "mscale_all_dim", "truncate"] {
-                    if parameters.get(key).is_some_and(|value| !value.is_null()) {
-                        bail!("yarn's `{key}` is not supported");
-                    }
+                if parameters.get("truncate").is_some_and(|value| *value != Value::Bool(true)) {
+                    bail!("yarn's `truncate` is not supported");
                 }
                 let factor = needed("factor")?;
+                let stretch = |mscale: f64| 0.1 * mscale * factor.max(1.0).ln() + 1.0;
                 let scaling = RopeScaling::Yarn {
                     factor,
                     beta_fast: positive("beta_fast")?.unwrap_or(32.0),
@@ -193,8 +206,10 @@ impl<'a> Keys<'a> {
                     original_max_positions: original()?,
                     attention_factor: match positive("attention_factor")? {
                         Some(factor) => factor,
-                        None if factor > 1.0 => 0.1 * factor.ln() + 1.0,
-                        None => 1.0,
+                        None => match (positive("mscale")?, positive("mscale_all_dim")?) {
+                            (Some(one), Some(all)) => stretch(one) / stretch(all),
+                            _ => stretch(1.0),
+                        },
                     },
                 };
                 (Some(scaling), None)
@@ -224,7 +239,7 @@ impl<'a> Keys<'a> {
                 "rope scaling `{other}` is not supported; default, linear, llama3, yarn and longrope are"
             ),
         };
-        Ok((Rope { theta, scaling }, limit))
+        Ok((Rope { theta, scaling, growth: None }, limit))
     }
 }
 

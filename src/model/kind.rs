@@ -30,7 +30,7 @@ impl BackendKind {
             }
             BackendKind::Cpu => bail!("a decoder on the CPU is of float32, not {dtype:?}"),
             BackendKind::Gpu => {
-                gpu::check(heads(architecture), dtype, device)?;
+                gpu::check(heads(architecture), architecture.delta, dtype, device)?;
                 Ok(AnyBackend::Gpu(Gpu { device: device.clone() }))
             }
         }

@@ -19,11 +19,13 @@ mod linear;
 pub mod lora;
 mod rope;
 mod run;
+mod text_part;
 pub mod weights;
 
 pub use crate::backend::{PackedSequences, Segment};
 pub use architecture::{
-    Activation, Architecture, DeltaSizes, Fusion, LayerKind, NormPlacement, QkNorm, Rope, RopeScaling,
+    Activation, Architecture, DeltaSizes, Fusion, LayerKind, NormPlacement, QkNorm, Rope,
+    RopeScaling,
 };
 pub use decoder::Decoder;
 pub(crate) use decoder::{LogpTrace, Trace};

@@ -3,7 +3,7 @@
 use std::f64::consts::TAU;
 use std::sync::Mutex;
 
-use super::architecture::{Rope, RopeScaling};
+use super::architecture::{Growth, Rope, RopeScaling};
 use crate::backend::{Angles, PackedSequences};
 
 /// Inverse frequencies, and the table of cosines and sines as far as it was needed.
@@ -12,6 +12,7 @@ pub(super) struct RopeTable {
     inverse_frequencies: Vec<f32>,
     /// What cosines and sines are multiplied by.
     magnitude: f32,
+    growth: Option<Growth>,
     table: Mutex<Table>,
 }
 
@@ -76,7 +77,7 @@ impl RopeTable {
             _ => 1.0,
         };
         let inverse_frequencies = inverse_frequencies(rope, rotary_dim);
-        Self { inverse_frequencies, magnitude, table: Mutex::default() }
+        Self { inverse_frequencies, magnitude, growth: rope.growth, table: Mutex::default() }
     }
 
     /// The angles of all tokens.
@@ -85,10 +86,12 @@ impl RopeTable {
         let needed = packed.longest();
         let mut table = self.table.lock().expect("no panic while the lock is held");
         for position in table.cos.len() / half..needed {
+            let growth = self.growth.map_or(1.0, |growth| growth.at(position) as f32);
+            let magnitude = self.magnitude * growth;
             for frequency in &self.inverse_frequencies {
                 let (sin, cos) = (position as f32 * frequency).sin_cos();
-                table.cos.push(cos * self.magnitude);
-                table.sin.push(sin * self.magnitude);
+                table.cos.push(cos * magnitude);
+                table.sin.push(sin * magnitude);
             }
         }
         let gather = |table: &[f32]| {

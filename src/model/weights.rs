@@ -15,7 +15,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use safetensors::tensor::{Metadata, TensorInfo};
 
-use super::Architecture;
+use super::{Architecture, text_part};
 use crate::device::Placement;
 use crate::files::{inside, open_regular, read_json};
 
@@ -68,16 +68,21 @@ pub fn load(
     placement: Placement<'_>,
 ) -> Result<Weights> {
     let mut expected: HashMap<_, _> = architecture.tensors().into_iter().collect();
-    let mut shards = Vec::new();
+    let (mut shards, mut beside) = (Vec::new(), 0);
     for path in files(directory)? {
         let shard = Shard::open(&path)?;
         let mut wanted = Vec::new();
-        for (name, info) in shard.infos() {
+        for (stored, info) in shard.infos() {
+            let name = text_part::name(&stored).unwrap_or_else(|| stored.clone());
             let Some(shape) = expected.remove(&name) else {
                 // A tied head is sometimes stored all the same; old files hold rotary tables.
                 let is_known = name.ends_with("rotary_emb.inv_freq")
                     || (name == "lm_head.weight" && architecture.tied_embeddings);
                 if is_known {
+                    continue;
+                }
+                if text_part::is_beside(&stored) {
+                    beside += 1;
                     continue;
                 }
                 bail!("{}: unexpected tensor `{name}` {:?}", path.display(), info.shape);
@@ -90,17 +95,24 @@ pub fn load(
                 );
             }
             shard.check(&name, &info)?;
-            wanted.push((name, info));
+            wanted.push((stored, name, info));
         }
         shards.push((shard, wanted));
+    }
+    if beside > 0 {
+        tracing::warn!(
+            "{}: the text part alone is used; {beside} weights of other parts (images, heads for several tokens) are left \
+             out, and what is saved is a model of text",
+            directory.display()
+        );
     }
     if let Some(name) = expected.keys().min() {
         bail!("{}: tensor `{name}` is missing", directory.display());
     }
     let mut weights = Weights::new();
     for (mut shard, wanted) in shards {
-        for (name, info) in wanted {
-            let tensor = shard.tensor(&name, &info)?;
+        for (stored, name, info) in wanted {
+            let tensor = shard.tensor(&stored, &info)?;
             weights.insert(name, placement.place(&tensor)?);
         }
     }
@@ -135,7 +147,8 @@ pub fn read_all(path: &Path, device: &Device) -> Result<Vec<(String, Tensor)>> {
     read.collect()
 }
 
-/// Fresh weights: normal with the configured deviation, norms what leaves their input as it is, biases 0.
+/// Fresh weights: normal with the configured deviation, norms what leaves their input as it is, biases 0,
+/// decays of the delta rule of all speeds.
 ///
 /// # Errors
 /// No memory.
@@ -144,7 +157,12 @@ pub fn random(architecture: &Architecture, seed: u64, device: &Device) -> Result
     let mut weights = Weights::new();
     for (name, shape) in architecture.tensors() {
         let count: usize = shape.iter().product();
-        let values = if name.ends_with("bias") {
+        let values = if name.ends_with("dt_bias") || name.ends_with("linear_attn.norm.weight") {
+            vec![1.0; count]
+        } else if name.ends_with("A_log") {
+            // Decays of all speeds, as their authors draw them.
+            (0..count).map(|_| (0.01 + 15.99 * uniform(&mut rng)).ln() as f32).collect()
+        } else if name.ends_with("bias") {
             vec![0.0; count]
         } else if name.contains("norm") {
             vec![1.0 - architecture.norm_offset as f32; count]
@@ -156,9 +174,14 @@ pub fn random(architecture: &Architecture, seed: u64, device: &Device) -> Result
     Ok(weights)
 }
 
+/// A number in (0, 1).
+fn uniform(rng: &mut ChaCha8Rng) -> f64 {
+    (f64::from(rng.next_u32()) + 0.5) / 4_294_967_296.0
+}
+
 /// A standard normal number, by Box and Muller.
 fn normal(rng: &mut ChaCha8Rng) -> f32 {
-    let mut uniform = || (f64::from(rng.next_u32()) + 0.5) / 4_294_967_296.0;
+    let mut uniform = || uniform(rng);
     let (radius, angle) = ((-2.0 * uniform().ln()).sqrt(), std::f64::consts::TAU * uniform());
     (radius * angle.cos()) as f32
 }

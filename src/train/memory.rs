@@ -74,19 +74,40 @@ impl MemoryPlan {
             Fusion::GateUp => gates,
             Fusion::All => qkv + gates,
         };
-        let inner = qkv + raw + results + queries + a.hidden_size + 2 * a.intermediate_size;
+        let rest = results + a.hidden_size + 2 * a.intermediate_size;
+        // Gates of attention's output, and the queries once more.
+        let gated = if a.output_gate { 2 * queries } else { 0 };
+        let attention = qkv + raw + queries + gated + rest;
+        // What the delta rule keeps: before and after the convolution, gates, `b` and `a`, results.
+        let delta =
+            a.delta.map_or(0, |d| 2 * d.mixed() + 2 * d.values() + 2 * d.value_heads + rest);
+        let inner = |kind: &LayerKind| match kind {
+            LayerKind::Attention { .. } => attention,
+            LayerKind::Delta => delta,
+        };
+        let largest = a.layers.iter().map(inner).max().unwrap_or(0);
         // Of the layer in hand: its norms, what is projected down, gradients, keys and values; and once more
-        // for the reference, which keeps nothing but its own scratch.
-        let scratch = 7 * a.hidden_size + fused + 2 * a.intermediate_size + 2 * qkv + 2 * keys;
-        let reference = inner + 3 * a.hidden_size + a.intermediate_size + 2 * keys;
+        // for the reference, which keeps nothing but its own scratch. The delta rule's gradients are by head at first.
+        let of_delta = a.delta.map_or(0, |d| {
+            let by_head = d.value_heads * (2 * d.key_dim + d.value_dim + 2);
+            by_head + 4 * d.mixed() + 3 * d.values()
+        });
+        let mixing = (2 * qkv + 2 * keys + 2 * gated).max(of_delta);
+        let scratch = 7 * a.hidden_size + fused + 2 * a.intermediate_size + mixing;
+        let reference = largest + 3 * a.hidden_size + a.intermediate_size + 2 * keys;
         let scratch = scratch + reference;
         let kept = match sizes.recomputes {
-            true => a.num_layers * a.hidden_size + inner,
-            false => a.num_layers * (a.hidden_size + inner),
+            true => a.num_layers * a.hidden_size + largest,
+            false => a.layers.iter().map(|kind| a.hidden_size + inner(kind)).sum(),
         };
         let block = 2048;
         let longest = sizes.longest;
-        let of = |layer: &LayerKind| layer.window().map_or(longest, |window| held(window, longest));
+        let state = a.delta.map_or(0, |d| d.state().iter().sum());
+        let of = |layer: &LayerKind| match layer {
+            LayerKind::Attention { window: Some(window), .. } => 2 * keys * held(*window, longest),
+            LayerKind::Attention { window: None, .. } => 2 * keys * longest,
+            LayerKind::Delta => state,
+        };
         let held: usize = a.layers.iter().map(of).sum();
         let columns = sizes.rows * a.vocab_size.max(a.intermediate_size);
         Self {
@@ -95,7 +116,7 @@ impl MemoryPlan {
             optimizer: 8 * trained,
             activations: (4 * sizes.micro_batch * (kept + scratch)) as u64,
             packed,
-            cache: (8 * sizes.rows * held * keys + 8 * columns) as u64,
+            cache: (4 * sizes.rows * held + 8 * columns) as u64,
             gradients: 4 * trained,
             logits: (4 * sizes.micro_batch.min(block) * a.vocab_size.min(block)) as u64,
         }

@@ -6,14 +6,15 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use candle_core::{DType, Device, Tensor};
-use tealight::device::Placement;
+use tealight::device::{Placement, Precision};
 use tealight::generate::{Filters, LocalSampler, RngKey, SampleRequest, Sampler, SamplingParams};
 use tealight::model::{Architecture, Decoder, PackedSequences, weights};
 use tealight::policy::{Policy, Sequence};
+use tealight::pretrained::Pretrained;
 
 use crate::support::{gradients, places};
 
-const MODELS: [&str; 16] = [
+const MODELS: [&str; 17] = [
     "family-granite4",
     "family-olmo3",
     "family-yarn",
@@ -27,13 +28,13 @@ const MODELS: [&str; 16] = [
     "family-granite",
     "family-mistral",
     "family-olmo2",
+    "family-ministral3",
     "family-phi3",
     "family-qwen3.5",
     "family-smollm3",
 ];
 /// Absolute for logits and log-probabilities.
 const TOLERANCE: f64 = 5e-5;
-
 
 struct Case {
     name: &'static str,
@@ -194,4 +195,59 @@ fn greedy_decoding_with_the_cache_continues_like_the_reference() {
         eprintln!("{}: {agreed} greedy tokens agree", case.name);
         assert_eq!(seen, requests.len());
     }
+}
+
+/// What is published as a model of text and images: its text part is the model, and is what is saved.
+#[test]
+fn the_text_part_of_a_model_of_images_is_the_model() {
+    let case = cases().into_iter().find(|case| case.name == "family-qwen3.5").expect("a case");
+    let folder = tempfile::tempdir().expect("a folder");
+    let whole = folder.path().join("whole");
+    std::fs::create_dir(&whole).expect("a folder");
+    let config = std::fs::read(case.directory.join("config.json")).expect("config");
+    let mut text: serde_json::Value = serde_json::from_slice(&config).expect("JSON");
+    text.as_object_mut().expect("keys").remove("eos_token_id");
+    let config = serde_json::json!({"model_type": "qwen3_5", "text_config": text, "eos_token_id": 1,
+        "vision_config": {"depth": 2}, "architectures": ["Qwen3_5ForConditionalGeneration"]});
+    std::fs::write(whole.join("config.json"), config.to_string()).expect("written");
+    let path = case.directory.join("model.safetensors");
+    let mut stored: HashMap<String, Tensor> =
+        candle_core::safetensors::load(path, &Device::Cpu).expect("weights");
+    stored = stored
+        .into_iter()
+        .map(|(name, x)| (name.replacen("model.", "model.language_model.", 1), x))
+        .collect();
+    for beside in ["model.visual.blocks.0.attn.qkv.weight", "mtp.fc.weight"] {
+        let x = Tensor::zeros((2, 2), DType::F32, &Device::Cpu).expect("zeros");
+        stored.insert(beside.to_owned(), x);
+    }
+    let save = |stored: &HashMap<String, Tensor>| {
+        candle_core::safetensors::save(stored, whole.join("model.safetensors")).expect("written");
+    };
+    save(&stored);
+    for file in ["tokenizer.json", "tokenizer_config.json"] {
+        std::fs::copy(case.directory.join(file), whole.join(file)).expect("copied");
+    }
+    let load = || {
+        let name = whole.to_str().expect("a path");
+        Pretrained::load(name, Precision::default(), &Device::Cpu)
+    };
+    let model = load().expect("a model");
+    let [ours, exact] = logits(&model.decoder().expect("a decoder"), &case, "nopad");
+    assert!(difference(&ours, &exact) < case.tolerances()[0]);
+
+    let saved = folder.path().join("saved");
+    model.save(&model.weights, &saved).expect("saved");
+    let (architecture, config) = Architecture::read(&saved.join("config.json")).expect("config");
+    assert_eq!(architecture, model.architecture);
+    assert_eq!(config["model_type"], "qwen3_5_text");
+    assert_eq!(config["architectures"], serde_json::json!(["Qwen3_5ForCausalLM"]));
+    assert_eq!(config["eos_token_id"], 1);
+    weights::load(&saved, &architecture, Placement::F32).expect("weights of a model of text");
+
+    // What belongs to no part that is known is not passed over.
+    stored.insert("model.else.weight".into(), stored["mtp.fc.weight"].clone());
+    save(&stored);
+    let said = format!("{:#}", load().err().expect("refused"));
+    assert!(said.contains("unexpected tensor `model.else.weight`"), "{said}");
 }

@@ -12,7 +12,10 @@ fn architecture(family: &str) -> Architecture {
         "model_type": family, "vocab_size": 50, "hidden_size": 32, "intermediate_size": 40,
         "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 12,
         "max_position_embeddings": 64, "tie_word_embeddings": false, "initializer_range": 0.2,
-        "rope_theta": 10000.0, "rms_norm_eps": 1e-6,
+        "rope_theta": 10000.0, "rms_norm_eps": 1e-6, "full_attention_interval": 2,
+        "partial_rotary_factor": if family == "qwen3_5_text" { 0.5 } else { 1.0 },
+        "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 8,
+        "linear_value_head_dim": 8,
     });
     Architecture::from_config(&config).expect("config")
 }
@@ -39,8 +42,9 @@ fn cast(weights: &Weights, dtype: DType) -> Weights {
 
 #[test]
 fn gradients_in_bf16_point_where_those_in_f64_do() {
-    for (family, place) in
-        ["qwen2", "qwen3", "llama"].into_iter().flat_map(|f| gpus().map(move |p| (f, p)))
+    for (family, place) in ["qwen2", "qwen3", "llama", "qwen3_5_text"]
+        .into_iter()
+        .flat_map(|f| gpus().map(move |p| (f, p)))
     {
         let architecture = architecture(family);
         let fresh = weights::random(&architecture, 3, &Device::Cpu).expect("weights");

@@ -46,6 +46,14 @@ fn architectures() -> Vec<Architecture> {
             "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 6,
             "linear_value_head_dim": 5, "linear_conv_kernel_dim": 3}),
         ),
+        // Two tiles of a state's columns, and every layer with a state.
+        with(
+            "qwen3_5_text",
+            true,
+            json!({"full_attention_interval": 3, "partial_rotary_factor": 0.5, "initializer_range": 0.1,
+            "linear_num_key_heads": 1, "linear_num_value_heads": 2, "linear_key_head_dim": 12,
+            "linear_value_head_dim": 70}),
+        ),
     ]
 }
 

@@ -8,6 +8,8 @@ use super::{expect, launch, rows};
 use crate::empty;
 use crate::sizes::BLOCK;
 
+/// Most rows, and columns, of a state.
+pub const MAX_STATE: usize = BLOCK;
 /// Tokens whose states the backward pass keeps at a time, as the kernels have it.
 const CHUNK: usize = 16;
 /// Most taps, as the kernels have it.
@@ -46,7 +48,8 @@ pub struct Taps {
 }
 
 impl Taps {
-    /// The tables of `runs` over so many tokens for a convolution of `count` taps; with a cache each run is a row of it.
+    /// The tables of `runs` over so many tokens for a convolution of `count` taps; with a cache each run is a row of
+    /// it.
     ///
     /// # Errors
     /// Too many taps, runs that go on from others where there is a cache, no memory.
@@ -116,8 +119,8 @@ fn table(values: &[i32], device: &Device) -> Result<Tensor> {
     Tensor::from_vec(bits, count, device)
 }
 
-/// The causal convolution of every column of `x` `[N, C]` with its own `kernel` `[C, 1, taps]`, through SiLU. With `past`
-/// `[rows, (taps - 1) * C]` runs that go on read what is there, and leave what the next will read.
+/// The causal convolution of every column of `x` `[N, C]` with its own `kernel` `[C, 1, taps]`, through SiLU. With
+/// `past` `[rows, (taps - 1) * C]` runs that go on read what is there, and leave what the next will read.
 ///
 /// # Errors
 /// Sizes that do not fit, no memory, the device's.
@@ -195,9 +198,9 @@ pub struct Delta<'a> {
     pub key_heads: usize,
     /// Heads of values; a multiple of the others.
     pub value_heads: usize,
-    /// Values of a key, 256 at most.
+    /// Values of a key, [`MAX_STATE`] at most.
     pub key_dim: usize,
-    /// Values of a value, 256 at most.
+    /// Values of a value, [`MAX_STATE`] at most.
     pub value_dim: usize,
     /// `[value_heads]` each.
     pub weights: [&'a Tensor; 2],
@@ -227,7 +230,7 @@ impl Delta<'_> {
 
     /// Refuses what kernels do not know; returns the number of tokens.
     fn check(&self, [mixed, b, a]: [&Tensor; 3], what: &str) -> Result<usize> {
-        if self.key_dim > BLOCK || self.value_dim > BLOCK {
+        if self.key_dim.max(self.value_dim) > MAX_STATE {
             bail!(
                 "our kernels do not know states of {} by {} values; use --device cpu",
                 self.key_dim,
@@ -271,7 +274,8 @@ impl Delta<'_> {
     }
 }
 
-/// The table of runs, `[first, tokens, from, to, pulls from, how many]`: those that begin, and those that go on from them.
+/// The table of runs, `[first, tokens, from, to, pulls from, how many]`: those that begin, and those that go on from
+/// them.
 fn tables(runs: &[DeltaRun], tokens: usize) -> Result<[Vec<[i32; 6]>; 2]> {
     let mut tables = [vec![], vec![]];
     for (index, run) in runs.iter().enumerate() {
@@ -299,8 +303,8 @@ fn tables(runs: &[DeltaRun], tokens: usize) -> Result<[Vec<[i32; 6]>; 2]> {
 }
 
 /// The gated delta rule of queries, keys and values `[N, mixed]`, `b` and `a` `[N, value_heads]`, to `[N, value_heads *
-/// value_dim]`. With `states` `[rows, value_heads * key_dim * value_dim]` in f32 runs that go on begin with what is there,
-/// and all leave theirs.
+/// value_dim]`. With `states` `[rows, value_heads * key_dim * value_dim]` in f32 runs that go on begin with what is
+/// there, and all leave theirs.
 ///
 /// # Errors
 /// Sizes that do not fit, no memory, the device's.
@@ -329,8 +333,8 @@ pub fn delta_rule(
     Ok(out)
 }
 
-/// The gradients of [`delta_rule`]'s inputs for that of its result, without a cache, and what is to be added to those of
-/// its weights.
+/// The gradients of [`delta_rule`]'s inputs for that of its result, without a cache, and what is to be added to
+/// those of its weights.
 ///
 /// # Errors
 /// Sizes that do not fit, no memory, the device's.
@@ -368,7 +372,16 @@ pub fn delta_back(
         let scratch = empty(at_once * scratch, DType::F32, device)?;
         for first in (0..groups).step_by(at_once) {
             let tensors = [
-                &unit.unit, mixed, &unit.gates, &table, &states, &pulls, &scratch, grad, &of_unit, &rest,
+                &unit.unit,
+                mixed,
+                &unit.gates,
+                &table,
+                &states,
+                &pulls,
+                &scratch,
+                grad,
+                &of_unit,
+                &rest,
             ];
             let [key_heads, heads, key_dim, value_dim] = rule.sizes();
             let sizes = [key_heads, heads, key_dim, value_dim, first, marks];

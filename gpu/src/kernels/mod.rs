@@ -13,7 +13,9 @@ mod optimizer;
 use candle_core::{DType, Result, Tensor, bail};
 
 pub use attention::{Heads, Run, Runs, attention, attention_back};
-pub use delta::{Delta, DeltaRun, Taps, convolution, convolution_back, delta_back, delta_rule};
+pub use delta::{
+    Delta, DeltaRun, MAX_STATE, Taps, convolution, convolution_back, delta_back, delta_rule,
+};
 pub use gradients::{add_to, column_sums, embedding_back, gated_back, narrow, norm_back};
 pub use logits::{RowSums, logits_grad, logp, sample};
 pub use optimizer::{AdamW, adamw, sum_of_squares};

@@ -25,6 +25,8 @@ pub(crate) fn values(shape: &[usize], by: f64, dtype: DType) -> (Tensor, Tensor)
     (tensor.to_device(&device()).expect("there"), wide)
 }
 
+// Not every file of tests has tables.
+#[allow(dead_code)]
 pub(crate) fn numbers(values: Vec<u32>) -> Tensor {
     let count = values.len();
     Tensor::from_vec(values, count, &device()).expect("numbers")

@@ -1,8 +1,8 @@
 //! The causal convolution of every column with its own kernel, through SiLU, and its gradient.
 
 use super::super::packed::KeyRow;
-use super::math::{exp, simd};
 use super::by_rows;
+use super::math::{exp, simd};
 
 /// The convolution of a pass over `width` columns.
 pub(super) struct Convolution<'a> {
@@ -169,7 +169,8 @@ impl<'a> Convolution<'a> {
     fn readers(&self, token: usize) -> impl Iterator<Item = (usize, usize)> {
         let own = &self.runs[self.run_of[token]].own;
         let left = own.end - token;
-        let among = (token..own.end.min(token + self.taps)).map(move |reader| (reader, reader - token));
+        let among =
+            (token..own.end.min(token + self.taps)).map(move |reader| (reader, reader - token));
         let runs = self.runs.iter().filter(move |run| left < self.taps && run.prefix == *own);
         let beyond = runs.flat_map(move |run| {
             let inside = 0..run.own.len().min(self.taps - left);

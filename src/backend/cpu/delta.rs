@@ -227,7 +227,8 @@ impl<'a> Rule<'a> {
                 let (lengths, values) = out.split_at_mut(2 * keys);
                 let heads = lengths.chunks_exact_mut(key_dim).zip(x.chunks_exact(key_dim));
                 for (place, ((out, x), unit)) in heads.zip(unit.chunks_exact(key_dim)).enumerate() {
-                    let (is_key, head) = (place / self.sizes.key_heads, place % self.sizes.key_heads);
+                    let (is_key, head) =
+                        (place / self.sizes.key_heads, place % self.sizes.key_heads);
                     pull.fill(0.0);
                     for value in head * self.sizes.group()..(head + 1) * self.sizes.group() {
                         let (pulls, at) = unit_of(token, value);

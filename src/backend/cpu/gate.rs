@@ -62,7 +62,9 @@ fn forward(
 /// `d_gate = g up s (1 + gate f'(gate) (1 - s))`, `d_up = g gate s`; of the sigmoid alone `g up s (1 - s)` and `g s`.
 pub(crate) fn gradients(activation: Activation, gate: &mut [f32], up: &mut [f32], grad: &[f32]) {
     match activation {
-        Activation::Silu => backward(|x| Parts { factor: x, lead: 1.0, inner: x, turn: x }, gate, up, grad),
+        Activation::Silu => {
+            backward(|x| Parts { factor: x, lead: 1.0, inner: x, turn: x }, gate, up, grad)
+        }
         Activation::GeluTanh => {
             let inner = |x: f32| {
                 let square = CUBIC * x * x;

@@ -1,28 +1,26 @@
 //! The backend on a GPU, in f32 or bf16: our kernels, and the device's own products. Gradients of weights are summed
 //! in f32.
 
+mod output;
 mod pass;
 mod stream;
+mod terms;
 
-use std::f64::consts::PI;
 use std::ops::Range;
 
-use candle_core::{DType, Device, Result, Tensor, bail};
+use candle_core::{DType, Device, Result, Tensor};
 use tealight_gpu::kernels;
 
 use super::{
-    Angles, Backend, Delta, DeltaSizes, Dropout, GradAccumulator, Heads, Norm, PackedSequences, Parameter, Prepacked,
-    TokenLogp, Turn, check_tokens,
+    Angles, Backend, Delta, Dropout, GradAccumulator, Heads, Norm, PackedSequences, Parameter,
+    Prepacked, TokenLogp, Turn, check_tokens,
 };
 
 use crate::backend::Activation;
 use pass::Pass;
 use stream::Stream;
-
-/// Values of logits that exist at once: 1 GiB in f32, 64 MiB where the CPU emulates a GPU.
-fn most_logits(device: &Device) -> usize {
-    if device.is_cpu() { 16 << 20 } else { 256 << 20 }
-}
+pub(crate) use terms::check;
+use terms::{gain, rule, through};
 
 /// A GPU, or the CPU in its place.
 #[derive(Debug, Clone)]
@@ -30,72 +28,15 @@ pub(crate) struct Gpu {
     pub(crate) device: Device,
 }
 
-/// Refuses what kernels do not know.
-pub(crate) fn check(heads: Heads, dtype: DType, device: &Device) -> Result<()> {
-    let Heads { queries, keys, dim, .. } = heads;
-    if !tealight_gpu::runs_on(device) {
-        bail!("this binary has no kernels for {device:?}");
-    }
-    if !matches!(dtype, DType::F32 | DType::BF16) {
-        bail!("a decoder on a GPU is of float32 or bfloat16, not {dtype:?}");
-    }
-    if !(kernels::Heads { queries, keys, dim }).are_known() {
-        bail!(
-            "our kernels do not know {queries} query heads over {keys} key-value heads of {dim} values; use --device \
-             cpu"
-        );
-    }
-    Ok(())
-}
-
 impl Gpu {
     fn table(&self, values: &[u32]) -> Result<Tensor> {
         Tensor::from_slice(values, values.len(), &self.device)
-    }
-
-    /// `(start, length)` of the parts in which logits of `rows` rows are computed.
-    fn parts(&self, rows: usize, vocabulary: usize) -> impl Iterator<Item = (usize, usize)> {
-        let length = (most_logits(&self.device) / vocabulary).max(1);
-        (0..rows).step_by(length).map(move |start| (start, length.min(rows - start)))
     }
 
     /// `x W^T` of a weight that may be of another type.
     fn product(&self, x: &Tensor, weight: &Parameter) -> Result<Tensor> {
         x.matmul(&weight.values.to_dtype(x.dtype())?.t()?)
     }
-
-    /// The output layer's weight in f32.
-    fn wide(&self, head: &Parameter) -> Result<Tensor> {
-        match &head.prepacked {
-            Some(Prepacked::Gpu(wide)) => Ok(wide.clone()),
-            _ => head.values.to_dtype(DType::F32),
-        }
-    }
-
-    fn logits_of(&self, hidden: &Tensor, wide: &Tensor) -> Result<Tensor> {
-        tealight_gpu::product(&hidden.to_dtype(DType::F32)?, &wide.t()?, hidden.dtype())
-    }
-}
-
-/// A norm as kernels have it.
-fn gain(norm: &Norm) -> kernels::Gain<'_> {
-    kernels::Gain { weight: &norm.weight.values, offset: norm.offset, eps: norm.eps }
-}
-
-/// An activation as kernels have it.
-fn through(activation: Activation) -> kernels::Gate {
-    let (slope, cubic) = match activation {
-        Activation::Silu | Activation::Sigmoid => (1.0, 0.0),
-        Activation::GeluTanh => (2.0 * (2.0 / PI).sqrt(), 0.044_715),
-    };
-    kernels::Gate { slope, cubic, alone: activation == Activation::Sigmoid }
-}
-
-/// A delta rule as kernels have it.
-fn sizes_of(delta: &Delta) -> kernels::Delta<'_> {
-    let DeltaSizes { key_heads, value_heads, key_dim, value_dim, .. } = delta.sizes;
-    let weights = [&delta.a_log.values, &delta.dt_bias.values];
-    kernels::Delta { key_heads, value_heads, key_dim, value_dim, weights }
 }
 
 /// Adds the f32 sum of a weight's gradient, where the weight is trained.
@@ -309,7 +250,7 @@ impl Backend for Gpu {
         cache: Option<&mut &[Tensor; 2]>,
     ) -> Result<Tensor> {
         let states = cache.map(|[states, _]| states);
-        kernels::delta_rule(sizes_of(delta), inputs, &pass.delta_runs, states)
+        kernels::delta_rule(rule(delta), inputs, &pass.delta_runs, states)
     }
 
     fn delta_rule_backward(
@@ -320,8 +261,7 @@ impl Backend for Gpu {
         grad: &Tensor,
         grads: &mut GradAccumulator,
     ) -> Result<[Tensor; 3]> {
-        let rule = sizes_of(delta);
-        let (found, sums) = kernels::delta_back(rule, inputs, &pass.delta_runs, grad)?;
+        let (found, sums) = kernels::delta_back(rule(delta), inputs, &pass.delta_runs, grad)?;
         for (weight, more) in [&delta.a_log, &delta.dt_bias].into_iter().zip(sums) {
             if let Some(sums) = sums_of(weight, grads)? {
                 kernels::add_to(&sums, &more)?;
@@ -384,47 +324,19 @@ impl Backend for Gpu {
         targets: &[u32],
         temperature: f64,
     ) -> Result<TokenLogp<Tensor>> {
-        let (vocabulary, _) = head.dims2()?;
-        check_tokens(targets, vocabulary)?;
-        let (wide, targets) = (self.wide(head)?, self.table(targets)?);
-        let (mut logp, mut entropy, mut sums) = (Vec::new(), Vec::new(), Vec::new());
-        for (start, length) in self.parts(hidden.dim(0)?, vocabulary) {
-            let logits = self.logits_of(&hidden.narrow(0, start, length)?, &wide)?;
-            let found = kernels::logp(&logits, &targets.narrow(0, start, length)?, temperature)?;
-            logp.push(found.logp);
-            entropy.push(found.entropy);
-            sums.push(found.sums);
-        }
-        let [logp, entropy, saved] = [logp, entropy, sums].map(|all| Tensor::cat(&all, 0));
-        Ok(TokenLogp { logp: logp?, entropy: entropy?, saved: saved? })
+        self.token_logp(hidden, head, targets, temperature)
     }
 
     fn logp_backward(
         &self,
         hidden: &Tensor,
         head: &Parameter,
-        (targets, temperature): (&[u32], f64),
+        targets: (&[u32], f64),
         saved: &Tensor,
         grad: &Tensor,
         grads: &mut GradAccumulator,
     ) -> Result<Tensor> {
-        let (wide, targets) = (self.wide(head)?, self.table(targets)?);
-        let sums = sums_of(head, grads)?;
-        let mut d_hidden = Vec::new();
-        for (start, length) in self.parts(hidden.dim(0)?, head.dims2()?.0) {
-            let of = |x: &Tensor| x.narrow(0, start, length);
-            let hidden = of(hidden)?;
-            let logits = self.logits_of(&hidden, &wide)?;
-            let known = (&of(saved)?, &of(grad)?);
-            let dtype = hidden.dtype();
-            let targets = of(&targets)?;
-            let d_logits = kernels::logits_grad(&logits, &targets, known, temperature, dtype)?;
-            d_hidden.push(d_logits.matmul(&head.values)?);
-            if let Some(sums) = &sums {
-                kernels::add_to(sums, &d_logits.t()?.matmul(&hidden)?)?;
-            }
-        }
-        Tensor::cat(&d_hidden, 0)
+        self.token_logp_backward(hidden, head, targets, (saved, grad), grads)
     }
 
     fn logits(&self, hidden: &Tensor, head: &Parameter) -> Result<Tensor> {
@@ -450,6 +362,7 @@ impl Backend for Gpu {
     ) -> Result<()> {
         kernels::add_to(&grads.on_gpu(weight)?, &more.contiguous()?)
     }
+
     fn prepack(&self, weight: &Parameter) -> Result<Parameter> {
         Ok(weight.clone())
     }

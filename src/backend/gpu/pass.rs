@@ -66,7 +66,8 @@ impl Pass {
         if let Some(taps) = self.taps.get() {
             return Ok(taps);
         }
-        let taps = Taps::new(&self.delta_runs, self.packed.tokens(), count, self.has_cache, device)?;
+        let taps =
+            Taps::new(&self.delta_runs, self.packed.tokens(), count, self.has_cache, device)?;
         Ok(self.taps.get_or_init(|| taps))
     }
 }

@@ -1,0 +1,115 @@
+//! The text part of models that read images too: what of their `config.json` and of their weights it is.
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+
+/// A model's `model_type`, those that its text part may have, the class that transformers loads that as, and what a
+/// configuration of the text part may leave out.
+type Kind = (&'static str, &'static str, &'static str, &'static [(&'static str, u64)]);
+
+const KINDS: [Kind; 4] = [
+    ("qwen3_5", "qwen3_5_text", "Qwen3_5ForCausalLM", &[]),
+    (
+        "gemma3",
+        "gemma3_text",
+        "Gemma3ForCausalLM",
+        &[
+            ("vocab_size", 262_208),
+            ("num_attention_heads", 8),
+            ("num_key_value_heads", 4),
+            ("max_position_embeddings", 131_072),
+        ],
+    ),
+    ("mistral3", "mistral", "MistralForCausalLM", &[]),
+    ("mistral3", "ministral3", "Ministral3ForCausalLM", &[]),
+];
+
+/// What the names of a text part's weights begin with in the whole, and by itself.
+const PREFIXES: [(&str, &str); 3] = [
+    ("model.language_model.", "model."),
+    ("language_model.model.", "model."),
+    ("language_model.lm_head.", "lm_head."),
+];
+
+/// What the names of other parts begin with.
+const OTHERS: [&str; 6] = [
+    "model.visual.",
+    "visual.",
+    "model.vision_tower.",
+    "vision_tower.",
+    "model.multi_modal_projector.",
+    "multi_modal_projector.",
+];
+
+/// Whether models of this `model_type` have a text part that is known.
+pub(super) fn knows(model_type: &str) -> bool {
+    KINDS.iter().any(|(whole, ..)| *whole == model_type)
+}
+
+/// The configuration of the text part, as transformers would write it; that of a model of text alone as it is.
+///
+/// # Errors
+/// A whole without a text part, or with one of another kind.
+pub(super) fn of_config(config: Value) -> Result<Value> {
+    let Some(whole) = config["model_type"].as_str().filter(|kind| knows(kind)) else {
+        return Ok(config);
+    };
+    let text = config.get("text_config").and_then(Value::as_object);
+    let mut text =
+        text.with_context(|| format!("a `{whole}` model without a text_config"))?.clone();
+    let kinds = || KINDS.iter().filter(|(of, ..)| *of == whole);
+    let own = text.get("model_type").and_then(Value::as_str).unwrap_or_default();
+    let Some((_, _, class, defaults)) = kinds().find(|(_, kind, ..)| *kind == own) else {
+        let known: Vec<_> = kinds().map(|(_, kind, ..)| *kind).collect();
+        bail!(
+            "a `{whole}` model whose text is `{own}` is not supported; {} is",
+            known.join(" or ")
+        );
+    };
+    for (key, value) in *defaults {
+        text.entry(*key).or_insert(json!(value));
+    }
+    for key in
+        ["tie_word_embeddings", "bos_token_id", "eos_token_id", "pad_token_id", "torch_dtype"]
+    {
+        if let Some(value) = config.get(key) {
+            text.entry(key).or_insert(value.clone());
+        }
+    }
+    text.insert("architectures".into(), json!([class]));
+    Ok(Value::Object(text))
+}
+
+/// The name by itself of a weight of the text part; none where it has no other.
+pub(super) fn name(stored: &str) -> Option<String> {
+    let own = |(from, to): &(&str, &str)| Some(format!("{to}{}", stored.strip_prefix(from)?));
+    PREFIXES.iter().find_map(own)
+}
+
+/// Whether a weight belongs to what sees images, or predicts several tokens at once.
+pub(super) fn is_beside(stored: &str) -> bool {
+    stored.starts_with("mtp.") || OTHERS.iter().any(|prefix| stored.starts_with(prefix))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_part_is_taken_out_of_the_whole() {
+        let text = json!({"model_type": "gemma3_text", "hidden_size": 8});
+        let whole = json!({"model_type": "gemma3", "text_config": text, "eos_token_id": [1, 106],
+            "vision_config": {"hidden_size": 4}});
+        let found = of_config(whole).unwrap();
+        assert_eq!((&found["hidden_size"], &found["vocab_size"]), (&json!(8), &json!(262_208)));
+        assert_eq!(found["architectures"], json!(["Gemma3ForCausalLM"]));
+        assert_eq!(found["eos_token_id"], json!([1, 106]));
+        assert!(found.get("vision_config").is_none());
+        let alone = json!({"model_type": "llama"});
+        assert_eq!(of_config(alone.clone()).unwrap(), alone);
+        let said = |config: Value| of_config(config).unwrap_err().to_string();
+        assert!(said(json!({"model_type": "gemma3"})).contains("without a text_config"));
+        let other = json!({"model_type": "mistral3", "text_config": {"model_type": "mamba"}});
+        assert!(said(other).contains("mistral or ministral3 is"));
+    }
+}
