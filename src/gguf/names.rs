@@ -2,6 +2,8 @@
 
 use candle_core::{Result, Tensor};
 
+use super::GEMMA_FILE;
+
 /// Tensors outside the layers: in a file, on the Hub.
 const WHOLE: [(&str, &str); 3] = [
     ("token_embd.weight", "model.embed_tokens.weight"),
@@ -23,14 +25,27 @@ const PARTS: [(&str, &str); 11] = [
     ("ffn_down", "mlp.down_proj"),
 ];
 
-/// The name in a file of a tensor that is called `name` on the Hub.
-pub(super) fn in_file(name: &str) -> Option<String> {
+/// Parts of a layer of Gemma 3 that are called otherwise.
+const GEMMA_PARTS: [(&str, &str); 3] = [
+    ("post_attention_norm", "post_attention_layernorm"),
+    ("ffn_norm", "pre_feedforward_layernorm"),
+    ("post_ffw_norm", "post_feedforward_layernorm"),
+];
+
+/// Whether a tensor of this name on the Hub is the weight of a norm.
+pub(super) fn is_norm(name: &str) -> bool {
+    name.ends_with("norm.weight")
+}
+
+/// The name in a file of the family `own` of a tensor that is called `name` on the Hub.
+pub(super) fn in_file(name: &str, own: &str) -> Option<String> {
     if let Some((file, _)) = WHOLE.iter().find(|(_, hub)| *hub == name) {
         return Some((*file).to_owned());
     }
     let (layer, rest) = name.strip_prefix("model.layers.")?.split_once('.')?;
     let (part, kind) = rest.rsplit_once('.')?;
-    let (file, _) = PARTS.iter().find(|(_, hub)| *hub == part)?;
+    let gemma = if own == GEMMA_FILE { &GEMMA_PARTS[..] } else { &[] };
+    let (file, _) = gemma.iter().chain(&PARTS).find(|(_, hub)| *hub == part)?;
     Some(format!("blk.{layer}.{file}.{kind}"))
 }
 
@@ -75,9 +90,18 @@ mod tests {
 
     #[test]
     fn every_name_has_its_counterpart() {
-        assert_eq!(in_file("model.layers.7.mlp.up_proj.weight").unwrap(), "blk.7.ffn_up.weight");
-        assert_eq!(in_file("model.layers.0.self_attn.q_proj.bias").unwrap(), "blk.0.attn_q.bias");
-        assert_eq!(in_file("lm_head.weight").unwrap(), "output.weight");
-        assert_eq!(in_file("model.layers.0.mystery.weight"), None);
+        assert_eq!(
+            in_file("model.layers.7.mlp.up_proj.weight", "qwen2").unwrap(),
+            "blk.7.ffn_up.weight"
+        );
+        assert_eq!(
+            in_file("model.layers.0.self_attn.q_proj.bias", "qwen2").unwrap(),
+            "blk.0.attn_q.bias"
+        );
+        let norm = "model.layers.3.post_attention_layernorm.weight";
+        assert_eq!(in_file(norm, "llama").unwrap(), "blk.3.ffn_norm.weight");
+        assert_eq!(in_file(norm, "gemma3").unwrap(), "blk.3.post_attention_norm.weight");
+        assert_eq!(in_file("lm_head.weight", "llama").unwrap(), "output.weight");
+        assert_eq!(in_file("model.layers.0.mystery.weight", "llama"), None);
     }
 }

@@ -7,7 +7,7 @@ use candle_core::Tensor;
 use serde_json::{Map, Value as Json, json};
 
 use super::names::{self, Order};
-use super::{FAMILIES, Gguf, TOKEN_CONTROL, TOKEN_USER_DEFINED, Value, pre};
+use super::{FAMILIES, GEMMA, GEMMA_FILE, GEMMA_PATTERN, Gguf};
 use crate::device::Placement;
 use crate::model::Architecture;
 use crate::model::weights::Weights;
@@ -80,6 +80,7 @@ impl Gguf {
         let class = match family {
             "qwen2" => "Qwen2ForCausalLM",
             "qwen3" => "Qwen3ForCausalLM",
+            GEMMA => "Gemma3ForCausalLM",
             _ => "LlamaForCausalLM",
         };
         let key = |name: &str| format!("{own}.{name}");
@@ -87,7 +88,8 @@ impl Gguf {
             let value = self.int(&key(name)).filter(|size| *size > 0);
             value.with_context(|| format!("no size at key `{}`", key(name)))
         };
-        if let Some(kind) = self.text(&key("rope.scaling.type")).filter(|kind| *kind != "none") {
+        let scaling = self.text(&key("rope.scaling.type")).filter(|kind| *kind != "none");
+        if let Some(kind) = scaling.filter(|kind| family != GEMMA || *kind != "linear") {
             bail!("rope scaling `{kind}` is not supported");
         }
         let table = self.shape("token_embd.weight").context("no tensor `token_embd.weight`")?;
@@ -116,10 +118,43 @@ impl Gguf {
                 config[format!("{id}_token_id")] = json!(token);
             }
         }
+        if family == GEMMA {
+            self.add_gemma(&mut config, scaling.is_some())?;
+        }
         if self.shape("rope_freqs.weight").is_some() {
             config["rope_scaling"] = self.stretching(&config)?;
         }
         Ok(config)
+    }
+
+    /// What Gemma 3 has of its own; llama.cpp knows by the number of layers which of them scales queries by the width of
+    /// the model.
+    fn add_gemma(&self, config: &mut Json, is_stretched: bool) -> Result<()> {
+        const LARGEST: i64 = 62;
+        let key = |name: &str| format!("gemma3.{name}");
+        let dim = self.int(&key("attention.key_length")).unwrap_or(256);
+        let wide = config["hidden_size"].as_f64().zip(config["num_attention_heads"].as_f64());
+        let scalar = match wide.filter(|_| config["num_hidden_layers"] == LARGEST) {
+            Some((hidden, heads)) => hidden / heads,
+            None => dim as f64,
+        };
+        let of = |name: &str, other: f64| self.float(&key(name)).unwrap_or(other);
+        config["head_dim"] = json!(dim);
+        config["query_pre_attn_scalar"] = json!(scalar);
+        config["hidden_activation"] = json!("gelu_pytorch_tanh");
+        config["rope_theta"] = json!(of("rope.freq_base", 1e6));
+        config["rope_local_base_freq"] = json!(of("rope.freq_base_swa", 1e4));
+        config["sliding_window_pattern"] = json!(GEMMA_PATTERN);
+        if let Some(window) = self.int(&key("attention.sliding_window")) {
+            config["sliding_window"] = json!(window);
+        }
+        if is_stretched {
+            let factor = self.float(&key("rope.scaling.factor"));
+            let factor = factor.context("no `gemma3.rope.scaling.factor`")?;
+            config["rope_scaling"] = json!({"rope_type": "linear", "factor": factor});
+        }
+        config.as_object_mut().map(|config| config.remove("hidden_act"));
+        Ok(())
     }
 
     /// Llama 3's stretching, found again by what it does to the frequencies.
@@ -139,76 +174,6 @@ impl Gguf {
         bail!("its frequencies of positions are stretched in a way that is not supported")
     }
 
-    /// `tokenizer.json` and `tokenizer_config.json`.
-    fn tokenizer(&self) -> Result<(Json, Json)> {
-        let kind = self.text("tokenizer.ggml.model").context("the file has no tokenizer")?;
-        ensure!(
-            kind == "gpt2",
-            "a tokenizer of the kind `{kind}` is not supported (`gpt2`, byte-level BPE, is)"
-        );
-        let name = self.text("tokenizer.ggml.pre").unwrap_or("gpt-2");
-        let Some(pre) = pre::named(name) else {
-            bail!("the pre-tokenizer `{name}` is not supported; {} are", pre::names());
-        };
-        let tokens = self.texts("tokenizer.ggml.tokens").context("the tokenizer has no tokens")?;
-        let merges = self.texts("tokenizer.ggml.merges").context("the tokenizer has no merges")?;
-        let kinds = match self.get("tokenizer.ggml.token_type") {
-            Some(Value::Ints(kinds)) if kinds.len() == tokens.len() => kinds.as_slice(),
-            None => &[],
-            Some(_) => bail!("there are not as many kinds of tokens as tokens"),
-        };
-        let mut vocabulary = Map::new();
-        for (id, token) in tokens.iter().enumerate() {
-            vocabulary.entry(token.clone()).or_insert(json!(id));
-        }
-        let kinds = kinds.iter().zip(tokens).enumerate();
-        let added: Vec<Json> = kinds
-            .filter(|(_, (kind, _))| [TOKEN_CONTROL, TOKEN_USER_DEFINED].contains(kind))
-            .map(|(id, (kind, token))| {
-                json!({"id": id, "content": token, "single_word": false, "lstrip": false,
-                    "rstrip": false, "normalized": false, "special": *kind == TOKEN_CONTROL})
-            })
-            .collect();
-        let merges: Option<Vec<_>> = merges.iter().map(|merge| merge.split_once(' ')).collect();
-        let merges = merges.context("a merge that is not two parts")?;
-        let token = |name: &str| -> Result<Option<&String>> {
-            let key = format!("tokenizer.ggml.{name}_token_id");
-            let Some(id) = self.int(&key) else { return Ok(None) };
-            let token = usize::try_from(id).ok().and_then(|id| tokens.get(id));
-            token.map(Some).with_context(|| format!("`{key}` is {id}, which is no token"))
-        };
-        let (bos, eos, pad) = (token("bos")?, token("eos")?, token("padding")?);
-        let begins = self.get("tokenizer.ggml.add_bos_token") == Some(&Value::Bool(true));
-        let after = match (begins, bos) {
-            (true, Some(bos)) => {
-                let id = self.int("tokenizer.ggml.bos_token_id");
-                json!({"type": "TemplateProcessing",
-                    "single": [{"SpecialToken": {"id": bos, "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
-                    "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
-                    "special_tokens": {bos: {"id": bos, "ids": [id], "tokens": [bos]}}})
-            }
-            _ => Json::Null,
-        };
-        let tokenizer = json!({
-            "version": "1.0", "truncation": null, "padding": null, "added_tokens": added,
-            "normalizer": pre.normalizer(), "pre_tokenizer": pre.pre_tokenizer(), "post_processor": after,
-            "decoder": {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true},
-            "model": {"type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null,
-                "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false,
-                "ignore_merges": pre.ignores_merges, "vocab": vocabulary, "merges": merges},
-        });
-        let mut settings = json!({"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": false});
-        for (name, token) in [("bos_token", bos), ("eos_token", eos), ("pad_token", pad)] {
-            if let Some(token) = token {
-                settings[name] = json!(token);
-            }
-        }
-        if let Some(template) = self.text("tokenizer.chat_template") {
-            settings["chat_template"] = json!(template);
-        }
-        Ok((tokenizer, settings))
-    }
-
     /// The weights under the Hub's names; what is Q8_0 in the file and is to be of 8 bits keeps its bytes.
     ///
     /// # Errors
@@ -218,12 +183,12 @@ impl Gguf {
         architecture: &Architecture,
         placement: Placement<'_>,
     ) -> Result<Weights> {
-        let is_llama = self.architecture()?.0 == "llama";
+        let (file, _) = self.architecture()?;
         let mut left: Vec<&str> = self.tensor_names().collect();
         let mut weights = Weights::new();
         for (name, shape) in architecture.tensors() {
-            let own =
-                names::in_file(&name).with_context(|| format!("no GGUF name for `{name}`"))?;
+            let own = names::in_file(&name, file)
+                .with_context(|| format!("no GGUF name for `{name}`"))?;
             let found = self.shape(&own);
             let found = found
                 .with_context(|| format!("{}: tensor `{own}` is missing", self.path().display()))?;
@@ -237,7 +202,7 @@ impl Gguf {
                 Some(blocks) => blocks,
                 None => placement.place(&self.tensor(&own)?)?,
             };
-            let tensor = self.ordered(&name, tensor, architecture, is_llama)?;
+            let tensor = self.ordered(&name, tensor, architecture, file)?;
             weights.insert(name, tensor);
         }
         left.retain(|name| *name != "rope_freqs.weight");
@@ -255,14 +220,17 @@ impl Gguf {
         name: &str,
         tensor: Tensor,
         architecture: &Architecture,
-        is_llama: bool,
+        file: &str,
     ) -> Result<Tensor> {
+        if file == GEMMA_FILE && names::is_norm(name) {
+            return Ok((tensor - 1.0)?);
+        }
         let heads = match name {
             name if name.contains("self_attn.q_proj") => architecture.num_heads,
             name if name.contains("self_attn.k_proj") => architecture.num_kv_heads,
             _ => return Ok(tensor),
         };
-        match is_llama {
+        match file == "llama" {
             true => Ok(names::permuted(&tensor, heads, Order::ToHub)?),
             false => Ok(tensor),
         }

@@ -12,9 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
 use super::names::{self, Order};
-use super::{
-    ALIGNMENT, FAMILIES, MAGIC, TOKEN_CONTROL, TOKEN_NORMAL, TOKEN_USER_DEFINED, Value, pre,
-};
+use super::{ALIGNMENT, FAMILIES, GEMMA_FILE, GEMMA_PATTERN, MAGIC, Value, tokenizer};
 use crate::model::weights::Weights;
 use crate::model::{Architecture, LayerKind, Rope, RopeScaling};
 
@@ -92,7 +90,8 @@ pub fn write(
     };
     refuse(own, architecture)?;
     let mut values = header(own, architecture, kind);
-    values.extend(tokenizer_values(architecture, config, tokenizer, settings)?);
+    let parts = (config, tokenizer, settings);
+    values.extend(tokenizer::values(architecture.vocab_size, parts)?);
     let entries = entries(own, architecture, weights, kind)?;
     crate::files::write_atomic_by(path, |temporary| {
         let mut out = BufWriter::with_capacity(1 << 20, File::create(temporary)?);
@@ -106,9 +105,13 @@ fn refuse(own: &str, architecture: &Architecture) -> Result<()> {
     match &architecture.ropes[0].scaling {
         None => {}
         Some(RopeScaling::Llama3 { .. }) if own == "llama" => {}
+        Some(RopeScaling::Linear { .. }) if own == GEMMA_FILE => {}
         Some(_) => bail!(
             "GGUF export knows positions stretched as in Llama 3 alone, and in `llama` models"
         ),
+    }
+    if own == GEMMA_FILE {
+        return refuse_gemma(architecture);
     }
     if architecture.rotary_dim != architecture.head_dim {
         bail!("GGUF export does not know heads that positions turn in part");
@@ -118,6 +121,26 @@ fn refuse(own: &str, architecture: &Architecture) -> Result<()> {
         bail!(
             "GGUF export does not know layers with a window, without positions or with the delta rule"
         );
+    }
+    Ok(())
+}
+
+/// Refuses what llama.cpp takes for granted of Gemma 3.
+fn refuse_gemma(a: &Architecture) -> Result<()> {
+    let is_usual = |(layer, kind): (usize, &LayerKind)| {
+        (kind.window().is_none()) == (layer + 1).is_multiple_of(GEMMA_PATTERN)
+    };
+    let scale = (a.head_dim as f64).powf(-0.5);
+    if a.num_layers == 62 || (a.attention_scale - scale).abs() > 1e-9 {
+        bail!(
+            "GGUF export knows Gemma 3 whose queries are scaled by the width of a head: 270M to 12B"
+        );
+    }
+    if !a.layers.iter().enumerate().all(is_usual) {
+        bail!("GGUF export knows Gemma 3 of which every sixth layer sees everything");
+    }
+    if a.ropes.get(1).is_none_or(|local| local.theta != 1e4 || local.scaling.is_some()) {
+        bail!("GGUF export knows Gemma 3 whose windows have rope_local_base_freq = 10000");
     }
     Ok(())
 }
@@ -141,90 +164,17 @@ fn header(own: &str, a: &Architecture, kind: GgufType) -> Vec<(String, Value)> {
     add("attention.value_length", int(a.head_dim));
     add("rope.dimension_count", int(a.head_dim));
     add("rope.freq_base", Value::Float(a.ropes[0].theta));
+    if own == GEMMA_FILE {
+        if let Some(window) = a.layers.iter().find_map(|kind| kind.window()) {
+            add("attention.sliding_window", int(window));
+        }
+        if let Some(RopeScaling::Linear { factor }) = a.ropes[0].scaling {
+            add("rope.scaling.type", Value::Text("linear".into()));
+            add("rope.scaling.factor", Value::Float(factor));
+        }
+    }
     add("vocab_size", int(a.vocab_size));
     values
-}
-
-fn tokenizer_values(
-    architecture: &Architecture,
-    config: &Json,
-    tokenizer: &Json,
-    settings: &Json,
-) -> Result<Vec<(String, Value)>> {
-    let model = &tokenizer["model"];
-    let pre = match (model["type"].as_str(), pre::spelled(tokenizer)) {
-        (Some("BPE") | None, Some(pre)) => pre,
-        _ => bail!(
-            "its tokenizer has no name in GGUF: byte-level BPE with the pre-tokenizer of {} has",
-            pre::names()
-        ),
-    };
-    let mut tokens = vec![None; architecture.vocab_size];
-    let mut kinds = vec![TOKEN_NORMAL; tokens.len()];
-    let mut set = |id: &Json, text: &str, kind: i64| -> Result<()> {
-        let id = id.as_u64().map(|id| id as usize).filter(|id| *id < architecture.vocab_size);
-        let id = id.with_context(|| format!("token `{text}` is beyond the vocabulary"))?;
-        tokens[id] = Some(text.to_owned());
-        kinds[id] = kind;
-        Ok(())
-    };
-    for (text, id) in model["vocab"].as_object().into_iter().flatten() {
-        set(id, text, TOKEN_NORMAL)?;
-    }
-    for added in tokenizer["added_tokens"].as_array().into_iter().flatten() {
-        let is_special = added["special"].as_bool().unwrap_or(false);
-        let kind = if is_special { TOKEN_CONTROL } else { TOKEN_USER_DEFINED };
-        set(&added["id"], added["content"].as_str().unwrap_or_default(), kind)?;
-    }
-    let find = |text: &str| tokens.iter().position(|token| token.as_deref() == Some(text));
-    let named = |key: &str| match &settings[key] {
-        Json::String(text) => find(text),
-        other => other["content"].as_str().and_then(find),
-    };
-    let id_of = |key: &str, name: &str| {
-        let id = match &config[key] {
-            Json::Array(ids) => ids.first().and_then(Json::as_u64),
-            id => id.as_u64(),
-        };
-        id.map(|id| id as usize).or_else(|| named(name))
-    };
-    let ids = [
-        ("bos_token_id", id_of("bos_token_id", "bos_token")),
-        ("eos_token_id", id_of("eos_token_id", "eos_token")),
-        ("padding_token_id", id_of("pad_token_id", "pad_token")),
-    ];
-    let begins = tokenizer["post_processor"]["type"] == "TemplateProcessing";
-    // A row of the embedding without a token is one that text never comes to.
-    let texts = tokens.iter().enumerate();
-    let texts = texts.map(|(id, token)| token.clone().unwrap_or_else(|| format!("[PAD{id}]")));
-    let texts = texts.collect();
-    let merge = |merge: &Json| match merge {
-        Json::String(text) => Some(text.clone()),
-        Json::Array(parts) => match parts.as_slice() {
-            [Json::String(a), Json::String(b)] => Some(format!("{a} {b}")),
-            _ => None,
-        },
-        _ => None,
-    };
-    let merges = model["merges"].as_array().into_iter().flatten().map(merge);
-    let merges: Option<Vec<String>> = merges.collect();
-    let mut values = vec![
-        ("model".to_owned(), Value::Text("gpt2".into())),
-        ("pre".to_owned(), Value::Text(pre.name.into())),
-        ("tokens".to_owned(), Value::Texts(texts)),
-        ("token_type".to_owned(), Value::Ints(kinds)),
-        ("merges".to_owned(), Value::Texts(merges.context("merges that are not pairs")?)),
-        ("add_bos_token".to_owned(), Value::Bool(begins)),
-    ];
-    for (name, id) in ids {
-        values.extend(id.map(|id| (name.to_owned(), Value::Int(id as i64))));
-    }
-    let named = |(name, value): (String, Value)| (format!("tokenizer.ggml.{name}"), value);
-    let mut values: Vec<_> = values.into_iter().map(named).collect();
-    if let Some(template) = settings["chat_template"].as_str() {
-        values.push(("tokenizer.chat_template".into(), Value::Text(template.into())));
-    }
-    Ok(values)
 }
 
 fn entries(
@@ -246,6 +196,10 @@ fn entries(
             Some(heads) => names::permuted(&tensor, heads, Order::ToFile)?,
             None => tensor,
         };
+        let tensor = match own == GEMMA_FILE && names::is_norm(&name) {
+            true => (tensor + 1.0)?,
+            false => tensor,
+        };
         let dtype = if tensor.rank() == 2 { kind.dtype() } else { GgmlDType::F32 };
         let row = tensor.dims().last().copied().unwrap_or(1);
         ensure!(
@@ -253,10 +207,11 @@ fn entries(
             "tensor `{name}`: rows of {row} values do not divide into blocks of {}; choose f16 or bf16",
             dtype.block_size()
         );
-        let name = names::in_file(&name).with_context(|| format!("no GGUF name for `{name}`"))?;
+        let name =
+            names::in_file(&name, own).with_context(|| format!("no GGUF name for `{name}`"))?;
         entries.push(Entry { name, tensor, dtype });
     }
-    if architecture.ropes[0].scaling.is_some() {
+    if own == "llama" && architecture.ropes[0].scaling.is_some() {
         let divisors = divisors(architecture);
         let count = divisors.len();
         let tensor = Tensor::from_vec(divisors, count, &candle_core::Device::Cpu)?;

@@ -3,9 +3,10 @@
 
 use std::path::{Path, PathBuf};
 
-use candle_core::Device;
+use candle_core::{Device, Tensor};
 use tealight::device::Precision;
 use tealight::gguf::{Gguf, GgufType, Value};
+use tealight::model::Architecture;
 use tealight::policy::{Sequence, token_logp};
 use tealight::pretrained::Pretrained;
 use tealight::tokenizer::Tokenizer;
@@ -66,6 +67,122 @@ fn a_model_that_is_written_and_read_is_the_same_model() {
         assert_eq!(bytes(&path), bytes(&second), "{name}");
         let ollama = std::fs::read_to_string(folder.path().join("Modelfile")).expect("a Modelfile");
         assert!(ollama.starts_with("FROM ./model-f32.gguf\nPARAMETER stop "), "{ollama}");
+    }
+}
+
+/// Gemma's kind of tokenizer, with a few merges, in the fields that matter.
+fn pieces() -> serde_json::Value {
+    let letters = "abcdehilnorstuw.,?!'0123456789".chars().map(String::from);
+    let special = ["<pad>", "<eos>", "<bos>", "<unk>", "<end_of_turn>"].map(String::from);
+    let bytes = (0..256).map(|byte| format!("<0x{byte:02X}>"));
+    let merges =
+        [["t", "h"], ["th", "e"], ["\u{2581}", "the"], ["1", "2"], ["i", "n"], ["\u{2581}", "in"]];
+    let made = merges.map(|parts| parts.concat());
+    let mut tokens: Vec<String> = special.to_vec();
+    tokens.extend(bytes.chain(["\u{2581}".to_owned()]).chain(letters).chain(made));
+    let vocab: serde_json::Map<_, _> =
+        tokens.iter().enumerate().map(|(id, token)| (token.clone(), id.into())).collect();
+    let added: Vec<_> = special.iter().enumerate().collect();
+    let added: Vec<_> = added
+        .into_iter()
+        .map(|(id, token)| {
+            serde_json::json!({"id": id, "content": token, "single_word": false, "lstrip": false,
+                "rstrip": false, "normalized": false, "special": true})
+        })
+        .collect();
+    let bos = serde_json::json!({"SpecialToken": {"id": "<bos>", "type_id": 0}});
+    let text = |id: &str, kind: u32| serde_json::json!({"Sequence": {"id": id, "type_id": kind}});
+    let space = "\u{2581}";
+    serde_json::json!({
+        "version": "1.0", "truncation": null, "padding": null, "added_tokens": added,
+        "normalizer": {"type": "Replace", "pattern": {"String": " "}, "content": space},
+        "pre_tokenizer": {"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious",
+            "invert": false},
+        "post_processor": {"type": "TemplateProcessing", "single": [bos, text("A", 0)],
+            "pair": [bos, text("A", 0), text("B", 1)],
+            "special_tokens": {"<bos>": {"id": "<bos>", "ids": [2], "tokens": ["<bos>"]}}},
+        "decoder": {"type": "Sequence", "decoders": [
+            {"type": "Replace", "pattern": {"String": space}, "content": " "},
+            {"type": "ByteFallback"}, {"type": "Fuse"}]},
+        "model": {"type": "BPE", "dropout": null, "unk_token": "<unk>", "continuing_subword_prefix": null,
+            "end_of_word_suffix": null, "fuse_unk": true, "byte_fallback": true, "ignore_merges": false,
+            "vocab": vocab, "merges": merges},
+    })
+}
+
+/// A small Gemma 3 with that tokenizer, stretched as the larger ones are.
+fn gemma(folder: &Path, more: &serde_json::Value) -> Pretrained {
+    let mut config = serde_json::json!({"model_type": "gemma3_text", "architectures": ["Gemma3ForCausalLM"],
+        "vocab_size": 310, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 7,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "query_pre_attn_scalar": 16,
+        "sliding_window": 6, "sliding_window_pattern": 6, "max_position_embeddings": 64,
+        "rope_theta": 1e6, "rope_scaling": {"rope_type": "linear", "factor": 8.0}, "rms_norm_eps": 1e-6,
+        "bos_token_id": 2, "eos_token_id": 4, "pad_token_id": 0, "tie_word_embeddings": true});
+    config.as_object_mut().expect("keys").extend(more.as_object().expect("keys").clone());
+    let settings = serde_json::json!({"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<bos>",
+        "eos_token": "<end_of_turn>", "pad_token": "<pad>"});
+    for (name, value) in [
+        ("config.json", &config),
+        ("tokenizer.json", &pieces()),
+        ("tokenizer_config.json", &settings),
+    ] {
+        std::fs::write(folder.join(name), value.to_string()).expect("written");
+    }
+    let config = folder.join("config.json");
+    let model = Pretrained::from_scratch(&config, folder, 3, Precision::default(), &Device::Cpu);
+    model.expect("a model")
+}
+
+#[test]
+fn gemma_is_written_and_read_with_its_pieces_windows_and_norms() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut model = gemma(folder.path(), &serde_json::json!({}));
+    // Norms that are not all alike; files hold them with 1 added, which rounds.
+    for (index, (name, weight)) in model.weights.iter_mut().enumerate() {
+        if name.ends_with("norm.weight") {
+            let count = weight.elem_count() as f32;
+            let wave =
+                Tensor::arange(0f32, count, &Device::Cpu).and_then(|x| (x + index as f64)?.sin());
+            *weight = wave.and_then(|x| x * 0.3).expect("a wave");
+        }
+    }
+    let path = model.save_gguf(&model.weights, GgufType::F32, folder.path()).expect("written");
+    let back = load(&path.display().to_string());
+    // Files hold numbers in f32.
+    let rms_norm_eps = f64::from(1e-6_f32);
+    assert_eq!(Architecture { rms_norm_eps, ..model.architecture.clone() }, back.architecture);
+    for (name, weight) in &model.weights {
+        let apart = (weight - &back.weights[name]).and_then(|x| x.abs()?.flatten_all()?.max(0));
+        let apart = apart.and_then(|x| x.to_scalar::<f32>()).expect("f32");
+        assert!(apart <= if name.ends_with("norm.weight") { 1e-7 } else { 0.0 }, "{name}: {apart}");
+    }
+    for text in [
+        "the thin owl in 12 nests",
+        "  na\u{ef}ve, isn't it?\n<bos>the end<end_of_turn>",
+        "in121 \u{2615}",
+    ] {
+        let prompt = Prompt::Text(text.into());
+        let ids = model.tokenizer.encode_prompt(&prompt).expect("ids");
+        assert_eq!(ids, back.tokenizer.encode_prompt(&prompt).expect("ids"), "{text}");
+        assert_eq!(ids[0], 2);
+        let shown = |model: &Pretrained| model.tokenizer.decode(&ids[1..]).expect("text");
+        assert_eq!(shown(&model), shown(&back));
+    }
+    let again = tempfile::tempdir().expect("a folder");
+    let second = back.save_gguf(&back.weights, GgufType::F32, again.path()).expect("written");
+    let bytes = |path: &Path| std::fs::read(path).expect("a file");
+    assert!(bytes(&path) == bytes(&second), "read, write, read");
+
+    for (more, reason) in [
+        (serde_json::json!({"query_pre_attn_scalar": 24}), "the width of a head"),
+        (serde_json::json!({"sliding_window_pattern": 3}), "every sixth layer"),
+        (serde_json::json!({"rope_local_base_freq": 5e3}), "rope_local_base_freq"),
+    ] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let model = gemma(folder.path(), &more);
+        let said = model.save_gguf(&model.weights, GgufType::F32, folder.path());
+        let said = format!("{:#}", said.expect_err("another model"));
+        assert!(said.contains(reason), "{said}");
     }
 }
 

@@ -1,0 +1,231 @@
+//! Tokenizers of files as `tokenizer.json` and `tokenizer_config.json`, and back.
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::{Map, Value as Json, json};
+
+use super::pieces::{self, Pieces};
+use super::{
+    Gguf, TOKEN_BYTE, TOKEN_CONTROL, TOKEN_NORMAL, TOKEN_UNKNOWN, TOKEN_USER_DEFINED, Value, pre,
+};
+
+/// What files call byte-level BPE, and SentencePiece's.
+const BYTES: &str = "gpt2";
+const PIECES: &str = "llama";
+
+impl Gguf {
+    /// `tokenizer.json` and `tokenizer_config.json`.
+    pub(super) fn tokenizer(&self) -> Result<(Json, Json)> {
+        let kind = self.text("tokenizer.ggml.model").context("the file has no tokenizer")?;
+        let tokens = self.texts("tokenizer.ggml.tokens").context("the tokenizer has no tokens")?;
+        let kinds = match self.get("tokenizer.ggml.token_type") {
+            Some(Value::Ints(kinds)) if kinds.len() == tokens.len() => kinds.clone(),
+            None => vec![TOKEN_NORMAL; tokens.len()],
+            Some(_) => bail!("there are not as many kinds of tokens as tokens"),
+        };
+        let mut vocabulary = Map::new();
+        for (id, token) in tokens.iter().enumerate() {
+            vocabulary.entry(token.clone()).or_insert(json!(id));
+        }
+        let added: Vec<Json> = (0..tokens.len())
+            .filter(|id| [TOKEN_CONTROL, TOKEN_USER_DEFINED].contains(&kinds[*id]))
+            .map(|id| {
+                json!({"id": id, "content": tokens[id], "single_word": false, "lstrip": false,
+                    "rstrip": false, "normalized": false, "special": kinds[id] == TOKEN_CONTROL})
+            })
+            .collect();
+        let token = |name: &str| -> Result<Option<&String>> {
+            let key = format!("tokenizer.ggml.{name}_token_id");
+            let Some(id) = self.int(&key) else { return Ok(None) };
+            let token = usize::try_from(id).ok().and_then(|id| tokens.get(id));
+            token.map(Some).with_context(|| format!("`{key}` is {id}, which is no token"))
+        };
+        let (bos, eos, pad) = (token("bos")?, token("eos")?, token("padding")?);
+        // SentencePiece's begin with it unless the file says otherwise.
+        let begins = match self.get("tokenizer.ggml.add_bos_token") {
+            Some(Value::Bool(begins)) => *begins,
+            _ => kind == PIECES,
+        };
+        let after = match (begins, bos) {
+            (true, Some(bos)) => {
+                let id = self.int("tokenizer.ggml.bos_token_id");
+                json!({"type": "TemplateProcessing",
+                    "single": [{"SpecialToken": {"id": bos, "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+                    "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+                    "special_tokens": {bos: {"id": bos, "ids": [id], "tokens": [bos]}}})
+            }
+            _ => Json::Null,
+        };
+        let mut tokenizer = match kind {
+            BYTES => self.of_bytes(vocabulary)?,
+            PIECES => self.of_pieces(tokens, &kinds, vocabulary)?,
+            other => bail!(
+                "a tokenizer of the kind `{other}` is not supported; `{BYTES}` (byte-level BPE) and `{PIECES}` \
+                 (SentencePiece) are"
+            ),
+        };
+        tokenizer["version"] = json!("1.0");
+        tokenizer["added_tokens"] = json!(added);
+        tokenizer["post_processor"] = after;
+        let mut settings = json!({"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": false});
+        for (name, token) in [("bos_token", bos), ("eos_token", eos), ("pad_token", pad)] {
+            if let Some(token) = token {
+                settings[name] = json!(token);
+            }
+        }
+        if let Some(template) = self.text("tokenizer.chat_template") {
+            settings["chat_template"] = json!(template);
+        }
+        Ok((tokenizer, settings))
+    }
+
+    /// Byte-level BPE: merges are in the file, how text is cut is called by name.
+    fn of_bytes(&self, vocabulary: Map<String, Json>) -> Result<Json> {
+        let name = self.text("tokenizer.ggml.pre").unwrap_or("gpt-2");
+        let Some(pre) = pre::named(name) else {
+            bail!("the pre-tokenizer `{name}` is not supported; {} are", pre::names());
+        };
+        let merges = self.texts("tokenizer.ggml.merges").context("the tokenizer has no merges")?;
+        let merges: Option<Vec<_>> = merges.iter().map(|merge| merge.split_once(' ')).collect();
+        let merges = merges.context("a merge that is not two parts")?;
+        Ok(json!({
+            "truncation": null, "padding": null,
+            "normalizer": pre.normalizer(), "pre_tokenizer": pre.pre_tokenizer(),
+            "decoder": {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true},
+            "model": {"type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null,
+                "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false,
+                "ignore_merges": pre.ignores_merges, "vocab": vocabulary, "merges": merges},
+        }))
+    }
+
+    /// SentencePiece's BPE: merges are those that make the best pieces first.
+    fn of_pieces(
+        &self,
+        tokens: &[String],
+        kinds: &[i64],
+        vocabulary: Map<String, Json>,
+    ) -> Result<Json> {
+        let Some(Value::Floats(scores)) = self.get("tokenizer.ggml.scores") else {
+            bail!("the tokenizer has no scores");
+        };
+        ensure!(scores.len() == tokens.len(), "there are not as many scores as tokens");
+        let has_prefix = self.get("tokenizer.ggml.add_space_prefix") != Some(&Value::Bool(false));
+        let unknown = kinds.iter().position(|kind| *kind == TOKEN_UNKNOWN);
+        let own = Pieces { has_prefix };
+        Ok(json!({
+            "truncation": null, "padding": null, "normalizer": own.normalizer(),
+            "pre_tokenizer": pieces::pre_tokenizer(), "decoder": own.decoder(),
+            "model": {"type": "BPE", "dropout": null, "unk_token": unknown.map(|id| &tokens[id]),
+                "continuing_subword_prefix": null, "end_of_word_suffix": null, "fuse_unk": true, "byte_fallback": true,
+                "ignore_merges": false, "vocab": vocabulary, "merges": pieces::merges(tokens, scores, kinds)},
+        }))
+    }
+}
+
+/// The values of a file for a tokenizer of up to `vocab_size` tokens: `config.json`, `tokenizer.json` and
+/// `tokenizer_config.json`.
+pub(super) fn values(
+    vocab_size: usize,
+    (config, tokenizer, settings): (&Json, &Json, &Json),
+) -> Result<Vec<(String, Value)>> {
+    let model = &tokenizer["model"];
+    let is_bpe = matches!(model["type"].as_str(), Some("BPE") | None);
+    let unknown = model["unk_token"].as_str();
+    let mut tokens = vec![None; vocab_size];
+    let mut kinds = vec![TOKEN_NORMAL; tokens.len()];
+    let mut set = |id: &Json, text: &str, kind: i64| -> Result<()> {
+        let id = id.as_u64().map(|id| id as usize).filter(|id| *id < vocab_size);
+        let id = id.with_context(|| format!("token `{text}` is beyond the vocabulary"))?;
+        tokens[id] = Some(text.to_owned());
+        kinds[id] = kind;
+        Ok(())
+    };
+    let found = (pre::spelled(tokenizer), Pieces::spelled(tokenizer));
+    for (text, id) in model["vocab"].as_object().into_iter().flatten() {
+        let is_byte = found.1.is_some() && text.len() == 6 && text.starts_with("<0x");
+        set(id, text, if is_byte { TOKEN_BYTE } else { TOKEN_NORMAL })?;
+    }
+    for added in tokenizer["added_tokens"].as_array().into_iter().flatten() {
+        let is_special = added["special"].as_bool().unwrap_or(false);
+        let text = added["content"].as_str().unwrap_or_default();
+        let kind = match is_special {
+            true if found.1.is_some() && Some(text) == unknown => TOKEN_UNKNOWN,
+            true => TOKEN_CONTROL,
+            false => TOKEN_USER_DEFINED,
+        };
+        set(&added["id"], text, kind)?;
+    }
+    let find = |text: &str| tokens.iter().position(|token| token.as_deref() == Some(text));
+    if let Some(id) = unknown.filter(|_| found.1.is_some()).and_then(find) {
+        kinds[id] = TOKEN_UNKNOWN;
+    }
+    let named = |key: &str| match &settings[key] {
+        Json::String(text) => find(text),
+        other => other["content"].as_str().and_then(find),
+    };
+    let id_of = |key: &str, name: &str| {
+        let id = match &config[key] {
+            Json::Array(ids) => ids.first().and_then(Json::as_u64),
+            id => id.as_u64(),
+        };
+        id.map(|id| id as usize).or_else(|| named(name))
+    };
+    let ids = [
+        ("bos_token_id", id_of("bos_token_id", "bos_token")),
+        ("eos_token_id", id_of("eos_token_id", "eos_token")),
+        ("padding_token_id", id_of("pad_token_id", "pad_token")),
+        ("unknown_token_id", unknown.filter(|_| found.1.is_some()).and_then(find)),
+    ];
+    let begins = tokenizer["post_processor"]["type"] == "TemplateProcessing";
+    // A row of the embedding without a token is one that text never comes to.
+    let texts = tokens.iter().enumerate();
+    let texts = texts.map(|(id, token)| token.clone().unwrap_or_else(|| format!("[PAD{id}]")));
+    let texts: Vec<String> = texts.collect();
+    let merges = model["merges"].as_array().into_iter().flatten().map(pair);
+    let merges: Option<Vec<(String, String)>> = merges.collect();
+    let merges = merges.context("merges that are not pairs")?;
+    let text = |value: &str| Value::Text(value.to_owned());
+    let own = match found {
+        (Some(pre), _) if is_bpe => vec![
+            ("model", text(BYTES)),
+            ("pre", text(pre.name)),
+            ("merges", Value::Texts(merges.iter().map(|(a, b)| format!("{a} {b}")).collect())),
+        ],
+        (None, Some(own)) if is_bpe => vec![
+            ("model", text(PIECES)),
+            ("pre", text("default")),
+            ("scores", Value::Floats(pieces::scores(&texts, &merges))),
+            ("add_space_prefix", Value::Bool(own.has_prefix)),
+        ],
+        _ => bail!(
+            "its tokenizer has no name in GGUF: byte-level BPE with the pre-tokenizer of {} has, and SentencePiece's BPE",
+            pre::names()
+        ),
+    };
+    let mut values = own;
+    values.extend([
+        ("tokens", Value::Texts(texts)),
+        ("token_type", Value::Ints(kinds)),
+        ("add_bos_token", Value::Bool(begins)),
+    ]);
+    for (name, id) in ids {
+        values.extend(id.map(|id| (name, Value::Int(id as i64))));
+    }
+    let named = |(name, value): (&str, Value)| (format!("tokenizer.ggml.{name}"), value);
+    let mut values: Vec<_> = values.into_iter().map(named).collect();
+    if let Some(template) = settings["chat_template"].as_str() {
+        values.push(("tokenizer.chat_template".into(), Value::Text(template.into())));
+    }
+    Ok(values)
+}
+
+/// A merge in either of the two ways in which `tokenizer.json` has them.
+fn pair(merge: &Json) -> Option<(String, String)> {
+    match merge {
+        Json::String(text) => text.split_once(' ').map(|(a, b)| (a.to_owned(), b.to_owned())),
+        Json::Array(parts) => match parts.as_slice() {
+            [Json::String(a), Json::String(b)] => Some((a.clone(), b.clone())),
+            _ => None,
+        },
+        _ => None,
+    }
+}
