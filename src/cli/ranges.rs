@@ -26,6 +26,7 @@ const RANGES: &[(&str, Bound, Bound)] = &[
     ("batch_size", At(1.0), At(MANY)),
     ("beta", At(0.0), At(1e6)),
     ("concurrency", At(1.0), At(4096.0)),
+    ("max_staleness", At(0.0), At(64.0)),
     ("engine_timeout", At(0.001), At(1e6)),
     ("epsilon", At(0.0), At(1e6)),
     ("epsilon_high", At(0.0), At(1e6)),

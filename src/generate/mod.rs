@@ -55,6 +55,27 @@ pub struct Completion {
 /// What receives the completions of a request, by its index, as soon as all of them have ended.
 pub type CompletionSink<'a> = dyn FnMut(usize, Vec<Completion>) -> Result<()> + 'a;
 
+/// An engine that has gone for good, with the reason: nothing can be sampled until it is back.
+#[derive(Debug)]
+pub struct EngineLost(pub String);
+
+impl std::fmt::Display for EngineLost {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for EngineLost {}
+
+/// An engine outside this process that samples for a training run.
+pub trait Engine: Sampler + Sync {
+    /// Hands over the weights as they are before a step.
+    ///
+    /// # Errors
+    /// [`EngineLost`] where it is gone; weights that cannot be written.
+    fn publish(&self, step: usize) -> Result<()>;
+}
+
 /// Samples completions.
 pub trait Sampler {
     /// Samples every request and hands each one's completions, in order of sample, to `sink`;

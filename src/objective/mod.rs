@@ -16,6 +16,7 @@
 
 mod advantage;
 mod annealing;
+mod correction;
 mod divergence;
 mod estimators;
 mod keys;
@@ -32,6 +33,7 @@ pub mod vocabulary;
 
 pub use advantage::{Baseline, GroupStats, advantages, charge_later, cut_share};
 pub use annealing::{Annealing, Coefficients, Shape};
+pub use correction::{Corrected, ImportanceCorrection, Mismatch};
 pub use divergence::Divergence;
 pub use estimators::AdvantageEstimator;
 pub use loss::{

@@ -11,6 +11,8 @@ pub(super) struct Drawn {
     pub(super) answer: Answer,
     /// Its tokens, where the server gives them; whether the last one ends it differs from server to server.
     pub(super) token_ids: Option<Vec<u32>>,
+    /// The log-probability of each, where the server gives them.
+    pub(super) token_logp: Option<Vec<f64>>,
 }
 
 /// The completions of a response body, each with the reason where it failed.
@@ -50,7 +52,7 @@ fn drawn(choice: &Value, tokens: usize) -> Result<Drawn, String> {
         (None, Some(logps)) => logps.len(),
         (None, None) => tokens,
     };
-    let logp = logps.map(|logps| logps.iter().sum());
+    let logp = logps.as_ref().map(|logps| logps.iter().sum());
     Ok(Drawn {
         answer: Answer {
             text: text.into(),
@@ -62,6 +64,7 @@ fn drawn(choice: &Value, tokens: usize) -> Result<Drawn, String> {
             ..Answer::default()
         },
         token_ids,
+        token_logp: logps,
     })
 }
 

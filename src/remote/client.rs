@@ -30,11 +30,30 @@ pub(super) struct Client {
     http: Agent,
     base: String,
     dialect: Dialect,
-    model: String,
     key: Option<String>,
-    retries: usize,
     /// Completions that one request may ask for.
     most: usize,
+}
+
+/// What a server is asked to complete.
+#[derive(Clone, Copy)]
+pub(super) enum Asked<'a> {
+    /// What it renders and tokenizes itself.
+    Prompt(&'a Prompt),
+    /// Tokens.
+    Tokens(&'a [u32]),
+}
+
+/// One request for completions.
+#[derive(Clone, Copy)]
+pub(super) struct Request<'a> {
+    pub(super) asked: Asked<'a>,
+    /// The name that the server knows the model by.
+    pub(super) model: &'a str,
+    pub(super) params: &'a SamplingParams,
+    pub(super) seed: u64,
+    /// How often it is tried again.
+    pub(super) retries: usize,
 }
 
 /// Why a request brought nothing.
@@ -47,7 +66,7 @@ enum Failure {
 
 impl Client {
     /// Asks the server of which kind it is, unless the options say.
-    pub(super) fn new(engine: &str, model: &str, options: &RemoteOptions) -> Result<Self> {
+    pub(super) fn new(engine: &str, options: &RemoteOptions) -> Result<Self> {
         let base = engine.trim_end_matches('/').trim_end_matches("/v1").to_owned();
         let is_address = base.parse::<Uri>().is_ok_and(|uri| {
             uri.host().is_some() && matches!(uri.scheme_str(), Some("http" | "https"))
@@ -61,9 +80,7 @@ impl Client {
             http: agent(Some(timeout)),
             base,
             dialect: Dialect::Openai,
-            model: model.into(),
             key: std::env::var(&options.api_key_env).ok().filter(|key| !key.is_empty()),
-            retries: options.retries,
             most: usize::MAX,
         };
         client.dialect = match options.engine_dialect {
@@ -86,8 +103,25 @@ impl Client {
         self.dialect
     }
 
+    /// Its address.
+    pub(super) fn address(&self) -> &str {
+        &self.base
+    }
+
+    /// Tells the server to do something; its words where it will not, and whether it answered at all.
+    ///
+    /// # Errors
+    /// The reason.
+    pub(super) fn tell(&self, path: &str, request: &Value) -> Result<()> {
+        match self.post(path, request, ANSWER_BYTES) {
+            Ok(_) => Ok(()),
+            Err(Failure::ForNow(reason, _)) => bail!("{}{path}: {reason}", self.base),
+            Err(Failure::ForGood(error)) => Err(error),
+        }
+    }
+
     /// What the server says of itself at `path`; one that says nothing is not asked again.
-    fn ask(&self, path: &str) -> Option<Value> {
+    pub(super) fn ask(&self, path: &str) -> Option<Value> {
         let mut request = self.http.get(format!("{}{path}", self.base));
         if let Some(key) = &self.key {
             request = request.header("Authorization", format!("Bearer {key}"));
@@ -96,28 +130,35 @@ impl Client {
         serde_json::from_slice(&text).ok()
     }
 
+    /// Whether it answers at all.
+    pub(super) fn is_up(&self) -> bool {
+        self.http.get(format!("{}/health", self.base)).call().is_ok()
+    }
+
     /// Up to `n` completions of a prompt.
     pub(super) fn complete(
         &self,
-        prompt: &Prompt,
+        request: Request<'_>,
         n: usize,
-        params: &SamplingParams,
-        seed: u64,
         is_over: &AtomicBool,
     ) -> Result<Vec<Result<Drawn, String>>> {
         let n = n.min(self.most);
-        let (path, body) = self.request(prompt, n, params, seed);
-        let tokens = (n as u64).saturating_mul(params.max_new_tokens as u64);
+        let (path, body) = self.written(request, n);
+        let tokens = (n as u64).saturating_mul(request.params.max_new_tokens as u64);
         let limit = tokens.saturating_mul(TOKEN_BYTES).saturating_add(ANSWER_BYTES).min(MAX_ANSWER);
         let mut pause = FIRST_PAUSE;
         let mut attempt = 0;
         loop {
-            let (reason, wait) = match self.once(path, &body, limit) {
+            let read = |text: Vec<u8>| {
+                let malformed = |error| format!("a malformed answer: {error}");
+                answers::read(&text).map_err(|error| Failure::ForNow(malformed(error), None))
+            };
+            let (reason, wait) = match self.post(path, &body, limit).and_then(read) {
                 Ok(answers) => return Ok(answers),
                 Err(Failure::ForGood(error)) => return Err(error),
                 Err(Failure::ForNow(reason, wait)) => (reason, wait),
             };
-            if attempt == self.retries {
+            if attempt == request.retries {
                 bail!("{}{path}: {reason}; gave up after {} tries", self.base, attempt + 1);
             }
             attempt += 1;
@@ -128,35 +169,32 @@ impl Client {
         }
     }
 
-    fn request(
-        &self,
-        prompt: &Prompt,
-        n: usize,
-        params: &SamplingParams,
-        seed: u64,
-    ) -> (&'static str, Value) {
-        let mut body = json!({"model": self.model, "n": n});
+    fn written(&self, request: Request<'_>, n: usize) -> (&'static str, Value) {
+        let Request { asked, model, params, seed, .. } = request;
+        let mut body = json!({"model": model, "n": n});
         self.dialect.write(&mut body, params, seed);
-        match prompt {
-            Prompt::Chat(messages) => {
+        match asked {
+            Asked::Prompt(Prompt::Chat(messages)) => {
                 body["messages"] = json!(messages);
                 body["logprobs"] = json!(true);
                 ("/v1/chat/completions", body)
             }
-            Prompt::Text(text) => {
+            Asked::Prompt(Prompt::Text(text)) => {
                 body["prompt"] = json!(text);
                 body["logprobs"] = json!(1);
+                ("/v1/completions", body)
+            }
+            Asked::Tokens(ids) => {
+                body["prompt"] = json!(ids);
+                // Of the token that was drawn alone.
+                body["logprobs"] = json!(0);
+                body["stop_token_ids"] = json!(params.eos);
                 ("/v1/completions", body)
             }
         }
     }
 
-    fn once(
-        &self,
-        path: &str,
-        request: &Value,
-        limit: u64,
-    ) -> Result<Vec<Result<Drawn, String>>, Failure> {
+    fn post(&self, path: &str, request: &Value, limit: u64) -> Result<Vec<u8>, Failure> {
         let url = format!("{}{path}", self.base);
         let mut post = self.http.post(&url).header("Content-Type", "application/json");
         if let Some(key) = &self.key {
@@ -177,8 +215,7 @@ impl Client {
         if !status.is_success() {
             return Err(Failure::ForGood(anyhow!("{url}: {status}{}", said(&text))));
         }
-        answers::read(&text)
-            .map_err(|error| Failure::ForNow(format!("a malformed answer: {error}"), None))
+        Ok(text)
     }
 }
 

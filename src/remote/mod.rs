@@ -10,6 +10,8 @@
 mod answers;
 mod client;
 mod dialect;
+mod fleet;
+mod replica;
 mod sampler;
 
 use std::sync::Mutex;
@@ -24,15 +26,17 @@ use tealight_eval::{Answer, AnswerSink, Keyed, Solver};
 use crate::generate::SamplingParams;
 use crate::telemetry::count_tokens;
 use answers::Drawn;
-use client::Client;
+use client::{Asked, Client, Request};
 
 pub use dialect::Dialect;
+pub use fleet::{EngineOptions, EngineWeights, Fleet};
 pub use sampler::RemoteSampler;
 
 /// Options of the server, where one samples.
 #[derive(Debug, Clone, PartialEq, Args, Serialize, Deserialize)]
 pub struct RemoteOptions {
-    /// Sample from the OpenAI-compatible server at this address (http://host:8000) instead of here.
+    /// Sample from the OpenAI-compatible server at this address (http://host:8000) instead of here; `train` takes vLLM
+    /// servers, several separated by commas.
     #[arg(long, help_heading = "Engine")]
     pub engine: Option<String>,
     /// The name it knows the model by, where that is not --model.
@@ -55,9 +59,22 @@ pub struct RemoteOptions {
     pub api_key_env: String,
 }
 
+impl RemoteOptions {
+    fn check(&self) -> Result<()> {
+        if self.concurrency == 0 {
+            bail!("concurrency must be at least 1");
+        }
+        if !(self.engine_timeout > 0.0 && self.engine_timeout.is_finite()) {
+            bail!("engine-timeout must be above 0 seconds");
+        }
+        Ok(())
+    }
+}
+
 /// A server and how it is asked.
 pub struct Remote {
     client: Client,
+    model: String,
     concurrency: usize,
     retries: usize,
     seed: u64,
@@ -70,20 +87,16 @@ impl Remote {
     /// An address that is none, settings that make no sense, filters that this kind of server has not.
     pub fn new(engine: &str, model: &str, options: &RemoteOptions, seed: u64) -> Result<Self> {
         let model = options.engine_model.as_deref().unwrap_or(model);
-        if options.concurrency == 0 {
-            bail!("concurrency must be at least 1");
-        }
-        if !(options.engine_timeout > 0.0 && options.engine_timeout.is_finite()) {
-            bail!("engine-timeout must be above 0 seconds");
-        }
-        let client = Client::new(engine, model, options)?;
+        options.check()?;
+        let client = Client::new(engine, options)?;
         if client.dialect() == Dialect::Openai {
             tracing::warn!(
                 "{engine} does not say what it is: filters that it may apply by itself (top_k, min_p, penalties) cannot \
                  be turned off; if it is vLLM, SGLang or llama.cpp, name it with --engine-dialect"
             );
         }
-        Ok(Self { client, concurrency: options.concurrency, retries: options.retries, seed })
+        let (concurrency, retries) = (options.concurrency, options.retries);
+        Ok(Self { client, model: model.to_owned(), concurrency, retries, seed })
     }
 
     /// How the server is spoken to.
@@ -179,8 +192,14 @@ impl RemoteSolver<'_> {
             // Another seed for each request: the same one would bring the same answers again.
             let seed = mixed(self.remote.seed, asked.key, requests);
             requests += 1;
-            let prompt = &asked.problem.prompt;
-            let found = self.remote.client.complete(prompt, missing, self.params, seed, is_over)?;
+            let request = Request {
+                asked: Asked::Prompt(&asked.problem.prompt),
+                model: &self.remote.model,
+                params: self.params,
+                seed,
+                retries: self.remote.retries,
+            };
+            let found = self.remote.client.complete(request, missing, is_over)?;
             let before = whole.len();
             for one in found.into_iter().take(missing) {
                 match one {

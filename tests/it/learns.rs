@@ -120,6 +120,7 @@ fn train(config: &RlvrConfig) -> Trained {
         .then(|| base_samples(&base, &encoded, &config.settings, &Letters, &StartsAlike));
     let data = TrainingData::new(config, &plan, encoded.len(), presamples.as_ref()).expect("some");
     let run = Run {
+        engine: None,
         config,
         plan: &plan,
         policy: &policy,

@@ -10,6 +10,7 @@ mod docs;
 mod engine;
 mod evaluation;
 mod faults;
+mod fleet;
 mod formats;
 mod fuzz;
 mod gguf;

@@ -5,6 +5,7 @@
 //! log-probabilities f32, numbers of tokens u32.
 
 mod attention;
+mod convolution;
 mod delta;
 mod gradients;
 mod logits;
@@ -13,9 +14,8 @@ mod optimizer;
 use candle_core::{DType, Result, Tensor, bail};
 
 pub use attention::{Heads, Run, Runs, attention, attention_back};
-pub use delta::{
-    Delta, DeltaRun, MAX_STATE, Taps, convolution, convolution_back, delta_back, delta_rule,
-};
+pub use convolution::{Taps, convolution, convolution_back};
+pub use delta::{Delta, DeltaRun, MAX_STATE, delta_back, delta_rule};
 pub use gradients::{add_to, column_sums, embedding_back, gated_back, narrow, norm_back};
 pub use logits::{RowSums, logits_grad, logp, sample};
 pub use optimizer::{AdamW, adamw, sum_of_squares};

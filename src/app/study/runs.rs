@@ -170,7 +170,14 @@ impl StudyOptions {
             let label = format!("train {} seed {}", config.objective, config.seed);
             let resume = checkpoint::find(folder, "")?;
             let resume = resume.as_deref();
-            let place = Place { label: &label, output: folder, resume, on_step: None, held_out };
+            let place = Place {
+                label: &label,
+                output: folder,
+                resume,
+                on_step: None,
+                held_out,
+                engine: None,
+            };
             let tuned = session.fine_tune(train, config, &place)?;
             session.stop.check()?;
             session.save(&tuned, &last)?;

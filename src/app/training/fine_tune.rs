@@ -17,12 +17,13 @@ use crate::limits;
 use crate::policy::{self, Policy};
 use crate::presample::Presamples;
 use crate::pretrained::Pretrained;
+use crate::remote::{EngineOptions, Fleet};
 use crate::rollout::Encoded;
 use crate::telemetry::JsonLines;
 use crate::train::AdamW;
 use crate::train::checkpoint::{self, Checkpoints, State};
 use crate::train::memory::{MemoryPlan, Sizes};
-use crate::train::rlvr::{End, RlvrConfig, Run, Step, TrainingData};
+use crate::train::rlvr::{End, RlvrConfig, RolloutEngine, Run, Step, TrainingData};
 
 /// Where a run goes and what it continues.
 pub(crate) struct Place<'a> {
@@ -36,6 +37,8 @@ pub(crate) struct Place<'a> {
     pub(crate) on_step: Option<&'a OnStep<'a>>,
     /// What it is evaluated on while it goes.
     pub(crate) held_out: Option<&'a HeldOutSet>,
+    /// What samples in place of this process.
+    pub(crate) engine: Option<&'a EngineOptions>,
 }
 
 /// A run that has ended.
@@ -77,7 +80,12 @@ impl Session<'_> {
         let lora = &config.settings.lora;
         let adapter = new_adapter(lora, self.base, config.seed, &self.device)?;
         let policy = self.policy(config, adapter.as_ref())?;
-        let identity = self.identity(config, dataset, &problems)?;
+        let mut identity = self.identity(config, dataset, &problems)?;
+        if let Some(engine) = place.engine {
+            // Where servers are does not matter, but what is made of their samples does.
+            identity["engine"] = json!({"weights": engine.weights(adapter.is_some()),
+                "correction": engine.correction(), "max_staleness": engine.max_staleness});
+        }
         let checkpoints = Checkpoints {
             output,
             model: self.base,
@@ -112,7 +120,24 @@ impl Session<'_> {
         (config.settings.micro_batch_tokens, state.micro_batch_tokens) = (tokens, tokens);
         self.warn_of_space(&checkpoints, &policy);
 
+        let fleet = match place.engine {
+            None => None,
+            Some(options) => {
+                let write = |folder: &Path| {
+                    self.base.save_trained(adapter.as_ref(), &policy.tensors(), folder)
+                };
+                let size = self.base.architecture.vocab_size;
+                let weights = (options.weights(adapter.is_some()), size);
+                Some(Fleet::new(options, weights, output, Box::new(write))?)
+            }
+        };
+        let engine = fleet.as_ref().zip(place.engine).map(|(engine, options)| RolloutEngine {
+            engine,
+            correction: options.correction(),
+            max_staleness: options.max_staleness,
+        });
         let run = Run {
+            engine,
             config: &config,
             plan: &plan,
             policy: &policy,
@@ -168,6 +193,7 @@ impl Session<'_> {
             Ok(reason)
         })?;
         drop(journal);
+        drop(fleet);
         if end != End::Done {
             let path = match saved {
                 Some((step, path)) if step == state.global_step => path,

@@ -17,6 +17,7 @@ use crate::app::session::Session;
 use crate::app::settings::{self, DataOptions, ModelOptions};
 use crate::files::Claim;
 use crate::pretrained::Pretrained;
+use crate::remote::EngineOptions;
 use crate::rollout::Encoded;
 use crate::train::memory::MemoryPlan;
 use crate::train::rlvr::{RlvrConfig, wants_presamples};
@@ -41,6 +42,10 @@ pub struct TrainOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub rlvr: RlvrConfig,
+    /// What samples in place of this process.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub engine: EngineOptions,
     /// What runs are evaluated on while they go.
     #[command(flatten)]
     #[serde(flatten)]
@@ -125,6 +130,7 @@ pub fn run(options: &TrainOptions, stop: &Stop, on_step: Option<&OnStep<'_>>) ->
         resume: resumed.as_deref(),
         on_step,
         held_out: held_out.as_ref(),
+        engine: options.engine.remote.engine.is_some().then_some(&options.engine),
     };
     let tuned = session.fine_tune(&dataset, &options.rlvr, &place)?;
     stop.check()?;
@@ -153,6 +159,13 @@ impl TrainOptions {
         let options = self;
         options.rlvr.settings.check()?;
         let plan = options.rlvr.plan()?;
+        options.engine.check(options.rlvr.settings.lora.use_peft)?;
+        if options.engine.remote.engine.is_some() && !plan.is_on_policy() {
+            bail!(
+                "objective `{}` samples nothing while it trains: --engine has no effect",
+                options.rlvr.objective
+            );
+        }
         if options.rlvr.settings.splits() && !plan.rehearses() {
             bail!(
                 "objective `{}` rehearses nothing: --pef-threshold, --extra-check, --explore, \

@@ -3,14 +3,15 @@
 
 use std::ops::Range;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use super::{Metrics, Run};
 use crate::generate::{Finish, RngKey};
+use crate::model::Decoder;
 use crate::objective::tokens::{Covariance, Rows, chosen, quantile};
 use crate::objective::{
-    Coefficients, Estimator, GroupStats, Normaliser, Partition, Plan, SampleSource, advantages,
-    charge_later, cut_share, vocabulary,
+    Coefficients, Corrected, Estimator, GroupStats, Mismatch, Normaliser, Partition, Plan,
+    SampleSource, advantages, charge_later, cut_share, vocabulary,
 };
 use crate::policy::{Sequence, by_row, positions, token_logp, vocabulary_values};
 use crate::rollout::Group;
@@ -19,6 +20,8 @@ use crate::train::step::micro_batches;
 
 /// Keys the randomness of Clip-Cov apart from that of samples.
 const COVARIANCE: u64 = u64::MAX - 3;
+/// Mean difference of log-probabilities, in nats, at which an engine evidently samples from another model.
+const ENGINE_APART: f64 = 0.1;
 /// Validity that an online estimate of nothing stands for (alpha-DPG's default).
 const NO_VALIDITY: f64 = 1e-4;
 
@@ -28,8 +31,8 @@ pub(super) struct Batch {
     pub(super) behavior: Vec<Vec<f32>>,
     pub(super) reference: Option<Vec<Vec<f32>>>,
     pub(super) advantage: Rows,
-    /// Weight of each token of a row in the step's loss.
-    pub(super) weight: Vec<f64>,
+    /// Weight of each token in the step's loss.
+    pub(super) weight: Rows,
     /// Coefficient of the anchor, by row.
     pub(super) beta: Vec<f64>,
     /// Tokens that pay for moving (KL-Cov), 1 or 0.
@@ -68,6 +71,7 @@ impl Run<'_> {
                 row_problem.push(group.problem);
             }
         }
+        let corrected = self.correct(&rows, &mut behavior, state.global_step, metrics)?;
         let mut reference = None;
         if plan.needs_reference() || self.config.settings.log_kl {
             let said = self.reference_logp(&rows)?;
@@ -80,7 +84,7 @@ impl Run<'_> {
             metrics.kl_stderr = Some((squares / (count - 1.0).max(1.0) / count).sqrt());
             reference = Some(said);
         }
-        let mut stats = self.stats(groups, reference.as_deref(), state.global_step);
+        let mut stats = self.stats(groups, &behavior, reference.as_deref(), state.global_step);
         self.estimate_partition(groups, &mut stats, state);
         metrics.max_reward_ratio = plan.matching().map(|matching| cut_share(matching, &stats));
         let by_group = advantages(plan, &stats);
@@ -101,9 +105,18 @@ impl Run<'_> {
         let is_masked = |finish: Finish| {
             self.config.settings.mask_truncated_completions && finish == Finish::Length
         };
-        let counts: Vec<bool> = rollouts.map(|r| !is_masked(r.completion.finish)).collect();
+        let mut counts: Vec<bool> = rollouts.map(|r| !is_masked(r.completion.finish)).collect();
+        if let Some(corrected) = &corrected {
+            counts.iter_mut().zip(&corrected.counts).for_each(|(counts, own)| *counts &= own);
+        }
         let parts = self.parts(groups);
-        let weight = parts.iter().flat_map(|part| self.weights(&rows, &counts, part)).collect();
+        let by_row = parts.iter().flat_map(|part| self.weights(&rows, &counts, part));
+        let spread = |(weight, row): (f64, &Sequence)| vec![weight; row.completion.len()];
+        let mut weight: Rows = by_row.zip(&rows).map(spread).collect();
+        if let Some(corrected) = &corrected {
+            let factors = corrected.factor.iter().flatten();
+            weight.iter_mut().flatten().zip(factors).for_each(|(weight, x)| *weight *= x);
+        }
         let step = state.global_step;
         let beta = row_problem.iter().map(|problem| self.beta(*problem, step)).collect();
         let priced = self.covariance(&mut advantage, &behavior, state.global_step);
@@ -111,6 +124,32 @@ impl Run<'_> {
             stats.iter().flat_map(|stats| stats.is_correct.clone()).collect();
         let simko = self.simko(&rows, &advantage, &is_correct)?;
         Ok(Batch { rows, behavior, reference, advantage, weight, beta, priced, simko, parts })
+    }
+
+    /// Where another engine drew the tokens: puts the policy's own log-probabilities in place of the engine's in
+    /// `behavior`, and says what each token counts for.
+    fn correct(
+        &self,
+        rows: &[Sequence],
+        behavior: &mut Vec<Vec<f32>>,
+        step: usize,
+        metrics: &mut Metrics,
+    ) -> Result<Option<Corrected>> {
+        let Some(engine) = &self.engine else { return Ok(None) };
+        let own = self.logp_of(self.policy.decoder(), rows)?;
+        let corrected = engine.correction.weigh(&own, behavior);
+        let mismatch = Mismatch::of(&own, behavior, &corrected.counts);
+        if step == 0 && (mismatch.mean.is_nan() || mismatch.mean > ENGINE_APART) {
+            bail!(
+                "the engine's log-probabilities are {:.2} nats a token from the policy's own on average: it has other \
+                 weights, another temperature, or gives log-probabilities before the temperature (start vLLM with \
+                 --logprobs-mode processed_logprobs)",
+                mismatch.mean
+            );
+        }
+        metrics.mismatch = Some(mismatch);
+        *behavior = own;
+        Ok(Some(corrected))
     }
 
     /// The rows of each mini-batch: whole groups, as evenly as they divide.
@@ -146,6 +185,7 @@ impl Run<'_> {
     fn stats(
         &self,
         groups: &[Group],
+        behavior: &[Vec<f32>],
         reference: Option<&[Vec<f32>]>,
         step: usize,
     ) -> Vec<GroupStats> {
@@ -156,6 +196,7 @@ impl Run<'_> {
             .map(|group| {
                 let count = group.rollouts.len();
                 let reference = reference.map(|all| &all[first..first + count]);
+                let behavior = &behavior[first..first + count];
                 first += count;
                 let lengths: Vec<usize> =
                     group.rollouts.iter().map(|r| r.completion.tokens.len()).collect();
@@ -166,7 +207,7 @@ impl Run<'_> {
                 GroupStats {
                     is_correct: rewards.iter().map(|reward| *reward > 0.0).collect(),
                     rewards: rewards.iter().zip(&lengths).map(shaped).collect(),
-                    policy_logp: group.rollouts.iter().map(|r| sum(&r.completion.logp)).collect(),
+                    policy_logp: behavior.iter().map(|logp| sum(logp)).collect(),
                     reference_logp: match reference {
                         Some(reference) => reference.iter().map(|logp| sum(logp)).collect(),
                         None => vec![0.0; count],
@@ -305,10 +346,14 @@ impl Run<'_> {
 
     /// Log-probabilities of completions under the base.
     pub(super) fn reference_logp(&self, rows: &[Sequence]) -> Result<Vec<Vec<f32>>> {
+        self.logp_of(self.reference, rows)
+    }
+
+    fn logp_of(&self, decoder: &Decoder, rows: &[Sequence]) -> Result<Vec<Vec<f32>>> {
         let mut all = Vec::with_capacity(rows.len());
         for range in micro_batches(rows, self.config.settings.micro_batch_tokens) {
             let part = &rows[range];
-            let said = token_logp(self.reference, part, self.config.settings.temperature)?;
+            let said = token_logp(decoder, part, self.config.settings.temperature)?;
             all.extend(by_row(&said.logp, part)?);
         }
         Ok(all)

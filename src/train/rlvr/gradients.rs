@@ -173,9 +173,9 @@ impl Run<'_> {
     pub(super) fn tensors(&self, batch: &Batch, range: &Range<usize>) -> Result<PartTensors> {
         let device = self.device();
         let rows = &batch.rows[range.clone()];
-        let each = |value: &dyn Fn(usize) -> f64| -> Result<Tensor> {
-            let one = |row: usize| vec![value(row); batch.rows[row].completion.len()];
-            flat(&range.clone().map(one).collect::<Vec<_>>(), device)
+        let charge = |row: usize| -> Vec<f64> {
+            let beta = batch.beta[row];
+            batch.weight[row].iter().map(|weight| self.plan.charge(*weight, beta)).collect()
         };
         let of = |rows: &Vec<Vec<f64>>| flat(&rows[range.clone()], device);
         let logp = |rows: &Vec<Vec<f32>>| {
@@ -187,8 +187,8 @@ impl Run<'_> {
             behavior: logp(&batch.behavior)?,
             reference: batch.reference.as_ref().map(logp).transpose()?,
             advantage: of(&batch.advantage)?,
-            weight: each(&|row| batch.weight[row])?,
-            charge: each(&|row| self.plan.charge(batch.weight[row], batch.beta[row]))?,
+            weight: of(&batch.weight)?,
+            charge: flat(&range.clone().map(charge).collect::<Vec<_>>(), device)?,
             priced: batch.priced.as_ref().map(of).transpose()?,
             simko: match &batch.simko {
                 None => None,

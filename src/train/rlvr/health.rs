@@ -4,6 +4,8 @@ use super::Metrics;
 
 /// Steps without any signal after which a run says that it learns nothing.
 const DEAD_STEPS: usize = 10;
+/// Mean difference in nats above which an engine does not merely round otherwise.
+const ENGINE_ROUNDING: f64 = 0.01;
 /// Standard errors below zero at which an estimate of a divergence is not noise.
 const NOISE: f64 = 5.0;
 
@@ -67,6 +69,17 @@ impl Health {
                 format!(
                     "{DEAD_STEPS} steps in a row had a gradient of exactly 0: nothing changes; look at `reward` and \
                      `frac_reward_zero_std` in metrics.jsonl"
+                ),
+            ));
+        }
+        if let Some(mismatch) = metrics.mismatch.filter(|mismatch| mismatch.mean > ENGINE_ROUNDING)
+        {
+            found.push((
+                "engine",
+                format!(
+                    "step {step}: the engine's log-probabilities are {:.3} nats a token from the policy's own on average \
+                     (an effective sample size of {:.2}): it computes in fewer bits, or has not taken all weights",
+                    mismatch.mean, mismatch.effective
                 ),
             ));
         }

@@ -5,6 +5,7 @@ use tealight_datasets::Verdict;
 
 use super::gradients::{Update, UpdateStats};
 use crate::generate::Finish;
+use crate::objective::Mismatch;
 use crate::rollout::{Group, Rollout};
 
 /// One row of `metrics.jsonl`; names are TRL's.
@@ -67,6 +68,12 @@ pub struct Metrics {
     /// Largest difference of log-probabilities between rollout and training.
     #[serde(rename = "sampling/sampling_logp_difference/max")]
     pub logp_difference: f64,
+    /// Steps that the weights which sampled are behind; null where this process samples.
+    #[serde(rename = "sampling/staleness")]
+    pub staleness: Option<usize>,
+    /// How far the engine that sampled is from the policy; nothing where this process samples.
+    #[serde(flatten)]
+    pub mismatch: Option<Mismatch>,
     /// Steps skipped so far because the gradient was not finite.
     pub skipped_steps: usize,
     /// Tokens sampled so far.

@@ -5,6 +5,7 @@
 //! gradient (`gradients`). What is estimated on the base's samples is a loss of its own on stored
 //! completions (`training_data`); supervised objectives train on those alone.
 
+mod ahead;
 mod batch;
 mod config;
 mod gradients;
@@ -23,14 +24,15 @@ use tealight_datasets::Verifier;
 
 use super::checkpoint::State;
 use super::{AdamW, Stop, order};
-use crate::generate::{LocalSampler, RngKey};
+use crate::generate::{Engine, EngineLost, LocalSampler, RngKey, Sampler};
 use crate::model::Decoder;
-use crate::objective::Plan;
+use crate::objective::{ImportanceCorrection, Plan};
 use crate::policy::Policy;
 use crate::rollout::{Collector, Encoded, Group, collect};
 use crate::telemetry::phase;
 use crate::tokenizer::Tokenizer;
 use crate::train::step::PassNumbers;
+use ahead::Ahead;
 use batch::{Batch, is_mixed};
 use gradients::Update;
 
@@ -62,6 +64,18 @@ pub struct Run<'a> {
     pub tokenizer: &'a dyn Tokenizer,
     /// Judges them.
     pub verifier: &'a dyn Verifier,
+    /// What samples in place of this process.
+    pub engine: Option<RolloutEngine<'a>>,
+}
+
+/// An engine outside this process, and how its samples are weighted.
+pub struct RolloutEngine<'a> {
+    /// The engine.
+    pub engine: &'a dyn Engine,
+    /// The weights of what it drew.
+    pub correction: ImportanceCorrection,
+    /// Steps that it may be ahead of training: 0 waits for every step's weights.
+    pub max_staleness: usize,
 }
 
 /// What a step leaves to log and to save.
@@ -80,6 +94,27 @@ pub struct Step<'a> {
 
 /// Called after every step; a reason ends the run.
 pub type Report<'a> = dyn FnMut(Step<'_>) -> Result<Option<String>> + 'a;
+
+/// The rollouts of a step.
+struct Drawn {
+    /// What is learned from.
+    groups: Vec<Group>,
+    /// All that was sampled for it.
+    sampled: Vec<Group>,
+    /// The number of the next round of prompts.
+    rounds: usize,
+    /// Steps between the weights that the first of them was sampled with and those that learn from it.
+    staleness: usize,
+}
+
+impl Drawn {
+    fn all(&self) -> impl Iterator<Item = &Group> {
+        self.sampled.iter()
+    }
+}
+
+/// Gives the rollouts of a step: its number, and that of its first round of prompts.
+type Next<'a> = dyn FnMut(usize, usize) -> Result<Drawn> + 'a;
 
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,6 +139,39 @@ impl Run<'_> {
         stop: &Stop,
         report: &mut Report<'_>,
     ) -> Result<End> {
+        match &self.engine {
+            Some(RolloutEngine { engine, max_staleness, .. }) if *max_staleness > 0 => {
+                let ahead = Ahead::new(*max_staleness, state.global_step, state.rounds);
+                std::thread::scope(|scope| {
+                    let drawn = ahead.start(scope, self);
+                    let mut next = |step: usize, _: usize| {
+                        engine.publish(step)?;
+                        drawn.at(step)
+                    };
+                    self.steps(state, optimizer, stop, &mut next, report)
+                })
+            }
+            engine => {
+                let mut next = |step: usize, round: usize| {
+                    if let Some(RolloutEngine { engine, .. }) = engine {
+                        engine.publish(step)?;
+                    }
+                    self.draw(round)
+                };
+                self.steps(state, optimizer, stop, &mut next, report)
+            }
+        }
+    }
+
+    /// The steps, with rollouts from `next`, which is given the step and the number of its first round of prompts.
+    fn steps(
+        &self,
+        state: &mut State,
+        optimizer: &mut AdamW,
+        stop: &Stop,
+        next: &mut Next<'_>,
+        report: &mut Report<'_>,
+    ) -> Result<End> {
         let settings = &self.config.settings;
         while self.goes_on(state) {
             if stop.is_requested() {
@@ -114,7 +182,13 @@ impl Run<'_> {
             let mut metrics = Metrics::supervised();
             let tokens = state.num_tokens;
             phase("sampling");
-            let (batch, groups) = self.sample(state, &mut metrics)?.unzip();
+            let (batch, groups) = match self.sample(state, &mut metrics, next) {
+                Ok(sampled) => sampled.unzip(),
+                Err(error) if error.is::<EngineLost>() => {
+                    return Ok(End::GaveUp(format!("{error:#}; --resume goes on from here")));
+                }
+                Err(error) => return Err(error),
+            };
             phase("updating");
             let mut passes = PassNumbers::of_step(self.config.seed, step);
             if step == 0 {
@@ -207,39 +281,46 @@ impl Run<'_> {
         &self,
         state: &mut State,
         metrics: &mut Metrics,
+        next: &mut Next<'_>,
     ) -> Result<Option<(Batch, Vec<Group>)>> {
         if !self.plan.is_on_policy() {
             return Ok(None);
         }
+        let failed = || format!("step {}: the rollouts failed", state.global_step + 1);
+        let drawn = next(state.global_step, state.rounds).with_context(failed)?;
+        state.rounds = drawn.rounds;
+        state.num_completions += drawn.all().map(|group| group.rollouts.len()).sum::<usize>();
+        let rollouts = || drawn.all().flat_map(|group| &group.rollouts);
+        state.num_tokens += rollouts().map(|r| r.completion.tokens.len()).sum::<usize>();
+        if state.global_step == 0 {
+            self.check_ends(drawn.all())?;
+        }
+        *metrics = Metrics::of(&drawn.sampled);
+        metrics.staleness = self.engine.as_ref().map(|_| drawn.staleness);
+        let groups = drawn.groups;
+        Ok(Some((self.batch(&groups, state, metrics)?, groups)))
+    }
+
+    /// What a step samples: rounds of prompts from `round` on.
+    fn draw(&self, round: usize) -> Result<Drawn> {
         let wanted = self.config.settings.prompts_per_step.min(self.data.explore.len());
-        let mut groups: Vec<Group> = Vec::new();
-        let mut sampled: Vec<Group> = Vec::new();
+        let (mut groups, mut sampled): (Vec<Group>, Vec<Group>) = (Vec::new(), Vec::new());
+        let mut rounds = round;
         for _ in 0..MAX_ROUNDS {
-            let round = self
-                .rollouts(state.rounds)
-                .with_context(|| format!("step {}: the rollouts failed", state.global_step + 1))?;
-            state.rounds += 1;
-            for group in &round {
-                state.num_completions += group.rollouts.len();
-                state.num_tokens +=
-                    group.rollouts.iter().map(|r| r.completion.tokens.len()).sum::<usize>();
-            }
+            let round = self.rollouts(rounds)?;
+            rounds += 1;
             groups.extend(round.iter().filter(|group| is_mixed(group, self.plan)).cloned());
             sampled.extend(round);
             if groups.len() >= wanted {
                 break;
             }
         }
-        if state.global_step == 0 {
-            self.check_ends(&sampled)?;
-        }
-        *metrics = Metrics::of(&sampled);
         groups.truncate(wanted);
         if groups.is_empty() {
             // Nothing to learn from: the last round has advantages of zero, and says so in the metrics.
-            groups = sampled.split_off(sampled.len() - wanted);
+            groups = sampled[sampled.len() - wanted..].to_vec();
         }
-        Ok(Some((self.batch(&groups, state, metrics)?, groups)))
+        Ok(Drawn { groups, sampled, rounds, staleness: 0 })
     }
 
     /// Raises the weight of the entropy bonus while entropy is below its target, lowers it above.
@@ -257,10 +338,14 @@ impl Run<'_> {
     /// nor what dynamic sampling has too many of then depend on a problem's place or on which ended first.
     fn rollouts(&self, round: usize) -> Result<Vec<Group>> {
         let settings = &self.config.settings;
-        let sampler =
+        let local =
             LocalSampler { decoder: self.policy.decoder(), max_rows: settings.max_num_seqs };
+        let sampler: &dyn Sampler = match &self.engine {
+            Some(RolloutEngine { engine, .. }) => *engine,
+            None => &local,
+        };
         let params = settings.sampling(self.tokenizer);
-        let collector = Collector::new(&sampler, self.tokenizer, self.verifier, &params);
+        let collector = Collector::new(sampler, self.tokenizer, self.verifier, &params);
         let explore = &self.data.explore;
         let count = settings.prompts_per_step.min(explore.len());
         let chosen: Vec<usize> = order::chosen(explore.len(), count, round, self.config.seed)

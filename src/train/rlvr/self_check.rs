@@ -120,8 +120,11 @@ impl Run<'_> {
     }
 
     /// A completion that ended by itself holds the token that ended it, with its log-probability.
-    pub(super) fn check_ends(&self, groups: &[crate::rollout::Group]) -> Result<()> {
-        for rollout in groups.iter().flat_map(|group| &group.rollouts) {
+    pub(super) fn check_ends<'g>(
+        &self,
+        groups: impl Iterator<Item = &'g crate::rollout::Group>,
+    ) -> Result<()> {
+        for rollout in groups.flat_map(|group| &group.rollouts) {
             let completion = &rollout.completion;
             let ends = completion.tokens.last().is_some_and(|t| self.tokenizer.eos().contains(t));
             let is_whole = completion.tokens.len() == completion.logp.len();

@@ -7,6 +7,8 @@ use std::net::{TcpListener, TcpStream};
 pub(crate) struct Asked {
     /// The path, without its query.
     pub(crate) path: String,
+    /// What was sent with it.
+    pub(crate) body: Vec<u8>,
 }
 
 /// Status, further header lines each ended by CRLF, and body.
@@ -42,10 +44,11 @@ fn one(mut stream: &TcpStream, answer: &dyn Fn(&Asked) -> Answer) -> std::io::Re
             break;
         }
     }
-    std::io::copy(&mut reader.by_ref().take(length), &mut std::io::sink())?;
+    let mut sent = Vec::new();
+    reader.by_ref().take(length).read_to_end(&mut sent)?;
     let target = first.split(' ').nth(1).unwrap_or_default();
     let path = target.split('?').next().unwrap_or_default().to_owned();
-    let (status, headers, body) = answer(&Asked { path });
+    let (status, headers, body) = answer(&Asked { path, body: sent });
     write!(stream, "HTTP/1.1 {status} x\r\nConnection: close\r\n{headers}")?;
     if !headers.to_lowercase().contains("content-length") {
         write!(stream, "Content-Length: {}\r\n", body.len())?;

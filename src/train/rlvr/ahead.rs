@@ -1,0 +1,104 @@
+//! Sampling ahead: an engine draws the rollouts of the next steps while this one trains.
+
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::Scope;
+
+use anyhow::{Result, bail};
+
+use super::{Drawn, Run};
+
+/// How far training and sampling are.
+pub(super) struct Ahead {
+    max_staleness: usize,
+    first_step: usize,
+    first_round: usize,
+    progress: Mutex<Progress>,
+    moved: Condvar,
+}
+
+struct Progress {
+    /// The step whose weights the engine has; none before the first.
+    published: Option<usize>,
+    is_over: bool,
+}
+
+/// What was drawn, step by step; nothing more is once this is dropped.
+pub(super) struct DrawnAhead<'a> {
+    ahead: &'a Ahead,
+    found: Receiver<Result<Drawn>>,
+}
+
+impl Ahead {
+    /// From a step and a round of prompts on.
+    pub(super) fn new(max_staleness: usize, first_step: usize, first_round: usize) -> Self {
+        let progress = Mutex::new(Progress { published: None, is_over: false });
+        Self { max_staleness, first_step, first_round, progress, moved: Condvar::new() }
+    }
+
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts to draw for `run`.
+    pub(super) fn start<'scope>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_>,
+        run: &'scope Run<'_>,
+    ) -> DrawnAhead<'scope> {
+        let (send, found) = channel();
+        scope.spawn(move || {
+            let mut round = self.first_round;
+            for step in self.first_step..run.config.settings.max_steps {
+                let Some(published) = self.wait_for(step.saturating_sub(self.max_staleness)) else {
+                    break;
+                };
+                let drawn = run.draw(round).map(|mut drawn| {
+                    round = drawn.rounds;
+                    drawn.staleness = step - published;
+                    drawn
+                });
+                let is_last = drawn.is_err();
+                if send.send(drawn).is_err() || is_last {
+                    break;
+                }
+            }
+        });
+        DrawnAhead { ahead: self, found }
+    }
+
+    /// The step whose weights the engine has, once it is this one or a later; none when all is over.
+    fn wait_for(&self, step: usize) -> Option<usize> {
+        let mut progress = self.progress();
+        loop {
+            match progress.published {
+                _ if progress.is_over => return None,
+                Some(published) if published >= step => return Some(published),
+                _ => {}
+            }
+            progress = self.moved.wait(progress).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl DrawnAhead<'_> {
+    /// What was drawn for a step, whose weights the engine has now.
+    ///
+    /// # Errors
+    /// Whatever sampling failed with.
+    pub(super) fn at(&self, step: usize) -> Result<Drawn> {
+        self.ahead.progress().published = Some(step);
+        self.ahead.moved.notify_all();
+        match self.found.recv() {
+            Ok(drawn) => drawn,
+            Err(_) => bail!("nothing more is sampled ahead"),
+        }
+    }
+}
+
+impl Drop for DrawnAhead<'_> {
+    fn drop(&mut self) {
+        self.ahead.progress().is_over = true;
+        self.ahead.moved.notify_all();
+    }
+}
