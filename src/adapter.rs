@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::backend::Parameter;
+use crate::device::BaseDtype;
 use crate::files::{read_json, write_atomic};
 use crate::model::lora::{self, Scaling};
 use crate::model::weights::{self, Weights};
@@ -163,6 +164,38 @@ pub struct Adapter {
     pub targets: Vec<String>,
     /// Its matrices, by names without PEFT's prefix.
     pub weights: Weights,
+}
+
+/// What an adapter's base was, where it was not as its checkpoint has it; PEFT's own file has no place for it.
+const BASE: &str = "tealight.json";
+/// Largest such file, in bytes.
+const MAX_BASE: u64 = 1 << 16;
+
+/// Writes beside an adapter which base it was trained on.
+pub(crate) fn record_base(directory: &Path, dtype: Option<BaseDtype>) -> Result<()> {
+    let Some(dtype) = dtype else { return Ok(()) };
+    let text = json!({"base_dtype": dtype}).to_string();
+    write_atomic(&directory.join(BASE), text.as_bytes())
+}
+
+/// Warns where the adapter called `name` is put on another base than it was trained on.
+pub(crate) fn warn_of_base(name: &str, directory: &Path, here: Option<BaseDtype>) -> Result<()> {
+    let path = directory.join(BASE);
+    let then = match path.exists() {
+        true => read_json(&path, MAX_BASE)?["base_dtype"].clone(),
+        false => Value::Null,
+    };
+    let here = json!(here);
+    if then != here {
+        let shown =
+            |dtype: &Value| dtype.as_str().unwrap_or("the checkpoint's own type").to_owned();
+        tracing::warn!(
+            "{name}: trained on a base of {}, which is another model than the base of {} here (--base-dtype)",
+            shown(&then),
+            shown(&here)
+        );
+    }
+    Ok(())
 }
 
 /// What `adapter_config.json` says that is read here.

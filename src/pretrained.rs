@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use candle_core::{DType, Device, Tensor};
 use serde_json::{Value, json};
 
-use crate::adapter::Adapter;
+use crate::adapter::{self, Adapter};
 use crate::backend::cpu::with_values;
 use crate::backend::int8;
 use crate::device::Precision;
@@ -111,6 +111,7 @@ impl Pretrained {
             bail!("{name}: an adapter of an adapter; merge the first (tealight export --merge)");
         }
         let adapter = Some(Adapter::load(directory, &self.architecture, device)?);
+        adapter::warn_of_base(name, directory, self.precision.base_dtype)?;
         Ok(Self { name: name.to_owned(), adapter, ..self })
     }
 
@@ -251,6 +252,7 @@ impl Pretrained {
     pub fn save_adapter(&self, adapter: &Adapter, weights: &Weights, to: &Path) -> Result<()> {
         crate::files::writable_directory(to)?;
         self.save_tokenizer(to)?;
+        adapter::record_base(to, self.precision.base_dtype)?;
         adapter.save(weights, to)
     }
 

@@ -200,4 +200,14 @@ fn an_adapter_is_trained_on_it_evaluated_and_merged_and_nothing_else() {
     for measure in ["pass@k", "unique_by_level", "mean_length"] {
         assert_eq!(on_blocks[measure], on_merged[measure], "what was merged is what was trained");
     }
+    // On the base without blocks it is another model, which is said.
+    let draw = |more: &[&str], name: &str| {
+        let output = folder.path(name);
+        let done = ["eval", "--model", &adapter, "--max-samples", "2", "-n", "2", "-k", "1"];
+        let done = tealight(&[&done[..], more, &["--output", &output]].concat());
+        String::from_utf8_lossy(&done.stderr).into_owned()
+    };
+    let said = draw(&[], "other");
+    assert!(said.contains("trained on a base of int8"), "{said}");
+    assert!(!draw(&["--base-dtype", "int8"], "same").contains("trained on a base"));
 }

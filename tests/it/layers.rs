@@ -74,10 +74,15 @@ fn flat(x: &Tensor) -> Vec<f64> {
 
 #[track_caller]
 fn close(ours: &[f64], exact: &[f64], what: &str) {
+    within(2e-5, ours, exact, what);
+}
+
+#[track_caller]
+fn within(share: f64, ours: &[f64], exact: &[f64], what: &str) {
     assert_eq!(ours.len(), exact.len(), "{what}");
     let largest = exact.iter().fold(1e-3_f64, |most, x| most.max(x.abs()));
     for (ours, exact) in ours.iter().zip(exact) {
-        assert!((ours - exact).abs() < 2e-5 * largest, "{what}: {ours} is not {exact}");
+        assert!((ours - exact).abs() < share * largest, "{what}: {ours} is not {exact}");
     }
 }
 
@@ -262,8 +267,10 @@ fn completions_that_share_their_prompt_are_computed_as_if_they_did_not() {
                 assert!(some == other || !place.is_exact && (some - other).abs() < 1e-5);
             }
         }
+        // Sums over the prompt are in another order; of states they round more.
+        let share = if architecture.delta.is_some() { 1e-4 } else { 2e-5 };
         for (name, gradient) in &found {
-            close(&flat(&singly[name]), &flat(gradient), name);
+            within(share, &flat(&singly[name]), &flat(gradient), name);
         }
     }
 }
