@@ -1,7 +1,7 @@
 //! The gated delta rule (Yang et al., arXiv 2412.06464), as Qwen3.5 has it.
 //!
-//! A head keeps a state `S` `[key_dim, value_dim]`. Of every token it takes a query and a key, both of length 1, the query
-//! then divided by the root of `key_dim`, a value, `beta` in (0, 1) and a decay `alpha` in (0, 1):
+//! A head keeps a state `S` `[key_dim, value_dim]`. Of every token it takes a query and a key, both of length 1, the
+//! query then divided by the root of `key_dim`, a value, `beta` in (0, 1) and a decay `alpha` in (0, 1):
 //!
 //! ```text
 //! P = alpha S'                what is left of the state before
