@@ -1,4 +1,5 @@
-//! SentencePiece's tokenizers: files say how good each piece is, `tokenizer.json` which pairs are merged in which order.
+//! SentencePiece's tokenizers: files say how good each piece is, `tokenizer.json` which pairs are merged in which
+//! order.
 
 use std::collections::HashMap;
 

@@ -127,8 +127,8 @@ impl Gguf {
         Ok(config)
     }
 
-    /// What Gemma 3 has of its own; llama.cpp knows by the number of layers which of them scales queries by the width of
-    /// the model.
+    /// What Gemma 3 has of its own; llama.cpp knows by the number of layers which of them scales queries by the width
+    /// of the model.
     fn add_gemma(&self, config: &mut Json, is_stretched: bool) -> Result<()> {
         const LARGEST: i64 = 62;
         let key = |name: &str| format!("gemma3.{name}");
