@@ -147,15 +147,12 @@ pub(super) fn values(
     for added in tokenizer["added_tokens"].as_array().into_iter().flatten() {
         let is_special = added["special"].as_bool().unwrap_or(false);
         let text = added["content"].as_str().unwrap_or_default();
-        let kind = match is_special {
-            true if found.1.is_some() && Some(text) == unknown => TOKEN_UNKNOWN,
-            true => TOKEN_CONTROL,
-            false => TOKEN_USER_DEFINED,
-        };
+        let kind = if is_special { TOKEN_CONTROL } else { TOKEN_USER_DEFINED };
         set(&added["id"], text, kind)?;
     }
     let find = |text: &str| tokens.iter().position(|token| token.as_deref() == Some(text));
-    if let Some(id) = unknown.filter(|_| found.1.is_some()).and_then(find) {
+    let unknown = unknown.filter(|_| found.1.is_some()).and_then(find);
+    if let Some(id) = unknown {
         kinds[id] = TOKEN_UNKNOWN;
     }
     let named = |key: &str| match &settings[key] {
@@ -173,7 +170,7 @@ pub(super) fn values(
         ("bos_token_id", id_of("bos_token_id", "bos_token")),
         ("eos_token_id", id_of("eos_token_id", "eos_token")),
         ("padding_token_id", id_of("pad_token_id", "pad_token")),
-        ("unknown_token_id", unknown.filter(|_| found.1.is_some()).and_then(find)),
+        ("unknown_token_id", unknown),
     ];
     let begins = tokenizer["post_processor"]["type"] == "TemplateProcessing";
     // A row of the embedding without a token is one that text never comes to.

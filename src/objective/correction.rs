@@ -113,49 +113,37 @@ pub struct Mismatch {
     pub effective: f64,
 }
 
+/// The ratio `pi / b` of a whole completion.
+fn whole(tokens: &[f64]) -> f64 {
+    tokens.iter().sum::<f64>().exp()
+}
+
 impl ImportanceCorrection {
-    /// What completions count for, of which `own` and `drawn` are the log-probabilities of tokens under the policy and
-    /// under what drew them.
-    pub fn weigh(self, own: &[Vec<f32>], drawn: &[Vec<f32>]) -> Corrected {
-        let log_ratio = |(own, drawn): (&f32, &f32)| f64::from(*own) - f64::from(*drawn);
-        let mut counts = Vec::with_capacity(own.len());
-        let row = |(own, drawn): (&Vec<f32>, &Vec<f32>)| -> Vec<f64> {
-            let pairs = own.iter().zip(drawn);
+    /// What completions count for, of whose tokens these are `log(pi / b)`.
+    pub fn weigh(self, log_ratios: &Rows) -> Corrected {
+        let mut counts = vec![true; log_ratios.len()];
+        let row = |(tokens, counts): (&Vec<f64>, &mut bool)| -> Vec<f64> {
             match self {
-                Self::None => {
-                    counts.push(true);
-                    vec![1.0; own.len()]
-                }
-                Self::TokenTruncate(most) => {
-                    counts.push(true);
-                    pairs.map(|pair| log_ratio(pair).exp().min(most)).collect()
-                }
+                Self::None => vec![1.0; tokens.len()],
+                Self::TokenTruncate(most) => tokens.iter().map(|x| x.exp().min(most)).collect(),
                 Self::SequenceMask(most) => {
-                    let ratio = pairs.map(log_ratio).sum::<f64>().exp();
-                    let is_within = ratio <= most;
-                    counts.push(is_within);
-                    vec![if is_within { ratio } else { 0.0 }; own.len()]
+                    let ratio = whole(tokens);
+                    *counts = ratio <= most;
+                    vec![if *counts { ratio } else { 0.0 }; tokens.len()]
                 }
             }
         };
-        let factor = own.iter().zip(drawn).map(row).collect();
+        let factor = log_ratios.iter().zip(&mut counts).map(row).collect();
         Corrected { factor, counts }
     }
 }
 
 impl Mismatch {
-    /// Of completions of which so many count.
-    pub fn of(own: &[Vec<f32>], drawn: &[Vec<f32>], counts: &[bool]) -> Self {
-        let differences = || {
-            let pairs = own.iter().flatten().zip(drawn.iter().flatten());
-            pairs.map(|(own, drawn)| (f64::from(*own) - f64::from(*drawn)).abs())
-        };
+    /// Of completions of whose tokens these are `log(pi / b)`, and which of them count.
+    pub fn of(log_ratios: &Rows, counts: &[bool]) -> Self {
+        let differences = || log_ratios.iter().flatten().map(|x| x.abs());
         let tokens = differences().count().max(1) as f64;
-        let ratio = |(own, drawn): (&Vec<f32>, &Vec<f32>)| {
-            let pairs = own.iter().zip(drawn);
-            pairs.map(|(own, drawn)| f64::from(*own) - f64::from(*drawn)).sum::<f64>().exp()
-        };
-        let ratios: Vec<f64> = own.iter().zip(drawn).map(ratio).collect();
+        let ratios: Vec<f64> = log_ratios.iter().map(|tokens| whole(tokens)).collect();
         let count = ratios.len().max(1) as f64;
         let (sum, squares): (f64, f64) =
             ratios.iter().fold((0.0, 0.0), |(sum, squares), x| (sum + x, squares + x * x));
@@ -184,8 +172,9 @@ mod tests {
     fn expected(correction: ImportanceCorrection, value: impl Fn(usize, usize) -> f64) -> [f64; 2] {
         let mut sums = [0.0; 2];
         for (a, b) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
-            let of = |p: [[f64; 2]; 2]| vec![vec![p[0][a].ln() as f32, p[1][b].ln() as f32]];
-            let found = correction.weigh(&of(OWN), &of(DRAWN));
+            let of = |p: [[f64; 2]; 2]| [p[0][a].ln(), p[1][b].ln()];
+            let (own, drawn) = (of(OWN), of(DRAWN));
+            let found = correction.weigh(&vec![vec![own[0] - drawn[0], own[1] - drawn[1]]]);
             let probability = DRAWN[0][a] * DRAWN[1][b];
             for (sum, factor) in sums.iter_mut().zip(&found.factor[0]) {
                 *sum += probability * factor * value(a, b);
@@ -225,20 +214,19 @@ mod tests {
 
     #[test]
     fn what_is_masked_is_counted_and_few_effective_samples_are_seen() {
-        let own = [vec![-1.0, -1.0], vec![-1.0], vec![-0.5]];
-        let drawn = [vec![-1.0, -1.0], vec![-1.5], vec![-2.5]];
-        let found = ImportanceCorrection::SequenceMask(3.0).weigh(&own, &drawn);
+        let log_ratios = vec![vec![0.0, 0.0], vec![0.5], vec![2.0]];
+        let found = ImportanceCorrection::SequenceMask(3.0).weigh(&log_ratios);
         assert_eq!(found.counts, [true, true, false]);
         assert_eq!(found.factor[0], [1.0, 1.0]);
         assert_eq!(found.factor[2], [0.0]);
-        let mismatch = Mismatch::of(&own, &drawn, &found.counts);
+        let mismatch = Mismatch::of(&log_ratios, &found.counts);
         assert!((mismatch.mean - 2.5 / 4.0).abs() < 1e-9 && (mismatch.max - 2.0).abs() < 1e-9);
         assert!((mismatch.masked - 1.0 / 3.0).abs() < 1e-9);
         let ratios = [1.0, 0.5_f64.exp(), 2_f64.exp()];
         let (sum, squares) =
             (ratios.iter().sum::<f64>(), ratios.iter().map(|x| x * x).sum::<f64>());
         assert!((mismatch.effective - sum * sum / (3.0 * squares)).abs() < 1e-6);
-        let same = Mismatch::of(&own, &own, &[true; 3]);
+        let same = Mismatch::of(&vec![vec![0.0, 0.0], vec![0.0], vec![0.0]], &[true; 3]);
         assert_eq!((same.mean, same.ratio, same.effective), (0.0, 1.0, 1.0));
     }
 

@@ -202,16 +202,11 @@ impl<'a> Fleet<'a> {
         Ok(())
     }
 
-    /// Does `work` on every server that is there, leaving out those that fail.
-    fn on_each(&self, work: impl Fn(&Replica) -> Result<()>) -> Result<()> {
+    /// Gives weights to every server that answers, leaving out those that fail.
+    fn update(&self, change: impl Fn(&Replica, &mut Option<String>) -> Result<()>) -> Result<()> {
         let mut last = None;
         for replica in &self.replicas {
-            replica.look_again();
-            if !replica.is_up() {
-                continue;
-            }
-            if let Err(error) = work(replica) {
-                replica.give_up(&error);
+            if let Err(error) = replica.update(&self.folder, &change) {
                 last = Some(error);
             }
         }
@@ -231,13 +226,14 @@ impl<'a> Fleet<'a> {
     ) -> Result<Vec<Completion>> {
         let mut found: Vec<Completion> = Vec::with_capacity(request.count);
         let (mut requests, mut barren, mut place) = (0, 0, index);
+        let mut last = None;
         while found.len() < request.count {
             let up: Vec<&Replica> =
                 self.replicas.iter().filter(|replica| replica.is_up()).collect();
-            let Some(replica) = up.get(place % up.len().max(1)) else { return Err(lost(None)) };
+            let Some(replica) = up.get(place % up.len().max(1)) else { return Err(lost(last)) };
             let retries = if up.len() > 1 { TRIES_ELSEWHERE } else { self.retries };
             // It has these weights until it has answered.
-            let policy = replica.policy();
+            let Some(policy) = replica.policy() else { continue };
             let asked = Request {
                 asked: Asked::Tokens(&request.prompt),
                 model: policy.name(),
@@ -253,8 +249,8 @@ impl<'a> Fleet<'a> {
                     if is_over.load(Ordering::Relaxed) {
                         return Err(error);
                     }
-                    drop(policy);
                     replica.give_up(&error);
+                    last = Some(error);
                     place += 1;
                     continue;
                 }
@@ -315,11 +311,11 @@ fn lost(why: Option<anyhow::Error>) -> anyhow::Error {
 impl Engine for Fleet<'_> {
     fn publish(&self, step: usize) -> Result<()> {
         match self.weights {
-            EngineWeights::None => self.on_each(|_| Ok(())),
+            EngineWeights::None => self.update(|_, _| Ok(())),
             EngineWeights::Full => {
                 let folder = self.folder.join(WEIGHTS);
                 (self.write)(&folder)?;
-                self.on_each(|replica| replica.reload(&folder))
+                self.update(|replica, _| replica.reload(&folder))
             }
             EngineWeights::Adapter => {
                 let name = format!("{ADAPTER}{step}-{}", self.nonce);
@@ -328,7 +324,7 @@ impl Engine for Fleet<'_> {
                 let partial = self.folder.join(format!("{name}.partial"));
                 (self.write)(&partial)?;
                 std::fs::rename(&partial, &folder).with_context(|| folder.display().to_string())?;
-                self.on_each(|replica| replica.load_adapter(&name, &folder))?;
+                self.update(|replica, own| replica.load_adapter(own, &name, &folder))?;
                 let mut published = self.published.lock().unwrap_or_else(PoisonError::into_inner);
                 if let Some(old) = published.replace(name) {
                     let old = self.folder.join(old);

@@ -68,20 +68,38 @@ impl Replica {
         }
     }
 
-    /// Takes it in again where it answers.
-    pub(super) fn look_again(&self) {
-        if !self.is_up() && self.client.is_up() {
-            // It may have been started anew, without our adapter.
-            *self.adapter() = None;
+    /// Gives it weights by `change`, and takes it in again where it was left out and answers: never before it has them,
+    /// so that nobody samples from others.
+    pub(super) fn update(
+        &self,
+        folder: &Path,
+        change: impl Fn(&Self, &mut Option<String>) -> Result<()>,
+    ) -> Result<()> {
+        let was_up = self.is_up();
+        if !was_up && !self.client.is_up() {
+            return Ok(());
+        }
+        let mut adapter = self.adapter();
+        if !was_up {
+            // It may have been started anew, or still have what it was given.
+            *adapter = None;
+            self.unload_those_in(folder);
+        }
+        if let Err(error) = change(self, &mut adapter) {
+            self.give_up(&error);
+            return Err(error);
+        }
+        if !was_up {
             self.is_up.store(true, Ordering::Relaxed);
             tracing::warn!("{} answers again", self.client.address());
         }
+        Ok(())
     }
 
-    /// The weights that it has, which stay until they are let go of.
-    pub(super) fn policy(&self) -> Held<'_> {
+    /// The weights that it has, which stay until they are let go of; none where it is left out.
+    pub(super) fn policy(&self) -> Option<Held<'_>> {
         let adapter = self.adapter.read().unwrap_or_else(PoisonError::into_inner);
-        Held { model: &self.model, adapter }
+        self.is_up().then_some(Held { model: &self.model, adapter })
     }
 
     fn adapter(&self) -> RwLockWriteGuard<'_, Option<String>> {
@@ -93,8 +111,12 @@ impl Replica {
     ///
     /// # Errors
     /// The server's words.
-    pub(super) fn load_adapter(&self, name: &str, folder: &Path) -> Result<()> {
-        let mut adapter = self.adapter();
+    pub(super) fn load_adapter(
+        &self,
+        adapter: &mut Option<String>,
+        name: &str,
+        folder: &Path,
+    ) -> Result<()> {
         // First, since there may be room for one alone.
         if let Some(old) = adapter.take() {
             self.unload(&old);
@@ -136,7 +158,6 @@ impl Replica {
     /// # Errors
     /// The server's words.
     pub(super) fn reload(&self, folder: &Path) -> Result<()> {
-        let _all = self.adapter();
         let nothing = json!({});
         self.client.tell("/pause?mode=wait", &nothing)?;
         let reload = json!({"method": "reload_weights", "kwargs": {"weights_path": folder}});

@@ -23,7 +23,8 @@ use crate::support::server::{Answer, Asked, serve};
 struct Vllm {
     base: Pretrained,
     whole: Mutex<Decoder>,
-    adapters: Mutex<HashMap<String, Decoder>>,
+    /// By name, with the folder that each came from.
+    adapters: Mutex<HashMap<String, (String, Decoder)>>,
     /// Every name that was ever loaded.
     names: Mutex<Vec<String>>,
     drawn: AtomicUsize,
@@ -31,6 +32,8 @@ struct Vllm {
     is_up: AtomicBool,
     /// Requests for completions after which it goes down.
     lasts: AtomicUsize,
+    /// Whether it comes back when it is asked how it is.
+    returns: AtomicBool,
     /// Whether it gives log-probabilities before the temperature, as vLLM does unless told otherwise.
     is_raw: bool,
 }
@@ -49,6 +52,7 @@ impl Vllm {
             drawn: AtomicUsize::new(0),
             is_up: AtomicBool::new(true),
             lasts: AtomicUsize::new(usize::MAX),
+            returns: AtomicBool::new(false),
             is_raw,
         });
         let shared = own.clone();
@@ -56,6 +60,10 @@ impl Vllm {
     }
 
     fn answer(&self, asked: &Asked) -> Answer {
+        if asked.path == "/health" && self.returns.load(Ordering::SeqCst) {
+            self.lasts.store(usize::MAX, Ordering::SeqCst);
+            self.is_up.store(true, Ordering::SeqCst);
+        }
         if !self.is_up.load(Ordering::SeqCst) {
             return (503, String::new(), b"{}".to_vec());
         }
@@ -85,7 +93,10 @@ impl Vllm {
 
     fn models(&self) -> Value {
         let base = json!({"id": "served", "owned_by": "vllm", "root": "served", "parent": null});
-        json!({"data": [base]})
+        let adapters = self.adapters.lock().expect("whole");
+        let listed = |(name, (root, _)): (&String, &(String, Decoder))| json!({"id": name, "owned_by": "vllm", "root": root, "parent": "served"});
+        let all: Vec<Value> = [base].into_iter().chain(adapters.iter().map(listed)).collect();
+        json!({"data": all})
     }
 
     fn load(&self, body: &Value) -> (u16, Value) {
@@ -105,7 +116,10 @@ impl Vllm {
             return (400, error("LoRA rank is greater than max_lora_rank"));
         }
         let decoder = self.base.tuned(folder, &Device::Cpu).expect("an adapter");
-        self.adapters.lock().expect("whole").insert(name.to_owned(), decoder);
+        self.adapters
+            .lock()
+            .expect("whole")
+            .insert(name.to_owned(), (folder.display().to_string(), decoder));
         names.push(name.to_owned());
         (200, json!({}))
     }
@@ -124,7 +138,7 @@ impl Vllm {
         let decoder = match body["model"].as_str().expect("a model") {
             "served" => self.whole.lock().expect("whole").clone(),
             name => match self.adapters.lock().expect("whole").get(name) {
-                Some(decoder) => decoder.clone(),
+                Some((_, decoder)) => decoder.clone(),
                 None => return (404, error("the model does not exist")),
             },
         };
@@ -289,6 +303,18 @@ fn a_server_that_dies_is_left_out_and_one_that_is_left_alone_ends_the_run_whole(
     assert!(said_of.contains("is left out"), "{said_of}");
     assert_eq!(rows(Path::new(&output)).len(), 3);
     assert!(other.is_clean());
+
+    // One that comes back is given the weights of the step before it samples again, and loses what it still had.
+    let ((back, first), (steady, second)) = (Vllm::start(false), Vllm::start(false));
+    back.lasts.store(1, Ordering::SeqCst);
+    back.returns.store(true, Ordering::SeqCst);
+    let (engines, output) = (format!("{first},{second}"), folder.path("back"));
+    let said_of = ok(&arguments(&engines, &output, &ADAPTER));
+    assert!(said_of.contains("is left out") && said_of.contains("answers again"), "{said_of}");
+    for row in rows(Path::new(&output)) {
+        assert!(number(&row, "sampling/engine_logp_difference/max") < 1e-4, "{row}");
+    }
+    assert!(back.names.lock().expect("whole").len() >= 2 && back.is_clean() && steady.is_clean());
 
     // The only one dies in the second step; another takes the run up, as if nothing had been.
     let output = folder.path("alone");

@@ -80,6 +80,18 @@ impl Session<'_> {
         let lora = &config.settings.lora;
         let adapter = new_adapter(lora, self.base, config.seed, &self.device)?;
         let policy = self.policy(config, adapter.as_ref())?;
+        // Before anything is sampled for a run that cannot go on.
+        let fleet = match place.engine {
+            None => None,
+            Some(options) => {
+                let write = |folder: &Path| {
+                    self.base.save_trained(adapter.as_ref(), &policy.tensors(), folder)
+                };
+                let size = self.base.architecture.vocab_size;
+                let weights = (options.weights(adapter.is_some()), size);
+                Some(Fleet::new(options, weights, output, Box::new(write))?)
+            }
+        };
         let mut identity = self.identity(config, dataset, &problems)?;
         if let Some(engine) = place.engine {
             // Where servers are does not matter, but what is made of their samples does.
@@ -120,17 +132,6 @@ impl Session<'_> {
         (config.settings.micro_batch_tokens, state.micro_batch_tokens) = (tokens, tokens);
         self.warn_of_space(&checkpoints, &policy);
 
-        let fleet = match place.engine {
-            None => None,
-            Some(options) => {
-                let write = |folder: &Path| {
-                    self.base.save_trained(adapter.as_ref(), &policy.tensors(), folder)
-                };
-                let size = self.base.architecture.vocab_size;
-                let weights = (options.weights(adapter.is_some()), size);
-                Some(Fleet::new(options, weights, output, Box::new(write))?)
-            }
-        };
         let engine = fleet.as_ref().zip(place.engine).map(|(engine, options)| RolloutEngine {
             engine,
             correction: options.correction(),

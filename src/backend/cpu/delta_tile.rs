@@ -157,8 +157,13 @@ fn tile_forward<const W: usize>(
         begin.iter_mut().zip(rows).for_each(|(tile, row)| *tile = lanes(row, &columns));
     }
     read(inputs, &columns, prefix.clone(), &mut begin, (out, first));
-    for row in rows {
-        let mut tile = begin.clone();
+    let mut rows = rows.peekable();
+    while let Some(row) = rows.next() {
+        // Most have nobody beside them who begins alike.
+        let mut tile = match rows.peek() {
+            Some(_) => begin.clone(),
+            None => std::mem::take(&mut begin),
+        };
         read(inputs, &columns, row, &mut tile, (out, first));
         if let Some(state) = state.as_deref_mut() {
             let rows = state.chunks_exact_mut(inputs.value_dim);

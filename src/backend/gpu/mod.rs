@@ -250,7 +250,7 @@ impl Backend for Gpu {
         cache: Option<&mut &[Tensor; 2]>,
     ) -> Result<Tensor> {
         let states = cache.map(|[states, _]| states);
-        kernels::delta_rule(rule(delta), inputs, &pass.delta_runs, states)
+        kernels::delta_rule(rule(delta), inputs, pass.delta_runs(), states)
     }
 
     fn delta_rule_backward(
@@ -261,7 +261,7 @@ impl Backend for Gpu {
         grad: &Tensor,
         grads: &mut GradAccumulator,
     ) -> Result<[Tensor; 3]> {
-        let (found, sums) = kernels::delta_back(rule(delta), inputs, &pass.delta_runs, grad)?;
+        let (found, sums) = kernels::delta_back(rule(delta), inputs, pass.delta_runs(), grad)?;
         for (weight, more) in [&delta.a_log, &delta.dt_bias].into_iter().zip(sums) {
             if let Some(sums) = sums_of(weight, grads)? {
                 kernels::add_to(&sums, &more)?;

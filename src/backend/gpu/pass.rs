@@ -15,11 +15,10 @@ pub(crate) struct Pass {
     pub(super) head_dim: usize,
     /// The rows of the cache that the tokens' keys and values go to.
     pub(super) places: Option<Tensor>,
-    /// What a delta rule works on.
-    pub(super) delta_runs: Vec<DeltaRun>,
     packed: PackedSequences,
     has_cache: bool,
-    /// What a convolution reads, once one has asked.
+    /// What a delta rule works on and what its convolution reads, once one has asked.
+    delta_runs: OnceLock<Vec<DeltaRun>>,
     taps: OnceLock<Taps>,
 }
 
@@ -57,8 +56,13 @@ impl Pass {
         let heads = kernels::Heads { queries, keys, dim };
         let runs = Runs::new(&runs, heads, f64::from(scale), device)?;
         let (has_cache, packed) = (slots.is_some(), packed.clone());
-        let (delta_runs, taps) = (delta_runs(&packed, has_cache), OnceLock::new());
+        let (delta_runs, taps) = (OnceLock::new(), OnceLock::new());
         Ok(Pass { runs, angles, head_dim: dim, places, delta_runs, packed, has_cache, taps })
+    }
+
+    /// What a delta rule works on.
+    pub(super) fn delta_runs(&self) -> &[DeltaRun] {
+        self.delta_runs.get_or_init(|| delta_runs(&self.packed, self.has_cache))
     }
 
     /// What a convolution of so many taps reads; all of a model have as many.
@@ -67,7 +71,7 @@ impl Pass {
             return Ok(taps);
         }
         let taps =
-            Taps::new(&self.delta_runs, self.packed.tokens(), count, self.has_cache, device)?;
+            Taps::new(self.delta_runs(), self.packed.tokens(), count, self.has_cache, device)?;
         Ok(self.taps.get_or_init(|| taps))
     }
 }

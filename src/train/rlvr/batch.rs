@@ -137,8 +137,9 @@ impl Run<'_> {
     ) -> Result<Option<Corrected>> {
         let Some(engine) = &self.engine else { return Ok(None) };
         let own = self.logp_of(self.policy.decoder(), rows)?;
-        let corrected = engine.correction.weigh(&own, behavior);
-        let mismatch = Mismatch::of(&own, behavior, &corrected.counts);
+        let ratios = log_ratios(&own, behavior);
+        let corrected = engine.correction.weigh(&ratios);
+        let mismatch = Mismatch::of(&ratios, &corrected.counts);
         if step == 0 && (mismatch.mean.is_nan() || mismatch.mean > ENGINE_APART) {
             bail!(
                 "the engine's log-probabilities are {:.2} nats a token from the policy's own on average: it has other \
