@@ -118,6 +118,30 @@ impl Placement<'_> {
     }
 }
 
+/// The device of one of several processes on a machine: `cuda`, and `auto` where there are GPUs, are one each, in turn;
+/// a device that is named by its number stays.
+///
+/// # Errors
+/// The driver does not say how many there are.
+pub fn of_rank(name: &str, (rank, here): (usize, usize)) -> Result<String> {
+    let is_open = name == "cuda" || (name == "auto" && cfg!(feature = "cuda"));
+    match cuda_devices()? {
+        count if is_open && here > 1 && count > 0 => Ok(format!("cuda:{}", rank % count)),
+        _ => Ok(name.to_owned()),
+    }
+}
+
+#[cfg(feature = "cuda")]
+fn cuda_devices() -> Result<usize> {
+    let count = candle_core::cuda::cudarc::driver::CudaContext::device_count();
+    Ok(count.context("CUDA devices cannot be counted")? as usize)
+}
+
+#[cfg(not(feature = "cuda"))]
+fn cuda_devices() -> Result<usize> {
+    Ok(0)
+}
+
 /// Opens the device that `name` asks for and says which one it is, for the user to see.
 ///
 /// `auto` is the first CUDA device, else Metal, else the CPU, of those this binary was built for.

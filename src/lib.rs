@@ -25,6 +25,8 @@ pub mod objective;
 pub mod policy;
 pub mod presample;
 pub mod pretrained;
+pub mod process;
+pub mod ranks;
 pub mod remote;
 pub mod rollout;
 pub mod sampled;

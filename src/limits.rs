@@ -161,6 +161,17 @@ pub fn since_start() -> Option<f64> {
     Some((uptime - ticks / 100.0).max(0.0))
 }
 
+/// Whether this process was given processors of its own, other than those of the process that started it.
+pub fn is_bound() -> bool {
+    let field = |process: &str, name: &str| {
+        let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+        status.lines().find_map(|line| Some(line.strip_prefix(name)?.trim().to_owned()))
+    };
+    let processors = |process: &str| field(process, "Cpus_allowed_list:");
+    let parent = field("self", "PPid:").and_then(|parent| processors(&parent));
+    parent.is_some() && parent != processors("self")
+}
+
 /// Bytes of memory that this process may still take, and has taken: what is free, within the limit of its
 /// control group; none where the system does not say.
 pub fn available_memory() -> Option<u64> {

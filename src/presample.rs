@@ -15,6 +15,7 @@ use tealight_datasets::Verdict;
 use crate::device::Precision;
 use crate::files::{writable_directory, write_atomic};
 use crate::generate::{Finish, RngKey};
+use crate::ranks::Ranks;
 use crate::rollout::{Collector, Encoded, Group, collect};
 use crate::telemetry::JsonLines;
 
@@ -125,7 +126,7 @@ pub struct Split {
 }
 
 /// Draws what is missing of `request` in `directory` and returns all of it. `progress` is called
-/// once a prompt.
+/// once a prompt. Of ranks that collect together the first reads and writes the directory.
 ///
 /// # Errors
 /// A directory that holds another request's samples, whatever the sampler fails with, a full disk.
@@ -134,13 +135,18 @@ pub fn presample(
     problems: &[Encoded<'_>],
     request: &PresampleSpec,
     directory: &Path,
+    ranks: &Ranks,
     progress: &mut dyn FnMut() -> Result<()>,
 ) -> Result<Presamples> {
-    writable_directory(directory)?;
-    let header = directory.join("presamples.json");
-    let mut known = if header.exists() { read(directory, request)? } else { BTreeMap::new() };
-    write_atomic(&header, serde_json::to_string_pretty(request)?.as_bytes())?;
-    let mut lines = JsonLines::append(&directory.join("presamples.jsonl"))?;
+    let mut lines = None;
+    let mut known = ranks.first(|| {
+        writable_directory(directory)?;
+        let header = directory.join("presamples.json");
+        let known = if header.exists() { read(directory, request)? } else { BTreeMap::new() };
+        write_atomic(&header, serde_json::to_string_pretty(request)?.as_bytes())?;
+        lines = Some(JsonLines::append(&directory.join("presamples.jsonl"))?);
+        Ok(known)
+    })?;
     let missing: Vec<usize> =
         (0..problems.len()).filter(|i| !known.contains_key(&problems[*i].problem.id)).collect();
     for _ in 0..problems.len() - missing.len() {
@@ -150,7 +156,7 @@ pub fn presample(
     let rng_key = RngKey { seed: request.seed, step: STEP };
     collect(collector, problems, &missing, count, rng_key, &mut |group| {
         let entry = entry(&problems[group.problem], group, request);
-        lines.write(&entry)?;
+        lines.as_mut().map_or(Ok(()), |lines| lines.write(&entry))?;
         known.insert(entry.problem.clone(), entry);
         progress()
     })?;

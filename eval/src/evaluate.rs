@@ -8,6 +8,41 @@ use tealight_datasets::{Dataset, Problem};
 
 use crate::{Keyed, Sample, Solver, Tally};
 
+/// The judged answers to the problem at a place of the dataset.
+pub type Drawn = (usize, Vec<Sample>);
+/// Receives what was drawn, a problem at a time.
+pub type DrawnSink<'a> = dyn FnMut(Drawn) -> Result<()> + 'a;
+/// Draws and judges answers to the problems at some places.
+pub type DrawPart<'a> = dyn FnMut(&[usize], &mut DrawnSink<'_>) -> Result<()> + 'a;
+
+/// Who draws: this process, or several that divide the problems.
+pub trait Team {
+    /// Has every member draw its part of `places`, and hands all that they drew to `sink`, on each of them.
+    ///
+    /// # Errors
+    /// Whatever `draw` or `sink` fails with.
+    fn divide(
+        &self,
+        places: &[usize],
+        draw: &mut DrawPart<'_>,
+        sink: &mut DrawnSink<'_>,
+    ) -> Result<()>;
+}
+
+/// One process.
+pub struct Alone;
+
+impl Team for Alone {
+    fn divide(
+        &self,
+        places: &[usize],
+        draw: &mut DrawPart<'_>,
+        sink: &mut DrawnSink<'_>,
+    ) -> Result<()> {
+        draw(places, sink)
+    }
+}
+
 /// Draws `n` answers to every problem of `dataset`, judges them, and hands the samples of a problem
 /// to `sink` as soon as they are there. Samples that `known` has already, the first so many of a problem, are
 /// judged again and not drawn; at the end it has all. The tallies are in the order of the problems.
@@ -16,7 +51,7 @@ use crate::{Keyed, Sample, Solver, Tally};
 /// Whatever the solver or `sink` fails with.
 pub fn evaluate(
     dataset: &Dataset,
-    solver: &dyn Solver,
+    (solver, team): (&dyn Solver, &dyn Team),
     n: usize,
     known: &mut HashMap<String, Vec<Sample>>,
     sink: &mut dyn FnMut(&[Sample]) -> Result<()>,
@@ -32,25 +67,28 @@ pub fn evaluate(
             open.push(index);
         }
     }
-    let keyed: Vec<Keyed<'_>> = open
-        .iter()
-        .map(|index| {
-            let problem = &dataset.problems[*index];
-            Keyed { problem, key: *index as u64, known: known[&problem.id].len() }
+    let counts: Vec<usize> =
+        dataset.problems.iter().map(|problem| known[&problem.id].len()).collect();
+    let mut draw = |places: &[usize], sink: &mut DrawnSink<'_>| {
+        let keyed = |place: &usize| {
+            let (place, problem) = (*place, &dataset.problems[*place]);
+            Keyed { problem, key: place as u64, known: counts[place] }
+        };
+        let keyed: Vec<Keyed<'_>> = places.iter().map(keyed).collect();
+        solver.solve(&keyed, n, &mut |asked, answers| {
+            let Keyed { problem, known, .. } = keyed[asked];
+            let samples = answers
+                .into_par_iter()
+                .enumerate()
+                .map(|(sample, answer)| Sample::judged(dataset, problem, known + sample, answer))
+                .collect();
+            sink((places[asked], samples))
         })
-        .collect();
-    solver.solve(&keyed, n, &mut |asked, answers| {
-        let index = open[asked];
-        let problem = &dataset.problems[index];
-        let first = keyed[asked].known;
-        let samples: Vec<Sample> = answers
-            .into_par_iter()
-            .enumerate()
-            .map(|(sample, answer)| Sample::judged(dataset, problem, first + sample, answer))
-            .collect();
-        samples.iter().for_each(|sample| tallies[index].add(sample));
+    };
+    team.divide(&open, &mut draw, &mut |(place, samples)| {
+        samples.iter().for_each(|sample| tallies[place].add(sample));
         sink(&samples)?;
-        known.entry(problem.id.clone()).or_default().extend(samples);
+        known.entry(dataset.problems[place].id.clone()).or_default().extend(samples);
         Ok(())
     })?;
     Ok(tallies)
@@ -93,17 +131,18 @@ mod tests {
     fn answers_are_counted_by_what_became_of_them() {
         let dataset = tealight_datasets::open("countdown", &Columns::default(), Some(3)).unwrap();
         let mut seen: HashMap<String, Vec<Sample>> = HashMap::new();
-        let tallies = evaluate(&dataset, &Script, 4, &mut HashMap::new(), &mut |samples| {
-            seen.insert(samples[0].problem.clone(), samples.to_vec());
-            Ok(())
-        })
-        .unwrap();
+        let tallies =
+            evaluate(&dataset, (&Script, &Alone), 4, &mut HashMap::new(), &mut |samples| {
+                seen.insert(samples[0].problem.clone(), samples.to_vec());
+                Ok(())
+            })
+            .unwrap();
         assert_eq!(seen.values().map(Vec::len).sum::<usize>(), 12);
         // What is known is not drawn again, and counts the same.
         let first = dataset.problems[0].id.clone();
         seen.retain(|id, _| *id == first);
         let mut drawn = 0;
-        let again = evaluate(&dataset, &Script, 4, &mut seen, &mut |samples| {
+        let again = evaluate(&dataset, (&Script, &Alone), 4, &mut seen, &mut |samples| {
             drawn += samples.len();
             Ok(())
         });
@@ -113,12 +152,14 @@ mod tests {
             samples.truncate(3);
         }
         let mut numbers = Vec::new();
-        let again = evaluate(&dataset, &Script, 4, &mut seen, &mut |samples| {
+        let again = evaluate(&dataset, (&Script, &Alone), 4, &mut seen, &mut |samples| {
             numbers.extend(samples.iter().map(|sample| sample.sample));
             Ok(())
         });
         assert_eq!((again.unwrap(), numbers), (tallies.clone(), vec![3, 3, 3]));
-        let fewer = evaluate(&dataset, &Script, 2, &mut seen, &mut |_| panic!("nothing is drawn"));
+        let fewer = evaluate(&dataset, (&Script, &Alone), 2, &mut seen, &mut |_| {
+            panic!("nothing is drawn")
+        });
         assert!(fewer.unwrap().iter().all(|tally| tally.samples == 2));
         for (tally, problem) in tallies.iter().zip(&dataset.problems) {
             assert_eq!(tally.problem, problem.id);

@@ -14,10 +14,14 @@ use serde_json::Value;
 use tealight_datasets::lines::Lines;
 use tealight_datasets::{Dataset, Problem, Prompt, Verdict, Verifier};
 
+use crate::evaluate::{DrawnSink, Team};
 use crate::{Answer, Sample, Tally};
 
 /// Lines that are judged at a time.
 const CHUNK: usize = 4096;
+
+/// Completions that are judged one after the other.
+const BLOCK: usize = 16;
 
 /// Reasons that are kept of completions that could not be judged.
 const REASONS: usize = 3;
@@ -47,7 +51,7 @@ pub struct Graded {
 
 /// Judges every line of `input`, called `name` in messages. The gold answer is the line's, or that of
 /// `dataset`'s problem with its id. With `starts_inside` all completions begin in a thought that their prompts opened.
-/// `sink` receives the samples in order.
+/// `sink` receives the samples in order. A team judges them together: every member reads all of the input.
 ///
 /// # Errors
 /// A malformed line that is not cut off at the end, a line without gold, two golds for one problem.
@@ -56,6 +60,7 @@ pub fn grade(
     name: &str,
     dataset: Option<&Dataset>,
     (verifier, starts_inside): (&dyn Verifier, bool),
+    team: &dyn Team,
     sink: &mut dyn FnMut(&[Sample]) -> Result<()>,
 ) -> Result<Graded> {
     let known: HashMap<&str, &Problem> = dataset
@@ -123,15 +128,10 @@ pub fn grade(
                 drawn[place] += 1;
             }
         }
-        let problems = &graded.problems;
-        let samples: Vec<(usize, Sample)> = work
-            .into_par_iter()
-            .map(|(place, number, answer)| {
-                (place, Sample::of(&problems[place], verifier, number, answer))
-            })
-            .collect();
+        let places_of: Vec<usize> = work.iter().map(|(place, ..)| *place).collect();
+        let samples = judged(work, &graded.problems, verifier, team)?;
         graded.completions += samples.len();
-        for (place, sample) in &samples {
+        for (place, sample) in places_of.iter().zip(&samples) {
             graded.tallies[*place].add(sample);
             if let (Verdict::Unjudged { why, .. }, true) =
                 (&sample.verdict, graded.unjudged.len() < REASONS)
@@ -139,10 +139,42 @@ pub fn grade(
                 graded.unjudged.push(format!("problem `{}`: {why}", sample.problem));
             }
         }
-        let samples: Vec<Sample> = samples.into_iter().map(|(_, sample)| sample).collect();
         sink(&samples)?;
     }
     Ok(graded)
+}
+
+/// Judges answers, each to a problem and with its number; of a team every member judges a part.
+fn judged(
+    mut work: Vec<(usize, usize, Answer)>,
+    problems: &[Problem],
+    verifier: &dyn Verifier,
+    team: &dyn Team,
+) -> Result<Vec<Sample>> {
+    let mut blocks = Vec::with_capacity(work.len().div_ceil(BLOCK));
+    while !work.is_empty() {
+        let rest = work.split_off(BLOCK.min(work.len()));
+        blocks.push(std::mem::replace(&mut work, rest));
+    }
+    let places: Vec<usize> = (0..blocks.len()).collect();
+    let mut found: Vec<Vec<Sample>> = vec![Vec::new(); blocks.len()];
+    let mut judge = |own: &[usize], sink: &mut DrawnSink<'_>| {
+        let own: Vec<(usize, Vec<_>)> =
+            own.iter().map(|block| (*block, std::mem::take(&mut blocks[*block]))).collect();
+        let one = |(place, number, answer): (usize, usize, Answer)| {
+            Sample::of(&problems[place], verifier, number, answer)
+        };
+        let judged: Vec<(usize, Vec<Sample>)> = own
+            .into_par_iter()
+            .map(|(block, work)| (block, work.into_iter().map(one).collect()))
+            .collect();
+        judged.into_iter().try_for_each(sink)
+    };
+    team.divide(&places, &mut judge, &mut |(block, samples)| {
+        found[block] = samples;
+        Ok(())
+    })?;
+    Ok(found.into_iter().flatten().collect())
 }
 
 fn problem(line: &Line, known: &HashMap<&str, &Problem>) -> Result<Problem> {
@@ -282,11 +314,13 @@ fn batch(value: &Value) -> Result<Line> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::evaluate::Alone;
     use tealight_datasets::verify;
 
     fn run(text: &str) -> Result<Graded> {
         let verifier = verify::open("math").unwrap();
-        grade(text.as_bytes(), "f.jsonl", None, (&*verifier, false), &mut |_| Ok(()))
+        let how = (&*verifier, false);
+        grade(text.as_bytes(), "f.jsonl", None, how, &Alone, &mut |_| Ok(()))
     }
 
     #[test]

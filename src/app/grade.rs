@@ -16,7 +16,9 @@ use tealight_eval::{Summary, Tally};
 use crate::app::evaluate::outcome::{self, Judged};
 use crate::app::place;
 use crate::app::prompts::PromptOptions;
+use crate::app::session::Dealt;
 use crate::app::settings::DataOptions;
+use crate::process::Process;
 
 /// How often grading says how far it is.
 const SAY: Duration = Duration::from_secs(10);
@@ -75,7 +77,7 @@ pub struct GradeOptions {
 ///
 /// # Errors
 /// A file that cannot be read, a folder that is taken, a full disk.
-pub fn run(options: &GradeOptions) -> Result<Judged> {
+pub fn run(options: &GradeOptions, Process { ranks, .. }: &Process) -> Result<Judged> {
     let Some(file) = &options.file else { bail!("name the FILE of completions, or -") };
     let Some(output) = &options.output else { bail!("--output DIR is needed") };
     let dataset = options.dataset()?;
@@ -84,29 +86,36 @@ pub fn run(options: &GradeOptions) -> Result<Judged> {
         (None, Some(dataset)) => dataset.verifier.clone(),
         (None, None) => verify::open("math")?,
     };
+    if file == "-" && ranks.size() > 1 {
+        bail!("standard input goes to one process: name a FILE, which all of them can read");
+    }
     let reader: Box<dyn BufRead> = if file == "-" {
         Box::new(std::io::stdin().lock())
     } else {
         let opened = File::open(file).with_context(|| format!("{file}: cannot be read"))?;
         Box::new(BufReader::with_capacity(1 << 20, opened))
     };
-    let _claim = place::fresh(output, options.overwrite)?;
-    place::clear(output, options.overwrite)?;
+    let mut claim = None;
+    ranks.first(|| {
+        claim = Some(place::fresh(output, options.overwrite)?);
+        place::clear(output, options.overwrite)?;
+        crate::files::writable_directory(&output.join("samples"))
+    })?;
     let started = Instant::now();
     let set =
         std::path::Path::new(file).file_stem().map_or("stdin".into(), |s| s.to_string_lossy());
     let set = if file == "-" { "stdin".to_owned() } else { set.into_owned() };
     let samples = format!("samples/{}.jsonl", names::file_name(&set));
-    crate::files::writable_directory(&output.join("samples"))?;
     let path = output.join(&samples);
     let describe = || format!("{}: cannot be written", path.display());
-    let mut out = match options.no_samples {
+    let mut out = match options.no_samples || !ranks.is_first() {
         true => None,
         false => Some(BufWriter::new(File::create(&path).with_context(describe)?)),
     };
     let (mut judged_so_far, mut said) = (0, Instant::now());
     let how = (&*verifier, options.prefilled_thinking);
-    let graded = grade(reader, file, dataset.as_ref(), how, &mut |judged| {
+    let team = Dealt::of(ranks, 1);
+    let graded = grade(reader, file, dataset.as_ref(), how, &team, &mut |judged| {
         judged_so_far += judged.len();
         if said.elapsed() > SAY {
             said = Instant::now();
@@ -155,7 +164,7 @@ pub fn run(options: &GradeOptions) -> Result<Judged> {
             samples: (!options.no_samples).then_some(samples),
         }],
     };
-    outcome::write(&results, output)?;
+    ranks.first(|| outcome::write(&results, output))?;
     if options.no_samples {
         graded.unjudged.iter().for_each(|reason| tracing::info!("  {reason}"));
     }

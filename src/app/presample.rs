@@ -12,9 +12,9 @@ use crate::app::session::Session;
 use crate::app::settings::{self, DataOptions, ModelOptions};
 use crate::files::write_atomic;
 use crate::presample::{PresampleSpec, Presamples, SplitRule};
+use crate::process::Process;
 use crate::remote::{Remote, RemoteOptions, RemoteSampler};
 use crate::rollout::Encoded;
-use crate::train::Stop;
 
 /// Options of `tealight presample`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
@@ -127,27 +127,31 @@ impl Summary {
 ///
 /// # Errors
 /// A model or dataset that cannot be read, a folder that holds something else, a call that was stopped.
-pub fn run(options: &PresampleOptions, stop: &Stop) -> Result<Summary> {
+pub fn run(options: &PresampleOptions, process: &Process) -> Result<Summary> {
+    let Process { stop, ranks } = process;
     let Some(output) = &options.output else { bail!("--output DIR is needed") };
     let ks = settings::estimable(&options.k, &[1, 4, 16], options.num_presamples)?;
     if !(options.temperature > 0.0 && options.temperature.is_finite()) {
         bail!("temperature must be above 0: log-probabilities are taken at it");
     }
     let dataset = options.data.open(&options.data.dataset)?;
-    let (base, device) = options.model.load_to_train()?;
+    let (base, device) = options.model.load_on(ranks, ModelOptions::load_to_train)?;
     let asked = options.max_completion_length;
     let length = settings::completion_length(asked, &dataset.problems, base.room())?;
-    if !output.join("presamples.json").exists() && !place::is_free(output) {
-        bail!(
-            "{}: holds something else than pre-samples; choose another --output",
-            output.display()
-        );
-    }
-    let _claim = crate::files::Claim::take(output)?;
-    let recorded = PresampleOptions { max_completion_length: Some(length), ..options.clone() };
-    settings::record_config(&recorded, output)?;
+    let mut claim = None;
+    ranks.first(|| {
+        if !output.join("presamples.json").exists() && !place::is_free(output) {
+            bail!(
+                "{}: holds something else than pre-samples; choose another --output",
+                output.display()
+            );
+        }
+        claim = Some(crate::files::Claim::take(output)?);
+        let recorded = PresampleOptions { max_completion_length: Some(length), ..options.clone() };
+        settings::record_config(&recorded, output)
+    })?;
     stop.saves();
-    let session = Session::new(&base, device, stop)?;
+    let session = Session::new(&base, device, stop)?.among(ranks);
     let request = PresampleSpec {
         model: base.name.clone(),
         dataset: dataset.name.clone(),
@@ -175,7 +179,7 @@ pub fn run(options: &PresampleOptions, stop: &Stop) -> Result<Summary> {
     };
     let summary = Summary::of(&presamples, &ks, options.pef_threshold);
     let json = serde_json::to_string_pretty(&summary)?;
-    write_atomic(&output.join("summary.json"), json.as_bytes())?;
+    ranks.first(|| write_atomic(&output.join("summary.json"), json.as_bytes()))?;
     tracing::info!("samples in {}", output.join("presamples.jsonl").display());
     Ok(summary)
 }

@@ -7,13 +7,15 @@ use std::path::Path;
 use anyhow::Result;
 use candle_core::Device;
 use tealight_datasets::Dataset;
-use tealight_eval::{Sample, Solver, Tally, evaluate::evaluate, store};
+use tealight_eval::evaluate::{DrawPart, DrawnSink, Team, evaluate};
+use tealight_eval::{Sample, Solver, Tally, store};
 
 use crate::generate::{Filters, LocalSampler, RngKey, Sampler, SamplingParams};
 use crate::model::Decoder;
 use crate::objective::Plan;
 use crate::presample::{self, Presamples, presample};
 use crate::pretrained::Pretrained;
+use crate::ranks::Ranks;
 use crate::rollout::{Collector, Encoded};
 use crate::sampled::Sampled;
 use crate::solver::LocalSolver;
@@ -31,6 +33,8 @@ pub(crate) struct Session<'a> {
     pub(crate) reference: Decoder,
     pub(crate) device: Device,
     pub(crate) stop: &'a Stop,
+    /// The processes that do it together.
+    pub(crate) ranks: Ranks,
 }
 
 /// How an evaluation is drawn.
@@ -58,7 +62,12 @@ impl Draw<'_> {
 impl<'a> Session<'a> {
     pub(crate) fn new(base: &'a Pretrained, device: Device, stop: &'a Stop) -> Result<Self> {
         let reference = base.decoder()?;
-        Ok(Self { base, reference, device, stop })
+        Ok(Self { base, reference, device, stop, ranks: Ranks::alone() })
+    }
+
+    /// The same, with the others of `ranks`.
+    pub(crate) fn among(self, ranks: &Ranks) -> Self {
+        Self { ranks: ranks.clone(), ..self }
     }
 
     /// The base's samples, where the plan needs them: those of `--presamples`, or drawn into the run.
@@ -151,8 +160,9 @@ impl<'a> Session<'a> {
             eos: self.eos().to_vec(),
         };
         let collector = Collector::new(sampler, &self.base.tokenizer, &*dataset.verifier, &params);
+        let collector = collector.among(&self.ranks);
         let mut progress = Progress::new("sampling the base", problems.len());
-        presample(&collector, problems, request, directory, &mut || {
+        presample(&collector, problems, request, directory, &self.ranks, &mut || {
             progress.advance(String::new);
             self.stop.check()
         })
@@ -169,12 +179,13 @@ impl<'a> Session<'a> {
         samples: &Path,
     ) -> Result<Vec<Tally>> {
         let mut known = HashMap::new();
-        if samples.exists() {
+        if self.ranks.first(|| Ok(samples.exists()))? {
             known = store::read(samples)?.problems;
-            store::write_in_order(samples, dataset, &known)?;
+            self.ranks.wait()?;
+            self.ranks.first(|| store::write_in_order(samples, dataset, &known))?;
         }
         let tallies = self.evaluate(decoder, dataset, draw, label, samples, &mut known)?;
-        store::write_in_order(samples, dataset, &known)?;
+        self.ranks.first(|| store::write_in_order(samples, dataset, &known))?;
         Ok(tallies)
     }
 
@@ -188,7 +199,8 @@ impl<'a> Session<'a> {
     ) -> Result<Vec<Tally>> {
         let solver = self.solver(decoder, draw);
         let mut known = HashMap::new();
-        evaluate(dataset, &solver, draw.n, &mut known, &mut |_| evaluating.stop.check())
+        let asked = (&solver as &dyn Solver, &Dealt::of(&self.ranks, draw.n) as &dyn Team);
+        evaluate(dataset, asked, draw.n, &mut known, &mut |_| evaluating.stop.check())
     }
 
     /// What answers problems by a decoder.
@@ -214,7 +226,8 @@ impl<'a> Session<'a> {
         known: &mut HashMap<String, Vec<Sample>>,
     ) -> Result<Vec<Tally>> {
         let solver = self.solver(decoder, draw);
-        let progress = Evaluating { label, is_silent: false, stop: self.stop };
+        let ranks = &self.ranks;
+        let progress = Evaluating { label, is_silent: false, stop: self.stop, ranks };
         progress.run(dataset, &solver, draw.n, samples, known)
     }
 
@@ -229,6 +242,31 @@ pub(crate) struct Evaluating<'a> {
     pub(crate) label: &'a str,
     pub(crate) is_silent: bool,
     pub(crate) stop: &'a Stop,
+    pub(crate) ranks: &'a Ranks,
+}
+
+/// Completions that a rank draws before all gather what they have.
+const ROUND: usize = 4096;
+
+/// Problems dealt to ranks in turn, so many to each before all gather what they have.
+pub(crate) struct Dealt<'a>(&'a Ranks, usize);
+
+impl<'a> Dealt<'a> {
+    /// For `n` answers a problem.
+    pub(crate) fn of(ranks: &'a Ranks, n: usize) -> Self {
+        Self(ranks, ROUND.div_ceil(n.max(1)))
+    }
+}
+
+impl Team for Dealt<'_> {
+    fn divide(
+        &self,
+        places: &[usize],
+        draw: &mut DrawPart<'_>,
+        sink: &mut DrawnSink<'_>,
+    ) -> Result<()> {
+        self.0.divide(places, self.1, draw, sink)
+    }
 }
 
 impl Evaluating<'_> {
@@ -241,9 +279,11 @@ impl Evaluating<'_> {
         samples: &Path,
         known: &mut HashMap<String, Vec<Sample>>,
     ) -> Result<Vec<Tally>> {
-        let mut lines = match known.is_empty() {
-            false => JsonLines::append(samples)?,
-            true => JsonLines::create(samples)?,
+        // One writes: the others have the same.
+        let mut lines = match (self.ranks.is_first(), known.is_empty()) {
+            (false, _) => None,
+            (true, false) => Some(JsonLines::append(samples)?),
+            (true, true) => Some(JsonLines::create(samples)?),
         };
         let is_whole = |id: &String| known.get(id).is_some_and(|samples| samples.len() >= n);
         let open = dataset.problems.iter().filter(|problem| !is_whole(&problem.id)).count();
@@ -252,9 +292,10 @@ impl Evaluating<'_> {
             false => Progress::new(self.label, open),
         };
         let (mut right, mut all) = (0, 0);
-        evaluate(dataset, solver, n, known, &mut |batch| {
+        let team = Dealt::of(self.ranks, n);
+        evaluate(dataset, (solver, &team), n, known, &mut |batch| {
             // One write a problem: what a crash leaves is whole problems and at most one broken one.
-            lines.write_all(batch)?;
+            lines.as_mut().map_or(Ok(()), |lines| lines.write_all(batch))?;
             right += batch.iter().filter(|sample| sample.is_correct()).count();
             all += batch.len();
             progress.advance(|| format!("pass@1 {:.3}", right as f64 / all as f64));

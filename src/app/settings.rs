@@ -17,6 +17,7 @@ use crate::device::{self, Precision};
 use crate::generate::{Filters, SamplingParams};
 use crate::model::Architecture;
 use crate::pretrained::Pretrained;
+use crate::ranks::Ranks;
 use crate::rollout::Encoded;
 use crate::sampled::Sampled;
 use crate::tokenizer::HubTokenizer;
@@ -74,6 +75,17 @@ pub struct ModelOptions {
 }
 
 impl ModelOptions {
+    /// Loads the model by `load`, on this rank's GPU where there are several of both; what comes from the Hub the first
+    /// has fetched by then.
+    pub(crate) fn load_on<T>(
+        &self,
+        ranks: &Ranks,
+        load: impl FnOnce(&Self) -> Result<T>,
+    ) -> Result<T> {
+        let device = device::of_rank(&self.device, ranks.local())?;
+        ranks.first_then_others(|| load(&Self { device, ..self.clone() }))
+    }
+
     /// Loads the model to sample from it, by candle-transformers where that is asked for or where we do not know its
     /// family, and says so; none where it is one of ours.
     pub(crate) fn load_elsewhere(&self) -> Result<Option<Sampled>> {

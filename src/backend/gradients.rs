@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use candle_core::{DType, Device, Result, Tensor};
+use candle_core::{DType, Device, Result, Tensor, Var};
 
 use super::{Buffer, Parameter, Pool};
+
+/// Numbers of small weights that are changed together.
+const TOGETHER: usize = 1 << 20;
 
 /// The gradients of one optimizer step: f32 sums that backward passes add to and an optimizer reads.
 #[derive(Debug, Default)]
@@ -46,6 +49,67 @@ impl GradAccumulator {
     /// The gradient of a weight, where it has one.
     pub(crate) fn get(&self, name: &str) -> Option<&Gradient> {
         self.sums.get(name)
+    }
+
+    /// Has `change` write other sums of these weights, zeros where there are none yet, in place; of small weights those
+    /// of several at a time. In whose order, the weights say.
+    ///
+    /// # Errors
+    /// Whatever `change` fails with; no memory.
+    pub(crate) fn change(
+        &mut self,
+        weights: &[(&str, &Var)],
+        change: &mut dyn FnMut(&mut [f32]) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let pool: Arc<Pool> = Arc::default();
+        for (name, weight) in weights {
+            if !self.sums.contains_key(*name) {
+                let zeros = match weight.device().is_cpu() {
+                    true => Gradient::Cpu(pool.zeros(weight.elem_count())),
+                    false => {
+                        Gradient::Gpu(Tensor::zeros(weight.shape(), DType::F32, weight.device())?)
+                    }
+                };
+                self.sums.insert((*name).into(), zeros);
+            }
+        }
+        let mut rest = weights;
+        while !rest.is_empty() {
+            let mut count = 0;
+            let more = rest.iter().take_while(|(_, weight)| {
+                count += weight.elem_count();
+                count <= TOGETHER
+            });
+            let (some, others) = rest.split_at(more.count().max(1));
+            rest = others;
+            if let [(name, _)] = some
+                && let Some(Gradient::Cpu(sums)) = self.sums.get_mut(*name)
+            {
+                change(sums)?;
+                continue;
+            }
+            let mut together = Vec::with_capacity(count);
+            for (name, _) in some {
+                match &self.sums[*name] {
+                    Gradient::Cpu(sums) => together.extend_from_slice(sums),
+                    Gradient::Gpu(sums) => together.extend(sums.flatten_all()?.to_vec1::<f32>()?),
+                }
+            }
+            change(&mut together)?;
+            let mut changed = together.as_slice();
+            for (name, weight) in some {
+                let (own, others) = changed.split_at(weight.elem_count());
+                changed = others;
+                match self.sums.get_mut(*name) {
+                    Some(Gradient::Cpu(sums)) => sums.copy_from_slice(own),
+                    Some(Gradient::Gpu(sums)) => {
+                        *sums = Tensor::from_slice(own, weight.shape(), weight.device())?;
+                    }
+                    None => unreachable!("zeros at least"),
+                }
+            }
+        }
+        Ok(())
     }
 
     /// All of them by name, flat.

@@ -22,7 +22,7 @@ use crate::app::push::PushOptions;
 use crate::app::study::StudyOptions;
 use crate::app::training::TrainOptions;
 use crate::app::training::sft::SftOptions;
-use crate::train::Stop;
+use crate::process::Process;
 
 /// A command.
 pub(super) struct Entry {
@@ -34,7 +34,17 @@ pub(super) struct Entry {
     /// Reads its options, and no more.
     pub(super) check: fn(&ArgMatches) -> Result<()>,
     /// Runs it.
-    pub(super) run: fn(&ArgMatches, &Stop) -> Result<()>,
+    pub(super) run: fn(&ArgMatches, &Process) -> Result<()>,
+}
+
+/// Commands that several processes can do together.
+const SHARED: [&str; 5] = ["study", "train", "eval", "presample", "grade"];
+
+impl Entry {
+    /// Whether several processes can do it together.
+    pub(super) fn is_shared(&self) -> bool {
+        SHARED.contains(&self.name)
+    }
 }
 
 /// The entry of the command called `name`.
@@ -114,7 +124,7 @@ With the embedded model, defaults not shown here are those of recipes/countdown-
 Example:
   tealight study --objectives grpo,kl-full,dph-f,dph-js,alpha-dpg:0.5 --seeds 0,1,2 --output study",
         check: |m| study::resolve(m).map(drop),
-        run: |m, stop| study::run(&study::resolve(m)?, stop),
+        run: |m, process| study::run(&study::resolve(m)?, process),
     },
     Entry {
         name: "train",
@@ -125,7 +135,7 @@ Example:
   tealight train --model Qwen/Qwen2.5-0.5B-Instruct --dataset gsm8k/train.jsonl \\
       --objective dph-js --output runs/js",
         check: |m| train::resolve(m).map(drop),
-        run: |m, stop| train::run(&train::resolve(m)?, stop),
+        run: |m, process| train::run(&train::resolve(m)?, process),
     },
     Entry {
         name: "eval",
@@ -136,7 +146,7 @@ Example:
   tealight eval --model runs/js/final --dataset gsm8k/test.jsonl -n 64 -k 1,4,16,64 \\
       --output runs/js/test",
         check: |m| eval::resolve(m).map(drop),
-        run: |m, stop| eval::run(&eval::resolve(m)?, stop),
+        run: |m, process| eval::run(&eval::resolve(m)?, process),
     },
     Entry {
         name: "generate",
@@ -150,7 +160,7 @@ Examples:
   tealight generate '3,7,8,9=24:' --raw -n 4
   tealight generate --model runs/js/final --file question.txt --json",
         check: |m| resolve::<generate::GenerateOptions>(m).map(drop),
-        run: |m, stop| generate::run(&resolve(m)?, stop),
+        run: |m, process| generate::run(&resolve(m)?, &process.stop),
     },
     Entry {
         name: "grade",
@@ -161,7 +171,7 @@ Examples:
   tealight grade completions.jsonl --output graded
   tealight grade batch-output.jsonl --dataset gsm8k/test.jsonl --output graded",
         check: |m| eval::resolve_grade(m).map(drop),
-        run: |m, _| eval::grade(&eval::resolve_grade(m)?),
+        run: |m, process| eval::grade(&eval::resolve_grade(m)?, process),
     },
     Entry {
         name: "compare",
@@ -181,7 +191,7 @@ Example:
 Example:
   tealight report runs/js --serve",
         check: |m| resolve::<report::ReportOptions>(m).map(drop),
-        run: |m, stop| report::run(&resolve(m)?, stop),
+        run: |m, process| report::run(&resolve(m)?, &process.stop),
     },
     Entry {
         name: "show",
@@ -204,7 +214,7 @@ Example:
   tealight presample --model Qwen/Qwen2.5-0.5B-Instruct --dataset gsm8k/train.jsonl -n 8 \\
       --output runs/presamples",
         check: |m| resolve::<PresampleOptions>(m).map(drop),
-        run: |m, stop| presample::run(&resolve(m)?, stop),
+        run: |m, process| presample::run(&resolve(m)?, process),
     },
     Entry {
         name: "sft",
@@ -215,7 +225,7 @@ Example:
   tealight sft --model Qwen/Qwen2.5-0.5B --dataset gsm8k/train.jsonl --learning-rate 1e-5 \\
       --output runs/sft",
         check: |m| sft::resolve(m).map(drop),
-        run: |m, stop| sft::run(&sft::resolve(m)?, stop),
+        run: |m, process| sft::run(&sft::resolve(m)?, &process.stop),
     },
     Entry {
         name: "export",
@@ -277,7 +287,7 @@ Example:
   tealight beta --validity 0.1 --target 0.5,0.9,0.99 --beta 0.1
   tealight beta --measure --model countdown --dataset countdown --target 0.9 --output betas",
         check: |m| beta::resolve(m).map(drop),
-        run: |m, stop| beta::run(&beta::resolve(m)?, stop),
+        run: |m, process| beta::run(&beta::resolve(m)?, &process.stop),
     },
     Entry {
         name: "batch",
@@ -287,7 +297,7 @@ Example:
 Example:
   tealight batch --model Qwen/Qwen2.5-0.5B-Instruct -i requests.jsonl -o responses.jsonl",
         check: |m| resolve::<BatchOptions>(m).map(drop),
-        run: |m, stop| batch::run(&resolve(m)?, stop),
+        run: |m, process| batch::run(&resolve(m)?, &process.stop),
     },
     Entry {
         name: "bench",

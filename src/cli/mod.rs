@@ -10,22 +10,38 @@ mod tools;
 mod training;
 
 use std::process::ExitCode;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::ArgMatches;
 use tealight_datasets::Prompting;
 
 use crate::app::evaluate::Doubtful;
+use crate::limits;
+use crate::process::{self, Process};
+use crate::ranks::{FirstFailed, Ranks};
 use crate::sampled::Sampled;
-use crate::telemetry::Terminal;
+use crate::telemetry::{self, Terminal};
 use crate::train::{Interrupted, Stop};
+
+/// What asks a command to stop, and the exit code then.
+#[cfg(unix)]
+const SIGNALS: [(i32, i32); 3] = [
+    (signal_hook::consts::SIGINT, 130),
+    (signal_hook::consts::SIGTERM, 143),
+    (signal_hook::consts::SIGUSR1, 138),
+];
+#[cfg(not(unix))]
+const SIGNALS: [(i32, i32); 2] =
+    [(signal_hook::consts::SIGINT, 130), (signal_hook::consts::SIGTERM, 143)];
 
 /// Stack of the thread that trains: autograd recurses over the graph.
 const STACK_BYTES: usize = 256 << 20;
 
 /// Runs the command line and maps the result to an exit code: 0 ok, 1 error, 2 usage, 3 results of which too much
-/// could not be judged, 130 and 143 interrupted.
+/// could not be judged, 130, 138 and 143 interrupted.
 pub fn main() -> ExitCode {
     Terminal::install();
     let arguments: Vec<_> = std::env::args_os().map(config_merge::kebab_case).collect();
@@ -51,25 +67,25 @@ pub fn main() -> ExitCode {
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => match error.downcast_ref::<Interrupted>() {
-            Some(Interrupted(code)) => ExitCode::from(*code as u8),
-            None => {
-                // Whoever read our output has seen enough, as `head` does.
-                let is_unread = error.chain().any(|cause| {
-                    let cause = cause.downcast_ref::<std::io::Error>();
-                    cause.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
-                });
-                if is_unread {
-                    return ExitCode::SUCCESS;
-                }
-                tracing::error!("{}", chain(&error));
-                match error.downcast_ref::<Doubtful>() {
-                    Some(_) => ExitCode::from(Doubtful::STATUS),
-                    None => ExitCode::FAILURE,
-                }
-            }
-        },
+        Err(error) => ExitCode::from(report(&error)),
     }
+}
+
+/// Says what went wrong, where that is to be said, and gives the exit code.
+fn report(error: &anyhow::Error) -> u8 {
+    if let Some(Interrupted(code)) = error.downcast_ref::<Interrupted>() {
+        return *code as u8;
+    }
+    // Whoever read our output has seen enough, as `head` does.
+    let is_unread = error.chain().any(|cause| {
+        let cause = cause.downcast_ref::<std::io::Error>();
+        cause.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+    });
+    if is_unread {
+        return 0;
+    }
+    tracing::error!("{}", chain(error));
+    error.downcast_ref::<Doubtful>().map_or(1, |_| Doubtful::STATUS)
 }
 
 /// Checks a command line without running it: its options, its configuration files, the numbers in them.
@@ -111,19 +127,84 @@ fn chain(error: &anyhow::Error) -> String {
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    let stop = handle_signals()?;
     let (name, matches) = matches.subcommand().context("no command")?;
     let entry = commands::entry(name).context("no such command")?;
-    (entry.run)(matches, &stop)
+    let launched = if entry.is_shared() {
+        process::launch()?
+    } else {
+        process::refuse_several(&format!("`{name}` runs in one: start it without mpirun or srun"))?;
+        None
+    };
+    let ranks = launched.as_ref().map_or_else(Ranks::alone, |launched| launched.ranks.clone());
+    if ranks.size() > 1 {
+        share_machine(&ranks);
+    }
+    let ended = Arc::<AtomicUsize>::default();
+    let stop = match ranks.is_first() {
+        true => handle_signals()?,
+        false => ignore_signals(&ended)?,
+    };
+    let process = Process { stop, ranks };
+    let result = (entry.run)(matches, &process);
+    let ranks = &process.ranks;
+    if let (Err(error), true) = (&result, ranks.size() > 1) {
+        if !ranks.is_first() {
+            leave_it_to_the_first(error, &ended);
+            telemetry::be_silent(false);
+            tracing::error!("rank {} of {}:", ranks.rank(), ranks.size());
+        }
+        ranks.abort(report(error));
+    }
+    if let Some(launched) = launched {
+        launched.finish();
+    }
+    result
 }
 
-/// The first SIGINT or SIGTERM ends a command that has nothing to save, and asks others for a stop after the step; the
-/// second ends those too.
+/// Waits for the first rank to say what went wrong here too, and to end all; returns where it does not.
+fn leave_it_to_the_first(error: &anyhow::Error, ended: &AtomicUsize) {
+    /// How long it is given.
+    const FIRST_WORD: Duration = Duration::from_secs(3);
+    let failed = Instant::now();
+    while failed.elapsed() < FIRST_WORD || error.is::<FirstFailed>() {
+        if let code @ 1.. = ended.load(Ordering::SeqCst) {
+            signal_hook::low_level::exit(code as i32);
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// One rank talks to the user; those of one machine take as many of its processors each, unless the launcher or
+/// `RAYON_NUM_THREADS` says otherwise.
+fn share_machine(ranks: &Ranks) {
+    telemetry::be_silent(!ranks.is_first());
+    let (_, here) = ranks.local();
+    if here > 1 && !limits::is_bound() && std::env::var_os("RAYON_NUM_THREADS").is_none() {
+        let all = std::thread::available_parallelism().map_or(1, usize::from);
+        // It can be set once; a test may have been first.
+        let _ = rayon::ThreadPoolBuilder::new().num_threads((all / here).max(1)).build_global();
+    }
+    let threads = rayon::current_num_threads();
+    tracing::info!("{} ranks, {here} on this machine, {threads} threads each", ranks.size());
+}
+
+/// Of ranks that work together the first is asked to stop, and the others go by what it says: they only note in `ended`
+/// that they were signalled.
+fn ignore_signals(ended: &Arc<AtomicUsize>) -> Result<Stop> {
+    for (signal, code) in SIGNALS {
+        signal_hook::flag::register_usize(signal, ended.clone(), code as usize)
+            .context("the signal handler cannot be set up")?;
+    }
+    Ok(Stop::default())
+}
+
+/// The first SIGINT, SIGTERM or SIGUSR1 (which schedulers can send ahead of their limit) ends a command that has nothing
+/// to save, and asks others for a stop after the step; the second ends those too.
 fn handle_signals() -> Result<Stop> {
     let stop = Stop::default();
     let at_once = stop.ends_at_once();
     at_once.store(true, Ordering::SeqCst);
-    let signals = [(signal_hook::consts::SIGINT, 130), (signal_hook::consts::SIGTERM, 143)];
+    let signals = SIGNALS;
     let fail = "the signal handler cannot be set up";
     for (signal, code) in signals {
         signal_hook::flag::register_conditional_shutdown(signal, code, at_once.clone())

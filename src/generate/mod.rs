@@ -11,6 +11,7 @@ mod sampling;
 mod stream;
 
 use anyhow::Result;
+use serde::{Deserialize, Serialize};
 
 pub use candle::{CandleModel, CandleSampler, names as candle_families, quantized_names};
 pub use local::LocalSampler;
@@ -32,7 +33,7 @@ pub struct SampleRequest {
 }
 
 /// Why a completion ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Finish {
     /// An end-of-sequence token.
     Stop,
@@ -41,15 +42,30 @@ pub enum Finish {
 }
 
 /// One sampled completion.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Completion {
     /// The tokens, the end-of-sequence token included.
     pub tokens: Vec<u32>,
     /// Log-probability of each token under the distribution it was drawn from: at the sampling
     /// temperature, after the filters. At temperature 0 (greedy) under the model itself.
+    #[serde(with = "bits")]
     pub logp: Vec<f32>,
     /// Why it ended.
     pub finish: Finish,
+}
+
+/// Numbers as the whole numbers of their bits: exact, and there is one for each that is not finite too.
+mod bits {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(numbers: &[f32], to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(numbers.iter().map(|number| number.to_bits()))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<f32>, D::Error> {
+        let bits = Vec::<u32>::deserialize(from)?;
+        Ok(bits.into_iter().map(f32::from_bits).collect())
+    }
 }
 
 /// What receives the completions of a request, by its index, as soon as all of them have ended.

@@ -179,6 +179,12 @@ impl Plan {
         Ok(loss)
     }
 
+    /// Whether the loss of rollouts, whole distributions and priced tokens apart, is a function of them times their
+    /// advantages: a token without one has no gradient.
+    pub fn pulls_by_advantage_alone(&self) -> bool {
+        self.token_loss().is_none()
+    }
+
     /// Whether [`Plan::vocabulary_loss`] is more than zero at this entropy bonus.
     pub fn reads_vocabulary(&self, entropy_bonus: f64) -> bool {
         self.compares_vocabulary() || entropy_bonus != 0.0 || self.simko.is_some()

@@ -1,15 +1,17 @@
 //! Sampling a group of completions for each prompt and judging them.
 
 use anyhow::{Result, bail};
+use serde::{Deserialize, Serialize};
 use tealight_datasets::thinking::judge;
 use tealight_datasets::{Verdict, Verifier};
 
 use super::Encoded;
 use crate::generate::{Completion, Finish, RngKey, SampleRequest, Sampler, SamplingParams};
+use crate::ranks::{Ranks, Sink};
 use crate::tokenizer::Tokenizer;
 
 /// One completion and what the verifier said of it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Rollout {
     /// The tokens and their log-probabilities.
     pub completion: Completion,
@@ -27,7 +29,7 @@ impl Rollout {
 }
 
 /// All samples of one prompt of one step: the unit that advantages are computed over.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Group {
     /// The prompt's place among those that were given to [`collect`].
     pub problem: usize,
@@ -48,10 +50,15 @@ pub struct Collector<'a> {
     tokenizer: &'a dyn Tokenizer,
     verifier: &'a dyn Verifier,
     params: &'a SamplingParams,
+    ranks: Ranks,
 }
 
+/// Completions that a rank draws before all gather what they have: enough that few wait for the last.
+const ROUND: usize = 4096;
+
 /// Samples `count` completions for each of `chosen` (an index into `problems`, which also keys its
-/// randomness) and hands each judged group to `sink` as soon as it is whole.
+/// randomness) and hands each judged group to `sink` as soon as it is whole. Ranks that collect together take prompts in
+/// turn, and every one is handed all groups.
 ///
 /// # Errors
 /// Whatever the sampler or `sink` fails with.
@@ -63,23 +70,26 @@ pub fn collect(
     rng_key: RngKey,
     sink: &mut dyn FnMut(Group) -> Result<()>,
 ) -> Result<()> {
-    let requests: Vec<SampleRequest> = chosen
-        .iter()
-        .map(|index| SampleRequest {
+    let round = ROUND.div_ceil(count.max(1));
+    let mut own = |chosen: &[usize], sink: &mut Sink<'_, Group>| {
+        let request = |index: &usize| SampleRequest {
             prompt: problems[*index].prompt.clone(),
             first: 0,
             count,
             key: *index as u64,
+        };
+        let requests: Vec<SampleRequest> = chosen.iter().map(request).collect();
+        let Collector { sampler, params, .. } = collector;
+        sampler.generate(&requests, params, rng_key, &mut |index, completions| {
+            let problem = chosen[index];
+            let rollouts = completions
+                .into_iter()
+                .map(|completion| collector.judge(&problems[problem], completion))
+                .collect::<Result<_>>()?;
+            sink(Group { problem, rollouts })
         })
-        .collect();
-    collector.sampler.generate(&requests, collector.params, rng_key, &mut |index, completions| {
-        let problem = chosen[index];
-        let rollouts = completions
-            .into_iter()
-            .map(|completion| collector.judge(&problems[problem], completion))
-            .collect::<Result<_>>()?;
-        sink(Group { problem, rollouts })
-    })
+    };
+    collector.ranks.divide(chosen, round, &mut own, sink)
 }
 
 impl<'a> Collector<'a> {
@@ -90,7 +100,12 @@ impl<'a> Collector<'a> {
         verifier: &'a dyn Verifier,
         params: &'a SamplingParams,
     ) -> Self {
-        Self { sampler, tokenizer, verifier, params }
+        Self { sampler, tokenizer, verifier, params, ranks: Ranks::alone() }
+    }
+
+    /// The same, with the others of `ranks`.
+    pub fn among(self, ranks: &Ranks) -> Self {
+        Self { ranks: ranks.clone(), ..self }
     }
 
     fn judge(&self, problem: &Encoded<'_>, completion: Completion) -> Result<Rollout> {

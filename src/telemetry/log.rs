@@ -15,6 +15,19 @@ use super::terminal::escaped;
 /// Whether information is left out, and warnings and errors alone are shown.
 static IS_QUIET: AtomicBool = AtomicBool::new(false);
 
+/// Whether nothing is shown or printed at all.
+static IS_SILENT: AtomicBool = AtomicBool::new(false);
+
+/// From now on nothing is shown or printed, neither errors nor results, or it is again: of several processes that do the
+/// same one talks.
+pub fn be_silent(is_silent: bool) {
+    IS_SILENT.store(is_silent, Ordering::Relaxed);
+}
+
+pub(super) fn is_silent() -> bool {
+    IS_SILENT.load(Ordering::Relaxed)
+}
+
 /// From now on warnings and errors alone are shown.
 pub fn be_quiet() {
     IS_QUIET.store(true, Ordering::Relaxed);
@@ -43,7 +56,7 @@ impl Subscriber for Terminal {
 
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         let most = if IS_QUIET.load(Ordering::Relaxed) { Level::WARN } else { Level::INFO };
-        metadata.target().starts_with("tealight") && *metadata.level() <= most
+        metadata.target().starts_with("tealight") && *metadata.level() <= most && !is_silent()
     }
 
     fn event(&self, event: &Event<'_>) {

@@ -13,7 +13,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-pub use log::{Terminal, be_quiet};
+pub use log::{Terminal, be_quiet, be_silent};
 pub use progress::{Progress, Transfer, count_tokens, phase};
 pub use terminal::{escaped, out, print};
 

@@ -7,6 +7,8 @@ use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::{Stdout, Write};
 
+use super::log::is_silent;
+
 /// Characters that a terminal acts on: C0 but for line feed and tab, DEL, C1, and those that turn the direction.
 fn is_active(c: char) -> bool {
     matches!(c, '\u{0}'..='\u{8}' | '\u{b}'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{61c}' | '\u{200e}' | '\u{200f}'
@@ -58,7 +60,9 @@ impl<W: Write> Write for Escaped<W> {
             Err(_) => self.rest.len(),
         };
         let text = String::from_utf8_lossy(&self.rest[..whole]);
-        self.inner.write_all(escaped(&text).as_bytes())?;
+        if !is_silent() {
+            self.inner.write_all(escaped(&text).as_bytes())?;
+        }
         self.rest.drain(..whole);
         Ok(bytes.len())
     }

@@ -21,6 +21,7 @@ use crate::device::Precision;
 use crate::files::{sync_directory, write_atomic};
 use crate::model::weights::{self, Weights};
 use crate::pretrained::Pretrained;
+use crate::ranks::Ranks;
 
 /// The file with a checkpoint's state; written last.
 const STATE: &str = "trainer_state.json";
@@ -99,6 +100,8 @@ pub struct Checkpoints<'a> {
     pub config: &'a Value,
     /// How many of the newest are kept; 0 keeps all. The best is never removed.
     pub limit: usize,
+    /// The processes that train together, of which the first writes.
+    pub ranks: &'a Ranks,
 }
 
 /// A checkpoint that was read.
@@ -128,10 +131,12 @@ impl Checkpoints<'_> {
         }
         let name = format!("checkpoint-{}", next.global_step);
         let path = self.output.join(&name);
-        self.write(&path, tensors, optimizer, &next)
-            .with_context(|| self.where_it_stands(&name))?;
-        write_atomic(&self.output.join(LATEST), format!("{name}\n").as_bytes())?;
-        self.prune(&next)?;
+        self.ranks.first(|| {
+            self.write(&path, tensors, optimizer, &next)
+                .with_context(|| self.where_it_stands(&name))?;
+            write_atomic(&self.output.join(LATEST), format!("{name}\n").as_bytes())?;
+            self.prune(&next)
+        })?;
         *state = next;
         Ok(path)
     }

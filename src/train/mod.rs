@@ -10,6 +10,7 @@ mod order;
 pub mod rlvr;
 mod schedule;
 pub mod sft;
+mod shared;
 mod step;
 
 pub use adamw::{AdamW, AdamWConfig};

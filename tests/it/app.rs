@@ -4,12 +4,12 @@ use std::cell::RefCell;
 
 use tealight::app::settings::defaults;
 use tealight::app::{beta, compare, evaluate, grade, lab, presample, training};
-use tealight::train::Stop;
+use tealight::process::Process;
 
 #[test]
 fn a_run_is_trained_and_evaluated_and_compared_without_the_binary() {
     let folder = tempfile::tempdir().expect("a folder");
-    let stop = Stop::default();
+    let process = Process::alone();
     let mut settings: training::TrainOptions = defaults();
     settings.data.max_samples = Some(8);
     settings.rlvr.settings.max_steps = 2;
@@ -21,7 +21,7 @@ fn a_run_is_trained_and_evaluated_and_compared_without_the_binary() {
         steps.borrow_mut().push(row["step"].as_u64());
         Ok(())
     };
-    let trained = training::run(&settings, &stop, Some(&on_step)).expect("a run");
+    let trained = training::run(&settings, &process, Some(&on_step)).expect("a run");
     assert_eq!(*steps.borrow(), [Some(1), Some(2)]);
     assert_eq!((trained.global_step, trained.num_completions), (2, 16));
 
@@ -32,7 +32,7 @@ fn a_run_is_trained_and_evaluated_and_compared_without_the_binary() {
         settings.data.max_samples = Some(4);
         (settings.n, settings.k) = (8, vec![1, 8]);
         settings.output = Some(folder.path().join(name));
-        let found = evaluate::run(&settings, &stop).expect("an evaluation");
+        let found = evaluate::run(&settings, &process).expect("an evaluation");
         assert!(found.doubt.is_none());
         found.results
     };
@@ -51,7 +51,7 @@ fn a_run_is_trained_and_evaluated_and_compared_without_the_binary() {
 #[test]
 fn completions_are_graded_and_bases_measured_without_the_binary() {
     let folder = tempfile::tempdir().expect("a folder");
-    let stop = Stop::default();
+    let process = Process::alone();
     let lines = folder.path().join("lines.jsonl");
     let line = |id: usize, answer: &str| {
         format!("{{\"id\": \"{id}\", \"completion\": \"{answer}\", \"gold\": \"7\"}}\n")
@@ -61,19 +61,19 @@ fn completions_are_graded_and_bases_measured_without_the_binary() {
     let mut settings: grade::GradeOptions = defaults();
     settings.file = Some(lines.display().to_string());
     settings.output = Some(folder.path().join("graded"));
-    let graded = grade::run(&settings).expect("graded");
+    let graded = grade::run(&settings, &process).expect("graded");
     assert_eq!(graded.results.sets[0].summary.pass_at_k[&1].value, 0.75);
 
     let mut settings: presample::PresampleOptions = defaults();
     settings.data.max_samples = Some(3);
     settings.num_presamples = 4;
     settings.output = Some(folder.path().join("base"));
-    let summary = presample::run(&settings, &stop).expect("samples");
+    let summary = presample::run(&settings, &process).expect("samples");
     assert_eq!((summary.prompts, summary.num_presamples, summary.validity.len()), (3, 4, 3));
 
     let mut settings: beta::BetaOptions = defaults();
     (settings.validity, settings.target) = (Some(0.2), vec![0.8]);
-    let meaning = beta::run(&settings, &stop).expect("a meaning");
+    let meaning = beta::run(&settings, &process.stop).expect("a meaning");
     assert!((meaning.rows[0].validity - 0.8).abs() < 1e-9);
 
     let mut settings: lab::LabOptions = defaults();
@@ -86,11 +86,12 @@ fn completions_are_graded_and_bases_measured_without_the_binary() {
 fn settings_that_cannot_be_are_refused_before_anything_is_written() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut settings: training::TrainOptions = defaults();
-    let said = training::run(&settings, &Stop::default(), None).expect_err("no output").to_string();
+    let said =
+        training::run(&settings, &Process::alone(), None).expect_err("no output").to_string();
     assert!(said.contains("--output"), "{said}");
     settings.output = Some(folder.path().join("run"));
     settings.rlvr.settings.presamples = Some(folder.path().join("none"));
-    let said = training::run(&settings, &Stop::default(), None).expect_err("unread").to_string();
+    let said = training::run(&settings, &Process::alone(), None).expect_err("unread").to_string();
     assert!(said.contains("needs no samples of the base"), "{said}");
     assert!(!folder.path().join("run").exists());
 }

@@ -20,7 +20,7 @@ use crate::support::metrics::rows;
 use crate::support::server::{Answer, Asked, serve};
 
 /// A stand-in for vLLM that serves the embedded model.
-struct Vllm {
+pub(crate) struct Vllm {
     base: Pretrained,
     whole: Mutex<Decoder>,
     /// By name, with the folder that each came from.
@@ -31,7 +31,7 @@ struct Vllm {
     /// Whether it answers at all.
     is_up: AtomicBool,
     /// Requests for completions after which it goes down.
-    lasts: AtomicUsize,
+    pub(crate) lasts: AtomicUsize,
     /// Whether it comes back when it is asked how it is.
     returns: AtomicBool,
     /// Whether it gives log-probabilities before the temperature, as vLLM does unless told otherwise.
@@ -41,7 +41,7 @@ struct Vllm {
 const RANK: usize = 8;
 
 impl Vllm {
-    fn start(is_raw: bool) -> (Arc<Self>, String) {
+    pub(crate) fn start(is_raw: bool) -> (Arc<Self>, String) {
         let base =
             Pretrained::load("countdown", Precision::default(), &Device::Cpu).expect("a model");
         let own = Arc::new(Self {
@@ -173,7 +173,7 @@ impl Vllm {
         (200, json!({"choices": choices}))
     }
 
-    fn is_clean(&self) -> bool {
+    pub(crate) fn is_clean(&self) -> bool {
         self.adapters.lock().expect("whole").is_empty()
     }
 }

@@ -8,6 +8,7 @@ use tealight::objective::{LossType, Objective};
 use tealight::policy::Policy;
 use tealight::presample::{PresampleSpec, Presamples, presample};
 use tealight::pretrained::Pretrained;
+use tealight::ranks::Ranks;
 use tealight::rollout::{Collector, Encoded};
 use tealight::tokenizer::Tokenizer;
 use tealight::train::checkpoint::State;
@@ -102,7 +103,8 @@ fn base_samples(
         precision: tealight::device::Precision::default(),
     };
     let folder = tempfile::tempdir().expect("a directory");
-    presample(&collector, problems, &request, folder.path(), &mut || Ok(())).expect("sampled")
+    let (folder, alone) = (folder.path(), Ranks::alone());
+    presample(&collector, problems, &request, folder, &alone, &mut || Ok(())).expect("sampled")
 }
 
 /// A finished run: its policy's weights and its metrics.
@@ -129,10 +131,10 @@ fn train(config: &RlvrConfig) -> Trained {
         data: &data,
         tokenizer: &Letters,
         verifier: &StartsAlike,
+        ranks: &Ranks::alone(),
     };
     let mut optimizer = AdamW::new(config.settings.adamw, policy.weights()).expect("memory");
-    let mut history = Vec::new();
-    let mut state = State::default();
+    let (mut history, mut state) = (Vec::new(), State::default());
     let end = run.train(&mut state, &mut optimizer, &Stop::default(), &mut |step| {
         history.push(step.metrics.clone());
         Ok(None)

@@ -117,3 +117,64 @@ fn the_doctor_finds_this_machine_well() {
     };
     assert!(said("self-test").contains("gradients"));
 }
+
+/// Writes a program for a stand-in to `folder`.
+#[cfg(unix)]
+fn stand_in(folder: &Path, name: &str, script: &str) {
+    use std::os::unix::fs::PermissionsExt;
+    let path = folder.join(name);
+    std::fs::write(&path, format!("#!/bin/bash\n{script}\n")).expect("written");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("executable");
+}
+
+/// Runs the jobs of `recipes/slurm` with stand-ins for Slurm's commands, which start what they are told to where it is
+/// not a rank, and note what a rank would be.
+#[cfg(unix)]
+#[test]
+fn jobs_for_slurm_start_what_they_should() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (bin, noted) = (folder.path().join("bin"), folder.path().join("noted"));
+    std::fs::create_dir(&bin).expect("a folder");
+    let note = noted.display();
+    stand_in(&bin, "scontrol", "printf 'n1\\nn2\\nn3\\n'");
+    stand_in(&bin, "curl", "exit 0");
+    stand_in(&bin, "vllm", &format!("echo \"vllm $CUDA_VISIBLE_DEVICES $*\" >> {note}; sleep 20"));
+    // What follows the options is the command; servers are started in place of two tasks.
+    let srun = "options=(); while [[ $1 == --* ]]; do options+=(\"$1\"); shift; done\n\
+                if [ \"$1\" = bash ]; then for i in 0 1; do SLURM_LOCALID=$i \"$@\" & done; wait; exit; fi\n\
+                sleep 1";
+    stand_in(&bin, "srun", &format!("{srun}\nprintf '%s\\n' \"${{options[*]}}\" \"$@\" >> {note}"));
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").expect("a path"));
+    let output = folder.path().join("out").display().to_string();
+    for (job, more) in [("train", "--use-peft"), ("train-vllm", "--seed")] {
+        let _ = std::fs::remove_file(&noted);
+        let script =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("recipes/slurm/{job}.sbatch"));
+        let mut command = std::process::Command::new("bash");
+        command.arg(script).args(["Qwen/Qwen2.5-0.5B-Instruct", "train.jsonl", &output, more]);
+        command.args(if more == "--seed" { &["3"][..] } else { &[] });
+        command
+            .env("PATH", &path)
+            .env("SLURM_JOB_NODELIST", "n[1-3]")
+            .env("SLURM_GPUS_ON_NODE", "2");
+        let done = command.output().expect("bash");
+        assert!(done.status.success(), "{job}: {}", String::from_utf8_lossy(&done.stderr));
+        let text = std::fs::read_to_string(&noted).expect("something was started");
+        let lines: Vec<&str> = text.lines().collect();
+        let rank = lines.iter().position(|line| *line == "tealight").expect("ranks");
+        assert!(lines[rank - 1].contains("--mpi=pmix --kill-on-bad-exit=1"), "{text}");
+        let arguments: Vec<String> = lines[rank..].iter().map(|line| (*line).to_owned()).collect();
+        tealight::cli::check(&arguments).expect("a command of ours");
+        assert!(arguments.contains(&more.to_owned()));
+        if job == "train-vllm" {
+            let mut servers = lines[..rank - 1].to_vec();
+            servers.sort_unstable();
+            assert!(servers[0].starts_with(
+                "vllm 0 serve Qwen/Qwen2.5-0.5B-Instruct --host 0.0.0.0 --port 8000 "
+            ));
+            assert!(servers[1].starts_with("vllm 1 ") && servers[1].contains("--port 8001 "));
+            let engines = "http://n2:8000,http://n2:8001,http://n3:8000,http://n3:8001".to_owned();
+            assert!(arguments.contains(&engines), "{text}");
+        }
+    }
+}

@@ -26,6 +26,7 @@ use crate::app::session::{Draw, Evaluating, Session};
 use crate::app::settings::{self, DataOptions, DecodingOptions, ModelOptions};
 use crate::files::Claim;
 use crate::generate::{Filters, SamplingParams};
+use crate::process::Process;
 use crate::remote::{Remote, RemoteOptions};
 use crate::train::Stop;
 use crate::train::rlvr::LENGTH;
@@ -104,7 +105,8 @@ pub struct EvalOptions {
 ///
 /// # Errors
 /// Settings that do not go together, files that cannot be read or written, a call that was stopped.
-pub fn run(options: &EvalOptions, stop: &Stop) -> Result<Judged> {
+pub fn run(options: &EvalOptions, process: &Process) -> Result<Judged> {
+    let Process { stop, ranks } = process;
     let Some(output) = &options.output else { bail!("--output DIR is needed") };
     let mut options = options.clone();
     options.k = settings::estimable(&options.k, &[1, 4, 16, 64], options.n)?;
@@ -136,13 +138,17 @@ pub fn run(options: &EvalOptions, stop: &Stop) -> Result<Judged> {
     let mut evaluate = |length: usize, sample: &Sampling<'_>| -> Result<()> {
         let mut options = options.clone();
         options.decoding.max_completion_length = Some(length);
-        let _claim = Claim::take(output)?;
-        let known = prepare(output, options.request(&jobs, length)?, options.overwrite)?;
-        settings::record_config(&options, output)?;
+        let mut claim = None;
+        let known = ranks.first(|| {
+            claim = Some(Claim::take(output)?);
+            let known = prepare(output, options.request(&jobs, length)?, options.overwrite)?;
+            settings::record_config(&options, output)?;
+            Ok(known)
+        })?;
         results.config = serde_json::to_value(&options)?;
         stop.saves();
         for job in &jobs {
-            results.sets.push(set_result(&options, job, sample, output, known, stop)?);
+            results.sets.push(set_result(&options, job, sample, output, known, process)?);
         }
         results.seconds = started.elapsed().as_secs_f64();
         Ok(())
@@ -154,7 +160,7 @@ pub fn run(options: &EvalOptions, stop: &Stop) -> Result<Judged> {
             let solver = remote.with(draw.params);
             evaluating.run(dataset, &solver as &dyn Solver, draw.n, file, known)
         })?;
-    } else if let Some(model) = options.model.load_elsewhere()? {
+    } else if let Some(model) = options.model.load_on(ranks, ModelOptions::load_elsewhere)? {
         if options.presamples.is_some() {
             bail!(
                 "--presamples needs the log-probabilities of stored answers, and candle-transformers only samples"
@@ -167,9 +173,9 @@ pub fn run(options: &EvalOptions, stop: &Stop) -> Result<Judged> {
             evaluating.run(dataset, &solver as &dyn Solver, draw.n, file, known)
         })?;
     } else {
-        let (base, device) = options.model.load()?;
+        let (base, device) = options.model.load_on(ranks, ModelOptions::load)?;
         let length = settings::completion_length(asked, problems(), base.room())?;
-        let session = Session::new(&base, device, stop)?;
+        let session = Session::new(&base, device, stop)?.among(ranks);
         evaluate(length, &|dataset, draw, evaluating, file, known| {
             let params = SamplingParams { eos: session.eos().to_vec(), ..draw.params.clone() };
             let draw = Draw { params: &params, ..*draw };
@@ -187,7 +193,7 @@ pub fn run(options: &EvalOptions, stop: &Stop) -> Result<Judged> {
         })?;
     }
     let verifiers = datasets.iter().map(|dataset| &*dataset.verifier);
-    outcome::write(&results, output)?;
+    ranks.first(|| outcome::write(&results, output))?;
     let doubt = outcome::doubt(&results, verifiers, options.max_unjudged);
     Ok(Judged { results, doubt })
 }
@@ -267,12 +273,12 @@ fn set_result(
     sample: &Sampling<'_>,
     output: &Path,
     is_known: bool,
-    stop: &Stop,
+    process: &Process,
 ) -> Result<SetResult> {
     let name = job.file.clone();
-    let mut tallies = draw(options, job, sample, output, is_known, stop, None)?;
+    let mut tallies = draw(options, job, sample, output, is_known, process, None)?;
     if !options.no_greedy && job.temperature > 0.0 {
-        let greedy = draw(options, job, sample, output, is_known, stop, Some("greedy"))?;
+        let greedy = draw(options, job, sample, output, is_known, process, Some("greedy"))?;
         for (tally, greedy) in tallies.iter_mut().zip(greedy) {
             tally.greedy = Some(greedy.correct > 0);
         }
@@ -299,7 +305,7 @@ fn draw(
     sample: &Sampling<'_>,
     output: &Path,
     is_known: bool,
-    stop: &Stop,
+    process: &Process,
     greedy: Option<&str>,
 ) -> Result<Vec<Tally>> {
     let base = job.file.clone();
@@ -308,13 +314,14 @@ fn draw(
         None => (options.n, job.temperature, base),
     };
     let file = names::inside(&output.join("samples"), &format!("{name}.jsonl"))?;
-    let mut stored = HashMap::new();
-    if is_known && file.exists() {
+    let (mut stored, ranks) = (HashMap::new(), &process.ranks);
+    if ranks.first(|| Ok(is_known && file.exists()))? {
         let found = store::read(&file)?;
         found.notes.iter().for_each(|note| tracing::info!("  {note}"));
         stored = found.problems;
+        ranks.wait()?;
         // What was half drawn must leave the file, or it would stand there twice.
-        store::write_in_order(&file, job.dataset, &stored)?;
+        ranks.first(|| store::write_in_order(&file, job.dataset, &stored))?;
     }
     let asked: HashSet<&String> = job.dataset.problems.iter().map(|p| &p.id).collect();
     let mut known: HashMap<String, Vec<Sample>> = stored
@@ -327,7 +334,8 @@ fn draw(
     params.check()?;
     let label = format!("{}{}", job.name, greedy.map_or("", |_| " greedy"));
     let draw = options.draw(n, &params);
-    let evaluating = Evaluating { label: &label, is_silent: false, stop };
+    let evaluating =
+        Evaluating { label: &label, is_silent: false, stop: &process.stop, ranks: &process.ranks };
     let tallies = sample(job.dataset, &draw, &evaluating, &file, &mut known)?;
     // In the dataset's order, whatever order they came in; what was known has its new verdicts, and what an earlier
     // call drew beyond this one's n stays.
@@ -336,7 +344,7 @@ fn draw(
         judged.extend(all.drain(judged.len().min(all.len())..));
         *all = judged;
     }
-    store::write_in_order(&file, job.dataset, &stored)?;
+    ranks.first(|| store::write_in_order(&file, job.dataset, &stored))?;
     Ok(tallies)
 }
 

@@ -24,8 +24,9 @@ use crate::app::training::held_out::HeldOutOptions;
 use crate::files::{Claim, write_atomic};
 use crate::model::Decoder;
 use crate::objective::Objective;
-use crate::train::Stop;
-use crate::train::rlvr::{Settings, wants_extra_check};
+use crate::process::Process;
+use crate::ranks::Ranks;
+use crate::train::rlvr::Settings;
 use runs::history;
 pub use runs::{Matched, Variant};
 use sets::{SetOptions, StudySet};
@@ -96,11 +97,12 @@ pub struct StudyOptions {
 }
 
 /// Evaluates the base, fine-tunes it under every objective from every seed, evaluates what came of it, and writes
-/// results and report to the study's folder.
+/// results and report to the study's folder. Ranks divide the base's samples and the runs; the first alone reports.
 ///
 /// # Errors
 /// Settings that do not go together, files that cannot be read or written, a run that failed or was stopped.
-pub fn run(options: &StudyOptions, stop: &Stop) -> Result<Finished> {
+pub fn run(options: &StudyOptions, process: &Process) -> Result<Option<Finished>> {
+    let Process { stop, ranks } = process;
     let started = Instant::now();
     let mut options = options.clone();
     options.k = settings::estimable(&options.k, &[1, 8, 32], options.n)?;
@@ -115,15 +117,19 @@ pub fn run(options: &StudyOptions, stop: &Stop) -> Result<Finished> {
         );
     }
     let objectives = options.resolved_objectives()?;
-    let output = match &options.output {
-        Some(output) => output.clone(),
-        None if options.resume => PathBuf::from("study"),
-        None => place::next_free(Path::new("study")),
-    };
-    let _claim = match options.resume {
-        true => Claim::take(&output)?,
-        false => place::fresh(&output, options.overwrite)?,
-    };
+    let mut claim = None;
+    let output = ranks.first(|| {
+        let output = match &options.output {
+            Some(output) => output.clone(),
+            None if options.resume => PathBuf::from("study"),
+            None => place::next_free(Path::new("study")),
+        };
+        claim = Some(match options.resume {
+            true => Claim::take(&output)?,
+            false => place::fresh(&output, options.overwrite)?,
+        });
+        Ok(output)
+    })?;
     let train = options.data.open(&options.data.dataset)?;
     let sets = options.sets.open(&options.data, &train, options.settings.temperature)?;
     let held_out = options.held_out.open(&options.data)?;
@@ -136,19 +142,21 @@ pub fn run(options: &StudyOptions, stop: &Stop) -> Result<Finished> {
         options.budget(objective, seeds[0], train.problems.len(), Path::new(""))?;
     }
     options.model.precision.check(options.settings.lora.use_peft)?;
-    let (base, device) = options.model.load_to_train()?;
+    let (base, device) = options.model.load_on(ranks, ModelOptions::load_to_train)?;
     let problems = sets.iter().flat_map(|set| &set.dataset.problems).chain(&train.problems);
     let asked = options.settings.max_completion_length;
     options.settings.max_completion_length =
         Some(settings::completion_length(asked, problems, base.room())?);
     let options = &options;
-    if options.resume {
-        place::refuse_other_settings(options, &output)?;
-    }
-    place::clear(&output, options.overwrite)?;
+    ranks.first(|| {
+        if options.resume {
+            place::refuse_other_settings(options, &output)?;
+        }
+        place::clear(&output, options.overwrite)?;
+        settings::record_config(options, &output)
+    })?;
     stop.saves();
-    settings::record_config(options, &output)?;
-    let session = Session::new(&base, device, stop)?;
+    let session = Session::new(&base, device, stop)?.among(ranks);
 
     let params = options.settings.sampling(&base.tokenizer);
     let draw = Draw {
@@ -162,46 +170,53 @@ pub fn run(options: &StudyOptions, stop: &Stop) -> Result<Finished> {
         Ok(Measured { summary: Summary::new(&tallies, &grid)?, problems: tallies })
     };
     let greedy = !options.sets.no_greedy;
-    let evaluate = |set: &StudySet, model: (&Decoder, &str), folder: &Path| {
-        measured(set.tallies(&session, model, &draw, greedy, folder)?)
-    };
+    let evaluate =
+        |session: &Session<'_>, set: &StudySet, model: (&Decoder, &str), folder: &Path| {
+            measured(set.tallies(session, model, &draw, greedy, folder)?)
+        };
     let mut datasets = Vec::new();
     for set in &sets {
         datasets.push(Evaluated {
             name: set.dataset.name.clone(),
             domain: set.domain.to_owned(),
             temperature: set.temperature,
-            base: evaluate(set, (&session.reference, "base"), &output.join("base"))?,
+            base: evaluate(&session, set, (&session.reference, "base"), &output.join("base"))?,
             tuned: Vec::new(),
             contrasts: Vec::new(),
         });
     }
-    let (mut training, mut drawn) = (Vec::new(), HashSet::new());
-    for (seed, objective) in seeds.iter().flat_map(|s| objectives.iter().map(move |o| (s, o))) {
-        let presamples = output.join(format!("presamples-seed{seed}"));
-        let config = options.budget(objective, *seed, train.problems.len(), &presamples)?;
-        let is_ours = config.settings.presamples.as_ref() == Some(&presamples);
-        if is_ours && drawn.insert(*seed) {
-            let wants = |other: &Objective| {
-                options.config(other, *seed).plan().is_ok_and(|plan| wants_extra_check(&plan))
-            };
-            session.presample(&train, &config, objectives.iter().any(wants), &presamples)?;
-        }
-        let folder = StudyOptions::folder(&output, objective, *seed);
-        crate::files::writable_directory(&folder)?;
-        let tuned = options.tuned_model(&session, &train, &config, held_out.as_ref(), &folder)?;
-        let mut models = vec![(objective.to_string(), tuned, folder.clone())];
-        for variant in &options.variants {
-            let model = variant.model(&session, &folder)?;
-            models.push((variant.label(objective), model, variant.folder(&folder)));
-        }
-        for (label, decoder, folder) in models {
-            for (evaluated, set) in datasets.iter_mut().zip(&sets) {
-                let measured = evaluate(set, (&decoder, &label), &folder)?;
-                evaluated.tuned.push(Tuned { objective: label.clone(), seed: *seed, measured });
+    for seed in &seeds {
+        options.presample(&session, &train, &objectives, *seed, &output)?;
+    }
+    // A run is one rank's; when all are done, the first finds them as an interrupted study would.
+    let session = session.among(&Ranks::alone());
+    let all = || seeds.iter().flat_map(|seed| objectives.iter().map(move |o| (*seed, o)));
+    let models = |(seed, objective): (u64, &Objective)| {
+        options.models(&session, &train, objective, seed, held_out.as_ref(), &output)
+    };
+    if ranks.size() > 1 {
+        for (_, run) in all().enumerate().filter(|(place, _)| ranks.is_own(*place)) {
+            for (label, decoder, folder) in models(run)? {
+                for set in &sets {
+                    evaluate(&session, set, (&decoder, &label), &folder)?;
+                }
             }
         }
-        training.push(history(objective, *seed, &folder)?);
+        ranks.wait()?;
+        if !ranks.is_first() {
+            return Ok(None);
+        }
+    }
+    let mut training = Vec::new();
+    for (seed, objective) in all() {
+        for (label, decoder, folder) in models((seed, objective))? {
+            for (evaluated, set) in datasets.iter_mut().zip(&sets) {
+                let measured = evaluate(&session, set, (&decoder, &label), &folder)?;
+                evaluated.tuned.push(Tuned { objective: label.clone(), seed, measured });
+            }
+        }
+        let folder = StudyOptions::folder(&output, objective, seed);
+        training.push(history(objective, seed, &folder)?);
     }
     let named = options.named(&objectives);
     let labels: Vec<String> = named.iter().map(|(label, _)| label.clone()).collect();
@@ -210,7 +225,7 @@ pub fn run(options: &StudyOptions, stop: &Stop) -> Result<Finished> {
     write_atomic(&output.join("results.json"), serde_json::to_string(&study)?.as_bytes())?;
     write_atomic(&output.join("results.md"), markdown::markdown(&study).as_bytes())?;
     write_atomic(&output.join("report.html"), html(&study)?.as_bytes())?;
-    Ok(Finished { study, output })
+    Ok(Some(Finished { study, output }))
 }
 
 /// A study that is done.

@@ -153,6 +153,57 @@ impl StudyOptions {
         Ok(config)
     }
 
+    /// The base's samples that runs of a seed need, where any does; drawn into the study.
+    pub(crate) fn presample(
+        &self,
+        session: &Session<'_>,
+        train: &Dataset,
+        objectives: &[Objective],
+        seed: u64,
+        output: &Path,
+    ) -> Result<()> {
+        let presamples = Self::presamples(output, seed);
+        for objective in objectives {
+            let config = self.budget(objective, seed, train.problems.len(), &presamples)?;
+            if config.settings.presamples.as_ref() != Some(&presamples) {
+                continue;
+            }
+            let wants = |other: &Objective| {
+                self.config(other, seed).plan().is_ok_and(|plan| wants_extra_check(&plan))
+            };
+            session.presample(train, &config, objectives.iter().any(wants), &presamples)?;
+            break;
+        }
+        Ok(())
+    }
+
+    fn presamples(output: &Path, seed: u64) -> PathBuf {
+        output.join(format!("presamples-seed{seed}"))
+    }
+
+    /// The models of a run, each with its label and the folder of its samples: what was trained, and its variants.
+    pub(crate) fn models(
+        &self,
+        session: &Session<'_>,
+        train: &Dataset,
+        objective: &Objective,
+        seed: u64,
+        held_out: Option<&HeldOutSet>,
+        output: &Path,
+    ) -> Result<Vec<(String, Decoder, PathBuf)>> {
+        let presamples = Self::presamples(output, seed);
+        let config = self.budget(objective, seed, train.problems.len(), &presamples)?;
+        let folder = Self::folder(output, objective, seed);
+        crate::files::writable_directory(&folder)?;
+        let tuned = self.tuned_model(session, train, &config, held_out, &folder)?;
+        let mut models = vec![(objective.to_string(), tuned, folder.clone())];
+        for variant in &self.variants {
+            let model = variant.model(session, &folder)?;
+            models.push((variant.label(objective), model, variant.folder(&folder)));
+        }
+        Ok(models)
+    }
+
     /// The model that a run came to: trained now, continued, or read where it has ended before.
     pub(crate) fn tuned_model(
         &self,

@@ -12,6 +12,7 @@ use super::held_out::{BEST, HeldOutSet};
 use super::journal::{Journal, OnStep};
 use crate::adapter::{Adapter, LoraOptions};
 use crate::app::session::{Draw, Session};
+use crate::generate::Engine;
 use crate::lab;
 use crate::limits;
 use crate::policy::{self, Policy};
@@ -83,6 +84,8 @@ impl Session<'_> {
         // Before anything is sampled for a run that cannot go on.
         let fleet = match place.engine {
             None => None,
+            // The first rank alone talks to servers.
+            Some(_) if !self.ranks.is_first() => None,
             Some(options) => {
                 let write = |folder: &Path| {
                     self.base.save_trained(adapter.as_ref(), &policy.tensors(), folder)
@@ -104,6 +107,7 @@ impl Session<'_> {
             adapter: adapter.as_ref(),
             config: &identity,
             limit: config.settings.save_total_limit,
+            ranks: &self.ranks,
         };
         let mut optimizer = AdamW::new(config.settings.adamw, policy.weights())?;
         let mut state = State::default();
@@ -113,27 +117,31 @@ impl Session<'_> {
                 let restored = checkpoints.load(path, &self.device)?;
                 policy.restore(&restored.weights)?;
                 optimizer.restore(restored.state.optimizer_steps, &restored.moments)?;
-                crate::files::write_atomic(&metrics_file, &restored.metrics)?;
+                let rows = &restored.metrics;
+                self.ranks.first(|| crate::files::write_atomic(&metrics_file, rows))?;
                 state = restored.state;
                 tracing::info!("resumed from {}", path.display());
             }
             None => {
-                JsonLines::create(&metrics_file)?;
+                self.ranks.first(|| JsonLines::create(&metrics_file).map(drop))?;
             }
         }
-        HeldOutSet::go_back(output, place.resume.map(|_| state.global_step))?;
-        checkpoint::clean(output)?;
+        self.ranks.first(|| {
+            HeldOutSet::go_back(output, place.resume.map(|_| state.global_step))?;
+            checkpoint::clean(output)
+        })?;
         let presamples = self.presamples(dataset, &problems, config, &plan, output)?;
         let data = TrainingData::new(config, &plan, problems.len(), presamples.as_ref())?;
         data.notes.iter().for_each(|note| tracing::info!("  {note}"));
         self.count_presamples(presamples.as_ref(), place.resume, &mut state)?;
         let mut config = config.clone();
-        let tokens = self.micro_batch_tokens(&config, &problems, state.micro_batch_tokens)?;
+        let resolved = state.micro_batch_tokens;
+        let tokens = self.ranks.first(|| self.micro_batch_tokens(&config, &problems, resolved))?;
         (config.settings.micro_batch_tokens, state.micro_batch_tokens) = (tokens, tokens);
         self.warn_of_space(&checkpoints, &policy);
 
-        let engine = fleet.as_ref().zip(place.engine).map(|(engine, options)| RolloutEngine {
-            engine,
+        let engine = place.engine.map(|options| RolloutEngine {
+            engine: fleet.as_ref().map(|fleet| fleet as &dyn Engine),
             correction: options.correction(),
             max_staleness: options.max_staleness,
         });
@@ -147,9 +155,13 @@ impl Session<'_> {
             data: &data,
             tokenizer,
             verifier: &*dataset.verifier,
+            ranks: &self.ranks,
         };
         let rounding = policy::rounding(policy.decoder());
-        let mut journal = Journal::new(&config, place, state.global_step, rounding)?;
+        let mut journal = match self.ranks.is_first() {
+            true => Some(Journal::new(&config, place, state.global_step, rounding)?),
+            false => None,
+        };
         let params = config.settings.sampling(tokenizer);
         let max_num_seqs = config.settings.max_num_seqs;
         // How many samples a problem, the held-out set says.
@@ -159,23 +171,29 @@ impl Session<'_> {
             let place = (step, output);
             let (found, best) = held_out.check(self, policy.decoder(), &draw, place)?;
             if let Some(best) = best {
-                self.base.save_trained(adapter.as_ref(), &policy.tensors(), &output.join(BEST))?;
-                best.record(output)?;
+                self.ranks.first(|| {
+                    let folder = output.join(BEST);
+                    self.base.save_trained(adapter.as_ref(), &policy.tensors(), &folder)?;
+                    best.record(output)
+                })?;
             }
             Ok(Some(found))
         };
         if state.global_step == 0
-            && let Some(found) = check(0)?
+            && let (Some(found), Some(journal)) = (check(0)?, &mut journal)
         {
             journal.held_out(&found)?;
         }
         let mut saved = None;
         let end = run.train(&mut state, &mut optimizer, self.stop, &mut |step| {
-            let reason = journal.record(&step, &problems)?;
+            let reason = self.ranks.first(|| match &mut journal {
+                Some(journal) => journal.record(&step, &problems),
+                None => Ok(None),
+            })?;
             let Step { state, optimizer, metrics, .. } = step;
             let is_last = !run.goes_on(state);
             if place.held_out.is_some_and(|set| set.is_due(state.global_step, is_last))
-                && let Some(found) = check(state.global_step)?
+                && let (Some(found), Some(journal)) = (check(state.global_step)?, &mut journal)
             {
                 journal.held_out(&found)?;
             }
@@ -210,7 +228,8 @@ impl Session<'_> {
 
     /// Writes a fine-tuned model, or adapter, in Hub layout.
     pub(crate) fn save(&self, tuned: &FineTuned, directory: &Path) -> Result<()> {
-        self.base.save_trained(tuned.adapter.as_ref(), &tuned.policy.tensors(), directory)
+        let (adapter, tensors) = (tuned.adapter.as_ref(), tuned.policy.tensors());
+        self.ranks.first(|| self.base.save_trained(adapter, &tensors, directory))
     }
 
     fn policy(&self, config: &RlvrConfig, adapter: Option<&Adapter>) -> Result<Policy> {
@@ -275,6 +294,7 @@ impl Session<'_> {
         let Some(available) = limits::available_memory().filter(|_| self.device.is_cpu()) else {
             return Ok(asked);
         };
+        let available = available / self.ranks.local().1 as u64;
         let sizes = sizes(config, problems, self.base);
         let peak = |micro_batch: usize| {
             let micro_batch = micro_batch.max(sizes.longest).min(sizes.micro_batch);

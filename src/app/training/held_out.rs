@@ -122,7 +122,8 @@ impl HeldOutSet {
         let n = self.options.eval_num_samples;
         let draw = Draw { n, ..*draw };
         let label = format!("step {step} on {}", self.dataset.name);
-        let evaluating = Evaluating { label: &label, is_silent: true, stop: session.stop };
+        let ranks = &session.ranks;
+        let evaluating = Evaluating { label: &label, is_silent: true, stop: session.stop, ranks };
         let tallies = session.tallies(decoder, &self.dataset, &draw, &evaluating)?;
         let ks = match self.metric {
             Metric::PassAt(k) => grid(&[k], n),
@@ -140,16 +141,19 @@ impl HeldOutSet {
             row.insert(format!("pass@{k}"), json!(value));
         }
         row.insert("distinct".into(), json!(found.distinct));
-        JsonLines::append(&output.join(FILE))?.write(&Value::Object(row))?;
         let value = match self.metric {
             Metric::PassAt(k) => summary.pass_at_k[&k].value,
             Metric::Distinct => found.distinct,
         };
-        let known = std::fs::read(output.join(BEST_FILE)).ok();
-        let known: Option<Best> = known.and_then(|bytes| serde_json::from_slice(&bytes).ok());
-        let metric = self.options.metric_for_best_model.clone();
-        let is_best = known.is_none_or(|best| value > best.value);
-        Ok((found, is_best.then_some(Best { step, metric, value })))
+        let best = ranks.first(|| {
+            JsonLines::append(&output.join(FILE))?.write(&Value::Object(row))?;
+            let known = std::fs::read(output.join(BEST_FILE)).ok();
+            let known: Option<Best> = known.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+            let metric = self.options.metric_for_best_model.clone();
+            let is_best = known.is_none_or(|best| value > best.value);
+            Ok(is_best.then_some(Best { step, metric, value }))
+        })?;
+        Ok((found, best))
     }
 
     /// Leaves of an earlier part of a run what it goes on from: the lines up to `step`.

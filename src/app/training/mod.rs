@@ -5,7 +5,7 @@ pub(crate) mod held_out;
 mod journal;
 pub mod sft;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::Args;
@@ -17,11 +17,12 @@ use crate::app::session::Session;
 use crate::app::settings::{self, DataOptions, ModelOptions};
 use crate::files::Claim;
 use crate::pretrained::Pretrained;
+use crate::process::Process;
 use crate::remote::EngineOptions;
 use crate::rollout::Encoded;
 use crate::train::memory::MemoryPlan;
 use crate::train::rlvr::{RlvrConfig, wants_presamples};
-use crate::train::{Stop, checkpoint};
+use crate::train::{Interrupted, checkpoint};
 use fine_tune::{Place, sizes};
 pub use held_out::HeldOutOptions;
 
@@ -91,23 +92,21 @@ pub struct Trained {
 ///
 /// # Errors
 /// Settings that do not go together, files that cannot be read or written, a run that failed or was stopped.
-pub fn run(options: &TrainOptions, stop: &Stop, on_step: Option<&OnStep<'_>>) -> Result<Trained> {
+pub fn run(
+    options: &TrainOptions,
+    process: &Process,
+    on_step: Option<&OnStep<'_>>,
+) -> Result<Trained> {
+    let Process { stop, ranks } = process;
     options.check()?;
 
     let Some(output) = &options.output else { bail!("--output DIR is needed") };
-    let (_claim, resumed) = match &options.resume {
-        Some(which) => (Claim::take(output)?, checkpoint::find(output, which)?),
-        None if output.join("metrics.jsonl").exists()
-            && !place::is_free(output)
-            && !options.overwrite =>
-        {
-            bail!(
-                "{}: holds a run already; add --resume to continue it, --overwrite to begin anew, or choose another --output",
-                output.display()
-            )
-        }
-        None => (place::fresh(output, options.overwrite)?, None),
-    };
+    let mut claim = None;
+    let resumed = ranks.first(|| {
+        let (taken, resumed) = options.take(output)?;
+        claim = Some(taken);
+        Ok(resumed)
+    })?;
     if options.resume.is_some() && resumed.is_none() {
         tracing::info!("{}: no checkpoint yet; from the start", output.display());
     }
@@ -117,12 +116,14 @@ pub fn run(options: &TrainOptions, stop: &Stop, on_step: Option<&OnStep<'_>>) ->
         settings::refuse_overlap(&dataset, held_out.dataset(), "--eval-dataset")?;
     }
     options.model.precision.check(options.rlvr.settings.lora.use_peft)?;
-    let (base, device) = options.model.load_to_train()?;
+    let (base, device) = options.model.load_on(ranks, ModelOptions::load_to_train)?;
     let options = &options.with_length(&dataset, &base)?;
-    place::clear(output, options.overwrite)?;
-    settings::record_config(options, output)?;
+    ranks.first(|| {
+        place::clear(output, options.overwrite)?;
+        settings::record_config(options, output)
+    })?;
     stop.saves();
-    let session = Session::new(&base, device, stop)?;
+    let session = Session::new(&base, device, stop)?.among(ranks);
     let label = options.rlvr.objective.to_string();
     let place = Place {
         label: &label,
@@ -133,7 +134,9 @@ pub fn run(options: &TrainOptions, stop: &Stop, on_step: Option<&OnStep<'_>>) ->
         engine: options.engine.remote.engine.is_some().then_some(&options.engine),
     };
     let tuned = session.fine_tune(&dataset, &options.rlvr, &place)?;
-    stop.check()?;
+    if let Some(code) = ranks.first(|| Ok(stop.exit_code()))? {
+        return Err(Interrupted(code).into());
+    }
     session.save(&tuned, &output.join("final"))?;
     let model = output.join("final");
     let state = tuned.state;
@@ -154,6 +157,23 @@ pub fn run(options: &TrainOptions, stop: &Stop, on_step: Option<&OnStep<'_>>) ->
 }
 
 impl TrainOptions {
+    /// Takes the folder of the run, and says which checkpoint it goes on from.
+    fn take(&self, output: &Path) -> Result<(Claim, Option<PathBuf>)> {
+        Ok(match &self.resume {
+            Some(which) => (Claim::take(output)?, checkpoint::find(output, which)?),
+            None if output.join("metrics.jsonl").exists()
+                && !place::is_free(output)
+                && !self.overwrite =>
+            {
+                bail!(
+                    "{}: holds a run already; add --resume to continue it, --overwrite to begin anew, or choose another --output",
+                    output.display()
+                )
+            }
+            None => (place::fresh(output, self.overwrite)?, None),
+        })
+    }
+
     /// Refuses settings that would have no effect.
     fn check(&self) -> Result<()> {
         let options = self;

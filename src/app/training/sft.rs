@@ -17,6 +17,7 @@ use crate::device;
 use crate::files::Claim;
 use crate::policy::Sequence;
 use crate::pretrained::Pretrained;
+use crate::ranks::Ranks;
 use crate::telemetry::{JsonLines, Progress};
 use crate::tokenizer::Tokenizer;
 use crate::train::checkpoint::{self, Checkpoints, State};
@@ -93,6 +94,7 @@ pub fn run(options: &SftOptions, stop: &Stop) -> Result<()> {
         adapter: adapter.as_ref(),
         config: &identity,
         limit: options.sft.save_total_limit,
+        ranks: &Ranks::alone(),
     };
     let mut optimizer = AdamW::new(options.sft.adamw, policy.weights())?;
     let mut state = State::default();

@@ -1,6 +1,6 @@
 //! `tealight eval` and `tealight grade`.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::ArgMatches;
 use serde_json::json;
 
@@ -8,8 +8,8 @@ use crate::app::evaluate::reject::Rejection;
 use crate::app::evaluate::{self, EvalOptions, Judged};
 use crate::app::grade::{self, GradeOptions};
 use crate::cli::{config_merge, table};
+use crate::process::Process;
 use crate::telemetry::print;
-use crate::train::Stop;
 
 /// The options of `eval`; `--overwrite` is for the command line alone.
 pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<EvalOptions> {
@@ -25,11 +25,14 @@ pub(in crate::cli) fn resolve_grade(matches: &ArgMatches) -> Result<GradeOptions
     Ok(options)
 }
 
-pub(in crate::cli) fn run(options: &EvalOptions, stop: &Stop) -> Result<()> {
+pub(in crate::cli) fn run(options: &EvalOptions, process: &Process) -> Result<()> {
     if !options.reject {
-        return show(evaluate::run(options, stop)?, options.json);
+        return show(evaluate::run(options, process)?, options.json);
     }
-    let found = evaluate::rejecting(options, stop)?;
+    if process.ranks.size() > 1 {
+        bail!("--reject runs in one process: start it without mpirun");
+    }
+    let found = evaluate::rejecting(options, &process.stop)?;
     print(match options.json {
         true => serde_json::to_string_pretty(&found)?,
         false => rejection(&found),
@@ -37,8 +40,8 @@ pub(in crate::cli) fn run(options: &EvalOptions, stop: &Stop) -> Result<()> {
     Ok(())
 }
 
-pub(in crate::cli) fn grade(options: &GradeOptions) -> Result<()> {
-    show(grade::run(options)?, options.json)
+pub(in crate::cli) fn grade(options: &GradeOptions, process: &Process) -> Result<()> {
+    show(grade::run(options, process)?, options.json)
 }
 
 /// Prints results, and fails where they are doubtful.

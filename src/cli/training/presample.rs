@@ -4,11 +4,11 @@ use anyhow::Result;
 
 use crate::app::presample::{self, PresampleOptions, Summary};
 use crate::cli::table;
+use crate::process::Process;
 use crate::telemetry::print;
-use crate::train::Stop;
 
-pub(in crate::cli) fn run(options: &PresampleOptions, stop: &Stop) -> Result<()> {
-    let summary = presample::run(options, stop)?;
+pub(in crate::cli) fn run(options: &PresampleOptions, process: &Process) -> Result<()> {
+    let summary = presample::run(options, process)?;
     let text = match options.json {
         true => serde_json::to_string_pretty(&summary)?,
         false => rows(&summary),

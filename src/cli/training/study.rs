@@ -6,8 +6,8 @@ use clap::ArgMatches;
 use crate::app::study::{self, StudyOptions};
 use crate::cli::{config_merge, table};
 use crate::hub;
+use crate::process::Process;
 use crate::telemetry::print;
-use crate::train::Stop;
 
 /// What the default study is run with: the embedded model on Countdown in a few minutes on two
 /// cores. Any flag or `--config` overrides these; see `recipes/countdown-study.toml`.
@@ -34,8 +34,8 @@ pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<StudyOptions> {
     Ok(options)
 }
 
-pub(in crate::cli) fn run(options: &StudyOptions, stop: &Stop) -> Result<()> {
-    let done = study::run(options, stop)?;
+pub(in crate::cli) fn run(options: &StudyOptions, process: &Process) -> Result<()> {
+    let Some(done) = study::run(options, process)? else { return Ok(()) };
     print(table::study(&done.study))?;
     let page = done.output.join("report.html");
     tracing::info!("{:.0} s; open {}", done.study.seconds, page.display());

@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use crate::app::training::{self, DryRun, TrainOptions};
 use crate::cli::config_merge;
+use crate::process::Process;
 use crate::telemetry::{out, print};
-use crate::train::Stop;
 
 /// The options of this command; `--resume` and `--dry-run` are for the command line alone.
 pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<TrainOptions> {
@@ -20,14 +20,14 @@ pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<TrainOptions> {
     Ok(options)
 }
 
-pub(in crate::cli) fn run(options: &TrainOptions, stop: &Stop) -> Result<()> {
+pub(in crate::cli) fn run(options: &TrainOptions, process: &Process) -> Result<()> {
     if options.dry_run {
         return show(&training::dry_run(options)?);
     }
     if !options.json {
-        return training::run(options, stop, None).map(drop);
+        return training::run(options, process, None).map(drop);
     }
-    let done = training::run(options, stop, Some(&|row: &Value| Ok(print(row)?)))?;
+    let done = training::run(options, process, Some(&|row: &Value| Ok(print(row)?)))?;
     print(serde_json::to_string(&done)?)?;
     Ok(())
 }

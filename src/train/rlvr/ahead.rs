@@ -6,7 +6,8 @@ use std::thread::Scope;
 
 use anyhow::{Result, bail};
 
-use super::{Drawn, Run};
+use super::Run;
+use super::rollouts::Drawn;
 
 /// How far training and sampling are.
 pub(super) struct Ahead {

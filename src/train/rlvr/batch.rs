@@ -4,6 +4,7 @@
 use std::ops::Range;
 
 use anyhow::{Result, bail};
+use bytemuck::Pod;
 
 use super::{Metrics, Run};
 use crate::generate::{Finish, RngKey};
@@ -16,7 +17,7 @@ use crate::objective::{
 use crate::policy::{Sequence, by_row, positions, token_logp, vocabulary_values};
 use crate::rollout::Group;
 use crate::train::checkpoint::State;
-use crate::train::step::micro_batches;
+use crate::train::shared;
 
 /// Keys the randomness of Clip-Cov apart from that of samples.
 const COVARIANCE: u64 = u64::MAX - 3;
@@ -41,6 +42,17 @@ pub(super) struct Batch {
     pub(super) simko: Option<(Rows, Rows)>,
     /// The rows of each mini-batch, one optimizer step each.
     pub(super) parts: Vec<Range<usize>>,
+}
+
+impl Batch {
+    /// Whether no token of a row has a gradient under `plan`: it counts for nothing, or has no advantage where nothing
+    /// else pulls.
+    pub(super) fn is_inert(&self, row: usize, plan: &Plan) -> bool {
+        let is_zero = |rows: &Rows| rows[row].iter().all(|value| *value == 0.0);
+        let is_priced = self.priced.as_ref().is_some_and(|priced| !is_zero(priced));
+        is_zero(&self.weight)
+            || (plan.pulls_by_advantage_alone() && !is_priced && is_zero(&self.advantage))
+    }
 }
 
 /// The reward of a step's completions, the overlong penalty included (DAPO): it falls by 1 over the
@@ -72,18 +84,7 @@ impl Run<'_> {
             }
         }
         let corrected = self.correct(&rows, &mut behavior, state.global_step, metrics)?;
-        let mut reference = None;
-        if plan.needs_reference() || self.config.settings.log_kl {
-            let said = self.reference_logp(&rows)?;
-            let log_ratio = behavior.iter().zip(&said).map(|(p, a)| sum(p) - sum(a));
-            let log_ratio: Vec<f64> = log_ratio.collect();
-            let count = log_ratio.len() as f64;
-            let mean = log_ratio.iter().sum::<f64>() / count;
-            let squares: f64 = log_ratio.iter().map(|x| (x - mean) * (x - mean)).sum();
-            metrics.kl = Some(mean);
-            metrics.kl_stderr = Some((squares / (count - 1.0).max(1.0) / count).sqrt());
-            reference = Some(said);
-        }
+        let reference = self.compare_with_base(&rows, &behavior, state.global_step, metrics)?;
         let mut stats = self.stats(groups, &behavior, reference.as_deref(), state.global_step);
         self.estimate_partition(groups, &mut stats, state);
         metrics.max_reward_ratio = plan.matching().map(|matching| cut_share(matching, &stats));
@@ -277,9 +278,8 @@ impl Run<'_> {
     fn position_divergences(&self, rows: &[Sequence]) -> Result<Rows> {
         let Some(regulariser) = self.plan.regulariser() else { return Ok(vec![]) };
         let temperature = self.config.settings.temperature;
-        let mut all = Vec::with_capacity(rows.len());
-        for range in micro_batches(rows, self.config.settings.micro_batch_tokens) {
-            let (decoder, part) = (self.policy.decoder(), &rows[range]);
+        self.by_row(rows, &|part| {
+            let decoder = self.policy.decoder();
             let (policy, base) = (positions(decoder, part)?, positions(self.reference, part)?);
             let divergence = |chunk: &crate::policy::Chunk| {
                 let reference = chunk.reference.as_ref().unwrap_or(&chunk.logp);
@@ -292,9 +292,8 @@ impl Run<'_> {
                 &divergence,
             )?;
             let mut flat = flat.into_iter();
-            all.extend(part.iter().map(|row| flat.by_ref().take(row.completion.len()).collect()));
-        }
-        Ok(all)
+            Ok(part.iter().map(|row| flat.by_ref().take(row.completion.len()).collect()).collect())
+        })
     }
 
     /// Cuts the gradient of the tokens that Clip-Cov picks; returns those that KL-Cov prices.
@@ -325,13 +324,11 @@ impl Run<'_> {
         is_correct: &[bool],
     ) -> Result<Option<(Rows, Rows)>> {
         let Some(simko) = self.plan.simko else { return Ok(None) };
-        let mut entropy: Rows = Vec::with_capacity(rows.len());
-        for range in micro_batches(rows, self.config.settings.micro_batch_tokens) {
-            let part = &rows[range];
+        let entropy: Rows = self.by_row(rows, &|part| {
             let said = token_logp(self.policy.decoder(), part, self.config.settings.temperature)?;
             let said = by_row(&said.entropy, part)?;
-            entropy.extend(said.into_iter().map(|row| row.into_iter().map(f64::from).collect()));
-        }
+            Ok(said.into_iter().map(|row| row.into_iter().map(f64::from).collect()).collect())
+        })?;
         let limit = quantile(&entropy, simko.quantile);
         let share = |wanted: bool, factor: f64| -> Rows {
             let row = |((advantage, entropy), right): ((&Vec<f64>, &Vec<f64>), &bool)| {
@@ -351,13 +348,19 @@ impl Run<'_> {
     }
 
     fn logp_of(&self, decoder: &Decoder, rows: &[Sequence]) -> Result<Vec<Vec<f32>>> {
-        let mut all = Vec::with_capacity(rows.len());
-        for range in micro_batches(rows, self.config.settings.micro_batch_tokens) {
-            let part = &rows[range];
+        self.by_row(rows, &|part| {
             let said = token_logp(decoder, part, self.config.settings.temperature)?;
-            all.extend(by_row(&said.logp, part)?);
-        }
-        Ok(all)
+            Ok(by_row(&said.logp, part)?)
+        })
+    }
+
+    /// What `of` finds of rows, each rank of its own.
+    fn by_row<T: Pod>(
+        &self,
+        rows: &[Sequence],
+        of: &dyn Fn(&[Sequence]) -> Result<Vec<Vec<T>>>,
+    ) -> Result<Vec<Vec<T>>> {
+        shared::by_row(rows, self.config.settings.micro_batch_tokens, self.ranks, of)
     }
 }
 

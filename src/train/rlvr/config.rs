@@ -6,6 +6,7 @@ use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
+use super::LogKl;
 use crate::adapter::LoraOptions;
 use crate::generate::{Filters, SamplingParams};
 use crate::objective::{
@@ -116,9 +117,10 @@ pub struct Settings {
     /// Stored completions of the base in each step, where the objective trains on them.
     #[arg(long, default_value_t = 64)]
     pub rehearsal_batch_size: usize,
-    /// Log the KL to the base even where the objective does not need it; costs a forward pass.
-    #[arg(long, default_value_t = true, action = clap::ArgAction::Set)]
-    pub log_kl: bool,
+    /// Log the KL to the base where the objective does not need it, of a few completions or of all; true and false are
+    /// understood.
+    #[arg(long, value_enum, default_value_t = LogKl::Estimate)]
+    pub log_kl: LogKl,
     /// Most tokens, padding included, in one forward and backward pass; the result does not depend on it.
     #[arg(long, default_value_t = 4096)]
     pub micro_batch_tokens: usize,

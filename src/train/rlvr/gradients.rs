@@ -1,21 +1,24 @@
 //! The gradient of the whole objective on one batch, micro-batch by micro-batch.
 
 use std::ops::Range;
+use std::time::Instant;
 
 use anyhow::Result;
 use candle_core::Tensor;
 
 use super::batch::Batch;
+use super::update::{RolloutStats, StoredStats, Update, UpdateStats};
 use super::{Rehearsal, Run, scalar};
 use crate::objective::{
     Completions, LossInputs, Matching, Normaliser, StoredInputs, StoredWeight, VocabularyInputs,
 };
 use crate::policy::{
-    Chunk, Forward, GradAccumulator, Sequence, VocabularySum, positions, vocabulary_sum,
+    Chunk, Forward, GradAccumulator, Sequence, VocabularySum, positions, token_logp, vocabulary_sum,
 };
 use crate::train::checkpoint::State;
 use crate::train::order;
-use crate::train::step::{PassNumbers, flat, lengths, micro_batches};
+use crate::train::shared;
+use crate::train::step::{PassNumbers, flat, lengths};
 
 /// Keys the randomness of rehearsal apart from that of prompts.
 const REHEARSAL_SEED: u64 = 0x7265_6865_6172_7365;
@@ -25,58 +28,6 @@ struct Stored<'a> {
     items: Vec<&'a Rehearsal>,
     rows: Vec<Sequence>,
     tokens: usize,
-}
-
-/// Which optimizer step on a batch is taken.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Update {
-    /// Its number among the steps on the batch.
-    pub(super) number: usize,
-    /// How many there are.
-    pub(super) of: usize,
-    /// The mini-batch.
-    pub(super) part: usize,
-}
-
-impl Update {
-    /// Of a step without mini-batches.
-    const ONLY: Self = Self { number: 0, of: 1, part: 0 };
-}
-
-/// What one update measured.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct UpdateStats {
-    pub(super) loss: f64,
-    pub(super) rollouts: Option<RolloutStats>,
-    pub(super) stored: Option<StoredStats>,
-    /// Whether stored completions were rehearsed, and do not stand for a target.
-    pub(super) is_rehearsal: bool,
-}
-
-/// What it measured on rollouts.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct RolloutStats {
-    /// Completions.
-    pub(super) count: usize,
-    /// Mean entropy of a token.
-    pub(super) entropy: f64,
-    /// Share of tokens that were clipped.
-    pub(super) clipped: f64,
-    /// Largest difference of log-probabilities between rollout and training.
-    pub(super) logp_difference: f64,
-}
-
-/// What it measured on stored completions.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct StoredStats {
-    /// Completions.
-    pub(super) count: usize,
-    /// The loss, without its coefficient.
-    pub(super) value: f64,
-    /// Mean log-probability of a token under the policy.
-    pub(super) logp: f64,
-    /// Share of log-ratios that were cut.
-    pub(super) clamped: f64,
 }
 
 /// The tensors `[N]` that the loss of some rows of a batch reads beside the policy.
@@ -121,6 +72,12 @@ impl Run<'_> {
             stats.loss += found.value;
             stats.stored = Some(found);
         }
+        if self.ranks.size() > 1 {
+            let started = Instant::now();
+            shared::sum_gradients(&mut grads, self.policy.weights(), self.ranks)?;
+            stats.sum(self.ranks)?;
+            stats.reduction_time = Some(started.elapsed().as_secs_f64());
+        }
         Ok((grads, stats))
     }
 
@@ -135,29 +92,39 @@ impl Run<'_> {
     ) -> Result<(f64, RolloutStats)> {
         let settings = &self.config.settings;
         let part = batch.parts[update.part].clone();
-        let mut stats = RolloutStats { count: part.len(), ..RolloutStats::default() };
+        let (inert, active) = self.divided(batch, part.clone(), state);
+        let mut stats = RolloutStats { count: active.len(), ..RolloutStats::default() };
         let (mut loss, mut d_head): (f64, Option<Tensor>) = (0.0, None);
-        for range in micro_batches(&batch.rows[part.clone()], settings.micro_batch_tokens) {
-            let range = part.start + range.start..part.start + range.end;
-            let rows = &batch.rows[range.clone()];
-            let forward = self.policy.forward(rows, settings.temperature, passes.next())?;
-            let tensors = self.tensors(batch, &range)?;
+        for (places, pass) in self.own_passes(batch, &active, passes) {
+            let rows = at(&batch.rows, &places);
+            let forward = self.policy.forward(&rows, settings.temperature, pass)?;
+            let tensors = self.tensors(batch, &places)?;
             let found = self.plan.loss(&tensors.inputs(forward.logp()))?;
-            let whole = self.vocabulary_terms(&forward, rows, &tensors, state)?;
+            let whole = self.vocabulary_terms(&forward, &rows, &tensors, state)?;
             let value = whole.as_ref().map_or(0.0, |whole| whole.value as f32);
             loss += f64::from(found.total.to_scalar::<f32>()? + value);
             stats.clipped += scalar(&found.clipped)?;
             stats.entropy += scalar(&forward.entropy().sum_all()?)?;
-            if update.number == 0 {
-                // Later the policy is no longer the one that sampled.
-                let apart = (forward.logp().detach() - &tensors.behavior)?.abs()?.max(0)?;
-                stats.logp_difference = stats.logp_difference.max(scalar(&apart)?);
-            }
+            stats.see_difference(update, &forward.logp().detach(), &tensors.behavior)?;
             let d_hidden = whole.as_ref().map(|whole| &whole.d_hidden);
             self.policy.backward(forward, &found.total, d_hidden, grads)?;
             if let Some(VocabularySum { d_head: Some(more), .. }) = whole {
                 d_head = Some(d_head.map_or(Ok(more.clone()), |sum| sum + &more)?);
             }
+        }
+        for (places, _) in self.own_passes(batch, &inert, passes) {
+            let rows = at(&batch.rows, &places);
+            let said = token_logp(self.policy.decoder(), &rows, settings.temperature)?;
+            let tensors = self.tensors(batch, &places)?;
+            stats.clipped += scalar(&self.plan.loss(&tensors.inputs(&said.logp))?.clipped)?;
+            stats.entropy += scalar(&said.entropy.sum_all()?)?;
+            stats.see_difference(update, &said.logp, &tensors.behavior)?;
+        }
+        if active.is_empty() {
+            // A gradient of zero still moves an optimizer that remembers others.
+            let weights = self.policy.weights().iter();
+            let weights: Vec<_> = weights.map(|(name, weight)| (name.as_str(), weight)).collect();
+            grads.change(&weights, &mut |_| Ok(()))?;
         }
         if let Some(d_head) = d_head {
             self.policy.decoder().add_head_gradient(&d_head, grads)?;
@@ -169,26 +136,61 @@ impl Run<'_> {
         Ok((loss, stats))
     }
 
-    /// What the loss of rows `range` reads.
-    pub(super) fn tensors(&self, batch: &Batch, range: &Range<usize>) -> Result<PartTensors> {
+    /// The rows of a mini-batch without a gradient, which need no backward pass, and those with one.
+    fn divided(
+        &self,
+        batch: &Batch,
+        part: Range<usize>,
+        state: &State,
+    ) -> (Vec<usize>, Vec<usize>) {
+        match self.plan.reads_vocabulary(self.entropy_bonus(state)) {
+            true => (vec![], part.collect()),
+            false => part.partition(|row| batch.is_inert(*row, self.plan)),
+        }
+    }
+
+    /// Some rows of a batch in this rank's micro-batches, each with the number of its pass.
+    fn own_passes(
+        &self,
+        batch: &Batch,
+        places: &[usize],
+        passes: &mut PassNumbers,
+    ) -> Vec<(Vec<usize>, Option<u64>)> {
+        let rows = at(&batch.rows, places);
+        let tokens = self.config.settings.micro_batch_tokens;
+        shared::own_passes(&rows, tokens, self.ranks, passes)
+            .into_iter()
+            .map(|(range, pass)| (places[range].to_vec(), pass))
+            .collect()
+    }
+
+    /// The weight of the entropy bonus.
+    fn entropy_bonus(&self, state: &State) -> f64 {
+        let is_low = self.plan.entropy.target.is_some() && state.entropy_bonus > 0.0;
+        let fixed = self.coefficients(state.global_step).entropy;
+        if is_low { state.entropy_bonus } else { fixed }
+    }
+
+    /// What the loss of rows reads.
+    pub(super) fn tensors(&self, batch: &Batch, places: &[usize]) -> Result<PartTensors> {
         let device = self.device();
-        let rows = &batch.rows[range.clone()];
+        let rows = at(&batch.rows, places);
         let charge = |row: usize| -> Vec<f64> {
             let beta = batch.beta[row];
             batch.weight[row].iter().map(|weight| self.plan.charge(*weight, beta)).collect()
         };
-        let of = |rows: &Vec<Vec<f64>>| flat(&rows[range.clone()], device);
+        let of = |rows: &Vec<Vec<f64>>| flat(&at(rows, places), device);
         let logp = |rows: &Vec<Vec<f32>>| {
-            let values = rows[range.clone()].concat();
+            let values = at(rows, places).concat();
             Tensor::from_slice(&values, values.len(), device)
         };
         Ok(PartTensors {
-            completions: Completions::new(lengths(rows), device)?,
+            completions: Completions::new(lengths(&rows), device)?,
             behavior: logp(&batch.behavior)?,
             reference: batch.reference.as_ref().map(logp).transpose()?,
             advantage: of(&batch.advantage)?,
             weight: of(&batch.weight)?,
-            charge: flat(&range.clone().map(charge).collect::<Vec<_>>(), device)?,
+            charge: flat(&places.iter().map(|row| charge(*row)).collect::<Vec<_>>(), device)?,
             priced: batch.priced.as_ref().map(of).transpose()?,
             simko: match &batch.simko {
                 None => None,
@@ -206,9 +208,7 @@ impl Run<'_> {
         state: &State,
     ) -> Result<Option<VocabularySum>> {
         let plan = self.plan;
-        let is_low = plan.entropy.target.is_some() && state.entropy_bonus > 0.0;
-        let fixed = self.coefficients(state.global_step).entropy;
-        let entropy_bonus = if is_low { state.entropy_bonus } else { fixed };
+        let entropy_bonus = self.entropy_bonus(state);
         if !plan.reads_vocabulary(entropy_bonus) {
             return Ok(None);
         }
@@ -265,9 +265,11 @@ impl Run<'_> {
         let (settings, device) = (&self.config.settings, self.device());
         let Stored { items, rows, tokens } = stored;
         let mut stats = StoredStats { count: rows.len(), ..StoredStats::default() };
-        for range in micro_batches(rows, settings.micro_batch_tokens) {
+        for (range, pass) in
+            shared::own_passes(rows, settings.micro_batch_tokens, self.ranks, passes)
+        {
             let (part, part_rows) = (&items[range.clone()], &rows[range]);
-            let forward = self.policy.forward(part_rows, settings.temperature, passes.next())?;
+            let forward = self.policy.forward(part_rows, settings.temperature, pass)?;
             let reference: Vec<f32> = part.iter().flat_map(|item| item.logp.clone()).collect();
             let reference = Tensor::from_slice(&reference, reference.len(), device)?;
             let completions = Completions::new(lengths(part_rows), device)?;
@@ -330,6 +332,11 @@ impl Run<'_> {
         let (weight, log_weight): (Vec<f64>, Vec<f64>) = items.iter().map(weigh).unzip();
         Ok([flat(&[weight], self.device())?, flat(&[log_weight], self.device())?])
     }
+}
+
+/// Some of a batch's rows.
+fn at<T: Clone>(rows: &[T], places: &[usize]) -> Vec<T> {
+    places.iter().map(|place| rows[*place].clone()).collect()
 }
 
 impl PartTensors {

@@ -1,6 +1,7 @@
 //! Which settings the result of a run depends on: a run may go on with others, but not with these.
 
 use super::RlvrConfig;
+use super::kl::LogKl;
 use crate::train::Scheduler;
 use crate::train::sft::SftConfig;
 
@@ -21,6 +22,7 @@ impl RlvrConfig {
         (settings.max_num_seqs, settings.micro_batch_tokens) = (0, 0);
         settings.gradient_checkpointing = false;
         settings.log_completions = 0;
+        settings.log_kl = LogKl::Off;
         settings.max_skipped_steps = 0;
         settings.presamples = None;
         settings.strict = false;

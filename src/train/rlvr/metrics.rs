@@ -3,7 +3,7 @@
 use serde::Serialize;
 use tealight_datasets::Verdict;
 
-use super::gradients::{Update, UpdateStats};
+use super::update::{Update, UpdateStats};
 use crate::generate::Finish;
 use crate::objective::Mismatch;
 use crate::rollout::{Group, Rollout};
@@ -97,6 +97,12 @@ pub struct Metrics {
     pub step_tokens: usize,
     /// Seconds the step took.
     pub step_time: f64,
+    /// Seconds of it until its rollouts were there, judged.
+    #[serde(rename = "time/sampling")]
+    pub sampling_time: f64,
+    /// Seconds in which gradients were summed over ranks, waiting for the slowest included; null where one trains.
+    #[serde(rename = "time/reduction")]
+    pub reduction_time: Option<f64>,
 }
 
 impl Metrics {
@@ -123,6 +129,9 @@ impl Metrics {
     pub(super) fn add(&mut self, stats: &UpdateStats, update: Update) {
         let share = 1.0 / update.of as f64;
         self.loss += share * stats.loss;
+        if let Some(seconds) = stats.reduction_time {
+            *self.reduction_time.get_or_insert(0.0) += seconds;
+        }
         if let Some(rollouts) = &stats.rollouts {
             self.step_gradients.0 += rollouts.count;
             self.entropy += rollouts.entropy;

@@ -11,11 +11,13 @@ mod config;
 mod gradients;
 mod health;
 mod identity;
+mod kl;
 mod metrics;
+mod rollouts;
 mod self_check;
 mod training_data;
+mod update;
 
-use std::collections::HashMap;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
@@ -23,26 +25,28 @@ use candle_core::{Device, Tensor};
 use tealight_datasets::Verifier;
 
 use super::checkpoint::State;
-use super::{AdamW, Stop, order};
-use crate::generate::{Engine, EngineLost, LocalSampler, RngKey, Sampler};
+use super::{AdamW, Stop, shared};
+use crate::generate::{Engine, EngineLost};
 use crate::model::Decoder;
 use crate::objective::{ImportanceCorrection, Plan};
 use crate::policy::Policy;
-use crate::rollout::{Collector, Encoded, Group, collect};
+use crate::ranks::Ranks;
+use crate::rollout::{Encoded, Group};
 use crate::telemetry::phase;
 use crate::tokenizer::Tokenizer;
 use crate::train::step::PassNumbers;
-use ahead::Ahead;
-use batch::{Batch, is_mixed};
-use gradients::Update;
+use batch::Batch;
+use rollouts::Next;
+use update::Update;
 
 pub use config::{BetaPer, Explore, LENGTH, ReportTo, RlvrConfig, Settings};
 pub use health::Health;
+pub use kl::LogKl;
 pub use metrics::Metrics;
 pub use training_data::{Rehearsal, TrainingData, wants_extra_check, wants_presamples};
 
-/// Rounds of prompts that dynamic sampling draws at most for one step.
-const MAX_ROUNDS: usize = 10;
+/// Ranks compare their weights after the first of every so many steps, and at the end.
+const CHECKED: usize = 50;
 /// How much an adaptive entropy bonus changes in a step (TRL's default).
 const ENTROPY_STEP: f64 = 0.005;
 
@@ -66,12 +70,14 @@ pub struct Run<'a> {
     pub verifier: &'a dyn Verifier,
     /// What samples in place of this process.
     pub engine: Option<RolloutEngine<'a>>,
+    /// The processes that train together.
+    pub ranks: &'a Ranks,
 }
 
 /// An engine outside this process, and how its samples are weighted.
 pub struct RolloutEngine<'a> {
-    /// The engine.
-    pub engine: &'a dyn Engine,
+    /// The engine; none on ranks for which the first asks it.
+    pub engine: Option<&'a dyn Engine>,
     /// The weights of what it drew.
     pub correction: ImportanceCorrection,
     /// Steps that it may be ahead of training: 0 waits for every step's weights.
@@ -94,27 +100,6 @@ pub struct Step<'a> {
 
 /// Called after every step; a reason ends the run.
 pub type Report<'a> = dyn FnMut(Step<'_>) -> Result<Option<String>> + 'a;
-
-/// The rollouts of a step.
-struct Drawn {
-    /// What is learned from.
-    groups: Vec<Group>,
-    /// All that was sampled for it.
-    sampled: Vec<Group>,
-    /// The number of the next round of prompts.
-    rounds: usize,
-    /// Steps between the weights that the first of them was sampled with and those that learn from it.
-    staleness: usize,
-}
-
-impl Drawn {
-    fn all(&self) -> impl Iterator<Item = &Group> {
-        self.sampled.iter()
-    }
-}
-
-/// Gives the rollouts of a step: its number, and that of its first round of prompts.
-type Next<'a> = dyn FnMut(usize, usize) -> Result<Drawn> + 'a;
 
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -139,28 +124,9 @@ impl Run<'_> {
         stop: &Stop,
         report: &mut Report<'_>,
     ) -> Result<End> {
-        match &self.engine {
-            Some(RolloutEngine { engine, max_staleness, .. }) if *max_staleness > 0 => {
-                let ahead = Ahead::new(*max_staleness, state.global_step, state.rounds);
-                std::thread::scope(|scope| {
-                    let drawn = ahead.start(scope, self);
-                    let mut next = |step: usize, _: usize| {
-                        engine.publish(step)?;
-                        drawn.at(step)
-                    };
-                    self.steps(state, optimizer, stop, &mut next, report)
-                })
-            }
-            engine => {
-                let mut next = |step: usize, round: usize| {
-                    if let Some(RolloutEngine { engine, .. }) = engine {
-                        engine.publish(step)?;
-                    }
-                    self.draw(round)
-                };
-                self.steps(state, optimizer, stop, &mut next, report)
-            }
-        }
+        // Where it stands is read before any step changes it.
+        let from = state.clone();
+        self.with_rollouts(&from, |next| self.steps(state, optimizer, stop, next, report))
     }
 
     /// The steps, with rollouts from `next`, which is given the step and the number of its first round of prompts.
@@ -174,7 +140,7 @@ impl Run<'_> {
     ) -> Result<End> {
         let settings = &self.config.settings;
         while self.goes_on(state) {
-            if stop.is_requested() {
+            if self.ranks.first(|| Ok(stop.is_requested()))? {
                 return Ok(End::Stopped);
             }
             let started = Instant::now();
@@ -217,6 +183,9 @@ impl Run<'_> {
             }
             self.adapt_entropy(state, &metrics);
             state.global_step += 1;
+            if state.global_step % CHECKED == 1 || !self.goes_on(state) {
+                shared::check_weights(self.policy.weights(), self.ranks)?;
+            }
             metrics.step = state.global_step;
             metrics.num_tokens = state.num_tokens;
             metrics.num_completions = state.num_completions;
@@ -287,40 +256,21 @@ impl Run<'_> {
             return Ok(None);
         }
         let failed = || format!("step {}: the rollouts failed", state.global_step + 1);
+        let started = Instant::now();
         let drawn = next(state.global_step, state.rounds).with_context(failed)?;
+        let sampling_time = started.elapsed().as_secs_f64();
         state.rounds = drawn.rounds;
-        state.num_completions += drawn.all().map(|group| group.rollouts.len()).sum::<usize>();
-        let rollouts = || drawn.all().flat_map(|group| &group.rollouts);
+        state.num_completions +=
+            drawn.sampled.iter().map(|group| group.rollouts.len()).sum::<usize>();
+        let rollouts = || drawn.sampled.iter().flat_map(|group| &group.rollouts);
         state.num_tokens += rollouts().map(|r| r.completion.tokens.len()).sum::<usize>();
         if state.global_step == 0 {
-            self.check_ends(drawn.all())?;
+            self.check_ends(drawn.sampled.iter())?;
         }
-        *metrics = Metrics::of(&drawn.sampled);
+        *metrics = Metrics { sampling_time, ..Metrics::of(&drawn.sampled) };
         metrics.staleness = self.engine.as_ref().map(|_| drawn.staleness);
         let groups = drawn.groups;
         Ok(Some((self.batch(&groups, state, metrics)?, groups)))
-    }
-
-    /// What a step samples: rounds of prompts from `round` on.
-    fn draw(&self, round: usize) -> Result<Drawn> {
-        let wanted = self.config.settings.prompts_per_step.min(self.data.explore.len());
-        let (mut groups, mut sampled): (Vec<Group>, Vec<Group>) = (Vec::new(), Vec::new());
-        let mut rounds = round;
-        for _ in 0..MAX_ROUNDS {
-            let round = self.rollouts(rounds)?;
-            rounds += 1;
-            groups.extend(round.iter().filter(|group| is_mixed(group, self.plan)).cloned());
-            sampled.extend(round);
-            if groups.len() >= wanted {
-                break;
-            }
-        }
-        groups.truncate(wanted);
-        if groups.is_empty() {
-            // Nothing to learn from: the last round has advantages of zero, and says so in the metrics.
-            groups = sampled[sampled.len() - wanted..].to_vec();
-        }
-        Ok(Drawn { groups, sampled, rounds, staleness: 0 })
     }
 
     /// Raises the weight of the entropy bonus while entropy is below its target, lowers it above.
@@ -332,42 +282,6 @@ impl Run<'_> {
 
     fn device(&self) -> &Device {
         self.reference.device()
-    }
-
-    /// The judged groups of a round of prompts, in the order they were chosen in, which is random: neither mini-batches
-    /// nor what dynamic sampling has too many of then depend on a problem's place or on which ended first.
-    fn rollouts(&self, round: usize) -> Result<Vec<Group>> {
-        let settings = &self.config.settings;
-        let local =
-            LocalSampler { decoder: self.policy.decoder(), max_rows: settings.max_num_seqs };
-        let sampler: &dyn Sampler = match &self.engine {
-            Some(RolloutEngine { engine, .. }) => *engine,
-            None => &local,
-        };
-        let params = settings.sampling(self.tokenizer);
-        let collector = Collector::new(sampler, self.tokenizer, self.verifier, &params);
-        let explore = &self.data.explore;
-        let count = settings.prompts_per_step.min(explore.len());
-        let chosen: Vec<usize> = order::chosen(explore.len(), count, round, self.config.seed)
-            .into_iter()
-            .map(|place| explore[place])
-            .collect();
-        let rng_key = RngKey { seed: self.config.seed, step: round as u64 };
-        let mut groups = Vec::with_capacity(count);
-        collect(
-            &collector,
-            self.problems,
-            &chosen,
-            settings.num_generations,
-            rng_key,
-            &mut |group| {
-                groups.push(group);
-                Ok(())
-            },
-        )?;
-        let places: HashMap<usize, usize> = chosen.iter().copied().zip(0..).collect();
-        groups.sort_by_key(|group| places[&group.problem]);
-        Ok(groups)
     }
 }
 

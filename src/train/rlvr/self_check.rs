@@ -95,7 +95,7 @@ impl Run<'_> {
         range: Range<usize>,
         forward: &Forward,
     ) -> Result<Tensor> {
-        let tensors = self.tensors(batch, &range)?;
+        let tensors = self.tensors(batch, &range.collect::<Vec<_>>())?;
         let behavior = forward.logp().detach();
         let logp = Var::from_tensor(&behavior)?;
         let ones = logp.ones_like()?;

@@ -1,0 +1,103 @@
+//! One optimizer step on a batch: which one it is, and what it measured.
+
+use anyhow::Result;
+use candle_core::Tensor;
+
+use super::scalar;
+use crate::ranks::Ranks;
+
+/// Which optimizer step on a batch is taken.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Update {
+    /// Its number among the steps on the batch.
+    pub(super) number: usize,
+    /// How many there are.
+    pub(super) of: usize,
+    /// The mini-batch.
+    pub(super) part: usize,
+}
+
+impl Update {
+    /// Of a step without mini-batches.
+    pub(super) const ONLY: Self = Self { number: 0, of: 1, part: 0 };
+}
+
+/// What one update measured.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct UpdateStats {
+    pub(super) loss: f64,
+    pub(super) rollouts: Option<RolloutStats>,
+    pub(super) stored: Option<StoredStats>,
+    /// Seconds in which they were summed over ranks.
+    pub(super) reduction_time: Option<f64>,
+    /// Whether stored completions were rehearsed, and do not stand for a target.
+    pub(super) is_rehearsal: bool,
+}
+
+impl UpdateStats {
+    /// Takes in what the other ranks measured on their rows.
+    pub(super) fn sum(&mut self, ranks: &Ranks) -> Result<()> {
+        let (mut none, mut nothing) = (RolloutStats::default(), StoredStats::default());
+        let rollouts = self.rollouts.as_mut().unwrap_or(&mut none);
+        let stored = self.stored.as_mut().unwrap_or(&mut nothing);
+        let sums = [
+            &mut self.loss,
+            &mut rollouts.entropy,
+            &mut rollouts.clipped,
+            &mut stored.value,
+            &mut stored.logp,
+            &mut stored.clamped,
+        ];
+        let own: Vec<f64> = sums.iter().map(|sum| **sum).collect();
+        let all = ranks.gather_numbers(own)?;
+        for (place, sum) in sums.into_iter().enumerate() {
+            *sum = all.iter().map(|numbers| numbers[place]).sum();
+        }
+        let apart = ranks.gather_numbers(vec![rollouts.logp_difference])?.concat();
+        rollouts.logp_difference = apart.into_iter().fold(0.0, f64::max);
+        Ok(())
+    }
+}
+
+/// What it measured on rollouts.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct RolloutStats {
+    /// Completions.
+    pub(super) count: usize,
+    /// Mean entropy of a token.
+    pub(super) entropy: f64,
+    /// Share of tokens that were clipped.
+    pub(super) clipped: f64,
+    /// Largest difference of log-probabilities between rollout and training.
+    pub(super) logp_difference: f64,
+}
+
+/// What it measured on stored completions.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct StoredStats {
+    /// Completions.
+    pub(super) count: usize,
+    /// The loss, without its coefficient.
+    pub(super) value: f64,
+    /// Mean log-probability of a token under the policy.
+    pub(super) logp: f64,
+    /// Share of log-ratios that were cut.
+    pub(super) clamped: f64,
+}
+
+impl RolloutStats {
+    /// Takes in how far the policy's log-probabilities are from those at sampling, in the first update on a batch: later it
+    /// is no longer the policy that sampled.
+    pub(super) fn see_difference(
+        &mut self,
+        update: Update,
+        policy: &Tensor,
+        behavior: &Tensor,
+    ) -> Result<()> {
+        if update.number == 0 {
+            let apart = (policy - behavior)?.abs()?.max(0)?;
+            self.logp_difference = self.logp_difference.max(scalar(&apart)?);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,144 @@
+//! Processes that `mpirun` starts: that they agree, that one which dies ends all, that a stop saves.
+//!
+//! Needs an Open MPI and a binary with the feature: `cargo build --release --features mpi`, then
+//! `TEALIGHT_MPI=target/release/tealight cargo test --test it mpi::`. Without them these tests say so and are skipped.
+
+use std::io::Read;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::support::binary::Folder;
+use crate::support::metrics::rows;
+
+/// A command under `mpirun`; none where it cannot be run.
+fn mpirun(ranks: usize, arguments: &[&str]) -> Option<Command> {
+    mpirun_with(&[], ranks, arguments)
+}
+
+/// The same, with settings of `mpirun`.
+fn mpirun_with(settings: &[&str], ranks: usize, arguments: &[&str]) -> Option<Command> {
+    let Some(tealight) = std::env::var_os("TEALIGHT_MPI") else {
+        eprintln!("skipped: TEALIGHT_MPI names no binary with the feature `mpi`");
+        return None;
+    };
+    let tealight = std::path::absolute(tealight).expect("a path");
+    let mut command = Command::new("mpirun");
+    command.args(["--allow-run-as-root", "--oversubscribe"]).args(settings);
+    command.args(["-np", &ranks.to_string()]).arg(tealight).args(arguments);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    Some(command)
+}
+
+const TRAIN: &str = "train --objective grpo --prompts-per-step 6 --num-generations 4 --max-samples 24 \
+                     --max-completion-length 16 --save-steps 0";
+
+fn train<'a>(output: &'a str, steps: &'a str) -> Vec<&'a str> {
+    TRAIN.split_whitespace().chain(["--output", output, "--max-steps", steps]).collect()
+}
+
+fn ok(command: Command) -> String {
+    let mut command = command;
+    let done = command.output().expect("mpirun");
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(done.status.success(), "{said}");
+    said
+}
+
+/// Starts a run that would take long, and returns once it has done some steps.
+fn started(mut command: Command, output: &Path) -> Child {
+    let child = command.spawn().expect("mpirun");
+    let metrics = output.join("metrics.jsonl");
+    let begun = Instant::now();
+    while std::fs::read_to_string(&metrics).map_or(0, |text| text.lines().count()) < 3 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "no step was done");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child
+}
+
+/// Processes below `parent`, in the order they were started in.
+fn children(parent: u32) -> Vec<u32> {
+    let path = format!("/proc/{parent}/task/{parent}/children");
+    let text = std::fs::read_to_string(path).expect("Linux");
+    text.split_whitespace().map(|id| id.parse().expect("a number")).collect()
+}
+
+fn signal(name: &str, process: u32) {
+    let done = Command::new("kill").args([name, &process.to_string()]).status();
+    assert!(done.expect("kill").success());
+}
+
+/// What a run said that has ended, within a minute.
+fn ended(mut child: Child) -> (bool, String) {
+    let begun = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().expect("known") {
+            let mut said = String::new();
+            child.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
+            return (status.success(), said);
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "it goes on");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn processes_agree_with_one_and_with_themselves() {
+    let folder = Folder::new();
+    let run = |ranks: usize, name: &str| {
+        let output = folder.path(name);
+        Some((ok(mpirun(ranks, &train(&output, "4"))?), output))
+    };
+    let Some((_, one)) = run(1, "one") else { return };
+    let (said, two) = run(2, "two").expect("mpirun");
+    assert_eq!(said.matches("2 ranks, 2 on this machine").count(), 1, "{said}");
+    let (_, again) = run(2, "again").expect("mpirun");
+    let (_, four) = run(4, "four").expect("mpirun");
+    let weights =
+        |run: &str| std::fs::read(Path::new(run).join("final/model.safetensors")).unwrap();
+    assert!(weights(&two) == weights(&again), "other bits in another run");
+    let rewards = |run: &str| -> Vec<f64> {
+        rows(Path::new(run)).iter().map(|row| row["reward"].as_f64().expect("a number")).collect()
+    };
+    assert_eq!(rewards(&one), rewards(&two));
+    assert_eq!(rewards(&one), rewards(&four));
+}
+
+#[test]
+fn a_rank_that_dies_ends_all_and_a_stop_saves() {
+    let folder = Folder::new();
+    let cases = [("-KILL", Some(1)), ("-KILL", Some(0)), ("-TERM", None), ("-USR1", None)];
+    for (number, (name, rank)) in cases.into_iter().enumerate() {
+        let output = folder.path(&number.to_string());
+        // How long it waits after SIGTERM before it kills, which it does although all may have ended.
+        let patience = ["--mca", "odls_base_sigkill_timeout", "5"];
+        let run = train(&output, "100000");
+        let Some(command) = mpirun_with(&patience, 2, &run) else { return };
+        let child = started(command, Path::new(&output));
+        let ranks = children(child.id());
+        assert_eq!(ranks.len(), 2);
+        signal(name, rank.map_or(child.id(), |rank| ranks[rank]));
+        let (is_fine, said) = ended(child);
+        assert!(!is_fine, "{said}");
+        assert_eq!(Path::new(&output).join("latest").exists(), rank.is_none(), "{said}");
+        let is_there = |id: &u32| Path::new(&format!("/proc/{id}/exe")).read_link().is_ok();
+        assert!(!ranks.iter().any(is_there), "a rank lives on");
+    }
+}
+
+#[test]
+fn what_all_ranks_refuse_is_said_once() {
+    for (arguments, words) in [
+        (&["train", "--output", "/dev/null/x"][..], "/dev/null/x"),
+        (&["sft", "--output", "x"], "`sft` runs in one: start it without mpirun"),
+        (&["grade", "-", "--output", "x"], "standard input goes to one process"),
+    ] {
+        let Some(mut command) = mpirun(2, arguments) else { return };
+        let done = command.output().expect("mpirun");
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert!(!done.status.success());
+        assert_eq!(said.matches("error: ").count(), 1, "{said}");
+        assert!(said.contains(words), "{said}");
+    }
+}

@@ -1,0 +1,261 @@
+//! Work that several ranks do together comes out as one process has it. Ranks are threads here; `mpi` has processes.
+
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+use candle_core::Device;
+use clap::{Args, Command, FromArgMatches};
+use serde_json::Value;
+use tealight::app::evaluate::EvalOptions;
+use tealight::app::grade::GradeOptions;
+use tealight::app::presample::PresampleOptions;
+use tealight::app::study::StudyOptions;
+use tealight::app::training::TrainOptions;
+use tealight::app::{evaluate, grade, presample, study, training};
+use tealight::model::weights;
+use tealight::process::Process;
+use tealight::ranks::threads;
+use tealight::train::Stop;
+
+use crate::fleet::Vllm;
+use crate::support::metrics::rows;
+
+/// Options as the command line has them.
+fn options<T: Args + FromArgMatches>(line: &str) -> T {
+    let command = T::augment_args(Command::new("test").no_binary_name(true));
+    let matches = command.try_get_matches_from(line.split_whitespace()).expect("options");
+    T::from_arg_matches(&matches).expect("options")
+}
+
+/// Does the same on so many ranks.
+fn on_ranks(size: usize, work: impl Fn(&Process) + Sync) {
+    let work = &work;
+    std::thread::scope(|scope| {
+        for ranks in threads(size) {
+            let process = Process { stop: Stop::default(), ranks };
+            let thread = std::thread::Builder::new().stack_size(64 << 20);
+            thread.spawn_scoped(scope, move || work(&process)).expect("a thread");
+        }
+    });
+}
+
+const SMALL: &str = "--max-samples 12 --prompts-per-step 6 --num-generations 4 --max-completion-length 16 \
+                     --learning-rate 1e-3 --save-steps 2 --seed 3";
+const REHEARSED: &str = "--num-presamples 4 --pef-threshold 0.05";
+/// What Adam may make of gradients that are rounded otherwise: a small part of its steps.
+const ROUNDED: f64 = 5e-5;
+
+/// Trains on so many ranks; `more` ends with what differs between runs.
+fn train(output: &Path, size: usize, more: &str, resume: bool) {
+    let line = format!("{SMALL} --output {} {more}", output.display());
+    on_ranks(size, |process| {
+        let mut settings: TrainOptions = options(&line);
+        settings.resume = resume.then(String::new);
+        training::run(&settings, process, None).expect("a run");
+    });
+}
+
+fn bytes(file: &Path) -> Vec<u8> {
+    std::fs::read(file).unwrap_or_else(|_| panic!("{}", file.display()))
+}
+
+/// Largest difference of two runs' weights.
+fn apart(one: &Path, other: &Path, file: &str) -> f64 {
+    let read = |run: &Path| {
+        weights::read_all(&run.join("final").join(file), &Device::Cpu).expect("weights")
+    };
+    let mut most = 0f64;
+    for ((name, a), (same, b)) in read(one).into_iter().zip(read(other)) {
+        assert_eq!(name, same);
+        let difference = (a - b).unwrap().abs().unwrap().flatten_all().unwrap().max(0).unwrap();
+        most = most.max(f64::from(difference.to_scalar::<f32>().unwrap()));
+    }
+    most
+}
+
+/// What two runs logged is the same: counts and rewards exactly, other numbers to rounding.
+fn assert_same_course(one: &Path, other: &Path) {
+    let (one, other) = (rows(one), rows(other));
+    assert_eq!(one.len(), other.len());
+    for (a, b) in one.iter().zip(&other) {
+        for (name, a) in a.as_object().expect("a row") {
+            let b = &b[name];
+            let is_exact = ["reward", "step", "num_", "completions/", "frac_"]
+                .iter()
+                .any(|exact| name.starts_with(exact));
+            match (a.as_f64(), b.as_f64()) {
+                (Some(a), Some(b)) if !is_exact => {
+                    assert!((a - b).abs() <= 2e-4 * a.abs().max(0.01), "{name}: {a} and {b}");
+                }
+                _ => assert_eq!(a, b, "{name}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn training_on_ranks_is_that_of_one_process_to_rounding() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let whole = "model.safetensors";
+    let held_out =
+        "--eval-steps 2 --eval-dataset countdown/valid --eval-max-samples 5 --eval-num-samples 4";
+    for (number, (more, file)) in [
+        (format!("--objective forward-kl --max-steps 4 {REHEARSED} {held_out}"), whole),
+        (
+            "--objective kl-full:0.1 --max-steps 3 --use-peft --lora-r 4".into(),
+            "adapter_model.safetensors",
+        ),
+        ("--objective dapo --max-steps 2".into(), whole),
+        ("--objective simko --max-steps 2 --micro-batch-tokens 64".into(), whole),
+        ("--objective rft --max-steps 2 --num-presamples 4".into(), whole),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let path = |size: usize| folder.path().join(format!("{number}-{size}"));
+        for size in [1, 2, 4] {
+            train(&path(size), size, &more, false);
+        }
+        for size in [2, 4] {
+            let difference = apart(&path(1), &path(size), file);
+            assert!(difference < ROUNDED, "{more}, {size} ranks: {difference:e}");
+            assert_same_course(&path(1), &path(size));
+        }
+        if more.contains(held_out) {
+            assert_eq!(bytes(&path(1).join("evals.jsonl")), bytes(&path(4).join("evals.jsonl")));
+        }
+        // The same bits in every run of as many ranks.
+        train(&folder.path().join("again"), 2, &format!("{more} --overwrite"), false);
+        let last = |run: &Path| bytes(&run.join("final").join(file));
+        assert!(last(&path(2)) == last(&folder.path().join("again")), "{more}");
+        std::fs::remove_dir_all(folder.path().join("again")).expect("removed");
+    }
+}
+
+#[test]
+fn a_checkpoint_does_not_know_how_many_ranks_wrote_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (whole, moved) = (folder.path().join("whole"), folder.path().join("moved"));
+    train(&whole, 1, "--objective grpo --max-steps 6", false);
+    train(&moved, 2, "--objective grpo --max-steps 2", false);
+    train(&moved, 3, "--objective grpo --max-steps 4", true);
+    train(&moved, 1, "--objective grpo --max-steps 6", true);
+    assert!(apart(&whole, &moved, "model.safetensors") < ROUNDED);
+    assert_same_course(&whole, &moved);
+}
+
+/// Results but for what the clock and the folder's name say.
+fn results(folder: &Path) -> Value {
+    let mut found: Value = serde_json::from_slice(&bytes(&folder.join("results.json"))).unwrap();
+    found["seconds"] = 0.into();
+    found["config"] = Value::Null;
+    for run in found["training"].as_array_mut().into_iter().flatten() {
+        run["seconds"] = 0.into();
+    }
+    found
+}
+
+#[test]
+fn evaluations_samples_and_grades_of_ranks_are_those_of_one_process() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str, size: usize| folder.path().join(format!("{name}-{size}"));
+    for size in [1, 3] {
+        let output = path("eval", size).display().to_string();
+        let eval = |more: &str| {
+            let line = format!(
+                "--dataset walk/test,countdown/test --max-samples 10 --output {output} {more}"
+            );
+            on_ranks(size, |process| {
+                let settings: EvalOptions = options(&line);
+                evaluate::run(&settings, process).expect("an evaluation");
+            });
+        };
+        // Continued with more samples: what is known is not drawn again.
+        eval("-n 3 -k 1,3");
+        eval("-n 6 -k 1,4");
+        let line = format!("--max-samples 9 -n 5 --output {}", path("base", size).display());
+        on_ranks(size, |process| {
+            let settings: PresampleOptions = options(&line);
+            presample::run(&settings, process).expect("samples");
+        });
+    }
+    assert_eq!(results(&path("eval", 1)), results(&path("eval", 3)));
+    let samples = "samples/countdown-test.jsonl";
+    assert!(bytes(&path("eval", 1).join(samples)) == bytes(&path("eval", 3).join(samples)));
+    let summary = |size| bytes(&path("base", size).join("summary.json"));
+    assert_eq!(summary(1), summary(3));
+
+    let lines = folder.path().join("lines.jsonl");
+    let line = |i: usize| {
+        format!(
+            "{{\"id\": {}, \"completion\": \"is {}/3\", \"gold\": \"{}\"}}\n",
+            i % 90,
+            i % 7,
+            i % 2
+        )
+    };
+    std::fs::write(&lines, (0..9000).map(line).collect::<String>()).expect("written");
+    for size in [1, 2] {
+        let output = path("grade", size).display().to_string();
+        let line = format!("{} --output {output}", lines.display());
+        on_ranks(size, |process| {
+            let settings: GradeOptions = options(&line);
+            grade::run(&settings, process).expect("grades");
+        });
+    }
+    assert_eq!(results(&path("grade", 1)), results(&path("grade", 2)));
+    let samples = "samples/lines.jsonl";
+    assert!(bytes(&path("grade", 1).join(samples)) == bytes(&path("grade", 2).join(samples)));
+}
+
+#[test]
+fn the_runs_of_a_study_are_divided_and_reported_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |size: usize| folder.path().join(format!("study-{size}"));
+    for size in [1, 3] {
+        let line = format!(
+            "--objectives grpo,forward-kl --seeds 0,1 --max-steps 3 --prompts-per-step 4 --num-generations 4 \
+             --max-samples 12 --max-test-samples 6 -n 4 -k 1,4 --num-presamples 2 --match updates --output {}",
+            path(size).display()
+        );
+        on_ranks(size, |process| {
+            let settings: StudyOptions = options(&line);
+            let done = study::run(&settings, process).expect("a study");
+            assert_eq!(done.is_some(), process.ranks.is_first());
+        });
+    }
+    assert_eq!(results(&path(1)), results(&path(3)));
+    assert!(path(3).join("report.html").exists());
+}
+
+#[test]
+fn the_first_rank_samples_from_servers_for_all_and_their_end_ends_all() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (ahead, requests) in [(0, usize::MAX), (1, usize::MAX), (1, 20)] {
+        let (server, engine) = Vllm::start(false);
+        server.lasts.store(requests, Ordering::SeqCst);
+        let output = folder.path().join(format!("run-{ahead}-{requests}"));
+        let line = format!(
+            "--objective grpo --max-steps 8 --prompts-per-step 4 --num-generations 4 --max-samples 12 \
+             --learning-rate 1e-3 --max-completion-length 16 --retries 0 --report-to none --use-peft --lora-r 8 \
+             --engine {engine} --max-staleness {ahead} --output {}",
+            output.display()
+        );
+        on_ranks(2, |process| {
+            let settings: TrainOptions = options(&line);
+            let ended = training::run(&settings, process, None).map_err(|error| error.to_string());
+            match requests {
+                usize::MAX => assert_eq!(ended.expect("a run").global_step, 8),
+                _ => assert!(ended.expect_err("no server").contains("--resume goes on from here")),
+            }
+        });
+        assert_eq!(requests == usize::MAX, server.is_clean());
+        let found = rows(&output);
+        assert_eq!(found.len() == 8, requests == usize::MAX);
+        for row in found.iter().filter(|_| ahead == 0) {
+            let apart = row["sampling/engine_logp_difference/max"].as_f64().expect("a number");
+            assert!(apart < 1e-4, "{row}");
+        }
+        assert!(output.join("latest").exists());
+    }
+}
