@@ -188,8 +188,8 @@ fn share_machine(ranks: &Ranks) {
     tracing::info!("{} ranks, {here} on this machine, {threads} threads each", ranks.size());
 }
 
-/// Of ranks that work together the first is asked to stop, and the others go by what it says: they only note in `ended`
-/// that they were signalled.
+/// Of ranks that work together the first is asked to stop, and the others go by what it says: they only note in
+/// `ended` that they were signalled.
 fn ignore_signals(ended: &Arc<AtomicUsize>) -> Result<Stop> {
     for (signal, code) in SIGNALS {
         signal_hook::flag::register_usize(signal, ended.clone(), code as usize)
@@ -198,8 +198,8 @@ fn ignore_signals(ended: &Arc<AtomicUsize>) -> Result<Stop> {
     Ok(Stop::default())
 }
 
-/// The first SIGINT, SIGTERM or SIGUSR1 (which schedulers can send ahead of their limit) ends a command that has nothing
-/// to save, and asks others for a stop after the step; the second ends those too.
+/// The first SIGINT, SIGTERM or SIGUSR1 (which schedulers can send ahead of their limit) ends a command that has
+/// nothing to save, and asks others for a stop after the step; the second ends those too.
 fn handle_signals() -> Result<Stop> {
     let stop = Stop::default();
     let at_once = stop.ends_at_once();

@@ -10,6 +10,7 @@ pub mod claim;
 mod class;
 mod exact;
 mod measure;
+pub mod mismatch;
 pub mod sampled;
 pub mod sweep;
 pub mod tables;

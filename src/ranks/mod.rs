@@ -1,9 +1,9 @@
 //! Several processes that do one piece of work: who takes what, and how results come together.
 //!
-//! All of them run the same program on the same input. What is computed of a problem or of a row of a batch is divided
-//! ([`Ranks::divide`], [`Ranks::is_own`]) and gathered, so that every rank knows all of it afterwards and goes on alike;
-//! what is written, or decided by what others may not see, the first does for all ([`Ranks::first`]). To add a way for
-//! them to talk, add a file that implements [`Link`], as `mpi` does for processes and `threads` for tests.
+//! All of them run the same program on the same input. What is computed of a problem or of a row of a batch is
+//! divided ([`Ranks::divide`], [`Ranks::is_own`]) and gathered, so that every rank knows all of it afterwards and goes
+//! on alike; what is written, or decided by what others may not see, the first does for all ([`Ranks::first`]). To add
+//! a way for them to talk, add a file that implements [`Link`], as `mpi` does for processes and `threads` for tests.
 
 #[cfg(feature = "mpi")]
 mod mpi;
@@ -165,8 +165,8 @@ impl Ranks {
         self.gather_numbers::<u8>(vec![]).map(drop)
     }
 
-    /// Puts the sums over all ranks in place of `values`, which are equally many everywhere. They are added in f64 in the
-    /// order of ranks and rounded once: the same bits on every rank and in every run of as many ranks.
+    /// Puts the sums over all ranks in place of `values`, which are equally many everywhere. They are added in f64 in
+    /// the order of ranks and rounded once: the same bits on every rank and in every run of as many ranks.
     ///
     /// # Errors
     /// The others are gone.

@@ -21,6 +21,14 @@ pub(super) struct Drawn {
 /// A body that is no answer at all.
 pub(super) fn read(text: &[u8]) -> Result<Vec<Result<Drawn, String>>> {
     let body: Value = serde_json::from_slice(text).context("not JSON")?;
+    // SGLang's own: one object, or a list where several were asked for.
+    let is_native = |value: &Value| value.get("meta_info").is_some();
+    if is_native(&body) {
+        return Ok(vec![native(&body)]);
+    }
+    if let Some(all) = body.as_array().filter(|all| all.iter().any(is_native)) {
+        return Ok(all.iter().map(native).collect());
+    }
     let choices = body["choices"].as_array().context("no `choices`")?;
     // Servers give the tokens of all choices together.
     let tokens = body["usage"]["completion_tokens"].as_u64().unwrap_or(0) as usize;
@@ -65,6 +73,32 @@ fn drawn(choice: &Value, tokens: usize) -> Result<Drawn, String> {
         },
         token_ids,
         token_logp: logps,
+    })
+}
+
+/// A completion in SGLang's own form: `[log-probability, token, text]` for every token.
+fn native(one: &Value) -> Result<Drawn, String> {
+    let meta = &one["meta_info"];
+    let is_finished = match meta["finish_reason"]["type"].as_str() {
+        Some("stop") => true,
+        Some("length") => false,
+        other => return Err(format!("a completion that ended by {other:?}")),
+    };
+    let tokens = meta["output_token_logprobs"].as_array().ok_or("no `output_token_logprobs`")?;
+    let token = |token: &Value| Some((token[0].as_f64()?, u32::try_from(token[1].as_u64()?).ok()?));
+    let tokens: Option<Vec<(f64, u32)>> = tokens.iter().map(token).collect();
+    let (logp, ids): (Vec<f64>, Vec<u32>) =
+        tokens.ok_or("a token without its log-probability")?.into_iter().unzip();
+    Ok(Drawn {
+        answer: Answer {
+            text: one["text"].as_str().unwrap_or_default().to_owned(),
+            is_finished,
+            tokens: ids.len(),
+            logp: Some(logp.iter().sum()),
+            ..Answer::default()
+        },
+        token_ids: Some(ids),
+        token_logp: Some(logp),
     })
 }
 

@@ -50,6 +50,8 @@ pub(super) struct Request<'a> {
     pub(super) asked: Asked<'a>,
     /// The name that the server knows the model by.
     pub(super) model: &'a str,
+    /// The adapter on it.
+    pub(super) adapter: Option<&'a str>,
     pub(super) params: &'a SamplingParams,
     pub(super) seed: u64,
     /// How often it is tried again.
@@ -170,10 +172,13 @@ impl Client {
     }
 
     fn written(&self, request: Request<'_>, n: usize) -> (&'static str, Value) {
-        let Request { asked, model, params, seed, .. } = request;
-        let mut body = json!({"model": model, "n": n});
+        let Request { asked, model, adapter, params, seed, .. } = request;
+        let mut body = json!({"model": adapter.unwrap_or(model), "n": n});
         self.dialect.write(&mut body, params, seed);
         match asked {
+            Asked::Tokens(ids) if self.dialect == Dialect::Sglang => {
+                ("/generate", self.dialect.natively(ids, n, adapter, params))
+            }
             Asked::Prompt(Prompt::Chat(messages)) => {
                 body["messages"] = json!(messages);
                 body["logprobs"] = json!(true);

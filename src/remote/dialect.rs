@@ -93,6 +93,28 @@ impl Dialect {
             _ => body["seed"] = json!(seed),
         }
     }
+
+    /// A request for `n` completions of tokens in SGLang's own API, which gives tokens with their log-probabilities.
+    pub(super) fn natively(
+        self,
+        prompt: &[u32],
+        n: usize,
+        adapter: Option<&str>,
+        params: &SamplingParams,
+    ) -> Value {
+        let mut own =
+            json!({"n": n, "max_new_tokens": params.max_new_tokens, "stop_token_ids": params.eos});
+        self.write(&mut own, params, 0);
+        if let Some(fields) = own.as_object_mut() {
+            // It refuses names that it does not know.
+            fields.retain(|name, _| !["max_tokens", "seed"].contains(&name.as_str()));
+        }
+        let mut body = json!({"input_ids": prompt, "sampling_params": own, "return_logprob": true});
+        if let Some(adapter) = adapter {
+            body["lora_path"] = json!(adapter);
+        }
+        body
+    }
 }
 
 #[cfg(test)]

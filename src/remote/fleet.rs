@@ -142,7 +142,7 @@ impl<'a> Fleet<'a> {
     /// Asks the servers what they are, and removes what a killed run has left in the folder and on them.
     ///
     /// # Errors
-    /// A server that is not there or not vLLM, a folder that cannot be written.
+    /// A server that is not there or neither vLLM nor SGLang, a folder that cannot be written.
     pub fn new(
         options: &EngineOptions,
         (weights, vocabulary): (EngineWeights, usize),
@@ -236,7 +236,8 @@ impl<'a> Fleet<'a> {
             let Some(policy) = replica.policy() else { continue };
             let asked = Request {
                 asked: Asked::Tokens(&request.prompt),
-                model: policy.name(),
+                model: policy.model(),
+                adapter: policy.adapter(),
                 params,
                 seed: mixed(rng_key.seed ^ rng_key.step.rotate_left(32), request.key, requests),
                 retries,

@@ -195,6 +195,7 @@ impl RemoteSolver<'_> {
             let request = Request {
                 asked: Asked::Prompt(&asked.problem.prompt),
                 model: &self.remote.model,
+                adapter: None,
                 params: self.params,
                 seed,
                 retries: self.remote.retries,

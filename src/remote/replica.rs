@@ -27,9 +27,14 @@ pub(super) struct Held<'a> {
 }
 
 impl Held<'_> {
-    /// The name that it knows the policy by.
-    pub(super) fn name(&self) -> &str {
-        self.adapter.as_deref().unwrap_or(self.model)
+    /// The name that it knows the model by.
+    pub(super) fn model(&self) -> &str {
+        self.model
+    }
+
+    /// That of the adapter which makes it the policy.
+    pub(super) fn adapter(&self) -> Option<&str> {
+        self.adapter.as_deref()
     }
 }
 
@@ -37,7 +42,7 @@ impl Replica {
     /// Asks a server what it is.
     ///
     /// # Errors
-    /// No server there, one that is not vLLM.
+    /// No server there, one that is neither vLLM nor SGLang.
     pub(super) fn new(engine: &str, options: &RemoteOptions) -> Result<Self> {
         let client = Client::new(engine, options)?;
         let models = client.ask("/v1/models").unwrap_or(Value::Null);
@@ -45,10 +50,10 @@ impl Replica {
         if first.is_none() && !client.is_up() {
             bail!("--engine {engine}: no server answers there");
         }
-        if client.dialect() != Dialect::Vllm {
+        if !matches!(client.dialect(), Dialect::Vllm | Dialect::Sglang) {
             bail!(
-                "--engine {engine}: training samples from vLLM alone, and this is {}; others do not give tokens with their \
-                 log-probabilities and take new weights in a way that was tried (eval, batch and presample speak to them)",
+                "--engine {engine}: training samples from vLLM and SGLang, and this is {}; others do not give tokens with \
+                 their log-probabilities and take new weights (eval, batch and presample speak to them)",
                 client.dialect()
             );
         }
@@ -122,7 +127,7 @@ impl Replica {
             self.unload(&old);
         }
         let request = json!({"lora_name": name, "lora_path": folder});
-        self.client.tell("/v1/load_lora_adapter", &request)?;
+        self.client.tell(self.own("/v1/load_lora_adapter"), &request)?;
         *adapter = Some(name.to_owned());
         Ok(())
     }
@@ -136,7 +141,7 @@ impl Replica {
 
     fn unload(&self, name: &str) {
         let request = json!({"lora_name": name});
-        if let Err(error) = self.client.tell("/v1/unload_lora_adapter", &request) {
+        if let Err(error) = self.client.tell(self.own("/v1/unload_lora_adapter"), &request) {
             tracing::warn!("an adapter is left on a server: {error:#}");
         }
     }
@@ -153,11 +158,23 @@ impl Replica {
         }
     }
 
-    /// Has it read all weights again from `folder`. Needs a server in vLLM's development mode.
+    /// A path of vLLM's as this server has it: SGLang's own calls stand at the root.
+    fn own(&self, path: &'static str) -> &'static str {
+        match self.client.dialect() {
+            Dialect::Sglang => path.trim_start_matches("/v1"),
+            _ => path,
+        }
+    }
+
+    /// Has it read all weights again from `folder`. vLLM must be in its development mode.
     ///
     /// # Errors
     /// The server's words.
     pub(super) fn reload(&self, folder: &Path) -> Result<()> {
+        if self.client.dialect() == Dialect::Sglang {
+            let request = json!({"model_path": folder, "flush_cache": true});
+            return self.client.tell("/update_weights_from_disk", &request);
+        }
         let nothing = json!({});
         self.client.tell("/pause?mode=wait", &nothing)?;
         let reload = json!({"method": "reload_weights", "kwargs": {"weights_path": folder}});

@@ -57,8 +57,8 @@ pub struct Collector<'a> {
 const ROUND: usize = 4096;
 
 /// Samples `count` completions for each of `chosen` (an index into `problems`, which also keys its
-/// randomness) and hands each judged group to `sink` as soon as it is whole. Ranks that collect together take prompts in
-/// turn, and every one is handed all groups.
+/// randomness) and hands each judged group to `sink` as soon as it is whole. Ranks that collect together take prompts
+/// in turn, and every one is handed all groups.
 ///
 /// # Errors
 /// Whatever the sampler or `sink` fails with.

@@ -18,8 +18,8 @@ static IS_QUIET: AtomicBool = AtomicBool::new(false);
 /// Whether nothing is shown or printed at all.
 static IS_SILENT: AtomicBool = AtomicBool::new(false);
 
-/// From now on nothing is shown or printed, neither errors nor results, or it is again: of several processes that do the
-/// same one talks.
+/// From now on nothing is shown or printed, neither errors nor results, or it is again: of several processes that do
+/// the same one talks.
 pub fn be_silent(is_silent: bool) {
     IS_SILENT.store(is_silent, Ordering::Relaxed);
 }

@@ -49,7 +49,10 @@ fn a_study_compares_objectives_and_writes_everything() {
     assert_eq!(runs.len(), 4);
     assert_eq!(runs[0]["completions"], 192);
     assert_eq!(runs[1]["completions"], 192);
-    assert_eq!((&runs[0]["gradients"], &runs[0]["rehearsed"]), (&192.into(), &0.into()));
+    // Those of groups that are all right or all wrong have none.
+    let gradients = runs[0]["gradients"].as_u64().expect("a count");
+    assert!((96..192).contains(&gradients), "{gradients}");
+    assert_eq!(runs[0]["rehearsed"], 0);
     assert!(runs[1]["rehearsed"].as_u64() > Some(0));
     // The start, two on the way, the end.
     let held_out = runs[0]["held_out"].as_array().expect("evaluations");

@@ -59,7 +59,7 @@ impl Vllm {
         (own, serve(move |asked| shared.answer(asked)))
     }
 
-    fn answer(&self, asked: &Asked) -> Answer {
+    pub(crate) fn answer(&self, asked: &Asked) -> Answer {
         if asked.path == "/health" && self.returns.load(Ordering::SeqCst) {
             self.lasts.store(usize::MAX, Ordering::SeqCst);
             self.is_up.store(true, Ordering::SeqCst);
@@ -183,7 +183,7 @@ fn error(text: &str) -> Value {
 }
 
 /// A short run on that server.
-fn arguments<'a>(engine: &'a str, output: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+pub(crate) fn arguments<'a>(engine: &'a str, output: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     let common = [
         "train",
         "--objective",
@@ -216,7 +216,7 @@ fn arguments<'a>(engine: &'a str, output: &'a str, more: &[&'a str]) -> Vec<&'a 
 
 const ADAPTER: [&str; 3] = ["--use-peft", "--lora-r", "8"];
 
-fn number(row: &Value, key: &str) -> f64 {
+pub(crate) fn number(row: &Value, key: &str) -> f64 {
     row[key].as_f64().unwrap_or_else(|| panic!("no {key}"))
 }
 
@@ -372,7 +372,7 @@ fn what_makes_no_sense_with_servers_is_refused() {
         }
         _ => (200, String::new(), b"{}".to_vec()),
     });
-    assert!(refused(&llama, &[]).contains("training samples from vLLM alone"));
+    assert!(refused(&llama, &[]).contains("training samples from vLLM and SGLang"));
     let supervised = ["train", "--objective", "rft", "--engine", nowhere, "--output", &output];
     assert!(refusal(&supervised).contains("--engine has no effect"));
 }

@@ -62,7 +62,7 @@ pub struct LabOptions {
     /// Seeds --sampled and --table online-z.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// Print a table of the field's traps instead: kl-estimators or online-z.
+    /// Print a table of the field's traps instead: kl-estimators, online-z or engine-mismatch.
     #[arg(long)]
     pub table: Option<String>,
     /// Write lab.json, lab.csv and lab.html here.
@@ -82,6 +82,7 @@ pub struct LabOptions {
 pub(crate) enum Trap {
     KlEstimators,
     OnlineZ,
+    EngineMismatch,
 }
 
 /// Rows to print: as cells with a header, and as JSON objects.

@@ -4,6 +4,7 @@ use anyhow::{Result, bail};
 
 use super::{LabOptions, Printed, Trap, number};
 use crate::lab::claim::claimed_gradient;
+use crate::lab::mismatch::corrections;
 use crate::lab::sampled::{Draws, estimate, needs_larger_groups, off_base};
 use crate::lab::tables::{kl_estimators, online_z};
 use crate::lab::{Class, Descent, World};
@@ -77,7 +78,7 @@ pub(crate) fn estimators(options: &LabOptions, world: &World, class: Class) -> R
     Ok(Printed { cells, json, note })
 }
 
-/// What k1, k2 and k3 estimate, or what an online Z does.
+/// What k1, k2 and k3 estimate, what an online Z does, or what corrections of an engine's samples do.
 pub(crate) fn traps(
     options: &LabOptions,
     world: &World,
@@ -117,6 +118,32 @@ pub(crate) fn traps(
                 note: "Exact, at a policy off the base, whole outputs as samples: k1 in the loss has no \
                        gradient, k2 has reverse KL's, k3 forward KL's. Distances and noise are shares of \
                        the gradient they are compared with (noise: of reverse KL's, one sample)."
+                    .into(),
+            })
+        }
+        Trap::EngineMismatch => {
+            let header = [
+                "samples of",
+                "correction",
+                "nats a token",
+                "effective samples",
+                "masked",
+                "bias / gradient",
+                "cosine",
+            ];
+            let rows = corrections(world, class)?;
+            let mut cells = vec![header.map(str::to_owned).to_vec()];
+            for row in &rows {
+                let values = [row.difference, row.effective, row.masked, row.bias, row.cosine];
+                let names = vec![row.engine.to_owned(), row.correction.clone()];
+                cells.push([names, values.map(number).to_vec()].concat());
+            }
+            Ok(Printed {
+                cells,
+                json: rows.iter().map(serde_json::to_value).collect::<std::result::Result<_, _>>()?,
+                note: "Exact, at a policy off the base: the gradient of expected reward by another engine's \
+                       samples, as --importance-correction weighs them, beside that of the policy's own. The bias is \
+                       of an infinite batch; how noisy a finite one is, the effective samples say."
                     .into(),
             })
         }

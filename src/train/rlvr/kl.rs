@@ -13,7 +13,7 @@ const STEPS: usize = 5;
 /// From how many completions.
 const COMPLETIONS: usize = 32;
 
-/// Of which completions the KL to the base is logged, where the objective does not compare them all with the base anyway.
+/// Of which completions the KL to the base is logged, where the objective does not compare them all with it anyway.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LogKl {

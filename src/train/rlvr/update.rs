@@ -86,8 +86,8 @@ pub(super) struct StoredStats {
 }
 
 impl RolloutStats {
-    /// Takes in how far the policy's log-probabilities are from those at sampling, in the first update on a batch: later it
-    /// is no longer the policy that sampled.
+    /// Takes in how far log-probabilities are from those at sampling, in the first update on a batch: later
+    /// it is no longer the policy that sampled.
     pub(super) fn see_difference(
         &mut self,
         update: Update,
