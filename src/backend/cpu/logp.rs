@@ -54,6 +54,17 @@ impl RowSums {
     /// Takes in a block of logits.
     #[inline(always)]
     fn add(&mut self, logits: &[f32], inverse: f32) {
+        self.add_mass(logits, inverse);
+        let top = self.top;
+        self.moment += sum_of(logits, |x| {
+            let scaled = (x - top) * inverse;
+            exp(scaled) * scaled
+        });
+    }
+
+    /// The same without the moment, which the log-probability does not ask for.
+    #[inline(always)]
+    fn add_mass(&mut self, logits: &[f32], inverse: f32) {
         let top = max(logits).max(self.top);
         if self.mass > 0.0 {
             // What was summed under another top.
@@ -64,10 +75,6 @@ impl RowSums {
         }
         self.top = top;
         self.mass += sum_of(logits, |x| exp((x - top) * inverse));
-        self.moment += sum_of(logits, |x| {
-            let scaled = (x - top) * inverse;
-            exp(scaled) * scaled
-        });
     }
 }
 
@@ -76,7 +83,12 @@ pub(crate) fn row_logp(logits: &[f32], target: usize, inverse: f32) -> f32 {
     let mut row = RowSums { target: logits[target], ..RowSums::EMPTY };
     simd(
         #[inline(always)]
-        || logits.chunks(BLOCK).for_each(|logits| row.add(logits, inverse)),
+        || {
+            // Not `for_each`: where the compiler does not inline that, all of this is compiled apart.
+            for logits in logits.chunks(BLOCK) {
+                row.add_mass(logits, inverse);
+            }
+        },
     );
     row.logp(inverse)
 }
