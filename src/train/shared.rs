@@ -46,13 +46,16 @@ pub(super) fn own_passes(
     own
 }
 
+/// Finds a number for each token of the completions of some rows.
+pub(super) type OfRows<'a, T> = dyn Fn(&[Sequence]) -> Result<Vec<Vec<T>>> + 'a;
+
 /// What `of` finds of every row, a number for each token of its completion: each rank asks it of its own rows, and all
 /// know all.
 pub(super) fn by_row<T: Pod>(
     rows: &[Sequence],
     tokens: usize,
     ranks: &Ranks,
-    of: &dyn Fn(&[Sequence]) -> Result<Vec<Vec<T>>>,
+    of: &OfRows<'_, T>,
 ) -> Result<Vec<Vec<T>>> {
     let mut own = Vec::with_capacity(rows.len());
     let share = shares(rows, ranks.size()).swap_remove(ranks.rank());

@@ -131,6 +131,19 @@ fn files_say_what_they_are_and_stay_short() {
     }
 }
 
+/// What `simd` runs must be one piece: see `src/backend/cpu/math.rs`.
+#[test]
+fn arithmetic_for_wide_registers_stands_in_plain_loops() {
+    for (name, text) in sources() {
+        for (index, line) in text.lines().enumerate() {
+            let is_apart = line.contains(".for_each(")
+                && ["exp(", "mul_add(", ".add("].iter().any(|word| line.contains(word));
+            let at = index + 1;
+            assert!(!(is_apart && name.starts_with("src/backend/cpu")), "{name}:{at}: {line}");
+        }
+    }
+}
+
 #[test]
 fn nothing_banned_is_used() {
     for (name, text) in sources().iter().filter(|(name, _)| name != "tests/it/tidy.rs") {

@@ -136,9 +136,13 @@ impl KeyLayout {
         // What is past the last key gets no weight.
         weights[count..].fill(f32::NEG_INFINITY);
         let largest = max(weights);
-        weights.iter_mut().for_each(|weight| *weight = exp((*weight - largest) * scale));
+        for weight in weights.iter_mut() {
+            *weight = exp((*weight - largest) * scale);
+        }
         let inverse = 1.0 / sum_of(weights, |weight| weight);
-        weights.iter_mut().for_each(|weight| *weight *= inverse);
+        for weight in weights.iter_mut() {
+            *weight *= inverse;
+        }
         weights.truncate(count);
     }
 
@@ -198,7 +202,9 @@ fn products<'a>(q: &[f32], row: impl Fn(usize) -> &'a [f32], count: usize, out: 
         let mut sums = [[0f32; LANES]; 2];
         let mut add = |lane: usize, d: usize, q: f32| {
             let keys = &row(d)[index * LANES..][..LANES];
-            sums[lane].iter_mut().zip(keys).for_each(|(sum, key)| *sum = q.mul_add(*key, *sum));
+            for (sum, key) in sums[lane].iter_mut().zip(keys) {
+                *sum = q.mul_add(*key, *sum);
+            }
         };
         let (pairs, last) = q.as_chunks::<2>();
         for (at, [a, b]) in pairs.iter().enumerate() {

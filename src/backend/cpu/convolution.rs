@@ -85,7 +85,9 @@ impl<'a> Convolution<'a> {
                 || {
                     for (index, out) in part.chunks_exact_mut(self.width).enumerate() {
                         self.sum(first + index, out);
-                        out.iter_mut().for_each(|x| *x /= 1.0 + exp(-*x));
+                        for x in out {
+                            *x /= 1.0 + exp(-*x);
+                        }
                     }
                 },
             );

@@ -84,7 +84,6 @@ pub(crate) fn row_logp(logits: &[f32], target: usize, inverse: f32) -> f32 {
     simd(
         #[inline(always)]
         || {
-            // Not `for_each`: where the compiler does not inline that, all of this is compiled apart.
             for logits in logits.chunks(BLOCK) {
                 row.add_mass(logits, inverse);
             }

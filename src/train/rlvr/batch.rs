@@ -17,7 +17,7 @@ use crate::objective::{
 use crate::policy::{Sequence, by_row, positions, token_logp, vocabulary_values};
 use crate::rollout::Group;
 use crate::train::checkpoint::State;
-use crate::train::shared;
+use crate::train::shared::{self, OfRows};
 
 /// Keys the randomness of Clip-Cov apart from that of samples.
 const COVARIANCE: u64 = u64::MAX - 3;
@@ -355,11 +355,7 @@ impl Run<'_> {
     }
 
     /// What `of` finds of rows, each rank of its own.
-    fn by_row<T: Pod>(
-        &self,
-        rows: &[Sequence],
-        of: &dyn Fn(&[Sequence]) -> Result<Vec<Vec<T>>>,
-    ) -> Result<Vec<Vec<T>>> {
+    fn by_row<T: Pod>(&self, rows: &[Sequence], of: &OfRows<'_, T>) -> Result<Vec<Vec<T>>> {
         shared::by_row(rows, self.config.settings.micro_batch_tokens, self.ranks, of)
     }
 }

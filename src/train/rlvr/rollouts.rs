@@ -43,11 +43,13 @@ impl Run<'_> {
             return steps(&mut |_, round| self.draw(round));
         };
         let Some(engine) = engine else {
-            return steps(&mut |_, _| self.from_engine(|| unreachable!("the first rank draws")));
+            return steps(&mut |_, _| {
+                self.drawn_by_engine(|| unreachable!("the first rank draws"))
+            });
         };
         if *max_staleness == 0 {
             return steps(&mut |step, round| {
-                self.from_engine(|| {
+                self.drawn_by_engine(|| {
                     engine.publish(step)?;
                     self.draw(round)
                 })
@@ -57,7 +59,7 @@ impl Run<'_> {
         std::thread::scope(|scope| {
             let drawn = ahead.start(scope, self);
             steps(&mut |step, _| {
-                self.from_engine(|| {
+                self.drawn_by_engine(|| {
                     engine.publish(step)?;
                     drawn.at(step)
                 })
@@ -66,7 +68,7 @@ impl Run<'_> {
     }
 
     /// What the first rank has its engine draw, or that it lost it, for all.
-    fn from_engine(&self, draw: impl FnOnce() -> Result<Drawn>) -> Result<Drawn> {
+    fn drawn_by_engine(&self, draw: impl FnOnce() -> Result<Drawn>) -> Result<Drawn> {
         if self.ranks.size() == 1 {
             return draw();
         }
