@@ -82,7 +82,7 @@ pub(super) fn command() -> Command {
 }
 
 /// Options of TRL's and others' that are called or done otherwise here.
-const ELSEWHERE: [(&str, &str); 8] = [
+const ELSEWHERE: [(&str, &str); 7] = [
     (
         "--reward-funcs",
         "what rewards is --verifier; a function of your own is a program, --verifier program:COMMAND",
@@ -95,10 +95,9 @@ const ELSEWHERE: [(&str, &str); 8] = [
         "--gradient-accumulation-steps",
         "a step is --prompts-per-step prompts; --micro-batch-tokens splits it, without effect on the result",
     ),
-    ("--steps-per-generation", "each step samples anew; --num-iterations repeats its updates"),
     ("--num-train-epochs", "the length of a run is --max-steps"),
     ("--scale-rewards", "it is --baseline group-std, batch-std or group-mean"),
-    ("--use-vllm", "evaluation and pre-sampling take --engine URL; training samples here"),
+    ("--use-vllm", "servers that sample are named with --engine URL (docs/how-to/vllm.md)"),
     ("--bf16", "it is --dtype bfloat16"),
 ];
 
