@@ -21,14 +21,16 @@ impl Process {
     }
 }
 
-/// Variables in which launchers say how many processes they started; Slurm's is of the step, which an `sbatch` script
-/// itself is not.
-const SIZES: [&str; 3] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"];
+/// Variables in which launchers of MPI say how many processes they started.
+const SIZES: [&str; 2] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE"];
+/// That of `srun`, which may have started them to work each for itself.
+#[cfg(feature = "mpi")]
+const TASKS: [&str; 1] = ["SLURM_STEP_NUM_TASKS"];
 /// Those in which they say that MPI can be started.
 #[cfg(feature = "mpi")]
 const STARTED: [&str; 4] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK", "PMI_RANK"];
 /// Those with the number of a process.
-const NUMBERS: [&str; 4] = ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"];
+const NUMBERS: [&str; 3] = ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"];
 
 fn number(names: &[&str]) -> Option<usize> {
     names.iter().find_map(|name| std::env::var(name).ok()?.trim().parse().ok())
@@ -67,7 +69,9 @@ pub(crate) struct Launched {
 #[cfg(feature = "mpi")]
 pub(crate) fn launch() -> Result<Option<Launched>> {
     if number(&STARTED).is_none() {
-        refuse_several("srun must be told to start them for MPI, with --mpi=pmix")?;
+        if number(&TASKS).is_some_and(|tasks| tasks > 1) {
+            tracing::info!("one of several tasks of Slurm, alone: `srun --mpi=pmix` joins them");
+        }
         return Ok(None);
     }
     crate::ranks::launch().map(Some)
