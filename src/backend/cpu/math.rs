@@ -3,8 +3,8 @@
 
 /// Runs `work` compiled for the best instruction set of this machine. What `work` calls must be
 /// `#[inline(always)]` to take part, and so must the closure itself: else it is compiled apart, for the
-/// least processor there is, where a fused multiply-add is a call. Loops in it are `for`: the closure of a `for_each` is
-/// compiled apart wherever the compiler does not inline that, as it once did with half the time of decoding.
+/// least processor there is, where a fused multiply-add is a call. Loops in it are `for`: the closure of a `for_each`
+/// is compiled apart wherever the compiler does not inline that, as it once did with half the time of decoding.
 pub(crate) fn simd<R>(work: impl FnOnce() -> R) -> R {
     pulp::Arch::new().dispatch(work)
 }
