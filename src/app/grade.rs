@@ -114,7 +114,7 @@ pub fn run(options: &GradeOptions, Process { ranks, .. }: &Process) -> Result<Ju
     };
     let (mut judged_so_far, mut said) = (0, Instant::now());
     let how = (&*verifier, options.prefilled_thinking);
-    let team = Dealt::of(ranks, 1);
+    let team = Dealt(ranks, 1);
     let graded = grade(reader, file, dataset.as_ref(), how, &team, &mut |judged| {
         judged_so_far += judged.len();
         if said.elapsed() > SAY {

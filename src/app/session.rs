@@ -199,7 +199,7 @@ impl<'a> Session<'a> {
     ) -> Result<Vec<Tally>> {
         let solver = self.solver(decoder, draw);
         let mut known = HashMap::new();
-        let asked = (&solver as &dyn Solver, &Dealt::of(&self.ranks, draw.n) as &dyn Team);
+        let asked = (&solver as &dyn Solver, &Dealt(&self.ranks, draw.n) as &dyn Team);
         evaluate(dataset, asked, draw.n, &mut known, &mut |_| evaluating.stop.check())
     }
 
@@ -245,18 +245,8 @@ pub(crate) struct Evaluating<'a> {
     pub(crate) ranks: &'a Ranks,
 }
 
-/// Completions that a rank draws before all gather what they have.
-const ROUND: usize = 4096;
-
-/// Problems dealt to ranks in turn, so many to each before all gather what they have.
-pub(crate) struct Dealt<'a>(&'a Ranks, usize);
-
-impl<'a> Dealt<'a> {
-    /// For `n` answers a problem.
-    pub(crate) fn of(ranks: &'a Ranks, n: usize) -> Self {
-        Self(ranks, ROUND.div_ceil(n.max(1)))
-    }
-}
+/// Problems dealt to ranks, with so many answers each.
+pub(crate) struct Dealt<'a>(pub(crate) &'a Ranks, pub(crate) usize);
 
 impl Team for Dealt<'_> {
     fn divide(
@@ -292,7 +282,7 @@ impl Evaluating<'_> {
             false => Progress::new(self.label, open),
         };
         let (mut right, mut all) = (0, 0);
-        let team = Dealt::of(self.ranks, n);
+        let team = Dealt(self.ranks, n);
         evaluate(dataset, (solver, &team), n, known, &mut |batch| {
             // One write a problem: what a crash leaves is whole problems and at most one broken one.
             lines.as_mut().map_or(Ok(()), |lines| lines.write_all(batch))?;

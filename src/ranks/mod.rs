@@ -20,6 +20,8 @@ use serde::de::DeserializeOwned;
 pub use mpi::{Launched, launch};
 pub use threads::threads;
 
+/// What a rank finds before all gather what they have: enough that few wait for the last.
+const ROUND: usize = 4096;
 /// Numbers that are summed at a time: bounds what a sum takes beside them.
 const CHUNK: usize = 1 << 22;
 
@@ -191,21 +193,22 @@ impl Ranks {
     }
 
     /// Does `work` on this rank's share of `items` and hands what everyone found to `sink`, on all ranks in the same
-    /// order: `round` items a rank at a time. Alone, `work` hands it on as it comes.
+    /// order, as often as each has found some thousands where an item brings `each`. Alone, `work` hands it on as it
+    /// comes.
     ///
     /// # Errors
     /// Whatever `work` or `sink` fails with.
     pub fn divide<T: Serialize + DeserializeOwned>(
         &self,
         items: &[usize],
-        round: usize,
+        each: usize,
         work: &mut Work<'_, T>,
         sink: &mut Sink<'_, T>,
     ) -> Result<()> {
         if self.0.is_none() {
             return work(items, sink);
         }
-        for items in items.chunks(round.max(1) * self.size()) {
+        for items in items.chunks(ROUND.div_ceil(each.max(1)) * self.size()) {
             let own = items.iter().enumerate().filter(|(place, _)| self.is_own(*place));
             let own: Vec<usize> = own.map(|(_, item)| *item).collect();
             let mut found = Vec::new();
@@ -284,7 +287,7 @@ mod tests {
                     all.push(found);
                     Ok(())
                 };
-                ranks.divide(&items, 2, &mut work, sink).unwrap();
+                ranks.divide(&items, ROUND / 2, &mut work, sink).unwrap();
                 (own, all)
             });
             let worked: usize = seen.iter().map(|(own, _)| own.len()).sum();

@@ -53,9 +53,6 @@ pub struct Collector<'a> {
     ranks: Ranks,
 }
 
-/// Completions that a rank draws before all gather what they have: enough that few wait for the last.
-const ROUND: usize = 4096;
-
 /// Samples `count` completions for each of `chosen` (an index into `problems`, which also keys its
 /// randomness) and hands each judged group to `sink` as soon as it is whole. Ranks that collect together take prompts
 /// in turn, and every one is handed all groups.
@@ -70,7 +67,6 @@ pub fn collect(
     rng_key: RngKey,
     sink: &mut dyn FnMut(Group) -> Result<()>,
 ) -> Result<()> {
-    let round = ROUND.div_ceil(count.max(1));
     let mut own = |chosen: &[usize], sink: &mut Sink<'_, Group>| {
         let request = |index: &usize| SampleRequest {
             prompt: problems[*index].prompt.clone(),
@@ -89,7 +85,7 @@ pub fn collect(
             sink(Group { problem, rollouts })
         })
     };
-    collector.ranks.divide(chosen, round, &mut own, sink)
+    collector.ranks.divide(chosen, count, &mut own, sink)
 }
 
 impl<'a> Collector<'a> {

@@ -368,7 +368,7 @@ fn log_ratios(policy: &[Vec<f32>], reference: &[Vec<f32>]) -> Rows {
     policy.iter().zip(reference).map(row).collect()
 }
 
-fn sum(values: &[f32]) -> f64 {
+pub(super) fn sum(values: &[f32]) -> f64 {
     values.iter().map(|x| f64::from(*x)).sum()
 }
 

@@ -5,6 +5,7 @@ use anyhow::Result;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
+use super::batch::sum;
 use super::{Metrics, Run};
 use crate::policy::Sequence;
 
@@ -66,7 +67,6 @@ fn rows_between(count: usize) -> Vec<usize> {
 
 /// `log(pi / a)` of a completion.
 fn log_ratio(policy: &[f32], base: &[f32]) -> f64 {
-    let sum = |values: &[f32]| values.iter().map(|x| f64::from(*x)).sum::<f64>();
     sum(policy) - sum(base)
 }
 

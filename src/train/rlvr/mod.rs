@@ -124,9 +124,8 @@ impl Run<'_> {
         stop: &Stop,
         report: &mut Report<'_>,
     ) -> Result<End> {
-        // Where it stands is read before any step changes it.
-        let from = state.clone();
-        self.with_rollouts(&from, |next| self.steps(state, optimizer, stop, next, report))
+        let begin = (state.global_step, state.rounds);
+        self.with_rollouts(begin, |next| self.steps(state, optimizer, stop, next, report))
     }
 
     /// The steps, with rollouts from `next`, which is given the step and the number of its first round of prompts.

@@ -10,7 +10,6 @@ use super::batch::is_mixed;
 use super::{RolloutEngine, Run};
 use crate::generate::{EngineLost, LocalSampler, RngKey, Sampler};
 use crate::rollout::{Collector, Group, collect};
-use crate::train::checkpoint::State;
 use crate::train::order;
 
 /// Rounds of prompts that dynamic sampling draws at most for one step.
@@ -33,10 +32,10 @@ pub(super) struct Drawn {
 pub(super) type Next<'a> = dyn FnMut(usize, usize) -> Result<Drawn> + 'a;
 
 impl Run<'_> {
-    /// Does `steps` with rollouts from a run at `state`.
+    /// Does `steps` with rollouts from a step and a round of prompts on.
     pub(super) fn with_rollouts<T>(
         &self,
-        state: &State,
+        (step, round): (usize, usize),
         steps: impl FnOnce(&mut Next<'_>) -> Result<T>,
     ) -> Result<T> {
         let Some(RolloutEngine { engine, max_staleness, .. }) = &self.engine else {
@@ -55,7 +54,7 @@ impl Run<'_> {
                 })
             });
         }
-        let ahead = Ahead::new(*max_staleness, state.global_step, state.rounds);
+        let ahead = Ahead::new(*max_staleness, step, round);
         std::thread::scope(|scope| {
             let drawn = ahead.start(scope, self);
             steps(&mut |step, _| {

@@ -48,13 +48,14 @@ impl UpdateStats {
             &mut stored.logp,
             &mut stored.clamped,
         ];
-        let own: Vec<f64> = sums.iter().map(|sum| **sum).collect();
+        let count = sums.len();
+        let mut own: Vec<f64> = sums.iter().map(|sum| **sum).collect();
+        own.push(rollouts.logp_difference);
         let all = ranks.gather_numbers(own)?;
         for (place, sum) in sums.into_iter().enumerate() {
             *sum = all.iter().map(|numbers| numbers[place]).sum();
         }
-        let apart = ranks.gather_numbers(vec![rollouts.logp_difference])?.concat();
-        rollouts.logp_difference = apart.into_iter().fold(0.0, f64::max);
+        rollouts.logp_difference = all.iter().map(|numbers| numbers[count]).fold(0.0, f64::max);
         Ok(())
     }
 }
