@@ -1,11 +1,11 @@
-//! `--device`, `--dtype` and `--base-dtype` to Candle's types; never a silent fallback.
+//! `--device`, `--dtype`, `--base-dtype` and `--rollout-dtype` to Candle's types; never a silent fallback.
 
 use anyhow::{Context, Result, bail};
 use candle_core::{DType, Device, Tensor};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
-use crate::backend::int8;
+use crate::backend::{RolloutDtype, int8};
 
 /// The floating-point type of weights and activations.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
@@ -59,6 +59,11 @@ pub struct Precision {
     #[arg(long, value_enum)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_dtype: Option<BaseDtype>,
+    /// Type that what is sampled from is rounded to, on the CPU: faster, and another model, whose samples training
+    /// weighs for that (--importance-correction).
+    #[arg(long, value_enum)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollout_dtype: Option<RolloutDtype>,
 }
 
 impl Precision {
@@ -71,7 +76,15 @@ impl Precision {
         if is_int8 && !device.is_cpu() {
             bail!("--base-dtype int8 is for the CPU: add --device cpu, or leave it out");
         }
+        if self.rollout_dtype.is_some() && !device.is_cpu() {
+            bail!("--rollout-dtype int8 is for the CPU: add --device cpu, or leave it out");
+        }
         Ok(Placement { dtype: self.dtype.storage(device)?, is_int8, device })
+    }
+
+    /// That of the model itself, whatever is sampled from.
+    pub fn of_model(self) -> Self {
+        Self { rollout_dtype: None, ..self }
     }
 
     /// Refuses to train weights of 8 bits.

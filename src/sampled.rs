@@ -43,7 +43,7 @@ impl Sampled {
     /// No memory.
     pub fn ours(model: Pretrained) -> Result<Self> {
         // Once for all that is asked of it.
-        let decoder = Box::new(model.decoder()?.prepacked()?);
+        let decoder = Box::new(model.decoder()?.prepacked(model.precision.rollout_dtype)?);
         let context = model.architecture.max_positions;
         Ok(Self { tokenizer: model.tokenizer, context, engine: Engine::Ours(decoder) })
     }
@@ -79,8 +79,10 @@ impl Sampled {
         precision: Precision,
         device: &Device,
     ) -> Result<Self> {
-        if precision.base_dtype.is_some() {
-            bail!("--base-dtype is for models that we can train; a GGUF file has --quantized");
+        if precision.base_dtype.is_some() || precision.rollout_dtype.is_some() {
+            bail!(
+                "--base-dtype and --rollout-dtype are for models that we can train; a GGUF file has --quantized"
+            );
         }
         let weights = weights::load_all(directory, precision.placement(device)?)?;
         let model = CandleModel::new(config, weights, device)
@@ -94,7 +96,9 @@ impl Sampled {
     /// See [`CandleModel::quantized`]; a name that is no file's.
     pub fn quantized(name: &str, precision: Precision, device: &Device) -> Result<Self> {
         if precision != Precision::default() {
-            bail!("--quantized takes weights as they are: leave --dtype and --base-dtype out");
+            bail!(
+                "--quantized takes weights as they are: leave --dtype, --base-dtype and --rollout-dtype out"
+            );
         }
         let Some(path) = hub::gguf_file(name)? else {
             bail!("model `{name}`: --quantized is for GGUF files");

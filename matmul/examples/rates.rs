@@ -1,8 +1,8 @@
-//! What the products of a decoder reach here, in GFLOP/s: rows by k by columns, packed and not.
+//! What the products of a decoder reach here, in GFLOP/s: rows by k by columns, packed, in 8 bits, and not packed.
 
 use std::time::Instant;
 
-use tealight_matmul::{Matrix, Packed, Right, product};
+use tealight_matmul::{Matrix, Packed, Quantized, Right, product};
 
 fn main() {
     for [m, k, n] in [
@@ -11,6 +11,10 @@ fn main() {
         [16, 896, 4864],
         [16, 896, 151_936],
         [64, 896, 4864],
+        [128, 576, 1536],
+        [128, 1536, 576],
+        [128, 576, 576],
+        [128, 576, 49_152],
         [512, 896, 4864],
         [512, 4864, 896],
         [4864, 512, 896],
@@ -23,6 +27,7 @@ fn main() {
         let left = Matrix::new(&left, m, k);
         let weight = Matrix::new(&right, n, k).transposed();
         let packed = Packed::new(weight);
+        let quantized = Quantized::new(Right::Plain(weight));
         let rate = |work: &dyn Fn() -> Vec<f32>| {
             let flops = 2.0 * (m * k * n) as f64;
             let mut times: Vec<f64> = Vec::new();
@@ -35,8 +40,9 @@ fn main() {
             flops / times[times.len() / 2] / 1e9
         };
         println!(
-            "{m:5} x {k:5} x {n:6}: packed {:6.1}, weight [n, k] {:6.1}, [k, n] {:6.1} GFLOP/s",
+            "{m:5} x {k:5} x {n:6}: packed {:6.1}, 8 bits {:6.1}, weight [n, k] {:6.1}, [k, n] {:6.1} GFLOP/s",
             rate(&|| product(left, Right::Packed(&packed))),
+            rate(&|| product(left, Right::Quantized(&quantized))),
             rate(&|| product(left, Right::Plain(weight))),
             rate(&|| product(left, Right::Plain(Matrix::new(&right, k, n)))),
         );

@@ -23,6 +23,22 @@ impl<'a> Target<'a> {
         assert!(out.len() >= (rows - 1) * stride + columns);
         Self { start: out.as_mut_ptr(), rows, columns, stride, life: PhantomData }
     }
+
+    /// Writes, or with `adds` adds, what there is room for of a row's values from `column` on; no other task has them.
+    #[inline(always)]
+    pub(super) fn put(&self, row: usize, column: usize, values: &[f32; COLUMNS], adds: bool) {
+        assert!(row < self.rows && column < self.columns);
+        let count = COLUMNS.min(self.columns - column);
+        // SAFETY: they are within the result, and no one else has them.
+        let out = unsafe {
+            std::slice::from_raw_parts_mut(self.start.add(row * self.stride + column), count)
+        };
+        if adds {
+            out.iter_mut().zip(values).for_each(|(out, x)| *out += x);
+        } else {
+            out.copy_from_slice(&values[..count]);
+        }
+    }
 }
 
 /// Whether this processor has the instructions.

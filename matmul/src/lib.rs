@@ -8,6 +8,9 @@
 //! The right operand may be of 8 bits ([`Blocks`]): it is widened to f32 as it is packed, so that the product is that
 //! of the widened matrix.
 //!
+//! Or it is rounded to 8 bits ([`Quantized`]), and so is the left one as it comes: sums are then of integers, by VNNI
+//! where the processor has it, with the same bits where it has not.
+//!
 //! Where the processor lacks AVX-512 the `gemm` crate does the work: rows may then differ in rounding from
 //! batch to batch.
 
@@ -17,6 +20,8 @@ mod blocks;
 mod kernel;
 mod pack;
 mod portable;
+mod quantized;
+mod vnni;
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -25,6 +30,7 @@ use std::time::Instant;
 use rayon::prelude::*;
 
 pub use blocks::{BLOCK, BLOCK_BYTES, Blocks};
+pub use quantized::Quantized;
 
 /// Columns of a panel of the right operand: two vector registers.
 const COLUMNS: usize = 32;
@@ -136,6 +142,8 @@ pub enum Right<'a> {
     Plain(Matrix<'a>),
     /// Widened and packed while the product goes on.
     Blocks(Blocks<'a>),
+    /// Rounded before: the product is that of the rounded operands.
+    Quantized(&'a Quantized),
 }
 
 impl Right<'_> {
@@ -145,6 +153,7 @@ impl Right<'_> {
             Right::Packed(packed) => (packed.k, packed.columns),
             Right::Plain(matrix) => (matrix.rows, matrix.columns),
             Right::Blocks(blocks) => blocks.sizes(),
+            Right::Quantized(quantized) => quantized.sizes(),
         }
     }
 }
@@ -182,15 +191,18 @@ pub fn multiply(left: Matrix<'_>, right: Right<'_>, out: Output<'_>, parallel: b
         return;
     }
     assert!(out.stride >= columns && out.data.len() >= (left.rows - 1) * out.stride + columns);
-    if !is_supported() {
-        return portable::multiply(left, right, out, parallel);
-    }
     let (rows, depth) = (left.rows, k);
     if depth == 0 {
         if !out.adds {
             out.data.chunks_mut(out.stride).take(rows).for_each(|row| row[..columns].fill(0.0));
         }
         return;
+    }
+    if let Right::Quantized(right) = right {
+        return quantized::multiply(left, right, out, parallel);
+    }
+    if !is_supported() {
+        return portable::multiply(left, right, out, parallel);
     }
     // Panels of about one height, so that the last is not much emptier than the others.
     let height = rows.div_ceil(rows.div_ceil(MAX_ROWS));
@@ -253,7 +265,7 @@ impl Work<'_> {
                     let own = &packed.values[panel * depth * COLUMNS..][..depth * COLUMNS];
                     &own[places.start * COLUMNS..places.end * COLUMNS]
                 }
-                Right::Plain(_) | Right::Blocks(_) => {
+                Right::Plain(_) | Right::Blocks(_) | Right::Quantized(_) => {
                     fresh.resize(places.len() * COLUMNS, 0.0);
                     pack::right(self.right, panel * COLUMNS, places.clone(), &mut fresh);
                     &fresh

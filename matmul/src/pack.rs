@@ -35,7 +35,7 @@ pub(super) fn right(right: Right<'_>, first: usize, range: Range<usize>, out: &m
     match right {
         Right::Plain(matrix) => panel.fill(matrix, out),
         Right::Blocks(blocks) => panel.fill(blocks, out),
-        Right::Packed(_) => unreachable!("it is in panels"),
+        Right::Packed(_) | Right::Quantized(_) => unreachable!("it is in panels"),
     }
 }
 

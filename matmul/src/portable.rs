@@ -18,6 +18,7 @@ pub(super) fn multiply(left: Matrix<'_>, right: Right<'_>, out: Output<'_>, para
     let right = match right {
         Right::Blocks(blocks) => return widened(left, blocks, out, parallel),
         Right::Plain(matrix) => matrix,
+        Right::Quantized(_) => unreachable!("its products are integers'"),
         Right::Packed(Packed { values, k, columns }) => Matrix::new(values, *k, *columns),
     };
     let parallelism = if parallel { gemm::Parallelism::Rayon(0) } else { gemm::Parallelism::None };

@@ -1,7 +1,8 @@
 //! Products against sums in f64, and the promise that a row does not depend on the others.
 
 use tealight_matmul::{
-    BLOCK, BLOCK_BYTES, Blocks, Matrix, Output, Packed, Right, is_supported, multiply, product,
+    BLOCK, BLOCK_BYTES, Blocks, Matrix, Output, Packed, Quantized, Right, is_supported, multiply,
+    product,
 };
 
 fn values(count: usize, seed: usize) -> Vec<f32> {
@@ -133,4 +134,50 @@ fn a_product_may_be_added_to_columns_of_something_wider() {
             }
         }
     }
+}
+
+#[test]
+fn products_in_8_bits_are_near_and_do_not_depend_on_the_batch() {
+    let (k, columns) = (150, 70);
+    let wave = |count: usize, by: f32| (0..count).map(|i| (i as f32 * by).sin()).collect();
+    let weight: Vec<f32> = wave(columns * k, 0.37);
+    let right = Matrix::new(&weight, columns, k).transposed();
+    let quantized = Quantized::new(Right::Plain(right));
+    assert!(quantized.bytes() < weight.len() * 4 / 2, "{}", quantized.bytes());
+    let left: Vec<f32> = wave(40 * k, 0.91);
+    let whole = product(Matrix::new(&left, 40, k), Right::Quantized(&quantized));
+    let exact = product(Matrix::new(&left, 40, k), Right::Plain(right));
+    // A rounded value is off by a 254th of the largest of its group at most, and errors add up as a walk does.
+    for (found, exact) in whole.iter().zip(&exact) {
+        assert!((found - exact).abs() < 0.3, "{found} is not near {exact}");
+    }
+    let apart: f32 = whole.iter().zip(&exact).map(|(a, b)| (a - b).powi(2)).sum();
+    assert!((apart / whole.len() as f32).sqrt() < 0.05, "{apart}");
+    for rows in [1, 2, 5, 7, 13] {
+        let some = Matrix::new(&left[..rows * k], rows, k);
+        assert_eq!(product(some, Right::Quantized(&quantized)), whole[..rows * columns]);
+    }
+    // Rounding what is rounded changes nothing: whole numbers with the largest at the end of the range.
+    let integers: Vec<f32> = (0..columns * 64).map(|i| (i * 31 % 255) as f32 - 127.0).collect();
+    let integers: Vec<f32> =
+        integers.chunks(64).flat_map(|row| [&[127.0], &row[1..]].concat()).collect();
+    let right = Matrix::new(&integers, columns, 64).transposed();
+    let left = Matrix::new(&integers[..3 * 64], 3, 64);
+    let found = product(left, Right::Quantized(&Quantized::new(Right::Plain(right))));
+    assert_eq!(found, product(left, Right::Plain(right)));
+}
+
+#[test]
+fn what_is_not_finite_shows_in_8_bits() {
+    let weight = vec![0.5f32; 32 * 80];
+    let right = Quantized::new(Right::Plain(Matrix::new(&weight, 32, 80).transposed()));
+    for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+        let mut left = vec![1f32; 2 * 80];
+        left[80 + 70] = bad;
+        let found = product(Matrix::new(&left, 2, 80), Right::Quantized(&right));
+        assert!(found[..32].iter().all(|x| (x - 40.0).abs() < 1e-3));
+        assert!(found[32..].iter().all(|x| !x.is_finite()), "{bad}: {:?}", &found[32..]);
+    }
+    let nothing = Quantized::new(Right::Plain(Matrix::new(&[], 0, 4)));
+    assert_eq!(product(Matrix::new(&[], 3, 0), Right::Quantized(&nothing)), [0.0; 12]);
 }

@@ -115,6 +115,7 @@ pub fn run(options: &BenchOptions) -> Result<Value> {
         options.new_tokens,
     );
     let plan = options.memory_plan(&architecture, &device);
+    let is_rounded = options.model.precision.rollout_dtype.is_some();
     let new_tokens = options.prompts * options.group * options.new_tokens;
     let tokens = options.prompts * options.group * longest;
     Ok(json!({
@@ -122,6 +123,7 @@ pub fn run(options: &BenchOptions) -> Result<Value> {
         "device": described,
         "dtype": options.model.precision.dtype,
         "base_dtype": options.model.precision.base_dtype,
+        "rollout_dtype": options.model.precision.rollout_dtype,
         "prompts": options.prompts,
         "group": options.group,
         "prompt_len": options.prompt_len,
@@ -140,7 +142,8 @@ pub fn run(options: &BenchOptions) -> Result<Value> {
         "memory_plan_peak_bytes": plan.map(|plan| plan.peak()),
         "limits": limits,
         "fraction_of_limit": {
-            "rollout": work.rollout_at(&limits) / rollout.1,
+            // The limit is that of f32.
+            "rollout": (!is_rounded).then(|| work.rollout_at(&limits) / rollout.1),
             "step": parts.as_ref().map(|(seconds, _)| work.step_at(&limits) / seconds.1),
         },
     }))
@@ -194,8 +197,10 @@ fn tokens(count: usize, salt: usize, architecture: &Architecture) -> Vec<u32> {
     (0..count).map(|i| (5 + (i * 7919 + salt * 104_729) % range) as u32).collect()
 }
 
-/// Seconds to sample every completion to its full length.
+/// Seconds to sample every completion to its full length, from packing the weights on.
 fn rollout(options: &BenchOptions, decoder: &Decoder, architecture: &Architecture) -> Result<f64> {
+    let start = Instant::now();
+    let decoder = decoder.prepacked(options.model.precision.rollout_dtype)?;
     let requests: Vec<SampleRequest> = (0..options.prompts)
         .map(|index| SampleRequest {
             first: 0,
@@ -210,8 +215,7 @@ fn rollout(options: &BenchOptions, decoder: &Decoder, architecture: &Architectur
         max_new_tokens: options.new_tokens,
         eos: Vec::new(),
     };
-    let sampler = LocalSampler { decoder, max_rows: options.prompts * options.group };
-    let start = Instant::now();
+    let sampler = LocalSampler { decoder: &decoder, max_rows: options.prompts * options.group };
     sampler.generate(&requests, &params, RngKey { seed: 0, step: 0 }, &mut |_, _| Ok(()))?;
     Ok(start.elapsed().as_secs_f64())
 }

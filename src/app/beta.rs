@@ -180,7 +180,7 @@ impl BetaOptions {
             temperature: 1.0,
             max_completion_length: length,
             seed: self.seed,
-            precision: base.precision,
+            precision: base.precision.of_model(),
         };
         let found = session.draw_presamples(&dataset, &problems, &request, 256, &directory)?;
         Ok(found.prompts.iter().map(PromptSamples::solve_rate).collect())

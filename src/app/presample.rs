@@ -135,6 +135,7 @@ pub fn run(options: &PresampleOptions, process: &Process) -> Result<Summary> {
         bail!("temperature must be above 0: log-probabilities are taken at it");
     }
     let dataset = options.data.open(&options.data.dataset)?;
+    options.model.refuse_rollout_dtype()?;
     let (base, device) = options.model.load_on(ranks, ModelOptions::load_to_train)?;
     let asked = options.max_completion_length;
     let length = settings::completion_length(asked, &dataset.problems, base.room())?;
@@ -160,7 +161,7 @@ pub fn run(options: &PresampleOptions, process: &Process) -> Result<Summary> {
         temperature: options.temperature,
         max_completion_length: length,
         seed: options.seed,
-        precision: base.precision,
+        precision: base.precision.of_model(),
     };
     let context = base.architecture.max_positions;
     let problems = Encoded::all(&dataset.problems, &base.tokenizer, context, length)?;

@@ -127,7 +127,7 @@ impl<'a> Session<'a> {
             temperature: config.settings.temperature,
             max_completion_length: config.settings.length(),
             seed: config.seed,
-            precision: self.base.precision,
+            precision: self.base.precision.of_model(),
         }
     }
 

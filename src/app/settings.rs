@@ -15,7 +15,7 @@ use tealight_eval::pass_at_k;
 use crate::app::prompts::PromptOptions;
 use crate::device::{self, Precision};
 use crate::generate::{Filters, SamplingParams};
-use crate::model::Architecture;
+use crate::model::{Architecture, RolloutDtype};
 use crate::pretrained::Pretrained;
 use crate::ranks::Ranks;
 use crate::rollout::Encoded;
@@ -113,12 +113,18 @@ impl ModelOptions {
     pub(crate) fn load_to_sample(&self) -> Result<Sampled> {
         match self.load_elsewhere()? {
             Some(model) => Ok(model),
-            None => Sampled::ours(self.load()?.0),
+            None => Sampled::ours(self.load_for_rollouts()?.0),
         }
     }
 
     /// Loads the model and says what it is and where it runs.
     pub(crate) fn load(&self) -> Result<(Pretrained, Device)> {
+        self.refuse_rollout_dtype()?;
+        self.load_for_rollouts()
+    }
+
+    /// The same for what samples from it, in whatever type.
+    pub(crate) fn load_for_rollouts(&self) -> Result<(Pretrained, Device)> {
         self.refuse_quantized()?;
         let (device, described) = device::open(&self.device)?;
         let mut model = Pretrained::load(&self.model, self.precision, &device)?;
@@ -144,10 +150,21 @@ impl ModelOptions {
         Ok(())
     }
 
-    /// The same for a model that is to be trained.
+    /// Refuses a type to sample in where the model itself is asked.
+    pub(crate) fn refuse_rollout_dtype(&self) -> Result<()> {
+        if self.precision.rollout_dtype.is_some() {
+            bail!(
+                "--rollout-dtype is for train, eval, generate, batch and bench: what is done here is done with the model \
+                 itself; leave it out"
+            );
+        }
+        Ok(())
+    }
+
+    /// The same as [`Self::load_for_rollouts`] for a model that is to be trained.
     pub(crate) fn load_to_train(&self) -> Result<(Pretrained, Device)> {
         self.precision.placement(&device::open(&self.device)?.0)?;
-        let (model, device) = self.load()?;
+        let (model, device) = self.load_for_rollouts()?;
         if model.adapter.is_some() {
             bail!(
                 "{} is an adapter, and training begins from a whole model: merge it first (tealight export --merge), \
@@ -167,12 +184,23 @@ impl ModelOptions {
         }
     }
 
+    /// What its samples are called in results: in another type they are another model's.
+    pub(crate) fn sampled(&self) -> String {
+        match self.precision.rollout_dtype {
+            Some(RolloutDtype::Int8) => format!("{} (int8)", self.shown()),
+            None => self.shown(),
+        }
+    }
+
     /// Says which model runs where.
     pub(crate) fn announce(&self, architecture: &Architecture, device: &str) {
         let millions = architecture.parameters() as f64 / 1e6;
         let mut dtype = format!("{:?}", self.precision.dtype).to_lowercase();
         if self.precision.base_dtype.is_some() {
             dtype = format!("weights in int8, the rest in {dtype},");
+        }
+        if self.precision.rollout_dtype.is_some() {
+            dtype.push_str(", sampled from in int8 (another model)");
         }
         tracing::info!("model {} ({millions:.2}M parameters), {dtype} on {device}", self.shown());
     }

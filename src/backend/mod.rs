@@ -19,6 +19,8 @@ mod pool;
 use std::ops::Range;
 
 use candle_core::{Result, Tensor, bail};
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
 
 pub(crate) use delta::Delta;
 pub use delta::DeltaSizes;
@@ -42,6 +44,15 @@ pub(crate) struct Heads {
     pub(crate) rotary_dim: usize,
     /// What products of queries and keys are multiplied by.
     pub(crate) scale: f32,
+}
+
+/// The type of the weights that are sampled from, where it is not that of the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[value(rename_all = "lowercase")]
+pub enum RolloutDtype {
+    /// 8 bits and a scale for every 64 values that a product adds up, activations alike: sums are of integers.
+    Int8,
 }
 
 /// A root-mean-square norm: `x / sqrt(mean(x^2) + eps) * (weight + offset)`.
@@ -308,10 +319,10 @@ pub(crate) trait Backend {
         more: &Tensor,
         grads: &mut GradAccumulator,
     ) -> Result<()>;
-    /// A layer's weight with a copy as it is now that products read fastest.
-    fn prepack(&self, weight: &Parameter) -> Result<Parameter>;
+    /// A layer's weight with a copy as it is now that products read fastest, of its own type or of another.
+    fn prepack(&self, weight: &Parameter, dtype: Option<RolloutDtype>) -> Result<Parameter>;
     /// The same of the output layer's weight.
-    fn prepack_head(&self, weight: &Parameter) -> Result<Parameter>;
+    fn prepack_head(&self, weight: &Parameter, dtype: Option<RolloutDtype>) -> Result<Parameter>;
 }
 
 /// Refuses tokens that have no row in a vocabulary of this size: a kernel would not.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use candle_core::Tensor;
-use tealight_matmul::Packed;
+use tealight_matmul::{Packed, Quantized};
 
 use super::Pool;
 
@@ -24,6 +24,8 @@ pub(crate) struct Parameter {
 pub(crate) enum Prepacked {
     /// On the CPU, for our products.
     Cpu(Arc<PooledPacked>),
+    /// The same in 8 bits.
+    Int8(Arc<Quantized>),
     /// On a GPU, in f32.
     Gpu(Tensor),
 }
@@ -73,6 +75,7 @@ impl Parameter {
     pub(crate) fn prepacked_bytes(&self) -> Option<usize> {
         match &self.prepacked {
             Some(Prepacked::Cpu(packed)) => Some(packed.packed().bytes()),
+            Some(Prepacked::Int8(quantized)) => Some(quantized.bytes()),
             _ => None,
         }
     }

@@ -54,7 +54,7 @@ impl Sampler for LocalSampler<'_> {
     ) -> Result<()> {
         params.check()?;
         // Weights do not change while this samples: every product shares one packed copy of them.
-        let decoder = self.decoder.prepacked()?;
+        let decoder = self.decoder.prepacked(None)?;
         let sampler = LocalSampler { decoder: &decoder, max_rows: self.max_rows };
         let total: usize = requests.iter().map(|request| request.count).sum();
         let longest = requests.iter().map(|request| request.prompt.len()).max().unwrap_or(0);

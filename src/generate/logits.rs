@@ -1,5 +1,7 @@
 //! Logits where they were computed, and tokens drawn from them there.
 
+use std::sync::Arc;
+
 use anyhow::{Result, bail};
 use candle_core::Tensor;
 use rayon::prelude::*;
@@ -7,13 +9,16 @@ use tealight_gpu::kernels;
 
 use super::rng::Stream;
 use super::{Filters, SamplingParams};
-use crate::backend::cpu::with_values;
+use crate::backend::{Buffer, Pool};
 use crate::model::Decoder;
 
 /// Rows of logits `[B, V]`.
 #[derive(Clone)]
 pub(super) enum Logits {
-    Cpu(Tensor),
+    Cpu {
+        values: Arc<Buffer>,
+        vocabulary: usize,
+    },
     /// On a GPU, from which tokens are drawn by a kernel.
     Gpu(Tensor),
 }
@@ -21,12 +26,18 @@ pub(super) enum Logits {
 impl Logits {
     /// Of hidden states `[B, D]`.
     pub(super) fn of(decoder: &Decoder, hidden: &Tensor, params: &SamplingParams) -> Result<Self> {
-        let logits = decoder.logits(hidden)?;
         // What cuts the distribution sorts it first, which the CPU does.
         if decoder.is_on_gpu() && params.filters == Filters::default() {
-            return Ok(Self::Gpu(logits));
+            return Ok(Self::Gpu(decoder.logits(hidden)?));
         }
-        Ok(Self::Cpu(logits.to_device(&candle_core::Device::Cpu)?))
+        let values = Arc::new(decoder.logits_on_cpu(hidden)?);
+        Ok(Self::Cpu { values, vocabulary: decoder.architecture().vocab_size })
+    }
+
+    /// A copy of the rows of a tensor `[B, V]`.
+    pub(super) fn of_rows(rows: &Tensor) -> Result<Self> {
+        let values = Arc::<Pool>::default().copy(&rows.flatten_all()?.to_vec1()?);
+        Ok(Self::Cpu { values: Arc::new(values), vocabulary: rows.dim(1)? })
     }
 
     /// Draws a token for each pair of a row and a stream: its id and log-probability.
@@ -36,13 +47,10 @@ impl Logits {
         params: &SamplingParams,
     ) -> Result<Vec<(u32, f32)>> {
         match self {
-            Self::Cpu(logits) => {
-                let vocabulary = logits.dim(1)?;
-                with_values(logits, |values| {
-                    let row = |row: usize| &values[row * vocabulary..][..vocabulary];
-                    let drawn = picks.par_iter_mut();
-                    Ok(drawn.map(|(index, stream)| params.draw(row(*index), stream)).collect())
-                })?
+            Self::Cpu { values, vocabulary } => {
+                let row = |row: usize| &values[row * vocabulary..][..*vocabulary];
+                let drawn = picks.par_iter_mut();
+                drawn.map(|(index, stream)| params.draw(row(*index), stream)).collect()
             }
             Self::Gpu(logits) => {
                 let count = picks.len();

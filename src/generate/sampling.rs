@@ -79,6 +79,12 @@ impl SamplingParams {
     /// Logits that are not finite.
     pub(super) fn draw(&self, logits: &[f32], stream: &mut Stream) -> Result<(u32, f32)> {
         let inverse = if self.temperature == 0.0 { 1.0 } else { 1.0 / self.temperature };
+        if self.temperature > 0.0 && self.filters == Filters::default() {
+            // As training will compute it: the importance ratio begins at exactly 1.
+            let drawn = cpu::logp::draw_row(logits, inverse as f32, stream.uniform());
+            let Some((id, logp)) = drawn else { bail!("{NOT_FINITE}") };
+            return Ok((id as u32, logp));
+        }
         let mut masses = vec![0f32; logits.len()];
         let mut total = cpu::exp_row(logits, inverse as f32, &mut masses);
         if !total.is_finite() {
@@ -89,9 +95,7 @@ impl SamplingParams {
                 .fold(0, |best, i| if logits[i] > logits[best] { i } else { best });
             return Ok((best as u32, masses[best].ln() - total.ln()));
         }
-        if self.filters != Filters::default() {
-            total = self.filters.apply(&mut masses);
-        }
+        total = self.filters.apply(&mut masses);
         let goal = stream.uniform() * f64::from(total);
         let mut sum = 0f64;
         let mut chosen = None;
@@ -105,13 +109,7 @@ impl SamplingParams {
             }
         }
         let chosen = chosen.expect("the most likely token has mass 1");
-        let logp = if self.filters == Filters::default() {
-            // As training will compute it: the importance ratio begins at exactly 1.
-            cpu::logp::row_logp(logits, chosen, inverse as f32)
-        } else {
-            masses[chosen].ln() - total.ln()
-        };
-        Ok((chosen as u32, logp))
+        Ok((chosen as u32, masses[chosen].ln() - total.ln()))
     }
 }
 

@@ -23,7 +23,7 @@ pub fn stream(
     }
     params.check_room(prompt.len(), decoder.architecture().max_positions)?;
     let slots = prompt.len() + params.max_new_tokens;
-    let decoder = decoder.prepacked()?;
+    let decoder = decoder.prepacked(None)?;
     let mut cache = decoder.cache(1, slots)?;
     let mut random = rng_key.stream(0, 0);
     let mut packed = PackedSequences::from_start([prompt.len()]);

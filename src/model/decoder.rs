@@ -17,7 +17,8 @@ use super::run;
 use crate::backend::cpu::Cpu;
 use crate::backend::gpu::Gpu;
 use crate::backend::{
-    AnyBackend, Backend, GradAccumulator, Norm, PackedSequences, Parameter, int8, on_backend,
+    AnyBackend, Backend, Buffer, GradAccumulator, Norm, PackedSequences, Parameter, Pool,
+    RolloutDtype, int8, on_backend,
 };
 
 /// The transformer. N tokens, D hidden size, V vocabulary.
@@ -106,22 +107,22 @@ impl Decoder {
     }
 
     /// The same decoder with its weights as they are now packed for sampling: another copy of them, on a
-    /// CPU with our products; on a GPU with its output layer in f32, in which logits are.
+    /// CPU with our products; on a GPU with its output layer in f32, in which logits are. With a `dtype` they are
+    /// rounded to that: it is another model then. What is packed stays as it is.
     ///
     /// # Errors
     /// No memory.
-    pub fn prepacked(&self) -> Result<Self> {
+    pub fn prepacked(&self, dtype: Option<RolloutDtype>) -> Result<Self> {
         on_backend!(&self.backend, backend => {
-            let pack = |weight: &Parameter| backend.prepack(weight);
             let layer = |layer: &Layer| {
                 let mut own = layer.clone();
                 for linear in own.linears_mut() {
-                    *linear = linear.prepacked(&pack)?;
+                    *linear = linear.prepacked(backend, dtype)?;
                 }
                 Ok(own)
             };
             let layers = self.layers.iter().map(layer).collect::<Result<_>>()?;
-            Ok(Self { layers, head: backend.prepack_head(&self.head)?, ..self.clone() })
+            Ok(Self { layers, head: backend.prepack_head(&self.head, dtype)?, ..self.clone() })
         })
     }
 
@@ -352,6 +353,20 @@ impl Decoder {
     /// No memory.
     pub fn logits(&self, hidden: &Tensor) -> Result<Tensor> {
         on_backend!(&self.backend, backend => backend.logits(hidden, &self.head))
+    }
+
+    /// The same values on the CPU, in memory that goes back for the next.
+    ///
+    /// # Errors
+    /// No memory.
+    pub(crate) fn logits_on_cpu(&self, hidden: &Tensor) -> Result<Buffer> {
+        match &self.backend {
+            AnyBackend::Cpu(cpu) => cpu.pooled_logits(hidden, &self.head),
+            AnyBackend::Gpu(gpu) => {
+                let logits = gpu.logits(hidden, &self.head)?.flatten_all()?;
+                Ok(Arc::<Pool>::default().copy(&logits.to_vec1()?))
+            }
+        }
     }
 
     /// The gradients of hidden states and, where it is trained, of the output layer's weight for that of logits.

@@ -192,15 +192,15 @@ fn copy(
     ([own_keys, own_values], mine, to): (&mut [Vec<f32>; 2], &KeyLayout, usize),
     held: Range<usize>,
 ) {
-    let count = held.len();
-    let keys = keys[from * theirs.row()..][..theirs.row()].chunks_exact(theirs.slots);
-    let own = own_keys[to * mine.row()..][..mine.row()].chunks_exact_mut(mine.slots);
-    own.zip(keys).for_each(|(own, keys)| own[..count].copy_from_slice(&keys[held.clone()]));
-    let (dim, width) = (theirs.dim, theirs.slots * theirs.dim);
-    let values = values[from * theirs.row()..][..theirs.row()].chunks_exact(width);
-    let own = own_values[to * mine.row()..][..mine.row()].chunks_exact_mut(mine.slots * dim);
-    let held = held.start * dim..held.end * dim;
-    own.zip(values).for_each(|(own, values)| {
-        own[..count * dim].copy_from_slice(&values[held.clone()]);
-    });
+    let dim = theirs.dim;
+    // Keys are in blocks, and whole ones are copied: what is held begins with one.
+    let of_keys = KeyLayout::whole_blocks(held.clone());
+    let parts = [(keys, own_keys, of_keys), (values, own_values, held)];
+    for (others, own, held) in parts {
+        let others = others[from * theirs.row()..][..theirs.row()].chunks_exact(theirs.head());
+        let own = own[to * mine.row()..][..mine.row()].chunks_exact_mut(mine.head());
+        for (own, other) in own.zip(others) {
+            own[..held.len() * dim].copy_from_slice(&other[held.start * dim..held.end * dim]);
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use candle_core::Result;
 
 use super::lora::LowRank;
-use crate::backend::{Backend, GradAccumulator, Parameter};
+use crate::backend::{Backend, GradAccumulator, Parameter, RolloutDtype};
 
 /// `x W^T + b`, and what an adapter adds.
 #[derive(Debug, Clone)]
@@ -80,13 +80,16 @@ impl Linear {
         }
     }
 
-    /// The same projection with a copy of its weights that products read fastest.
-    pub(super) fn prepacked(
+    /// The same projection with a copy of its weights that products read fastest; an adapter's keep their type.
+    pub(super) fn prepacked<B: Backend>(
         &self,
-        pack: &impl Fn(&Parameter) -> Result<Parameter>,
+        backend: &B,
+        dtype: Option<RolloutDtype>,
     ) -> Result<Self> {
-        let adapter = self.adapter.as_ref().map(|adapter| adapter.prepacked(pack)).transpose()?;
-        Ok(Self { weight: pack(&self.weight)?, bias: self.bias.clone(), adapter })
+        let packed = |adapter: &LowRank| adapter.prepacked(|weight| backend.prepack(weight, None));
+        let adapter = self.adapter.as_ref().map(packed).transpose()?;
+        let weight = backend.prepack(&self.weight, dtype)?;
+        Ok(Self { weight, bias: self.bias.clone(), adapter })
     }
 }
 

@@ -124,10 +124,7 @@ impl LowRank {
     }
 
     /// The same adapter with a copy of its matrices that products read fastest.
-    pub(super) fn prepacked(
-        &self,
-        pack: &impl Fn(&Parameter) -> Result<Parameter>,
-    ) -> Result<Self> {
+    pub(super) fn prepacked(&self, pack: impl Fn(&Parameter) -> Result<Parameter>) -> Result<Self> {
         Ok(Self { a: pack(&self.a)?, b: pack(&self.b)?, ..self.clone() })
     }
 

@@ -22,7 +22,7 @@ mod run;
 mod text_part;
 pub mod weights;
 
-pub use crate::backend::{PackedSequences, Segment};
+pub use crate::backend::{PackedSequences, RolloutDtype, Segment};
 pub use architecture::{
     Activation, Architecture, DeltaSizes, Fusion, LayerKind, NormPlacement, QkNorm, Rope,
     RopeScaling,

@@ -52,9 +52,9 @@ pub struct EngineOptions {
     #[arg(long, default_value_t = 0, value_name = "STEPS", help_heading = "Engine")]
     #[serde(default)]
     pub max_staleness: usize,
-    /// How samples are weighted whose log-probabilities differ between server and policy: token-truncate:C,
+    /// How samples are weighted that a server drew, or --rollout-dtype, so that log-probabilities differ: token-truncate:C,
     /// sequence-mask:C or none [default: sequence-mask:3].
-    #[arg(long, value_name = "CORRECTION", help_heading = "Engine", requires = "engine")]
+    #[arg(long, value_name = "CORRECTION", help_heading = "Engine")]
     #[serde(default)]
     pub importance_correction: Option<ImportanceCorrection>,
 }
@@ -76,20 +76,24 @@ impl EngineOptions {
     ///
     /// # Errors
     /// The option.
-    pub fn check(&self, trains_adapter: bool) -> Result<()> {
+    pub fn check(&self, trains_adapter: bool, rounds: bool) -> Result<()> {
         self.remote.check()?;
         if self.remote.engine.is_none() {
             if self.engine_weights.is_some()
                 || self.engine_folder.is_some()
-                || self.importance_correction.is_some()
                 || self.max_staleness > 0
             {
                 bail!(
-                    "--engine-weights, --engine-folder, --max-staleness and --importance-correction have no effect without \
-                     --engine"
+                    "--engine-weights, --engine-folder and --max-staleness have no effect without --engine"
                 );
             }
+            if self.importance_correction.is_some() && !rounds {
+                bail!("--importance-correction has no effect without --engine or --rollout-dtype");
+            }
             return Ok(());
+        }
+        if rounds {
+            bail!("--rollout-dtype has no effect with --engine: the server has its own");
         }
         match self.weights(trains_adapter) {
             EngineWeights::Adapter if !trains_adapter => {

@@ -17,7 +17,11 @@ use crate::support::binary::{Folder, refusal, tealight};
 use crate::support::runs::{json as read_json, train};
 
 const INT8: Precision =
-    Precision { dtype: tealight::device::Dtype::Float32, base_dtype: Some(BaseDtype::Int8) };
+    Precision {
+        dtype: tealight::device::Dtype::Float32,
+        base_dtype: Some(BaseDtype::Int8),
+        rollout_dtype: None,
+    };
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/conformance").join(name)
@@ -97,7 +101,7 @@ fn log_probabilities_and_gradients_are_those_of_the_widened_model() {
         }
         // What is sampled from is the same model.
         let logits = pair.each_ref().map(|model| {
-            let decoder = model.decoder().and_then(|x| Ok(x.prepacked()?)).expect("a decoder");
+            let decoder = model.decoder().and_then(|x| Ok(x.prepacked(None)?)).expect("a decoder");
             let packed = PackedSequences::from_start([5]);
             let hidden = decoder.hidden(&[5, 7, 9, 11, 4], &packed, None).expect("a pass");
             decoder.logits(&hidden).expect("logits")

@@ -157,7 +157,8 @@ fn hidden_states_agree_with_the_graph_and_what_a_cache_continues_with_both() {
         let exact = graph::hidden(&architecture, &exact_weights, &ids).expect("a graph");
         for place in places() {
             let policy = place.policy(&architecture, &weights);
-            for decoder in [policy.decoder().clone(), policy.decoder().prepacked().expect("packed")]
+            for decoder in
+                [policy.decoder().clone(), policy.decoder().prepacked(None).expect("packed")]
             {
                 let whole = decoder.hidden(&ids, &PackedSequences::from_start([11]), None);
                 close(&flat(&whole.expect("hidden")), &flat(&exact), "whole");
@@ -194,7 +195,7 @@ fn what_a_window_no_longer_sees_is_let_go_of_and_nothing_else_changes() {
         let decoders = places().into_iter().flat_map(|place| {
             let decoder = place.policy(&architecture, &weights).decoder().clone();
             // Small models that are packed are decoded with some rows a thread.
-            let packed = decoder.prepacked().expect("packed");
+            let packed = decoder.prepacked(None).expect("packed");
             [(place.is_exact, decoder), (place.is_exact, packed)]
         });
         for (is_exact, decoder) in decoders {

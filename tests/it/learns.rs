@@ -123,6 +123,8 @@ fn train(config: &RlvrConfig) -> Trained {
     let data = TrainingData::new(config, &plan, encoded.len(), presamples.as_ref()).expect("some");
     let run = Run {
         engine: None,
+        rollout_dtype: None,
+        correction: None,
         config,
         plan: &plan,
         policy: &policy,

@@ -24,6 +24,7 @@ use tealight_eval::{Sample, Solver, Summary, Tally, store};
 use crate::app::place;
 use crate::app::session::{Draw, Evaluating, Session};
 use crate::app::settings::{self, DataOptions, DecodingOptions, ModelOptions};
+use crate::device::Precision;
 use crate::files::Claim;
 use crate::generate::{Filters, SamplingParams};
 use crate::process::Process;
@@ -117,10 +118,11 @@ pub fn run(options: &EvalOptions, process: &Process) -> Result<Judged> {
         bail!("--adapter has no effect with --engine: the server has its own");
     }
     if options.remote.engine.is_some()
-        && (options.model.quantized || options.model.precision.base_dtype.is_some())
+        && (options.model.quantized || options.model.precision != Precision::default())
     {
         bail!(
-            "--quantized and --base-dtype have no effect with --engine: the server has its own weights"
+            "--quantized, --dtype, --base-dtype and --rollout-dtype have no effect with --engine: the server has its \
+             own weights"
         );
     }
     let jobs = jobs(&sets, &datasets, &options.decoding.temperature)?;
@@ -173,16 +175,20 @@ pub fn run(options: &EvalOptions, process: &Process) -> Result<Judged> {
             evaluating.run(dataset, &solver as &dyn Solver, draw.n, file, known)
         })?;
     } else {
-        let (base, device) = options.model.load_on(ranks, ModelOptions::load)?;
+        let (base, device) = options.model.load_on(ranks, ModelOptions::load_for_rollouts)?;
         let length = settings::completion_length(asked, problems(), base.room())?;
         let session = Session::new(&base, device, stop)?.among(ranks);
+        let rollout_dtype = base.precision.rollout_dtype;
+        // Once for all that is asked of it.
+        let sampled = session.reference.prepacked(rollout_dtype)?;
         evaluate(length, &|dataset, draw, evaluating, file, known| {
             let params = SamplingParams { eos: session.eos().to_vec(), ..draw.params.clone() };
             let draw = Draw { params: &params, ..*draw };
             let (decoder, label) = (&session.reference, evaluating.label);
-            let mut tallies = session.evaluate(decoder, dataset, &draw, label, file, known)?;
+            let mut tallies = session.evaluate(&sampled, dataset, &draw, label, file, known)?;
             let temperature = params.temperature;
-            if temperature > 0.0 && params.filters == Filters::default() {
+            let is_whole = params.filters == Filters::default() && rollout_dtype.is_none();
+            if temperature > 0.0 && is_whole {
                 probes::enumerated(&session, decoder, dataset, temperature, &mut tallies)?;
                 if let Some(directory) = &options.presamples {
                     let room = params.max_new_tokens;
@@ -243,6 +249,11 @@ impl EvalOptions {
         if self.remote.engine.is_some() {
             bail!("--presamples needs the model's own log-probabilities: leave --engine out");
         }
+        if self.model.precision.rollout_dtype.is_some() {
+            bail!(
+                "--presamples needs the model's own log-probabilities: leave --rollout-dtype out"
+            );
+        }
         let is_whole = self.decoding.filters() == Filters::default();
         if !is_whole || self.decoding.temperature.contains(&0.0) {
             bail!(
@@ -257,7 +268,7 @@ impl EvalOptions {
         let name = self.remote.engine_model.as_ref().unwrap_or(&self.model.model);
         match &self.remote.engine {
             Some(engine) => format!("{name} at {engine}"),
-            None => self.model.shown(),
+            None => self.model.sampled(),
         }
     }
 

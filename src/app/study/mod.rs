@@ -142,6 +142,7 @@ pub fn run(options: &StudyOptions, process: &Process) -> Result<Option<Finished>
         options.budget(objective, seeds[0], train.problems.len(), Path::new(""))?;
     }
     options.model.precision.check(options.settings.lora.use_peft)?;
+    options.model.refuse_rollout_dtype()?;
     let (base, device) = options.model.load_on(ranks, ModelOptions::load_to_train)?;
     let problems = sets.iter().flat_map(|set| &set.dataset.problems).chain(&train.problems);
     let asked = options.settings.max_completion_length;

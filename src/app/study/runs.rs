@@ -16,7 +16,7 @@ use crate::app::training::fine_tune::Place;
 use crate::app::training::held_out::{self, BEST, HeldOutSet};
 use crate::model::Decoder;
 use crate::model::weights;
-use crate::objective::Objective;
+use crate::objective::{ImportanceCorrection, Objective};
 use crate::policy;
 use crate::pretrained::Pretrained;
 use crate::train::checkpoint;
@@ -228,6 +228,7 @@ impl StudyOptions {
                 on_step: None,
                 held_out,
                 engine: None,
+                correction: ImportanceCorrection::default(),
             };
             let tuned = session.fine_tune(train, config, &place)?;
             session.stop.check()?;

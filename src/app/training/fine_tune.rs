@@ -15,6 +15,7 @@ use crate::app::session::{Draw, Session};
 use crate::generate::Engine;
 use crate::lab;
 use crate::limits;
+use crate::objective::ImportanceCorrection;
 use crate::policy::{self, Policy};
 use crate::presample::Presamples;
 use crate::pretrained::Pretrained;
@@ -40,6 +41,8 @@ pub(crate) struct Place<'a> {
     pub(crate) held_out: Option<&'a HeldOutSet>,
     /// What samples in place of this process.
     pub(crate) engine: Option<&'a EngineOptions>,
+    /// How samples of a server, or of a rounded policy, are weighted.
+    pub(crate) correction: ImportanceCorrection,
 }
 
 /// A run that has ended.
@@ -99,7 +102,11 @@ impl Session<'_> {
         if let Some(engine) = place.engine {
             // Where servers are does not matter, but what is made of their samples does.
             identity["engine"] = json!({"weights": engine.weights(adapter.is_some()),
-                "correction": engine.correction(), "max_staleness": engine.max_staleness});
+                "correction": place.correction, "max_staleness": engine.max_staleness});
+        }
+        let rollout_dtype = self.base.precision.rollout_dtype;
+        if rollout_dtype.is_some() {
+            identity["importance_correction"] = json!(place.correction);
         }
         let checkpoints = Checkpoints {
             output,
@@ -142,11 +149,13 @@ impl Session<'_> {
 
         let engine = place.engine.map(|options| RolloutEngine {
             engine: fleet.as_ref().map(|fleet| fleet as &dyn Engine),
-            correction: options.correction(),
             max_staleness: options.max_staleness,
         });
+        let is_others = engine.is_some() || rollout_dtype.is_some();
         let run = Run {
             engine,
+            rollout_dtype,
+            correction: is_others.then_some(place.correction),
             config: &config,
             plan: &plan,
             policy: &policy,

@@ -132,6 +132,7 @@ pub fn run(
         on_step,
         held_out: held_out.as_ref(),
         engine: options.engine.remote.engine.is_some().then_some(&options.engine),
+        correction: options.engine.correction(),
     };
     let tuned = session.fine_tune(&dataset, &options.rlvr, &place)?;
     if let Some(code) = ranks.first(|| Ok(stop.exit_code()))? {
@@ -179,10 +180,17 @@ impl TrainOptions {
         let options = self;
         options.rlvr.settings.check()?;
         let plan = options.rlvr.plan()?;
-        options.engine.check(options.rlvr.settings.lora.use_peft)?;
+        let rounds = options.model.precision.rollout_dtype.is_some();
+        options.engine.check(options.rlvr.settings.lora.use_peft, rounds)?;
         if options.engine.remote.engine.is_some() && !plan.is_on_policy() {
             bail!(
                 "objective `{}` samples nothing while it trains: --engine has no effect",
+                options.rlvr.objective
+            );
+        }
+        if rounds && !plan.is_on_policy() {
+            bail!(
+                "objective `{}` samples nothing while it trains: --rollout-dtype has no effect",
                 options.rlvr.objective
             );
         }

@@ -70,6 +70,7 @@ pub struct SftOptions {
 pub fn run(options: &SftOptions, stop: &Stop) -> Result<()> {
     let Some(output) = &options.output else { bail!("--output DIR is needed") };
     options.lora.check()?;
+    options.model.refuse_rollout_dtype()?;
     options.model.precision.check(options.lora.use_peft)?;
     let (_claim, resumed) = match &options.resume {
         Some(which) => (Claim::take(output)?, checkpoint::find(output, which)?),

@@ -1,13 +1,15 @@
 //! Causal attention of single queries, with grouped key-value heads, and its gradient.
 //!
-//! Keys are kept transposed, `[D, slots]` for each key-value head, and values as they are, `[slots, D]`:
-//! both loops then run along memory. Nothing of size queries x keys is kept; the backward pass computes the
-//! weights again.
+//! Keys are kept in blocks of [`LANES`] slots, `[slots / LANES, D, LANES]` for each key-value head, and values as they
+//! are, `[slots, D]`: both are then read once from beginning to end, for several query heads together. Nothing of size
+//! queries x keys is kept; the backward pass computes the weights again.
 
 use std::ops::Range;
 
+use pulp::{Arch, Simd, WithSimd};
+
 use super::super::Heads;
-use super::math::{add_scaled, exp, max, sum_of};
+use super::math::{dot, exp, max, sum_of};
 
 /// How a row of the cache holds keys and values.
 #[derive(Debug, Clone, Copy)]
@@ -29,17 +31,20 @@ pub(crate) struct KeyLayout {
 /// Keys that are looked at together: one AVX-512 register.
 const LANES: usize = 16;
 
-/// Tokens that a row lets go of together: moving the others up is rare then.
-const BLOCK: usize = 64;
+/// Tokens that a row lets go of together, whole blocks of keys: moving the others up is rare then.
+const BLOCK: usize = 4 * LANES;
+
+/// Query heads of one key-value head that go through its keys together at most.
+const TOGETHER: usize = 4;
 
 /// Tokens that a row holds of so many, where each sees the last `window`.
 pub(crate) fn held(window: usize, tokens: usize) -> usize {
     window.saturating_add(BLOCK).min(tokens)
 }
 
-/// Slots that a row needs for `tokens` tokens: what is looked at past the last one must be there too.
+/// Slots that a row needs for `tokens` tokens: whole blocks of keys.
 fn room(tokens: usize) -> usize {
-    tokens.next_multiple_of(LANES) + LANES
+    tokens.next_multiple_of(LANES)
 }
 
 impl KeyLayout {
@@ -69,10 +74,17 @@ impl KeyLayout {
     pub(crate) fn make_room(&self, count: usize, keys: &mut [f32], values: &mut [f32]) {
         let gone = self.first(count + 1) - self.first(count);
         if gone > 0 {
-            keys.chunks_exact_mut(self.slots).for_each(|keys| keys.copy_within(gone.., 0));
-            let heads = values.chunks_exact_mut(self.slots * self.dim);
-            heads.for_each(|values| values.copy_within(gone * self.dim.., 0));
+            // Whole blocks of keys.
+            for head in [keys, values].into_iter().flat_map(|all| all.chunks_exact_mut(self.head()))
+            {
+                head.copy_within(gone * self.dim.., 0);
+            }
         }
+    }
+
+    /// The slots of the blocks that hold these keys, the first of which begins with one.
+    pub(crate) fn whole_blocks(held: Range<usize>) -> Range<usize> {
+        held.start..held.end.next_multiple_of(LANES)
     }
 
     /// Query heads that share a key-value head.
@@ -80,9 +92,14 @@ impl KeyLayout {
         self.queries / self.keys
     }
 
+    /// Values that a key-value head has in a row, of its keys or of its values.
+    pub(crate) fn head(&self) -> usize {
+        self.dim * self.slots
+    }
+
     /// Values that a row of the cache has for its keys, and as many for its values.
     pub(crate) fn row(&self) -> usize {
-        self.keys * self.dim * self.slots
+        self.keys * self.head()
     }
 
     /// Puts a token's keys and values `[keys, D]` into `slot` of a row's cache.
@@ -93,8 +110,9 @@ impl KeyLayout {
         (k, v): (&[f32], &[f32]),
         (keys, values): (&mut [f32], &mut [f32]),
     ) {
-        for (index, x) in k.iter().enumerate() {
-            keys[index * self.slots + slot] = *x;
+        let heads = k.chunks_exact(self.dim).zip(keys.chunks_exact_mut(self.head()));
+        for (k, keys) in heads {
+            put_key(keys, slot, k);
         }
         for (head, v) in v.chunks_exact(self.dim).enumerate() {
             values[(head * self.slots + slot) * self.dim..][..self.dim].copy_from_slice(v);
@@ -102,7 +120,6 @@ impl KeyLayout {
     }
 
     /// Attends from one token's queries `[queries, D]` to the slots `seen` of a row; `weights` is scratch.
-    #[inline(always)]
     pub(crate) fn attend(
         &self,
         q: &[f32],
@@ -112,139 +129,309 @@ impl KeyLayout {
         out: &mut [f32],
     ) {
         out.fill(0.0);
-        let heads = q.chunks_exact(self.dim).zip(out.chunks_exact_mut(self.dim));
-        for (head, (q, out)) in heads.enumerate() {
-            let at = head / self.group() * self.dim * self.slots;
-            let keys = &keys[at..][..self.dim * self.slots];
-            self.weights(q, |d| &keys[d * self.slots + seen.start..], seen.len(), weights);
-            let values = &values[at..][seen.start * self.dim..seen.end * self.dim];
-            combine(weights, values, self.dim, out);
+        let Self { dim, scale, .. } = *self;
+        let seen = Keys { seen, dim, scale };
+        let wide = self.group() * dim;
+        for head in 0..self.keys {
+            let own = head * self.head()..(head + 1) * self.head();
+            let past = (&keys[own.clone()], &values[own]);
+            let q = q[head * wide..][..wide].chunks(TOGETHER * dim);
+            let out = out[head * wide..][..wide].chunks_mut(TOGETHER * dim);
+            for (q, out) in q.zip(out) {
+                let (keys, weights) = (&seen, &mut *weights);
+                Arch::new().dispatch(Attend { keys, q, past, weights, out });
+            }
         }
-    }
-
-    /// Softmax of the scaled products of `q` with keys, of which `key(d)` are the values at place `d`.
-    #[inline(always)]
-    fn weights<'a>(
-        &self,
-        q: &[f32],
-        key: impl Fn(usize) -> &'a [f32],
-        count: usize,
-        weights: &mut Vec<f32>,
-    ) {
-        products(q, key, count, weights);
-        let scale = self.scale;
-        // What is past the last key gets no weight.
-        weights[count..].fill(f32::NEG_INFINITY);
-        let largest = max(weights);
-        for weight in weights.iter_mut() {
-            *weight = exp((*weight - largest) * scale);
-        }
-        let inverse = 1.0 / sum_of(weights, |weight| weight);
-        for weight in weights.iter_mut() {
-            *weight *= inverse;
-        }
-        weights.truncate(count);
     }
 
     /// The gradients of one key-value head of a run of tokens after `past` others, of which each sees the last
-    /// `window`: adds to `dq`
-    /// `[tokens, group, D]`, and to `dk` and `dv` `[past + tokens, D]`, from `q`, `k`, `v` and the gradient
-    /// `grad` of the result, laid out alike.
-    #[inline(always)]
+    /// `window`: adds to `dq` `[tokens, group, D]`, and to `dk` and `dv` `[past + tokens, D]`, from `q`, `k`, `v` and
+    /// the gradient `grad` of the result, laid out alike.
     pub(crate) fn gradients(
         &self,
         (past, window): (usize, usize),
         [q, k, v, grad]: [&[f32]; 4],
         [dq, dk, dv]: [&mut [f32]; 3],
     ) {
-        let (dim, wide) = (self.dim, self.group() * self.dim);
-        let scale = self.scale;
+        let Self { dim, scale, .. } = *self;
+        let wide = self.group() * dim;
         let tokens = q.len() / wide;
-        let wide_row = room(past + tokens);
-        let (keys, values) = (transposed(k, dim, wide_row), transposed(v, dim, wide_row));
-        let (mut weights, mut pulls) = (Vec::new(), Vec::new());
+        let blocks = [k, v].map(|values| in_blocks(values, dim, past + tokens));
+        let mut scratch = [Vec::new(), Vec::new()];
         for token in 0..tokens {
             let until = past + token + 1;
-            let from = until.saturating_sub(window);
-            let count = until - from;
-            for head in 0..self.group() {
-                let own = token * wide + head * dim..token * wide + (head + 1) * dim;
-                let (q, grad, dq) = (&q[own.clone()], &grad[own.clone()], &mut dq[own]);
-                self.weights(q, |d| &keys[d * wide_row + from..], count, &mut weights);
-                // With p the weights and dp = grad . v: ds = p (dp - sum p dp) times the scale.
-                products(grad, |d| &values[d * wide_row + from..], count, &mut pulls);
-                pulls.truncate(count);
-                let mean: f32 = super::math::dot(&weights, &pulls);
-                for (pull, weight) in pulls.iter_mut().zip(&weights) {
-                    *pull = weight * (*pull - mean) * scale;
-                }
-                let seen = from * dim..until * dim;
-                combine(&pulls, &k[seen.clone()], dim, dq);
-                let (dk, dv) = (&mut dk[seen.clone()], &mut dv[seen]);
-                let places = dk.chunks_exact_mut(dim).zip(dv.chunks_exact_mut(dim));
-                for ((dk, dv), (pull, weight)) in places.zip(pulls.iter().zip(&weights)) {
-                    add_scaled(dk, *pull, q);
-                    add_scaled(dv, *weight, grad);
-                }
+            let seen = Keys { seen: until.saturating_sub(window)..until, dim, scale };
+            let own = token * wide..(token + 1) * wide;
+            let chunk = TOGETHER * dim;
+            let parts = q[own.clone()].chunks(chunk).zip(grad[own.clone()].chunks(chunk));
+            for ((q, grad), dq) in parts.zip(dq[own].chunks_mut(chunk)) {
+                let (keys, blocks, scratch) = (&seen, &blocks, &mut scratch);
+                let found = [dq, &mut *dk, &mut *dv];
+                Arch::new().dispatch(Pull { keys, q, grad, blocks, k, scratch, found });
             }
         }
     }
 }
 
-/// Sets `out` to the products of `q` with `count` columns, of which `row(d)` begins with the values at place
-/// `d`, and with what follows them up to a whole register.
+/// The keys of one head that a token sees.
+struct Keys {
+    seen: Range<usize>,
+    dim: usize,
+    scale: f32,
+}
+
+impl Keys {
+    /// The slots of the blocks that hold them.
+    #[inline(always)]
+    fn blocks(&self) -> Range<usize> {
+        self.seen.start / LANES * LANES..self.seen.end.next_multiple_of(LANES)
+    }
+
+    /// Where among the slots of those blocks they are.
+    #[inline(always)]
+    fn within(&self) -> Range<usize> {
+        let before = self.seen.start % LANES;
+        before..before + self.seen.len()
+    }
+}
+
+/// Attends from the queries `[H, D]` of one head of keys, adding to `out` `[H, D]`.
+struct Attend<'a> {
+    keys: &'a Keys,
+    q: &'a [f32],
+    /// Keys in blocks, and values.
+    past: (&'a [f32], &'a [f32]),
+    weights: &'a mut Vec<f32>,
+    out: &'a mut [f32],
+}
+
+impl Attend<'_> {
+    #[inline(always)]
+    fn of_heads<S: Simd, const H: usize>(self, simd: S) {
+        products::<S, H>(simd, self.keys, self.q, self.past.0, self.weights);
+        softmax(self.keys, self.weights);
+        combine::<S, H>(simd, self.keys, self.weights, self.past.1, self.out);
+    }
+}
+
+/// Adds the gradients of queries `[H, D]`, of the keys that they see and of those keys' values, for the gradient `grad`
+/// `[H, D]` of what they gather.
+struct Pull<'a> {
+    keys: &'a Keys,
+    q: &'a [f32],
+    grad: &'a [f32],
+    /// Keys and values in blocks.
+    blocks: &'a [Vec<f32>; 2],
+    /// Keys row after row.
+    k: &'a [f32],
+    scratch: &'a mut [Vec<f32>; 2],
+    /// Of queries, keys and values.
+    found: [&'a mut [f32]; 3],
+}
+
+impl Pull<'_> {
+    /// With p the weights and dp = grad . v: ds = p (dp - sum p dp) times the scale.
+    #[inline(always)]
+    fn of_heads<S: Simd, const H: usize>(self, simd: S) {
+        let Self { keys, q, grad, blocks, k, scratch: [weights, pulls], found: [dq, dk, dv] } =
+            self;
+        products::<S, H>(simd, keys, q, &blocks[0], weights);
+        softmax(keys, weights);
+        products::<S, H>(simd, keys, grad, &blocks[1], pulls);
+        let (within, width) = (keys.within(), keys.blocks().len());
+        for (pulls, weights) in pulls.chunks_exact_mut(width).zip(weights.chunks_exact(width)) {
+            let (pulls, weights) = (&mut pulls[within.clone()], &weights[within.clone()]);
+            let mean = dot(weights, pulls);
+            for (pull, weight) in pulls.iter_mut().zip(weights) {
+                *pull = weight * (*pull - mean) * keys.scale;
+            }
+        }
+        combine::<S, H>(simd, keys, pulls, k, dq);
+        spread::<S, H>(simd, keys, pulls, q, dk);
+        spread::<S, H>(simd, keys, weights, grad, dv);
+    }
+}
+
+/// Runs what is written for any number of query heads, up to [`TOGETHER`], on the number there is.
+macro_rules! by_heads {
+    ($name:ident) => {
+        impl WithSimd for $name<'_> {
+            type Output = ();
+
+            #[inline(always)]
+            fn with_simd<S: Simd>(self, simd: S) {
+                match self.q.len() / self.keys.dim {
+                    1 => self.of_heads::<S, 1>(simd),
+                    2 => self.of_heads::<S, 2>(simd),
+                    3 => self.of_heads::<S, 3>(simd),
+                    _ => self.of_heads::<S, TOGETHER>(simd),
+                }
+            }
+        }
+    };
+}
+by_heads!(Attend);
+by_heads!(Pull);
+
+/// Sets `out` `[H, slots of the blocks]` to the products of `q` `[H, D]` with keys in blocks.
 #[inline(always)]
-fn products<'a>(q: &[f32], row: impl Fn(usize) -> &'a [f32], count: usize, out: &mut Vec<f32>) {
+fn products<S: Simd, const H: usize>(
+    simd: S,
+    keys: &Keys,
+    q: &[f32],
+    in_blocks: &[f32],
+    out: &mut Vec<f32>,
+) {
+    let (dim, slots, registers) = (keys.dim, keys.blocks(), LANES / S::F32_LANES);
+    let width = slots.len();
     out.clear();
-    out.resize(count.next_multiple_of(LANES), 0.0);
-    let (blocks, _) = out.as_chunks_mut::<LANES>();
-    for (index, out) in blocks.iter_mut().enumerate() {
-        let mut sums = [[0f32; LANES]; 2];
-        let mut add = |lane: usize, d: usize, q: f32| {
-            let keys = &row(d)[index * LANES..][..LANES];
-            for (sum, key) in sums[lane].iter_mut().zip(keys) {
-                *sum = q.mul_add(*key, *sum);
+    out.resize(H * width, 0.0);
+    let q: [&[f32]; H] = std::array::from_fn(|head| &q[head * dim..][..dim]);
+    let own = &in_blocks[slots.start * dim..slots.end * dim];
+    for (index, block) in own.chunks_exact(dim * LANES).enumerate() {
+        let lines = S::as_simd_f32s(block).0;
+        for register in 0..registers {
+            let mut even = [simd.splat_f32s(0.0); H];
+            let mut odd = even;
+            for (pair, lines) in lines.chunks(2 * registers).enumerate() {
+                for head in 0..H {
+                    let q = simd.splat_f32s(q[head][2 * pair]);
+                    even[head] = simd.mul_add_f32s(q, lines[register], even[head]);
+                }
+                let Some(line) = lines.get(registers + register) else { continue };
+                for head in 0..H {
+                    let q = simd.splat_f32s(q[head][2 * pair + 1]);
+                    odd[head] = simd.mul_add_f32s(q, *line, odd[head]);
+                }
             }
-        };
-        let (pairs, last) = q.as_chunks::<2>();
-        for (at, [a, b]) in pairs.iter().enumerate() {
-            add(0, 2 * at, *a);
-            add(1, 2 * at + 1, *b);
-        }
-        if let [q] = last {
-            add(0, 2 * pairs.len(), *q);
-        }
-        for lane in 0..LANES {
-            out[lane] = sums[0][lane] + sums[1][lane];
+            for head in 0..H {
+                let out = &mut out[head * width + index * LANES..][..LANES];
+                S::as_mut_simd_f32s(out).0[register] = simd.add_f32s(even[head], odd[head]);
+            }
         }
     }
 }
 
-/// Adds the rows of `values` `[n, dim]`, each times its weight, to `out`.
+/// Softmax of every row of scaled products; slots that are not seen get no weight.
 #[inline(always)]
-fn combine(weights: &[f32], values: &[f32], dim: usize, out: &mut [f32]) {
-    let (blocks, rest) = weights.as_chunks::<4>();
-    let (quads, last) = values.split_at(blocks.len() * 4 * dim);
-    for (w, rows) in blocks.iter().zip(quads.chunks_exact(4 * dim)) {
-        let (low, high) = rows.split_at(2 * dim);
-        let ((a, b), (c, d)) = (low.split_at(dim), high.split_at(dim));
-        for i in 0..out.len() {
-            let low = w[1].mul_add(b[i], w[0].mul_add(a[i], out[i]));
-            out[i] = w[3].mul_add(d[i], w[2].mul_add(c[i], low));
+fn softmax(keys: &Keys, weights: &mut [f32]) {
+    let (within, scale) = (keys.within(), keys.scale);
+    for row in weights.chunks_exact_mut(keys.blocks().len()) {
+        row[..within.start].fill(f32::NEG_INFINITY);
+        row[within.end..].fill(f32::NEG_INFINITY);
+        let largest = max(row);
+        for weight in row.iter_mut() {
+            *weight = exp((*weight - largest) * scale);
         }
-    }
-    for (weight, row) in rest.iter().zip(last.chunks_exact(dim)) {
-        add_scaled(out, *weight, row);
+        let inverse = 1.0 / sum_of(row, |weight| weight);
+        for weight in row.iter_mut() {
+            *weight *= inverse;
+        }
     }
 }
 
-/// `[rows, columns]` to `[columns, wide]`, zero past the rows.
-fn transposed(values: &[f32], columns: usize, wide: usize) -> Vec<f32> {
-    let mut out = vec![0f32; columns * wide];
-    for (row, values) in values.chunks_exact(columns).enumerate() {
-        for (column, x) in values.iter().enumerate() {
-            out[column * wide + row] = *x;
+/// Adds the rows that are seen of `values` `[slots, D]`, each times its weight, to `out` `[H, D]`.
+#[inline(always)]
+fn combine<S: Simd, const H: usize>(
+    simd: S,
+    keys: &Keys,
+    weights: &[f32],
+    values: &[f32],
+    out: &mut [f32],
+) {
+    let (dim, within, width) = (keys.dim, keys.within(), keys.blocks().len());
+    let weights: [&[f32]; H] =
+        std::array::from_fn(|head| &weights[head * width..][..width][within.clone()]);
+    let values = &values[keys.seen.start * dim..keys.seen.end * dim];
+    let mut at = 0;
+    while at + 4 * S::F32_LANES <= dim {
+        combine_columns::<S, H, 4>(simd, (weights, values), (out, dim), at);
+        at += 4 * S::F32_LANES;
+    }
+    while at + S::F32_LANES <= dim {
+        combine_columns::<S, H, 1>(simd, (weights, values), (out, dim), at);
+        at += S::F32_LANES;
+    }
+    for (slot, row) in values.chunks_exact(dim).enumerate() {
+        for d in at..dim {
+            for head in 0..H {
+                let out = &mut out[head * dim + d];
+                *out = weights[head][slot].mul_add(row[d], *out);
+            }
         }
+    }
+}
+
+/// The same of `W` registers of columns from `at` on.
+#[inline(always)]
+fn combine_columns<S: Simd, const H: usize, const W: usize>(
+    simd: S,
+    (weights, values): ([&[f32]; H], &[f32]),
+    (out, dim): (&mut [f32], usize),
+    at: usize,
+) {
+    let columns = at..at + W * S::F32_LANES;
+    let mut sums = [[simd.splat_f32s(0.0); W]; H];
+    for (head, sums) in sums.iter_mut().enumerate() {
+        sums.copy_from_slice(S::as_simd_f32s(&out[head * dim..][columns.clone()]).0);
+    }
+    for (slot, row) in values.chunks_exact(dim).enumerate() {
+        let row = S::as_simd_f32s(&row[columns.clone()]).0;
+        for head in 0..H {
+            let weight = simd.splat_f32s(weights[head][slot]);
+            for part in 0..W {
+                sums[head][part] = simd.mul_add_f32s(weight, row[part], sums[head][part]);
+            }
+        }
+    }
+    for (head, sums) in sums.iter().enumerate() {
+        S::as_mut_simd_f32s(&mut out[head * dim..][columns.clone()]).0.copy_from_slice(sums);
+    }
+}
+
+/// Adds to the rows that are seen of `out` `[slots, D]` those of `x` `[H, D]`, each times its weight.
+#[inline(always)]
+fn spread<S: Simd, const H: usize>(
+    simd: S,
+    keys: &Keys,
+    weights: &[f32],
+    x: &[f32],
+    out: &mut [f32],
+) {
+    let (dim, width) = (keys.dim, keys.blocks().len());
+    let x: [_; H] = std::array::from_fn(|head| S::as_simd_f32s(&x[head * dim..][..dim]));
+    let rows = out[keys.seen.start * dim..keys.seen.end * dim].chunks_exact_mut(dim);
+    for (slot, row) in keys.within().zip(rows) {
+        let weights: [f32; H] = std::array::from_fn(|head| weights[head * width + slot]);
+        let (registers, rest) = S::as_mut_simd_f32s(row);
+        for (index, out) in registers.iter_mut().enumerate() {
+            for (weight, (x, _)) in weights.iter().zip(x) {
+                *out = simd.mul_add_f32s(simd.splat_f32s(*weight), x[index], *out);
+            }
+        }
+        for (index, out) in rest.iter_mut().enumerate() {
+            for (weight, (_, x)) in weights.iter().zip(x) {
+                *out = weight.mul_add(x[index], *out);
+            }
+        }
+    }
+}
+
+/// Puts a key `[D]` into a slot of its head's keys.
+#[inline(always)]
+fn put_key(keys: &mut [f32], slot: usize, key: &[f32]) {
+    let dim = key.len();
+    let start = slot / LANES * LANES * dim + slot % LANES;
+    for (place, x) in keys[start..].iter_mut().step_by(LANES).zip(key) {
+        *place = *x;
+    }
+}
+
+/// Keys `[tokens, D]` of one head in blocks, zero past the last.
+fn in_blocks(keys: &[f32], dim: usize, tokens: usize) -> Vec<f32> {
+    let mut out = vec![0f32; room(tokens) * dim];
+    for (slot, key) in keys.chunks_exact(dim).enumerate() {
+        put_key(&mut out, slot, key);
     }
     out
 }

@@ -78,18 +78,50 @@ impl RowSums {
     }
 }
 
-/// The log-probability of `target` under a row of logits: the same bits as [`Head::forward`] finds.
-pub(crate) fn row_logp(logits: &[f32], target: usize, inverse: f32) -> f32 {
-    let mut row = RowSums { target: logits[target], ..RowSums::EMPTY };
+/// A token drawn from a row of logits, and its log-probability, the same bits as [`Head::forward`] finds: the first
+/// whose share and those of the tokens before it come to more than `uniform`, which is in `[0, 1)`. None where logits
+/// are not finite.
+pub(crate) fn draw_row(logits: &[f32], inverse: f32, uniform: f64) -> Option<(usize, f32)> {
     simd(
         #[inline(always)]
         || {
+            let mut row = RowSums::EMPTY;
+            // What the row comes to after every block.
+            let mut after = Vec::with_capacity(logits.len().div_ceil(BLOCK));
             for logits in logits.chunks(BLOCK) {
                 row.add_mass(logits, inverse);
+                after.push((row.top, row.mass));
             }
+            if !row.mass.is_finite() {
+                return None;
+            }
+            let share = |(top, mass): (f32, f32)| {
+                f64::from(mass) * f64::from((top - row.top) * inverse).exp()
+            };
+            let goal = uniform * f64::from(row.mass);
+            let block = after.partition_point(|sums| share(*sums) <= goal).min(after.len() - 1);
+            let mut sum = block.checked_sub(1).map_or(0.0, |before| share(after[before]));
+            let own = &logits[block * BLOCK..][..BLOCK.min(logits.len() - block * BLOCK)];
+            let mut masses = [0f32; BLOCK];
+            for (mass, x) in masses.iter_mut().zip(own) {
+                *mass = exp((x - row.top) * inverse);
+            }
+            let mut drawn = 0;
+            for (token, mass) in masses[..own.len()].iter().enumerate() {
+                sum += f64::from(*mass);
+                if *mass > masses[drawn] || sum > goal {
+                    // Where rounding has the sum stop short of the goal, the block's most likely token.
+                    drawn = token;
+                }
+                if sum > goal {
+                    break;
+                }
+            }
+            let drawn = block * BLOCK + drawn;
+            row.target = logits[drawn];
+            Some((drawn, row.logp(inverse)))
         },
-    );
-    row.logp(inverse)
+    )
 }
 
 impl Head<'_> {

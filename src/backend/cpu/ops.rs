@@ -7,11 +7,11 @@ use tealight_matmul::{Matrix, Output, multiply};
 
 use super::super::{
     Angles, Backend, Buffer, Delta, Dropout, GradAccumulator, Heads, Norm, PackedSequences,
-    Parameter, TokenLogp, Turn, check_tokens,
+    Parameter, RolloutDtype, TokenLogp, Turn, check_tokens,
 };
 use super::logp::RowSums;
 use super::pass::{Pass, RowLayout, Slots};
-use super::product::{add_bias, with_weight};
+use super::product::{add_bias, quantized, with_weight};
 use super::rms_norm::Gain;
 use super::{Cpu, by_rows, gate, output, rms_norm, rope, rows, with_values};
 use crate::backend::Activation;
@@ -358,11 +358,9 @@ impl Backend for Cpu {
 
     fn logits(&self, hidden: &Tensor, head: &Parameter) -> Result<Tensor> {
         let (vocabulary, inner) = head.dims2()?;
-        let rows = hidden.elem_count() / inner;
-        // It is handed out, and memory of the pool would not come back.
-        let mut out = vec![0f32; rows * vocabulary];
-        with_values(hidden, |hidden| self.product(hidden, head, &mut out, false))?;
-        Tensor::from_vec(out, (rows, vocabulary), &Device::Cpu)
+        // It is handed out.
+        let logits = self.pooled_logits(hidden, head)?.into_values();
+        Tensor::from_vec(logits, (hidden.elem_count() / inner, vocabulary), &Device::Cpu)
     }
 
     fn logits_backward(
@@ -387,11 +385,14 @@ impl Backend for Cpu {
         })
     }
 
-    fn prepack(&self, weight: &Parameter) -> Result<Parameter> {
-        self.packed(weight)
+    fn prepack(&self, weight: &Parameter, dtype: Option<RolloutDtype>) -> Result<Parameter> {
+        match dtype {
+            None => self.packed(weight),
+            Some(RolloutDtype::Int8) => quantized(weight),
+        }
     }
 
-    fn prepack_head(&self, weight: &Parameter) -> Result<Parameter> {
-        self.prepack(weight)
+    fn prepack_head(&self, weight: &Parameter, dtype: Option<RolloutDtype>) -> Result<Parameter> {
+        self.prepack(weight, dtype)
     }
 }

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use super::super::packed::{KeyRow, Seen};
 use super::super::{Angles, Buffer, DeltaSizes, Heads, PackedSequences, Pool};
 use super::attention::KeyLayout;
-use super::{by_rows, simd};
+use super::by_rows;
 use std::sync::Arc;
 
 /// What a layer knows of the past of some rows.
@@ -158,21 +158,16 @@ impl Pass {
         let window = window.unwrap_or(usize::MAX);
         by_rows(is_parallel, out, width, |first, part| {
             let mut weights = Vec::new();
-            simd(
-                #[inline(always)]
-                || {
-                    for (index, out) in part.chunks_exact_mut(width).enumerate() {
-                        let token = first + index;
-                        let Seen { row, count } = self.seen[token];
-                        let own = row * layout.row()..(row + 1) * layout.row();
-                        let slots = (&keys[own.clone()], &values[own]);
-                        let q = &q[token * width..][..width];
-                        let first = layout.first(count);
-                        let seen = count.saturating_sub(window) - first..count - first;
-                        layout.attend(q, slots, seen, &mut weights, out);
-                    }
-                },
-            );
+            for (index, out) in part.chunks_exact_mut(width).enumerate() {
+                let token = first + index;
+                let Seen { row, count } = self.seen[token];
+                let own = row * layout.row()..(row + 1) * layout.row();
+                let slots = (&keys[own.clone()], &values[own]);
+                let q = &q[token * width..][..width];
+                let first = layout.first(count);
+                let seen = count.saturating_sub(window) - first..count - first;
+                layout.attend(q, slots, seen, &mut weights, out);
+            }
         });
     }
 
@@ -203,15 +198,10 @@ impl Pass {
                 let (q, grad) = (own(q, queries, wide), own(grad, queries, wide));
                 let (k, v) = (seen(k), seen(v));
                 let mut found = [vec![0f32; q.len()], vec![0f32; k.len()], vec![0f32; v.len()]];
-                simd(
-                    #[inline(always)]
-                    || {
-                        layout.gradients(
-                            (run.prefix.len(), window),
-                            [&q, &k, &v, &grad],
-                            found.each_mut().map(Vec::as_mut_slice),
-                        )
-                    },
+                layout.gradients(
+                    (run.prefix.len(), window),
+                    [&q, &k, &v, &grad],
+                    found.each_mut().map(Vec::as_mut_slice),
                 );
                 found
             })

@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use candle_core::{CpuStorage, Result, Storage, bail};
-use tealight_matmul::{Blocks, Matrix, Output, Packed, Right, multiply};
+use candle_core::{CpuStorage, Result, Storage, Tensor, bail};
+use tealight_matmul::{Blocks, Matrix, Output, Packed, Quantized, Right, multiply};
 
 use super::super::{Buffer, GradAccumulator, Parameter, PooledPacked, Prepacked, int8};
 use super::{Cpu, simd, with_values};
@@ -58,7 +58,7 @@ impl<'a> Weight<'a> {
         match self.plain() {
             Right::Plain(matrix) => Right::Plain(matrix.transposed()),
             Right::Blocks(blocks) => Right::Blocks(blocks.transposed()),
-            Right::Packed(_) => unreachable!("it is plain"),
+            Right::Packed(_) | Right::Quantized(_) => unreachable!("it is plain"),
         }
     }
 
@@ -109,11 +109,23 @@ impl Cpu {
                 multiply(left, Right::Packed(packed.packed()), out, self.is_parallel);
                 Ok(())
             }
+            Some(Prepacked::Int8(quantized)) => {
+                multiply(left, Right::Quantized(quantized), out, self.is_parallel);
+                Ok(())
+            }
             _ => with_weight(weight, |weight| {
                 multiply(left, weight.transposed(), out, self.is_parallel);
                 Ok(())
             }),
         }
+    }
+
+    /// Logits `[N, V]` of hidden states.
+    pub(crate) fn pooled_logits(&self, hidden: &Tensor, head: &Parameter) -> Result<Buffer> {
+        let (vocabulary, inner) = head.dims2()?;
+        let mut out = self.pool.take(hidden.elem_count() / inner * vocabulary);
+        with_values(hidden, |hidden| self.product(hidden, head, &mut out, false))?;
+        Ok(out)
     }
 
     /// `x W^T + b`.
@@ -165,8 +177,8 @@ impl Cpu {
 
     /// A weight with a copy of it in the order in which products read.
     pub(super) fn packed(&self, weight: &Parameter) -> Result<Parameter> {
-        if int8::is_int8(&weight.values) {
-            // A packed copy would be four times its size.
+        if weight.prepacked.is_some() || int8::is_int8(&weight.values) {
+            // It is there, or would be four times the weight's size.
             return Ok(weight.clone());
         }
         let (width, inner) = weight.dims2()?;
@@ -177,6 +189,15 @@ impl Cpu {
         let packed = Arc::new(PooledPacked::new(packed, self.pool.clone()));
         Ok(Parameter { prepacked: Some(Prepacked::Cpu(packed)), ..weight.clone() })
     }
+}
+
+/// A weight with a copy of it in 8 bits.
+pub(super) fn quantized(weight: &Parameter) -> Result<Parameter> {
+    if matches!(weight.prepacked, Some(Prepacked::Int8(_))) {
+        return Ok(weight.clone());
+    }
+    let quantized = with_weight(weight, |weight| Ok(Quantized::new(weight.transposed())))?;
+    Ok(Parameter { prepacked: Some(Prepacked::Int8(Arc::new(quantized))), ..weight.clone() })
 }
 
 /// Adds a bias to every row of `x`.

@@ -8,12 +8,12 @@ mod terms;
 
 use std::ops::Range;
 
-use candle_core::{DType, Device, Result, Tensor};
+use candle_core::{DType, Device, Result, Tensor, bail};
 use tealight_gpu::kernels;
 
 use super::{
     Angles, Backend, Delta, Dropout, GradAccumulator, Heads, Norm, PackedSequences, Parameter,
-    Prepacked, TokenLogp, Turn, check_tokens,
+    Prepacked, RolloutDtype, TokenLogp, Turn, check_tokens,
 };
 
 use crate::backend::Activation;
@@ -363,12 +363,22 @@ impl Backend for Gpu {
         kernels::add_to(&grads.on_gpu(weight)?, &more.contiguous()?)
     }
 
-    fn prepack(&self, weight: &Parameter) -> Result<Parameter> {
+    fn prepack(&self, weight: &Parameter, dtype: Option<RolloutDtype>) -> Result<Parameter> {
+        refuse(dtype)?;
         Ok(weight.clone())
     }
 
-    fn prepack_head(&self, weight: &Parameter) -> Result<Parameter> {
+    fn prepack_head(&self, weight: &Parameter, dtype: Option<RolloutDtype>) -> Result<Parameter> {
+        refuse(dtype)?;
         let wide = Prepacked::Gpu(weight.values.to_dtype(DType::F32)?);
         Ok(Parameter { prepacked: Some(wide), ..weight.clone() })
+    }
+}
+
+/// Refuses to round weights, for which there is no kernel.
+fn refuse(dtype: Option<RolloutDtype>) -> Result<()> {
+    match dtype {
+        Some(RolloutDtype::Int8) => bail!("--rollout-dtype int8 is for the CPU"),
+        None => Ok(()),
     }
 }

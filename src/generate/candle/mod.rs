@@ -140,7 +140,7 @@ impl CandleModel {
                 .filter(|(row, _)| open(&completions[*row]))
                 .collect();
             let places: Vec<usize> = picks.iter().map(|(row, _)| *row).collect();
-            let drawn = Logits::Cpu(logits).draw(&mut picks, params)?;
+            let drawn = Logits::of_rows(&logits)?.draw(&mut picks, params)?;
             count_tokens(drawn.len());
             for (row, (token, logp)) in places.into_iter().zip(drawn) {
                 let completion = &mut completions[row];

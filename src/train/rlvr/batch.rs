@@ -127,8 +127,8 @@ impl Run<'_> {
         Ok(Batch { rows, behavior, reference, advantage, weight, beta, priced, simko, parts })
     }
 
-    /// Where another engine drew the tokens: puts the policy's own log-probabilities in place of the engine's in
-    /// `behavior`, and says what each token counts for.
+    /// Where another model drew the tokens: puts the policy's own log-probabilities in place of its in `behavior`, and
+    /// says what each token counts for.
     fn correct(
         &self,
         rows: &[Sequence],
@@ -136,12 +136,13 @@ impl Run<'_> {
         step: usize,
         metrics: &mut Metrics,
     ) -> Result<Option<Corrected>> {
-        let Some(engine) = &self.engine else { return Ok(None) };
+        let Some(correction) = self.correction else { return Ok(None) };
         let own = self.logp_of(self.policy.decoder(), rows)?;
         let ratios = log_ratios(&own, behavior);
-        let corrected = engine.correction.weigh(&ratios);
+        let corrected = correction.weigh(&ratios);
         let mismatch = Mismatch::of(&ratios, &corrected.counts);
-        if step == 0 && (mismatch.mean.is_nan() || mismatch.mean > ENGINE_APART) {
+        let is_apart = mismatch.mean.is_nan() || mismatch.mean > ENGINE_APART;
+        if step == 0 && is_apart && self.engine.is_some() {
             bail!(
                 "the engine's log-probabilities are {:.2} nats a token from the policy's own on average: it has other \
                  weights, another temperature, or gives log-probabilities before the temperature (start vLLM with \

@@ -28,6 +28,7 @@ use super::checkpoint::State;
 use super::{AdamW, Stop, shared};
 use crate::generate::{Engine, EngineLost};
 use crate::model::Decoder;
+use crate::model::RolloutDtype;
 use crate::objective::{ImportanceCorrection, Plan};
 use crate::policy::Policy;
 use crate::ranks::Ranks;
@@ -70,16 +71,18 @@ pub struct Run<'a> {
     pub verifier: &'a dyn Verifier,
     /// What samples in place of this process.
     pub engine: Option<RolloutEngine<'a>>,
+    /// What the policy is rounded to where this process samples.
+    pub rollout_dtype: Option<RolloutDtype>,
+    /// How samples are weighted that another model than the policy drew: a server's, or the rounded one.
+    pub correction: Option<ImportanceCorrection>,
     /// The processes that train together.
     pub ranks: &'a Ranks,
 }
 
-/// An engine outside this process, and how its samples are weighted.
+/// An engine outside this process.
 pub struct RolloutEngine<'a> {
     /// The engine; none on ranks for which the first asks it.
     pub engine: Option<&'a dyn Engine>,
-    /// The weights of what it drew.
-    pub correction: ImportanceCorrection,
     /// Steps that it may be ahead of training: 0 waits for every step's weights.
     pub max_staleness: usize,
 }

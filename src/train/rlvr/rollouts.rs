@@ -104,12 +104,15 @@ impl Run<'_> {
     /// nor what dynamic sampling has too many of then depend on a problem's place or on which ended first.
     fn rollouts(&self, round: usize) -> Result<Vec<Group>> {
         let settings = &self.config.settings;
-        let local =
-            LocalSampler { decoder: self.policy.decoder(), max_rows: settings.max_num_seqs };
         let engine = self.engine.as_ref().map(|rollouts| rollouts.engine);
+        let (decoder, local);
         let sampler: &dyn Sampler = match engine {
             Some(engine) => engine.context("another rank has the engine")?,
-            None => &local,
+            None => {
+                decoder = self.policy.decoder().prepacked(self.rollout_dtype)?;
+                local = LocalSampler { decoder: &decoder, max_rows: settings.max_num_seqs };
+                &local
+            }
         };
         let params = settings.sampling(self.tokenizer);
         let mut collector = Collector::new(sampler, self.tokenizer, self.verifier, &params);
