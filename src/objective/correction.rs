@@ -82,7 +82,8 @@ impl From<ImportanceCorrection> for String {
 pub struct Corrected {
     /// The factor of every token's weight.
     pub factor: Rows,
-    /// Whether a completion counts at all, in sums and in what they are divided by.
+    /// Whether a completion is within the limit: those that are not count for nothing in sums, which are divided by
+    /// all.
     pub counts: Vec<bool>,
 }
 

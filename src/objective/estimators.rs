@@ -46,6 +46,11 @@ pub enum AdvantageEstimator {
 const EPSILON: f64 = 1e-6;
 
 impl AdvantageEstimator {
+    /// Whether it looks at the policy's log-probabilities.
+    pub(super) fn reads_policy(self) -> bool {
+        matches!(self, AdvantageEstimator::Unlikeliness { .. } | AdvantageEstimator::Ucpo { .. })
+    }
+
     /// Rewards as the rule sees them, before the baseline; `None` where the rule gives advantages itself.
     pub(super) fn shaped(self, stats: &GroupStats) -> Option<Vec<f64>> {
         match self {

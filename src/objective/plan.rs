@@ -198,6 +198,14 @@ impl Plan {
         }
     }
 
+    /// Whether anything reads the policy's log-probabilities of rollouts before the one pass that trains on them.
+    pub fn reads_policy_first(&self) -> bool {
+        self.needs_reference()
+            || self.updates() > 1
+            || self.covariance.is_some()
+            || self.rule.reads_policy()
+    }
+
     /// Replaces the coefficient of the regulariser, or the temperature of the target.
     pub fn set_beta(&mut self, beta: f64) {
         match &mut self.anchor {

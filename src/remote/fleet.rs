@@ -52,7 +52,7 @@ pub struct EngineOptions {
     #[arg(long, default_value_t = 0, value_name = "STEPS", help_heading = "Engine")]
     #[serde(default)]
     pub max_staleness: usize,
-    /// How samples are weighted that a server drew, or --rollout-dtype, so that log-probabilities differ: token-truncate:C,
+    /// How samples are weighted that a server drew, or the policy rounded to --rollout-dtype: token-truncate:C,
     /// sequence-mask:C or none [default: sequence-mask:3].
     #[arg(long, value_name = "CORRECTION", help_heading = "Engine")]
     #[serde(default)]

@@ -16,12 +16,11 @@ use crate::support;
 use crate::support::binary::{Folder, refusal, tealight};
 use crate::support::runs::{json as read_json, train};
 
-const INT8: Precision =
-    Precision {
-        dtype: tealight::device::Dtype::Float32,
-        base_dtype: Some(BaseDtype::Int8),
-        rollout_dtype: None,
-    };
+const INT8: Precision = Precision {
+    dtype: tealight::device::Dtype::Float32,
+    base_dtype: Some(BaseDtype::Int8),
+    rollout_dtype: None,
+};
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/conformance").join(name)

@@ -11,11 +11,10 @@ use tealight::pretrained::Pretrained;
 use tealight::ranks::Ranks;
 use tealight::rollout::{Collector, Encoded};
 use tealight::tokenizer::Tokenizer;
-use tealight::train::checkpoint::State;
 use tealight::train::rlvr::{
     BetaPer, End, Metrics, RlvrConfig, Run, Settings, TrainingData, wants_presamples,
 };
-use tealight::train::{AdamW, Stop};
+use tealight::train::{AdamW, Stop, checkpoint::State};
 use tealight_datasets::{Problem, Prompt, Verdict, Verifier};
 
 /// Tokens are letters; token 0 ends.
@@ -49,10 +48,9 @@ impl Verifier for StartsAlike {
     }
 
     fn verify(&self, problem: &Problem, completion: &str) -> Verdict {
-        if completion.starts_with(&problem.answer) {
-            Verdict::correct(completion, completion)
-        } else {
-            Verdict::wrong()
+        match completion.starts_with(&problem.answer) {
+            true => Verdict::correct(completion, completion),
+            false => Verdict::wrong(),
         }
     }
 }
@@ -102,9 +100,9 @@ fn base_samples(
         seed: 1,
         precision: tealight::device::Precision::default(),
     };
-    let folder = tempfile::tempdir().expect("a directory");
-    let (folder, alone) = (folder.path(), Ranks::alone());
-    presample(&collector, problems, &request, folder, &alone, &mut || Ok(())).expect("sampled")
+    let (folder, alone) = (tempfile::tempdir().expect("a directory"), Ranks::alone());
+    let draw = presample(&collector, problems, &request, folder.path(), &alone, &mut || Ok(()));
+    draw.expect("sampled")
 }
 
 /// A finished run: its policy's weights and its metrics.

@@ -31,6 +31,7 @@ mod ranks;
 mod recipes;
 mod refusals;
 mod rollouts;
+mod rounded;
 mod sglang;
 mod strangers;
 mod support;

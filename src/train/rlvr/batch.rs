@@ -3,16 +3,17 @@
 
 use std::ops::Range;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use bytemuck::Pod;
 
+use super::correct::Drawn;
 use super::{Metrics, Run};
 use crate::generate::{Finish, RngKey};
 use crate::model::Decoder;
 use crate::objective::tokens::{Covariance, Rows, chosen, quantile};
 use crate::objective::{
-    Coefficients, Corrected, Estimator, GroupStats, Mismatch, Normaliser, Partition, Plan,
-    SampleSource, advantages, charge_later, cut_share, vocabulary,
+    Coefficients, Estimator, GroupStats, Normaliser, Partition, Plan, SampleSource, advantages,
+    charge_later, cut_share, vocabulary,
 };
 use crate::policy::{Sequence, by_row, positions, token_logp, vocabulary_values};
 use crate::rollout::Group;
@@ -21,8 +22,6 @@ use crate::train::shared::{self, OfRows};
 
 /// Keys the randomness of Clip-Cov apart from that of samples.
 const COVARIANCE: u64 = u64::MAX - 3;
-/// Mean difference of log-probabilities, in nats, at which an engine evidently samples from another model.
-const ENGINE_APART: f64 = 0.1;
 /// Validity that an online estimate of nothing stands for (alpha-DPG's default).
 const NO_VALIDITY: f64 = 1e-4;
 
@@ -42,6 +41,8 @@ pub(super) struct Batch {
     pub(super) simko: Option<(Rows, Rows)>,
     /// The rows of each mini-batch, one optimizer step each.
     pub(super) parts: Vec<Range<usize>>,
+    /// Where another model drew the rows and they are not weighted yet.
+    pub(super) drawn: Option<Drawn>,
 }
 
 impl Batch {
@@ -83,7 +84,11 @@ impl Run<'_> {
                 row_problem.push(group.problem);
             }
         }
-        let corrected = self.correct(&rows, &mut behavior, state.global_step, metrics)?;
+        let drawn = self.waits_for_pass(state.global_step).then(|| Drawn::new(behavior.clone()));
+        let corrected = match drawn {
+            Some(_) => None,
+            None => self.correct(&rows, &mut behavior, state.global_step, metrics)?,
+        };
         let reference = self.compare_with_base(&rows, &behavior, state.global_step, metrics)?;
         let mut stats = self.stats(groups, &behavior, reference.as_deref(), state.global_step);
         self.estimate_partition(groups, &mut stats, state);
@@ -106,10 +111,7 @@ impl Run<'_> {
         let is_masked = |finish: Finish| {
             self.config.settings.mask_truncated_completions && finish == Finish::Length
         };
-        let mut counts: Vec<bool> = rollouts.map(|r| !is_masked(r.completion.finish)).collect();
-        if let Some(corrected) = &corrected {
-            counts.iter_mut().zip(&corrected.counts).for_each(|(counts, own)| *counts &= own);
-        }
+        let counts: Vec<bool> = rollouts.map(|r| !is_masked(r.completion.finish)).collect();
         let parts = self.parts(groups);
         let by_row = parts.iter().flat_map(|part| self.weights(&rows, &counts, part));
         let spread = |(weight, row): (f64, &Sequence)| vec![weight; row.completion.len()];
@@ -124,35 +126,18 @@ impl Run<'_> {
         let is_correct: Vec<bool> =
             stats.iter().flat_map(|stats| stats.is_correct.clone()).collect();
         let simko = self.simko(&rows, &advantage, &is_correct)?;
-        Ok(Batch { rows, behavior, reference, advantage, weight, beta, priced, simko, parts })
-    }
-
-    /// Where another model drew the tokens: puts the policy's own log-probabilities in place of its in `behavior`, and
-    /// says what each token counts for.
-    fn correct(
-        &self,
-        rows: &[Sequence],
-        behavior: &mut Vec<Vec<f32>>,
-        step: usize,
-        metrics: &mut Metrics,
-    ) -> Result<Option<Corrected>> {
-        let Some(correction) = self.correction else { return Ok(None) };
-        let own = self.logp_of(self.policy.decoder(), rows)?;
-        let ratios = log_ratios(&own, behavior);
-        let corrected = correction.weigh(&ratios);
-        let mismatch = Mismatch::of(&ratios, &corrected.counts);
-        let is_apart = mismatch.mean.is_nan() || mismatch.mean > ENGINE_APART;
-        if step == 0 && is_apart && self.engine.is_some() {
-            bail!(
-                "the engine's log-probabilities are {:.2} nats a token from the policy's own on average: it has other \
-                 weights, another temperature, or gives log-probabilities before the temperature (start vLLM with \
-                 --logprobs-mode processed_logprobs)",
-                mismatch.mean
-            );
-        }
-        metrics.mismatch = Some(mismatch);
-        *behavior = own;
-        Ok(Some(corrected))
+        Ok(Batch {
+            rows,
+            behavior,
+            reference,
+            advantage,
+            weight,
+            beta,
+            priced,
+            simko,
+            parts,
+            drawn,
+        })
     }
 
     /// The rows of each mini-batch: whole groups, as evenly as they divide.
@@ -348,7 +333,7 @@ impl Run<'_> {
         self.logp_of(self.reference, rows)
     }
 
-    fn logp_of(&self, decoder: &Decoder, rows: &[Sequence]) -> Result<Vec<Vec<f32>>> {
+    pub(super) fn logp_of(&self, decoder: &Decoder, rows: &[Sequence]) -> Result<Vec<Vec<f32>>> {
         self.by_row(rows, &|part| {
             let said = token_logp(decoder, part, self.config.settings.temperature)?;
             Ok(by_row(&said.logp, part)?)
@@ -362,7 +347,7 @@ impl Run<'_> {
 }
 
 /// `log(pi / a)` of every token.
-fn log_ratios(policy: &[Vec<f32>], reference: &[Vec<f32>]) -> Rows {
+pub(super) fn log_ratios(policy: &[Vec<f32>], reference: &[Vec<f32>]) -> Rows {
     let row = |(p, a): (&Vec<f32>, &Vec<f32>)| {
         p.iter().zip(a).map(|(p, a)| f64::from(*p) - f64::from(*a)).collect()
     };

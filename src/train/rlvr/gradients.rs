@@ -47,12 +47,13 @@ impl Run<'_> {
     /// of the step's stored completions.
     pub(super) fn gradients(
         &self,
-        batch: Option<&Batch>,
+        batch: Option<&mut Batch>,
         update: Update,
         state: &State,
         passes: &mut PassNumbers,
     ) -> Result<(GradAccumulator, UpdateStats)> {
         let (mut grads, mut stats) = (GradAccumulator::default(), UpdateStats::default());
+        let is_supervised = batch.is_none();
         if let Some(batch) = batch {
             let (loss, rollouts) = self.on_rollouts(batch, update, state, passes, &mut grads)?;
             stats.loss += loss;
@@ -66,7 +67,7 @@ impl Run<'_> {
             stats.loss += coefficient * found.value;
             (stats.stored, stats.is_rehearsal) = (Some(found), true);
         }
-        if batch.is_none() && self.plan.matching().is_some() {
+        if is_supervised && self.plan.matching().is_some() {
             let stored = self.stored(state.global_step, Update::ONLY);
             let found = self.on_stored(&stored, 1.0, (state, 1), passes, &mut grads)?;
             stats.loss += found.value;
@@ -84,7 +85,7 @@ impl Run<'_> {
     /// Adds the gradient of a mini-batch; returns its loss.
     fn on_rollouts(
         &self,
-        batch: &Batch,
+        batch: &mut Batch,
         update: Update,
         state: &State,
         passes: &mut PassNumbers,
@@ -98,6 +99,7 @@ impl Run<'_> {
         for (places, pass) in self.own_passes(batch, &active, passes) {
             let rows = at(&batch.rows, &places);
             let forward = self.policy.forward(&rows, settings.temperature, pass)?;
+            self.correct_passed(batch, &places, forward.logp())?;
             let tensors = self.tensors(batch, &places)?;
             let found = self.plan.loss(&tensors.inputs(forward.logp()))?;
             let whole = self.vocabulary_terms(&forward, &rows, &tensors, state)?;
@@ -115,6 +117,7 @@ impl Run<'_> {
         for (places, _) in self.own_passes(batch, &inert, passes) {
             let rows = at(&batch.rows, &places);
             let said = token_logp(self.policy.decoder(), &rows, settings.temperature)?;
+            self.correct_passed(batch, &places, &said.logp)?;
             let tensors = self.tensors(batch, &places)?;
             stats.clipped += scalar(&self.plan.loss(&tensors.inputs(&said.logp))?.clipped)?;
             stats.entropy += scalar(&said.entropy.sum_all()?)?;

@@ -40,22 +40,33 @@ impl Run<'_> {
         metrics: &mut Metrics,
     ) -> Result<Option<Vec<Vec<f32>>>> {
         let log = self.config.settings.log_kl;
+        if !self.compares_with_base(step) {
+            return Ok(None);
+        }
         if self.plan.needs_reference() || log == LogKl::All {
             let reference = self.reference_logp(rows)?;
             let pairs = behavior.iter().zip(&reference);
             (metrics.kl, metrics.kl_stderr) = mean(pairs.map(|(p, a)| log_ratio(p, a)).collect());
             return Ok(Some(reference));
         }
-        if log == LogKl::Estimate && step.is_multiple_of(STEPS) {
-            // Rows are in random order of prompts; those of one stand together.
-            let some: Vec<usize> = rows_between(rows.len());
-            let few: Vec<Sequence> = some.iter().map(|row| rows[*row].clone()).collect();
-            let reference = self.reference_logp(&few)?;
-            let pairs = some.iter().zip(&reference);
-            let ratios = pairs.map(|(row, base)| log_ratio(&behavior[*row], base)).collect();
-            (metrics.kl, metrics.kl_stderr) = mean(ratios);
-        }
+        // Rows are in random order of prompts; those of one stand together.
+        let some: Vec<usize> = rows_between(rows.len());
+        let few: Vec<Sequence> = some.iter().map(|row| rows[*row].clone()).collect();
+        let reference = self.reference_logp(&few)?;
+        let pairs = some.iter().zip(&reference);
+        let ratios = pairs.map(|(row, base)| log_ratio(&behavior[*row], base)).collect();
+        (metrics.kl, metrics.kl_stderr) = mean(ratios);
         Ok(None)
+    }
+
+    /// Whether log-probabilities of a step's completions are compared with the base's.
+    pub(super) fn compares_with_base(&self, step: usize) -> bool {
+        let is_logged = match self.config.settings.log_kl {
+            LogKl::All => true,
+            LogKl::Estimate => step.is_multiple_of(STEPS),
+            LogKl::Off => false,
+        };
+        is_logged || self.plan.needs_reference()
     }
 }
 

@@ -8,6 +8,7 @@
 mod ahead;
 mod batch;
 mod config;
+mod correct;
 mod gradients;
 mod health;
 mod identity;
@@ -150,13 +151,14 @@ impl Run<'_> {
             let mut metrics = Metrics::supervised();
             let tokens = state.num_tokens;
             phase("sampling");
-            let (batch, groups) = match self.sample(state, &mut metrics, next) {
-                Ok(sampled) => sampled.unzip(),
-                Err(error) if error.is::<EngineLost>() => {
-                    return Ok(End::GaveUp(format!("{error:#}; --resume goes on from here")));
-                }
-                Err(error) => return Err(error),
-            };
+            let (mut batch, groups): (Option<Batch>, _) =
+                match self.sample(state, &mut metrics, next) {
+                    Ok(sampled) => sampled.unzip(),
+                    Err(error) if error.is::<EngineLost>() => {
+                        return Ok(End::GaveUp(format!("{error:#}; --resume goes on from here")));
+                    }
+                    Err(error) => return Err(error),
+                };
             phase("updating");
             let mut passes = PassNumbers::of_step(self.config.seed, step);
             if step == 0 {
@@ -167,7 +169,7 @@ impl Run<'_> {
             metrics.coefficient = self.coefficient(step);
             for update in self.updates(batch.as_ref()) {
                 let (gradients, stats) =
-                    self.gradients(batch.as_ref(), update, state, &mut passes)?;
+                    self.gradients(batch.as_mut(), update, state, &mut passes)?;
                 metrics.add(&stats, update);
                 let rate = metrics.learning_rate;
                 metrics.grad_norm = match metrics.loss.is_finite() {
@@ -182,6 +184,9 @@ impl Run<'_> {
                     state.skipped_steps += 1;
                     state.skipped_in_a_row += 1;
                 }
+            }
+            if let Some(drawn) = batch.as_ref().and_then(|batch| batch.drawn.as_ref()) {
+                metrics.mismatch = Some(drawn.mismatch());
             }
             self.adapt_entropy(state, &metrics);
             state.global_step += 1;

@@ -1,0 +1,133 @@
+//! `--rollout-dtype int8`: what samples is another model, and its samples are weighted for that.
+
+use std::path::Path;
+
+use tealight::app::training::{self, TrainOptions};
+use tealight::generate::{Filters, LocalSampler, RngKey, SampleRequest, Sampler, SamplingParams};
+use tealight::model::RolloutDtype;
+use tealight::policy::{Policy, Sequence, by_row, token_logp};
+use tealight::pretrained::Pretrained;
+use tealight::process::Process;
+use tealight::tokenizer::Tokenizer;
+
+use crate::ranks::{apart, assert_same_course, options};
+use crate::support::binary::{Folder, ok, refusal};
+use crate::support::metrics::rows;
+use crate::support::runs::json;
+
+fn train(output: &Path, more: &str) {
+    let line = format!(
+        "--max-completion-length 16 --learning-rate 1e-3 --max-samples 12 --max-steps 7 --save-steps 0 \
+         --prompts-per-step 6 --num-generations 4 --rollout-dtype int8 --output {} {more}",
+        output.display()
+    );
+    let settings: TrainOptions = options(&line);
+    training::run(&settings, &Process::alone(), None).expect("a run");
+}
+
+#[test]
+fn rounded_samples_are_near_and_the_same_in_every_batch() {
+    let base = Pretrained::load("countdown", Default::default(), &candle_core::Device::Cpu);
+    let base = base.expect("the embedded model");
+    let policy = Policy::new(&base.architecture, &base.weights).expect("a policy");
+    let rounded = policy.decoder().prepacked(Some(RolloutDtype::Int8)).expect("rounded");
+    let prompt = base.tokenizer.encode_completion("3 5 7 2 = 24").expect("tokens");
+    let params = SamplingParams {
+        temperature: 1.0,
+        filters: Filters::default(),
+        max_new_tokens: 12,
+        eos: base.tokenizer.eos().to_vec(),
+    };
+    let request = SampleRequest { prompt: prompt.clone(), first: 0, count: 40, key: 7 };
+    let draw = |max_rows: usize| {
+        let mut all = Vec::new();
+        let sampler = LocalSampler { decoder: &rounded, max_rows };
+        let key = RngKey { seed: 3, step: 0 };
+        let mut take = |_: usize, found: Vec<_>| {
+            all.extend(found);
+            Ok(())
+        };
+        sampler.generate(&[request.clone()], &params, key, &mut take).expect("samples");
+        all
+    };
+    let (all, few) = (draw(40), draw(3));
+    assert_eq!(all, few);
+    let sequence =
+        |tokens: &Vec<u32>| Sequence { prompt: prompt.clone(), completion: tokens.clone() };
+    let sequences: Vec<Sequence> = all.iter().map(|found| sequence(&found.tokens)).collect();
+    let own = token_logp(policy.decoder(), &sequences, 1.0).expect("log-probabilities");
+    let own = by_row(&own.logp, &sequences).expect("rows").concat();
+    let drawn: Vec<f32> = all.iter().flat_map(|found| found.logp.clone()).collect();
+    let mean = own.iter().zip(&drawn).map(|(a, b)| (a - b).abs()).sum::<f32>() / own.len() as f32;
+    assert!(mean > 1e-4 && mean < 0.03, "{mean} nats a token");
+}
+
+#[test]
+fn samples_weighted_by_the_pass_are_those_weighted_before_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (name, more) in [
+        ("grpo", "--objective grpo"),
+        ("truncate", "--objective grpo --importance-correction token-truncate:1.01"),
+        ("mask", "--objective dr-grpo --importance-correction sequence-mask:1.01"),
+        ("simko", "--objective simko --micro-batch-tokens 300"),
+    ] {
+        let path = |which: &str| folder.path().join(format!("{name}-{which}"));
+        // Comparing every completion with the base asks for the policy's log-probabilities first.
+        train(&path("before"), &format!("{more} --log-kl all"));
+        train(&path("within"), &format!("{more} --log-kl off"));
+        assert_same_course(&path("before"), &path("within"), &["kl", "kl_stderr", "num_gradients"]);
+        let difference = apart(&path("before"), &path("within"), "model.safetensors");
+        assert!(difference < 5e-5, "{name}: {difference:e}");
+        for row in rows(&path("within")) {
+            let mean = row["sampling/sampling_logp_difference/mean"].as_f64().expect("a mean");
+            assert!(mean > 1e-4 && mean < 0.05, "{row}");
+            if name == "mask" {
+                assert!(row["sampling/masked_ratio"].as_f64().expect("a share") > 0.0);
+            }
+        }
+    }
+    // Uncorrected it is another gradient.
+    let path = folder.path().join("none");
+    train(&path, "--objective grpo --importance-correction none --log-kl off");
+    assert!(apart(&path, &folder.path().join("grpo-within"), "model.safetensors") > 1e-6);
+}
+
+#[test]
+fn it_is_said_in_results_and_refused_where_it_means_nothing() {
+    let folder = Folder::new();
+    let output = folder.path("eval");
+    let small = ["--max-samples", "2", "-n", "2", "-k", "1", "--output", &output];
+    let said = ok(&[&["eval", "--rollout-dtype", "int8"][..], &small].concat());
+    assert!(said.contains("sampled from in int8 (another model)"), "{said}");
+    assert_eq!(json(format!("{output}/results.json"))["model"], "countdown (int8)");
+    let out = folder.path("out");
+    for (command, why) in [
+        (vec!["sft", "--output", &out], "with the model itself"),
+        (vec!["presample", "--output", &out], "with the model itself"),
+        (vec!["study", "--output", &out], "with the model itself"),
+        (vec!["train", "--objective", "rft", "--output", &out], "samples nothing while it trains"),
+        (
+            vec!["train", "--engine", "http://127.0.0.1:1", "--output", &out],
+            "the server has its own",
+        ),
+        (vec!["eval", "--presamples", "x", "--output", &out], "own log-probabilities"),
+    ] {
+        let said = refusal(&[&command[..], &["--rollout-dtype", "int8"]].concat());
+        assert!(said.contains(why), "{command:?}: {said}");
+    }
+    let said = refusal(&["train", "--importance-correction", "none", "--output", &out]);
+    assert!(said.contains("--rollout-dtype"), "{said}");
+    // A run goes on as it began.
+    let run = folder.path("run");
+    let train =
+        ["train", "--max-samples", "8", "--prompts-per-step", "2", "--num-generations", "2"];
+    let steps = |more: &[&'static str]| -> Vec<String> {
+        let all = train.iter().chain(more).map(|text| (*text).to_owned());
+        all.chain(["--output".to_owned(), run.clone()]).collect()
+    };
+    let arguments = steps(&["--max-steps", "2", "--save-steps", "1", "--rollout-dtype", "int8"]);
+    ok(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+    let arguments = steps(&["--max-steps", "3", "--save-steps", "1", "--resume"]);
+    let said = refusal(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+    assert!(said.contains("precision"), "{said}");
+}
