@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use super::{COLUMNS, Matrix, Output, Right, SERIAL, kernel, pack, vnni};
 
 /// Values along k that share a scale.
-pub(super) const GROUP: usize = 64;
+pub(super) const GROUP: usize = 32;
 /// Places along k that one instruction takes.
 pub(super) const QUAD: usize = 4;
 /// Most rows of a tile: half of the registers hold whole sums, half those of a group.

@@ -51,7 +51,7 @@ pub(crate) struct Heads {
 #[serde(rename_all = "lowercase")]
 #[value(rename_all = "lowercase")]
 pub enum RolloutDtype {
-    /// 8 bits and a scale for every 64 values that a product adds up, activations alike: sums are of integers.
+    /// 8 bits and a scale for every 32 values that a product adds up, activations alike: sums are of integers.
     Int8,
 }
 
