@@ -33,8 +33,8 @@ struct Rows {
     values: Vec<i8>,
     /// `[m][groups]`.
     scales: Vec<f32>,
-    /// `[m][groups]`: what the 128 too many of the right operand make a group's sum too large by.
-    excess: Vec<i32>,
+    /// `[m][groups]`: what a group's sum begins with, for the 128 too many of the right operand.
+    begin: Vec<i32>,
 }
 
 /// A tile of rows times a panel of columns.
@@ -43,7 +43,7 @@ pub(super) struct Tile<'a> {
     pub(super) left: &'a [i8],
     /// Of its rows, groups each.
     pub(super) left_scales: &'a [f32],
-    pub(super) excess: &'a [i32],
+    pub(super) begin: &'a [i32],
     pub(super) right: &'a [u8],
     pub(super) right_scales: &'a [f32],
     pub(super) rows: usize,
@@ -121,23 +121,23 @@ impl Rows {
         let mut all = Self {
             values: vec![0; rows * width],
             scales: vec![0.0; rows * groups],
-            excess: vec![0; rows * groups],
+            begin: vec![0; rows * groups],
         };
-        let Self { values, scales, excess } = &mut all;
-        let fill = |(row, ((values, scales), excess)): (usize, ((&mut [i8], _), _))| {
+        let Self { values, scales, begin } = &mut all;
+        let fill = |(row, ((values, scales), begin)): (usize, ((&mut [i8], _), _))| {
             let line = &left.data[row * left.row_stride..];
             if left.column_stride == 1 {
-                return row_to(&line[..k], values, scales, excess);
+                return row_to(&line[..k], values, scales, begin);
             }
             let line: Vec<f32> = line.iter().step_by(left.column_stride).take(k).copied().collect();
-            row_to(&line, values, scales, excess);
+            row_to(&line, values, scales, begin);
         };
         if parallel {
-            let scales = scales.par_chunks_mut(groups).zip(excess.par_chunks_mut(groups));
+            let scales = scales.par_chunks_mut(groups).zip(begin.par_chunks_mut(groups));
             let each = values.par_chunks_mut(width).zip(scales).enumerate();
             each.with_min_len(8).for_each(|(row, (values, (s, e)))| fill((row, ((values, s), e))));
         } else {
-            let scales = scales.chunks_mut(groups).zip(excess.chunks_mut(groups));
+            let scales = scales.chunks_mut(groups).zip(begin.chunks_mut(groups));
             let each = values.chunks_mut(width).zip(scales).enumerate();
             each.for_each(|(row, (values, (s, e)))| fill((row, ((values, s), e))));
         }
@@ -145,14 +145,14 @@ impl Rows {
     }
 }
 
-/// A row in 8 bits, with its groups' scales and excesses.
-fn row_to(line: &[f32], values: &mut [i8], scales: &mut [f32], excess: &mut [i32]) {
+/// A row in 8 bits, with its groups' scales and beginnings.
+fn row_to(line: &[f32], values: &mut [i8], scales: &mut [f32], begin: &mut [i32]) {
     #[cfg(target_arch = "x86_64")]
     if kernel::is_supported() {
         // SAFETY: the processor has AVX-512.
-        return unsafe { row_to_wide(line, values, scales, excess) };
+        return unsafe { row_to_wide(line, values, scales, begin) };
     }
-    row_to_as_compiled(line, values, scales, excess);
+    row_to_as_compiled(line, values, scales, begin);
 }
 
 /// The same, compiled for AVX-512.
@@ -161,14 +161,14 @@ fn row_to(line: &[f32], values: &mut [i8], scales: &mut [f32], excess: &mut [i32
 /// The processor has it.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,fma")]
-unsafe fn row_to_wide(line: &[f32], values: &mut [i8], scales: &mut [f32], excess: &mut [i32]) {
-    row_to_as_compiled(line, values, scales, excess);
+unsafe fn row_to_wide(line: &[f32], values: &mut [i8], scales: &mut [f32], begin: &mut [i32]) {
+    row_to_as_compiled(line, values, scales, begin);
 }
 
 #[inline(always)]
-fn row_to_as_compiled(line: &[f32], values: &mut [i8], scales: &mut [f32], excess: &mut [i32]) {
+fn row_to_as_compiled(line: &[f32], values: &mut [i8], scales: &mut [f32], begin: &mut [i32]) {
     let groups = line.chunks(GROUP).zip(values.chunks_mut(GROUP));
-    for ((line, values), (scale, excess)) in groups.zip(scales.iter_mut().zip(excess)) {
+    for ((line, values), (scale, begin)) in groups.zip(scales.iter_mut().zip(begin)) {
         let mut most = 0;
         for x in line {
             most = size(*x).max(most);
@@ -181,7 +181,7 @@ fn row_to_as_compiled(line: &[f32], values: &mut [i8], scales: &mut [f32], exces
             *value = rounded as i8;
             sum += rounded;
         }
-        (*scale, *excess) = (most / 127.0, 128 * sum);
+        (*scale, *begin) = (most / 127.0, -128 * sum);
     }
 }
 
@@ -202,7 +202,7 @@ pub(super) fn multiply(left: Matrix<'_>, right: &Quantized, out: Output<'_>, par
             let tile = Tile {
                 left: &rows.values[first * width..][..height * width],
                 left_scales: &rows.scales[first * groups..][..height * groups],
-                excess: &rows.excess[first * groups..][..height * groups],
+                begin: &rows.begin[first * groups..][..height * groups],
                 right: own,
                 right_scales: scales,
                 rows: height,

@@ -22,9 +22,7 @@ pub(super) fn tile(tile: &Tile<'_>, adds: bool, at: [usize; 2], target: &Target<
     assert!((1..=MAX_ROWS).contains(&tile.rows));
     assert_eq!(tile.left.len(), tile.rows * quads * QUAD, "rows of one depth");
     assert_eq!(tile.right_scales.len(), groups * COLUMNS, "scales of every group");
-    assert!(
-        tile.left_scales.len() == tile.rows * groups && tile.excess.len() == tile.rows * groups
-    );
+    assert!(tile.left_scales.len() == tile.rows * groups && tile.begin.len() == tile.rows * groups);
     #[cfg(target_arch = "x86_64")]
     {
         if is_supported() {
@@ -49,7 +47,7 @@ fn written_out(tile: &Tile<'_>, adds: bool, [row, column]: [usize; 2], target: &
         let scales = tile.right_scales.as_chunks::<COLUMNS>().0;
         let mut sums = [0f32; COLUMNS];
         for (group, ((left, right), scales)) in left.zip(right).zip(scales).enumerate() {
-            let mut whole = [-tile.excess[index * groups + group]; COLUMNS];
+            let mut whole = [tile.begin[index * groups + group]; COLUMNS];
             let quads = left.as_chunks::<QUAD>().0.iter();
             for (left, right) in quads.zip(right.as_chunks::<{ COLUMNS * QUAD }>().0) {
                 for (sum, right) in whole.iter_mut().zip(right.as_chunks::<QUAD>().0) {
@@ -124,7 +122,7 @@ mod x86 {
         for group in 0..groups {
             let places = GROUP.min(width - group * GROUP);
             let mut whole: [[__m512i; WIDE]; ROWS] = std::array::from_fn(|index| {
-                [_mm512_set1_epi32(-tile.excess[index * groups + group]); WIDE]
+                [_mm512_set1_epi32(tile.begin[index * groups + group]); WIDE]
             });
             // SAFETY: every row has `width` values, and the panel COLUMNS for each of them.
             let left = unsafe { tile.left.as_ptr().add(group * GROUP) };
@@ -184,9 +182,9 @@ mod tests {
             let left: Vec<i8> = (0..rows * width).map(|i| byte(i) as i8).collect();
             let right: Vec<u8> =
                 (0..width * COLUMNS).map(|i| (byte(3 * i + 1) + 128) as u8).collect();
-            let excess = left.chunks(width).flat_map(|row| row.chunks(GROUP));
-            let excess: Vec<i32> = excess
-                .map(|group| 128 * group.iter().map(|x| i32::from(*x)).sum::<i32>())
+            let begin = left.chunks(width).flat_map(|row| row.chunks(GROUP));
+            let begin: Vec<i32> = begin
+                .map(|group| -128 * group.iter().map(|x| i32::from(*x)).sum::<i32>())
                 .collect();
             let scale = |i: usize| 0.01 + (i as f32 * 0.37).sin().abs() / 50.0;
             let left_scales: Vec<f32> = (0..rows * groups).map(scale).collect();
@@ -194,7 +192,7 @@ mod tests {
             let of = Tile {
                 left: &left,
                 left_scales: &left_scales,
-                excess: &excess,
+                begin: &begin,
                 right: &right,
                 right_scales: &right_scales,
                 rows,

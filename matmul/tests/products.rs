@@ -160,7 +160,7 @@ fn products_in_8_bits_are_near_and_do_not_depend_on_the_batch() {
     // Rounding what is rounded changes nothing: whole numbers with the largest at the end of the range.
     let integers: Vec<f32> = (0..columns * 64).map(|i| (i * 31 % 255) as f32 - 127.0).collect();
     let integers: Vec<f32> =
-        integers.chunks(64).flat_map(|row| [&[127.0], &row[1..]].concat()).collect();
+        integers.chunks(32).flat_map(|row| [&[127.0], &row[1..]].concat()).collect();
     let right = Matrix::new(&integers, columns, 64).transposed();
     let left = Matrix::new(&integers[..3 * 64], 3, 64);
     let found = product(left, Right::Quantized(&Quantized::new(Right::Plain(right))));

@@ -1,4 +1,4 @@
-//! Correcting for samples that another engine drew: its kernels round otherwise, or it has older weights.
+//! Correcting for samples that another model drew: its kernels or its weights round otherwise, or it is older.
 //!
 //! With `b` what the engine drew from and `pi` the policy before the step, an expectation under `pi` is one under `b`
 //! weighted by `pi / b`. The weight of a whole completion is exact and of large variance; what is done instead is

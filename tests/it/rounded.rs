@@ -47,7 +47,7 @@ fn rounded_samples_are_near_and_the_same_in_every_batch() {
             all.extend(found);
             Ok(())
         };
-        sampler.generate(&[request.clone()], &params, key, &mut take).expect("samples");
+        sampler.generate(std::slice::from_ref(&request), &params, key, &mut take).expect("samples");
         all
     };
     let (all, few) = (draw(40), draw(3));

@@ -77,8 +77,8 @@ impl Health {
             found.push((
                 "engine",
                 format!(
-                    "step {step}: the engine's log-probabilities are {:.3} nats a token from the policy's own on average \
-                     (an effective sample size of {:.2}): it computes in fewer bits, or has not taken all weights",
+                    "step {step}: the log-probabilities of what samples are {:.3} nats a token from the policy's own on \
+                     average (an effective sample size of {:.2}): it computes in fewer bits, or has not taken all weights",
                     mismatch.mean, mismatch.effective
                 ),
             ));

@@ -71,7 +71,7 @@ pub struct Metrics {
     /// Steps that the weights which sampled are behind; null where this process samples.
     #[serde(rename = "sampling/staleness")]
     pub staleness: Option<usize>,
-    /// How far the engine that sampled is from the policy; nothing where this process samples.
+    /// How far what sampled is from the policy; nothing where that is the policy itself.
     #[serde(flatten)]
     pub mismatch: Option<Mismatch>,
     /// Steps skipped so far because the gradient was not finite.
