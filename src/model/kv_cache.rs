@@ -6,7 +6,7 @@ use std::ops::Range;
 use candle_core::{DType, Result, Tensor, bail};
 
 use crate::backend::cpu::Cpu;
-use crate::backend::cpu::attention::KeyLayout;
+use crate::backend::cpu::key_layout::KeyLayout;
 use crate::backend::cpu::pass::{RowLayout, Slots};
 use crate::backend::gpu::Gpu;
 use crate::backend::{AnyBackend, Backend, DeltaSizes, Heads};

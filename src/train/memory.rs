@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::backend::cpu::attention::held;
+use crate::backend::cpu::key_layout::held;
 use crate::backend::int8;
 use crate::model::{Architecture, Fusion, LayerKind, NormPlacement, QkNorm};
 

@@ -5,11 +5,12 @@
 //! from batch to batch.
 
 pub(crate) mod adamw;
-pub(crate) mod attention;
+mod attention;
 mod convolution;
 mod delta;
 mod delta_tile;
 mod gate;
+pub(crate) mod key_layout;
 pub(crate) mod logp;
 mod math;
 mod mixing;

@@ -7,8 +7,8 @@ use rayon::prelude::*;
 
 use super::super::packed::{KeyRow, Seen};
 use super::super::{Angles, Buffer, DeltaSizes, Heads, PackedSequences, Pool};
-use super::attention::KeyLayout;
 use super::by_rows;
+use super::key_layout::KeyLayout;
 use std::sync::Arc;
 
 /// What a layer knows of the past of some rows.
