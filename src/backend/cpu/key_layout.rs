@@ -1,5 +1,5 @@
-//! How the keys and values of a row stand in the cache: keys in blocks of [`LANES`] slots, `[slots / LANES, D, LANES]` for
-//! each key-value head, values as they are, `[slots, D]`.
+//! How the keys and values of a row stand in the cache: keys in blocks of [`LANES`] slots, `[slots / LANES, D, LANES]`
+//! for each key-value head, values as they are, `[slots, D]`.
 
 use std::ops::Range;
 
