@@ -1,19 +1,9 @@
 //! A tile of a product of 8-bit integers: by AVX-512's instructions for them where there are, else written out. Both
 //! come to the same bits.
 
+use super::COLUMNS;
 use super::kernel::Target;
 use super::quantized::{GROUP, MAX_ROWS, QUAD, Tile};
-use super::{COLUMNS, kernel};
-
-/// Whether this processor has the instructions.
-pub(super) fn is_supported() -> bool {
-    #[cfg(target_arch = "x86_64")]
-    {
-        kernel::is_supported() && is_x86_feature_detected!("avx512vnni")
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    false
-}
 
 /// Computes, or with `adds` adds to, the part of the result at row and column `at`.
 pub(super) fn tile(tile: &Tile<'_>, adds: bool, at: [usize; 2], target: &Target<'_>) {
@@ -25,7 +15,7 @@ pub(super) fn tile(tile: &Tile<'_>, adds: bool, at: [usize; 2], target: &Target<
     assert!(tile.left_scales.len() == tile.rows * groups && tile.begin.len() == tile.rows * groups);
     #[cfg(target_arch = "x86_64")]
     {
-        if is_supported() {
+        if super::kernel::is_supported() && is_x86_feature_detected!("avx512vnni") {
             // SAFETY: the processor has the instructions, and the sizes of the tile were checked.
             return unsafe { x86::tile(tile, adds, at, target) };
         }

@@ -61,6 +61,13 @@ impl Buffer {
     }
 }
 
+impl From<Vec<f32>> for Buffer {
+    /// Values that no pool waits for.
+    fn from(values: Vec<f32>) -> Self {
+        Self { values, pool: Arc::default() }
+    }
+}
+
 impl Deref for Buffer {
     type Target = [f32];
 

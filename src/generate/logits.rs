@@ -9,7 +9,7 @@ use tealight_gpu::kernels;
 
 use super::rng::Stream;
 use super::{Filters, SamplingParams};
-use crate::backend::{Buffer, Pool};
+use crate::backend::Buffer;
 use crate::model::Decoder;
 
 /// Rows of logits `[B, V]`.
@@ -36,8 +36,8 @@ impl Logits {
 
     /// A copy of the rows of a tensor `[B, V]`.
     pub(super) fn of_rows(rows: &Tensor) -> Result<Self> {
-        let values = Arc::<Pool>::default().copy(&rows.flatten_all()?.to_vec1()?);
-        Ok(Self::Cpu { values: Arc::new(values), vocabulary: rows.dim(1)? })
+        let values = Arc::new(rows.flatten_all()?.to_vec1()?.into());
+        Ok(Self::Cpu { values, vocabulary: rows.dim(1)? })
     }
 
     /// Draws a token for each pair of a row and a stream: its id and log-probability.

@@ -17,8 +17,8 @@ use super::run;
 use crate::backend::cpu::Cpu;
 use crate::backend::gpu::Gpu;
 use crate::backend::{
-    AnyBackend, Backend, Buffer, GradAccumulator, Norm, PackedSequences, Parameter, Pool,
-    RolloutDtype, int8, on_backend,
+    AnyBackend, Backend, Buffer, GradAccumulator, Norm, PackedSequences, Parameter, RolloutDtype,
+    int8, on_backend,
 };
 
 /// The transformer. N tokens, D hidden size, V vocabulary.
@@ -363,8 +363,7 @@ impl Decoder {
         match &self.backend {
             AnyBackend::Cpu(cpu) => cpu.pooled_logits(hidden, &self.head),
             AnyBackend::Gpu(gpu) => {
-                let logits = gpu.logits(hidden, &self.head)?.flatten_all()?;
-                Ok(Arc::<Pool>::default().copy(&logits.to_vec1()?))
+                Ok(gpu.logits(hidden, &self.head)?.flatten_all()?.to_vec1()?.into())
             }
         }
     }
