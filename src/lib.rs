@@ -11,6 +11,7 @@ mod backend;
 pub mod budget;
 pub mod cli;
 pub mod device;
+mod divergence;
 pub mod files;
 #[doc(hidden)]
 pub mod fuzzing;

@@ -17,7 +17,6 @@
 mod advantage;
 mod annealing;
 mod correction;
-mod divergence;
 mod estimators;
 mod keys;
 mod loss;
@@ -31,10 +30,10 @@ pub mod target;
 pub mod tokens;
 pub mod vocabulary;
 
+pub use crate::divergence::Divergence;
 pub use advantage::{Baseline, GroupStats, advantages, charge_later, cut_share};
 pub use annealing::{Annealing, Coefficients, Shape};
 pub use correction::{Corrected, ImportanceCorrection, Mismatch};
-pub use divergence::Divergence;
 pub use estimators::AdvantageEstimator;
 pub use loss::{
     Completions, Loss, LossInputs, StoredInputs, StoredLoss, StoredWeight, VocabularyInputs,

@@ -3,11 +3,12 @@
 //! On the CPU a loss is computed in f64, element by element: what is differentiated is exactly the scalar function
 //! that the tests check. `on_device` has the same as tensor operations, which the tests hold against it.
 
+use std::f64::consts::LN_2;
+
 use candle_core::{CpuStorage, CustomOp1, Layout, Result, Shape, Tensor, bail};
 use rayon::prelude::*;
 
-use super::Divergence;
-use super::divergence::softplus;
+use crate::divergence::{Divergence, Number};
 
 /// Largest log-ratio that is exponentiated; beyond it the loss is flat. Only growth is bounded: a
 /// forgotten token (a very negative ratio) keeps its pull.
@@ -41,39 +42,35 @@ impl PointwiseLoss {
 
     /// The value at `x`.
     pub fn value(self, x: f64) -> f64 {
-        let x = if self.is_cut() { x.min(MAX_LOG_RATIO) } else { x };
-        match self {
-            PointwiseLoss::Generator(divergence) => divergence.f(x),
-            PointwiseLoss::Matching(Divergence::ForwardKl) => -x,
-            PointwiseLoss::Matching(divergence) => {
-                let limit = divergence.at_infinity();
-                let outside = if limit.is_finite() { limit * x.exp_m1() } else { 0.0 };
-                divergence.f(x) - outside
-            }
-            PointwiseLoss::K2 => 0.5 * x * x,
-            PointwiseLoss::K3 => (-x).exp_m1() + x,
-            PointwiseLoss::MixtureBase => 0.5 * x.exp_m1() - log_mean(x),
-            PointwiseLoss::MixturePolicy => 0.5 * (-x).exp_m1() - log_mean(-x),
-        }
+        self.value_inside(if self.is_cut() { x.min(MAX_LOG_RATIO) } else { x })
     }
 
     /// Its derivative in `x`; 0 where the loss is flat.
     pub fn slope(self, x: f64) -> f64 {
-        if self.is_cut() && x > MAX_LOG_RATIO {
-            return 0.0;
+        if self.is_cut() && x > MAX_LOG_RATIO { 0.0 } else { self.slope_inside(x) }
+    }
+
+    /// The value where nothing is cut.
+    pub(super) fn value_inside<N: Number>(self, x: N) -> N {
+        match self {
+            PointwiseLoss::Generator(divergence) => divergence.f(x),
+            PointwiseLoss::Matching(divergence) => divergence.matching(x),
+            PointwiseLoss::K2 => (x.clone() * x).affine(0.5, 0.0),
+            PointwiseLoss::K3 => Divergence::ForwardKl.f(-x),
+            PointwiseLoss::MixtureBase => mixture(x),
+            PointwiseLoss::MixturePolicy => mixture(-x),
         }
+    }
+
+    /// Its derivative.
+    pub(super) fn slope_inside<N: Number>(self, x: N) -> N {
         match self {
             PointwiseLoss::Generator(divergence) => divergence.slope(x),
-            PointwiseLoss::Matching(Divergence::ForwardKl) => -1.0,
-            PointwiseLoss::Matching(divergence) => {
-                let limit = divergence.at_infinity();
-                let outside = if limit.is_finite() { limit * x.exp() } else { 0.0 };
-                divergence.slope(x) - outside
-            }
+            PointwiseLoss::Matching(divergence) => divergence.matching_slope(x),
             PointwiseLoss::K2 => x,
             PointwiseLoss::K3 => -(-x).exp_m1(),
-            PointwiseLoss::MixtureBase => 0.5 * x.exp() - logistic(x),
-            PointwiseLoss::MixturePolicy => logistic(-x) - 0.5 * (-x).exp(),
+            PointwiseLoss::MixtureBase => mixture_slope(x),
+            PointwiseLoss::MixturePolicy => -mixture_slope(-x),
         }
     }
 
@@ -89,13 +86,15 @@ impl PointwiseLoss {
     }
 }
 
-/// `log((1 + e^x) / 2)`.
-fn log_mean(x: f64) -> f64 {
-    softplus(x) - std::f64::consts::LN_2
+/// `(u - 1) / 2 - log((1 + u) / 2)`.
+fn mixture<N: Number>(x: N) -> N {
+    x.clone().exp_m1().affine(0.5, LN_2) - x.softplus()
 }
 
-fn logistic(x: f64) -> f64 {
-    1.0 / (1.0 + (-x).exp())
+/// `u / 2 - u / (1 + u)`.
+fn mixture_slope<N: Number>(x: N) -> N {
+    let logistic = (-(-x.clone()).softplus()).exp();
+    x.exp().affine(0.5, 0.0) - logistic
 }
 
 /// The pointwise loss over a CPU tensor of f32 or f64.
