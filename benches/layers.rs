@@ -72,7 +72,7 @@ fn forward_and_backward(bencher: Bencher<'_, '_>, group: usize) {
         let forward = policy.forward(&rows, 1.0, None).expect("a pass");
         let loss = forward.logp().sum_all().expect("a sum");
         let mut grads = GradAccumulator::default();
-        policy.backward(forward, &loss, None, &mut grads).expect("gradients");
+        policy.backward(forward, &loss, &mut grads).expect("gradients");
         grads
     });
 }

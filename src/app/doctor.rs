@@ -148,7 +148,7 @@ fn self_test() -> Result<String> {
         .flat_map(|(one, row)| one.logp.iter().zip(row).map(|(a, b)| (a - b).abs()))
         .fold(0f32, |worst, x| if x > worst || x.is_nan() { x } else { worst });
     let (loss, mut gradients) = (forward.logp().sum_all()?, GradAccumulator::default());
-    policy.backward(forward, &loss, None, &mut gradients)?;
+    policy.backward(forward, &loss, &mut gradients)?;
     let gradients = gradients.tensors()?.len();
     let tokens: usize = drawn.iter().map(|one| one.tokens.len()).sum();
     let most = rounding(policy.decoder());

@@ -29,7 +29,7 @@ impl GradAccumulator {
     /// The sums of a weight on the CPU; zeros at first.
     pub(crate) fn on_cpu(&mut self, weight: &Parameter, pool: &Arc<Pool>) -> &mut [f32] {
         let count = weight.values.elem_count();
-        let zeros = || Gradient::Cpu(pool.zeros(count));
+        let zeros = || Gradient::Cpu(pool.fixed_zeros(count));
         match self.sums.entry(weight.name.clone()).or_insert_with(zeros) {
             Gradient::Cpu(sums) => sums,
             Gradient::Gpu(_) => unreachable!("`{}` has been on a GPU so far", weight.name),
@@ -65,7 +65,7 @@ impl GradAccumulator {
         for (name, weight) in weights {
             if !self.sums.contains_key(*name) {
                 let zeros = match weight.device().is_cpu() {
-                    true => Gradient::Cpu(pool.zeros(weight.elem_count())),
+                    true => Gradient::Cpu(pool.fixed_zeros(weight.elem_count())),
                     false => {
                         Gradient::Gpu(Tensor::zeros(weight.shape(), DType::F32, weight.device())?)
                     }

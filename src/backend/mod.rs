@@ -8,6 +8,7 @@
 
 pub(crate) mod cpu;
 mod delta;
+mod distributions;
 mod dropout;
 pub(crate) mod gpu;
 mod gradients;
@@ -24,6 +25,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use delta::Delta;
 pub use delta::DeltaSizes;
+pub(crate) use distributions::{Anchor, Divergences, Likeliest, LogpGrads, TokenLogp};
 pub(crate) use dropout::{Dropout, hashed};
 pub use gradients::GradAccumulator;
 pub(crate) use gradients::Gradient;
@@ -85,16 +87,6 @@ pub(crate) struct Angles {
 pub(crate) enum Turn {
     Forward,
     Back,
-}
-
-/// Log-probabilities of targets, and what their gradient needs.
-pub(crate) struct TokenLogp<S> {
-    /// Natural log-probability of each target, `[N]`.
-    pub(crate) logp: Tensor,
-    /// Entropy in nats of the distribution it is from, `[N]`.
-    pub(crate) entropy: Tensor,
-    /// For [`Backend::logp_backward`].
-    pub(crate) saved: S,
 }
 
 /// The operations of a decoder. Weights are `[out, in]`, arrays rows of values.
@@ -284,41 +276,36 @@ pub(crate) trait Backend {
 
     /// `[rows, D]` with the rows of `x` `[N, D]` added at `places`.
     fn scatter(&self, x: &Tensor, places: &[u32], rows: usize) -> Result<Tensor>;
-    /// Log-probabilities of `targets` under `softmax(hidden W^T / temperature)` of hidden states `[N, D]`; logits of
-    /// all tokens never exist at once.
+    /// Log-probabilities of `targets` under `softmax(hidden W^T / temperature)` of hidden states `[N, D]`, and of so many
+    /// of the likeliest tokens; logits of all tokens never exist at once.
     fn logp(
         &self,
         hidden: &Tensor,
         head: &Parameter,
-        targets: &[u32],
-        temperature: f64,
+        targets: (&[u32], f64),
+        likeliest: usize,
     ) -> Result<TokenLogp<Self::LogpSums>>;
-    /// The gradient of the hidden states for that of the log-probabilities, `grad` `[N]`; that of the weight is added.
+    /// How far those distributions are from an anchor's.
+    fn divergences(
+        &self,
+        hidden: &Tensor,
+        head: &Parameter,
+        targets: (&[u32], f64),
+        saved: &Self::LogpSums,
+        anchor: &Anchor,
+    ) -> Result<Divergences>;
+    /// The gradient of the hidden states for that of what was found; that of the weight is added.
     fn logp_backward(
         &self,
         hidden: &Tensor,
         head: &Parameter,
         targets: (&[u32], f64),
         saved: &Self::LogpSums,
-        grad: &Tensor,
+        grad: &LogpGrads<'_>,
         grads: &mut GradAccumulator,
     ) -> Result<Tensor>;
     /// Logits `[N, V]` in f32.
     fn logits(&self, hidden: &Tensor, head: &Parameter) -> Result<Tensor>;
-    /// The gradients of hidden states `[N, D]` and, where it is trained, of the weight `[V, D]` for that of logits.
-    fn logits_backward(
-        &self,
-        hidden: &Tensor,
-        head: &Parameter,
-        grad: &Tensor,
-    ) -> Result<(Tensor, Option<Tensor>)>;
-    /// Adds to the gradient of a weight what was summed elsewhere.
-    fn accumulate(
-        &self,
-        weight: &Parameter,
-        more: &Tensor,
-        grads: &mut GradAccumulator,
-    ) -> Result<()>;
     /// A layer's weight with a copy as it is now that products read fastest, of its own type or of another.
     fn prepack(&self, weight: &Parameter, dtype: Option<RolloutDtype>) -> Result<Parameter>;
     /// The same of the output layer's weight.

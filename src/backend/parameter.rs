@@ -50,7 +50,7 @@ impl PooledPacked {
 impl Drop for PooledPacked {
     fn drop(&mut self) {
         if let Some(packed) = self.packed.take() {
-            self.pool.give_values(packed.into_values());
+            self.pool.give_fixed(packed.into_values());
         }
     }
 }

@@ -112,14 +112,6 @@ impl Table {
         log_softmax(self.logits.as_tensor(), D::Minus1)?.index_select(&self.contexts, 0)
     }
 
-    /// The tokens of all rows, `[X Y L]`.
-    pub(super) fn targets(&self) -> Result<Tensor> {
-        let vocabulary = self.logits.dim(1)? as u32;
-        let cells: Vec<u32> = self.cells.to_vec1()?;
-        let tokens: Vec<u32> = cells.into_iter().map(|cell| cell % vocabulary).collect();
-        Tensor::from_slice(&tokens, tokens.len(), &Device::Cpu)
-    }
-
     /// The cell `context V + token` of every token of every row.
     ///
     /// # Errors

@@ -116,7 +116,6 @@ impl<'a> Setting<'a> {
             completions: &Completions::new(vec![length; rows], &Device::Cpu)?,
             policy: (&logp, &next),
             base: (&self.base_logp.flatten_all()?, &self.base_next),
-            targets: &table.targets()?,
             advantage: advantage.concat(),
             weight,
         };
@@ -229,8 +228,6 @@ pub(super) struct Terms<'a> {
     pub(super) policy: (&'a Tensor, &'a Tensor),
     /// The same of the base.
     pub(super) base: (&'a Tensor, &'a Tensor),
-    /// `[N]`.
-    pub(super) targets: &'a Tensor,
     pub(super) advantage: Vec<f64>,
     pub(super) weight: Vec<f64>,
 }
@@ -258,10 +255,13 @@ impl Terms<'_> {
         if !plan.reads_vocabulary(bonus) {
             return Ok(total.total);
         }
+        let compared = plan.regulariser().filter(|_| plan.compares_vocabulary());
+        let divergence = compared
+            .map(|own| vocabulary::divergence(own.divergence, next, self.base.1))
+            .transpose()?;
         let whole = plan.vocabulary_loss(&VocabularyInputs {
-            logp: next,
-            reference_logp: Some(self.base.1),
-            targets: self.targets,
+            entropy: &vocabulary::entropy(next)?,
+            divergence: divergence.as_ref(),
             weight: &weight,
             charge: &charge,
             entropy_bonus: bonus,

@@ -154,7 +154,6 @@ struct Tokens {
     logp: [Vec<Vec<f64>>; 2],
     /// Those of whole distributions, `[rows * L][V]`.
     next: [Vec<Vec<f64>>; 2],
-    targets: Vec<u32>,
     length: usize,
 }
 
@@ -166,7 +165,6 @@ impl Tokens {
         Ok(Self {
             logp: [policy?, base?],
             next: [policy_next?, base_next?],
-            targets: table.targets()?.to_vec1()?,
             length: setting.world.length(),
         })
     }
@@ -188,11 +186,6 @@ impl Tokens {
             self.places(rows).flat_map(|place| self.next[which][place].clone()).collect();
         let shape = (rows.len() * self.length, self.next[which][0].len());
         Ok(Tensor::from_slice(&values, shape, &Device::Cpu)?)
-    }
-
-    fn targets(&self, rows: &[usize]) -> Result<Tensor> {
-        let values: Vec<u32> = self.places(rows).map(|place| self.targets[place]).collect();
-        Ok(Tensor::from_slice(&values, values.len(), &Device::Cpu)?)
     }
 }
 
@@ -219,7 +212,6 @@ impl Groups<'_> {
             completions: &Completions::new(vec![length; rows.len()], &Device::Cpu)?,
             policy: (logp.as_tensor(), next.as_tensor()),
             base: (&tokens.logp(1, rows)?, &tokens.next(1, rows)?),
-            targets: &tokens.targets(rows)?,
             advantage: advantage.concat(),
             weight: vec![weight; rows.len() * length],
         };

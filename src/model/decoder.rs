@@ -17,9 +17,10 @@ use super::run;
 use crate::backend::cpu::Cpu;
 use crate::backend::gpu::Gpu;
 use crate::backend::{
-    AnyBackend, Backend, Buffer, GradAccumulator, Norm, PackedSequences, Parameter, RolloutDtype,
-    int8, on_backend,
+    Anchor, AnyBackend, Backend, Buffer, Divergences, GradAccumulator, LogpGrads, Norm,
+    PackedSequences, Parameter, RolloutDtype, TokenLogp, int8, on_backend,
 };
+use crate::divergence::Divergence;
 
 /// The transformer. N tokens, D hidden size, V vocabulary.
 #[derive(Debug, Clone)]
@@ -308,32 +309,55 @@ impl Decoder {
         on_backend!(&self.backend, backend => backend.scatter(x, places, rows))
     }
 
-    /// Log-probabilities `[N]` of `targets` and entropies `[N]` for hidden states `[N, D]`.
+    /// Log-probabilities of `targets` and entropies for hidden states `[N, D]`, and so many of the likeliest tokens.
     pub(crate) fn logp(
         &self,
         hidden: &Tensor,
-        targets: &[u32],
-        temperature: f64,
-    ) -> Result<(Tensor, Tensor, LogpTrace)> {
+        targets: (&[u32], f64),
+        likeliest: usize,
+    ) -> Result<TokenLogp<LogpTrace>> {
         match &self.backend {
             AnyBackend::Cpu(cpu) => {
-                let found = cpu.logp(hidden, &self.head, targets, temperature)?;
-                Ok((found.logp, found.entropy, LogpTrace::Cpu(found.saved)))
+                Ok(cpu.logp(hidden, &self.head, targets, likeliest)?.map(LogpTrace::Cpu))
             }
             AnyBackend::Gpu(gpu) => {
-                let found = gpu.logp(hidden, &self.head, targets, temperature)?;
-                Ok((found.logp, found.entropy, LogpTrace::Gpu(found.saved)))
+                Ok(gpu.logp(hidden, &self.head, targets, likeliest)?.map(LogpTrace::Gpu))
             }
         }
     }
 
-    /// The gradient of the hidden states for that of the log-probabilities, `grad` `[N]`; the output layer's is added.
+    /// This model's distributions at some places, for another's to be compared with: hidden states `[N, D]` there, and
+    /// the logarithms `[N]` of what `exp(logit / temperature)` adds up to.
+    pub(crate) fn anchor(&self, [hidden, log_mass]: [Tensor; 2], divergence: Divergence) -> Anchor {
+        Anchor { head: self.head.clone(), hidden, log_mass, divergence }
+    }
+
+    /// How far the distributions are from an anchor's.
+    pub(crate) fn divergences(
+        &self,
+        hidden: &Tensor,
+        targets: (&[u32], f64),
+        trace: &LogpTrace,
+        anchor: &Anchor,
+    ) -> Result<Divergences> {
+        match (&self.backend, trace) {
+            (AnyBackend::Cpu(cpu), LogpTrace::Cpu(saved)) => {
+                cpu.divergences(hidden, &self.head, targets, saved, anchor)
+            }
+            (AnyBackend::Gpu(gpu), LogpTrace::Gpu(saved)) => {
+                gpu.divergences(hidden, &self.head, targets, saved, anchor)
+            }
+            _ => bail!("the log-probabilities were found by another backend"),
+        }
+    }
+
+    /// The gradient of the hidden states for that of what was found; the output layer's is added.
     pub(crate) fn logp_backward(
         &self,
         hidden: &Tensor,
         targets: (&[u32], f64),
         trace: &LogpTrace,
-        grad: &Tensor,
+        grad: &LogpGrads<'_>,
         grads: &mut GradAccumulator,
     ) -> Result<Tensor> {
         match (&self.backend, trace) {
@@ -366,26 +390,5 @@ impl Decoder {
                 Ok(gpu.logits(hidden, &self.head)?.flatten_all()?.to_vec1()?.into())
             }
         }
-    }
-
-    /// The gradients of hidden states and, where it is trained, of the output layer's weight for that of logits.
-    pub(crate) fn logits_backward(
-        &self,
-        hidden: &Tensor,
-        grad: &Tensor,
-    ) -> Result<(Tensor, Option<Tensor>)> {
-        on_backend!(&self.backend, backend => backend.logits_backward(hidden, &self.head, grad))
-    }
-
-    /// Adds to the gradient of the output layer's weight, where it is trained.
-    pub(crate) fn add_head_gradient(
-        &self,
-        more: &Tensor,
-        grads: &mut GradAccumulator,
-    ) -> Result<()> {
-        if !self.head.is_trained {
-            return Ok(());
-        }
-        on_backend!(&self.backend, backend => backend.accumulate(&self.head, more, grads))
     }
 }

@@ -1,15 +1,16 @@
 //! The loss of packed tokens, put together once: training, the laboratory, the benchmark and the check at a run's
 //! start all call it.
 //!
-//! Letters: B completions, N tokens of all of them, completions one after the other; V vocabulary. Tensors are of one
-//! type, f32 in training and f64 in the laboratory.
+//! Letters: B completions, N tokens of all of them, completions one after the other. Tensors are of one type, f32 in
+//! training and f64 in the laboratory.
 
 use candle_core::{DType, Device, Result, Tensor};
 
 use super::plan::{Estimator, Matching, Plan};
-use super::pointwise::{MAX_LOG_RATIO, PointwiseLoss};
+use super::pointwise::PointwiseLoss;
 use super::tokens::Covariance;
-use super::vocabulary;
+use super::vocabulary::{self, Candidates};
+use crate::divergence::MAX_LOG_RATIO;
 
 /// Which completion each packed token belongs to.
 #[derive(Debug, Clone)]
@@ -81,22 +82,20 @@ pub struct LossInputs<'a> {
     pub priced: Option<&'a Tensor>,
 }
 
-/// What the loss reads of whole next-token distributions, at n of the N tokens.
+/// What the loss reads of the next-token distributions that tokens are from, `[N]` each.
 pub struct VocabularyInputs<'a> {
-    /// Log-probabilities `[n, V]` under the policy, with a gradient.
-    pub logp: &'a Tensor,
-    /// The same under the base, where the plan compares with it.
-    pub reference_logp: Option<&'a Tensor>,
-    /// The tokens that followed, `[n]`.
-    pub targets: &'a Tensor,
-    /// Weight `[n]` of each token in the step's loss.
+    /// Entropies, with a gradient.
+    pub entropy: &'a Tensor,
+    /// Divergences from the base, with a gradient, where the plan has one.
+    pub divergence: Option<&'a Tensor>,
+    /// Weight of each token in the step's loss.
     pub weight: &'a Tensor,
     /// The same times the regulariser's coefficient.
     pub charge: &'a Tensor,
     /// Weight of the entropy bonus.
     pub entropy_bonus: f64,
-    /// SimKO's shares `[n]`: toward the candidates, and against the top one.
-    pub simko: Option<(&'a Tensor, &'a Tensor)>,
+    /// What SimKO reads.
+    pub simko: Option<Candidates<'a>>,
 }
 
 /// What the loss of stored completions of the base reads.
@@ -200,19 +199,16 @@ impl Plan {
     /// # Errors
     /// Shapes that do not fit.
     pub fn vocabulary_loss(&self, inputs: &VocabularyInputs<'_>) -> Result<Tensor> {
-        let mut total = Tensor::zeros((), inputs.logp.dtype(), inputs.logp.device())?;
-        if let (Some(regulariser), Some(reference), true) =
-            (self.regulariser(), inputs.reference_logp, self.compares_vocabulary())
-        {
-            let cost = vocabulary::divergence(regulariser.divergence, inputs.logp, reference)?;
-            total = (total + (cost * inputs.charge)?.sum_all()?)?;
+        let mut total = Tensor::zeros((), inputs.entropy.dtype(), inputs.entropy.device())?;
+        if let Some(divergence) = inputs.divergence {
+            total = (total + (divergence * inputs.charge)?.sum_all()?)?;
         }
         if inputs.entropy_bonus != 0.0 {
-            let entropy = (vocabulary::entropy(inputs.logp)? * inputs.weight)?.sum_all()?;
+            let entropy = (inputs.entropy * inputs.weight)?.sum_all()?;
             total = (total - (entropy * inputs.entropy_bonus)?)?;
         }
-        if let (Some((lift, press)), Some(simko)) = (inputs.simko, self.simko) {
-            let extra = vocabulary::simko(inputs.logp, inputs.targets, lift, press, simko.top)?;
+        if let Some(candidates) = &inputs.simko {
+            let extra = vocabulary::simko(candidates)?;
             total = (total + (extra * inputs.weight)?.sum_all()?)?;
         }
         Ok(total)

@@ -30,7 +30,7 @@ pub mod target;
 pub mod tokens;
 pub mod vocabulary;
 
-pub use crate::divergence::Divergence;
+pub use crate::divergence::{Divergence, MAX_LOG_RATIO};
 pub use advantage::{Baseline, GroupStats, advantages, charge_later, cut_share};
 pub use annealing::{Annealing, Coefficients, Shape};
 pub use correction::{Corrected, ImportanceCorrection, Mismatch};
@@ -43,5 +43,5 @@ pub(crate) use named::help;
 pub use plan::{
     Anchor, Entropy, Estimator, Matching, Partition, Plan, Regulariser, SampleSource, Split,
 };
-pub use pointwise::{MAX_LOG_RATIO, PointwiseLoss};
+pub use pointwise::PointwiseLoss;
 pub use surrogate::{LossType, Normaliser, TrustRegion};

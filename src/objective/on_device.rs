@@ -3,8 +3,8 @@
 
 use candle_core::{Result, Tensor};
 
-use super::pointwise::{MAX_LOG_RATIO, PointwiseLoss};
-use crate::divergence::OnDevice;
+use super::pointwise::PointwiseLoss;
+use crate::divergence::{MAX_LOG_RATIO, OnDevice};
 
 /// The loss at every element of `x`, with its gradient.
 pub(super) fn of(loss: PointwiseLoss, x: &Tensor) -> Result<Tensor> {

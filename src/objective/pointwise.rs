@@ -8,11 +8,7 @@ use std::f64::consts::LN_2;
 use candle_core::{CpuStorage, CustomOp1, Layout, Result, Shape, Tensor, bail};
 use rayon::prelude::*;
 
-use crate::divergence::{Divergence, Number};
-
-/// Largest log-ratio that is exponentiated; beyond it the loss is flat. Only growth is bounded: a
-/// forgotten token (a very negative ratio) keeps its pull.
-pub const MAX_LOG_RATIO: f64 = 20.0;
+use crate::divergence::{Divergence, MAX_LOG_RATIO, Number};
 
 /// A function of `x = log(pi / p)` of one token or one completion.
 #[derive(Debug, Clone, Copy, PartialEq)]

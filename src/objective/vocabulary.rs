@@ -1,6 +1,7 @@
-//! Loss terms that look at the whole vocabulary of every position.
+//! Loss terms that look at the whole vocabulary of every position. The exact definitions of divergence and entropy are
+//! the laboratory's; a backend finds both, and their gradients, a block of the vocabulary at a time.
 //!
-//! Letters: N positions of a chunk, V vocabulary. Log-probabilities are normalised over V.
+//! Letters: N positions, V vocabulary, K likeliest tokens. Log-probabilities are normalised over V.
 
 use candle_core::{D, Result, Tensor};
 
@@ -23,27 +24,29 @@ pub fn entropy(logp: &Tensor) -> Result<Tensor> {
     (logp.exp()? * logp)?.sum(D::Minus1)?.neg()
 }
 
+/// What SimKO reads of uncertain tokens, `[N]` but where it says otherwise.
+pub struct Candidates<'a> {
+    /// Log-probabilities of the tokens, with a gradient.
+    pub token: &'a Tensor,
+    /// Those `[N, K]` of the likeliest candidates, with a gradient.
+    pub likeliest: &'a Tensor,
+    /// 1 where the token is the top candidate, else 0.
+    pub is_top: &'a Tensor,
+    /// The advantage of tokens of right answers times the mix, 0 elsewhere: that much of the update moves from the token
+    /// to its likeliest candidates.
+    pub lift: &'a Tensor,
+    /// The advantage of tokens of wrong answers times the extra penalty, 0 elsewhere; it counts where the token is the
+    /// top candidate.
+    pub press: &'a Tensor,
+}
+
 /// What SimKO adds to the plain loss at uncertain tokens, `[N]`, to be minimised.
-///
-/// `lift [N]` is the advantage of tokens of right answers times the mix, 0 elsewhere: that much of the
-/// update moves from the token to its likeliest candidates. `press [N]` is the advantage of tokens of wrong
-/// answers times the extra penalty, 0 elsewhere; it counts where the token is the top candidate.
 ///
 /// # Errors
 /// Shapes that do not fit.
-pub fn simko(
-    logp: &Tensor,
-    targets: &Tensor,
-    lift: &Tensor,
-    press: &Tensor,
-    top: usize,
-) -> Result<Tensor> {
-    let token = logp.gather(&targets.unsqueeze(1)?, 1)?.squeeze(1)?;
-    let order = logp.detach().arg_sort_last_dim(false)?;
-    let candidates = order.narrow(1, 0, top.min(logp.dim(1)?))?.contiguous()?;
-    let lifted = (logp.gather(&candidates, 1)?.mean(1)? - &token)?;
-    let is_top = candidates.narrow(1, 0, 1)?.squeeze(1)?.eq(targets)?.to_dtype(logp.dtype())?;
-    ((lifted * lift)? + ((token * press)? * is_top)?)?.neg()
+pub fn simko(of: &Candidates<'_>) -> Result<Tensor> {
+    let lifted = (of.likeliest.mean(1)? - of.token)?;
+    ((lifted * of.lift)? + ((of.token * of.press)? * of.is_top)?)?.neg()
 }
 
 #[cfg(test)]
@@ -86,8 +89,18 @@ mod tests {
             Var::new(&[[2.0_f64, 1.0, 0.5, -3.0], [2.0, 1.0, 0.5, -3.0]], &Device::Cpu).unwrap();
         let logp = log_softmax(logits.as_tensor(), 1).unwrap();
         let of = |values: [f64; 2]| Tensor::new(&values, &Device::Cpu).unwrap();
-        let targets = Tensor::new(&[3_u32, 0], &Device::Cpu).unwrap();
-        let loss = simko(&logp, &targets, &of([0.3, 0.0]), &of([0.0, -0.5]), 3).unwrap();
+        let at = |tokens: &[[u32; 1]; 2]| {
+            let tokens = Tensor::new(tokens, &Device::Cpu).unwrap();
+            logp.gather(&tokens, 1).unwrap().squeeze(1).unwrap()
+        };
+        let loss = simko(&Candidates {
+            token: &at(&[[3], [0]]),
+            likeliest: &logp.narrow(1, 0, 3).unwrap(),
+            is_top: &of([0.0, 1.0]),
+            lift: &of([0.3, 0.0]),
+            press: &of([0.0, -0.5]),
+        })
+        .unwrap();
         let grad = loss.sum_all().unwrap().backward().unwrap();
         let grad = grad.get(&logits).unwrap().to_vec2::<f64>().unwrap();
         // Log-softmax terms cancel in the first row: a third of 0.3 to each candidate, from the token.

@@ -4,7 +4,7 @@
 //!
 //! Letters: B sequences, N completion tokens of all of them, V vocabulary, D hidden size.
 
-mod vocabulary;
+mod forward;
 
 use std::collections::BTreeMap;
 
@@ -15,9 +15,9 @@ pub(crate) use crate::backend::Gradient;
 use crate::backend::{Parameter, int8};
 use crate::model::lora::{self, Scaling};
 use crate::model::weights::Weights;
-use crate::model::{Architecture, BackendKind, Decoder, LogpTrace, PackedSequences, Trace};
+use crate::model::{Architecture, BackendKind, Decoder, PackedSequences};
 
-pub use vocabulary::{Chunk, VocabularySum, vocabulary_sum, vocabulary_values};
+pub use forward::{Base, Forward, Whole};
 
 /// Trainable weights and the decoder over them.
 pub struct Policy {
@@ -151,62 +151,6 @@ impl Policy {
         Ok(())
     }
 
-    /// Log-probabilities of completions with what their gradient needs; `number` is that of a training pass, which
-    /// keys the dropout of adapters: the same number, the same mask.
-    ///
-    /// # Errors
-    /// See [`positions`].
-    pub fn forward(
-        &self,
-        rows: &[Sequence],
-        temperature: f64,
-        number: Option<u64>,
-    ) -> Result<Forward> {
-        let batch = Batch::new(rows)?;
-        let (hidden, trace) = self.decoder.forward(&batch.ids, &batch.packed, number)?;
-        let positions = batch.positions(&hidden)?;
-        let (logp, entropy, logp_trace) =
-            self.decoder.logp(&positions.hidden, &positions.targets, temperature)?;
-        Ok(Forward {
-            logp: Var::from_tensor(&logp)?,
-            entropy,
-            positions,
-            places: batch.places,
-            tokens: batch.ids.len(),
-            temperature,
-            trace,
-            logp_trace,
-        })
-    }
-
-    /// Adds the gradient of `loss`, a scalar function of [`Forward::logp`], and of what depends on the hidden states
-    /// in another way, where that is given, `[N, D]`.
-    ///
-    /// # Errors
-    /// No memory.
-    pub fn backward(
-        &self,
-        forward: Forward,
-        loss: &Tensor,
-        d_hidden: Option<&Tensor>,
-        grads: &mut GradAccumulator,
-    ) -> Result<()> {
-        let Forward { logp, positions, places, tokens, temperature, trace, logp_trace, .. } =
-            forward;
-        let grad = match loss.backward()?.remove(&logp) {
-            Some(grad) => grad.detach().contiguous()?,
-            None => logp.zeros_like()?,
-        };
-        let Positions { hidden, targets } = positions;
-        let targets = (targets.as_slice(), temperature);
-        let mut dx = self.decoder.logp_backward(&hidden, targets, &logp_trace, &grad, grads)?;
-        if let Some(more) = d_hidden {
-            dx = (dx + more)?;
-        }
-        let dx = self.decoder.scatter(&dx, &places, tokens)?;
-        self.decoder.backward(trace, &dx, grads)
-    }
-
     /// Gradients as tensors in the shapes of the weights.
     ///
     /// # Errors
@@ -264,45 +208,45 @@ pub struct TokenLogp {
     pub logp: Tensor,
     /// Entropy `[N]` in nats of the distribution it was drawn from.
     pub entropy: Tensor,
+    /// The distributions themselves, for others to be compared with.
+    pub distributions: Distributions,
 }
 
-/// A pass through the policy that a gradient can go back through, once.
-pub struct Forward {
-    logp: Var,
-    entropy: Tensor,
-    positions: Positions,
-    /// The token of the pass at which each completion token is predicted.
-    places: Vec<u32>,
-    /// Tokens of the pass.
-    tokens: usize,
-    temperature: f64,
-    trace: Trace,
-    logp_trace: LogpTrace,
+/// Next-token distributions at some places, as little of them as another model's can be compared with.
+#[derive(Clone)]
+pub struct Distributions {
+    /// Hidden states `[N, D]`.
+    hidden: Tensor,
+    /// The logarithm of what `exp(logit / temperature)` adds up to, `[N]`.
+    log_mass: Tensor,
 }
 
-impl Forward {
-    /// Natural log-probability `[N]` of every completion token: what losses are functions of.
-    pub fn logp(&self) -> &Tensor {
-        self.logp.as_tensor()
+impl Distributions {
+    /// Those of so many places each, one after the other.
+    ///
+    /// # Errors
+    /// Fewer places than that.
+    pub fn split(&self, lengths: impl Iterator<Item = usize>) -> Result<Vec<Self>> {
+        let mut first = 0;
+        let part = |length: usize| {
+            let of = |x: &Tensor| x.narrow(0, first, length);
+            let part = Self { hidden: of(&self.hidden)?, log_mass: of(&self.log_mass)? };
+            first += length;
+            Ok(part)
+        };
+        lengths.map(part).collect()
     }
 
-    /// Entropy `[N]` in nats, a constant.
-    pub fn entropy(&self) -> &Tensor {
-        &self.entropy
+    /// The places of several, one after the other.
+    ///
+    /// # Errors
+    /// None given, no memory.
+    pub fn joined(parts: &[&Self]) -> Result<Self> {
+        let of = |x: fn(&Self) -> &Tensor| {
+            Tensor::cat(&parts.iter().map(|part| x(part)).collect::<Vec<_>>(), 0)
+        };
+        Ok(Self { hidden: of(|part| &part.hidden)?, log_mass: of(|part| &part.log_mass)? })
     }
-
-    /// What predicts the tokens.
-    pub fn positions(&self) -> &Positions {
-        &self.positions
-    }
-}
-
-/// What predicts every completion token, rows one after the other.
-pub struct Positions {
-    /// Hidden states `[N, D]` that the output layer turns into logits.
-    pub hidden: Tensor,
-    /// The tokens that followed, N of them.
-    pub targets: Vec<u32>,
 }
 
 /// How far apart two log-probabilities of one token may be that differ by rounding alone. In bf16 a product on a
@@ -312,18 +256,6 @@ pub fn rounding(decoder: &Decoder) -> f64 {
         DType::F32 | DType::F64 => 1e-3,
         _ => 0.5,
     }
-}
-
-/// `(start, length)` of the chunks that `rows` rows of `width` logits are computed in.
-fn chunks(
-    rows: usize,
-    width: usize,
-    device: &Device,
-) -> impl Iterator<Item = (usize, usize)> + use<> {
-    // Values that exist at once: 64 MiB in f32, on a GPU 1 GiB.
-    let values = if device.is_cpu() { 16 << 20 } else { 256 << 20 };
-    let length = (values / width).max(1);
-    (0..rows).step_by(length).map(move |start| (start, length.min(rows - start)))
 }
 
 /// Splits values `[N]` of all completion tokens into those of each row, on the host.
@@ -336,23 +268,39 @@ pub fn by_row(values: &Tensor, rows: &[Sequence]) -> Result<Vec<Vec<f32>>> {
     Ok(rows.iter().map(|row| values.by_ref().take(row.completion.len()).collect()).collect())
 }
 
-/// Log-probability of every completion token given those before it, without a gradient.
-///
-/// # Errors
-/// See [`positions`].
-pub fn token_logp(decoder: &Decoder, rows: &[Sequence], temperature: f64) -> Result<TokenLogp> {
-    let Positions { hidden, targets } = positions(decoder, rows)?;
-    let (logp, entropy, _) = decoder.logp(&hidden, &targets, temperature)?;
-    Ok(TokenLogp { logp, entropy })
-}
-
-/// Runs the model on whole sequences. Of neighbours with the same prompt it is computed once.
+/// Log-probability of every completion token given those before it, without a gradient. Of neighbours with the same
+/// prompt it is computed once.
 ///
 /// # Errors
 /// No sequence, an empty prompt, ids beyond the vocabulary, no memory.
-pub fn positions(decoder: &Decoder, rows: &[Sequence]) -> Result<Positions> {
+pub fn token_logp(decoder: &Decoder, rows: &[Sequence], temperature: f64) -> Result<TokenLogp> {
+    let (batch, hidden) = hidden_states(decoder, rows)?;
+    let found = decoder.logp(&hidden, (&batch.targets, temperature), 0)?;
+    let distributions = Distributions { hidden, log_mass: found.log_mass };
+    Ok(TokenLogp { logp: found.logp, entropy: found.entropy, distributions })
+}
+
+/// How far the next-token distributions that completion tokens are from are from another model's, `[N]`.
+///
+/// # Errors
+/// See [`token_logp`].
+pub fn token_divergence(
+    decoder: &Decoder,
+    rows: &[Sequence],
+    temperature: f64,
+    base: &Base<'_>,
+) -> Result<Tensor> {
+    let (batch, hidden) = hidden_states(decoder, rows)?;
+    let targets = (batch.targets.as_slice(), temperature);
+    let found = decoder.logp(&hidden, targets, 0)?;
+    Ok(decoder.divergences(&hidden, targets, &found.saved, &base.anchor())?.values)
+}
+
+/// What the model makes of whole sequences, at the places that predict completion tokens: `[N, D]`.
+fn hidden_states(decoder: &Decoder, rows: &[Sequence]) -> Result<(Batch, Tensor)> {
     let batch = Batch::new(rows)?;
-    batch.positions(&decoder.hidden(&batch.ids, &batch.packed, None)?)
+    let hidden = batch.predicting(&decoder.hidden(&batch.ids, &batch.packed, None)?)?;
+    Ok((batch, hidden))
 }
 
 /// Sequences as the tokens of one pass.
@@ -389,8 +337,8 @@ impl Batch {
     }
 
     /// The rows of hidden states that predict completion tokens.
-    fn positions(&self, hidden: &Tensor) -> Result<Positions> {
+    fn predicting(&self, hidden: &Tensor) -> Result<Tensor> {
         let places = Tensor::from_slice(&self.places, self.places.len(), hidden.device())?;
-        Ok(Positions { hidden: hidden.index_select(&places, 0)?, targets: self.targets.clone() })
+        hidden.index_select(&places, 0)
     }
 }

@@ -71,7 +71,7 @@ pub fn step(
         device.synchronize()?;
         parts.forward += start.elapsed().as_secs_f64();
         let start = Instant::now();
-        policy.backward(forward, &loss.total, None, &mut grads)?;
+        policy.backward(forward, &loss.total, &mut grads)?;
         device.synchronize()?;
         parts.backward += start.elapsed().as_secs_f64();
     }

@@ -103,7 +103,7 @@ pub fn run(
             let share = (forward.logp().sum_all()? * (-1.0 / tokens as f64))?;
             loss += f64::from(share.to_scalar::<f32>()?);
             entropy += f64::from(forward.entropy().sum_all()?.to_scalar::<f32>()?) / tokens as f64;
-            policy.backward(forward, &share, None, &mut grads)?;
+            policy.backward(forward, &share, &mut grads)?;
             count_tokens(part);
         }
         if !loss.is_finite() {

@@ -46,8 +46,8 @@ pub(super) fn own_passes(
     own
 }
 
-/// Finds a number for each token of the completions of some rows.
-pub(super) type OfRows<'a, T> = dyn Fn(&[Sequence]) -> Result<Vec<Vec<T>>> + 'a;
+/// Finds a number for each token of the completions of some rows, which it is told with their places among all.
+pub(super) type OfRows<'a, T> = dyn Fn(&[Sequence], Range<usize>) -> Result<Vec<Vec<T>>> + 'a;
 
 /// What `of` finds of every row, a number for each token of its completion: each rank asks it of its own rows, and all
 /// know all.
@@ -59,9 +59,9 @@ pub(super) fn by_row<T: Pod>(
 ) -> Result<Vec<Vec<T>>> {
     let mut own = Vec::with_capacity(rows.len());
     let share = shares(rows, ranks.size()).swap_remove(ranks.rank());
-    let rows_of = &rows[share];
-    for range in micro_batches(rows_of, tokens) {
-        own.extend(of(&rows_of[range])?);
+    for range in micro_batches(&rows[share.clone()], tokens) {
+        let range = share.start + range.start..share.start + range.end;
+        own.extend(of(&rows[range.clone()], range)?);
     }
     if ranks.size() == 1 {
         return Ok(own);

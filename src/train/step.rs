@@ -6,24 +6,33 @@ use candle_core::{Device, Tensor};
 
 use crate::policy::Sequence;
 
-/// Ranges of rows whose tokens, prompts that neighbours share counted once, stay within `tokens`; a longer row
-/// stands alone.
+/// Ranges of rows whose tokens, prompts that neighbours share counted once, stay within `tokens`. Rows of one prompt stay
+/// together where they fit; a longer row stands alone.
 pub(super) fn micro_batches(rows: &[Sequence], tokens: usize) -> Vec<Range<usize>> {
-    let mut batches = Vec::new();
-    let (mut start, mut count) = (0, 0);
-    for (index, row) in rows.iter().enumerate() {
-        let whole = row.prompt.len() + row.completion.len();
-        let shares = index > start && rows[index - 1].prompt == row.prompt;
-        let more = if shares { row.completion.len() } else { whole };
-        if index > start && count + more > tokens {
-            batches.push(start..index);
-            (start, count) = (index, whole);
-        } else {
-            count += more;
+    let mut batches: Vec<Range<usize>> = Vec::new();
+    let (mut count, mut end) = (0, 0);
+    for group in rows.chunk_by(|row, next| row.prompt == next.prompt) {
+        let prompt = group[0].prompt.len();
+        let whole = prompt + group.iter().map(|row| row.completion.len()).sum::<usize>();
+        // What must stand in one batch: the group, or else each row.
+        let parts = if whole <= tokens { group.chunks(group.len()) } else { group.chunks(1) };
+        let mut is_first = true;
+        for part in parts {
+            let own: usize = part.iter().map(|row| row.completion.len()).sum();
+            let more = if is_first { prompt + own } else { own };
+            match batches.last_mut() {
+                Some(batch) if count + more <= tokens => {
+                    batch.end += part.len();
+                    count += more;
+                }
+                _ => {
+                    batches.push(end..end + part.len());
+                    count = prompt + own;
+                }
+            }
+            end += part.len();
+            is_first = false;
         }
-    }
-    if start < rows.len() {
-        batches.push(start..rows.len());
     }
     batches
 }
@@ -68,6 +77,11 @@ mod tests {
         // One prompt token for all of a batch: 1 + 2 + 2 + 8 + 1, 1 + 1 + 1, and what is too long alone.
         let batches = micro_batches(&rows, 14);
         assert_eq!(batches, [0..4, 4..6, 6..7, 7..8]);
+        let groups: Vec<_> = [1, 1, 1, 2, 2, 2, 3]
+            .map(|prompt| Sequence { prompt: vec![prompt; 2], completion: vec![5; 4] })
+            .into();
+        assert_eq!(micro_batches(&groups, 20), [0..3, 3..7], "14 tokens a group stay together");
+        assert_eq!(micro_batches(&groups, 10), [0..2, 2..3, 3..5, 5..6, 6..7], "or row by row");
         assert_eq!(micro_batches(&rows, 1000).len(), 1);
         assert!(micro_batches(&[], 10).is_empty());
     }

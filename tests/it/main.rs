@@ -39,3 +39,4 @@ mod surprises;
 mod survival;
 mod tidy;
 mod tools;
+mod whole;

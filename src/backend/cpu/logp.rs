@@ -9,16 +9,57 @@ use tealight_matmul::{Matrix, Output, Right, multiply};
 
 use super::math::{exp, max, simd, sum_of};
 use super::product::Weight;
+use super::whole::{Pulls, keep_largest};
 
 /// Tokens of the vocabulary in a block, and rows that go through all blocks together.
 const BLOCK: usize = 2048;
 
-/// `softmax(hidden weight^T / temperature)` at some targets.
-pub(crate) struct Head<'a> {
+/// A model's output layer at some places.
+#[derive(Clone, Copy)]
+pub(super) struct Layer<'a> {
     /// `[N, D]`.
-    pub(crate) hidden: &'a [f32],
+    pub(super) hidden: &'a [f32],
     /// `[V, D]`.
     pub(super) weight: Weight<'a>,
+}
+
+/// Some rows, and some tokens of the vocabulary.
+#[derive(Clone, Copy)]
+pub(super) struct Block {
+    pub(super) row: usize,
+    pub(super) rows: usize,
+    pub(super) token: usize,
+    /// Tokens in it.
+    pub(super) count: usize,
+}
+
+/// Calls `work` with the logits of every block under every model, models of one vocabulary.
+pub(super) fn blocks<const M: usize>(
+    layers: [Layer<'_>; M],
+    rows: usize,
+    mut work: impl FnMut(Block, [&mut [f32]; M]),
+) {
+    let vocabulary = layers[0].weight.dims().0;
+    let mut buffers = [(); M].map(|()| vec![0f32; rows.min(BLOCK) * vocabulary.min(BLOCK)]);
+    for row in (0..rows).step_by(BLOCK) {
+        for token in (0..vocabulary).step_by(BLOCK) {
+            let (rows, count) = (BLOCK.min(rows - row), BLOCK.min(vocabulary - token));
+            for (layer, buffer) in layers.iter().zip(&mut buffers) {
+                let width = layer.weight.dims().1;
+                let hidden = Matrix::new(&layer.hidden[row * width..][..rows * width], rows, width);
+                let weight = layer.weight.rows(token..token + count).transposed();
+                let out = Output { data: &mut buffer[..rows * count], stride: count, adds: false };
+                multiply(hidden, weight, out, true);
+            }
+            let logits = buffers.each_mut().map(|buffer| &mut buffer[..rows * count]);
+            work(Block { row, rows, token, count }, logits);
+        }
+    }
+}
+
+/// `softmax(hidden weight^T / temperature)` at some targets.
+pub(crate) struct Head<'a> {
+    pub(super) layer: Layer<'a>,
     /// `[N]`.
     pub(crate) targets: &'a [u32],
     /// One over the temperature.
@@ -29,9 +70,9 @@ pub(crate) struct Head<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RowSums {
     /// The largest logit, not scaled.
-    top: f32,
+    pub(super) top: f32,
     /// Sum of `e = exp((x - top) / temperature)`.
-    mass: f32,
+    pub(super) mass: f32,
     /// Sum of `e (x - top) / temperature`.
     moment: f32,
     /// The target's logit, not scaled.
@@ -43,7 +84,18 @@ impl RowSums {
 
     /// Natural log-probability of the target.
     pub(crate) fn logp(&self, inverse: f32) -> f32 {
-        (self.target - self.top) * inverse - self.mass.ln()
+        self.logp_of(self.target, inverse)
+    }
+
+    /// That of a token with this logit.
+    #[inline(always)]
+    pub(super) fn logp_of(&self, logit: f32, inverse: f32) -> f32 {
+        (logit - self.top) * inverse - self.mass.ln()
+    }
+
+    /// The logarithm of the sum of `exp(x / temperature)`.
+    pub(super) fn log_mass(&self, inverse: f32) -> f32 {
+        self.top * inverse + self.mass.ln()
     }
 
     /// Entropy in nats.
@@ -125,34 +177,12 @@ pub(crate) fn draw_row(logits: &[f32], inverse: f32, uniform: f64) -> Option<(us
 }
 
 impl Head<'_> {
-    fn width(&self) -> usize {
-        self.hidden.len() / self.targets.len().max(1)
-    }
-
-    /// Calls `work` for every block of rows and vocabulary with the logits of the block: first row, first
-    /// token, the logits.
-    fn blocks(&self, mut work: impl FnMut(usize, usize, &mut [f32], usize)) {
-        let width = self.width();
-        let vocabulary = self.weight.dims().0;
-        let mut buffer = vec![0f32; self.targets.len().min(BLOCK) * vocabulary.min(BLOCK)];
-        for row in (0..self.targets.len()).step_by(BLOCK) {
-            let rows = BLOCK.min(self.targets.len() - row);
-            let hidden = Matrix::new(&self.hidden[row * width..][..rows * width], rows, width);
-            for token in (0..vocabulary).step_by(BLOCK) {
-                let count = BLOCK.min(vocabulary - token);
-                let weight = self.weight.rows(token..token + count).transposed();
-                let logits = &mut buffer[..rows * count];
-                let out = Output { data: &mut *logits, stride: count, adds: false };
-                multiply(hidden, weight, out, true);
-                work(row, token, logits, count);
-            }
-        }
-    }
-
-    /// What every row comes to.
-    pub(crate) fn forward(&self) -> Vec<RowSums> {
+    /// What every row comes to, and of every row so many of its largest logits with their tokens, in falling order.
+    pub(crate) fn forward(&self, largest: usize) -> (Vec<RowSums>, Vec<(f32, u32)>) {
         let mut found = vec![RowSums::EMPTY; self.targets.len()];
-        self.blocks(|row, token, logits, count| {
+        let mut kept = vec![(f32::NEG_INFINITY, 0); self.targets.len() * largest];
+        blocks([self.layer], self.targets.len(), |block, [logits]| {
+            let Block { row, token, count, .. } = block;
             let rows = logits.par_chunks(count).zip(&mut found[row..]).zip(&self.targets[row..]);
             rows.with_min_len(1 + 4096 / count).for_each(|((logits, found), target)| {
                 simd(
@@ -165,50 +195,56 @@ impl Head<'_> {
                     found.target = *logit;
                 }
             });
+            if largest > 0 {
+                let kept = kept[row * largest..].par_chunks_mut(largest);
+                let rows = logits.par_chunks(count).zip(kept).with_min_len(1 + 4096 / count);
+                rows.for_each(|(logits, kept)| keep_largest(logits, token, kept));
+            }
         });
-        found
+        (found, kept)
     }
 
-    /// Adds the gradients of the hidden states and, where it is trained, the weight for the gradient `grad`
-    /// `[N]` of the log-probabilities; `found` is what the forward pass found.
+    /// Adds the gradients of the hidden states and, where it is trained, the weight for those of what was found of
+    /// every row by the forward pass.
     pub(crate) fn backward(
         &self,
         found: &[RowSums],
-        grad: &[f32],
+        pulls: &Pulls<'_>,
         d_hidden: &mut [f32],
         mut d_weight: Option<&mut [f32]>,
     ) {
-        let width = self.width();
-        self.blocks(|row, token, logits, count| {
-            let rows = logits.par_chunks_mut(count).zip(&found[row..]).zip(&self.targets[row..]);
-            let rows = rows.zip(&grad[row..]).with_min_len(1 + 4096 / count);
-            // In place of the logits, their gradient: (onehot - p) grad / temperature.
-            rows.for_each(|(((logits, found), target), grad)| {
-                let scale = -grad * self.inverse / found.mass;
-                simd(
-                    #[inline(always)]
-                    || {
-                        for x in logits.iter_mut() {
-                            *x = exp((*x - found.top) * self.inverse) * scale;
-                        }
-                    },
-                );
-                let at = (*target as usize).checked_sub(token);
-                if let Some(x) = at.and_then(|at| logits.get_mut(at)) {
-                    *x += grad * self.inverse;
-                }
-            });
-            let rows = logits.len() / count;
-            let slope = Matrix::new(logits, rows, count);
-            let weight = self.weight.rows(token..token + count).plain();
-            let data = &mut d_hidden[row * width..][..rows * width];
-            multiply(slope, weight, Output { data, stride: width, adds: true }, true);
-            let hidden = Matrix::new(&self.hidden[row * width..][..rows * width], rows, width);
-            let Some(d_weight) = &mut d_weight else { return };
-            let data = &mut d_weight[token * width..][..count * width];
-            let right = Right::Plain(hidden);
-            multiply(slope.transposed(), right, Output { data, stride: width, adds: true }, true);
-        });
+        let rows = self.targets.len();
+        match pulls.divergence {
+            None => blocks([self.layer], rows, |block, [logits]| {
+                pulls.slopes(self, found, block, logits);
+                self.pull(block, logits, d_hidden, d_weight.as_deref_mut());
+            }),
+            Some(apart) => blocks([self.layer, apart.base.layer], rows, |block, [logits, base]| {
+                pulls.slopes_from(self, found, apart, block, (logits, base));
+                self.pull(block, logits, d_hidden, d_weight.as_deref_mut());
+            }),
+        }
+    }
+
+    /// Adds the gradients for that of the logits of a block.
+    fn pull(
+        &self,
+        block: Block,
+        slope: &[f32],
+        d_hidden: &mut [f32],
+        d_weight: Option<&mut [f32]>,
+    ) {
+        let Block { row, rows, token, count } = block;
+        let width = self.layer.weight.dims().1;
+        let slope = Matrix::new(slope, rows, count);
+        let weight = self.layer.weight.rows(token..token + count).plain();
+        let data = &mut d_hidden[row * width..][..rows * width];
+        multiply(slope, weight, Output { data, stride: width, adds: true }, true);
+        let hidden = Matrix::new(&self.layer.hidden[row * width..][..rows * width], rows, width);
+        let Some(d_weight) = d_weight else { return };
+        let data = &mut d_weight[token * width..][..count * width];
+        let right = Right::Plain(hidden);
+        multiply(slope.transposed(), right, Output { data, stride: width, adds: true }, true);
     }
 }
 
@@ -225,11 +261,13 @@ mod tests {
         let (hidden, weight) = (wave(rows * width, 0.9), wave(vocabulary * width, 0.37));
         let targets = [5, BLOCK as u32 + 3, vocabulary as u32 - 1];
         let matrix = Weight::floats(&weight, vocabulary, width);
-        let head = Head { hidden: &hidden, weight: matrix, targets: &targets, inverse: 1.0 / 0.7 };
-        let found = head.forward();
+        let layer = Layer { hidden: &hidden, weight: matrix };
+        let head = Head { layer, targets: &targets, inverse: 1.0 / 0.7 };
+        let (found, _) = head.forward(0);
         let (mut d_hidden, mut d_weight) = (vec![0f32; hidden.len()], vec![0f32; weight.len()]);
         let grad = [1.0, -0.5, 2.0];
-        head.backward(&found, &grad, &mut d_hidden, Some(&mut d_weight));
+        let pulls = Pulls { logp: &grad, entropy: None, divergence: None, largest: None };
+        head.backward(&found, &pulls, &mut d_hidden, Some(&mut d_weight));
         let mut exact_weight = vec![0f64; weight.len()];
         for row in 0..rows {
             let h = &hidden[row * width..][..width];

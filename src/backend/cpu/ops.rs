@@ -6,8 +6,8 @@ use candle_core::{Device, Result, Tensor, bail};
 use tealight_matmul::{Matrix, Output, multiply};
 
 use super::super::{
-    Angles, Backend, Buffer, Delta, Dropout, GradAccumulator, Heads, Norm, PackedSequences,
-    Parameter, RolloutDtype, TokenLogp, Turn, check_tokens,
+    Anchor, Angles, Backend, Buffer, Delta, Divergences, Dropout, GradAccumulator, Heads,
+    LogpGrads, Norm, PackedSequences, Parameter, RolloutDtype, TokenLogp, Turn, check_tokens,
 };
 use super::logp::RowSums;
 use super::pass::{Pass, RowLayout, Slots};
@@ -31,6 +31,7 @@ impl Backend for Cpu {
         angles: Vec<Angles>,
         slots: Option<usize>,
     ) -> Result<Pass> {
+        self.pool.begin(packed.tokens());
         Pass::new(packed, heads, angles, slots)
     }
 
@@ -98,7 +99,7 @@ impl Backend for Cpu {
         let sums = match norm.weight.is_trained {
             true => grads.on_cpu(&norm.weight, &self.pool),
             false => {
-                unused = self.pool.take(norm.weight.values.elem_count());
+                unused = self.pool.fixed_zeros(norm.weight.values.elem_count());
                 &mut unused
             }
         };
@@ -337,10 +338,21 @@ impl Backend for Cpu {
         &self,
         hidden: &Tensor,
         head: &Parameter,
-        targets: &[u32],
-        temperature: f64,
+        targets: (&[u32], f64),
+        likeliest: usize,
     ) -> Result<TokenLogp<Vec<RowSums>>> {
-        output::logp(hidden, head, (targets, temperature))
+        output::logp(hidden, head, targets, likeliest)
+    }
+
+    fn divergences(
+        &self,
+        hidden: &Tensor,
+        head: &Parameter,
+        targets: (&[u32], f64),
+        saved: &Vec<RowSums>,
+        anchor: &Anchor,
+    ) -> Result<Divergences> {
+        output::divergences(hidden, head, targets, saved, anchor)
     }
 
     fn logp_backward(
@@ -349,7 +361,7 @@ impl Backend for Cpu {
         head: &Parameter,
         targets: (&[u32], f64),
         saved: &Vec<RowSums>,
-        grad: &Tensor,
+        grad: &LogpGrads<'_>,
         grads: &mut GradAccumulator,
     ) -> Result<Tensor> {
         let d_weight = head.is_trained.then(|| grads.on_cpu(head, &self.pool));
@@ -361,28 +373,6 @@ impl Backend for Cpu {
         // It is handed out.
         let logits = self.pooled_logits(hidden, head)?.into_values();
         Tensor::from_vec(logits, (hidden.elem_count() / inner, vocabulary), &Device::Cpu)
-    }
-
-    fn logits_backward(
-        &self,
-        hidden: &Tensor,
-        head: &Parameter,
-        grad: &Tensor,
-    ) -> Result<(Tensor, Option<Tensor>)> {
-        output::logits_backward(hidden, head, grad)
-    }
-
-    fn accumulate(
-        &self,
-        weight: &Parameter,
-        more: &Tensor,
-        grads: &mut GradAccumulator,
-    ) -> Result<()> {
-        let sums = grads.on_cpu(weight, &self.pool);
-        with_values(more, |more| {
-            sums.iter_mut().zip(more).for_each(|(sum, x)| *sum += x);
-            Ok(())
-        })
     }
 
     fn prepack(&self, weight: &Parameter, dtype: Option<RolloutDtype>) -> Result<Parameter> {

@@ -1,26 +1,62 @@
-//! The output layer on the CPU: log-probabilities and gradients of logits.
+//! The output layer on the CPU: what losses ask of next-token distributions, and its gradient.
 
 use candle_core::{Device, Result, Tensor};
-use tealight_matmul::{Matrix, Right, product};
 
-use super::super::{Parameter, TokenLogp, check_tokens};
-use super::logp::{Head, RowSums};
+use super::super::{Anchor, Divergences, Likeliest, LogpGrads, Parameter, TokenLogp, check_tokens};
+use super::logp::{Head, Layer, RowSums};
 use super::product::with_weight;
+use super::whole::{Apart, Base, Pulls};
 use super::with_values;
 
-/// Log-probabilities `[N]` and entropies `[N]` of targets at a temperature.
+/// Log-probabilities `[N]` and entropies `[N]` of targets at a temperature, and so many of the likeliest tokens.
 pub(super) fn logp(
     hidden: &Tensor,
     head: &Parameter,
     (targets, temperature): (&[u32], f64),
+    likeliest: usize,
 ) -> Result<TokenLogp<Vec<RowSums>>> {
-    let found = with_head(hidden, head, (targets, temperature), |head| head.forward())?;
+    let (rows, largest) = (targets.len(), likeliest.min(head.dims2()?.0));
+    let (found, kept) =
+        with_head(hidden, head, (targets, temperature), |head| Ok(head.forward(largest)))?;
     let inverse = (1.0 / temperature) as f32;
     let tensor = |of: &dyn Fn(&RowSums) -> f32| {
-        Tensor::from_vec(found.iter().map(of).collect(), targets.len(), &Device::Cpu)
+        Tensor::from_vec(found.iter().map(of).collect(), rows, &Device::Cpu)
     };
-    let (logp, entropy) = (tensor(&|row| row.logp(inverse))?, tensor(&RowSums::entropy)?);
-    Ok(TokenLogp { logp, entropy, saved: found })
+    let of_kept =
+        |(index, (logit, _)): (usize, &(f32, u32))| found[index / largest].logp_of(*logit, inverse);
+    let likeliest = (largest > 0).then(|| {
+        let logp = kept.iter().enumerate().map(of_kept).collect();
+        let logp = Tensor::from_vec(logp, (rows, largest), &Device::Cpu)?;
+        Ok::<_, candle_core::Error>(Likeliest {
+            tokens: kept.iter().map(|(_, token)| *token).collect(),
+            logp,
+        })
+    });
+    Ok(TokenLogp {
+        logp: tensor(&|row| row.logp(inverse))?,
+        entropy: tensor(&RowSums::entropy)?,
+        log_mass: tensor(&|row| row.log_mass(inverse))?,
+        likeliest: likeliest.transpose()?,
+        saved: found,
+    })
+}
+
+/// How far the distributions are from an anchor's.
+pub(super) fn divergences(
+    hidden: &Tensor,
+    head: &Parameter,
+    targets: (&[u32], f64),
+    saved: &[RowSums],
+    anchor: &Anchor,
+) -> Result<Divergences> {
+    let (values, slopes) = with_head(hidden, head, targets, |head| {
+        with_base(anchor, |base| Ok(head.divergences(saved, base)))
+    })?;
+    let tensor = |values: Vec<f32>| {
+        let count = values.len();
+        Tensor::from_vec(values, count, &Device::Cpu)
+    };
+    Ok(Divergences { values: tensor(values)?, slopes: tensor(slopes)? })
 }
 
 /// The gradient of the hidden states; that of the weight is added where it is trained.
@@ -28,38 +64,36 @@ pub(super) fn logp_backward(
     hidden: &Tensor,
     head: &Parameter,
     targets: (&[u32], f64),
-    (saved, grad): (&[RowSums], &Tensor),
+    (saved, grad): (&[RowSums], &LogpGrads<'_>),
     d_weight: Option<&mut [f32]>,
 ) -> Result<Tensor> {
     let mut d_hidden = vec![0f32; hidden.elem_count()];
-    with_values(grad, |grad| {
-        with_head(hidden, head, targets, |head| {
-            head.backward(saved, grad, &mut d_hidden, d_weight);
+    let values = |x: &Tensor| x.flatten_all()?.to_vec1::<f32>();
+    let entropy = grad.entropy.map(values).transpose()?;
+    let likeliest = match grad.likeliest {
+        None => None,
+        Some((tokens, grad)) => Some((values(grad)?, tokens)),
+    };
+    let logp = values(grad.logp)?;
+    let pulls = Pulls {
+        logp: &logp,
+        entropy: entropy.as_deref(),
+        divergence: None,
+        largest: likeliest.as_ref().map(|(grad, tokens)| (grad.as_slice(), *tokens)),
+    };
+    with_head(hidden, head, targets, |head| {
+        let Some((anchor, found, grad)) = grad.divergence else {
+            head.backward(saved, &pulls, &mut d_hidden, d_weight);
+            return Ok(());
+        };
+        let (slopes, grad) = (values(&found.slopes)?, values(grad)?);
+        with_base(anchor, |base| {
+            let divergence = Some(Apart { base, slopes: &slopes, grad: &grad });
+            head.backward(saved, &Pulls { divergence, ..pulls }, &mut d_hidden, d_weight);
+            Ok(())
         })
     })?;
     Tensor::from_vec(d_hidden, hidden.shape(), &Device::Cpu)
-}
-
-/// The gradients of the hidden states and, where it is trained, of the weight for that of logits `[N, V]`.
-pub(super) fn logits_backward(
-    hidden: &Tensor,
-    head: &Parameter,
-    grad: &Tensor,
-) -> Result<(Tensor, Option<Tensor>)> {
-    let (vocabulary, inner) = head.dims2()?;
-    let rows = hidden.elem_count() / inner;
-    with_values(grad, |grad| {
-        let grad = Matrix::new(grad, rows, vocabulary);
-        let d_hidden = with_weight(head, |weight| Ok(product(grad, weight.plain())))?;
-        let d_hidden = Tensor::from_vec(d_hidden, hidden.shape(), &Device::Cpu)?;
-        if !head.is_trained {
-            return Ok((d_hidden, None));
-        }
-        let d_head = with_values(hidden, |hidden| {
-            Ok(product(grad.transposed(), Right::Plain(Matrix::new(hidden, rows, inner))))
-        })?;
-        Ok((d_hidden, Some(Tensor::from_vec(d_head, head.values.shape(), &Device::Cpu)?)))
-    })
 }
 
 /// Calls `work` with the output layer at these targets.
@@ -67,11 +101,22 @@ fn with_head<R>(
     hidden: &Tensor,
     head: &Parameter,
     (targets, temperature): (&[u32], f64),
-    work: impl FnOnce(Head<'_>) -> R,
+    work: impl FnOnce(Head<'_>) -> Result<R>,
 ) -> Result<R> {
     check_tokens(targets, head.dims2()?.0)?;
     let inverse = (1.0 / temperature) as f32;
     with_values(hidden, |hidden| {
-        with_weight(head, |weight| Ok(work(Head { hidden, weight, targets, inverse })))
+        with_weight(head, |weight| work(Head { layer: Layer { hidden, weight }, targets, inverse }))
+    })
+}
+
+/// Calls `work` with what rows are compared with.
+fn with_base<R>(anchor: &Anchor, work: impl FnOnce(Base<'_>) -> Result<R>) -> Result<R> {
+    let log_mass: Vec<f32> = anchor.log_mass.to_vec1()?;
+    with_values(&anchor.hidden, |hidden| {
+        with_weight(&anchor.head, |weight| {
+            let layer = Layer { hidden, weight };
+            work(Base { layer, log_mass: &log_mass, divergence: anchor.divergence })
+        })
     })
 }

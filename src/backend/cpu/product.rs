@@ -123,7 +123,7 @@ impl Cpu {
     /// Logits `[N, V]` of hidden states.
     pub(crate) fn pooled_logits(&self, hidden: &Tensor, head: &Parameter) -> Result<Buffer> {
         let (vocabulary, inner) = head.dims2()?;
-        let mut out = self.pool.take(hidden.elem_count() / inner * vocabulary);
+        let mut out = self.pool.take_matrix(hidden.elem_count() / inner, vocabulary);
         with_values(hidden, |hidden| self.product(hidden, head, &mut out, false))?;
         Ok(out)
     }
@@ -184,7 +184,7 @@ impl Cpu {
         let (width, inner) = weight.dims2()?;
         let packed = with_values(&weight.values, |values| {
             let right = Matrix::new(values, width, inner).transposed();
-            Ok(Packed::within(right, |count| self.pool.take_values(count)))
+            Ok(Packed::within(right, |count| self.pool.take_fixed(count)))
         })?;
         let packed = Arc::new(PooledPacked::new(packed, self.pool.clone()));
         Ok(Parameter { prepacked: Some(Prepacked::Cpu(packed)), ..weight.clone() })

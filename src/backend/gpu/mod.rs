@@ -12,8 +12,8 @@ use candle_core::{DType, Device, Result, Tensor, bail};
 use tealight_gpu::kernels;
 
 use super::{
-    Angles, Backend, Delta, Dropout, GradAccumulator, Heads, Norm, PackedSequences, Parameter,
-    Prepacked, RolloutDtype, TokenLogp, Turn, check_tokens,
+    Anchor, Angles, Backend, Delta, Divergences, Dropout, GradAccumulator, Heads, LogpGrads, Norm,
+    PackedSequences, Parameter, Prepacked, RolloutDtype, TokenLogp, Turn, check_tokens,
 };
 
 use crate::backend::Activation;
@@ -321,10 +321,21 @@ impl Backend for Gpu {
         &self,
         hidden: &Tensor,
         head: &Parameter,
-        targets: &[u32],
-        temperature: f64,
+        targets: (&[u32], f64),
+        likeliest: usize,
     ) -> Result<TokenLogp<Tensor>> {
-        self.token_logp(hidden, head, targets, temperature)
+        self.token_logp(hidden, head, targets, likeliest)
+    }
+
+    fn divergences(
+        &self,
+        hidden: &Tensor,
+        head: &Parameter,
+        (_, temperature): (&[u32], f64),
+        saved: &Tensor,
+        anchor: &Anchor,
+    ) -> Result<Divergences> {
+        self.distances(hidden, head, temperature, saved, anchor)
     }
 
     fn logp_backward(
@@ -333,7 +344,7 @@ impl Backend for Gpu {
         head: &Parameter,
         targets: (&[u32], f64),
         saved: &Tensor,
-        grad: &Tensor,
+        grad: &LogpGrads<'_>,
         grads: &mut GradAccumulator,
     ) -> Result<Tensor> {
         self.token_logp_backward(hidden, head, targets, (saved, grad), grads)
@@ -341,26 +352,6 @@ impl Backend for Gpu {
 
     fn logits(&self, hidden: &Tensor, head: &Parameter) -> Result<Tensor> {
         self.logits_of(hidden, &self.wide(head)?)
-    }
-
-    fn logits_backward(
-        &self,
-        hidden: &Tensor,
-        head: &Parameter,
-        grad: &Tensor,
-    ) -> Result<(Tensor, Option<Tensor>)> {
-        let grad = grad.to_dtype(hidden.dtype())?;
-        let d_head = head.is_trained.then(|| grad.t()?.matmul(hidden)).transpose()?;
-        Ok((grad.matmul(&head.values)?, d_head))
-    }
-
-    fn accumulate(
-        &self,
-        weight: &Parameter,
-        more: &Tensor,
-        grads: &mut GradAccumulator,
-    ) -> Result<()> {
-        kernels::add_to(&grads.on_gpu(weight)?, &more.contiguous()?)
     }
 
     fn prepack(&self, weight: &Parameter, dtype: Option<RolloutDtype>) -> Result<Parameter> {

@@ -3,8 +3,12 @@
 use candle_core::{DType, Device, Result, Tensor};
 use tealight_gpu::kernels;
 
-use super::super::{GradAccumulator, Parameter, Prepacked, TokenLogp, check_tokens};
+use super::super::{
+    Anchor, Divergences, GradAccumulator, Likeliest, LogpGrads, Parameter, Prepacked, TokenLogp,
+    check_tokens,
+};
 use super::{Gpu, sums_of};
+use crate::divergence::{Divergence, MAX_LOG_RATIO, OnDevice};
 
 /// Values of logits that exist at once: 1 GiB in f32, 64 MiB where the CPU emulates a GPU.
 fn most_logits(device: &Device) -> usize {
@@ -34,22 +38,59 @@ impl Gpu {
         &self,
         hidden: &Tensor,
         head: &Parameter,
-        targets: &[u32],
-        temperature: f64,
+        (targets, temperature): (&[u32], f64),
+        likeliest: usize,
     ) -> Result<TokenLogp<Tensor>> {
         let (vocabulary, _) = head.dims2()?;
         check_tokens(targets, vocabulary)?;
         let (wide, targets) = (self.wide(head)?, self.table(targets)?);
         let (mut logp, mut entropy, mut sums) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut tokens, mut of_tokens) = (Vec::new(), Vec::new());
+        let count = likeliest.min(vocabulary);
         for (start, length) in self.parts(hidden.dim(0)?, vocabulary) {
             let logits = self.logits_of(&hidden.narrow(0, start, length)?, &wide)?;
             let found = kernels::logp(&logits, &targets.narrow(0, start, length)?, temperature)?;
+            if count > 0 {
+                let largest = logits.arg_sort_last_dim(false)?.narrow(1, 0, count)?.contiguous()?;
+                let scaled = (logits.gather(&largest, 1)? / temperature)?;
+                of_tokens.push(scaled.broadcast_sub(&found.sums.unsqueeze(1)?)?);
+                tokens.extend(largest.flatten_all()?.to_vec1::<u32>()?);
+            }
             logp.push(found.logp);
             entropy.push(found.entropy);
             sums.push(found.sums);
         }
         let [logp, entropy, saved] = [logp, entropy, sums].map(|all| Tensor::cat(&all, 0));
-        Ok(TokenLogp { logp: logp?, entropy: entropy?, saved: saved? })
+        let likeliest = match count {
+            0 => None,
+            _ => Some(Likeliest { tokens, logp: Tensor::cat(&of_tokens, 0)? }),
+        };
+        let (logp, entropy, saved) = (logp?, entropy?, saved?);
+        Ok(TokenLogp { logp, entropy, log_mass: saved.clone(), likeliest, saved })
+    }
+
+    pub(super) fn distances(
+        &self,
+        hidden: &Tensor,
+        head: &Parameter,
+        temperature: f64,
+        saved: &Tensor,
+        anchor: &Anchor,
+    ) -> Result<Divergences> {
+        let (own, other) = (self.wide(head)?, self.wide(&anchor.head)?);
+        let (mut values, mut slopes) = (Vec::new(), Vec::new());
+        // Twice the logits, and what is computed of them.
+        for (start, length) in self.parts(hidden.dim(0)?, head.dims2()?.0 * 4) {
+            let of = |x: &Tensor| x.narrow(0, start, length);
+            let logits = self.logits_of(&of(hidden)?, &own)?;
+            let logp = normalised(&logits, temperature, &of(saved)?)?;
+            let logits = self.logits_of(&of(&anchor.hidden)?, &other)?;
+            let base = normalised(&logits, temperature, &of(&anchor.log_mass)?)?;
+            let (ratio, share) = (log_ratio(&logp, &base)?, base.exp()?);
+            values.push((anchor.divergence.f(ratio).tensor()? * &share)?.sum(1)?);
+            slopes.push(pulled(anchor.divergence, &logp, &base)?.sum(1)?);
+        }
+        Ok(Divergences { values: Tensor::cat(&values, 0)?, slopes: Tensor::cat(&slopes, 0)? })
     }
 
     pub(super) fn token_logp_backward(
@@ -57,20 +98,48 @@ impl Gpu {
         hidden: &Tensor,
         head: &Parameter,
         (targets, temperature): (&[u32], f64),
-        (saved, grad): (&Tensor, &Tensor),
+        (saved, grad): (&Tensor, &LogpGrads<'_>),
         grads: &mut GradAccumulator,
     ) -> Result<Tensor> {
         let (wide, targets) = (self.wide(head)?, self.table(targets)?);
+        let other = grad.divergence.map(|(anchor, ..)| self.wide(&anchor.head)).transpose()?;
+        let is_plain = grad.entropy.is_none() && other.is_none() && grad.likeliest.is_none();
         let sums = sums_of(head, grads)?;
         let mut d_hidden = Vec::new();
-        for (start, length) in self.parts(hidden.dim(0)?, head.dims2()?.0) {
+        let vocabulary = head.dims2()?.0;
+        let width = if is_plain { vocabulary } else { vocabulary * 4 };
+        for (start, length) in self.parts(hidden.dim(0)?, width) {
             let of = |x: &Tensor| x.narrow(0, start, length);
             let hidden = of(hidden)?;
             let logits = self.logits_of(&hidden, &wide)?;
-            let known = (&of(saved)?, &of(grad)?);
-            let dtype = hidden.dtype();
+            let known = (&of(saved)?, &of(grad.logp)?);
+            // What else is added is of f32.
+            let dtype = if is_plain { hidden.dtype() } else { DType::F32 };
             let targets = of(&targets)?;
-            let d_logits = kernels::logits_grad(&logits, &targets, known, temperature, dtype)?;
+            let mut d_logits = kernels::logits_grad(&logits, &targets, known, temperature, dtype)?;
+            if !is_plain {
+                let logp = normalised(&logits, temperature, &of(saved)?)?;
+                let mut of_logp = logp.zeros_like()?;
+                if let Some(grad) = grad.entropy {
+                    let slope = (logp.exp()? * logp.affine(-1.0, -1.0)?)?;
+                    of_logp = (of_logp + slope.broadcast_mul(&of(grad)?.unsqueeze(1)?)?)?;
+                }
+                if let (Some((anchor, _, grad)), Some(other)) = (grad.divergence, &other) {
+                    let logits = self.logits_of(&of(&anchor.hidden)?, other)?;
+                    let base = normalised(&logits, temperature, &of(&anchor.log_mass)?)?;
+                    let slope = pulled(anchor.divergence, &logp, &base)?;
+                    of_logp = (of_logp + slope.broadcast_mul(&of(grad)?.unsqueeze(1)?)?)?;
+                }
+                if let Some((tokens, grad)) = grad.likeliest {
+                    let count = grad.dim(1)?;
+                    let tokens = &tokens[start * count..(start + length) * count];
+                    let tokens = self.table(tokens)?.reshape((length, count))?;
+                    of_logp = of_logp.scatter_add(&tokens, &of(grad)?.contiguous()?, 1)?;
+                }
+                let all = of_logp.sum_keepdim(1)?;
+                let more = (of_logp - logp.exp()?.broadcast_mul(&all)?)?;
+                d_logits = (d_logits + (more / temperature)?)?.to_dtype(hidden.dtype())?;
+            }
             d_hidden.push(d_logits.matmul(&head.values)?);
             if let Some(sums) = &sums {
                 kernels::add_to(sums, &d_logits.t()?.matmul(&hidden)?)?;
@@ -78,4 +147,20 @@ impl Gpu {
         }
         Tensor::cat(&d_hidden, 0)
     }
+}
+
+/// Log-probabilities `[n, V]` of logits, for the logarithms `[n]` of what they add up to.
+fn normalised(logits: &Tensor, temperature: f64, log_mass: &Tensor) -> Result<Tensor> {
+    (logits / temperature)?.broadcast_sub(&log_mass.unsqueeze(1)?)
+}
+
+fn log_ratio(logp: &Tensor, base: &Tensor) -> Result<OnDevice> {
+    Ok(OnDevice::log_ratios(&(logp - base)?, MAX_LOG_RATIO))
+}
+
+/// `a u f'(u)` `[n, V]`, 0 where the ratio is beyond what counts.
+fn pulled(divergence: Divergence, logp: &Tensor, base: &Tensor) -> Result<Tensor> {
+    let inside = (logp - base)?.le(MAX_LOG_RATIO)?.to_dtype(DType::F32)?;
+    let slope = divergence.slope(log_ratio(logp, base)?).tensor()?;
+    (slope * base.exp()?)? * inside
 }

@@ -13,9 +13,9 @@ use crate::model::Decoder;
 use crate::objective::tokens::{Covariance, Rows, chosen, quantile};
 use crate::objective::{
     Coefficients, Estimator, GroupStats, Normaliser, Partition, Plan, SampleSource, advantages,
-    charge_later, cut_share, vocabulary,
+    charge_later, cut_share,
 };
-use crate::policy::{Sequence, by_row, positions, token_logp, vocabulary_values};
+use crate::policy::{Distributions, Sequence, by_row, token_logp};
 use crate::rollout::Group;
 use crate::train::checkpoint::State;
 use crate::train::shared::{self, OfRows};
@@ -30,6 +30,8 @@ pub(super) struct Batch {
     pub(super) rows: Vec<Sequence>,
     pub(super) behavior: Vec<Vec<f32>>,
     pub(super) reference: Option<Vec<Vec<f32>>>,
+    /// The base's distributions at every row's tokens, where they are compared with and this rank has them all.
+    pub(super) base: Option<Vec<Distributions>>,
     pub(super) advantage: Rows,
     /// Weight of each token in the step's loss.
     pub(super) weight: Rows,
@@ -43,6 +45,8 @@ pub(super) struct Batch {
     pub(super) parts: Vec<Range<usize>>,
     /// Where another model drew the rows and they are not weighted yet.
     pub(super) drawn: Option<Drawn>,
+    /// The rows of the groups whose later tokens are not charged to earlier ones yet, with their coefficients.
+    pub(super) uncharged: Vec<(Range<usize>, f64)>,
 }
 
 impl Batch {
@@ -89,7 +93,9 @@ impl Run<'_> {
             Some(_) => None,
             None => self.correct(&rows, &mut behavior, state.global_step, metrics)?,
         };
-        let reference = self.compare_with_base(&rows, &behavior, state.global_step, metrics)?;
+        let (reference, base) =
+            self.compare_with_base(&rows, &behavior, state.global_step, metrics)?.unzip();
+        let base = base.flatten();
         let mut stats = self.stats(groups, &behavior, reference.as_deref(), state.global_step);
         self.estimate_partition(groups, &mut stats, state);
         metrics.max_reward_ratio = plan.matching().map(|matching| cut_share(matching, &stats));
@@ -100,12 +106,20 @@ impl Run<'_> {
             .zip(&rows)
             .map(|(advantage, row)| vec![advantage; row.completion.len()])
             .collect();
+        let mut uncharged = Vec::new();
         if let Some(regulariser) = plan.charges_later() {
+            let charged = self.charged_groups(groups, state.global_step);
             let values = match (regulariser.estimator, &reference) {
-                (Estimator::K2, Some(reference)) => log_ratios(&behavior, reference),
-                _ => self.position_divergences(&rows)?,
+                (Estimator::K2, Some(reference)) => Some(log_ratios(&behavior, reference)),
+                _ if self.charges_in_pass(&rows, &charged) => None,
+                _ => Some(self.position_divergences(&rows, base.as_deref())?),
             };
-            self.charge_later_positions(&values, groups, state.global_step, &mut advantage);
+            match values {
+                None => uncharged = charged,
+                Some(values) => charged.into_iter().for_each(|(range, beta)| {
+                    charge_later(&values[range.clone()], beta, &mut advantage[range], None);
+                }),
+            }
         }
         let rollouts = groups.iter().flat_map(|group| &group.rollouts);
         let is_masked = |finish: Finish| {
@@ -130,6 +144,7 @@ impl Run<'_> {
             rows,
             behavior,
             reference,
+            base,
             advantage,
             weight,
             beta,
@@ -137,6 +152,7 @@ impl Run<'_> {
             simko,
             parts,
             drawn,
+            uncharged,
         })
     }
 
@@ -233,22 +249,17 @@ impl Run<'_> {
         }
     }
 
-    /// Charges to each token the divergence of the positions after it, less that of the group's
-    /// other samples there: what makes the vocabulary's gradient that of the whole completion.
-    fn charge_later_positions(
-        &self,
-        values: &Rows,
-        groups: &[Group],
-        step: usize,
-        advantage: &mut Rows,
-    ) {
+    /// The rows of every group and their coefficient. To each of their tokens the divergence of the positions after it is
+    /// charged, less that of the group's other samples there: what makes the vocabulary's gradient that of the whole
+    /// completion.
+    fn charged_groups(&self, groups: &[Group], step: usize) -> Vec<(Range<usize>, f64)> {
         let mut first = 0;
-        for group in groups {
+        let of = |group: &Group| {
             let range = first..first + group.rollouts.len();
             first = range.end;
-            let beta = self.beta(group.problem, step);
-            charge_later(&values[range.clone()], beta, &mut advantage[range], None);
-        }
+            (range, self.beta(group.problem, step))
+        };
+        groups.iter().map(of).collect()
     }
 
     /// The coefficients of a step.
@@ -259,27 +270,6 @@ impl Run<'_> {
     /// The coefficient of a problem at a step.
     pub(super) fn beta(&self, problem: usize, step: usize) -> f64 {
         self.data.beta[problem] * self.coefficients(step).beta
-    }
-
-    fn position_divergences(&self, rows: &[Sequence]) -> Result<Rows> {
-        let Some(regulariser) = self.plan.regulariser() else { return Ok(vec![]) };
-        let temperature = self.config.settings.temperature;
-        self.by_row(rows, &|part| {
-            let decoder = self.policy.decoder();
-            let (policy, base) = (positions(decoder, part)?, positions(self.reference, part)?);
-            let divergence = |chunk: &crate::policy::Chunk| {
-                let reference = chunk.reference.as_ref().unwrap_or(&chunk.logp);
-                vocabulary::divergence(regulariser.divergence, &chunk.logp, reference)
-            };
-            let flat = vocabulary_values(
-                (&policy, decoder),
-                Some((&base, self.reference)),
-                temperature,
-                &divergence,
-            )?;
-            let mut flat = flat.into_iter();
-            Ok(part.iter().map(|row| flat.by_ref().take(row.completion.len()).collect()).collect())
-        })
     }
 
     /// Cuts the gradient of the tokens that Clip-Cov picks; returns those that KL-Cov prices.
@@ -310,7 +300,7 @@ impl Run<'_> {
         is_correct: &[bool],
     ) -> Result<Option<(Rows, Rows)>> {
         let Some(simko) = self.plan.simko else { return Ok(None) };
-        let entropy: Rows = self.by_row(rows, &|part| {
+        let entropy: Rows = self.by_row(rows, &|part, _| {
             let said = token_logp(self.policy.decoder(), part, self.config.settings.temperature)?;
             let said = by_row(&said.entropy, part)?;
             Ok(said.into_iter().map(|row| row.into_iter().map(f64::from).collect()).collect())
@@ -334,14 +324,18 @@ impl Run<'_> {
     }
 
     pub(super) fn logp_of(&self, decoder: &Decoder, rows: &[Sequence]) -> Result<Vec<Vec<f32>>> {
-        self.by_row(rows, &|part| {
+        self.by_row(rows, &|part, _| {
             let said = token_logp(decoder, part, self.config.settings.temperature)?;
             Ok(by_row(&said.logp, part)?)
         })
     }
 
     /// What `of` finds of rows, each rank of its own.
-    fn by_row<T: Pod>(&self, rows: &[Sequence], of: &OfRows<'_, T>) -> Result<Vec<Vec<T>>> {
+    pub(super) fn by_row<T: Pod>(
+        &self,
+        rows: &[Sequence],
+        of: &OfRows<'_, T>,
+    ) -> Result<Vec<Vec<T>>> {
         shared::by_row(rows, self.config.settings.micro_batch_tokens, self.ranks, of)
     }
 }

@@ -9,12 +9,8 @@ use candle_core::Tensor;
 use super::batch::Batch;
 use super::update::{RolloutStats, StoredStats, Update, UpdateStats};
 use super::{Rehearsal, Run, scalar};
-use crate::objective::{
-    Completions, LossInputs, Matching, Normaliser, StoredInputs, StoredWeight, VocabularyInputs,
-};
-use crate::policy::{
-    Chunk, Forward, GradAccumulator, Sequence, VocabularySum, positions, token_logp, vocabulary_sum,
-};
+use crate::objective::{Completions, LossInputs, Matching, Normaliser, StoredInputs, StoredWeight};
+use crate::policy::{GradAccumulator, Sequence, token_logp};
 use crate::train::checkpoint::State;
 use crate::train::order;
 use crate::train::shared;
@@ -36,10 +32,10 @@ pub(super) struct PartTensors {
     behavior: Tensor,
     reference: Option<Tensor>,
     advantage: Tensor,
-    weight: Tensor,
-    charge: Tensor,
+    pub(super) weight: Tensor,
+    pub(super) charge: Tensor,
     priced: Option<Tensor>,
-    simko: Option<(Tensor, Tensor)>,
+    pub(super) simko: Option<(Tensor, Tensor)>,
 }
 
 impl Run<'_> {
@@ -95,24 +91,25 @@ impl Run<'_> {
         let part = batch.parts[update.part].clone();
         let (inert, active) = self.divided(batch, part.clone(), state);
         let mut stats = RolloutStats { count: active.len(), ..RolloutStats::default() };
-        let (mut loss, mut d_head): (f64, Option<Tensor>) = (0.0, None);
+        let (mut loss, bonus) = (0.0, self.entropy_bonus(state));
         for (places, pass) in self.own_passes(batch, &active, passes) {
             let rows = at(&batch.rows, &places);
-            let forward = self.policy.forward(&rows, settings.temperature, pass)?;
+            let kept =
+                batch.base.as_ref().map(|base| places.iter().map(|row| &base[*row]).collect());
+            let asked = self.asked(&rows, kept)?;
+            let forward = self.policy.forward_whole(&rows, settings.temperature, pass, &asked)?;
             self.correct_passed(batch, &places, forward.logp())?;
+            self.charge_passed(batch, &places, &forward)?;
             let tensors = self.tensors(batch, &places)?;
-            let found = self.plan.loss(&tensors.inputs(forward.logp()))?;
-            let whole = self.vocabulary_terms(&forward, &rows, &tensors, state)?;
-            let value = whole.as_ref().map_or(0.0, |whole| whole.value as f32);
-            loss += f64::from(found.total.to_scalar::<f32>()? + value);
-            stats.clipped += scalar(&found.clipped)?;
-            stats.entropy += scalar(&forward.entropy().sum_all()?)?;
-            stats.see_difference(update, &forward.logp().detach(), &tensors.behavior)?;
-            let d_hidden = whole.as_ref().map(|whole| &whole.d_hidden);
-            self.policy.backward(forward, &found.total, d_hidden, grads)?;
-            if let Some(VocabularySum { d_head: Some(more), .. }) = whole {
-                d_head = Some(d_head.map_or(Ok(more.clone()), |sum| sum + &more)?);
+            let mut found = self.plan.loss(&tensors.inputs(forward.logp()))?;
+            if let Some(whole) = self.vocabulary_loss(&forward, &tensors, bonus)? {
+                found.total = (found.total + whole)?;
             }
+            loss += scalar(&found.total)?;
+            stats.clipped += scalar(&found.clipped)?;
+            stats.entropy += scalar(&forward.entropy().detach().sum_all()?)?;
+            stats.see_difference(update, &forward.logp().detach(), &tensors.behavior)?;
+            self.policy.backward(forward, &found.total, grads)?;
         }
         for (places, _) in self.own_passes(batch, &inert, passes) {
             let rows = at(&batch.rows, &places);
@@ -128,9 +125,6 @@ impl Run<'_> {
             let weights = self.policy.weights().iter();
             let weights: Vec<_> = weights.map(|(name, weight)| (name.as_str(), weight)).collect();
             grads.change(&weights, &mut |_| Ok(()))?;
-        }
-        if let Some(d_head) = d_head {
-            self.policy.decoder().add_head_gradient(&d_head, grads)?;
         }
         let tokens: usize = batch.rows[part].iter().map(|row| row.completion.len()).sum();
         let share = 1.0 / (tokens * update.of) as f64;
@@ -202,42 +196,6 @@ impl Run<'_> {
         })
     }
 
-    /// Losses that look at whole next-token distributions.
-    fn vocabulary_terms(
-        &self,
-        forward: &Forward,
-        rows: &[Sequence],
-        tensors: &PartTensors,
-        state: &State,
-    ) -> Result<Option<VocabularySum>> {
-        let plan = self.plan;
-        let entropy_bonus = self.entropy_bonus(state);
-        if !plan.reads_vocabulary(entropy_bonus) {
-            return Ok(None);
-        }
-        let reference =
-            plan.compares_vocabulary().then(|| positions(self.reference, rows)).transpose()?;
-        let term = |chunk: &Chunk| {
-            let at = |values: &Tensor| values.narrow(0, chunk.range.start, chunk.range.len());
-            let simko = match &tensors.simko {
-                None => None,
-                Some((lift, press)) => Some((at(lift)?, at(press)?)),
-            };
-            plan.vocabulary_loss(&VocabularyInputs {
-                logp: &chunk.logp,
-                reference_logp: chunk.reference.as_ref(),
-                targets: &chunk.targets,
-                weight: &at(&tensors.weight)?,
-                charge: &at(&tensors.charge)?,
-                entropy_bonus,
-                simko: simko.as_ref().map(|(lift, press)| (lift, press)),
-            })
-        };
-        let policy = (forward.positions(), self.policy.decoder());
-        let reference = reference.as_ref().map(|positions| (positions, self.reference));
-        Ok(Some(vocabulary_sum(policy, reference, self.config.settings.temperature, &term)?))
-    }
-
     /// The stored completions of an update: prompts in turn, whatever each has stored, and of each prompt its
     /// completions in turn, so that prompts count alike.
     fn stored(&self, step: usize, update: Update) -> Stored<'_> {
@@ -298,7 +256,7 @@ impl Run<'_> {
             stats.logp += scalar(&forward.logp().detach().sum_all()?)? / (tokens * updates) as f64;
             stats.clamped += found.cut / of as f64;
             stats.value += scalar(&found.total)?;
-            self.policy.backward(forward, &(found.total * coefficient)?, None, grads)?;
+            self.policy.backward(forward, &(found.total * coefficient)?, grads)?;
         }
         Ok(stats)
     }

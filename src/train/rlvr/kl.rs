@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::batch::sum;
 use super::{Metrics, Run};
-use crate::policy::Sequence;
+use crate::policy::{Distributions, Sequence};
 
 /// Every how many steps it is estimated.
 const STEPS: usize = 5;
@@ -30,24 +30,31 @@ pub enum LogKl {
 }
 
 impl Run<'_> {
-    /// Log-probabilities of a step's completions under the base, where the objective reads them; logs the KL on the
-    /// way, or by those of a few.
+    /// Log-probabilities of a step's completions under the base, where the objective reads them, and its distributions,
+    /// where they are compared with later; logs the KL on the way, or by those of a few.
     pub(super) fn compare_with_base(
         &self,
         rows: &[Sequence],
         behavior: &[Vec<f32>],
         step: usize,
         metrics: &mut Metrics,
-    ) -> Result<Option<Vec<Vec<f32>>>> {
+    ) -> Result<Option<(Vec<Vec<f32>>, Option<Vec<Distributions>>)>> {
         let log = self.config.settings.log_kl;
         if !self.compares_with_base(step) {
             return Ok(None);
         }
         if self.plan.needs_reference() || log == LogKl::All {
-            let reference = self.reference_logp(rows)?;
+            let (reference, base) = match self.plan.compares_vocabulary() && self.ranks.size() == 1
+            {
+                true => {
+                    let (reference, base) = self.base_distributions(rows)?;
+                    (reference, Some(base))
+                }
+                false => (self.reference_logp(rows)?, None),
+            };
             let pairs = behavior.iter().zip(&reference);
             (metrics.kl, metrics.kl_stderr) = mean(pairs.map(|(p, a)| log_ratio(p, a)).collect());
-            return Ok(Some(reference));
+            return Ok(Some((reference, base)));
         }
         // Rows are in random order of prompts; those of one stand together.
         let some: Vec<usize> = rows_between(rows.len());

@@ -18,6 +18,7 @@ mod rollouts;
 mod self_check;
 mod training_data;
 mod update;
+mod whole;
 
 use std::time::Instant;
 

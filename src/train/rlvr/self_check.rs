@@ -71,7 +71,7 @@ impl Run<'_> {
             Some(batch) => self.checked_loss(batch, few, &forward)?,
         };
         let mut gradients = GradAccumulator::default();
-        self.policy.backward(forward, &loss, None, &mut gradients)?;
+        self.policy.backward(forward, &loss, &mut gradients)?;
         let gradients = gradients.tensors()?;
         for name in self.policy.weights().keys() {
             let gradient = gradients.get(name);

@@ -43,6 +43,18 @@ pub(crate) fn token_logp(
     rows: &[Sequence],
     temperature: f64,
 ) -> Result<Tensor> {
+    let next = next_logp(architecture, weights, rows, temperature)?;
+    let targets: Vec<u32> = rows.iter().flat_map(|row| row.completion.clone()).collect();
+    next.gather(&Tensor::new(targets, &Device::Cpu)?.unsqueeze(1)?, 1)?.squeeze(1)
+}
+
+/// The distributions `[N, V]` that they are from.
+pub(crate) fn next_logp(
+    architecture: &Architecture,
+    weights: &Weights,
+    rows: &[Sequence],
+    temperature: f64,
+) -> Result<Tensor> {
     let mut all = Vec::new();
     for row in rows.iter().filter(|row| !row.completion.is_empty()) {
         let ids = [&row.prompt[..], &row.completion].concat();
@@ -53,9 +65,7 @@ pub(crate) fn token_logp(
         };
         let logits = (hidden.matmul(&head.t()?)? / temperature)?;
         let first = row.prompt.len() - 1;
-        let logp = log_softmax(&logits, D::Minus1)?.narrow(0, first, row.completion.len())?;
-        let targets = Tensor::new(&row.completion[..], &Device::Cpu)?.unsqueeze(1)?;
-        all.push(logp.gather(&targets, 1)?.squeeze(1)?);
+        all.push(log_softmax(&logits, D::Minus1)?.narrow(0, first, row.completion.len())?);
     }
     Tensor::cat(&all, 0)
 }

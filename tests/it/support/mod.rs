@@ -60,7 +60,7 @@ pub(crate) fn gradients(
     let values = forward.logp().to_vec1().expect("values");
     let loss = loss(forward.logp()).expect("a loss");
     let mut grads = GradAccumulator::default();
-    policy.backward(forward, &loss, None, &mut grads).expect("gradients");
+    policy.backward(forward, &loss, &mut grads).expect("gradients");
     (values, policy.gradients(&grads).expect("gradients"))
 }
 

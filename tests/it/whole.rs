@@ -1,0 +1,147 @@
+//! What losses ask of whole next-token distributions, and its gradient in every weight, beside the definition in f64.
+
+use std::collections::BTreeMap;
+
+use candle_core::{Device, Tensor, Var};
+use tealight::model::{Architecture, weights};
+use tealight::objective::{Divergence, vocabulary};
+use tealight::policy::{Base, GradAccumulator, Sequence, Whole, by_row, token_logp};
+
+use crate::support::{graph, places};
+
+const TEMPERATURE: f64 = 0.8;
+const LIKELIEST: usize = 3;
+
+fn architecture() -> Architecture {
+    // A vocabulary of three blocks, none of them whole registers.
+    let config = serde_json::json!({
+        "model_type": "llama", "vocab_size": 4133, "hidden_size": 24, "intermediate_size": 32,
+        "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1,
+        "max_position_embeddings": 64, "tie_word_embeddings": false, "initializer_range": 0.4,
+    });
+    Architecture::from_config(&config).expect("a fitting config")
+}
+
+fn rows() -> Vec<Sequence> {
+    let row = |prompt: &[u32], completion: &[u32]| Sequence {
+        prompt: prompt.into(),
+        completion: completion.into(),
+    };
+    vec![row(&[5, 9], &[4132, 7, 2048]), row(&[5, 9], &[2047]), row(&[3], &[11, 0])]
+}
+
+/// Numbers that differ from place to place.
+fn wave(count: usize, by: f64) -> Vec<f64> {
+    (0..count).map(|index| 0.3 + (index as f64 * by).sin()).collect()
+}
+
+fn flat(x: &Tensor) -> Vec<f64> {
+    x.flatten_all().unwrap().to_dtype(candle_core::DType::F64).unwrap().to_vec1().unwrap()
+}
+
+fn assert_close(ours: &Tensor, exact: &Tensor, what: &str) {
+    let (ours, exact) = (flat(ours), flat(exact));
+    assert_eq!(ours.len(), exact.len(), "{what}");
+    let size = exact.iter().map(|x| x * x).sum::<f64>().sqrt() / (exact.len() as f64).sqrt();
+    for (ours, exact) in ours.iter().zip(&exact) {
+        assert!(
+            (ours - exact).abs() < 2e-4 * (size + exact.abs()),
+            "{what}: {ours} is not {exact}"
+        );
+    }
+}
+
+/// A loss of everything that can be asked for: `[N]` log-probabilities, entropies and divergences, and `[N, K]`
+/// log-probabilities of the likeliest tokens.
+fn loss(parts: [&Tensor; 4]) -> Tensor {
+    let share = |(x, by): (&Tensor, f64)| {
+        let weight = Tensor::new(wave(x.elem_count(), by), &Device::Cpu).unwrap();
+        let weight = weight.reshape(x.shape()).unwrap().to_dtype(x.dtype()).unwrap();
+        (x.to_device(&Device::Cpu).unwrap() * weight).unwrap().sum_all().unwrap()
+    };
+    let sums = parts.into_iter().zip([0.7, 1.1, 1.9, 2.3]).map(share);
+    sums.reduce(|sum, part| (sum + part).unwrap()).unwrap()
+}
+
+/// The same by the graph, with the gradient of every weight.
+fn exact(
+    architecture: &Architecture,
+    weights: [&weights::Weights; 2],
+    divergence: Divergence,
+) -> ([Tensor; 3], BTreeMap<String, Tensor>) {
+    let variables = graph::variables(weights[0]);
+    let next = |weights: weights::Weights| {
+        graph::next_logp(architecture, &weights, &rows(), TEMPERATURE).unwrap()
+    };
+    let policy = next(graph::tracked(&variables));
+    let base = next(graph::tracked(&graph::variables(weights[1]))).detach();
+    let of = |tokens: &Tensor| policy.gather(tokens, 1).unwrap();
+    let targets: Vec<u32> = rows().into_iter().flat_map(|row| row.completion).collect();
+    let targets = Tensor::new(targets, &Device::Cpu).unwrap().unsqueeze(1).unwrap();
+    let largest = policy.detach().arg_sort_last_dim(false).unwrap();
+    let largest = of(&largest.narrow(1, 0, LIKELIEST).unwrap().contiguous().unwrap());
+    let entropy = vocabulary::entropy(&policy).unwrap();
+    let apart = vocabulary::divergence(divergence, &policy, &base).unwrap();
+    let total = loss([&of(&targets).squeeze(1).unwrap(), &entropy, &apart, &largest]);
+    let found = total.backward().unwrap();
+    let of = |(name, var): (&String, &Var)| (name.clone(), found.get(var).unwrap().clone());
+    ([entropy, apart, largest], variables.iter().map(of).collect())
+}
+
+#[test]
+fn divergences_entropies_and_likeliest_tokens_have_their_values_and_their_gradients() {
+    let architecture = architecture();
+    let [own, other] =
+        [1, 2].map(|seed| weights::random(&architecture, seed, &Device::Cpu).expect("memory"));
+    for divergence in Divergence::ALL {
+        let (values, exact_grads) = exact(&architecture, [&own, &other], divergence);
+        for place in places() {
+            let policy = place.policy(&architecture, &own);
+            let base = place.policy(&architecture, &other);
+            let said = token_logp(base.decoder(), &rows(), TEMPERATURE).expect("a pass");
+            let distributions = said.distributions;
+            let base = Base { decoder: base.decoder(), distributions, divergence };
+            let whole = Whole { likeliest: LIKELIEST, base: Some(base) };
+            let forward = policy.forward_whole(&rows(), TEMPERATURE, None, &whole).expect("a pass");
+            let apart = forward.divergence().expect("asked for");
+            let largest = forward.likeliest().expect("asked for");
+            for (ours, (exact, what)) in [forward.entropy(), apart, largest]
+                .into_iter()
+                .zip(values.iter().zip(["entropy", "divergence", "likeliest"]))
+            {
+                assert_close(ours, exact, &format!("{divergence}: {what}"));
+            }
+            let total = loss([forward.logp(), forward.entropy(), apart, largest]);
+            let mut grads = GradAccumulator::default();
+            policy.backward(forward, &total, &mut grads).expect("gradients");
+            let found = policy.gradients(&grads).expect("gradients");
+            assert_eq!(found.len(), exact_grads.len());
+            for (name, exact) in &exact_grads {
+                assert_close(&found[name], exact, &format!("{divergence}: {name}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_model_is_at_no_distance_from_itself_and_pulls_nowhere() {
+    let architecture = architecture();
+    let own = weights::random(&architecture, 1, &Device::Cpu).expect("memory");
+    for (place, divergence) in
+        places().into_iter().flat_map(|place| Divergence::ALL.map(|d| (place.clone(), d)))
+    {
+        let policy = place.policy(&architecture, &own);
+        let said = token_logp(policy.decoder(), &rows(), TEMPERATURE).expect("a pass");
+        let parts = said.distributions.split([3, 1, 2].into_iter()).expect("six places");
+        let parts: Vec<_> = parts.iter().collect();
+        let distributions = tealight::policy::Distributions::joined(&parts).expect("memory");
+        let base = Base { decoder: policy.decoder(), distributions, divergence };
+        let whole = Whole { likeliest: 0, base: Some(base) };
+        let forward = policy.forward_whole(&rows(), TEMPERATURE, None, &whole).expect("a pass");
+        let apart = by_row(forward.divergence().expect("asked for"), &rows()).expect("values");
+        assert_eq!(apart.iter().map(Vec::len).collect::<Vec<_>>(), [3, 1, 2]);
+        // Half of what rounding moves log-ratios by is total variation; the others are of its square.
+        let most = if divergence == Divergence::TotalVariation { 1e-5 } else { 1e-9 };
+        assert!(apart.iter().flatten().all(|x| (0.0..most).contains(x)), "{divergence}: {apart:?}");
+    }
+}
