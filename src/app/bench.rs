@@ -154,12 +154,14 @@ impl BenchOptions {
     fn memory_plan(&self, architecture: &Architecture, device: &Device) -> Option<MemoryPlan> {
         let rows = self.prompts * self.group;
         let longest = self.prompt_len + self.new_tokens;
+        let tokens = self.prompts * self.prompt_len + rows * self.new_tokens;
         let sizes = Sizes {
             trained: None,
             is_int8: false,
+            compared: 0,
             rows,
             longest,
-            micro_batch: self.micro_batch_tokens.min(rows * longest),
+            micro_batch: self.micro_batch_tokens.min(tokens).max(longest),
             recomputes: self.gradient_checkpointing,
         };
         let is_planned = device.is_cpu() && !self.rollout_only;

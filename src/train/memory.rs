@@ -21,6 +21,8 @@ pub struct Sizes {
     pub trained: Option<usize>,
     /// Whether the base is in blocks of 8 bits.
     pub is_int8: bool,
+    /// Completion tokens of a step whose whole distributions are compared with the base's.
+    pub compared: usize,
 }
 
 /// Bytes by part. What lasts is there all the time; of a rollout and a training step only one is.
@@ -40,7 +42,7 @@ pub struct MemoryPlan {
     pub cache: u64,
     /// In a training step: the gradients of all weights.
     pub gradients: u64,
-    /// In a training step: a block of logits.
+    /// In a training step: a block of logits; where distributions are compared one more, and what is kept of the base.
     pub logits: u64,
 }
 
@@ -110,6 +112,8 @@ impl MemoryPlan {
         };
         let held: usize = a.layers.iter().map(of).sum();
         let columns = sizes.rows * a.vocab_size.max(a.intermediate_size);
+        let in_block = sizes.micro_batch.min(block) * a.vocab_size.min(block);
+        let blocks = if sizes.compared > 0 { 2 } else { 1 };
         Self {
             base: a.tensors().iter().map(|(_, shape)| bytes(shape)).sum(),
             policy: 4 * trained,
@@ -118,7 +122,7 @@ impl MemoryPlan {
             packed,
             cache: (4 * sizes.rows * held + 8 * columns) as u64,
             gradients: 4 * trained,
-            logits: (4 * sizes.micro_batch.min(block) * a.vocab_size.min(block)) as u64,
+            logits: (4 * (blocks * in_block + sizes.compared * (a.hidden_size + 1))) as u64,
         }
     }
 
@@ -139,7 +143,7 @@ impl MemoryPlan {
             line("rollout: packed weights", self.packed),
             line("rollout: keys, values, logits", self.cache),
             line("step: gradients", self.gradients),
-            line("step: a block of logits", self.logits),
+            line("step: blocks of logits", self.logits),
             line("at most, at one time", self.peak()),
         ]
     }

@@ -10,6 +10,7 @@ use tealight_eval::report::HeldOut;
 
 use super::held_out::{BEST, HeldOutSet};
 use super::journal::{Journal, OnStep};
+use super::sizes;
 use crate::adapter::{Adapter, LoraOptions};
 use crate::app::session::{Draw, Session};
 use crate::generate::Engine;
@@ -304,7 +305,7 @@ impl Session<'_> {
             return Ok(asked);
         };
         let available = available / self.ranks.local().1 as u64;
-        let sizes = sizes(config, problems, self.base);
+        let sizes = sizes(config, problems, self.base)?;
         let peak = |micro_batch: usize| {
             let micro_batch = micro_batch.max(sizes.longest).min(sizes.micro_batch);
             MemoryPlan::of(&self.base.architecture, Sizes { micro_batch, ..sizes }).peak()
@@ -379,20 +380,4 @@ pub(crate) fn new_adapter(
         tracing::info!("adapter of rank {rank} on {targets}: {trained} parameters, {share:.2} %");
     }
     Ok(adapter)
-}
-
-/// What memory depends on in a run of `config`.
-pub(crate) fn sizes(config: &RlvrConfig, problems: &[Encoded<'_>], base: &Pretrained) -> Sizes {
-    let settings = &config.settings;
-    let room = settings.length();
-    let longest = problems.iter().map(|problem| problem.prompt.len()).max().unwrap_or(0) + room;
-    let step = settings.prompts_per_step.min(problems.len()) * settings.num_generations;
-    Sizes {
-        rows: settings.max_num_seqs.min(step),
-        longest,
-        micro_batch: settings.micro_batch_tokens.min(step * longest).max(longest),
-        recomputes: settings.gradient_checkpointing,
-        trained: settings.lora.parameters(&base.architecture),
-        is_int8: base.precision.base_dtype.is_some(),
-    }
 }

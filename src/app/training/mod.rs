@@ -20,10 +20,10 @@ use crate::pretrained::Pretrained;
 use crate::process::Process;
 use crate::remote::EngineOptions;
 use crate::rollout::Encoded;
-use crate::train::memory::MemoryPlan;
+use crate::train::memory::{MemoryPlan, Sizes};
 use crate::train::rlvr::{RlvrConfig, wants_presamples};
 use crate::train::{Interrupted, checkpoint};
-use fine_tune::{Place, sizes};
+use fine_tune::Place;
 pub use held_out::HeldOutOptions;
 
 pub use journal::OnStep;
@@ -255,7 +255,7 @@ pub fn dry_run(options: &TrainOptions) -> Result<DryRun> {
         let text = base.tokenizer.decode_all(&problem.prompt)?;
         Ok((problem.prompt.len(), text, problem.problem.answer.clone()))
     });
-    let sizes = sizes(&options.rlvr, &problems, &base);
+    let sizes = sizes(&options.rlvr, &problems, &base)?;
     Ok(DryRun {
         settings: toml::to_string(options)?,
         prompts: shown.collect::<Result<_>>()?,
@@ -263,5 +263,33 @@ pub fn dry_run(options: &TrainOptions) -> Result<DryRun> {
         completion_length: room,
         prompt_length: sizes.longest - room,
         memory: device.is_cpu().then(|| MemoryPlan::of(&base.architecture, sizes)),
+    })
+}
+
+/// What memory depends on in a run of `config`.
+///
+/// # Errors
+/// An objective that is impossible.
+pub(crate) fn sizes(
+    config: &RlvrConfig,
+    problems: &[Encoded<'_>],
+    base: &Pretrained,
+) -> Result<Sizes> {
+    let settings = &config.settings;
+    let room = settings.length();
+    let prompt = problems.iter().map(|problem| problem.prompt.len()).max().unwrap_or(0);
+    let (longest, prompts) = (prompt + room, settings.prompts_per_step.min(problems.len()));
+    let step = prompts * settings.num_generations;
+    // Completions of a prompt share it.
+    let tokens = prompts * prompt + step * room;
+    let compares = config.plan()?.compares_vocabulary();
+    Ok(Sizes {
+        rows: settings.max_num_seqs.min(step),
+        longest,
+        micro_batch: settings.micro_batch_tokens.min(tokens).max(longest),
+        recomputes: settings.gradient_checkpointing,
+        trained: settings.lora.parameters(&base.architecture),
+        is_int8: base.precision.base_dtype.is_some(),
+        compared: if compares { step * room } else { 0 },
     })
 }
