@@ -25,6 +25,20 @@ pub(crate) enum Gradient {
     Gpu(Tensor),
 }
 
+impl Gradient {
+    /// The size of the largest value; not a number where any is not.
+    ///
+    /// # Errors
+    /// The device's.
+    pub(crate) fn largest(&self) -> Result<f32> {
+        let larger = |most: f32, x: f32| if x > most || x.is_nan() { x } else { most };
+        match self {
+            Gradient::Cpu(values) => Ok(values.iter().map(|x| x.abs()).fold(0.0, larger)),
+            Gradient::Gpu(values) => values.abs()?.flatten_all()?.max(0)?.to_scalar(),
+        }
+    }
+}
+
 impl GradAccumulator {
     /// The sums of a weight on the CPU; zeros at first.
     pub(crate) fn on_cpu(&mut self, weight: &Parameter, pool: &Arc<Pool>) -> &mut [f32] {

@@ -276,8 +276,8 @@ pub(crate) trait Backend {
 
     /// `[rows, D]` with the rows of `x` `[N, D]` added at `places`.
     fn scatter(&self, x: &Tensor, places: &[u32], rows: usize) -> Result<Tensor>;
-    /// Log-probabilities of `targets` under `softmax(hidden W^T / temperature)` of hidden states `[N, D]`, and of so many
-    /// of the likeliest tokens; logits of all tokens never exist at once.
+    /// Log-probabilities of `targets` under `softmax(hidden W^T / temperature)` of hidden states `[N, D]`, and of so
+    /// many of the likeliest tokens; logits of all tokens never exist at once.
     fn logp(
         &self,
         hidden: &Tensor,

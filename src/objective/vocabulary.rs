@@ -32,8 +32,8 @@ pub struct Candidates<'a> {
     pub likeliest: &'a Tensor,
     /// 1 where the token is the top candidate, else 0.
     pub is_top: &'a Tensor,
-    /// The advantage of tokens of right answers times the mix, 0 elsewhere: that much of the update moves from the token
-    /// to its likeliest candidates.
+    /// The advantage of tokens of right answers times the mix, 0 elsewhere: that much of the update moves from the
+    /// token to its likeliest candidates.
     pub lift: &'a Tensor,
     /// The advantage of tokens of wrong answers times the extra penalty, 0 elsewhere; it counts where the token is the
     /// top candidate.

@@ -46,8 +46,8 @@ impl Policy {
         }
         let vars = |dtype: DType| -> Result<BTreeMap<String, Var>> {
             let var = |(name, tensor): (&String, &Tensor)| {
-                let tensor = tensor.to_dtype(dtype)?.copy()?;
-                Ok((name.clone(), Var::from_tensor(&tensor)?))
+                // A variable has a copy of its own.
+                Ok((name.clone(), Var::from_tensor(&tensor.to_dtype(dtype)?.detach())?))
             };
             weights.iter().map(var).collect()
         };
@@ -87,7 +87,7 @@ impl Policy {
     ) -> Result<Self> {
         let own: BTreeMap<String, Var> = adapter
             .iter()
-            .map(|(name, tensor)| Ok((name.clone(), Var::from_tensor(&tensor.copy()?)?)))
+            .map(|(name, tensor)| Ok((name.clone(), Var::from_tensor(&tensor.detach())?)))
             .collect::<Result<_>>()?;
         let decoder = frozen_decoder_on(kind, architecture, weights)?;
         let decoder = decoder.adapted(scaling, |module| {

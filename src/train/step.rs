@@ -6,8 +6,8 @@ use candle_core::{Device, Tensor};
 
 use crate::policy::Sequence;
 
-/// Ranges of rows whose tokens, prompts that neighbours share counted once, stay within `tokens`. Rows of one prompt stay
-/// together where they fit; a longer row stands alone.
+/// Ranges of rows whose tokens, prompts that neighbours share counted once, stay within `tokens`. Rows of one prompt
+/// stay together where they fit; a longer row stands alone.
 pub(super) fn micro_batches(rows: &[Sequence], tokens: usize) -> Vec<Range<usize>> {
     let mut batches: Vec<Range<usize>> = Vec::new();
     let (mut count, mut end) = (0, 0);

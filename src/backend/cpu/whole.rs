@@ -1,5 +1,5 @@
-//! What losses ask of whole next-token distributions, a block of the vocabulary at a time: how far a row is from another
-//! model's, its entropy, its likeliest tokens, and what all of them pull at the logits.
+//! What losses ask of whole next-token distributions, a block of the vocabulary at a time: how far a row is from
+//! another model's, its entropy, its likeliest tokens, and what all of them pull at the logits.
 //!
 //! N tokens, V vocabulary.
 
@@ -45,8 +45,8 @@ pub(crate) struct Pulls<'a> {
     pub(super) largest: Option<(&'a [f32], &'a [u32])>,
 }
 
-/// Keeps the largest logits, of which `kept` are those of the tokens before `first`, in falling order; of equal ones the
-/// first.
+/// Keeps the largest logits, of which `kept` are those of the tokens before `first`, in falling order; of equal ones
+/// the first.
 pub(super) fn keep_largest(logits: &[f32], first: usize, kept: &mut [(f32, u32)]) {
     const PART: usize = 64;
     for (part, logits) in logits.chunks(PART).enumerate() {

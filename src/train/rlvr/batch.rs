@@ -7,10 +7,11 @@ use anyhow::Result;
 use bytemuck::Pod;
 
 use super::correct::Drawn;
+use super::whole::shares;
 use super::{Metrics, Run};
 use crate::generate::{Finish, RngKey};
 use crate::model::Decoder;
-use crate::objective::tokens::{Covariance, Rows, chosen, quantile};
+use crate::objective::tokens::{Covariance, Rows, chosen};
 use crate::objective::{
     Coefficients, Estimator, GroupStats, Normaliser, Partition, Plan, SampleSource, advantages,
     charge_later, cut_share,
@@ -39,8 +40,10 @@ pub(super) struct Batch {
     pub(super) beta: Vec<f64>,
     /// Tokens that pay for moving (KL-Cov), 1 or 0.
     pub(super) priced: Option<Rows>,
-    /// SimKO's shares: toward the candidates, and against the top one.
+    /// SimKO's shares: toward the candidates, and against the top one. Where all rows are one pass, that finds them.
     pub(super) simko: Option<(Rows, Rows)>,
+    /// Whether each row is right.
+    pub(super) is_correct: Vec<bool>,
     /// The rows of each mini-batch, one optimizer step each.
     pub(super) parts: Vec<Range<usize>>,
     /// Where another model drew the rows and they are not weighted yet.
@@ -139,7 +142,13 @@ impl Run<'_> {
         let priced = self.covariance(&mut advantage, &behavior, state.global_step);
         let is_correct: Vec<bool> =
             stats.iter().flat_map(|stats| stats.is_correct.clone()).collect();
-        let simko = self.simko(&rows, &advantage, &is_correct)?;
+        let simko = match plan.simko {
+            Some(simko) if !self.is_one_pass(&rows) => {
+                let entropy = self.entropies(&rows)?;
+                Some(shares(simko, &entropy, &advantage, &is_correct))
+            }
+            _ => None,
+        };
         Ok(Batch {
             rows,
             behavior,
@@ -153,6 +162,7 @@ impl Run<'_> {
             parts,
             drawn,
             uncharged,
+            is_correct,
         })
     }
 
@@ -249,8 +259,8 @@ impl Run<'_> {
         }
     }
 
-    /// The rows of every group and their coefficient. To each of their tokens the divergence of the positions after it is
-    /// charged, less that of the group's other samples there: what makes the vocabulary's gradient that of the whole
+    /// The rows of every group and their coefficient. To each of their tokens the divergence of the positions after it
+    /// is charged, less that of the group's other samples there: what makes the vocabulary's gradient that of the whole
     /// completion.
     fn charged_groups(&self, groups: &[Group], step: usize) -> Vec<(Range<usize>, f64)> {
         let mut first = 0;
@@ -291,31 +301,6 @@ impl Run<'_> {
                 Some(priced)
             }
         }
-    }
-
-    fn simko(
-        &self,
-        rows: &[Sequence],
-        advantage: &Rows,
-        is_correct: &[bool],
-    ) -> Result<Option<(Rows, Rows)>> {
-        let Some(simko) = self.plan.simko else { return Ok(None) };
-        let entropy: Rows = self.by_row(rows, &|part, _| {
-            let said = token_logp(self.policy.decoder(), part, self.config.settings.temperature)?;
-            let said = by_row(&said.entropy, part)?;
-            Ok(said.into_iter().map(|row| row.into_iter().map(f64::from).collect()).collect())
-        })?;
-        let limit = quantile(&entropy, simko.quantile);
-        let share = |wanted: bool, factor: f64| -> Rows {
-            let row = |((advantage, entropy), right): ((&Vec<f64>, &Vec<f64>), &bool)| {
-                let one = |(advantage, entropy): (&f64, &f64)| {
-                    if *right == wanted && *entropy > limit { advantage * factor } else { 0.0 }
-                };
-                advantage.iter().zip(entropy).map(one).collect()
-            };
-            advantage.iter().zip(&entropy).zip(is_correct).map(row).collect()
-        };
-        Ok(Some((share(true, simko.mix), share(false, simko.penalty - 1.0))))
     }
 
     /// Log-probabilities of completions under the base.

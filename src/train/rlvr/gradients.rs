@@ -100,6 +100,7 @@ impl Run<'_> {
             let forward = self.policy.forward_whole(&rows, settings.temperature, pass, &asked)?;
             self.correct_passed(batch, &places, forward.logp())?;
             self.charge_passed(batch, &places, &forward)?;
+            self.share_passed(batch, &forward)?;
             let tensors = self.tensors(batch, &places)?;
             let mut found = self.plan.loss(&tensors.inputs(forward.logp()))?;
             if let Some(whole) = self.vocabulary_loss(&forward, &tensors, bonus)? {

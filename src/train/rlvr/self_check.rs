@@ -72,12 +72,11 @@ impl Run<'_> {
         };
         let mut gradients = GradAccumulator::default();
         self.policy.backward(forward, &loss, &mut gradients)?;
-        let gradients = gradients.tensors()?;
         for name in self.policy.weights().keys() {
             let gradient = gradients.get(name);
             let gradient =
                 gradient.with_context(|| format!("self-check: weight `{name}` has no gradient"))?;
-            let size = scalar(&gradient.abs()?.flatten_all()?.max(0)?)?;
+            let size = gradient.largest()?;
             // A fresh adapter's B is zero, and so is then the gradient of its A.
             let may_be_zero = name.ends_with("lora_A.weight");
             if !(size > 0.0 || may_be_zero) || !size.is_finite() {

@@ -1,5 +1,5 @@
-//! What losses read of whole next-token distributions: divergences from the base's, entropies, likeliest tokens. The base
-//! passes over a batch once, however often the policy does.
+//! What losses read of whole next-token distributions: divergences from the base's, entropies, likeliest tokens. The
+//! base passes over a batch once, however often the policy does.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -10,7 +10,7 @@ use candle_core::Tensor;
 use super::Run;
 use super::batch::Batch;
 use super::gradients::PartTensors;
-use crate::objective::tokens::Rows;
+use crate::objective::tokens::{Rows, SimKo, quantile};
 use crate::objective::vocabulary::Candidates;
 use crate::objective::{VocabularyInputs, charge_later};
 use crate::policy::{
@@ -72,25 +72,47 @@ impl Run<'_> {
         Ok(widened(values))
     }
 
-    /// Whether the pass that trains on these groups can charge their later tokens to earlier ones: it is the only one,
-    /// by what sampled them, and has every group whole.
+    /// Entropies of the distributions that tokens are from.
+    pub(super) fn entropies(&self, rows: &[Sequence]) -> Result<Rows> {
+        let temperature = self.config.settings.temperature;
+        let values = self.by_row(rows, &|part, _| {
+            Ok(by_row(&token_logp(self.policy.decoder(), part, temperature)?.entropy, part)?)
+        })?;
+        Ok(widened(values))
+    }
+
+    /// Whether what a pass that trains finds is what the policy that sampled would say.
+    fn passes_as_sampled(&self) -> bool {
+        let drops = self.config.settings.lora.lora_dropout > 0.0;
+        self.plan.updates() == 1 && self.ranks.size() == 1 && !drops
+    }
+
+    /// Whether that is so and one pass has all of a step's rows.
+    pub(super) fn is_one_pass(&self, rows: &[Sequence]) -> bool {
+        let tokens = self.config.settings.micro_batch_tokens;
+        self.passes_as_sampled() && micro_batches(rows, tokens).len() == 1
+    }
+
+    /// Whether that is so and every group stands whole in a pass, which can charge its later tokens to earlier ones.
     pub(super) fn charges_in_pass(
         &self,
         rows: &[Sequence],
         groups: &[(Range<usize>, f64)],
     ) -> bool {
-        let plan = self.plan;
-        let is_read_before = plan.covariance.is_some() || plan.simko.is_some();
-        let drops = self.config.settings.lora.lora_dropout > 0.0;
+        let is_read_before = self.plan.covariance.is_some() || self.plan.simko.is_some();
         let passes = micro_batches(rows, self.config.settings.micro_batch_tokens);
         let is_whole = |(group, _): &(Range<usize>, f64)| {
             passes.iter().any(|pass| pass.start <= group.start && group.end <= pass.end)
         };
-        plan.updates() == 1
-            && self.ranks.size() == 1
-            && !is_read_before
-            && !drops
-            && groups.iter().all(is_whole)
+        self.passes_as_sampled() && !is_read_before && groups.iter().all(is_whole)
+    }
+
+    /// Shares the tokens of a batch's only pass, where SimKO does and nothing did before.
+    pub(super) fn share_passed(&self, batch: &mut Batch, forward: &Forward) -> Result<()> {
+        let Some(simko) = self.plan.simko.filter(|_| batch.simko.is_none()) else { return Ok(()) };
+        let entropy = widened(by_row(&forward.entropy().detach(), &batch.rows)?);
+        batch.simko = Some(shares(simko, &entropy, &batch.advantage, &batch.is_correct));
+        Ok(())
     }
 
     /// Charges the later tokens of the groups that a pass went over to earlier ones.
@@ -143,6 +165,27 @@ impl Run<'_> {
             simko,
         })?))
     }
+}
+
+/// What SimKO's uncertain tokens move: toward the candidates, where their completion is right, and against the top one,
+/// where it is wrong.
+pub(super) fn shares(
+    simko: SimKo,
+    entropy: &Rows,
+    advantage: &Rows,
+    is_correct: &[bool],
+) -> (Rows, Rows) {
+    let limit = quantile(entropy, simko.quantile);
+    let share = |wanted: bool, factor: f64| -> Rows {
+        let row = |((advantage, entropy), right): ((&Vec<f64>, &Vec<f64>), &bool)| {
+            let one = |(advantage, entropy): (&f64, &f64)| {
+                if *right == wanted && *entropy > limit { advantage * factor } else { 0.0 }
+            };
+            advantage.iter().zip(entropy).map(one).collect()
+        };
+        advantage.iter().zip(entropy).zip(is_correct).map(row).collect()
+    };
+    (share(true, simko.mix), share(false, simko.penalty - 1.0))
 }
 
 fn widened(rows: Vec<Vec<f32>>) -> Rows {
