@@ -7,6 +7,7 @@ use anyhow::Result;
 use bytemuck::Pod;
 
 use super::correct::Drawn;
+use super::kl::BaseSays;
 use super::whole::shares;
 use super::{Metrics, Run};
 use crate::generate::{Finish, RngKey};
@@ -97,8 +98,10 @@ impl Run<'_> {
             None => self.correct(&rows, &mut behavior, state.global_step, metrics)?,
         };
         let (reference, base) =
-            self.compare_with_base(&rows, &behavior, state.global_step, metrics)?.unzip();
-        let base = base.flatten();
+            match self.compare_with_base(&rows, &behavior, state.global_step, metrics)? {
+                Some(BaseSays { logp, distributions }) => (Some(logp), distributions),
+                None => (None, None),
+            };
         let mut stats = self.stats(groups, &behavior, reference.as_deref(), state.global_step);
         self.estimate_partition(groups, &mut stats, state);
         metrics.max_reward_ratio = plan.matching().map(|matching| cut_share(matching, &stats));

@@ -29,6 +29,14 @@ pub enum LogKl {
     Off,
 }
 
+/// What the base says of a step's completions, row by row.
+pub(super) struct BaseSays {
+    /// Log-probabilities of their tokens.
+    pub(super) logp: Vec<Vec<f32>>,
+    /// The distributions that these are from, where they are compared with and this rank has them all.
+    pub(super) distributions: Option<Vec<Distributions>>,
+}
+
 impl Run<'_> {
     /// Log-probabilities of a step's completions under the base, where the objective reads them, and its distributions,
     /// where they are compared with later; logs the KL on the way, or by those of a few.
@@ -38,23 +46,19 @@ impl Run<'_> {
         behavior: &[Vec<f32>],
         step: usize,
         metrics: &mut Metrics,
-    ) -> Result<Option<(Vec<Vec<f32>>, Option<Vec<Distributions>>)>> {
+    ) -> Result<Option<BaseSays>> {
         let log = self.config.settings.log_kl;
         if !self.compares_with_base(step) {
             return Ok(None);
         }
         if self.plan.needs_reference() || log == LogKl::All {
-            let (reference, base) = match self.plan.compares_vocabulary() && self.ranks.size() == 1
-            {
-                true => {
-                    let (reference, base) = self.base_distributions(rows)?;
-                    (reference, Some(base))
-                }
-                false => (self.reference_logp(rows)?, None),
+            let said = match self.plan.compares_vocabulary() && self.ranks.size() == 1 {
+                true => self.base_distributions(rows)?,
+                false => BaseSays { logp: self.reference_logp(rows)?, distributions: None },
             };
-            let pairs = behavior.iter().zip(&reference);
+            let pairs = behavior.iter().zip(&said.logp);
             (metrics.kl, metrics.kl_stderr) = mean(pairs.map(|(p, a)| log_ratio(p, a)).collect());
-            return Ok(Some((reference, base)));
+            return Ok(Some(said));
         }
         // Rows are in random order of prompts; those of one stand together.
         let some: Vec<usize> = rows_between(rows.len());

@@ -10,6 +10,7 @@ use candle_core::Tensor;
 use super::Run;
 use super::batch::Batch;
 use super::gradients::PartTensors;
+use super::kl::BaseSays;
 use crate::objective::tokens::{Rows, SimKo, quantile};
 use crate::objective::vocabulary::Candidates;
 use crate::objective::{VocabularyInputs, charge_later};
@@ -19,18 +20,15 @@ use crate::policy::{
 use crate::train::step::{lengths, micro_batches};
 
 impl Run<'_> {
-    /// Log-probabilities of completions under the base, and its distributions at their tokens, row by row.
-    pub(super) fn base_distributions(
-        &self,
-        rows: &[Sequence],
-    ) -> Result<(Vec<Vec<f32>>, Vec<Distributions>)> {
+    /// Log-probabilities of completions under the base, and its distributions at their tokens.
+    pub(super) fn base_distributions(&self, rows: &[Sequence]) -> Result<BaseSays> {
         let all = RefCell::new(Vec::with_capacity(rows.len()));
         let logp = self.by_row(rows, &|part, _| {
             let said = token_logp(self.reference, part, self.config.settings.temperature)?;
             all.borrow_mut().extend(said.distributions.split(lengths(part).into_iter())?);
             Ok(by_row(&said.logp, part)?)
         })?;
-        Ok((logp, all.into_inner()))
+        Ok(BaseSays { logp, distributions: Some(all.into_inner()) })
     }
 
     /// What is asked of the distributions of some rows; `kept` is the base's of all of them, where there is that.
