@@ -10,6 +10,8 @@ pub const MAX_LINE: usize = 64 << 20;
 pub struct Line {
     /// Counted from 1.
     pub number: usize,
+    /// How many bytes stand before it.
+    pub offset: u64,
     /// Its bytes, without the line feed and, at the start of a file, without a byte-order mark.
     pub bytes: Vec<u8>,
     /// Whether a line feed ended it; the last line of a file that a crash cut off has none.
@@ -30,18 +32,19 @@ pub struct BadLine {
 pub struct Lines<R> {
     reader: R,
     number: usize,
+    offset: u64,
     limit: usize,
 }
 
 impl<R: BufRead> Lines<R> {
     /// Lines of `reader`, of at most [`MAX_LINE`] bytes.
     pub fn new(reader: R) -> Self {
-        Self { reader, number: 0, limit: MAX_LINE }
+        Self::limited(reader, MAX_LINE)
     }
 
     /// Lines of `reader`, of at most `limit` bytes.
     pub fn limited(reader: R, limit: usize) -> Self {
-        Self { reader, number: 0, limit }
+        Self { reader, number: 0, offset: 0, limit }
     }
 }
 
@@ -55,10 +58,11 @@ impl<R: BufRead> Iterator for Lines<R> {
         let mut limited = self.reader.by_ref().take(self.limit as u64 + 1);
         match limited.read_until(b'\n', &mut bytes) {
             Ok(0) => return None,
-            Ok(_) => {}
+            Ok(count) => self.offset += count as u64,
             Err(error) => return bad(format!("cannot be read: {error}")),
         }
         self.number = number;
+        let mut offset = self.offset - bytes.len() as u64;
         let is_whole = bytes.pop_if(|last| *last == b'\n').is_some();
         if bytes.len() > self.limit {
             // Nothing behind it is read either.
@@ -67,8 +71,9 @@ impl<R: BufRead> Iterator for Lines<R> {
         }
         if number == 1 && bytes.starts_with(b"\xef\xbb\xbf") {
             bytes.drain(..3);
+            offset += 3;
         }
-        Some(Ok(Line { number, bytes, is_whole }))
+        Some(Ok(Line { number, offset, bytes, is_whole }))
     }
 }
 
@@ -83,10 +88,11 @@ mod tests {
         let seen: Vec<_> = lines
             .iter()
             .map(|line| {
-                line.as_ref().map(|line| (line.number, &*line.bytes, line.is_whole)).unwrap()
+                let line = line.as_ref().unwrap();
+                (line.number, line.offset, &*line.bytes, line.is_whole)
             })
             .collect();
-        assert_eq!(seen, [(1, &b"a"[..], true), (2, b"", true), (3, b"bcd", false)]);
+        assert_eq!(seen, [(1, 3, &b"a"[..], true), (2, 5, b"", true), (3, 6, b"bcd", false)]);
         assert_eq!(read(b"abcd\n").len(), 1);
         let lines = read(b"a\nbcdefgh\nc");
         let error = lines[1].as_ref().unwrap_err().to_string();

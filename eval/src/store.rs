@@ -2,8 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Write};
-use std::path::Path;
+use std::io::{BufRead, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use anyhow::{Context, Result, bail};
 use tealight_datasets::Dataset;
@@ -20,53 +21,119 @@ pub struct Stored {
     pub notes: Vec<String>,
 }
 
-/// Reads a samples file. A last line that a crash cut off is left out, and noted; of a problem of which samples are
-/// missing in between, those before the gap are kept.
-///
-/// # Errors
-/// A file that cannot be read, a malformed line that is not the last, the same sample twice.
-pub fn read(path: &Path) -> Result<Stored> {
-    let mut stored = Stored::default();
-    let mut seen: HashSet<(String, usize)> = HashSet::new();
-    let file = File::open(path).with_context(|| format!("{}", path.display()))?;
-    for line in Lines::new(BufReader::new(file)) {
-        let line = line.with_context(|| path.display().to_string())?;
-        let number = line.number;
-        match serde_json::from_slice::<Sample>(&line.bytes) {
-            Ok(sample) => {
-                if !seen.insert((sample.problem.clone(), sample.sample)) {
-                    bail!(
-                        "{}:{number}: sample {} of problem `{}` stands here a second time",
-                        path.display(),
-                        sample.sample,
-                        sample.problem
-                    );
+/// Where the samples of each problem stand in a file, to be read one problem at a time: sixteen bytes a sample, however
+/// long it is.
+#[derive(Debug)]
+pub struct Index {
+    path: PathBuf,
+    file: Mutex<File>,
+    problems: HashMap<String, Vec<Place>>,
+    /// Lines and problems that were left out, each with the reason.
+    pub notes: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    offset: u64,
+    sample: u32,
+    length: u32,
+}
+
+impl Index {
+    /// Finds the samples of a file. A last line that a crash cut off is left out, and noted; of a problem of which
+    /// samples are missing in between, those before the gap are kept.
+    ///
+    /// # Errors
+    /// A file that cannot be read, a malformed line that is not the last, the same sample twice.
+    pub fn open(path: &Path) -> Result<Self> {
+        let file = File::open(path).with_context(|| format!("{}", path.display()))?;
+        let mut found = Self {
+            path: path.into(),
+            file: Mutex::new(file.try_clone().with_context(|| format!("{}", path.display()))?),
+            problems: HashMap::new(),
+            notes: Vec::new(),
+        };
+        for line in Lines::new(BufReader::with_capacity(1 << 20, file)) {
+            let line = line.with_context(|| path.display().to_string())?;
+            let number = line.number;
+            match serde_json::from_slice::<Sample>(&line.bytes) {
+                Ok(Sample { problem, sample, .. }) => {
+                    let sample = u32::try_from(sample).with_context(|| {
+                        format!("{}:{number}: a sample of number {sample}", path.display())
+                    })?;
+                    // A line has at most 64 MiB.
+                    let place =
+                        Place { offset: line.offset, sample, length: line.bytes.len() as u32 };
+                    found.problems.entry(problem).or_default().push(place);
                 }
-                stored.problems.entry(sample.problem.clone()).or_default().push(sample);
-            }
-            Err(_) if !line.is_whole => {
-                stored.notes.push(format!(
+                Err(_) if !line.is_whole => found.notes.push(format!(
                     "{}:{number}: the last line was cut off by a crash and is left out",
                     path.display()
-                ));
+                )),
+                Err(error) => bail!("{}:{number}: not a sample: {error}", path.display()),
             }
-            Err(error) => bail!("{}:{number}: not a sample: {error}", path.display()),
         }
-    }
-    for samples in stored.problems.values_mut() {
-        samples.sort_by_key(|sample| sample.sample);
-        let whole =
-            samples.iter().enumerate().take_while(|(i, sample)| *i == sample.sample).count();
-        if whole < samples.len() {
-            stored.notes.push(format!(
-                "{}: problem `{}` lacks its sample {whole}; what comes after it is drawn again",
-                path.display(),
-                samples[0].problem
-            ));
-            samples.truncate(whole);
+        for (problem, places) in &mut found.problems {
+            places.sort_by_key(|place| place.sample);
+            if let Some(two) = places.windows(2).find(|two| two[0].sample == two[1].sample) {
+                bail!(
+                    "{}:{}: sample {} of problem `{problem}` stands here a second time",
+                    path.display(),
+                    line_at(path, two[1].offset)?,
+                    two[1].sample
+                );
+            }
+            let whole =
+                places.iter().zip(0..).take_while(|(place, at)| place.sample == *at).count();
+            if whole < places.len() {
+                found.notes.push(format!(
+                    "{}: problem `{problem}` lacks its sample {whole}; what comes after it is drawn again",
+                    path.display(),
+                ));
+                places.truncate(whole);
+            }
         }
+        Ok(found)
     }
-    Ok(stored)
+
+    /// The ids of the problems that have samples, in no order.
+    pub fn problems(&self) -> impl Iterator<Item = &String> {
+        self.problems.keys()
+    }
+
+    /// The samples of a problem, in order; none of one that is not there.
+    ///
+    /// # Errors
+    /// A file that cannot be read any more, or has changed.
+    pub fn samples(&self, problem: &str) -> Result<Vec<Sample>> {
+        let places = self.problems.get(problem).map(Vec::as_slice).unwrap_or_default();
+        let changed = || format!("{}: cannot be read a second time", self.path.display());
+        let mut file = self.file.lock().expect("no panic while the lock is held");
+        let read = |place: &Place| -> Result<Sample> {
+            let mut bytes = vec![0; place.length as usize];
+            file.seek(SeekFrom::Start(place.offset))?;
+            file.read_exact(&mut bytes)?;
+            Ok(serde_json::from_slice(&bytes)?)
+        };
+        places.iter().map(read).collect::<Result<_>>().with_context(changed)
+    }
+}
+
+/// The number, counted from 1, of the line that begins after so many bytes.
+fn line_at(path: &Path, offset: u64) -> Result<usize> {
+    let before = BufReader::new(File::open(path)?).take(offset);
+    Ok(1 + before.split(b'\n').count())
+}
+
+/// Reads all of a samples file.
+///
+/// # Errors
+/// See [`Index::open`].
+pub fn read(path: &Path) -> Result<Stored> {
+    let mut index = Index::open(path)?;
+    let notes = std::mem::take(&mut index.notes);
+    let read = |id: &String| Ok((id.clone(), index.samples(id)?));
+    Ok(Stored { problems: index.problems().map(read).collect::<Result<_>>()?, notes })
 }
 
 /// Writes samples beside `path`, synced and renamed: never half a file.
@@ -81,6 +148,27 @@ pub fn write<'a>(path: &Path, samples: impl Iterator<Item = &'a Sample>) -> Resu
         }
         Ok(())
     })
+}
+
+/// Writes lines of text likewise.
+///
+/// # Errors
+/// See [`write()`]; whatever a line fails with.
+pub fn write_lines(path: &Path, lines: impl Iterator<Item = Result<String>>) -> Result<()> {
+    let mut failed = None;
+    whole(path, |out| {
+        for line in lines {
+            match line {
+                Ok(line) => writeln!(out, "{line}")?,
+                Err(error) => {
+                    failed = Some(error);
+                    return Err(std::io::Error::other("a line failed"));
+                }
+            }
+        }
+        Ok(())
+    })
+    .map_err(|error| failed.take().unwrap_or(error))
 }
 
 /// Writes a file likewise.
@@ -152,6 +240,7 @@ mod tests {
         std::fs::write(&path, &text).unwrap();
         let stored = read(&path).unwrap();
         assert_eq!((stored.problems["a"].len(), stored.problems["b"].len()), (2, 1));
+        assert_eq!(stored.problems["a"], samples[..2], "read where they stand");
         assert!(stored.notes[0].contains(":4"));
         write(&path, [sample("a", 0), sample("a", 2)].iter()).unwrap();
         let stored = read(&path).unwrap();
@@ -161,6 +250,6 @@ mod tests {
         std::fs::write(&path, "{oops}\n{}\n").unwrap();
         assert!(read(&path).unwrap_err().to_string().contains("s.jsonl:1"));
         write(&path, [sample("a", 0), sample("a", 0)].iter()).unwrap();
-        assert!(read(&path).unwrap_err().to_string().contains("second time"));
+        assert!(read(&path).unwrap_err().to_string().contains("s.jsonl:2: sample 0"));
     }
 }

@@ -9,7 +9,8 @@
 //!
 //! Here `p` is the anchor: the base, or the target p*. Forward KL is `KL(p || pi)` (p's mass must not
 //! be lost), reverse KL is `KL(pi || p)` (what RLVR calls "the KL"). Generators are normalised to
-//! `f(1) = f'(1) = 0`. To add a divergence, add a variant here and a row to [`Divergence::NAMED`].
+//! `f(1) = f'(1) = 0`. To add a divergence, add a variant and a row to `Divergence::NAMED` here, and its functions here and
+//! in `generators`, which has those that losses apply, once for every kind of number.
 
 mod generators;
 mod number;
@@ -48,6 +49,9 @@ pub enum Divergence {
 /// Largest log-ratio that is exponentiated; beyond it losses are flat. Only growth is bounded: a forgotten token (a
 /// very negative ratio) keeps its pull.
 pub const MAX_LOG_RATIO: f64 = 20.0;
+
+/// In f32 log-ratios are no lower than this: `e^x` is nothing to it well before.
+pub(crate) const MIN_LOG_RATIO: f32 = -100.0;
 
 /// Alphas this close to 0 and 1 are the KL divergences.
 const ALPHA_IS_KL: f64 = 1e-6;

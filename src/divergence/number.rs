@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use candle_core::{Error, Result, Tensor};
 
+use super::MIN_LOG_RATIO;
+
 /// A number, or many. Functions have no branches: of two forms both are computed, and one is taken.
 pub(crate) trait Number:
     Clone + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + Neg<Output = Self>
@@ -72,9 +74,6 @@ impl Number for f64 {
 pub(crate) struct OnDevice(std::result::Result<Tensor, Arc<Error>>);
 
 impl OnDevice {
-    /// Below this the exponential is nothing to f32.
-    const LOWEST: f64 = -100.0;
-
     /// Values as they are.
     pub(crate) fn new(x: Tensor) -> Self {
         Self(Ok(x))
@@ -82,7 +81,7 @@ impl OnDevice {
 
     /// Log-ratios, none of them so low that a product with their exponential would be undefined.
     pub(crate) fn log_ratios(x: &Tensor, highest: f64) -> Self {
-        Self::of(x.clamp(Self::LOWEST, highest))
+        Self::of(x.clamp(f64::from(MIN_LOG_RATIO), highest))
     }
 
     pub(crate) fn tensor(self) -> Result<Tensor> {

@@ -18,9 +18,10 @@ use rayon::prelude::*;
 use serde_json::{Value, json};
 use tealight_datasets::{Verdict, names};
 
+use crate::Sample;
 use crate::results::Results;
+use crate::store::Index;
 use crate::transition::Aligned;
-use crate::{Sample, store};
 
 /// Problems in a chunk.
 const PROBLEMS: usize = 10;
@@ -29,84 +30,89 @@ const MAX_EMBEDDED: usize = 24 << 20;
 /// Longest completion that is shown, in characters.
 const MAX_SHOWN: usize = 20_000;
 
-/// The samples of all runs, chunk by chunk.
-pub(super) struct Data {
-    /// Name and contents of each chunk.
-    chunks: Vec<(String, String)>,
-}
-
-/// Where the chunks went.
+/// The samples of all runs, chunk by chunk, and where they are.
 pub(super) struct Placed {
+    /// Name and contents of each chunk that the page holds.
     chunks: Vec<(String, String)>,
     is_beside: bool,
     /// For the reader.
     pub(super) said: String,
 }
 
-impl Data {
-    /// Reads the samples of all runs and packs them.
-    pub(super) fn collect(runs: &[(&Path, &Results)], sets: &[Aligned]) -> Result<Self> {
-        let mut chunks = Vec::new();
-        for (index, set) in sets.iter().enumerate() {
-            let stored: Vec<_> = runs
-                .iter()
-                .map(|(directory, results)| -> Result<_> {
-                    let found = results.sets.iter().find(|found| found.name == set.name);
-                    let Some(file) = found.and_then(|found| found.samples.as_ref()) else {
-                        return Ok(store::Stored::default());
-                    };
-                    store::read(&names::inside(directory, file)?)
-                })
-                .collect::<Result<_>>()?;
-            if stored.iter().all(|stored| stored.problems.is_empty()) {
-                continue;
-            }
-            let problems: Vec<&str> =
-                set.runs[0].iter().map(|tally| tally.problem.as_str()).collect();
-            let packed: Vec<(String, String)> = problems
-                .par_chunks(PROBLEMS)
-                .enumerate()
-                .map(|(number, ids)| {
-                    let of = |id: &&str| -> Vec<Value> {
-                        let of_run = |stored: &store::Stored| {
-                            let samples = stored.problems.get(*id).map(Vec::as_slice);
-                            samples.unwrap_or_default().iter().map(shown).collect::<Value>()
-                        };
-                        stored.iter().map(of_run).collect()
-                    };
-                    let all: Vec<Vec<Value>> = ids.iter().map(of).collect();
-                    Ok((format!("{index}-{number}"), packed(&json!(all).to_string())?))
-                })
-                .collect::<Result<_>>()?;
-            chunks.extend(packed);
-        }
-        Ok(Self { chunks })
-    }
+/// Chunks as they are packed: in the page until they are too many, then all of them beside it.
+struct Chunks<'a> {
+    folder: &'a Path,
+    held: Vec<(String, String)>,
+    bytes: usize,
+    is_beside: bool,
+}
 
-    /// Decides where the chunks go, and writes those that go beside the page.
-    pub(super) fn place(self, output: &Path) -> Result<Placed> {
-        let bytes: usize = self.chunks.iter().map(|(_, text)| text.len()).sum();
-        let megabytes = bytes as f64 / 1e6;
-        let folder = output.join("report-data");
-        if bytes <= MAX_EMBEDDED {
-            let said = format!("All samples are in this file ({megabytes:.1} MB, compressed).");
-            return Ok(Placed { chunks: self.chunks, is_beside: false, said });
+impl Chunks<'_> {
+    fn add(&mut self, more: Vec<(String, String)>) -> Result<()> {
+        self.bytes += more.iter().map(|(_, text)| text.len()).sum::<usize>();
+        self.held.extend(more);
+        if !self.is_beside && self.bytes <= MAX_EMBEDDED {
+            return Ok(());
         }
-        let describe = || format!("{}: cannot be written", folder.display());
-        std::fs::create_dir_all(&folder).with_context(describe)?;
-        self.chunks
-            .par_iter()
+        let describe = || format!("{}: cannot be written", self.folder.display());
+        if !self.is_beside {
+            std::fs::create_dir_all(self.folder).with_context(describe)?;
+            self.is_beside = true;
+        }
+        self.held
+            .par_drain(..)
             .try_for_each(|(name, text)| {
                 let script = format!("tealight.arrived(\"{name}\",\"{text}\")");
-                std::fs::write(folder.join(format!("{name}.js")), script)
+                std::fs::write(self.folder.join(format!("{name}.js")), script)
             })
-            .with_context(describe)?;
-        let said = format!(
+            .with_context(describe)
+    }
+}
+
+/// Reads the samples of all runs, packs them, and writes those beside the page at `output` that it cannot hold.
+pub(super) fn place(runs: &[(&Path, &Results)], sets: &[Aligned], output: &Path) -> Result<Placed> {
+    /// Chunks that are packed at a time.
+    const TOGETHER: usize = 256;
+    let folder = output.join("report-data");
+    let mut chunks = Chunks { folder: &folder, held: Vec::new(), bytes: 0, is_beside: false };
+    for (index, set) in sets.iter().enumerate() {
+        let of_run = |(directory, results): &(&Path, &Results)| -> Result<Option<Index>> {
+            let found = results.sets.iter().find(|found| found.name == set.name);
+            let file = found.and_then(|found| found.samples.as_ref());
+            file.map(|file| Index::open(&names::inside(directory, file)?)).transpose()
+        };
+        let stored: Vec<Option<Index>> = runs.iter().map(of_run).collect::<Result<_>>()?;
+        if stored.iter().flatten().all(|stored| stored.problems().next().is_none()) {
+            continue;
+        }
+        let problems: Vec<&str> = set.runs[0].iter().map(|tally| tally.problem.as_str()).collect();
+        for (part, some) in problems.chunks(PROBLEMS * TOGETHER).enumerate() {
+            let pack = |(number, ids): (usize, &[&str])| {
+                let of = |id: &&str| -> Result<Vec<Value>> {
+                    let of_run = |stored: &Option<Index>| match stored {
+                        None => Ok(json!([])),
+                        Some(stored) => Ok(stored.samples(id)?.iter().map(shown).collect()),
+                    };
+                    stored.iter().map(of_run).collect()
+                };
+                let all: Vec<Vec<Value>> = ids.iter().map(of).collect::<Result<_>>()?;
+                let name = format!("{index}-{}", part * TOGETHER + number);
+                Ok((name, packed(&json!(all).to_string())?))
+            };
+            let some = some.par_chunks(PROBLEMS).enumerate().map(pack);
+            chunks.add(some.collect::<Result<_>>()?)?;
+        }
+    }
+    let Chunks { held, bytes, is_beside, .. } = chunks;
+    let megabytes = bytes as f64 / 1e6;
+    let said = match is_beside {
+        false => format!("All samples are in this file ({megabytes:.1} MB, compressed)."),
+        true => format!(
             "The samples are beside this file, in report-data ({megabytes:.1} MB, compressed): keep the two \
              together."
-        );
-        Ok(Placed { chunks: Vec::new(), is_beside: true, said })
-    }
+        ),
+    };
+    Ok(Placed { chunks: held, is_beside, said })
 }
 
 /// A sample as the page gets it: text, verdict, reason or class, tokens.

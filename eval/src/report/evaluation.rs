@@ -27,8 +27,7 @@ pub fn write(runs: &[(&Path, &Results)], output: &Path) -> Result<()> {
     let names: Vec<&str> = named.iter().map(|(name, _)| name.as_str()).collect();
     let models: Vec<(&str, &str)> =
         named.iter().map(|(name, results)| (name.as_str(), results.model.as_str())).collect();
-    let data = browser::Data::collect(runs, &aligned)?;
-    let placed = data.place(output)?;
+    let placed = browser::place(runs, &aligned, output)?;
     let body = html! {
         h1 { (if runs.len() == 1 { "What this model answers" } else { "What became of the answers" }) }
         p.lead {

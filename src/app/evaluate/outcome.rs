@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use tealight_datasets::{Verdict, Verifier, names};
-use tealight_eval::results::{Results, SetResult};
+use tealight_eval::results::{Question, Results, SetResult};
 use tealight_eval::{Sample, Tally, export, report, store};
 
 use crate::files::{writable_directory, write_atomic};
@@ -44,17 +44,21 @@ fn lm_eval(results: &Results, output: &Path) -> Result<()> {
     write_atomic(&directory.join("results_tealight.json"), text.as_bytes())?;
     for set in &results.sets {
         let Some(samples) = &set.samples else { continue };
-        let stored = store::read(&names::inside(output, samples)?)?.problems;
-        let mut lines = String::new();
-        for (index, (tally, question)) in set.problems.iter().zip(&set.questions).enumerate() {
-            let Some(samples) = stored.get(&tally.problem) else { continue };
-            let line = export::lm_eval_sample(index, &question.prompt, &question.answer, samples);
-            lines.push_str(&line.to_string());
-            lines.push('\n');
-        }
+        let stored = store::Index::open(&names::inside(output, samples)?)?;
+        let line = |(index, (tally, question)): (usize, (&Tally, &Question))| {
+            let one = |samples: Vec<Sample>| {
+                let Question { prompt, answer } = question;
+                export::lm_eval_sample(index, prompt, answer, &samples).to_string()
+            };
+            match stored.samples(&tally.problem) {
+                Ok(samples) if samples.is_empty() => None,
+                samples => Some(samples.map(one)),
+            }
+        };
+        let lines = set.problems.iter().zip(&set.questions).enumerate().filter_map(line);
         let name = names::file_name(&export::task_name(&set.name));
         let name = format!("samples_{name}_tealight.jsonl");
-        write_atomic(&directory.join(name), lines.as_bytes())?;
+        store::write_lines(&directory.join(name), lines)?;
     }
     Ok(())
 }
@@ -109,12 +113,19 @@ fn reasons(set: &SetResult, output: &Path) -> Result<Vec<String>> {
     let Some(samples) = set.samples.as_ref().filter(|_| set.summary.unjudged > 0) else {
         return Ok(Vec::new());
     };
-    let stored = store::read(&names::inside(output, samples)?)?.problems;
-    let mut all: Vec<&Sample> = stored.values().flatten().collect();
-    all.sort_by(|a, b| (&a.problem, a.sample).cmp(&(&b.problem, b.sample)));
-    let why = |sample: &&Sample| match &sample.verdict {
+    let stored = store::Index::open(&names::inside(output, samples)?)?;
+    let mut ids: Vec<&String> = stored.problems().collect();
+    ids.sort();
+    let why = |sample: &Sample| match &sample.verdict {
         Verdict::Unjudged { why, .. } => Some(format!("problem `{}`: {why}", sample.problem)),
         _ => None,
     };
-    Ok(all.iter().filter_map(why).take(REASONS).collect())
+    let mut reasons = Vec::new();
+    for id in ids {
+        reasons.extend(stored.samples(id)?.iter().filter_map(why).take(REASONS - reasons.len()));
+        if reasons.len() == REASONS {
+            break;
+        }
+    }
+    Ok(reasons)
 }

@@ -12,7 +12,7 @@ pub(crate) fn simd<R>(work: impl FnOnce() -> R) -> R {
 }
 
 /// Independent partial sums of a reduction: one AVX-512 register.
-const LANES: usize = 16;
+pub(super) const LANES: usize = 16;
 
 /// Sum of products, in an order fixed by the length alone.
 #[inline(always)]

@@ -6,13 +6,8 @@
 use rayon::prelude::*;
 
 use super::logp::{Block, Head, Layer, RowSums, blocks};
-use super::math::{exp, fold, max, simd};
-use crate::divergence::{Divergence, MAX_LOG_RATIO};
-
-const LANES: usize = 16;
-
-/// Log-ratios are no lower here: `e^x` is nothing to f32 well before.
-const LOWEST: f32 = -100.0;
+use super::math::{LANES, exp, fold, max, simd};
+use crate::divergence::{Divergence, MAX_LOG_RATIO, MIN_LOG_RATIO};
 
 /// Another model at the same places.
 #[derive(Clone, Copy)]
@@ -127,7 +122,7 @@ impl Row {
     fn terms(&self, divergence: Divergence, logit: f32, other: f32) -> [f32; 2] {
         let other = self.other_logp(other);
         let (ratio, share) = (self.logp(logit) - other, exp(other));
-        let cut = ratio.clamp(LOWEST, MAX_LOG_RATIO as f32);
+        let cut = ratio.clamp(MIN_LOG_RATIO, MAX_LOG_RATIO as f32);
         let slope = if ratio > MAX_LOG_RATIO as f32 { 0.0 } else { share * divergence.slope(cut) };
         [share * divergence.f(cut), slope]
     }
