@@ -73,15 +73,14 @@ impl Index {
                 Err(error) => bail!("{}:{number}: not a sample: {error}", path.display()),
             }
         }
+        // The first line of the file that says again what one before it said.
+        let mut again: Option<(Place, &str)> = None;
         for (problem, places) in &mut found.problems {
             places.sort_by_key(|place| place.sample);
-            if let Some(two) = places.windows(2).find(|two| two[0].sample == two[1].sample) {
-                bail!(
-                    "{}:{}: sample {} of problem `{problem}` stands here a second time",
-                    path.display(),
-                    line_at(path, two[1].offset)?,
-                    two[1].sample
-                );
+            for two in places.windows(2).filter(|two| two[0].sample == two[1].sample) {
+                if again.is_none_or(|(first, _)| two[1].offset < first.offset) {
+                    again = Some((two[1], problem.as_str()));
+                }
             }
             let whole =
                 places.iter().zip(0..).take_while(|(place, at)| place.sample == *at).count();
@@ -92,6 +91,13 @@ impl Index {
                 ));
                 places.truncate(whole);
             }
+        }
+        if let Some((Place { offset, sample, .. }, problem)) = again {
+            bail!(
+                "{}:{}: sample {sample} of problem `{problem}` stands here a second time",
+                path.display(),
+                line_at(path, offset)?
+            );
         }
         Ok(found)
     }
@@ -108,11 +114,13 @@ impl Index {
     pub fn samples(&self, problem: &str) -> Result<Vec<Sample>> {
         let places = self.problems.get(problem).map(Vec::as_slice).unwrap_or_default();
         let changed = || format!("{}: cannot be read a second time", self.path.display());
-        let mut file = self.file.lock().expect("no panic while the lock is held");
         let read = |place: &Place| -> Result<Sample> {
             let mut bytes = vec![0; place.length as usize];
-            file.seek(SeekFrom::Start(place.offset))?;
-            file.read_exact(&mut bytes)?;
+            {
+                let mut file = self.file.lock().expect("no panic while the lock is held");
+                file.seek(SeekFrom::Start(place.offset))?;
+                file.read_exact(&mut bytes)?;
+            }
             Ok(serde_json::from_slice(&bytes)?)
         };
         places.iter().map(read).collect::<Result<_>>().with_context(changed)
@@ -155,20 +163,12 @@ pub fn write<'a>(path: &Path, samples: impl Iterator<Item = &'a Sample>) -> Resu
 /// # Errors
 /// See [`write()`]; whatever a line fails with.
 pub fn write_lines(path: &Path, lines: impl Iterator<Item = Result<String>>) -> Result<()> {
-    let mut failed = None;
     whole(path, |out| {
         for line in lines {
-            match line {
-                Ok(line) => writeln!(out, "{line}")?,
-                Err(error) => {
-                    failed = Some(error);
-                    return Err(std::io::Error::other("a line failed"));
-                }
-            }
+            writeln!(out, "{}", line?)?;
         }
         Ok(())
     })
-    .map_err(|error| failed.take().unwrap_or(error))
 }
 
 /// Writes a file likewise.
@@ -176,13 +176,10 @@ pub fn write_lines(path: &Path, lines: impl Iterator<Item = Result<String>>) -> 
 /// # Errors
 /// A directory that cannot be written, a full disk.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
-    whole(path, |out| out.write_all(bytes))
+    whole(path, |out| Ok(out.write_all(bytes)?))
 }
 
-fn whole(
-    path: &Path,
-    fill: impl FnOnce(&mut BufWriter<File>) -> std::io::Result<()>,
-) -> Result<()> {
+fn whole(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> Result<()>) -> Result<()> {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".part");
     let describe = || format!("{}: cannot be written", path.display());

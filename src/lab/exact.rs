@@ -255,8 +255,8 @@ impl Terms<'_> {
         if !plan.reads_vocabulary(bonus) {
             return Ok(total.total);
         }
-        let compared = plan.regulariser().filter(|_| plan.compares_vocabulary());
-        let divergence = compared
+        let divergence = plan
+            .vocabulary_regulariser()
             .map(|own| vocabulary::divergence(own.divergence, next, self.base.1))
             .transpose()?;
         let whole = plan.vocabulary_loss(&VocabularyInputs {

@@ -6,7 +6,7 @@
 
 use candle_core::{DType, Device, Result, Tensor};
 
-use super::plan::{Estimator, Matching, Plan};
+use super::plan::{Estimator, Matching, Plan, Regulariser};
 use super::pointwise::PointwiseLoss;
 use super::tokens::Covariance;
 use super::vocabulary::{self, Candidates};
@@ -186,12 +186,12 @@ impl Plan {
 
     /// Whether [`Plan::vocabulary_loss`] is more than zero at this entropy bonus.
     pub fn reads_vocabulary(&self, entropy_bonus: f64) -> bool {
-        self.compares_vocabulary() || entropy_bonus != 0.0 || self.simko.is_some()
+        self.vocabulary_regulariser().is_some() || entropy_bonus != 0.0 || self.simko.is_some()
     }
 
-    /// Whether it compares next-token distributions with the base's.
-    pub fn compares_vocabulary(&self) -> bool {
-        self.regulariser().is_some_and(|regulariser| regulariser.estimator == Estimator::Full)
+    /// The regulariser that compares next-token distributions with the base's, if there is one.
+    pub fn vocabulary_regulariser(&self) -> Option<&Regulariser> {
+        self.regulariser().filter(|regulariser| regulariser.estimator == Estimator::Full)
     }
 
     /// What whole next-token distributions add to the loss.

@@ -41,8 +41,7 @@ fn what_has_no_gradient_is_left_out_and_nothing_changes() {
         assert!(of(&few) < of(&all) / 2 + of(&all) / 4, "{} of {}", of(&few), of(&all));
         assert_same_course(&few, &all, &["num_gradients"]);
         let difference = apart(&few, &all, "model.safetensors");
-        // Adam makes steps of the learning rate, 1e-3, of gradients that are rounding alone.
-        assert!(difference < 3e-4, "{prompts}: {difference:e}");
+        assert!(difference < 5e-5, "{prompts}: {difference:e}");
     }
     let idle = rows(&path("few-0".into())).into_iter().filter(|row| row["grad_norm"] == 0.0);
     assert!(idle.count() > 0, "no step was without a gradient");

@@ -282,7 +282,7 @@ pub(crate) fn sizes(
     let step = prompts * settings.num_generations;
     // Completions of a prompt share it.
     let tokens = prompts * prompt + step * room;
-    let compares = config.plan()?.compares_vocabulary();
+    let compares = config.plan()?.vocabulary_regulariser().is_some();
     Ok(Sizes {
         rows: settings.max_num_seqs.min(step),
         longest,

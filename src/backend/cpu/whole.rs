@@ -164,21 +164,24 @@ impl Pulls<'_> {
             let pull = self.logp[row] + self.of_largest(row);
             simd(
                 #[inline(always)]
-                || match self.entropy {
+                || {
                     // (onehot - p) grad / temperature.
-                    None => {
-                        let scale = -pull * head.inverse / found.mass;
-                        for x in logits.iter_mut() {
-                            *x = exp((*x - found.top) * head.inverse) * scale;
+                    let share = -head.inverse / found.mass;
+                    let scale = -pull * head.inverse / found.mass;
+                    match self.entropy {
+                        None => {
+                            for x in logits.iter_mut() {
+                                *x = exp((*x - found.top) * head.inverse) * scale;
+                            }
                         }
-                    }
-                    Some(entropy) => {
-                        let own = Row::new(found, head.inverse, 0.0);
-                        let (more, entropy) = (entropy[row], found.entropy());
-                        for x in logits.iter_mut() {
-                            let logp = own.logp(*x);
-                            let pull = more.mul_add(logp + entropy, pull);
-                            *x = -head.inverse * exp(logp) * pull;
+                        // And -p (log p + entropy) grad / temperature.
+                        Some(entropy) => {
+                            let more = entropy[row] * share;
+                            let rest = found.entropy() - found.mass.ln();
+                            for x in logits.iter_mut() {
+                                let scaled = (*x - found.top) * head.inverse;
+                                *x = exp(scaled) * more.mul_add(scaled + rest, scale);
+                            }
                         }
                     }
                 },

@@ -119,23 +119,14 @@ impl Gpu {
             let mut d_logits = kernels::logits_grad(&logits, &targets, known, temperature, dtype)?;
             if !is_plain {
                 let logp = normalised(&logits, temperature, &of(saved)?)?;
-                let mut of_logp = logp.zeros_like()?;
-                if let Some(grad) = grad.entropy {
-                    let slope = (logp.exp()? * logp.affine(-1.0, -1.0)?)?;
-                    of_logp = (of_logp + slope.broadcast_mul(&of(grad)?.unsqueeze(1)?)?)?;
-                }
-                if let (Some((anchor, _, grad)), Some(other)) = (grad.divergence, &other) {
-                    let logits = self.logits_of(&of(&anchor.hidden)?, other)?;
-                    let base = normalised(&logits, temperature, &of(&anchor.log_mass)?)?;
-                    let slope = pulled(anchor.divergence, &logp, &base)?;
-                    of_logp = (of_logp + slope.broadcast_mul(&of(grad)?.unsqueeze(1)?)?)?;
-                }
-                if let Some((tokens, grad)) = grad.likeliest {
-                    let count = grad.dim(1)?;
-                    let tokens = &tokens[start * count..(start + length) * count];
-                    let tokens = self.table(tokens)?.reshape((length, count))?;
-                    of_logp = of_logp.scatter_add(&tokens, &of(grad)?.contiguous()?, 1)?;
-                }
+                let base = match (grad.divergence, &other) {
+                    (Some((anchor, ..)), Some(other)) => {
+                        let logits = self.logits_of(&of(&anchor.hidden)?, other)?;
+                        Some(normalised(&logits, temperature, &of(&anchor.log_mass)?)?)
+                    }
+                    _ => None,
+                };
+                let of_logp = self.pulls(&logp, base.as_ref(), grad, start)?;
                 let all = of_logp.sum_keepdim(1)?;
                 let more = (of_logp - logp.exp()?.broadcast_mul(&all)?)?;
                 d_logits = (d_logits + (more / temperature)?)?.to_dtype(hidden.dtype())?;
@@ -146,6 +137,36 @@ impl Gpu {
             }
         }
         Tensor::cat(&d_hidden, 0)
+    }
+
+    /// What entropies, divergences and likeliest tokens pull at the log-probabilities `[n, V]` of the rows from `start`
+    /// on; `base` are the anchor's.
+    fn pulls(
+        &self,
+        logp: &Tensor,
+        base: Option<&Tensor>,
+        grad: &LogpGrads<'_>,
+        start: usize,
+    ) -> Result<Tensor> {
+        let length = logp.dim(0)?;
+        let of = |grad: &Tensor| grad.narrow(0, start, length)?.unsqueeze(1);
+        let mut pulls = logp.zeros_like()?;
+        if let Some(grad) = grad.entropy {
+            let slope = (logp.exp()? * logp.affine(-1.0, -1.0)?)?;
+            pulls = (pulls + slope.broadcast_mul(&of(grad)?)?)?;
+        }
+        if let (Some((anchor, _, grad)), Some(base)) = (grad.divergence, base) {
+            let slope = pulled(anchor.divergence, logp, base)?;
+            pulls = (pulls + slope.broadcast_mul(&of(grad)?)?)?;
+        }
+        if let Some((tokens, grad)) = grad.likeliest {
+            let count = grad.dim(1)?;
+            let tokens = &tokens[start * count..(start + length) * count];
+            let tokens = self.table(tokens)?.reshape((length, count))?;
+            let grad = grad.narrow(0, start, length)?.contiguous()?;
+            pulls = pulls.scatter_add(&tokens, &grad, 1)?;
+        }
+        Ok(pulls)
     }
 }
 

@@ -8,7 +8,7 @@ use bytemuck::Pod;
 
 use super::correct::Drawn;
 use super::kl::BaseSays;
-use super::whole::shares;
+use super::whole::{shares, widened};
 use super::{Metrics, Run};
 use crate::generate::{Finish, RngKey};
 use crate::model::Decoder;
@@ -288,8 +288,7 @@ impl Run<'_> {
     /// Cuts the gradient of the tokens that Clip-Cov picks; returns those that KL-Cov prices.
     fn covariance(&self, advantage: &mut Rows, behavior: &[Vec<f32>], step: usize) -> Option<Rows> {
         let covariance = self.plan.covariance?;
-        let widen = |row: &Vec<f32>| row.iter().map(|x| f64::from(*x)).collect();
-        let logp: Rows = behavior.iter().map(widen).collect();
+        let logp = widened(behavior);
         let rng_key = RngKey { seed: self.config.seed, step: COVARIANCE };
         let mut stream = rng_key.stream(step as u64, 0);
         let picked = chosen(covariance, advantage, &logp, || stream.uniform());

@@ -8,6 +8,7 @@ use anyhow::{Result, bail};
 use candle_core::Tensor;
 
 use super::batch::{Batch, log_ratios};
+use super::gradients::at;
 use super::{Metrics, Run};
 use crate::objective::tokens::Rows;
 use crate::objective::{Corrected, Mismatch};
@@ -87,11 +88,8 @@ impl Run<'_> {
         let (Some(drawn), Some(correction)) = (&mut batch.drawn, self.correction) else {
             return Ok(());
         };
-        let rows: Vec<Sequence> = places.iter().map(|place| batch.rows[*place].clone()).collect();
-        let by_engine: Vec<Vec<f32>> =
-            places.iter().map(|place| drawn.logp[*place].clone()).collect();
-        let own = by_row(&logp.detach(), &rows)?;
-        let ratios = log_ratios(&own, &by_engine);
+        let own = by_row(&logp.detach(), &at(&batch.rows, places))?;
+        let ratios = log_ratios(&own, &at(&drawn.logp, places));
         let corrected = correction.weigh(&ratios);
         drawn.ratios.extend(ratios);
         drawn.counts.extend(corrected.counts);

@@ -297,7 +297,7 @@ impl Run<'_> {
 }
 
 /// Some of a batch's rows.
-fn at<T: Clone>(rows: &[T], places: &[usize]) -> Vec<T> {
+pub(super) fn at<T: Clone>(rows: &[T], places: &[usize]) -> Vec<T> {
     places.iter().map(|place| rows[*place].clone()).collect()
 }
 

@@ -52,9 +52,9 @@ impl Run<'_> {
             return Ok(None);
         }
         if self.plan.needs_reference() || log == LogKl::All {
-            let said = match self.plan.compares_vocabulary() && self.ranks.size() == 1 {
-                true => self.base_distributions(rows)?,
-                false => BaseSays { logp: self.reference_logp(rows)?, distributions: None },
+            let said = match self.plan.vocabulary_regulariser() {
+                Some(_) if self.ranks.size() == 1 => self.base_distributions(rows)?,
+                _ => BaseSays { logp: self.reference_logp(rows)?, distributions: None },
             };
             let pairs = behavior.iter().zip(&said.logp);
             (metrics.kl, metrics.kl_stderr) = mean(pairs.map(|(p, a)| log_ratio(p, a)).collect());

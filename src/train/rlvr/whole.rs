@@ -9,7 +9,7 @@ use candle_core::Tensor;
 
 use super::Run;
 use super::batch::Batch;
-use super::gradients::PartTensors;
+use super::gradients::{PartTensors, at};
 use super::kl::BaseSays;
 use crate::objective::tokens::{Rows, SimKo, quantile};
 use crate::objective::vocabulary::Candidates;
@@ -38,8 +38,9 @@ impl Run<'_> {
         kept: Option<Vec<&Distributions>>,
     ) -> Result<Whole<'_>> {
         let likeliest = self.plan.simko.map_or(0, |simko| simko.top);
-        let compared = self.plan.regulariser().filter(|_| self.plan.compares_vocabulary());
-        let Some(regulariser) = compared else { return Ok(Whole { likeliest, base: None }) };
+        let Some(regulariser) = self.plan.vocabulary_regulariser() else {
+            return Ok(Whole { likeliest, base: None });
+        };
         let distributions = match kept {
             Some(kept) => Distributions::joined(&kept)?,
             None => {
@@ -67,7 +68,7 @@ impl Run<'_> {
             let found = token_divergence(self.policy.decoder(), part, temperature, base)?;
             Ok(by_row(&found, part)?)
         })?;
-        Ok(widened(values))
+        Ok(widened(&values))
     }
 
     /// Entropies of the distributions that tokens are from.
@@ -76,7 +77,7 @@ impl Run<'_> {
         let values = self.by_row(rows, &|part, _| {
             Ok(by_row(&token_logp(self.policy.decoder(), part, temperature)?.entropy, part)?)
         })?;
-        Ok(widened(values))
+        Ok(widened(&values))
     }
 
     /// Whether what a pass that trains finds is what the policy that sampled would say.
@@ -108,7 +109,7 @@ impl Run<'_> {
     /// Shares the tokens of a batch's only pass, where SimKO does and nothing did before.
     pub(super) fn share_passed(&self, batch: &mut Batch, forward: &Forward) -> Result<()> {
         let Some(simko) = self.plan.simko.filter(|_| batch.simko.is_none()) else { return Ok(()) };
-        let entropy = widened(by_row(&forward.entropy().detach(), &batch.rows)?);
+        let entropy = widened(&by_row(&forward.entropy().detach(), &batch.rows)?);
         batch.simko = Some(shares(simko, &entropy, &batch.advantage, &batch.is_correct));
         Ok(())
     }
@@ -123,8 +124,7 @@ impl Run<'_> {
         let Some(values) = forward.divergence().filter(|_| !batch.uncharged.is_empty()) else {
             return Ok(());
         };
-        let rows: Vec<Sequence> = places.iter().map(|place| batch.rows[*place].clone()).collect();
-        let values = widened(by_row(&values.detach(), &rows)?);
+        let values = widened(&by_row(&values.detach(), &at(&batch.rows, places))?);
         for (group, beta) in std::mem::take(&mut batch.uncharged) {
             match places.iter().position(|place| *place == group.start) {
                 None => batch.uncharged.push((group, beta)),
@@ -186,6 +186,7 @@ pub(super) fn shares(
     (share(true, simko.mix), share(false, simko.penalty - 1.0))
 }
 
-fn widened(rows: Vec<Vec<f32>>) -> Rows {
-    rows.into_iter().map(|row| row.into_iter().map(f64::from).collect()).collect()
+/// The same numbers in f64.
+pub(super) fn widened(rows: &[Vec<f32>]) -> Rows {
+    rows.iter().map(|row| row.iter().map(|x| f64::from(*x)).collect()).collect()
 }
