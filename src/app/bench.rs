@@ -160,7 +160,9 @@ impl BenchOptions {
             is_int8: false,
             compared: 0,
             rows,
+            prompts: self.prompts,
             longest,
+            completion: self.new_tokens,
             micro_batch: self.micro_batch_tokens.min(tokens).max(longest),
             recomputes: self.gradient_checkpointing,
         };

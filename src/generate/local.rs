@@ -1,6 +1,6 @@
 //! Batched sampling from a decoder in this process.
 //!
-//! Each prompt is computed once and its keys and values copied to the rows of its group. A row that
+//! Each prompt is computed once, and the rows of its group go on from its keys and values. A row that
 //! ends leaves the batch at once: the last row takes its place in the cache, and when a quarter of
 //! the rows is free the next prompts come in.
 
@@ -67,7 +67,7 @@ impl Sampler for LocalSampler<'_> {
             params,
             rng_key,
             capacity: rows,
-            cache: decoder.decoding_cache(rows, slots)?,
+            cache: decoder.decoding_cache(rows, slots, params.max_new_tokens)?,
             rows: Vec::with_capacity(rows),
             prefilled: VecDeque::new(),
             next_request: 0,
@@ -141,7 +141,7 @@ impl Batch<'_> {
                 if row.append(drawn, self.params) {
                     self.finish(row);
                 } else {
-                    self.cache.copy_from(&cache, from, row.cached, self.rows.len())?;
+                    self.cache.continue_from(&cache, from, row.cached, self.rows.len())?;
                     self.rows.push(row);
                 }
             }

@@ -9,7 +9,7 @@ use candle_core::{DType, Device, Result, Tensor, bail};
 
 use super::architecture::{Architecture, LayerKind};
 use super::kind::{BackendKind, heads};
-use super::kv_cache::{Cached, KvCache, Past};
+use super::kv_cache::{Cached, KvCache, Past, Room};
 use super::layer::Layer;
 use super::lora::{LowRank, Scaling};
 use super::rope::RopeTable;
@@ -200,32 +200,27 @@ impl Decoder {
     /// # Errors
     /// No memory.
     pub fn cache(&self, rows: usize, slots: usize) -> Result<KvCache> {
-        self.cache_with(rows, slots, |_| Past::All)
+        self.cache_with(Room { rows, slots, added: None }, |_| Past::All)
     }
 
-    /// The same for decoding token by token after what is copied into it: on the CPU, layers with a window have room
-    /// for little more than that.
+    /// The same for decoding up to `added` tokens, one by one, after [what rows continue](KvCache::continue_from): on
+    /// the CPU there is room for little more than these, and in layers with a window for little more than that.
     ///
     /// # Errors
     /// No memory.
-    pub fn decoding_cache(&self, rows: usize, slots: usize) -> Result<KvCache> {
+    pub fn decoding_cache(&self, rows: usize, slots: usize, added: usize) -> Result<KvCache> {
         let past = |kind: LayerKind| kind.window().map_or(Past::All, Past::Window);
-        self.cache_with(rows, slots, past)
+        self.cache_with(Room { rows, slots, added: Some(added) }, past)
     }
 
-    fn cache_with(
-        &self,
-        rows: usize,
-        slots: usize,
-        of_attention: impl Fn(LayerKind) -> Past,
-    ) -> Result<KvCache> {
+    fn cache_with(&self, room: Room, of_attention: impl Fn(LayerKind) -> Past) -> Result<KvCache> {
         let (heads, like) = (heads(&self.architecture), &self.norm.weight.values);
         let past = |kind: &LayerKind| match (kind, self.architecture.delta) {
             (LayerKind::Delta, Some(sizes)) => Past::State(sizes),
             _ => of_attention(*kind),
         };
         let layers = self.architecture.layers.iter().map(past);
-        KvCache::new(&self.backend, layers, heads, (rows, slots), like)
+        KvCache::new(&self.backend, layers, heads, room, like)
     }
 
     /// Hidden states `[N, D]`, after the last norm, of `ids` `[N]`, the tokens of all segments.

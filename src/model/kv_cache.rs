@@ -2,12 +2,13 @@
 //! use.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use candle_core::{DType, Result, Tensor, bail};
 
 use crate::backend::cpu::Cpu;
 use crate::backend::cpu::key_layout::KeyLayout;
-use crate::backend::cpu::pass::{RowLayout, Slots};
+use crate::backend::cpu::slots::{Beginning, RowLayout, Slots};
 use crate::backend::gpu::Gpu;
 use crate::backend::{AnyBackend, Backend, DeltaSizes, Heads};
 
@@ -16,6 +17,27 @@ use crate::backend::{AnyBackend, Backend, DeltaSizes, Heads};
 pub struct KvCache {
     storage: Storage,
     slots: usize,
+    /// What each row reads of another cache; empty where no row may.
+    lent: Vec<Option<Lent>>,
+}
+
+/// The beginning of a row of another cache.
+#[derive(Debug, Clone)]
+struct Lent {
+    cache: Arc<KvCache>,
+    row: usize,
+    /// Whole blocks of keys.
+    tokens: usize,
+}
+
+/// The room of a cache.
+pub(super) struct Room {
+    pub(super) rows: usize,
+    /// Tokens a row.
+    pub(super) slots: usize,
+    /// Tokens that are added to a row one after the other to what it [continues](KvCache::continue_from), where it
+    /// only does that: on the CPU it needs room for little more than those.
+    pub(super) added: Option<usize>,
 }
 
 #[derive(Debug)]
@@ -47,11 +69,28 @@ impl Cached for Cpu {
         let Storage::Cpu(layers) = &mut cache.storage else {
             bail!("the cache is that of a decoder on a GPU");
         };
-        let layers = layers.iter_mut().map(|(layout, [first, second])| {
+        let lent = &cache.lent;
+        let layers = layers.iter_mut().enumerate().map(|(layer, (layout, [first, second]))| {
             let [one, other] = layout.sizes().map(|size| rows * size);
-            Slots { parts: [&mut first[..one], &mut second[..other]], layout: *layout }
+            let parts = [&mut first[..one], &mut second[..other]];
+            let beginnings = match layout.lends() {
+                true => lent.iter().take(rows).map(|lent| lent.as_ref()?.of_layer(layer)).collect(),
+                false => Vec::new(),
+            };
+            Slots { parts, layout: *layout, beginnings }
         });
         Ok(layers.collect())
+    }
+}
+
+impl Lent {
+    /// What a layer reads of it.
+    fn of_layer(&self, layer: usize) -> Option<Beginning<'_>> {
+        let Storage::Cpu(layers) = &self.cache.storage else { return None };
+        let (RowLayout::Keys(layout), parts) = &layers[layer] else { return None };
+        let own = self.row * layout.row()..(self.row + 1) * layout.row();
+        let parts = parts.each_ref().map(|part| &part[own.clone()]);
+        Some(Beginning { parts, head: layout.head(), tokens: self.tokens })
     }
 }
 
@@ -65,19 +104,24 @@ impl Cached for Gpu {
 }
 
 impl KvCache {
-    /// Room for `rows` sequences of up to `slots` tokens, with values like those of `like`.
+    /// Room for sequences, with values like those of `like`.
     pub(super) fn new(
         backend: &AnyBackend,
         layers: impl Iterator<Item = Past>,
         heads: Heads,
-        (rows, slots): (usize, usize),
+        Room { rows, slots, added }: Room,
         like: &Tensor,
     ) -> Result<Self> {
+        let mut lent = Vec::new();
         let storage = match backend {
             AnyBackend::Cpu(_) => {
+                if added.is_some() {
+                    lent = vec![None; rows];
+                }
+                let own = added.map_or(slots, |added| KeyLayout::after_others(added).min(slots));
                 let layer = |past: Past| {
                     let layout = match past {
-                        Past::All => RowLayout::Keys(KeyLayout::new(heads, slots)),
+                        Past::All => RowLayout::Keys(KeyLayout::new(heads, own)),
                         Past::Window(window) => {
                             RowLayout::Keys(KeyLayout::sliding(heads, slots, window))
                         }
@@ -105,7 +149,7 @@ impl KvCache {
                 Storage::Gpu(layers.map(layer).collect::<Result<_>>()?)
             }
         };
-        Ok(Self { storage, slots })
+        Ok(Self { storage, slots, lent })
     }
 
     /// Tokens a row has room for.
@@ -113,24 +157,31 @@ impl KvCache {
         self.slots
     }
 
-    /// Copies the `tokens` tokens that `row` of another cache was given, without windows, into `to`.
+    /// Makes row `to` continue the `tokens` tokens that `row` of another cache was given, without windows.
+    ///
+    /// On the CPU a cache for decoding reads whole blocks of keys where they are, for all rows that continue the same;
+    /// the rest is copied.
     ///
     /// # Errors
     /// Rows or slots out of range.
-    pub fn copy_from(
+    pub fn continue_from(
         &mut self,
-        other: &KvCache,
+        other: &Arc<KvCache>,
         row: usize,
         tokens: usize,
         to: usize,
     ) -> Result<()> {
+        let shared = if self.lent.is_empty() { 0 } else { KeyLayout::whole(tokens) };
+        if let Some(lent) = self.lent.get_mut(to) {
+            *lent = (shared > 0).then(|| Lent { cache: other.clone(), row, tokens: shared });
+        }
         match (&mut self.storage, &other.storage) {
             (Storage::Cpu(layers), Storage::Cpu(others)) => {
                 for ((mine, layer), (theirs, other)) in layers.iter_mut().zip(others) {
-                    match (mine, theirs) {
-                        (RowLayout::Keys(mine), RowLayout::Keys(theirs)) => {
-                            let held = mine.first(tokens)..tokens;
-                            copy((other, theirs, row), (layer, mine, to), held);
+                    match (&*mine, theirs) {
+                        (RowLayout::Keys(own), RowLayout::Keys(theirs)) => {
+                            let first = if mine.lends() { shared } else { own.first(tokens) };
+                            copy((other, theirs, row), (layer, own, to), first..tokens);
                         }
                         (mine, _) => {
                             for ((own, other), size) in
@@ -155,11 +206,14 @@ impl KvCache {
         }
     }
 
-    /// Copies the first `tokens` slots of row `from` over row `to`.
+    /// Moves the first `tokens` slots of row `from` to row `to`.
     ///
     /// # Errors
     /// Rows or slots out of range.
     pub fn move_row(&mut self, from: usize, to: usize, tokens: usize) -> Result<()> {
+        if !self.lent.is_empty() {
+            self.lent[to] = self.lent[from].take();
+        }
         match &mut self.storage {
             Storage::Cpu(layers) => {
                 for (layout, values) in layers {

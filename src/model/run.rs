@@ -7,7 +7,7 @@ use super::kind::heads;
 use super::kv_cache::{Cached, KvCache};
 use super::layer::{At, SavedActivations};
 use crate::backend::cpu::Cpu;
-use crate::backend::cpu::pass::Slots;
+use crate::backend::cpu::slots::Slots;
 use crate::backend::{Backend, GradAccumulator, PackedSequences};
 
 /// What a pass through all layers leaves for its backward pass.
@@ -148,10 +148,15 @@ fn by_rows(
     let rows = pass.rows.len();
     let (share, width) = (rows.div_ceil(threads), decoder.architecture.hidden_size);
     let mut parts: Vec<Vec<<Cpu as Backend>::Cache<'_>>> = (0..threads).map(|_| vec![]).collect();
-    for Slots { parts: [first, second], layout } in caches {
+    for Slots { parts: [first, second], layout, beginnings } in caches {
         let [one, other] = layout.sizes().map(|size| share * size);
         let chunks = first.chunks_mut(one).zip(second.chunks_mut(other));
-        let slots = chunks.map(|(first, second)| Slots { parts: [first, second], layout });
+        let own = beginnings.chunks(share).map(<[_]>::to_vec).chain(std::iter::repeat(vec![]));
+        let slots = chunks.zip(own).map(|((first, second), beginnings)| Slots {
+            parts: [first, second],
+            layout,
+            beginnings,
+        });
         parts.iter_mut().zip(slots).for_each(|(part, slots)| part.push(slots));
     }
     let cpu = Cpu { is_parallel: false, ..cpu.clone() };

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::backend::cpu::key_layout::held;
+use crate::backend::cpu::key_layout::{KeyLayout, held};
 use crate::backend::int8;
 use crate::model::{Architecture, Fusion, LayerKind, NormPlacement, QkNorm};
 
@@ -11,8 +11,12 @@ use crate::model::{Architecture, Fusion, LayerKind, NormPlacement, QkNorm};
 pub struct Sizes {
     /// Sequences that are sampled at a time.
     pub rows: usize,
-    /// Tokens of the longest of them, prompt and completion.
+    /// Prompts of a step.
+    pub prompts: usize,
+    /// Tokens of the longest sequence, prompt and completion.
     pub longest: usize,
+    /// Most tokens of a completion.
+    pub completion: usize,
     /// Tokens in one forward and backward pass.
     pub micro_batch: usize,
     /// Whether layers are computed again in the backward pass.
@@ -103,14 +107,22 @@ impl MemoryPlan {
             false => a.layers.iter().map(|kind| a.hidden_size + inner(kind)).sum(),
         };
         let block = 2048;
-        let longest = sizes.longest;
+        let Sizes { longest, completion, .. } = sizes;
         let state = a.delta.map_or(0, |d| d.state().iter().sum());
         let of = |layer: &LayerKind| match layer {
             LayerKind::Attention { window: Some(window), .. } => 2 * keys * held(*window, longest),
-            LayerKind::Attention { window: None, .. } => 2 * keys * longest,
+            // What comes before is read where the prompt was computed.
+            LayerKind::Attention { window: None, .. } => {
+                2 * keys * KeyLayout::after_others(completion).min(longest)
+            }
             LayerKind::Delta => state,
         };
-        let held: usize = a.layers.iter().map(of).sum();
+        let of_prompt = |layer: &LayerKind| match layer {
+            LayerKind::Attention { .. } => 2 * keys * (longest - completion),
+            LayerKind::Delta => state,
+        };
+        let held: usize = sizes.rows * a.layers.iter().map(of).sum::<usize>()
+            + sizes.prompts * a.layers.iter().map(of_prompt).sum::<usize>();
         let columns = sizes.rows * a.vocab_size.max(a.intermediate_size);
         let in_block = sizes.micro_batch.min(block) * a.vocab_size.min(block);
         let blocks = if sizes.compared > 0 { 2 } else { 1 };
@@ -120,7 +132,7 @@ impl MemoryPlan {
             optimizer: 8 * trained,
             activations: (4 * sizes.micro_batch * (kept + scratch)) as u64,
             packed,
-            cache: (4 * sizes.rows * held + 8 * columns) as u64,
+            cache: (4 * held + 8 * columns) as u64,
             gradients: 4 * trained,
             logits: (4 * (blocks * in_block + sizes.compared * (a.hidden_size + 1))) as u64,
         }

@@ -1,6 +1,8 @@
 //! The layers of every backend against the same decoder as a graph in f64, in value and gradient, and the promise that
 //! a token's numbers do not depend on its batch.
 
+use std::sync::Arc;
+
 use candle_core::{DType, Device, Tensor};
 use serde_json::json;
 use tealight::model::weights::{self, Weights};
@@ -209,12 +211,13 @@ fn what_a_window_no_longer_sees_is_let_go_of_and_nothing_else_changes() {
                     let mut cache = decoder.cache(1, 160).expect("a cache");
                     let packed = PackedSequences::from_start([*prompt]);
                     decoder.hidden(&ids[..*prompt], &packed, Some(&mut cache)).expect("hidden");
-                    cache
+                    Arc::new(cache)
                 })
                 .collect();
-            let mut cache = decoder.decoding_cache(prompts.len() + 1, count).expect("a cache");
+            let mut cache =
+                decoder.decoding_cache(prompts.len() + 1, count, count).expect("a cache");
             for (row, (prompt, from)) in prompts.iter().zip(&full).enumerate() {
-                cache.copy_from(from, 0, *prompt, row + 1).expect("copied");
+                cache.continue_from(from, 0, *prompt, row + 1).expect("copied");
                 cache.move_row(row + 1, row, *prompt).expect("moved");
             }
             let width = architecture.hidden_size;
@@ -231,6 +234,63 @@ fn what_a_window_no_longer_sees_is_let_go_of_and_nothing_else_changes() {
                         assert_eq!(ours, exact, "token {past} of row {row}");
                     } else {
                         close(ours, exact, "a decoded token");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn rows_that_continue_one_prompt_decode_as_if_each_had_its_own() {
+    // Completions of several prompts, of less than a block of keys and of more, in no order; one prompt's leave first.
+    let prompts: [usize; 3] = [37, 5, 32];
+    let of_rows = [0, 2, 1, 0, 2, 0, 1];
+    let ids = |prompt: usize, sample: usize| -> Vec<u32> {
+        let of = |t: usize| t * 7 + prompt * 11 + if t < prompts[prompt] { 0 } else { sample * 3 };
+        (0..prompts[prompt] + 20).map(|t| of(t) as u32 % 50).collect()
+    };
+    for (architecture, place) in
+        architectures().iter().flat_map(|a| places().into_iter().map(move |p| (a, p)))
+    {
+        let decoder = place.policy(architecture, &random(architecture)).decoder().clone();
+        for decoder in [decoder.prepacked(None).expect("packed"), decoder] {
+            let starts: Vec<u32> =
+                (0..3).flat_map(|prompt| ids(prompt, 0)[..prompts[prompt]].to_vec()).collect();
+            let mut full = decoder.cache(3, 37).expect("a cache");
+            let packed = PackedSequences::from_start(prompts);
+            decoder.hidden(&starts, &packed, Some(&mut full)).expect("hidden");
+            let full = Arc::new(full);
+            let mut cache = decoder.decoding_cache(of_rows.len(), 57, 20).expect("a cache");
+            let mut rows: Vec<(usize, usize)> = of_rows.into_iter().zip(0..).collect();
+            for (row, (prompt, _)) in rows.iter().enumerate() {
+                cache.continue_from(&full, *prompt, prompts[*prompt], row).expect("continued");
+            }
+            for step in 0..20 {
+                if step == 8 {
+                    let last = rows.len() - 1;
+                    rows.swap_remove(1);
+                    cache.move_row(last, 1, prompts[rows[1].0] + step).expect("moved");
+                }
+                let pasts: Vec<usize> =
+                    rows.iter().map(|(prompt, _)| prompts[*prompt] + step).collect();
+                let next: Vec<u32> = rows
+                    .iter()
+                    .zip(&pasts)
+                    .map(|((prompt, sample), past)| ids(*prompt, *sample)[*past])
+                    .collect();
+                let packed = PackedSequences::after(pasts.iter().copied());
+                let hidden = decoder.hidden(&next, &packed, Some(&mut cache)).expect("hidden");
+                let hidden = flat(&hidden);
+                for (row, ((prompt, sample), past)) in rows.iter().zip(&pasts).enumerate() {
+                    let whole = &ids(*prompt, *sample)[..=*past];
+                    let packed = PackedSequences::from_start([whole.len()]);
+                    let whole = flat(&decoder.hidden(whole, &packed, None).expect("hidden"));
+                    let width = architecture.hidden_size;
+                    let (ours, exact) = (&hidden[row * width..][..width], &whole[past * width..]);
+                    match place.is_exact {
+                        true => assert_eq!(ours, exact, "token {past} of row {row}"),
+                        false => close(ours, exact, "a decoded token"),
                     }
                 }
             }

@@ -285,7 +285,9 @@ pub(crate) fn sizes(
     let compares = config.plan()?.vocabulary_regulariser().is_some();
     Ok(Sizes {
         rows: settings.max_num_seqs.min(step),
+        prompts,
         longest,
+        completion: room,
         micro_batch: settings.micro_batch_tokens.min(tokens).max(longest),
         recomputes: settings.gradient_checkpointing,
         trained: settings.lora.parameters(&base.architecture),

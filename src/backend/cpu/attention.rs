@@ -14,29 +14,39 @@ use super::math::{dot, exp, max, sum_of};
 /// Query heads of one key-value head that go through its keys together at most.
 const TOGETHER: usize = 4;
 
+/// What some slots of a row, whole blocks, hold of one key-value head.
+pub(super) struct Held<'a> {
+    pub(super) keys: &'a [f32],
+    pub(super) values: &'a [f32],
+    pub(super) slots: Range<usize>,
+}
+
+impl Held<'_> {
+    /// Those of some slots that are here, and where among the values.
+    #[inline(always)]
+    fn of(&self, slots: &Range<usize>, dim: usize) -> Option<(Range<usize>, Range<usize>)> {
+        let own = slots.start.max(self.slots.start)..slots.end.min(self.slots.end);
+        let at = |slot: usize| (slot - self.slots.start) * dim;
+        (!own.is_empty()).then(|| (own.clone(), at(own.start)..at(own.end)))
+    }
+}
+
 impl KeyLayout {
-    /// Attends from one token's queries `[queries, D]` to the slots `seen` of a row; `weights` is scratch.
-    pub(crate) fn attend(
+    /// Attends from one token's queries `[group, D]` of a key-value head to the slots `seen` of a row, all of which are
+    /// in `parts`, in order; `weights` is scratch.
+    pub(super) fn attend(
         &self,
         q: &[f32],
-        (keys, values): (&[f32], &[f32]),
+        parts: &[Held<'_>],
         seen: Range<usize>,
         weights: &mut Vec<f32>,
         out: &mut [f32],
     ) {
-        out.fill(0.0);
         let Self { dim, scale, .. } = *self;
         let seen = Keys { seen, dim, scale };
-        let wide = self.group() * dim;
-        for head in 0..self.keys {
-            let own = head * self.head()..(head + 1) * self.head();
-            let past = (&keys[own.clone()], &values[own]);
-            let q = q[head * wide..][..wide].chunks(TOGETHER * dim);
-            let out = out[head * wide..][..wide].chunks_mut(TOGETHER * dim);
-            for (q, out) in q.zip(out) {
-                let (keys, weights) = (&seen, &mut *weights);
-                Arch::new().dispatch(Attend { keys, q, past, weights, out });
-            }
+        for (q, out) in q.chunks(TOGETHER * dim).zip(out.chunks_mut(TOGETHER * dim)) {
+            let (keys, weights) = (&seen, &mut *weights);
+            Arch::new().dispatch(Attend { keys, q, parts, weights, out });
         }
     }
 
@@ -89,14 +99,27 @@ impl Keys {
         let before = self.seen.start % LANES;
         before..before + self.seen.len()
     }
+
+    /// Zeros for products with them, `[H, slots of the blocks]`.
+    #[inline(always)]
+    fn clear<const H: usize>(&self, products: &mut Vec<f32>) {
+        products.clear();
+        products.resize(H * self.blocks().len(), 0.0);
+    }
+
+    /// Their blocks among those of all keys, and the first slot of these.
+    #[inline(always)]
+    fn held_in<'a>(&self, blocks: &'a [f32]) -> (&'a [f32], usize) {
+        let slots = self.blocks();
+        (&blocks[slots.start * self.dim..slots.end * self.dim], slots.start)
+    }
 }
 
-/// Attends from the queries `[H, D]` of one head of keys, adding to `out` `[H, D]`.
+/// Sets `out` `[H, D]` to what the queries `[H, D]` of one head of keys gather.
 struct Attend<'a> {
     keys: &'a Keys,
     q: &'a [f32],
-    /// Keys in blocks, and values.
-    past: (&'a [f32], &'a [f32]),
+    parts: &'a [Held<'a>],
     weights: &'a mut Vec<f32>,
     out: &'a mut [f32],
 }
@@ -104,9 +127,19 @@ struct Attend<'a> {
 impl Attend<'_> {
     #[inline(always)]
     fn of_heads<S: Simd, const H: usize>(self, simd: S) {
-        products::<S, H>(simd, self.keys, self.q, self.past.0, self.weights);
-        softmax(self.keys, self.weights);
-        combine::<S, H>(simd, self.keys, self.weights, self.past.1, self.out);
+        let Self { keys, q, parts, weights, out } = self;
+        let (blocks, dim) = (keys.blocks(), keys.dim);
+        keys.clear::<H>(weights);
+        for part in parts {
+            let Some((slots, held)) = part.of(&blocks, dim) else { continue };
+            products::<S, H>(simd, keys, q, (&part.keys[held], slots.start), weights);
+        }
+        softmax(keys, weights);
+        out.fill(0.0);
+        for part in parts {
+            let Some((slots, held)) = part.of(&keys.seen, dim) else { continue };
+            combine::<S, H>(simd, keys, weights, (&part.values[held], slots.start), out);
+        }
     }
 }
 
@@ -131,9 +164,12 @@ impl Pull<'_> {
     fn of_heads<S: Simd, const H: usize>(self, simd: S) {
         let Self { keys, q, grad, blocks, k, scratch: [weights, pulls], found: [dq, dk, dv] } =
             self;
-        products::<S, H>(simd, keys, q, &blocks[0], weights);
+        let [of_keys, of_values] = blocks.each_ref().map(|blocks| keys.held_in(blocks));
+        keys.clear::<H>(weights);
+        products::<S, H>(simd, keys, q, of_keys, weights);
         softmax(keys, weights);
-        products::<S, H>(simd, keys, grad, &blocks[1], pulls);
+        keys.clear::<H>(pulls);
+        products::<S, H>(simd, keys, grad, of_values, pulls);
         let (within, width) = (keys.within(), keys.blocks().len());
         for (pulls, weights) in pulls.chunks_exact_mut(width).zip(weights.chunks_exact(width)) {
             let (pulls, weights) = (&mut pulls[within.clone()], &weights[within.clone()]);
@@ -142,7 +178,8 @@ impl Pull<'_> {
                 *pull = weight * (*pull - mean) * keys.scale;
             }
         }
-        combine::<S, H>(simd, keys, pulls, k, dq);
+        let k = &k[keys.seen.start * keys.dim..keys.seen.end * keys.dim];
+        combine::<S, H>(simd, keys, pulls, (k, keys.seen.start), dq);
         spread::<S, H>(simd, keys, pulls, q, dk);
         spread::<S, H>(simd, keys, weights, grad, dv);
     }
@@ -169,22 +206,21 @@ macro_rules! by_heads {
 by_heads!(Attend);
 by_heads!(Pull);
 
-/// Sets `out` `[H, slots of the blocks]` to the products of `q` `[H, D]` with keys in blocks.
+/// Sets the columns of `out` `[H, slots of the blocks]` from slot `first` on to the products of `q` `[H, D]` with keys
+/// in blocks.
 #[inline(always)]
 fn products<S: Simd, const H: usize>(
     simd: S,
     keys: &Keys,
     q: &[f32],
-    in_blocks: &[f32],
-    out: &mut Vec<f32>,
+    (in_blocks, first): (&[f32], usize),
+    out: &mut [f32],
 ) {
     let (dim, slots, registers) = (keys.dim, keys.blocks(), LANES / S::F32_LANES);
     let width = slots.len();
-    out.clear();
-    out.resize(H * width, 0.0);
     let q: [&[f32]; H] = std::array::from_fn(|head| &q[head * dim..][..dim]);
-    let own = &in_blocks[slots.start * dim..slots.end * dim];
-    for (index, block) in own.chunks_exact(dim * LANES).enumerate() {
+    for (index, block) in in_blocks.chunks_exact(dim * LANES).enumerate() {
+        let at = first - slots.start + index * LANES;
         let lines = S::as_simd_f32s(block).0;
         for register in 0..registers {
             let mut even = [simd.splat_f32s(0.0); H];
@@ -201,7 +237,7 @@ fn products<S: Simd, const H: usize>(
                 }
             }
             for head in 0..H {
-                let out = &mut out[head * width + index * LANES..][..LANES];
+                let out = &mut out[head * width + at..][..LANES];
                 S::as_mut_simd_f32s(out).0[register] = simd.add_f32s(even[head], odd[head]);
             }
         }
@@ -226,19 +262,19 @@ fn softmax(keys: &Keys, weights: &mut [f32]) {
     }
 }
 
-/// Adds the rows that are seen of `values` `[slots, D]`, each times its weight, to `out` `[H, D]`.
+/// Adds the rows of `values` `[slots, D]`, which are seen and the first of which is slot `first`, each times its weight
+/// to `out` `[H, D]`.
 #[inline(always)]
 fn combine<S: Simd, const H: usize>(
     simd: S,
     keys: &Keys,
     weights: &[f32],
-    values: &[f32],
+    (values, first): (&[f32], usize),
     out: &mut [f32],
 ) {
-    let (dim, within, width) = (keys.dim, keys.within(), keys.blocks().len());
-    let weights: [&[f32]; H] =
-        std::array::from_fn(|head| &weights[head * width..][..width][within.clone()]);
-    let values = &values[keys.seen.start * dim..keys.seen.end * dim];
+    let (dim, blocks) = (keys.dim, keys.blocks());
+    let (at, width, count) = (first - blocks.start, blocks.len(), values.len() / dim);
+    let weights: [&[f32]; H] = std::array::from_fn(|head| &weights[head * width + at..][..count]);
     let mut at = 0;
     while at + 4 * S::F32_LANES <= dim {
         combine_columns::<S, H, 4>(simd, (weights, values), (out, dim), at);

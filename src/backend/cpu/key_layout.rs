@@ -51,6 +51,21 @@ impl KeyLayout {
         Self { held: (held < tokens).then_some(held), ..Self::new(heads, held) }
     }
 
+    /// Whether a row lets go of nothing.
+    pub(crate) fn holds_all(&self) -> bool {
+        self.held.is_none()
+    }
+
+    /// Of so many tokens, those in whole blocks of keys.
+    pub(crate) fn whole(tokens: usize) -> usize {
+        tokens / LANES * LANES
+    }
+
+    /// Slots for `tokens` tokens after others that are elsewhere, up to a block of keys that is not whole.
+    pub(crate) fn after_others(tokens: usize) -> usize {
+        room(tokens + LANES - 1)
+    }
+
     /// The first token that a row still holds once it was given so many; at least a window and one more follow.
     #[inline(always)]
     pub(crate) fn first(&self, count: usize) -> usize {

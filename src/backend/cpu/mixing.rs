@@ -6,7 +6,8 @@ use super::super::packed::KeyRow;
 use super::super::{Buffer, Delta, GradAccumulator, Parameter};
 use super::convolution::Convolution;
 use super::delta::{Decay, Rule};
-use super::pass::{Pass, RowLayout, Slots};
+use super::pass::Pass;
+use super::slots::{RowLayout, Slots};
 use super::{Cpu, with_values};
 
 /// What a pass with a cache computes row by row; refuses prefixes, which no cache has room for.

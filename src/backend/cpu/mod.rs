@@ -21,6 +21,7 @@ mod product;
 mod rms_norm;
 mod rope;
 mod rows;
+pub(crate) mod slots;
 mod whole;
 
 use std::sync::{Arc, Mutex};

@@ -10,9 +10,10 @@ use super::super::{
     LogpGrads, Norm, PackedSequences, Parameter, RolloutDtype, TokenLogp, Turn, check_tokens,
 };
 use super::logp::RowSums;
-use super::pass::{Pass, RowLayout, Slots};
+use super::pass::Pass;
 use super::product::{add_bias, quantized, with_weight};
 use super::rms_norm::Gain;
+use super::slots::{RowLayout, Rows, Slots};
 use super::{Cpu, by_rows, gate, output, rms_norm, rope, rows, with_values};
 use crate::backend::Activation;
 
@@ -203,21 +204,23 @@ impl Backend for Cpu {
         cache: Option<&mut Slots<'_>>,
     ) -> Result<(Buffer, ())> {
         let mut out = self.pool.take(q.len());
-        let mut attend = |[keys, values]: [&mut [f32]; 2], layout| {
-            pass.store(k, v, [&mut *keys, &mut *values], layout, self.is_parallel)?;
-            pass.attend(window, q, ([&*keys, &*values], layout), &mut out, self.is_parallel);
+        let mut attend = |[keys, values]: [&mut [f32]; 2], layout, beginnings: &[_]| {
+            let own = [&mut *keys, &mut *values];
+            pass.store([k, v], own, layout, beginnings, self.is_parallel)?;
+            let rows = Rows { parts: [&*keys, &*values], layout, beginnings };
+            pass.attend(window, q, rows, &mut out, self.is_parallel);
             Ok::<_, candle_core::Error>(())
         };
         match cache {
-            Some(Slots { parts, layout: RowLayout::Keys(layout) }) => {
-                attend(parts.each_mut().map(|part| &mut **part), *layout)?;
+            Some(Slots { parts, layout: RowLayout::Keys(layout), beginnings }) => {
+                attend(parts.each_mut().map(|part| &mut **part), *layout, beginnings)?;
             }
             Some(_) => bail!("the cache of this layer is of states"),
             None => {
                 let layout = pass.layout;
                 let count = pass.rows.len() * layout.row();
                 let [mut keys, mut values] = [0, 1].map(|_| self.pool.take(count));
-                attend([&mut keys, &mut values], layout)?;
+                attend([&mut keys, &mut values], layout, &[])?;
             }
         }
         Ok((out, ()))

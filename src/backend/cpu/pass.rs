@@ -1,42 +1,16 @@
 //! The tokens of a pass on the CPU, and attention over them.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use candle_core::{Result, bail};
 use rayon::prelude::*;
 
 use super::super::packed::{KeyRow, Seen};
-use super::super::{Angles, Buffer, DeltaSizes, Heads, PackedSequences, Pool};
+use super::super::{Angles, Buffer, Heads, PackedSequences, Pool};
 use super::by_rows;
 use super::key_layout::KeyLayout;
-use std::sync::Arc;
-
-/// What a layer knows of the past of some rows.
-pub(crate) struct Slots<'a> {
-    /// Keys and values; or states, and what the convolution before them still reads.
-    pub(crate) parts: [&'a mut [f32]; 2],
-    /// How each row holds them.
-    pub(crate) layout: RowLayout,
-}
-
-/// How a row of a cache holds what a layer knows of the past.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum RowLayout {
-    /// As keys and values.
-    Keys(KeyLayout),
-    /// As the state of a delta rule.
-    State(DeltaSizes),
-}
-
-impl RowLayout {
-    /// Values of a row in each of its two parts.
-    pub(crate) fn sizes(&self) -> [usize; 2] {
-        match self {
-            Self::Keys(layout) => [layout.row(); 2],
-            Self::State(sizes) => sizes.state(),
-        }
-    }
-}
+use super::slots::{Beginning, Rows};
 
 /// Where the tokens of a pass are, and what they see.
 pub(crate) struct Pass {
@@ -104,43 +78,55 @@ impl Pass {
         }
     }
 
-    /// Puts keys and values `[N, K * D]` into the slots of their rows; those of a prefix into the rows of all its
-    /// suffixes.
+    /// Puts keys and values `[N, K * D]` into the slots of their rows, after what these read elsewhere; those of a
+    /// prefix into the rows of all its suffixes.
     ///
     /// Rows that let go of tokens take one at a time, since the first of several might see what the last makes go.
     pub(super) fn store(
         &self,
-        k: &[f32],
-        v: &[f32],
+        [k, v]: [&[f32]; 2],
         [keys, values]: [&mut [f32]; 2],
         layout: KeyLayout,
+        beginnings: &[Option<Beginning<'_>>],
         is_parallel: bool,
     ) -> Result<()> {
         let goes = |row: &KeyRow| row.own.len() > 1 && layout.first(row.past + row.own.len()) > 0;
         if self.rows.iter().any(goes) {
             bail!("a cache of windows takes one token at a time");
         }
-        let width = layout.keys * layout.dim;
-        let fill = |(row, (keys, values)): (&KeyRow, (&mut [f32], &mut [f32]))| {
-            if row.own.len() == 1 {
-                layout.make_room(row.past, keys, values);
-            }
-            let mut put = |slot: usize, token: usize| {
-                let own = token * width..(token + 1) * width;
-                layout.store(slot, (&k[own.clone()], &v[own]), (&mut *keys, &mut *values));
-            };
-            row.prefix.clone().enumerate().for_each(|(slot, token)| put(slot, token));
-            let first = layout.first(row.past + row.own.len());
-            let slot = row.past - first;
-            row.own.clone().enumerate().for_each(|(index, token)| put(slot + index, token));
+        // Of tokens that are not in the row itself: let go of, or elsewhere.
+        let before = |index: usize| {
+            let row: &KeyRow = &self.rows[index];
+            let elsewhere = beginnings.get(index).and_then(Option::as_ref);
+            layout.first(row.past + row.own.len()) + elsewhere.map_or(0, |other| other.tokens)
         };
+        let fits = |(index, row): (usize, &KeyRow)| {
+            (before(index)..=before(index) + layout.slots).contains(&(row.past + row.own.len()))
+        };
+        if !self.rows.iter().enumerate().all(fits) {
+            bail!("a row of the cache has no room for what is added to it");
+        }
+        let width = layout.keys * layout.dim;
+        let fill =
+            |((index, row), (keys, values)): ((usize, &KeyRow), (&mut [f32], &mut [f32]))| {
+                if row.own.len() == 1 {
+                    layout.make_room(row.past, keys, values);
+                }
+                let mut put = |slot: usize, token: usize| {
+                    let own = token * width..(token + 1) * width;
+                    layout.store(slot, (&k[own.clone()], &v[own]), (&mut *keys, &mut *values));
+                };
+                row.prefix.clone().enumerate().for_each(|(slot, token)| put(slot, token));
+                let slot = row.past - before(index);
+                row.own.clone().enumerate().for_each(|(index, token)| put(slot + index, token));
+            };
         let size = layout.row();
         if is_parallel {
             let slots = keys.par_chunks_mut(size).zip(values.par_chunks_mut(size));
-            self.rows.par_iter().zip(slots).with_min_len(8).for_each(fill);
+            self.rows.par_iter().enumerate().zip(slots).with_min_len(8).for_each(fill);
         } else {
             let slots = keys.chunks_mut(size).zip(values.chunks_mut(size));
-            self.rows.iter().zip(slots).for_each(fill);
+            self.rows.iter().enumerate().zip(slots).for_each(fill);
         }
         Ok(())
     }
@@ -150,25 +136,50 @@ impl Pass {
         &self,
         window: Option<usize>,
         q: &[f32],
-        ([keys, values], layout): ([&[f32]; 2], KeyLayout),
+        rows: Rows<'_>,
         out: &mut [f32],
         is_parallel: bool,
     ) {
-        let width = layout.queries * layout.dim;
+        let layout = rows.layout;
+        let (width, wide) = (layout.queries * layout.dim, layout.group() * layout.dim);
         let window = window.unwrap_or(usize::MAX);
+        let order = self.order(rows);
         by_rows(is_parallel, out, width, |first, part| {
             let mut weights = Vec::new();
-            for (index, out) in part.chunks_exact_mut(width).enumerate() {
-                let token = first + index;
-                let Seen { row, count } = self.seen[token];
-                let own = row * layout.row()..(row + 1) * layout.row();
-                let slots = (&keys[own.clone()], &values[own]);
-                let q = &q[token * width..][..width];
-                let first = layout.first(count);
-                let seen = count.saturating_sub(window) - first..count - first;
-                layout.attend(q, slots, seen, &mut weights, out);
+            // A head's keys stay in the nearest caches for all tokens that look at them.
+            for head in 0..layout.keys {
+                let columns = head * wide..(head + 1) * wide;
+                for (index, out) in part.chunks_exact_mut(width).enumerate() {
+                    let token = order.as_ref().map_or(first + index, |order| order[first + index]);
+                    let Seen { row, count } = self.seen[token];
+                    let q = &q[token * width..][..width][columns.clone()];
+                    let gone = layout.first(count);
+                    let seen = count.saturating_sub(window) - gone..count - gone;
+                    let held = rows.of_head(row, head);
+                    layout.attend(q, &held, seen, &mut weights, &mut out[columns.clone()]);
+                }
             }
         });
+        if let Some(order) = order {
+            let found = out.to_vec();
+            for (found, token) in found.chunks_exact(width).zip(order) {
+                out[token * width..][..width].copy_from_slice(found);
+            }
+        }
+    }
+
+    /// The tokens such that those of rows with the same beginning follow each other; `None` where they do.
+    fn order(&self, rows: Rows<'_>) -> Option<Vec<usize>> {
+        let of = |token: &usize| {
+            let beginning = rows.beginning(self.seen[*token].row);
+            beginning.map(|beginning| beginning.parts[0].as_ptr())
+        };
+        let mut order: Vec<usize> = (0..self.tokens()).collect();
+        if order.is_sorted_by_key(of) {
+            return None;
+        }
+        order.sort_by_key(of);
+        Some(order)
     }
 
     /// The gradients of queries, keys and values from that of what attention gathered, where no cache was used.

@@ -1,0 +1,81 @@
+//! What layers know of the past of some rows: in the rows' own places, and what several rows share at their beginning.
+
+use super::super::DeltaSizes;
+use super::attention::Held;
+use super::key_layout::KeyLayout;
+
+/// What a layer knows of the past of some rows.
+pub(crate) struct Slots<'a> {
+    /// Keys and values; or states, and what the convolution before them still reads.
+    pub(crate) parts: [&'a mut [f32]; 2],
+    /// How each row holds them.
+    pub(crate) layout: RowLayout,
+    /// What rows read elsewhere of the beginning of their keys and values; none where no row does.
+    pub(crate) beginnings: Vec<Option<Beginning<'a>>>,
+}
+
+/// The first keys and values of a row, which other rows read too.
+#[derive(Clone, Copy)]
+pub(crate) struct Beginning<'a> {
+    /// Keys and values of a whole row.
+    pub(crate) parts: [&'a [f32]; 2],
+    /// Values that a key-value head has there.
+    pub(crate) head: usize,
+    /// How many tokens, whole blocks of keys.
+    pub(crate) tokens: usize,
+}
+
+/// Keys and values of rows.
+#[derive(Clone, Copy)]
+pub(super) struct Rows<'a> {
+    pub(super) parts: [&'a [f32]; 2],
+    pub(super) layout: KeyLayout,
+    pub(super) beginnings: &'a [Option<Beginning<'a>>],
+}
+
+impl<'a> Rows<'a> {
+    /// What a row reads elsewhere.
+    pub(super) fn beginning(&self, row: usize) -> Option<&'a Beginning<'a>> {
+        self.beginnings.get(row).and_then(Option::as_ref)
+    }
+
+    /// One key-value head of a row.
+    pub(super) fn of_head(&self, row: usize, head: usize) -> [Held<'a>; 2] {
+        let (layout, beginning) = (self.layout, self.beginning(row));
+        let first = beginning.map_or(0, |beginning| beginning.tokens);
+        let lent = |which: usize| {
+            beginning.map_or(&[][..], |beginning| {
+                &beginning.parts[which][head * beginning.head..][..beginning.head]
+            })
+        };
+        let own = |which: usize| {
+            &self.parts[which][row * layout.row() + head * layout.head()..][..layout.head()]
+        };
+        let part = |keys, values, slots| Held { keys, values, slots };
+        [part(lent(0), lent(1), 0..first), part(own(0), own(1), first..first + layout.slots)]
+    }
+}
+
+/// How a row of a cache holds what a layer knows of the past.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum RowLayout {
+    /// As keys and values.
+    Keys(KeyLayout),
+    /// As the state of a delta rule.
+    State(DeltaSizes),
+}
+
+impl RowLayout {
+    /// Values of a row in each of its two parts.
+    pub(crate) fn sizes(&self) -> [usize; 2] {
+        match self {
+            Self::Keys(layout) => [layout.row(); 2],
+            Self::State(sizes) => sizes.state(),
+        }
+    }
+
+    /// Whether a row may read its beginning elsewhere: where it lets go of nothing.
+    pub(crate) fn lends(&self) -> bool {
+        matches!(self, Self::Keys(layout) if layout.holds_all())
+    }
+}
