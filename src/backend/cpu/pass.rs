@@ -107,26 +107,27 @@ impl Pass {
             bail!("a row of the cache has no room for what is added to it");
         }
         let width = layout.keys * layout.dim;
-        let fill =
-            |((index, row), (keys, values)): ((usize, &KeyRow), (&mut [f32], &mut [f32]))| {
-                if row.own.len() == 1 {
-                    layout.make_room(row.past, keys, values);
-                }
-                let mut put = |slot: usize, token: usize| {
-                    let own = token * width..(token + 1) * width;
-                    layout.store(slot, (&k[own.clone()], &v[own]), (&mut *keys, &mut *values));
-                };
-                row.prefix.clone().enumerate().for_each(|(slot, token)| put(slot, token));
-                let slot = row.past - before(index);
-                row.own.clone().enumerate().for_each(|(index, token)| put(slot + index, token));
+        let fill = |index: usize, keys: &mut [f32], values: &mut [f32]| {
+            let row = &self.rows[index];
+            if row.own.len() == 1 {
+                layout.make_room(row.past, keys, values);
+            }
+            let mut put = |slot: usize, token: usize| {
+                let own = token * width..(token + 1) * width;
+                layout.store(slot, (&k[own.clone()], &v[own]), (&mut *keys, &mut *values));
             };
-        let size = layout.row();
+            row.prefix.clone().enumerate().for_each(|(slot, token)| put(slot, token));
+            let slot = row.past - before(index);
+            row.own.clone().enumerate().for_each(|(index, token)| put(slot + index, token));
+        };
+        let (size, rows) = (layout.row(), 0..self.rows.len());
         if is_parallel {
             let slots = keys.par_chunks_mut(size).zip(values.par_chunks_mut(size));
-            self.rows.par_iter().enumerate().zip(slots).with_min_len(8).for_each(fill);
+            let each = rows.into_par_iter().zip(slots).with_min_len(8);
+            each.for_each(|(index, (keys, values))| fill(index, keys, values));
         } else {
             let slots = keys.chunks_mut(size).zip(values.chunks_mut(size));
-            self.rows.iter().enumerate().zip(slots).for_each(fill);
+            rows.zip(slots).for_each(|(index, (keys, values))| fill(index, keys, values));
         }
         Ok(())
     }
