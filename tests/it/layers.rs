@@ -380,6 +380,10 @@ fn what_cannot_be_done_is_refused() {
     let said =
         policy.decoder().hidden(&[1, 2, 3], &packed, Some(&mut cache)).expect_err("too long");
     assert!(said.to_string().contains("3 tokens do not fit a cache of 2 slots"), "{said}");
+    let mut cache = policy.decoder().decoding_cache(1, 64, 1).expect("a cache");
+    let said =
+        policy.decoder().hidden(&[1; 40], &PackedSequences::from_start([40]), Some(&mut cache));
+    assert!(said.expect_err("no room").to_string().contains("has no room for what is added"));
     let mut fewer = weights.clone();
     fewer.remove("model.norm.weight");
     let said = policy::frozen_decoder(architecture, &fewer).expect_err("missing").to_string();

@@ -10,7 +10,7 @@ use super::super::packed::{KeyRow, Seen};
 use super::super::{Angles, Buffer, Heads, PackedSequences, Pool};
 use super::by_rows;
 use super::key_layout::KeyLayout;
-use super::slots::{Beginning, Rows};
+use super::slots::{Beginning, Rows, beginning};
 
 /// Where the tokens of a pass are, and what they see.
 pub(crate) struct Pass {
@@ -97,11 +97,12 @@ impl Pass {
         // Of tokens that are not in the row itself: let go of, or elsewhere.
         let before = |index: usize| {
             let row: &KeyRow = &self.rows[index];
-            let elsewhere = beginnings.get(index).and_then(Option::as_ref);
-            layout.first(row.past + row.own.len()) + elsewhere.map_or(0, |other| other.tokens)
+            let elsewhere = beginning(beginnings, index).map_or(0, |beginning| beginning.tokens);
+            layout.first(row.past + row.own.len()) + elsewhere
         };
         let fits = |(index, row): (usize, &KeyRow)| {
-            (before(index)..=before(index) + layout.slots).contains(&(row.past + row.own.len()))
+            let before = before(index);
+            before <= row.past && row.past + row.own.len() <= before + layout.slots
         };
         if !self.rows.iter().enumerate().all(fits) {
             bail!("a row of the cache has no room for what is added to it");
@@ -171,15 +172,16 @@ impl Pass {
 
     /// The tokens such that those of rows with the same beginning follow each other; `None` where they do.
     fn order(&self, rows: Rows<'_>) -> Option<Vec<usize>> {
-        let of = |token: &usize| {
-            let beginning = rows.beginning(self.seen[*token].row);
+        let of = |token: usize| {
+            let beginning = beginning(rows.beginnings, self.seen[token].row);
             beginning.map(|beginning| beginning.parts[0].as_ptr())
         };
-        let mut order: Vec<usize> = (0..self.tokens()).collect();
-        if order.is_sorted_by_key(of) {
+        let tokens = 0..self.tokens();
+        if tokens.clone().is_sorted_by_key(of) {
             return None;
         }
-        order.sort_by_key(of);
+        let mut order: Vec<usize> = tokens.collect();
+        order.sort_by_key(|token| of(*token));
         Some(order)
     }
 

@@ -25,6 +25,14 @@ pub(crate) struct Beginning<'a> {
     pub(crate) tokens: usize,
 }
 
+/// What a row reads elsewhere.
+pub(super) fn beginning<'a>(
+    beginnings: &'a [Option<Beginning<'a>>],
+    row: usize,
+) -> Option<&'a Beginning<'a>> {
+    beginnings.get(row).and_then(Option::as_ref)
+}
+
 /// Keys and values of rows.
 #[derive(Clone, Copy)]
 pub(super) struct Rows<'a> {
@@ -34,14 +42,9 @@ pub(super) struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// What a row reads elsewhere.
-    pub(super) fn beginning(&self, row: usize) -> Option<&'a Beginning<'a>> {
-        self.beginnings.get(row).and_then(Option::as_ref)
-    }
-
     /// One key-value head of a row.
     pub(super) fn of_head(&self, row: usize, head: usize) -> [Held<'a>; 2] {
-        let (layout, beginning) = (self.layout, self.beginning(row));
+        let (layout, beginning) = (self.layout, beginning(self.beginnings, row));
         let first = beginning.map_or(0, |beginning| beginning.tokens);
         let lent = |which: usize| {
             beginning.map_or(&[][..], |beginning| {

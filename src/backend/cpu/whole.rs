@@ -166,7 +166,6 @@ impl Pulls<'_> {
                 #[inline(always)]
                 || {
                     // (onehot - p) grad / temperature.
-                    let share = -head.inverse / found.mass;
                     let scale = -pull * head.inverse / found.mass;
                     match self.entropy {
                         None => {
@@ -176,7 +175,7 @@ impl Pulls<'_> {
                         }
                         // And -p (log p + entropy) grad / temperature.
                         Some(entropy) => {
-                            let more = entropy[row] * share;
+                            let more = entropy[row] * (-head.inverse / found.mass);
                             let rest = found.entropy() - found.mass.ln();
                             for x in logits.iter_mut() {
                                 let scaled = (*x - found.top) * head.inverse;
