@@ -185,29 +185,84 @@ pub fn product(left: Matrix<'_>, right: Right<'_>) -> Vec<f32> {
 /// # Panics
 /// Where the inner sizes differ or `out` is too short.
 pub fn multiply(left: Matrix<'_>, right: Right<'_>, out: Output<'_>, parallel: bool) {
-    let (k, columns) = right.sizes();
-    assert_eq!(left.columns, k, "inner sizes");
-    if left.rows == 0 || columns == 0 {
-        return;
-    }
-    assert!(out.stride >= columns && out.data.len() >= (left.rows - 1) * out.stride + columns);
-    let (rows, depth) = (left.rows, k);
-    if depth == 0 {
-        if !out.adds {
-            out.data.chunks_mut(out.stride).take(rows).for_each(|row| row[..columns].fill(0.0));
+    multiply_each(left, [(right, out)], parallel);
+}
+
+/// The same with several right operands, for which `left` is packed once; their products are shared out together.
+///
+/// # Panics
+/// See [`multiply`].
+pub fn multiply_each<'a>(
+    left: Matrix<'_>,
+    products: impl IntoIterator<Item = (Right<'a>, Output<'a>)>,
+    parallel: bool,
+) {
+    let (rows, depth) = (left.rows, left.columns);
+    let (mut floats, mut quantized) = (Vec::new(), Vec::new());
+    for (right, out) in products {
+        let (k, columns) = right.sizes();
+        assert_eq!(depth, k, "inner sizes");
+        if rows == 0 || columns == 0 {
+            continue;
         }
-        return;
+        assert!(out.stride >= columns && out.data.len() >= (rows - 1) * out.stride + columns);
+        if depth == 0 {
+            if !out.adds {
+                out.data.chunks_mut(out.stride).take(rows).for_each(|row| row[..columns].fill(0.0));
+            }
+            continue;
+        }
+        match right {
+            Right::Quantized(right) => quantized.push(Part::new(right, rows, columns, out)),
+            _ if !is_supported() => portable::multiply(left, right, out, parallel),
+            _ => floats.push(Part::new(right, rows, columns, out)),
+        }
     }
-    if let Right::Quantized(right) = right {
-        return quantized::multiply(left, right, out, parallel);
+    if !quantized.is_empty() {
+        quantized::multiply(left, &quantized, parallel);
     }
-    if !is_supported() {
-        return portable::multiply(left, right, out, parallel);
+    if !floats.is_empty() {
+        multiply_floats(left, &floats, parallel);
     }
+}
+
+/// A right operand, and where its product goes.
+struct Part<'a, R> {
+    right: R,
+    adds: bool,
+    target: kernel::Target<'a>,
+    /// Panels of columns.
+    panels: usize,
+}
+
+impl<'a, R> Part<'a, R> {
+    fn new(right: R, rows: usize, columns: usize, out: Output<'a>) -> Self {
+        let target = kernel::Target::new(out.data, rows, columns, out.stride);
+        Self { right, adds: out.adds, target, panels: columns.div_ceil(COLUMNS) }
+    }
+
+    /// Panels of all.
+    fn count(parts: &[Self]) -> usize {
+        parts.iter().map(|part| part.panels).sum()
+    }
+
+    /// Whose the panel `index` of all is, and which of its own.
+    fn find(parts: &[Self], mut index: usize) -> (&Self, usize) {
+        for part in parts {
+            match index.checked_sub(part.panels) {
+                None => return (part, index),
+                Some(rest) => index = rest,
+            }
+        }
+        unreachable!("no more panels than there are")
+    }
+}
+
+fn multiply_floats(left: Matrix<'_>, parts: &[Part<'_, Right<'_>>], parallel: bool) {
+    let (rows, depth, count) = (left.rows, left.columns, Part::count(parts));
     // Panels of about one height, so that the last is not much emptier than the others.
     let height = rows.div_ceil(rows.div_ceil(MAX_ROWS));
-    let is_serial = !parallel || rows * columns * depth <= SERIAL;
-    let count = columns.div_ceil(COLUMNS);
+    let is_serial = !parallel || rows * count * COLUMNS * depth <= SERIAL;
     // Few columns: rows are shared out too.
     let threads = if is_serial { 1 } else { rayon::current_num_threads() };
     let row_panels = rows.div_ceil(height);
@@ -217,14 +272,7 @@ pub fn multiply(left: Matrix<'_>, right: Right<'_>, out: Output<'_>, parallel: b
     // The buffer of this thread's last product: fresh memory costs more than what is written to it.
     let mut panels = PANELS.take();
     pack::left(left, height, is_serial || rows * depth < 1 << 14, &mut panels);
-    let work = Work {
-        panels: &panels,
-        height,
-        depth,
-        right,
-        adds: out.adds,
-        target: kernel::Target::new(out.data, rows, columns, out.stride),
-    };
+    let work = Work { panels: &panels, height, depth, parts };
     let task = |index: usize| {
         let (panel, first) = (index % count, index / count * share);
         work.column_panel(panel, first..(first + share).min(row_panels));
@@ -242,32 +290,31 @@ thread_local! {
     static PANELS: Cell<Vec<f32>> = const { Cell::new(Vec::new()) };
 }
 
-/// One product under way.
+/// Products of one left operand under way.
 struct Work<'a> {
     /// The left operand, panel after panel.
     panels: &'a [f32],
     height: usize,
     depth: usize,
-    right: Right<'a>,
-    adds: bool,
-    target: kernel::Target<'a>,
+    parts: &'a [Part<'a, Right<'a>>],
 }
 
 impl Work<'_> {
-    /// Computes a panel of columns of the result, for the row panels `tiles`.
+    /// Computes a panel of columns of the results, for the row panels `tiles`.
     fn column_panel(&self, panel: usize, tiles: Range<usize>) {
         let (height, depth) = (self.height, self.depth);
+        let (part, panel) = Part::find(self.parts, panel);
         let mut fresh = Vec::new();
         for start in (0..depth).step_by(DEPTH) {
             let places = start..(start + DEPTH).min(depth);
-            let right = match self.right {
+            let right = match part.right {
                 Right::Packed(packed) => {
                     let own = &packed.values[panel * depth * COLUMNS..][..depth * COLUMNS];
                     &own[places.start * COLUMNS..places.end * COLUMNS]
                 }
                 Right::Plain(_) | Right::Blocks(_) | Right::Quantized(_) => {
                     fresh.resize(places.len() * COLUMNS, 0.0);
-                    pack::right(self.right, panel * COLUMNS, places.clone(), &mut fresh);
+                    pack::right(part.right, panel * COLUMNS, places.clone(), &mut fresh);
                     &fresh
                 }
             };
@@ -275,7 +322,7 @@ impl Work<'_> {
                 let own = &self.panels[tile * depth * height..][..depth * height];
                 let left = &own[places.start * height..places.end * height];
                 let at = [tile * height, panel * COLUMNS];
-                kernel::tile(left, right, self.adds || start > 0, at, &self.target);
+                kernel::tile(left, right, part.adds || start > 0, at, &part.target);
             }
         }
     }

@@ -6,7 +6,7 @@
 
 use rayon::prelude::*;
 
-use super::{COLUMNS, Matrix, Output, Right, SERIAL, kernel, pack, vnni};
+use super::{COLUMNS, Matrix, Part, Right, SERIAL, kernel, pack, vnni};
 
 /// Values along k that share a scale.
 pub(super) const GROUP: usize = 32;
@@ -185,18 +185,17 @@ fn row_to_as_compiled(line: &[f32], values: &mut [i8], scales: &mut [f32], begin
     }
 }
 
-/// Writes `left` times `right` to `out`, or adds it; sizes are checked.
-pub(super) fn multiply(left: Matrix<'_>, right: &Quantized, out: Output<'_>, parallel: bool) {
-    let (k, count) = (left.columns, left.rows);
-    let is_serial = !parallel || count * right.columns * k <= 4 * SERIAL;
+/// Writes or adds the products of `left`, which is rounded once for all; sizes are checked.
+pub(super) fn multiply(left: Matrix<'_>, parts: &[Part<'_, &Quantized>], parallel: bool) {
+    let (k, count, panels) = (left.columns, left.rows, Part::count(parts));
+    let is_serial = !parallel || count * panels * COLUMNS * k <= 4 * SERIAL;
     let rows = Rows::new(left, !is_serial);
     let height = count.div_ceil(count.div_ceil(MAX_ROWS));
     let (width, groups) = (k.next_multiple_of(QUAD), k.div_ceil(GROUP));
-    let adds = out.adds;
-    let target = kernel::Target::new(out.data, count, right.columns, out.stride);
     let panel = |panel: usize| {
-        let own = &right.values[panel * width * COLUMNS..][..width * COLUMNS];
-        let scales = &right.scales[panel * groups * COLUMNS..][..groups * COLUMNS];
+        let (part, panel) = Part::find(parts, panel);
+        let own = &part.right.values[panel * width * COLUMNS..][..width * COLUMNS];
+        let scales = &part.right.scales[panel * groups * COLUMNS..][..groups * COLUMNS];
         for first in (0..count).step_by(height) {
             let height = height.min(count - first);
             let tile = Tile {
@@ -207,10 +206,9 @@ pub(super) fn multiply(left: Matrix<'_>, right: &Quantized, out: Output<'_>, par
                 right_scales: scales,
                 rows: height,
             };
-            vnni::tile(&tile, adds, [first, panel * COLUMNS], &target);
+            vnni::tile(&tile, part.adds, [first, panel * COLUMNS], &part.target);
         }
     };
-    let panels = right.columns.div_ceil(COLUMNS);
     if is_serial {
         (0..panels).for_each(panel);
     } else {

@@ -2,7 +2,7 @@
 
 use tealight_matmul::{
     BLOCK, BLOCK_BYTES, Blocks, Matrix, Output, Packed, Quantized, Right, is_supported, multiply,
-    product,
+    multiply_each, product,
 };
 
 fn values(count: usize, seed: usize) -> Vec<f32> {
@@ -132,6 +132,41 @@ fn a_product_may_be_added_to_columns_of_something_wider() {
             for (x, y) in row[8..48].iter().zip(alone) {
                 assert!((x - y - 2.0).abs() < 1e-5, "{x} {y}");
             }
+        }
+    }
+}
+
+/// Values from one row of each result to the next.
+const STRIDES: [usize; 5] = [70, 40, 33, 1, 96];
+
+fn with_outputs<'a>(rights: &[Right<'a>], out: &'a mut [Vec<f32>]) -> Vec<(Right<'a>, Output<'a>)> {
+    let outs = out.iter_mut().zip(STRIDES).enumerate();
+    let outs = outs.map(|(i, (data, stride))| Output { data, stride, adds: i % 2 == 0 });
+    rights.iter().copied().zip(outs).collect()
+}
+
+#[test]
+fn several_products_of_one_matrix_are_those_of_each_alone() {
+    for [m, k] in [[1, 0], [0, 64], [3, 32], [33, 576], [130, 300]] {
+        let (left, right) = (values(m * k, 7), values(k * 96, 8));
+        let left = Matrix::new(&left, m, k);
+        let part = |rows: usize| Matrix::new(&right[..rows * k], rows, k).transposed();
+        let (packed, quantized) = (Packed::new(part(64)), Quantized::new(Right::Plain(part(40))));
+        let rights = [
+            Right::Packed(&packed),
+            Right::Quantized(&quantized),
+            Right::Plain(part(33)),
+            Right::Plain(part(0)),
+            Right::Plain(part(96)),
+        ];
+        for parallel in [false, true] {
+            let mut alone = STRIDES.map(|stride| vec![2f32; m * stride]);
+            let mut together = alone.clone();
+            for (right, out) in with_outputs(&rights, &mut alone) {
+                multiply(left, right, out, parallel);
+            }
+            multiply_each(left, with_outputs(&rights, &mut together), parallel);
+            assert_eq!(together, alone, "{m} {k}");
         }
     }
 }

@@ -89,6 +89,9 @@ pub(crate) enum Turn {
     Back,
 }
 
+/// A weight and its bias.
+pub(crate) type WithBias<'a> = (&'a Parameter, Option<&'a Parameter>);
+
 /// The operations of a decoder. Weights are `[out, in]`, arrays rows of values.
 ///
 /// Errors are those of the device: no memory, sizes that do not fit.
@@ -146,13 +149,8 @@ pub(crate) trait Backend {
         grads: &mut GradAccumulator,
     ) -> Result<()>;
 
-    /// `x W^T + b`.
-    fn linear(
-        &self,
-        x: &Self::Array,
-        weight: &Parameter,
-        bias: Option<&Parameter>,
-    ) -> Result<Self::Array>;
+    /// `x W^T + b` for each weight and its bias.
+    fn linears(&self, x: &Self::Array, weights: &[WithBias<'_>]) -> Result<Vec<Self::Array>>;
     /// Adds `x W^T` to `to`.
     fn linear_add(&self, x: &Self::Array, weight: &Parameter, to: &mut Self::Array) -> Result<()>;
     /// Adds `x W^T + b` to the stream.

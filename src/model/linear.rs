@@ -22,11 +22,7 @@ impl Linear {
         x: &B::Array,
         pass: Option<u64>,
     ) -> Result<B::Array> {
-        let mut out = backend.linear(x, &self.weight, self.bias.as_ref())?;
-        if let Some(adapter) = &self.adapter {
-            let low = adapter.down(backend, x, pass)?;
-            backend.linear_add(&low, &adapter.b, &mut out)?;
-        }
+        let [out] = of_each(backend, std::array::from_ref(self), x, pass)?;
         Ok(out)
     }
 
@@ -125,7 +121,7 @@ impl<const N: usize> Joined<N> {
         pass: Option<u64>,
     ) -> Result<[B::Array; N]> {
         match self {
-            Self::Apart(linears) => each(linears, |linear| linear.forward(backend, x, pass)),
+            Self::Apart(linears) => of_each(backend, linears, x, pass),
             Self::Fused { linear, widths } => {
                 let all = linear.forward(backend, x, pass)?;
                 let total = widths.iter().sum();
@@ -185,11 +181,32 @@ impl<const N: usize> Joined<N> {
     }
 }
 
+/// `x` `[N, in]` through every projection.
+fn of_each<B: Backend, const N: usize>(
+    backend: &B,
+    linears: &[Linear; N],
+    x: &B::Array,
+    pass: Option<u64>,
+) -> Result<[B::Array; N]> {
+    let weights = linears.each_ref().map(|linear| (&linear.weight, linear.bias.as_ref()));
+    let mut all = backend.linears(x, &weights)?;
+    for (linear, out) in linears.iter().zip(&mut all) {
+        if let Some(adapter) = &linear.adapter {
+            let low = adapter.down(backend, x, pass)?;
+            backend.linear_add(&low, &adapter.b, out)?;
+        }
+    }
+    Ok(exactly(all))
+}
+
 /// `work` on every item.
 fn each<T, R, const N: usize>(items: &[T; N], work: impl FnMut(&T) -> Result<R>) -> Result<[R; N]> {
-    let all: Vec<R> = items.iter().map(work).collect::<Result<_>>()?;
+    Ok(exactly(items.iter().map(work).collect::<Result<_>>()?))
+}
+
+fn exactly<R, const N: usize>(all: Vec<R>) -> [R; N] {
     match all.try_into() {
-        Ok(all) => Ok(all),
+        Ok(all) => all,
         Err(_) => unreachable!("as many results as items"),
     }
 }

@@ -165,7 +165,7 @@ impl LowRank {
     }
 
     fn scaled_product<B: Backend>(&self, backend: &B, x: &B::Array) -> Result<B::Array> {
-        let mut low = backend.linear(x, &self.a, None)?;
+        let mut low = backend.linears(x, &[(&self.a, None)])?.swap_remove(0);
         backend.scale(&mut low, self.scale)?;
         Ok(low)
     }

@@ -7,7 +7,8 @@ use tealight_matmul::{Matrix, Output, multiply};
 
 use super::super::{
     Anchor, Angles, Backend, Buffer, Delta, Divergences, Dropout, GradAccumulator, Heads,
-    LogpGrads, Norm, PackedSequences, Parameter, RolloutDtype, TokenLogp, Turn, check_tokens,
+    LogpGrads, Norm, PackedSequences, Parameter, RolloutDtype, TokenLogp, Turn, WithBias,
+    check_tokens,
 };
 use super::logp::RowSums;
 use super::pass::Pass;
@@ -111,12 +112,12 @@ impl Backend for Cpu {
         })
     }
 
-    fn linear(&self, x: &Buffer, weight: &Parameter, bias: Option<&Parameter>) -> Result<Buffer> {
-        self.affine(x, weight, bias)
+    fn linears(&self, x: &Buffer, weights: &[WithBias<'_>]) -> Result<Vec<Buffer>> {
+        self.affine(x, weights)
     }
 
     fn linear_add(&self, x: &Buffer, weight: &Parameter, to: &mut Buffer) -> Result<()> {
-        self.product(x, weight, to, true)
+        self.products(x, vec![(weight, to, true)])
     }
 
     fn linear_residual(
@@ -129,7 +130,7 @@ impl Backend for Cpu {
         if let Some(bias) = bias {
             add_bias(bias, stream)?;
         }
-        self.product(x, weight, stream, true)
+        self.products(x, vec![(weight, stream, true)])
     }
 
     fn add_residual(&self, stream: &mut Buffer, x: Buffer) -> Result<()> {

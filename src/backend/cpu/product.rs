@@ -4,9 +4,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use candle_core::{CpuStorage, Result, Storage, Tensor, bail};
-use tealight_matmul::{Blocks, Matrix, Output, Packed, Quantized, Right, multiply};
+use tealight_matmul::{Blocks, Matrix, Output, Packed, Quantized, Right, multiply, multiply_each};
 
-use super::super::{Buffer, GradAccumulator, Parameter, PooledPacked, Prepacked, int8};
+use super::super::{Buffer, GradAccumulator, Parameter, PooledPacked, Prepacked, WithBias, int8};
 use super::{Cpu, simd, with_values};
 
 /// The values of a matrix `[out, in]`.
@@ -92,59 +92,76 @@ pub(super) fn with_weight<R>(
     }
 }
 
+/// Calls `work` with the operands `[in, out]` of the weights, after those that are `found`.
+fn with_operands<'a>(
+    weights: &[&'a Parameter],
+    mut found: Vec<Right<'a>>,
+    work: impl FnOnce(Vec<Right<'_>>),
+) -> Result<()> {
+    let Some((weight, rest)) = weights.split_first() else {
+        work(found);
+        return Ok(());
+    };
+    match &weight.prepacked {
+        Some(Prepacked::Cpu(packed)) => found.push(Right::Packed(packed.packed())),
+        Some(Prepacked::Int8(quantized)) => found.push(Right::Quantized(quantized)),
+        _ => {
+            return with_weight(weight, |weight| {
+                let mut found: Vec<Right<'_>> = found;
+                found.push(weight.transposed());
+                with_operands(rest, found, work)
+            });
+        }
+    }
+    with_operands(rest, found, work)
+}
+
 impl Cpu {
-    /// Writes `x W^T` to `out`, or adds it.
-    pub(super) fn product(
+    /// Writes `x W^T` of each weight to its values, or adds it where that is said.
+    pub(super) fn products(
         &self,
         x: &[f32],
-        weight: &Parameter,
-        out: &mut [f32],
-        adds: bool,
+        parts: Vec<(&Parameter, &mut [f32], bool)>,
     ) -> Result<()> {
-        let (width, inner) = weight.dims2()?;
-        let left = Matrix::new(x, x.len() / inner, inner);
-        let out = Output { data: out, stride: width, adds };
-        match &weight.prepacked {
-            Some(Prepacked::Cpu(packed)) => {
-                multiply(left, Right::Packed(packed.packed()), out, self.is_parallel);
-                Ok(())
+        let Some((first, ..)) = parts.first() else { return Ok(()) };
+        let inner = first.dims2()?.1;
+        let rows = x.len() / inner;
+        let left = Matrix::new(x, rows, inner);
+        let weights: Vec<&Parameter> = parts.iter().map(|(weight, ..)| *weight).collect();
+        with_operands(&weights, Vec::new(), |rights| {
+            let products = rights.into_iter().zip(parts).map(|(right, (_, data, adds))| {
+                let stride = data.len() / rows.max(1);
+                (right, Output { data, stride, adds })
+            });
+            multiply_each(left, products, self.is_parallel);
+        })
+    }
+
+    /// `x W^T + b` for each weight and its bias.
+    pub(super) fn affine(&self, x: &[f32], weights: &[WithBias<'_>]) -> Result<Vec<Buffer>> {
+        let room = |(weight, bias): &WithBias<'_>| {
+            let (width, inner) = weight.dims2()?;
+            let mut out = self.pool.take(x.len() / inner * width);
+            if let Some(bias) = bias {
+                with_values(&bias.values, |bias| {
+                    out.chunks_exact_mut(width).for_each(|row| row.copy_from_slice(bias));
+                    Ok(())
+                })?;
             }
-            Some(Prepacked::Int8(quantized)) => {
-                multiply(left, Right::Quantized(quantized), out, self.is_parallel);
-                Ok(())
-            }
-            _ => with_weight(weight, |weight| {
-                multiply(left, weight.transposed(), out, self.is_parallel);
-                Ok(())
-            }),
-        }
+            Ok(out)
+        };
+        let mut all: Vec<Buffer> = weights.iter().map(room).collect::<Result<_>>()?;
+        let parts = weights.iter().zip(&mut all);
+        let parts = parts.map(|((weight, bias), out)| (*weight, &mut **out, bias.is_some()));
+        self.products(x, parts.collect())?;
+        Ok(all)
     }
 
     /// Logits `[N, V]` of hidden states.
     pub(crate) fn pooled_logits(&self, hidden: &Tensor, head: &Parameter) -> Result<Buffer> {
         let (vocabulary, inner) = head.dims2()?;
         let mut out = self.pool.take_matrix(hidden.elem_count() / inner, vocabulary);
-        with_values(hidden, |hidden| self.product(hidden, head, &mut out, false))?;
-        Ok(out)
-    }
-
-    /// `x W^T + b`.
-    pub(super) fn affine(
-        &self,
-        x: &[f32],
-        weight: &Parameter,
-        bias: Option<&Parameter>,
-    ) -> Result<Buffer> {
-        let (width, inner) = weight.dims2()?;
-        let mut out = self.pool.take(x.len() / inner * width);
-        let has_bias = bias.is_some();
-        if let Some(bias) = bias {
-            with_values(&bias.values, |bias| {
-                out.chunks_exact_mut(width).for_each(|row| row.copy_from_slice(bias));
-                Ok(())
-            })?;
-        }
-        self.product(x, weight, &mut out, has_bias)?;
+        with_values(hidden, |hidden| self.products(hidden, vec![(head, &mut out, false)]))?;
         Ok(out)
     }
 

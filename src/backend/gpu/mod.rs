@@ -13,7 +13,7 @@ use tealight_gpu::kernels;
 
 use super::{
     Anchor, Angles, Backend, Delta, Divergences, Dropout, GradAccumulator, Heads, LogpGrads, Norm,
-    PackedSequences, Parameter, Prepacked, RolloutDtype, TokenLogp, Turn, check_tokens,
+    PackedSequences, Parameter, Prepacked, RolloutDtype, TokenLogp, Turn, WithBias, check_tokens,
 };
 
 use crate::backend::Activation;
@@ -36,6 +36,15 @@ impl Gpu {
     /// `x W^T` of a weight that may be of another type.
     fn product(&self, x: &Tensor, weight: &Parameter) -> Result<Tensor> {
         x.matmul(&weight.values.to_dtype(x.dtype())?.t()?)
+    }
+
+    /// `x W^T + b`.
+    fn linear(&self, x: &Tensor, weight: &Parameter, bias: Option<&Parameter>) -> Result<Tensor> {
+        let out = self.product(x, weight)?;
+        if let Some(bias) = bias {
+            kernels::add_bias(&out, &bias.values)?;
+        }
+        Ok(out)
     }
 }
 
@@ -113,12 +122,8 @@ impl Backend for Gpu {
         kernels::norm_back(x, gain(norm), grad, dx, sums.as_ref())
     }
 
-    fn linear(&self, x: &Tensor, weight: &Parameter, bias: Option<&Parameter>) -> Result<Tensor> {
-        let out = self.product(x, weight)?;
-        if let Some(bias) = bias {
-            kernels::add_bias(&out, &bias.values)?;
-        }
-        Ok(out)
+    fn linears(&self, x: &Tensor, weights: &[WithBias<'_>]) -> Result<Vec<Tensor>> {
+        weights.iter().map(|(weight, bias)| self.linear(x, weight, *bias)).collect()
     }
 
     fn linear_add(&self, x: &Tensor, weight: &Parameter, to: &mut Tensor) -> Result<()> {
