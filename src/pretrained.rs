@@ -17,7 +17,7 @@ use crate::limits;
 use crate::model::weights::{self, Weights};
 use crate::model::{Architecture, Decoder};
 use crate::policy::{self, Policy};
-use crate::tokenizer::{HubTokenizer, MAX_FILE as MAX_TOKENIZER_FILE};
+use crate::tokenizer::{HubTokenizer, MAX_FILE as MAX_TOKENIZER_FILE, Tokenizer};
 
 /// Everything that is needed to sample from a model, to train it, and to save the result.
 pub struct Pretrained {
@@ -171,10 +171,7 @@ impl Pretrained {
         let generation_config = directory.join("generation_config.json");
         let generation_config = match generation_config.exists() {
             true => read_json(&generation_config, MAX_TOKENIZER_FILE)?,
-            false => {
-                use crate::tokenizer::Tokenizer;
-                json!({"eos_token_id": tokenizer.eos(), "do_sample": true})
-            }
+            false => json!({"eos_token_id": tokenizer.eos(), "do_sample": true}),
         };
         Ok(Self {
             name: name.into(),
@@ -204,6 +201,16 @@ impl Pretrained {
             None => Ok(decoder),
             Some(adapter) => adapter.on(decoder),
         }
+    }
+
+    /// A decoder for sampling and log-probabilities, which takes the weights with it.
+    ///
+    /// # Errors
+    /// Missing weights, no memory.
+    pub fn take_sampling_decoder(&mut self) -> Result<Decoder> {
+        let decoder = self.decoder()?;
+        self.weights.clear();
+        Ok(decoder.packed_alone(self.precision.rollout_dtype)?)
     }
 
     /// A policy that starts here: of all weights, or of an adapter on weights that it shares with this model.
@@ -312,7 +319,6 @@ impl Pretrained {
         if let Some(template) = self.tokenizer.chat_template() {
             settings["chat_template"] = json!(template);
         }
-        use crate::tokenizer::Tokenizer;
         let mut config = self.config.clone();
         config["eos_token_id"] = json!(self.tokenizer.eos()[0]);
         let path = directory.join(kind.file_name());

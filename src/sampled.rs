@@ -41,9 +41,8 @@ impl Sampled {
     ///
     /// # Errors
     /// No memory.
-    pub fn ours(model: Pretrained) -> Result<Self> {
-        // Once for all that is asked of it.
-        let decoder = Box::new(model.decoder()?.prepacked(model.precision.rollout_dtype)?);
+    pub fn ours(mut model: Pretrained) -> Result<Self> {
+        let decoder = Box::new(model.take_sampling_decoder()?);
         let context = model.architecture.max_positions;
         Ok(Self { tokenizer: model.tokenizer, context, engine: Engine::Ours(decoder) })
     }

@@ -21,6 +21,7 @@ mod kernel;
 mod pack;
 mod portable;
 mod quantized;
+mod room;
 mod vnni;
 
 use std::cell::Cell;
@@ -31,6 +32,7 @@ use rayon::prelude::*;
 
 pub use blocks::{BLOCK, BLOCK_BYTES, Blocks};
 pub use quantized::Quantized;
+pub use room::room;
 
 /// Columns of a panel of the right operand: two vector registers.
 const COLUMNS: usize = 32;
@@ -103,7 +105,7 @@ pub struct Packed {
 impl Packed {
     /// Packs `right` `[k, n]`.
     pub fn new(right: Matrix<'_>) -> Self {
-        Self::within(right, |count| vec![0.0; count])
+        Self::within(right, room)
     }
 
     /// The same into the values that `room` gives for a count, whatever they are: memory that a process has had
@@ -120,6 +122,11 @@ impl Packed {
             pack::right(Right::Plain(right), panel * COLUMNS, 0..k, out);
         });
         Self { k, columns, values }
+    }
+
+    /// `(k, n)`.
+    pub fn sizes(&self) -> (usize, usize) {
+        (self.k, self.columns)
     }
 
     /// The values, for another use of their memory.
@@ -150,7 +157,7 @@ impl Right<'_> {
     /// `(k, n)`.
     fn sizes(&self) -> (usize, usize) {
         match self {
-            Right::Packed(packed) => (packed.k, packed.columns),
+            Right::Packed(packed) => packed.sizes(),
             Right::Plain(matrix) => (matrix.rows, matrix.columns),
             Right::Blocks(blocks) => blocks.sizes(),
             Right::Quantized(quantized) => quantized.sizes(),

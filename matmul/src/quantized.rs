@@ -83,7 +83,7 @@ impl Quantized {
     }
 
     /// `(k, n)`.
-    pub(super) fn sizes(&self) -> (usize, usize) {
+    pub fn sizes(&self) -> (usize, usize) {
         (self.k, self.columns)
     }
 

@@ -152,7 +152,7 @@ impl BetaOptions {
     /// The model's validity on every problem, `(c + 1/2) / (n + 1)`.
     fn measured(&self, stop: &Stop) -> Result<Vec<f64>> {
         let dataset = self.data.open(&self.data.dataset)?;
-        let (base, device) = self.model.load()?;
+        let (mut base, device) = self.model.load()?;
         let length = settings::completion_length(
             self.max_completion_length,
             &dataset.problems,
@@ -169,7 +169,8 @@ impl BetaOptions {
             place::check(output, false)?;
         }
         stop.saves();
-        let session = Session::new(&base, device, stop)?;
+        let session = Session::sampling(&mut base, device, stop)?;
+        let base = session.base;
         let context = base.architecture.max_positions;
         let problems = Encoded::all(&dataset.problems, &base.tokenizer, context, length)?;
         let request = PresampleSpec {

@@ -136,7 +136,7 @@ pub fn run(options: &PresampleOptions, process: &Process) -> Result<Summary> {
     }
     let dataset = options.data.open(&options.data.dataset)?;
     options.model.refuse_rollout_dtype()?;
-    let (base, device) = options.model.load_on(ranks, ModelOptions::load_to_train)?;
+    let (mut base, device) = options.model.load_on(ranks, ModelOptions::load_to_train)?;
     let asked = options.max_completion_length;
     let length = settings::completion_length(asked, &dataset.problems, base.room())?;
     let mut claim = None;
@@ -152,7 +152,8 @@ pub fn run(options: &PresampleOptions, process: &Process) -> Result<Summary> {
         settings::record_config(&recorded, output)
     })?;
     stop.saves();
-    let session = Session::new(&base, device, stop)?.among(ranks);
+    let session = Session::sampling(&mut base, device, stop)?.among(ranks);
+    let base = session.base;
     let request = PresampleSpec {
         model: base.name.clone(),
         dataset: dataset.name.clone(),

@@ -65,6 +65,16 @@ impl<'a> Session<'a> {
         Ok(Self { base, reference, device, stop, ranks: Ranks::alone() })
     }
 
+    /// One in which nothing is trained: the weights are packed for sampling and in memory once.
+    pub(crate) fn sampling(
+        base: &'a mut Pretrained,
+        device: Device,
+        stop: &'a Stop,
+    ) -> Result<Self> {
+        let reference = base.take_sampling_decoder()?;
+        Ok(Self { base, reference, device, stop, ranks: Ranks::alone() })
+    }
+
     /// The same, with the others of `ranks`.
     pub(crate) fn among(self, ranks: &Ranks) -> Self {
         Self { ranks: ranks.clone(), ..self }

@@ -12,7 +12,7 @@ use super::Pool;
 pub(crate) struct Parameter {
     pub(crate) name: Arc<str>,
     /// A matrix is `[out, in]`, or in blocks of 8 bits ([`super::int8`]) where it is frozen. Shares its storage with
-    /// what an optimizer writes.
+    /// what an optimizer writes. Empty where the copy for products alone is kept.
     pub(crate) values: Tensor,
     pub(crate) is_trained: bool,
     /// The values as they were when this was made, in the order in which products read them.
@@ -68,7 +68,23 @@ impl Parameter {
 
     /// `[out, in]`.
     pub(crate) fn dims2(&self) -> candle_core::Result<(usize, usize)> {
-        super::int8::dims2(&self.values)
+        let (inner, out) = match &self.prepacked {
+            Some(Prepacked::Cpu(packed)) => packed.packed().sizes(),
+            Some(Prepacked::Int8(quantized)) => quantized.sizes(),
+            _ => return super::int8::dims2(&self.values),
+        };
+        Ok((out, inner))
+    }
+
+    /// The same without its values, where there is a copy for products that stands in for them.
+    pub(crate) fn packed_alone(self) -> candle_core::Result<Self> {
+        match self.prepacked {
+            Some(Prepacked::Cpu(_) | Prepacked::Int8(_)) => {
+                let values = Tensor::zeros(0, self.values.dtype(), self.values.device())?;
+                Ok(Self { values, ..self })
+            }
+            _ => Ok(self),
+        }
     }
 
     /// Bytes of the copy for products on the CPU, where there is one.

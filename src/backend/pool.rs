@@ -5,6 +5,8 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use tealight_matmul::room;
+
 /// Buffers of f32 for whoever needs one next.
 ///
 /// What passes compute is so many values for each of their rows, and passes have many numbers of rows: buffers are kept
@@ -71,22 +73,27 @@ impl Pool {
 
     /// A buffer of zeros of the size of a weight, the same in every pass.
     pub(crate) fn fixed_zeros(self: &Arc<Self>, count: usize) -> Buffer {
-        let mut values = self.take_fixed(count);
-        values.fill(0.0);
+        let mut values = self.idle_fixed(count);
+        values.iter_mut().for_each(|values| values.fill(0.0));
+        let values = values.unwrap_or_else(|| room(count));
         Buffer { values, width: None, pool: self.clone() }
     }
 
-    /// Values of the size of a weight, whatever they are: the smallest buffer that is large enough, but none that is
-    /// much too large, which another will need.
+    /// Values of the size of a weight, whatever they are.
     pub(crate) fn take_fixed(&self, count: usize) -> Vec<f32> {
+        self.idle_fixed(count).unwrap_or_else(|| room(count))
+    }
+
+    /// The smallest buffer that is large enough, but none that is much too large, which another will need.
+    fn idle_fixed(&self, count: usize) -> Option<Vec<f32>> {
         let mut idle = self.idle.lock().expect("no panic while the lock is held");
         let fixed = &mut idle.fixed;
         let fits = |index: &usize| (count..=count + count / 4).contains(&fixed[*index].capacity());
-        let best = (0..fixed.len()).filter(fits).min_by_key(|index| fixed[*index].capacity());
-        let mut values = best.map_or_else(Vec::new, |index| fixed.swap_remove(index));
+        let best = (0..fixed.len()).filter(fits).min_by_key(|index| fixed[*index].capacity())?;
+        let mut values = fixed.swap_remove(best);
         drop(idle);
         values.resize(count, 0.0);
-        values
+        Some(values)
     }
 
     pub(crate) fn give_fixed(&self, values: Vec<f32>) {

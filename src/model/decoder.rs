@@ -114,17 +114,28 @@ impl Decoder {
     /// # Errors
     /// No memory.
     pub fn prepacked(&self, dtype: Option<RolloutDtype>) -> Result<Self> {
+        self.clone().pack(dtype, false)
+    }
+
+    /// The same for sampling and log-probabilities alone: of a layer's weights no other copy is kept.
+    ///
+    /// # Errors
+    /// No memory.
+    pub fn packed_alone(self, dtype: Option<RolloutDtype>) -> Result<Self> {
+        self.pack(dtype, true)
+    }
+
+    fn pack(mut self, dtype: Option<RolloutDtype>, is_alone: bool) -> Result<Self> {
         on_backend!(&self.backend, backend => {
-            let layer = |layer: &Layer| {
-                let mut own = layer.clone();
-                for linear in own.linears_mut() {
-                    *linear = linear.prepacked(backend, dtype)?;
+            for linear in self.layers.iter_mut().flat_map(Layer::linears_mut) {
+                *linear = linear.prepacked(backend, dtype)?;
+                if is_alone {
+                    linear.weight = linear.weight.clone().packed_alone()?;
                 }
-                Ok(own)
-            };
-            let layers = self.layers.iter().map(layer).collect::<Result<_>>()?;
-            Ok(Self { layers, head: backend.prepack_head(&self.head, dtype)?, ..self.clone() })
-        })
+            }
+            self.head = backend.prepack_head(&self.head, dtype)?;
+        });
+        Ok(self)
     }
 
     /// Bytes of the packed weights of all layers, where they are packed.

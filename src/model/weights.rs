@@ -11,9 +11,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use candle_core::{DType, Device, Tensor};
+use half::{bf16, f16};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
+use rayon::prelude::*;
 use safetensors::tensor::{Metadata, TensorInfo};
+use tealight_matmul::room;
 
 use super::{Architecture, text_part};
 use crate::device::Placement;
@@ -23,6 +26,10 @@ use crate::files::{inside, open_regular, read_json};
 const MAX_HEADER: u64 = 100_000_000;
 /// Largest index of shards, in bytes.
 const MAX_INDEX: u64 = 64 << 20;
+
+/// Values that are read from a file at a time, and those of them that a thread widens at a time.
+const PART: usize = 1 << 20;
+const PIECE: usize = 1 << 16;
 
 /// Weights by name.
 pub type Weights = BTreeMap<String, Tensor>;
@@ -243,6 +250,8 @@ struct Shard {
     metadata: Metadata,
     data_start: u64,
     length: u64,
+    /// What was read last.
+    buffer: Vec<u8>,
 }
 
 impl Shard {
@@ -263,7 +272,14 @@ impl Shard {
         let mut bytes = vec![0; header as usize];
         file.read_exact(&mut bytes).with_context(broken)?;
         let metadata: Metadata = serde_json::from_slice(&bytes).with_context(broken)?;
-        Ok(Self { path: path.into(), file, metadata, data_start: 8 + header, length })
+        Ok(Self {
+            path: path.into(),
+            file,
+            metadata,
+            data_start: 8 + header,
+            length,
+            buffer: Vec::new(),
+        })
     }
 
     /// What it holds, in the order of the file: read in one sweep, and the same complaint every time.
@@ -309,12 +325,47 @@ impl Shard {
         Ok(dtype)
     }
 
+    /// A tensor on the CPU, of 16 bits or 32 in f32: every value of theirs is one.
     fn tensor(&mut self, name: &str, info: &TensorInfo) -> Result<Tensor> {
         let dtype = self.check(name, info)?;
         let (start, end) = info.data_offsets;
-        let mut bytes = vec![0u8; end - start];
         self.file.seek(SeekFrom::Start(self.data_start + start as u64))?;
-        self.file.read_exact(&mut bytes).with_context(|| self.path.display().to_string())?;
-        Ok(Tensor::from_raw_buffer(&bytes, dtype, &info.shape, &Device::Cpu)?)
+        let size = dtype.size_in_bytes();
+        let bytes = &mut self.buffer;
+        bytes.resize((end - start).min(PART * size), 0);
+        if dtype == DType::F64 {
+            bytes.resize(end - start, 0);
+            self.file.read_exact(bytes).with_context(|| self.path.display().to_string())?;
+            return Ok(Tensor::from_raw_buffer(bytes, dtype, &info.shape, &Device::Cpu)?);
+        }
+        let mut values = room((end - start) / size);
+        for values in values.chunks_mut(PART) {
+            let bytes = &mut bytes[..values.len() * size];
+            self.file.read_exact(bytes).with_context(|| self.path.display().to_string())?;
+            let parts = values.par_chunks_mut(PIECE).zip(bytes.par_chunks(PIECE * size));
+            parts.for_each(|(values, bytes)| widen(dtype, bytes, values));
+        }
+        Ok(Tensor::from_vec(values, info.shape.as_slice(), &Device::Cpu)?)
+    }
+}
+
+/// Values as a file has them to f32.
+fn widen(dtype: DType, bytes: &[u8], values: &mut [f32]) {
+    match dtype {
+        DType::BF16 => {
+            for (value, bytes) in values.iter_mut().zip(bytes.as_chunks().0) {
+                *value = bf16::from_le_bytes(*bytes).to_f32();
+            }
+        }
+        DType::F16 => {
+            for (value, bytes) in values.iter_mut().zip(bytes.as_chunks().0) {
+                *value = f16::from_le_bytes(*bytes).to_f32();
+            }
+        }
+        _ => {
+            for (value, bytes) in values.iter_mut().zip(bytes.as_chunks().0) {
+                *value = f32::from_le_bytes(*bytes);
+            }
+        }
     }
 }

@@ -197,7 +197,7 @@ fn what_a_window_no_longer_sees_is_let_go_of_and_nothing_else_changes() {
         let decoders = places().into_iter().flat_map(|place| {
             let decoder = place.policy(&architecture, &weights).decoder().clone();
             // Small models that are packed are decoded with some rows a thread.
-            let packed = decoder.prepacked(None).expect("packed");
+            let packed = decoder.clone().packed_alone(None).expect("packed");
             [(place.is_exact, decoder), (place.is_exact, packed)]
         });
         for (is_exact, decoder) in decoders {
@@ -254,7 +254,7 @@ fn rows_that_continue_one_prompt_decode_as_if_each_had_its_own() {
         architectures().iter().flat_map(|a| places().into_iter().map(move |p| (a, p)))
     {
         let decoder = place.policy(architecture, &random(architecture)).decoder().clone();
-        for decoder in [decoder.prepacked(None).expect("packed"), decoder] {
+        for decoder in [decoder.clone().packed_alone(None).expect("packed"), decoder] {
             let starts: Vec<u32> =
                 (0..3).flat_map(|prompt| ids(prompt, 0)[..prompts[prompt]].to_vec()).collect();
             let mut full = decoder.cache(3, 37).expect("a cache");

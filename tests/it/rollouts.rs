@@ -3,10 +3,14 @@
 use crate::support;
 use std::collections::HashMap;
 
+use candle_core::Device;
+use tealight::device::Precision;
 use tealight::generate::{
     Completion, Filters, Finish, LocalSampler, RngKey, SampleRequest, Sampler, SamplingParams,
 };
+use tealight::model::RolloutDtype;
 use tealight::policy::{Policy, Sequence, by_row, token_logp};
+use tealight::pretrained::Pretrained;
 use tealight_matmul::is_supported;
 
 const NOISE: RngKey = RngKey { seed: 11, step: 3 };
@@ -126,4 +130,31 @@ fn prompts_that_do_not_fit_are_refused() {
     let error = sampler.generate(&[request], &params(1.0, 20), NOISE, &mut |_, _| Ok(()));
     let message = error.expect_err("refused").to_string();
     assert!(message.contains("60") && message.contains("context of 64"), "{message}");
+}
+
+#[test]
+fn a_decoder_that_samples_alone_says_what_the_model_says_and_has_its_weights_once() {
+    let rows: Vec<Sequence> = [(5, 9), (2, 1), (7, 30)]
+        .map(|(prompt, completion)| Sequence {
+            prompt: (1..=prompt).collect(),
+            completion: (0..completion).map(|i| 3 + i * 7 % 19).collect(),
+        })
+        .into();
+    for rollout_dtype in [None, Some(RolloutDtype::Int8)] {
+        let precision = Precision { rollout_dtype, ..Precision::default() };
+        let model = Pretrained::load("countdown", precision, &Device::Cpu);
+        let mut model = model.expect("the embedded model");
+        let both = model.decoder().expect("a decoder").prepacked(rollout_dtype).expect("packed");
+        let alone = model.take_sampling_decoder().expect("a decoder");
+        assert!(model.weights.is_empty());
+        let said = |decoder| -> Vec<f32> {
+            let found = token_logp(decoder, &rows, 0.7).expect("log-probabilities");
+            [found.logp, found.entropy].map(|x| x.to_vec1().expect("values")).concat()
+        };
+        assert_eq!(said(&alone), said(&both), "{rollout_dtype:?}");
+        if rollout_dtype.is_none() {
+            let said = alone.prepacked(Some(RolloutDtype::Int8)).expect_err("no values to round");
+            assert!(said.to_string().contains("the copy for sampling alone is kept"), "{said}");
+        }
+    }
 }

@@ -175,17 +175,15 @@ pub fn run(options: &EvalOptions, process: &Process) -> Result<Judged> {
             evaluating.run(dataset, &solver as &dyn Solver, draw.n, file, known)
         })?;
     } else {
-        let (base, device) = options.model.load_on(ranks, ModelOptions::load_for_rollouts)?;
+        let (mut base, device) = options.model.load_on(ranks, ModelOptions::load_for_rollouts)?;
         let length = settings::completion_length(asked, problems(), base.room())?;
-        let session = Session::new(&base, device, stop)?.among(ranks);
-        let rollout_dtype = base.precision.rollout_dtype;
-        // Once for all that is asked of it.
-        let sampled = session.reference.prepacked(rollout_dtype)?;
+        let session = Session::sampling(&mut base, device, stop)?.among(ranks);
+        let rollout_dtype = session.base.precision.rollout_dtype;
         evaluate(length, &|dataset, draw, evaluating, file, known| {
             let params = SamplingParams { eos: session.eos().to_vec(), ..draw.params.clone() };
             let draw = Draw { params: &params, ..*draw };
             let (decoder, label) = (&session.reference, evaluating.label);
-            let mut tallies = session.evaluate(&sampled, dataset, &draw, label, file, known)?;
+            let mut tallies = session.evaluate(decoder, dataset, &draw, label, file, known)?;
             let temperature = params.temperature;
             let is_whole = params.filters == Filters::default() && rollout_dtype.is_none();
             if temperature > 0.0 && is_whole {
@@ -373,10 +371,10 @@ pub fn rejecting(options: &EvalOptions, stop: &Stop) -> Result<reject::Rejection
     if options.remote.engine.is_some() {
         bail!("--reject needs log-probabilities of stored answers: leave --engine out");
     }
-    let (base, device) = options.model.load()?;
+    let (mut base, device) = options.model.load()?;
     let asked = options.decoding.max_completion_length;
     let length = settings::completion_length(asked, &dataset.problems, base.room())?;
-    let session = Session::new(&base, device, stop)?;
+    let session = Session::sampling(&mut base, device, stop)?;
     let params = options.decoding.params(*temperature, length, session.eos());
     params.check()?;
     let _claim = place::fresh(output, options.overwrite)?;

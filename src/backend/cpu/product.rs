@@ -79,6 +79,9 @@ pub(super) fn with_weight<R>(
     read: impl FnOnce(Weight<'_>) -> Result<R>,
 ) -> Result<R> {
     let (out, inner) = weight.dims2()?;
+    if weight.values.elem_count() == 0 {
+        bail!("of `{}` the copy for sampling alone is kept", weight.name);
+    }
     if !int8::is_int8(&weight.values) {
         return with_values(&weight.values, |values| read(Weight::floats(values, out, inner)));
     }
