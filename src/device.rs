@@ -114,11 +114,6 @@ impl Placement<'_> {
     pub const F32: Placement<'static> =
         Placement { dtype: DType::F32, is_int8: false, device: &Device::Cpu };
 
-    /// Whether they stay in the host's memory.
-    pub(crate) fn is_on_cpu(&self) -> bool {
-        self.device.is_cpu()
-    }
-
     /// Whether weights of this shape are to be in blocks of 8 bits.
     pub(crate) fn is_int8(&self, shape: &[usize]) -> bool {
         self.is_int8 && int8::fits(shape)

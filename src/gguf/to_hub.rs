@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, bail, ensure};
 use candle_core::Tensor;
-use rayon::prelude::*;
 use serde_json::{Map, Value as Json, json};
 
 use super::names::{self, Order};
@@ -186,7 +185,7 @@ impl Gguf {
     ) -> Result<Weights> {
         let (file, _) = self.architecture()?;
         let mut left: Vec<&str> = self.tensor_names().collect();
-        let mut wanted = Vec::new();
+        let mut weights = Weights::new();
         for (name, shape) in architecture.tensors() {
             let own = names::in_file(&name, file)
                 .with_context(|| format!("no GGUF name for `{name}`"))?;
@@ -199,7 +198,12 @@ impl Gguf {
                 self.path().display(),
             );
             left.retain(|name| *name != own);
-            wanted.push((name, own, shape));
+            let tensor = match self.blocks(&own)?.filter(|_| placement.is_int8(&shape)) {
+                Some(blocks) => blocks,
+                None => placement.place(&self.tensor(&own)?)?,
+            };
+            let tensor = self.ordered(&name, tensor, architecture, file)?;
+            weights.insert(name, tensor);
         }
         left.retain(|name| *name != "rope_freqs.weight");
         ensure!(
@@ -208,18 +212,7 @@ impl Gguf {
             self.path().display(),
             left[..left.len().min(3)].join(", ")
         );
-        let read = |(name, own, shape): (String, String, Vec<usize>)| -> Result<(String, Tensor)> {
-            let tensor = match self.blocks(&own)?.filter(|_| placement.is_int8(&shape)) {
-                Some(blocks) => blocks,
-                None => placement.place(&self.tensor(&own)?)?,
-            };
-            let tensor = self.ordered(&name, tensor, architecture, file)?;
-            Ok((name, tensor))
-        };
-        match placement.is_on_cpu() {
-            true => wanted.into_par_iter().map(read).collect(),
-            false => wanted.into_iter().map(read).collect(),
-        }
+        Ok(weights)
     }
 
     fn ordered(

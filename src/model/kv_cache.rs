@@ -206,20 +206,32 @@ impl KvCache {
         }
     }
 
-    /// Moves the first `tokens` slots of row `from` to row `to`.
+    /// Moves row `from`, which was given so many `tokens`, to row `to`.
     ///
     /// # Errors
     /// Rows or slots out of range.
     pub fn move_row(&mut self, from: usize, to: usize, tokens: usize) -> Result<()> {
+        let mut shared = 0;
         if !self.lent.is_empty() {
             self.lent[to] = self.lent[from].take();
+            shared = self.lent[to].as_ref().map_or(0, |lent| lent.tokens);
         }
         match &mut self.storage {
             Storage::Cpu(layers) => {
-                for (layout, values) in layers {
-                    // Whole rows, room included: that is one copy.
-                    for (values, size) in values.iter_mut().zip(layout.sizes()) {
-                        values.copy_within(from * size..(from + 1) * size, to * size);
+                for (row, values) in layers {
+                    match *row {
+                        RowLayout::Keys(layout) => {
+                            let first = if row.lends() { shared } else { layout.first(tokens) };
+                            let Some(held) = tokens.checked_sub(first) else {
+                                bail!("of {tokens} tokens {first} are not in the row");
+                            };
+                            move_keys(values, &layout, [from, to], held);
+                        }
+                        RowLayout::State(_) => {
+                            for (values, size) in values.iter_mut().zip(row.sizes()) {
+                                values.copy_within(from * size..(from + 1) * size, to * size);
+                            }
+                        }
                     }
                 }
             }
@@ -238,6 +250,17 @@ impl KvCache {
 fn first(values: &Tensor, row: usize, tokens: usize) -> Result<Tensor> {
     let own = values.narrow(0, row, 1)?;
     if values.rank() == 3 { own.narrow(1, 0, tokens) } else { Ok(own) }
+}
+
+/// Moves the first `held` slots of a row to another: what is written to for the first time takes memory.
+fn move_keys(parts: &mut [Vec<f32>; 2], layout: &KeyLayout, rows: [usize; 2], held: usize) {
+    let [keys, values] = parts;
+    for (part, slots) in [(keys, KeyLayout::whole_blocks(0..held)), (values, 0..held)] {
+        for head in 0..layout.keys {
+            let [from, to] = rows.map(|row| row * layout.row() + head * layout.head());
+            part.copy_within(from..from + slots.len() * layout.dim, to);
+        }
+    }
 }
 
 /// Copies the slots `held` of a row of one cache to the beginning of a row of another, which may have other room.
