@@ -73,9 +73,13 @@ impl Pool {
 
     /// A buffer of zeros of the size of a weight, the same in every pass.
     pub(crate) fn fixed_zeros(self: &Arc<Self>, count: usize) -> Buffer {
-        let mut values = self.idle_fixed(count);
-        values.iter_mut().for_each(|values| values.fill(0.0));
-        let values = values.unwrap_or_else(|| room(count));
+        let values = match self.idle_fixed(count) {
+            Some(mut values) => {
+                values.fill(0.0);
+                values
+            }
+            None => room(count),
+        };
         Buffer { values, width: None, pool: self.clone() }
     }
 

@@ -3,7 +3,7 @@
 use crate::support;
 use std::collections::{BTreeMap, HashMap};
 
-use candle_core::{DType, Tensor};
+use candle_core::{DType, Device, Tensor};
 use tealight::device::Placement;
 use tealight::model::weights;
 
@@ -50,5 +50,26 @@ fn saved_weights_load_as_the_same_bits() {
     let loaded = weights::load(folder.path(), architecture, Placement::F32);
     for (name, tensor) in loaded.expect("loads") {
         assert_eq!(flat(&tensor), flat(&policy.tensors()[&name]), "{name}");
+    }
+}
+
+#[test]
+fn large_weights_are_read_in_parts_to_the_values_they_hold() {
+    // Several parts of a file, the last of which is no whole number of a thread's pieces.
+    let count = (2 << 20) + 70_001;
+    let values: Vec<f32> = (0..count).map(|i| (i as f32 * 0.37).sin() * 3.0).collect();
+    let values = Tensor::from_vec(values, count, &Device::Cpu).expect("a tensor");
+    let folder = tempfile::tempdir().expect("a directory");
+    let path = folder.path().join("model.safetensors");
+    for dtype in [DType::F32, DType::BF16, DType::F16, DType::F64] {
+        let stored = values.to_dtype(dtype).expect("converted");
+        let both = HashMap::from([("a", stored.clone()), ("b", stored.neg().expect("negated"))]);
+        candle_core::safetensors::save(&both, &path).expect("saved");
+        let exact = flat(&stored.to_dtype(DType::F32).expect("widened"));
+        for (name, read) in weights::read_all(&path, &Device::Cpu).expect("read") {
+            let read = flat(&read.to_dtype(DType::F32).expect("f32"));
+            let sign = if name == "a" { 1.0 } else { -1.0 };
+            assert!(read.len() == count && read.iter().zip(&exact).all(|(x, y)| *x == sign * y));
+        }
     }
 }
