@@ -180,7 +180,7 @@ impl KvCache {
                 for ((mine, layer), (theirs, other)) in layers.iter_mut().zip(others) {
                     match (&*mine, theirs) {
                         (RowLayout::Keys(own), RowLayout::Keys(theirs)) => {
-                            let first = if mine.lends() { shared } else { own.first(tokens) };
+                            let first = own.first_own(tokens, shared);
                             copy((other, theirs, row), (layer, own, to), first..tokens);
                         }
                         (mine, _) => {
@@ -221,7 +221,7 @@ impl KvCache {
                 for (row, values) in layers {
                     match *row {
                         RowLayout::Keys(layout) => {
-                            let first = if row.lends() { shared } else { layout.first(tokens) };
+                            let first = layout.first_own(tokens, shared);
                             let Some(held) = tokens.checked_sub(first) else {
                                 bail!("of {tokens} tokens {first} are not in the row");
                             };

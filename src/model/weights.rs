@@ -330,17 +330,16 @@ impl Shard {
         let dtype = self.check(name, info)?;
         let (start, end) = info.data_offsets;
         self.file.seek(SeekFrom::Start(self.data_start + start as u64))?;
-        let size = dtype.size_in_bytes();
-        let bytes = &mut self.buffer;
-        bytes.resize((end - start).min(PART * size), 0);
         if dtype == DType::F64 {
-            bytes.resize(end - start, 0);
-            self.file.read_exact(bytes).with_context(|| self.path.display().to_string())?;
-            return Ok(Tensor::from_raw_buffer(bytes, dtype, &info.shape, &Device::Cpu)?);
+            let mut bytes = vec![0u8; end - start];
+            self.file.read_exact(&mut bytes).with_context(|| self.path.display().to_string())?;
+            return Ok(Tensor::from_raw_buffer(&bytes, dtype, &info.shape, &Device::Cpu)?);
         }
+        let size = dtype.size_in_bytes();
         let mut values = room((end - start) / size);
+        self.buffer.resize(values.len().min(PART) * size, 0);
         for values in values.chunks_mut(PART) {
-            let bytes = &mut bytes[..values.len() * size];
+            let bytes = &mut self.buffer[..values.len() * size];
             self.file.read_exact(bytes).with_context(|| self.path.display().to_string())?;
             let parts = values.par_chunks_mut(PIECE).zip(bytes.par_chunks(PIECE * size));
             parts.for_each(|(values, bytes)| widen(dtype, bytes, values));
@@ -352,20 +351,14 @@ impl Shard {
 /// Values as a file has them to f32.
 fn widen(dtype: DType, bytes: &[u8], values: &mut [f32]) {
     match dtype {
-        DType::BF16 => {
-            for (value, bytes) in values.iter_mut().zip(bytes.as_chunks().0) {
-                *value = bf16::from_le_bytes(*bytes).to_f32();
-            }
-        }
-        DType::F16 => {
-            for (value, bytes) in values.iter_mut().zip(bytes.as_chunks().0) {
-                *value = f16::from_le_bytes(*bytes).to_f32();
-            }
-        }
-        _ => {
-            for (value, bytes) in values.iter_mut().zip(bytes.as_chunks().0) {
-                *value = f32::from_le_bytes(*bytes);
-            }
-        }
+        DType::BF16 => each(bytes, values, |x| bf16::from_le_bytes(x).to_f32()),
+        DType::F16 => each(bytes, values, |x| f16::from_le_bytes(x).to_f32()),
+        _ => each(bytes, values, f32::from_le_bytes),
+    }
+}
+
+fn each<const N: usize>(bytes: &[u8], values: &mut [f32], read: impl Fn([u8; N]) -> f32) {
+    for (value, bytes) in values.iter_mut().zip(bytes.as_chunks().0) {
+        *value = read(*bytes);
     }
 }

@@ -75,6 +75,12 @@ impl KeyLayout {
         }
     }
 
+    /// The first of so many tokens that stands in the row itself, where the `shared` first are elsewhere if the row
+    /// would hold all.
+    pub(crate) fn first_own(&self, count: usize, shared: usize) -> usize {
+        if self.holds_all() { shared } else { self.first(count) }
+    }
+
     /// Makes room in a row for the token after `count` others.
     #[inline(always)]
     pub(crate) fn make_room(&self, count: usize, keys: &mut [f32], values: &mut [f32]) {
