@@ -4,6 +4,7 @@ use anyhow::{Context, Result, bail};
 use candle_core::{DType, Device, Tensor};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
+use tealight_matmul::InstructionSet;
 
 use crate::backend::{RolloutDtype, int8};
 
@@ -155,6 +156,12 @@ fn cuda_devices() -> Result<usize> {
     Ok(0)
 }
 
+/// The threads and the instruction set that the CPU computes with.
+pub fn processor() -> String {
+    let (threads, set) = (rayon::current_num_threads(), InstructionSet::in_use().name());
+    format!("{threads} threads, {set}")
+}
+
 /// Opens the device that `name` asks for and says which one it is, for the user to see.
 ///
 /// `auto` is the first CUDA device, else Metal, else the CPU, of those this binary was built for.
@@ -162,7 +169,7 @@ fn cuda_devices() -> Result<usize> {
 /// # Errors
 /// An unknown name; a device that this binary was not built for, or that is not there.
 pub fn open(name: &str) -> Result<(Device, String)> {
-    let cpu = || (Device::Cpu, format!("cpu, {} threads", rayon::current_num_threads()));
+    let cpu = || (Device::Cpu, format!("cpu, {}", processor()));
     let (kind, index) = name.split_once(':').unwrap_or((name, "0"));
     match kind {
         "cpu" => Ok(cpu()),

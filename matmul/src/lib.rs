@@ -1,28 +1,25 @@
-//! Matrix products in f32 on AVX-512.
+//! Matrix products in f32, the same bits on every processor.
 //!
 //! A product is `out[m, n] = sum over k of left[m, k] right[k, n]`. Operands are packed into panels, the
 //! right one perhaps long before ([`Packed`]: weights that many products share). Every element of the result
-//! is summed in an order that depends on k alone, so it is the same bits whatever the number of threads and
-//! whatever other rows are computed with it: a token's logits do not depend on its batch.
+//! is a sum of fused multiply-adds in an order that depends on k alone: from zero over each stretch of 256 values along k,
+//! and stretch after stretch. So it is the same bits with any instruction set ([`InstructionSet`]), whatever the number
+//! of threads and whatever other rows are computed with it: a token's logits do not depend on its batch.
 //!
 //! The right operand may be of 8 bits ([`Blocks`]): it is widened to f32 as it is packed, so that the product is that
 //! of the widened matrix.
 //!
-//! Or it is rounded to 8 bits ([`Quantized`]), and so is the left one as it comes: sums are then of integers, by VNNI
-//! where the processor has it, with the same bits where it has not.
-//!
-//! Where the processor lacks AVX-512 the `gemm` crate does the work: rows may then differ in rounding from
-//! batch to batch.
+//! Or it is rounded to 8 bits ([`Quantized`]), and so is the left one as it comes: sums are then of integers, which are
+//! exact.
 
 #![warn(missing_docs)]
 
 mod blocks;
+mod instructions;
 mod kernel;
 mod pack;
-mod portable;
 mod quantized;
 mod room;
-mod vnni;
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -30,14 +27,13 @@ use std::time::Instant;
 
 use rayon::prelude::*;
 
+use instructions::TileShape;
+
 pub use blocks::{BLOCK, BLOCK_BYTES, Blocks};
+pub use instructions::{InstructionSet, VARIABLE, arch, vectorized};
 pub use quantized::Quantized;
 pub use room::room;
 
-/// Columns of a panel of the right operand: two vector registers.
-const COLUMNS: usize = 32;
-/// Most rows of a panel of the left operand: 28 of 32 registers hold sums.
-const MAX_ROWS: usize = 14;
 /// Places along k that are worked through at a time: a panel's share stays in the first-level cache.
 const DEPTH: usize = 256;
 /// Most row panels that go through a panel of columns together: their share of the left operand stays in
@@ -45,11 +41,6 @@ const DEPTH: usize = 256;
 const SHARE: usize = 64;
 /// Multiplications below which a product is not worth a second thread.
 const SERIAL: usize = 1 << 17;
-
-/// Whether products run on this processor's AVX-512, and so do not depend on the batch.
-pub fn is_supported() -> bool {
-    kernel::is_supported()
-}
 
 /// A matrix in a slice: element `(r, c)` stands at `r * row_stride + c * column_stride`.
 #[derive(Debug, Clone, Copy)]
@@ -98,7 +89,7 @@ impl<'a> Matrix<'a> {
 pub struct Packed {
     k: usize,
     columns: usize,
-    /// Panel after panel, each `[k][COLUMNS]`; without our kernels, row after row.
+    /// Panel after panel, each `[k][columns of a tile]`.
     values: Vec<f32>,
 }
 
@@ -112,14 +103,10 @@ impl Packed {
     /// before is faster than new.
     pub fn within(right: Matrix<'_>, room: impl FnOnce(usize) -> Vec<f32>) -> Self {
         let (k, columns) = (right.rows, right.columns);
-        if !is_supported() {
-            let mut values = room(k * columns);
-            portable::rows(right, &mut values);
-            return Self { k, columns, values };
-        }
-        let mut values = room(columns.div_ceil(COLUMNS) * k * COLUMNS);
-        values.par_chunks_mut((k * COLUMNS).max(1)).enumerate().for_each(|(panel, out)| {
-            pack::right(Right::Plain(right), panel * COLUMNS, 0..k, out);
+        let width = InstructionSet::in_use().tile().columns;
+        let mut values = room(columns.div_ceil(width) * k * width);
+        values.par_chunks_mut((k * width).max(1)).enumerate().for_each(|(panel, out)| {
+            pack::right(Right::Plain(right), (panel * width, width), 0..k, out);
         });
         Self { k, columns, values }
     }
@@ -205,6 +192,7 @@ pub fn multiply_each<'a>(
     parallel: bool,
 ) {
     let (rows, depth) = (left.rows, left.columns);
+    let width = InstructionSet::in_use().tile().columns;
     let (mut floats, mut quantized) = (Vec::new(), Vec::new());
     for (right, out) in products {
         let (k, columns) = right.sizes();
@@ -220,9 +208,10 @@ pub fn multiply_each<'a>(
             continue;
         }
         match right {
-            Right::Quantized(right) => quantized.push(Part::new(right, rows, columns, out)),
-            _ if !is_supported() => portable::multiply(left, right, out, parallel),
-            _ => floats.push(Part::new(right, rows, columns, out)),
+            Right::Quantized(right) => {
+                quantized.push(Part::new(right, [rows, columns], right.panel(), out));
+            }
+            _ => floats.push(Part::new(right, [rows, columns], width, out)),
         }
     }
     if !quantized.is_empty() {
@@ -243,9 +232,10 @@ struct Part<'a, R> {
 }
 
 impl<'a, R> Part<'a, R> {
-    fn new(right: R, rows: usize, columns: usize, out: Output<'a>) -> Self {
+    /// With panels of `width` columns.
+    fn new(right: R, [rows, columns]: [usize; 2], width: usize, out: Output<'a>) -> Self {
         let target = kernel::Target::new(out.data, rows, columns, out.stride);
-        Self { right, adds: out.adds, target, panels: columns.div_ceil(COLUMNS) }
+        Self { right, adds: out.adds, target, panels: columns.div_ceil(width) }
     }
 
     /// Panels of all.
@@ -267,9 +257,11 @@ impl<'a, R> Part<'a, R> {
 
 fn multiply_floats(left: Matrix<'_>, parts: &[Part<'_, Right<'_>>], parallel: bool) {
     let (rows, depth, count) = (left.rows, left.columns, Part::count(parts));
+    let set = InstructionSet::in_use();
+    let shape = set.tile();
     // Panels of about one height, so that the last is not much emptier than the others.
-    let height = rows.div_ceil(rows.div_ceil(MAX_ROWS));
-    let is_serial = !parallel || rows * count * COLUMNS * depth <= SERIAL;
+    let height = rows.div_ceil(rows.div_ceil(shape.rows));
+    let is_serial = !parallel || rows * count * shape.columns * depth <= SERIAL;
     // Few columns: rows are shared out too.
     let threads = if is_serial { 1 } else { rayon::current_num_threads() };
     let row_panels = rows.div_ceil(height);
@@ -279,7 +271,7 @@ fn multiply_floats(left: Matrix<'_>, parts: &[Part<'_, Right<'_>>], parallel: bo
     // The buffer of this thread's last product: fresh memory costs more than what is written to it.
     let mut panels = PANELS.take();
     pack::left(left, height, is_serial || rows * depth < 1 << 14, &mut panels);
-    let work = Work { panels: &panels, height, depth, parts };
+    let work = Work { set, panels: &panels, height, depth, parts };
     let task = |index: usize| {
         let (panel, first) = (index % count, index / count * share);
         work.column_panel(panel, first..(first + share).min(row_panels));
@@ -287,7 +279,7 @@ fn multiply_floats(left: Matrix<'_>, parts: &[Part<'_, Right<'_>>], parallel: bo
     if is_serial {
         (0..count * shares).for_each(task);
     } else {
-        let least = (SERIAL / 2).div_ceil(share * height * COLUMNS * depth).max(1);
+        let least = (SERIAL / 2).div_ceil(share * height * shape.columns * depth).max(1);
         (0..count * shares).into_par_iter().with_min_len(least).for_each(task);
     }
     PANELS.set(panels);
@@ -299,6 +291,7 @@ thread_local! {
 
 /// Products of one left operand under way.
 struct Work<'a> {
+    set: InstructionSet,
     /// The left operand, panel after panel.
     panels: &'a [f32],
     height: usize,
@@ -310,52 +303,54 @@ impl Work<'_> {
     /// Computes a panel of columns of the results, for the row panels `tiles`.
     fn column_panel(&self, panel: usize, tiles: Range<usize>) {
         let (height, depth) = (self.height, self.depth);
+        let width = self.set.tile().columns;
         let (part, panel) = Part::find(self.parts, panel);
         let mut fresh = Vec::new();
         for start in (0..depth).step_by(DEPTH) {
             let places = start..(start + DEPTH).min(depth);
             let right = match part.right {
                 Right::Packed(packed) => {
-                    let own = &packed.values[panel * depth * COLUMNS..][..depth * COLUMNS];
-                    &own[places.start * COLUMNS..places.end * COLUMNS]
+                    let values = &packed.values[panel * depth * width..][..depth * width];
+                    &values[places.start * width..places.end * width]
                 }
                 Right::Plain(_) | Right::Blocks(_) | Right::Quantized(_) => {
-                    fresh.resize(places.len() * COLUMNS, 0.0);
-                    pack::right(part.right, panel * COLUMNS, places.clone(), &mut fresh);
+                    fresh.resize(places.len() * width, 0.0);
+                    pack::right(part.right, (panel * width, width), places.clone(), &mut fresh);
                     &fresh
                 }
             };
             for tile in tiles.clone() {
-                let own = &self.panels[tile * depth * height..][..depth * height];
-                let left = &own[places.start * height..places.end * height];
-                let at = [tile * height, panel * COLUMNS];
-                kernel::tile(left, right, part.adds || start > 0, at, &part.target);
+                let left = &self.panels[tile * depth * height..][..depth * height];
+                let left = &left[places.start * height..places.end * height];
+                let at = [tile * height, panel * width];
+                let panels = kernel::Panels { left, right, height };
+                kernel::tile(self.set, panels, part.adds || start > 0, at, &part.target);
             }
         }
     }
 }
 
 /// Floating-point operations a second that all threads reach together on operands in the first-level
-/// cache: the limit of any product. None where our kernels do not run.
-pub fn peak() -> Option<f64> {
-    if !is_supported() {
-        return None;
-    }
-    let (left, right) = (vec![0f32; DEPTH * MAX_ROWS], vec![0f32; DEPTH * COLUMNS]);
+/// cache with the instruction set in use: the limit of any product.
+pub fn peak() -> f64 {
+    let set = InstructionSet::in_use();
+    let TileShape { rows, columns } = set.tile();
+    let (left, right) = (vec![0f32; DEPTH * rows], vec![0f32; DEPTH * columns]);
     let threads = rayon::current_num_threads();
     let pass = |tiles: usize| {
         let start = Instant::now();
         (0..threads).into_par_iter().with_max_len(1).for_each(|_| {
-            let mut out = vec![0f32; MAX_ROWS * COLUMNS];
-            let target = kernel::Target::new(&mut out, MAX_ROWS, COLUMNS, COLUMNS);
+            let mut out = vec![0f32; rows * columns];
+            let target = kernel::Target::new(&mut out, rows, columns, columns);
+            let panels = kernel::Panels { left: &left, right: &right, height: rows };
             for _ in 0..tiles {
-                kernel::tile(&left, &right, true, [0, 0], &target);
+                kernel::tile(set, panels, true, [0, 0], &target);
             }
         });
         start.elapsed().as_secs_f64()
     };
-    pass(1000);
-    let tiles = 20_000;
+    // About a tenth of a second.
+    let tiles = (20.0 / pass(100)).clamp(1.0, 40_000.0) as usize;
     let seconds = (0..5).map(|_| pass(tiles)).fold(f64::INFINITY, f64::min);
-    Some((2 * MAX_ROWS * COLUMNS * DEPTH * tiles * threads) as f64 / seconds)
+    (2 * rows * columns * DEPTH * tiles * threads) as f64 / seconds
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::{Blocks, COLUMNS, Matrix, Right};
+use super::{Blocks, Matrix, Right, vectorized};
 
 /// Places along k that are transposed at a time.
 const BLOCK: usize = 16;
@@ -29,9 +29,15 @@ pub(super) fn left(left: Matrix<'_>, height: usize, serial: bool, out: &mut Vec<
     }
 }
 
-/// The places `range` of the panel of `right` `[k, n]`, which is not packed, that begins at column `first`.
-pub(super) fn right(right: Right<'_>, first: usize, range: Range<usize>, out: &mut [f32]) {
-    let panel = Panel { first, width: COLUMNS, range };
+/// The places `range` of the panel of `right` `[k, n]`, which is not packed, that begins at column `first` and is `width`
+/// wide.
+pub(super) fn right(
+    right: Right<'_>,
+    (first, width): (usize, usize),
+    range: Range<usize>,
+    out: &mut [f32],
+) {
+    let panel = Panel { first, width, range };
     match right {
         Right::Plain(matrix) => panel.fill(matrix, out),
         Right::Blocks(blocks) => panel.fill(blocks, out),
@@ -92,32 +98,17 @@ struct Panel {
 
 impl Panel {
     fn fill(&self, lines: impl Lines, out: &mut [f32]) {
-        #[cfg(target_arch = "x86_64")]
-        if super::kernel::is_supported() {
-            // SAFETY: the processor has AVX-512.
-            return unsafe { self.fill_wide(lines, out) };
-        }
-        self.fill_as_compiled(lines, out);
-    }
-
-    /// The same, compiled for AVX-512.
-    ///
-    /// # Safety
-    /// The processor has it.
-    #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,fma")]
-    unsafe fn fill_wide(&self, lines: impl Lines, out: &mut [f32]) {
-        self.fill_as_compiled(lines, out);
-    }
-
-    #[inline(always)]
-    fn fill_as_compiled(&self, lines: impl Lines, out: &mut [f32]) {
-        let there = self.width.min(lines.columns() - self.first);
-        if lines.are_along_k() {
-            self.along_k(lines, there, out);
-        } else {
-            self.along_columns(lines, there, out);
-        }
+        vectorized(
+            #[inline(always)]
+            || {
+                let there = self.width.min(lines.columns() - self.first);
+                if lines.are_along_k() {
+                    self.along_k(lines, there, out);
+                } else {
+                    self.along_columns(lines, there, out);
+                }
+            },
+        );
     }
 
     /// Where the columns, of which so many are `there`, stand side by side.

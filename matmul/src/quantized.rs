@@ -6,85 +6,66 @@
 
 use rayon::prelude::*;
 
-use super::{COLUMNS, Matrix, Part, Right, SERIAL, kernel, pack, vnni};
+use super::kernel::integers::{IntegerKernel, Layout, Level, Tile};
+use super::{Matrix, Part, Right, SERIAL, pack, vectorized};
 
 /// Values along k that share a scale.
 pub(super) const GROUP: usize = 32;
-/// Places along k that one instruction takes.
-pub(super) const QUAD: usize = 4;
-/// Most rows of a tile: half of the registers hold whole sums, half those of a group.
-pub(super) const MAX_ROWS: usize = 6;
 
 /// A right operand `[k, n]` in 8 bits.
 #[derive(Debug)]
 pub struct Quantized {
     k: usize,
     columns: usize,
-    /// Panel after panel, each `[k / QUAD][COLUMNS][QUAD]`, 128 more than the rounded values; what is past k or the
-    /// columns is zero.
+    kernel: IntegerKernel,
+    /// Panel after panel, each `[k / step][columns][step]` of the kernel's layout, 128 more than the rounded values; what
+    /// is past k or the columns is zero.
     values: Vec<u8>,
-    /// Panel after panel, each `[groups][COLUMNS]`.
+    /// Panel after panel, each `[groups][columns]`.
     scales: Vec<f32>,
 }
 
 /// A left operand `[m, k]` in 8 bits.
-struct Rows {
-    /// Row after row, each whole quads.
-    values: Vec<i8>,
+struct Rows<T> {
+    /// Row after row, each whole steps.
+    values: Vec<T>,
     /// `[m][groups]`.
     scales: Vec<f32>,
     /// `[m][groups]`: what a group's sum begins with, for the 128 too many of the right operand.
     begin: Vec<i32>,
 }
 
-/// A tile of rows times a panel of columns.
-pub(super) struct Tile<'a> {
-    /// Its rows, and values of each.
-    pub(super) left: &'a [i8],
-    /// Of its rows, groups each.
-    pub(super) left_scales: &'a [f32],
-    pub(super) begin: &'a [i32],
-    pub(super) right: &'a [u8],
-    pub(super) right_scales: &'a [f32],
-    pub(super) rows: usize,
-}
-
 impl Quantized {
     /// Rounds a matrix.
     pub fn new(right: Right<'_>) -> Self {
         let (k, columns) = right.sizes();
-        let (panels, quads, groups) =
-            (columns.div_ceil(COLUMNS), k.div_ceil(QUAD), k.div_ceil(GROUP));
-        let mut values = vec![128u8; panels * quads * COLUMNS * QUAD];
-        let mut scales = vec![0f32; panels * groups * COLUMNS];
-        let each = values.par_chunks_mut((quads * COLUMNS * QUAD).max(1));
-        let each = each.zip(scales.par_chunks_mut((groups * COLUMNS).max(1))).enumerate();
+        let kernel = IntegerKernel::in_use();
+        let Layout { columns: width, step, .. } = kernel.layout();
+        let (panels, depth, groups) =
+            (columns.div_ceil(width), k.next_multiple_of(step), k.div_ceil(GROUP));
+        let mut values = vec![128u8; panels * depth * width];
+        let mut scales = vec![0f32; panels * groups * width];
+        let each = values.par_chunks_mut((depth * width).max(1));
+        let each = each.zip(scales.par_chunks_mut((groups * width).max(1))).enumerate();
         each.for_each_init(Vec::new, |wide, (panel, (values, scales))| {
-            wide.resize(k * COLUMNS, 0f32);
-            pack::right(right, panel * COLUMNS, 0..k, wide);
-            let groups = wide.chunks(GROUP * COLUMNS).zip(scales.chunks_exact_mut(COLUMNS));
-            for (group, (wide, scales)) in groups.enumerate() {
-                let mut most = [0u32; COLUMNS];
-                for line in wide.as_chunks::<COLUMNS>().0 {
-                    most.iter_mut().zip(line).for_each(|(most, x)| *most = (*most).max(size(*x)));
-                }
-                let inverse = most.map(|most| inverse(f32::from_bits(most)));
-                scales.iter_mut().zip(most).for_each(|(s, most)| *s = f32::from_bits(most) / 127.0);
-                for (place, line) in wide.as_chunks::<COLUMNS>().0.iter().enumerate() {
-                    let k = group * GROUP + place;
-                    let out = &mut values[k / QUAD * COLUMNS * QUAD..][..COLUMNS * QUAD];
-                    for (column, (x, inverse)) in line.iter().zip(inverse).enumerate() {
-                        out[column * QUAD + k % QUAD] = (rounded(x * inverse) + 128) as u8;
-                    }
-                }
-            }
+            wide.resize(k * width, 0f32);
+            pack::right(right, (panel * width, width), 0..k, wide);
+            vectorized(
+                #[inline(always)]
+                || panel_to(wide, kernel.layout(), values, scales),
+            );
         });
-        Self { k, columns, values, scales }
+        Self { k, columns, kernel, values, scales }
     }
 
     /// `(k, n)`.
     pub fn sizes(&self) -> (usize, usize) {
         (self.k, self.columns)
+    }
+
+    /// Columns of a panel.
+    pub(super) fn panel(&self) -> usize {
+        self.kernel.layout().columns
     }
 
     /// Bytes it takes.
@@ -101,7 +82,7 @@ fn size(x: f32) -> u32 {
 
 /// What values of a group are multiplied by before they are rounded.
 #[inline(always)]
-fn inverse(most: f32) -> f32 {
+fn inverse_of(most: f32) -> f32 {
     if most > 0.0 { 127.0 / most } else { 0.0 }
 }
 
@@ -114,17 +95,44 @@ fn rounded(x: f32) -> i32 {
     ((x + ROUND).to_bits() as i32).wrapping_sub(ROUND.to_bits() as i32).clamp(-127, 127)
 }
 
-impl Rows {
-    fn new(left: Matrix<'_>, parallel: bool) -> Self {
+/// A panel `[k][columns]` in 8 bits, with its groups' scales.
+#[inline(always)]
+fn panel_to(wide: &[f32], layout: Layout, values: &mut [u8], scales: &mut [f32]) {
+    let Layout { columns, step, .. } = layout;
+    let groups = wide.chunks(GROUP * columns).zip(scales.chunks_exact_mut(columns));
+    let mut inverses = vec![0f32; columns];
+    for (group, (wide, scales)) in groups.enumerate() {
+        for line in wide.chunks_exact(columns) {
+            for (scale, x) in scales.iter_mut().zip(line) {
+                *scale = f32::from_bits(scale.to_bits().max(size(*x)));
+            }
+        }
+        for (inverse, scale) in inverses.iter_mut().zip(scales) {
+            *inverse = inverse_of(*scale);
+            *scale /= 127.0;
+        }
+        for (place, line) in wide.chunks_exact(columns).enumerate() {
+            let k = group * GROUP + place;
+            let out = &mut values[k / step * columns * step..][..columns * step];
+            let out = out[k % step..].iter_mut().step_by(step);
+            for (out, (x, inverse)) in out.zip(line.iter().zip(&inverses)) {
+                *out = (rounded(x * inverse) + 128) as u8;
+            }
+        }
+    }
+}
+
+impl<T: Level> Rows<T> {
+    fn new(left: Matrix<'_>, step: usize, parallel: bool) -> Self {
         let (rows, k) = (left.rows, left.columns);
-        let (width, groups) = (k.next_multiple_of(QUAD), k.div_ceil(GROUP));
+        let (width, groups) = (k.next_multiple_of(step), k.div_ceil(GROUP));
         let mut all = Self {
-            values: vec![0; rows * width],
+            values: vec![T::default(); rows * width],
             scales: vec![0.0; rows * groups],
             begin: vec![0; rows * groups],
         };
         let Self { values, scales, begin } = &mut all;
-        let fill = |(row, ((values, scales), begin)): (usize, ((&mut [i8], _), _))| {
+        let fill = |(row, ((values, scales), begin)): (usize, ((&mut [T], _), _))| {
             let line = &left.data[row * left.row_stride..];
             if left.column_stride == 1 {
                 return row_to(&line[..k], values, scales, begin);
@@ -146,73 +154,69 @@ impl Rows {
 }
 
 /// A row in 8 bits, with its groups' scales and beginnings.
-fn row_to(line: &[f32], values: &mut [i8], scales: &mut [f32], begin: &mut [i32]) {
-    #[cfg(target_arch = "x86_64")]
-    if kernel::is_supported() {
-        // SAFETY: the processor has AVX-512.
-        return unsafe { row_to_wide(line, values, scales, begin) };
-    }
-    row_to_as_compiled(line, values, scales, begin);
-}
-
-/// The same, compiled for AVX-512.
-///
-/// # Safety
-/// The processor has it.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,fma")]
-unsafe fn row_to_wide(line: &[f32], values: &mut [i8], scales: &mut [f32], begin: &mut [i32]) {
-    row_to_as_compiled(line, values, scales, begin);
-}
-
-#[inline(always)]
-fn row_to_as_compiled(line: &[f32], values: &mut [i8], scales: &mut [f32], begin: &mut [i32]) {
-    let groups = line.chunks(GROUP).zip(values.chunks_mut(GROUP));
-    for ((line, values), (scale, begin)) in groups.zip(scales.iter_mut().zip(begin)) {
-        let mut most = 0;
-        for x in line {
-            most = size(*x).max(most);
-        }
-        let most = f32::from_bits(most);
-        let inverse = inverse(most);
-        let mut sum = 0;
-        for (value, x) in values.iter_mut().zip(line) {
-            let rounded = rounded(x * inverse);
-            *value = rounded as i8;
-            sum += rounded;
-        }
-        (*scale, *begin) = (most / 127.0, -128 * sum);
-    }
+fn row_to<T: Level>(line: &[f32], values: &mut [T], scales: &mut [f32], begin: &mut [i32]) {
+    vectorized(
+        #[inline(always)]
+        || {
+            let groups = line.chunks(GROUP).zip(values.chunks_mut(GROUP));
+            for ((line, values), (scale, begin)) in groups.zip(scales.iter_mut().zip(begin)) {
+                let mut most = 0;
+                for x in line {
+                    most = size(*x).max(most);
+                }
+                let most = f32::from_bits(most);
+                let inverse = inverse_of(most);
+                let mut sum = 0;
+                for (value, x) in values.iter_mut().zip(line) {
+                    let rounded = rounded(x * inverse);
+                    *value = T::from(rounded as i8);
+                    sum += rounded;
+                }
+                (*scale, *begin) = (most / 127.0, -128 * sum);
+            }
+        },
+    );
 }
 
 /// Writes or adds the products of `left`, which is rounded once for all; sizes are checked.
 pub(super) fn multiply(left: Matrix<'_>, parts: &[Part<'_, &Quantized>], parallel: bool) {
+    match IntegerKernel::in_use() {
+        IntegerKernel::Vnni => multiply_levels::<i8>(left, parts, parallel),
+        IntegerKernel::Pairs | IntegerKernel::Written => {
+            multiply_levels::<i16>(left, parts, parallel);
+        }
+    }
+}
+
+fn multiply_levels<T: Level>(left: Matrix<'_>, parts: &[Part<'_, &Quantized>], parallel: bool) {
+    let kernel = IntegerKernel::in_use();
+    let layout = kernel.layout();
     let (k, count, panels) = (left.columns, left.rows, Part::count(parts));
-    let is_serial = !parallel || count * panels * COLUMNS * k <= 4 * SERIAL;
-    let rows = Rows::new(left, !is_serial);
-    let height = count.div_ceil(count.div_ceil(MAX_ROWS));
-    let (width, groups) = (k.next_multiple_of(QUAD), k.div_ceil(GROUP));
+    let is_serial = !parallel || count * panels * layout.columns * k <= 4 * SERIAL;
+    let rows = Rows::<T>::new(left, layout.step, !is_serial);
+    let height = count.div_ceil(count.div_ceil(layout.rows));
+    let (width, groups) = (k.next_multiple_of(layout.step), k.div_ceil(GROUP));
     let panel = |panel: usize| {
         let (part, panel) = Part::find(parts, panel);
-        let own = &part.right.values[panel * width * COLUMNS..][..width * COLUMNS];
-        let scales = &part.right.scales[panel * groups * COLUMNS..][..groups * COLUMNS];
+        let (size, scales) = (width * layout.columns, groups * layout.columns);
         for first in (0..count).step_by(height) {
             let height = height.min(count - first);
             let tile = Tile {
                 left: &rows.values[first * width..][..height * width],
                 left_scales: &rows.scales[first * groups..][..height * groups],
                 begin: &rows.begin[first * groups..][..height * groups],
-                right: own,
-                right_scales: scales,
+                right: &part.right.values[panel * size..][..size],
+                right_scales: &part.right.scales[panel * scales..][..scales],
                 rows: height,
+                layout,
             };
-            vnni::tile(&tile, part.adds, [first, panel * COLUMNS], &part.target);
+            T::tile(kernel, &tile, part.adds, [first, panel * layout.columns], &part.target);
         }
     };
     if is_serial {
         (0..panels).for_each(panel);
     } else {
-        let least = (2 * SERIAL).div_ceil(count * COLUMNS * k).max(1);
+        let least = (2 * SERIAL).div_ceil(count * layout.columns * k).max(1);
         (0..panels).into_par_iter().with_min_len(least).for_each(panel);
     }
 }

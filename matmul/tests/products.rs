@@ -1,13 +1,18 @@
 //! Products against sums in f64, and the promise that a row does not depend on the others.
 
+use std::process::Command;
+
 use tealight_matmul::{
-    BLOCK, BLOCK_BYTES, Blocks, Matrix, Output, Packed, Quantized, Right, is_supported, multiply,
-    multiply_each, product,
+    BLOCK, BLOCK_BYTES, Blocks, InstructionSet, Matrix, Output, Packed, Quantized, Right, VARIABLE,
+    multiply, multiply_each, product,
 };
 
 fn values(count: usize, seed: usize) -> Vec<f32> {
     (0..count).map(|i| ((i * 7919 + seed * 104_729) as f32 * 0.37).sin()).collect()
 }
+
+/// What products come to, on every processor.
+const CHECKSUM: u64 = 17_031_080_302_332_404_086;
 
 const SIZES: [[usize; 3]; 9] = [
     [1, 1, 1],
@@ -87,26 +92,18 @@ fn products_with_blocks_are_those_of_what_they_stand_for() {
             (grad, Right::Blocks(narrow), Right::Plain(matrix)),
         ];
         for (left, blocks, plain) in pairs {
-            let (found, exact) = (product(left, blocks), product(left, plain));
-            for (found, exact) in found.iter().zip(&exact) {
-                let is_close = (found - exact).abs() <= 1e-5 * exact.abs().max(10.0);
-                assert!(if is_supported() { found == exact } else { is_close }, "{found} {exact}");
-            }
+            assert_eq!(product(left, blocks), product(left, plain));
         }
         let part = product(x, Right::Blocks(narrow.rows(7..20).transposed()));
         let whole = product(x, Right::Blocks(narrow.transposed()));
         for (part, whole) in part.chunks(13).zip(whole.chunks(out)) {
-            let is_close = |(a, b): (&f32, &f32)| (a - b).abs() <= 1e-5 * b.abs().max(10.0);
-            assert!(part.iter().zip(&whole[7..20]).all(is_close));
+            assert_eq!(part, &whole[7..20]);
         }
     }
 }
 
 #[test]
 fn a_row_is_the_same_bits_in_every_batch() {
-    if !is_supported() {
-        return;
-    }
     let (k, n) = (700, 90);
     let (left, right) = (values(40 * k, 3), values(k * n, 4));
     let right = Right::Plain(Matrix::new(&right, k, n));
@@ -215,4 +212,75 @@ fn what_is_not_finite_shows_in_8_bits() {
     }
     let nothing = Quantized::new(Right::Plain(Matrix::new(&[], 0, 4)));
     assert_eq!(product(Matrix::new(&[], 3, 0), Right::Quantized(&nothing)), [0.0; 12]);
+}
+
+/// A sum as the library defines it: fused multiply-adds from zero over each stretch of 256 values, added up in turn.
+fn defined_sum(terms: impl Iterator<Item = (f32, f32)>) -> f32 {
+    let terms: Vec<(f32, f32)> = terms.collect();
+    let mut stretches = terms.chunks(256);
+    let sum_of =
+        |stretch: &[(f32, f32)]| stretch.iter().fold(0.0, |sum, (x, y)| x.mul_add(*y, sum));
+    let first = stretches.next().map_or(0.0, sum_of);
+    stretches.fold(first, |sum: f32, stretch| sum + sum_of(stretch))
+}
+
+#[test]
+fn every_sum_is_the_one_defined() {
+    for [m, k, n] in SIZES {
+        let (left, right) = (values(m * k, 9), values(k * n, 10));
+        let out = product(Matrix::new(&left, m, k), Right::Plain(Matrix::new(&right, k, n)));
+        for (index, out) in out.iter().enumerate() {
+            let (row, column) = (index / n, index % n);
+            let terms = (0..k).map(|i| (left[row * k + i], right[i * n + column]));
+            assert_eq!(*out, defined_sum(terms), "{m} {k} {n}");
+        }
+    }
+}
+
+/// FNV-1a of the bits of many products, f32 and 8 bits, of every size and layout.
+fn checksum_of_products() -> u64 {
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    for (seed, [m, k, n]) in SIZES.into_iter().enumerate() {
+        // Whole numbers over powers of two: values that no library of mathematics rounds.
+        let exact = |count: usize, seed: usize| -> Vec<f32> {
+            let of = |i: usize| (i * 7919 + seed * 104_729) % 4093;
+            (0..count).map(|i| (of(i) as f32 - 2046.0) / 1024.0).collect()
+        };
+        let (left, right) = (exact(m * k, seed), exact(k * n, seed + 1));
+        let left = Matrix::new(&left, m, k);
+        let right = Matrix::new(&right, n, k).transposed();
+        let plain = product(left, Right::Plain(right));
+        assert_eq!(plain, product(left, Right::Packed(&Packed::new(right))));
+        let quantized = product(left, Right::Quantized(&Quantized::new(Right::Plain(right))));
+        for byte in plain.iter().chain(&quantized).flat_map(|x| x.to_le_bytes()) {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+        }
+    }
+    hash
+}
+
+#[test]
+fn every_instruction_set_gives_these_bits() {
+    assert_eq!(checksum_of_products(), CHECKSUM, "{:?}", InstructionSet::in_use());
+    // A process has one set: the others are run by this test in a process of their own.
+    if std::env::var_os(VARIABLE).is_some() {
+        return;
+    }
+    for set in InstructionSet::ALL.into_iter().filter(|set| set.is_available()) {
+        let mut test = Command::new(std::env::current_exe().expect("this program"));
+        let out = test.env(VARIABLE, set.name()).output().expect("every test of this file");
+        assert!(out.status.success(), "{}\n{}", set.name(), String::from_utf8_lossy(&out.stdout));
+    }
+}
+
+#[test]
+fn unknown_and_missing_instruction_sets_are_refused() {
+    for name in ["sse9", "neon", "avx2"] {
+        let is_available =
+            InstructionSet::ALL.iter().any(|set| set.name() == name && set.is_available());
+        let mut test = Command::new(std::env::current_exe().expect("this program"));
+        test.args(["--exact", "a_row_is_the_same_bits_in_every_batch"]);
+        let out = test.env(VARIABLE, name).output().expect("a test");
+        assert_eq!(out.status.success(), is_available, "{name}");
+    }
 }

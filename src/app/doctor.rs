@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
+use tealight_matmul::{InstructionSet, VARIABLE};
 
 use crate::device::{self, Precision};
 use crate::files::writable_directory;
@@ -67,12 +68,9 @@ fn features() -> String {
 }
 
 fn processor() -> String {
-    let threads = rayon::current_num_threads();
-    let products = match tealight_matmul::is_supported() {
-        true => "our products",
-        false => "portable products",
-    };
-    format!("{threads} threads, f32 by {products}")
+    let available = InstructionSet::ALL.into_iter().filter(|set| set.is_available());
+    let names: Vec<&str> = available.map(InstructionSet::name).collect();
+    format!("{} (available: {}; {VARIABLE} picks one)", device::processor(), names.join(", "))
 }
 
 fn memory() -> Finding {

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use clap::ArgMatches;
 use tealight_datasets::Prompting;
+use tealight_matmul::InstructionSet;
 
 use crate::app::evaluate::Doubtful;
 use crate::limits;
@@ -44,6 +45,10 @@ const STACK_BYTES: usize = 256 << 20;
 /// could not be judged, 130, 138 and 143 interrupted.
 pub fn main() -> ExitCode {
     Terminal::install();
+    if let Err(error) = InstructionSet::from_environment() {
+        tracing::error!("{error}");
+        return ExitCode::from(2);
+    }
     let arguments: Vec<_> = std::env::args_os().map(config_merge::kebab_case).collect();
     let matches = match commands::command().try_get_matches_from(arguments) {
         Ok(matches) => matches,

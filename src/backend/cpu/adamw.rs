@@ -1,8 +1,9 @@
 //! One step of AdamW (Loshchilov and Hutter, arXiv 1711.05101) on a weight, in one pass over memory.
 
 use rayon::prelude::*;
+use tealight_matmul::vectorized;
 
-use super::math::{simd, sum_of};
+use super::math::sum_of;
 
 /// Values that one task works on.
 const BLOCK: usize = 1 << 16;
@@ -38,7 +39,7 @@ impl Step {
         let moments = mean.par_chunks_mut(BLOCK).zip(square.par_chunks_mut(BLOCK));
         weight.par_chunks_mut(BLOCK).zip(gradient.par_chunks(BLOCK)).zip(moments).for_each(
             |((weight, gradient), (mean, square))| {
-                simd(
+                vectorized(
                     #[inline(always)]
                     || {
                         for i in 0..weight.len() {
@@ -61,7 +62,7 @@ pub(crate) fn sum_of_squares(values: &[f32]) -> f64 {
         .par_chunks(4096)
         .with_min_len(16)
         .map(|part| {
-            f64::from(simd(
+            f64::from(vectorized(
                 #[inline(always)]
                 || sum_of(part, |x| x * x),
             ))

@@ -6,7 +6,8 @@
 
 use std::ops::Range;
 
-use pulp::{Arch, Simd, WithSimd};
+use pulp::{Simd, WithSimd};
+use tealight_matmul::arch;
 
 use super::key_layout::{KeyLayout, LANES, put_key, room};
 use super::math::{dot, exp, max, sum_of};
@@ -46,7 +47,7 @@ impl KeyLayout {
         let seen = Keys { seen, dim, scale };
         for (q, out) in q.chunks(TOGETHER * dim).zip(out.chunks_mut(TOGETHER * dim)) {
             let (keys, weights) = (&seen, &mut *weights);
-            Arch::new().dispatch(Attend { keys, q, parts, weights, out });
+            arch().dispatch(Attend { keys, q, parts, weights, out });
         }
     }
 
@@ -73,7 +74,7 @@ impl KeyLayout {
             for ((q, grad), dq) in parts.zip(dq[own].chunks_mut(chunk)) {
                 let (keys, blocks, scratch) = (&seen, &blocks, &mut scratch);
                 let found = [dq, &mut *dk, &mut *dv];
-                Arch::new().dispatch(Pull { keys, q, grad, blocks, k, scratch, found });
+                arch().dispatch(Pull { keys, q, grad, blocks, k, scratch, found });
             }
         }
     }

@@ -1,8 +1,10 @@
 //! The causal convolution of every column with its own kernel, through SiLU, and its gradient.
 
+use tealight_matmul::vectorized;
+
 use super::super::packed::KeyRow;
 use super::by_rows;
-use super::math::{exp, simd};
+use super::math::exp;
 
 /// The convolution of a pass over `width` columns.
 pub(super) struct Convolution<'a> {
@@ -80,7 +82,7 @@ impl<'a> Convolution<'a> {
     /// To `out` `[N, width]`.
     pub(super) fn forward(&self, out: &mut [f32], parallel: bool) {
         by_rows(parallel, out, self.width, |first, part| {
-            simd(
+            vectorized(
                 #[inline(always)]
                 || {
                     for (index, out) in part.chunks_exact_mut(self.width).enumerate() {
@@ -114,7 +116,7 @@ impl<'a> Convolution<'a> {
         let width = self.width;
         // The gradient of the sums: SiLU's slope is s (1 + z (1 - s)).
         by_rows(true, slopes, width, |first, part| {
-            simd(
+            vectorized(
                 #[inline(always)]
                 || {
                     for (index, out) in part.chunks_exact_mut(width).enumerate() {
@@ -131,7 +133,7 @@ impl<'a> Convolution<'a> {
         let slopes = &*slopes;
         let slope = |token: usize| &slopes[token * width..][..width];
         by_rows(true, dx, width, |first, part| {
-            simd(
+            vectorized(
                 #[inline(always)]
                 || {
                     for (index, out) in part.chunks_exact_mut(width).enumerate() {
@@ -148,7 +150,7 @@ impl<'a> Convolution<'a> {
         });
         let mut d_kernel = vec![0f32; self.kernel.len()];
         by_rows(true, &mut d_kernel, width, |first, part| {
-            simd(
+            vectorized(
                 #[inline(always)]
                 || {
                     for (index, sums) in part.chunks_exact_mut(width).enumerate() {

@@ -5,11 +5,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use rayon::prelude::*;
+use tealight_matmul::vectorized;
 
 use super::super::packed::KeyRow;
 use super::super::{Buffer, DeltaSizes, Pool};
 use super::delta_tile::{Inputs, Pulls, run_back, run_forward};
-use super::math::{add_scaled, dot, exp, simd};
+use super::math::{add_scaled, dot, exp};
 use super::{by_rows, rows};
 
 /// Added to the squared length of queries and keys.
@@ -89,7 +90,7 @@ impl<'a> Rule<'a> {
         let mut unit = pool.take(tokens * both);
         let root = 1.0 / (dim as f32).sqrt();
         by_rows(parallel, &mut unit, both, |first, part| {
-            simd(
+            vectorized(
                 #[inline(always)]
                 || {
                     for (index, out) in part.chunks_exact_mut(both).enumerate() {
@@ -157,7 +158,7 @@ impl<'a> Rule<'a> {
         let work = |(tree, head, state, out): (&Tree, usize, Option<&mut [f32]>, &mut [f32])| {
             let inputs = self.inputs(head);
             let first = tree.tokens().start;
-            simd(
+            vectorized(
                 #[inline(always)]
                 || {
                     let past = tree.rows[0].past > 0;
@@ -202,7 +203,7 @@ impl<'a> Rule<'a> {
                 let (tree, head) = (&self.trees[index / value_heads], index % value_heads);
                 let grad = (grad, self.sizes.values(), head * value_dim);
                 let own: Vec<_> = tree.rows.iter().map(|row| row.own.clone()).collect();
-                simd(
+                vectorized(
                     #[inline(always)]
                     || run_back(&self.inputs(head), (&tree.prefix, &own), tree.tokens(), grad),
                 )

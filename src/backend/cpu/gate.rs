@@ -2,8 +2,9 @@
 //! `sigmoid(x)`.
 
 use rayon::prelude::*;
+use tealight_matmul::vectorized;
 
-use super::math::{exp, simd};
+use super::math::exp;
 use super::share;
 use crate::backend::Activation;
 
@@ -41,7 +42,7 @@ fn forward(
 ) {
     let part = BLOCK * share(out.len().div_ceil(BLOCK), parallel);
     let work = |((out, gate), up): ((&mut [f32], &[f32]), &[f32])| {
-        simd(
+        vectorized(
             #[inline(always)]
             || {
                 for i in 0..out.len() {
@@ -97,7 +98,7 @@ fn backward(
     let part = BLOCK * share(grad.len().div_ceil(BLOCK), true);
     let blocks = gate.par_chunks_mut(part).zip(up.par_chunks_mut(part)).zip(grad.par_chunks(part));
     blocks.for_each(|((gate, up), grad)| {
-        simd(
+        vectorized(
             #[inline(always)]
             || {
                 for i in 0..grad.len() {

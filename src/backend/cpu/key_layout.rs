@@ -22,7 +22,7 @@ pub(crate) struct KeyLayout {
     pub(crate) scale: f32,
 }
 
-/// Keys that are looked at together: one AVX-512 register.
+/// Keys that are looked at together.
 pub(super) const LANES: usize = 16;
 
 /// Tokens that a row lets go of together, whole blocks of keys: moving the others up is rare then.

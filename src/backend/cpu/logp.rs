@@ -5,9 +5,9 @@
 //! numbers are the same bits in every batch.
 
 use rayon::prelude::*;
-use tealight_matmul::{Matrix, Output, Right, multiply};
+use tealight_matmul::{Matrix, Output, Right, multiply, vectorized};
 
-use super::math::{exp, max, simd, sum_of};
+use super::math::{exp, max, sum_of};
 use super::product::Weight;
 use super::whole::{Pulls, keep_largest};
 
@@ -134,7 +134,7 @@ impl RowSums {
 /// whose share and those of the tokens before it come to more than `uniform`, which is in `[0, 1)`. None where logits
 /// are not finite.
 pub(crate) fn draw_row(logits: &[f32], inverse: f32, uniform: f64) -> Option<(usize, f32)> {
-    simd(
+    vectorized(
         #[inline(always)]
         || {
             let mut row = RowSums::EMPTY;
@@ -185,7 +185,7 @@ impl Head<'_> {
             let Block { row, token, count, .. } = block;
             let rows = logits.par_chunks(count).zip(&mut found[row..]).zip(&self.targets[row..]);
             rows.with_min_len(1 + 4096 / count).for_each(|((logits, found), target)| {
-                simd(
+                vectorized(
                     #[inline(always)]
                     || found.add(logits, self.inverse),
                 );

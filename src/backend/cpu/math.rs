@@ -1,17 +1,12 @@
-//! Scalar and short-vector arithmetic that the compiler turns into SIMD inside [`simd`], fused multiply-adds
-//! included.
+//! Scalar and short-vector arithmetic that the compiler turns into SIMD inside [`vectorized`], fused multiply-adds
+//! included. Sums go through [`LANES`] lanes whatever the width of a register is, so every instruction set gives the same
+//! bits.
+//!
+//! [`vectorized`]: tealight_matmul::vectorized
 
 use crate::divergence::Number;
 
-/// Runs `work` compiled for the best instruction set of this machine. What `work` calls must be
-/// `#[inline(always)]` to take part, and so must the closure itself: else it is compiled apart, for the
-/// least processor there is, where a fused multiply-add is a call. Loops in it are `for`: the closure of a `for_each`
-/// is compiled apart wherever the compiler does not inline that, as it once did with half the time of decoding.
-pub(crate) fn simd<R>(work: impl FnOnce() -> R) -> R {
-    pulp::Arch::new().dispatch(work)
-}
-
-/// Independent partial sums of a reduction: one AVX-512 register.
+/// Independent partial sums of a reduction.
 pub(super) const LANES: usize = 16;
 
 /// Sum of products, in an order fixed by the length alone.

@@ -28,8 +28,7 @@ use std::sync::{Arc, Mutex};
 
 use candle_core::{CpuStorage, InplaceOp1, Layout, Result, Tensor, bail};
 use rayon::prelude::*;
-
-pub(crate) use math::simd;
+use tealight_matmul::vectorized;
 
 use super::Pool;
 
@@ -118,7 +117,7 @@ pub(crate) fn by_rows(
 /// Writes `exp((logits - max) * inverse_temperature)` to `out` and returns its sum; the largest
 /// value written is 1.
 pub(crate) fn exp_row(logits: &[f32], inverse_temperature: f32, out: &mut [f32]) -> f32 {
-    math::simd(
+    vectorized(
         #[inline(always)]
         || {
             let top = math::max(logits);

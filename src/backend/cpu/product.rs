@@ -4,10 +4,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use candle_core::{CpuStorage, Result, Storage, Tensor, bail};
-use tealight_matmul::{Blocks, Matrix, Output, Packed, Quantized, Right, multiply, multiply_each};
+use tealight_matmul::{
+    Blocks, Matrix, Output, Packed, Quantized, Right, multiply, multiply_each, vectorized,
+};
 
 use super::super::{Buffer, GradAccumulator, Parameter, PooledPacked, Prepacked, WithBias, int8};
-use super::{Cpu, simd, with_values};
+use super::{Cpu, with_values};
 
 /// The values of a matrix `[out, in]`.
 #[derive(Clone, Copy)]
@@ -184,7 +186,7 @@ impl Cpu {
         multiply(left, right, Output { data, stride: inner, adds: true }, true);
         let Some(bias) = bias else { return Ok(()) };
         let sums = grads.on_cpu(bias, &self.pool);
-        simd(
+        vectorized(
             #[inline(always)]
             || {
                 for row in grad.chunks_exact(width) {

@@ -1,9 +1,10 @@
 //! `y = x / sqrt(mean(x^2) + eps) * (weight + offset)` over rows of `x`, with its gradient.
 
 use rayon::prelude::*;
+use tealight_matmul::vectorized;
 
 use super::by_rows;
-use super::math::{dot, simd, sum_of};
+use super::math::{dot, sum_of};
 
 /// Rows whose share of the weight's gradient is summed by one task.
 const BLOCK: usize = 128;
@@ -29,7 +30,7 @@ pub(crate) fn rms_norm(x: &[f32], gain: Gain<'_>, out: &mut [f32], parallel: boo
     let width = weight.len();
     by_rows(parallel, out, width, |first, out| {
         let rows = x[first * width..].chunks_exact(width);
-        simd(
+        vectorized(
             #[inline(always)]
             || {
                 for (out, x) in out.chunks_exact_mut(width).zip(rows) {
@@ -59,7 +60,7 @@ pub(crate) fn gradients(
         .zip(grad.par_chunks(width * BLOCK))
         .map(|((dx, x), grad)| {
             let (mut dw, mut weighted) = (vec![0f32; width], vec![0f32; width]);
-            simd(
+            vectorized(
                 #[inline(always)]
                 || {
                     let rows = x.chunks_exact(width).zip(grad.chunks_exact(width));

@@ -1,6 +1,6 @@
 //! Rotary position embedding: rotates the two halves of what turns of each head by the angle of its position.
 
-use super::simd;
+use tealight_matmul::vectorized;
 
 /// Rotates the heads of `row`, `dim` values each, in place by angles whose cosines and sines are given: as many pairs
 /// of a head as there are, from its first value on; `direction` is 1 for the rotation and -1 for its inverse, which is
@@ -8,7 +8,7 @@ use super::simd;
 #[inline(always)]
 pub(crate) fn rotate(row: &mut [f32], dim: usize, (cos, sin): (&[f32], &[f32]), direction: f32) {
     let half = cos.len();
-    simd(
+    vectorized(
         #[inline(always)]
         || {
             for head in row.chunks_exact_mut(dim) {

@@ -4,9 +4,10 @@
 //! N tokens, V vocabulary.
 
 use rayon::prelude::*;
+use tealight_matmul::vectorized;
 
 use super::logp::{Block, Head, Layer, RowSums, blocks};
-use super::math::{LANES, exp, fold, max, simd};
+use super::math::{LANES, exp, fold, max};
 use crate::divergence::{Divergence, MAX_LOG_RATIO, MIN_LOG_RATIO};
 
 /// Another model at the same places.
@@ -46,7 +47,7 @@ pub(super) fn keep_largest(logits: &[f32], first: usize, kept: &mut [(f32, u32)]
     const PART: usize = 64;
     for (part, logits) in logits.chunks(PART).enumerate() {
         let least = kept[kept.len() - 1].0;
-        let best = simd(
+        let best = vectorized(
             #[inline(always)]
             || max(logits),
         );
@@ -79,7 +80,7 @@ impl Head<'_> {
                 let [more, steeper] = base.divergence.constant(
                     #[inline(always)]
                     |divergence| {
-                        simd(
+                        vectorized(
                             #[inline(always)]
                             || row.sums(divergence, logits, others),
                         )
@@ -162,7 +163,7 @@ impl Pulls<'_> {
         rows.with_min_len(1 + 4096 / block.count).for_each(|(index, (logits, found))| {
             let row = block.row + index;
             let pull = self.logp[row] + self.of_largest(row);
-            simd(
+            vectorized(
                 #[inline(always)]
                 || {
                     // (onehot - p) grad / temperature.
@@ -209,7 +210,7 @@ impl Pulls<'_> {
             apart.base.divergence.constant(
                 #[inline(always)]
                 |divergence| {
-                    simd(
+                    vectorized(
                         #[inline(always)]
                         || {
                             for (x, other) in logits.iter_mut().zip(others) {

@@ -1,0 +1,91 @@
+//! Tiles of 14 rows and 32 columns in the registers of AVX-512.
+
+use std::arch::x86_64::{
+    __m512, __mmask16, _MM_HINT_T1, _mm_prefetch, _mm512_add_ps, _mm512_fmadd_ps, _mm512_loadu_ps,
+    _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps, _mm512_set1_ps, _mm512_setzero_ps,
+};
+
+/// Columns of a panel: two registers.
+const COLUMNS: usize = 32;
+
+/// Where a tile goes, and how much of it there is.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    pub(super) start: *mut f32,
+    pub(super) stride: usize,
+    pub(super) rows: usize,
+    pub(super) columns: usize,
+    pub(super) adds: bool,
+}
+
+/// How far ahead of the columns in hand memory is asked for, in values: weights of a small batch come
+/// from memory once, faster than the processor would guess.
+const AHEAD: usize = 8192;
+
+/// Registers of one row of a tile.
+const WIDE: usize = COLUMNS / 16;
+
+/// # Safety
+/// AVX-512F is there; `place` is valid memory that no one else has.
+pub(super) unsafe fn tile(left: &[f32], right: &[f32], height: usize, place: Place) {
+    macro_rules! by_height {
+        ($($rows:literal)*) => {
+            match height {
+                $($rows => rows::<$rows>(left, right, place),)*
+                _ => rows::<14>(left, right, place),
+            }
+        };
+    }
+    // SAFETY: as the caller promises.
+    unsafe { by_height!(1 2 3 4 5 6 7 8 9 10 11 12 13) }
+}
+
+#[target_feature(enable = "avx512f,fma")]
+unsafe fn rows<const ROWS: usize>(left: &[f32], right: &[f32], place: Place) {
+    let mut sums = [[_mm512_setzero_ps(); WIDE]; ROWS];
+    let (mut a, mut b) = (left.as_ptr(), right.as_ptr());
+    for _ in 0..right.len() / COLUMNS {
+        // SAFETY: both panels have ROWS and COLUMNS values for each place along k.
+        unsafe {
+            _mm_prefetch::<_MM_HINT_T1>(b.wrapping_add(AHEAD).cast());
+            _mm_prefetch::<_MM_HINT_T1>(b.wrapping_add(AHEAD + 16).cast());
+            let columns: [__m512; WIDE] = [_mm512_loadu_ps(b), _mm512_loadu_ps(b.add(16))];
+            for (row, sums) in sums.iter_mut().enumerate() {
+                let value = _mm512_set1_ps(*a.add(row));
+                sums[0] = _mm512_fmadd_ps(value, columns[0], sums[0]);
+                sums[1] = _mm512_fmadd_ps(value, columns[1], sums[1]);
+            }
+            a = a.add(ROWS);
+            b = b.add(COLUMNS);
+        }
+    }
+    // SAFETY: as the caller promises.
+    unsafe { store(&sums, place) };
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn store<const ROWS: usize>(sums: &[[__m512; WIDE]; ROWS], place: Place) {
+    let mask = |from: usize| -> __mmask16 {
+        match place.columns.saturating_sub(from) {
+            0 => 0,
+            some @ 1..16 => (1 << some) - 1,
+            _ => __mmask16::MAX,
+        }
+    };
+    let masks = [mask(0), mask(16)];
+    for (row, sums) in sums.iter().enumerate().take(place.rows) {
+        for (index, (sum, mask)) in sums.iter().zip(masks).enumerate() {
+            // SAFETY: the mask leaves out what is beyond the result; addresses behind a mask of
+            // zero are not touched.
+            unsafe {
+                let to = place.start.wrapping_add(row * place.stride + index * 16);
+                let sum = match place.adds {
+                    true => _mm512_add_ps(_mm512_maskz_loadu_ps(mask, to), *sum),
+                    false => *sum,
+                };
+                _mm512_mask_storeu_ps(to, mask, sum);
+            }
+        }
+    }
+}

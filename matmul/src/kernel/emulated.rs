@@ -1,0 +1,75 @@
+//! Tiles of up to 4 rows and 16 columns on any processor, with fused multiply-adds emulated in f64.
+
+use super::{Panels, Target};
+
+/// Columns of a panel.
+const COLUMNS: usize = 16;
+
+/// `a * b + c`, rounded once.
+///
+/// The product of two f32 is exact in f64. The sum is rounded to odd: where f64 cannot hold the exact sum, the last bit
+/// of the one below is set. Rounding that to f32, which has less than half as many bits, is rounding the exact sum
+/// (Boldo and Melquiond, Emulation of FMA and correctly rounded sums, 2008).
+#[inline(always)]
+pub(super) fn fused(a: f32, b: f32, c: f32) -> f32 {
+    let (product, c) = (f64::from(a) * f64::from(b), f64::from(c));
+    let sum = product + c;
+    // What the sum is short of the exact one.
+    let part = sum - product;
+    let error = (product - (sum - part)) + (c - part);
+    let bits = sum.to_bits();
+    let is_even = bits & 1 == 0;
+    let grows = is_even & ((error > 0.0) & (sum > 0.0) | (error < 0.0) & (sum < 0.0));
+    let shrinks = is_even & ((error > 0.0) & (sum < 0.0) | (error < 0.0) & (sum > 0.0));
+    f64::from_bits(bits + u64::from(grows) - u64::from(shrinks)) as f32
+}
+
+/// Computes, or with `adds` adds to, the tile of the result at row and column `at`.
+pub(super) fn tile(panels: Panels<'_>, adds: bool, [row, column]: [usize; 2], target: &Target<'_>) {
+    let Panels { left, right, height } = panels;
+    for index in 0..height {
+        let mut sums = [0f32; COLUMNS];
+        for (values, columns) in left.chunks_exact(height).zip(right.as_chunks::<COLUMNS>().0) {
+            for (sum, x) in sums.iter_mut().zip(columns) {
+                *sum = fused(values[index], *x, *sum);
+            }
+        }
+        target.put(row + index, column, &sums, adds);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn emulated_multiply_adds_are_rounded_once() {
+        let mut state = 1u64;
+        let mut bits = || {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (state >> 32) as u32
+        };
+        let check = |a: f32, b: f32, c: f32| {
+            let (ours, exact) = (fused(a, b, c), a.mul_add(b, c));
+            let is_same = ours.to_bits() == exact.to_bits() || (ours.is_nan() && exact.is_nan());
+            assert!(is_same, "{a:e} * {b:e} + {c:e} is {exact:e}, not {ours:e}");
+        };
+        for _ in 0..2_000_000 {
+            // Any bits; sums that nearly cancel; ties of the product's last places; small numbers.
+            let (a, b, c) =
+                (f32::from_bits(bits()), f32::from_bits(bits()), f32::from_bits(bits()));
+            check(a, b, c);
+            let near =
+                f32::from_bits((-(a * b)).to_bits().wrapping_add(bits() % 5).wrapping_sub(2));
+            check(a, b, near);
+            let [a, b] = [a, b].map(|x| f32::from_bits(x.to_bits() & 0xffff_f000));
+            check(a, b, c);
+            let scale = |x: f32| f32::from_bits(x.to_bits() & 0x807f_ffff | 0x2000_0000);
+            check(scale(a), scale(b), f32::from_bits(c.to_bits() & 0x80ff_ffff));
+            let unit = |x: u32| f32::from_bits(x & 0x807f_ffff | 0x3f80_0000);
+            check(unit(bits()), unit(bits()), unit(bits()) * 2f32.powi((bits() % 60) as i32 - 30));
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! The inner loops: a panel of rows times a panel of columns, sums in registers.
+//!
+//! Every set of instructions adds the same fused products in the same order, so all come to the same bits.
+
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod emulated;
+pub(super) mod integers;
+mod registers;
+
+use std::marker::PhantomData;
+
+use super::InstructionSet;
+use super::instructions::arch;
+
+/// The result, written by several threads at places that do not overlap.
+pub(super) struct Target<'a> {
+    start: *mut f32,
+    rows: usize,
+    columns: usize,
+    stride: usize,
+    life: PhantomData<&'a mut [f32]>,
+}
+
+// SAFETY: each tile of the result is written by one task alone.
+unsafe impl Sync for Target<'_> {}
+
+impl<'a> Target<'a> {
+    pub(super) fn new(out: &'a mut [f32], rows: usize, columns: usize, stride: usize) -> Self {
+        assert!(out.len() >= (rows - 1) * stride + columns);
+        Self { start: out.as_mut_ptr(), rows, columns, stride, life: PhantomData }
+    }
+
+    /// Writes, or with `adds` adds, what there is room for of a row's values from `column` on; no other task has them.
+    /// Nothing is written for a row past the last.
+    #[inline(always)]
+    pub(super) fn put(&self, row: usize, column: usize, values: &[f32], adds: bool) {
+        assert!(column < self.columns);
+        if row >= self.rows {
+            return;
+        }
+        let count = values.len().min(self.columns - column);
+        // SAFETY: they are within the result, and no one else has them.
+        let out = unsafe {
+            std::slice::from_raw_parts_mut(self.start.add(row * self.stride + column), count)
+        };
+        if adds {
+            for (out, x) in out.iter_mut().zip(values) {
+                *out += x;
+            }
+        } else {
+            out.copy_from_slice(&values[..count]);
+        }
+    }
+}
+
+/// A panel of rows `[k][height]` times one of columns `[k][width]`.
+#[derive(Clone, Copy)]
+pub(super) struct Panels<'a> {
+    pub(super) left: &'a [f32],
+    pub(super) right: &'a [f32],
+    pub(super) height: usize,
+}
+
+/// Computes, or with `adds` adds to, the tile of the result at row and column `at`.
+pub(super) fn tile(
+    set: InstructionSet,
+    panels: Panels<'_>,
+    adds: bool,
+    at: [usize; 2],
+    target: &Target<'_>,
+) {
+    let shape = set.tile();
+    let depth = panels.right.len() / shape.columns;
+    assert!((1..=shape.rows).contains(&panels.height));
+    assert_eq!(panels.left.len(), depth * panels.height, "panels of one depth");
+    assert!(at[0] < target.rows && at[1] < target.columns);
+    match set {
+        #[cfg(target_arch = "x86_64")]
+        InstructionSet::Avx512 => {
+            let [row, column] = at;
+            let place = avx512::Place {
+                // SAFETY: row and column are within the result.
+                start: unsafe { target.start.add(row * target.stride + column) },
+                stride: target.stride,
+                rows: panels.height.min(target.rows - row),
+                columns: shape.columns.min(target.columns - column),
+                adds,
+            };
+            // SAFETY: the processor has the instructions, or the set would not be in use; the place lies within the
+            // result, and no other task has it.
+            unsafe { avx512::tile(panels.left, panels.right, panels.height, place) };
+        }
+        InstructionSet::Portable => emulated::tile(panels, adds, at, target),
+        _ => arch().dispatch(registers::Tile { panels, adds, at, target }),
+    }
+}
