@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use tealight_datasets::names;
+use tealight_datasets::{names, output};
 
 /// Writes `bytes` to `path` through a temporary file beside it: written, synced, renamed.
 ///
@@ -47,6 +47,7 @@ pub(crate) fn readable_folder() -> tempfile::Builder<'static, 'static> {
 #[cfg_attr(not(unix), expect(unused_variables, unused_mut))]
 fn with_mode(mode: u32) -> tempfile::Builder<'static, 'static> {
     let mut builder = tempfile::Builder::new();
+    builder.prefix(TEMPORARY);
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
@@ -112,6 +113,28 @@ pub fn sync_directory(directory: &Path) -> Result<()> {
     Ok(())
 }
 
+/// What a lock holds before the number of its process: who made the directory.
+pub(crate) const OWNER: &str = "tealight ";
+
+/// The names of files that are being written begin so; one that is there when nobody writes is of a killed process.
+pub(crate) const TEMPORARY: &str = ".tealight-tmp-";
+
+/// Removes what killed processes were writing in a directory that this process has claimed.
+fn remove_leftovers(directory: &Path) -> Result<()> {
+    for entry in std::fs::read_dir(directory)?.flatten() {
+        if entry.file_name().to_string_lossy().starts_with(TEMPORARY) {
+            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            let path = entry.path();
+            let removed = match is_folder {
+                true => std::fs::remove_dir_all(&path),
+                false => std::fs::remove_file(&path),
+            };
+            removed.with_context(|| format!("{}: cannot be removed", path.display()))?;
+        }
+    }
+    Ok(())
+}
+
 /// A directory that one process writes at a time; free again when this is dropped or the process ends.
 #[derive(Debug)]
 pub struct Claim(#[expect(dead_code, reason = "the lock lasts as long as the file is open")] File);
@@ -124,14 +147,15 @@ impl Claim {
     pub fn take(directory: &Path) -> Result<Self> {
         writable_directory(directory)?;
         let path = directory.join(".lock");
-        let mut file =
-            File::options().create(true).truncate(false).read(true).write(true).open(&path)?;
+        let mut options = File::options();
+        let file = output::open(options.create(true).truncate(false).read(true).write(true), &path);
+        let mut file = file.with_context(|| format!("{}: cannot be written", path.display()))?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let mut owner = String::new();
                 file.read_to_string(&mut owner)?;
-                let owner = owner.trim();
+                let owner = owner.trim().trim_start_matches(OWNER);
                 bail!(
                     "{}: another run is writing here (process {owner}); wait for it, or choose another --output",
                     directory.display()
@@ -141,7 +165,8 @@ impl Claim {
             Err(TryLockError::Error(_)) => return Ok(Self(file)),
         }
         file.set_len(0)?;
-        write!(file, "{}", std::process::id())?;
+        write!(file, "{OWNER}{}", std::process::id())?;
+        remove_leftovers(directory)?;
         Ok(Self(file))
     }
 }
@@ -153,7 +178,7 @@ impl Claim {
 pub fn writable_directory(directory: &Path) -> Result<()> {
     let describe = || format!("{}: this output directory cannot be written", directory.display());
     std::fs::create_dir_all(directory).with_context(describe)?;
-    tempfile::NamedTempFile::new_in(directory).with_context(describe)?;
+    tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(directory).with_context(describe)?;
     Ok(())
 }
 

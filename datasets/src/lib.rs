@@ -12,6 +12,7 @@ pub mod countdown;
 mod error;
 pub mod lines;
 pub mod names;
+pub mod output;
 pub mod prompt;
 pub mod prompting;
 pub mod read;
@@ -41,12 +42,36 @@ pub struct Problem {
     pub answer: String,
     /// A worked solution, where the dataset has one: the text that `sft` imitates.
     pub solution: Option<String>,
-    /// What the verifier needs besides: for SQL, the database, by name or as a script.
+    /// What the verifier needs besides: for SQL, the database.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub context: Option<String>,
+    pub context: Option<Database>,
     /// How many distinct right answers there are, where that is known exactly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<u64>,
+}
+
+/// The database that a problem is about. Text that is read from anywhere is the name of one, never a script.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub enum Database {
+    /// A file in the verifier's folder.
+    File(String),
+    /// The statements that make it, written by a task of this crate.
+    Script(String),
+}
+
+impl From<String> for Database {
+    fn from(name: String) -> Self {
+        Self::File(name)
+    }
+}
+
+impl From<Database> for String {
+    fn from(database: Database) -> Self {
+        match database {
+            Database::File(text) | Database::Script(text) => text,
+        }
+    }
 }
 
 /// What a verifier says of one completion.

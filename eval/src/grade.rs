@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use rayon::prelude::*;
 use serde_json::Value;
 use tealight_datasets::lines::Lines;
-use tealight_datasets::{Dataset, Problem, Prompt, Verdict, Verifier};
+use tealight_datasets::{Database, Dataset, Problem, Prompt, Verdict, Verifier};
 
 use crate::evaluate::{DrawnSink, Team};
 use crate::{Answer, Sample, Tally};
@@ -23,6 +23,9 @@ const CHUNK: usize = 4096;
 /// Completions that are judged one after the other.
 const BLOCK: usize = 16;
 
+/// Largest size of a log-probability, in nats: servers write -9999 for none.
+const MAX_LOGP: f64 = 1e9;
+
 /// Reasons that are kept of completions that could not be judged.
 const REASONS: usize = 3;
 
@@ -31,6 +34,7 @@ struct Line {
     id: String,
     gold: Option<String>,
     prompt: Option<String>,
+    /// The name of a database.
     context: Option<String>,
     answers: Vec<Answer>,
 }
@@ -146,15 +150,18 @@ pub fn grade(
 
 /// Judges answers, each to a problem and with its number; of a team every member judges a part.
 fn judged(
-    mut work: Vec<(usize, usize, Answer)>,
+    work: Vec<(usize, usize, Answer)>,
     problems: &[Problem],
     verifier: &dyn Verifier,
     team: &dyn Team,
 ) -> Result<Vec<Sample>> {
-    let mut blocks = Vec::with_capacity(work.len().div_ceil(BLOCK));
-    while !work.is_empty() {
-        let rest = work.split_off(BLOCK.min(work.len()));
-        blocks.push(std::mem::replace(&mut work, rest));
+    let (mut work, mut blocks) = (work.into_iter(), Vec::new());
+    loop {
+        let block: Vec<_> = work.by_ref().take(BLOCK).collect();
+        if block.is_empty() {
+            break;
+        }
+        blocks.push(block);
     }
     let places: Vec<usize> = (0..blocks.len()).collect();
     let mut found: Vec<Vec<Sample>> = vec![Vec::new(); blocks.len()];
@@ -198,7 +205,11 @@ fn problem(line: &Line, known: &HashMap<&str, &Problem>) -> Result<Problem> {
         prompt,
         answer,
         solution: None,
-        context: line.context.clone().or_else(|| from_dataset?.context.clone()),
+        // What a line says of its problem is of no account where a dataset says it.
+        context: match from_dataset {
+            Some(problem) => problem.context.clone(),
+            None => line.context.clone().map(Database::File),
+        },
         total: from_dataset.and_then(|problem| problem.total),
     })
 }
@@ -232,6 +243,16 @@ fn text_of(value: &Value) -> Option<String> {
     }
 }
 
+/// A count of tokens that a stranger gives; sums of such counts do not overflow.
+pub fn token_count(value: &Value) -> usize {
+    value.as_u64().map_or(0, |count| u32::try_from(count).unwrap_or(u32::MAX) as usize)
+}
+
+/// A log-probability that a stranger gives, unless sums of such would not be finite.
+pub fn plausible_logp(logp: f64) -> Option<f64> {
+    Some(logp).filter(|logp| logp.abs() <= MAX_LOGP)
+}
+
 fn first(value: &Value, names: &[&str]) -> Option<String> {
     names.iter().find_map(|name| text_of(value.get(*name)?))
 }
@@ -245,8 +266,8 @@ fn own(value: &Value) -> Result<Line> {
     let answer = |text: &str| Answer {
         text: text.into(),
         is_finished,
-        tokens: value["tokens"].as_u64().unwrap_or(0) as usize,
-        logp: value["logp"].as_f64(),
+        tokens: token_count(&value["tokens"]),
+        logp: value["logp"].as_f64().and_then(plausible_logp),
         ..Answer::default()
     };
     let mut answers = Vec::new();

@@ -7,10 +7,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tealight_datasets::{Dataset, Problem, Unusable};
 
+use crate::classes::Level;
 use crate::{Summary, Tally};
 
 /// The version of the schema that this program writes and reads.
 pub const VERSION: u32 = 1;
+
+/// Largest count of one problem.
+const MAX_COUNT: usize = 1 << 48;
 
 /// One evaluation: a model on one or several sets of problems.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -135,7 +139,29 @@ impl Results {
                 path.display()
             ),
         }
-        serde_json::from_value(value)
-            .with_context(|| format!("{}: not of its schema", path.display()))
+        let results: Self = serde_json::from_value(value)
+            .with_context(|| format!("{}: not of its schema", path.display()))?;
+        results.check().with_context(|| path.display().to_string())?;
+        Ok(results)
+    }
+
+    /// Refuses counts that no evaluation comes to: sums over problems stay within their types.
+    fn check(&self) -> Result<()> {
+        for tally in self.sets.iter().flat_map(|set| &set.problems) {
+            let counts =
+                [tally.samples, tally.unjudged, tally.tokens, tally.thoughts.tokens, tally.logp.1];
+            let drawn = |level: &Level| -> usize {
+                let counts = tally.classes.at(*level).multiplicities();
+                counts.into_iter().fold(0, usize::saturating_add)
+            };
+            let is_whole = tally.correct <= tally.samples
+                && Level::ALL.iter().all(|level| drawn(level) <= tally.correct)
+                && tally.truncated <= tally.samples
+                && tally.no_answer <= tally.samples;
+            if counts.into_iter().any(|count| count > MAX_COUNT) || !is_whole {
+                bail!("the counts of problem `{}` cannot be: the file was changed", tally.problem);
+            }
+        }
+        Ok(())
     }
 }

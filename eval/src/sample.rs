@@ -159,12 +159,12 @@ impl Tally {
             return;
         }
         self.samples += 1;
-        self.tokens += sample.tokens;
+        self.tokens = self.tokens.saturating_add(sample.tokens);
         self.truncated += usize::from(!sample.is_finished);
         if let Some(thinking) = sample.thinking {
             self.thoughts.count += 1;
             self.thoughts.finished += usize::from(thinking.is_finished);
-            self.thoughts.tokens += thinking.tokens;
+            self.thoughts.tokens = self.thoughts.tokens.saturating_add(thinking.tokens);
         }
         if let Some(logp) = sample.logp {
             self.logp = (self.logp.0 + logp, self.logp.1 + 1);

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use anyhow::{Context, Result, bail};
-use tealight_datasets::Dataset;
 use tealight_datasets::lines::Lines;
+use tealight_datasets::{Dataset, output};
 
 use crate::Sample;
 
@@ -183,7 +183,7 @@ fn whole(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> Result<()>) -> 
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".part");
     let describe = || format!("{}: cannot be written", path.display());
-    let mut out = BufWriter::new(File::create(&temporary).with_context(describe)?);
+    let mut out = BufWriter::new(output::create(Path::new(&temporary)).with_context(describe)?);
     fill(&mut out).with_context(describe)?;
     let file = out.into_inner().map_err(|error| error.into_error()).with_context(describe)?;
     file.sync_all().with_context(describe)?;

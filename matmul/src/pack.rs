@@ -29,8 +29,7 @@ pub(super) fn left(left: Matrix<'_>, height: usize, serial: bool, out: &mut Vec<
     }
 }
 
-/// The places `range` of the panel of `right` `[k, n]`, which is not packed, that begins at column `first` and is `width`
-/// wide.
+/// The positions `range` along k of a panel of `right` `[k, n]`, which is not packed: `width` columns from `first` on.
 pub(super) fn right(
     right: Right<'_>,
     (first, width): (usize, usize),

@@ -51,9 +51,13 @@ pub struct BenchOptions {
     #[arg(long)]
     #[serde(default)]
     pub gradient_checkpointing: bool,
-    /// How often each is measured after one time that does not count; the median is reported.
+    /// Most repetitions of the rollout and of the training step, after one that does not count; their median is reported.
     #[arg(long, default_value_t = 3)]
     pub reps: usize,
+    /// Seconds to measure for, about. A slow model is repeated less often; where one repetition takes more than a third of
+    /// them, the first counts.
+    #[arg(long, default_value_t = 45.0)]
+    pub max_seconds: f64,
     /// Measure the rollout alone: no reference, no gradients, no optimizer.
     #[arg(long)]
     #[serde(default)]
@@ -99,7 +103,10 @@ pub fn run(options: &BenchOptions) -> Result<Value> {
     let startup = limits::since_start();
     let name = &options.model.model;
     options.model.announce(&architecture, &described);
-    let rollout = median(options.reps, || rollout(options, &reference, &architecture))?;
+    let (rows, share) = (options.prompts * options.group, options.share());
+    let what = format!("rollout of {rows} x {} tokens", options.new_tokens);
+    let rollout =
+        median(&what, options.reps, share, || rollout(options, &reference, &architecture))?;
     let parts = match options.rollout_only {
         true => None,
         false => Some(train(options, &architecture, &weights, &reference)?),
@@ -128,13 +135,14 @@ pub fn run(options: &BenchOptions) -> Result<Value> {
         "group": options.group,
         "prompt_len": options.prompt_len,
         "new_tokens": options.new_tokens,
-        "reps": options.reps,
-        "rollout_s": rollout.1,
-        "rollout_s_range": [rollout.0, rollout.2],
-        "rollout_new_tokens_per_s": new_tokens as f64 / rollout.1,
-        "step_s": parts.as_ref().map(|(seconds, _)| seconds.1),
-        "step_s_range": parts.as_ref().map(|(seconds, _)| [seconds.0, seconds.2]),
-        "step_tokens_per_s": parts.as_ref().map(|(seconds, _)| tokens as f64 / seconds.1),
+        "rollout_reps": rollout.reps,
+        "rollout_s": rollout.median,
+        "rollout_s_range": rollout.range,
+        "rollout_new_tokens_per_s": new_tokens as f64 / rollout.median,
+        "step_reps": parts.as_ref().map(|(seconds, _)| seconds.reps),
+        "step_s": parts.as_ref().map(|(seconds, _)| seconds.median),
+        "step_s_range": parts.as_ref().map(|(seconds, _)| seconds.range),
+        "step_tokens_per_s": parts.as_ref().map(|(seconds, _)| tokens as f64 / seconds.median),
         "step_parts": parts.as_ref().map(|(_, parts)| parts),
         "startup_s": startup,
         "peak_rss_bytes": peak,
@@ -143,13 +151,18 @@ pub fn run(options: &BenchOptions) -> Result<Value> {
         "limits": limits,
         "fraction_of_limit": {
             // The limit is that of f32.
-            "rollout": (!is_rounded).then(|| work.rollout_at(&limits) / rollout.1),
-            "step": parts.as_ref().map(|(seconds, _)| work.step_at(&limits) / seconds.1),
+            "rollout": (!is_rounded).then(|| work.rollout_at(&limits) / rollout.median),
+            "step": parts.as_ref().map(|(seconds, _)| work.step_at(&limits) / seconds.median),
         },
     }))
 }
 
 impl BenchOptions {
+    /// Seconds for the repetitions of the rollout, and as many for those of the step.
+    fn share(&self) -> f64 {
+        if self.rollout_only { self.max_seconds } else { self.max_seconds / 2.0 }
+    }
+
     /// What was to be expected of the memory of a whole step; nothing for a rollout alone.
     fn memory_plan(&self, architecture: &Architecture, device: &Device) -> Option<MemoryPlan> {
         let rows = self.prompts * self.group;
@@ -224,13 +237,13 @@ fn rollout(options: &BenchOptions, decoder: &Decoder, architecture: &Architectur
     Ok(start.elapsed().as_secs_f64())
 }
 
-/// Seconds of a whole step, least, median and most, and its parts in the median.
+/// Seconds of a whole step, and its parts in the median.
 fn train(
     options: &BenchOptions,
     architecture: &Architecture,
     weights: &Weights,
     reference: &Decoder,
-) -> Result<((f64, f64, f64), StepParts)> {
+) -> Result<(Seconds, StepParts)> {
     let rows: Vec<Sequence> = (0..options.prompts * options.group)
         .map(|row| Sequence {
             prompt: tokens(options.prompt_len, row / options.group, architecture),
@@ -251,14 +264,15 @@ fn train(
     let mut optimizer = AdamW::new(config, policy.weights())?;
     let plan = OBJECTIVE.parse::<Objective>()?.plan;
     let mut all = Vec::new();
-    let seconds = median(options.reps, || {
+    let what = format!("training step on {} completions", rows.len());
+    let seconds = median(&what, options.reps, options.share(), || {
         let budget = options.micro_batch_tokens;
         let parts = step((&policy, reference), &plan, &rows, budget, &mut optimizer)?;
         all.push(parts);
         Ok(parts.total())
     })?;
     let middle = |part: fn(&StepParts) -> f64| {
-        let mut values: Vec<f64> = all[1..].iter().map(part).collect();
+        let mut values: Vec<f64> = all[all.len() - seconds.reps..].iter().map(part).collect();
         values.sort_by(f64::total_cmp);
         values[values.len() / 2]
     };
@@ -271,10 +285,39 @@ fn train(
     Ok((seconds, parts))
 }
 
-/// Least, median and most of `reps` measurements, after one that does not count.
-fn median(reps: usize, mut measure: impl FnMut() -> Result<f64>) -> Result<(f64, f64, f64)> {
-    measure()?;
-    let mut values = (0..reps).map(|_| measure()).collect::<Result<Vec<f64>>>()?;
+/// Seconds of repeated work.
+struct Seconds {
+    reps: usize,
+    median: f64,
+    /// The least and the most.
+    range: [f64; 2],
+}
+
+/// Measures up to `reps` repetitions in about `share` seconds, after one that does not count unless it takes a third of
+/// them.
+fn median(
+    what: &str,
+    reps: usize,
+    share: f64,
+    mut measure: impl FnMut() -> Result<f64>,
+) -> Result<Seconds> {
+    tracing::info!("{what}: first repetition");
+    let started = Instant::now();
+    let first = measure()?;
+    let mut values = match started.elapsed().as_secs_f64() > share / 3.0 {
+        true => vec![first],
+        false => vec![measure()?],
+    };
+    while values.len() < reps {
+        let elapsed = started.elapsed().as_secs_f64();
+        if elapsed + values[0] > share {
+            tracing::info!("{what}: {} of {reps} repetitions fit --max-seconds", values.len());
+            break;
+        }
+        values.push(measure()?);
+    }
     values.sort_by(f64::total_cmp);
-    Ok((values[0], values[values.len() / 2], values[values.len() - 1]))
+    let median = values[values.len() / 2];
+    tracing::info!("{what}: {median:.3} s");
+    Ok(Seconds { reps: values.len(), median, range: [values[0], values[values.len() - 1]] })
 }

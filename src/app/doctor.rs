@@ -10,7 +10,7 @@ use tealight_matmul::{InstructionSet, VARIABLE};
 use crate::device::{self, Precision};
 use crate::files::writable_directory;
 use crate::generate::{Filters, LocalSampler, RngKey, SampleRequest, Sampler, SamplingParams};
-use crate::hub::{self, push};
+use crate::hub::{self, token};
 use crate::limits;
 use crate::policy::{GradAccumulator, Policy, Sequence, by_row, rounding};
 use crate::pretrained::Pretrained;
@@ -105,12 +105,12 @@ fn cache() -> Result<String> {
 
 /// What is set, not whether the network is there: nothing is asked of it.
 fn hub_access() -> String {
-    let token = match push::token() {
+    let token = match token::token() {
         Some(_) => "a token is set",
         None => "no token (needed for gated models and for push: HF_TOKEN)",
     };
     let offline = if hub::is_offline() { ", HF_HUB_OFFLINE is set" } else { "" };
-    format!("{}: {token}{offline}", push::endpoint())
+    format!("{}: {token}{offline}", token::endpoint())
 }
 
 /// Samples the embedded model, computes the same log-probabilities with a gradient, and compares.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
-use tealight_datasets::{Dataset, names, verify};
+use tealight_datasets::{Dataset, names, output as output_file, verify};
 use tealight_eval::grade::grade;
 use tealight_eval::results::{Question, Results, SetResult, VERSION};
 use tealight_eval::{Summary, Tally};
@@ -110,7 +110,7 @@ pub fn run(options: &GradeOptions, Process { ranks, .. }: &Process) -> Result<Ju
     let describe = || format!("{}: cannot be written", path.display());
     let mut out = match options.no_samples || !ranks.is_first() {
         true => None,
-        false => Some(BufWriter::new(File::create(&path).with_context(describe)?)),
+        false => Some(BufWriter::new(output_file::create(&path).with_context(describe)?)),
     };
     let (mut judged_so_far, mut said) = (0, Instant::now());
     let how = (&*verifier, options.prefilled_thinking);

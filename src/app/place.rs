@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 
-use crate::files::Claim;
+use crate::files::{Claim, OWNER, TEMPORARY};
 
 /// What a command leaves before it has produced anything: settings, and the lock.
 const SETTINGS: [&str; 3] = ["config.toml", "request.json", ".lock"];
@@ -44,6 +44,8 @@ pub(crate) fn is_free(output: &Path) -> bool {
         let path = entry.path();
         match entry.metadata() {
             Ok(kind) if kind.is_dir() => is_free(&path),
+            // What a killed process was writing is removed by who claims the directory.
+            Ok(_) if entry.file_name().to_string_lossy().starts_with(TEMPORARY) => true,
             Ok(kind) => kind.len() == 0 || SETTINGS.iter().any(|name| entry.file_name() == *name),
             Err(_) => false,
         }
@@ -58,6 +60,9 @@ pub(crate) fn fresh(output: &Path, overwrite: bool) -> Result<Claim> {
 
 /// Refuses a directory that holds anything, unless `overwrite` allows it and a command of Tealight's wrote it.
 pub(crate) fn check(output: &Path, overwrite: bool) -> Result<()> {
+    if output.exists() && !output.is_dir() {
+        bail!("{}: --output is a directory, and this is a file", output.display());
+    }
     if !is_free(output) && !overwrite {
         bail!(
             "{}: holds files already ({}); choose another --output, or replace what Tealight wrote there with --overwrite",
@@ -80,7 +85,11 @@ fn is_ours(output: &Path) -> bool {
     let settings = std::fs::read_to_string(output.join("config.toml")).unwrap_or_default();
     let results = std::fs::read(output.join("results.json")).unwrap_or_default();
     let results: serde_json::Value = serde_json::from_slice(&results).unwrap_or_default();
-    settings.starts_with("# tealight ") || results["tealight"].is_string()
+    // A killed command may have left no more than its lock.
+    let lock = std::fs::read_to_string(output.join(".lock")).unwrap_or_default();
+    settings.starts_with("# tealight ")
+        || results["tealight"].is_string()
+        || lock.starts_with(OWNER)
 }
 
 /// The first names in a directory.

@@ -57,6 +57,7 @@ const RANGES: &[(&str, Bound, Bound)] = &[
     ("max_steps", At(1.0), At(1e12)),
     ("max_test_samples", At(1.0), At(ENDLESS)),
     ("max_tokens", At(1.0), At(ENDLESS)),
+    ("max_seconds", At(1.0), At(1e6)),
     ("max_unjudged", At(0.0), At(1.0)),
     ("micro_batch_tokens", At(1.0), At(1e9)),
     ("min_p", At(0.0), Beyond(1.0)),

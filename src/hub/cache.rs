@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use tealight_datasets::names;
+use tealight_datasets::{names, output};
 
 /// Where downloads are kept: `HF_HUB_CACHE`, or `hub` below `HF_HOME` or the user's cache.
 pub fn cache_directory() -> PathBuf {
@@ -19,7 +19,9 @@ pub fn cache_directory() -> PathBuf {
 pub(super) fn home() -> PathBuf {
     let set =
         |name: &str| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
-    let user = || set("HOME").or_else(|| set("USERPROFILE")).unwrap_or_default();
+    // Never the current directory: whoever made that one would choose what is in the cache.
+    let user = || std::env::home_dir().filter(|path| path.is_absolute());
+    let user = || user().unwrap_or_else(std::env::temp_dir);
     let cache = || set("XDG_CACHE_HOME").unwrap_or_else(|| user().join(".cache"));
     set("HF_HOME").unwrap_or_else(|| cache().join("huggingface"))
 }
@@ -61,7 +63,8 @@ impl Folder {
         std::fs::create_dir_all(&blobs).with_context(|| blobs.display().to_string())?;
         let path = names::inside(&blobs, &format!("{etag}.incomplete"))?;
         let describe = || format!("{}: cannot be written", path.display());
-        let file = File::options().create(true).truncate(false).read(true).write(true).open(&path);
+        let mut options = File::options();
+        let file = output::open(options.create(true).truncate(false).read(true).write(true), &path);
         let file = file.with_context(describe)?;
         // Two processes that want one model: the second waits, and finds it there.
         file.lock().with_context(describe)?;

@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::Value;
@@ -17,7 +17,9 @@ use ureq::{Agent, Body};
 
 use super::cache::{Folder, cache_directory};
 use super::push;
+use super::token::{endpoint, token, with_token};
 use crate::http::{agent, body, described, header};
+use crate::limits;
 use crate::telemetry::Transfer;
 
 /// How often a download that was cut off is tried in all.
@@ -28,8 +30,12 @@ const MAX_REDIRECTS: usize = 5;
 const MAX_INFO: u64 = 64 << 20;
 /// Largest file, in bytes.
 const MAX_FILE: u64 = 1 << 42;
+/// Largest file whose size no server announced, or that came compressed although it was asked for as it is.
+const MAX_UNANNOUNCED: u64 = 256 << 20;
 /// Silence after which a connection counts as broken.
 const SILENCE: Duration = Duration::from_secs(60);
+/// Bytes that come in that time at least: a slower connection counts as broken too.
+const LEAST: u64 = 60 << 10;
 
 /// A repository at one revision.
 pub(super) struct Repository {
@@ -48,7 +54,10 @@ struct Announced {
     response: Response<Body>,
     etag: String,
     commit: String,
+    /// Bytes of the whole file.
     bytes: Option<u64>,
+    /// Where in it the answer begins.
+    from: u64,
 }
 
 impl Repository {
@@ -66,8 +75,8 @@ impl Repository {
             revision: revision.into(),
             folder: Folder::new(kind, id, revision)?,
             http: agent(None),
-            endpoint: push::endpoint(),
-            token: push::token(),
+            endpoint: endpoint(),
+            token: token(),
         })
     }
 
@@ -80,7 +89,7 @@ impl Repository {
     pub(super) fn files(&self) -> Result<Vec<String>> {
         let url =
             format!("{}/api/{}/{}/revision/{}", self.endpoint, self.kind, self.id, self.revision);
-        let mut response = self.answered(&url)?;
+        let mut response = self.answered(url)?;
         let text = body(&mut response, MAX_INFO).with_context(|| self.shown())?;
         let info: Value = serde_json::from_slice(&text)
             .with_context(|| format!("{}: the Hub's answer is not JSON", self.shown()))?;
@@ -101,9 +110,9 @@ impl Repository {
             );
         }
         names::inside(&cache_directory(), file).with_context(|| self.shown())?;
-        let (mut attempt, mut begun) = (1, None);
+        let mut attempt = 1;
         loop {
-            match self.download(file, &mut begun) {
+            match self.download(file) {
                 Err(Broken::OnTheWay(_)) if attempt < ATTEMPTS => attempt += 1,
                 Err(Broken::OnTheWay(why)) => {
                     return Err(self.unreachable(&format!("{file}: {why}")));
@@ -114,25 +123,24 @@ impl Repository {
         }
     }
 
-    /// One try; `begun` is the ETag of what an earlier one has begun.
-    fn download(&self, file: &str, begun: &mut Option<String>) -> Result<PathBuf, Broken> {
-        let from = begun.as_ref().map_or(0, |etag| self.folder.begun(etag));
-        let mut announced = self.announced(file, from)?;
+    /// One try. What an earlier one has brought is kept where the server still has that version of the file.
+    fn download(&self, file: &str) -> Result<PathBuf, Broken> {
+        let mut announced = self.announced(file, 0)?;
         let (etag, commit) = (announced.etag.clone(), announced.commit.clone());
         if !self.folder.has(&etag) {
             let mut part = self.folder.incomplete(&etag)?;
             // Another process may have brought it while this one waited.
             if !self.folder.has(&etag) {
                 let there = part.metadata()?.len();
-                let is_begun = there > 0 && announced.bytes.is_some_and(|total| there < total);
-                if begun.is_none() && is_begun {
-                    // An earlier run was ended in the middle.
-                    let rest = self.announced(file, there)?;
-                    if rest.etag == etag {
-                        announced = rest;
+                if there > 0 && announced.bytes.is_some_and(|total| there < total) {
+                    // The version may have changed in between, and a server may not know ranges.
+                    match self.announced(file, there) {
+                        Ok(rest) if rest.etag == etag && rest.bytes == announced.bytes => {
+                            announced = rest;
+                        }
+                        _ => {}
                     }
                 }
-                *begun = Some(etag.clone());
                 self.fill(file, announced, &mut part)?;
                 self.folder.complete(&etag)?;
             }
@@ -143,17 +151,26 @@ impl Repository {
     /// Writes what comes behind what is there, or in its place where the server begins anew.
     fn fill(&self, file: &str, announced: Announced, part: &mut File) -> Result<(), Broken> {
         let total = announced.bytes;
-        let mut there = match announced.response.status() == 206 {
-            true => part.metadata()?.len(),
-            false => 0,
-        };
+        let mut there = announced.from;
         part.set_len(there)?;
         part.seek(SeekFrom::End(0))?;
-        let most = total.unwrap_or(MAX_FILE).min(MAX_FILE);
+        let most = total.unwrap_or(MAX_UNANNOUNCED);
+        let free = limits::free_space(&cache_directory());
+        if let (Some(total), Some(free)) = (total, free)
+            && total - there > free
+        {
+            return Err(Broken::ForGood(anyhow!(
+                "{:.1} GB are to come and {:.1} GB are free in {}: make room, or set HF_HOME",
+                (total - there) as f64 / 1e9,
+                free as f64 / 1e9,
+                cache_directory().display()
+            )));
+        }
         let label = format!("downloading {}/{file}", self.id);
         let mut progress = Transfer::new(&label, total, there);
         let mut reader = announced.response.into_body().into_with_config().limit(most + 1).reader();
         let mut buffer = vec![0; 1 << 16];
+        let (mut since, mut before) = (Instant::now(), there);
         loop {
             let count = match reader.read(&mut buffer) {
                 Ok(0) => break,
@@ -162,9 +179,21 @@ impl Repository {
             };
             there += count as u64;
             if there > most {
-                let error =
-                    anyhow!("the server sends more than the {most} bytes that it announced");
-                return Err(Broken::ForGood(error));
+                return Err(Broken::ForGood(match total {
+                    Some(_) => {
+                        anyhow!("the server sends more than the {most} bytes that it announced")
+                    }
+                    None => {
+                        anyhow!("the server announces no size and sends more than {most} bytes")
+                    }
+                }));
+            }
+            if since.elapsed() > SILENCE {
+                if there - before < LEAST {
+                    let rate = format!("{} bytes in {} s", there - before, SILENCE.as_secs());
+                    return Err(Broken::OnTheWay(format!("too slow: {rate}")));
+                }
+                (since, before) = (Instant::now(), there);
             }
             part.write_all(&buffer[..count]).context("the cache cannot be written")?;
             progress.advance(count);
@@ -214,11 +243,23 @@ impl Repository {
                 continue;
             }
             let response = self.accepted(response)?;
-            if bytes.is_none() && header(&response, "content-encoding").is_none() {
-                let rest =
-                    header(&response, "content-length").and_then(|text| text.parse::<u64>().ok());
-                let start = if response.status() == 206 { from } else { 0 };
-                bytes = rest.and_then(|rest| rest.checked_add(start));
+            let is_encoded = header(&response, "content-encoding").is_some_and(|e| e != "identity");
+            let start = match response.status() == 206 {
+                true => {
+                    let range = header(&response, "content-range").and_then(content_range);
+                    let (start, total) = range.context("a part of a file without its range")?;
+                    if start != from || is_encoded || bytes.is_some_and(|bytes| bytes != total) {
+                        return Err(Broken::OnTheWay(
+                            "another part of the file than asked for".into(),
+                        ));
+                    }
+                    bytes = Some(total);
+                    from
+                }
+                false => 0,
+            };
+            if bytes.is_none() && !is_encoded {
+                bytes = header(&response, "content-length").and_then(|text| text.parse().ok());
             }
             if bytes.is_some_and(|bytes| bytes > MAX_FILE) {
                 return Err(Broken::ForGood(anyhow!(
@@ -227,16 +268,14 @@ impl Repository {
             }
             let commit = commit.context("the server names no commit")?;
             let etag = plain_etag(&etag.context("the server gives no ETag")?);
-            return Ok(Announced { response, etag, commit, bytes });
+            return Ok(Announced { response, etag, commit, bytes, from: start });
         }
         Err(Broken::ForGood(anyhow!("more than {MAX_REDIRECTS} redirects")))
     }
 
     fn ask(&self, url: &str, from: u64) -> Result<Response<Body>, Broken> {
         let mut request = self.http.get(url).config().timeout_per_read(Some(SILENCE)).build();
-        if let Some(token) = self.token.as_ref().filter(|_| is_same_host(url, &self.endpoint)) {
-            request = request.header("Authorization", format!("Bearer {token}"));
-        }
+        request = with_token(request, url, &self.endpoint, self.token.as_deref());
         if from > 0 {
             request = request.header("Range", format!("bytes={from}-"));
         }
@@ -246,12 +285,25 @@ impl Repository {
             .map_err(|error| Broken::OnTheWay(described(&error)))
     }
 
-    fn answered(&self, url: &str) -> Result<Response<Body>> {
-        let answer = self.ask(url, 0).and_then(|response| self.accepted(response));
-        answer.map_err(|broken| match broken {
-            Broken::OnTheWay(why) => self.unreachable(&why),
-            Broken::ForGood(error) => error,
-        })
+    /// The answer to a question of the API; a renamed repository answers elsewhere.
+    fn answered(&self, mut url: String) -> Result<Response<Body>> {
+        for _ in 0..=MAX_REDIRECTS {
+            let answer =
+                self.ask(&url, 0).and_then(|response| match response.status().is_redirection() {
+                    true => Ok(response),
+                    false => self.accepted(response),
+                });
+            let response = answer.map_err(|broken| match broken {
+                Broken::OnTheWay(why) => self.unreachable(&why),
+                Broken::ForGood(error) => error,
+            })?;
+            if !response.status().is_redirection() {
+                return Ok(response);
+            }
+            let to = header(&response, "location").context("a redirect without an address");
+            url = to.and_then(|to| joined(&url, to)).with_context(|| self.shown())?;
+        }
+        bail!("{}: more than {MAX_REDIRECTS} redirects", self.shown())
     }
 
     /// The answer, or what its status means and the fix.
@@ -318,6 +370,15 @@ fn plain_etag(etag: &str) -> String {
     }
 }
 
+/// The first byte of a part and the length of the whole: `bytes START-END/TOTAL`.
+fn content_range(text: &str) -> Option<(u64, u64)> {
+    let (range, total) = text.trim().strip_prefix("bytes ")?.split_once('/')?;
+    let (start, end) = range.split_once('-')?;
+    let [start, end, total] = [start, end, total].map(|text| text.trim().parse::<u64>().ok());
+    let (start, end, total) = (start?, end?, total?);
+    (start <= end && end.checked_add(1)? == total).then_some((start, total))
+}
+
 /// The parts of a path as an address spells them.
 fn encoded(path: &str) -> String {
     let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.~/".contains(&b);
@@ -340,24 +401,12 @@ fn joined(url: &str, to: &str) -> Result<String> {
     Ok(format!("{scheme}://{host}{to}"))
 }
 
-fn is_same_host(url: &str, other: &str) -> bool {
-    let host = |url: &str| {
-        let uri = url.parse::<Uri>().ok()?;
-        Some((uri.scheme_str()?.to_owned(), uri.authority()?.to_string()))
-    };
-    host(url).is_some() && host(url) == host(other)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_token_stays_with_its_host() {
-        assert!(is_same_host("https://hub.co/x", "https://hub.co"));
-        assert!(!is_same_host("https://hub.co.evil.org/x", "https://hub.co"));
-        assert!(!is_same_host("http://hub.co/x", "https://hub.co"), "nor does it go unencrypted");
-        assert!(!is_same_host("https://hub.co@evil.org/x", "https://hub.co"));
+    fn redirects_lead_to_addresses() {
         assert_eq!(joined("https://a.b/c?d", "/e").unwrap(), "https://a.b/e");
         assert!(joined("https://a.b/c", "file:///etc/passwd").is_err());
     }

@@ -7,6 +7,7 @@
 mod cache;
 mod client;
 pub mod push;
+pub mod token;
 
 use std::path::{Path, PathBuf};
 

@@ -16,9 +16,10 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tealight_datasets::names;
 use ureq::http::{Response, StatusCode};
-use ureq::{Agent, Body};
+use ureq::{Agent, Body, RequestBuilder};
 
 use super::cache;
+use super::token::{endpoint, token, with_token};
 use crate::http::{agent, body, described};
 
 /// How often a request that failed on the way is tried in all.
@@ -60,28 +61,15 @@ struct Hub {
     token: String,
 }
 
-/// The token that may write: `HF_TOKEN`, or the file that `hf auth login` leaves.
-pub fn token() -> Option<String> {
-    let from_file = || {
-        let path = std::env::var_os("HF_TOKEN_PATH").map(PathBuf::from);
-        std::fs::read_to_string(path.unwrap_or_else(|| cache::home().join("token"))).ok()
-    };
-    let token = std::env::var("HF_TOKEN").ok().or_else(from_file)?;
-    Some(token.trim().to_owned()).filter(|token| !token.is_empty())
-}
-
-/// The server that `HF_ENDPOINT` names, or the Hub.
-pub fn endpoint() -> String {
-    let endpoint = std::env::var("HF_ENDPOINT");
-    endpoint.as_deref().unwrap_or("https://huggingface.co").trim_end_matches('/').to_owned()
-}
-
 impl Push<'_> {
     /// Sends every file of `folder`; `said` hears of each. Returns the address of the commit.
     ///
     /// # Errors
     /// No token, no permission, a name that is none, a network that stays broken, a file that is too large.
     pub fn run(&self, folder: &Path, said: &mut dyn FnMut(&str)) -> Result<String> {
+        if super::is_offline() {
+            bail!("HF_HUB_OFFLINE forbids pushing: unset the variable");
+        }
         if !names::is_repository(self.repository) {
             bail!("`{}`: a repository is named owner/name", self.repository);
         }
@@ -177,7 +165,8 @@ impl Push<'_> {
             self.accepted(answer, "send a file").with_context(|| item.name.clone())?;
             if let Some(check) = object["actions"]["verify"]["href"].as_str() {
                 let body = json!({"oid": item.sha256, "size": item.bytes});
-                let answer = hub.post(check, JSON, &body.to_string())?;
+                let headers = &object["actions"]["verify"]["header"];
+                let answer = hub.post_with(check, headers, &body.to_string())?;
                 self.accepted(answer, "check a file").with_context(|| item.name.clone())?;
             }
         }
@@ -242,19 +231,25 @@ impl Hub {
     fn post(&self, url: &str, kind: &str, text: &str) -> Result<Response<Body>> {
         self.tried(|| {
             let request = self.http.post(url).header("Content-Type", kind).header("Accept", kind);
-            Ok(request.header("Authorization", format!("Bearer {}", self.token)).send(text))
+            Ok(with_token(request, url, &self.endpoint, Some(&self.token)).send(text))
+        })
+    }
+
+    /// Posts JSON to an address of the Hub's choice, with the headers that the Hub gives for it. Only the Hub's own host
+    /// sees the token.
+    fn post_with(&self, url: &str, headers: &Value, text: &str) -> Result<Response<Body>> {
+        self.tried(|| {
+            let request = self.http.post(url).header("Content-Type", LFS).header("Accept", LFS);
+            let has_permission = headers.get("Authorization").is_some();
+            let token = Some(self.token.as_str()).filter(|_| !has_permission);
+            let request = with_headers(request, headers);
+            Ok(with_token(request, url, &self.endpoint, token).send(text))
         })
     }
 
     /// Sends a file to an address that carries its own permission.
     fn send(&self, to: &str, headers: &Value, file: &Path) -> Result<Response<Body>> {
-        self.tried(|| {
-            let mut request = self.http.put(to);
-            for (name, value) in headers.as_object().into_iter().flatten() {
-                request = request.header(name, value.as_str().unwrap_or_default());
-            }
-            Ok(request.send(File::open(file)?))
-        })
+        self.tried(|| Ok(with_headers(self.http.put(to), headers).send(File::open(file)?)))
     }
 
     fn tried(
@@ -280,6 +275,14 @@ impl Hub {
             attempt += 1;
         }
     }
+}
+
+/// A request with the headers that an answer of the Hub asks for.
+fn with_headers<T>(request: RequestBuilder<T>, headers: &Value) -> RequestBuilder<T> {
+    let headers = headers.as_object().into_iter().flatten();
+    headers.fold(request, |request, (name, value)| {
+        request.header(name, value.as_str().unwrap_or_default())
+    })
 }
 
 /// The SHA-256 of what is left to read of a file, in hexadecimal, and its length.

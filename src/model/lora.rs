@@ -6,12 +6,13 @@
 
 use std::collections::BTreeMap;
 
-use candle_core::{Device, Result, Tensor, bail};
+use candle_core::{DType, Device, Result, Tensor, bail};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use super::Architecture;
 use super::weights::Weights;
+use crate::backend::cpu::product::matrix_product;
 use crate::backend::{Backend, Dropout, GradAccumulator, Parameter, hashed};
 
 /// The projections of a layer that can be adapted in one family or another, by the last parts of their names.
@@ -130,7 +131,12 @@ impl LowRank {
 
     /// `s B A` `[out, in]`: what merging adds to the weight.
     pub(super) fn product(&self) -> Result<Tensor> {
-        self.b.values.matmul(&self.a.values)? * self.scale
+        let (a, b) = (&self.a.values, &self.b.values);
+        let product = match (b.device(), b.dtype()) {
+            (Device::Cpu, DType::F32) => matrix_product(b, a)?,
+            _ => b.matmul(a)?,
+        };
+        product * self.scale
     }
 
     /// What pass number `pass` drops. Pass and projection are hashed together: passes are numbered in a row, and

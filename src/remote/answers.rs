@@ -3,6 +3,7 @@
 use anyhow::{Context, Result};
 use serde_json::Value;
 use tealight_eval::Answer;
+use tealight_eval::grade::{plausible_logp, token_count};
 
 /// One completion that a server drew.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,7 +32,7 @@ pub(super) fn read(text: &[u8]) -> Result<Vec<Result<Drawn, String>>> {
     }
     let choices = body["choices"].as_array().context("no `choices`")?;
     // Servers give the tokens of all choices together.
-    let tokens = body["usage"]["completion_tokens"].as_u64().unwrap_or(0) as usize;
+    let tokens = token_count(&body["usage"]["completion_tokens"]);
     let each = tokens / choices.len().max(1);
     Ok(choices.iter().map(|choice| drawn(choice, each)).collect())
 }
@@ -85,7 +86,9 @@ fn native(one: &Value) -> Result<Drawn, String> {
         other => return Err(format!("a completion that ended by {other:?}")),
     };
     let tokens = meta["output_token_logprobs"].as_array().ok_or("no `output_token_logprobs`")?;
-    let token = |token: &Value| Some((token[0].as_f64()?, u32::try_from(token[1].as_u64()?).ok()?));
+    let token = |token: &Value| {
+        Some((plausible_logp(token[0].as_f64()?)?, u32::try_from(token[1].as_u64()?).ok()?))
+    };
     let tokens: Option<Vec<(f64, u32)>> = tokens.iter().map(token).collect();
     let (logp, ids): (Vec<f64>, Vec<u32>) =
         tokens.ok_or("a token without its log-probability")?.into_iter().unzip();
@@ -105,9 +108,10 @@ fn native(one: &Value) -> Result<Drawn, String> {
 /// The log-probability of each token, in the form of chat or of plain completions.
 fn logps(value: &Value) -> Option<Vec<f64>> {
     if let Some(content) = value["content"].as_array() {
-        return content.iter().map(|token| token["logprob"].as_f64()).collect();
+        return content.iter().map(|token| plausible_logp(token["logprob"].as_f64()?)).collect();
     }
-    value["token_logprobs"].as_array()?.iter().map(Value::as_f64).collect()
+    let logps = value["token_logprobs"].as_array()?.iter();
+    logps.map(|logp| plausible_logp(logp.as_f64()?)).collect()
 }
 
 /// The tokens: vLLM's own field, or llama.cpp's among the log-probabilities.

@@ -2,7 +2,8 @@
 //!
 //! The library only emits them; the command line installs [`Terminal`], and another program may listen in its own way.
 
-use std::fmt::Write;
+use std::fmt::Write as _;
+use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tracing::field::{Field, Visit};
@@ -67,7 +68,8 @@ impl Subscriber for Terminal {
             Level::WARN => "warning: ",
             _ => "",
         };
-        eprintln!("{prefix}{}", escaped(&message.0));
+        // Nobody may be reading; that is no reason to end a run.
+        drop(writeln!(std::io::stderr(), "{prefix}{}", escaped(&message.0)));
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {

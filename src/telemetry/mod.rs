@@ -12,6 +12,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use serde::Serialize;
+use tealight_datasets::output;
 
 pub use log::{Terminal, be_quiet, be_silent};
 pub use progress::{Progress, Transfer, count_tokens, phase};
@@ -29,8 +30,8 @@ impl JsonLines {
     /// # Errors
     /// It cannot be written.
     pub fn create(path: &Path) -> Result<Self> {
-        let file =
-            File::create(path).with_context(|| format!("{}: cannot be written", path.display()))?;
+        let file = output::create(path)
+            .with_context(|| format!("{}: cannot be written", path.display()))?;
         Ok(Self { file, path: path.display().to_string() })
     }
 
@@ -39,7 +40,7 @@ impl JsonLines {
     /// # Errors
     /// It cannot be written.
     pub fn append(path: &Path) -> Result<Self> {
-        let file = OpenOptions::new().append(true).create(true).open(path);
+        let file = output::open(OpenOptions::new().append(true).create(true), path);
         let file = file.with_context(|| format!("{}: cannot be written", path.display()))?;
         Ok(Self { file, path: path.display().to_string() })
     }

@@ -4,7 +4,7 @@
 //! Whoever does the work counts tokens and names the phase ([`count_tokens`], [`phase`]); a thread beside it shows
 //! them. Nothing is computed from what is counted here.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -229,7 +229,7 @@ impl Drop for Progress {
         // Where it stands, which is not the end where it was interrupted; what is said next has its own line.
         if let Some(bar) = &self.bar {
             bar.abandon();
-            eprintln!();
+            drop(writeln!(std::io::stderr()));
         }
     }
 }

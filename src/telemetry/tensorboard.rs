@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
+use tealight_datasets::output;
 
 /// One event file.
 pub struct EventFile {
@@ -30,7 +31,7 @@ impl EventFile {
             std::process::id()
         );
         let path = directory.join(name);
-        let file = OpenOptions::new().create(true).append(true).open(&path);
+        let file = output::open(OpenOptions::new().create(true).append(true), &path);
         let file = file.with_context(|| format!("{}: cannot be written", path.display()))?;
         let mut events = Self { file, path };
         let mut version = event(0);

@@ -32,6 +32,7 @@ mod recipes;
 mod refusals;
 mod rollouts;
 mod rounded;
+mod same_bits;
 mod sglang;
 mod strangers;
 mod support;

@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use tealight_datasets::verify::sql::Sql;
-use tealight_datasets::{Problem, Prompt, Verifier};
+use tealight_datasets::{Database, Problem, Prompt, Verifier};
 
 const SCRIPT: &str = "CREATE TABLE pets(name TEXT, kind TEXT, age INTEGER);
     INSERT INTO pets VALUES ('Ada','dog',3),('Bo','cat',5),('Cy','dog',7);";
@@ -19,7 +19,7 @@ fuzz_target!(|query: &str| {
         prompt: Prompt::Text(String::new()),
         answer: "SELECT COUNT(*), SUM(age) FROM pets".into(),
         solution: None,
-        context: Some(SCRIPT.into()),
+        context: Some(Database::Script(SCRIPT.into())),
         total: None,
     };
     SQL.with(|sql| {

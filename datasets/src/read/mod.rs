@@ -230,8 +230,13 @@ fn chat(messages: &[Value]) -> std::result::Result<Prompt, String> {
 }
 
 /// Opens a file; the error names it.
+/// Opens a regular file: a pipe or a device may have no end.
 fn file(path: &Path) -> Result<std::fs::File> {
-    std::fs::File::open(path).map_err(|source| DataError::Io { path: path.into(), source })
+    let io = |source| DataError::Io { path: path.into(), source };
+    if !std::fs::metadata(path).map_err(io)?.is_file() {
+        return Err(DataError::File { path: path.into(), what: "not a regular file".into() });
+    }
+    std::fs::File::open(path).map_err(io)
 }
 
 /// The same as text of any length, without a byte-order mark.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::Row;
 use crate::verify::sql::{Compare, Sql, schema_of};
-use crate::{DataError, Dataset, Message, Problem, Prompt, Result};
+use crate::{DataError, Database, Dataset, Message, Problem, Prompt, Result};
 
 /// Folders that the databases of a file may lie in, beside it.
 const FOLDERS: [&str; 6] = [
@@ -61,7 +61,7 @@ pub(super) fn dataset(
             prompt: Prompt::Chat(vec![Message::user(asked)]),
             answer: text(column)?.trim_end_matches(';').into(),
             solution: Some(text(column)?.into()),
-            context: Some(database.into()),
+            context: Some(Database::File(database.into())),
             total: None,
         });
     }

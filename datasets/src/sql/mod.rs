@@ -10,7 +10,9 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use crate::verify::sql::Sql;
-use crate::{DataError, Dataset, Message, Problem, Prompt, Result, Source, distinct, fnv};
+use crate::{
+    DataError, Database, Dataset, Message, Problem, Prompt, Result, Source, distinct, fnv,
+};
 use question::{Asked, Condition, Question, TABLES};
 
 /// The row of [`crate::SOURCES`].
@@ -89,7 +91,7 @@ impl Generator {
                 prompt: Prompt::Chat(vec![Message::user(prompt)]),
                 answer: question.gold(),
                 solution: Some(solution),
-                context: Some(script),
+                context: Some(Database::Script(script)),
                 total: None,
             };
         }

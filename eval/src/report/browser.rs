@@ -16,7 +16,7 @@ use flate2::write::GzEncoder;
 use maud::{Markup, PreEscaped, html};
 use rayon::prelude::*;
 use serde_json::{Value, json};
-use tealight_datasets::{Verdict, names};
+use tealight_datasets::{Verdict, names, output as output_file};
 
 use crate::Sample;
 use crate::results::Results;
@@ -63,7 +63,8 @@ impl Chunks<'_> {
             .par_drain(..)
             .try_for_each(|(name, text)| {
                 let script = format!("tealight.arrived(\"{name}\",\"{text}\")");
-                std::fs::write(self.folder.join(format!("{name}.js")), script)
+                let mut file = output_file::create(&self.folder.join(format!("{name}.js")))?;
+                file.write_all(script.as_bytes())
             })
             .with_context(describe)
     }
@@ -166,7 +167,7 @@ pub(super) fn markup(sets: &[Aligned], names: &[&str], placed: &Placed) -> Marku
                 div #detail aria-live="polite" { p.note { "Choose a problem: its samples are unpacked when you do. Arrow keys move, / searches." } }
             }
         }
-        script type="application/json" #index { (PreEscaped(data.to_string().replace("</", "<\\/"))) }
+        script type="application/json" #index { (PreEscaped(data.to_string().replace('<', "\\u003c"))) }
         (PreEscaped(scripts))
         style { (PreEscaped(include_str!("browser.css"))) }
         script { (PreEscaped(include_str!("browser.js"))) }

@@ -182,9 +182,10 @@ impl Followed {
             return;
         }
         let Ok(row) = serde_json::from_slice::<Value>(line) else { return };
-        let Some(step) = row["step"].as_f64() else { return };
+        let Some(step) = row["step"].as_f64().filter(|step| step.abs() < 1e15) else { return };
         for (key, _) in DRAWN {
-            if let Some(value) = row[key].as_f64() {
+            // Beyond it the axis of a chart has no end.
+            if let Some(value) = row[key].as_f64().filter(|value| value.abs() < 1e30) {
                 self.metrics.entry(key).or_default().push((step, value));
             }
         }
@@ -195,11 +196,15 @@ impl Followed {
 fn found(directory: &Path, depth: usize) -> Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
     for entry in std::fs::read_dir(directory)? {
-        let path = entry?.path();
+        let entry = entry?;
+        // Links are not followed, nor are pipes opened.
+        let (path, kind) = (entry.path(), entry.file_type()?);
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
         let name = name.unwrap_or_default();
-        if path.is_dir() && depth > 0 && name != "lm-eval" && !name.starts_with("checkpoint") {
+        if kind.is_dir() && depth > 0 && name != "lm-eval" && !name.starts_with("checkpoint") {
             paths.extend(found(&path, depth - 1)?);
+        } else if !kind.is_file() {
+            continue;
         } else if name == "metrics.jsonl"
             || name == "evals.jsonl"
             || (name.ends_with(".jsonl")

@@ -17,7 +17,7 @@ mod mixing;
 mod ops;
 mod output;
 pub(crate) mod pass;
-mod product;
+pub(crate) mod product;
 mod rms_norm;
 mod rope;
 mod rows;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use candle_core::{CpuStorage, Result, Storage, Tensor, bail};
 use tealight_matmul::{
-    Blocks, Matrix, Output, Packed, Quantized, Right, multiply, multiply_each, vectorized,
+    Blocks, Matrix, Output, Packed, Quantized, Right, multiply, multiply_each, product, vectorized,
 };
 
 use super::super::{Buffer, GradAccumulator, Parameter, PooledPacked, Prepacked, WithBias, int8};
@@ -211,6 +211,20 @@ impl Cpu {
         let packed = Arc::new(PooledPacked::new(packed, self.pool.clone()));
         Ok(Parameter { prepacked: Some(Prepacked::Cpu(packed)), ..weight.clone() })
     }
+}
+
+/// `left` `[m, k]` times `right` `[k, n]`, the same bits on every processor; Candle's product depends on the processor.
+pub(crate) fn matrix_product(left: &Tensor, right: &Tensor) -> Result<Tensor> {
+    let ((m, k), (inner, n)) = (left.dims2()?, right.dims2()?);
+    if k != inner {
+        bail!("{m} x {k} times {inner} x {n}");
+    }
+    let values = with_values(left, |left| {
+        with_values(right, |right| {
+            Ok(product(Matrix::new(left, m, k), Right::Plain(Matrix::new(right, k, n))))
+        })
+    })?;
+    Tensor::from_vec(values, (m, n), left.device())
 }
 
 /// A weight with a copy of it in 8 bits.

@@ -207,7 +207,7 @@ impl Asked<'_> {
         );
         let mut said: Vec<Message> = Vec::new();
         for turn in 0.. {
-            eprint!("> ");
+            drop(write!(std::io::stderr(), "> "));
             let mut line = String::new();
             if std::io::stdin().read_line(&mut line)? == 0 {
                 break;
@@ -235,7 +235,7 @@ impl Asked<'_> {
                 }
             }
         }
-        eprintln!();
+        drop(writeln!(std::io::stderr()));
         Ok(())
     }
 }

@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
 use axum::Router;
-use axum::extract::{Path as Wild, State};
+use axum::extract::{Path as Wild, Request, State};
 use axum::http::{StatusCode, header};
+use axum::middleware::{self, Next};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use clap::Args;
@@ -63,7 +64,8 @@ fn serve(directory: &Path, port: u16, stop: &Stop) -> Result<()> {
         .route("/live", get(live))
         .route("/report.html", get(|state| file(state, Wild("report.html".into()))))
         .route("/report-data/{name}", get(data))
-        .with_state(shown);
+        .with_state(shown)
+        .layer(middleware::from_fn(this_host_alone));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await;
@@ -87,6 +89,16 @@ fn serve(directory: &Path, port: u16, stop: &Stop) -> Result<()> {
     })
 }
 
+/// Refuses who asks by another name than this machine's own: a page elsewhere could give its name this address.
+async fn this_host_alone(request: Request, next: Next) -> Response {
+    let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
+    let name = host.map(|host| host.rsplit_once(':').map_or(host, |(name, _)| name));
+    match name {
+        Some("127.0.0.1" | "localhost") => next.run(request).await,
+        _ => (StatusCode::MISDIRECTED_REQUEST, "ask http://127.0.0.1").into_response(),
+    }
+}
+
 async fn live(State(shown): State<Arc<Shown>>) -> Response {
     match shown.live.lock().unwrap_or_else(PoisonError::into_inner).look() {
         Ok(page) => Html(page).into_response(),
@@ -104,6 +116,14 @@ async fn file(State(shown): State<Arc<Shown>>, Wild(name): Wild<String>) -> Resp
         return StatusCode::NOT_FOUND.into_response();
     };
     let kind = if name.ends_with(".js") { "text/javascript" } else { "text/html; charset=utf-8" };
+    // A link may lead to any file of the user's, and a pipe has no end.
+    let is_own = path.symlink_metadata().is_ok_and(|kind| kind.is_file())
+        && path.parent().is_some_and(|folder| {
+            folder.symlink_metadata().is_ok_and(|kind| kind.is_dir()) || folder == shown.directory
+        });
+    if !is_own {
+        return (StatusCode::NOT_FOUND, "not written yet").into_response();
+    }
     match std::fs::read(path) {
         Ok(bytes) => ([(header::CONTENT_TYPE, kind)], bytes).into_response(),
         Err(_) => (StatusCode::NOT_FOUND, "not written yet").into_response(),

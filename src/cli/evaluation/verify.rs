@@ -11,7 +11,7 @@ use clap::Args;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use tealight_datasets::verify::math::{Checked, Mode, Outcome, check};
-use tealight_datasets::{Problem, Prompt, Verdict, Verifier, verify};
+use tealight_datasets::{Database, Problem, Prompt, Verdict, Verifier, verify};
 
 /// Lines that are judged at a time; their order is kept.
 const CHUNK: usize = 8192;
@@ -48,8 +48,8 @@ pub(in crate::cli) struct VerifyOptions {
 struct Pair {
     gold: Text,
     answer: Text,
-    /// The database, for SQL.
-    context: Option<String>,
+    /// The name of the database, for SQL.
+    context: Option<Database>,
 }
 
 /// Answers are often numbers in JSON.
@@ -115,7 +115,7 @@ fn judged_by(
     verifier: &dyn Verifier,
     gold: String,
     answer: &str,
-    context: Option<String>,
+    context: Option<Database>,
 ) -> Verdict {
     let (id, prompt) = (String::new(), Prompt::Text(String::new()));
     verifier

@@ -31,17 +31,21 @@ fn table(report: &Value) -> String {
     let limit = |of: &str| report["limits"][of].as_f64().unwrap_or(f64::NAN) / 1e9;
     let parts = &report["step_parts"];
     format!(
-        "rollout   {} new tokens/s, {} s, {}\n\
-         step      {} tokens/s, {} s, {}\n\
+        "device    {}\n\
+         rollout   {} new tokens/s, {} s (median of {}), {}\n\
+         step      {} tokens/s, {} s (median of {}), {}\n\
          of which  reference {} s, forward {} s, backward {} s, optimizer {} s\n\
          start-up  {} s\n\
          memory    {} MB at most, {} MB planned\n\
          limits    {:.0} GFLOP/s in registers, {:.0} in a large product, {:.1} GB/s read",
+        report["device"].as_str().unwrap_or_default(),
         number(&report["rollout_new_tokens_per_s"], 0),
         number(&report["rollout_s"], 3),
+        report["rollout_reps"],
         share("rollout"),
         number(&report["step_tokens_per_s"], 0),
         number(&report["step_s"], 3),
+        number(&report["step_reps"], 0),
         share("step"),
         number(&parts["reference"], 3),
         number(&parts["forward"], 3),

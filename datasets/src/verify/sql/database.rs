@@ -1,30 +1,36 @@
 //! Databases, opened read-only, and queries on them under a budget.
 //!
-//! What a query may do is decided while it is prepared: reading and calling functions, nothing else.
-//! What it may cost is counted in steps of SQLite's machine, not in time, so a verdict depends on the
-//! query and the database alone. The memory limit is one for the whole process and far above what the
-//! other limits allow one query: it is a net, not a rule.
+//! What a query may do is decided while it is prepared: reading and calling functions, nothing else. A script that
+//! makes a database may make tables and fill them, and nothing else either: a connection is guarded before anything runs on
+//! it. What a query may cost is counted in steps of SQLite's machine, so that a verdict depends on the query and the
+//! database alone. Time, and the memory of the whole process, have limits far above what these steps usually take, for what
+//! a single step may cost: they are a net, not a rule.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags};
 
-use crate::names;
+use crate::{Database, names};
 
-/// Steps between two looks at the budget.
-const STEPS_A_LOOK: i32 = 1000;
+/// Steps between two looks at the budget: few, since a step that works on long texts may take tenths of a second.
+const STEPS_A_LOOK: i32 = 100;
 /// Looks after which a query is stopped: five million steps, some tenths of a second.
-const MAX_LOOKS: u32 = 5000;
+const MAX_LOOKS: u32 = 50_000;
+/// Time after which a query is stopped.
+const MAX_TIME: Duration = Duration::from_secs(10);
 /// Most rows of a result.
 const MAX_ROWS: usize = 20_000;
-/// Most bytes of a text, and of all texts of a result.
-const MAX_BYTES: usize = 1 << 20;
+/// Most bytes of a text or a row: what functions such as `instr` take grows with the square of it.
+const MAX_TEXT: usize = 256 << 10;
+/// Most bytes of a result.
+const MAX_RESULT: usize = 16 << 20;
 /// Most bytes that SQLite may hold in the whole process.
 const MAX_HEAP: u64 = 1 << 30;
 /// Connections that are kept open.
@@ -69,12 +75,62 @@ pub struct Databases {
     idle: Mutex<HashMap<String, Vec<Guarded>>>,
 }
 
-/// A connection whose queries are limited.
+/// Why a query has no result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum QueryError {
+    /// It is malformed, forbidden, or there is no such database.
+    Invalid(String),
+    /// It costs more than a query may.
+    TooCostly(String),
+}
+
+impl std::fmt::Display for QueryError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Invalid(why) | Self::TooCostly(why) => f.write_str(why),
+        }
+    }
+}
+
+impl From<String> for QueryError {
+    fn from(why: String) -> Self {
+        Self::Invalid(why)
+    }
+}
+
+/// A connection whose statements are limited.
 struct Guarded {
     connection: Connection,
-    looks: Arc<AtomicU32>,
-    /// What the last query was not allowed to do.
+    budget: Arc<Budget>,
+    /// What the last statement was not allowed to do.
     refused: Arc<Mutex<Option<String>>>,
+}
+
+/// What a statement has cost.
+struct Budget {
+    looks: AtomicU32,
+    end: Mutex<Instant>,
+}
+
+impl Budget {
+    fn begin(&self) {
+        self.looks.store(0, Ordering::Relaxed);
+        *self.end.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now() + MAX_TIME;
+    }
+
+    fn is_over(&self) -> bool {
+        let end = *self.end.lock().unwrap_or_else(PoisonError::into_inner);
+        self.looks.fetch_add(1, Ordering::Relaxed) >= MAX_LOOKS || Instant::now() >= end
+    }
+
+    /// What was too much, if anything.
+    fn excess(&self) -> Option<String> {
+        if self.looks.load(Ordering::Relaxed) > MAX_LOOKS {
+            return Some(format!("stopped after {} steps", MAX_LOOKS * STEPS_A_LOOK as u32));
+        }
+        let end = *self.end.lock().unwrap_or_else(PoisonError::into_inner);
+        (Instant::now() >= end).then(|| format!("stopped after {} seconds", MAX_TIME.as_secs()))
+    }
 }
 
 impl Databases {
@@ -92,33 +148,34 @@ impl Databases {
     ///
     /// # Errors
     /// The reason why it has no result, for a person to read.
-    pub fn run(&self, database: &str, query: &str) -> Result<Rows, String> {
+    pub fn run(&self, database: &Database, query: &str) -> Result<Rows, QueryError> {
         let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = idle().get_mut(database).and_then(Vec::pop);
+        let name = match (database, &self.folder) {
+            (Database::File(name), Some(_)) | (Database::Script(name), None) => name,
+            (Database::File(_), None) => {
+                let why = "a database is named, and the verifier has no folder: use sql:FOLDER";
+                return Err(QueryError::Invalid(why.into()));
+            }
+            (Database::Script(_), Some(_)) => {
+                let why = "the problem brings its database, and the verifier has a folder of them";
+                return Err(QueryError::Invalid(why.into()));
+            }
+        };
+        let known = idle().get_mut(name).and_then(Vec::pop);
         let guarded = match known {
             Some(guarded) => guarded,
-            None => Guarded::new(self.open(database)?)?,
+            None => match &self.folder {
+                Some(folder) => Guarded::new(open(folder, name)?)?,
+                None => Guarded::built(name)?,
+            },
         };
         let rows = guarded.run(query);
         let mut idle = idle();
         if idle.values().map(Vec::len).sum::<usize>() >= MAX_IDLE {
             idle.clear();
         }
-        idle.entry(database.to_owned()).or_default().push(guarded);
+        idle.entry(name.clone()).or_default().push(guarded);
         rows
-    }
-
-    fn open(&self, database: &str) -> Result<Connection, String> {
-        match &self.folder {
-            Some(folder) => open(folder, database),
-            None => {
-                let built = Connection::open_in_memory().and_then(|connection| {
-                    connection.execute_batch(database)?;
-                    Ok(connection)
-                });
-                built.map_err(|error| format!("its database cannot be built: {error}"))
-            }
-        }
     }
 }
 
@@ -156,87 +213,122 @@ pub fn schema(connection: &Connection) -> Result<String, String> {
     Ok(statements.iter().map(|statement| format!("{statement};")).collect::<Vec<_>>().join("\n"))
 }
 
+/// What decides about an action: what it would do that the statement may not.
+type Rule = fn(AuthAction<'_>) -> Option<String>;
+
 impl Guarded {
-    fn new(mut connection: Connection) -> Result<Self, String> {
-        let looks = Arc::new(AtomicU32::new(0));
-        let refused = Arc::new(Mutex::new(None));
-        let mut prepare = || -> rusqlite::Result<()> {
-            connection.execute_batch(&format!(
-                "PRAGMA query_only = 1; PRAGMA trusted_schema = 0; PRAGMA temp_store = 2; \
-                 PRAGMA hard_heap_limit = {MAX_HEAP};"
-            ))?;
-            let bytes = i32::try_from(MAX_BYTES).unwrap_or(i32::MAX);
-            connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, bytes)?;
-            connection.set_limit(Limit::SQLITE_LIMIT_SQL_LENGTH, 64 << 10)?;
-            connection.set_limit(Limit::SQLITE_LIMIT_EXPR_DEPTH, 200)?;
-            connection.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)?;
-            connection.set_limit(Limit::SQLITE_LIMIT_COLUMN, 200)?;
-            let counted = looks.clone();
-            connection.progress_handler(
-                STEPS_A_LOOK,
-                Some(move || counted.fetch_add(1, Ordering::Relaxed) >= MAX_LOOKS),
-            )?;
-            let said = refused.clone();
-            connection.authorizer(Some(move |context: AuthContext<'_>| {
-                let Some(what) = forbidden(context.action) else { return Authorization::Allow };
-                *said.lock().unwrap_or_else(PoisonError::into_inner) = Some(what);
-                Authorization::Deny
-            }))
-        };
-        prepare().map_err(|error| error.to_string())?;
-        Ok(Self { connection, looks, refused })
+    /// A connection on which queries run, and nothing else has.
+    fn new(connection: Connection) -> Result<Self, QueryError> {
+        let mut guarded = Self::limited(connection).map_err(|error| error.to_string())?;
+        guarded.allow(forbidden_in_queries).map_err(|error| error.to_string())?;
+        Ok(guarded)
     }
 
-    fn run(&self, query: &str) -> Result<Rows, String> {
-        self.looks.store(0, Ordering::Relaxed);
-        let refused = || self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        *refused() = None;
-        self.rows(query).map_err(|error| {
-            if let Some(what) = refused().take() {
-                return format!("forbidden: {what}");
-            }
-            if self.looks.load(Ordering::Relaxed) > MAX_LOOKS {
-                return format!("stopped after {} steps", MAX_LOOKS * STEPS_A_LOOK as u32);
-            }
-            error
-        })
+    /// A database in memory that a script makes, under the same limits as a query.
+    fn built(script: &str) -> Result<Self, QueryError> {
+        let describe = |error: String| format!("its database cannot be built: {error}");
+        let connection = Connection::open_in_memory().map_err(|error| error.to_string())?;
+        let mut guarded = Self::limited(connection).map_err(|error| error.to_string())?;
+        guarded.allow(forbidden_in_scripts).map_err(|error| error.to_string())?;
+        guarded.budget.begin();
+        let done = guarded.connection.execute_batch(script).map_err(message);
+        done.map_err(|error| guarded.reason(error)).map_err(|error| match error {
+            QueryError::Invalid(why) => QueryError::Invalid(describe(why)),
+            QueryError::TooCostly(why) => QueryError::TooCostly(describe(why)),
+        })?;
+        guarded.allow(forbidden_in_queries).map_err(|error| error.to_string())?;
+        Ok(guarded)
     }
 
-    fn rows(&self, query: &str) -> Result<Rows, String> {
-        let said = |error: rusqlite::Error| match error {
-            rusqlite::Error::MultipleStatement => "more than one statement".to_owned(),
-            rusqlite::Error::SqliteFailure(_, Some(message)) => message,
-            rusqlite::Error::SqlInputError { msg, .. } => msg,
-            other => other.to_string(),
-        };
+    fn limited(mut connection: Connection) -> rusqlite::Result<Self> {
+        connection.execute_batch(&format!(
+            "PRAGMA trusted_schema = 0; PRAGMA temp_store = 2; PRAGMA hard_heap_limit = {MAX_HEAP};"
+        ))?;
+        let bytes = i32::try_from(MAX_TEXT).unwrap_or(i32::MAX);
+        connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, bytes)?;
+        connection.set_limit(Limit::SQLITE_LIMIT_SQL_LENGTH, 64 << 10)?;
+        connection.set_limit(Limit::SQLITE_LIMIT_EXPR_DEPTH, 200)?;
+        connection.set_limit(Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 1000)?;
+        connection.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)?;
+        connection.set_limit(Limit::SQLITE_LIMIT_COLUMN, 200)?;
+        let budget = Arc::new(Budget { looks: AtomicU32::new(0), end: Mutex::new(Instant::now()) });
+        let counted = budget.clone();
+        connection.progress_handler(STEPS_A_LOOK, Some(move || counted.is_over()))?;
+        Ok(Self { connection, budget, refused: Arc::default() })
+    }
+
+    /// Lets a rule decide about every statement from now on.
+    fn allow(&mut self, rule: Rule) -> rusqlite::Result<()> {
+        let refused = self.refused.clone();
+        self.connection.authorizer(Some(move |context: AuthContext<'_>| {
+            let Some(what) = rule(context.action) else { return Authorization::Allow };
+            *refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(what);
+            Authorization::Deny
+        }))
+    }
+
+    fn run(&self, query: &str) -> Result<Rows, QueryError> {
+        self.budget.begin();
+        self.rows(query)
+    }
+
+    /// What a failure of the last statement comes down to.
+    fn reason(&self, error: String) -> QueryError {
+        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(what) = refused {
+            return QueryError::Invalid(format!("forbidden: {what}"));
+        }
+        match self.budget.excess() {
+            Some(excess) => QueryError::TooCostly(excess),
+            // What SQLite says at its limits of memory and of length.
+            None if error.contains("out of memory") || error.contains("too big") => {
+                QueryError::TooCostly(error)
+            }
+            None => QueryError::Invalid(error),
+        }
+    }
+
+    fn rows(&self, query: &str) -> Result<Rows, QueryError> {
+        let said = |error| self.reason(message(error));
         let mut statement = self.connection.prepare(query).map_err(said)?;
         if !statement.readonly() || statement.is_explain() != 0 {
-            return Err("forbidden: anything but a query".into());
+            return Err(QueryError::Invalid("forbidden: anything but a query".into()));
         }
         let columns = statement.column_count();
-        let mut found = Rows { columns, rows: Vec::new() };
+        let mut result = Rows { columns, rows: Vec::new() };
         let mut bytes = 0;
         let mut rows = statement.query([]).map_err(said)?;
         while let Some(row) = rows.next().map_err(said)? {
-            if found.rows.len() == MAX_ROWS {
-                return Err(format!("more than {MAX_ROWS} rows"));
+            if result.rows.len() == MAX_ROWS {
+                return Err(QueryError::TooCostly(format!("more than {MAX_ROWS} rows")));
             }
             let cells = (0..columns)
                 .map(|column| row.get_ref(column).map(cell))
                 .collect::<rusqlite::Result<Vec<Cell>>>()
                 .map_err(said)?;
             bytes += cells.iter().map(Cell::size).sum::<usize>();
-            if bytes > 16 * MAX_BYTES {
-                return Err(format!("a result of more than {} MB", (16 * MAX_BYTES) >> 20));
+            if bytes > MAX_RESULT {
+                let why = format!("a result of more than {} MB", MAX_RESULT >> 20);
+                return Err(QueryError::TooCostly(why));
             }
-            found.rows.push(cells);
+            result.rows.push(cells);
         }
-        Ok(found)
+        Ok(result)
+    }
+}
+
+/// What SQLite says of a failure.
+fn message(error: rusqlite::Error) -> String {
+    match error {
+        rusqlite::Error::MultipleStatement => "more than one statement".to_owned(),
+        rusqlite::Error::SqliteFailure(_, Some(message)) => message,
+        rusqlite::Error::SqlInputError { msg, .. } => msg,
+        other => other.to_string(),
     }
 }
 
 /// What an action would do that no query may; `None` for what it may.
-fn forbidden(action: AuthAction<'_>) -> Option<String> {
+fn forbidden_in_queries(action: AuthAction<'_>) -> Option<String> {
     match action {
         AuthAction::Select | AuthAction::Read { .. } | AuthAction::Recursive => None,
         AuthAction::Function { function_name } => {
@@ -249,6 +341,23 @@ fn forbidden(action: AuthAction<'_>) -> Option<String> {
             Some("a transaction".into())
         }
         _ => Some("anything but a query".into()),
+    }
+}
+
+/// The same for a script that makes a database: plain tables and their rows.
+fn forbidden_in_scripts(action: AuthAction<'_>) -> Option<String> {
+    match action {
+        AuthAction::CreateTable { .. } | AuthAction::CreateIndex { .. } => None,
+        AuthAction::Insert { .. } | AuthAction::Transaction { .. } => None,
+        // SQLite's own table of tables.
+        AuthAction::Update { table_name: "sqlite_master", .. } | AuthAction::Reindex { .. } => None,
+        AuthAction::Attach { .. }
+        | AuthAction::Pragma { .. }
+        | AuthAction::Select
+        | AuthAction::Read { .. }
+        | AuthAction::Recursive
+        | AuthAction::Function { .. } => forbidden_in_queries(action),
+        _ => Some("anything but making and filling tables".into()),
     }
 }
 

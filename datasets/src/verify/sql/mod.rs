@@ -1,12 +1,12 @@
 //! SQL: a query is right when its result is the gold query's on the problem's SQLite database.
 //!
 //! Rows are compared by a [`Compare`]: our own strict rule, Spider's or BIRD's; numbers by value, texts as they
-//! are. The prediction runs read-only under a budget of steps (see `database`); a statement that is
-//! malformed, forbidden or too costly is wrong, with the reason. The class of a right query is its
+//! are. The prediction runs read-only under a budget of steps (see `database`). A statement that is malformed or
+//! forbidden is wrong, with the reason; one that is too costly is not judged. The class of a right query is its
 //! normal form (see [`canonical`]).
 //!
-//! The problem's `context` is the database: the name of a file in the verifier's folder, or, without a
-//! folder, the script that builds it.
+//! The problem's [`Database`] is the database: the name of a file in the verifier's folder, or, of a task of this crate, the
+//! script that builds it.
 
 mod compare;
 mod database;
@@ -16,10 +16,10 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use crate::{Problem, Verdict, Verifier};
+use crate::{Database, Problem, Verdict, Verifier};
 
 pub use compare::Compare;
-pub use database::{Cell, Databases, Rows, schema};
+pub use database::{Cell, Databases, QueryError, Rows, schema};
 pub use query::{canonical, extract, orders};
 
 /// Most gold results that are kept.
@@ -30,7 +30,7 @@ pub struct Sql {
     databases: Databases,
     compare: Compare,
     /// Results of gold queries, by database and query.
-    golds: Mutex<HashMap<(String, String), Result<Rows, String>>>,
+    golds: Mutex<HashMap<(String, String), Result<Rows, QueryError>>>,
 }
 
 impl Sql {
@@ -54,8 +54,8 @@ impl Sql {
         Self { compare, ..self }
     }
 
-    fn gold(&self, database: &str, query: &str) -> Result<Rows, String> {
-        let key = (database.to_owned(), query.to_owned());
+    fn gold(&self, database: &Database, query: &str) -> Result<Rows, QueryError> {
+        let key = (String::from(database.clone()), query.to_owned());
         let golds = || self.golds.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = golds().get(&key) {
             return known.clone();
@@ -77,7 +77,7 @@ impl Verifier for Sql {
 
     fn verify(&self, problem: &Problem, completion: &str) -> Verdict {
         let Some(query) = extract(completion) else { return Verdict::NoAnswer };
-        let Some(database) = problem.context.as_deref() else {
+        let Some(database) = &problem.context else {
             return Verdict::unjudged("the problem names no database".into());
         };
         let gold = match self.gold(database, &problem.answer) {
@@ -85,7 +85,8 @@ impl Verifier for Sql {
             Err(why) => return Verdict::unjudged(format!("the gold query: {why}")),
         };
         match self.databases.run(database, query) {
-            Err(why) => Verdict::because(why),
+            Err(QueryError::Invalid(why)) => Verdict::because(why),
+            Err(QueryError::TooCostly(why)) => Verdict::Unjudged { why, is_too_costly: true },
             Ok(rows) => match self.compare.differs(&problem.answer, &gold, &rows) {
                 Some(why) => Verdict::because(why),
                 None => Verdict::correct(&canonical(query), "rows"),
@@ -124,7 +125,7 @@ mod tests {
             prompt: Prompt::question("?"),
             answer: gold.into(),
             solution: None,
-            context: Some(SCRIPT.into()),
+            context: Some(Database::Script(SCRIPT.into())),
             total: None,
         };
         verifier.verify(&problem, completion)
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn forbidden_and_costly_statements_are_wrong_and_change_nothing() {
+    fn forbidden_statements_are_wrong_costly_ones_unjudged_and_none_changes_anything() {
         let sql = Sql::from_scripts();
         let gold = "SELECT COUNT(*) FROM pets";
         for hostile in [
@@ -203,12 +204,79 @@ mod tests {
             "EXPLAIN SELECT 4",
         ] {
             match verdict(&sql, gold, hostile) {
-                Verdict::Wrong { why: Some(why), .. } => assert!(!why.is_empty(), "{hostile}"),
+                Verdict::Wrong { why: Some(why), .. } => {
+                    assert!(!why.is_empty() && !hostile.contains("n(x)"), "{hostile}: {why}");
+                }
+                Verdict::Unjudged { why, is_too_costly: true } => {
+                    let is_costly = ["RECURSIVE", "COUNT(*)", "hex"];
+                    assert!(
+                        is_costly.iter().any(|word| hostile.contains(word)),
+                        "{hostile}: {why}"
+                    );
+                }
                 other => panic!("{hostile}: {other:?}"),
             }
             assert!(verdict(&sql, gold, "SELECT 4").is_correct(), "after {hostile}");
         }
         assert!(!Path::new("/tmp/tealight-escape.sqlite").exists());
+    }
+
+    #[test]
+    fn long_texts_cannot_hold_a_query_up() {
+        let sql = Sql::from_scripts();
+        let started = std::time::Instant::now();
+        for function in [
+            "instr(printf('%.1000000c','a'), printf('%.500000c','a') || x)",
+            "instr(printf('%.250000c','a'), printf('%.120000c','a') || x)",
+            "length(replace(printf('%.250000c','a'), 'a', 'bb'))",
+            "length(hex(printf('%.120000c','a') || x))",
+            "printf('%.250000c','a') LIKE '%a%a%a%a%a%a%a%a%a%a%b'",
+        ] {
+            let query = format!(
+                "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c WHERE x<100000) SELECT sum({function}) FROM c"
+            );
+            let judged = verdict(&sql, "SELECT 1", &query);
+            assert!(!judged.is_correct(), "{judged:?}");
+        }
+        // Ten seconds each, and what a step takes.
+        assert!(started.elapsed().as_secs() < 300, "{:?}", started.elapsed());
+    }
+
+    #[test]
+    fn scripts_make_tables_and_nothing_else() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let victim = folder.path().join("victim.db");
+        let make = rusqlite::Connection::open(&victim).expect("a database");
+        make.execute_batch("CREATE TABLE precious(x); INSERT INTO precious VALUES (7)")
+            .expect("a table");
+        drop(make);
+        let before = std::fs::read(&victim).expect("bytes");
+        let path = victim.display();
+        let sql = Sql::from_scripts();
+        for script in [
+            format!("ATTACH '{path}' AS x; DROP TABLE x.precious;"),
+            format!("CREATE TABLE t(x); VACUUM INTO '{path}.copy'"),
+            format!("ATTACH '{path}.new' AS x; CREATE TABLE x.t(y)"),
+            "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT COUNT(*) FROM n".into(),
+            "PRAGMA hard_heap_limit = 0".into(),
+            "CREATE VIRTUAL TABLE t USING fts5(x)".into(),
+            "CREATE TRIGGER t AFTER INSERT ON u BEGIN SELECT 1; END".into(),
+        ] {
+            for context in [Database::Script(script.clone()), Database::File(script.clone())] {
+                let problem = Problem {
+                    id: "p".into(),
+                    prompt: Prompt::question("?"),
+                    answer: "SELECT 1".into(),
+                    solution: None,
+                    context: Some(context),
+                    total: None,
+                };
+                let judged = sql.verify(&problem, "SELECT 1");
+                assert!(matches!(judged, Verdict::Unjudged { .. }), "{script}: {judged:?}");
+            }
+        }
+        assert_eq!(std::fs::read(&victim).expect("bytes"), before);
+        assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1);
     }
 
     #[test]
