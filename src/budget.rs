@@ -85,6 +85,19 @@ pub fn within<R: Send + 'static>(
     bytes: usize,
     work: impl FnOnce() -> Result<R> + Send + 'static,
 ) -> Result<R> {
+    within_time(what, bytes, TIME, work)
+}
+
+/// The same in a time of one's own.
+///
+/// # Errors
+/// See [`within`].
+pub fn within_time<R: Send + 'static>(
+    what: &str,
+    bytes: usize,
+    time: Duration,
+    work: impl FnOnce() -> Result<R> + Send + 'static,
+) -> Result<R> {
     let (send, done) = channel();
     // One byte a thread, which has to last as long as the thread, if need be for ever.
     let over: &'static AtomicBool = Box::leak(Box::new(AtomicBool::new(false)));
@@ -100,24 +113,44 @@ pub fn within<R: Send + 'static>(
         match done.recv_timeout(LOOK) {
             Ok(Ok(result)) => return result,
             Ok(Err(_)) | Err(RecvTimeoutError::Disconnected) => {
-                bail!("{what}: it is malformed in a way that its reader does not survive")
+                return Err(malformed(what));
             }
             Err(RecvTimeoutError::Timeout) if over.load(Ordering::SeqCst) => {
                 bail!("{what}: it takes more than {} MB of memory, the limit", bytes >> 20)
             }
-            Err(RecvTimeoutError::Timeout) if started.elapsed() > TIME => {
-                bail!("{what}: it takes longer than {} s, the limit", TIME.as_secs())
+            Err(RecvTimeoutError::Timeout) if started.elapsed() > time => {
+                bail!("{what}: it takes longer than {} s, the limit", time.as_secs())
             }
             Err(RecvTimeoutError::Timeout) => {}
         }
     }
 }
 
+/// Does `work`, in which a library reads what a stranger made; a panic is an error, and says nothing on the terminal.
+///
+/// # Errors
+/// It panics.
+pub fn caught<R>(what: &str, work: impl FnOnce() -> R) -> Result<R> {
+    QUIET.set(true);
+    let result = catch_unwind(AssertUnwindSafe(work));
+    QUIET.set(false);
+    result.map_err(|_| malformed(what))
+}
+
+fn malformed(what: &str) -> anyhow::Error {
+    anyhow::anyhow!("{what}: it is malformed in a way that its reader does not survive")
+}
+
+thread_local! {
+    /// Whether a panic of this thread is an error of what it reads.
+    static QUIET: Cell<bool> = const { Cell::new(false) };
+}
+
 /// Keeps panics of threads with a budget silent: they are errors of what they read, and are reported as such.
 pub fn quiet_panics() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
-        if std::thread::current().name() != Some(THREAD) {
+        if std::thread::current().name() != Some(THREAD) && !QUIET.get() {
             usual(info);
         }
     }));

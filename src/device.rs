@@ -172,6 +172,7 @@ pub fn open(name: &str) -> Result<(Device, String)> {
     let cpu = || (Device::Cpu, format!("cpu, {}", processor()));
     let (kind, index) = name.split_once(':').unwrap_or((name, "0"));
     match kind {
+        "cpu" if index != "0" => bail!("device `{name}`: there is one CPU device, `cpu`"),
         "cpu" => Ok(cpu()),
         "cuda" => {
             let index: usize = index

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::ArgMatches;
 use tealight_datasets::Prompting;
 use tealight_matmul::InstructionSet;
@@ -38,6 +38,24 @@ const SIGNALS: [(i32, i32); 3] = [
 const SIGNALS: [(i32, i32); 2] =
     [(signal_hook::consts::SIGINT, 130), (signal_hook::consts::SIGTERM, 143)];
 
+/// Those of [`SIGNALS`], and the end of a terminal unless it is ignored, as `nohup` has it.
+fn signals() -> impl Iterator<Item = (i32, i32)> {
+    #[cfg(unix)]
+    let hangup = (!is_hangup_ignored()).then_some((signal_hook::consts::SIGHUP, 129));
+    #[cfg(not(unix))]
+    let hangup = None;
+    SIGNALS.into_iter().chain(hangup)
+}
+
+/// Whether whoever started this process had it ignore SIGHUP. Where the system does not say, it is left alone.
+#[cfg(unix)]
+fn is_hangup_ignored() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_none_or(|mask| mask & 1 << (signal_hook::consts::SIGHUP - 1) != 0)
+}
+
 /// Stack of the thread that trains: autograd recurses over the graph.
 const STACK_BYTES: usize = 256 << 20;
 
@@ -45,8 +63,8 @@ const STACK_BYTES: usize = 256 << 20;
 /// could not be judged, 130, 138 and 143 interrupted.
 pub fn main() -> ExitCode {
     Terminal::install();
-    if let Err(error) = InstructionSet::from_environment() {
-        tracing::error!("{error}");
+    if let Err(error) = check_environment() {
+        tracing::error!("{error:#}");
         return ExitCode::from(2);
     }
     let arguments: Vec<_> = std::env::args_os().map(config_merge::kebab_case).collect();
@@ -68,12 +86,38 @@ pub fn main() -> ExitCode {
             // The panic has been printed already.
             Err(_) => return ExitCode::from(101),
         },
-        Err(error) => Err(error.into()),
+        Err(error) => Err(error).context(format!(
+            "no thread with a stack of {} MB can be started: allow more memory or processes (ulimit -v, ulimit -u)",
+            STACK_BYTES >> 20
+        )),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => ExitCode::from(report(&error)),
     }
+}
+
+/// Refuses what the command line and the environment say that no command can work with.
+fn check_environment() -> Result<()> {
+    /// Most threads that may be asked for.
+    const MOST: usize = 4096;
+    InstructionSet::from_environment().map_err(anyhow::Error::msg)?;
+    if let Some(argument) = std::env::args_os().find(|argument| argument.to_str().is_none()) {
+        bail!(
+            "`{}` is not UTF-8: settings are saved as text, so rename the file",
+            argument.display()
+        );
+    }
+    if let Ok(threads) = std::env::var("RAYON_NUM_THREADS")
+        && threads.parse::<usize>().is_ok_and(|threads| threads > MOST)
+    {
+        bail!("RAYON_NUM_THREADS={threads} is more than {MOST}, the limit");
+    }
+    // A file that outgrows `ulimit -f` is then an error that can be reported, not the end of the process.
+    #[cfg(unix)]
+    signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default())
+        .context("the signal handler cannot be set up")?;
+    Ok(())
 }
 
 /// Says what went wrong, where that is to be said, and gives the exit code.
@@ -196,7 +240,7 @@ fn share_machine(ranks: &Ranks) {
 /// Of ranks that work together the first is asked to stop, and the others go by what it says: they only note in
 /// `ended` that they were signalled.
 fn ignore_signals(ended: &Arc<AtomicUsize>) -> Result<Stop> {
-    for (signal, code) in SIGNALS {
+    for (signal, code) in signals() {
         signal_hook::flag::register_usize(signal, ended.clone(), code as usize)
             .context("the signal handler cannot be set up")?;
     }
@@ -209,9 +253,9 @@ fn handle_signals() -> Result<Stop> {
     let stop = Stop::default();
     let at_once = stop.ends_at_once();
     at_once.store(true, Ordering::SeqCst);
-    let signals = SIGNALS;
+    let signals: Vec<(i32, i32)> = signals().collect();
     let fail = "the signal handler cannot be set up";
-    for (signal, code) in signals {
+    for (signal, code) in signals.iter().copied() {
         signal_hook::flag::register_conditional_shutdown(signal, code, at_once.clone())
             .context(fail)?;
         signal_hook::flag::register(signal, at_once.clone()).context(fail)?;
@@ -219,8 +263,8 @@ fn handle_signals() -> Result<Stop> {
     }
     #[cfg(unix)]
     {
-        let mut seen =
-            signal_hook::iterator::Signals::new(signals.map(|(signal, _)| signal)).context(fail)?;
+        let numbers = signals.iter().map(|(signal, _)| *signal);
+        let mut seen = signal_hook::iterator::Signals::new(numbers).context(fail)?;
         std::thread::spawn(move || {
             let mut seen = seen.forever();
             if seen.next().is_some() {

@@ -63,7 +63,7 @@ const RANGES: &[(&str, Bound, Bound)] = &[
     ("min_p", At(0.0), Beyond(1.0)),
     ("n", At(1.0), At(MANY)),
     ("new_tokens", At(1.0), At(MANY)),
-    ("num_generations", At(1.0), At(1e9)),
+    ("num_generations", At(1.0), At(65_536.0)),
     ("num_iterations", At(1.0), At(1000.0)),
     ("steps_per_generation", At(1.0), At(1000.0)),
     ("num_presamples", At(1.0), At(65_536.0)),

@@ -71,12 +71,6 @@ impl Folder {
         Ok(file)
     }
 
-    /// Bytes of `etag` that are there so far.
-    pub(super) fn begun(&self, etag: &str) -> u64 {
-        let part = names::inside(&self.path.join("blobs"), &format!("{etag}.incomplete"));
-        part.ok().and_then(|path| path.metadata().ok()).map_or(0, |kind| kind.len())
-    }
-
     /// Makes what was downloaded the content `etag`.
     pub(super) fn complete(&self, etag: &str) -> Result<()> {
         let blobs = self.path.join("blobs");

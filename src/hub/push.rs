@@ -18,7 +18,6 @@ use tealight_datasets::names;
 use ureq::http::{Response, StatusCode};
 use ureq::{Agent, Body, RequestBuilder};
 
-use super::cache;
 use super::token::{endpoint, token, with_token};
 use crate::http::{agent, body, described};
 

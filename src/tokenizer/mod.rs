@@ -5,6 +5,7 @@
 
 mod stream;
 mod template;
+mod template_check;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -156,7 +157,16 @@ impl HubTokenizer {
     /// # Errors
     /// Ids that are no tokens.
     pub fn decode_all(&self, ids: &[u32]) -> Result<String> {
-        self.inner.decode(ids, false).map_err(|error| anyhow!("tokens cannot be decoded: {error}"))
+        self.decoded(ids, false)
+    }
+}
+
+impl HubTokenizer {
+    /// The text of tokens. A decoder that the library does not survive fails as any other.
+    fn decoded(&self, ids: &[u32], skips_special: bool) -> Result<String> {
+        let text =
+            budget::caught("the model's tokenizer", || self.inner.decode(ids, skips_special))?;
+        text.map_err(|error| anyhow!("tokens cannot be decoded: {error}"))
     }
 }
 
@@ -174,7 +184,7 @@ impl Tokenizer for HubTokenizer {
     }
 
     fn decode(&self, ids: &[u32]) -> Result<String> {
-        self.inner.decode(ids, true).map_err(|error| anyhow!("tokens cannot be decoded: {error}"))
+        self.decoded(ids, true)
     }
 
     fn eos(&self) -> &[u32] {
@@ -205,6 +215,9 @@ fn check_decoder(bytes: &[u8]) -> Result<()> {
                     _ => 1.0 + content,
                 }
             }
+            // Nothing between any two characters becomes a blank.
+            Some("BPEDecoder") if rule["suffix"] == "" => 5.0,
+            Some("CTC") if rule["word_delimiter_token"] == "" => f64::INFINITY,
             _ => 1.0,
         }
     }

@@ -10,6 +10,7 @@ use minijinja::{Environment, Error, ErrorKind, context};
 use serde_json::Value;
 use tealight_datasets::Prompt;
 
+use super::template_check;
 use crate::budget;
 
 /// Instructions that rendering one chat may take; real templates take some thousands.
@@ -57,6 +58,7 @@ impl ChatTemplate {
         environment.add_function("raise_exception", |message: String| -> Result<String, Error> {
             Err(Error::new(ErrorKind::InvalidOperation, message))
         });
+        template_check::check(&self.source).context("the model's chat template is refused")?;
         environment
             .add_template("chat", &self.source)
             .context("the model's chat template cannot be read")?;
@@ -121,6 +123,34 @@ pub(super) fn default_template(value: &Value) -> Option<String> {
 mod tests {
     use super::*;
     use tealight_datasets::Message;
+
+    #[test]
+    fn the_deepest_templates_that_are_taken_fit_the_stack() {
+        let tag = |text: String| format!("{{{{ {text} }}}}");
+        let length = template_check::MAX_TAG - 16;
+        let tags = template_check::MAX_TAGS - 2;
+        for deep in [
+            tag("1".to_owned() + &"+1".repeat(length / 2)),
+            tag("not ".repeat(length / 4) + "x"),
+            tag("-".repeat(length) + "1"),
+            tag("(".repeat(length / 2) + "1" + &")".repeat(length / 2)),
+            tag("[".repeat(length / 2) + &"]".repeat(length / 2)),
+            tag("x".to_owned() + &".x".repeat(length / 2)),
+            tag("x".to_owned() + &"|e".repeat(length / 2)),
+            tag("x".to_owned() + &" if x else x".repeat(length / 12)),
+            "{% if x %}".to_owned() + &"{% elif x %}".repeat(tags) + "{% endif %}",
+            "{% if x %}".repeat(tags / 2) + &"{% endif %}".repeat(tags / 2),
+            "{% for a in [1] %}".repeat(tags / 2) + &"{% endfor %}".repeat(tags / 2),
+        ] {
+            // Taken or refused: the process is still there.
+            drop(render(&deep));
+        }
+        let message = format!(
+            "{:#}",
+            render("{% set n=namespace(x=1) %}{% set n.x=n %}{{ n }}").unwrap_err()
+        );
+        assert!(message.contains("without an attribute"), "{message}");
+    }
 
     fn render(source: &str) -> Result<String> {
         let template =

@@ -20,6 +20,9 @@ use serde_json::json;
 use crate::lines::{BadLine, Line, Lines};
 use crate::{Problem, Verdict, Verifier};
 
+/// Longest timeout: ten days.
+const MAX_TIMEOUT: Duration = Duration::from_secs(864_000);
+
 /// How long an answer may take unless said otherwise.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest answer, in bytes.
@@ -85,6 +88,12 @@ impl Program {
                     seconds.parse().map_err(|_| format!("`{seconds}` is no number of seconds"))?;
                 let timeout = Duration::try_from_secs_f64(seconds)
                     .map_err(|error| format!("timeout {seconds}: {error}"))?;
+                if timeout > MAX_TIMEOUT {
+                    return Err(format!(
+                        "timeout {seconds}: {} seconds are the most",
+                        MAX_TIMEOUT.as_secs()
+                    ));
+                }
                 (timeout, command)
             }
         };
@@ -331,6 +340,7 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused() {
+        assert!(Program::new("timeout=1e19:cat").is_err());
         assert!(Program::new(" ").is_err() && Program::new("timeout=x:cat").is_err());
         let cat = Program::new("cat").unwrap();
         assert!(matches!(cat.verify(&problem(), "7"), Verdict::Unjudged { .. }));

@@ -134,12 +134,17 @@ look();
 "#;
 
 /// A whole page around its body.
+/// What a page may load: its own text, the samples beside it, and nothing from elsewhere.
+const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline' 'self' file:; style-src 'unsafe-inline'; \
+img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'";
+
 pub(super) fn document(title: &str, body: &Markup) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
             head {
                 meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 title { (title) }
                 style { (PreEscaped(STYLE)) }

@@ -77,14 +77,14 @@ pub fn run(options: &BatchOptions, stop: &Stop) -> Result<()> {
         tracing::info!("{}", said);
     }
     let ids = custom_ids(input)?;
-    let done = answered(output)?;
+    let (mut lines, text) = JsonLines::continue_alone(output)?;
+    let done = answered(output, &mut lines, &text)?;
     let left = ids.iter().filter(|id| !done.contains(*id)).count();
     if !done.is_empty() {
         tracing::info!("{} lines are answered already", ids.len() - left);
     }
     let model = options.model.load_to_sample()?;
     let sampler = model.sampler(options.max_num_seqs);
-    let mut lines = JsonLines::append(output)?;
     stop.saves();
     let mut progress = Progress::new("batch", left);
     let mut failed = 0;
@@ -161,15 +161,8 @@ fn custom_ids(input: &Path) -> Result<Vec<String>> {
     Ok(ids)
 }
 
-/// The ids in an earlier output; a line that a crash cut off is taken away.
-fn answered(output: &Path) -> Result<HashSet<String>> {
-    if !output.exists() {
-        return Ok(HashSet::new());
-    }
-    if !output.is_file() {
-        bail!("{}: not a regular file; responses are appended to one", output.display());
-    }
-    let text = std::fs::read(output).with_context(|| format!("{}", output.display()))?;
+/// The ids in an earlier output, whose text this is; a line that a crash cut off is taken away.
+fn answered(output: &Path, lines: &mut JsonLines, text: &[u8]) -> Result<HashSet<String>> {
     let (mut ids, mut kept) = (HashSet::new(), 0);
     for (index, line) in text.split_inclusive(|byte| *byte == b'\n').enumerate() {
         match serde_json::from_slice::<Value>(line) {
@@ -180,7 +173,7 @@ fn answered(output: &Path) -> Result<HashSet<String>> {
             _ if kept + line.len() == text.len() && !line.ends_with(b"\n") => {
                 let number = index + 1;
                 tracing::warn!("{}:{number}: cut off by a crash, answered again", output.display());
-                crate::files::write_atomic(output, &text[..kept])?;
+                lines.cut(kept)?;
             }
             _ => {
                 bail!("{}:{}: not a response; choose another --output", output.display(), index + 1)

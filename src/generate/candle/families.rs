@@ -111,8 +111,53 @@ impl Network for Llama {
     }
 }
 
+/// Refuses sizes by which candle-transformers would take memory that the weights do not account for: tables of
+/// positions, and a layer's own structures.
+fn check_sizes(config: &Value) -> Result<()> {
+    /// Most bytes of the sines and cosines of all positions.
+    const MOST: u64 = 1 << 30;
+    let most = [
+        ("num_hidden_layers", 1024),
+        ("num_attention_heads", 1024),
+        ("num_key_value_heads", 1024),
+        ("head_dim", 1024),
+        ("hidden_size", 1 << 17),
+        ("intermediate_size", 1 << 20),
+        ("vocab_size", 1 << 23),
+        ("max_position_embeddings", 1 << 23),
+        ("num_experts", 4096),
+        ("n_layer", 1024),
+        ("n_head", 1024),
+    ];
+    let number = |key: &str| config[key].as_u64();
+    for (key, most) in most {
+        if let Some(value) = number(key).filter(|value| *value > most) {
+            bail!("config.json: {key} = {value} is more than {most}, the limit");
+        }
+    }
+    let heads = number("num_attention_heads").or(number("n_head")).unwrap_or(1).max(1);
+    let width = number("hidden_size").unwrap_or(0) / heads;
+    let dim = number("head_dim").unwrap_or(width);
+    let positions = number("max_position_embeddings").unwrap_or(0);
+    let bytes = dim.saturating_mul(positions).saturating_mul(8);
+    if bytes > MOST {
+        bail!(
+            "config.json: max_position_embeddings = {positions} and heads of {dim} values take {:.1} GB for positions \
+             alone; {:.1} GB are the limit",
+            bytes as f64 / 1e9,
+            MOST as f64 / 1e9
+        );
+    }
+    let share = &config["partial_rotary_factor"];
+    if share.as_f64().is_some_and(|share| !(0.0..=1.0).contains(&share)) {
+        bail!("config.json: partial_rotary_factor = {share} is not from 0 to 1");
+    }
+    Ok(())
+}
+
 /// A configuration as candle-transformers reads it, with what newer or older files say elsewhere or leave out.
 fn parsed<C: DeserializeOwned>(config: &Value) -> Result<C> {
+    check_sizes(config)?;
     let mut config = config.clone();
     let theta = config["rope_parameters"]["rope_theta"].clone();
     let longest = config["max_position_embeddings"].clone();

@@ -1,6 +1,5 @@
 //! GGUF weights as they are: products read 4 to 8 bits a weight.
 
-use std::fs::File;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
@@ -24,10 +23,19 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 /// Reads a file; its architecture and its decoder.
 pub(super) fn open(path: &Path, device: &Device) -> Result<(String, Box<dyn Network>)> {
     let shown = || path.display().to_string();
-    let mut file = File::open(path).with_context(shown)?;
+    let mut file = crate::files::open_regular(path)?;
     let content = Content::read(&mut file).with_context(shown)?;
     let kind = content.metadata.get("general.architecture").and_then(|kind| kind.to_string().ok());
     let kind = kind.with_context(|| format!("{}: names no architecture", shown()))?.clone();
+    // Tables of positions are made from it.
+    let dimensions = content.metadata.get(&format!("{kind}.rope.dimension_count"));
+    if let Some(dimensions) = dimensions.and_then(|value| value.to_u64().ok()).filter(|d| *d > 1024)
+    {
+        bail!(
+            "{}: {kind}.rope.dimension_count = {dimensions} is more than 1024, the limit",
+            shown()
+        );
+    }
     let network: Box<dyn Network> = match kind.as_str() {
         "llama" => {
             if content.tensor_infos.contains_key("rope_freqs.weight") {
