@@ -1,7 +1,7 @@
 //! Writing files so that a crash or a full disk never leaves half of one, and reading those of strangers.
 
 use std::fs::{File, TryLockError};
-use std::io::{Read, Write};
+use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -147,13 +147,16 @@ impl Claim {
     pub fn take(directory: &Path) -> Result<Self> {
         writable_directory(directory)?;
         let path = directory.join(".lock");
+        // Whoever made the directory is named in its lock; a directory that others filled does not become ours.
+        let was_empty = std::fs::read_dir(directory)?.next().is_none();
         let mut options = File::options();
         let file = output::open(options.create(true).truncate(false).read(true).write(true), &path);
         let mut file = file.with_context(|| format!("{}: cannot be written", path.display()))?;
-        match file.try_lock() {
+        let taken = file.try_lock();
+        let mut owner = String::new();
+        match taken {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                let mut owner = String::new();
                 file.read_to_string(&mut owner)?;
                 let owner = owner.trim().trim_start_matches(OWNER);
                 bail!(
@@ -164,8 +167,12 @@ impl Claim {
             // A file system without locks: nothing to be sure of.
             Err(TryLockError::Error(_)) => return Ok(Self(file)),
         }
+        // A lock that a stranger put there may be anything.
+        let _ = (&file).take(64).read_to_string(&mut owner);
+        let maker = if was_empty || owner.starts_with(OWNER) { OWNER } else { "" };
         file.set_len(0)?;
-        write!(file, "{OWNER}{}", std::process::id())?;
+        file.rewind()?;
+        write!(file, "{maker}{}", std::process::id())?;
         remove_leftovers(directory)?;
         Ok(Self(file))
     }

@@ -18,8 +18,8 @@ pub struct Quantized {
     k: usize,
     columns: usize,
     kernel: IntegerKernel,
-    /// Panel after panel, each `[k / step][columns][step]` of the kernel's layout, 128 more than the rounded values; what
-    /// is past k or the columns is zero.
+    /// Panel after panel, each `[k / step][columns][step]` of the kernel's layout, 128 more than the rounded values;
+    /// what is past k or the columns is zero.
     values: Vec<u8>,
     /// Panel after panel, each `[groups][columns]`.
     scales: Vec<f32>,

@@ -179,6 +179,9 @@ mod tests {
         let message = fresh(&output, false).unwrap_err().to_string();
         assert!(message.contains("metrics.jsonl, samples, thesis.tex"), "{message}");
         assert_eq!(next_free(&output), folder.path().join("run-2"));
+        // A killed command leaves its lock, which says whose folder this is; without the lock, the settings do.
+        assert!(fresh(&output, true).is_ok());
+        std::fs::remove_file(output.join(".lock")).unwrap();
         let message = fresh(&output, true).unwrap_err().to_string();
         assert!(message.contains("did not write"), "{message}");
         std::fs::write(output.join("config.toml"), "# tealight 0.1.0\n").unwrap();

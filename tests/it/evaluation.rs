@@ -335,15 +335,18 @@ fn a_run_is_shown_while_it_goes() {
         .read_line(&mut line)
         .expect("an address");
     let address = line.trim().trim_start_matches("http://").to_owned();
-    let ask = |path: &str| {
+    let ask_as = |host: &str, path: &str| {
         let mut stream = std::net::TcpStream::connect(&address).expect("listens");
-        let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).expect("sent");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("answered");
         answer
     };
+    let ask = |path: &str| ask_as("127.0.0.1", path);
     assert!(ask("/").contains("Tealight, live"));
+    // A page elsewhere whose name was made to lead here asks under its own name.
+    assert!(ask_as("elsewhere.example", "/live").starts_with("HTTP/1.1 421"));
     assert!(ask("/live").contains("0.125"));
     folder.write("metrics.jsonl", "{\"step\":1,\"reward\":0.125}\n{\"step\":2,\"reward\":0.875}\n");
     assert!(ask("/live").contains("0.875"));

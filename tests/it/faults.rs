@@ -156,9 +156,19 @@ fn a_dataset_that_vanished_is_named_and_the_run_stays_as_it_was() {
 fn a_run_that_cannot_fit_says_so_before_it_begins() {
     let folder = Folder::new();
     let output = folder.path("run");
-    let huge = ["--num-generations", "200000000", "--max-num-seqs", "2000000000"];
-    let small: Vec<&str> =
-        SMALL.iter().filter(|x| !["--num-generations", "8"].contains(x)).copied().collect();
+    let huge = [
+        "--num-generations",
+        "65536",
+        "--prompts-per-step",
+        "65536",
+        "--max-num-seqs",
+        "1000000000",
+    ];
+    let small: Vec<&str> = SMALL
+        .iter()
+        .filter(|x| !["--prompts-per-step", "4", "--num-generations", "8"].contains(x))
+        .copied()
+        .collect();
     let said = refusal(&[&["train", "--output", &output], &small[..], &huge].concat());
     assert!(said.contains("GB of memory, and"), "{said}");
     assert!(said.contains("--dry-run shows the parts"), "{said}");

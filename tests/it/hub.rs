@@ -245,7 +245,8 @@ fn a_connection_cut_in_the_middle_is_tried_again() {
     let log = hub.log.lock().expect("log");
     let tries =
         log.iter().filter(|line| line.starts_with("GET") && line.ends_with("model.safetensors"));
-    assert_eq!(tries.count(), 2, "{log:?}");
+    // The one that is cut, one that learns which version the server has now, one for the rest of the same version.
+    assert_eq!(tries.count(), 3, "{log:?}");
 }
 
 #[test]

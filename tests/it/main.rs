@@ -33,6 +33,7 @@ mod refusals;
 mod rollouts;
 mod rounded;
 mod same_bits;
+mod security;
 mod sglang;
 mod strangers;
 mod support;

@@ -13,7 +13,8 @@ use crate::support::server::{Answer, Asked, serve};
 /// SGLang's calls in front of the stand-in for vLLM.
 fn answer(server: &Vllm, asked: &Asked) -> Answer {
     let pass = |path: &str, body: &Value| {
-        let asked = Asked { path: path.into(), body: body.to_string().into_bytes() };
+        let asked =
+            Asked { path: path.into(), head: String::new(), body: body.to_string().into_bytes() };
         let (status, head, said) = server.answer(&asked);
         (status, head, serde_json::from_slice::<Value>(&said).expect("JSON"))
     };

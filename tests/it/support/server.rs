@@ -7,6 +7,8 @@ use std::net::{TcpListener, TcpStream};
 pub(crate) struct Asked {
     /// The path, without its query.
     pub(crate) path: String,
+    /// The request line and all headers.
+    pub(crate) head: String,
     /// What was sent with it.
     pub(crate) body: Vec<u8>,
 }
@@ -33,10 +35,11 @@ fn one(mut stream: &TcpStream, answer: &dyn Fn(&Asked) -> Answer) -> std::io::Re
     let mut reader = BufReader::new(stream);
     let mut first = String::new();
     reader.read_line(&mut first)?;
-    let mut length = 0;
+    let (mut length, mut head) = (0, first.clone());
     loop {
         let mut line = String::new();
         reader.read_line(&mut line)?;
+        head.push_str(&line);
         if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
             length = value.trim().parse().unwrap_or(0);
         }
@@ -48,7 +51,7 @@ fn one(mut stream: &TcpStream, answer: &dyn Fn(&Asked) -> Answer) -> std::io::Re
     reader.by_ref().take(length).read_to_end(&mut sent)?;
     let target = first.split(' ').nth(1).unwrap_or_default();
     let path = target.split('?').next().unwrap_or_default().to_owned();
-    let (status, headers, body) = answer(&Asked { path, body: sent });
+    let (status, headers, body) = answer(&Asked { path, head, body: sent });
     write!(stream, "HTTP/1.1 {status} x\r\nConnection: close\r\n{headers}")?;
     if !headers.to_lowercase().contains("content-length") {
         write!(stream, "Content-Length: {}\r\n", body.len())?;

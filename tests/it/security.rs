@@ -1,0 +1,313 @@
+//! Attacks by files, links and servers of strangers: nothing of the user's is written, read or told.
+
+use std::path::Path;
+use std::process::Output;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use assert_cmd::Command;
+use serde_json::{Value, json};
+
+use crate::support::binary::{Folder, ok, refusal, said, tealight};
+use crate::support::server::{Asked, serve};
+
+const TOKEN: &str = "hf_secret_of_the_user";
+const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
+
+fn with_hub(endpoint: &str, home: &Folder, arguments: &[&str]) -> Output {
+    let mut command = Command::cargo_bin("tealight").expect("the binary");
+    command.env("HF_ENDPOINT", endpoint).env("HF_HOME", home.0.path()).env("HF_TOKEN", TOKEN);
+    command.env_remove("HF_HUB_OFFLINE").env_remove("HF_HUB_CACHE").env("RUST_BACKTRACE", "0");
+    command.timeout(std::time::Duration::from_secs(120));
+    command.args(arguments).output().expect("runs")
+}
+
+/// A server that keeps everything that it is sent, and takes all of it.
+fn foreigner() -> (String, Arc<Mutex<String>>) {
+    let traffic = Arc::new(Mutex::new(String::new()));
+    let kept = traffic.clone();
+    let address = serve(move |asked: &Asked| {
+        let mut traffic = kept.lock().expect("traffic");
+        traffic.push_str(&asked.head);
+        traffic.push_str(&String::from_utf8_lossy(&asked.body));
+        (200, String::new(), b"{}".to_vec())
+    });
+    (address, traffic)
+}
+
+#[test]
+fn a_hub_that_names_other_hosts_does_not_give_them_the_token() {
+    let (other, traffic) = foreigner();
+    let seen = other.clone();
+    let hub = serve(move |asked: &Asked| {
+        let request: Value = serde_json::from_slice(&asked.body).unwrap_or_default();
+        let answer = match asked.path.as_str() {
+            "/api/repos/create" => json!({}),
+            "/api/models/me/run/preupload/main" => {
+                let files = request["files"].as_array().expect("files").iter();
+                let lfs = |file: &Value| json!({"path": file["path"], "uploadMode": "lfs"});
+                json!({"files": files.map(lfs).collect::<Vec<_>>()})
+            }
+            "/me/run.git/info/lfs/objects/batch" => {
+                let objects = request["objects"].as_array().expect("objects").iter().map(|object| {
+                    let mut object = object.clone();
+                    object["actions"] = json!({
+                        "upload": {"href": format!("{seen}/upload"), "header": {"X-Upload": "granted"}},
+                        "verify": {"href": format!("{seen}/verify"), "header": {"X-Verify": "granted"}},
+                    });
+                    object
+                });
+                json!({"objects": objects.collect::<Vec<_>>()})
+            }
+            // A model whose files and whose description are elsewhere.
+            path if path.starts_with("/api/models/team/") || path.starts_with("/team/") => {
+                return (
+                    302,
+                    format!("Location: {seen}{path}\r\nX-Repo-Commit: {COMMIT}\r\n"),
+                    vec![],
+                );
+            }
+            _ => json!({}),
+        };
+        (200, String::new(), answer.to_string().into_bytes())
+    });
+    let folder = Folder::new();
+    ok(&["export", "--output", &folder.path("model")]);
+    let pushed = with_hub(&hub, &folder, &["push", &folder.path("model"), "--repo", "me/run"]);
+    assert!(pushed.status.success(), "{}", said(&pushed));
+    let pulled = with_hub(
+        &hub,
+        &folder,
+        &["eval", "--model", "team/model", "--max-samples", "1", "--output", &folder.path("eval")],
+    );
+    assert!(!pulled.status.success());
+    let traffic = traffic.lock().expect("traffic");
+    for request in
+        ["PUT /upload", "POST /verify", "X-Verify: granted", "GET /api/models/team/model"]
+    {
+        assert!(traffic.to_lowercase().contains(&request.to_lowercase()), "{request} did not come");
+    }
+    assert!(!traffic.contains(TOKEN), "the token was sent to another host");
+    drop(traffic);
+    let mut command = Command::cargo_bin("tealight").expect("the binary");
+    command.env("HF_HUB_OFFLINE", "1").env("HF_TOKEN", TOKEN).env("HF_ENDPOINT", &hub);
+    let offline = command.args(["push", &folder.path("model"), "--repo", "me/run"]).output();
+    assert!(said(&offline.expect("runs")).contains("HF_HUB_OFFLINE forbids pushing"));
+}
+
+/// What a server does to a download: cuts it, tells another version or another range, or announces nothing.
+fn disturbed(
+    kind: usize,
+    request: usize,
+    whole: &[u8],
+    from: Option<usize>,
+) -> (u16, String, Vec<u8>) {
+    let etag = |version: usize| format!("ETag: \"v{version}\"\r\nX-Repo-Commit: {COMMIT}\r\n");
+    let half = whole.len() / 2;
+    let announced = format!("Content-Length: {}\r\n", whole.len());
+    let cut = |version: usize| (200, etag(version) + &announced, whole[..half].to_vec());
+    let rest = |version: usize, from: usize, start: usize| {
+        let range = format!("Content-Range: bytes {start}-{}/{}\r\n", whole.len() - 1, whole.len());
+        (206, etag(version) + &range, whole[from..].to_vec())
+    };
+    match (kind, request, from) {
+        (_, 0, _) => cut(1),
+        // A new version in between, and the part of the new one.
+        (0, _, Some(from)) => rest(2, from, from),
+        // Another part than asked for.
+        (1, 1.., Some(from)) => rest(1, from / 2, from / 2),
+        // A part without saying which.
+        (2, 1.., Some(from)) => (206, etag(1), whole[from..].to_vec()),
+        // The whole where a part was asked for.
+        (3, 1.., Some(_)) => (200, etag(1) + &announced, whole.to_vec()),
+        // Cut again and again.
+        (4, 1..3, _) => cut(1),
+        (5, 1.., Some(from)) => rest(1, from, from),
+        // A new version every time.
+        (6, n, None) if n < 3 => cut(n),
+        (_, n, _) => (
+            200,
+            etag(if kind == 0 || kind == 6 { n.min(2) } else { 1 }) + &announced,
+            whole.to_vec(),
+        ),
+    }
+}
+
+#[test]
+fn a_disturbed_download_is_right_or_refused_and_never_cached_wrong() {
+    let whole = "{\"question\": \"1+1\", \"answer\": \"2\"}\n".repeat(500).into_bytes();
+    let mut finished = 0;
+    for kind in 0..7 {
+        let (text, count) = (whole.clone(), AtomicUsize::new(0));
+        let hub = serve(move |asked: &Asked| {
+            let head = asked.head.to_lowercase();
+            let from = head
+                .split("range: bytes=")
+                .nth(1)
+                .and_then(|rest| rest.split('-').next()?.parse().ok());
+            disturbed(kind, count.fetch_add(1, Ordering::SeqCst), &text, from)
+        });
+        let home = Folder::new();
+        for _ in 0..3 {
+            let output = home.path("out");
+            let _ = std::fs::remove_dir_all(&output);
+            let line = [
+                "eval",
+                "--dataset",
+                "hub:team/data:test.jsonl",
+                "--max-samples",
+                "1",
+                "-n",
+                "1",
+                "--output",
+                &output,
+            ];
+            let done = with_hub(&hub, &home, &line);
+            finished += usize::from(said(&done).contains("test.jsonl: 1 problems"));
+            for file in walk(home.0.path()).into_iter().filter(|file| file.ends_with("test.jsonl"))
+            {
+                let bytes = std::fs::read(&file).expect("a cached file");
+                assert!(bytes == whole, "kind {kind}: {} of {} bytes", bytes.len(), whole.len());
+            }
+        }
+    }
+    assert!(finished >= 14, "{finished} of 21 came");
+}
+
+fn walk(folder: &Path) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .flat_map(
+            |entry| if entry.path().is_dir() { walk(&entry.path()) } else { vec![entry.path()] },
+        )
+        .collect()
+}
+
+#[test]
+fn a_file_of_completions_cannot_write() {
+    let folder = Folder::new();
+    let victim = folder.write("victim.db", "precious");
+    let attack = |script: String| {
+        let line =
+            json!({"id": "1", "completion": "SELECT 1", "gold": "SELECT 1", "context": script});
+        folder.write("f.jsonl", format!("{line}\n"))
+    };
+    for script in [
+        format!("ATTACH '{victim}' AS x; DROP TABLE x.precious;"),
+        format!("CREATE TABLE t(x); VACUUM INTO '{victim}.copy'"),
+    ] {
+        let file = attack(script);
+        for verifier in [["--verifier", "sql-bird"], ["--dataset", "sql/test"]] {
+            let output = folder.path("graded");
+            let line =
+                ["grade", &file, "--output", &output, "--overwrite", verifier[0], verifier[1]];
+            tealight(&line);
+            assert_eq!(std::fs::read(&victim).expect("the victim"), b"precious");
+            assert!(!Path::new(&format!("{victim}.copy")).exists());
+        }
+    }
+}
+
+#[test]
+fn many_completions_on_a_line_take_memory_in_proportion() {
+    let folder = Folder::new();
+    let completions = vec!["7"; 100_000];
+    let line = json!({"id": "1", "gold": "7", "completions": completions});
+    let file = folder.write("f.jsonl", format!("{line}\n"));
+    // A quadratic remainder would take some forty gigabytes.
+    ok(&["grade", &file, "--output", &folder.path("graded"), "--no-samples", "-k", "1"]);
+}
+
+#[test]
+fn counts_of_strangers_do_not_overflow() {
+    let folder = Folder::new();
+    let line = |id: usize| {
+        format!(
+            "{{\"id\":{id},\"completion\":\"7\",\"gold\":\"7\",\"tokens\":{},\"logp\":-1e308}}\n",
+            u64::MAX
+        )
+    };
+    let file = folder.write("f.jsonl", line(1) + &line(1) + &line(2));
+    let output = folder.path("graded");
+    ok(&["grade", &file, "--output", &output]);
+    ok(&["report", &output]);
+    let results = std::fs::read_to_string(folder.path("graded/results.json")).expect("results");
+    for (count, other) in [
+        ("\"samples\": 2", "\"samples\": 18446744073709551615"),
+        ("\"correct\": 2", "\"correct\": 3"),
+    ] {
+        let (count, other) = (count.replace(": ", ":"), other.replace(": ", ":"));
+        let compact = serde_json::from_str::<Value>(&results).expect("JSON").to_string();
+        let changed = compact.replacen(&count, &other, 9);
+        assert_ne!(changed, compact);
+        folder.write("graded/results.json", changed);
+        assert!(refusal(&["report", &output]).contains("results.json"));
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn links_in_an_output_folder_are_not_followed() {
+    let folder = Folder::new();
+    let victim = folder.write("victim", "precious");
+    let file = folder.write("f.jsonl", "{\"id\":1,\"completion\":\"7\",\"gold\":\"7\"}\n");
+    for link in [".lock", "report.html.part", "samples/f.jsonl"] {
+        let output = folder.path(&link.replace('/', "-"));
+        let place = Path::new(&output).join(link);
+        std::fs::create_dir_all(place.parent().expect("a folder")).expect("made");
+        std::os::unix::fs::symlink(&victim, &place).expect("a link");
+        tealight(&["grade", &file, "--output", &output]);
+        tealight(&["grade", &file, "--output", &output, "--overwrite"]);
+        assert_eq!(std::fs::read(&victim).expect("the victim"), b"precious", "{link}");
+    }
+}
+
+#[test]
+fn what_a_killed_command_left_is_no_obstacle() {
+    let folder = Folder::new();
+    let file = folder.write("f.jsonl", "{\"id\":1,\"completion\":\"7\",\"gold\":\"7\"}\n");
+    let output = folder.path("graded");
+    std::fs::create_dir_all(folder.0.path().join("graded/samples")).expect("made");
+    // As a process that was killed in the middle leaves them.
+    folder.write("graded/.lock", "tealight 4711");
+    folder.write("graded/.tealight-tmp-abc", "half of a file");
+    ok(&["grade", &file, "--output", &output]);
+    assert!(!folder.0.path().join("graded/.tealight-tmp-abc").exists());
+    folder.write("graded/samples/f.jsonl", "{\"half\":");
+    std::fs::remove_file(folder.0.path().join("graded/results.json")).expect("removed");
+    assert!(refusal(&["grade", &file, "--output", &output]).contains("--overwrite"));
+    ok(&["grade", &file, "--output", &output, "--overwrite"]);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_broken_standard_error_ends_nothing() {
+    let folder = Folder::new();
+    let file = folder.write("f.jsonl", "{\"id\":1,\"completion\":\"7\",\"gold\":\"7\"}\n");
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a full device");
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_tealight"));
+    command.args(["grade", &file, "--output", &folder.path("graded")]).stderr(full);
+    assert!(command.output().expect("runs").status.success());
+}
+
+#[test]
+fn markup_in_a_prompt_stays_text() {
+    let folder = Folder::new();
+    let line = json!({"id": "<!--<script>", "completion": "7", "gold": "7", "prompt": "<!--<script>alert(1)"});
+    let file = folder.write("f.jsonl", format!("{line}\n"));
+    ok(&["grade", &file, "--output", &folder.path("graded")]);
+    let page = std::fs::read_to_string(folder.path("graded/report.html")).expect("a page");
+    assert!(!page.contains("<!--<script"), "markup of a stranger");
+    assert!(page.contains("Content-Security-Policy"));
+}
+
+#[test]
+fn odd_environments_are_refused_in_a_line() {
+    let run = |name: &str, value: &str| {
+        let mut command = Command::cargo_bin("tealight").expect("the binary");
+        command.env(name, value).args(["doctor"]).output().expect("runs")
+    };
+    let output = run("RAYON_NUM_THREADS", "100000");
+    assert!(!output.status.success() && said(&output).contains("RAYON_NUM_THREADS=100000"));
+    assert!(refusal(&["eval", "--device", "cpu:5", "--output", "x"]).contains("one CPU device"));
+}
