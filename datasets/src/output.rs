@@ -1,5 +1,5 @@
-//! Files in folders that a run writes to. Whatever stands there already may be a stranger's: a link in the place of a file
-//! is refused, never followed.
+//! Files in folders that a run writes to. Whatever stands there already may be a stranger's: a link in the place of a
+//! file is refused, never followed.
 
 use std::fs::{File, OpenOptions};
 use std::io;

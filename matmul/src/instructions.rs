@@ -117,8 +117,9 @@ impl InstructionSet {
 }
 
 /// Runs `work` compiled for the instruction set in use. What `work` calls must be `#[inline(always)]` to take part, and
-/// so must the closure itself: else it is compiled apart, for the least processor there is, where a fused multiply-add is
-/// a call. Loops in it are `for`: the closure of a `for_each` is compiled apart wherever the compiler does not inline it.
+/// so must the closure itself: else it is compiled apart, for the least processor there is, where a fused
+/// multiply-add is a call. Loops in it are `for`: the closure of a `for_each` is compiled apart wherever the compiler
+/// does not inline it.
 #[inline]
 pub fn vectorized<R>(work: impl FnOnce() -> R) -> R {
     arch().dispatch(work)

@@ -2,9 +2,9 @@
 //!
 //! A product is `out[m, n] = sum over k of left[m, k] right[k, n]`. Operands are packed into panels, the
 //! right one perhaps long before ([`Packed`]: weights that many products share). Every element of the result
-//! is a sum of fused multiply-adds in an order that depends on k alone: from zero over each stretch of 256 values along k,
-//! and stretch after stretch. So it is the same bits with any instruction set ([`InstructionSet`]), whatever the number
-//! of threads and whatever other rows are computed with it: a token's logits do not depend on its batch.
+//! is a sum of fused multiply-adds in an order that depends on k alone: from zero over each stretch of 256 values
+//! along k, and stretch after stretch. So it is the same bits with any instruction set ([`InstructionSet`]), whatever
+//! the number of threads and whatever other rows are computed with it: a token's logits do not depend on its batch.
 //!
 //! The right operand may be of 8 bits ([`Blocks`]): it is widened to f32 as it is packed, so that the product is that
 //! of the widened matrix.

@@ -6,6 +6,7 @@
 
 mod cache;
 mod client;
+mod headers;
 pub mod push;
 pub mod token;
 

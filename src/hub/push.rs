@@ -234,8 +234,8 @@ impl Hub {
         })
     }
 
-    /// Posts JSON to an address of the Hub's choice, with the headers that the Hub gives for it. Only the Hub's own host
-    /// sees the token.
+    /// Posts JSON to an address of the Hub's choice, with the headers that the Hub gives for it. Only the Hub's own
+    /// host sees the token.
     fn post_with(&self, url: &str, headers: &Value, text: &str) -> Result<Response<Body>> {
         self.tried(|| {
             let request = self.http.post(url).header("Content-Type", LFS).header("Accept", LFS);

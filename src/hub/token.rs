@@ -1,5 +1,5 @@
-//! The user's token, and the one place that decides which server sees it: the Hub that the user named, and no other host,
-//! port or scheme, whatever an answer of that Hub says.
+//! The user's token, and the one place that decides which server sees it: the Hub that the user named, and no other
+//! host, port or scheme, whatever an answer of that Hub says.
 
 use std::path::PathBuf;
 

@@ -1,6 +1,6 @@
 //! Scalar and short-vector arithmetic that the compiler turns into SIMD inside [`vectorized`], fused multiply-adds
-//! included. Sums go through [`LANES`] lanes whatever the width of a register is, so every instruction set gives the same
-//! bits.
+//! included. Sums go through [`LANES`] lanes whatever the width of a register is, so every instruction set gives the
+//! same bits.
 //!
 //! [`vectorized`]: tealight_matmul::vectorized
 

@@ -1,10 +1,10 @@
 //! Databases, opened read-only, and queries on them under a budget.
 //!
 //! What a query may do is decided while it is prepared: reading and calling functions, nothing else. A script that
-//! makes a database may make tables and fill them, and nothing else either: a connection is guarded before anything runs on
-//! it. What a query may cost is counted in steps of SQLite's machine, so that a verdict depends on the query and the
-//! database alone. Time, and the memory of the whole process, have limits far above what these steps usually take, for what
-//! a single step may cost: they are a net, not a rule.
+//! makes a database may make tables and fill them, and nothing else either: a connection is guarded before anything
+//! runs on it. What a query may cost is counted in steps of SQLite's machine, so that a verdict depends on the query
+//! and the database alone. Time, and the memory of the whole process, have limits far above what these steps usually
+//! take, for what a single step may cost: they are a net, not a rule.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
