@@ -179,9 +179,7 @@ mod tests {
         let message = fresh(&output, false).unwrap_err().to_string();
         assert!(message.contains("metrics.jsonl, samples, thesis.tex"), "{message}");
         assert_eq!(next_free(&output), folder.path().join("run-2"));
-        // A killed command leaves its lock, which says whose folder this is; without the lock, the settings do.
-        assert!(fresh(&output, true).is_ok());
-        std::fs::remove_file(output.join(".lock")).unwrap();
+        // The claim above left a lock in a folder that others had filled: that makes the folder nobody's.
         let message = fresh(&output, true).unwrap_err().to_string();
         assert!(message.contains("did not write"), "{message}");
         std::fs::write(output.join("config.toml"), "# tealight 0.1.0\n").unwrap();
@@ -189,5 +187,10 @@ mod tests {
         assert!(output.join("metrics.jsonl").exists(), "nothing is removed before it has to be");
         clear(&output, true).unwrap();
         assert!(!output.join("metrics.jsonl").exists() && output.join("thesis.tex").exists());
+        // A command that was killed early leaves its lock, which says who made the folder.
+        let killed = folder.path().join("killed");
+        drop(fresh(&killed, false).unwrap());
+        std::fs::write(killed.join("model.safetensors"), "x").unwrap();
+        assert!(fresh(&killed, false).is_err() && fresh(&killed, true).is_ok());
     }
 }
