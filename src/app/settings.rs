@@ -280,7 +280,7 @@ pub(crate) fn refuse_overlap(train: &Dataset, test: &Dataset, option: &str) -> R
 }
 
 /// Opens a named source, a file, or a file of a dataset on the Hub.
-fn open(spec: &str, columns: &Columns, limit: Option<usize>) -> Result<Dataset> {
+pub(crate) fn open(spec: &str, columns: &Columns, limit: Option<usize>) -> Result<Dataset> {
     let Some(place) = spec.strip_prefix("hub:") else {
         return bounded(spec, columns, limit);
     };

@@ -84,11 +84,15 @@ impl Remote {
     /// Sets up the client, and asks the server what it is.
     ///
     /// # Errors
-    /// An address that is none, settings that make no sense, filters that this kind of server has not.
+    /// An address that is none or where nothing answers, settings that make no sense, filters that this kind of server
+    /// has not.
     pub fn new(engine: &str, model: &str, options: &RemoteOptions, seed: u64) -> Result<Self> {
         let model = options.engine_model.as_deref().unwrap_or(model);
         options.check()?;
         let client = Client::new(engine, options)?;
+        if !client.is_up() {
+            bail!("--engine {engine}: no server answers there");
+        }
         if client.dialect() == Dialect::Openai {
             tracing::warn!(
                 "{engine} does not say what it is: filters that it may apply by itself (top_k, min_p, penalties) cannot \

@@ -10,7 +10,7 @@ mod template_check;
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use serde_json::Value;
 use tealight_datasets::Prompt;
 
@@ -85,7 +85,8 @@ impl HubTokenizer {
         let config = optional_json(&directory.join("tokenizer_config.json"))?;
         let template_file = directory.join("chat_template.jinja");
         let source = if template_file.exists() {
-            Some(String::from_utf8(read_limited(&template_file, MAX_TEMPLATE)?)?)
+            let text = String::from_utf8(read_limited(&template_file, MAX_TEMPLATE)?);
+            Some(text.with_context(|| format!("{}: is no text", template_file.display()))?)
         } else {
             config.get("chat_template").and_then(default_template)
         };

@@ -54,6 +54,8 @@ impl ChatTemplate {
         environment.set_fuel(Some(FUEL));
         environment
             .set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
+        // Without its feature `datetime`: prompts are the same in every run, so a template has no clock. Llama 3's asks
+        // whether `strftime_now` is defined, and has a date of its own where it is not.
         minijinja_contrib::add_to_environment(&mut environment);
         environment.add_function("raise_exception", |message: String| -> Result<String, Error> {
             Err(Error::new(ErrorKind::InvalidOperation, message))
@@ -123,6 +125,13 @@ pub(super) fn default_template(value: &Value) -> Option<String> {
 mod tests {
     use super::*;
     use tealight_datasets::Message;
+
+    #[test]
+    fn a_template_has_no_clock() {
+        let message = format!("{:#}", render("{{ now() }}").unwrap_err());
+        assert!(message.contains("now"), "{message}");
+        assert_eq!(render("{{ strftime_now is defined }}").unwrap().to_lowercase(), "false");
+    }
 
     #[test]
     fn the_deepest_templates_that_are_taken_fit_the_stack() {

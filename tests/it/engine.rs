@@ -345,3 +345,14 @@ fn what_fails_for_good_ends_the_run_with_the_servers_words() {
     let said = refusal(&["eval", "--engine", "localhost", "--output", &folder.path("x")]);
     assert!(said.contains("http://localhost:8000"), "{said}");
 }
+
+#[test]
+fn an_address_where_every_connection_is_closed_is_refused_before_anything_is_asked() {
+    let folder = Folder::new();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = format!("http://{}", listener.local_addr().expect("bound"));
+    std::thread::spawn(move || listener.incoming().for_each(drop));
+    let output = folder.path("eval");
+    let said = refusal(&["eval", "--engine", &address, "--model", "served", "--output", &output]);
+    assert!(said.contains(&format!("--engine {address}: no server answers there")), "{said}");
+}

@@ -17,7 +17,7 @@ use tealight_datasets::lines::Lines;
 use tealight_datasets::read::Columns;
 
 use crate::app::prompts::PromptOptions;
-use crate::app::settings::ModelOptions;
+use crate::app::settings::{self, ModelOptions};
 use crate::generate::{Completion, Finish, RngKey, SampleRequest, Sampler};
 use crate::sampled::Sampled;
 use crate::telemetry::{JsonLines, Progress};
@@ -71,7 +71,7 @@ pub fn run(options: &BatchOptions, stop: &Stop) -> Result<()> {
     }
     let prompting = options.prompts.prompting(|spec, prompting| {
         let columns = Columns { prompting: prompting.clone(), ..Columns::default() };
-        Ok(tealight_datasets::open(spec, &columns, None)?.problems)
+        Ok(settings::open(spec, &columns, None)?.problems)
     })?;
     if let Some(said) = prompting.described(None) {
         tracing::info!("{}", said);
