@@ -19,6 +19,7 @@ pub mod generate;
 pub mod gguf;
 mod http;
 pub mod hub;
+mod keys_once;
 pub mod lab;
 pub mod limits;
 pub mod model;

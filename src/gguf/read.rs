@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use candle_core::quantized::GgmlDType;
 use candle_core::quantized::ggml_file::qtensor_from_ggml;
 use candle_core::{Device, Tensor};
@@ -39,6 +39,20 @@ pub enum Value {
     Ints(Vec<i64>),
     /// Numbers.
     Floats(Vec<f64>),
+}
+
+impl Value {
+    /// That this is not the kind of value that `key` is to have.
+    fn is_no(&self, expected: &str, key: &str) -> anyhow::Error {
+        let shown = match self {
+            Self::Int(number) => format!("the number {number}"),
+            Self::Float(number) => format!("the number {number}"),
+            Self::Bool(yes) => yes.to_string(),
+            Self::Text(_) => "a text".to_owned(),
+            Self::Texts(_) | Self::Ints(_) | Self::Floats(_) => "an array".to_owned(),
+        };
+        anyhow!("key `{key}` is {shown}, not {expected}")
+    }
 }
 
 /// Where a tensor is.
@@ -199,7 +213,7 @@ impl Gguf {
             let name = reader.text()?;
             let kind = reader.u32()?;
             let value = reader.value(kind).with_context(|| format!("key `{name}`"))?;
-            values.insert(name, value);
+            ensure!(values.insert(name.clone(), value).is_none(), "key `{name}` twice");
         }
         let mut infos = BTreeMap::new();
         for _ in 0..tensors {
@@ -259,33 +273,45 @@ impl Gguf {
         self.values.get(key)
     }
 
-    /// Whole numbers, numbers and texts of the header, where they are there and of that kind.
-    pub(super) fn int(&self, key: &str) -> Option<i64> {
-        match self.get(key)? {
-            Value::Int(number) => Some(*number),
-            _ => None,
+    /// Whole numbers, numbers and texts of the header, where they are there; another kind of value is refused.
+    pub(super) fn int(&self, key: &str) -> Result<Option<i64>> {
+        match self.get(key) {
+            None => Ok(None),
+            Some(Value::Int(number)) => Ok(Some(*number)),
+            Some(other) => Err(other.is_no("a whole number", key)),
         }
     }
 
-    pub(super) fn float(&self, key: &str) -> Option<f64> {
-        match self.get(key)? {
-            Value::Float(number) => Some(*number),
-            Value::Int(number) => Some(*number as f64),
-            _ => None,
+    pub(super) fn float(&self, key: &str) -> Result<Option<f64>> {
+        match self.get(key) {
+            None => Ok(None),
+            Some(Value::Float(number)) if number.is_finite() => Ok(Some(*number)),
+            Some(Value::Int(number)) => Ok(Some(*number as f64)),
+            Some(other) => Err(other.is_no("a finite number", key)),
         }
     }
 
-    pub(super) fn text(&self, key: &str) -> Option<&str> {
-        match self.get(key)? {
-            Value::Text(text) => Some(text),
-            _ => None,
+    pub(super) fn bool(&self, key: &str) -> Result<Option<bool>> {
+        match self.get(key) {
+            None => Ok(None),
+            Some(Value::Bool(yes)) => Ok(Some(*yes)),
+            Some(other) => Err(other.is_no("a yes or no", key)),
         }
     }
 
-    pub(super) fn texts(&self, key: &str) -> Option<&[String]> {
-        match self.get(key)? {
-            Value::Texts(texts) => Some(texts),
-            _ => None,
+    pub(super) fn text(&self, key: &str) -> Result<Option<&str>> {
+        match self.get(key) {
+            None => Ok(None),
+            Some(Value::Text(text)) => Ok(Some(text)),
+            Some(other) => Err(other.is_no("a text", key)),
+        }
+    }
+
+    pub(super) fn texts(&self, key: &str) -> Result<Option<&[String]>> {
+        match self.get(key) {
+            None => Ok(None),
+            Some(Value::Texts(texts)) => Ok(Some(texts)),
+            Some(other) => Err(other.is_no("an array of texts", key)),
         }
     }
 

@@ -39,7 +39,7 @@ const STRETCHED: [(f64, f64); 2] = [(8.0, 8192.0), (32.0, 8192.0)];
 
 impl Gguf {
     fn architecture(&self) -> Result<(&str, &'static str)> {
-        let own = self.text("general.architecture").context("no `general.architecture`")?;
+        let own = self.text("general.architecture")?.context("no `general.architecture`")?;
         match FAMILIES.iter().find(|(file, _)| *file == own) {
             Some((_, hub)) => Ok((own, hub)),
             None => {
@@ -85,10 +85,10 @@ impl Gguf {
         };
         let key = |name: &str| format!("{own}.{name}");
         let size = |name: &str| {
-            let value = self.int(&key(name)).filter(|size| *size > 0);
+            let value = self.int(&key(name))?.filter(|size| *size > 0);
             value.with_context(|| format!("no size at key `{}`", key(name)))
         };
-        let scaling = self.text(&key("rope.scaling.type")).filter(|kind| *kind != "none");
+        let scaling = self.text(&key("rope.scaling.type"))?.filter(|kind| *kind != "none");
         if let Some(kind) = scaling.filter(|kind| family != GEMMA || *kind != "linear") {
             bail!("rope scaling `{kind}` is not supported");
         }
@@ -102,19 +102,19 @@ impl Gguf {
             "intermediate_size": size("feed_forward_length")?,
             "num_hidden_layers": size("block_count")?,
             "num_attention_heads": heads,
-            "num_key_value_heads": self.int(&key("attention.head_count_kv")).unwrap_or(heads),
+            "num_key_value_heads": self.int(&key("attention.head_count_kv"))?.unwrap_or(heads),
             "max_position_embeddings": size("context_length")?,
-            "rms_norm_eps": self.float(&key("attention.layer_norm_rms_epsilon")).unwrap_or(1e-5),
-            "rope_theta": self.float(&key("rope.freq_base")).unwrap_or(10_000.0),
+            "rms_norm_eps": self.float(&key("attention.layer_norm_rms_epsilon"))?.unwrap_or(1e-5),
+            "rope_theta": self.float(&key("rope.freq_base"))?.unwrap_or(10_000.0),
             "tie_word_embeddings": self.shape("output.weight").is_none(),
             "hidden_act": "silu",
             "torch_dtype": "float32",
         });
-        if let Some(dim) = self.int(&key("attention.key_length")) {
+        if let Some(dim) = self.int(&key("attention.key_length"))? {
             config["head_dim"] = json!(dim);
         }
         for (name, id) in [("bos", "bos"), ("eos", "eos"), ("padding", "pad")] {
-            if let Some(token) = self.int(&format!("tokenizer.ggml.{name}_token_id")) {
+            if let Some(token) = self.int(&format!("tokenizer.ggml.{name}_token_id"))? {
                 config[format!("{id}_token_id")] = json!(token);
             }
         }
@@ -132,24 +132,26 @@ impl Gguf {
     fn add_gemma(&self, config: &mut Json, is_stretched: bool) -> Result<()> {
         const LARGEST: i64 = 62;
         let key = |name: &str| format!("gemma3.{name}");
-        let dim = self.int(&key("attention.key_length")).unwrap_or(256);
+        let dim = self.int(&key("attention.key_length"))?.unwrap_or(256);
         let wide = config["hidden_size"].as_f64().zip(config["num_attention_heads"].as_f64());
         let scalar = match wide.filter(|_| config["num_hidden_layers"] == LARGEST) {
             Some((hidden, heads)) => hidden / heads,
             None => dim as f64,
         };
-        let of = |name: &str, other: f64| self.float(&key(name)).unwrap_or(other);
+        let of = |name: &str, other: f64| {
+            Ok::<_, anyhow::Error>(self.float(&key(name))?.unwrap_or(other))
+        };
         config["head_dim"] = json!(dim);
         config["query_pre_attn_scalar"] = json!(scalar);
         config["hidden_activation"] = json!("gelu_pytorch_tanh");
-        config["rope_theta"] = json!(of("rope.freq_base", 1e6));
-        config["rope_local_base_freq"] = json!(of("rope.freq_base_swa", 1e4));
+        config["rope_theta"] = json!(of("rope.freq_base", 1e6)?);
+        config["rope_local_base_freq"] = json!(of("rope.freq_base_swa", 1e4)?);
         config["sliding_window_pattern"] = json!(GEMMA_PATTERN);
-        if let Some(window) = self.int(&key("attention.sliding_window")) {
+        if let Some(window) = self.int(&key("attention.sliding_window"))? {
             config["sliding_window"] = json!(window);
         }
         if is_stretched {
-            let factor = self.float(&key("rope.scaling.factor"));
+            let factor = self.float(&key("rope.scaling.factor"))?;
             let factor = factor.context("no `gemma3.rope.scaling.factor`")?;
             config["rope_scaling"] = json!({"rope_type": "linear", "factor": factor});
         }

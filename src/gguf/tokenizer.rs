@@ -15,8 +15,9 @@ const PIECES: &str = "llama";
 impl Gguf {
     /// `tokenizer.json` and `tokenizer_config.json`.
     pub(super) fn tokenizer(&self) -> Result<(Json, Json)> {
-        let kind = self.text("tokenizer.ggml.model").context("the file has no tokenizer")?;
-        let tokens = self.texts("tokenizer.ggml.tokens").context("the tokenizer has no tokens")?;
+        let kind = self.text("tokenizer.ggml.model")?.context("the file has no tokenizer")?;
+        let tokens = self.texts("tokenizer.ggml.tokens")?;
+        let tokens = tokens.context("the tokenizer has no tokens")?;
         let kinds = match self.get("tokenizer.ggml.token_type") {
             Some(Value::Ints(kinds)) if kinds.len() == tokens.len() => kinds.clone(),
             None => vec![TOKEN_NORMAL; tokens.len()],
@@ -24,7 +25,12 @@ impl Gguf {
         };
         let mut vocabulary = Map::new();
         for (id, token) in tokens.iter().enumerate() {
-            vocabulary.entry(token.clone()).or_insert(json!(id));
+            // Files fill up their vocabulary with tokens without text, which text never comes to.
+            if let Some(first) =
+                vocabulary.insert(token.clone(), json!(id)).filter(|_| !token.is_empty())
+            {
+                bail!("tokens {first} and {id} are the same text, `{token}`");
+            }
         }
         let added: Vec<Json> = (0..tokens.len())
             .filter(|id| [TOKEN_CONTROL, TOKEN_USER_DEFINED].contains(&kinds[*id]))
@@ -35,19 +41,16 @@ impl Gguf {
             .collect();
         let token = |name: &str| -> Result<Option<&String>> {
             let key = format!("tokenizer.ggml.{name}_token_id");
-            let Some(id) = self.int(&key) else { return Ok(None) };
+            let Some(id) = self.int(&key)? else { return Ok(None) };
             let token = usize::try_from(id).ok().and_then(|id| tokens.get(id));
             token.map(Some).with_context(|| format!("`{key}` is {id}, which is no token"))
         };
         let (bos, eos, pad) = (token("bos")?, token("eos")?, token("padding")?);
         // SentencePiece's begin with it unless the file says otherwise.
-        let begins = match self.get("tokenizer.ggml.add_bos_token") {
-            Some(Value::Bool(begins)) => *begins,
-            _ => kind == PIECES,
-        };
+        let begins = self.bool("tokenizer.ggml.add_bos_token")?.unwrap_or(kind == PIECES);
         let after = match (begins, bos) {
             (true, Some(bos)) => {
-                let id = self.int("tokenizer.ggml.bos_token_id");
+                let id = self.int("tokenizer.ggml.bos_token_id")?;
                 json!({"type": "TemplateProcessing",
                     "single": [{"SpecialToken": {"id": bos, "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
                     "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
@@ -72,7 +75,7 @@ impl Gguf {
                 settings[name] = json!(token);
             }
         }
-        if let Some(template) = self.text("tokenizer.chat_template") {
+        if let Some(template) = self.text("tokenizer.chat_template")? {
             settings["chat_template"] = json!(template);
         }
         Ok((tokenizer, settings))
@@ -80,11 +83,12 @@ impl Gguf {
 
     /// Byte-level BPE: merges are in the file, how text is cut is called by name.
     fn of_bytes(&self, vocabulary: Map<String, Json>) -> Result<Json> {
-        let name = self.text("tokenizer.ggml.pre").unwrap_or("gpt-2");
+        let name = self.text("tokenizer.ggml.pre")?.unwrap_or("gpt-2");
         let Some(pre) = pre::named(name) else {
             bail!("the pre-tokenizer `{name}` is not supported; {} are", pre::names());
         };
-        let merges = self.texts("tokenizer.ggml.merges").context("the tokenizer has no merges")?;
+        let merges = self.texts("tokenizer.ggml.merges")?;
+        let merges = merges.context("the tokenizer has no merges")?;
         let merges: Option<Vec<_>> = merges.iter().map(|merge| merge.split_once(' ')).collect();
         let merges = merges.context("a merge that is not two parts")?;
         Ok(json!({
@@ -108,7 +112,7 @@ impl Gguf {
             bail!("the tokenizer has no scores");
         };
         ensure!(scores.len() == tokens.len(), "there are not as many scores as tokens");
-        let has_prefix = self.get("tokenizer.ggml.add_space_prefix") != Some(&Value::Bool(false));
+        let has_prefix = self.bool("tokenizer.ggml.add_space_prefix")?.unwrap_or(true);
         let unknown = kinds.iter().position(|kind| *kind == TOKEN_UNKNOWN);
         let own = Pieces { has_prefix };
         Ok(json!({

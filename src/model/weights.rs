@@ -21,6 +21,7 @@ use tealight_matmul::room;
 use super::{Architecture, text_part};
 use crate::device::Placement;
 use crate::files::{inside, open_regular, read_json};
+use crate::keys_once;
 
 /// Largest header of a safetensors file, in bytes, as the format has it.
 const MAX_HEADER: u64 = 100_000_000;
@@ -135,7 +136,10 @@ pub fn load_all(directory: &Path, placement: Placement<'_>) -> Result<Weights> {
     for path in files(directory)? {
         let mut shard = Shard::open(&path)?;
         for (name, info) in shard.infos() {
-            weights.insert(name.clone(), placement.place(&shard.tensor(&name, &info)?)?);
+            let tensor = placement.place(&shard.tensor(&name, &info)?)?;
+            if weights.insert(name.clone(), tensor).is_some() {
+                bail!("{}: tensor `{name}` is in another file too", path.display());
+            }
         }
     }
     Ok(weights)
@@ -271,6 +275,7 @@ impl Shard {
         }
         let mut bytes = vec![0; header as usize];
         file.read_exact(&mut bytes).with_context(broken)?;
+        keys_once::check(&bytes).with_context(broken)?;
         let metadata: Metadata = serde_json::from_slice(&bytes).with_context(broken)?;
         Ok(Self {
             path: path.into(),

@@ -16,25 +16,34 @@ pub(super) struct Drawn {
     pub(super) token_logp: Option<Vec<f64>>,
 }
 
-/// The completions of a response body, each with the reason where it failed.
+/// A response body.
+pub(super) struct Answers {
+    /// The name of the model that answered, where the server gives one.
+    pub(super) model: Option<String>,
+    /// The completions, each with the reason where it failed.
+    pub(super) drawn: Vec<Result<Drawn, String>>,
+}
+
+/// What a response body holds.
 ///
 /// # Errors
 /// A body that is no answer at all.
-pub(super) fn read(text: &[u8]) -> Result<Vec<Result<Drawn, String>>> {
+pub(super) fn read(text: &[u8]) -> Result<Answers> {
     let body: Value = serde_json::from_slice(text).context("not JSON")?;
     // SGLang's own: one object, or a list where several were asked for.
     let is_native = |value: &Value| value.get("meta_info").is_some();
     if is_native(&body) {
-        return Ok(vec![native(&body)]);
+        return Ok(Answers { model: None, drawn: vec![native(&body)] });
     }
     if let Some(all) = body.as_array().filter(|all| all.iter().any(is_native)) {
-        return Ok(all.iter().map(native).collect());
+        return Ok(Answers { model: None, drawn: all.iter().map(native).collect() });
     }
     let choices = body["choices"].as_array().context("no `choices`")?;
     // Servers give the tokens of all choices together.
     let tokens = token_count(&body["usage"]["completion_tokens"]);
     let each = tokens / choices.len().max(1);
-    Ok(choices.iter().map(|choice| drawn(choice, each)).collect())
+    let model = body["model"].as_str().map(|name| name.chars().take(200).collect());
+    Ok(Answers { model, drawn: choices.iter().map(|choice| drawn(choice, each)).collect() })
 }
 
 fn drawn(choice: &Value, tokens: usize) -> Result<Drawn, String> {
@@ -136,7 +145,7 @@ mod tests {
             {"message": {"content": null, "reasoning_content": "2 +"}, "finish_reason": "length"},
             {"message": {"content": "4", "reasoning_content": null}, "finish_reason": "stop"},
         ]});
-        let found = read(body.to_string().as_bytes()).unwrap();
+        let found = read(body.to_string().as_bytes()).unwrap().drawn;
         let of = |index: usize| {
             let answer = &found[index].as_ref().unwrap().answer;
             (answer.text.as_str(), answer.is_stripped, answer.starts_inside)
@@ -158,7 +167,7 @@ mod tests {
             {"message": {"content": "d"}, "finish_reason": "length",
                 "logprobs": {"content": [{"id": 7, "logprob": -2.0}]}},
         ]});
-        let found = read(body.to_string().as_bytes()).unwrap();
+        let found = read(body.to_string().as_bytes()).unwrap().drawn;
         let ok: Vec<_> = found.iter().map(Result::is_ok).collect();
         assert_eq!(ok, [true, false, false, false, true]);
         let first = found[0].as_ref().unwrap();

@@ -33,6 +33,8 @@ pub(super) struct Client {
     key: Option<String>,
     /// Completions that one request may ask for.
     most: usize,
+    /// Whether it was said that another model answers than was asked for.
+    is_warned: AtomicBool,
 }
 
 /// What a server is asked to complete.
@@ -84,6 +86,7 @@ impl Client {
             dialect: Dialect::Openai,
             key: std::env::var(&options.api_key_env).ok().filter(|key| !key.is_empty()),
             most: usize::MAX,
+            is_warned: AtomicBool::new(false),
         };
         client.dialect = match options.engine_dialect {
             Some(dialect) => dialect,
@@ -156,7 +159,10 @@ impl Client {
                 answers::read(&text).map_err(|error| Failure::ForNow(malformed(error), None))
             };
             let (reason, wait) = match self.post(path, &body, limit).and_then(read) {
-                Ok(answers) => return Ok(answers),
+                Ok(answers) => {
+                    self.warn_of_model(request.adapter.unwrap_or(request.model), answers.model);
+                    return Ok(answers.drawn);
+                }
                 Err(Failure::ForGood(error)) => return Err(error),
                 Err(Failure::ForNow(reason, wait)) => (reason, wait),
             };
@@ -168,6 +174,17 @@ impl Client {
             pause = (pause * 2).min(LONGEST_PAUSE);
             tracing::warn!("{}: {reason}; trying again in {:.1} s", self.base, wait.as_secs_f64());
             sleep(wait, is_over)?;
+        }
+    }
+
+    /// Some servers sample from what they have, whatever they are asked for; others know a model by several names.
+    fn warn_of_model(&self, asked: &str, answered: Option<String>) {
+        let Some(other) = answered.filter(|name| name != asked) else { return };
+        if !self.is_warned.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                "{} samples from the model `{other}`, by its own account, where `{asked}` was asked for",
+                self.base
+            );
         }
     }
 

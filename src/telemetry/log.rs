@@ -11,7 +11,7 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::Interest;
 use tracing::{Event, Level, Metadata, Subscriber};
 
-use super::terminal::escaped;
+use super::terminal::{escaped, shortened};
 
 /// Whether information is left out, and warnings and errors alone are shown.
 static IS_QUIET: AtomicBool = AtomicBool::new(false);
@@ -63,13 +63,13 @@ impl Subscriber for Terminal {
     fn event(&self, event: &Event<'_>) {
         let mut message = Message::default();
         event.record(&mut message);
-        let prefix = match *event.metadata().level() {
-            Level::ERROR => "error: ",
-            Level::WARN => "warning: ",
-            _ => "",
+        let (prefix, text) = match *event.metadata().level() {
+            Level::ERROR => ("error: ", shortened(&message.0)),
+            Level::WARN => ("warning: ", shortened(&message.0)),
+            _ => ("", message.0.as_str().into()),
         };
         // Nobody may be reading; that is no reason to end a run.
-        drop(writeln!(std::io::stderr(), "{prefix}{}", escaped(&message.0)));
+        drop(writeln!(std::io::stderr(), "{prefix}{}", escaped(&text)));
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {

@@ -30,6 +30,21 @@ pub fn escaped(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
+/// Most characters of a message: it may quote a file, and a screen is not to be filled by one word of it.
+const MOST: usize = 4000;
+
+/// `text` without its middle where it is longer than a message may be: what is wrong stands at the beginning, what to do
+/// at the end.
+pub(super) fn shortened(text: &str) -> Cow<'_, str> {
+    let left_out = text.chars().count().saturating_sub(MOST);
+    if left_out == 0 {
+        return Cow::Borrowed(text);
+    }
+    let place = |character: usize| text.char_indices().nth(character).map_or(text.len(), |c| c.0);
+    let (begin, end) = (place(MOST / 2), place(MOST / 2 + left_out));
+    Cow::Owned(format!("{} [{left_out} characters left out] {}", &text[..begin], &text[end..]))
+}
+
 /// A line on standard output, for people and programs.
 ///
 /// # Errors
@@ -102,5 +117,14 @@ mod tests {
         let mut out = Escaped { inner: Vec::new(), rest: Vec::new() };
         out.write_all(b"\xff\x1b\n").unwrap();
         assert_eq!(String::from_utf8(out.inner).unwrap(), "\u{fffd}\\u001b\n");
+    }
+
+    #[test]
+    fn a_long_message_keeps_its_beginning_and_its_end() {
+        assert_eq!(shortened("short"), "short");
+        let long = format!("file: `{}` is no number; give one", "ä".repeat(1_000_000));
+        let shown = shortened(&long);
+        assert!(shown.starts_with("file: `ä") && shown.ends_with("ä` is no number; give one"));
+        assert_eq!(shown.chars().count(), MOST + " [996034 characters left out] ".len());
     }
 }

@@ -16,6 +16,7 @@ use tealight_datasets::Prompt;
 
 use crate::budget;
 use crate::files::{read_json, read_limited};
+use crate::keys_once;
 pub use stream::TextStream;
 use template::{ChatTemplate, default_template};
 
@@ -71,6 +72,7 @@ impl HubTokenizer {
         let shown = path.display().to_string();
         let memory = bytes.len().saturating_mul(MEMORY.0).saturating_add(MEMORY.1);
         let inner = budget::within(&shown.clone(), memory, move || {
+            keys_once::check(&bytes).with_context(|| shown.clone())?;
             check_decoder(&bytes).map_err(|error| anyhow!("{shown}: {error}"))?;
             let mut inner = tokenizers::Tokenizer::from_bytes(&bytes)
                 .map_err(|error| anyhow!("{shown}: {error}"))?;

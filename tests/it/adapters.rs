@@ -177,10 +177,19 @@ fn adapters_that_mean_something_else_are_refused() {
         (("alpha_pattern", serde_json::json!({"q_proj": 3})), "`alpha_pattern` is set"),
         (("peft_type", "IA3".into()), "only LORA"),
         (("r", 5.into()), "the base and r = 5 make it"),
+        (("r", 0.into()), "r is 0"),
+        (("lora_alpha", 1e300.into()), "no low-rank adapter"),
     ] {
         let said = load(&[changes], &matrices).expect_err(words);
         assert!(said.contains(words), "{said}");
     }
+    let said = load(&[], b"\x02\0\0\0\0\0\0\0{}").expect_err("empty");
+    assert!(said.contains("holds no tensors"), "{said}");
+    let more = serde_json::json!(["q_proj", "down_proj", "self_attn.v_proj"]);
+    let said = load(&[("target_modules", more.clone())], &matrices).expect_err("not adapted");
+    assert!(said.contains("no tensors for `model.layers.0.self_attn.v_proj`"), "{said}");
+    let some = [("target_modules", more), ("layers_to_transform", serde_json::json!([0]))];
+    load(&some, &matrices).expect("which modules are meant is PEFT's to say");
     let said = load(&[], &matrices[..matrices.len() - 9]).expect_err("truncated");
     assert!(said.contains("truncated"), "{said}");
     let output = folder.path("none");

@@ -134,8 +134,8 @@ fn serve(
                     }
                 }
             }
-            let text =
-                json!({"choices": choices, "usage": {"completion_tokens": 2 * n}}).to_string();
+            let usage = json!({"completion_tokens": 2 * n});
+            let text = json!({"model": "served", "choices": choices, "usage": usage}).to_string();
             reply("200 OK", "", &text)
         }
     }
@@ -355,4 +355,15 @@ fn an_address_where_every_connection_is_closed_is_refused_before_anything_is_ask
     let output = folder.path("eval");
     let said = refusal(&["eval", "--engine", &address, "--model", "served", "--output", &output]);
     assert!(said.contains(&format!("--engine {address}: no server answers there")), "{said}");
+}
+
+#[test]
+fn a_server_that_samples_from_another_model_than_was_asked_for_is_named_once() {
+    let folder = Folder::new();
+    let said = |model: &str| {
+        let done = eval(&Engine::start(&[]), &folder.path(model), &["--engine-model", model]);
+        assert!(done.status.success());
+        String::from_utf8_lossy(&done.stderr).matches("by its own account").count()
+    };
+    assert_eq!((said("served"), said("another")), (0, 1));
 }

@@ -288,3 +288,40 @@ fn hostile_files_are_refused_before_memory_is_taken() {
     let opened = Gguf::open(&path).expect("whole");
     assert_eq!(opened.get("general.architecture"), Some(&Value::Text("qwen2".into())));
 }
+
+#[test]
+fn settings_of_a_wrong_kind_and_tokens_twice_are_refused_and_not_replaced() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let good = load(&fixture("micro-qwen2").display().to_string());
+    let path = good.save_gguf(&good.weights, GgufType::F16, folder.path()).expect("written");
+    let whole = std::fs::read(&path).expect("a file");
+    // The bytes from the first `text` on that are `old`, as `new`.
+    let refused = |text: &str, old: &[u8], new: &[u8]| {
+        let find = |bytes: &[u8], part: &[u8]| bytes.windows(part.len()).position(|x| x == part);
+        let at = find(&whole, text.as_bytes()).expect("the key");
+        let at = at + find(&whole[at..], old).expect("the value");
+        let mut bytes = whole.clone();
+        bytes[at..at + new.len()].copy_from_slice(new);
+        let path = folder.path().join("hostile.gguf");
+        std::fs::write(&path, bytes).expect("written");
+        let found = Gguf::open(&path).and_then(|file| file.to_hub().map(|_| ()));
+        format!("{:#}", found.expect_err(text))
+    };
+    let (base, kind) = ("qwen2.rope.freq_base", 6u32.to_le_bytes());
+    let nan = [&kind[..], &f32::NAN.to_le_bytes()].concat();
+    assert!(refused(base, &kind, &nan).contains("is the number NaN, not a finite number"));
+    let yes = [7u8, 0, 0, 0, 1];
+    assert!(refused("qwen2.block_count", &4u32.to_le_bytes(), &kind).contains("a whole number"));
+    assert!(refused("tokenizer.ggml.add_bos_token", &yes[..4], &[0]).contains("a yes or no"));
+    let tokens = match Gguf::open(&path).expect("whole").get("tokenizer.ggml.tokens") {
+        Some(Value::Texts(tokens)) => tokens.clone(),
+        other => panic!("{other:?}"),
+    };
+    let pair = tokens.windows(2).find(|pair| pair.iter().all(|token| token.len() == 1));
+    let stored = |token: &str| [&1u64.to_le_bytes(), token.as_bytes()].concat();
+    let pair = pair.expect("letters");
+    let [a, b] = [stored(&pair[0]), stored(&pair[1])];
+    let (once, twice) = ([&a[..], &b].concat(), [&a[..], &a].concat());
+    assert!(refused("tokenizer.ggml.tokens", &once, &twice).contains("are the same text"));
+    assert!(refused("tokenizer.ggml.merges", b"merges", b"tokens").contains("tokens` twice"));
+}

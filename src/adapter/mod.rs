@@ -3,6 +3,8 @@
 //! Read: any LoRA on the projections of the layers (`q_proj` to `down_proj`), with or without rank-stabilised
 //! scaling. Other kinds (DoRA, embeddings, biases, modules saved whole, ranks by pattern) are refused by name.
 
+mod config;
+
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -18,13 +20,12 @@ use crate::files::{read_json, write_atomic};
 use crate::model::lora::{self, Scaling};
 use crate::model::weights::{self, Weights};
 use crate::model::{Architecture, Decoder};
+use config::Config;
 
 /// The file that makes a directory an adapter.
 pub const CONFIG: &str = "adapter_config.json";
 /// Its matrices.
 pub const WEIGHTS: &str = "adapter_model.safetensors";
-/// Largest configuration, in bytes.
-const MAX_CONFIG: u64 = 16 << 20;
 /// What PEFT puts before the names of a model's weights.
 const PREFIX: &str = "base_model.model.";
 /// PEFT's word for every projection of the layers.
@@ -198,51 +199,6 @@ pub(crate) fn warn_of_base(name: &str, directory: &Path, here: Option<BaseDtype>
     Ok(())
 }
 
-/// What `adapter_config.json` says that is read here.
-#[derive(Deserialize)]
-struct Config {
-    peft_type: String,
-    #[serde(default)]
-    base_model_name_or_path: Option<String>,
-    r: usize,
-    lora_alpha: f64,
-    #[serde(default)]
-    lora_dropout: f64,
-    #[serde(default)]
-    use_rslora: bool,
-    #[serde(flatten)]
-    other: serde_json::Map<String, Value>,
-}
-
-/// Keys that change what an adapter computes in ways that are not written here, each with the values that
-/// change nothing.
-fn unsupported(config: &Config) -> Option<&str> {
-    let refused = [
-        "use_dora",
-        "modules_to_save",
-        "rank_pattern",
-        "alpha_pattern",
-        "fan_in_fan_out",
-        "lora_bias",
-        "layer_replication",
-        "trainable_token_indices",
-        "use_qalora",
-        "target_parameters",
-        "alora_invocation_tokens",
-    ];
-    let is_off = |value: &Value| match value {
-        Value::Null | Value::Bool(false) => true,
-        Value::Array(items) => items.is_empty(),
-        Value::Object(items) => items.is_empty(),
-        _ => false,
-    };
-    let found = refused.into_iter().find(|key| config.other.get(*key).is_some_and(|v| !is_off(v)));
-    found.or_else(|| {
-        let bias = config.other.get("bias");
-        bias.is_some_and(|bias| bias != "none" && !bias.is_null()).then_some("bias")
-    })
-}
-
 impl Adapter {
     /// The name of the base that the adapter in `directory` was made for; `None` where it is no adapter.
     ///
@@ -252,7 +208,7 @@ impl Adapter {
         if !directory.join(CONFIG).exists() {
             return Ok(None);
         }
-        let config = read_config(directory)?;
+        let config = Config::read(directory)?;
         let base = config.base_model_name_or_path.filter(|name| !name.is_empty());
         Ok(Some(base.with_context(|| {
             format!(
@@ -267,17 +223,8 @@ impl Adapter {
     /// # Errors
     /// An adapter of another kind or for another model; the message names what does not fit.
     pub fn load(directory: &Path, architecture: &Architecture, device: &Device) -> Result<Self> {
-        let config = read_config(directory)?;
-        let path = directory.join(CONFIG);
-        if config.peft_type != "LORA" {
-            bail!("{}: peft_type is {}; only LORA is supported", path.display(), config.peft_type);
-        }
-        if let Some(key) = unsupported(&config) {
-            bail!(
-                "{}: `{key}` is set, which is not supported here; merge it with PEFT first",
-                path.display()
-            );
-        }
+        let config = Config::read(directory)?;
+        config.check().with_context(|| directory.join(CONFIG).display().to_string())?;
         let file = directory.join(WEIGHTS);
         let leaves: Vec<String> = leaves(architecture).into_iter().map(str::to_owned).collect();
         let known = lora::modules(architecture, &leaves);
@@ -316,6 +263,19 @@ impl Adapter {
             if !weights.contains_key(&other) {
                 bail!("{}: tensor `{PREFIX}{other}` is missing", file.display());
             }
+        }
+        if weights.is_empty() {
+            bail!("{}: holds no tensors, so that it adapts nothing", file.display());
+        }
+        let unadapted = known.iter().map(|(module, _)| module).find(|module| {
+            let [a, _] = lora::names(module);
+            config.is_target(module) && !weights.contains_key(&a)
+        });
+        if let Some(module) = unadapted {
+            bail!(
+                "{}: has no tensors for `{module}`, which the `target_modules` of {CONFIG} name",
+                file.display()
+            );
         }
         let scaling = Scaling {
             r: config.r,
@@ -369,10 +329,4 @@ impl Adapter {
         // Last, so that a directory with it is whole.
         write_atomic(&directory.join(CONFIG), text.as_bytes())
     }
-}
-
-fn read_config(directory: &Path) -> Result<Config> {
-    let path = directory.join(CONFIG);
-    serde_json::from_value(read_json(&path, MAX_CONFIG)?)
-        .with_context(|| format!("{}: not an adapter's configuration", path.display()))
 }

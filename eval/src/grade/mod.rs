@@ -1,21 +1,19 @@
 //! Completions that were produced elsewhere, judged: a line at a time to tallies, in bounded memory.
-//!
-//! Three forms of line are read. Tealight's own: `{"id", "completion" or "completions", "gold"}`, where
-//! `problem`, `answer` and `target` are also understood, and with a dataset the gold may be left out.
-//! lm-evaluation-harness's samples: `{"doc_id", "target", "resps"}`. OpenAI's batch output:
-//! `{"custom_id", "response": {"body": {"choices"}}}`, with the gold from a dataset.
+
+mod line;
 
 use std::collections::HashMap;
 use std::io::BufRead;
 
 use anyhow::{Context, Result, bail};
 use rayon::prelude::*;
-use serde_json::Value;
 use tealight_datasets::lines::Lines;
 use tealight_datasets::{Database, Dataset, Problem, Prompt, Verdict, Verifier};
 
 use crate::evaluate::{DrawnSink, Team};
 use crate::{Answer, Sample, Tally};
+use line::{Line, parse};
+pub use line::{plausible_logp, token_count};
 
 /// Lines that are judged at a time.
 const CHUNK: usize = 4096;
@@ -23,21 +21,8 @@ const CHUNK: usize = 4096;
 /// Completions that are judged one after the other.
 const BLOCK: usize = 16;
 
-/// Largest size of a log-probability, in nats: servers write -9999 for none.
-const MAX_LOGP: f64 = 1e9;
-
 /// Reasons that are kept of completions that could not be judged.
 const REASONS: usize = 3;
-
-/// A line, read.
-struct Line {
-    id: String,
-    gold: Option<String>,
-    prompt: Option<String>,
-    /// The name of a database.
-    context: Option<String>,
-    answers: Vec<Answer>,
-}
 
 /// What grading found.
 pub struct Graded {
@@ -214,128 +199,11 @@ fn problem(line: &Line, known: &HashMap<&str, &Problem>) -> Result<Problem> {
     })
 }
 
-/// A line of any of the forms; none for an empty one.
-fn parse(line: &[u8]) -> Result<Option<Line>> {
-    let text = std::str::from_utf8(line).context("not UTF-8")?.trim();
-    if text.is_empty() {
-        return Ok(None);
-    }
-    let value: Value = serde_json::from_str(text).context("not JSON")?;
-    let line = if value.get("custom_id").is_some() {
-        batch(&value)?
-    } else if value.get("resps").is_some() {
-        harness(&value)?
-    } else {
-        own(&value)?
-    };
-    if line.answers.is_empty() {
-        bail!("`{}` has no completion", line.id);
-    }
-    Ok(Some(line))
-}
-
-/// A text or a number as text.
-fn text_of(value: &Value) -> Option<String> {
-    match value {
-        Value::String(text) => Some(text.clone()),
-        Value::Number(number) => Some(number.to_string()),
-        _ => None,
-    }
-}
-
-/// A count of tokens that a stranger gives; sums of such counts do not overflow.
-pub fn token_count(value: &Value) -> usize {
-    value.as_u64().map_or(0, |count| u32::try_from(count).unwrap_or(u32::MAX) as usize)
-}
-
-/// A log-probability that a stranger gives, unless sums of such would not be finite.
-pub fn plausible_logp(logp: f64) -> Option<f64> {
-    Some(logp).filter(|logp| logp.abs() <= MAX_LOGP)
-}
-
-fn first(value: &Value, names: &[&str]) -> Option<String> {
-    names.iter().find_map(|name| text_of(value.get(*name)?))
-}
-
-fn own(value: &Value) -> Result<Line> {
-    let id = first(value, &["id", "problem", "prompt_id", "problem_id"])
-        .context("no `id` (nor `custom_id`, nor `resps`): which problem is this?")?;
-    let is_finished =
-        value.get("finish_reason").and_then(Value::as_str).is_none_or(|r| r == "stop")
-            && value.get("is_finished").and_then(Value::as_bool).unwrap_or(true);
-    let answer = |text: &str| Answer {
-        text: text.into(),
-        is_finished,
-        tokens: token_count(&value["tokens"]),
-        logp: value["logp"].as_f64().and_then(plausible_logp),
-        ..Answer::default()
-    };
-    let mut answers = Vec::new();
-    if let Some(text) = first(value, &["completion", "response", "output", "generated_text"]) {
-        answers.push(answer(&text));
-    }
-    for name in ["completions", "responses", "outputs"] {
-        for item in value.get(name).and_then(Value::as_array).into_iter().flatten() {
-            let text = item.as_str().context("a completion that is no text")?;
-            answers.push(answer(text));
-        }
-    }
-    Ok(Line {
-        id,
-        gold: first(value, &["gold", "answer", "target", "ground_truth"]),
-        prompt: first(value, &["prompt", "question"]),
-        context: first(value, &["context", "db_id"]),
-        answers,
-    })
-}
-
-fn harness(value: &Value) -> Result<Line> {
-    let id = first(value, &["doc_id"]).context("`resps` without `doc_id`")?;
-    let mut texts: Vec<&Value> = Vec::new();
-    for item in value["resps"].as_array().context("`resps` is no list")? {
-        match item {
-            Value::Array(items) => texts.extend(items),
-            other => texts.push(other),
-        }
-    }
-    let answers = texts.into_iter().map(|text| {
-        let text = text.as_str().context("a response that is no text")?;
-        Ok(Answer { text: text.into(), is_finished: true, tokens: 0, ..Answer::default() })
-    });
-    Ok(Line {
-        id,
-        gold: first(value, &["target"]),
-        prompt: text_of(&value["arguments"]["gen_args_0"]["arg_0"]),
-        context: None,
-        answers: answers.collect::<Result<_>>()?,
-    })
-}
-
-fn batch(value: &Value) -> Result<Line> {
-    let id = first(value, &["custom_id"]).context("`custom_id` is no text")?;
-    let status = value["response"]["status_code"].as_u64();
-    if !value["error"].is_null() || status.is_some_and(|status| status != 200) {
-        bail!("`{id}` failed in its batch ({}); leave the line out", value["error"]);
-    }
-    let choices = value["response"]["body"]["choices"].as_array().context("no choices")?;
-    let answers = choices.iter().map(|choice| {
-        let text = choice["message"]["content"].as_str().or_else(|| choice["text"].as_str());
-        Ok(Answer {
-            text: text.context("a choice without text")?.into(),
-            is_finished: choice["finish_reason"].as_str().is_none_or(|reason| reason == "stop"),
-            tokens: 0,
-            logp: None,
-            ..Answer::default()
-        })
-    });
-    let answers = answers.collect::<Result<_>>()?;
-    Ok(Line { id, gold: None, prompt: None, context: None, answers })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::evaluate::Alone;
+    use serde_json::json;
     use tealight_datasets::verify;
 
     fn run(text: &str) -> Result<Graded> {
@@ -364,6 +232,20 @@ mod tests {
         assert_eq!((harness.tallies[0].samples, harness.tallies[0].correct), (3, 2));
         let cut = run("{\"id\":1,\"completion\":\"7\",\"gold\":7}\n{\"id\":2,\"comp").unwrap();
         assert_eq!((cut.completions, cut.notes.len()), (1, 1));
+    }
+
+    #[test]
+    fn samples_of_an_evaluation_are_judged_by_the_gold_and_not_by_their_own_answer() {
+        let line = json!({"problem": "a", "sample": 3, "completion": "it is 8", "verdict": "wrong",
+            "answer": "8", "is_finished": true, "tokens": 4, "logp": -1.0});
+        let message = format!("{:#}", run(&line.to_string()).err().expect("no gold"));
+        assert!(message.contains("no gold answer for `a`"), "{message}");
+        let mut told = line.clone();
+        told["gold"] = json!(7);
+        let mut failed = line;
+        (failed["gold"], failed["failure"]) = (json!(7), json!("the server was gone"));
+        let tally = &run(&format!("{told}\n{failed}\n")).unwrap().tallies[0];
+        assert_eq!((tally.samples, tally.correct, tally.unjudged), (1, 0, 1));
     }
 
     #[test]
