@@ -33,8 +33,8 @@ pub fn escaped(text: &str) -> Cow<'_, str> {
 /// Most characters of a message: it may quote a file, and a screen is not to be filled by one word of it.
 const MOST: usize = 4000;
 
-/// `text` without its middle where it is longer than a message may be: what is wrong stands at the beginning, what to do
-/// at the end.
+/// `text` without its middle where it is longer than a message may be: it says first what is wrong, and last what to
+/// do.
 pub(super) fn shortened(text: &str) -> Cow<'_, str> {
     let left_out = text.chars().count().saturating_sub(MOST);
     if left_out == 0 {

@@ -41,6 +41,12 @@ fn the_defaults_work_on_the_embedded_model() {
     let output = folder.path("f");
     ok(&["eval", "--output", &output, "--dataset", &data, "--instruction", "", "-n", "2"]);
     assert!(Path::new(&format!("{output}/samples/mine.jsonl")).exists());
+    // Prompts that are held out may be longer than those to train on.
+    let long = folder.write("long.jsonl", "{\"question\":\"1+1+1+1+1+1+1\",\"answer\":\"7\"}\n");
+    let short = ["--num-generations", "2", "--instruction", "", "--eval-steps", "1"];
+    let sets = ["--dataset", &data, "--eval-dataset", &long, "--max-steps", "1"];
+    let run = |output: &str| ok(&[&["train", "--output", output], &sets[..], &short].concat());
+    assert!(run(&folder.path("h")).contains("completions of up to"));
     // Nothing that asked for a k gets another one.
     let text = refusal(&["eval", "--output", &folder.path("x"), "-n", "2", "-k", "4"]);
     assert!(text.contains("pass@4"), "{text}");

@@ -25,6 +25,7 @@ use crate::train::rlvr::{RlvrConfig, wants_presamples};
 use crate::train::{Interrupted, checkpoint};
 use fine_tune::Place;
 pub use held_out::HeldOutOptions;
+use held_out::HeldOutSet;
 
 pub use journal::OnStep;
 
@@ -110,14 +111,10 @@ pub fn run(
     if options.resume.is_some() && resumed.is_none() {
         tracing::info!("{}: no checkpoint yet; from the start", output.display());
     }
-    let dataset = options.data.open(&options.data.dataset)?;
-    let held_out = options.held_out.open(&options.data)?;
-    if let Some(held_out) = &held_out {
-        settings::refuse_overlap(&dataset, held_out.dataset(), "--eval-dataset")?;
-    }
+    let (dataset, held_out) = options.open()?;
     options.model.precision.check(options.rlvr.settings.lora.use_peft)?;
     let (base, device) = options.model.load_on(ranks, ModelOptions::load_to_train)?;
-    let options = &options.with_length(&dataset, &base)?;
+    let options = &options.with_length(&dataset, held_out.as_ref(), &base)?;
     ranks.first(|| {
         place::clear(output, options.overwrite)?;
         settings::record_config(options, output)
@@ -210,11 +207,28 @@ impl TrainOptions {
         Ok(())
     }
 
-    /// With the length of completions that is used.
-    fn with_length(&self, dataset: &Dataset, base: &Pretrained) -> Result<Self> {
+    /// The problems to train on, and those held out, which are others.
+    fn open(&self) -> Result<(Dataset, Option<HeldOutSet>)> {
+        let dataset = self.data.open(&self.data.dataset)?;
+        let held_out = self.held_out.open(&self.data)?;
+        if let Some(held_out) = &held_out {
+            settings::refuse_overlap(&dataset, held_out.dataset(), "--eval-dataset")?;
+        }
+        Ok((dataset, held_out))
+    }
+
+    /// With the length of completions that is used: beside the longest prompt, held out or not.
+    fn with_length(
+        &self,
+        dataset: &Dataset,
+        held_out: Option<&HeldOutSet>,
+        base: &Pretrained,
+    ) -> Result<Self> {
         let mut options = self.clone();
         let asked = &mut options.rlvr.settings.max_completion_length;
-        *asked = Some(settings::completion_length(*asked, &dataset.problems, base.room())?);
+        let held_out = held_out.iter().flat_map(|set| &set.dataset().problems);
+        let problems = dataset.problems.iter().chain(held_out);
+        *asked = Some(settings::completion_length(*asked, problems, base.room())?);
         Ok(options)
     }
 }
@@ -244,10 +258,10 @@ pub struct DryRun {
 /// Settings that do not go together, files that cannot be read.
 pub fn dry_run(options: &TrainOptions) -> Result<DryRun> {
     options.check()?;
-    let dataset = options.data.open(&options.data.dataset)?;
+    let (dataset, held_out) = options.open()?;
     options.model.precision.check(options.rlvr.settings.lora.use_peft)?;
     let (base, device) = options.model.load_to_train()?;
-    let options = &options.with_length(&dataset, &base)?;
+    let options = &options.with_length(&dataset, held_out.as_ref(), &base)?;
     let settings = &options.rlvr.settings;
     let (context, room) = (base.architecture.max_positions, settings.length());
     let problems = Encoded::all(&dataset.problems, &base.tokenizer, context, room)?;
