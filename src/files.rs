@@ -189,6 +189,18 @@ pub fn writable_directory(directory: &Path) -> Result<()> {
     Ok(())
 }
 
+/// The same for a folder inside an output directory, in whose place no link may stand.
+///
+/// # Errors
+/// It cannot be made or written, or is a link.
+pub(crate) fn writable_subfolder(folder: &Path) -> Result<()> {
+    if let Some(output) = folder.parent() {
+        std::fs::create_dir_all(output).with_context(|| output.display().to_string())?;
+    }
+    output::subfolder(folder).with_context(|| folder.display().to_string())?;
+    writable_directory(folder)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

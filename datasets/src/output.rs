@@ -30,6 +30,20 @@ pub fn create(path: &Path) -> io::Result<File> {
     open(OpenOptions::new().write(true).create(true).truncate(true), path)
 }
 
+/// Creates a folder inside one that a run writes to, unless it is there; a link to another is not it.
+///
+/// # Errors
+/// See [`std::fs::create_dir`]; a link.
+pub fn subfolder(path: &Path) -> io::Result<()> {
+    match std::fs::create_dir(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ if path.symlink_metadata()?.is_symlink() => {
+            Err(io::Error::other("a link stands in the place of this folder: remove it"))
+        }
+        _ => Ok(()),
+    }
+}
+
 #[cfg(all(test, unix))]
 mod tests {
     use super::*;
@@ -44,5 +58,10 @@ mod tests {
         assert!(open(OpenOptions::new().append(true).create(true), &link).is_err());
         assert_eq!(std::fs::read(&victim).expect("bytes"), b"precious");
         create(&victim).expect("a file of one's own");
+        let (elsewhere, samples) = (folder.path().join("elsewhere"), folder.path().join("samples"));
+        subfolder(&elsewhere).expect("a folder");
+        subfolder(&elsewhere).expect("the same again");
+        std::os::unix::fs::symlink(&elsewhere, &samples).expect("a link");
+        assert!(subfolder(&samples).is_err());
     }
 }

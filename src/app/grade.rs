@@ -26,8 +26,8 @@ const SAY: Duration = Duration::from_secs(10);
 /// Options of `tealight grade`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub struct GradeOptions {
-    /// Lines of {"id", "completion", "gold"}, samples of lm-evaluation-harness, or output of an OpenAI batch;
-    /// - for standard input.
+    /// Lines of {"id", "completion", "gold"}, samples of Tealight (with --dataset) or of lm-evaluation-harness, or
+    /// output of an OpenAI batch; - for standard input.
     #[arg(value_name = "FILE")]
     pub file: Option<String>,
     /// Where the gold answers come from, by id, when the lines have none.
@@ -99,7 +99,7 @@ pub fn run(options: &GradeOptions, Process { ranks, .. }: &Process) -> Result<Ju
     ranks.first(|| {
         claim = Some(place::fresh(output, options.overwrite)?);
         place::clear(output, options.overwrite)?;
-        crate::files::writable_directory(&output.join("samples"))
+        crate::files::writable_subfolder(&output.join("samples"))
     })?;
     let started = Instant::now();
     let set =

@@ -54,7 +54,7 @@ pub fn place(output: &Path, step: usize) -> std::path::PathBuf {
 /// A directory that cannot be written, a full disk.
 pub fn write(output: &Path, step: usize, rows: &[Logged]) -> Result<()> {
     let path = place(output, step);
-    crate::files::writable_directory(path.parent().context("a file in a directory")?)?;
+    crate::files::writable_subfolder(path.parent().context("a file in a directory")?)?;
     let bytes = encoded(step, rows).with_context(|| path.display().to_string())?;
     crate::files::write_atomic(&path, &bytes)
 }

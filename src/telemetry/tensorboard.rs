@@ -24,7 +24,7 @@ impl EventFile {
     /// # Errors
     /// A directory that cannot be written.
     pub fn create(directory: &Path, first_step: usize) -> Result<Self> {
-        crate::files::writable_directory(directory)?;
+        crate::files::writable_subfolder(directory)?;
         let name = format!(
             "events.out.tfevents.{}.tealight.{}.{first_step}",
             now() as u64,

@@ -260,6 +260,15 @@ fn links_in_an_output_folder_are_not_followed() {
         tealight(&["grade", &file, "--output", &output, "--overwrite"]);
         assert_eq!(std::fs::read(&victim).expect("the victim"), b"precious", "{link}");
     }
+    // A folder inside the output that became a link to another one.
+    let (output, elsewhere) = (folder.path("evaluated"), folder.path("elsewhere"));
+    let eval = |n| ["eval", "--output", &output, "-n", n, "-k", "1", "--max-samples", "2"];
+    ok(&eval("1"));
+    std::fs::create_dir(&elsewhere).expect("made");
+    std::fs::remove_dir_all(format!("{output}/samples")).expect("removed");
+    std::os::unix::fs::symlink(&elsewhere, format!("{output}/samples")).expect("a link");
+    assert!(refusal(&eval("2")).contains("a link stands in the place of this folder"));
+    assert_eq!(std::fs::read_dir(&elsewhere).expect("a folder").count(), 0);
 }
 
 #[test]

@@ -56,7 +56,7 @@ impl Chunks<'_> {
         }
         let describe = || format!("{}: cannot be written", self.folder.display());
         if !self.is_beside {
-            std::fs::create_dir_all(self.folder).with_context(describe)?;
+            output_file::subfolder(self.folder).with_context(describe)?;
             self.is_beside = true;
         }
         self.held

@@ -8,7 +8,7 @@ use tealight_datasets::{Verdict, Verifier, names};
 use tealight_eval::results::{Question, Results, SetResult};
 use tealight_eval::{Sample, Tally, export, report, store};
 
-use crate::files::{writable_directory, write_atomic};
+use crate::files::{writable_subfolder, write_atomic};
 
 /// Reasons that are shown of completions that could not be judged.
 const REASONS: usize = 3;
@@ -39,7 +39,7 @@ pub(crate) fn write(results: &Results, output: &Path) -> Result<()> {
 /// The pair of files that lm-evaluation-harness writes, for the tools that read those.
 fn lm_eval(results: &Results, output: &Path) -> Result<()> {
     let directory = output.join("lm-eval");
-    writable_directory(&directory)?;
+    writable_subfolder(&directory)?;
     let text = serde_json::to_string_pretty(&export::lm_eval_results(results))?;
     write_atomic(&directory.join("results_tealight.json"), text.as_bytes())?;
     for set in &results.sets {

@@ -10,7 +10,7 @@ use tealight_datasets::{Dataset, Problem, fnv};
 
 use crate::app::place;
 use crate::device::Precision;
-use crate::files::{writable_directory, write_atomic};
+use crate::files::{writable_subfolder, write_atomic};
 use crate::generate::Filters;
 
 /// What decides the samples: two runs that agree in this draw the same.
@@ -80,7 +80,7 @@ pub(crate) fn prepare(output: &Path, mut request: EvaluationSpec, overwrite: boo
             output.display()
         );
     }
-    writable_directory(&output.join("samples"))?;
+    writable_subfolder(&output.join("samples"))?;
     write_atomic(&path, serde_json::to_string_pretty(&request)?.as_bytes())?;
     Ok(is_known)
 }

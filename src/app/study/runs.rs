@@ -194,7 +194,7 @@ impl StudyOptions {
         let presamples = Self::presamples(output, seed);
         let config = self.budget(objective, seed, train.problems.len(), &presamples)?;
         let folder = Self::folder(output, objective, seed);
-        crate::files::writable_directory(&folder)?;
+        crate::files::writable_subfolder(&folder)?;
         let tuned = self.tuned_model(session, train, &config, held_out, &folder)?;
         let mut models = vec![(objective.to_string(), tuned, folder.clone())];
         for variant in &self.variants {

@@ -137,7 +137,7 @@ impl StudySet {
         greedy: bool,
         folder: &Path,
     ) -> Result<Vec<Tally>> {
-        crate::files::writable_directory(folder)?;
+        crate::files::writable_subfolder(folder)?;
         let dataset = &self.dataset;
         let label = format!("{who} on {}", dataset.name);
         let params = SamplingParams { temperature: self.temperature, ..draw.params.clone() };
