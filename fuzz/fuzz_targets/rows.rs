@@ -7,4 +7,7 @@ use tealight::budget::Counting;
 #[global_allocator]
 static ALLOCATOR: Counting<std::alloc::System> = Counting(std::alloc::System);
 
-libfuzzer_sys::fuzz_target!(init: tealight::budget::quiet_panics(), |data: &[u8]| (tealight::fuzzing::TARGETS[5].1)(data));
+libfuzzer_sys::fuzz_target!(
+    init: tealight::budget::quiet_panics(),
+    |data: &[u8]| tealight::fuzzing::try_input("rows", data)
+);

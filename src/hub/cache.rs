@@ -43,6 +43,11 @@ impl Folder {
         Ok(Self { path, revision: revision.into() })
     }
 
+    /// The main branch, in a folder of its own.
+    pub(super) fn at(path: &Path) -> Self {
+        Self { path: path.into(), revision: "main".into() }
+    }
+
     /// The path of `file` in the snapshot of this revision, if it is there.
     pub(super) fn get(&self, file: &str) -> Option<PathBuf> {
         let snapshots = self.path.join("snapshots");

@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -78,6 +78,19 @@ impl Repository {
             endpoint: endpoint(),
             token: token(),
         })
+    }
+
+    /// The model `a/b` of a server without a token, cached in `folder`.
+    pub(super) fn at(endpoint: &str, folder: &Path) -> Self {
+        Self {
+            kind: "models",
+            id: "a/b".into(),
+            revision: "main".into(),
+            folder: Folder::at(folder),
+            http: agent(None),
+            endpoint: endpoint.into(),
+            token: None,
+        }
     }
 
     /// A file that is in the cache.

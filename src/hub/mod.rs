@@ -13,6 +13,7 @@ pub mod token;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use sha2::{Digest, Sha256};
 use tealight_datasets::names;
 
 pub use cache::cache_directory;
@@ -134,6 +135,19 @@ pub fn gguf_file(name: &str) -> Result<Option<PathBuf>> {
     }
     let path = Repository::new("models", id, revision)?.fetch(file);
     Ok(Some(path.with_context(|| format!("model `{name}`"))?))
+}
+
+/// A file of the model `a/b` from `endpoint`, cached in `folder`: for `fuzzing`, whose servers break off.
+///
+/// # Errors
+/// Those of a download.
+pub(crate) fn fetch_from(endpoint: &str, folder: &Path, file: &str) -> Result<PathBuf> {
+    Repository::at(endpoint, folder).fetch(file)
+}
+
+/// The SHA-256 of `bytes`, in hexadecimal.
+pub(crate) fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Whether the user forbids network calls.

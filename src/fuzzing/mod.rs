@@ -1,6 +1,12 @@
 //! What strangers' bytes go through, one function a kind: what `fuzz/` and `tests/it/fuzz.rs` call with whatever they
 //! make up. Each may refuse its input, and must neither panic nor take more than a moment.
 
+mod flaky_hub;
+mod metadata;
+mod run_folder;
+mod sql;
+mod template;
+
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -20,17 +26,29 @@ use crate::tokenizer::{HubTokenizer, Tokenizer};
 pub type Target = (&'static str, fn(&[u8]), &'static [u8]);
 
 /// Every kind.
-pub const TARGETS: [Target; 9] = [
+pub const TARGETS: [Target; 15] = [
     ("weights", weights, b"\x60\0\0\0\0\0\0\0{\"model.norm.weight\":{\"dtype\":\"F32\",\"shape\":[8],\"data_offsets\":[0,32]}}                        "),
     ("index", index, br#"{"metadata":{"total_size":1},"weight_map":{"a":"model-00001-of-00002.safetensors","b":"x.safetensors"}}"#),
-    ("config", config, include_bytes!("../models/countdown/config.json")),
-    ("tokenizer", tokenizer, include_bytes!("../models/countdown/tokenizer.json")),
+    ("config", config, include_bytes!("../../models/countdown/config.json")),
+    ("tokenizer", tokenizer, include_bytes!("../../models/countdown/tokenizer.json")),
     ("template", template, b"{{ bos_token }}{% for m in messages %}{% set x = m.role ~ m.content|trim %}{{ x.replace('a', 'bb')|indent(2) }}{% endfor %}{{ 'a' * 3 }}"),
     ("rows", rows, b"j{\"question\":\"1+1?\",\"answer\":12345678901234567890.5,\"id\":\"a\"}\n{\"prompt\":[{\"role\":\"user\",\"content\":\"x\"}],\"answer\":\"2\"}\n"),
     ("batch", batch, br#"{"custom_id":"a","url":"/v1/completions","body":{"prompt":"3,7,8,9=24:","max_tokens":4,"n":2,"temperature":0.5,"top_p":1,"messages":[{"role":"user","content":[{"type":"text","text":"x"}]}]}}"#),
     ("engine", engine, br#"{"choices":[{"text":"a","finish_reason":"stop","token_ids":[1,2],"logprobs":{"token_logprobs":[-1.0,null]}},{"message":{"content":null},"logprobs":{"content":[{"id":3,"logprob":-1}]}}],"usage":{"completion_tokens":5}}"#),
     ("gguf", gguf, b"GGUF\x03\0\0\0\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\x14\0\0\0\0\0\0\0general.architecture\x08\0\0\0\x05\0\0\0\0\0\0\0llama\x15\0\0\0\0\0\0\0tokenizer.ggml.tokens\x09\0\0\0\x08\0\0\0\x02\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0a\x01\0\0\0\0\0\0\0b\x12\0\0\0\0\0\0\0output_norm.weight\x01\0\0\0\x08\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"),
+    ("parquet", parquet, include_bytes!("../../tests/fixtures/rows.parquet")),
+    ("depth", depth, b"\x00\x05\x03\x02\x0e\x03\x0c\x02"),
+    ("metadata", metadata, b"\x05\x04\x02\x00\x0a\x09\x08\x05"),
+    ("sql", sql::try_lines, b"CREATE TABLE t(x); INSERT INTO t VALUES (1); ATTACH 'VICTIM' AS v; CREATE TABLE v.y(x)\nSELECT x FROM t\nSELECT 1"),
+    ("folder", run_folder::try_changed, b"\x00\x40\x00\x01\x029\x30\x01\x00\x00\x00"),
+    ("download", flaky_hub::try_downloads, b"\x01\x20\x20\x02\x10\x03\x08\x12\x05\x01"),
 ];
+
+/// Gives an input to the kind called `name`.
+pub fn try_input(name: &str, data: &[u8]) {
+    let found = TARGETS.iter().find(|(own, ..)| *own == name);
+    found.unwrap_or_else(|| panic!("no kind of input is called {name}")).1(data);
+}
 
 /// A file called `name` with these bytes, in a folder of its own.
 fn with_file(name: &str, bytes: &[u8], work: impl FnOnce(&Path)) {
@@ -99,8 +117,16 @@ fn tokenizer(data: &[u8]) {
 }
 
 fn template(data: &[u8]) {
-    with_file("chat_template.jinja", data, |folder| {
-        let embedded = include_bytes!("../models/countdown/tokenizer.json");
+    rendered(data);
+}
+
+fn depth(data: &[u8]) {
+    rendered(template::nested(data).as_bytes());
+}
+
+fn rendered(template: &[u8]) {
+    with_file("chat_template.jinja", template, |folder| {
+        let embedded = include_bytes!("../../models/countdown/tokenizer.json");
         std::fs::write(folder.join("tokenizer.json"), embedded).expect("written");
         std::fs::write(folder.join("generation_config.json"), "{\"eos_token_id\":1}")
             .expect("written");
@@ -128,6 +154,29 @@ fn rows(data: &[u8]) {
     });
 }
 
+/// A file as it is, and a good one with some of its bytes replaced.
+fn parquet(data: &[u8]) {
+    const GOOD: &[u8] = include_bytes!("../../tests/fixtures/rows.parquet");
+    for bytes in [data.to_vec(), run_folder::spliced(GOOD.to_vec(), data)] {
+        with_file("a.parquet", &bytes, |folder| {
+            let path = folder.join("a.parquet").display().to_string();
+            drop(tealight_datasets::open(&path, &Columns::default(), Some(1000)));
+        });
+    }
+}
+
+fn metadata(data: &[u8]) {
+    gguf(&metadata::file(data));
+}
+
+fn embedded() -> &'static Pretrained {
+    static MODEL: OnceLock<Pretrained> = OnceLock::new();
+    MODEL.get_or_init(|| {
+        Pretrained::load(crate::hub::EMBEDDED, Precision::default(), &Device::Cpu)
+            .expect("the embedded model")
+    })
+}
+
 fn batch(data: &[u8]) {
     static MODEL: OnceLock<Sampled> = OnceLock::new();
     let model = MODEL.get_or_init(|| {
@@ -141,4 +190,28 @@ fn batch(data: &[u8]) {
 
 fn engine(data: &[u8]) {
     crate::remote::read_answer(data);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_mutated_is_accepted_as_it_is() {
+        with_file("model.gguf", &metadata::file(b""), |folder| {
+            let file = Gguf::open(&folder.join("model.gguf")).expect("a header");
+            Architecture::from_config(&file.to_hub().expect("all entries").config)
+                .expect("a model");
+        });
+        let parquet = include_bytes!("../../tests/fixtures/rows.parquet");
+        with_file("a.parquet", parquet, |folder| {
+            let path = folder.join("a.parquet").display().to_string();
+            tealight_datasets::open(&path, &Columns::default(), None).expect("rows");
+        });
+        try_input("folder", b"");
+        assert_eq!(
+            template::nested(&[0, 2, 16, 1]),
+            "{% if bos_token %}{{ ((messages[0].content)) }}{% endif %}"
+        );
+    }
 }
