@@ -1,7 +1,7 @@
 //! Processes that `mpirun` starts: that they agree, that one which dies ends all, that a stop saves.
 //!
 //! Needs an Open MPI and a binary with the feature: `cargo build --release --features mpi`, then
-//! `TEALIGHT_MPI=target/release/tealight cargo test --test it mpi::`. Without them these tests say so and are skipped.
+//! `TEALIGHT_MPI=target/release/tealight cargo test --test it mpi:: -- --ignored`.
 
 use std::io::Read;
 use std::path::Path;
@@ -11,23 +11,21 @@ use std::time::{Duration, Instant};
 use crate::support::binary::Folder;
 use crate::support::metrics::rows;
 
-/// A command under `mpirun`; none where it cannot be run.
-fn mpirun(ranks: usize, arguments: &[&str]) -> Option<Command> {
+/// A command under `mpirun`.
+fn mpirun(ranks: usize, arguments: &[&str]) -> Command {
     mpirun_with(&[], ranks, arguments)
 }
 
 /// The same, with settings of `mpirun`.
-fn mpirun_with(settings: &[&str], ranks: usize, arguments: &[&str]) -> Option<Command> {
-    let Some(tealight) = std::env::var_os("TEALIGHT_MPI") else {
-        eprintln!("skipped: TEALIGHT_MPI names no binary with the feature `mpi`");
-        return None;
-    };
+fn mpirun_with(settings: &[&str], ranks: usize, arguments: &[&str]) -> Command {
+    let tealight = std::env::var_os("TEALIGHT_MPI")
+        .expect("TEALIGHT_MPI names a binary with the feature `mpi`");
     let tealight = std::path::absolute(tealight).expect("a path");
     let mut command = Command::new("mpirun");
     command.args(["--allow-run-as-root", "--oversubscribe"]).args(settings);
     command.args(["-np", &ranks.to_string()]).arg(tealight).args(arguments);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    Some(command)
+    command
 }
 
 const TRAIN: &str = "train --objective grpo --prompts-per-step 6 --num-generations 4 --max-samples 24 \
@@ -84,17 +82,18 @@ fn ended(mut child: Child) -> (bool, String) {
 }
 
 #[test]
+#[ignore = "needs mpirun and TEALIGHT_MPI"]
 fn processes_agree_with_one_and_with_themselves() {
     let folder = Folder::new();
     let run = |ranks: usize, name: &str| {
         let output = folder.path(name);
-        Some((ok(mpirun(ranks, &train(&output, "4"))?), output))
+        (ok(mpirun(ranks, &train(&output, "4"))), output)
     };
-    let Some((_, one)) = run(1, "one") else { return };
-    let (said, two) = run(2, "two").expect("mpirun");
+    let (_, one) = run(1, "one");
+    let (said, two) = run(2, "two");
     assert_eq!(said.matches("2 ranks, 2 on this machine").count(), 1, "{said}");
-    let (_, again) = run(2, "again").expect("mpirun");
-    let (_, four) = run(4, "four").expect("mpirun");
+    let (_, again) = run(2, "again");
+    let (_, four) = run(4, "four");
     let weights =
         |run: &str| std::fs::read(Path::new(run).join("final/model.safetensors")).unwrap();
     assert!(weights(&two) == weights(&again), "other bits in another run");
@@ -106,6 +105,7 @@ fn processes_agree_with_one_and_with_themselves() {
 }
 
 #[test]
+#[ignore = "needs mpirun and TEALIGHT_MPI"]
 fn a_rank_that_dies_ends_all_and_a_stop_saves() {
     let folder = Folder::new();
     let cases = [("-KILL", Some(1)), ("-KILL", Some(0)), ("-TERM", None), ("-USR1", None)];
@@ -114,8 +114,7 @@ fn a_rank_that_dies_ends_all_and_a_stop_saves() {
         // How long it waits after SIGTERM before it kills, which it does although all may have ended.
         let patience = ["--mca", "odls_base_sigkill_timeout", "5"];
         let run = train(&output, "100000");
-        let Some(command) = mpirun_with(&patience, 2, &run) else { return };
-        let child = started(command, Path::new(&output));
+        let child = started(mpirun_with(&patience, 2, &run), Path::new(&output));
         let ranks = children(child.id());
         assert_eq!(ranks.len(), 2);
         signal(name, rank.map_or(child.id(), |rank| ranks[rank]));
@@ -128,14 +127,14 @@ fn a_rank_that_dies_ends_all_and_a_stop_saves() {
 }
 
 #[test]
+#[ignore = "needs mpirun and TEALIGHT_MPI"]
 fn what_all_ranks_refuse_is_said_once() {
     for (arguments, words) in [
         (&["train", "--output", "/dev/null/x"][..], "/dev/null/x"),
         (&["sft", "--output", "x"], "`sft` runs in one: start it without mpirun"),
         (&["grade", "-", "--output", "x"], "standard input goes to one process"),
     ] {
-        let Some(mut command) = mpirun(2, arguments) else { return };
-        let done = command.output().expect("mpirun");
+        let done = mpirun(2, arguments).output().expect("mpirun");
         let said = String::from_utf8_lossy(&done.stderr);
         assert!(!done.status.success());
         assert_eq!(said.matches("error: ").count(), 1, "{said}");

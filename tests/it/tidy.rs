@@ -92,7 +92,7 @@ const FORBIDDEN: [(&str, &[&str]); 19] = [
     ("src/tokenizer", &["crate::model", "crate::generate", "crate::train"]),
 ];
 
-const BANNED: [&str; 5] = ["todo!(", "dbg!(", "allow(clippy", "unimplemented!(", "#[ignore"];
+const BANNED: [&str; 4] = ["todo!(", "dbg!(", "allow(clippy", "unimplemented!("];
 
 fn sources() -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -151,6 +151,9 @@ fn nothing_banned_is_used() {
         for word in BANNED {
             assert!(!text.contains(word), "{name}: `{word}`");
         }
+        // What a test needs and machines may lack is named: `.ci/nightly` runs such tests where it is there.
+        let ignored = text.matches("#[ignore").count();
+        assert_eq!(ignored, text.matches("#[ignore = \"needs ").count(), "{name}: `#[ignore`");
     }
 }
 

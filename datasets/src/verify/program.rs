@@ -301,16 +301,19 @@ mod tests {
 
     /// Whether a process with `mark` among its arguments runs.
     fn runs(mark: &str) -> bool {
-        let list = Command::new("ps").args(["-A", "-o", "args"]).output().unwrap();
-        String::from_utf8_lossy(&list.stdout).lines().any(|line| line.contains(mark))
+        // Where there is /proc there need not be `ps`.
+        let Ok(processes) = std::fs::read_dir("/proc") else {
+            let list = Command::new("ps").args(["-A", "-o", "args"]).output().unwrap();
+            return String::from_utf8_lossy(&list.stdout).contains(mark);
+        };
+        let lines =
+            processes.flatten().flat_map(|entry| std::fs::read(entry.path().join("cmdline")));
+        let words = |line: Vec<u8>| String::from_utf8_lossy(&line).replace('\0', " ");
+        lines.map(words).any(|line| line.contains(mark))
     }
 
     #[test]
     fn a_program_that_timed_out_is_gone_with_its_children() {
-        if Command::new("ps").output().is_err() {
-            eprintln!("skipped: no ps");
-            return;
-        }
         let mark = format!("{}", 86_000 + std::process::id() % 1000);
         // The command itself, a child of it in the background, and a busy one.
         let command = format!("timeout=0.2:sleep {mark}.5 & while :; do sleep {mark}.25; done");
