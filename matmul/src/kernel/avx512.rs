@@ -5,18 +5,10 @@ use std::arch::x86_64::{
     _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps, _mm512_set1_ps, _mm512_setzero_ps,
 };
 
+use super::Place;
+
 /// Columns of a panel: two registers.
 const COLUMNS: usize = 32;
-
-/// Where a tile goes, and how much of it there is.
-#[derive(Clone, Copy)]
-pub(super) struct Place {
-    pub(super) start: *mut f32,
-    pub(super) stride: usize,
-    pub(super) rows: usize,
-    pub(super) columns: usize,
-    pub(super) adds: bool,
-}
 
 /// How far ahead of the columns in hand memory is asked for, in values: weights of a small batch come
 /// from memory once, faster than the processor would guess.

@@ -3,6 +3,8 @@
 //! Every set of instructions adds the same fused products in the same order, so all come to the same bits.
 
 #[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
 mod avx512;
 mod emulated;
 pub(super) mod integers;
@@ -54,6 +56,17 @@ impl<'a> Target<'a> {
     }
 }
 
+/// Where a tile goes, and how many of its rows and columns lie within the result.
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Copy)]
+struct Place {
+    start: *mut f32,
+    stride: usize,
+    rows: usize,
+    columns: usize,
+    adds: bool,
+}
+
 /// A panel of rows `[k][height]` times one of columns `[k][width]`.
 #[derive(Clone, Copy)]
 pub(super) struct Panels<'a> {
@@ -75,22 +88,27 @@ pub(super) fn tile(
     assert!((1..=shape.rows).contains(&panels.height));
     assert_eq!(panels.left.len(), depth * panels.height, "panels of one depth");
     assert!(at[0] < target.rows && at[1] < target.columns);
+    #[cfg(target_arch = "x86_64")]
+    let place = Place {
+        // SAFETY: row and column are within the result.
+        start: unsafe { target.start.add(at[0] * target.stride + at[1]) },
+        stride: target.stride,
+        rows: panels.height.min(target.rows - at[0]),
+        columns: shape.columns.min(target.columns - at[1]),
+        adds,
+    };
     match set {
+        // SAFETY: the processor has the instructions, or the set would not be in use; the place lies within the
+        // result, and no other task has it.
         #[cfg(target_arch = "x86_64")]
-        InstructionSet::Avx512 => {
-            let [row, column] = at;
-            let place = avx512::Place {
-                // SAFETY: row and column are within the result.
-                start: unsafe { target.start.add(row * target.stride + column) },
-                stride: target.stride,
-                rows: panels.height.min(target.rows - row),
-                columns: shape.columns.min(target.columns - column),
-                adds,
-            };
-            // SAFETY: the processor has the instructions, or the set would not be in use; the place lies within the
-            // result, and no other task has it.
-            unsafe { avx512::tile(panels.left, panels.right, panels.height, place) };
-        }
+        InstructionSet::Avx512 => unsafe {
+            avx512::tile(panels.left, panels.right, panels.height, place);
+        },
+        // SAFETY: as above.
+        #[cfg(target_arch = "x86_64")]
+        InstructionSet::Avx2 => unsafe {
+            avx2::tile(panels.left, panels.right, panels.height, place);
+        },
         InstructionSet::Portable => emulated::tile(panels, adds, at, target),
         _ => arch().dispatch(registers::Tile { panels, adds, at, target }),
     }

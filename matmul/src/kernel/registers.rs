@@ -1,4 +1,4 @@
-//! Tiles of up to 6 rows and 16 columns in registers of 8 or of 4 values.
+//! Tiles of up to 6 rows and 16 columns in registers of 4 values (NEON), or of whatever `pulp` finds.
 
 use pulp::{Simd, WithSimd};
 
