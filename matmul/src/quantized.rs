@@ -58,6 +58,12 @@ impl Quantized {
         Self { k, columns, kernel, values, scales }
     }
 
+    /// Whether this processor multiplies 8-bit integers faster than f32 with the instruction set in use; else such
+    /// products are slower.
+    pub fn is_accelerated() -> bool {
+        IntegerKernel::in_use() != IntegerKernel::Written
+    }
+
     /// `(k, n)`.
     pub fn sizes(&self) -> (usize, usize) {
         (self.k, self.columns)
@@ -181,7 +187,9 @@ fn row_to<T: Level>(line: &[f32], values: &mut [T], scales: &mut [f32], begin: &
 /// Writes or adds the products of `left`, which is rounded once for all; sizes are checked.
 pub(super) fn multiply(left: Matrix<'_>, parts: &[Part<'_, &Quantized>], parallel: bool) {
     match IntegerKernel::in_use() {
-        IntegerKernel::Vnni => multiply_levels::<i8>(left, parts, parallel),
+        IntegerKernel::Vnni | IntegerKernel::AvxVnni | IntegerKernel::Dot => {
+            multiply_levels::<i8>(left, parts, parallel);
+        }
         IntegerKernel::Pairs | IntegerKernel::Written => {
             multiply_levels::<i16>(left, parts, parallel);
         }

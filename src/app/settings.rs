@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use tealight_datasets::suite::SuiteSet;
 use tealight_datasets::{Dataset, Problem, read::Columns, verify};
 use tealight_eval::pass_at_k;
+use tealight_matmul::{InstructionSet, Quantized};
 
 use crate::app::prompts::PromptOptions;
 use crate::budget;
@@ -204,6 +205,13 @@ impl ModelOptions {
         }
         if self.precision.rollout_dtype.is_some() {
             dtype.push_str(", sampled from in int8 (another model)");
+            if !Quantized::is_accelerated() {
+                tracing::warn!(
+                    "--rollout-dtype int8 is slower than float32 on this processor: no instructions for products of 8-bit \
+                     integers with TEALIGHT_SIMD={}",
+                    InstructionSet::in_use().name()
+                );
+            }
         }
         tracing::info!("model {} ({millions:.2}M parameters), {dtype} on {device}", self.shown());
     }

@@ -1,6 +1,10 @@
-//! Tiles of products of 8-bit integers: by AVX-512's instructions for them, by AVX2's for 16 bits, or written out. All
-//! come to the same bits.
+//! Tiles of products of 8-bit integers: by the dot products of AVX-512 VNNI, AVX-VNNI or ARM, by AVX2's products of 16
+//! bits, or by loops. All come to the same bits.
 
+#[cfg(target_arch = "x86_64")]
+mod avx_vnni;
+#[cfg(target_arch = "aarch64")]
+mod dot;
 #[cfg(target_arch = "x86_64")]
 mod pairs;
 #[cfg(target_arch = "x86_64")]
@@ -38,13 +42,18 @@ pub(crate) struct Layout {
     pub(crate) rows: usize,
 }
 
-/// What multiplies integers.
+/// A kernel for products of integers.
+#[allow(dead_code, reason = "every architecture constructs its own")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum IntegerKernel {
     /// AVX-512's VNNI: four products of 8 bits to a sum.
     Vnni,
+    /// AVX-VNNI: the same in registers half as wide.
+    AvxVnni,
     /// AVX2: two products of 16 bits to a sum.
     Pairs,
+    /// ARM's `sdot`: four products of 8 bits to a sum.
+    Dot,
     /// Loops.
     Written,
 }
@@ -55,7 +64,15 @@ impl IntegerKernel {
         match InstructionSet::in_use() {
             #[cfg(target_arch = "x86_64")]
             InstructionSet::Avx512 if is_x86_feature_detected!("avx512vnni") => Self::Vnni,
+            #[cfg(target_arch = "x86_64")]
+            InstructionSet::Avx512 | InstructionSet::Avx2
+                if is_x86_feature_detected!("avxvnni") =>
+            {
+                Self::AvxVnni
+            }
             InstructionSet::Avx512 | InstructionSet::Avx2 => Self::Pairs,
+            #[cfg(target_arch = "aarch64")]
+            InstructionSet::Neon if std::arch::is_aarch64_feature_detected!("dotprod") => Self::Dot,
             InstructionSet::Neon | InstructionSet::Portable => Self::Written,
         }
     }
@@ -64,6 +81,8 @@ impl IntegerKernel {
         match self {
             // Half of the registers hold the sums of all groups, half those of one.
             Self::Vnni => Layout { columns: 32, step: 4, rows: 6 },
+            Self::AvxVnni => Layout { columns: 16, step: 4, rows: 6 },
+            Self::Dot => Layout { columns: 16, step: 4, rows: 5 },
             Self::Pairs | Self::Written => Layout { columns: 16, step: 2, rows: 5 },
         }
     }
@@ -143,6 +162,18 @@ impl Level for i8 {
                 // SAFETY: the processor has the instructions, and the sizes of the tile were checked.
                 unsafe { vnni::tile(tile, adds, at, target) };
             }
+            #[cfg(target_arch = "x86_64")]
+            IntegerKernel::AvxVnni => {
+                tile.check();
+                // SAFETY: the processor has the instructions, and the sizes of the tile were checked.
+                unsafe { avx_vnni::vex::tile(tile, adds, at, target) };
+            }
+            #[cfg(target_arch = "aarch64")]
+            IntegerKernel::Dot => {
+                tile.check();
+                // SAFETY: the processor has the instructions, and the sizes of the tile were checked.
+                unsafe { dot::tile(tile, adds, at, target) };
+            }
             _ => tile.written_out(adds, at, target),
         }
     }
@@ -181,6 +212,14 @@ mod tests {
 
     /// Holds a kernel against its loops and against f64.
     fn check<T: Level>(kernel: IntegerKernel, layout: Layout) {
+        check_tile::<T>(layout, |tile, adds, at, target| T::tile(kernel, tile, adds, at, target));
+    }
+
+    /// Holds `compute` against the loops and against f64.
+    fn check_tile<T: Level>(
+        layout: Layout,
+        compute: impl Fn(&Tile<'_, T>, bool, [usize; 2], &Target<'_>),
+    ) {
         let Layout { columns: wide, step, .. } = layout;
         for (rows, steps) in [(1, 1), (3, 32), (layout.rows, 74), (4, 51)] {
             let (width, groups) = (steps * step, (steps * step).div_ceil(GROUP));
@@ -212,7 +251,7 @@ mod tests {
                 }
                 out
             };
-            let out = run(&|adds, target| T::tile(kernel, &tile, adds, [0, 0], target));
+            let out = run(&|adds, target| compute(&tile, adds, [0, 0], target));
             assert_eq!(out, run(&|adds, target| tile.written_out(adds, [0, 0], target)));
             for (row, out) in out.chunks(stride).enumerate() {
                 assert!(out[columns..].iter().all(|x| *x == 1.0), "past the result");
@@ -232,13 +271,33 @@ mod tests {
 
     #[test]
     fn instructions_and_loops_come_to_the_same_bits() {
+        use IntegerKernel::{AvxVnni, Dot, Pairs, Vnni, Written};
+
         let kernel = IntegerKernel::in_use();
         match kernel {
-            IntegerKernel::Vnni => check::<i8>(kernel, kernel.layout()),
-            _ => check::<i16>(kernel, kernel.layout()),
+            Vnni | AvxVnni | Dot => check::<i8>(kernel, kernel.layout()),
+            Pairs | Written => check::<i16>(kernel, kernel.layout()),
         }
-        // Both layouts by loops, whatever the processor has.
-        check::<i8>(IntegerKernel::Written, IntegerKernel::Vnni.layout());
-        check::<i16>(IntegerKernel::Written, IntegerKernel::Pairs.layout());
+        // Every layout by loops, whatever the processor has.
+        for kernel in [Vnni, AvxVnni, Dot] {
+            check::<i8>(Written, kernel.layout());
+        }
+        check::<i16>(Written, Pairs.layout());
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn avx_vnni_comes_to_the_same_bits_under_either_encoding() {
+        let layout = IntegerKernel::AvxVnni.layout();
+        if is_x86_feature_detected!("avxvnni") {
+            check::<i8>(IntegerKernel::AvxVnni, layout);
+        }
+        if is_x86_feature_detected!("avx512vnni") && is_x86_feature_detected!("avx512vl") {
+            check_tile::<i8>(layout, |tile, adds, at, target| {
+                tile.check();
+                // SAFETY: the processor has the instructions, and the sizes of the tile were checked.
+                unsafe { avx_vnni::evex::tile(tile, adds, at, target) };
+            });
+        }
     }
 }
