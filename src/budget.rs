@@ -22,6 +22,8 @@ const TIME: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(20);
 /// The name of the threads that work on what a stranger wrote.
 pub(crate) const THREAD: &str = "budgeted";
+/// Bytes of its stack, of which the system gives what is touched: a template's values nest as deep as its fuel lasts.
+const STACK: usize = 256 << 20;
 
 thread_local! {
     /// Bytes that this thread may still ask for, where it has a budget, and where it says that it asked for more.
@@ -101,7 +103,7 @@ pub fn within_time<R: Send + 'static>(
     let (send, done) = channel();
     // One byte a thread, which has to last as long as the thread, if need be for ever.
     let over: &'static AtomicBool = Box::leak(Box::new(AtomicBool::new(false)));
-    let thread = std::thread::Builder::new().name(THREAD.into()).stack_size(64 << 20);
+    let thread = std::thread::Builder::new().name(THREAD.into()).stack_size(STACK);
     thread.spawn(move || {
         LEFT.set(Some((bytes as i64, over)));
         let result = catch_unwind(AssertUnwindSafe(work));

@@ -102,8 +102,10 @@ impl Sampled {
         let Some(path) = hub::gguf_file(name)? else {
             bail!("model `{name}`: --quantized is for GGUF files");
         };
-        // With our limits before theirs.
-        let found = Gguf::open(&path)?.to_hub()?;
+        // With our limits before theirs, and every tensor of the shape that the header says.
+        let file = Gguf::open(&path)?;
+        let found = file.to_hub()?;
+        file.checked_tensors(&Architecture::from_config(&found.config)?)?;
         let folder = found.unpacked()?;
         Self::with_candle(CandleModel::quantized(&path, &found.config, device)?, folder.path())
     }

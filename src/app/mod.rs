@@ -8,6 +8,7 @@ pub mod batch;
 pub mod bench;
 pub mod beta;
 pub mod compare;
+pub(crate) mod data_file;
 pub mod doctor;
 pub mod evaluate;
 pub mod export;

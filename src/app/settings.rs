@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::LazyLock;
-use std::time::Duration;
 
 use anyhow::{Result, bail};
 use candle_core::Device;
@@ -14,11 +13,10 @@ use tealight_datasets::{Dataset, Problem, read::Columns, verify};
 use tealight_eval::pass_at_k;
 use tealight_matmul::{InstructionSet, Quantized};
 
+use crate::app::data_file;
 use crate::app::prompts::PromptOptions;
-use crate::budget;
 use crate::device::{self, Precision};
 use crate::generate::{Filters, SamplingParams};
-use crate::limits;
 use crate::model::{Architecture, RolloutDtype};
 use crate::pretrained::Pretrained;
 use crate::ranks::Ranks;
@@ -259,9 +257,9 @@ impl DataOptions {
         };
         columns.prompting = self.prompts.prompting(|spec, prompting| {
             let columns = Columns { prompting: prompting.clone(), ..columns.clone() };
-            Ok(open(spec, &columns, None)?.problems)
+            Ok(data_file::open(spec, &columns, None)?.problems)
         })?;
-        let mut dataset = open(&set.dataset, &columns, self.max_samples)?;
+        let mut dataset = data_file::open(&set.dataset, &columns, self.max_samples)?;
         if let Some(name) = &set.name {
             dataset.name.clone_from(name);
         }
@@ -285,31 +283,6 @@ pub(crate) fn refuse_overlap(train: &Dataset, test: &Dataset, option: &str) -> R
             train.name
         ),
     }
-}
-
-/// Opens a named source, a file, or a file of a dataset on the Hub.
-pub(crate) fn open(spec: &str, columns: &Columns, limit: Option<usize>) -> Result<Dataset> {
-    let Some(place) = spec.strip_prefix("hub:") else {
-        return bounded(spec, columns, limit);
-    };
-    let file = crate::hub::dataset_file(place)?;
-    let dataset = bounded(&file.to_string_lossy(), columns, limit)?;
-    Ok(Dataset { name: spec.to_owned(), ..dataset })
-}
-
-/// Opens a source with so much memory and time as a file of its size may need: a small one may hold gigabytes.
-fn bounded(spec: &str, columns: &Columns, limit: Option<usize>) -> Result<Dataset> {
-    const LEAST: u64 = 2 << 30;
-    const BYTES_A_BYTE: u64 = 64;
-    const TIME: Duration = Duration::from_secs(1800);
-    let size = std::fs::metadata(spec).map_or(0, |kind| kind.len());
-    let free = limits::available_memory().map_or(u64::MAX, |free| free / 4 * 3);
-    let bytes = size.saturating_mul(BYTES_A_BYTE).max(LEAST).min(free);
-    let (name, columns) = (spec.to_owned(), columns.clone());
-    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-    budget::within_time(spec, bytes, TIME, move || {
-        Ok(tealight_datasets::open(&name, &columns, limit)?)
-    })
 }
 
 /// How an evaluation samples.

@@ -99,8 +99,8 @@ pub fn main() -> ExitCode {
 
 /// Refuses what the command line and the environment say that no command can work with.
 fn check_environment() -> Result<()> {
-    /// Most threads that may be asked for.
-    const MOST: usize = 4096;
+    /// Most threads a core that may be asked for.
+    const MOST_A_CORE: usize = 8;
     InstructionSet::from_environment().map_err(anyhow::Error::msg)?;
     if let Some(argument) = std::env::args_os().find(|argument| argument.to_str().is_none()) {
         bail!(
@@ -109,9 +109,12 @@ fn check_environment() -> Result<()> {
         );
     }
     if let Ok(threads) = std::env::var("RAYON_NUM_THREADS")
-        && threads.parse::<usize>().is_ok_and(|threads| threads > MOST)
+        && let cores = std::thread::available_parallelism().map_or(1, usize::from)
+        && threads.parse::<usize>().is_ok_and(|threads| threads > MOST_A_CORE * cores)
     {
-        bail!("RAYON_NUM_THREADS={threads} is more than {MOST}, the limit");
+        bail!(
+            "RAYON_NUM_THREADS={threads} is more than {MOST_A_CORE} for each of this machine's {cores} cores, the limit"
+        );
     }
     // A file that outgrows `ulimit -f` is then an error that can be reported, not the end of the process.
     #[cfg(unix)]

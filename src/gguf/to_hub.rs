@@ -1,6 +1,6 @@
 //! A GGUF file as what a model in Hub layout is made of.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use anyhow::{Context, Result, bail, ensure};
 use candle_core::Tensor;
@@ -121,10 +121,31 @@ impl Gguf {
         if family == GEMMA {
             self.add_gemma(&mut config, scaling.is_some())?;
         }
+        self.refuse_other_heads(own, &config)?;
         if self.shape("rope_freqs.weight").is_some() {
             config["rope_scaling"] = self.stretching(&config)?;
         }
         Ok(config)
+    }
+
+    /// Refuses sizes that no decoder here follows: positions on a part of a head, values of another width, experts.
+    fn refuse_other_heads(&self, own: &str, config: &Json) -> Result<()> {
+        let number = |name: &str| config[name].as_u64().unwrap_or(0);
+        let width = number("hidden_size") / number("num_attention_heads").max(1);
+        let dim = config["head_dim"].as_u64().unwrap_or(width);
+        for name in ["rope.dimension_count", "attention.value_length"] {
+            let key = format!("{own}.{name}");
+            if let Some(value) = self.int(&key)?.filter(|value| u64::try_from(*value) != Ok(dim)) {
+                bail!("{key} = {value} is not supported: heads have {dim} values");
+            }
+        }
+        for name in ["expert_count", "expert_used_count"] {
+            let key = format!("{own}.{name}");
+            if let Some(value) = self.int(&key)?.filter(|value| *value != 0) {
+                bail!("{key} = {value}: mixtures of experts are not supported");
+            }
+        }
+        Ok(())
     }
 
     /// What Gemma 3 has of its own; llama.cpp knows by the number of layers which of them scales queries by the width
@@ -186,8 +207,29 @@ impl Gguf {
         placement: Placement<'_>,
     ) -> Result<Weights> {
         let (file, _) = self.architecture()?;
-        let mut left: Vec<&str> = self.tensor_names().collect();
         let mut weights = Weights::new();
+        for (name, own, shape) in self.checked_tensors(architecture)? {
+            let tensor = match self.blocks(&own)?.filter(|_| placement.is_int8(&shape)) {
+                Some(blocks) => blocks,
+                None => placement.place(&self.tensor(&own)?)?,
+            };
+            let tensor = self.ordered(&name, tensor, architecture, file)?;
+            weights.insert(name, tensor);
+        }
+        Ok(weights)
+    }
+
+    /// The tensors of an architecture: the Hub's name, the file's, the shape. All are there, and no others.
+    ///
+    /// # Errors
+    /// A tensor that is missing, unexpected or of another shape than the architecture says.
+    pub fn checked_tensors(
+        &self,
+        architecture: &Architecture,
+    ) -> Result<Vec<(String, String, Vec<usize>)>> {
+        let (file, _) = self.architecture()?;
+        let mut left: HashSet<&str> = self.tensor_names().collect();
+        let mut tensors = Vec::new();
         for (name, shape) in architecture.tensors() {
             let own = names::in_file(&name, file)
                 .with_context(|| format!("no GGUF name for `{name}`"))?;
@@ -199,22 +241,17 @@ impl Gguf {
                 "{}: tensor `{own}` has shape {found:?}, but the header makes it {shape:?}",
                 self.path().display(),
             );
-            left.retain(|name| *name != own);
-            let tensor = match self.blocks(&own)?.filter(|_| placement.is_int8(&shape)) {
-                Some(blocks) => blocks,
-                None => placement.place(&self.tensor(&own)?)?,
-            };
-            let tensor = self.ordered(&name, tensor, architecture, file)?;
-            weights.insert(name, tensor);
+            left.remove(own.as_str());
+            tensors.push((name, own, shape));
         }
         left.retain(|name| *name != "rope_freqs.weight");
         ensure!(
             left.is_empty(),
             "{}: unexpected tensors: {}",
             self.path().display(),
-            left[..left.len().min(3)].join(", ")
+            left.into_iter().take(3).collect::<Vec<_>>().join(", ")
         );
-        Ok(weights)
+        Ok(tensors)
     }
 
     fn ordered(

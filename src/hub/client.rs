@@ -34,6 +34,8 @@ const MAX_FILE: u64 = 1 << 42;
 const MAX_UNANNOUNCED: u64 = 256 << 20;
 /// Silence after which a connection counts as broken.
 const SILENCE: Duration = Duration::from_secs(60);
+/// How long the description of a repository may take.
+const DESCRIPTION: Duration = Duration::from_secs(120);
 /// Bytes that come in that time at least: a slower connection counts as broken too.
 const LEAST: u64 = 60 << 10;
 
@@ -242,7 +244,7 @@ impl Repository {
             format!("{}/{path}/resolve/{}/{}", self.endpoint, self.revision, encoded(file));
         let (mut etag, mut commit, mut bytes) = (None, None, None);
         for _ in 0..=MAX_REDIRECTS {
-            let response = self.ask(&url, from)?;
+            let response = self.ask(&url, from, None)?;
             let text = |name: &str| header(&response, name).map(str::to_owned);
             // A redirect's own length and ETag are not the file's.
             let is_redirect = response.status().is_redirection();
@@ -286,8 +288,11 @@ impl Repository {
         Err(Broken::ForGood(anyhow!("more than {MAX_REDIRECTS} redirects")))
     }
 
-    fn ask(&self, url: &str, from: u64) -> Result<Response<Body>, Broken> {
-        let mut request = self.http.get(url).config().timeout_per_read(Some(SILENCE)).build();
+    /// Asks for `url` from byte `from` on. Headers come within [`SILENCE`], all of the answer within `whole`.
+    fn ask(&self, url: &str, from: u64, whole: Option<Duration>) -> Result<Response<Body>, Broken> {
+        let request = self.http.get(url).config().timeout_per_read(Some(SILENCE));
+        let mut request =
+            request.timeout_recv_response(Some(SILENCE)).timeout_global(whole).build();
         request = with_token(request, url, &self.endpoint, self.token.as_deref());
         if from > 0 {
             request = request.header("Range", format!("bytes={from}-"));
@@ -301,11 +306,12 @@ impl Repository {
     /// The answer to a question of the API; a renamed repository answers elsewhere.
     fn answered(&self, mut url: String) -> Result<Response<Body>> {
         for _ in 0..=MAX_REDIRECTS {
-            let answer =
-                self.ask(&url, 0).and_then(|response| match response.status().is_redirection() {
+            let answer = self.ask(&url, 0, Some(DESCRIPTION)).and_then(|response| {
+                match response.status().is_redirection() {
                     true => Ok(response),
                     false => self.accepted(response),
-                });
+                }
+            });
             let response = answer.map_err(|broken| match broken {
                 Broken::OnTheWay(why) => self.unreachable(&why),
                 Broken::ForGood(error) => error,

@@ -23,6 +23,8 @@ use crate::http::{agent, body, described};
 
 /// How often a request that failed on the way is tried in all.
 const ATTEMPTS: usize = 4;
+/// How long an answer may be waited for once everything is sent, and how long its body may take.
+const ANSWER: Duration = Duration::from_secs(120);
 /// The largest file that one request carries.
 const LARGEST: u64 = 5_000_000_000;
 /// Largest answer that is read, in bytes.
@@ -229,7 +231,8 @@ impl Hub {
     /// Posts `text` of a kind until there is an answer; a server in trouble is asked again.
     fn post(&self, url: &str, kind: &str, text: &str) -> Result<Response<Body>> {
         self.tried(|| {
-            let request = self.http.post(url).header("Content-Type", kind).header("Accept", kind);
+            let request = within_time(self.http.post(url));
+            let request = request.header("Content-Type", kind).header("Accept", kind);
             Ok(with_token(request, url, &self.endpoint, Some(&self.token)).send(text))
         })
     }
@@ -238,7 +241,8 @@ impl Hub {
     /// host sees the token.
     fn post_with(&self, url: &str, headers: &Value, text: &str) -> Result<Response<Body>> {
         self.tried(|| {
-            let request = self.http.post(url).header("Content-Type", LFS).header("Accept", LFS);
+            let request = within_time(self.http.post(url));
+            let request = request.header("Content-Type", LFS).header("Accept", LFS);
             let has_permission = headers.get("Authorization").is_some();
             let token = Some(self.token.as_str()).filter(|_| !has_permission);
             let request = with_headers(request, headers);
@@ -248,7 +252,9 @@ impl Hub {
 
     /// Sends a file to an address that carries its own permission.
     fn send(&self, to: &str, headers: &Value, file: &Path) -> Result<Response<Body>> {
-        self.tried(|| Ok(with_headers(self.http.put(to), headers).send(File::open(file)?)))
+        self.tried(|| {
+            Ok(with_headers(within_time(self.http.put(to)), headers).send(File::open(file)?))
+        })
     }
 
     fn tried(
@@ -274,6 +280,12 @@ impl Hub {
             attempt += 1;
         }
     }
+}
+
+/// A request whose answer begins and ends in time once everything is sent; sending may take as long as the file is large.
+fn within_time<T>(request: RequestBuilder<T>) -> RequestBuilder<T> {
+    let config = request.config().timeout_recv_response(Some(ANSWER));
+    config.timeout_recv_body(Some(ANSWER)).build()
 }
 
 /// A request with the headers that an answer of the Hub asks for.

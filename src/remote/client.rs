@@ -7,7 +7,8 @@ use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Value, json};
 use tealight_datasets::Prompt;
 use ureq::http::{Response, StatusCode, Uri};
-use ureq::{Agent, Body};
+use ureq::typestate::WithoutBody;
+use ureq::{Agent, Body, RequestBuilder};
 
 use super::answers::{self, Drawn};
 use super::{Dialect, RemoteOptions};
@@ -18,6 +19,8 @@ use crate::http::{agent, body, described, header};
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// How long a server may take to say what it is.
+const QUESTION: Duration = Duration::from_secs(30);
 /// What an answer may take besides its tokens, in bytes.
 const ANSWER_BYTES: u64 = 4 << 20;
 /// What a token may take in an answer, with its text and its log-probability, in bytes.
@@ -127,7 +130,7 @@ impl Client {
 
     /// What the server says of itself at `path`; one that says nothing is not asked again.
     pub(super) fn ask(&self, path: &str) -> Option<Value> {
-        let mut request = self.http.get(format!("{}{path}", self.base));
+        let mut request = self.question(path);
         if let Some(key) = &self.key {
             request = request.header("Authorization", format!("Bearer {key}"));
         }
@@ -135,9 +138,15 @@ impl Client {
         serde_json::from_slice(&text).ok()
     }
 
+    /// A request for what the server says of itself, which takes no time of its own.
+    fn question(&self, path: &str) -> RequestBuilder<WithoutBody> {
+        let request = self.http.get(format!("{}{path}", self.base));
+        request.config().timeout_global(Some(QUESTION)).build()
+    }
+
     /// Whether it answers at all.
     pub(super) fn is_up(&self) -> bool {
-        self.http.get(format!("{}/health", self.base)).call().is_ok()
+        self.question("/health").call().is_ok()
     }
 
     /// Up to `n` completions of a prompt.

@@ -17,6 +17,7 @@ use tealight_datasets::Prompt;
 use crate::budget;
 use crate::files::{read_json, read_limited};
 use crate::keys_once;
+use crate::limits;
 pub use stream::TextStream;
 use template::{ChatTemplate, default_template};
 
@@ -26,6 +27,10 @@ pub(crate) const MAX_FILE: u64 = 256 << 20;
 const MAX_TEMPLATE: u64 = 1 << 20;
 /// Longest token, in bytes: a completion is as long as its tokens make it.
 const MAX_TOKEN: usize = 16 << 10;
+/// Most bytes of a decoded token.
+const MAX_DECODED: f64 = 65_536.0;
+/// Longest text that is tokenized, in bytes: a tokenizer may take a hundred bytes for each.
+const MAX_TEXT: usize = 16 << 20;
 /// Memory for reading a tokenizer, for each byte of its file, and besides.
 const MEMORY: (usize, usize) = (64, 256 << 20);
 
@@ -73,7 +78,7 @@ impl HubTokenizer {
         let memory = bytes.len().saturating_mul(MEMORY.0).saturating_add(MEMORY.1);
         let inner = budget::within(&shown.clone(), memory, move || {
             keys_once::check(&bytes).with_context(|| shown.clone())?;
-            check_decoder(&bytes).map_err(|error| anyhow!("{shown}: {error}"))?;
+            let growth = check_decoder(&bytes).map_err(|error| anyhow!("{shown}: {error}"))?;
             let mut inner = tokenizers::Tokenizer::from_bytes(&bytes)
                 .map_err(|error| anyhow!("{shown}: {error}"))?;
             // Prompts are neither padded nor cut here, whatever the file says.
@@ -81,6 +86,13 @@ impl HubTokenizer {
             inner.with_truncation(None).map_err(|error| anyhow!("{shown}: {error}"))?;
             if let Some(long) = inner.get_vocab(true).keys().find(|token| token.len() > MAX_TOKEN) {
                 bail!("{shown}: a token of {} bytes; {MAX_TOKEN} are the limit", long.len());
+            }
+            let longest = inner.get_vocab(true).keys().map(String::len).max().unwrap_or(0);
+            if longest as f64 * growth > MAX_DECODED {
+                bail!(
+                    "{shown}: its decoder may make {:.0} bytes of its longest token; {MAX_DECODED} are the limit",
+                    longest as f64 * growth
+                );
             }
             Ok(inner)
         })?;
@@ -145,7 +157,12 @@ impl HubTokenizer {
     }
 
     fn encode(&self, text: &str, add_special_tokens: bool) -> Result<Vec<u32>> {
+        if text.len() > MAX_TEXT {
+            bail!("a text of {} bytes; {MAX_TEXT} are the limit of what is tokenized", text.len());
+        }
+        let free = limits::available_memory().map_or(u64::MAX, |free| free / 4 * 3);
         let memory = text.len().saturating_mul(1024).saturating_add(MEMORY.1);
+        let memory = memory.min(usize::try_from(free).unwrap_or(usize::MAX));
         let (inner, text) = (self.inner.clone(), text.to_owned());
         budget::within("the model's tokenizer", memory, move || {
             let encoding = inner.encode(text, add_special_tokens);
@@ -199,10 +216,16 @@ fn as_id(value: &Value) -> Option<u32> {
     u32::try_from(value.as_u64()?).ok()
 }
 
-/// Refuses decoders that make much of little: a chain of replacements doubles a completion as often as it is long.
-fn check_decoder(bytes: &[u8]) -> Result<()> {
-    /// What the rules of a decoder may make of a byte.
+/// Refuses decoders that make much of little, or take long: a chain of replacements doubles a completion as often as it is
+/// long, and each rule goes through all of the tokens. How many bytes one may become.
+fn check_decoder(bytes: &[u8]) -> Result<f64> {
+    /// Most bytes that the rules of a decoder may make of one.
     const MOST: f64 = 64.0;
+    /// Most rules.
+    const MOST_RULES: usize = 64;
+    fn count(rule: &Value) -> usize {
+        1 + rule["decoders"].as_array().into_iter().flatten().map(count).sum::<usize>()
+    }
     fn growth(rule: &Value) -> f64 {
         match rule["type"].as_str() {
             Some("Sequence") => {
@@ -230,8 +253,12 @@ fn check_decoder(bytes: &[u8]) -> Result<()> {
         decoder: Value,
     }
     let file: File = serde_json::from_slice(bytes)?;
+    let rules = count(&file.decoder);
+    if rules > MOST_RULES {
+        bail!("its decoder has {rules} rules; {MOST_RULES} are the limit");
+    }
     match growth(&file.decoder) {
-        most if most <= MOST => Ok(()),
+        most if most <= MOST => Ok(most),
         most => bail!("its decoder may make {most:.0} bytes of one; {MOST} are the limit"),
     }
 }
@@ -268,16 +295,53 @@ mod tests {
     }
 
     #[test]
-    fn a_decoder_that_explodes_is_refused() {
+    fn decoders_that_grow_panic_or_take_long_are_refused() {
+        use serde_json::json;
+
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/countdown/tokenizer.json");
-        let mut file: Value = serde_json::from_slice(&std::fs::read(source).unwrap()).unwrap();
-        let double =
-            serde_json::json!({"type": "Replace", "pattern": {"String": "1"}, "content": "11"});
-        file["decoder"] = serde_json::json!({"type": "Sequence", "decoders": vec![double; 40]});
+        let file: Value = serde_json::from_slice(&std::fs::read(source).unwrap()).unwrap();
+        let refused = |decoders: Vec<Value>| {
+            let mut file = file.clone();
+            file["decoder"] = json!({"type": "Sequence", "decoders": decoders});
+            let folder = tempfile::tempdir().unwrap();
+            std::fs::write(folder.path().join("tokenizer.json"), file.to_string()).unwrap();
+            let tokenizer = HubTokenizer::load(folder.path());
+            format!("{:#}", tokenizer.map(|_| ()).expect_err("a hostile decoder"))
+        };
+        let double = json!({"type": "Replace", "pattern": {"String": "1"}, "content": "11"});
+        assert!(refused(vec![double; 40]).contains("bytes of one"));
+        let suffix = json!({"type": "BPEDecoder", "suffix": ""});
+        assert!(refused(vec![suffix; 30]).contains("bytes of one"));
+        let endless = json!({"type": "CTC", "pad_token": "<pad>", "word_delimiter_token": "", "cleanup": true});
+        assert!(refused(vec![endless]).contains("bytes of one"));
+        let pieces = json!({"type": "WordPiece", "prefix": "##", "cleanup": false});
+        assert!(refused(vec![pieces; 100]).contains("101 rules"));
+    }
+
+    #[test]
+    fn a_decoder_that_panics_is_an_error() {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/countdown");
         let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("tokenizer.json"), file.to_string()).unwrap();
-        let message = format!("{:#}", HubTokenizer::load(folder.path()).err().unwrap());
-        assert!(message.contains("decoder"), "{message}");
+        for file in std::fs::read_dir(&source).unwrap().flatten() {
+            std::fs::copy(file.path(), folder.path().join(file.file_name())).unwrap();
+        }
+        let path = folder.path().join("tokenizer.json");
+        let mut file: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        file["decoder"] =
+            serde_json::json!({"type": "Strip", "content": "1", "start": 0, "stop": 100});
+        std::fs::write(&path, file.to_string()).unwrap();
+        let tokenizer = HubTokenizer::load(folder.path()).unwrap();
+        let message = format!("{:#}", tokenizer.decode(&[3, 4]).unwrap_err());
+        assert!(message.contains("does not survive"), "{message}");
+    }
+
+    #[test]
+    fn a_text_that_no_context_holds_is_not_tokenized() {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/countdown");
+        let tokenizer = HubTokenizer::load(&source).unwrap();
+        let message =
+            format!("{:#}", tokenizer.encode_completion(&"1".repeat(MAX_TEXT + 1)).unwrap_err());
+        assert!(message.contains("are the limit"), "{message}");
     }
 
     #[test]

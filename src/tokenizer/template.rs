@@ -13,8 +13,9 @@ use tealight_datasets::Prompt;
 use super::template_check;
 use crate::budget;
 
-/// Instructions that rendering one chat may take; real templates take some thousands.
-const FUEL: u64 = 2_000_000;
+/// Instructions that rendering one chat may take; real templates take some thousands. Every level of a nested value costs one,
+/// so this also bounds how deep the values are that are printed and dropped on the stack of `budget::within`.
+const FUEL: u64 = 200_000;
 /// Longest text that a template may write, in bytes, besides what the messages hold.
 const MAX_OUTPUT: usize = 4 << 20;
 /// Memory for rendering one chat, besides that of its messages, in bytes.
@@ -50,7 +51,8 @@ impl ChatTemplate {
     fn rendered(&self, messages: &[tealight_datasets::Message], limit: usize) -> Result<String> {
         let mut environment = Environment::new();
         let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
-        environment.set_syntax(syntax.context("the template syntax is fixed")?);
+        let syntax = syntax.context("the template syntax is fixed")?;
+        environment.set_syntax(syntax.clone());
         environment.set_fuel(Some(FUEL));
         environment
             .set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
@@ -60,7 +62,8 @@ impl ChatTemplate {
         environment.add_function("raise_exception", |message: String| -> Result<String, Error> {
             Err(Error::new(ErrorKind::InvalidOperation, message))
         });
-        template_check::check(&self.source).context("the model's chat template is refused")?;
+        template_check::check(&self.source, &syntax)
+            .context("the model's chat template is refused")?;
         environment
             .add_template("chat", &self.source)
             .context("the model's chat template cannot be read")?;
@@ -152,6 +155,17 @@ mod tests {
             "{% for a in [1] %}".repeat(tags / 2) + &"{% endfor %}".repeat(tags / 2),
         ] {
             // Taken or refused: the process is still there.
+            drop(render(&deep));
+        }
+        // A list in a list, as deep as the fuel lasts.
+        for nested in ["[n.x]", "[[[[[[[[[[n.x]]]]]]]]]]", "{'a': n.x}", "[n.x]|list"] {
+            let deep = "{% set n=namespace(x=1) %}{% for i in range(99999) %}{% set n.x="
+                .to_owned()
+                + nested
+                + " %}{% endfor %}ok";
+            drop(render(&deep));
+            let count = 190_000 / (8 + nested.len());
+            let deep = deep.replace("99999", &count.to_string()) + "{{ n.x }}";
             drop(render(&deep));
         }
         let message = format!(

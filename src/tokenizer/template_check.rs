@@ -1,120 +1,99 @@
 //! What a chat template may look like, checked before it is parsed: parsing, compiling and printing recurse, and a
 //! stack that overflows ends the process.
 //!
-//! A tag is `{{ ... }}` or `{% ... %}`. Its length bounds how deep one expression nests, the number of tags how deep
-//! blocks do. A value that holds itself has no end: `namespace` makes the only values that a template can change, so
-//! a namespace is used by its attributes alone.
+//! A tag is `{{ ... }}` or `{% ... %}`, as minijinja's own lexer finds it. Its length bounds how deep one expression nests,
+//! the number of tags how deep blocks do. A value that holds itself has no end: `namespace` makes the only values that a
+//! template can change, so a namespace is used by its attributes alone.
 
 use anyhow::{Result, bail};
+use minijinja::machinery::{Token, tokenize};
+use minijinja::syntax::SyntaxConfig;
 
 /// Longest tag, in bytes. The longest of the templates that models come with have some 2,000.
 pub(super) const MAX_TAG: usize = 16 << 10;
 /// Most tags.
 pub(super) const MAX_TAGS: usize = 10_000;
 
+/// A token of a tag, as far as namespaces are concerned.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Word<'a> {
+    Name(&'a str),
+    Dot,
+    Assign,
+    Open,
+    Other,
+}
+
 /// Refuses templates that could recurse without end.
 ///
 /// # Errors
 /// A tag that is too long, too many of them, a namespace that is used as a whole.
-pub(super) fn check(source: &str) -> Result<()> {
-    let tags: Vec<&str> = tags(source).collect();
-    if tags.len() > MAX_TAGS {
-        bail!("it has more than {MAX_TAGS} tags, the limit");
-    }
-    if tags.iter().any(|tag| tag.len() > MAX_TAG) {
-        bail!("it has a tag of more than {MAX_TAG} bytes, the limit");
-    }
-    let words: Vec<Vec<&str>> = tags.iter().map(|tag| words(tag)).collect();
+pub(super) fn check(source: &str, syntax: &SyntaxConfig) -> Result<()> {
+    use Word::{Assign, Dot, Name, Open};
+
+    let tags = tags(source, syntax)?;
     let mut namespaces = Vec::new();
-    for tag in &words {
+    for tag in &tags {
         match tag.as_slice() {
-            ["set", name, "=", "namespace", "(", rest @ ..] if !rest.contains(&"namespace") => {
+            [Name("set"), Name(name), Assign, Name("namespace"), Open, rest @ ..]
+                if !rest.contains(&Name("namespace")) =>
+            {
                 namespaces.push(*name);
             }
-            tag if tag.contains(&"namespace") => {
+            tag if tag.contains(&Name("namespace")) => {
                 bail!("`namespace` is for `set NAME = namespace(...)` alone");
             }
             _ => {}
         }
     }
-    for tag in &words {
-        let is_definition = matches!(tag.as_slice(), ["set", _, "=", "namespace", ..]);
+    for tag in &tags {
+        let is_definition = matches!(tag.as_slice(), [_, _, Assign, Name("namespace"), ..]);
         for (index, word) in tag.iter().enumerate() {
-            let follows = |other: &str| index > 0 && tag[index - 1] == other;
-            let is_attribute = tag.get(index + 1) == Some(&".");
+            let Name(name) = word else { continue };
+            let follows_dot = index > 0 && tag[index - 1] == Dot;
+            let is_attribute = tag.get(index + 1) == Some(&Dot);
             let is_target = is_definition && index == 1;
-            if namespaces.contains(word) && !is_attribute && !is_target && !follows(".") {
-                bail!("the namespace `{word}` is used without an attribute");
+            if namespaces.contains(name) && !is_attribute && !is_target && !follows_dot {
+                bail!("the namespace `{name}` is used without an attribute");
             }
         }
     }
     Ok(())
 }
 
-/// The insides of all tags; one that is not closed goes to the end.
-fn tags(source: &str) -> impl Iterator<Item = &str> {
-    let mut rest = source;
-    std::iter::from_fn(move || {
-        loop {
-            let at =
-                rest.find("{{").into_iter().chain(rest.find("{%")).chain(rest.find("{#")).min()?;
-            let (kind, inside) = (rest.as_bytes()[at + 1], &rest[at + 2..]);
-            if kind == b'#' {
-                rest = inside.find("#}").map_or("", |end| &inside[end + 2..]);
-                continue;
-            }
-            let close = if kind == b'{' { "}}" } else { "%}" };
-            let end = closing(inside, close);
-            rest = inside.get(end + 2..).unwrap_or_default();
-            return Some(&inside[..end]);
+/// The words of all tags, up to the first error of the lexer, where the parser stops too.
+fn tags<'a>(source: &'a str, syntax: &SyntaxConfig) -> Result<Vec<Vec<Word<'a>>>> {
+    let mut tags: Vec<Vec<Word<'a>>> = Vec::new();
+    let mut start = 0;
+    for token in tokenize(source, false, syntax.clone()) {
+        let Ok((token, span)) = token else { break };
+        if span.end_offset as usize > start + MAX_TAG && !matches!(token, Token::TemplateData(_)) {
+            bail!("it has a tag of more than {MAX_TAG} bytes, the limit");
         }
-    })
-}
-
-/// Where a tag ends: the first closing mark outside a string.
-fn closing(inside: &str, close: &str) -> usize {
-    let mut quote = None;
-    let mut is_escaped = false;
-    for (at, c) in inside.char_indices() {
-        match quote {
-            _ if is_escaped => is_escaped = false,
-            Some(_) if c == '\\' => is_escaped = true,
-            Some(mark) if c == mark => quote = None,
-            Some(_) => {}
-            None if c == '"' || c == '\'' => quote = Some(c),
-            None if inside[at..].starts_with(close) => return at,
-            None => {}
+        match token {
+            Token::VariableStart | Token::BlockStart => {
+                start = span.start_offset as usize;
+                tags.push(Vec::new());
+                if tags.len() > MAX_TAGS {
+                    bail!("it has more than {MAX_TAGS} tags, the limit");
+                }
+            }
+            Token::TemplateData(_) | Token::VariableEnd | Token::BlockEnd => {
+                start = span.end_offset as usize;
+            }
+            token => {
+                let word = match token {
+                    Token::Ident(name) => Word::Name(name),
+                    Token::Dot => Word::Dot,
+                    Token::Assign => Word::Assign,
+                    Token::ParenOpen => Word::Open,
+                    _ => Word::Other,
+                };
+                tags.last_mut().expect("text outside tags is one token").push(word);
+            }
         }
     }
-    inside.len()
-}
-
-/// Names and marks of a tag; strings are left out.
-fn words(tag: &str) -> Vec<&str> {
-    let is_name = |c: char| c.is_alphanumeric() || c == '_';
-    let mut words = Vec::new();
-    let mut rest = tag.trim_start_matches(['-', '+']);
-    while let Some(c) = rest.chars().next() {
-        let length = match c {
-            '"' | '\'' => {
-                let mut is_escaped = false;
-                let end = rest[1..].find(|x| {
-                    let ends = x == c && !is_escaped;
-                    is_escaped = x == '\\' && !is_escaped;
-                    ends
-                });
-                end.map_or(rest.len(), |end| end + 2)
-            }
-            c if is_name(c) => rest.find(|c| !is_name(c)).unwrap_or(rest.len()),
-            c => c.len_utf8(),
-        };
-        let (word, others) = rest.split_at(length);
-        if !c.is_whitespace() && c != '"' && c != '\'' {
-            words.push(word);
-        }
-        rest = others;
-    }
-    words
+    Ok(tags)
 }
 
 #[cfg(test)]
@@ -123,13 +102,14 @@ mod tests {
 
     #[test]
     fn honest_templates_pass_and_endless_ones_do_not() {
+        let syntax = SyntaxConfig::default();
         for honest in [
             "{% for m in messages %}{{ m['content'] }}{% endfor %}",
             "{%- set ns = namespace(found=false, x='namespace') -%}{% set ns.found = true %}{{ ns.found }}",
             "{# namespace #}plain {{ '}} namespace ns' }} text",
             "{% set ns = namespace() %}{% if not ns.a and messages|length > 1 %}{{- ns.b.c }}{% endif %}",
         ] {
-            check(honest).unwrap_or_else(|error| panic!("{honest}: {error}"));
+            check(honest, &syntax).unwrap_or_else(|error| panic!("{honest}: {error}"));
         }
         for (endless, words) in [
             ("{% set ns=namespace(x=1) %}{% set ns.x=ns %}{{ ns }}", "without an attribute"),
@@ -137,14 +117,29 @@ mod tests {
                 "{% set a=namespace() %}{% set b = [a] %}{% set a.x = b %}{{ a.x }}",
                 "without an attribute",
             ),
+            // What hides a tag from a reader that is not the parser itself.
+            (
+                "{% raw %}{{ ' {% endraw %}{% set ns=namespace(x=1) %}{% set ns.x=ns %}{{ ns }}{% raw %} ' }}{% endraw %}",
+                "without an attribute",
+            ),
+            (
+                "{{ {'a':{}}['{#'] }}{% set ns=namespace(x=1) %}{% set ns.x=ns %}{{ ns }}{{ '#}' }}",
+                "without an attribute",
+            ),
             ("{% set f = namespace %}{% set a = f() %}", "alone"),
             ("{% set a = [namespace()] %}", "alone"),
             ("{% set a = namespace(x=namespace()) %}", "alone"),
         ] {
-            let message = check(endless).expect_err(endless).to_string();
+            let message = check(endless, &syntax).expect_err(endless).to_string();
             assert!(message.contains(words), "{endless}: {message}");
         }
-        assert!(check(&format!("{{{{ 1{} }}}}", "+1".repeat(300_000))).is_err());
-        assert!(check(&"{% elif x %}".repeat(60_000)).is_err());
+        for long in [
+            format!("{{{{ 1{} }}}}", "+1".repeat(300_000)),
+            format!("{{% raw %}}{{# {{% endraw %}}{{{{ 1{} }}}}", "+1".repeat(300_000)),
+            "{% elif x %}".repeat(60_000),
+            "{% raw %}{# {% endraw %}".to_owned() + &"{% elif x %}".repeat(60_000),
+        ] {
+            assert!(check(&long, &syntax).is_err(), "{}", &long[..40]);
+        }
     }
 }

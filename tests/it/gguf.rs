@@ -9,6 +9,7 @@ use tealight::gguf::{Gguf, GgufType, Value};
 use tealight::model::Architecture;
 use tealight::policy::{Sequence, token_logp};
 use tealight::pretrained::Pretrained;
+use tealight::sampled::Sampled;
 use tealight::tokenizer::Tokenizer;
 use tealight_datasets::{Message, Prompt};
 
@@ -324,4 +325,33 @@ fn settings_of_a_wrong_kind_and_tokens_twice_are_refused_and_not_replaced() {
     let (once, twice) = ([&a[..], &b].concat(), [&a[..], &a].concat());
     assert!(refused("tokenizer.ggml.tokens", &once, &twice).contains("are the same text"));
     assert!(refused("tokenizer.ggml.merges", b"merges", b"tokens").contains("tokens` twice"));
+    let (heads, more) = ("qwen2.rope.dimension_count", (1u32 << 30).to_le_bytes());
+    let dim = good.architecture.head_dim as u32;
+    assert!(refused(heads, &dim.to_le_bytes(), &more).contains("is not supported: heads have"));
+}
+
+#[test]
+fn a_quantised_file_whose_sizes_are_not_those_of_its_tensors_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let good = load(&fixture("micro-qwen2").display().to_string());
+    let path = good.save_gguf(&good.weights, GgufType::F16, folder.path()).expect("written");
+    let whole = std::fs::read(&path).expect("a file");
+    let find = |part: &[u8]| whole.windows(part.len()).position(|bytes| bytes == part);
+    for (key, size) in
+        [("feed_forward_length", 1u32 << 16), ("block_count", 1 << 24), ("block_count", 512)]
+    {
+        let key = format!("qwen2.{key}");
+        let at = find(key.as_bytes()).expect("the key") + key.len() + 4;
+        let mut bytes = whole.clone();
+        bytes[at..at + 4].copy_from_slice(&size.to_le_bytes());
+        let path = folder.path().join("hostile.gguf");
+        std::fs::write(&path, bytes).expect("written");
+        let found =
+            Sampled::quantized(&path.display().to_string(), Precision::default(), &Device::Cpu);
+        let message = format!("{:#}", found.map(|_| ()).expect_err(&key));
+        let is_named = ["has shape", "is missing", "the limit", "layers"]
+            .iter()
+            .any(|word| message.contains(word));
+        assert!(is_named, "{message}");
+    }
 }

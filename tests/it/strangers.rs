@@ -109,3 +109,41 @@ fn a_db_id_stays_in_its_folder() {
         assert!(said.contains("dev.json:1") && said.contains("name"), "{id}: {said}");
     }
 }
+
+#[test]
+fn a_date_that_no_calendar_has_is_an_error_of_every_command() {
+    use std::sync::Arc;
+
+    use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
+    use parquet::file::properties::WriterProperties;
+    use parquet::file::writer::SerializedFileWriter;
+    use parquet::schema::parser::parse_message_type;
+
+    let folder = Folder::new();
+    let path = folder.path("dates.parquet");
+    let schema = "message rows { required int64 at (TIMESTAMP(MILLIS,true)); \
+                  required binary question (UTF8); required binary answer (UTF8); }";
+    let schema = Arc::new(parse_message_type(schema).expect("a schema"));
+    let file = std::fs::File::create(&path).expect("a file");
+    let properties = Arc::new(WriterProperties::builder().build());
+    let mut writer = SerializedFileWriter::new(file, schema, properties).expect("a writer");
+    let mut group = writer.next_row_group().expect("a row group");
+    let mut index = 0;
+    while let Some(mut column) = group.next_column().expect("a column") {
+        match index {
+            0 => column.typed::<Int64Type>().write_batch(&[i64::MAX], None, None),
+            _ => column.typed::<ByteArrayType>().write_batch(&[ByteArray::from("1")], None, None),
+        }
+        .expect("written");
+        column.close().expect("closed");
+        index += 1;
+    }
+    group.close().expect("closed");
+    writer.close().expect("closed");
+    let output = folder.path("out");
+    for command in [&["show", &path][..], &["eval", "--dataset", &path, "--output", &output]] {
+        let said = refusal(command);
+        assert!(said.contains("dates.parquet"), "{said}");
+        assert!(!said.contains("panicked"), "{said}");
+    }
+}

@@ -16,8 +16,9 @@ use tealight_datasets::fnv;
 use tealight_datasets::lines::Lines;
 use tealight_datasets::read::Columns;
 
+use crate::app::data_file;
 use crate::app::prompts::PromptOptions;
-use crate::app::settings::{self, ModelOptions};
+use crate::app::settings::ModelOptions;
 use crate::generate::{Completion, Finish, RngKey, SampleRequest, Sampler};
 use crate::sampled::Sampled;
 use crate::telemetry::{JsonLines, Progress};
@@ -71,7 +72,7 @@ pub fn run(options: &BatchOptions, stop: &Stop) -> Result<()> {
     }
     let prompting = options.prompts.prompting(|spec, prompting| {
         let columns = Columns { prompting: prompting.clone(), ..Columns::default() };
-        Ok(settings::open(spec, &columns, None)?.problems)
+        Ok(data_file::open(spec, &columns, None)?.problems)
     })?;
     if let Some(said) = prompting.described(None) {
         tracing::info!("{}", said);

@@ -7,8 +7,8 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use tealight_datasets::read;
 
+use crate::app::data_file;
 use crate::telemetry::{completions, out};
 
 /// Options of `tealight show`.
@@ -53,7 +53,7 @@ pub(in crate::cli) fn run(options: &ShowOptions) -> Result<()> {
         (false, false) => bail!("{}: no such run or file", place.display()),
     };
     let wanted = options.verdict.and_then(|verdict| verdict.to_possible_value());
-    let rows = read::table(&file)?;
+    let rows = data_file::table(&file)?;
     let is_wanted = |row: &&Map<String, Value>| {
         wanted.as_ref().is_none_or(|wanted| row.get("verdict") == Some(&wanted.get_name().into()))
     };

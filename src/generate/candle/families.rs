@@ -139,7 +139,12 @@ fn check_sizes(config: &Value) -> Result<()> {
     let width = number("hidden_size").unwrap_or(0) / heads;
     let dim = number("head_dim").unwrap_or(width);
     let positions = number("max_position_embeddings").unwrap_or(0);
-    let bytes = dim.saturating_mul(positions).saturating_mul(8);
+    // These make tables for every layer.
+    let copies = match config["model_type"].as_str() {
+        Some("phi" | "gemma3_text") => number("num_hidden_layers").unwrap_or(1),
+        _ => 1,
+    };
+    let bytes = dim.saturating_mul(positions).saturating_mul(8).saturating_mul(copies);
     if bytes > MOST {
         bail!(
             "config.json: max_position_embeddings = {positions} and heads of {dim} values take {:.1} GB for positions \
@@ -274,4 +279,34 @@ pub(super) fn build(
     let dtype = weights.values().next().map_or(DType::F32, Tensor::dtype);
     let weights = VarBuilder::from_tensors(weights.into_iter().collect(), dtype, device);
     build(config, weights)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn tables_of_positions_are_bounded_before_they_are_made() {
+        let sizes = |more: &Value| {
+            let mut config =
+                json!({"num_hidden_layers": 16, "hidden_size": 64, "num_attention_heads": 1});
+            config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            check_sizes(&config)
+        };
+        let long = 1 << 21;
+        sizes(&json!({"model_type": "gemma2", "max_position_embeddings": long})).unwrap();
+        for refused in [
+            // One table a layer.
+            json!({"model_type": "phi", "max_position_embeddings": long}),
+            json!({"model_type": "gemma3_text", "max_position_embeddings": long}),
+            json!({"model_type": "gemma2", "max_position_embeddings": long, "head_dim": 1 << 24}),
+            json!({"model_type": "gemma2", "max_position_embeddings": long, "head_dim": 1024}),
+            json!({"model_type": "glm4", "num_hidden_layers": 1 << 24}),
+            json!({"model_type": "stablelm", "partial_rotary_factor": 1e6}),
+        ] {
+            assert!(sizes(&refused).is_err(), "{refused}");
+        }
+    }
 }
