@@ -5,19 +5,24 @@
 //! line a prompt with every completion's token ids and log-probabilities. An interrupted one is
 //! continued: a sample depends on the seed and its place alone.
 
+mod more;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use tealight_datasets::Verdict;
+use tealight_eval::population::Trials;
 
 use crate::device::Precision;
 use crate::files::{writable_directory, write_atomic};
-use crate::generate::{Finish, RngKey};
+use crate::generate::RngKey;
 use crate::ranks::Ranks;
 use crate::rollout::{Collector, Encoded, Group, collect};
 use crate::telemetry::JsonLines;
+
+pub use more::draw_more;
 
 /// Keys the randomness of pre-sampling apart from that of training steps.
 const STEP: u64 = u64::MAX;
@@ -74,7 +79,7 @@ pub struct PromptSamples {
     pub problem: String,
     /// The prompt's token ids.
     pub prompt: Vec<u32>,
-    /// The completions that estimates are made from.
+    /// The completions that estimates are made from; more than were asked for where [`draw_more`] added some.
     pub samples: Vec<Stored>,
     /// One more, where [`PresampleSpec::extra_check`] asks for it.
     pub check: Option<Stored>,
@@ -86,7 +91,21 @@ impl PromptSamples {
         self.samples.iter().filter(|sample| sample.is_correct()).count()
     }
 
-    /// How often the base solves the prompt, `(c + 1/2) / (n + 1)`: never 0 or 1.
+    /// How often the prompt was solved: what estimates of the base's validity are made from
+    /// ([`crate::base_validity`]).
+    pub fn trials(&self) -> Trials {
+        self.first_trials(self.samples.len())
+    }
+
+    /// The same of the first `count` completions.
+    pub fn first_trials(&self, count: usize) -> Trials {
+        let samples = &self.samples[..count.min(self.samples.len())];
+        let correct = samples.iter().filter(|sample| sample.is_correct()).count();
+        Trials { correct, drawn: samples.len() }
+    }
+
+    /// The normaliser Z of a target on this prompt, `(c + 1/2) / (n + 1)`: never 0 or 1. It scales what the prompt counts
+    /// and no more, and is bounded; it is no estimate of the base's validity.
     pub fn solve_rate(&self) -> f64 {
         (self.correct() as f64 + 0.5) / (self.samples.len() as f64 + 1.0)
     }
@@ -154,7 +173,7 @@ pub fn presample(
     }
     let count = request.num_presamples + usize::from(request.extra_check);
     let rng_key = RngKey { seed: request.seed, step: STEP };
-    collect(collector, problems, &missing, count, rng_key, &mut |group| {
+    collect(collector, problems, &missing, 0..count, rng_key, &mut |group| {
         let entry = entry(&problems[group.problem], group, request);
         lines.as_mut().map_or(Ok(()), |lines| lines.write(&entry))?;
         known.insert(entry.problem.clone(), entry);
@@ -258,17 +277,7 @@ fn assemble(
 }
 
 fn entry(problem: &Encoded<'_>, group: Group, request: &PresampleSpec) -> PromptSamples {
-    let mut samples: Vec<Stored> = group
-        .rollouts
-        .into_iter()
-        .map(|rollout| Stored {
-            completion: rollout.text,
-            verdict: rollout.verdict,
-            is_finished: rollout.completion.finish == Finish::Stop,
-            tokens: rollout.completion.tokens,
-            logp: rollout.completion.logp,
-        })
-        .collect();
+    let mut samples: Vec<Stored> = group.rollouts.into_iter().map(Stored::from).collect();
     let check = if request.extra_check { samples.pop() } else { None };
     let (problem, prompt) = (problem.problem.id.clone(), problem.prompt.clone());
     PromptSamples { problem, prompt, samples, check }

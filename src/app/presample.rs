@@ -10,8 +10,9 @@ use tealight_eval::pass_at_k::pass_at_k;
 use crate::app::place;
 use crate::app::session::Session;
 use crate::app::settings::{self, DataOptions, ModelOptions};
+use crate::base_validity::BaseValidity;
 use crate::files::write_atomic;
-use crate::presample::{PresampleSpec, Presamples, SplitRule};
+use crate::presample::{PresampleSpec, Presamples, PromptSamples, SplitRule};
 use crate::process::Process;
 use crate::remote::{Remote, RemoteOptions, RemoteSampler};
 use crate::rollout::Encoded;
@@ -89,7 +90,8 @@ pub struct Summary {
     pub d_pef: Vec<String>,
     /// Problems whose extra completion was wrong.
     pub failed_extra_check: usize,
-    /// Share of right completions of each problem.
+    /// How often the base solves each problem: the mean of its posterior under the population of all of them, or the
+    /// share of correct completions where none was correct.
     pub validity: Vec<(String, f64)>,
     /// Tokens drawn.
     pub tokens: usize,
@@ -106,6 +108,12 @@ impl Summary {
             prompts.iter().map(|prompt| pass_at_k(n, prompt.correct(), k)).sum::<f64>()
                 / prompts.len() as f64
         };
+        let trials = prompts.iter().map(PromptSamples::trials).collect();
+        let validity = match BaseValidity::measured(trials) {
+            Ok(base) => base.of_prompts(),
+            // None was solved: there is no population to learn from.
+            Err(_) => vec![0.0; prompts.len()],
+        };
         Self {
             prompts: prompts.len(),
             num_presamples: n,
@@ -117,7 +125,7 @@ impl Summary {
             d_exp: names(&split.explore),
             d_pef: names(&split.rehearse),
             failed_extra_check: split.unconfirmed,
-            validity: prompts.iter().map(|p| (p.problem.clone(), p.solve_rate())).collect(),
+            validity: prompts.iter().map(|p| p.problem.clone()).zip(validity).collect(),
             tokens: presamples.tokens(),
         }
     }

@@ -57,6 +57,8 @@ const RANGES: &[(&str, Bound, Bound)] = &[
     ("max_steps", At(1.0), At(1e12)),
     ("max_test_samples", At(1.0), At(ENDLESS)),
     ("max_tokens", At(1.0), At(ENDLESS)),
+    ("interval_width", Beyond(0.0), At(1.0)),
+    ("max_presamples", At(1.0), At(65_536.0)),
     ("max_seconds", At(1.0), At(1e6)),
     ("max_unjudged", At(0.0), At(1.0)),
     ("micro_batch_tokens", At(1.0), At(1e9)),

@@ -131,7 +131,7 @@ impl Run<'_> {
             &collector,
             self.problems,
             &chosen,
-            settings.num_generations,
+            0..settings.num_generations,
             rng_key,
             &mut |group| {
                 groups.push(group);
