@@ -125,6 +125,8 @@ pub struct Presamples {
 pub struct SplitRule {
     /// Prompts with at least this share of right completions are rehearsed.
     pub pef_threshold: f64,
+    /// The share of the first so many completions; 0 for all.
+    pub pef_samples: usize,
     /// Explore rehearsed prompts too.
     pub explore_all: bool,
     /// Explore no prompt that the base never solved.
@@ -316,8 +318,12 @@ impl Presamples {
             Split { explore: vec![], rehearse: vec![], dropped: vec![], unconfirmed: 0 };
         for (index, prompt) in self.prompts.iter().enumerate() {
             let correct = prompt.correct();
-            let share = correct as f64 / prompt.samples.len() as f64;
-            let reaches = correct > 0 && share >= rule.pef_threshold;
+            let first = match rule.pef_samples {
+                0 => prompt.trials(),
+                count => prompt.first_trials(count),
+            };
+            let share = first.correct as f64 / first.drawn as f64;
+            let reaches = first.correct > 0 && share >= rule.pef_threshold;
             let is_confirmed = prompt.check.as_ref().is_none_or(Stored::is_correct);
             split.unconfirmed += usize::from(reaches && !is_confirmed);
             let rehearsed = reaches && is_confirmed;
@@ -373,7 +379,12 @@ mod tests {
             prompt(0, Some(false)),
         ];
         let presamples = Presamples { request, prompts };
-        let rule = SplitRule { pef_threshold: 7.0 / 8.0, explore_all: false, drop_unsolved: false };
+        let rule = SplitRule {
+            pef_threshold: 7.0 / 8.0,
+            pef_samples: 0,
+            explore_all: false,
+            drop_unsolved: false,
+        };
         let split = presamples.split(rule);
         assert_eq!((split.rehearse, split.explore, split.unconfirmed), (vec![0], vec![1, 2, 3], 1));
         let split = presamples.split(SplitRule { explore_all: true, drop_unsolved: true, ..rule });
@@ -384,6 +395,9 @@ mod tests {
             [0, 2],
             "a prompt without a right answer has nothing to rehearse"
         );
+        // The first four of four, as DPH-RL's repository asks: six of eight will do, if the extra one is right.
+        let four = SplitRule { pef_threshold: 1.0, pef_samples: 4, ..rule };
+        assert_eq!(presamples.split(four).rehearse, [0, 2]);
         assert_eq!(
             (presamples.completions(), presamples.tokens(), presamples.solved()),
             (36, 72, 3)

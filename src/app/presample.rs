@@ -99,7 +99,8 @@ pub struct Summary {
 
 impl Summary {
     fn of(presamples: &Presamples, ks: &[usize], pef_threshold: f64) -> Self {
-        let rule = SplitRule { pef_threshold, explore_all: false, drop_unsolved: false };
+        let rule =
+            SplitRule { pef_threshold, pef_samples: 0, explore_all: false, drop_unsolved: false };
         let split = presamples.split(rule);
         let prompts = &presamples.prompts;
         let names = |chosen: &[usize]| chosen.iter().map(|i| prompts[*i].problem.clone()).collect();

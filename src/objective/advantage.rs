@@ -26,6 +26,8 @@ pub struct GroupStats {
     pub solve_rate: f64,
     /// Temperature of the tilted target, or coefficient of a regulariser, on this prompt.
     pub beta: f64,
+    /// The reward of the policy's greedy completion, where [`Baseline::Greedy`] subtracts it.
+    pub greedy: Option<f64>,
     /// Probability of each, where these are all outputs there are instead of samples: baselines are
     /// then exact means, the limit of infinitely many samples. Rules of finite groups do not read it.
     pub mass: Option<Vec<f64>>,
@@ -48,6 +50,16 @@ impl GroupStats {
     }
 }
 
+/// What stands for a Z that was estimated as exactly 0 (alpha-DPG's default).
+const NO_PARTITION: f64 = 1e-4;
+
+/// The normaliser Z that an estimate from the policy's samples gives: at most 1, and replaced only where it is exactly 0,
+/// as alpha-DPG's repository does. A small estimate stays what it is: a floor would turn the pseudo-reward of a prompt's one
+/// correct sample from G - 1 to about -1.
+pub fn partition_of(estimate: f64) -> f64 {
+    if estimate == 0.0 { NO_PARTITION } else { estimate.min(1.0) }
+}
+
 /// What is subtracted from a reward and what the rest is divided by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -60,15 +72,22 @@ pub enum Baseline {
     GroupMean,
     /// The group's mean, over the group's standard deviation (GRPO, arXiv 2402.03300).
     GroupStd,
-    /// The group's mean, over the standard deviation of the whole batch (REINFORCE++ style).
+    /// The group's mean, over the standard deviation of the whole batch.
     BatchStd,
+    /// The mean of the whole batch, over its standard deviation: whitening, as PPO and REINFORCE++ do.
+    Batch,
+    /// The group's mean, and the batch averaged over the groups whose rewards differ (GPG, arXiv 2504.02546).
+    ValidMean,
+    /// The reward of the policy's greedy completion of the prompt, which is sampled beside the group (ReMax, arXiv
+    /// 2310.10505): unbiased.
+    Greedy,
 }
 
 /// Added to a standard deviation before it divides, as the field does.
 const EPSILON: f64 = 1e-6;
 
 /// Advantages of the groups of a step, in their order. Standard deviations are sample ones (divided by
-/// G - 1); a group whose worths are all equal gets exact zeros from every centred baseline.
+/// G - 1); a group whose worths are all equal gets exact zeros from every baseline that is the group's own.
 pub fn advantages(plan: &Plan, groups: &[GroupStats]) -> Vec<Vec<f64>> {
     let worths: Vec<Option<Vec<f64>>> = groups
         .iter()
@@ -77,13 +96,14 @@ pub fn advantages(plan: &Plan, groups: &[GroupStats]) -> Vec<Vec<f64>> {
             Anchor::None | Anchor::Base(_) => plan.rule.shaped(stats),
         })
         .collect();
-    let all: Vec<f64> = worths.iter().flatten().flatten().copied().collect();
+    let masses = groups.iter().map(|stats| stats.mass.as_deref());
+    let batch = Whole::of(worths.iter().map(Option::as_deref).zip(masses));
     groups
         .iter()
         .zip(worths)
         .map(|(stats, worths)| {
             let mut advantages = match worths {
-                Some(worths) => centred(plan.baseline, &worths, &all, stats.mass.as_deref()),
+                Some(worths) => centred(plan.baseline, &worths, &batch, stats),
                 None => plan.rule.advantages(stats),
             };
             plan.rule.redistribute(stats, &mut advantages);
@@ -147,20 +167,53 @@ pub fn cut_share(matching: &Matching, groups: &[GroupStats]) -> f64 {
     all.iter().filter(|is_cut| **is_cut).count() as f64 / all.len().max(1) as f64
 }
 
-fn centred(baseline: Baseline, group: &[f64], all: &[f64], mass: Option<&[f64]>) -> Vec<f64> {
-    if baseline == Baseline::None {
-        return group.to_vec();
+/// The worths of all samples of a batch.
+struct Whole {
+    mean: f64,
+    deviation: f64,
+    /// Groups over groups whose worths differ.
+    per_valid: f64,
+}
+
+impl Whole {
+    /// Of the worths of each group, and the mass of each where they are whole distributions.
+    fn of<'a>(groups: impl Iterator<Item = (Option<&'a [f64]>, Option<&'a [f64]>)>) -> Self {
+        let (mut worths, mut masses, mut count, mut valid) = (vec![], vec![], 0.0, 0.0);
+        for (group, mass) in groups {
+            let group = group.unwrap_or_default();
+            worths.extend_from_slice(group);
+            masses.extend_from_slice(mass.unwrap_or_default());
+            count += 1.0;
+            valid += f64::from(u8::from(group.iter().any(|worth| *worth != group[0])));
+        }
+        masses.iter_mut().for_each(|mass| *mass /= count);
+        let mass = (!masses.is_empty()).then_some(&masses[..]);
+        let is_even = worths.iter().all(|worth| *worth == worths[0]);
+        Self {
+            mean: mean(&worths, mass),
+            deviation: if is_even { 0.0 } else { deviation(&worths, mass) },
+            per_valid: count / f64::max(valid, 1.0),
+        }
     }
-    if group.iter().all(|worth| *worth == group[0]) {
-        return vec![0.0; group.len()];
-    }
-    let centre = mean(group, mass);
-    let scale = match baseline {
-        Baseline::GroupStd => 1.0 / (deviation(group, mass) + EPSILON),
-        Baseline::BatchStd if mass.is_none() => 1.0 / (deviation(all, None) + EPSILON),
-        Baseline::BatchStd => 1.0 / (deviation(group, mass) + EPSILON),
-        Baseline::GroupMean | Baseline::None => 1.0,
-        Baseline::Loo => leave_one_out(group.len(), mass),
+}
+
+fn centred(baseline: Baseline, group: &[f64], batch: &Whole, stats: &GroupStats) -> Vec<f64> {
+    let mass = stats.mass.as_deref();
+    let (centre, scale) = match baseline {
+        Baseline::None => return group.to_vec(),
+        Baseline::Greedy => (stats.greedy.unwrap_or(0.0), 1.0),
+        Baseline::Batch if batch.deviation == 0.0 => return vec![0.0; group.len()],
+        Baseline::Batch => (batch.mean, 1.0 / (batch.deviation + EPSILON)),
+        _ if group.iter().all(|worth| *worth == group[0]) => return vec![0.0; group.len()],
+        Baseline::GroupMean => (mean(group, mass), 1.0),
+        Baseline::ValidMean => (mean(group, mass), batch.per_valid),
+        Baseline::Loo => (mean(group, mass), leave_one_out(group.len(), mass)),
+        Baseline::BatchStd if mass.is_none() => {
+            (mean(group, mass), 1.0 / (batch.deviation + EPSILON))
+        }
+        Baseline::GroupStd | Baseline::BatchStd => {
+            (mean(group, mass), 1.0 / (deviation(group, mass) + EPSILON))
+        }
     };
     group.iter().map(|worth| (worth - centre) * scale).collect()
 }
@@ -240,6 +293,7 @@ mod tests {
             lengths: vec![1; rewards.len()],
             solve_rate: 0.25,
             beta: 0.05,
+            greedy: None,
             mass: None,
         }
     }
@@ -308,5 +362,43 @@ mod tests {
         // What the policy has lost by a factor of e^5 is cut at 10, times what its prompt is worth.
         let lost = GroupStats { policy_logp: vec![-7.0; 3], ..at_base(0.5) };
         assert_eq!(of("alpha-dpg:0:baseline=none", &lost), (19.0, 1.0));
+    }
+
+    #[test]
+    fn an_online_partition_is_replaced_only_where_it_is_zero() {
+        // One of four is correct, of which the policy has made much more than the base: Z is 6e-6 / 4.
+        let mut group = GroupStats {
+            policy_logp: vec![-2.0; 4],
+            reference_logp: vec![-2.0 + 6e-6_f64.ln(); 4],
+            ..stats(&[1.0, 0.0, 0.0, 0.0])
+        };
+        group.solve_rate = partition_of(group.online_solve_rate());
+        let plan = plan("alpha-dpg:0:baseline=none:partition=online");
+        let ours = advantages(&plan, std::slice::from_ref(&group))[0][0];
+        assert!((ours - 3.0).abs() < 1e-9, "{ours}: G - 1, and -.94 with a floor of 1e-4");
+        assert_eq!((partition_of(0.0), partition_of(1.7)), (1e-4, 1.0));
+    }
+
+    #[test]
+    fn whitening_and_averaging_over_valid_groups_are_of_the_batch() {
+        let groups = [stats(&[1.0, 0.0, 0.0, 0.0]), stats(&[1.0; 4])];
+        let of = |baseline: &str| advantages(&plan(&format!("rloo:baseline={baseline}")), &groups);
+        let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-5, "{a} is not {b}");
+        // Five of eight are correct: mean .625, sample deviation .5175.
+        let white = of("batch");
+        close(white[0][0], 0.375 / 0.517_549);
+        close(white[0][1], -0.625 / 0.517_549);
+        close(white[1][3], 0.375 / 0.517_549);
+        let all = white.concat();
+        close(all.iter().sum(), 0.0);
+        close(all.iter().map(|x| x * x).sum::<f64>() / 7.0, 1.0);
+        // One group of two differs: twice the weight, and nothing for the other.
+        let valid = of("valid-mean");
+        assert_eq!((valid[0][0], valid[0][1], valid[1][0]), (1.5, -0.5, 0.0));
+        let even = advantages(&plan("rloo:baseline=batch"), &groups[1..]);
+        assert_eq!(even[0], [0.0; 4]);
+        let greedy = GroupStats { greedy: Some(1.0), ..groups[0].clone() };
+        let remax = advantages(&plan("remax"), &[greedy]);
+        assert_eq!(remax[0], [0.0, -1.0, -1.0, -1.0]);
     }
 }

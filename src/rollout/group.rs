@@ -37,6 +37,9 @@ pub struct Group {
     pub problem: usize,
     /// The samples, in order.
     pub rollouts: Vec<Rollout>,
+    /// The greedy completion, where the objective's baseline is its reward.
+    #[serde(default)]
+    pub greedy: Option<Rollout>,
 }
 
 impl Group {
@@ -84,7 +87,7 @@ pub fn collect(
                 .into_iter()
                 .map(|completion| collector.judge(&problems[problem], completion))
                 .collect::<Result<_>>()?;
-            sink(Group { problem, rollouts })
+            sink(Group { problem, rollouts, greedy: None })
         })
     };
     collector.ranks.divide(chosen, numbers.len(), &mut own, sink)

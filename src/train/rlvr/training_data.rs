@@ -80,6 +80,7 @@ impl TrainingData {
             Anchor::Base(regulariser) if regulariser.sampler != SampleSource::Policy => {
                 let split = presamples.split(SplitRule {
                     pef_threshold: regulariser.split.pef_threshold,
+                    pef_samples: regulariser.split.pef_samples,
                     explore_all: regulariser.split.explore_all,
                     drop_unsolved: regulariser.split.drop_unsolved,
                 });
