@@ -2,11 +2,9 @@
 //! multiplied by.
 //!
 //! Three parts, in this order: what a completion is worth (its reward, through an [`AdvantageEstimator`], or the
-//! pseudo-reward of a target), minus a [`Baseline`], minus the cost of being far from the base.
+//! pseudo-reward of a target), minus a [`super::Baseline`], minus the cost of being far from the base.
 
-use clap::ValueEnum;
-use serde::{Deserialize, Serialize};
-
+use super::baseline::{Whole, centred, less_the_others};
 use super::plan::{Anchor, Estimator, Matching, Partition, Plan, SampleSource};
 
 /// What is known of the samples of one prompt, in their order.
@@ -59,32 +57,6 @@ const NO_PARTITION: f64 = 1e-4;
 pub fn partition_of(estimate: f64) -> f64 {
     if estimate == 0.0 { NO_PARTITION } else { estimate.min(1.0) }
 }
-
-/// What is subtracted from a reward and what the rest is divided by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Baseline {
-    /// Nothing.
-    None,
-    /// The mean of the other samples (RLOO, arXiv 2402.14740): unbiased.
-    Loo,
-    /// The group's mean (Dr. GRPO, arXiv 2503.20783): (G - 1) / G of leave-one-out.
-    GroupMean,
-    /// The group's mean, over the group's standard deviation (GRPO, arXiv 2402.03300).
-    GroupStd,
-    /// The group's mean, over the standard deviation of the whole batch.
-    BatchStd,
-    /// The mean of the whole batch, over its standard deviation: whitening, as PPO and REINFORCE++ do.
-    Batch,
-    /// The group's mean, and the batch averaged over the groups whose rewards differ (GPG, arXiv 2504.02546).
-    ValidMean,
-    /// The reward of the policy's greedy completion of the prompt, which is sampled beside the group (ReMax, arXiv
-    /// 2310.10505): unbiased.
-    Greedy,
-}
-
-/// Added to a standard deviation before it divides, as the field does.
-const EPSILON: f64 = 1e-6;
 
 /// Advantages of the groups of a step, in their order. Standard deviations are sample ones (divided by
 /// G - 1); a group whose worths are all equal gets exact zeros from every baseline that is the group's own.
@@ -167,62 +139,6 @@ pub fn cut_share(matching: &Matching, groups: &[GroupStats]) -> f64 {
     all.iter().filter(|is_cut| **is_cut).count() as f64 / all.len().max(1) as f64
 }
 
-/// The worths of all samples of a batch.
-struct Whole {
-    mean: f64,
-    deviation: f64,
-    /// Groups over groups whose worths differ.
-    per_valid: f64,
-}
-
-impl Whole {
-    /// Of the worths of each group, and the mass of each where they are whole distributions.
-    fn of<'a>(groups: impl Iterator<Item = (Option<&'a [f64]>, Option<&'a [f64]>)>) -> Self {
-        let (mut worths, mut masses, mut count, mut valid) = (vec![], vec![], 0.0, 0.0);
-        for (group, mass) in groups {
-            let group = group.unwrap_or_default();
-            worths.extend_from_slice(group);
-            masses.extend_from_slice(mass.unwrap_or_default());
-            count += 1.0;
-            valid += f64::from(u8::from(group.iter().any(|worth| *worth != group[0])));
-        }
-        masses.iter_mut().for_each(|mass| *mass /= count);
-        let mass = (!masses.is_empty()).then_some(&masses[..]);
-        let is_even = worths.iter().all(|worth| *worth == worths[0]);
-        Self {
-            mean: mean(&worths, mass),
-            deviation: if is_even { 0.0 } else { deviation(&worths, mass) },
-            per_valid: count / f64::max(valid, 1.0),
-        }
-    }
-}
-
-fn centred(baseline: Baseline, group: &[f64], batch: &Whole, stats: &GroupStats) -> Vec<f64> {
-    let mass = stats.mass.as_deref();
-    let (centre, scale) = match baseline {
-        Baseline::None => return group.to_vec(),
-        Baseline::Greedy => (stats.greedy.unwrap_or(0.0), 1.0),
-        Baseline::Batch if batch.deviation == 0.0 => return vec![0.0; group.len()],
-        Baseline::Batch => (batch.mean, 1.0 / (batch.deviation + EPSILON)),
-        _ if group.iter().all(|worth| *worth == group[0]) => return vec![0.0; group.len()],
-        Baseline::GroupMean => (mean(group, mass), 1.0),
-        Baseline::ValidMean => (mean(group, mass), batch.per_valid),
-        Baseline::Loo => (mean(group, mass), leave_one_out(group.len(), mass)),
-        Baseline::BatchStd if mass.is_none() => {
-            (mean(group, mass), 1.0 / (batch.deviation + EPSILON))
-        }
-        Baseline::GroupStd | Baseline::BatchStd => {
-            (mean(group, mass), 1.0 / (deviation(group, mass) + EPSILON))
-        }
-    };
-    group.iter().map(|worth| (worth - centre) * scale).collect()
-}
-
-/// `r - mean of the others = (r - mean of all) G / (G - 1)`.
-fn leave_one_out(count: usize, mass: Option<&[f64]>) -> f64 {
-    if mass.is_some() { 1.0 } else { count as f64 / (count as f64 - 1.0) }
-}
-
 /// Subtracts from each token's advantage `beta` times the cost of the positions after it, less the mean
 /// of the same over the group's other samples. `values` hold the cost of each position; with its own
 /// gradient in the loss, this makes the sum over positions an exact objective of whole completions.
@@ -250,32 +166,6 @@ pub fn charge_later(
                 *advantage -= beta * cost;
             }
         }
-    }
-}
-
-/// Each value minus the mean of the others, which leaves a gradient unbiased; 0 in a group of one.
-fn less_the_others(values: &[f64], mass: Option<&[f64]>) -> Vec<f64> {
-    if values.len() < 2 {
-        return vec![0.0; values.len()];
-    }
-    let (centre, scale) = (mean(values, mass), leave_one_out(values.len(), mass));
-    values.iter().map(|value| (value - centre) * scale).collect()
-}
-
-fn mean(values: &[f64], mass: Option<&[f64]>) -> f64 {
-    match mass {
-        Some(mass) => values.iter().zip(mass).map(|(x, m)| x * m).sum(),
-        None => values.iter().sum::<f64>() / values.len() as f64,
-    }
-}
-
-/// The sample standard deviation, or that of the whole distribution.
-fn deviation(values: &[f64], mass: Option<&[f64]>) -> f64 {
-    let centre = mean(values, mass);
-    let squares: Vec<f64> = values.iter().map(|x| (x - centre) * (x - centre)).collect();
-    match mass {
-        Some(_) => mean(&squares, mass).sqrt(),
-        None => (squares.iter().sum::<f64>() / (values.len() as f64 - 1.0)).sqrt(),
     }
 }
 

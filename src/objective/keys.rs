@@ -10,8 +10,8 @@ use anyhow::{Result, anyhow, bail};
 use clap::ValueEnum;
 
 use super::Divergence;
-use super::advantage::Baseline;
 use super::annealing::{Annealing, Shape};
+use super::baseline::Baseline;
 use super::estimators::AdvantageEstimator;
 use super::plan::{
     Anchor, Entropy, Estimator, Matching, Partition, Plan, Regulariser, SampleSource, Split,

@@ -16,6 +16,7 @@
 
 mod advantage;
 mod annealing;
+mod baseline;
 mod correction;
 mod estimators;
 mod keys;
@@ -31,8 +32,9 @@ pub mod tokens;
 pub mod vocabulary;
 
 pub use crate::divergence::{Divergence, MAX_LOG_RATIO};
-pub use advantage::{Baseline, GroupStats, advantages, charge_later, cut_share, partition_of};
+pub use advantage::{GroupStats, advantages, charge_later, cut_share, partition_of};
 pub use annealing::{Annealing, Coefficients, Shape};
+pub use baseline::Baseline;
 pub use correction::{Corrected, ImportanceCorrection, Mismatch};
 pub use estimators::AdvantageEstimator;
 pub use loss::{

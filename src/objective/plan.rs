@@ -7,8 +7,8 @@
 
 use anyhow::{Result, bail};
 
-use super::advantage::Baseline;
 use super::annealing::Annealing;
+use super::baseline::Baseline;
 use super::estimators::AdvantageEstimator;
 use super::surrogate::{LossType, TrustRegion};
 use super::target::Target;
