@@ -3,6 +3,7 @@
 use crate::support;
 use candle_core::Device;
 use clap::{Args, Command, FromArgMatches};
+use tealight::base_validity::BaseValidity;
 use tealight::generate::LocalSampler;
 use tealight::objective::{LossType, Objective};
 use tealight::policy::Policy;
