@@ -8,6 +8,7 @@
 pub mod adapter;
 pub mod app;
 mod backend;
+pub mod base_validity;
 pub mod budget;
 pub mod cli;
 pub mod device;

@@ -5,19 +5,26 @@
 //! line a prompt with every completion's token ids and log-probabilities. An interrupted one is
 //! continued: a sample depends on the seed and its place alone.
 
+mod more;
+mod split;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use tealight_datasets::Verdict;
+use tealight_eval::population::Trials;
 
 use crate::device::Precision;
 use crate::files::{writable_directory, write_atomic};
-use crate::generate::{Finish, RngKey};
+use crate::generate::RngKey;
 use crate::ranks::Ranks;
 use crate::rollout::{Collector, Encoded, Group, collect};
 use crate::telemetry::JsonLines;
+
+pub use more::draw_more;
+pub use split::{Split, SplitRule};
 
 /// Keys the randomness of pre-sampling apart from that of training steps.
 const STEP: u64 = u64::MAX;
@@ -74,7 +81,7 @@ pub struct PromptSamples {
     pub problem: String,
     /// The prompt's token ids.
     pub prompt: Vec<u32>,
-    /// The completions that estimates are made from.
+    /// The completions that estimates are made from; more than were asked for where [`draw_more`] added some.
     pub samples: Vec<Stored>,
     /// One more, where [`PresampleSpec::extra_check`] asks for it.
     pub check: Option<Stored>,
@@ -86,7 +93,21 @@ impl PromptSamples {
         self.samples.iter().filter(|sample| sample.is_correct()).count()
     }
 
-    /// How often the base solves the prompt, `(c + 1/2) / (n + 1)`: never 0 or 1.
+    /// How often the prompt was solved: what estimates of the base's validity are made from
+    /// ([`crate::base_validity`]).
+    pub fn trials(&self) -> Trials {
+        self.first_trials(self.samples.len())
+    }
+
+    /// The same of the first `count` completions.
+    pub fn first_trials(&self, count: usize) -> Trials {
+        let samples = &self.samples[..count.min(self.samples.len())];
+        let correct = samples.iter().filter(|sample| sample.is_correct()).count();
+        Trials { correct, drawn: samples.len() }
+    }
+
+    /// The normaliser Z of a target on this prompt, `(c + 1/2) / (n + 1)`: never 0 or 1. It scales what the prompt counts
+    /// and no more, and is bounded; it is no estimate of the base's validity.
     pub fn solve_rate(&self) -> f64 {
         (self.correct() as f64 + 0.5) / (self.samples.len() as f64 + 1.0)
     }
@@ -99,30 +120,6 @@ pub struct Presamples {
     pub request: PresampleSpec,
     /// One entry a prompt.
     pub prompts: Vec<PromptSamples>,
-}
-
-/// How prompts are divided between exploring (rollouts) and rehearsing (DPH-RL's D_exp and D_pef).
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct SplitRule {
-    /// Prompts with at least this share of right completions are rehearsed.
-    pub pef_threshold: f64,
-    /// Explore rehearsed prompts too.
-    pub explore_all: bool,
-    /// Explore no prompt that the base never solved.
-    pub drop_unsolved: bool,
-}
-
-/// The prompts of each part, by index.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Split {
-    /// D_exp.
-    pub explore: Vec<usize>,
-    /// D_pef.
-    pub rehearse: Vec<usize>,
-    /// Prompts in neither.
-    pub dropped: Vec<usize>,
-    /// Prompts that reached the threshold and failed the extra check: explored.
-    pub unconfirmed: usize,
 }
 
 /// Draws what is missing of `request` in `directory` and returns all of it. `progress` is called
@@ -154,7 +151,7 @@ pub fn presample(
     }
     let count = request.num_presamples + usize::from(request.extra_check);
     let rng_key = RngKey { seed: request.seed, step: STEP };
-    collect(collector, problems, &missing, count, rng_key, &mut |group| {
+    collect(collector, problems, &missing, 0..count, rng_key, &mut |group| {
         let entry = entry(&problems[group.problem], group, request);
         lines.as_mut().map_or(Ok(()), |lines| lines.write(&entry))?;
         known.insert(entry.problem.clone(), entry);
@@ -258,17 +255,7 @@ fn assemble(
 }
 
 fn entry(problem: &Encoded<'_>, group: Group, request: &PresampleSpec) -> PromptSamples {
-    let mut samples: Vec<Stored> = group
-        .rollouts
-        .into_iter()
-        .map(|rollout| Stored {
-            completion: rollout.text,
-            verdict: rollout.verdict,
-            is_finished: rollout.completion.finish == Finish::Stop,
-            tokens: rollout.completion.tokens,
-            logp: rollout.completion.logp,
-        })
-        .collect();
+    let mut samples: Vec<Stored> = group.rollouts.into_iter().map(Stored::from).collect();
     let check = if request.extra_check { samples.pop() } else { None };
     let (problem, prompt) = (problem.problem.id.clone(), problem.prompt.clone());
     PromptSamples { problem, prompt, samples, check }
@@ -298,87 +285,5 @@ impl Presamples {
     pub fn mean_solve_rate(&self) -> f64 {
         let share = |prompt: &PromptSamples| prompt.correct() as f64 / prompt.samples.len() as f64;
         self.prompts.iter().map(share).sum::<f64>() / self.prompts.len() as f64
-    }
-
-    /// Divides the prompts. A prompt that reaches the threshold is rehearsed only if its extra sample,
-    /// where there is one, is right too: this takes out the luck of the first ones (DPH-RL).
-    pub fn split(&self, rule: SplitRule) -> Split {
-        let mut split =
-            Split { explore: vec![], rehearse: vec![], dropped: vec![], unconfirmed: 0 };
-        for (index, prompt) in self.prompts.iter().enumerate() {
-            let correct = prompt.correct();
-            let share = correct as f64 / prompt.samples.len() as f64;
-            let reaches = correct > 0 && share >= rule.pef_threshold;
-            let is_confirmed = prompt.check.as_ref().is_none_or(Stored::is_correct);
-            split.unconfirmed += usize::from(reaches && !is_confirmed);
-            let rehearsed = reaches && is_confirmed;
-            if rehearsed {
-                split.rehearse.push(index);
-            }
-            if correct == 0 && rule.drop_unsolved {
-                split.dropped.push(index);
-            } else if !rehearsed || rule.explore_all {
-                split.explore.push(index);
-            }
-        }
-        split
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn prompt(correct: usize, check: Option<bool>) -> PromptSamples {
-        let stored = |is_right: bool| Stored {
-            completion: String::new(),
-            verdict: if is_right { Verdict::correct("1", "1") } else { Verdict::wrong() },
-            is_finished: true,
-            tokens: vec![1, 2],
-            logp: vec![-1.0, -1.0],
-        };
-        PromptSamples {
-            problem: "p".into(),
-            prompt: vec![1],
-            samples: (0..8).map(|i| stored(i < correct)).collect(),
-            check: check.map(stored),
-        }
-    }
-
-    #[test]
-    fn prompts_are_split_by_threshold_and_extra_check() {
-        let request = PresampleSpec {
-            model: "m".into(),
-            dataset: "d".into(),
-            num_presamples: 8,
-            extra_check: true,
-            temperature: 1.0,
-            max_completion_length: 2,
-            seed: 0,
-            precision: Precision::default(),
-        };
-        let prompts = vec![
-            prompt(8, Some(true)),
-            prompt(7, Some(false)),
-            prompt(6, Some(true)),
-            prompt(0, Some(false)),
-        ];
-        let presamples = Presamples { request, prompts };
-        let rule = SplitRule { pef_threshold: 7.0 / 8.0, explore_all: false, drop_unsolved: false };
-        let split = presamples.split(rule);
-        assert_eq!((split.rehearse, split.explore, split.unconfirmed), (vec![0], vec![1, 2, 3], 1));
-        let split = presamples.split(SplitRule { explore_all: true, drop_unsolved: true, ..rule });
-        assert_eq!((split.explore, split.dropped), (vec![0, 1, 2], vec![3]));
-        let none = presamples.split(SplitRule { pef_threshold: 0.0, ..rule });
-        assert_eq!(
-            none.rehearse,
-            [0, 2],
-            "a prompt without a right answer has nothing to rehearse"
-        );
-        assert_eq!(
-            (presamples.completions(), presamples.tokens(), presamples.solved()),
-            (36, 72, 3)
-        );
-        assert!((presamples.prompts[3].solve_rate() - 0.5 / 9.0).abs() < 1e-15);
     }
 }

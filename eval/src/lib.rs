@@ -16,6 +16,7 @@ pub mod grade;
 pub mod inference;
 pub mod interval;
 pub mod measure;
+pub mod population;
 pub mod reject;
 pub mod report;
 pub mod results;

@@ -5,15 +5,17 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
+use tealight_eval::population::Trials;
 use tealight_eval::report::chart::{Axes, Line, draw};
 use tealight_eval::report::sheet::{Section, html};
 
 use crate::app::place;
 use crate::app::session::Session;
 use crate::app::settings::{self, DataOptions, ModelOptions};
+use crate::base_validity::{BaseValidity, Reached};
 use crate::files::{Claim, write_atomic};
 use crate::objective::target;
-use crate::presample::{PresampleSpec, PromptSamples};
+use crate::presample::PresampleSpec;
 use crate::rollout::Encoded;
 use crate::train::Stop;
 
@@ -40,9 +42,16 @@ pub struct BetaOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub data: DataOptions,
-    /// Completions a prompt for --measure.
+    /// Completions of each prompt that --measure begins with.
     #[arg(short = 'n', long, default_value_t = 16)]
     pub num_presamples: usize,
+    /// --measure samples the prompts that decide further until the 95 % interval of the validity reached is at most this
+    /// wide, at every target and beta that is asked for. 1 samples none further.
+    #[arg(long, default_value_t = 0.05)]
+    pub interval_width: f64,
+    /// Most completions of one prompt that --measure samples for that.
+    #[arg(long, default_value_t = 256)]
+    pub max_presamples: usize,
     /// Most tokens in a completion for --measure; unless given, what the context leaves, up to 512.
     #[arg(long)]
     pub max_completion_length: Option<usize>,
@@ -64,8 +73,11 @@ pub struct BetaMeaning {
     pub base_validity: f64,
     /// The coefficient.
     pub beta: f64,
-    /// The best policy's chance of being right.
+    /// The best policy's chance of being right: the expectation.
     pub validity: f64,
+    /// Its 95 % interval, whatever shape the population of prompts has; none where the base's validity is given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub validity_interval: Option<(f64, f64)>,
     /// What that costs in KL to the base, in nats.
     pub kl_cost: f64,
     /// The most it can cost: all of p*.
@@ -77,33 +89,40 @@ pub struct BetaMeaning {
 }
 
 impl BetaMeaning {
-    /// Of a beta, for bases of these validities.
-    pub fn of(bases: &[f64], beta: f64) -> Self {
-        let mean = |of: &dyn Fn(f64) -> f64| {
-            bases.iter().map(|base| of(*base)).sum::<f64>() / bases.len() as f64
-        };
+    /// Of a beta, for bases of these validities; without an interval.
+    pub fn of(base: &BaseValidity, beta: f64) -> Self {
         let reached = |base: f64| target::validity_of(base, beta);
         Self {
-            base_validity: mean(&|base| base),
+            base_validity: base.mean(&|base| base),
             beta,
-            validity: mean(&reached),
-            kl_cost: mean(&|base| target::cost(base, reached(base))),
-            kl_cost_limit: mean(&|base| -base.ln()),
-            objective: mean(&|base| target::best_value(base, beta)),
-            kl_pstar_pbeta: mean(&|base| -reached(base).ln()),
+            validity: base.mean(&reached),
+            validity_interval: None,
+            kl_cost: base.mean(&|base| target::cost(base, reached(base))),
+            kl_cost_limit: base.mean(&|base| -base.ln()),
+            objective: base.mean(&|base| target::best_value(base, beta)),
+            kl_pstar_pbeta: base.mean(&|base| -reached(base).ln()),
         }
+    }
+
+    fn with_interval(self, base: &BaseValidity) -> Self {
+        Self { validity_interval: base.reached(self.beta).interval, ..self }
     }
 }
 
-/// Betas that are drawn, from the largest down.
+/// Betas that are drawn, from the largest down, and those among them whose interval is.
 const DRAWN: usize = 41;
+const WITH_BAND: usize = 5;
+/// Most sequences in one decoding batch.
+const MAX_ROWS: usize = 256;
+/// Betas whose meaning is shown where none is asked for.
+const SHOWN: [f64; 7] = [1.0, 0.5, 0.25, 0.1, 0.05, 0.02, 0.01];
 
 /// What betas mean for a model on its problems.
 pub struct Meaning {
     /// One row a beta.
     pub rows: Vec<BetaMeaning>,
-    /// The base's validity on every problem.
-    pub bases: Vec<f64>,
+    /// What is known of the base.
+    pub base: BaseValidity,
 }
 
 /// Works out what betas mean, or which lead to target validities, and draws it where a folder is named.
@@ -111,46 +130,51 @@ pub struct Meaning {
 /// # Errors
 /// Numbers out of range, a model that cannot be read, a call that was stopped.
 pub fn run(options: &BetaOptions, stop: &Stop) -> Result<Meaning> {
-    let bases = match (options.validity, options.measure) {
-        (Some(base), _) => vec![base],
-        (None, true) => options.measured(stop)?,
-        (None, false) => bail!(
-            "--validity A is needed, how often the base is right, or --measure, to find out with --model on --dataset"
-        ),
-    };
     if options.target.is_empty() && options.beta.is_empty() && !options.measure {
         bail!(
             "give --target MU,... for the betas that lead there, or --beta B,... for where they lead"
         );
     }
-    let mut rows = Vec::new();
-    for mu in &options.target {
-        rows.push(BetaMeaning::of(&bases, target::common_beta(&bases, *mu)?));
+    if let Some(beta) = options.beta.iter().find(|beta| !(**beta > 0.0 && beta.is_finite())) {
+        bail!("beta must be above 0, not {beta}");
     }
-    for beta in &options.beta {
-        if !(*beta > 0.0 && beta.is_finite()) {
-            bail!("beta must be above 0, not {beta}");
-        }
-        if let Some(base) = bases.iter().find(|base| !(**base > 0.0 && **base < 1.0)) {
-            bail!("the base validity must be between 0 and 1, both excluded, not {base}");
-        }
-        rows.push(BetaMeaning::of(&bases, *beta));
-    }
-    if rows.is_empty() {
-        rows.extend(
-            [1.0, 0.5, 0.25, 0.1, 0.05, 0.02, 0.01].map(|beta| BetaMeaning::of(&bases, beta)),
-        );
+    let base = match (options.validity, options.measure) {
+        (Some(validity), _) => BaseValidity::given(validity)?,
+        (None, true) => options.measured(stop)?,
+        (None, false) => bail!(
+            "--validity A is needed, how often the base is right, or --measure, to find out with --model on --dataset"
+        ),
+    };
+    let meaning = |beta: &f64| BetaMeaning::of(&base, *beta).with_interval(&base);
+    let rows: Vec<BetaMeaning> = options.betas(&base)?.iter().map(meaning).collect();
+    let widest = rows.iter().filter_map(|row| {
+        let interval = row.validity_interval;
+        base.caution(&Reached { expected: row.validity, interval })
+    });
+    if let Some(caution) = widest.last() {
+        tracing::warn!("{caution}; raise --max-presamples, or ask for a lower validity");
     }
     if let Some(output) = &options.output {
-        draw_curve(&bases, &rows, output)?;
+        draw_curve(&base, &rows, output)?;
         tracing::info!("open {}", output.join("beta.html").display());
     }
-    Ok(Meaning { rows, bases })
+    Ok(Meaning { rows, base })
 }
 
 impl BetaOptions {
-    /// The model's validity on every problem, `(c + 1/2) / (n + 1)`.
-    fn measured(&self, stop: &Stop) -> Result<Vec<f64>> {
+    /// The betas whose meaning is asked for.
+    fn betas(&self, base: &BaseValidity) -> Result<Vec<f64>> {
+        let targets = self.target.iter().map(|mu| base.common_beta(*mu));
+        let mut betas: Vec<f64> = targets.collect::<Result<_>>()?;
+        betas.extend(&self.beta);
+        if betas.is_empty() {
+            betas.extend(SHOWN);
+        }
+        Ok(betas)
+    }
+
+    /// The model's validity on every problem.
+    fn measured(&self, stop: &Stop) -> Result<BaseValidity> {
         let dataset = self.data.open(&self.data.dataset)?;
         let (mut base, device) = self.model.load()?;
         let length = settings::completion_length(
@@ -183,50 +207,108 @@ impl BetaOptions {
             seed: self.seed,
             precision: base.precision.of_model(),
         };
-        let found = session.draw_presamples(&dataset, &problems, &request, 256, &directory)?;
-        Ok(found.prompts.iter().map(PromptSamples::solve_rate).collect())
+        let mut found =
+            session.draw_presamples(&dataset, &problems, &request, MAX_ROWS, &directory)?;
+        // A folder that a former call sampled further holds more: they are taken in turn, as then.
+        let mut counts = vec![self.num_presamples; problems.len()];
+        loop {
+            let trials = found.prompts.iter().zip(&counts);
+            let trials = trials.map(|(prompt, count)| prompt.first_trials(*count)).collect();
+            let (wanted, done) = self.more(trials, &counts)?;
+            if let Some(base) = done {
+                return Ok(base);
+            }
+            for (place, count) in &wanted {
+                counts[*place] = *count;
+            }
+            session.draw_more_presamples(
+                &dataset, &problems, &mut found, &wanted, MAX_ROWS, &directory,
+            )?;
+        }
+    }
+
+    /// The prompts to sample further, with how many completions each should have then; or, where there are none, what is
+    /// known of the base.
+    fn more(
+        &self,
+        trials: Vec<Trials>,
+        counts: &[usize],
+    ) -> Result<(Vec<(usize, usize)>, Option<BaseValidity>)> {
+        let doubled = |place: usize| (place, (2 * counts[place]).min(self.max_presamples));
+        let is_open = |place: &usize| counts[*place] < self.max_presamples;
+        let completions: usize = counts.iter().sum();
+        if self.interval_width < 1.0 && trials.iter().all(|one| one.correct == 0) {
+            let all: Vec<_> = (0..counts.len()).filter(is_open).map(doubled).collect();
+            if !all.is_empty() {
+                tracing::info!(
+                    "{completions} completions, none correct: sampling all prompts further"
+                );
+                return Ok((all, None));
+            }
+        }
+        let base = BaseValidity::measured(trials)?;
+        let reached = self.betas(&base)?.into_iter().map(|beta| (beta, base.reached(beta)));
+        let widest = reached.max_by(|(_, a), (_, b)| a.width().total_cmp(&b.width()));
+        let Some((beta, reached)) =
+            widest.filter(|(_, reached)| reached.width() > self.interval_width)
+        else {
+            return Ok((vec![], Some(base)));
+        };
+        let wanted: Vec<_> =
+            base.undecided(beta).into_iter().filter(is_open).map(doubled).collect();
+        if wanted.is_empty() {
+            return Ok((vec![], Some(base)));
+        }
+        let (low, high) = reached.interval.unwrap_or_default();
+        tracing::info!(
+            "{completions} completions: validity at beta {beta:.4} is {low:.3} to {high:.3}; sampling {} prompts further",
+            wanted.len()
+        );
+        Ok((wanted, None))
     }
 }
 
 /// `beta.html`: validity and its price against beta.
-fn draw_curve(bases: &[f64], rows: &[BetaMeaning], output: &Path) -> Result<()> {
+fn draw_curve(base: &BaseValidity, rows: &[BetaMeaning], output: &Path) -> Result<()> {
     let betas = (0..DRAWN).map(|i| 2.0_f64 * 0.005_f64.powf(i as f64 / (DRAWN - 1) as f64));
-    let mut drawn: Vec<BetaMeaning> = betas.map(|beta| BetaMeaning::of(bases, beta)).collect();
+    let mut drawn: Vec<BetaMeaning> = betas.map(|beta| BetaMeaning::of(base, beta)).collect();
     drawn.sort_by(|a, b| a.beta.total_cmp(&b.beta));
-    let chart = |y: &str, of: fn(&BetaMeaning) -> f64, y_range| {
-        let line = |name: &str, colour, points| Line {
-            name: name.to_owned(),
-            colour,
-            is_bold: colour == 0,
-            points,
-            mark: None,
-            band: vec![],
-        };
-        let best = drawn.iter().map(|row| (row.beta, of(row))).collect();
-        draw(&Axes { x: "beta", y, is_log: true, y_range }, &[line("best policy", 1, best)])
+    let chart = |y: &str, of: fn(&BetaMeaning) -> f64, y_range, band| {
+        let points = drawn.iter().map(|row| (row.beta, of(row))).collect();
+        let name = "best policy".to_owned();
+        let line = Line { name, colour: 1, is_bold: false, points, mark: None, band };
+        draw(&Axes { x: "beta", y, is_log: true, y_range }, &[line])
     };
-    let header = ["beta", "validity", "KL cost"].map(str::to_owned).to_vec();
+    let band = |row: &BetaMeaning| {
+        base.reached(row.beta).interval.map(|(low, high)| (row.beta, low, high))
+    };
+    let band: Vec<(f64, f64, f64)> = drawn.iter().step_by(WITH_BAND).filter_map(band).collect();
+    let header = ["beta", "validity", "95 % interval", "KL cost"].map(str::to_owned).to_vec();
     let cells = rows.iter().map(|row| {
-        [row.beta, row.validity, row.kl_cost].iter().map(|x| format!("{x:.4}")).collect()
+        let interval = row.validity_interval;
+        let interval = interval.map(|(low, high)| format!("{low:.3} to {high:.3}"));
+        let [beta, validity, cost] =
+            [row.beta, row.validity, row.kl_cost].map(|x| format!("{x:.4}"));
+        vec![beta, validity, interval.unwrap_or_default(), cost]
     });
     let section = Section {
         heading: "Validity against beta".into(),
-        text: "Of the best policy under E[v] - beta KL(q||a), averaged over prompts, each with its own validity under \
-               the base."
+        text: "Of the best policy under E[v] - beta KL(q||a), averaged over prompts and over what the base's validity on \
+               each may be. The interval makes no assumption on how validity is distributed over prompts."
             .into(),
         table: std::iter::once(header).chain(cells).collect(),
         figures: vec![
             (
-                chart("validity", |row| row.validity, Some((0.0, 1.0)))?,
-                "The chance of a right answer that each beta leads to.".into(),
+                chart("validity", |row| row.validity, Some((0.0, 1.0)), band)?,
+                "The chance of a correct answer that each beta leads to, with its 95 % interval.".into(),
             ),
             (
-                chart("KL cost (nats)", |row| row.kl_cost, None)?,
+                chart("KL cost (nats)", |row| row.kl_cost, None, vec![])?,
                 "What that costs in KL to the base.".into(),
             ),
         ],
     };
-    let lead = format!("{} prompts", bases.len());
+    let lead = format!("{} prompts", base.prompts());
     let page = html("What beta means for this model", &lead, &[section]);
     write_atomic(&output.join("beta.html"), page.as_bytes())
 }

@@ -10,8 +10,9 @@ use tealight_eval::pass_at_k::pass_at_k;
 use crate::app::place;
 use crate::app::session::Session;
 use crate::app::settings::{self, DataOptions, ModelOptions};
+use crate::base_validity::BaseValidity;
 use crate::files::write_atomic;
-use crate::presample::{PresampleSpec, Presamples, SplitRule};
+use crate::presample::{PresampleSpec, Presamples, PromptSamples, SplitRule};
 use crate::process::Process;
 use crate::remote::{Remote, RemoteOptions, RemoteSampler};
 use crate::rollout::Encoded;
@@ -89,7 +90,8 @@ pub struct Summary {
     pub d_pef: Vec<String>,
     /// Problems whose extra completion was wrong.
     pub failed_extra_check: usize,
-    /// Share of right completions of each problem.
+    /// How often the base solves each problem: the mean of its posterior under the population of all of them, or the
+    /// share of correct completions where none was correct.
     pub validity: Vec<(String, f64)>,
     /// Tokens drawn.
     pub tokens: usize,
@@ -97,7 +99,8 @@ pub struct Summary {
 
 impl Summary {
     fn of(presamples: &Presamples, ks: &[usize], pef_threshold: f64) -> Self {
-        let rule = SplitRule { pef_threshold, explore_all: false, drop_unsolved: false };
+        let rule =
+            SplitRule { pef_threshold, pef_samples: 0, explore_all: false, drop_unsolved: false };
         let split = presamples.split(rule);
         let prompts = &presamples.prompts;
         let names = |chosen: &[usize]| chosen.iter().map(|i| prompts[*i].problem.clone()).collect();
@@ -105,6 +108,12 @@ impl Summary {
         let mean = |k: usize| {
             prompts.iter().map(|prompt| pass_at_k(n, prompt.correct(), k)).sum::<f64>()
                 / prompts.len() as f64
+        };
+        let trials = prompts.iter().map(PromptSamples::trials).collect();
+        let validity = match BaseValidity::measured(trials) {
+            Ok(base) => base.of_prompts(),
+            // None was solved: there is no population to learn from.
+            Err(_) => vec![0.0; prompts.len()],
         };
         Self {
             prompts: prompts.len(),
@@ -117,7 +126,7 @@ impl Summary {
             d_exp: names(&split.explore),
             d_pef: names(&split.rehearse),
             failed_extra_check: split.unconfirmed,
-            validity: prompts.iter().map(|p| (p.problem.clone(), p.solve_rate())).collect(),
+            validity: prompts.iter().map(|p| p.problem.clone()).zip(validity).collect(),
             tokens: presamples.tokens(),
         }
     }

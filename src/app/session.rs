@@ -163,12 +163,7 @@ impl<'a> Session<'a> {
         request: &presample::PresampleSpec,
         directory: &Path,
     ) -> Result<Presamples> {
-        let params = SamplingParams {
-            temperature: request.temperature,
-            filters: Filters::default(),
-            max_new_tokens: request.max_completion_length,
-            eos: self.eos().to_vec(),
-        };
+        let params = self.presampling(request);
         let collector = Collector::new(sampler, &self.base.tokenizer, &*dataset.verifier, &params);
         let collector = collector.among(&self.ranks);
         let mut progress = Progress::new("sampling the base", problems.len());
@@ -176,6 +171,35 @@ impl<'a> Session<'a> {
             progress.advance(String::new);
             self.stop.check()
         })
+    }
+
+    /// Draws completions in this process until each of some prompts has as many as `wanted` says of its place.
+    pub(crate) fn draw_more_presamples(
+        &self,
+        dataset: &Dataset,
+        problems: &[Encoded<'_>],
+        presamples: &mut Presamples,
+        wanted: &[(usize, usize)],
+        max_num_seqs: usize,
+        directory: &Path,
+    ) -> Result<()> {
+        let sampler = LocalSampler { decoder: &self.reference, max_rows: max_num_seqs };
+        let params = self.presampling(&presamples.request);
+        let collector = Collector::new(&sampler, &self.base.tokenizer, &*dataset.verifier, &params);
+        let mut progress = Progress::new("sampling further", wanted.len());
+        presample::draw_more(&collector, problems, presamples, wanted, directory, &mut || {
+            progress.advance(String::new);
+            self.stop.check()
+        })
+    }
+
+    fn presampling(&self, request: &presample::PresampleSpec) -> SamplingParams {
+        SamplingParams {
+            temperature: request.temperature,
+            filters: Filters::default(),
+            max_new_tokens: request.max_completion_length,
+            eos: self.eos().to_vec(),
+        }
     }
 
     /// The same, but for what `samples` holds already, whole problems of it; what it holds in the end is in the

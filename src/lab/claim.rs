@@ -62,7 +62,9 @@ pub fn claimed_gradient(
                 let mean = (entropy.sum(1)? * held)?.sum_all()?;
                 total = (total - (mean * (plan.entropy.bonus / length / prompts(world)))?)?;
             }
-            total
+            // A group has as many stored samples as its own: where all are in one mean, each half counts half.
+            let is_joint = plan.regulariser().is_some_and(|r| r.split.is_joint_mean);
+            if is_joint { (total * 0.5)? } else { total }
         }
     };
     Ok(Some(gradient_of(&claim, table)?))
@@ -112,6 +114,7 @@ pub fn reward_weight(plan: &Plan, group: usize, p: f64) -> f64 {
             lengths: vec![1; group],
             solve_rate: 0.5,
             beta: 0.0,
+            greedy: None,
             mass: None,
         };
         advantages(&plan, &[stats])[0][0]
@@ -200,8 +203,11 @@ fn target_claim(
     // What a baseline does to the scale.
     let scale = match plan.baseline {
         Baseline::None | Baseline::Loo => 1.0,
-        Baseline::GroupMean => 1.0 - 1.0 / group as f64,
-        Baseline::GroupStd | Baseline::BatchStd => return Ok(None),
+        // A group alone is a batch of one, which is valid where it has a gradient at all.
+        Baseline::GroupMean | Baseline::ValidMean => 1.0 - 1.0 / group as f64,
+        Baseline::GroupStd | Baseline::BatchStd | Baseline::Batch | Baseline::Greedy => {
+            return Ok(None);
+        }
     };
     let limit = divergence.at_infinity();
     let chance = table.token_logp()?.sum(1)?.exp()?;

@@ -12,6 +12,9 @@ use crate::objective::{
     advantages, charge_later, vocabulary,
 };
 
+/// Tokens and completions of rollouts and of stored samples: as many of either.
+const EVEN: (usize, usize) = (1, 1);
+
 /// A plan in a world: what its losses need of the base.
 pub struct Setting<'a> {
     /// The world.
@@ -53,7 +56,9 @@ impl<'a> Setting<'a> {
     /// What is known of all outputs of every prompt, with their probabilities.
     pub(super) fn stats(&self, table: &Table) -> Result<Vec<GroupStats>> {
         let world = self.world;
-        let logp = table.token_logp()?.detach().sum(1)?.to_vec1::<f64>()?;
+        let tokens = table.token_logp()?.detach();
+        let greedy = greedy(world, &tokens.to_vec2()?);
+        let logp = tokens.sum(1)?.to_vec1::<f64>()?;
         let beta = match &self.plan.anchor {
             Anchor::None => 0.0,
             Anchor::Base(regulariser) => regulariser.beta,
@@ -67,6 +72,7 @@ impl<'a> Setting<'a> {
             lengths: vec![world.length(); logp.len()],
             solve_rate: world.solve_rate(prompt),
             beta,
+            greedy: Some(f64::from(world.is_right[prompt][greedy[prompt]])),
             mass: Some(logp.iter().map(|logp| logp.exp()).collect()),
         };
         Ok(logp.chunks(world.outputs.len()).enumerate().map(stats).collect())
@@ -166,7 +172,7 @@ impl<'a> Setting<'a> {
             let (token, length) = (self.token_weight(), self.world.length());
             let weight = of(mass.iter().flat_map(|m| vec![m * token; length]).collect())?;
             let loss = self.plan.stored_loss(&inputs(StoredWeight::Tokens(&weight)))?;
-            return Ok((loss.total * beta)?);
+            return Ok((loss.total * (beta * self.plan.shares(EVEN, EVEN).stored))?);
         }
         let Some(matching) = self.plan.matching() else { bail!("nothing is stored") };
         let outputs = self.world.outputs.len();
@@ -221,6 +227,23 @@ impl<'a> Setting<'a> {
     }
 }
 
+/// The output of each prompt that takes the likeliest token at every place, of the log-probabilities of the tokens of all
+/// outputs of all prompts.
+fn greedy(world: &World, logp: &[Vec<f64>]) -> Vec<usize> {
+    let of = |logp: &[Vec<f64>]| {
+        let mut left: Vec<usize> = (0..logp.len()).collect();
+        for place in 0..world.length() {
+            // Outputs that are left begin alike, so that their next tokens are of one distribution.
+            let best =
+                left.iter().copied().max_by(|a, b| logp[*a][place].total_cmp(&logp[*b][place]));
+            let token = best.map(|output| world.outputs[output][place]);
+            left.retain(|output| Some(world.outputs[*output][place]) == token);
+        }
+        left[0]
+    };
+    logp.chunks(world.outputs.len()).map(of).collect()
+}
+
 /// Tokens of a world with what their loss reads.
 pub(super) struct Terms<'a> {
     pub(super) completions: &'a Completions,
@@ -251,9 +274,10 @@ impl Terms<'_> {
             charge: Some(&charge),
             priced: None,
         })?;
+        let share = plan.shares(EVEN, EVEN).rollouts;
         let bonus = plan.entropy.bonus;
         if !plan.reads_vocabulary(bonus) {
-            return Ok(total.total);
+            return Ok((total.total * share)?);
         }
         let divergence = plan
             .vocabulary_regulariser()
@@ -267,7 +291,7 @@ impl Terms<'_> {
             entropy_bonus: bonus,
             simko: None,
         })?;
-        Ok((total.total + whole)?)
+        Ok(((total.total + whole)? * share)?)
     }
 }
 

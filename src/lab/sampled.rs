@@ -10,7 +10,7 @@ use crate::generate::RngKey;
 use crate::objective::tokens::Rows;
 use crate::objective::{
     AdvantageEstimator, Anchor, Completions, GroupStats, Partition, Plan, SampleSource, advantages,
-    charge_later,
+    charge_later, partition_of,
 };
 
 /// Whether two samples are too few for the plan's rule.
@@ -70,6 +70,7 @@ fn drawn(all: &GroupStats, outputs: &[usize]) -> GroupStats {
         lengths: outputs.iter().map(|y| all.lengths[*y]).collect(),
         solve_rate: all.solve_rate,
         beta: all.beta,
+        greedy: all.greedy,
         mass: None,
     }
 }
@@ -280,7 +281,7 @@ pub fn estimate(world: &World, table: &Table, plan: &Plan, draws: Draws) -> Resu
                 (0..draws.group).map(|_| policy.pick(stream.uniform())).collect();
             let mut group = drawn(all, &picks);
             if plan.matching().is_some_and(|m| m.partition != Partition::Fixed) {
-                group.solve_rate = group.online_solve_rate().clamp(1e-4, 1.0);
+                group.solve_rate = partition_of(group.online_solve_rate());
             }
             let by_sample = advantages(plan, std::slice::from_ref(&group)).remove(0);
             let mut advantage: Vec<Vec<f64>> =

@@ -7,7 +7,9 @@ use serde::Serialize;
 use super::sampled::{Cumulative, Scores, off_base};
 use super::{Class, Descent, Measures, Table, World};
 use crate::generate::RngKey;
-use crate::objective::{Divergence, GroupStats, Objective, PointwiseLoss, advantages};
+use crate::objective::{
+    Divergence, GroupStats, Objective, PointwiseLoss, advantages, partition_of,
+};
 
 /// One estimator of KL(pi || a), exactly.
 #[derive(Debug, Clone, Serialize)]
@@ -149,10 +151,11 @@ fn settle(
                 lengths: vec![world.length(); size],
                 solve_rate: world.solve_rate(0),
                 beta: 0.0,
+                greedy: None,
                 mass: None,
             };
             if group.is_some() {
-                stats.solve_rate = stats.online_solve_rate().clamp(1e-4, 1.0);
+                stats.solve_rate = partition_of(stats.online_solve_rate());
             }
             let advantage = advantages(&objective.plan, std::slice::from_ref(&stats)).remove(0);
             picks

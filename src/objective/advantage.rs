@@ -2,11 +2,9 @@
 //! multiplied by.
 //!
 //! Three parts, in this order: what a completion is worth (its reward, through an [`AdvantageEstimator`], or the
-//! pseudo-reward of a target), minus a [`Baseline`], minus the cost of being far from the base.
+//! pseudo-reward of a target), minus a [`super::Baseline`], minus the cost of being far from the base.
 
-use clap::ValueEnum;
-use serde::{Deserialize, Serialize};
-
+use super::baseline::{Whole, centred, less_the_others};
 use super::plan::{Anchor, Estimator, Matching, Partition, Plan, SampleSource};
 
 /// What is known of the samples of one prompt, in their order.
@@ -26,6 +24,8 @@ pub struct GroupStats {
     pub solve_rate: f64,
     /// Temperature of the tilted target, or coefficient of a regulariser, on this prompt.
     pub beta: f64,
+    /// The reward of the policy's greedy completion, where [`Baseline::Greedy`] subtracts it.
+    pub greedy: Option<f64>,
     /// Probability of each, where these are all outputs there are instead of samples: baselines are
     /// then exact means, the limit of infinitely many samples. Rules of finite groups do not read it.
     pub mass: Option<Vec<f64>>,
@@ -48,27 +48,18 @@ impl GroupStats {
     }
 }
 
-/// What is subtracted from a reward and what the rest is divided by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Baseline {
-    /// Nothing.
-    None,
-    /// The mean of the other samples (RLOO, arXiv 2402.14740): unbiased.
-    Loo,
-    /// The group's mean (Dr. GRPO, arXiv 2503.20783): (G - 1) / G of leave-one-out.
-    GroupMean,
-    /// The group's mean, over the group's standard deviation (GRPO, arXiv 2402.03300).
-    GroupStd,
-    /// The group's mean, over the standard deviation of the whole batch (REINFORCE++ style).
-    BatchStd,
+/// What stands for a Z that was estimated as exactly 0 (alpha-DPG's default).
+const NO_PARTITION: f64 = 1e-4;
+
+/// The normaliser Z that an estimate from the policy's samples gives: at most 1, and replaced only where it is exactly 0,
+/// as alpha-DPG's repository does. A small estimate stays what it is: a floor would turn the pseudo-reward of a prompt's one
+/// correct sample from G - 1 to about -1.
+pub fn partition_of(estimate: f64) -> f64 {
+    if estimate == 0.0 { NO_PARTITION } else { estimate.min(1.0) }
 }
 
-/// Added to a standard deviation before it divides, as the field does.
-const EPSILON: f64 = 1e-6;
-
 /// Advantages of the groups of a step, in their order. Standard deviations are sample ones (divided by
-/// G - 1); a group whose worths are all equal gets exact zeros from every centred baseline.
+/// G - 1); a group whose worths are all equal gets exact zeros from every baseline that is the group's own.
 pub fn advantages(plan: &Plan, groups: &[GroupStats]) -> Vec<Vec<f64>> {
     let worths: Vec<Option<Vec<f64>>> = groups
         .iter()
@@ -77,13 +68,14 @@ pub fn advantages(plan: &Plan, groups: &[GroupStats]) -> Vec<Vec<f64>> {
             Anchor::None | Anchor::Base(_) => plan.rule.shaped(stats),
         })
         .collect();
-    let all: Vec<f64> = worths.iter().flatten().flatten().copied().collect();
+    let masses = groups.iter().map(|stats| stats.mass.as_deref());
+    let batch = Whole::of(worths.iter().map(Option::as_deref).zip(masses));
     groups
         .iter()
         .zip(worths)
         .map(|(stats, worths)| {
             let mut advantages = match worths {
-                Some(worths) => centred(plan.baseline, &worths, &all, stats.mass.as_deref()),
+                Some(worths) => centred(plan.baseline, &worths, &batch, stats),
                 None => plan.rule.advantages(stats),
             };
             plan.rule.redistribute(stats, &mut advantages);
@@ -147,29 +139,6 @@ pub fn cut_share(matching: &Matching, groups: &[GroupStats]) -> f64 {
     all.iter().filter(|is_cut| **is_cut).count() as f64 / all.len().max(1) as f64
 }
 
-fn centred(baseline: Baseline, group: &[f64], all: &[f64], mass: Option<&[f64]>) -> Vec<f64> {
-    if baseline == Baseline::None {
-        return group.to_vec();
-    }
-    if group.iter().all(|worth| *worth == group[0]) {
-        return vec![0.0; group.len()];
-    }
-    let centre = mean(group, mass);
-    let scale = match baseline {
-        Baseline::GroupStd => 1.0 / (deviation(group, mass) + EPSILON),
-        Baseline::BatchStd if mass.is_none() => 1.0 / (deviation(all, None) + EPSILON),
-        Baseline::BatchStd => 1.0 / (deviation(group, mass) + EPSILON),
-        Baseline::GroupMean | Baseline::None => 1.0,
-        Baseline::Loo => leave_one_out(group.len(), mass),
-    };
-    group.iter().map(|worth| (worth - centre) * scale).collect()
-}
-
-/// `r - mean of the others = (r - mean of all) G / (G - 1)`.
-fn leave_one_out(count: usize, mass: Option<&[f64]>) -> f64 {
-    if mass.is_some() { 1.0 } else { count as f64 / (count as f64 - 1.0) }
-}
-
 /// Subtracts from each token's advantage `beta` times the cost of the positions after it, less the mean
 /// of the same over the group's other samples. `values` hold the cost of each position; with its own
 /// gradient in the loss, this makes the sum over positions an exact objective of whole completions.
@@ -200,32 +169,6 @@ pub fn charge_later(
     }
 }
 
-/// Each value minus the mean of the others, which leaves a gradient unbiased; 0 in a group of one.
-fn less_the_others(values: &[f64], mass: Option<&[f64]>) -> Vec<f64> {
-    if values.len() < 2 {
-        return vec![0.0; values.len()];
-    }
-    let (centre, scale) = (mean(values, mass), leave_one_out(values.len(), mass));
-    values.iter().map(|value| (value - centre) * scale).collect()
-}
-
-fn mean(values: &[f64], mass: Option<&[f64]>) -> f64 {
-    match mass {
-        Some(mass) => values.iter().zip(mass).map(|(x, m)| x * m).sum(),
-        None => values.iter().sum::<f64>() / values.len() as f64,
-    }
-}
-
-/// The sample standard deviation, or that of the whole distribution.
-fn deviation(values: &[f64], mass: Option<&[f64]>) -> f64 {
-    let centre = mean(values, mass);
-    let squares: Vec<f64> = values.iter().map(|x| (x - centre) * (x - centre)).collect();
-    match mass {
-        Some(_) => mean(&squares, mass).sqrt(),
-        None => (squares.iter().sum::<f64>() / (values.len() as f64 - 1.0)).sqrt(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -240,6 +183,7 @@ mod tests {
             lengths: vec![1; rewards.len()],
             solve_rate: 0.25,
             beta: 0.05,
+            greedy: None,
             mass: None,
         }
     }
@@ -308,5 +252,43 @@ mod tests {
         // What the policy has lost by a factor of e^5 is cut at 10, times what its prompt is worth.
         let lost = GroupStats { policy_logp: vec![-7.0; 3], ..at_base(0.5) };
         assert_eq!(of("alpha-dpg:0:baseline=none", &lost), (19.0, 1.0));
+    }
+
+    #[test]
+    fn an_online_partition_is_replaced_only_where_it_is_zero() {
+        // One of four is correct, of which the policy has made much more than the base: Z is 6e-6 / 4.
+        let mut group = GroupStats {
+            policy_logp: vec![-2.0; 4],
+            reference_logp: vec![-2.0 + 6e-6_f64.ln(); 4],
+            ..stats(&[1.0, 0.0, 0.0, 0.0])
+        };
+        group.solve_rate = partition_of(group.online_solve_rate());
+        let plan = plan("alpha-dpg:0:baseline=none:partition=online");
+        let ours = advantages(&plan, std::slice::from_ref(&group))[0][0];
+        assert!((ours - 3.0).abs() < 1e-9, "{ours}: G - 1, and -.94 with a floor of 1e-4");
+        assert_eq!((partition_of(0.0), partition_of(1.7)), (1e-4, 1.0));
+    }
+
+    #[test]
+    fn whitening_and_averaging_over_valid_groups_are_of_the_batch() {
+        let groups = [stats(&[1.0, 0.0, 0.0, 0.0]), stats(&[1.0; 4])];
+        let of = |baseline: &str| advantages(&plan(&format!("rloo:baseline={baseline}")), &groups);
+        let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-5, "{a} is not {b}");
+        // Five of eight are correct: mean .625, sample deviation .5175.
+        let white = of("batch");
+        close(white[0][0], 0.375 / 0.517_549);
+        close(white[0][1], -0.625 / 0.517_549);
+        close(white[1][3], 0.375 / 0.517_549);
+        let all = white.concat();
+        close(all.iter().sum(), 0.0);
+        close(all.iter().map(|x| x * x).sum::<f64>() / 7.0, 1.0);
+        // One group of two differs: twice the weight, and nothing for the other.
+        let valid = of("valid-mean");
+        assert_eq!((valid[0][0], valid[0][1], valid[1][0]), (1.5, -0.5, 0.0));
+        let even = advantages(&plan("rloo:baseline=batch"), &groups[1..]);
+        assert_eq!(even[0], [0.0; 4]);
+        let greedy = GroupStats { greedy: Some(1.0), ..groups[0].clone() };
+        let remax = advantages(&plan("remax"), &[greedy]);
+        assert_eq!(remax[0], [0.0, -1.0, -1.0, -1.0]);
     }
 }

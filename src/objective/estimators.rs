@@ -178,6 +178,7 @@ mod tests {
             lengths: vec![1; correct.len()],
             solve_rate: 0.5,
             beta: 0.0,
+            greedy: None,
             mass: None,
         }
     }

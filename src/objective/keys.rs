@@ -10,8 +10,8 @@ use anyhow::{Result, anyhow, bail};
 use clap::ValueEnum;
 
 use super::Divergence;
-use super::advantage::Baseline;
 use super::annealing::{Annealing, Shape};
+use super::baseline::Baseline;
 use super::estimators::AdvantageEstimator;
 use super::plan::{
     Anchor, Entropy, Estimator, Matching, Partition, Plan, Regulariser, SampleSource, Split,
@@ -35,16 +35,20 @@ Keys, for any objective as NAME:key=value:...
   estimator      score, full, k2, k3 on policy samples; generator, definition on
                  the base's
   pef-threshold  share of right samples from which a prompt is rehearsed (D_pef)
+  pef-samples    the share of the first so many samples; 0: of all
   extra-check    true: confirm such a prompt by one more sample
   explore        all, or rest: the prompts that are not rehearsed (D_exp)
   drop-unsolved  true: explore no prompt that the base never solved
   rehearsal-samples  of a prompt: all, or one (DPH-RL's)
+  rehearsal-mean  own: averaged apart from the rollouts; joint: in one mean with
+                 them (DPH-RL's), where the coefficient acts by their ratio
   partition      fixed (from pre-samples); online, cumulative (biased in small
                  groups)
   max-reward     where the pseudo-reward of a target is cut
   rule           plain, negative, maxrl, pkpo, pass-at-k, unlikeliness, ucpo
                  (with positive, k, strength, tau)
-  baseline       none, loo, group-mean, group-std, batch-std
+  baseline       none, loo, group-mean, group-std, batch-std, batch (whitening),
+                 valid-mean, greedy
   trust-region   none, ppo, gspo, cispo (with epsilon, epsilon-high, dual-clip)
   loss-type      grpo, dapo, dr_grpo
   num-iterations passes over each batch
@@ -249,18 +253,23 @@ impl Keys {
     fn split(&mut self, sampler: SampleSource) -> Result<Split> {
         let mut split = Split {
             pef_threshold: 0.0,
+            pef_samples: 0,
             extra_check: false,
             explore_all: true,
             drop_unsolved: false,
             one_sample: false,
+            is_joint_mean: false,
         };
         if sampler != SampleSource::Policy {
             split.pef_threshold = self.number("pef-threshold", 0.0)?;
+            split.pef_samples = self.number("pef-samples", 0)?;
             split.extra_check = self.flag("extra-check")?;
             split.explore_all = self.choice("explore", true, &[("all", true), ("rest", false)])?;
             split.drop_unsolved = self.flag("drop-unsolved")?;
             let samples = [("all", false), ("one", true)];
             split.one_sample = self.choice("rehearsal-samples", false, &samples)?;
+            let means = [("own", false), ("joint", true)];
+            split.is_joint_mean = self.choice("rehearsal-mean", false, &means)?;
         }
         Ok(split)
     }
@@ -305,7 +314,7 @@ impl Keys {
         let known = text.replace('_', "-").replace("leave-one-out", "loo");
         Baseline::from_str(&known, true).map_err(|_| {
             anyhow!(
-                "`baseline`: `{text}` is not one of none, loo, group-mean, group-std, batch-std"
+                "`baseline`: `{text}` is not one of none, loo, group-mean, group-std, batch-std, batch, valid-mean, greedy"
             )
         })
     }

@@ -8,6 +8,7 @@ use candle_core::{DType, Device, Result, Tensor};
 
 use super::plan::{Estimator, Matching, Plan, Regulariser};
 use super::pointwise::PointwiseLoss;
+use super::surrogate::LossType;
 use super::tokens::Covariance;
 use super::vocabulary::{self, Candidates};
 use crate::divergence::MAX_LOG_RATIO;
@@ -140,7 +141,35 @@ pub struct StoredLoss {
     pub cut: f64,
 }
 
+/// What rollouts and stored completions count in the loss of an update.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Shares {
+    /// Factor of the loss of rollouts.
+    pub rollouts: f64,
+    /// Factor of the loss of stored completions, its coefficient apart.
+    pub stored: f64,
+}
+
+impl Shares {
+    /// Two means, each whole.
+    pub const APART: Self = Self { rollouts: 1.0, stored: 1.0 };
+}
+
 impl Plan {
+    /// The shares of so many tokens and completions of rollouts and of stored ones. In one mean (DPH-RL's repository) each
+    /// counts by how much of it there is, so that a coefficient acts by the ratio of the two.
+    pub fn shares(&self, rollouts: (usize, usize), stored: (usize, usize)) -> Shares {
+        if !self.regulariser().is_some_and(|regulariser| regulariser.split.is_joint_mean) {
+            return Shares::APART;
+        }
+        let (rollouts, stored) = match self.loss_type {
+            LossType::Dapo => (rollouts.0, stored.0),
+            LossType::Grpo | LossType::DrGrpo => (rollouts.1, stored.1),
+        };
+        let all = (rollouts + stored).max(1) as f64;
+        Shares { rollouts: rollouts as f64 / all, stored: stored as f64 / all }
+    }
+
     /// What a token of this weight pays for the regulariser, where its prompt's coefficient is `beta`.
     pub fn charge(&self, weight: f64, beta: f64) -> f64 {
         match (self.token_loss(), self.regulariser()) {

@@ -16,6 +16,7 @@
 
 mod advantage;
 mod annealing;
+mod baseline;
 mod correction;
 mod estimators;
 mod keys;
@@ -31,12 +32,13 @@ pub mod tokens;
 pub mod vocabulary;
 
 pub use crate::divergence::{Divergence, MAX_LOG_RATIO};
-pub use advantage::{Baseline, GroupStats, advantages, charge_later, cut_share};
+pub use advantage::{GroupStats, advantages, charge_later, cut_share, partition_of};
 pub use annealing::{Annealing, Coefficients, Shape};
+pub use baseline::Baseline;
 pub use correction::{Corrected, ImportanceCorrection, Mismatch};
 pub use estimators::AdvantageEstimator;
 pub use loss::{
-    Completions, Loss, LossInputs, StoredInputs, StoredLoss, StoredWeight, VocabularyInputs,
+    Completions, Loss, LossInputs, Shares, StoredInputs, StoredLoss, StoredWeight, VocabularyInputs,
 };
 pub use named::Objective;
 pub(crate) use named::help;

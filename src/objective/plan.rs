@@ -7,8 +7,8 @@
 
 use anyhow::{Result, bail};
 
-use super::advantage::Baseline;
 use super::annealing::Annealing;
+use super::baseline::Baseline;
 use super::estimators::AdvantageEstimator;
 use super::surrogate::{LossType, TrustRegion};
 use super::target::Target;
@@ -78,6 +78,8 @@ pub struct Regulariser {
 pub struct Split {
     /// Prompts with at least this share of right completions are rehearsed.
     pub pef_threshold: f64,
+    /// The share of the first so many completions (DPH-RL's repository asks for 4 of 4); 0 for all.
+    pub pef_samples: usize,
     /// Rehearse only those whose one further sample is right too.
     pub extra_check: bool,
     /// Explore rehearsed prompts too.
@@ -86,6 +88,8 @@ pub struct Split {
     pub drop_unsolved: bool,
     /// Store one sample of a prompt, as DPH-RL does, instead of all there are.
     pub one_sample: bool,
+    /// Average stored completions together with rollouts, as DPH-RL's repository does, instead of apart.
+    pub is_joint_mean: bool,
 }
 
 /// A target distribution and the divergence to it.
@@ -279,6 +283,11 @@ impl Plan {
             Anchor::None => {}
             Anchor::Base(regulariser) => self.check_regulariser(regulariser)?,
             Anchor::Target(matching) => self.check_matching(matching)?,
+        }
+        if self.baseline == Baseline::Greedy && self.matching().is_some() {
+            bail!(
+                "a greedy completion has a reward, and no pseudo-reward of a target: set baseline=loo"
+            );
         }
         if self.rule.has_baseline() && self.baseline != Baseline::None {
             bail!("this rule brings its own baseline: leave `baseline` at none");

@@ -25,9 +25,21 @@ const fn row(
 }
 
 /// Every name. The last four are the plain names of what they stand for.
-pub(super) const PRESETS: [Preset; 39] = [
+pub(super) const PRESETS: [Preset; 41] = [
     row("reinforce", &[], "loss-type=dr_grpo", "the reward times the score, no baseline"),
     row("rloo", &[], "baseline=loo loss-type=dr_grpo", "leave-one-out baseline (2402.14740)"),
+    row(
+        "remax",
+        &[],
+        "baseline=greedy loss-type=dr_grpo",
+        "the greedy completion's reward as baseline (2310.10505)",
+    ),
+    row(
+        "gpg",
+        &[],
+        "baseline=valid-mean loss-type=dapo",
+        "group mean, no deviation, no ratio; averaged over groups that differ (2504.02546)",
+    ),
     row(
         "grpo",
         &[],
@@ -50,8 +62,8 @@ pub(super) const PRESETS: [Preset; 39] = [
     row(
         "ppo-clip",
         &[],
-        "baseline=batch-std trust-region=ppo epsilon=0.2 loss-type=dapo num-iterations=4",
-        "PPO's clip without a critic: whitened rewards (1707.06347)",
+        "baseline=batch trust-region=ppo epsilon=0.2 loss-type=dapo num-iterations=4",
+        "PPO's clip without a critic: rewards whitened over the batch (1707.06347)",
     ),
     row(
         "gspo",
@@ -92,19 +104,19 @@ pub(super) const PRESETS: [Preset; 39] = [
     row(
         "dph-f",
         &["beta"],
-        "divergence=forward-kl sampler=filtered pef-threshold=0.875 extra-check=true explore=rest rehearsal-samples=one beta=0.01 baseline=group-std trust-region=ppo epsilon-high=0.28 dual-clip=3 loss-type=dapo steps-per-generation=2",
-        "DPH-F as in its repository: forward KL on one right answer of near-perfect prompts (2509.07430)",
+        "divergence=forward-kl sampler=filtered pef-threshold=1 pef-samples=4 extra-check=true explore=rest rehearsal-samples=one rehearsal-mean=joint beta=0.01 baseline=group-std trust-region=ppo epsilon-high=0.28 dual-clip=3 loss-type=dapo steps-per-generation=2",
+        "DPH-F as in its repository: forward KL on one right answer of perfect prompts, in one mean with the rollouts (2509.07430)",
     ),
     row(
         "dph-js",
         &["beta", "estimator"],
-        "divergence=js sampler=filtered pef-threshold=0.875 extra-check=true explore=rest rehearsal-samples=one beta=0.4 baseline=group-std trust-region=ppo epsilon-high=0.28 dual-clip=3 loss-type=dapo steps-per-generation=2",
+        "divergence=js sampler=filtered pef-threshold=1 pef-samples=4 extra-check=true explore=rest rehearsal-samples=one rehearsal-mean=joint beta=0.4 baseline=group-std trust-region=ppo epsilon-high=0.28 dual-clip=3 loss-type=dapo steps-per-generation=2",
         "JS on the same, at its true scale (the paper's 0.2 is 0.4); or :definition",
     ),
     row(
         "dph-alpha",
         &["alpha", "beta"],
-        "divergence=alpha alpha=0.8 sampler=filtered pef-threshold=0.875 extra-check=true explore=rest rehearsal-samples=one beta=0.01 baseline=group-std trust-region=ppo epsilon-high=0.28 dual-clip=3 loss-type=dapo steps-per-generation=2",
+        "divergence=alpha alpha=0.8 sampler=filtered pef-threshold=1 pef-samples=4 extra-check=true explore=rest rehearsal-samples=one rehearsal-mean=joint beta=0.01 baseline=group-std trust-region=ppo epsilon-high=0.28 dual-clip=3 loss-type=dapo steps-per-generation=2",
         "alpha divergence on the same; 0 is forward KL, so the paper's 0.2 is 0.8",
     ),
     row(

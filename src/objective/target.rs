@@ -71,22 +71,19 @@ pub fn beta_for(base: f64, target: f64) -> Result<f64> {
     Ok(1.0 / (logit(target) - logit(base)))
 }
 
-/// The one beta at which the mean over prompts of p_beta's validity, `mean sigma(1 / beta + logit A_x)`, is `target`.
-/// It is not the beta of the mean base: prompts that the base never solves are slow to follow.
+/// The one beta at which the mean of p_beta's validity, `sum w sigma(1 / beta + logit A)`, is `target`, over bases that are
+/// given as `(logit A, w)` with weights that sum to 1. It is not the beta of the mean base: prompts that the base nearly
+/// never solves are slow to follow.
 ///
 /// # Errors
-/// No prompt, probabilities outside (0, 1), a target that is not above the mean base's.
-pub fn common_beta(bases: &[f64], target: f64) -> Result<f64> {
-    let mean = |of: &dyn Fn(f64) -> f64| {
-        bases.iter().map(|base| of(*base)).sum::<f64>() / bases.len() as f64
-    };
-    // The largest of the betas of single prompts leads all of them to the target or beyond; refuses what cannot be.
-    beta_for(mean(&|base| base), target)?;
-    if let Some(base) = bases.iter().find(|base| !(**base > 0.0 && **base < 1.0)) {
-        bail!("the base validity must be between 0 and 1, both excluded, not {base}");
-    }
+/// No base, a target outside (0, 1) or not above the mean base's validity.
+pub fn common_beta(bases: &[(f64, f64)], target: f64) -> Result<f64> {
     // In 1 / beta the mean validity grows from the base's to 1.
-    let reached = |inverse: f64| mean(&|base| 1.0 / (1.0 + (-(inverse + logit(base))).exp()));
+    let reached = |inverse: f64| -> f64 {
+        bases.iter().map(|(logit, weight)| weight / (1.0 + (-(inverse + logit)).exp())).sum()
+    };
+    // Refuses what cannot be.
+    beta_for(reached(0.0), target)?;
     let (mut low, mut high) = (0.0, 1.0);
     while reached(high) < target && high < 1e6 {
         high *= 2.0;
@@ -126,15 +123,18 @@ mod tests {
         let mean = |beta: f64| {
             bases.iter().map(|base| validity_of(*base, beta)).sum::<f64>() / bases.len() as f64
         };
+        let weighed: Vec<(f64, f64)> =
+            bases.iter().map(|base| (logit(*base), 1.0 / bases.len() as f64)).collect();
         for target in [0.4, 0.6, 0.9, 0.99] {
-            let beta = common_beta(&bases, target).unwrap();
+            let beta = common_beta(&weighed, target).unwrap();
             assert!((mean(beta) - target).abs() < 1e-9, "{target}: {}", mean(beta));
         }
         // What inverting the mean base would have reached.
         let base = bases.iter().sum::<f64>() / bases.len() as f64;
         assert!(mean(beta_for(base, 0.9).unwrap()) < 0.85);
-        assert!((common_beta(&[0.2; 3], 0.9).unwrap() - beta_for(0.2, 0.9).unwrap()).abs() < 1e-9);
-        assert!(common_beta(&bases, 0.2).is_err() && common_beta(&[], 0.5).is_err());
+        let alone = common_beta(&[(logit(0.2), 1.0)], 0.9).unwrap();
+        assert!((alone - beta_for(0.2, 0.9).unwrap()).abs() < 1e-9);
+        assert!(common_beta(&weighed, 0.2).is_err() && common_beta(&[], 0.5).is_err());
     }
 
     #[test]

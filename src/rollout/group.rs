@@ -1,5 +1,7 @@
 //! Sampling a group of completions for each prompt and judging them.
 
+use std::ops::Range;
+
 use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 use tealight_datasets::thinking::judge;
@@ -35,6 +37,9 @@ pub struct Group {
     pub problem: usize,
     /// The samples, in order.
     pub rollouts: Vec<Rollout>,
+    /// The greedy completion, where the objective's baseline is its reward.
+    #[serde(default)]
+    pub greedy: Option<Rollout>,
 }
 
 impl Group {
@@ -53,7 +58,7 @@ pub struct Collector<'a> {
     ranks: Ranks,
 }
 
-/// Samples `count` completions for each of `chosen` (an index into `problems`, which also keys its
+/// Samples the completions of these `numbers` for each of `chosen` (an index into `problems`, which also keys its
 /// randomness) and hands each judged group to `sink` as soon as it is whole. Ranks that collect together take prompts
 /// in turn, and every one is handed all groups.
 ///
@@ -63,15 +68,15 @@ pub fn collect(
     collector: &Collector<'_>,
     problems: &[Encoded<'_>],
     chosen: &[usize],
-    count: usize,
+    numbers: Range<usize>,
     rng_key: RngKey,
     sink: &mut dyn FnMut(Group) -> Result<()>,
 ) -> Result<()> {
     let mut own = |chosen: &[usize], sink: &mut Sink<'_, Group>| {
         let request = |index: &usize| SampleRequest {
             prompt: problems[*index].prompt.clone(),
-            first: 0,
-            count,
+            first: numbers.start,
+            count: numbers.len(),
             key: *index as u64,
         };
         let requests: Vec<SampleRequest> = chosen.iter().map(request).collect();
@@ -82,10 +87,10 @@ pub fn collect(
                 .into_iter()
                 .map(|completion| collector.judge(&problems[problem], completion))
                 .collect::<Result<_>>()?;
-            sink(Group { problem, rollouts })
+            sink(Group { problem, rollouts, greedy: None })
         })
     };
-    collector.ranks.divide(chosen, count, &mut own, sink)
+    collector.ranks.divide(chosen, numbers.len(), &mut own, sink)
 }
 
 impl<'a> Collector<'a> {

@@ -59,6 +59,9 @@ pub struct State {
     /// Weight of the entropy bonus where it adapts.
     #[serde(default)]
     pub entropy_bonus: f64,
+    /// Whether entropy was above its target in the last step, which switches the bonus off.
+    #[serde(default)]
+    pub is_above_entropy: bool,
     /// Sum and number of estimates of the base's validity by problem id, where they accumulate.
     #[serde(default)]
     pub partition: BTreeMap<String, (f64, usize)>,

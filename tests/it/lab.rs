@@ -253,6 +253,7 @@ fn rarity_rules_expect_what_their_formulas_say() {
                         lengths: vec![3; 3],
                         solve_rate: 0.5,
                         beta: 0.0,
+                        greedy: None,
                         mass: None,
                     };
                     let ours = tealight::objective::advantages(&plan, &[stats]).remove(0);

@@ -3,6 +3,7 @@
 use crate::support;
 use candle_core::Device;
 use clap::{Args, Command, FromArgMatches};
+use tealight::base_validity::BaseValidity;
 use tealight::generate::LocalSampler;
 use tealight::objective::{LossType, Objective};
 use tealight::policy::Policy;
@@ -218,22 +219,20 @@ fn a_target_validity_sets_beta_from_the_measured_base() {
         TrainingData::new(run, &run.plan().expect("possible"), 4, Some(&presamples))
     };
     run.settings.target_validity = Some(0.6);
-    let logit = |p: f64| (p / (1.0 - p)).ln();
-    let sigma = |x: f64| 1.0 / (1.0 + (-x).exp());
-    let bases: Vec<f64> = presamples.prompts.iter().map(|prompt| prompt.solve_rate()).collect();
+    let trials = presamples.prompts.iter().map(|prompt| prompt.trials()).collect();
+    let known = BaseValidity::measured(trials).expect("solved");
     for beta in data(&run).expect("reachable").beta {
-        let reached = bases.iter().map(|base| sigma(1.0 / beta + logit(*base))).sum::<f64>();
-        let reached = reached / bases.len() as f64;
+        let reached = known.reached(beta).expected;
         assert!((reached - 0.6).abs() < 1e-9, "beta {beta} leads to {reached}");
     }
     run.settings.beta_per = BetaPer::Prompt;
     let by_prompt = data(&run).expect("reachable");
-    for (prompt, beta) in presamples.prompts.iter().zip(&by_prompt.beta) {
-        let reached = 1.0 / (1.0 + (-(1.0 / beta + logit(prompt.solve_rate()))).exp());
-        assert!((reached - 0.6).abs() < 1e-12, "beta {beta} leads to {reached}");
+    let found = known.prompt_betas(&[0, 1, 2, 3], 0.6).expect("reachable");
+    for (place, beta) in found.betas {
+        assert_eq!(by_prompt.beta[place], beta);
     }
     // Prompts that are there already are left out, and a target that all have is refused.
-    let easiest = presamples.prompts.iter().map(|p| p.solve_rate()).fold(0.0, f64::max);
+    let easiest = known.of_prompts().into_iter().fold(0.0, f64::max);
     run.settings.target_validity = Some(easiest);
     assert!(data(&run).expect("some are left").explore.len() < 4);
     run.settings.beta_per = BetaPer::Run;

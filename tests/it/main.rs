@@ -2,6 +2,7 @@
 
 mod adapters;
 mod app;
+mod base_validity;
 mod candle;
 mod cli;
 mod closed_forms;

@@ -48,6 +48,24 @@ fn every_recipe_runs_dry_with_every_objective() {
 }
 
 #[test]
+fn every_paper_s_whole_setting_runs_dry() {
+    let papers = files("recipes/papers");
+    assert_eq!(papers.len(), 8);
+    for paper in papers {
+        let paper = paper.to_str().expect("text").to_owned();
+        let own = ["--model", "countdown", "--dataset", "countdown/train"];
+        let files = ["train", "--dry-run", "--max-completion-length", "20", "--config", &paper];
+        let done = tealight(&[&files[..], &own].concat());
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.success(), "{paper}: {said}");
+        let shown = String::from_utf8_lossy(&done.stdout);
+        for words in ["learning_rate = ", "num_generations = ", "memory, planned"] {
+            assert!(shown.contains(words), "{paper}: {shown}");
+        }
+    }
+}
+
+#[test]
 fn names_that_trl_users_type_are_understood_in_flags_and_files() {
     let folder = Folder::new();
     let file = folder.write(

@@ -159,7 +159,7 @@ pub fn run(options: &StudyOptions, process: &Process) -> Result<Option<Finished>
     stop.saves();
     let session = Session::new(&base, device, stop)?.among(ranks);
 
-    let params = options.settings.sampling(&base.tokenizer);
+    let params = options.sets.sampling(&options.settings, &base.tokenizer);
     let draw = Draw {
         n: options.n,
         params: &params,

@@ -14,6 +14,8 @@ use crate::app::session::{Draw, Session};
 use crate::app::settings::{self, DataOptions};
 use crate::generate::{Filters, SamplingParams};
 use crate::model::Decoder;
+use crate::tokenizer::Tokenizer;
+use crate::train::rlvr::Settings;
 
 /// Which sets, and how many samples.
 #[derive(Debug, Clone, clap::Args, Serialize, Deserialize)]
@@ -41,6 +43,18 @@ pub struct SetOptions {
     #[arg(long, value_delimiter = ',')]
     #[serde(default)]
     pub eval_temperature: Vec<f64>,
+    /// Evaluations keep the most likely tokens up to this mass; training samples the whole distribution.
+    #[arg(long, default_value_t = 1.0)]
+    #[serde(default = "whole")]
+    pub eval_top_p: f64,
+    /// Evaluations keep the k most likely tokens; 0 keeps all.
+    #[arg(long, default_value_t = 0)]
+    #[serde(default)]
+    pub eval_top_k: usize,
+    /// Evaluations drop tokens less likely than this share of the most likely one.
+    #[arg(long, default_value_t = 0.0)]
+    #[serde(default)]
+    pub eval_min_p: f64,
     /// Do not evaluate at temperature 0 beside.
     #[arg(long)]
     #[serde(default)]
@@ -57,7 +71,23 @@ pub(crate) struct StudySet {
     file: String,
 }
 
+/// The mass of all tokens.
+fn whole() -> f64 {
+    1.0
+}
+
 impl SetOptions {
+    /// How evaluations sample, at the temperature of training.
+    pub(crate) fn sampling(
+        &self,
+        settings: &Settings,
+        tokenizer: &dyn Tokenizer,
+    ) -> SamplingParams {
+        let filters =
+            Filters { top_k: self.eval_top_k, top_p: self.eval_top_p, min_p: self.eval_min_p };
+        SamplingParams { filters, ..settings.sampling(tokenizer) }
+    }
+
     /// Every set at every temperature.
     ///
     /// # Errors

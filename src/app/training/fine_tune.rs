@@ -141,6 +141,7 @@ impl Session<'_> {
         let presamples = self.presamples(dataset, &problems, config, &plan, output)?;
         let data = TrainingData::new(config, &plan, problems.len(), presamples.as_ref())?;
         data.notes.iter().for_each(|note| tracing::info!("  {note}"));
+        data.cautions.iter().for_each(|caution| tracing::warn!("{caution}"));
         self.count_presamples(presamples.as_ref(), place.resume, &mut state)?;
         let mut config = config.clone();
         let resolved = state.micro_batch_tokens;

@@ -5,6 +5,7 @@ use clap::ArgMatches;
 use clap::parser::ValueSource;
 
 use crate::app::beta::{self, BetaMeaning, BetaOptions};
+use crate::base_validity::BaseValidity;
 use crate::cli::{config_merge, table};
 use crate::telemetry::print;
 use crate::train::Stop;
@@ -32,20 +33,27 @@ pub(in crate::cli) fn run(options: &BetaOptions, stop: &Stop) -> Result<()> {
     let found = beta::run(options, stop)?;
     print(match options.json {
         true => serde_json::to_string_pretty(&found.rows)?,
-        false => rows(&found.rows, &found.bases),
+        false => rows(&found.rows, &found.base),
     })?;
     Ok(())
 }
 
-fn rows(rows: &[BetaMeaning], bases: &[f64]) -> String {
-    let header = ["validity", "beta", "KL cost", "best objective", "KL(p*||p_beta)"];
+fn rows(rows: &[BetaMeaning], base: &BaseValidity) -> String {
+    let header =
+        ["validity", "95 % interval", "beta", "KL cost", "best objective", "KL(p*||p_beta)"];
     let mut cells = vec![header.map(str::to_owned).to_vec()];
     for row in rows {
         let values = [row.validity, row.beta, row.kl_cost, row.objective, row.kl_pstar_pbeta];
-        cells.push(values.iter().map(|x| format!("{x:.4}")).collect());
+        let mut line: Vec<String> = values.iter().map(|x| format!("{x:.4}")).collect();
+        let interval = row.validity_interval;
+        line.insert(
+            1,
+            interval.map_or("given".into(), |(low, high)| format!("{low:.3} to {high:.3}")),
+        );
+        cells.push(line);
     }
-    let whole = BetaMeaning::of(bases, 1.0);
-    let over = match bases.len() {
+    let whole = BetaMeaning::of(base, 1.0);
+    let over = match base.prompts() {
         1 => String::new(),
         count => format!(", the mean over {count} prompts, each with its own"),
     };

@@ -15,7 +15,7 @@ use crate::model::Decoder;
 use crate::objective::tokens::{Covariance, Rows, chosen};
 use crate::objective::{
     Coefficients, Estimator, GroupStats, Normaliser, Partition, Plan, SampleSource, advantages,
-    charge_later, cut_share,
+    charge_later, cut_share, partition_of,
 };
 use crate::policy::{Distributions, Sequence, by_row, token_logp};
 use crate::rollout::Group;
@@ -24,8 +24,6 @@ use crate::train::shared::{self, OfRows};
 
 /// Keys the randomness of Clip-Cov apart from that of samples.
 const COVARIANCE: u64 = u64::MAX - 3;
-/// Validity that an online estimate of nothing stands for (alpha-DPG's default).
-const NO_VALIDITY: f64 = 1e-4;
 
 /// The rows of one step, aligned; `Rows` hold one number a completion token.
 pub(super) struct Batch {
@@ -218,12 +216,16 @@ impl Run<'_> {
                 let lengths: Vec<usize> =
                     group.rollouts.iter().map(|r| r.completion.tokens.len()).collect();
                 let rewards = group.rewards();
-                let shaped = |(reward, length): (&f64, &usize)| {
+                let shaped = |reward: &f64, length: &usize| {
                     shaped_reward(*reward, *length, longest, self.plan.overlong_buffer)
                 };
                 GroupStats {
                     is_correct: rewards.iter().map(|reward| *reward > 0.0).collect(),
-                    rewards: rewards.iter().zip(&lengths).map(shaped).collect(),
+                    rewards: rewards
+                        .iter()
+                        .zip(&lengths)
+                        .map(|(r, length)| shaped(r, length))
+                        .collect(),
                     policy_logp: behavior.iter().map(|logp| sum(logp)).collect(),
                     reference_logp: match reference {
                         Some(reference) => reference.iter().map(|logp| sum(logp)).collect(),
@@ -232,6 +234,10 @@ impl Run<'_> {
                     lengths,
                     solve_rate: self.data.solve_rate.get(group.problem).copied().unwrap_or(1.0),
                     beta: self.beta(group.problem, step),
+                    greedy: group
+                        .greedy
+                        .as_ref()
+                        .map(|greedy| shaped(&greedy.reward(), &greedy.completion.tokens.len())),
                     mass: None,
                 }
             })
@@ -246,7 +252,7 @@ impl Run<'_> {
         }
         for (group, stats) in groups.iter().zip(stats) {
             let online = stats.online_solve_rate();
-            stats.solve_rate = match matching.partition {
+            stats.solve_rate = partition_of(match matching.partition {
                 Partition::Cumulative => {
                     let entry = state
                         .partition
@@ -257,8 +263,7 @@ impl Run<'_> {
                     entry.0 / entry.1 as f64
                 }
                 Partition::Online | Partition::Fixed => online,
-            }
-            .clamp(NO_VALIDITY, 1.0);
+            });
         }
     }
 

@@ -231,7 +231,7 @@ impl RlvrConfig {
         }
         if settings.target_validity.is_some()
             && matches!(plan.anchor, Anchor::Base(_))
-            && matches!(plan.baseline, Baseline::GroupStd | Baseline::BatchStd)
+            && matches!(plan.baseline, Baseline::GroupStd | Baseline::BatchStd | Baseline::Batch)
         {
             bail!(
                 "--target-validity needs rewards at their own scale, which dividing by a standard \
@@ -247,7 +247,8 @@ impl RlvrConfig {
                 settings.prompts_per_step
             );
         }
-        if settings.num_generations < 2 && plan.is_on_policy() && plan.baseline != Baseline::None {
+        let needs_group = !matches!(plan.baseline, Baseline::None | Baseline::Greedy);
+        if settings.num_generations < 2 && plan.is_on_policy() && needs_group {
             bail!("num-generations must be at least 2: a group of one has no baseline");
         }
         if let objective::AdvantageEstimator::Pkpo { k }

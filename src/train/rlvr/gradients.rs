@@ -9,7 +9,9 @@ use candle_core::Tensor;
 use super::batch::Batch;
 use super::update::{RolloutStats, StoredStats, Update, UpdateStats};
 use super::{Rehearsal, Run, scalar};
-use crate::objective::{Completions, LossInputs, Matching, Normaliser, StoredInputs, StoredWeight};
+use crate::objective::{
+    Completions, LossInputs, Matching, Normaliser, Shares, StoredInputs, StoredWeight,
+};
 use crate::policy::{GradAccumulator, Sequence, token_logp};
 use crate::train::checkpoint::State;
 use crate::train::order;
@@ -50,16 +52,24 @@ impl Run<'_> {
     ) -> Result<(GradAccumulator, UpdateStats)> {
         let (mut grads, mut stats) = (GradAccumulator::default(), UpdateStats::default());
         let is_supervised = batch.is_none();
+        let rehearsed = self.plan.rehearsal_loss().map(|(_, coefficient)| {
+            let coefficient = coefficient * self.coefficients(state.global_step).beta;
+            (coefficient, self.stored(state.global_step, update))
+        });
+        let shares = match (&batch, &rehearsed) {
+            (Some(batch), Some((_, stored))) => self.shares(batch, update, stored),
+            _ => Shares::APART,
+        };
         if let Some(batch) = batch {
-            let (loss, rollouts) = self.on_rollouts(batch, update, state, passes, &mut grads)?;
+            let asked = (update, shares.rollouts);
+            let (loss, rollouts) = self.on_rollouts(batch, asked, state, passes, &mut grads)?;
             stats.loss += loss;
             stats.rollouts = Some(rollouts);
         }
-        if let Some((_, coefficient)) = self.plan.rehearsal_loss() {
-            let coefficient = coefficient * self.coefficients(state.global_step).beta;
-            let stored = self.stored(state.global_step, update);
-            let share = update.of;
-            let found = self.on_stored(&stored, coefficient, (state, share), passes, &mut grads)?;
+        if let Some((coefficient, stored)) = rehearsed {
+            let coefficient = coefficient * shares.stored;
+            let of = update.of;
+            let found = self.on_stored(&stored, coefficient, (state, of), passes, &mut grads)?;
             stats.loss += coefficient * found.value;
             (stats.stored, stats.is_rehearsal) = (Some(found), true);
         }
@@ -78,11 +88,20 @@ impl Run<'_> {
         Ok((grads, stats))
     }
 
-    /// Adds the gradient of a mini-batch; returns its loss.
+    /// What rollouts and stored completions count in the loss of an update, where they are in one mean.
+    fn shares(&self, batch: &Batch, update: Update, stored: &Stored<'_>) -> Shares {
+        let part = batch.parts[update.part].clone();
+        let counted = part.filter(|row| batch.weight[*row].iter().any(|weight| *weight != 0.0));
+        let rollouts: Vec<usize> = counted.map(|row| batch.rows[row].completion.len()).collect();
+        self.plan
+            .shares((rollouts.iter().sum(), rollouts.len()), (stored.tokens, stored.rows.len()))
+    }
+
+    /// Adds the gradient of a mini-batch, which counts `share` in the loss; returns its loss.
     fn on_rollouts(
         &self,
         batch: &mut Batch,
-        update: Update,
+        (update, share): (Update, f64),
         state: &State,
         passes: &mut PassNumbers,
         grads: &mut GradAccumulator,
@@ -106,6 +125,9 @@ impl Run<'_> {
             if let Some(whole) = self.vocabulary_loss(&forward, &tensors, bonus)? {
                 found.total = (found.total + whole)?;
             }
+            if share != 1.0 {
+                found.total = (found.total * share)?;
+            }
             loss += scalar(&found.total)?;
             stats.clipped += scalar(&found.clipped)?;
             stats.entropy += scalar(&forward.entropy().detach().sum_all()?)?;
@@ -128,9 +150,9 @@ impl Run<'_> {
             grads.change(&weights, &mut |_| Ok(()))?;
         }
         let tokens: usize = batch.rows[part].iter().map(|row| row.completion.len()).sum();
-        let share = 1.0 / (tokens * update.of) as f64;
-        stats.entropy *= share;
-        stats.clipped *= share;
+        let each = 1.0 / (tokens * update.of) as f64;
+        stats.entropy *= each;
+        stats.clipped *= each;
         Ok((loss, stats))
     }
 
@@ -162,11 +184,15 @@ impl Run<'_> {
             .collect()
     }
 
-    /// The weight of the entropy bonus.
-    fn entropy_bonus(&self, state: &State) -> f64 {
-        let is_low = self.plan.entropy.target.is_some() && state.entropy_bonus > 0.0;
+    /// The weight of the entropy bonus: where it adapts, none while entropy is above its target.
+    pub(super) fn entropy_bonus(&self, state: &State) -> f64 {
         let fixed = self.coefficients(state.global_step).entropy;
-        if is_low { state.entropy_bonus } else { fixed }
+        match self.plan.entropy.target {
+            None => fixed,
+            Some(_) if state.is_above_entropy => 0.0,
+            Some(_) if state.entropy_bonus > 0.0 => state.entropy_bonus,
+            Some(_) => fixed,
+        }
     }
 
     /// What the loss of rows reads.

@@ -164,7 +164,7 @@ impl Run<'_> {
             if step == 0 {
                 self.check_start(batch.as_ref(), &mut passes)?;
             }
-            metrics.entropy_bonus = self.plan.entropy.target.map(|_| state.entropy_bonus);
+            metrics.entropy_bonus = self.plan.entropy.target.map(|_| self.entropy_bonus(state));
             metrics.learning_rate = settings.schedule.rate(step, settings.max_steps);
             metrics.coefficient = self.coefficient(step);
             for update in self.updates(batch.as_ref()) {
@@ -267,9 +267,10 @@ impl Run<'_> {
         let drawn = next(state.global_step, state.rounds).with_context(failed)?;
         let sampling_time = started.elapsed().as_secs_f64();
         state.rounds = drawn.rounds;
-        state.num_completions +=
-            drawn.sampled.iter().map(|group| group.rollouts.len()).sum::<usize>();
-        let rollouts = || drawn.sampled.iter().flat_map(|group| &group.rollouts);
+        // Greedy completions cost as much as others.
+        let rollouts =
+            || drawn.sampled.iter().flat_map(|group| group.rollouts.iter().chain(&group.greedy));
+        state.num_completions += rollouts().count();
         state.num_tokens += rollouts().map(|r| r.completion.tokens.len()).sum::<usize>();
         if state.global_step == 0 {
             self.check_ends(drawn.sampled.iter())?;
@@ -280,10 +281,12 @@ impl Run<'_> {
         Ok(Some((self.batch(&groups, state, metrics)?, groups)))
     }
 
-    /// Raises the weight of the entropy bonus while entropy is below its target, lowers it above.
+    /// Raises the weight of the entropy bonus while entropy is at most its target and lowers it above, where the bonus is
+    /// off whatever its weight (Skywork-OR1).
     fn adapt_entropy(&self, state: &mut State, metrics: &Metrics) {
         let Some(target) = self.plan.entropy.target else { return };
-        let change = if metrics.entropy <= target { ENTROPY_STEP } else { -ENTROPY_STEP };
+        state.is_above_entropy = metrics.entropy > target;
+        let change = if state.is_above_entropy { -ENTROPY_STEP } else { ENTROPY_STEP };
         state.entropy_bonus = (state.entropy_bonus + change).max(0.0);
     }
 

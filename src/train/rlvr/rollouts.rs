@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::ahead::Ahead;
 use super::batch::is_mixed;
 use super::{RolloutEngine, Run};
-use crate::generate::{EngineLost, LocalSampler, RngKey, Sampler};
+use crate::generate::{EngineLost, LocalSampler, RngKey, Sampler, SamplingParams};
+use crate::objective::Baseline;
 use crate::rollout::{Collector, Group, collect};
 use crate::train::order;
 
@@ -131,7 +132,7 @@ impl Run<'_> {
             &collector,
             self.problems,
             &chosen,
-            settings.num_generations,
+            0..settings.num_generations,
             rng_key,
             &mut |group| {
                 groups.push(group);
@@ -140,6 +141,17 @@ impl Run<'_> {
         )?;
         let places: HashMap<usize, usize> = chosen.iter().copied().zip(0..).collect();
         groups.sort_by_key(|group| places[&group.problem]);
+        if self.plan.baseline == Baseline::Greedy {
+            let params = SamplingParams { temperature: 0.0, ..params.clone() };
+            let mut greedy = Collector::new(sampler, self.tokenizer, self.verifier, &params);
+            if engine.is_none() {
+                greedy = greedy.among(self.ranks);
+            }
+            collect(&greedy, self.problems, &chosen, 0..1, rng_key, &mut |group| {
+                groups[places[&group.problem]].greedy = group.rollouts.into_iter().next();
+                Ok(())
+            })?;
+        }
         Ok(groups)
     }
 }

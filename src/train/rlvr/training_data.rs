@@ -4,9 +4,11 @@
 use std::ops::Range;
 
 use anyhow::{Context, Result, bail};
+use tealight_eval::population::Trials;
 
 use super::config::{BetaPer, RlvrConfig};
-use crate::objective::{Anchor, Plan, SampleSource, target};
+use crate::base_validity::BaseValidity;
+use crate::objective::{Anchor, Plan, SampleSource};
 use crate::policy::Sequence;
 use crate::presample::{Presamples, PromptSamples, Split, SplitRule};
 
@@ -38,6 +40,8 @@ pub struct TrainingData {
     pub beta: Vec<f64>,
     /// What was decided, in words.
     pub notes: Vec<String>,
+    /// What the samples do not support, in words.
+    pub cautions: Vec<String>,
 }
 
 impl TrainingData {
@@ -63,6 +67,7 @@ impl TrainingData {
             solve_rate: vec![],
             beta: vec![beta; problems],
             notes: vec![],
+            cautions: vec![],
         };
         let Some(presamples) = presamples else { return Ok(data) };
         let (completions, solved) = (presamples.completions(), presamples.solved());
@@ -75,6 +80,7 @@ impl TrainingData {
             Anchor::Base(regulariser) if regulariser.sampler != SampleSource::Policy => {
                 let split = presamples.split(SplitRule {
                     pef_threshold: regulariser.split.pef_threshold,
+                    pef_samples: regulariser.split.pef_samples,
                     explore_all: regulariser.split.explore_all,
                     drop_unsolved: regulariser.split.drop_unsolved,
                 });
@@ -96,7 +102,7 @@ impl TrainingData {
             );
         }
         if let Some(target) = config.settings.target_validity {
-            data.aim(config.settings.beta_per, target)?;
+            data.aim(config.settings.beta_per, target, presamples)?;
         }
         Ok(data)
     }
@@ -157,27 +163,36 @@ impl TrainingData {
         }
     }
 
-    /// Sets beta so that the tilted base would be right `target` of the time.
-    fn aim(&mut self, per: BetaPer, target: f64) -> Result<()> {
-        match per {
+    /// Sets beta so that the tilted base is expected to be right `target` of the time, on the prompts that are explored.
+    fn aim(&mut self, per: BetaPer, target: f64, presamples: &Presamples) -> Result<()> {
+        let trials: Vec<Trials> = presamples.prompts.iter().map(PromptSamples::trials).collect();
+        let reached = match per {
             BetaPer::Run => {
-                let bases: Vec<f64> =
-                    self.explore.iter().map(|index| self.solve_rate[*index]).collect();
-                let base = bases.iter().sum::<f64>() / bases.len() as f64;
-                let beta = target::common_beta(&bases, target)
-                    .context("--target-validity, over the prompts")?;
+                let explored = self.explore.iter().map(|index| trials[*index]).collect();
+                let base = BaseValidity::measured(explored).context("--target-validity")?;
+                let beta =
+                    base.common_beta(target).context("--target-validity, over the prompts")?;
                 self.notes.push(format!(
-                    "target validity {target} from {base:.4}, the mean over prompts: beta {beta:.4}"
+                    "target validity {target} from {:.4}, the mean over prompts: beta {beta:.4}",
+                    base.mean(&|validity| validity)
                 ));
                 self.beta.fill(beta);
+                let reached = base.reached(beta);
+                self.cautions.extend(base.caution(&reached).map(advised));
+                reached
             }
             BetaPer::Prompt => {
+                let base = BaseValidity::measured(trials).context("--target-validity")?;
                 let before = self.explore.len();
-                self.explore.retain(|index| self.solve_rate[*index] < target);
-                for index in &self.explore {
-                    self.beta[*index] = target::beta_for(self.solve_rate[*index], target)?;
+                let found = base.prompt_betas(&self.explore, target)?;
+                if found.betas.is_empty() {
+                    bail!("--target-validity {target}: the base is there already on every prompt");
                 }
-                let betas = || self.explore.iter().map(|index| self.beta[*index]);
+                self.explore = found.betas.iter().map(|(index, _)| *index).collect();
+                for (index, beta) in &found.betas {
+                    self.beta[*index] = *beta;
+                }
+                let betas = || found.betas.iter().map(|(_, beta)| *beta);
                 self.notes.push(format!(
                     "target validity {target} prompt by prompt: beta {:.4} to {:.4}; {} prompts are \
                      there already and left out",
@@ -185,13 +200,27 @@ impl TrainingData {
                     betas().fold(0.0, f64::max),
                     before - self.explore.len(),
                 ));
-                if self.explore.is_empty() {
-                    bail!("--target-validity {target}: the base is there already on every prompt");
-                }
+                self.cautions.extend(base.caution(&found.reached).map(advised));
+                found.reached
             }
+        };
+        if let Some((low, high)) = reached.interval {
+            self.notes.push(format!(
+                "the best policy's validity at that beta: {:.3} expected, {low:.3} to {high:.3} (95 %, whatever shape \
+                 the population of prompts has)",
+                reached.expected
+            ));
         }
         Ok(())
     }
+}
+
+/// A caution with what to do about it.
+fn advised(caution: String) -> String {
+    format!(
+        "{caution}; `tealight beta --measure --output DIR` samples those further, and `--presamples DIR/presamples` \
+         trains on the result"
+    )
 }
 
 /// Whether prompts are confirmed by a further sample: only where they are split.
