@@ -90,7 +90,7 @@ pub fn run(options: &CompareOptions) -> Result<Comparison> {
     if let Some((name, draw)) = &second {
         let runs: Vec<(&str, &Results)> =
             named.iter().map(|(name, run)| (name.as_str(), *run)).collect();
-        comparable::check_second_draw((name, draw), &runs).map_err(anyhow::Error::msg)?;
+        comparable::check_second_draw((name.as_str(), *draw), &runs).map_err(anyhow::Error::msg)?;
     }
     let (sets, notes) = align(&named, second.as_ref(), options.intersect)?;
     notes.iter().for_each(|note| tracing::warn!("{note}"));

@@ -9,8 +9,8 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use super::{MAX_NUMBER, PATIENCE, Stream, TARGETS};
 use crate::{Problem, distinct};
 
-/// The least chance of not being among the reported problems that is weighed by its inverse; the few problems below it
-/// count as if they had this one.
+/// Share of draws that are taken of a problem that is never among the reported; less than the least chance of not being
+/// among them, so that the likeliest problems can be taken more often.
 const FLOOR: f64 = 0.25;
 
 /// The first problems of a stream, which another list is to leave out.
@@ -32,9 +32,11 @@ impl Reported {
     /// The first `wanted` problems of `stream`, another of the same split, that are not among these; fewer where there
     /// are no more.
     ///
-    /// A problem is drawn with chance r an attempt, and is none of these with chance `q = (1 - r)^attempts`. What the
-    /// stream draws is taken with a chance in proportion to 1/q, so that on average over what these might have
-    /// been it is drawn in proportion to `r q / q = r`, as these were.
+    /// A problem that is drawn with chance r an attempt is in a list after t attempts with chance `1 - (1 - r)^t`, and is
+    /// none of these with chance `q = (1 - r)^attempts`. So that on average over what these might have been it is in
+    /// this list with the same chance, it has to be with chance `(1 - (1 - r)^t) / q` where it is none of these: the
+    /// hazard of that over r is the chance with which a draw is taken, times a constant. Of the likeliest
+    /// problems long lists have fewer than they should, since both together cannot have more than all of them.
     pub(super) fn others(mut self, mut stream: Stream, wanted: usize) -> Vec<Problem> {
         let mut coin = ChaCha8Rng::seed_from_u64(0x00c0_ffee);
         coin.set_stream(u64::MAX);
@@ -45,9 +47,11 @@ impl Reported {
             if self.ids.contains(&problem.id) || seen.contains(&problem.id) {
                 continue;
             }
-            let absent = (1.0 - self.chances.of(&problem.id)).powf(self.attempts as f64);
+            let rest = 1.0 - self.chances.of(&problem.id);
+            let absent = rest.powf(self.attempts as f64);
+            let unlisted = rest.powf(FLOOR * stream.attempts as f64);
             let uniform = (coin.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
-            if uniform * absent < FLOOR {
+            if uniform * (absent + unlisted - 1.0) < FLOOR * unlisted {
                 seen.insert(problem.id.clone());
                 problems.push(problem);
                 repeats = 0;
@@ -183,7 +187,7 @@ mod tests {
     fn on_average_over_lists_valid_is_as_test() {
         let mut chances = Chances::default();
         let lists = 40;
-        for (count, most) in [(64, 0.06), (96, 0.06), (240, 0.12)] {
+        for (count, most) in [(64, 0.07), (96, 0.07), (240, 0.12)] {
             let (mut test, mut valid, mut plain) = (0.0, 0.0, 0.0);
             for seed in 1..=lists {
                 let stream = |number| Stream::new(Split::Test, seed, number);
