@@ -155,7 +155,7 @@ mod tests {
 
     const KS: [usize; 6] = [1, 2, 4, 8, 16, 32];
 
-    /// A study whose base overtakes: three quarters of problems the model solves more often, the others hardly
+    /// A study whose base overtakes: four fifths of problems the model solves more often, the others hardly
     /// ever; in log-odds a spread between problems, between seeds, and of each problem under each seed.
     fn study(
         draws: &mut Draws,
@@ -169,7 +169,7 @@ mod tests {
         let odds: Vec<(f64, f64)> = (0..problems)
             .map(|_| {
                 let base = -1.2 + 0.8 * draws.normal();
-                let change = if draws.uniform() < 0.75 { 1.2 } else { -4.0 };
+                let change = if draws.uniform() < 0.8 { 0.8 } else { -4.0 };
                 (base, base + change + 0.3 * draws.normal())
             })
             .collect();
@@ -239,7 +239,7 @@ mod tests {
                 );
                 println!("{said}");
                 assert!(share(held) >= 0.93, "{said}");
-                assert!((seeds, problems) != (2, 240) || share(before) < 0.9, "{said}");
+                assert!((seeds, problems) != (2, 240) || share(before) < 0.92, "{said}");
             }
         }
     }
