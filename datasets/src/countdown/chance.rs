@@ -1,5 +1,5 @@
-//! The chance of each Countdown problem to be drawn, and with it a second list of problems that has none of the first and
-//! is drawn from the same distribution.
+//! The chance of each Countdown problem to be drawn, and with it a second list of problems that has none of the first
+//! and is drawn from the same distribution.
 
 use std::collections::{HashMap, HashSet};
 
@@ -32,11 +32,11 @@ impl Reported {
     /// The first `wanted` problems of `stream`, another of the same split, that are not among these; fewer where there
     /// are no more.
     ///
-    /// A problem that is drawn with chance r an attempt is in a list after t attempts with chance `1 - (1 - r)^t`, and is
-    /// none of these with chance `q = (1 - r)^attempts`. So that on average over what these might have been it is in
-    /// this list with the same chance, it has to be with chance `(1 - (1 - r)^t) / q` where it is none of these: the
-    /// hazard of that over r is the chance with which a draw is taken, times a constant. Of the likeliest
-    /// problems long lists have fewer than they should, since both together cannot have more than all of them.
+    /// A problem that is drawn with chance r an attempt is in a list after t attempts with chance `1 - (1 - r)^t`, and
+    /// is none of these with chance `q = (1 - r)^attempts`. So that on average over what these might have been it is
+    /// in this list with the same chance, it has to be with chance `(1 - (1 - r)^t) / q` where it is none of these:
+    /// the hazard of that over r is the chance with which a draw is taken, times a constant. Of the likeliest problems
+    /// long lists have fewer than they should, since both together cannot have more than all of them.
     pub(super) fn others(mut self, mut stream: Stream, wanted: usize) -> Vec<Problem> {
         let mut coin = ChaCha8Rng::seed_from_u64(0x00c0_ffee);
         coin.set_stream(u64::MAX);

@@ -179,7 +179,7 @@ pub fn run(options: &StudyOptions, process: &Process) -> Result<Option<Finished>
     let mut datasets = Vec::new();
     for set in &sets {
         let (second, folder) =
-            ((&session.reference, "base, second draw"), output.join("base-second"));
+            ((&session.reference, "base, second draw"), output.join(place::SECOND_DRAW));
         datasets.push(Evaluated {
             name: set.dataset.name.clone(),
             domain: set.domain.to_owned(),
