@@ -3,15 +3,21 @@
 //! Prompt `3,7,8,9=24:`, answer an expression over `+ - * /` such as `3*(7+9-8)`. Problems are made
 //! from a fixed list in a fixed order, so every machine sees the same ones. The three splits share
 //! no multiset of numbers: `sft` (what a base model is trained on), `train` (what RLVR is trained
-//! on) and `test` (held out from both). `valid` has the numbers of `test` and none of its first thousand problems:
-//! what coefficients and best models are chosen by.
+//! on) and `test` (held out from both). `valid` has the numbers of `test` and none of its first 300 problems: what
+//! coefficients and best models are chosen by.
+//!
+//! Every split is drawn from one distribution. A problem with many solutions is drawn more often, so the first problems
+//! of `test` are the easy ones, and to leave them out of `valid` alone would leave the hard ones: `valid` weighs each
+//! problem by the inverse of its chance to be none of them (Horvitz and Thompson 1952).
 
-use std::collections::HashSet;
+mod chance;
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use crate::verify::{self, Expression, Operator};
+use chance::Reported;
+
 use crate::{DataError, Dataset, Problem, Prompt, Result, Source, distinct, fnv};
 
 /// Largest number given; the smallest is 1.
@@ -21,7 +27,9 @@ pub const TARGETS: std::ops::RangeInclusive<u32> = 10..=40;
 /// How many numbers a problem of the named source gives.
 const NUMBERS: usize = 4;
 /// The first problems of `test`, none of which are in `valid`.
-const REPORTED: usize = 1000;
+const REPORTED: usize = 300;
+/// Repeated problems in a row after which a split has no more.
+const PATIENCE: usize = 100_000;
 /// Problems in a split when no limit is given.
 const DEFAULT_PROBLEMS: usize = 96;
 
@@ -85,25 +93,14 @@ fn load(split: &str, limit: Option<usize>) -> Result<Dataset> {
         }
     };
     let wanted = limit.unwrap_or(DEFAULT_PROBLEMS);
-    let stream = |number: u64| {
-        let mut stream = Stream::new(split, 0, number);
-        stream.count = numbers;
-        stream
-    };
-    // None of the problems that results are reported of.
-    let reported: HashSet<String> = match number {
-        0 => HashSet::new(),
+    let mut stream = Stream { count: numbers, ..Stream::new(split, 0, number) };
+    let problems = match number {
+        0 => distinct(wanted, PATIENCE, || stream.next_problem()),
         _ => {
-            let mut first = stream(0);
-            distinct(REPORTED, 100_000, || first.next_problem()).into_iter().map(|p| p.id).collect()
+            let first = Stream { count: numbers, ..Stream::new(split, 0, 0) };
+            Reported::new(first, REPORTED).others(stream, wanted)
         }
     };
-    let mut stream = stream(number);
-    // A split has thousands of problems.
-    let wanted_of_all = wanted.saturating_add(reported.len());
-    let mut problems = distinct(wanted_of_all, 100_000, || stream.next_problem());
-    problems.retain(|problem| !reported.contains(&problem.id));
-    problems.truncate(wanted);
     let name = format!("countdown/{shown}");
     Ok(Dataset::generated(name, problems, verify::countdown::Countdown))
 }
@@ -113,6 +110,8 @@ pub struct Stream {
     split: Split,
     count: usize,
     rng: ChaCha8Rng,
+    /// Numbers drawn so far, those included that made no problem.
+    attempts: u64,
 }
 
 impl Stream {
@@ -120,7 +119,7 @@ impl Stream {
     pub fn new(split: Split, seed: u64, number: u64) -> Self {
         let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0x00c0_ffee);
         rng.set_stream(number);
-        Self { split, count: NUMBERS, rng }
+        Self { split, count: NUMBERS, rng, attempts: 0 }
     }
 
     /// The next problem, its solution a random expression that reaches the target.
@@ -130,6 +129,7 @@ impl Stream {
     /// spell them.
     pub fn next_problem(&mut self) -> Problem {
         loop {
+            self.attempts += 1;
             let numbers: Vec<u32> = (0..self.count).map(|_| 1 + self.below(MAX_NUMBER)).collect();
             if Split::of(&numbers) != self.split {
                 continue;
@@ -194,10 +194,11 @@ mod tests {
         let ids = |split: &str, count| -> Vec<String> {
             load(split, Some(count)).unwrap().problems.into_iter().map(|p| p.id).collect()
         };
-        let (valid, test) = (ids("valid", 64), ids("test", REPORTED));
-        assert_eq!(valid.len(), 64);
+        let (valid, test) = (ids("valid", 300), ids("test", REPORTED));
+        assert_eq!(valid.len(), 300);
         assert!(valid.iter().all(|id| !test.contains(id)));
-        assert_eq!(ids("valid", 96)[..64], valid);
+        assert_eq!(valid.iter().collect::<HashSet<_>>().len(), 300);
+        assert_eq!(ids("valid", 96), valid[..96]);
     }
 
     #[test]

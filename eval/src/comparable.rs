@@ -112,6 +112,54 @@ pub fn differences(
     found
 }
 
+/// Whether `second` is a second draw of the first run's model whose samples are independent of those of all `runs`: as
+/// that one was sampled, with a seed that no run has.
+///
+/// # Errors
+/// What is in the way, as a sentence, and what to do.
+pub fn check_second_draw(
+    (name, second): (&str, &Results),
+    runs: &[(&str, &Results)],
+) -> Result<(), String> {
+    let Some(((base_name, base), _)) = runs.split_first() else { return Ok(()) };
+    let is_sampled = |run: &Results| run.sets.iter().all(|set| set.temperature.is_some());
+    if is_sampled(base) && is_sampled(second) && base.model != second.model {
+        return Err(format!(
+            "--second-draw {name} holds samples of {}, the base {base_name} of {}: evaluate the base again, with another \
+             --seed",
+            second.model, base.model
+        ));
+    }
+    for set in &base.sets {
+        let other = second.sets.iter().find(|other| other.name == set.name);
+        let Some(other) = other else { continue };
+        if let Some(found) = differences((base, set), (second, other)).first() {
+            let [a, b] = &found.values;
+            return Err(format!(
+                "--second-draw {name}: {} of {} is {b} there and {a} in the base {base_name}; a second draw is sampled as \
+                 the first was, but for its --seed",
+                found.key, set.name
+            ));
+        }
+    }
+    let seed = |run: &Results| run.config.get("seed").and_then(Value::as_u64);
+    for (run_name, run) in runs {
+        let same_seed = seed(second).is_some() && seed(second) == seed(run);
+        let same_counts = run.sets.iter().any(|set| {
+            let other = second.sets.iter().find(|other| other.name == set.name);
+            other.is_some_and(|other| set.problems.len() > 1 && are_identical(set, other))
+        });
+        if same_seed || same_counts {
+            let what = if same_seed { "the seed" } else { "the samples" };
+            return Err(format!(
+                "--second-draw {name} has {what} of {run_name}: evaluate the base again with a --seed that no run was \
+                 evaluated with"
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// Whether two evaluations of a set found the same, sample by sample as far as that is counted.
 pub fn are_identical(first: &SetResult, second: &SetResult) -> bool {
     first.problems == second.problems
@@ -140,6 +188,38 @@ mod tests {
         };
         let (tealight, model) = (String::new(), "m".to_owned());
         Results { schema_version: 1, tealight, model, config, seconds: 0.0, sets: vec![set] }
+    }
+
+    #[test]
+    fn a_second_draw_is_of_the_base_and_independent() {
+        let with = |model: &str, temperature: f64, seed: u64| {
+            let config = serde_json::json!({"seed": seed});
+            Results { model: model.into(), ..run(temperature, "p", config) }
+        };
+        let (base, tuned) = (with("base", 1.0, 0), with("tuned", 1.0, 0));
+        let check = |second: Results, tuned: &Results| {
+            check_second_draw(("again", &second), &[("base", &base), ("tuned", tuned)])
+        };
+        assert_eq!(check(with("base", 1.0, 1), &tuned), Ok(()));
+        let refused = |second, word: &str| {
+            let why = check(second, &tuned).unwrap_err();
+            assert!(why.contains(word) && why.contains("--second-draw again"), "{why}");
+        };
+        refused(with("other", 1.0, 1), "samples of other");
+        refused(with("base", 0.7, 1), "temperature");
+        refused(with("base", 1.0, 0), "the seed of base");
+        // Nor may it share its random numbers with a run.
+        let why = check(with("base", 1.0, 5), &with("tuned", 1.0, 5)).unwrap_err();
+        assert!(why.contains("the seed of tuned"), "{why}");
+        // A copy of the base's samples, whatever seed is written beside them.
+        let several = |mut results: Results| {
+            let problems = &mut results.sets[0].problems;
+            problems.push(problems[0].clone());
+            results
+        };
+        let runs = (several(with("base", 1.0, 0)), several(with("base", 1.0, 9)));
+        let why = check_second_draw(("again", &runs.1), &[("base", &runs.0)]).unwrap_err();
+        assert!(why.contains("the samples of base"), "{why}");
     }
 
     #[test]

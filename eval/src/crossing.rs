@@ -1,24 +1,23 @@
 //! Where the base's curve of Pass@k overtakes that of a tuned model, and how sure that is.
 
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{Rng, SeedableRng};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::Tally;
 use crate::contrast::rho;
+use crate::inference::{Effect, crossed};
 
-/// Resamples of the bootstrap.
-const RESAMPLES: u64 = 1000;
+/// Places between two k at which the ends of the interval are looked for.
+const STEPS: usize = 16;
 
-/// The crossing with a percentile interval by a hierarchical bootstrap: seeds, then problems.
+/// The crossing with a 95 % interval over seeds and problems; with one seed, over problems alone.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Crossing {
     /// The k.
     pub at: Place,
-    /// 2.5th percentile.
+    /// Lower end.
     pub low: Place,
-    /// 97.5th percentile.
+    /// Upper end.
     pub high: Place,
 }
 
@@ -84,43 +83,56 @@ pub fn place(ks: &[usize], base: &[f64], tuned: &[f64]) -> Place {
 }
 
 /// Of runs, one a seed, against the base on the same problems.
+///
+/// The interval holds every k at which the difference of the two curves may be 0 for the first time: it begins where
+/// the 95 % interval of "base less model" over seeds and problems ([`crossed`]) first reaches 0, and ends where that
+/// interval first lies above 0. At the true crossing the difference is 0, so the interval misses it as seldom
+/// as that of a difference misses the truth, and so in few seeds as in many.
 pub fn crossing(ks: &[usize], base: &[Tally], runs: &[&[Tally]]) -> Crossing {
-    let curves = |run: &[Tally]| -> Vec<Vec<f64>> {
-        run.iter().map(|tally| ks.iter().map(|k| rho(tally, *k)).collect()).collect()
-    };
-    let (own, tuned) = (curves(base), runs.iter().map(|run| curves(run)).collect::<Vec<_>>());
-    let (problems, seeds) = (base.len(), runs.len());
-    if problems == 0 || seeds == 0 {
+    if base.is_empty() || runs.is_empty() || ks.is_empty() {
         return Crossing { at: Place::Never, low: Place::Never, high: Place::Never };
     }
-    let of = |weights: &[f64], chosen: &[usize]| {
-        let sum = |curves: &[Vec<f64>]| -> Vec<f64> {
-            let at = |k: usize| curves.iter().zip(weights).map(|(c, w)| w * c[k]).sum();
-            (0..ks.len()).map(at).collect()
-        };
-        let mut mean = vec![0.0; ks.len()];
-        for seed in chosen {
-            let curve = sum(&tuned[*seed]);
-            mean.iter_mut().zip(curve).for_each(|(m, c)| *m += c / chosen.len() as f64);
-        }
-        place(ks, &sum(&own), &mean)
-    };
-    let all: Vec<usize> = (0..seeds).collect();
-    let at = of(&vec![1.0; problems], &all);
-    let mut places: Vec<Place> = (0..RESAMPLES)
-        .into_par_iter()
-        .map(|resample| {
-            let mut rng = ChaCha8Rng::seed_from_u64(resample);
-            let mut pick = |count: usize| (rng.next_u64() % count as u64) as usize;
-            let chosen: Vec<usize> = (0..seeds).map(|_| pick(seeds)).collect();
-            let mut weights = vec![0.0; problems];
-            (0..problems).for_each(|_| weights[pick(problems)] += 1.0);
-            of(&weights, &chosen)
+    // By k: a row a seed, the base less the model, problem by problem.
+    let gaps: Vec<Vec<Vec<f64>>> = ks
+        .par_iter()
+        .map(|k| {
+            let row = |run: &&[Tally]| {
+                base.iter().zip(run.iter()).map(|(b, m)| rho(b, *k) - rho(m, *k)).collect()
+            };
+            runs.iter().map(row).collect()
         })
         .collect();
-    places.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
-    let percentile = |share: f64| places[((places.len() - 1) as f64 * share).round() as usize];
-    Crossing { at, low: percentile(0.025), high: percentile(0.975) }
+    let curve = |run: &[Tally]| -> Vec<f64> {
+        ks.iter().map(|k| run.iter().map(|tally| rho(tally, *k)).sum::<f64>()).collect()
+    };
+    let tuned: Vec<Vec<f64>> = runs.iter().map(|run| curve(run)).collect();
+    let mean = |k: usize| tuned.iter().map(|curve| curve[k]).sum::<f64>() / runs.len() as f64;
+    let at = place(ks, &curve(base), &(0..ks.len()).map(mean).collect::<Vec<_>>());
+    // Both ends are looked for on the curves as they are drawn: linear in log k between the k.
+    let steps = (ks.len() - 1) * STEPS;
+    let intervals: Vec<(f64, Effect)> = (0..=steps)
+        .into_par_iter()
+        .map(|step| {
+            let (before, part) = (step / STEPS, (step % STEPS) as f64 / STEPS as f64);
+            let after = (before + 1).min(ks.len() - 1);
+            let mix = |(a, b): (&f64, &f64)| a + part * (b - a);
+            let row = |(a, b): (&Vec<f64>, &Vec<f64>)| a.iter().zip(b).map(mix).collect();
+            let rows: Vec<Vec<f64>> = gaps[before].iter().zip(&gaps[after]).map(row).collect();
+            let (low, high) = ((ks[before] as f64).ln(), (ks[after] as f64).ln());
+            ((low + part * (high - low)).exp(), crossed(&rows))
+        })
+        .collect();
+    let first =
+        |is_there: fn(&Effect) -> bool| match intervals.iter().position(|(_, gap)| is_there(gap)) {
+            Some(0) => Place::FromTheStart,
+            Some(step) => Place::K(intervals[step].0),
+            None => Place::Never,
+        };
+    let (low, high) = (first(|gap| gap.high >= 0.0), first(|gap| gap.low > 0.0));
+    // The crossing itself lies between two steps.
+    let least = |a: Place, b: Place| if b < a { b } else { a };
+    let most = |a: Place, b: Place| if b > a { b } else { a };
+    Crossing { at, low: least(low, at), high: most(high, at) }
 }
 
 #[cfg(test)]
@@ -141,37 +153,116 @@ mod tests {
         assert!(Place::FromTheStart < Place::K(1.0) && Place::K(9.0) < Place::Never);
     }
 
+    const KS: [usize; 6] = [1, 2, 4, 8, 16, 32];
+
+    /// A study whose base overtakes: four fifths of problems the model solves more often, the others hardly
+    /// ever; in log-odds a spread between problems, between seeds, and of each problem under each seed.
+    fn study(
+        draws: &mut Draws,
+        (seeds, problems): (usize, usize),
+        spread: f64,
+    ) -> [Vec<Vec<Tally>>; 2] {
+        let sampled = |draws: &mut Draws, odds: f64| {
+            let p = 1.0 / (1.0 + (-odds).exp());
+            Tally { samples: 32, correct: draws.binomial(32, p), ..Tally::default() }
+        };
+        let odds: Vec<(f64, f64)> = (0..problems)
+            .map(|_| {
+                let base = -1.2 + 0.8 * draws.normal();
+                let change = if draws.uniform() < 0.8 { 0.8 } else { -4.0 };
+                (base, base + change + 0.3 * draws.normal())
+            })
+            .collect();
+        let base = odds.iter().map(|(base, _)| sampled(draws, *base)).collect();
+        let mut run = |_| {
+            let seed = spread * draws.normal();
+            let of = |(_, tuned): &(f64, f64)| {
+                let own = 0.3 * draws.normal();
+                sampled(draws, tuned + seed + own)
+            };
+            odds.iter().map(of).collect()
+        };
+        [vec![base], (0..seeds).map(&mut run).collect()]
+    }
+
+    fn found([base, runs]: &[Vec<Vec<Tally>>; 2]) -> Crossing {
+        let runs: Vec<&[Tally]> = runs.iter().map(Vec::as_slice).collect();
+        crossing(&KS, &base[0], &runs)
+    }
+
+    /// What the interval was: percentiles of a bootstrap of seeds, then problems.
+    fn by_bootstrap([base, runs]: &[Vec<Vec<Tally>>; 2], draws: &mut Draws) -> (Place, Place) {
+        let curves = |run: &[Tally]| -> Vec<Vec<f64>> {
+            run.iter().map(|tally| KS.iter().map(|k| rho(tally, *k)).collect()).collect()
+        };
+        let (base, runs) =
+            (curves(&base[0]), runs.iter().map(|run| curves(run)).collect::<Vec<_>>());
+        let mut places: Vec<Place> = (0..400)
+            .map(|_| {
+                let mut pick = |count: usize| (draws.uniform() * count as f64) as usize;
+                let seeds: Vec<usize> = runs.iter().map(|_| pick(runs.len())).collect();
+                let problems: Vec<usize> = base.iter().map(|_| pick(base.len())).collect();
+                let at =
+                    |curves: &[Vec<f64>], k: usize| problems.iter().map(|i| curves[*i][k]).sum();
+                let own: Vec<f64> = (0..KS.len()).map(|k| at(&base, k)).collect();
+                let mean = |k: usize| {
+                    seeds.iter().map(|seed| at(&runs[*seed], k)).sum::<f64>() / seeds.len() as f64
+                };
+                place(&KS, &own, &(0..KS.len()).map(mean).collect::<Vec<_>>())
+            })
+            .collect();
+        places.sort_by(|a, b| a.partial_cmp(b).unwrap());
+        (places[10], places[389])
+    }
+
     #[test]
-    fn its_interval_covers_it() {
-        let ks = [1, 2, 4, 8, 16, 32];
-        // The base solves everything sometimes, the tuned model three quarters of problems often.
-        let chances = |draws: &mut Draws| {
-            if draws.uniform() < 0.75 { (0.3, 0.6) } else { (0.3, 0.01) }
-        };
-        let tally = |draws: &mut Draws, p: f64| Tally {
-            samples: 32,
-            correct: draws.binomial(32, p),
-            ..Tally::default()
-        };
-        let curve = |of: fn(f64, f64) -> f64, pair: (f64, f64)| -> Vec<f64> {
-            ks.iter().map(|k| 1.0 - (1.0 - of(pair.0, pair.1)).powi(*k as i32)).collect()
-        };
-        let mixed = |of: fn(f64, f64) -> f64| -> Vec<f64> {
-            let (often, lost) = (curve(of, (0.3, 0.6)), curve(of, (0.3, 0.01)));
-            often.iter().zip(lost).map(|(a, b)| 0.75 * a + 0.25 * b).collect()
-        };
-        let truth = place(&ks, &mixed(|b, _| b), &mixed(|_, t| t));
-        let mut draws = Draws::new(8);
-        let (mut held, studies) = (0, 300);
-        for _ in 0..studies {
-            let pairs: Vec<(f64, f64)> = (0..80).map(|_| chances(&mut draws)).collect();
-            let base: Vec<Tally> = pairs.iter().map(|pair| tally(&mut draws, pair.0)).collect();
-            let tuned: Vec<Tally> = pairs.iter().map(|pair| tally(&mut draws, pair.1)).collect();
-            let found = crossing(&ks, &base, &[&tuned]);
-            held += i32::from(found.low <= truth && truth <= found.high);
+    fn its_interval_covers_it_however_few_seeds() {
+        for (spread, problems) in [(0.25, 240), (0.25, 80), (0.05, 80)] {
+            let mut draws = Draws::new(8);
+            let truth = found(&study(&mut draws, (400, 4000), spread)).at;
+            for seeds in [2, 3, 4, 8] {
+                let (mut held, mut before, studies) = (0, 0, 1000);
+                for _ in 0..studies {
+                    let study = study(&mut draws, (seeds, problems), spread);
+                    let found = found(&study);
+                    assert!(found.low <= found.at && found.at <= found.high, "{found:?}");
+                    held += i32::from(found.low <= truth && truth <= found.high);
+                    let (low, high) = by_bootstrap(&study, &mut draws);
+                    before += i32::from(low <= truth && truth <= high);
+                }
+                let share = |count: i32| f64::from(count) / f64::from(studies);
+                let said = format!(
+                    "crossing at {truth}, seeds spread by {spread}, {problems} problems, {seeds} seeds: covered {:.3}, \
+                     by bootstrap {:.3}",
+                    share(held),
+                    share(before)
+                );
+                println!("{said}");
+                assert!(share(held) >= 0.93, "{said}");
+                assert!((seeds, problems) != (2, 240) || share(before) < 0.92, "{said}");
+            }
         }
-        let held = f64::from(held) / f64::from(studies);
-        println!("crossing at {truth}: covered {held:.3}");
-        assert!(held > 0.91, "{held}");
+    }
+
+    #[test]
+    fn a_base_that_never_overtakes_and_one_that_always_leads_are_covered_too() {
+        let mut draws = Draws::new(10);
+        let sampled = |draws: &mut Draws, p: f64| -> Vec<Tally> {
+            let of = |draws: &mut Draws| (p + 0.2 * (draws.uniform() - 0.5)).clamp(0.0, 1.0);
+            (0..80)
+                .map(|_| {
+                    let p = of(draws);
+                    Tally { samples: 32, correct: draws.binomial(32, p), ..Tally::default() }
+                })
+                .collect()
+        };
+        let [weak, strong] = [0.1, 0.5].map(|p| sampled(&mut draws, p));
+        let never = crossing(&KS[..4], &weak, &[&strong]);
+        assert_eq!((never.at, never.low, never.high), (Place::Never, Place::Never, Place::Never));
+        let start = crossing(&KS[..4], &strong, &[&weak]);
+        assert_eq!([start.at, start.low, start.high], [Place::FromTheStart; 3]);
+        // Alike: nothing is known.
+        let alike = crossing(&KS, &weak, &[&weak]);
+        assert_eq!((alike.low, alike.high), (Place::FromTheStart, Place::Never));
     }
 }

@@ -29,6 +29,12 @@ impl Effect {
     /// Of nothing.
     pub const NONE: Self =
         Self { value: f64::NAN, low: f64::NAN, high: f64::NAN, p_value: 1.0, seeds: 0 };
+
+    /// The same with its interval cut to the range that the quantity has, which excludes nothing that can be true.
+    pub fn within(self, least: f64, most: f64) -> Self {
+        let inside = |end: f64| end.clamp(least.min(self.value), most.max(self.value));
+        Self { low: inside(self.low), high: inside(self.high), ..self }
+    }
 }
 
 /// Differences whose p-value, adjusted for their table, is below this are marked.
@@ -109,6 +115,31 @@ pub fn ratio(above: &[Vec<f64>], below: &[f64]) -> Effect {
         row.iter().zip(below).map(|(a, b)| value + (a - value * b) / mean).collect()
     };
     crossed(&above.iter().map(moved).collect::<Vec<_>>())
+}
+
+/// The mean of the means of several sets of problems, every set with a row a seed: sets count alike, however many
+/// problems each has. Seeds and problems vary, the sets are the ones named.
+pub fn average(sets: &[Vec<Vec<f64>>]) -> Effect {
+    let seeds = sets.first().map_or(0, Vec::len);
+    let problems: usize = sets.iter().filter_map(|set| set.first()).map(Vec::len).sum();
+    if seeds == 0 || problems == 0 || sets.iter().any(|set| set.iter().any(Vec::is_empty)) {
+        return Effect::NONE;
+    }
+    let mean = |rows: &[Vec<f64>]| {
+        let count: usize = rows.iter().map(Vec::len).sum();
+        rows.iter().flatten().sum::<f64>() / count as f64
+    };
+    let value = sets.iter().map(|set| mean(set)).sum::<f64>() / sets.len() as f64;
+    // Each problem stands for how it moves the average.
+    let mut rows = vec![Vec::with_capacity(problems); seeds];
+    for set in sets {
+        let centre = mean(set);
+        for (row, values) in rows.iter_mut().zip(set) {
+            let weight = problems as f64 / (sets.len() * values.len()) as f64;
+            row.extend(values.iter().map(|x| value + weight * (x - centre)));
+        }
+    }
+    crossed(&rows)
 }
 
 /// P-values adjusted for there being several (Holm 1979): one below .05 is wrong in all of the table with chance

@@ -42,7 +42,7 @@ pub fn amount(values: &[f64]) -> Estimate {
 /// The mean of shares: values between 0 and 1.
 ///
 /// Clopper and Pearson's interval of a binomial with as many trials as the variance of the values makes the
-/// problems worth (Korn and Graubard 1998), which is at least their number. Two problems more, one at 0 and one at
+/// problems worth (Korn and Graubard 1998), never fewer than there are problems. Two problems more, one at 0 and one at
 /// 1, count into the variance, since few problems show few of the extremes.
 pub fn share(values: &[f64]) -> Estimate {
     let Some((value, variance)) = moments(values) else { return Estimate::NONE };
@@ -55,7 +55,7 @@ pub fn share(values: &[f64]) -> Estimate {
         1 => 1.0,
         _ => (quantile_t(usize::MAX) / quantile_t(values.len() - 1)).powi(2),
     };
-    let trials = (worth * narrower).max(1.0);
+    let trials = (worth * narrower).max(count);
     let right = trials * value;
     let quantile = |a: f64, b: f64, p: f64| Beta::new(a, b).map_or(f64::NAN, |d| d.inverse_cdf(p));
     // A mean of ones may differ from one by rounding.
@@ -116,6 +116,9 @@ mod tests {
         assert!((whole.low - 0.925).abs() < 0.01, "{whole:?}");
         let none = share(&[0.0; 48]);
         assert!(none.low == 0.0 && (none.high - 0.075).abs() < 0.01, "{none:?}");
+        // As many trials as problems, however few: 1 - .025^(1/4).
+        let few = share(&[0.0; 4]);
+        assert!(few.low == 0.0 && (few.high - 0.6024).abs() < 1e-3, "{few:?}");
         let half = share(&[0.5; 10]);
         assert!(half.low < 0.45 && half.high > 0.55, "{half:?}");
         assert!(share(&[0.3]).low < 0.1);
@@ -168,7 +171,7 @@ mod tests {
         let populations: [(&str, Population<'_>); 3] =
             [("spread", &spread), ("ceiling", &ceiling), ("floor", &floor)];
         for (name, population) in populations {
-            for problems in [12, 30, 96, 240] {
+            for problems in [4, 12, 30, 96, 240] {
                 for k in [1, 8, 32] {
                     let held = coverage(problems, k, population);
                     println!("{name}: {problems} problems, k {k}: {held:.3}");

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 
-use crate::contrast::{Contrast, rho};
+use crate::contrast::{Contrast, Evaluations, rho};
 use crate::inference::{Effect, paired};
 use crate::interval::{Estimate, share};
 use crate::results::{Question, Results, SetResult};
@@ -19,18 +19,26 @@ pub struct Aligned {
     pub questions: Vec<Question>,
     /// The counts of each model.
     pub runs: Vec<Vec<Tally>>,
+    /// The counts of the first run's model drawn again, with random numbers of its own.
+    pub second: Option<Vec<Tally>>,
     /// The numbers of each model on these problems.
     pub summaries: Vec<Summary>,
     /// The k of the numbers.
     pub ks: Vec<usize>,
 }
 
-/// Brings the sets that all evaluations share into one order. Sets are matched by name, problems by id.
+/// Brings the sets that all evaluations share into one order. Sets are matched by name, problems by id; so are those of
+/// `second`, the first run's model drawn again.
 ///
 /// # Errors
 /// No shared set; sets with other problems, unless `intersects`, when those that all have are kept.
-pub fn align(runs: &[(String, &Results)], intersects: bool) -> Result<(Vec<Aligned>, Vec<String>)> {
-    let Some(((first_name, first), others)) = runs.split_first() else {
+pub fn align(
+    runs: &[(String, &Results)],
+    second: Option<&(String, &Results)>,
+    intersects: bool,
+) -> Result<(Vec<Aligned>, Vec<String>)> {
+    let everyone: Vec<(String, &Results)> = runs.iter().chain(second).cloned().collect();
+    let Some(((first_name, first), others)) = everyone.split_first() else {
         bail!("there is nothing to compare");
     };
     let (mut aligned, mut notes) = (Vec::new(), Vec::new());
@@ -64,7 +72,7 @@ pub fn align(runs: &[(String, &Results)], intersects: bool) -> Result<(Vec<Align
         if shared.len() < set.problems.len() {
             notes.push(format!("{}: {} problems that all runs have", set.name, shared.len()));
         }
-        aligned.push(one(set, &all, &shared)?);
+        aligned.push(one(set, &all, &shared, second.is_some())?);
     }
     if aligned.is_empty() {
         let names: Vec<&str> = first.sets.iter().map(|set| set.name.as_str()).collect();
@@ -85,7 +93,12 @@ fn difference(a: &HashSet<String>, b: &HashSet<String>) -> String {
     format!("{}; {}", only(a, b).replace("{}", "first"), only(b, a).replace("{}", "second"))
 }
 
-fn one(first: &SetResult, all: &[&SetResult], shared: &HashSet<String>) -> Result<Aligned> {
+fn one(
+    first: &SetResult,
+    all: &[&SetResult],
+    shared: &HashSet<String>,
+    has_second: bool,
+) -> Result<Aligned> {
     // A problem that one of them could not be judged on is none that they can be compared on.
     let unjudged: HashSet<&String> = all
         .iter()
@@ -97,7 +110,7 @@ fn one(first: &SetResult, all: &[&SetResult], shared: &HashSet<String>) -> Resul
         .filter(|i| shared.contains(&first.problems[*i].problem))
         .filter(|i| !unjudged.contains(&first.problems[*i].problem))
         .collect();
-    let runs: Vec<Vec<Tally>> = all
+    let mut runs: Vec<Vec<Tally>> = all
         .iter()
         .map(|set| {
             let known: HashMap<&str, &Tally> =
@@ -108,11 +121,13 @@ fn one(first: &SetResult, all: &[&SetResult], shared: &HashSet<String>) -> Resul
     let n = all.iter().map(|set| set.summary.n).min().unwrap_or(0);
     let mut ks: Vec<usize> = first.summary.pass_at_k.keys().copied().filter(|k| *k <= n).collect();
     ks = crate::report::grid(&ks, n);
+    let second = if has_second { runs.pop() } else { None };
     Ok(Aligned {
         name: first.name.clone(),
         questions: order.iter().filter_map(|i| first.questions.get(*i).cloned()).collect(),
         summaries: runs.iter().map(|run| Summary::new(run, &ks)).collect::<Result<_>>()?,
         runs,
+        second,
         ks,
     })
 }
@@ -133,12 +148,15 @@ impl Aligned {
     /// What run `run` makes of run 0's problems.
     pub fn change(&self, run: usize) -> Change {
         let (base, tuned) = (&self.runs[0], &self.runs[run]);
+        let table: Vec<&[Tally]> = self.runs[1..].iter().map(Vec::as_slice).collect();
+        let second = self.second.as_deref();
+        let of = Evaluations { base, second, runs: &[tuned], table: &table };
         let only = |a: &[Tally], b: &[Tally]| -> Vec<String> {
             let pairs = a.iter().zip(b).filter(|(a, b)| a.correct > 0 && b.correct == 0);
             pairs.map(|(a, _)| a.problem.clone()).collect()
         };
         Change {
-            contrast: Contrast::new(base, &[tuned], &self.ks),
+            contrast: Contrast::new(&of, &self.ks),
             lost: only(base, tuned),
             gained: only(tuned, base),
         }
@@ -157,7 +175,8 @@ impl Aligned {
                 std::cmp::Ordering::Greater => 1,
                 std::cmp::Ordering::Less => most,
             };
-            Some(paired(&values(&self.runs[row], k), &values(&self.runs[column], k)))
+            let found = paired(&values(&self.runs[row], k), &values(&self.runs[column], k));
+            Some(found.within(-1.0, 1.0))
         };
         let runs = 0..self.runs.len();
         runs.clone().map(|row| runs.clone().map(|column| cell(row, column)).collect()).collect()
@@ -232,23 +251,31 @@ mod tests {
         // In another order, as another machine may have it.
         let tuned = results("tuned", &[("d", 2), ("c", 0), ("b", 8), ("a", 8)]);
         let runs = [("base".to_owned(), &base), ("tuned".to_owned(), &tuned)];
-        let (aligned, _) = align(&runs, false).unwrap();
+        let second = results("base", &[("b", 2), ("a", 8), ("d", 0), ("c", 0)]);
+        let second = ("again".to_owned(), &second);
+        let (aligned, _) = align(&runs, Some(&second), false).unwrap();
+        assert_eq!((aligned[0].runs.len(), aligned[0].summaries.len()), (2, 2));
         let change = aligned[0].change(1);
         assert_eq!((change.lost, change.gained), (vec!["c".to_owned()], vec!["d".to_owned()]));
         let contrast = change.contrast;
         assert_eq!((contrast.base_solved, contrast.kept, contrast.newly_solved), (3, 2.0, 1.0));
-        // By hand at k = 1: sum rho_b rho_m / sum rho_b.
-        let keep = (1.0 + 0.5) / (1.0 + 0.5 + 0.125);
-        assert!((contrast.keep[0].value - keep).abs() < 1e-12);
-        // A second draw: the square of 4 of 8 is 4 * 3 / (8 * 7).
-        let null = (1.0 + 12.0 / 56.0) / (1.0 + 0.5 + 0.125);
-        assert!((contrast.keep[0].null - null).abs() < 1e-12);
-        assert!((contrast.explore[0].value - (0.5 + 0.25) / 4.0).abs() < 1e-12);
+        // By hand at k = 1: the second draw says which problems are solved, 1, 1/4, 0 and 0.
+        let keep = contrast.keep[0];
+        assert!((keep.value - (1.0 + 0.25) / 1.25).abs() < 1e-12, "{keep:?}");
+        assert!((keep.null - (1.0 + 0.25 * 0.5) / 1.25).abs() < 1e-12, "{keep:?}");
+        let explore = contrast.explore[0];
+        assert!((explore.value - (0.75 + 0.25) / 4.0).abs() < 1e-12, "{explore:?}");
+        assert!((explore.null - (0.75 * 0.5 + 0.125) / 4.0).abs() < 1e-12, "{explore:?}");
         assert!((contrast.pass[0].1.value - 0.625 / 4.0).abs() < 1e-12);
-        // Each model by half of its samples: what is always right stays easy, and of what is right in every second
-        // sample one half in seventy is all right.
-        assert!((contrast.transition[0][0] - (1.0 + 1.0 / 70.0)).abs() < 1e-9);
-        assert!((contrast.transition.iter().flatten().sum::<f64>() - 4.0).abs() < 1e-9);
+        // Hard for the second draw is b, unsolved are c and d: the model finds b easy and d hard.
+        let moved = contrast.transitions.unwrap();
+        assert_eq!(moved.model, [[1., 0., 0., 0.], [0.; 4], [1., 0., 0., 0.], [0., 0., 1., 1.]]);
+        assert_eq!(moved.null, [[1., 0., 0., 0.], [0.; 4], [0., 1., 0., 0.], [0., 0., 1., 1.]]);
+        // Without a second draw these are not there.
+        let (aligned_alone, _) = align(&runs, None, false).unwrap();
+        let alone = aligned_alone[0].change(1).contrast;
+        assert!(alone.keep.is_empty() && alone.transitions.is_none());
+        assert_eq!(alone.pass, contrast.pass);
         assert!(aligned[0].matrix()[1][0].is_some() && aligned[0].matrix()[1][1].is_none());
     }
 
@@ -257,12 +284,12 @@ mod tests {
         let one = results("one", &[("a", 1), ("b", 2)]);
         let two = results("two", &[("b", 2), ("c", 3)]);
         let runs = [("one".to_owned(), &one), ("two".to_owned(), &two)];
-        let message = align(&runs, false).err().unwrap().to_string();
+        let message = align(&runs, None, false).err().unwrap().to_string();
         assert!(
             message.contains("1 only in the first (a)") && message.contains("(c)"),
             "{message}"
         );
-        let (aligned, notes) = align(&runs, true).unwrap();
+        let (aligned, notes) = align(&runs, None, true).unwrap();
         assert_eq!(aligned[0].runs[0].len(), 1);
         assert!(notes[0].contains("1 problems"));
     }

@@ -20,6 +20,11 @@ pub struct CompareOptions {
     #[arg(value_name = "RUN")]
     #[serde(default)]
     pub runs: Vec<PathBuf>,
+    /// The base evaluated a second time with another --seed, for the measures whose null needs independent draws: Keep,
+    /// New, strata and transitions are left out without it.
+    #[arg(long, value_name = "DIR")]
+    #[serde(default)]
+    pub second_draw: Option<PathBuf>,
     /// Compare the problems that all runs have, where they were evaluated on different ones.
     #[arg(long)]
     #[serde(default)]
@@ -79,7 +84,15 @@ pub fn run(options: &CompareOptions) -> Result<Comparison> {
         options.runs.iter().map(|path| Results::load(path)).collect::<Result<_>>()?;
     let names = options.names(&loaded)?;
     let named: Vec<(String, &Results)> = names.iter().cloned().zip(&loaded).collect();
-    let (sets, notes) = align(&named, options.intersect)?;
+    let second = options.second_draw.as_deref().map(Results::load).transpose()?;
+    let label = |path: &PathBuf| path.display().to_string();
+    let second = options.second_draw.as_ref().map(label).zip(second.as_ref());
+    if let Some((name, draw)) = &second {
+        let runs: Vec<(&str, &Results)> =
+            named.iter().map(|(name, run)| (name.as_str(), *run)).collect();
+        comparable::check_second_draw((name.as_str(), *draw), &runs).map_err(anyhow::Error::msg)?;
+    }
+    let (sets, notes) = align(&named, second.as_ref(), options.intersect)?;
     notes.iter().for_each(|note| tracing::warn!("{note}"));
     identical(&named).iter().for_each(|note| tracing::info!("{}", note));
     let of = |aligned: Aligned| {
@@ -93,7 +106,8 @@ pub fn run(options: &CompareOptions) -> Result<Comparison> {
         let json = serde_json::to_string_pretty(&comparison)?;
         write_atomic(&output.join("compare.json"), json.as_bytes())?;
         let runs: Vec<_> = options.runs.iter().map(PathBuf::as_path).zip(&loaded).collect();
-        report::write(&runs, output).context("the report cannot be written")?;
+        let second = options.second_draw.as_deref().zip(second.as_ref().map(|(_, draw)| *draw));
+        report::write(&runs, second, output).context("the report cannot be written")?;
         tracing::info!("compare.json and report.html in {}", output.display());
     }
     Ok(comparison)

@@ -9,8 +9,10 @@ use crate::files::{Claim, OWNER, TEMPORARY};
 
 /// What a command leaves before it has produced anything: settings, and the lock.
 const SETTINGS: [&str; 3] = ["config.toml", "request.json", ".lock"];
+/// Where a study has the samples of the base's second draw.
+pub(crate) const SECOND_DRAW: &str = "base-second";
 /// What commands write, and --overwrite therefore removes.
-const OURS: [&str; 24] = [
+const OURS: [&str; 25] = [
     "config.toml",
     "request.json",
     "metrics.jsonl",
@@ -20,6 +22,7 @@ const OURS: [&str; 24] = [
     "best.json",
     "evals.jsonl",
     "base",
+    SECOND_DRAW,
     "samples",
     "presamples",
     "presamples.json",

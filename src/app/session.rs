@@ -27,6 +27,12 @@ use crate::train::rlvr::{RlvrConfig, wants_extra_check, wants_presamples};
 /// Keys the randomness of evaluations apart from that of training.
 const EVALUATION: u64 = u64::MAX - 2;
 
+/// The seed of a base's second draw, whose samples are independent of those that `seed` gives and of those of any other
+/// small number.
+pub(crate) fn seed_of_second_draw(seed: u64) -> u64 {
+    !seed
+}
+
 /// A base model, where it runs, and who may stop it.
 pub(crate) struct Session<'a> {
     pub(crate) base: &'a Pretrained,
@@ -38,6 +44,7 @@ pub(crate) struct Session<'a> {
 }
 
 /// How an evaluation is drawn.
+#[derive(Clone, Copy)]
 pub(crate) struct Draw<'a> {
     pub(crate) n: usize,
     pub(crate) params: &'a SamplingParams,

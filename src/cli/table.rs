@@ -2,7 +2,7 @@
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
-use tealight_eval::report::{Evaluated, Study, tables};
+use tealight_eval::report::{Evaluated, Study, levels, tables};
 use tealight_eval::results::SetResult;
 use tealight_eval::{Estimate, Level, Summary};
 
@@ -93,8 +93,8 @@ pub(super) fn study(study: &Study) -> String {
             plain(&whole(study, evaluated))
         ));
     }
-    for (title, table) in tables::averages(study) {
-        text.push_str(&format!("\n{title}\n{}\n", plain(&table)));
+    for (title, table) in levels::averages(study) {
+        text.push_str(&format!("\n{title}, with 95 % intervals\n{}\n", plain(&table)));
     }
     if let Some(evaluated) = study.datasets.iter().find(|set| set.domain != "train") {
         let said = match study.seeds().len() {
@@ -102,7 +102,7 @@ pub(super) fn study(study: &Study) -> String {
             _ => "over seeds and problems, * p < .05 by Holm over the table",
         };
         text.push_str(&format!(
-            "\n{}: differences to the base with 95 % intervals, {said}\n{}\n",
+            "\n{}: change from base with 95 % intervals, {said}\n{}\n",
             evaluated.title(study),
             plain(&tables::to_base(study, evaluated))
         ));

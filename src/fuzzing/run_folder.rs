@@ -124,7 +124,7 @@ pub(super) fn try_changed(data: &[u8]) {
     std::fs::write(&path, bytes).expect("written");
 
     if let Ok(results) = Results::load(&output) {
-        drop(report::write(&[(&output, &results)], folder.path()));
+        drop(report::write(&[(&output, &results)], None, folder.path()));
     }
     drop(Live::new(&output).look());
     drop(presample::stored_request(&output));

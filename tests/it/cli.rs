@@ -34,8 +34,8 @@ fn a_study_compares_objectives_and_writes_everything() {
         "greedy",
         "pass@8",
         "\u{b1}",
-        "of 4 right",
-        "keep@4",
+        "among 4 correct (",
+        "keep@8",
         "countdown/test, temperature 0.7",
         "in domain, mean of countdown/test, countdown/test-3",
         "over seeds and problems",
@@ -88,9 +88,25 @@ fn a_study_compares_objectives_and_writes_everything() {
     }
     let samples =
         std::fs::read_to_string(folder.0.path().join("study/base/samples-countdown-test@t1.jsonl"));
-    assert_eq!(samples.expect("samples").lines().count(), 64);
+    // The base's second draw: as many samples, with random numbers of their own.
+    let second = std::fs::read_to_string(
+        folder.0.path().join("study/base-second/samples-countdown-test@t1.jsonl"),
+    );
+    let (first, second) = (texts(&samples.expect("samples")), texts(&second.expect("samples")));
+    assert_eq!((first.len(), second.len()), (64, 64));
+    assert!(first != second, "a second draw has seeds of its own");
+    assert_eq!(results["datasets"][1]["second"].as_array().map(Vec::len), Some(8));
     let again = refusal(&arguments.concat());
     assert!(again.contains("holds files already"), "{again}");
+}
+
+/// The completions in a file of samples.
+fn texts(lines: &str) -> Vec<String> {
+    let text = |line: &str| -> String {
+        let sample: Value = serde_json::from_str(line).expect("a sample");
+        sample["completion"].as_str().expect("text").to_owned()
+    };
+    lines.lines().map(text).collect()
 }
 
 #[test]

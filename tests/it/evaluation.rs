@@ -220,13 +220,28 @@ fn evaluations_are_compared_problem_by_problem() {
     let done = tealight(&["compare", &one, &two, "--output", &output]);
     let table = String::from_utf8_lossy(&done.stdout);
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    for word in ["pass@8", "solved, then lost", "newly solved", "Keep@4", "second draw", "unsolved"]
+    for word in
+        ["pass@8", "solved, then lost", "newly solved", "need a second draw", "--second-draw"]
     {
         assert!(table.contains(word), "{word}: {table}");
     }
-    let compared = json(format!("{output}/compare.json"));
-    let change = &compared["sets"][0]["changes"][0];
-    let moved: f64 = change["transition"]
+    assert!(!table.contains("Keep@"), "{table}");
+    let change =
+        |output: &str| json(format!("{output}/compare.json"))["sets"][0]["changes"][0].clone();
+    assert_eq!(change(&output)["keep@k"].as_array().map(Vec::len), Some(0));
+    assert_eq!(change(&output)["transitions"], Value::Null);
+    // With the base drawn again they are there.
+    let again = folder.path("again");
+    eval(&again, &["-n", "8", "-k", "1,8", "--no-greedy", "--seed", "9"]);
+    let more = ["compare", &one, &two, "--second-draw", &again, "--output", &folder.path("more")];
+    let done = tealight(&more);
+    let table = String::from_utf8_lossy(&done.stdout);
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    for word in ["Keep@8", "New@8", "second draw of the base gives", "unsolved"] {
+        assert!(table.contains(word), "{word}: {table}");
+    }
+    let found = change(&folder.path("more"));
+    let moved: f64 = found["transitions"]["model"]
         .as_array()
         .expect("rows")
         .iter()
@@ -234,6 +249,11 @@ fn evaluations_are_compared_problem_by_problem() {
         .filter_map(Value::as_f64)
         .sum();
     assert!((moved - 12.0).abs() < 1e-9, "{moved}");
+    let page = std::fs::read_to_string(folder.path("more/report.html")).expect("a page");
+    assert!(page.contains("resampling noise"), "the transitions");
+    // Not with a draw that has the random numbers of a run.
+    let said = refusal(&["compare", &one, &two, "--second-draw", &two]);
+    assert!(said.contains("has the seed of") && said.contains("--seed"), "{said}");
     assert!(Path::new(&output).join("report.html").exists());
     let fewer = [
         &["eval", "--output", &three, "-n", "8", "-k", "1,8"],

@@ -36,7 +36,7 @@ pub fn rarefied(counts: &[usize], r: usize) -> Option<Rarefied> {
     // Classes seen j times among r, on average.
     let mut seen = vec![0.0; r + 1];
     for count in counts {
-        for (times, chance) in super::second::halves(right, *count, r) {
+        for (times, chance) in super::halves::halves(right, *count, r) {
             seen[times] += chance;
         }
     }

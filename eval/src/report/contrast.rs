@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use crate::contrast::{Beyond, Contrast, DIFFICULTIES};
+use crate::contrast::{Beyond, Contrast, DIFFICULTIES, NEEDS_SECOND_DRAW, Transitions};
 use crate::inference::Effect;
 
 /// Everything that a contrast says.
@@ -15,25 +15,25 @@ pub(super) fn markup(contrast: &Contrast, name: &str) -> Markup {
         }
         @if !contrast.matched.is_empty() { (matched(contrast)) }
         @if !contrast.strata.is_empty() { (strata(contrast)) }
-        (transitions(contrast, name))
+        @if let Some(found) = &contrast.transitions { (transitions(found, name)) }
     }
 }
 
-/// Keep and Explore beyond what a second draw of the base would show, in words.
+/// Keep and New beside the base's own, in words; without a second draw of the base, what they need.
 pub fn kept(contrast: &Contrast) -> String {
     let (Some(keep), Some(explore)) = (contrast.keep.last(), contrast.explore.last()) else {
-        return String::new();
+        return format!("{NEEDS_SECOND_DRAW}.");
     };
     let said = |name: &str, of: &Beyond| {
         format!(
-            "{name}@{} {:.3}, where a second draw of the base would give {:.3}: {}",
+            "{name}@{} {:.3}, where a second draw of the base gives {:.3}: {}",
             of.k,
             of.value,
             of.null,
             effect(&of.excess)
         )
     };
-    format!("{}. {}.", said("Keep", keep), said("Explore", explore))
+    format!("{}. {}.", said("Keep", keep), said("New", explore))
 }
 
 /// A difference with its interval.
@@ -52,9 +52,9 @@ fn number(x: f64) -> String {
 
 fn matched(contrast: &Contrast) -> Markup {
     html! {
-        p.note { "Diversity at equal numbers of right answers, on the problems where both have as many: base, this, difference." }
+        p.note { "Diversity at equal numbers of correct answers, on the problems where the base and every model of this page have as many: base, this, change from base." }
         div.wide { table {
-            thead { tr { th { "right answers" } th { "problems" } @for (name, ..) in &contrast.matched[0].measures { th { (name) } } } }
+            thead { tr { th { "correct answers" } th { "problems" } @for (name, ..) in &contrast.matched[0].measures { th { (name) } } } }
             tbody { @for at in &contrast.matched { tr {
                 td { (at.right) } td { (at.problems) }
                 @for (_, base, model, difference) in &at.measures {
@@ -67,11 +67,11 @@ fn matched(contrast: &Contrast) -> Markup {
 
 fn strata(contrast: &Contrast) -> Markup {
     html! {
-        p.note { "By difficulty for the base, chosen by one half of its samples and measured on the other: Pass@k of the base, of this, difference." }
+        p.note { "By difficulty for the base, which its second draw says: Pass@k of the base's first draw, of this, change from base." }
         div.wide { table {
             thead { tr { th { "difficulty" } th { "problems" } @for (k, ..) in &contrast.strata[0].pass { th { "pass@" (k) } } } }
             tbody { @for stratum in &contrast.strata { tr {
-                td { (stratum.difficulty) } td { (format!("{:.1}", stratum.problems)) }
+                td { (stratum.difficulty) } td { (stratum.problems) }
                 @for (_, base, model, difference) in &stratum.pass {
                     td { span title=(effect(difference)) { (format!("{base:.3}, {model:.3}, {:+.3}", difference.value)) } }
                 }
@@ -80,16 +80,16 @@ fn strata(contrast: &Contrast) -> Markup {
     }
 }
 
-fn transitions(contrast: &Contrast, name: &str) -> Markup {
+fn transitions(found: &Transitions, name: &str) -> Markup {
     html! {
         div.wide { table {
             thead { tr { th { "base, down; " (name) ", across" } @for to in DIFFICULTIES { th { (to) } } } }
             tbody {
-                @for (from, (row, null)) in DIFFICULTIES.iter().zip(contrast.transition.iter().zip(contrast.transition_null)) {
-                    tr { td { (from) } @for (count, null) in row.iter().zip(null) { td { (format!("{count:.1} ({null:.1})")) } } }
+                @for (from, (row, null)) in DIFFICULTIES.iter().zip(found.model.iter().zip(found.null)) {
+                    tr { td { (from) } @for (count, null) in row.iter().zip(null) { td { (format!("{count:.1} ({null:.0})")) } } }
                 }
             }
         } }
-        p.note { "Problems, each model seen by half of its samples; in parentheses what a second draw of the base gives. Easy: validity .9 and more; medium: .3; hard: above 0." }
+        p.note { "Problems, from their difficulty by the base's second draw; in parentheses where the base's first draw has them, which is resampling noise. Easy: validity .9 and more; medium: .3; hard: above 0." }
     }
 }

@@ -15,15 +15,20 @@ use crate::transition::{Aligned, align};
 use crate::{Estimate, Level, Summary, store};
 
 /// Writes `report.html` into `output`: one evaluation, or several beside each other, the first as the
-/// base. Each comes with the directory that its samples lie in. Where the samples are too many for one
-/// file they go beside it, into `report-data`.
+/// base, and `second` the base drawn again. Each comes with the directory that its samples lie in. Where the samples are
+/// too many for one file they go beside it, into `report-data`.
 ///
 /// # Errors
 /// Evaluations that share no problems, samples that cannot be read, a directory that cannot be written.
-pub fn write(runs: &[(&Path, &Results)], output: &Path) -> Result<()> {
+pub fn write(
+    runs: &[(&Path, &Results)],
+    second: Option<(&Path, &Results)>,
+    output: &Path,
+) -> Result<()> {
     let named: Vec<(String, &Results)> =
         runs.iter().map(|(path, results)| (label(path, results, runs), *results)).collect();
-    let (aligned, notes) = align(&named, true)?;
+    let second = second.map(|(path, results)| (path.display().to_string(), results));
+    let (aligned, notes) = align(&named, second.as_ref(), true)?;
     let names: Vec<&str> = named.iter().map(|(name, _)| name.as_str()).collect();
     let models: Vec<(&str, &str)> =
         named.iter().map(|(name, results)| (name.as_str(), results.model.as_str())).collect();

@@ -6,9 +6,8 @@ use anyhow::Result;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::chart::{Axes, Dot, Line, draw, scatter};
-use super::tables::{
-    LEGEND, at_matched_accuracy, averages, best_temperatures, budgets, header, pairs, rows, to_base,
-};
+use super::levels::{averages, best_temperatures};
+use super::tables::{LEGEND, budgets, header, pairs, rows, to_base};
 use super::{Evaluated, Study, Training, contrast};
 use crate::Summary;
 
@@ -44,7 +43,6 @@ pub fn html(study: &Study) -> Result<String> {
     let seeds = study.seeds();
     let listed = seeds.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let names: BTreeSet<&str> = study.datasets.iter().map(|set| set.name.as_str()).collect();
-    let matched = at_matched_accuracy(study);
     let body = html! {
         h1 { "What fine-tuning did to the answers of " (study.model) }
         p.lead {
@@ -56,20 +54,19 @@ pub fn html(study: &Study) -> Result<String> {
         }
         @if seeds.len() == 1 { p.warning role="alert" { (ONE_SEED) } }
         @for evaluated in &study.datasets { (dataset(study, evaluated)?) }
-        @for (title, table) in averages(study) { h2 { (title) } (grid(&table)) }
+        @for (title, table) in averages(study) { h2 { (title) } p { (over(&seeds)) } (grid(&table)) }
         @for name in names {
             @let table = best_temperatures(study, name);
             @if !table.is_empty() {
                 h2 { (name) ", each model at its best temperature" }
-                p { "The temperature is chosen by one half of the problems and measured on the other, both ways round." }
+                p {
+                    "The temperature is chosen by one half of the problems and measured on the other, both ways round. "
+                    (over(&seeds)) " The interval does not cover the choice."
+                }
                 (grid(&table))
             }
         }
         h2 { "Training" }
-        @if !matched.is_empty() {
-            p { "Coverage at equal accuracy: where each run's held-out Pass@1 first reaches what all of them reach." }
-            (grid(&matched))
-        }
         (grid(&budgets(study)))
         p.note { "Means over seeds. gradients: completions that went through a backward pass. seconds: of the steps, on the machine as it was then." }
         div.charts {
@@ -91,6 +88,14 @@ pub fn html(study: &Study) -> Result<String> {
 /// What is said of a study with one seed.
 pub(super) const ONE_SEED: &str = "One seed: this compares runs, not objectives. Another seed may order them otherwise, so no \
 difference is starred; give several --seeds.";
+
+/// What varied in intervals of levels.
+fn over(seeds: &[u64]) -> &'static str {
+    match seeds.len() {
+        1 => "In parentheses 95 % intervals over problems; another seed is not covered.",
+        _ => "In parentheses 95 % intervals over seeds and problems.",
+    }
+}
 
 /// Rows under their header, the first row.
 fn grid(rows: &[Vec<String>]) -> Markup {
@@ -180,7 +185,7 @@ fn dataset(study: &Study, evaluated: &Evaluated) -> Result<Markup> {
             }
         }
         h3 { "Differences to the base" }
-        p { "With 95 % intervals. " @if study.seeds().len() > 1 { "Seeds and problems both vary; * p < .05 by Holm over the table." } @else { (ONE_SEED) } }
+        p { "With 95 % intervals, cut to what is possible. " @if study.seeds().len() > 1 { "Seeds and problems both vary; * p < .05 by Holm over the table." } @else { (ONE_SEED) } }
         (grid(&to_base(study, evaluated)))
         h3 { "Differences between models" }
         p {

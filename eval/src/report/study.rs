@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::contrast::Contrast;
+use crate::contrast::{Contrast, Evaluations};
 use crate::{Summary, Tally};
 
 /// A base model and what became of it under several objectives.
@@ -49,6 +49,10 @@ pub struct Evaluated {
     pub temperature: f64,
     /// What the base does on it.
     pub base: Measured,
+    /// The base's counts drawn again, with random numbers of their own: which problems it solves, for the measures
+    /// whose null assumes independent draws.
+    #[serde(default)]
+    pub second: Option<Vec<Tally>>,
     /// What the tuned models do.
     pub tuned: Vec<Tuned>,
     /// What became of the base under each objective, over its seeds, in the study's order.
@@ -129,6 +133,13 @@ pub struct HeldOut {
     pub distinct: f64,
 }
 
+impl Tuned {
+    /// The counts of each problem.
+    pub fn counts(&self) -> &[Tally] {
+        &self.measured.problems
+    }
+}
+
 impl Study {
     /// The objectives, in the order they were given in.
     pub fn labels(&self) -> Vec<&str> {
@@ -163,11 +174,14 @@ impl Evaluated {
 
     /// Compares every objective with the base, over its seeds.
     pub fn contrast(&mut self, labels: &[String], ks: &[usize]) {
-        let all = labels.iter().map(|label| {
-            let runs: Vec<&[Tally]> =
-                self.of(label).map(|tuned| tuned.measured.problems.as_slice()).collect();
-            (label.clone(), Contrast::new(&self.base.problems, &runs, ks))
-        });
+        let table: Vec<&[Tally]> = self.tuned.iter().map(Tuned::counts).collect();
+        let of = |label: &String| {
+            let runs: Vec<&[Tally]> = self.of(label).map(Tuned::counts).collect();
+            let (base, second) = (self.base.problems.as_slice(), self.second.as_deref());
+            let of = Evaluations { base, second, runs: &runs, table: &table };
+            (label.clone(), Contrast::new(&of, ks))
+        };
+        let all = labels.iter().map(of);
         self.contrasts = all.collect();
     }
 

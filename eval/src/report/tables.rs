@@ -1,19 +1,19 @@
 //! A study's tables as rows of cells, for the terminal, documents and the page.
 
 use super::{Evaluated, Study};
-use crate::contrast::{Contrast, rho};
+use crate::contrast::{Beyond, Contrast, Matched, rho};
 use crate::inference::{Effect, cells, crossed};
 use crate::{Summary, Tally};
 
-/// Right answers that the table's diversity is compared at.
-const RIGHT: usize = 4;
+/// Correct answers that the table's diversity is compared at.
+const CORRECT: usize = 4;
 
 /// What the columns of [`rows`] are, in words.
-pub const LEGEND: &str = "\u{b1} is the standard deviation over seeds. distinct: different right answers among all \
-samples of a problem, which accuracy raises too; of 4 right: the same among four right answers, on the problems where \
-base and model have as many, less the base's. keep: share of the problems solved in k tries that still are, in \
-parentheses what a second draw of the base itself would keep; new: share newly solved, less what a second draw would \
-find.";
+pub const LEGEND: &str = "\u{b1} is the standard deviation over seeds. distinct: different correct answers among all \
+samples of a problem, which accuracy raises too; among 4 correct: the same among four correct answers, change from base, \
+on the problems where the base and every model of the table have as many under every seed. keep: share of the problems \
+solved in k tries, by a second draw of the base, that still are, in parentheses the share that the base itself solves \
+again; new: share newly solved, minus the base's own.";
 
 /// The header over [`rows`].
 pub fn header(study: &Study, evaluated: &Evaluated) -> Vec<String> {
@@ -21,24 +21,44 @@ pub fn header(study: &Study, evaluated: &Evaluated) -> Vec<String> {
     header.extend(has_greedy(evaluated).then(|| "greedy".to_owned()));
     header.extend(study.ks.iter().map(|k| format!("pass@{k}")));
     header.push("distinct".into());
-    header.push(format!("of {RIGHT} right"));
+    header.push(matched_title(evaluated));
     header.extend(has_kl(evaluated).then(|| "KL(p*)".to_owned()));
-    let k = kept_k(evaluated);
-    header.extend(k.into_iter().flat_map(|k| [format!("keep@{k}"), format!("new@{k}")]));
+    if has_kept(study, evaluated) {
+        let k = study.largest();
+        header.extend([format!("keep@{k}"), format!("new@{k}")]);
+    }
     header
+}
+
+/// The column of diversity at equal numbers of correct answers: on how many problems.
+fn matched_title(evaluated: &Evaluated) -> String {
+    match evaluated.contrasts.iter().find_map(|(_, contrast)| matched(contrast)) {
+        Some(matched) => format!("among {CORRECT} correct ({} problems)", matched.problems),
+        None => format!("among {CORRECT} correct (too few problems)"),
+    }
+}
+
+fn matched(contrast: &Contrast) -> Option<&Matched> {
+    contrast.matched.iter().find(|matched| matched.right == CORRECT)
 }
 
 fn has_kl(evaluated: &Evaluated) -> bool {
     evaluated.base.summary.kl_pstar.is_some()
 }
 
-fn has_greedy(evaluated: &Evaluated) -> bool {
+pub(super) fn has_greedy(evaluated: &Evaluated) -> bool {
     evaluated.base.summary.greedy.is_some()
 }
 
-/// The largest k that a second draw of the base is known at.
-fn kept_k(evaluated: &Evaluated) -> Option<usize> {
-    evaluated.contrasts.first()?.1.keep.last().map(|keep| keep.k)
+/// Keep and New at the largest k of the tables; none without a second draw of the base.
+fn kept<'a>(study: &Study, contrast: &'a Contrast) -> Option<(&'a Beyond, &'a Beyond)> {
+    let at = |all: &'a [Beyond]| all.iter().find(|beyond| beyond.k == study.largest());
+    Some((at(&contrast.keep)?, at(&contrast.explore)?))
+}
+
+/// Whether there is a Keep to show.
+fn has_kept(study: &Study, evaluated: &Evaluated) -> bool {
+    evaluated.contrasts.iter().any(|(_, contrast)| kept(study, contrast).is_some())
 }
 
 /// The mean, and where there are several values their standard deviation.
@@ -78,18 +98,14 @@ pub fn rows(study: &Study, evaluated: &Evaluated) -> Vec<Vec<String>> {
         for (digits, of) in &numbers {
             row.push(with_spread(&all.iter().map(|s| of(s)).collect::<Vec<_>>(), *digits));
         }
-        let matched = contrast.and_then(|contrast| {
-            let at = contrast.matched.iter().find(|matched| matched.right == RIGHT)?;
-            Some(format!("{:+.2}", at.measures[0].3.value))
-        });
-        row.push(matched.unwrap_or_default());
+        let matched = contrast.and_then(matched);
+        row.push(matched.map_or(String::new(), |at| format!("{:+.2}", at.measures[0].3.value)));
         if has_kl(evaluated) {
             let kl = |s: &&Summary| s.kl_pstar.map_or(f64::NAN, |kl| kl.value);
             row.push(with_spread(&all.iter().map(kl).collect::<Vec<_>>(), 2));
         }
-        if kept_k(evaluated).is_some() {
-            let kept = contrast.and_then(|c| Some((c.keep.last()?, c.explore.last()?)));
-            row.extend(match kept {
+        if has_kept(study, evaluated) {
+            row.extend(match contrast.and_then(|contrast| kept(study, contrast)) {
                 Some((keep, new)) => [
                     format!("{:.2} ({:.2})", keep.value, keep.null),
                     format!("{:+.3}", new.excess.value),
@@ -107,8 +123,8 @@ pub fn rows(study: &Study, evaluated: &Evaluated) -> Vec<Vec<String>> {
     rows
 }
 
-/// What became of the base under each objective, with 95 % intervals; stars are Holm's over the table. The header
-/// first.
+/// What became of the base under each objective, with 95 % intervals that stay inside what is possible; stars are Holm's
+/// over the table. The header first.
 pub fn to_base(study: &Study, evaluated: &Evaluated) -> Vec<Vec<String>> {
     let (first, last) = (study.ks.iter().min().copied().unwrap_or(1), study.largest());
     let at = |effects: &[(usize, Effect)], k: usize| {
@@ -118,21 +134,23 @@ pub fn to_base(study: &Study, evaluated: &Evaluated) -> Vec<Vec<String>> {
         .contrasts
         .iter()
         .map(|(_, contrast)| {
-            let matched = contrast.matched.iter().find(|matched| matched.right == RIGHT);
             vec![
                 at(&contrast.pass, first),
                 at(&contrast.pass, last),
-                matched.map(|matched| matched.measures[0].3),
-                contrast.keep.last().map(|keep| keep.excess),
+                matched(contrast).map(|matched| matched.measures[0].3),
+                kept(study, contrast).map(|(keep, _)| keep.excess),
             ]
         })
         .collect();
-    let kept = kept_k(evaluated).map_or("keep".to_owned(), |k| format!("keep@{k} beyond chance"));
+    let kept = match has_kept(study, evaluated) {
+        true => format!("keep@{last}, minus resampling noise"),
+        false => "keep (needs a second draw of the base)".into(),
+    };
     let header = [
-        "less the base's".to_owned(),
+        "change from base".to_owned(),
         format!("pass@{first}"),
         format!("pass@{last}"),
-        format!("distinct of {RIGHT} right"),
+        format!("distinct {}", matched_title(evaluated)),
         kept,
         "base overtakes at k".into(),
     ];
@@ -150,47 +168,6 @@ pub fn to_base(study: &Study, evaluated: &Evaluated) -> Vec<Vec<String>> {
         rows.push(row);
     }
     rows
-}
-
-/// Averages over the sets of each domain that has several, at the temperature of training: a name and rows with
-/// their header first.
-pub fn averages(study: &Study) -> Vec<(String, Vec<Vec<String>>)> {
-    let mut tables = Vec::new();
-    for (domain, title) in [("in", "in domain"), ("out", "out of domain")] {
-        let sets: Vec<&Evaluated> = study
-            .datasets
-            .iter()
-            .filter(|set| set.domain == domain && set.temperature == study.temperature)
-            .collect();
-        let Some(first) = sets.first().filter(|_| sets.len() > 1) else { continue };
-        let numbers = numbers(study, first);
-        let mut header = vec!["objective".to_owned()];
-        header.extend(self::header(study, first).into_iter().skip(1).take(numbers.len()));
-        let mut table = vec![header];
-        let row = |name: &str, runs: usize, summary: &dyn Fn(&Evaluated, usize) -> Summary| {
-            let mut row = vec![name.to_owned()];
-            for (digits, of) in &numbers {
-                let over_sets = |run: usize| {
-                    let values = sets.iter().map(|set| of(&summary(set, run)));
-                    values.sum::<f64>() / sets.len() as f64
-                };
-                row.push(with_spread(&(0..runs).map(over_sets).collect::<Vec<_>>(), *digits));
-            }
-            row
-        };
-        table.push(row("base", 1, &|set, _| set.base.summary.clone()));
-        for label in study.labels() {
-            let nth = |set: &Evaluated, run: usize| {
-                set.of(label).nth(run).map(|tuned| tuned.measured.summary.clone())
-            };
-            let summary =
-                |set: &Evaluated, run| nth(set, run).unwrap_or_else(|| set.base.summary.clone());
-            table.push(row(label, first.of(label).count(), &summary));
-        }
-        let names: Vec<&str> = sets.iter().map(|set| set.name.as_str()).collect();
-        tables.push((format!("{title}, mean of {}", names.join(", ")), table));
-    }
-    tables
 }
 
 /// Every trained model against every other as rows of cells, names first: row minus column, Pass@1 below the diagonal and
@@ -219,7 +196,7 @@ pub fn pairs(study: &Study, evaluated: &Evaluated) -> Vec<Vec<String>> {
 }
 
 /// The counts of each run of an objective; of `base`, its one.
-fn runs<'a>(evaluated: &'a Evaluated, name: &'a str) -> Vec<&'a [Tally]> {
+pub(super) fn runs<'a>(evaluated: &'a Evaluated, name: &'a str) -> Vec<&'a [Tally]> {
     match name {
         "base" => vec![evaluated.base.problems.as_slice()],
         label => evaluated.of(label).map(|tuned| tuned.measured.problems.as_slice()).collect(),
@@ -237,7 +214,7 @@ fn difference(first: &[&[Tally]], second: &[&[Tally]], k: usize) -> Effect {
     let row = |seed: usize| -> Vec<f64> {
         nth(first, seed).iter().zip(nth(second, seed)).map(|(a, b)| a - b).collect()
     };
-    crossed(&(0..count).map(row).collect::<Vec<_>>())
+    crossed(&(0..count).map(row).collect::<Vec<_>>()).within(-1.0, 1.0)
 }
 
 /// How much of everything each objective was given, mean over seeds: what is matched, and what is not.
@@ -268,109 +245,6 @@ pub fn budgets(study: &Study) -> Vec<Vec<String>> {
             mean(|run| run.rehearsed as f64),
             mean(|run| run.seconds),
         ]);
-    }
-    rows
-}
-
-/// Each model at its best temperature: per model the temperature chosen by one half of the problems and measured
-/// on the other, both ways round, for the largest k. Empty where there is one temperature.
-pub fn best_temperatures(study: &Study, name: &str) -> Vec<Vec<String>> {
-    let sets: Vec<&Evaluated> = study.datasets.iter().filter(|set| set.name == name).collect();
-    if sets.len() < 2 {
-        return Vec::new();
-    }
-    let k = study.largest();
-    let mut rows = vec![vec![
-        "objective".to_owned(),
-        "pass@1 at its best".into(),
-        format!("pass@{k} at its best"),
-        "distinct at its best".into(),
-        "temperatures".into(),
-    ]];
-    let mut names = vec!["base"];
-    names.extend(study.labels());
-    for name in names {
-        // By temperature, the runs' counts.
-        let runs: Vec<Vec<&[Tally]>> = sets.iter().map(|set| runs(set, name)).collect();
-        let mut used = Vec::new();
-        let mut best = |of: &dyn Fn(&Tally) -> f64| -> f64 {
-            let half = |temperature: usize, odd: bool| -> f64 {
-                let values = runs[temperature].iter().flat_map(|run| {
-                    run.iter().enumerate().filter(|(i, _)| (i % 2 == 1) == odd).map(|(_, t)| of(t))
-                });
-                let values: Vec<f64> = values.collect();
-                values.iter().sum::<f64>() / values.len().max(1) as f64
-            };
-            let chosen = |odd: bool| {
-                (0..sets.len()).max_by(|a, b| half(*a, odd).total_cmp(&half(*b, odd))).unwrap_or(0)
-            };
-            let (even, odd) = (chosen(false), chosen(true));
-            used.push(match even == odd {
-                true => sets[even].temperature.to_string(),
-                false => format!("{} or {}", sets[even].temperature, sets[odd].temperature),
-            });
-            0.5 * (half(even, true) + half(odd, false))
-        };
-        let (one, many) = (best(&|tally| rho(tally, 1)), best(&|tally| rho(tally, k)));
-        let distinct = best(&|tally| {
-            let k = k.min(tally.samples);
-            crate::measure::rarefaction::unique_correct(tally, crate::Level::Solution, k)
-        });
-        rows.push(vec![
-            name.to_owned(),
-            format!("{one:.3}"),
-            format!("{many:.3}"),
-            format!("{distinct:.2}"),
-            used.join(", "),
-        ]);
-    }
-    rows
-}
-
-/// Coverage at equal accuracy along training: each objective's held-out Pass@k and distinct count where its held-out
-/// Pass@1 first reaches what every objective reaches. Empty where nothing was evaluated on the way.
-pub fn at_matched_accuracy(study: &Study) -> Vec<Vec<String>> {
-    let one =
-        |point: &super::HeldOut| point.pass_at_k.first().map_or(f64::NAN, |(_, value)| *value);
-    let last =
-        |point: &super::HeldOut| point.pass_at_k.last().map_or(f64::NAN, |(_, value)| *value);
-    let runs: Vec<&super::Training> =
-        study.training.iter().filter(|run| run.held_out.len() > 1).collect();
-    let most =
-        |run: &&super::Training| run.held_out.iter().map(one).fold(f64::NEG_INFINITY, f64::max);
-    let level = runs.iter().map(most).fold(f64::INFINITY, f64::min);
-    let k = runs.first().and_then(|run| run.held_out.first()?.pass_at_k.last()).map(|(k, _)| *k);
-    let Some(k) = k.filter(|_| level.is_finite()) else { return Vec::new() };
-    let mut rows = vec![vec![
-        "objective".to_owned(),
-        format!("pass@{k} at pass@1 = {level:.3}"),
-        "distinct there".into(),
-        "step".into(),
-    ]];
-    for label in study.trained() {
-        let mut found: [Vec<f64>; 3] = Default::default();
-        for run in runs.iter().filter(|run| run.objective == label) {
-            let Some(after) = run.held_out.iter().position(|point| one(point) >= level) else {
-                continue;
-            };
-            let (now, before) = (&run.held_out[after], &run.held_out[after.saturating_sub(1)]);
-            let rise = one(now) - one(before);
-            let share = if rise > 0.0 { (level - one(before)) / rise } else { 1.0 };
-            let between = |a: f64, b: f64| a + share * (b - a);
-            found[0].push(between(last(before), last(now)));
-            found[1].push(between(before.distinct, now.distinct));
-            found[2].push(between(before.step as f64, now.step as f64));
-        }
-        let [pass, distinct, step] = &found;
-        rows.push(match pass.is_empty() {
-            true => vec![label.to_owned(), String::new(), String::new(), String::new()],
-            false => vec![
-                label.to_owned(),
-                with_spread(pass, 3),
-                with_spread(distinct, 2),
-                with_spread(step, 0),
-            ],
-        });
     }
     rows
 }

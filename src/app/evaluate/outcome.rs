@@ -28,7 +28,7 @@ pub(crate) fn write(results: &Results, output: &Path) -> Result<()> {
     write_atomic(&output.join("results.csv"), export::csv(results).as_bytes())?;
     write_atomic(&output.join("results.md"), export::markdown(results).as_bytes())?;
     lm_eval(results, output)?;
-    report::write(&[(output, results)], output)?;
+    report::write(&[(output, results)], None, output)?;
     for set in &results.sets {
         warn_of(set, &reasons(set, output)?);
     }

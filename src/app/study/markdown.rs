@@ -1,6 +1,6 @@
 //! A study's tables as a document: what a model card shows.
 
-use tealight_eval::report::{Evaluated, Study, tables};
+use tealight_eval::report::{Evaluated, Study, levels, tables};
 
 /// The study's tables.
 pub(super) fn markdown(study: &Study) -> String {
@@ -24,13 +24,12 @@ pub(super) fn markdown(study: &Study) -> String {
         let problems = evaluated.base.summary.problems;
         let title = format!("{} ({problems} problems)", evaluated.title(study));
         add(&title, &whole(study, evaluated));
-        add("To the base, with 95 % intervals", &tables::to_base(study, evaluated));
+        add("Change from base, with 95 % intervals", &tables::to_base(study, evaluated));
         let k = study.largest();
         let title = format!("Row minus column: pass@1 below the diagonal, pass@{k} above");
         add(&title, &tables::pairs(study, evaluated));
     }
-    tables::averages(study).iter().for_each(|(title, rows)| add(title, rows));
-    add("At equal held-out accuracy", &tables::at_matched_accuracy(study));
+    levels::averages(study).iter().for_each(|(title, rows)| add(title, rows));
     add("What each was given", &tables::budgets(study));
     text
 }

@@ -18,7 +18,7 @@ use tealight_eval::report::{Evaluated, Measured, Study, Tuned, grid, html};
 use tealight_eval::{Summary, Tally};
 
 use crate::app::place;
-use crate::app::session::{Draw, Session};
+use crate::app::session::{self, Draw, Session};
 use crate::app::settings::{self, DataOptions, ModelOptions};
 use crate::app::training::held_out::HeldOutOptions;
 use crate::files::{Claim, write_atomic};
@@ -175,13 +175,17 @@ pub fn run(options: &StudyOptions, process: &Process) -> Result<Option<Finished>
         |session: &Session<'_>, set: &StudySet, model: (&Decoder, &str), folder: &Path| {
             measured(set.tallies(session, model, &draw, greedy, folder)?)
         };
+    let again = Draw { seed: session::seed_of_second_draw(seeds[0]), ..draw };
     let mut datasets = Vec::new();
     for set in &sets {
+        let (second, folder) =
+            ((&session.reference, "base, second draw"), output.join(place::SECOND_DRAW));
         datasets.push(Evaluated {
             name: set.dataset.name.clone(),
             domain: set.domain.to_owned(),
             temperature: set.temperature,
             base: evaluate(&session, set, (&session.reference, "base"), &output.join("base"))?,
+            second: Some(set.tallies(&session, second, &again, false, &folder)?),
             tuned: Vec::new(),
             contrasts: Vec::new(),
         });

@@ -1,7 +1,7 @@
 //! `tealight compare`.
 
 use anyhow::Result;
-use tealight_eval::contrast::{Contrast, DIFFICULTIES};
+use tealight_eval::contrast::{Contrast, DIFFICULTIES, NEEDS_SECOND_DRAW, Transitions};
 use tealight_eval::inference::{Effect, cells};
 use tealight_eval::report;
 use tealight_eval::transition::{Aligned, Change};
@@ -81,14 +81,26 @@ fn of_change(change: &Change, name: &str) -> String {
         format!("{} {shown}{}", ids.len(), if ids.len() > 8 { "  ..." } else { "" })
     };
     format!(
-        "{name}: {}\n{} {}\n{}\n{}solved, then lost: {}\nnewly solved: {}",
+        "{name}: {}\n{}\n{}solved, then lost: {}\nnewly solved: {}",
         contrast.crossing,
-        report::contrast::kept(contrast),
         matched(contrast),
-        table::plain(&transitions(contrast)),
-        "each model by half of its samples; in parentheses a second draw of the base\n",
+        retained(contrast),
         listed(&change.lost),
         listed(&change.gained),
+    )
+}
+
+/// What was kept, found and moved; without a second draw of the base, how to get one.
+fn retained(contrast: &Contrast) -> String {
+    let Some(found) = &contrast.transitions else {
+        return format!(
+            "{NEEDS_SECOND_DRAW}: evaluate the base again with another --seed and name its folder with --second-draw\n"
+        );
+    };
+    format!(
+        "{}\n{}\ndifficulty by the base's second draw and now; in parentheses by its first draw, which is resampling noise\n",
+        report::contrast::kept(contrast),
+        table::plain(&transitions(found))
     )
 }
 
@@ -97,20 +109,20 @@ fn matched(contrast: &Contrast) -> String {
     let Some(at) = contrast.most_matched() else { return String::new() };
     let (_, base, model, difference) = &at.measures[0];
     format!(
-        "Distinct among {} right answers on {} problems where both have as many: base {base:.2}, here {model:.2}, {}.",
+        "Distinct among {} correct answers on {} problems where the base and every model have as many: base {base:.2}, here {model:.2}, {}.",
         at.right,
         at.problems,
         report::contrast::effect(difference)
     )
 }
 
-/// How many problems went where, beside what a second draw of the base gives.
-fn transitions(contrast: &Contrast) -> Vec<Vec<String>> {
+/// How many problems went where, beside where the base itself has them.
+fn transitions(found: &Transitions) -> Vec<Vec<String>> {
     let mut rows =
         vec![[vec!["base \\ now".to_owned()], DIFFICULTIES.map(String::from).to_vec()].concat()];
-    let pairs = contrast.transition.iter().zip(contrast.transition_null);
+    let pairs = found.model.iter().zip(found.null);
     for (from, (counts, nulls)) in DIFFICULTIES.iter().zip(pairs) {
-        let cells = counts.iter().zip(nulls).map(|(count, null)| format!("{count:.1} ({null:.1})"));
+        let cells = counts.iter().zip(nulls).map(|(count, null)| format!("{count:.0} ({null:.0})"));
         rows.push(std::iter::once((*from).to_owned()).chain(cells).collect());
     }
     rows

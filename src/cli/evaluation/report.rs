@@ -45,7 +45,7 @@ pub(in crate::cli) fn run(options: &ReportOptions, stop: &Stop) -> Result<()> {
         return serve(directory, options.port, stop);
     }
     let results = Results::load(directory)?;
-    report::write(&[(directory, &results)], directory)?;
+    report::write(&[(directory, &results)], None, directory)?;
     tracing::info!("{}", directory.join("report.html").display());
     Ok(())
 }

@@ -1,0 +1,137 @@
+//! A model, trained with one or several seeds, beside its base on the same problems: what rose, what fell, what was
+//! kept beyond resampling noise, and how diverse correct answers are at equal accuracy.
+//!
+//! Base and model are sampled with the same random numbers, which makes plain differences precise. A measure that
+//! multiplies the base's outcome by the model's ([`Beyond`]), or chooses problems by the base's outcome
+//! ([`Stratum`], transitions), needs a base that is independent of the model given the problem: a second draw
+//! of the base, with random numbers of its own. Without one these measures are left out.
+
+mod at_equal_numbers;
+mod second_draw;
+
+use serde::{Deserialize, Serialize};
+
+use crate::crossing::{Crossing, crossing};
+use crate::inference::{Effect, crossed};
+use crate::interval::share;
+use crate::measure::pass_at_k::pass_at_k;
+use crate::measure::rarefaction::unique_correct;
+use crate::{Level, Tally};
+
+pub use at_equal_numbers::Matched;
+pub use second_draw::{Beyond, Stratum, Transitions};
+
+/// How hard problems are for a model, by its validity.
+pub const DIFFICULTIES: [&str; 4] = ["easy", "medium", "hard", "unsolved"];
+
+/// What the measures that need a second draw say where there is none.
+pub const NEEDS_SECOND_DRAW: &str = "Keep, New, strata and transitions need a second draw of the base, with random \
+numbers of its own";
+
+/// Numbers of correct answers that diversity is compared at.
+const CORRECT: [usize; 4] = [2, 4, 8, 16];
+
+/// The counts that a contrast is made of, everywhere of the same problems in the same order.
+#[derive(Debug, Clone, Copy)]
+pub struct Evaluations<'a> {
+    /// The base; the random numbers may be those of the runs.
+    pub base: &'a [Tally],
+    /// The base drawn again, with random numbers that neither `base` nor a run was drawn with.
+    pub second: Option<&'a [Tally]>,
+    /// The model's runs, one a seed.
+    pub runs: &'a [&'a [Tally]],
+    /// The runs of every model of the same table, this one's among them: rows share their problems.
+    pub table: &'a [&'a [Tally]],
+}
+
+/// What became of a base under one objective, over its seeds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Contrast {
+    /// Difference of Pass@k to the base, by k.
+    pub pass: Vec<(usize, Effect)>,
+    /// Difference of distinct correct answers among k samples, by k; accuracy raises it too.
+    pub distinct: Vec<(usize, Effect)>,
+    /// Diversity at equal numbers of correct answers.
+    pub matched: Vec<Matched>,
+    /// Of the problems that the base solves in k tries, the share that is still solved, `sum rho_b rho_m / sum
+    /// rho_b`, beside the share that the base itself solves again. Empty without a second draw, as is everything
+    /// down to the transitions.
+    #[serde(rename = "keep@k")]
+    pub keep: Vec<Beyond>,
+    /// The share of problems that the base does not solve in k tries and this does, `mean (1 - rho_b) rho_m`,
+    /// likewise.
+    #[serde(rename = "explore@k")]
+    pub explore: Vec<Beyond>,
+    /// Pass@k by how hard problems are for the base.
+    pub strata: Vec<Stratum>,
+    /// How many problems go from each difficulty to each.
+    #[serde(default)]
+    pub transitions: Option<Transitions>,
+    /// Where the base's Pass@k overtakes.
+    pub crossing: Crossing,
+    /// Problems of which the base has a correct sample.
+    pub base_solved: usize,
+    /// Those of them of which this has one too, on average over seeds.
+    pub kept: f64,
+    /// Problems of which this alone has one, likewise.
+    pub newly_solved: f64,
+}
+
+impl Contrast {
+    /// Of one model and its base, at these k.
+    pub fn new(of: &Evaluations<'_>, ks: &[usize]) -> Self {
+        let Evaluations { base, second, runs, .. } = *of;
+        let to_base = |value: &dyn Fn(&Tally) -> f64| crossed(&differences(base, runs, value));
+        let solved = |run: &[Tally], with: bool| {
+            let pairs = base.iter().zip(run);
+            pairs.filter(|(b, m)| m.correct > 0 && (b.correct > 0) == with).count() as f64
+        };
+        let mean = |of: &dyn Fn(&[Tally]) -> f64| {
+            runs.iter().map(|run| of(run)).sum::<f64>() / runs.len() as f64
+        };
+        let pass = |k: &usize| {
+            // The model's share is between 0 and 1, the base's inside its own interval.
+            let base = share(&base.iter().map(|tally| rho(tally, *k)).collect::<Vec<_>>());
+            (*k, to_base(&|tally| rho(tally, *k)).within(-base.high, 1.0 - base.low))
+        };
+        let distinct = |k: &usize| {
+            let of =
+                |tally: &Tally| unique_correct(tally, Level::Solution, (*k).min(tally.samples));
+            (*k, to_base(&of).within(-(*k as f64), *k as f64))
+        };
+        let by_k = |measure: fn(&[Tally], &Evaluations<'_>, usize) -> Option<Beyond>| {
+            let second = second.unwrap_or_default();
+            ks.iter().filter_map(|k| measure(second, of, *k)).collect()
+        };
+        Self {
+            pass: ks.iter().map(pass).collect(),
+            distinct: ks.iter().map(distinct).collect(),
+            matched: CORRECT.iter().filter_map(|correct| Matched::new(of, *correct)).collect(),
+            keep: by_k(Beyond::keep),
+            explore: by_k(Beyond::explore),
+            strata: Stratum::all(of, ks),
+            transitions: Transitions::new(of),
+            crossing: crossing(ks, base, runs),
+            base_solved: base.iter().filter(|tally| tally.correct > 0).count(),
+            kept: mean(&|run| solved(run, true)),
+            newly_solved: mean(&|run| solved(run, false)),
+        }
+    }
+
+    /// The widest comparison at equal numbers of correct answers.
+    pub fn most_matched(&self) -> Option<&Matched> {
+        self.matched.last()
+    }
+}
+
+/// Pass@k of one problem, at the samples that could be judged where those are fewer.
+pub fn rho(tally: &Tally, k: usize) -> f64 {
+    pass_at_k(tally.samples, tally.correct, k.min(tally.samples))
+}
+
+/// Of each run, problem by problem, a value less the base's.
+fn differences(base: &[Tally], runs: &[&[Tally]], value: &dyn Fn(&Tally) -> f64) -> Vec<Vec<f64>> {
+    let own: Vec<f64> = base.iter().map(value).collect();
+    let row = |run: &&[Tally]| run.iter().map(value).zip(&own).map(|(m, b)| m - b).collect();
+    runs.iter().map(row).collect()
+}

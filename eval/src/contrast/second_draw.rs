@@ -1,0 +1,308 @@
+//! What was kept, found and moved, against an independent second draw of the base.
+//!
+//! The second draw b' says which problems the base solves; the model m and the first draw b, which shares m's
+//! random numbers, say who solves them. Given a problem b' is independent of both, so `rho_b' (rho_m - rho_b)` has the
+//! expectation `rho (rho_m - rho)` whatever m and b share, and what they share makes the difference more precise.
+
+use serde::{Deserialize, Serialize};
+
+use super::{DIFFICULTIES, Evaluations, differences, rho};
+use crate::Tally;
+use crate::inference::{Effect, crossed, ratio};
+
+/// A measure of what was kept or found, beside the same of the base itself.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Beyond {
+    /// Tries.
+    pub k: usize,
+    /// The measure.
+    pub value: f64,
+    /// The same of the base's first draw, in place of the model.
+    pub null: f64,
+    /// The difference of the two: 0 in expectation where the model is the base.
+    pub excess: Effect,
+}
+
+/// Problems of one difficulty for the base, as its second draw says.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Stratum {
+    /// Which, of [`DIFFICULTIES`].
+    pub difficulty: String,
+    /// How many problems.
+    pub problems: usize,
+    /// By k: the base's Pass@k, the model's, the difference.
+    pub pass: Vec<(usize, f64, f64, Effect)>,
+}
+
+/// How many problems go from each difficulty of the base's second draw (row) to each (column), in the order of
+/// [`DIFFICULTIES`], on average over seeds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Transitions {
+    /// To the model's.
+    pub model: [[f64; 4]; 4],
+    /// To those of the base's first draw: what chance alone moves.
+    pub null: [[f64; 4]; 4],
+}
+
+impl Beyond {
+    pub(super) fn keep(second: &[Tally], of: &Evaluations<'_>, k: usize) -> Option<Self> {
+        let solved: Vec<f64> = second.iter().map(|tally| rho(tally, k)).collect();
+        let total: f64 = solved.iter().sum();
+        if total <= 0.0 || of.runs.is_empty() {
+            return None;
+        }
+        let excess = ratio(&weighted(of, &solved, k), &solved).within(-1.0, 1.0);
+        let again = solved.iter().zip(of.base).map(|(weight, base)| weight * rho(base, k));
+        let null = again.sum::<f64>() / total;
+        Some(Self { k, value: null + excess.value, null, excess })
+    }
+
+    pub(super) fn explore(second: &[Tally], of: &Evaluations<'_>, k: usize) -> Option<Self> {
+        if second.is_empty() || of.runs.is_empty() {
+            return None;
+        }
+        let unsolved: Vec<f64> = second.iter().map(|tally| 1.0 - rho(tally, k)).collect();
+        let excess = crossed(&weighted(of, &unsolved, k)).within(-1.0, 1.0);
+        let again = unsolved.iter().zip(of.base).map(|(weight, base)| weight * rho(base, k));
+        let null = again.sum::<f64>() / unsolved.len() as f64;
+        Some(Self { k, value: null + excess.value, null, excess })
+    }
+}
+
+/// Of each run, problem by problem, the weight times the difference of Pass@k to the base's first draw.
+fn weighted(of: &Evaluations<'_>, weights: &[f64], k: usize) -> Vec<Vec<f64>> {
+    let mut rows = differences(of.base, of.runs, &|tally| rho(tally, k));
+    for row in &mut rows {
+        row.iter_mut().zip(weights).for_each(|(value, weight)| *value *= weight);
+    }
+    rows
+}
+
+impl Stratum {
+    /// Every difficulty that has a problem.
+    pub(super) fn all(of: &Evaluations<'_>, ks: &[usize]) -> Vec<Self> {
+        let Some(second) = of.second.filter(|_| !of.runs.is_empty()) else { return Vec::new() };
+        let stratum = |which: usize| {
+            let is_here = |tally: &Tally| f64::from(u8::from(difficulty(tally) == which));
+            let weights: Vec<f64> = second.iter().map(is_here).collect();
+            let problems: f64 = weights.iter().sum();
+            let pass = |k: &usize| {
+                let effect = ratio(&weighted(of, &weights, *k), &weights).within(-1.0, 1.0);
+                let base = weights.iter().zip(of.base).map(|(w, tally)| w * rho(tally, *k));
+                let base = base.sum::<f64>() / problems;
+                (*k, base, base + effect.value, effect)
+            };
+            (problems > 0.0).then(|| Self {
+                difficulty: DIFFICULTIES[which].to_owned(),
+                problems: problems as usize,
+                pass: ks.iter().map(pass).collect(),
+            })
+        };
+        (0..DIFFICULTIES.len()).filter_map(stratum).collect()
+    }
+}
+
+impl Transitions {
+    pub(super) fn new(of: &Evaluations<'_>) -> Option<Self> {
+        let second = of.second.filter(|_| !of.runs.is_empty())?;
+        let table = |runs: &[&[Tally]]| {
+            let mut table = [[0.0; 4]; 4];
+            for (from, to) in runs.iter().flat_map(|run| second.iter().zip(run.iter())) {
+                table[difficulty(from)][difficulty(to)] += 1.0 / runs.len() as f64;
+            }
+            table
+        };
+        Some(Self { model: table(of.runs), null: table(&[of.base]) })
+    }
+}
+
+/// 0 easy (validity .9 and more), 1 medium (.3), 2 hard, 3 unsolved.
+fn difficulty(tally: &Tally) -> usize {
+    match tally.correct as f64 / tally.samples.max(1) as f64 {
+        v if v >= 0.9 => 0,
+        v if v >= 0.3 => 1,
+        v if v > 0.0 => 2,
+        _ => 3,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Contrast;
+    use super::*;
+    use crate::measure::pass_at_k::pass_at_k;
+    use crate::simulated::Draws;
+
+    const SAMPLES: usize = 32;
+
+    fn tally(correct: usize) -> Tally {
+        Tally { samples: SAMPLES, correct, ..Tally::default() }
+    }
+
+    /// A base of `problems` drawn twice, and another model: of its samples the given share has the random numbers of
+    /// the base's first draw. `chance` makes the model's chance of the base's.
+    fn study(
+        draws: &mut Draws,
+        (problems, common): (usize, f64),
+        chance: &dyn Fn(f64) -> f64,
+    ) -> [Vec<Tally>; 3] {
+        let mut found: [Vec<Tally>; 3] = Default::default();
+        for _ in 0..problems {
+            let p = draws.beta(0.6, 1.7);
+            let (mut first, mut model) = (0, 0);
+            for _ in 0..SAMPLES {
+                let u = draws.uniform();
+                first += usize::from(u < p);
+                let own = if draws.uniform() < common { u } else { draws.uniform() };
+                model += usize::from(own < chance(p));
+            }
+            let second = draws.binomial(SAMPLES, p);
+            for (all, correct) in found.iter_mut().zip([first, second, model]) {
+                all.push(tally(correct));
+            }
+        }
+        found
+    }
+
+    fn contrast([base, second, model]: &[Vec<Tally>; 3], ks: &[usize]) -> Contrast {
+        let runs = [model.as_slice()];
+        let of = Evaluations { base, second: Some(second), runs: &runs, table: &runs };
+        Contrast::new(&of, ks)
+    }
+
+    /// What was tested before there was a second draw: the base's own samples in place of one, as if the model had been
+    /// drawn independently of them.
+    fn keep_by_one_draw(base: &[Tally], model: &[Tally], k: usize) -> Effect {
+        let own: Vec<f64> = base.iter().map(|tally| rho(tally, k)).collect();
+        let square = |tally: &Tally| {
+            let at = |k| pass_at_k(tally.samples, tally.correct, k);
+            2.0 * at(k) - at(2 * k)
+        };
+        let row = base.iter().zip(model).map(|(b, m)| rho(b, k) * rho(m, k) - square(b));
+        ratio(&[row.collect()], &own)
+    }
+
+    #[test]
+    fn the_same_weights_are_significant_in_a_twentieth_of_draws() {
+        let studies = 3000;
+        // Independent draws; nine tenths of the random numbers shared; all of them.
+        for common in [0.0, 0.9, 1.0] {
+            let mut draws = Draws::new(3);
+            let (mut wrong, mut before, mut means) = ([0; 5], 0, [0.0; 2]);
+            for _ in 0..studies {
+                let drawn = study(&mut draws, (80, common), &|p| p);
+                let found = contrast(&drawn, &[1, 16]);
+                let medium = found.strata.iter().find(|stratum| stratum.difficulty == "medium");
+                let effects = [
+                    Some(found.keep[0].excess),
+                    Some(found.keep[1].excess),
+                    Some(found.explore[0].excess),
+                    Some(found.explore[1].excess),
+                    medium.map(|stratum| stratum.pass[0].3),
+                ];
+                for (count, effect) in wrong.iter_mut().zip(effects) {
+                    *count += i32::from(effect.is_some_and(|effect| effect.p_value < 0.05));
+                }
+                let one = keep_by_one_draw(&drawn[0], &drawn[2], 16);
+                before += i32::from(one.p_value < 0.05);
+                means[0] += found.keep[1].excess.value / f64::from(studies);
+                means[1] += one.value / f64::from(studies);
+            }
+            let share = |count: i32| f64::from(count) / f64::from(studies);
+            let [sizes, before] = [wrong.map(share).to_vec(), vec![share(before)]];
+            println!(
+                "random numbers shared {common}: p < .05 for keep@1, keep@16, new@1, new@16, medium stratum: {sizes:.3?}; \
+                 keep@16 of one draw {before:.3?}; mean excess {:+.4}, of one draw {:+.4}",
+                means[0], means[1]
+            );
+            // Four standard errors of 3,000 draws at .05 are .016.
+            assert!(sizes.iter().all(|size| *size < 0.066), "{sizes:?}");
+            assert!(means[0].abs() < 2e-3, "{means:?}");
+            match common {
+                0.0 => assert!(sizes.iter().all(|size| *size > 0.034), "{sizes:?}"),
+                // Equal samples: nothing differs, and nothing is ever significant.
+                1.0 => assert!(sizes.iter().all(|size| *size == 0.0), "{sizes:?}"),
+                _ => assert!(sizes[0] > 0.034, "{sizes:?}"),
+            }
+            // One draw serves only where the model's is independent of it.
+            assert!((before[0] < 0.066) == (common == 0.0), "{before:?}");
+            assert!(common == 0.0 || means[1] > 0.02, "{means:?}");
+        }
+    }
+
+    #[test]
+    fn keep_and_new_are_what_probabilities_say() {
+        // Half of the chance is left; most random numbers are shared.
+        let mut draws = Draws::new(11);
+        let (mut found, mut sums) = ([0.0; 4], [0.0; 4]);
+        for _ in 0..300 {
+            let drawn = study(&mut draws, (80, 0.8), &|p| 0.5 * p);
+            let contrast = contrast(&drawn, &[4]);
+            let of = [contrast.keep[0], contrast.explore[0]];
+            for (sum, value) in found.iter_mut().zip(of.iter().flat_map(|b| [b.value, b.null])) {
+                *sum += value / 300.0;
+            }
+        }
+        let mut draws = Draws::new(12);
+        for _ in 0..200_000 {
+            let p = draws.beta(0.6, 1.7);
+            let at = |p: f64| 1.0 - (1.0 - p).powi(4);
+            let (base, model) = (at(p), at(0.5 * p));
+            for (sum, value) in sums.iter_mut().zip([base, model, base * base, base * model]) {
+                *sum += value / 200_000.0;
+            }
+        }
+        let [base, model, square, both] = sums;
+        let exact = [both / base, square / base, model - both, base - square];
+        for (found, exact) in found.iter().zip(exact) {
+            assert!((found - exact).abs() < 0.01, "{found} {exact}");
+        }
+    }
+
+    #[test]
+    fn what_is_lost_is_seen_beyond_noise() {
+        let mut draws = Draws::new(4);
+        let p: Vec<f64> = (0..200).map(|_| draws.beta(0.6, 1.7)).collect();
+        let mut drawn = |of: &dyn Fn(usize, f64) -> f64| -> Vec<Tally> {
+            let chances = p.iter().enumerate();
+            chances.map(|(i, p)| tally(draws.binomial(SAMPLES, of(i, *p)))).collect()
+        };
+        // Every second problem is forgotten.
+        let forgets = |i: usize, p: f64| p * f64::from(i as u32 % 2);
+        let found = contrast(&[drawn(&|_, p| p), drawn(&|_, p| p), drawn(&forgets)], &[1, 8]);
+        let keep = found.keep[1];
+        assert!(keep.excess.high < -0.2, "{keep:?}");
+        let Transitions { model, null } = found.transitions.unwrap();
+        let total = |table: &[[f64; 4]; 4]| table.iter().flatten().sum::<f64>();
+        assert!((total(&model) - 200.0).abs() < 1e-6 && (total(&null) - 200.0).abs() < 1e-6);
+        assert!(model[1][3] > 3.0 * null[1][3]);
+    }
+
+    #[test]
+    fn strata_are_measured_on_samples_that_did_not_choose_them() {
+        // All problems alike: what the second draw puts among the hard is luck, and the first says so.
+        let mut draws = Draws::new(9);
+        let mut drawn = || -> Vec<Tally> {
+            (0..400)
+                .map(|_| Tally { samples: 8, correct: draws.binomial(8, 0.3), ..Tally::default() })
+                .collect()
+        };
+        let drawn = [drawn(), drawn(), drawn()];
+        let found = contrast(&drawn, &[1]);
+        assert_eq!(found.strata.iter().map(|stratum| stratum.problems).sum::<usize>(), 400);
+        for stratum in found.strata.iter().filter(|stratum| stratum.problems > 20) {
+            assert!((stratum.pass[0].1 - 0.3).abs() < 0.1, "{stratum:?}");
+        }
+    }
+
+    #[test]
+    fn without_a_second_draw_they_are_left_out() {
+        let mut draws = Draws::new(1);
+        let [base, _, model] = study(&mut draws, (40, 0.5), &|p| p);
+        let runs = [model.as_slice()];
+        let of = Evaluations { base: &base, second: None, runs: &runs, table: &runs };
+        let found = Contrast::new(&of, &[1, 16]);
+        assert!(found.keep.is_empty() && found.explore.is_empty() && found.strata.is_empty());
+        assert!(found.transitions.is_none() && found.pass.len() == 2);
+    }
+}

@@ -1,0 +1,241 @@
+//! Tables of levels with intervals over seeds and problems: averages over the sets of a domain, models at their best
+//! temperature.
+
+use super::tables::{has_greedy, runs};
+use super::{Evaluated, Study};
+use crate::contrast::rho;
+use crate::inference::average;
+use crate::interval::{Estimate, share};
+use crate::measure::rarefaction::unique_correct;
+use crate::{Level, Tally};
+
+/// A number of a problem: what its column is called, digits after the point, the most it can be, the value.
+struct Number {
+    title: String,
+    digits: usize,
+    most: f64,
+    of: Box<dyn Fn(&Tally) -> f64>,
+}
+
+impl Number {
+    fn pass(k: usize) -> Self {
+        let of = Box::new(move |tally: &Tally| rho(tally, k));
+        Self { title: format!("pass@{k}"), digits: 3, most: 1.0, of }
+    }
+
+    fn greedy() -> Self {
+        let of = Box::new(|tally: &Tally| f64::from(u8::from(tally.greedy == Some(true))));
+        Self { title: "greedy".into(), digits: 3, most: 1.0, of }
+    }
+
+    fn distinct(k: usize) -> Self {
+        let of = move |tally: &Tally| unique_correct(tally, Level::Solution, k.min(tally.samples));
+        Self { title: "distinct".into(), digits: 2, most: k as f64, of: Box::new(of) }
+    }
+
+    /// The value with its interval.
+    fn cell(&self, sets: &[Vec<Vec<f64>>]) -> String {
+        let digits = self.digits;
+        let Estimate { value, low, high } = level(sets, self.most);
+        format!("{value:.digits$} ({low:.digits$} to {high:.digits$})")
+    }
+}
+
+/// The mean of the means of sets, each with a row a seed and a value a problem, between 0 and `most`. The interval is over
+/// seeds and problems, with one seed over problems alone; it stays between 0 and `most` and is never a point.
+fn level(sets: &[Vec<Vec<f64>>], most: f64) -> Estimate {
+    let found = average(sets).within(0.0, most);
+    let (mut low, mut high) = (found.low, found.high);
+    // What few problems show at an end of the range is no proof that others would show the same.
+    let of_problems = |set: &Vec<Vec<f64>>| {
+        let mean = |i: usize| set.iter().map(|row| row[i]).sum::<f64>() / set.len() as f64;
+        let count = set.first().map_or(0, Vec::len);
+        share(&(0..count).map(|i| (mean(i) / most).clamp(0.0, 1.0)).collect::<Vec<_>>())
+    };
+    if let [set] = sets {
+        let least = of_problems(set);
+        (low, high) = (low.min(most * least.low), high.max(most * least.high));
+    } else if high - low < 1e-9 * most {
+        let ends = |of: fn(&Estimate) -> f64| {
+            let all = sets.iter().map(|set| of(&of_problems(set)));
+            most * all.sum::<f64>() / sets.len() as f64
+        };
+        (low, high) = (ends(|e| e.low), ends(|e| e.high));
+    }
+    Estimate { value: found.value, low, high }
+}
+
+/// A row a run with the values of the problems that all of them were judged on.
+fn values(all: &[&[Tally]], of: &dyn Fn(&Tally) -> f64) -> Vec<Vec<f64>> {
+    let problems = all.first().map_or(0, |run| run.len());
+    let judged: Vec<usize> =
+        (0..problems).filter(|i| all.iter().all(|run| run[*i].samples > 0)).collect();
+    all.iter().map(|run| judged.iter().map(|i| of(&run[*i])).collect()).collect()
+}
+
+/// Averages over the sets of each domain that has several, at the temperature of training, with 95 % intervals: a name
+/// and rows with their header first.
+pub fn averages(study: &Study) -> Vec<(String, Vec<Vec<String>>)> {
+    let mut tables = Vec::new();
+    for (domain, title) in [("in", "in domain"), ("out", "out of domain")] {
+        let sets: Vec<&Evaluated> = study
+            .datasets
+            .iter()
+            .filter(|set| set.domain == domain && set.temperature == study.temperature)
+            .collect();
+        if sets.len() < 2 {
+            continue;
+        }
+        let mut numbers = Vec::new();
+        numbers.extend(sets.iter().all(|set| has_greedy(set)).then(Number::greedy));
+        numbers.extend(study.ks.iter().map(|k| Number::pass(*k)));
+        numbers.push(Number::distinct(study.largest()));
+        let titles = numbers.iter().map(|number| number.title.clone());
+        let mut table = vec![std::iter::once("objective".to_owned()).chain(titles).collect()];
+        for name in std::iter::once("base").chain(study.labels()) {
+            let of = |number: &Number| {
+                let rows = |set: &&Evaluated| values(&runs(set, name), &number.of);
+                number.cell(&sets.iter().map(rows).collect::<Vec<_>>())
+            };
+            table.push(std::iter::once(name.to_owned()).chain(numbers.iter().map(of)).collect());
+        }
+        let names: Vec<&str> = sets.iter().map(|set| set.name.as_str()).collect();
+        tables.push((format!("{title}, mean of {}", names.join(", ")), table));
+    }
+    tables
+}
+
+/// Each model at its best temperature: per model the temperature chosen by one half of the problems and measured
+/// on the other, both ways round, with 95 % intervals given what was chosen. Empty where there is one temperature.
+pub fn best_temperatures(study: &Study, name: &str) -> Vec<Vec<String>> {
+    let sets: Vec<&Evaluated> = study.datasets.iter().filter(|set| set.name == name).collect();
+    if sets.len() < 2 {
+        return Vec::new();
+    }
+    let k = study.largest();
+    let numbers = [Number::pass(1), Number::pass(k), Number::distinct(k)];
+    let titles = numbers.iter().map(|number| format!("{} at its best", number.title));
+    let header = std::iter::once("objective".to_owned()).chain(titles);
+    let mut rows = vec![header.chain(std::iter::once("temperatures".to_owned())).collect()];
+    for name in std::iter::once("base").chain(study.labels()) {
+        let (mut row, mut used) = (vec![name.to_owned()], Vec::new());
+        for number in &numbers {
+            // By temperature, a row a run.
+            let found: Vec<Vec<Vec<f64>>> =
+                sets.iter().map(|set| values(&runs(set, name), &number.of)).collect();
+            let (halves, chosen) = at_best(&found);
+            row.push(number.cell(&halves));
+            let [even, odd] = chosen.map(|place| sets[place].temperature);
+            used.push(if even == odd { even.to_string() } else { format!("{even} or {odd}") });
+        }
+        row.push(used.join(", "));
+        rows.push(row);
+    }
+    rows
+}
+
+/// Each half of the problems (the even ones, the odd ones) at the setting that is best on the other half, from a table
+/// for each setting; and which setting each half chose.
+fn at_best(settings: &[Vec<Vec<f64>>]) -> ([Vec<Vec<f64>>; 2], [usize; 2]) {
+    let half = |rows: &[Vec<f64>], odd: usize| -> Vec<Vec<f64>> {
+        rows.iter().map(|row| row.iter().skip(odd).step_by(2).copied().collect()).collect()
+    };
+    let mean = |setting: usize, odd: usize| {
+        let rows = half(&settings[setting], odd);
+        rows.iter().flatten().sum::<f64>() / rows.iter().map(Vec::len).sum::<usize>().max(1) as f64
+    };
+    let chosen = [0, 1].map(|odd| {
+        let best = (0..settings.len()).max_by(|a, b| mean(*a, odd).total_cmp(&mean(*b, odd)));
+        best.unwrap_or(0)
+    });
+    ([half(&settings[chosen[1]], 0), half(&settings[chosen[0]], 1)], chosen)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::pass_at_k::pass_at_k;
+    use crate::simulated::Draws;
+
+    fn odds(draws: &mut Draws, problems: usize, mean: f64) -> Vec<f64> {
+        (0..problems).map(|_| mean + 1.5 * draws.normal()).collect()
+    }
+
+    /// Problems of these log-odds, solved by runs that move them by seed, and each by something of its own: Pass@1 of 32
+    /// samples, a row a run.
+    fn set(draws: &mut Draws, seeds: &[f64], odds: &[f64]) -> Vec<Vec<f64>> {
+        let mut row = |seed: &f64| {
+            odds.iter()
+                .map(|odds| {
+                    let p = 1.0 / (1.0 + (-(odds + seed + 0.5 * draws.normal())).exp());
+                    pass_at_k(32, draws.binomial(32, p), 1)
+                })
+                .collect()
+        };
+        seeds.iter().map(&mut row).collect()
+    }
+
+    #[test]
+    fn averages_over_sets_cover_what_they_say() {
+        // An easy set of 20 problems, a hard one of 80; a run's seed moves it on both.
+        let study = |draws: &mut Draws, (seeds, problems): (usize, usize)| {
+            let seeds: Vec<f64> = (0..seeds).map(|_| 0.25 * draws.normal()).collect();
+            let all = [odds(draws, problems, 0.5), odds(draws, 4 * problems, -2.5)];
+            all.map(|odds| set(draws, &seeds, &odds))
+        };
+        let mut draws = Draws::new(21);
+        let truth = level(&study(&mut draws, (300, 1000)), 1.0).value;
+        for seeds in [2, 3, 5] {
+            let (mut held, studies) = (0, 1500);
+            for _ in 0..studies {
+                let found = level(&study(&mut draws, (seeds, 20)), 1.0);
+                assert!(found.low >= 0.0 && found.high <= 1.0 && found.low < found.high);
+                held += i32::from(found.low <= truth && truth <= found.high);
+            }
+            let held = f64::from(held) / f64::from(studies);
+            println!("average of two sets, {seeds} seeds: covered {held:.3}");
+            assert!(held >= 0.93, "{seeds} seeds: {held}");
+        }
+    }
+
+    #[test]
+    fn the_best_of_equal_temperatures_is_no_better_than_each() {
+        let mut draws = Draws::new(22);
+        let many = odds(&mut draws, 20_000, -1.0);
+        let truth = level(&[set(&mut draws, &[0.0; 30], &many)], 1.0).value;
+        for seeds in [1, 2, 4] {
+            let (mut held, mut mean, mut naive, studies) = (0, 0.0, 0.0, 1500);
+            for _ in 0..studies {
+                let seeds: Vec<f64> = vec![0.0; seeds];
+                let odds = odds(&mut draws, 60, -1.0);
+                let four: Vec<_> = (0..4).map(|_| set(&mut draws, &seeds, &odds)).collect();
+                let found = level(&at_best(&four).0, 1.0);
+                held += i32::from(found.low <= truth && truth <= found.high);
+                mean += found.value / f64::from(studies);
+                let best = four.iter().map(|rows| level(std::slice::from_ref(rows), 1.0).value);
+                naive += best.fold(0.0, f64::max) / f64::from(studies);
+            }
+            let held = f64::from(held) / f64::from(studies);
+            println!(
+                "best of four equal temperatures, {seeds} seeds: {mean:.3} for {truth:.3} (chosen and measured on the \
+                 same problems {naive:.3}), covered {held:.3}"
+            );
+            assert!(
+                (mean - truth).abs() < 0.004 && naive > truth + 0.004,
+                "{mean} {naive} {truth}"
+            );
+            assert!(held >= 0.93, "{seeds} seeds: {held}");
+        }
+    }
+
+    #[test]
+    fn levels_stay_inside_what_is_possible_and_are_never_a_point() {
+        let seeds = vec![vec![0.0, 1.0, 0.0, 0.0], vec![1.0, 1.0, 1.0, 0.0]];
+        let found = level(&[seeds], 1.0);
+        assert!(found.low == 0.0 && found.high == 1.0, "{found:?}");
+        for sets in [vec![vec![vec![0.0; 4]]], vec![vec![vec![0.0; 4]; 2]; 2]] {
+            let found = level(&sets, 1.0);
+            assert!(found.low == 0.0 && found.high > 0.5 && found.high < 0.61, "{found:?}");
+        }
+    }
+}
