@@ -21,8 +21,12 @@ pub(super) fn simultaneous(moments: &Moments, columns: &[usize], confidence: f64
     if varied.len() < 2 {
         return alpha;
     }
-    let factor =
-        cholesky(&varied.iter().map(|a| correlations(moments, *a, &varied)).collect::<Vec<_>>());
+    let factor = cholesky(
+        &varied
+            .iter()
+            .map(|a| varied.iter().map(|b| moments.correlation[*a][*b]).collect())
+            .collect::<Vec<_>>(),
+    );
     let freedom: Vec<usize> =
         varied.iter().map(|c| (moments.freedom[*c].floor() as usize).clamp(1, NORMAL)).collect();
     // A vector for the numerators, and as many as the most degrees of freedom for the denominators.
@@ -48,14 +52,6 @@ pub(super) fn simultaneous(moments: &Moments, columns: &[usize], confidence: f64
     least.sort_by(f64::total_cmp);
     let at = ((DRAWS as f64 * alpha) as usize).min(DRAWS - 1);
     least[at].clamp(alpha / varied.len() as f64, alpha)
-}
-
-fn correlations(moments: &Moments, a: usize, varied: &[usize]) -> Vec<f64> {
-    let of = |b: &usize| {
-        let scale = (moments.variance[a] * moments.variance[*b]).sqrt();
-        (moments.covariance[a][*b] / scale).clamp(-1.0, 1.0)
-    };
-    varied.iter().map(of).collect()
 }
 
 /// The lower factor of a correlation matrix, which may be singular: equal columns are.
@@ -95,7 +91,7 @@ mod tests {
     use crate::front::result::Variances;
 
     fn moments(correlation: f64, columns: usize, freedom: f64) -> Moments {
-        let covariance = (0..columns)
+        let correlation = (0..columns)
             .map(|a| (0..columns).map(|b| if a == b { 1.0 } else { correlation }).collect())
             .collect();
         Moments {
@@ -103,7 +99,7 @@ mod tests {
             variance: vec![1.0; columns],
             freedom: vec![freedom; columns],
             variances: vec![Variances { seed: 0.0, problem: 0.0, rest: 0.0 }; columns],
-            covariance,
+            correlation,
         }
     }
 

@@ -142,9 +142,13 @@ impl Field {
         self.contenders.iter().map(of).collect()
     }
 
-    /// Choice and report on one resample of the problems of both splits, the same for all: for the base and then every
-    /// contender a row a seed, and in it the measure at every level, then Pass@1 at every level.
-    fn resample(&self, levels: &[f64], rng: &mut ChaCha8Rng) -> Vec<Vec<f64>> {
+    /// Choice and report on one resample of the problems of both splits, the same for all.
+    fn resample(
+        &self,
+        levels: &[f64],
+        whole: &[Vec<Vec<Chosen>>],
+        rng: &mut ChaCha8Rng,
+    ) -> Resample {
         let mut drawn = |mask: &[f64]| {
             let mut weights = vec![0.0; mask.len()];
             for _ in 0..mask.len() {
@@ -159,27 +163,46 @@ impl Field {
             *known[candidate].get_or_insert_with(|| test.of(&self.candidates[candidate].test))
         };
         let (accuracy, value) = on_test(0);
-        let mut all = vec![[vec![value; levels.len()], vec![accuracy; levels.len()]].concat()];
-        for seeds in &choices {
-            let mut flat = Vec::with_capacity(seeds.len() * levels.len() * 2);
-            for chosen in seeds {
-                flat.extend(chosen.iter().map(|chosen| on_test(chosen.candidate).1));
-                flat.extend(chosen.iter().map(|chosen| on_test(chosen.candidate).0));
+        let base = [vec![value; levels.len()], vec![accuracy; levels.len()]].concat();
+        let mut flat = |choices: &[Vec<Vec<Chosen>>]| -> Vec<Vec<f64>> {
+            let mut all = vec![base.clone()];
+            for seeds in choices {
+                let mut flat = Vec::with_capacity(seeds.len() * levels.len() * 2);
+                for chosen in seeds {
+                    flat.extend(chosen.iter().map(|chosen| on_test(chosen.candidate).1));
+                    flat.extend(chosen.iter().map(|chosen| on_test(chosen.candidate).0));
+                }
+                all.push(flat);
             }
-            all.push(flat);
-        }
-        all
+            all
+        };
+        Resample { again: flat(&choices), fixed: flat(whole) }
     }
 
-    /// So many resamples.
-    pub(super) fn resamples(&self, levels: &[f64], count: usize, key: u64) -> Vec<Vec<Vec<f64>>> {
+    /// So many resamples; `whole` are the choices on all problems.
+    pub(super) fn resamples(
+        &self,
+        levels: &[f64],
+        whole: &[Vec<Vec<Chosen>>],
+        (count, key): (usize, u64),
+    ) -> Vec<Resample> {
         let one = |index: usize| {
             let mut rng = ChaCha8Rng::seed_from_u64(key);
             rng.set_stream(index as u64);
-            self.resample(levels, &mut rng)
+            self.resample(levels, whole, &mut rng)
         };
         (0..count).into_par_iter().map(one).collect()
     }
+}
+
+/// What one resample of the problems gives: for the base and then every contender a row a seed, and in it the measure at
+/// every level, then Pass@1 at every level.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Resample {
+    /// With checkpoints chosen again on the resample of `valid`.
+    pub(super) again: Vec<Vec<f64>>,
+    /// With the checkpoints that all of `valid` chooses.
+    pub(super) fixed: Vec<Vec<f64>>,
 }
 
 #[cfg(test)]
@@ -219,12 +242,19 @@ mod tests {
             measured_valid: vec![1.0; 40],
             measured_test: vec![1.0; 40],
         };
-        let few = field.resamples(&[0.4, 0.55], 3, 7);
-        assert_eq!(few[..], field.resamples(&[0.4, 0.55], 50, 7)[..3]);
-        assert_ne!(few, field.resamples(&[0.4, 0.55], 3, 8));
+        let levels = [0.4, 0.55];
+        let whole = field.choices(&levels, &field.valid_means());
+        let few = field.resamples(&levels, &whole, (3, 7));
+        assert_eq!(few[..], field.resamples(&levels, &whole, (50, 7))[..3]);
+        assert_ne!(few, field.resamples(&levels, &whole, (3, 8)));
         // The choice is made again in each: somewhere the base does not reach the level, or does.
-        let at_low: Vec<bool> =
-            field.resamples(&[0.49], 50, 7).iter().map(|all| all[0][0] == all[1][0]).collect();
-        assert!(at_low.contains(&true) && at_low.contains(&false), "{at_low:?}");
+        let levels = [0.49];
+        let whole = field.choices(&levels, &field.valid_means());
+        let all = field.resamples(&levels, &whole, (50, 7));
+        let is_base: Vec<bool> = all.iter().map(|r| r.again[0][0] == r.again[1][0]).collect();
+        assert!(is_base.contains(&true) && is_base.contains(&false), "{is_base:?}");
+        assert!(
+            all.iter().all(|r| (r.fixed[1][0] == r.fixed[0][0]) == (whole[0][0][0].candidate == 0))
+        );
     }
 }

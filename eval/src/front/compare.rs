@@ -47,10 +47,16 @@ impl<'a> Comparison<'a> {
                 columns,
                 values: whole(seeds),
                 resampled: Vec::with_capacity(request.resamples),
+                fixed: Vec::with_capacity(request.resamples),
             })
             .collect();
-        for resample in field.resamples(levels, request.resamples, request.key) {
-            rows.iter_mut().zip(resample).for_each(|(rows, flat)| rows.resampled.push(flat));
+        for resample in field.resamples(levels, &choices, (request.resamples, request.key)) {
+            for (rows, (again, fixed)) in
+                rows.iter_mut().zip(resample.again.into_iter().zip(resample.fixed))
+            {
+                rows.resampled.push(again);
+                rows.fixed.push(fixed);
+            }
         }
         let problems = field.measured_test.iter().sum::<f64>() as usize;
         Self { field, request, levels, valid, choices, rows, problems }

@@ -15,6 +15,8 @@ mod field;
 mod power;
 mod result;
 mod student;
+#[cfg(test)]
+mod tests;
 mod variance;
 mod verdict;
 #[cfg(test)]
@@ -31,6 +33,8 @@ pub use result::{
 };
 pub(crate) use verdict::level_of;
 pub use verdict::power_line;
+#[cfg(test)]
+pub(crate) use world::study_of_three;
 
 /// Fewest problems that a measure is over.
 pub const LEAST_PROBLEMS: usize = 10;

@@ -1,11 +1,13 @@
 //! How sure a mean over seeds and problems is, with the choice of checkpoints inside.
 //!
-//! S seeds of an objective meet the same problems, and both are samples. With V the variance of the mean over seeds when problems are
-//! resampled (and checkpoints chosen again), B the variance that the spread of the seeds gives their mean,
-//! and R what a resampling of problems moves the seeds against each other, which is in both, the variance is
-//! `V + (B - R)+`: the crossed analysis of [`crate::inference`], by resampling. For a difference of two objectives V is that of the
-//! difference, problem by problem, and each has its own `B - R`: seeds are not paired, since a seed that two objectives share
-//! can only make them more alike. Degrees of freedom are Satterthwaite's, limited: few seeds can look alike by luck.
+//! S seeds of an objective meet the same problems, and both are samples: the crossed analysis of
+//! [`crate::inference`], by resampling, since a choice is no mean. With V the variance of the mean over seeds when
+//! problems are resampled and checkpoints chosen again, R the part of V in which seeds move apart, and B the variance that
+//! the spread of the seeds gives their mean, which has that part in it as it is, the variance is `(V - R)+ + max(B, F)`.
+//! F is R with the checkpoints as they were chosen: seeds whose problems vary cannot vary less. For a difference of two objectives V is
+//! that of the difference, problem by problem, and each has its own R, B and F: seeds are not paired, since a seed that
+//! two objectives share can only make them more alike. Degrees of freedom are Satterthwaite's, limited: few seeds can look
+//! alike by luck.
 
 use super::result::Variances;
 
@@ -22,6 +24,8 @@ pub(super) struct Rows {
     pub(super) values: Vec<f64>,
     /// Likewise, one a resample.
     pub(super) resampled: Vec<Vec<f64>>,
+    /// Likewise, with the checkpoints that all problems choose.
+    pub(super) fixed: Vec<Vec<f64>>,
 }
 
 /// Means, and how sure each is.
@@ -31,15 +35,18 @@ pub(super) struct Moments {
     pub(super) variance: Vec<f64>,
     pub(super) freedom: Vec<f64>,
     pub(super) variances: Vec<Variances>,
-    pub(super) covariance: Vec<Vec<f64>>,
+    /// Between columns.
+    pub(super) correlation: Vec<Vec<f64>>,
 }
 
 /// What seeds say of the columns of one objective.
 struct Spread {
     /// R: `[column][column]`.
     rest: Vec<Vec<f64>>,
-    /// `(B - R)+`.
-    excess: Vec<f64>,
+    /// F.
+    floor: Vec<f64>,
+    /// `max(B, F)`.
+    between: Vec<f64>,
     freedom: f64,
 }
 
@@ -60,6 +67,7 @@ impl Rows {
             columns: columns.len() + 1,
             values: of(&self.values),
             resampled: self.resampled.iter().map(of).collect(),
+            fixed: self.fixed.iter().map(of).collect(),
         }
     }
 
@@ -76,7 +84,12 @@ impl Rows {
         let freedom = s - 1.0;
         if self.rows < 2 {
             let rest = vec![vec![0.0; columns]; columns];
-            return Spread { rest, excess: vec![0.0; columns], freedom };
+            return Spread {
+                rest,
+                floor: vec![0.0; columns],
+                between: vec![0.0; columns],
+                freedom,
+            };
         }
         let means = self.means(&self.values);
         let mut between = vec![0.0; columns];
@@ -85,20 +98,28 @@ impl Rows {
                 between[column] += (x - means[column]).powi(2) / (freedom * s);
             }
         }
-        // Of each row, its deviation from the mean of rows: how that varies between resamples.
+        let scale = scale / (s * freedom);
+        let fixed = self.apart(&self.fixed, scale);
+        let floor: Vec<f64> = (0..columns).map(|c| fixed[c][c]).collect();
+        between.iter_mut().zip(&floor).for_each(|(b, floor)| *b = b.max(*floor));
+        Spread { rest: self.apart(&self.resampled, scale), floor, between, freedom }
+    }
+
+    /// How rows move apart between resamples: the covariance of their deviations from their mean, summed over rows.
+    fn apart(&self, resampled: &[Vec<f64>], scale: f64) -> Vec<Vec<f64>> {
+        let columns = self.columns;
         let deviations = |values: &Vec<f64>| -> Vec<f64> {
             let means = self.means(values);
             values.iter().enumerate().map(|(index, x)| x - means[index % columns]).collect()
         };
-        let all: Vec<Vec<f64>> = self.resampled.iter().map(deviations).collect();
-        let mut rest = vec![vec![0.0; columns]; columns];
+        let all: Vec<Vec<f64>> = resampled.iter().map(deviations).collect();
+        let mut sum = vec![vec![0.0; columns]; columns];
         for row in 0..self.rows {
             let of_row: Vec<&[f64]> =
                 all.iter().map(|values| &values[row * columns..(row + 1) * columns]).collect();
-            add_covariance(&mut rest, &of_row, scale / (s * freedom));
+            add_covariance(&mut sum, &of_row, scale);
         }
-        let excess = (0..columns).map(|c| (between[c] - rest[c][c]).max(0.0)).collect();
-        Spread { rest, excess, freedom }
+        sum
     }
 }
 
@@ -138,77 +159,92 @@ pub(super) fn moments(terms: &[(f64, &Rows)], problems: usize) -> Moments {
     let views: Vec<&[f64]> = resampled.iter().map(Vec::as_slice).collect();
     add_covariance(&mut covariance, &views, scale);
     let spreads: Vec<Spread> = terms.iter().map(|(_, rows)| rows.spread(scale)).collect();
-    for spread in &spreads {
-        add_excess(&mut covariance, spread);
-    }
     let seeds = terms.iter().map(|(_, rows)| rows.rows).filter(|rows| *rows > 1).min();
-    let mut freedom = Vec::with_capacity(columns);
-    let mut variances = Vec::with_capacity(columns);
+    let s = seeds.unwrap_or(1) as f64;
+    let sum = |of: &dyn Fn(&Spread) -> f64| spreads.iter().map(of).sum::<f64>();
+    let mut moments = Moments {
+        value,
+        variance: Vec::with_capacity(columns),
+        freedom: Vec::with_capacity(columns),
+        variances: Vec::with_capacity(columns),
+        correlation: Vec::new(),
+    };
     for c in 0..columns {
-        let excess: f64 = spreads.iter().map(|spread| spread.excess[c]).sum();
-        let rest: f64 = spreads.iter().map(|spread| spread.rest[c][c]).sum();
-        let of_problems = (covariance[c][c] - excess).max(rest);
         // Neither part varies less than nothing, whatever few seeds or problems happen to show.
-        covariance[c][c] = of_problems + excess;
-        freedom.push(satterthwaite(&spreads, c, of_problems, p));
-        let s = seeds.unwrap_or(1) as f64;
-        variances.push(Variances {
-            seed: excess * s,
-            problem: (of_problems - rest) * p,
-            rest: rest * s * p,
+        let of_problems = (covariance[c][c] - sum(&|spread| spread.rest[c][c])).max(0.0);
+        let (between, floor) = (sum(&|spread| spread.between[c]), sum(&|spread| spread.floor[c]));
+        moments.variance.push(of_problems + between);
+        moments.freedom.push(satterthwaite(&spreads, c, of_problems, p));
+        moments.variances.push(Variances {
+            seed: (between - floor) * s,
+            problem: of_problems * p,
+            rest: floor * s * p,
         });
     }
-    let variance = (0..columns).map(|c| covariance[c][c]).collect();
-    Moments { value, variance, freedom, variances, covariance }
+    moments.correlation = correlation(covariance, &spreads);
+    moments
 }
 
-/// Adds what seeds differ in beyond their problems. How that goes along the columns, few seeds do not tell: it is
-/// taken to go like what is left of each problem under each seed, which many problems tell, and which is wholly common
-/// where the same checkpoints are chosen.
-fn add_excess(covariance: &mut [Vec<f64>], spread: &Spread) {
-    let rest = &spread.rest;
-    for (a, line) in covariance.iter_mut().enumerate() {
-        for (b, cell) in line.iter_mut().enumerate() {
+/// How columns go together. How seeds differ along the columns, few seeds do not tell: it is taken to go like what a
+/// resampling moves them apart, which many problems tell, and which is wholly common where the same checkpoints are
+/// chosen.
+fn correlation(mut covariance: Vec<Vec<f64>>, spreads: &[Spread]) -> Vec<Vec<f64>> {
+    let columns = covariance.len();
+    for Spread { rest, between, .. } in spreads {
+        let beyond: Vec<f64> =
+            (0..columns).map(|c| (between[c] - rest[c][c]).max(0.0).sqrt()).collect();
+        for (a, b) in (0..columns).flat_map(|a| (0..columns).map(move |b| (a, b))) {
             let scale = (rest[a][a] * rest[b][b]).sqrt();
-            let correlation = match a == b {
+            let together = match a == b {
                 true => 1.0,
                 false if scale > 0.0 => rest[a][b] / scale,
                 false => 0.0,
             };
-            *cell += correlation * (spread.excess[a] * spread.excess[b]).sqrt();
+            covariance[a][b] += together * beyond[a] * beyond[b];
         }
     }
+    let scale: Vec<f64> = (0..columns).map(|c| covariance[c][c].sqrt()).collect();
+    for (a, line) in covariance.iter_mut().enumerate() {
+        for (b, cell) in line.iter_mut().enumerate() {
+            let of_both = scale[a] * scale[b];
+            *cell = match a == b {
+                true => 1.0,
+                false if of_both > 0.0 => (*cell / of_both).clamp(-1.0, 1.0),
+                false => 0.0,
+            };
+        }
+    }
+    covariance
 }
 
 /// Degrees of freedom of the variance of column `c` (Satterthwaite 1946), at most so many for each of the seeds'.
 fn satterthwaite(spreads: &[Spread], c: usize, of_problems: f64, problems: f64) -> f64 {
     let seeded = || spreads.iter().filter(|spread| spread.freedom > 0.0);
-    let excess: f64 = seeded().map(|spread| spread.excess[c]).sum();
-    let total = of_problems + excess;
+    let total = of_problems + seeded().map(|spread| spread.between[c]).sum::<f64>();
     let doubt: f64 = of_problems * of_problems / (problems - 1.0).max(1.0)
-        + seeded()
-            .map(|spread| (spread.excess[c] + spread.rest[c][c]).powi(2) / spread.freedom)
-            .sum::<f64>();
+        + seeded().map(|spread| spread.between[c].powi(2) / spread.freedom).sum::<f64>();
     let freedom = if doubt > 0.0 { total * total / doubt } else { problems - 1.0 };
     if seeded().next().is_none() {
         return freedom.max(1.0);
     }
-    let square: f64 = seeded().map(|spread| spread.excess[c].powi(2) / spread.freedom).sum();
+    let excess = |spread: &Spread| spread.between[c] - spread.floor[c];
+    let sum: f64 = seeded().map(excess).sum();
+    let square: f64 = seeded().map(|spread| excess(spread).powi(2) / spread.freedom).sum();
     let of_seeds = match square > 0.0 {
-        true => excess * excess / square,
+        true => sum * sum / square,
         false => seeded().map(|spread| spread.freedom).sum(),
     };
     freedom.min(FREEDOM_OF_SEEDS * of_seeds).max(1.0)
 }
 
-/// Degrees of freedom that a difference of two objectives with these variances, the seeds' half from each, is tested with.
+/// Degrees of freedom that a difference of two objectives with these variances is tested with, half of what seeds add
+/// from each.
 pub(super) fn planned_freedom(variances: &Variances, seeds: usize, problems: usize) -> f64 {
     let (s, p) = (seeds as f64, problems as f64);
-    let half = |x: f64| x / 2.0;
-    let rest = half(variances.rest) / (s * p);
-    let spread =
-        Spread { rest: vec![vec![rest]], excess: vec![half(variances.seed) / s], freedom: s - 1.0 };
-    let other =
-        Spread { rest: vec![vec![rest]], excess: vec![half(variances.seed) / s], freedom: s - 1.0 };
-    satterthwaite(&[spread, other], 0, variances.problem / p + 2.0 * rest, p)
+    let spread = || {
+        let floor = variances.rest / (2.0 * s * p);
+        let between = floor + variances.seed / (2.0 * s);
+        Spread { rest: Vec::new(), floor: vec![floor], between: vec![between], freedom: s - 1.0 }
+    };
+    satterthwaite(&[spread(), spread()], 0, variances.problem / p, p)
 }
