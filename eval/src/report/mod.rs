@@ -4,6 +4,8 @@ mod browser;
 pub mod chart;
 pub mod contrast;
 mod evaluation;
+pub mod front;
+mod front_chart;
 pub mod levels;
 mod live;
 mod page;

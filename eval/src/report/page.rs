@@ -53,6 +53,7 @@ pub fn html(study: &Study) -> Result<String> {
             " completions a step, learning rate " (format!("{:e}", study.learning_rate)) "."
         }
         @if seeds.len() == 1 { p.warning role="alert" { (ONE_SEED) } }
+        @for fronts in &study.fronts { (super::front::markup(fronts)?) }
         @for evaluated in &study.datasets { (dataset(study, evaluated)?) }
         @for (title, table) in averages(study) { h2 { (title) } p { (over(&seeds)) } (grid(&table)) }
         @for name in names {
@@ -98,7 +99,7 @@ fn over(seeds: &[u64]) -> &'static str {
 }
 
 /// Rows under their header, the first row.
-fn grid(rows: &[Vec<String>]) -> Markup {
+pub(super) fn grid(rows: &[Vec<String>]) -> Markup {
     html! {
         @if let Some((header, rows)) = rows.split_first() {
             div.wide { table {

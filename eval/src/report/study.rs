@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::contrast::{Contrast, Evaluations};
+use crate::front::Fronts;
 use crate::{Summary, Tally};
 
 /// A base model and what became of it under several objectives.
@@ -34,6 +35,9 @@ pub struct Study {
     pub datasets: Vec<Evaluated>,
     /// The training runs.
     pub training: Vec<Training>,
+    /// Fronts of its objectives, one a way of giving runs as much and a measure; drawn first.
+    #[serde(default)]
+    pub fronts: Vec<Fronts>,
     /// Wall time of everything.
     pub seconds: f64,
 }

@@ -280,6 +280,7 @@ impl StudyOptions {
             objectives,
             datasets,
             training,
+            fronts: Vec::new(),
             seconds: started.elapsed().as_secs_f64(),
         }
     }
