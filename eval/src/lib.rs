@@ -12,6 +12,7 @@ pub mod contrast;
 pub mod crossing;
 pub mod evaluate;
 pub mod export;
+pub mod front;
 pub mod grade;
 pub mod inference;
 pub mod interval;

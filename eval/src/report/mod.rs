@@ -4,6 +4,7 @@ mod browser;
 pub mod chart;
 pub mod contrast;
 mod evaluation;
+pub mod front;
 mod live;
 mod page;
 pub mod sheet;

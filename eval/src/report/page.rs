@@ -7,9 +7,9 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::chart::{Axes, Dot, Line, draw, scatter};
 use super::tables::{
-    LEGEND, at_matched_accuracy, averages, best_temperatures, budgets, header, pairs, rows, to_base,
+    LEGEND, averages, best_temperatures, budgets, header, pairs, rows, to_base,
 };
-use super::{Evaluated, Study, Training, contrast};
+use super::{Evaluated, Study, Training, contrast, front};
 use crate::Summary;
 
 const STYLE: &str = "
@@ -44,7 +44,6 @@ pub fn html(study: &Study) -> Result<String> {
     let seeds = study.seeds();
     let listed = seeds.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let names: BTreeSet<&str> = study.datasets.iter().map(|set| set.name.as_str()).collect();
-    let matched = at_matched_accuracy(study);
     let body = html! {
         h1 { "What fine-tuning did to the answers of " (study.model) }
         p.lead {
@@ -54,6 +53,8 @@ pub fn html(study: &Study) -> Result<String> {
             (study.prompts_per_step) " prompts of " (study.num_generations)
             " completions a step, learning rate " (format!("{:e}", study.learning_rate)) "."
         }
+        @for fronts in &study.fronts { (front::markup(fronts)?) }
+        @if let Some(reason) = &study.without_fronts { p.warning role="alert" { "No fronts: " (reason) } }
         @if seeds.len() == 1 { p.warning role="alert" { (ONE_SEED) } }
         @for evaluated in &study.datasets { (dataset(study, evaluated)?) }
         @for (title, table) in averages(study) { h2 { (title) } (grid(&table)) }
@@ -66,10 +67,6 @@ pub fn html(study: &Study) -> Result<String> {
             }
         }
         h2 { "Training" }
-        @if !matched.is_empty() {
-            p { "Coverage at equal accuracy: where each run's held-out Pass@1 first reaches what all of them reach." }
-            (grid(&matched))
-        }
         (grid(&budgets(study)))
         p.note { "Means over seeds. gradients: completions that went through a backward pass. seconds: of the steps, on the machine as it was then." }
         div.charts {
@@ -282,7 +279,7 @@ fn path_chart(study: &Study) -> Result<Markup> {
         }
     };
     let lines: Vec<Line> =
-        study.training.iter().map(line).filter(|line| line.points.len() > 1).collect();
+        study.shown().map(line).filter(|line| line.points.len() > 1).collect();
     if lines.is_empty() {
         return Ok(html! {});
     }
@@ -319,7 +316,7 @@ fn training_chart(
         }
     };
     let lines: Vec<Line> =
-        study.training.iter().map(line).filter(|line| !line.points.is_empty()).collect();
+        study.shown().map(line).filter(|line| !line.points.is_empty()).collect();
     if lines.is_empty() {
         return Ok(html! {});
     }

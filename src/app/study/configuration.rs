@@ -34,6 +34,14 @@ impl Configuration {
         format!("{}{}", self.objective, self.suffix)
     }
 
+    /// Every choice that the name stands for.
+    pub(crate) fn about(&self) -> String {
+        let mut words = vec![self.objective.resolved()];
+        words.extend(self.learning_rate.map(|rate| format!("learning-rate={rate:e}")));
+        words.extend(self.max_steps.map(|steps| format!("max-steps={steps}")));
+        words.join(" ")
+    }
+
     /// A name for folders: the label with characters that every file system allows.
     pub(crate) fn slug(&self) -> String {
         self.label().replace([':', '=', '@'], "-")

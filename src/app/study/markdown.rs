@@ -1,18 +1,23 @@
 //! A study's tables as a document: what a model card shows.
 
-use tealight_eval::report::{Evaluated, Study, tables};
+use tealight_eval::report::{Evaluated, Study, front, tables};
 
 /// The study's tables.
 pub(super) fn markdown(study: &Study) -> String {
     let seeds: Vec<String> = study.seeds().iter().map(ToString::to_string).collect();
-    let mut text = format!(
+    let mut text: String =
+        study.fronts.iter().map(|fronts| front::markdown(fronts) + "\n").collect();
+    if let Some(reason) = &study.without_fronts {
+        text.push_str(&format!("No fronts: {reason}\n\n"));
+    }
+    text.push_str(&format!(
         "{}: {} samples a problem, seeds {}, as many {}. {}\n",
         study.model,
         study.n,
         seeds.join(", "),
         study.matched,
         tables::LEGEND
-    );
+    ));
     let mut add = |title: &str, rows: &[Vec<String>]| {
         let Some((header, rows)) = rows.split_first() else { return };
         let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
@@ -30,7 +35,6 @@ pub(super) fn markdown(study: &Study) -> String {
         add(&title, &tables::pairs(study, evaluated));
     }
     tables::averages(study).iter().for_each(|(title, rows)| add(title, rows));
-    add("At equal held-out accuracy", &tables::at_matched_accuracy(study));
     add("What each was given", &tables::budgets(study));
     text
 }

@@ -298,8 +298,8 @@ pub(crate) fn last_weights(session: &Session<'_>, folder: &Path) -> Result<Weigh
 pub(crate) fn history(label: &str, seed: u64, folder: &Path) -> Result<Training> {
     let rows = tealight_datasets::read::table(&folder.join("metrics.jsonl"))?;
     let number = |row: &Row, name: &str| row.get(name).and_then(Value::as_f64);
-    let count =
-        |name: &str| rows.last().and_then(|row| row.get(name)?.as_u64()).unwrap_or(0) as usize;
+    let count_of = |row: &Row, name: &str| row.get(name).and_then(Value::as_u64).unwrap_or(0) as usize;
+    let count = |name: &str| rows.last().map_or(0, |row| count_of(row, name));
     Ok(Training {
         objective: label.to_owned(),
         seed,
@@ -313,10 +313,12 @@ pub(crate) fn history(label: &str, seed: u64, folder: &Path) -> Result<Training>
         points: rows
             .iter()
             .map(|row| TrainingPoint {
-                step: row.get("step").and_then(Value::as_u64).unwrap_or(0) as usize,
+                step: count_of(row, "step"),
                 reward: number(row, "reward"),
                 entropy: number(row, "entropy"),
                 kl: number(row, "kl"),
+                updates: count_of(row, "num_updates"),
+                tokens: count_of(row, "num_tokens"),
             })
             .collect(),
         held_out: held_out::read(folder)?.into_iter().map(|(found, _)| found).collect(),

@@ -88,7 +88,7 @@ impl<'a> Work<'a> {
             .into_iter()
             .map(|run| Ok((run.0, this.run(run, base_path.as_ref())?)))
             .collect::<Result<_>>()?;
-        for (configuration, run) in &runs {
+        for (_, run) in &runs {
             let seed = run.training.seed;
             for (label, measured) in &run.measured {
                 for (evaluated, measured) in datasets.iter_mut().zip(measured) {
@@ -96,7 +96,6 @@ impl<'a> Work<'a> {
                     evaluated.tuned.push(Tuned { objective: label.clone(), seed, measured });
                 }
             }
-            tracing::debug!("{} seed {seed}: {}", configuration.label(), run.merit);
         }
         let named = this.named(&runs);
         let labels: Vec<String> = named.iter().map(|(label, _)| label.clone()).collect();
@@ -195,7 +194,7 @@ impl<'a> Work<'a> {
         let metric = &options.held_out.metric_for_best_model;
         let of = |one: &Configuration| {
             let label = one.label();
-            let own = (label.clone(), one.about(&self.study.options));
+            let own = (label.clone(), one.about());
             let variants = options.variants.iter().map(|v| (v.label(&label), v.about(metric)));
             std::iter::once(own).chain(variants).collect::<Vec<_>>()
         };
