@@ -12,6 +12,7 @@ mod evaluation;
 mod faults;
 mod fleet;
 mod formats;
+mod fronts;
 mod fuzz;
 mod gguf;
 mod half_precision;

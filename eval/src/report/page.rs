@@ -6,9 +6,7 @@ use anyhow::Result;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::chart::{Axes, Dot, Line, draw, scatter};
-use super::tables::{
-    LEGEND, averages, best_temperatures, budgets, header, pairs, rows, to_base,
-};
+use super::tables::{LEGEND, averages, best_temperatures, budgets, header, pairs, rows, to_base};
 use super::{Evaluated, Study, Training, contrast, front};
 use crate::Summary;
 
@@ -278,8 +276,7 @@ fn path_chart(study: &Study) -> Result<Markup> {
             band: vec![],
         }
     };
-    let lines: Vec<Line> =
-        study.shown().map(line).filter(|line| line.points.len() > 1).collect();
+    let lines: Vec<Line> = study.shown().map(line).filter(|line| line.points.len() > 1).collect();
     if lines.is_empty() {
         return Ok(html! {});
     }
@@ -315,8 +312,7 @@ fn training_chart(
             band: vec![],
         }
     };
-    let lines: Vec<Line> =
-        study.shown().map(line).filter(|line| !line.points.is_empty()).collect();
+    let lines: Vec<Line> = study.shown().map(line).filter(|line| !line.points.is_empty()).collect();
     if lines.is_empty() {
         return Ok(html! {});
     }

@@ -80,10 +80,16 @@ impl Configuration {
 /// What one value between braces sets.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Setting {
-    LearningRate { value: f64, text: String },
+    LearningRate {
+        value: f64,
+        text: String,
+    },
     MaxSteps(usize),
     /// A key of the objective.
-    Key { key: String, value: String },
+    Key {
+        key: String,
+        value: String,
+    },
 }
 
 impl Setting {

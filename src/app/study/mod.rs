@@ -6,6 +6,7 @@ mod configuration;
 mod fronts;
 mod markdown;
 mod paths;
+mod plan;
 mod runs;
 mod seeds;
 mod sets;
@@ -33,6 +34,7 @@ use crate::process::Process;
 use crate::ranks::Ranks;
 use crate::train::rlvr::Settings;
 use configuration::Configuration;
+pub use plan::{Plan, planned};
 pub use runs::{Matched, Variant};
 use seeds::{Seeds, distinct, read_seeds, seeds};
 use sets::{SetOptions, StudySet};
@@ -111,6 +113,19 @@ pub struct StudyOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub held_out: HeldOutOptions,
+    /// Say what would run, how long, and the least difference that the study could find, and stop. A few samples and
+    /// training steps are timed and thrown away.
+    #[arg(long, conflicts_with_all = ["resume", "overwrite"])]
+    #[serde(skip)]
+    pub plan: bool,
+    /// Tokens sampled a second that --plan computes with, in place of measuring here.
+    #[arg(long, requires = "plan")]
+    #[serde(default)]
+    pub plan_rate: Option<f64>,
+    /// Earlier study, a folder or its results.json, whose variances --plan assumes.
+    #[arg(long, requires = "plan", value_name = "STUDY")]
+    #[serde(skip)]
+    pub plan_from: Option<PathBuf>,
     /// Where everything goes; without it `study`, or `study-2` and so on where that is taken.
     #[arg(long)]
     pub output: Option<PathBuf>,

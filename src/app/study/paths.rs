@@ -170,16 +170,13 @@ impl<'a> PathSets<'a> {
             let own = PathPoints::folder(folder, step);
             let load = || match is_last {
                 true => Ok(last.clone()),
-                false => {
-                    session.base.tuned(&PathPoints::model(folder, step), &session.device)
-                }
+                false => session.base.tuned(&PathPoints::model(folder, step), &session.device),
             };
             let name = format!("{label} seed {} step {step}", config.seed);
             let model = Model { name, load: &load };
             // The end has been evaluated on the test set already.
             let of_test = if is_last { folder } else { own.as_path() };
-            let found =
-                self.evaluate(session, &model, self.test.temperature, (&own, of_test))?;
+            let found = self.evaluate(session, &model, self.test.temperature, (&own, of_test))?;
             let cost = training.points.iter().find(|point| point.step == step);
             let (updates, tokens) = cost.map_or((0, 0), |cost| (cost.updates, cost.tokens));
             checkpoints.push(found.checkpoint(updates, tokens));

@@ -99,7 +99,9 @@ impl StudyOptions {
                 // Two that train alike are one, whatever their names are.
                 if let Some(same) = all.iter().find(|known| known.is_same_run(&configuration)) {
                     let (same, other) = (same.label(), configuration.label());
-                    bail!("objectives `{same}` and `{other}` train the same: leave one of them out");
+                    bail!(
+                        "objectives `{same}` and `{other}` train the same: leave one of them out"
+                    );
                 }
                 all.push(configuration);
             }
@@ -235,8 +237,7 @@ impl StudyOptions {
         let folder = Self::folder(output, configuration, seed);
         crate::files::writable_subfolder(&folder)?;
         let label = configuration.label();
-        let tuned =
-            self.tuned_model(session, train, (&label, &config), held_out, &folder)?;
+        let tuned = self.tuned_model(session, train, (&label, &config), held_out, &folder)?;
         let mut models = vec![(label.clone(), tuned, folder.clone())];
         for variant in &self.variants {
             let model = variant.model(session, &folder)?;
@@ -298,7 +299,8 @@ pub(crate) fn last_weights(session: &Session<'_>, folder: &Path) -> Result<Weigh
 pub(crate) fn history(label: &str, seed: u64, folder: &Path) -> Result<Training> {
     let rows = tealight_datasets::read::table(&folder.join("metrics.jsonl"))?;
     let number = |row: &Row, name: &str| row.get(name).and_then(Value::as_f64);
-    let count_of = |row: &Row, name: &str| row.get(name).and_then(Value::as_u64).unwrap_or(0) as usize;
+    let count_of =
+        |row: &Row, name: &str| row.get(name).and_then(Value::as_u64).unwrap_or(0) as usize;
     let count = |name: &str| rows.last().map_or(0, |row| count_of(row, name));
     Ok(Training {
         objective: label.to_owned(),

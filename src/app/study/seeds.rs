@@ -43,7 +43,9 @@ impl Serialize for Seeds {
 }
 
 /// Seeds in a file: numbers, or ranges as text.
-pub(super) fn read_seeds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Seeds>, D::Error> {
+pub(super) fn read_seeds<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<Seeds>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
     enum Written {

@@ -160,7 +160,9 @@ impl StudySet {
         let decoder = match is_whole {
             // Nothing is drawn from it.
             true => session.reference.clone(),
-            false => (model.load)().with_context(|| format!("{}: cannot be sampled", model.name))?,
+            false => {
+                (model.load)().with_context(|| format!("{}: cannot be sampled", model.name))?
+            }
         };
         session.evaluate_the_rest(&decoder, dataset, &draw, &label, &samples)
     }

@@ -23,7 +23,7 @@ pub struct Objectives(Vec<Tuning>);
 
 /// An objective and the settings that are tried of it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Tuning {
+pub(crate) struct Tuning {
     objective: Objective,
     /// For each pair of braces its settings, one a configuration.
     settings: Vec<Vec<Setting>>,
@@ -214,16 +214,17 @@ impl fmt::Display for Scalar {
 }
 
 /// Objectives from a file, by way of the text that means the same.
-pub(super) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Objectives>, D::Error> {
-    let joined = |values: &[Scalar]| {
-        values.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
-    };
+pub(super) fn read<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<Objectives>, D::Error> {
+    let joined =
+        |values: &[Scalar]| values.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
     let row = |(name, values): (String, Values)| match values {
         Values::Own(values) if values.is_empty() => name,
         Values::Own(values) => format!("{name}@{{{}}}", joined(&values)),
-        Values::ByKey(keys) => keys.iter().fold(name, |text, (key, values)| {
-            format!("{text}@{{{key}={}}}", joined(values))
-        }),
+        Values::ByKey(keys) => keys
+            .iter()
+            .fold(name, |text, (key, values)| format!("{text}@{{{key}={}}}", joined(values))),
     };
     let texts = match Written::deserialize(deserializer)? {
         Written::One(text) => vec![text],

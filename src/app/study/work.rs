@@ -44,11 +44,7 @@ struct FinishedRun {
 }
 
 impl<'a> Work<'a> {
-    pub(super) fn new(
-        study: &'a Prepared,
-        session: Session<'a>,
-        output: &'a Path,
-    ) -> Result<Self> {
+    pub(super) fn new(study: &'a Prepared, session: Session<'a>, output: &'a Path) -> Result<Self> {
         let options = &study.options;
         let params = options.settings.sampling(&study.base.tokenizer);
         let paths = study.held_out.as_ref();
@@ -149,7 +145,8 @@ impl<'a> Work<'a> {
         let mut training = history(&configuration.label(), seed, &folder)?;
         let (mut paths, mut merit) = (Vec::new(), 0.0);
         if let (Some(sets), Some((_, start, _))) = (&self.paths, base) {
-            let config = options.budget(configuration, seed, study.train.problems.len(), &folder)?;
+            let config =
+                options.budget(configuration, seed, study.train.problems.len(), &folder)?;
             let end = (&training, &models[0].1);
             let found = sets.run(session, (configuration, &config), end, &folder)?;
             training.held_out = [vec![start.clone()], found.held_out].concat();
@@ -158,12 +155,7 @@ impl<'a> Work<'a> {
         Ok(FinishedRun { measured, training, paths, merit })
     }
 
-    fn measured(
-        &self,
-        set: &StudySet,
-        model: (&Decoder, &str),
-        folder: &Path,
-    ) -> Result<Measured> {
+    fn measured(&self, set: &StudySet, model: (&Decoder, &str), folder: &Path) -> Result<Measured> {
         let options = &self.study.options;
         let draw = Draw {
             n: options.n,
