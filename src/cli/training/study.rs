@@ -13,14 +13,19 @@ use crate::telemetry::print;
 /// cores. Any flag or `--config` overrides these; see `recipes/countdown-study.toml`.
 const DEFAULTS: &str = include_str!("../../../recipes/countdown-study.toml");
 
-/// The set that checkpoints are chosen on in [`DEFAULTS`].
-const VALID: &str = "countdown/valid";
-
 /// The options of this command. With the embedded model, [`DEFAULTS`] lie below files and flags.
 pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<StudyOptions> {
-    let mut options: StudyOptions = config_merge::resolve(matches, None)?;
+    let given: StudyOptions = config_merge::resolve(matches, None)?;
+    let mut options = given.clone();
     if options.model.model == hub::EMBEDDED || options.task.is_some() {
         options = config_merge::resolve(matches, Some(("recipes/countdown-study.toml", DEFAULTS)))?;
+        let held_out = &mut options.held_out;
+        if given.held_out.eval_dataset.is_none()
+            && (is_other_data(&given) || held_out.eval_steps == 0)
+        {
+            // The recipe's problems to choose on go with the recipe's data.
+            (held_out.eval_dataset, held_out.eval_steps) = (None, given.held_out.eval_steps);
+        }
     }
     if let Some(task) = &options.task {
         if options.model.model == hub::EMBEDDED && task != "countdown" {
@@ -31,16 +36,20 @@ pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<StudyOptions> {
         }
         (options.data.dataset, options.sets.test_dataset) =
             (format!("{task}/train"), vec![format!("{task}/test")]);
-        if task != "countdown" && options.held_out.eval_dataset.as_deref() == Some(VALID) {
-            // The recipe's is of another task.
-            (options.held_out.eval_dataset, options.held_out.eval_steps) = (None, 0);
-        }
     }
     options.resume = matches.get_flag("resume");
     options.overwrite = matches.get_flag("overwrite");
     options.plan = matches.get_flag("plan");
     options.plan_from = matches.get_one("plan_from").cloned();
     Ok(options)
+}
+
+/// Whether problems are others than those of [`DEFAULTS`].
+fn is_other_data(given: &StudyOptions) -> bool {
+    given.task.as_ref().is_some_and(|task| task != "countdown")
+        || !["countdown", "countdown/train"].contains(&given.data.dataset.as_str())
+        || given.sets.test_dataset != ["countdown/test"]
+        || given.sets.test_suite.is_some()
 }
 
 pub(in crate::cli) fn run(options: &StudyOptions, process: &Process) -> Result<()> {
