@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use tealight_datasets::Dataset;
-use tealight_eval::front::{Fronts, Power, Variances, plan};
+use tealight_eval::front::{Fronts, Pair, Power, Variances, plan};
 
 use super::configuration::Configuration;
 use super::{Prepared, StudyOptions};
@@ -283,15 +283,10 @@ impl StudyOptions {
         let bytes = std::fs::read(&file).with_context(at)?;
         let earlier: Earlier = serde_json::from_slice(&bytes)
             .with_context(|| format!("{}: not the results of a study", at()))?;
-        let trained = |pair: &&tealight_eval::front::Pair| pair.seeds > 1;
-        let found: Vec<Variances> = earlier
-            .fronts
-            .first()
-            .map(|fronts| {
-                let pairs = fronts.pairs.iter().filter(trained);
-                pairs.flat_map(|pair| pair.levels.iter().map(|level| level.variances)).collect()
-            })
-            .unwrap_or_default();
+        let of = |pair: &Pair| pair.variances.filter(|_| pair.seeds > 1);
+        let first = earlier.fronts.first();
+        let found: Vec<Variances> =
+            first.map(|fronts| fronts.pairs.iter().filter_map(of).collect()).unwrap_or_default();
         if found.is_empty() {
             bail!("{}: no two objectives are compared there over several seeds", at());
         }
