@@ -105,7 +105,7 @@ impl Measure {
         }
     }
 
-    fn check(self) -> Result<()> {
+    pub(super) fn check(self) -> Result<()> {
         match self {
             Measure::PassAtK(0) => bail!("pass@0 is no measure: choose a k of 1 or more"),
             Measure::Distinct(0 | 1) => {

@@ -7,18 +7,34 @@
 //! checkpoint that this rule chooses, over seeds, valid problems and test problems. It is unbiased, since test samples have no
 //! part in the choice.
 
+mod band;
+mod choice;
+mod compare;
 mod data;
+mod field;
 mod power;
 mod result;
+mod student;
+#[cfg(test)]
+mod tests;
+mod variance;
+mod verdict;
+#[cfg(test)]
+mod world;
 
 use anyhow::Result;
 
+use compare::Comparison;
 pub use data::{Budget, Checkpoint, Levels, Measure, ProblemCounts, Request, RunPath};
-pub use power::plan;
+pub use power::{POWER, plan};
 pub use result::{
     BasePoint, Choice, Front, FrontLevel, Fronts, Interval, Pair, PairLevel, Power, Variances,
     Verdict,
 };
+pub(crate) use verdict::level_of;
+pub use verdict::power_line;
+#[cfg(test)]
+pub(crate) use world::study_of_three;
 
 /// Fewest problems that a measure is over.
 pub const LEAST_PROBLEMS: usize = 10;
@@ -26,9 +42,27 @@ pub const LEAST_PROBLEMS: usize = 10;
 /// Compares the objectives of `paths`, all of which begin at `base`.
 ///
 /// # Errors
-/// No paths; problems that differ in number between checkpoints; k above a problem's samples; classes that do not sum to
-/// `correct`; fewer than [`LEAST_PROBLEMS`] problems with enough correct samples; a reference that is no objective.
+/// No paths; problems that differ in number between checkpoints; k above a problem's samples; classes that do not sum
+/// to `correct`; fewer than [`LEAST_PROBLEMS`] problems with enough correct samples; seeds of an objective with different
+/// configurations; a reference that is no objective.
 pub fn fronts(base: &Checkpoint, paths: &[RunPath], request: &Request) -> Result<Fronts> {
-    let _ = (base, paths, request);
-    anyhow::bail!("the statistics of fronts are being written")
+    let field = field::field(base, paths, request)?;
+    let levels = field::levels(&request.levels, &field.valid_means().accuracy);
+    let comparison = Comparison::new(&field, request, &levels);
+    let count = field.contenders.len();
+    let mut fronts = Fronts {
+        measure: request.measure,
+        matched: request.matched.clone(),
+        confidence: request.confidence,
+        levels: levels.clone(),
+        valid_problems: field.measured_valid.len(),
+        test_problems: field.measured_test.len(),
+        measured_problems: comparison.problems,
+        base: comparison.base(),
+        fronts: (0..count).map(|index| comparison.front(index)).collect(),
+        pairs: comparison.pairs(),
+        verdict: None,
+    };
+    fronts.verdict = verdict::verdict(&comparison, &fronts);
+    Ok(fronts)
 }

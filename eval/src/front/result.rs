@@ -121,6 +121,8 @@ pub struct Pair {
     pub levels: Vec<PairLevel>,
     /// The mean difference over these levels, which is tested; none where there is no level.
     pub mean: Option<Interval>,
+    /// Where the variance of the mean difference comes from, which plans a larger study.
+    pub variances: Option<Variances>,
     /// Two-sided p-value of no mean difference.
     pub p_value: Option<f64>,
     /// The same adjusted for all pairs (Holm).
@@ -138,8 +140,6 @@ pub struct PairLevel {
     pub difference: Interval,
     /// The simultaneous band over all levels of this pair.
     pub band: (f64, f64),
-    /// Where its variance comes from, which plans a larger study.
-    pub variances: Variances,
 }
 
 /// Where the variance of a mean over S seeds and P problems comes from: `seed / S + problem / P + rest / SP`.

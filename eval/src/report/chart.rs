@@ -35,7 +35,7 @@ pub struct Axes<'a> {
 }
 
 /// Colours that people with any colour vision tell apart (Okabe and Ito), black for the base.
-const PALETTE: [RGBColor; 10] = [
+pub(super) const PALETTE: [RGBColor; 10] = [
     RGBColor(20, 20, 20),
     RGBColor(213, 94, 0),
     RGBColor(0, 114, 178),
@@ -182,7 +182,7 @@ fn scalable(svg: String) -> String {
     svg.replacen(&fixed, "", 1)
 }
 
-fn label_font() -> FontDesc<'static> {
+pub(super) fn label_font() -> FontDesc<'static> {
     ("sans-serif", 13).into_font()
 }
 

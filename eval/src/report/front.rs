@@ -1,9 +1,10 @@
 //! Fronts as tables, as Markdown, as a chart and as the first part of a study's page.
 
 use anyhow::Result;
-use maud::{Markup, html};
+use maud::{Markup, PreEscaped, html};
 
-use crate::front::{FrontLevel, Fronts, Interval};
+use super::page::grid;
+use crate::front::{Choice, Front, FrontLevel, Fronts, Interval, Pair, level_of};
 
 /// One row a level and one column an objective, under a header.
 pub fn rows(fronts: &Fronts) -> Vec<Vec<String>> {
@@ -11,7 +12,7 @@ pub fn rows(fronts: &Fronts) -> Vec<Vec<String>> {
     let header = std::iter::once("pass@1 of at least".to_owned()).chain(names).collect();
     let row = |(index, level): (usize, &f64)| {
         let cells = fronts.fronts.iter().map(|front| cell(&front.levels[index]));
-        std::iter::once(number(*level, 3)).chain(cells).collect()
+        std::iter::once(level_of(*level)).chain(cells).collect()
     };
     std::iter::once(header).chain(fronts.levels.iter().enumerate().map(row)).collect()
 }
@@ -19,11 +20,11 @@ pub fn rows(fronts: &Fronts) -> Vec<Vec<String>> {
 /// One row a pair of objectives, under a header: over which levels, mean difference, interval, p-values.
 pub fn pair_rows(fronts: &Fronts) -> Vec<Vec<String>> {
     let header = ["pair", "levels", "mean difference", "p", "p (Holm)", "seeds"];
-    let row = |pair: &crate::front::Pair| {
-        let p = |p: Option<f64>| p.map_or("-".to_owned(), |p| number(p, 3));
+    let row = |pair: &Pair| {
+        let p = |p: Option<f64>| p.map_or("-".to_owned(), number);
         let levels = match (pair.levels.first(), pair.levels.last()) {
             (Some(first), Some(last)) => {
-                format!("{} to {}", number(first.level, 3), number(last.level, 3))
+                format!("{} to {}", level_of(first.level), level_of(last.level))
             }
             _ => "none in common".to_owned(),
         };
@@ -41,10 +42,58 @@ pub fn pair_rows(fronts: &Fronts) -> Vec<Vec<String>> {
         .collect()
 }
 
+/// One row an objective and level, under a header: what each seed chose, and what it is on both splits.
+pub fn choice_rows(fronts: &Fronts) -> Vec<Vec<String>> {
+    let measure = fronts.measure;
+    let header = [
+        "pass@1 of at least".to_owned(),
+        "objective".to_owned(),
+        "seed".to_owned(),
+        "configuration".to_owned(),
+        "step".to_owned(),
+        "pass@1, valid".to_owned(),
+        "pass@1, test".to_owned(),
+        format!("{measure}, valid"),
+        format!("{measure}, test"),
+    ];
+    let row = |front: &Front, level: &FrontLevel, choice: &Choice| {
+        vec![
+            level_of(level.level),
+            front.objective.clone(),
+            choice.seed.map_or("-".to_owned(), |seed| seed.to_string()),
+            choice.configuration.clone(),
+            choice.step.to_string(),
+            number(choice.valid_pass_at_1),
+            number(choice.pass_at_1),
+            number(choice.valid_value),
+            number(choice.value),
+        ]
+    };
+    let of_front = |front: &Front| -> Vec<Vec<String>> {
+        let of_level = |level: &FrontLevel| -> Vec<Vec<String>> {
+            level.chosen.iter().map(|choice| row(front, level, choice)).collect()
+        };
+        front.levels.iter().flat_map(of_level).collect()
+    };
+    std::iter::once(header.to_vec()).chain(fronts.fronts.iter().flat_map(of_front)).collect()
+}
+
 /// The verdict and both tables, for `results.md`.
 pub fn markdown(fronts: &Fronts) -> String {
-    let _ = fronts;
-    String::new()
+    let mut text = format!("{}\n", title(fronts));
+    if let Some(verdict) = &fronts.verdict {
+        text.push_str(&format!("\n**{}**\n", verdict.text));
+    }
+    for (note, table) in [(notes(fronts), rows(fronts)), (PAIRS.to_owned(), pair_rows(fronts))] {
+        let Some((header, rows)) = table.split_first().filter(|(_, rows)| !rows.is_empty()) else {
+            continue;
+        };
+        let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+        text.push_str(&format!("\n{note}\n\n{}", line(header)));
+        text.push_str(&format!("|---|{}\n", "--:|".repeat(header.len() - 1)));
+        rows.iter().for_each(|row| text.push_str(&line(row)));
+    }
+    text
 }
 
 /// The fronts with their bands, from the base's point.
@@ -52,8 +101,7 @@ pub fn markdown(fronts: &Fronts) -> String {
 /// # Errors
 /// Ranges that cannot be drawn.
 pub fn chart(fronts: &Fronts) -> Result<String> {
-    let _ = fronts;
-    anyhow::bail!("the chart of fronts is being written")
+    super::front_chart::draw(fronts)
 }
 
 /// Verdict, chart and tables: the first part of a study's page.
@@ -61,8 +109,79 @@ pub fn chart(fronts: &Fronts) -> Result<String> {
 /// # Errors
 /// A chart that cannot be drawn.
 pub fn markup(fronts: &Fronts) -> Result<Markup> {
-    let _ = fronts;
-    Ok(html! {})
+    Ok(html! {
+        h2 { (title(fronts)) }
+        @if let Some(verdict) = &fronts.verdict { p { strong { (verdict.text) } } }
+        figure {
+            (PreEscaped(chart(fronts)?))
+            figcaption { (format!("Each objective's largest {} at an accuracy, and the band that holds its whole curve with {:.0} % confidence.", fronts.measure, fronts.confidence * 100.0)) }
+        }
+        p.note { (notes(fronts)) }
+        (grid(&rows(fronts)))
+        p.note { (PAIRS) }
+        (grid(&pair_rows(fronts)))
+        details { summary { "Chosen checkpoints" } (grid(&choice_rows(fronts))) }
+    })
+}
+
+/// What the table of pairs shows.
+const PAIRS: &str = "First minus second, on average over the levels that both reach in every seed. p (Holm) is \
+adjusted for all pairs; * marks significant differences.";
+
+fn title(fronts: &Fronts) -> String {
+    format!("Fronts: {} at equal pass@1, as many {}", fronts.measure, fronts.matched)
+}
+
+/// How the table came to be, and what a reader must know of it.
+fn notes(fronts: &Fronts) -> String {
+    let mut text = format!(
+        "{} of the checkpoint with pass@1 of at least the level on {} validation problems that has the largest {} there, \
+         measured on {} test problems; mean over seeds, with {:.0} % intervals over seeds and problems. Base: pass@1 {}, {} {}.",
+        capital(&fronts.measure.to_string()),
+        fronts.valid_problems,
+        fronts.measure,
+        fronts.measured_problems,
+        fronts.confidence * 100.0,
+        number(fronts.base.pass_at_1.value),
+        fronts.measure,
+        number(fronts.base.value.value),
+    );
+    if fronts.measured_problems < fronts.test_problems {
+        text.push_str(&format!(
+            " Of {} test problems these have enough correct samples under every checkpoint.",
+            fronts.test_problems
+        ));
+    }
+    let effort = fronts.fronts.iter().map(|front| front.candidates);
+    if effort.clone().min() != effort.max() {
+        let each: Vec<String> = fronts
+            .fronts
+            .iter()
+            .map(|front| format!("{} {}", front.objective, front.candidates))
+            .collect();
+        text.push_str(&format!(
+            " Tuning effort differs; checkpoints that a seed chooses among: {}.",
+            each.join(", ")
+        ));
+    }
+    let single: Vec<&str> = fronts
+        .fronts
+        .iter()
+        .filter(|front| front.seeds == 1)
+        .map(|front| front.objective.as_str())
+        .collect();
+    if !single.is_empty() {
+        text.push_str(&format!(
+            " One seed of {}: those intervals are over problems alone; seed variance is not included.",
+            single.join(", ")
+        ));
+    }
+    text
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
 fn cell(level: &FrontLevel) -> String {
@@ -72,13 +191,54 @@ fn cell(level: &FrontLevel) -> String {
             reached => format!("reached in {reached} of {}", level.of),
         };
     };
-    format!("{} ({} to {})", number(value.value, 3), number(value.low, 3), number(value.high, 3))
+    format!("{} ({} to {})", number(value.value), number(value.low), number(value.high))
 }
 
 fn signed(interval: &Interval) -> String {
     format!("{:+.3} ({:+.3} to {:+.3})", interval.value, interval.low, interval.high)
 }
 
-fn number(x: f64, digits: usize) -> String {
-    format!("{x:.digits$}")
+fn number(x: f64) -> String {
+    format!("{x:.3}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::front::study_of_three;
+
+    #[test]
+    fn the_page_begins_with_the_verdict_and_draws_every_objective() {
+        let fronts = study_of_three();
+        let page = markup(&fronts).unwrap().into_string();
+        let verdict = &fronts.verdict.as_ref().unwrap().text;
+        assert!(page.find(verdict.as_str()).unwrap() < page.find("<svg").unwrap());
+        let svg = chart(&fronts).unwrap();
+        for front in &fronts.fronts {
+            assert!(svg.contains(front.objective.as_str()), "{}", front.objective);
+        }
+        assert!(!svg.contains("NaN") && svg.matches("<polygon").count() >= 2);
+    }
+
+    #[test]
+    fn tables_say_what_is_not_reached() {
+        let mut fronts = study_of_three();
+        let last = fronts.levels.len() - 1;
+        let level = &mut fronts.fronts[0].levels[last];
+        (level.value, level.band, level.pass_at_1, level.reached) = (None, None, None, 1);
+        level.chosen.truncate(1);
+        let text = markdown(&fronts);
+        println!("{text}");
+        assert!(text.contains("reached in 1 of 3"), "{text}");
+        assert!(text.contains(&fronts.verdict.as_ref().unwrap().text));
+        let columns = |line: &str| line.matches('|').count();
+        let table: Vec<&str> = text.lines().filter(|line| line.starts_with("| .")).collect();
+        assert_eq!(table.len(), fronts.levels.len());
+        assert!(table.iter().all(|line| columns(line) == fronts.fronts.len() + 2));
+        // Unequal effort and single runs are said.
+        fronts.fronts[1].candidates += 1;
+        fronts.fronts[1].seeds = 1;
+        let text = markdown(&fronts);
+        assert!(text.contains("Tuning effort differs") && text.contains("One seed of"), "{text}");
+    }
 }

@@ -5,6 +5,7 @@ pub mod chart;
 pub mod contrast;
 mod evaluation;
 pub mod front;
+mod front_chart;
 mod live;
 mod page;
 pub mod sheet;

@@ -54,6 +54,7 @@ pub fn html(study: &Study) -> Result<String> {
         @for fronts in &study.fronts { (front::markup(fronts)?) }
         @if let Some(reason) = &study.without_fronts { p.warning role="alert" { "No fronts: " (reason) } }
         @if seeds.len() == 1 { p.warning role="alert" { (ONE_SEED) } }
+        @for fronts in &study.fronts { (super::front::markup(fronts)?) }
         @for evaluated in &study.datasets { (dataset(study, evaluated)?) }
         @for (title, table) in averages(study) { h2 { (title) } (grid(&table)) }
         @for name in names {
@@ -88,7 +89,7 @@ pub(super) const ONE_SEED: &str = "One seed: this compares runs, not objectives.
 difference is starred; give several --seeds.";
 
 /// Rows under their header, the first row.
-fn grid(rows: &[Vec<String>]) -> Markup {
+pub(super) fn grid(rows: &[Vec<String>]) -> Markup {
     html! {
         @if let Some((header, rows)) = rows.split_first() {
             div.wide { table {
