@@ -2,7 +2,7 @@
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
-use tealight_eval::front::{Fronts, Verdict};
+use tealight_eval::front::{Fronts, Verdict, power_line};
 use tealight_eval::report::{Evaluated, Study, front, tables};
 use tealight_eval::results::SetResult;
 use tealight_eval::{Estimate, Level, Summary};
@@ -123,15 +123,10 @@ pub(super) fn study(study: &Study) -> String {
 /// What a study would do.
 pub(super) fn plan(plan: &Plan) -> String {
     let power = match &plan.power {
-        Some(power) => {
-            let half = match power.seeds_for_half {
-                Some(seeds) => format!("{seeds} seeds would find half of it"),
-                None => "no number of seeds finds half of it: the problems are too few".into(),
-            };
-            format!("the least difference that is found with probability .8 is {:.3}; {half}", power.least)
+        Some(power) => power_line(power),
+        None => {
+            "No difference between objectives can be found: fronts need --eval-steps, two objectives and two seeds.".into()
         }
-        None => "no difference between objectives can be found: fronts need --eval-steps, two objectives and two seeds"
-            .into(),
     };
     format!(
         "{}\n\n{:.1} minutes in all, {}\n{power} ({})",
@@ -172,9 +167,19 @@ fn fronts(study: &Study) -> String {
         first.valid_problems,
         plain(&front::rows(first))
     ));
+    let all = front::pair_rows(first);
+    let Some((header, rows)) = all.split_first() else { return text };
+    // All pairs are in the documents.
+    let reference = first.verdict.as_ref().map(|verdict| &verdict.second);
+    let of = first.pairs.iter().zip(rows).filter(|(pair, _)| {
+        reference.is_none_or(|name| [&pair.first, &pair.second].contains(&name))
+    });
+    let shown: Vec<Vec<String>> =
+        std::iter::once(header.clone()).chain(of.map(|(_, row)| row.clone())).collect();
     text.push_str(&format!(
-        "\nmean difference over the levels that both reach, p adjusted for all pairs\n{}\n",
-        plain(&front::pair_rows(first))
+        "\nmean difference over the levels that both reach, p adjusted for all {} pairs\n{}\n",
+        first.pairs.len(),
+        plain(&shown)
     ));
     text
 }

@@ -54,7 +54,6 @@ pub fn html(study: &Study) -> Result<String> {
         @for fronts in &study.fronts { (front::markup(fronts)?) }
         @if let Some(reason) = &study.without_fronts { p.warning role="alert" { "No fronts: " (reason) } }
         @if seeds.len() == 1 { p.warning role="alert" { (ONE_SEED) } }
-        @for fronts in &study.fronts { (super::front::markup(fronts)?) }
         @for evaluated in &study.datasets { (dataset(study, evaluated)?) }
         @for (title, table) in averages(study) { h2 { (title) } (grid(&table)) }
         @for name in names {
