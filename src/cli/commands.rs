@@ -117,11 +117,12 @@ const ENTRIES: &[Entry] = &[
         options: StudyOptions::augment_args,
         about: "Evaluate a base model, fine-tune it under each objective, evaluate the results, report",
         more: "\
-With the embedded model, defaults not shown here are those of recipes/countdown-study.toml
-(learning rate 3e-4, 120 steps of 12 prompts x 16 completions); flags and --config files win.
+With the embedded model, defaults not shown here are those of recipes/countdown-study.toml (three configurations of
+each objective, 30 steps of 24 prompts x 8 completions, two seeds); flags and --config files win.
 
-Example:
-  tealight study --objectives grpo,kl-full,dph-f,dph-js,alpha-dpg:0.5 --seeds 0,1,2 --output study",
+Examples:
+  tealight study --objectives 'grpo@{learning-rate=5e-5,1e-4},js@{1.2,2.4}' --seeds 0..3 --output study
+  tealight study --seeds 0..9 --plan",
         check: |m| study::resolve(m).map(drop),
         run: |m, process| study::run(&study::resolve(m)?, process),
     },

@@ -2,9 +2,12 @@
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
-use tealight_eval::report::{Evaluated, Study, levels, tables};
+use tealight_eval::front::{Fronts, Verdict, power_line};
+use tealight_eval::report::{Evaluated, Study, front, levels, tables};
 use tealight_eval::results::SetResult;
 use tealight_eval::{Estimate, Level, Summary};
+
+use crate::app::study::Plan;
 
 /// One set of an evaluation under its name.
 pub(super) fn set(set: &SetResult) -> String {
@@ -81,10 +84,10 @@ fn summary(summary: &Summary) -> String {
     )
 }
 
-/// A study: one block for each set, one row for the base and each objective, and below the first held-out set all
-/// models against each other.
+/// A study: the verdict and the fronts, one block for each set, one row for the base and each objective, and below the
+/// first held-out set all models against each other.
 pub(super) fn study(study: &Study) -> String {
-    let mut text = String::new();
+    let mut text = fronts(study);
     for evaluated in &study.datasets {
         text.push_str(&format!(
             "\n{} ({} problems)\n{}\n",
@@ -115,6 +118,77 @@ pub(super) fn study(study: &Study) -> String {
     }
     text.push_str(&format!("\n{}\n", plain(&tables::budgets(study))));
     text
+}
+
+/// What a study would do.
+pub(super) fn plan(plan: &Plan) -> String {
+    let power = match &plan.power {
+        Some(power) => power_line(power),
+        None => {
+            "No difference between objectives can be found: fronts need --eval-steps, two objectives and two seeds.".into()
+        }
+    };
+    format!(
+        "{}\n\n{:.1} minutes in all, {}\n{power} ({})",
+        plain(&plan.rows),
+        plan.seconds / 60.0,
+        plan.measured,
+        plan.assumed
+    )
+}
+
+/// The verdict, what other ways of matching and measuring say, and the first fronts as tables.
+fn fronts(study: &Study) -> String {
+    let Some(first) = study.fronts.first() else {
+        let reason = study.without_fronts.as_ref();
+        return reason.map(|reason| format!("\nNo fronts: {reason}\n")).unwrap_or_default();
+    };
+    let said = |fronts: &Fronts| {
+        let verdict = fronts.verdict.as_ref();
+        verdict
+            .map_or("no level is reached by two objectives in all seeds".into(), |v| v.text.clone())
+    };
+    let mut text = format!("\n{}\n", said(first));
+    for other in &study.fronts[1..] {
+        let is_same = other.measure == first.measure
+            && match (&first.verdict, &other.verdict) {
+                (Some(one), Some(two)) => is_same_verdict(one, two),
+                (None, None) => true,
+                _ => false,
+            };
+        if !is_same {
+            text.push_str(&format!("\nWith equal {}: {}\n", other.matched, said(other)));
+        }
+    }
+    text.push_str(&format!(
+        "\n{} at pass@1 of at least a level, with 95 % intervals (equal {}; checkpoints chosen on {} other problems)\n{}\n",
+        first.measure,
+        first.matched,
+        first.valid_problems,
+        plain(&front::rows(first))
+    ));
+    let all = front::pair_rows(first);
+    let Some((header, rows)) = all.split_first() else { return text };
+    // All pairs are in the documents.
+    let reference = first.verdict.as_ref().map(|verdict| &verdict.second);
+    let of = first.pairs.iter().zip(rows).filter(|(pair, _)| {
+        reference.is_none_or(|name| [&pair.first, &pair.second].contains(&name))
+    });
+    let shown: Vec<Vec<String>> =
+        std::iter::once(header.clone()).chain(of.map(|(_, row)| row.clone())).collect();
+    text.push_str(&format!(
+        "\nmean difference over the levels that both reach, p adjusted for all {} pairs\n{}\n",
+        first.pairs.len(),
+        plain(&shown)
+    ));
+    text
+}
+
+/// Whether two verdicts say the same of the same objectives.
+fn is_same_verdict(one: &Verdict, two: &Verdict) -> bool {
+    let names = |verdict: &Verdict| [verdict.first.clone(), verdict.second.clone()];
+    let is_up = |verdict: &Verdict| verdict.difference.value > 0.0;
+    names(one) == names(two) && one.is_significant == two.is_significant && is_up(one) == is_up(two)
 }
 
 /// A set's table with its header.

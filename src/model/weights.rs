@@ -60,6 +60,21 @@ pub fn mean(models: &[Weights]) -> Result<Weights> {
     first.iter().map(one).collect()
 }
 
+/// Weights on the straight line from one model to another, in f32: `from` at 0, `to` at 1.
+///
+/// # Errors
+/// Weights of other names or shapes, no memory.
+pub fn between(from: &Weights, to: &Weights, share: f64) -> Result<Weights> {
+    let one = |(name, start): (&String, &Tensor)| -> Result<(String, Tensor)> {
+        let Some(end) = to.get(name).filter(|end| end.shape() == start.shape()) else {
+            bail!("weight `{name}` is not of one shape in both models");
+        };
+        let (start, end) = (start.to_dtype(DType::F32)?, end.to_dtype(DType::F32)?);
+        Ok((name.clone(), ((start * (1.0 - share))? + (end * share)?)?))
+    };
+    from.iter().map(one).collect()
+}
+
 /// The file that holds all weights of a model that is not sharded.
 pub const WHOLE: &str = "model.safetensors";
 /// The file that says which shard holds which weight.

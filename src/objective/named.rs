@@ -63,9 +63,10 @@ impl Objective {
         self.given.iter().any(|(known, _)| known == key)
     }
 
-    /// A name for folders: the text with characters that every file system allows.
-    pub fn slug(&self) -> String {
-        self.to_string().replace([':', '='], "-")
+    /// The key of the objective's own coefficient: `beta` where its name takes one, else the first value it takes.
+    pub fn coefficient(&self) -> Option<&'static str> {
+        let positional = preset(self.name).ok()?.positional;
+        positional.iter().find(|key| **key == "beta").or(positional.first()).copied()
     }
 
     /// Every name there is.

@@ -13,6 +13,7 @@ mod evaluation;
 mod faults;
 mod fleet;
 mod formats;
+mod fronts;
 mod fuzz;
 mod gguf;
 mod half_precision;

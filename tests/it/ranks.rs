@@ -218,7 +218,9 @@ fn the_runs_of_a_study_are_divided_and_reported_once() {
     for size in [1, 3] {
         let line = format!(
             "--objectives grpo,forward-kl --seeds 0,1 --max-steps 3 --prompts-per-step 4 --num-generations 4 \
-             --max-samples 12 --max-test-samples 6 -n 4 -k 1,4 --num-presamples 2 --match updates --output {}",
+             --max-samples 12 --max-test-samples 6 -n 4 -k 1,4 --num-presamples 2 --match updates \
+             --eval-steps 2 --eval-dataset countdown/valid --eval-max-samples 6 --average-share 0.5 \
+             --base-temperature 0.5 --output {}",
             path(size).display()
         );
         on_ranks(size, |process| {

@@ -86,7 +86,7 @@ fn impossible_settings_are_refused_before_any_work() {
     assert!(said.contains("leave one of them out"), "{said}");
     let said = refusal(&["study", "--objectives", "js:2.4,js", "--output", &output]);
     assert!(said.contains("train the same"), "{said}");
-    let said = refusal(&["study", "--variants", "best", "--output", &output]);
+    let said = refusal(&["study", "--variants", "best", "--eval-steps", "0", "--output", &output]);
     assert!(said.contains("--eval-steps"), "{said}");
     let said = refusal(&["train", "--steps-per-generation", "9", "--output", &output]);
     assert!(said.contains("--prompts-per-step"), "{said}");

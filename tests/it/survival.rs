@@ -191,7 +191,8 @@ fn a_full_disk_loses_nothing_and_the_run_goes_on_once_there_is_room() {
 #[test]
 fn a_study_that_was_killed_goes_on_to_the_same_results() {
     let folder = Folder::new();
-    let config = folder.write("study.toml", "objectives = [\"none\", \"js:0.4\"]\n");
+    let config =
+        folder.write("study.toml", "objectives = [\"none@{lr=1e-4,3e-4}\", \"js@{0.4,2}\"]\n");
     let study = |output: &str| -> Vec<String> {
         let words = [
             &["study", "--resume", "--output", output, "--config", &config][..],

@@ -8,7 +8,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use super::chart::{Axes, Dot, Line, draw, scatter};
 use super::levels::{averages, best_temperatures};
 use super::tables::{LEGEND, budgets, header, pairs, rows, to_base};
-use super::{Evaluated, Study, Training, contrast};
+use super::{Evaluated, Study, Training, contrast, front};
 use crate::Summary;
 
 const STYLE: &str = "
@@ -52,8 +52,9 @@ pub fn html(study: &Study) -> Result<String> {
             (study.prompts_per_step) " prompts of " (study.num_generations)
             " completions a step, learning rate " (format!("{:e}", study.learning_rate)) "."
         }
+        @for fronts in &study.fronts { (front::markup(fronts)?) }
+        @if let Some(reason) = &study.without_fronts { p.warning role="alert" { "No fronts: " (reason) } }
         @if seeds.len() == 1 { p.warning role="alert" { (ONE_SEED) } }
-        @for fronts in &study.fronts { (super::front::markup(fronts)?) }
         @for evaluated in &study.datasets { (dataset(study, evaluated)?) }
         @for (title, table) in averages(study) { h2 { (title) } p { (over(&seeds)) } (grid(&table)) }
         @for name in names {
@@ -287,8 +288,7 @@ fn path_chart(study: &Study) -> Result<Markup> {
             band: vec![],
         }
     };
-    let lines: Vec<Line> =
-        study.training.iter().map(line).filter(|line| line.points.len() > 1).collect();
+    let lines: Vec<Line> = study.shown().map(line).filter(|line| line.points.len() > 1).collect();
     if lines.is_empty() {
         return Ok(html! {});
     }
@@ -324,8 +324,7 @@ fn training_chart(
             band: vec![],
         }
     };
-    let lines: Vec<Line> =
-        study.training.iter().map(line).filter(|line| !line.points.is_empty()).collect();
+    let lines: Vec<Line> = study.shown().map(line).filter(|line| !line.points.is_empty()).collect();
     if lines.is_empty() {
         return Ok(html! {});
     }

@@ -29,8 +29,11 @@ pub struct Study {
     pub learning_rate: f64,
     /// In what every run was given as much: sampled completions, tokens or updates.
     pub matched: String,
-    /// Each objective's label and every choice that it stands for.
+    /// Each objective's label and every choice that it stands for; of several configurations the one that tables show.
     pub objectives: Vec<(String, String)>,
+    /// Why there are no fronts, where checkpoints were evaluated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub without_fronts: Option<String>,
     /// The sets that every model was evaluated on, each at one temperature.
     pub datasets: Vec<Evaluated>,
     /// The training runs.
@@ -123,6 +126,12 @@ pub struct TrainingPoint {
     pub entropy: Option<f64>,
     /// Estimate of KL(policy || base) per completion, in nats.
     pub kl: Option<f64>,
+    /// Optimizer steps up to here.
+    #[serde(default)]
+    pub updates: usize,
+    /// Tokens sampled up to here, those of the base included.
+    #[serde(default)]
+    pub tokens: usize,
 }
 
 /// An evaluation during training.
@@ -148,6 +157,12 @@ impl Study {
     /// The objectives, in the order they were given in.
     pub fn labels(&self) -> Vec<&str> {
         self.objectives.iter().map(|(label, _)| label.as_str()).collect()
+    }
+
+    /// The runs of the configurations that tables show.
+    pub fn shown(&self) -> impl Iterator<Item = &Training> {
+        let labels = self.labels();
+        self.training.iter().filter(move |run| labels.contains(&run.objective.as_str()))
     }
 
     /// Those that were trained: the others are made of their runs.

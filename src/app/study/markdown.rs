@@ -1,18 +1,23 @@
 //! A study's tables as a document: what a model card shows.
 
-use tealight_eval::report::{Evaluated, Study, levels, tables};
+use tealight_eval::report::{Evaluated, Study, front, levels, tables};
 
 /// The study's tables.
 pub(super) fn markdown(study: &Study) -> String {
     let seeds: Vec<String> = study.seeds().iter().map(ToString::to_string).collect();
-    let mut text = format!(
+    let mut text: String =
+        study.fronts.iter().map(|fronts| front::markdown(fronts) + "\n").collect();
+    if let Some(reason) = &study.without_fronts {
+        text.push_str(&format!("No fronts: {reason}\n\n"));
+    }
+    text.push_str(&format!(
         "{}: {} samples a problem, seeds {}, as many {}. {}\n",
         study.model,
         study.n,
         seeds.join(", "),
         study.matched,
         tables::LEGEND
-    );
+    ));
     let mut add = |title: &str, rows: &[Vec<String>]| {
         let Some((header, rows)) = rows.split_first() else { return };
         let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));

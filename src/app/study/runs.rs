@@ -10,13 +10,15 @@ use tealight_datasets::Dataset;
 use tealight_eval::report::{Training, TrainingPoint};
 
 use super::StudyOptions;
+use super::configuration::Configuration;
+use super::tuning::{Objectives, Tuning};
 use crate::adapter;
 use crate::app::session::Session;
 use crate::app::training::fine_tune::Place;
 use crate::app::training::held_out::{self, BEST, HeldOutSet};
 use crate::model::Decoder;
-use crate::model::weights;
-use crate::objective::{ImportanceCorrection, Objective};
+use crate::model::weights::{self, Weights};
+use crate::objective::ImportanceCorrection;
 use crate::policy;
 use crate::pretrained::Pretrained;
 use crate::train::checkpoint;
@@ -46,11 +48,11 @@ pub enum Variant {
 }
 
 impl Variant {
-    /// What the variant of an objective is called.
-    pub(crate) fn label(self, objective: &Objective) -> String {
+    /// What the variant of a configuration is called.
+    pub(crate) fn label(self, run: &str) -> String {
         match self {
-            Variant::Best => format!("{objective} +best"),
-            Variant::Average => format!("{objective} +average"),
+            Variant::Best => format!("{run} +best"),
+            Variant::Average => format!("{run} +average"),
         }
     }
 
@@ -76,9 +78,8 @@ impl Variant {
         match self {
             Variant::Best => base.tuned(&folder.join(BEST), &session.device),
             Variant::Average => {
-                let last = folder.join("final").display().to_string();
-                let last = Pretrained::load(&last, base.precision, &session.device)?;
-                let mean = weights::mean(&[base.merged()?, last.merged()?])?;
+                let last = last_weights(session, folder)?;
+                let mean = weights::mean(&[base.merged()?, last])?;
                 Ok(policy::frozen_decoder(&base.architecture, &mean)?)
             }
         }
@@ -86,38 +87,78 @@ impl Variant {
 }
 
 impl StudyOptions {
-    /// The objectives, bare names replaced by what they stand for; each can run on every seed. Settings that apply to
-    /// an objective are part of what it is called.
-    pub(crate) fn resolved_objectives(&self) -> Result<Vec<Objective>> {
-        let mut resolved: Vec<Objective> = Vec::new();
-        for objective in &self.objectives {
-            let tuned = self.tuned.iter().find(|tuned| tuned.name() == objective.name());
-            let chosen = tuned.filter(|_| objective.is_bare()).unwrap_or(objective);
-            let config = self.config(chosen, 0);
-            config.plan()?;
-            let chosen = config.resolved()?;
-            // Two that train alike are one, whatever they are called.
-            if let Some(same) = resolved.iter().find(|known| known.plan == chosen.plan) {
-                bail!("objectives `{same}` and `{chosen}` train the same: leave one of them out");
+    /// Every configuration of every objective, bare names replaced by what they stand for; each can run on every seed.
+    /// Settings that apply to an objective are part of its name.
+    pub(crate) fn configurations(&self) -> Result<Vec<Configuration>> {
+        let mut all: Vec<Configuration> = Vec::new();
+        let mut counts: Vec<(String, usize)> = Vec::new();
+        for tuning in Objectives::all(&self.objectives) {
+            let found = self.configurations_of(tuning)?;
+            counts.push((found[0].family.clone(), found.len()));
+            for configuration in found {
+                // Two that train alike are one, whatever their names are.
+                if let Some(same) = all.iter().find(|known| known.is_same_run(&configuration)) {
+                    let (same, other) = (same.label(), configuration.label());
+                    bail!(
+                        "objectives `{same}` and `{other}` train the same: leave one of them out"
+                    );
+                }
+                all.push(configuration);
             }
-            resolved.push(chosen);
         }
-        Ok(resolved)
+        let Some((first, count)) = counts.first() else { return Ok(all) };
+        match counts.iter().find(|(_, other)| other != count) {
+            Some((other, fewer)) if !self.allow_unequal_tuning => bail!(
+                "`{first}` has {count} configurations and `{other}` {fewer}: the objective that is tuned more wins more \
+                 often; give each as many (NAME@{{value,value}}), or add --allow-unequal-tuning"
+            ),
+            _ => Ok(all),
+        }
     }
 
-    pub(crate) fn config(&self, objective: &Objective, seed: u64) -> RlvrConfig {
-        RlvrConfig { objective: objective.clone(), seed, settings: self.settings.clone() }
+    fn configurations_of(&self, tuning: &Tuning) -> Result<Vec<Configuration>> {
+        let objective = tuning.objective();
+        let tuned = self.tuned.iter().find(|tuned| tuned.name() == objective.name());
+        let mut found = match tuned.filter(|_| tuning.is_bare()) {
+            Some(chosen) => vec![Configuration::of(chosen)],
+            None => tuning.configurations()?,
+        };
+        let is_alone = found.len() == 1;
+        for configuration in &mut found {
+            let config = self.config(configuration, 0);
+            config.plan()?;
+            configuration.objective = config.resolved()?;
+            if let Some(steps) = configuration.max_steps.filter(|s| *s > self.settings.max_steps) {
+                bail!(
+                    "`{}` trains for {steps} steps and --max-steps, the budget of every run, is {}: raise --max-steps",
+                    configuration.label(),
+                    self.settings.max_steps
+                );
+            }
+            if is_alone {
+                configuration.family = configuration.label();
+            }
+        }
+        Ok(found)
+    }
+
+    pub(crate) fn config(&self, configuration: &Configuration, seed: u64) -> RlvrConfig {
+        let mut settings = self.settings.clone();
+        let schedule = &mut settings.schedule;
+        schedule.learning_rate = configuration.learning_rate.unwrap_or(schedule.learning_rate);
+        settings.max_steps = configuration.max_steps.unwrap_or(settings.max_steps);
+        RlvrConfig { objective: configuration.objective.clone(), seed, settings }
     }
 
     /// The settings of one run, within its budget.
     pub(crate) fn budget(
         &self,
-        objective: &Objective,
+        configuration: &Configuration,
         seed: u64,
         prompts: usize,
         presamples: &Path,
     ) -> Result<RlvrConfig> {
-        let mut config = self.config(objective, seed);
+        let mut config = self.config(configuration, seed);
         let plan = config.plan()?;
         let needs_presamples = wants_presamples(&config, &plan);
         let settings = &mut config.settings;
@@ -142,8 +183,9 @@ impl StudyOptions {
                     let left = settings.max_steps.checked_sub(spent).filter(|left| *left > 0);
                     settings.max_steps = left.with_context(|| {
                         format!(
-                            "objective `{objective}`: sampling the base {each} times a prompt costs as much as {spent} \
+                            "objective `{}`: sampling the base {each} times a prompt costs as much as {spent} \
                              steps, all of --max-steps {}; lower --num-presamples, or --match updates",
+                            configuration.label(),
                             settings.max_steps
                         )
                     })?;
@@ -158,20 +200,20 @@ impl StudyOptions {
         &self,
         session: &Session<'_>,
         train: &Dataset,
-        objectives: &[Objective],
+        configurations: &[Configuration],
         seed: u64,
         output: &Path,
     ) -> Result<()> {
         let presamples = Self::presamples(output, seed);
-        for objective in objectives {
-            let config = self.budget(objective, seed, train.problems.len(), &presamples)?;
+        for configuration in configurations {
+            let config = self.budget(configuration, seed, train.problems.len(), &presamples)?;
             if config.settings.presamples.as_ref() != Some(&presamples) {
                 continue;
             }
-            let wants = |other: &Objective| {
+            let wants = |other: &Configuration| {
                 self.config(other, seed).plan().is_ok_and(|plan| wants_extra_check(&plan))
             };
-            session.presample(train, &config, objectives.iter().any(wants), &presamples)?;
+            session.presample(train, &config, configurations.iter().any(wants), &presamples)?;
             break;
         }
         Ok(())
@@ -186,20 +228,20 @@ impl StudyOptions {
         &self,
         session: &Session<'_>,
         train: &Dataset,
-        objective: &Objective,
-        seed: u64,
+        (configuration, seed): (&Configuration, u64),
         held_out: Option<&HeldOutSet>,
         output: &Path,
     ) -> Result<Vec<(String, Decoder, PathBuf)>> {
         let presamples = Self::presamples(output, seed);
-        let config = self.budget(objective, seed, train.problems.len(), &presamples)?;
-        let folder = Self::folder(output, objective, seed);
+        let config = self.budget(configuration, seed, train.problems.len(), &presamples)?;
+        let folder = Self::folder(output, configuration, seed);
         crate::files::writable_subfolder(&folder)?;
-        let tuned = self.tuned_model(session, train, &config, held_out, &folder)?;
-        let mut models = vec![(objective.to_string(), tuned, folder.clone())];
+        let label = configuration.label();
+        let tuned = self.tuned_model(session, train, (&label, &config), held_out, &folder)?;
+        let mut models = vec![(label.clone(), tuned, folder.clone())];
         for variant in &self.variants {
             let model = variant.model(session, &folder)?;
-            models.push((variant.label(objective), model, variant.folder(&folder)));
+            models.push((variant.label(&label), model, variant.folder(&folder)));
         }
         Ok(models)
     }
@@ -209,7 +251,7 @@ impl StudyOptions {
         &self,
         session: &Session<'_>,
         train: &Dataset,
-        config: &RlvrConfig,
+        (label, config): (&str, &RlvrConfig),
         held_out: Option<&HeldOutSet>,
         folder: &Path,
     ) -> Result<Decoder> {
@@ -218,7 +260,7 @@ impl StudyOptions {
         let decoder = if is_done {
             session.base.tuned(&last, &session.device)?
         } else {
-            let label = format!("train {} seed {}", config.objective, config.seed);
+            let label = format!("train {label} seed {}", config.seed);
             let resume = checkpoint::find(folder, "")?;
             let resume = resume.as_deref();
             let place = Place {
@@ -226,7 +268,8 @@ impl StudyOptions {
                 output: folder,
                 resume,
                 on_step: None,
-                held_out,
+                held_out: held_out.filter(|_| self.variants.contains(&Variant::Best)),
+                path: self.path_points(config),
                 engine: None,
                 correction: ImportanceCorrection::default(),
             };
@@ -241,19 +284,26 @@ impl StudyOptions {
     }
 
     /// The folder of a run.
-    pub(crate) fn folder(output: &Path, objective: &Objective, seed: u64) -> PathBuf {
-        output.join(format!("{}-seed{seed}", objective.slug()))
+    pub(crate) fn folder(output: &Path, configuration: &Configuration, seed: u64) -> PathBuf {
+        output.join(format!("{}-seed{seed}", configuration.slug()))
     }
 }
 
+/// The weights that the run in `folder` ended with.
+pub(crate) fn last_weights(session: &Session<'_>, folder: &Path) -> Result<Weights> {
+    let last = folder.join("final").display().to_string();
+    Pretrained::load(&last, session.base.precision, &session.device)?.merged()
+}
+
 /// What a run's metrics say of its course.
-pub(crate) fn history(objective: &Objective, seed: u64, folder: &Path) -> Result<Training> {
+pub(crate) fn history(label: &str, seed: u64, folder: &Path) -> Result<Training> {
     let rows = tealight_datasets::read::table(&folder.join("metrics.jsonl"))?;
     let number = |row: &Row, name: &str| row.get(name).and_then(Value::as_f64);
-    let count =
-        |name: &str| rows.last().and_then(|row| row.get(name)?.as_u64()).unwrap_or(0) as usize;
+    let count_of =
+        |row: &Row, name: &str| row.get(name).and_then(Value::as_u64).unwrap_or(0) as usize;
+    let count = |name: &str| rows.last().map_or(0, |row| count_of(row, name));
     Ok(Training {
-        objective: objective.to_string(),
+        objective: label.to_owned(),
         seed,
         steps: count("step"),
         updates: count("num_updates"),
@@ -265,10 +315,12 @@ pub(crate) fn history(objective: &Objective, seed: u64, folder: &Path) -> Result
         points: rows
             .iter()
             .map(|row| TrainingPoint {
-                step: row.get("step").and_then(Value::as_u64).unwrap_or(0) as usize,
+                step: count_of(row, "step"),
                 reward: number(row, "reward"),
                 entropy: number(row, "entropy"),
                 kl: number(row, "kl"),
+                updates: count_of(row, "num_updates"),
+                tokens: count_of(row, "num_tokens"),
             })
             .collect(),
         held_out: held_out::read(folder)?.into_iter().map(|(found, _)| found).collect(),

@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use tealight_datasets::suite::{self, Domain, SuiteSet};
 use tealight_datasets::{Dataset, names};
-use tealight_eval::Tally;
+use tealight_eval::{Tally, store};
 
 use crate::app::evaluate::probes;
 use crate::app::session::{Draw, Session};
@@ -59,6 +59,14 @@ pub struct SetOptions {
     #[arg(long)]
     #[serde(default)]
     pub no_greedy: bool,
+}
+
+/// A model that is loaded when something is to be sampled from it.
+pub(crate) struct Model<'a> {
+    /// Its name while it is sampled from.
+    pub(crate) name: String,
+    /// Loads it.
+    pub(crate) load: &'a dyn Fn() -> Result<Decoder>,
 }
 
 /// One set at one temperature.
@@ -152,10 +160,51 @@ impl SetOptions {
 }
 
 impl StudySet {
-    fn new(dataset: Arc<Dataset>, domain: &'static str, temperature: f64, several: bool) -> Self {
+    pub(crate) fn new(
+        dataset: Arc<Dataset>,
+        domain: &'static str,
+        temperature: f64,
+        several: bool,
+    ) -> Self {
         let at = if several { format!("@t{temperature}") } else { String::new() };
         let file = names::file_name(&format!("{}{at}", dataset.name));
         Self { dataset, domain, temperature, file }
+    }
+
+    /// The counts of a model on every problem at `temperature`, from samples in `folder`, drawn as far as they are not
+    /// there; the model is loaded only where some are missing.
+    pub(crate) fn sampled(
+        &self,
+        session: &Session<'_>,
+        model: &Model<'_>,
+        (draw, temperature): (&Draw<'_>, f64),
+        folder: &Path,
+    ) -> Result<Vec<Tally>> {
+        crate::files::writable_subfolder(folder)?;
+        let dataset = &self.dataset;
+        let label = format!("{} on {}", model.name, dataset.name);
+        let params = SamplingParams { temperature, ..draw.params.clone() };
+        let draw = Draw { params: &params, ..*draw };
+        let samples = names::inside(folder, &format!("samples-{}.jsonl", self.file))?;
+        let is_whole = session.ranks.first(|| self.is_whole(&samples, draw.n))?;
+        let decoder = match is_whole {
+            // Nothing is drawn from it.
+            true => session.reference.clone(),
+            false => {
+                (model.load)().with_context(|| format!("{}: cannot be sampled", model.name))?
+            }
+        };
+        session.evaluate_the_rest(&decoder, dataset, &draw, &label, &samples)
+    }
+
+    /// Whether a file holds `n` samples of every problem.
+    fn is_whole(&self, samples: &Path, n: usize) -> Result<bool> {
+        if !samples.exists() {
+            return Ok(false);
+        }
+        let known = store::read(samples)?.problems;
+        let has = |id: &String| known.get(id).is_some_and(|samples| samples.len() >= n);
+        Ok(self.dataset.problems.iter().all(|problem| has(&problem.id)))
     }
 
     /// The counts of `decoder` on every problem, from samples in `folder`, drawn as far as they are not there.

@@ -10,6 +10,7 @@ use tealight_eval::report::HeldOut;
 
 use super::held_out::{BEST, HeldOutSet};
 use super::journal::{Journal, OnStep};
+use super::path::PathPoints;
 use super::sizes;
 use crate::adapter::{Adapter, LoraOptions};
 use crate::app::session::{Draw, Session};
@@ -40,6 +41,8 @@ pub(crate) struct Place<'a> {
     pub(crate) on_step: Option<&'a OnStep<'a>>,
     /// What it is evaluated on while it goes.
     pub(crate) held_out: Option<&'a HeldOutSet>,
+    /// The steps whose weights are saved, to be evaluated when the run has ended.
+    pub(crate) path: Option<PathPoints>,
     /// What samples in place of this process.
     pub(crate) engine: Option<&'a EngineOptions>,
     /// How samples of a server, or of a rounded policy, are weighted.
@@ -207,6 +210,13 @@ impl Session<'_> {
                 && let (Some(found), Some(journal)) = (check(state.global_step)?, &mut journal)
             {
                 journal.held_out(&found)?;
+            }
+            if place.path.is_some_and(|points| points.is_due(state.global_step)) && !is_last {
+                // Before the checkpoint: a run that goes on from there finds these weights.
+                self.ranks.first(|| {
+                    let folder = PathPoints::model(output, state.global_step);
+                    self.base.save_trained(adapter.as_ref(), &policy.tensors(), &folder)
+                })?;
             }
             let merit = if metrics.reward.is_nan() { -metrics.loss } else { metrics.reward };
             if merit.is_finite() {

@@ -1,6 +1,7 @@
 //! Evaluations during training: curves of held-out Pass@k, and the best model by one of them.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -47,7 +48,7 @@ pub struct HeldOutOptions {
 
 /// The held-out problems of a run and how they are asked.
 pub(crate) struct HeldOutSet {
-    dataset: Dataset,
+    dataset: Arc<Dataset>,
     options: HeldOutOptions,
     metric: Metric,
 }
@@ -80,7 +81,7 @@ impl HeldOutOptions {
             return Ok(None);
         };
         let limited = DataOptions { max_samples: Some(self.eval_max_samples), ..data.clone() };
-        let dataset = limited.open(spec)?;
+        let dataset = Arc::new(limited.open(spec)?);
         let metric = self.metric()?;
         Ok(Some(HeldOutSet { dataset, options: self.clone(), metric }))
     }
@@ -101,7 +102,7 @@ impl HeldOutOptions {
 
 impl HeldOutSet {
     /// The problems.
-    pub(crate) fn dataset(&self) -> &Dataset {
+    pub(crate) fn dataset(&self) -> &Arc<Dataset> {
         &self.dataset
     }
 

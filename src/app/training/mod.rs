@@ -3,6 +3,7 @@
 pub(crate) mod fine_tune;
 pub(crate) mod held_out;
 mod journal;
+pub(crate) mod path;
 pub mod sft;
 
 use std::path::{Path, PathBuf};
@@ -128,6 +129,7 @@ pub fn run(
         resume: resumed.as_deref(),
         on_step,
         held_out: held_out.as_ref(),
+        path: None,
         engine: options.engine.remote.engine.is_some().then_some(&options.engine),
         correction: options.engine.correction(),
     };

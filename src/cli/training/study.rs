@@ -15,9 +15,17 @@ const DEFAULTS: &str = include_str!("../../../recipes/countdown-study.toml");
 
 /// The options of this command. With the embedded model, [`DEFAULTS`] lie below files and flags.
 pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<StudyOptions> {
-    let mut options: StudyOptions = config_merge::resolve(matches, None)?;
+    let given: StudyOptions = config_merge::resolve(matches, None)?;
+    let mut options = given.clone();
     if options.model.model == hub::EMBEDDED || options.task.is_some() {
         options = config_merge::resolve(matches, Some(("recipes/countdown-study.toml", DEFAULTS)))?;
+        let held_out = &mut options.held_out;
+        if given.held_out.eval_dataset.is_none()
+            && (is_other_data(&given) || held_out.eval_steps == 0)
+        {
+            // The recipe's problems to choose on go with the recipe's data.
+            (held_out.eval_dataset, held_out.eval_steps) = (None, given.held_out.eval_steps);
+        }
     }
     if let Some(task) = &options.task {
         if options.model.model == hub::EMBEDDED && task != "countdown" {
@@ -31,10 +39,23 @@ pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<StudyOptions> {
     }
     options.resume = matches.get_flag("resume");
     options.overwrite = matches.get_flag("overwrite");
+    options.plan = matches.get_flag("plan");
+    options.plan_from = matches.get_one("plan_from").cloned();
     Ok(options)
 }
 
+/// Whether problems are others than those of [`DEFAULTS`].
+fn is_other_data(given: &StudyOptions) -> bool {
+    given.task.as_ref().is_some_and(|task| task != "countdown")
+        || !["countdown", "countdown/train"].contains(&given.data.dataset.as_str())
+        || given.sets.test_dataset != ["countdown/test"]
+        || given.sets.test_suite.is_some()
+}
+
 pub(in crate::cli) fn run(options: &StudyOptions, process: &Process) -> Result<()> {
+    if options.plan {
+        return Ok(print(table::plan(&study::planned(options, process)?))?);
+    }
     let Some(done) = study::run(options, process)? else { return Ok(()) };
     print(table::study(&done.study))?;
     let page = done.output.join("report.html");

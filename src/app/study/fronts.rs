@@ -1,0 +1,71 @@
+//! A study's paths to its fronts: coverage, and distinct solutions at equal correct answers, with runs matched both ways.
+
+use tealight_eval::front::{Budget, Checkpoint, Fronts, Levels, Measure, Request, RunPath, fronts};
+
+use super::Prepared;
+use super::runs::Matched;
+
+/// Correct answers that distinct solutions are counted among.
+const CORRECT: usize = 4;
+
+/// The comparison of fronts.
+#[derive(Default)]
+pub(super) struct Compared {
+    /// Coverage as runs were matched, then matched otherwise, then distinct solutions.
+    pub(super) fronts: Vec<Fronts>,
+    /// Why there are none.
+    pub(super) reason: Option<String>,
+}
+
+/// Compares the fronts of `paths`, all of which begin at `base`.
+pub(super) fn compared(study: &Prepared, base: &Checkpoint, paths: &[RunPath]) -> Compared {
+    let options = &study.options;
+    let (as_run, otherwise) = match options.matched {
+        Matched::Completions => ("sampled completions", "optimizer steps"),
+        Matched::Tokens => ("sampled tokens", "optimizer steps"),
+        Matched::Updates => ("optimizer steps", "sampled tokens"),
+    };
+    let request = |measure: Measure, matched: &str| Request {
+        measure,
+        levels: Levels::Auto,
+        reference: options.reference(&study.configurations),
+        matched: matched.to_owned(),
+        ..Request::default()
+    };
+    let coverage = Measure::PassAtK(options.largest());
+    let mut found = Compared::default();
+    match fronts(base, paths, &request(coverage, as_run)) {
+        Ok(one) => found.fronts.push(one),
+        Err(error) => {
+            let reason = format!("{error:#}");
+            tracing::warn!("no fronts: {reason}");
+            found.reason = Some(reason);
+            return found;
+        }
+    }
+    let within: Vec<RunPath> = paths
+        .iter()
+        .map(|path| path.within(least(paths, options.matched)))
+        .filter(|path| !path.checkpoints.is_empty())
+        .collect();
+    // What cannot be compared so is left out: the fronts above say what there is.
+    found.fronts.extend(fronts(base, &within, &request(coverage, otherwise)).ok());
+    let distinct = Measure::Distinct(CORRECT);
+    match fronts(base, paths, &request(distinct, as_run)) {
+        Ok(one) => found.fronts.push(one),
+        Err(error) => tracing::info!("no fronts of {distinct}: {error:#}"),
+    }
+    found
+}
+
+/// The budget that every trained run has spent at its end, of what runs were not matched by.
+fn least(paths: &[RunPath], matched: Matched) -> Budget {
+    let trained = || paths.iter().filter(|path| path.seed.is_some());
+    let end = |of: fn(&Checkpoint) -> u64| {
+        trained().filter_map(|path| path.checkpoints.iter().map(of).max()).min().unwrap_or(0)
+    };
+    match matched {
+        Matched::Completions | Matched::Tokens => Budget::Steps(end(|point| point.step)),
+        Matched::Updates => Budget::GeneratedTokens(end(|point| point.generated_tokens)),
+    }
+}

@@ -1,0 +1,302 @@
+//! `study --plan`: what a study would run, how long, and the least difference that it could find. Nothing is kept.
+
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+use tealight_datasets::Dataset;
+use tealight_eval::front::{Fronts, Pair, Power, Variances, plan};
+
+use super::configuration::Configuration;
+use super::{Prepared, StudyOptions};
+use crate::app::session::{Draw, Evaluating, Session};
+use crate::app::training::fine_tune::Place;
+use crate::objective::ImportanceCorrection;
+use crate::process::Process;
+use crate::train::rlvr::{ReportTo, wants_extra_check, wants_presamples};
+
+/// Problems whose samples the time is measured by.
+const PROBLEMS: usize = 32;
+/// Training steps that the time is measured by; the first does not count.
+const STEPS: usize = 3;
+/// A training step's time where sampling alone is known: sampling, then as much again for gradients.
+const STEP_TO_SAMPLING: f64 = 2.0;
+/// Variances between objectives of Pass@32 in the default study (docs/log.md), where no other study is named.
+const VARIANCES: Variances = Variances { seed: 0.0004, problem: 0.03, rest: 0.03 };
+
+/// What a study would do.
+pub struct Plan {
+    /// What is run, with its header: how often, sampled tokens, seconds.
+    pub rows: Vec<Vec<String>>,
+    /// The time of everything.
+    pub seconds: f64,
+    /// Where the time comes from.
+    pub measured: String,
+    /// The least difference between two fronts that is found with probability .8; none with one seed or without fronts.
+    pub power: Option<Power>,
+    /// Where the variances that it is computed from come from.
+    pub assumed: String,
+}
+
+/// How fast this machine is.
+struct Rates {
+    tokens_a_second: f64,
+    tokens_a_completion: f64,
+    seconds_a_step: f64,
+    measured: String,
+}
+
+/// One part of a study.
+struct Part {
+    name: String,
+    /// How often it is done.
+    count: usize,
+    completions: f64,
+    seconds: f64,
+}
+
+/// Finds out what a study would do: a few samples and training steps are timed, and thrown away.
+///
+/// # Errors
+/// Settings that do not go together, files that cannot be read.
+pub fn planned(options: &StudyOptions, process: &Process) -> Result<Plan> {
+    let (options, configurations) = options.checked()?;
+    let study = Prepared::open(options, configurations, &process.ranks)?;
+    let session = Session::new(&study.base, study.device.clone(), &process.stop)?;
+    let rates = study.rates(&session)?;
+    let parts = study.parts(&rates)?;
+    let (variances, assumed) = study.options.variances()?;
+    let objectives = study.objectives();
+    let pairs = objectives * (objectives - 1) / 2;
+    let problems = study.report_problems();
+    let has_fronts = study.held_out.is_some() && pairs > 0;
+    let power = has_fronts.then(|| plan(&variances, study.seeds.len(), problems, pairs, 0.95));
+    let mut rows = vec![["part", "times", "completions", "seconds"].map(str::to_owned).to_vec()];
+    rows.extend(parts.iter().map(|part| {
+        vec![
+            part.name.clone(),
+            part.count.to_string(),
+            format!("{:.0}", part.completions),
+            format!("{:.0}", part.seconds),
+        ]
+    }));
+    Ok(Plan {
+        rows,
+        seconds: parts.iter().map(|part| part.seconds).sum(),
+        measured: rates.measured,
+        power: power.flatten(),
+        assumed: format!(
+            "{objectives} objectives and baselines, {} seeds, {problems} problems; {assumed}",
+            study.seeds.len()
+        ),
+    })
+}
+
+impl Prepared {
+    /// Objectives that fronts compare, baselines included.
+    fn objectives(&self) -> usize {
+        let mut families: Vec<&str> =
+            self.configurations.iter().map(|one| one.family.as_str()).collect();
+        families.dedup();
+        let is_averaged = self.options.reference(&self.configurations).is_some()
+            && !self.options.average_share.is_empty();
+        families.len()
+            + usize::from(is_averaged)
+            + usize::from(!self.options.base_temperature.is_empty())
+    }
+
+    /// Problems of the set that fronts report.
+    fn report_problems(&self) -> usize {
+        let test = self.sets.iter().find(|set| set.domain != "train");
+        test.map_or(0, |set| set.dataset.problems.len())
+    }
+
+    /// Every part with its time.
+    fn parts(&self, rates: &Rates) -> Result<Vec<Part>> {
+        let (options, seeds) = (&self.options, self.seeds.len());
+        let prompts = self.train.problems.len();
+        let sampled = |name: &str, count: usize, completions: usize| Part {
+            name: name.to_owned(),
+            count,
+            completions: completions as f64,
+            seconds: completions as f64 * rates.tokens_a_completion / rates.tokens_a_second,
+        };
+        let mut parts = Vec::new();
+        let (mut presamples, mut points) = (0, 0);
+        for configuration in &self.configurations {
+            let config = options.budget(configuration, self.seeds[0], prompts, Path::new(""))?;
+            let plan = config.plan()?;
+            if wants_presamples(&config, &plan) {
+                let each = config.settings.num_presamples + usize::from(wants_extra_check(&plan));
+                presamples = presamples.max(each * prompts);
+            }
+            let settings = &config.settings;
+            let step = settings.prompts_per_step.min(prompts) * settings.num_generations;
+            let steps = settings.max_steps;
+            points += options.path_points(&config).map_or(0, |points| points.reached(steps).len());
+            parts.push(Part {
+                name: format!("train {} ({steps} steps)", configuration.label()),
+                count: seeds,
+                completions: (seeds * steps * step) as f64,
+                seconds: (seeds * steps) as f64 * rates.seconds_a_step,
+            });
+        }
+        if presamples > 0 && options.settings.presamples.is_none() {
+            parts.insert(0, sampled("sample the base for training", seeds, seeds * presamples));
+        }
+        let runs = self.configurations.len() * seeds;
+        let models = 1 + runs * (1 + options.variants.len());
+        let greedy = usize::from(!options.sets.no_greedy);
+        let of_sets = self.sets.iter().map(|set| set.dataset.problems.len() * (options.n + greedy));
+        parts.push(sampled("evaluate ends", models, models * of_sets.sum::<usize>()));
+        if let Some(held_out) = &self.held_out {
+            let valid_n = options.held_out.eval_num_samples.max(options.largest());
+            let valid = held_out.dataset().problems.len() * valid_n;
+            let test = self.report_problems() * options.n;
+            let on_the_way = (points * seeds).saturating_sub(runs);
+            let all = (points * seeds + 1) * valid + on_the_way * test;
+            parts.push(sampled("evaluate checkpoints", points * seeds, all));
+            let reference = options.reference(&self.configurations);
+            let is_averaged = |one: &&Configuration| reference.as_ref() == Some(&one.family);
+            let averaged = self.configurations.iter().filter(is_averaged).count() * seeds;
+            let baselines = averaged * options.average_share.len() + options.base_temperature.len();
+            parts.push(sampled("evaluate baselines", baselines, baselines * (valid + test)));
+        }
+        Ok(parts)
+    }
+
+    /// How long sampling and a training step take here, or what follows from a stated rate.
+    fn rates(&self, session: &Session<'_>) -> Result<Rates> {
+        let (tokens, completions, seconds) = self.sampling(session)?;
+        let tokens_a_completion = tokens / completions;
+        let settings = &self.options.settings;
+        let prompts = settings.prompts_per_step.min(self.train.problems.len());
+        let step = (prompts * settings.num_generations) as f64;
+        if let Some(rate) = self.options.plan_rate {
+            let seconds_a_step = STEP_TO_SAMPLING * step * tokens_a_completion / rate;
+            return Ok(Rates {
+                tokens_a_second: rate,
+                tokens_a_completion,
+                seconds_a_step,
+                measured: format!(
+                    "by {rate} tokens sampled a second, as stated; a training step counts as twice its sampling"
+                ),
+            });
+        }
+        let tokens_a_second = tokens / seconds;
+        let seconds_a_step = match self.training_step(session)? {
+            Some(seconds) => seconds,
+            None => STEP_TO_SAMPLING * step * tokens_a_completion / tokens_a_second,
+        };
+        Ok(Rates {
+            tokens_a_second,
+            tokens_a_completion,
+            seconds_a_step,
+            measured: format!(
+                "measured now, beside whatever else this machine does: {tokens_a_second:.0} tokens sampled a second, \
+                 {tokens_a_completion:.1} tokens a completion, {seconds_a_step:.2} s a training step"
+            ),
+        })
+    }
+
+    /// Tokens and completions of a short evaluation of the base, and its seconds.
+    fn sampling(&self, session: &Session<'_>) -> Result<(f64, f64, f64)> {
+        let Some(set) = self.sets.iter().find(|set| set.domain != "train") else {
+            bail!("a study needs a held-out set");
+        };
+        let full = &*set.dataset;
+        let some = Dataset {
+            problems: full.problems.iter().take(PROBLEMS).cloned().collect(),
+            ..full.clone()
+        };
+        let params = self.options.settings.sampling(&self.base.tokenizer);
+        let max_num_seqs = self.options.settings.max_num_seqs;
+        let draw = Draw { n: self.options.n, params: &params, seed: 0, max_num_seqs };
+        let evaluating = Evaluating {
+            label: "plan",
+            is_silent: true,
+            stop: session.stop,
+            ranks: &session.ranks,
+        };
+        let started = Instant::now();
+        let tallies = session.tallies(&session.reference, &some, &draw, &evaluating)?;
+        let seconds = started.elapsed().as_secs_f64();
+        let tokens: usize = tallies.iter().map(|tally| tally.tokens).sum();
+        let completions: usize = tallies.iter().map(|tally| tally.samples).sum();
+        if completions == 0 || tokens == 0 {
+            bail!("no completion of {} could be judged: the time cannot be measured", some.name);
+        }
+        Ok((tokens as f64, completions as f64, seconds))
+    }
+
+    /// Seconds of a training step of the first configuration that needs no samples of the base.
+    fn training_step(&self, session: &Session<'_>) -> Result<Option<f64>> {
+        let needs_none = |one: &&Configuration| {
+            let config = self.options.config(one, 0);
+            config.plan().is_ok_and(|plan| plan.is_on_policy() && !wants_presamples(&config, &plan))
+        };
+        let Some(configuration) = self.configurations.iter().find(needs_none) else {
+            return Ok(None);
+        };
+        let mut config = self.options.config(configuration, 0);
+        let settings = &mut config.settings;
+        (settings.max_steps, settings.save_steps, settings.log_completions) = (STEPS, 0, 0);
+        settings.report_to = ReportTo::None;
+        let folder = tempfile::tempdir().context("no room for a training step")?;
+        let place = Place {
+            label: "a training step",
+            output: folder.path(),
+            resume: None,
+            on_step: None,
+            held_out: None,
+            path: None,
+            engine: None,
+            correction: ImportanceCorrection::default(),
+        };
+        session.fine_tune(&self.train, &config, &place)?;
+        session.stop.check()?;
+        let times = tealight_datasets::read::table(&folder.path().join("metrics.jsonl"))?;
+        let of = |row: &serde_json::Map<String, serde_json::Value>| row.get("step_time")?.as_f64();
+        let times: Vec<f64> = times.iter().filter_map(of).skip(1).collect();
+        Ok((!times.is_empty()).then(|| times.iter().sum::<f64>() / times.len() as f64))
+    }
+}
+
+impl StudyOptions {
+    /// Variances of differences between fronts, and where they come from.
+    fn variances(&self) -> Result<(Variances, String)> {
+        #[derive(Deserialize)]
+        struct Earlier {
+            fronts: Vec<Fronts>,
+        }
+        let Some(path) = &self.plan_from else {
+            return Ok((
+                VARIANCES,
+                "variances of the default study's pass@32 are assumed \
+                 (--plan-from STUDY takes those of another)"
+                    .into(),
+            ));
+        };
+        let file = if path.is_dir() { path.join("results.json") } else { path.clone() };
+        let at = || file.display().to_string();
+        let bytes = std::fs::read(&file).with_context(at)?;
+        let earlier: Earlier = serde_json::from_slice(&bytes)
+            .with_context(|| format!("{}: not the results of a study", at()))?;
+        let of = |pair: &Pair| pair.variances.filter(|_| pair.seeds > 1);
+        let first = earlier.fronts.first();
+        let found: Vec<Variances> =
+            first.map(|fronts| fronts.pairs.iter().filter_map(of).collect()).unwrap_or_default();
+        if found.is_empty() {
+            bail!("{}: no two objectives are compared there over several seeds", at());
+        }
+        let mean =
+            |of: fn(&Variances) -> f64| found.iter().map(of).sum::<f64>() / found.len() as f64;
+        let variances = Variances {
+            seed: mean(|v| v.seed),
+            problem: mean(|v| v.problem),
+            rest: mean(|v| v.rest),
+        };
+        Ok((variances, format!("mean variances of {}", at())))
+    }
+}

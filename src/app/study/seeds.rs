@@ -1,0 +1,75 @@
+//! Seeds of a study, `3` or `0..4`, on the command line and in TOML.
+
+use std::collections::HashSet;
+
+use anyhow::{Result, bail};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A seed, or a range of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seeds(std::ops::RangeInclusive<u64>);
+
+/// Most seeds of a study.
+const MOST_SEEDS: u64 = 1000;
+
+pub(super) fn seeds(text: &str) -> Result<Seeds> {
+    let number = |text: &str| -> Result<u64> {
+        text.trim().parse().map_err(|_| anyhow::anyhow!("`{text}` is not a seed, nor A..B"))
+    };
+    let (first, last) = match text.split_once("..") {
+        Some((first, last)) => (number(first)?, number(last)?),
+        None => (number(text)?, number(text)?),
+    };
+    if last < first || last - first >= MOST_SEEDS {
+        bail!("`{text}`: A..B are the seeds from A to B, at most {MOST_SEEDS}");
+    }
+    Ok(Seeds(first..=last))
+}
+
+/// The seeds, each once, in the order they were given in.
+pub(super) fn distinct(seeds: &[Seeds]) -> Vec<u64> {
+    let mut known = HashSet::new();
+    seeds.iter().flat_map(|range| range.0.clone()).filter(|seed| known.insert(*seed)).collect()
+}
+
+impl Serialize for Seeds {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (first, last) = (*self.0.start(), *self.0.end());
+        match first == last {
+            true => serializer.serialize_u64(first),
+            false => serializer.collect_str(&format_args!("{first}..{last}")),
+        }
+    }
+}
+
+/// Seeds in a file: numbers, or ranges as text.
+pub(super) fn read_seeds<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<Seeds>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Written {
+        Number(u64),
+        Text(String),
+    }
+    let written = Vec::<Written>::deserialize(deserializer)?;
+    let one = |written| match written {
+        Written::Number(number) => seeds(&number.to_string()),
+        Written::Text(text) => seeds(&text),
+    };
+    let all: Result<Vec<Seeds>> = written.into_iter().map(one).collect();
+    all.map_err(|error| serde::de::Error::custom(format!("{error:#}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_are_numbers_and_ranges() {
+        let all = ["3", "0..2", "1"].map(|text| seeds(text).unwrap());
+        assert_eq!(distinct(&all), [3, 0, 1, 2]);
+        assert!(seeds("3..2").is_err() && seeds("x").is_err() && seeds("0..5000").is_err());
+        assert_eq!(serde_json::to_string(&all).unwrap(), r#"[3,"0..2",1]"#);
+    }
+}

@@ -1,0 +1,331 @@
+//! `NAME[:k=v,...]@{values}`: an objective with the configurations that a study trains, on the command line and in TOML.
+//!
+//! A value is a strength of the objective's own coefficient; `key=value` sets `learning-rate`, `max-steps` or any key of
+//! the objective, and values after it belong to the same key. Each value is a configuration; several braces multiply.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use anyhow::{Context, Result, bail};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::configuration::{Configuration, Setting};
+use crate::objective::Objective;
+
+/// Most configurations of an objective.
+const MOST: usize = 100;
+
+/// Objectives as one argument lists them, separated by commas outside braces.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Objectives(Vec<Tuning>);
+
+/// An objective and the settings that are tried of it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Tuning {
+    objective: Objective,
+    /// For each pair of braces its settings, one a configuration.
+    settings: Vec<Vec<Setting>>,
+}
+
+impl Objectives {
+    /// Every objective, those of several arguments after one another.
+    pub(crate) fn all(lists: &[Self]) -> impl Iterator<Item = &Tuning> {
+        lists.iter().flat_map(|list| &list.0)
+    }
+}
+
+impl Tuning {
+    /// The objective without the settings that are tried.
+    pub(crate) fn objective(&self) -> &Objective {
+        &self.objective
+    }
+
+    /// Whether nothing but a name was given.
+    pub(crate) fn is_bare(&self) -> bool {
+        self.settings.is_empty() && self.objective.is_bare()
+    }
+
+    /// Every configuration, in the order of the values.
+    ///
+    /// # Errors
+    /// A setting that the objective refuses.
+    pub(crate) fn configurations(&self) -> Result<Vec<Configuration>> {
+        let mut all = vec![Configuration::of(&self.objective)];
+        for settings in &self.settings {
+            if all.len() * settings.len() > MOST {
+                bail!("`{self}`: more than {MOST} configurations of one objective");
+            }
+            let each = |one: &Configuration| {
+                settings.iter().map(|setting| one.clone().with(setting)).collect::<Vec<_>>()
+            };
+            all = all
+                .iter()
+                .flat_map(each)
+                .collect::<Result<_>>()
+                .with_context(|| format!("configurations `{self}`"))?;
+        }
+        Ok(all)
+    }
+}
+
+impl FromStr for Objectives {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let mut depth = 0_usize;
+        let is_between = |c: char| {
+            match c {
+                '{' => depth += 1,
+                '}' => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            c == ',' && depth == 0
+        };
+        // Split first: what is between borrows `depth`.
+        let parts: Vec<&str> = text.split(is_between).collect();
+        Ok(Self(parts.into_iter().map(|part| part.trim().parse()).collect::<Result<_>>()?))
+    }
+}
+
+impl FromStr for Tuning {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let (name, mut rest) = text.split_at(text.find('@').unwrap_or(text.len()));
+        let objective: Objective = name.parse()?;
+        let mut settings = Vec::new();
+        while !rest.is_empty() {
+            let Some((values, more)) =
+                rest.strip_prefix("@{").and_then(|inside| inside.split_once('}'))
+            else {
+                bail!(
+                    "objective `{text}`: after `@` come values in braces, as in {name}@{{0.1,0.3}} (quoted in a shell)"
+                );
+            };
+            let one = braces(&objective, values).map_err(|error| {
+                // One message: clap shows no more than the outermost.
+                anyhow::anyhow!("objective `{text}`: {error:#}")
+            })?;
+            settings.push(one);
+            rest = more;
+        }
+        let tuning = Self { objective, settings };
+        tuning.configurations().map_err(|error| anyhow::anyhow!("{error:#}"))?;
+        Ok(tuning)
+    }
+}
+
+/// The settings of one pair of braces.
+fn braces(objective: &Objective, values: &str) -> Result<Vec<Setting>> {
+    let mut key: Option<String> = None;
+    let mut settings = Vec::new();
+    for part in values.split(',') {
+        let value = match part.split_once('=') {
+            Some((own, value)) => {
+                key = Some(own.to_owned());
+                value
+            }
+            None => part,
+        };
+        if value.trim().is_empty() {
+            bail!("a value is missing in {{{values}}}");
+        }
+        let key = match &key {
+            Some(key) => key.as_str(),
+            None => objective.coefficient().with_context(|| {
+                format!(
+                    "{objective} has no coefficient of its own: name what {value} sets, as in \
+                     {objective}@{{learning-rate={value}}}"
+                )
+            })?,
+        };
+        settings.push(Setting::new(key, value)?);
+    }
+    Ok(settings)
+}
+
+impl fmt::Display for Tuning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.objective)?;
+        for settings in &self.settings {
+            let mut before = self.objective.coefficient();
+            let parts = settings.iter().map(|setting| {
+                let (key, value) = (setting.key(), setting.value());
+                let is_known = before.replace(key) == Some(key);
+                if is_known { value } else { format!("{key}={value}") }
+            });
+            write!(f, "@{{{}}}", parts.collect::<Vec<_>>().join(","))?;
+        }
+        Ok(())
+    }
+}
+
+/// All objectives as one list of text.
+pub(super) fn write<S: Serializer>(lists: &[Objectives], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(Objectives::all(lists).map(ToString::to_string))
+}
+
+impl Serialize for Tuning {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// A number or a text in TOML.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Scalar {
+    Integer(i64),
+    Float(f64),
+    Text(String),
+}
+
+/// The values of one objective in TOML: of its own coefficient, or by key.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Values {
+    Own(Vec<Scalar>),
+    ByKey(BTreeMap<String, Vec<Scalar>>),
+}
+
+/// Objectives in TOML: text as on the command line, or a table with a row an objective.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Written {
+    One(String),
+    List(Vec<String>),
+    Table(BTreeMap<String, Values>),
+}
+
+impl fmt::Display for Scalar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Integer(number) => write!(f, "{number}"),
+            // The shorter of 0.00003 and 3e-5.
+            Self::Float(number) => {
+                let (plain, short) = (number.to_string(), format!("{number:e}"));
+                f.write_str(if short.len() < plain.len() { &short } else { &plain })
+            }
+            Self::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+/// Objectives from a file, by way of the text that means the same.
+pub(super) fn read<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<Objectives>, D::Error> {
+    let joined =
+        |values: &[Scalar]| values.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+    let row = |(name, values): (String, Values)| match values {
+        Values::Own(values) if values.is_empty() => name,
+        Values::Own(values) => format!("{name}@{{{}}}", joined(&values)),
+        Values::ByKey(keys) => keys
+            .iter()
+            .fold(name, |text, (key, values)| format!("{text}@{{{key}={}}}", joined(values))),
+    };
+    let texts = match Written::deserialize(deserializer)? {
+        Written::One(text) => vec![text],
+        Written::List(texts) => texts,
+        Written::Table(rows) => rows.into_iter().map(row).collect(),
+    };
+    let one = |text: &String| text.parse::<Objectives>();
+    let all: Result<Vec<Objectives>> = texts.iter().map(one).collect();
+    all.map_err(|error| D::Error::custom(format!("{error:#}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(text: &str) -> Vec<String> {
+        let Objectives(all) = text.parse().unwrap_or_else(|error| panic!("{text}: {error:#}"));
+        let each = |tuning: &Tuning| tuning.configurations().unwrap();
+        all.iter().flat_map(each).map(|one| one.label()).collect()
+    }
+
+    #[test]
+    fn values_are_configurations_and_braces_multiply() {
+        assert_eq!(labels("grpo,js"), ["grpo", "js"]);
+        assert_eq!(labels("forward-kl@{0.1,0.3}, js"), ["forward-kl:0.1", "forward-kl:0.3", "js"]);
+        assert_eq!(
+            labels("grpo@{learning-rate=3e-5,7e-5,max-steps=30}"),
+            ["grpo@learning-rate=3e-5", "grpo@learning-rate=7e-5", "grpo@max-steps=30"]
+        );
+        assert_eq!(
+            labels("js:sampler=stored@{1,2}@{lr=1e-5,2e-5}"),
+            [
+                "js:1:sampler=stored@learning-rate=1e-5",
+                "js:1:sampler=stored@learning-rate=2e-5",
+                "js:2:sampler=stored@learning-rate=1e-5",
+                "js:2:sampler=stored@learning-rate=2e-5",
+            ]
+        );
+        // The strength of `dph-alpha` is its beta, whatever its alpha; that of alpha-dpg is alpha.
+        assert_eq!(labels("dph-alpha:0.3@{0.1}"), ["dph-alpha:0.3:0.1"]);
+        assert_eq!(labels("alpha-dpg@{0,0.5}"), ["alpha-dpg:0", "alpha-dpg:0.5"]);
+        assert_eq!(labels("grpo@{epsilon=0.1,0.3}"), ["grpo:epsilon=0.1", "grpo:epsilon=0.3"]);
+        let Objectives(all) = "grpo@{learning-rate=3e-5,7e-5}".parse().unwrap();
+        let one = &all[0].configurations().unwrap()[1];
+        assert_eq!((one.family.as_str(), one.learning_rate), ("grpo", Some(7e-5)));
+        assert_eq!(one.slug(), "grpo-learning-rate-7e-5");
+    }
+
+    #[test]
+    fn what_is_printed_is_read_again() {
+        for text in [
+            "grpo",
+            "forward-kl@{0.1,0.3}",
+            "grpo@{learning-rate=3e-5,7e-5,max-steps=30}",
+            "js:sampler=stored@{1,2}@{learning-rate=1e-5}",
+        ] {
+            assert_eq!(text.parse::<Tuning>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_table_means_the_same() {
+        #[derive(Deserialize)]
+        struct File {
+            #[serde(deserialize_with = "read")]
+            objectives: Vec<Objectives>,
+        }
+        let read = |text: &str| -> Result<Vec<String>> {
+            let file: File = toml::from_str(text)?;
+            Ok(Objectives::all(&file.objectives).map(ToString::to_string).collect())
+        };
+        let table = "[objectives]\ngrpo = { learning-rate = [3e-5, 7e-5] }\nforward-kl = [0.1, 1]\nrft = []\n";
+        let found = read(table).unwrap();
+        assert_eq!(found, ["forward-kl@{0.1,1}", "grpo@{learning-rate=3e-5,7e-5}", "rft"]);
+        let list = "objectives = [\"js@{1,2}\", \"grpo\"]";
+        assert_eq!(read(list).unwrap(), ["js@{1,2}", "grpo"]);
+        let said = read("[objectives]\ngrpo = [1]\n").unwrap_err().to_string();
+        assert!(said.contains("no coefficient of its own"), "{said}");
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_with_the_reason() {
+        for (text, reason) in [
+            ("grpo@{1,2}", "grpo@{learning-rate=1}"),
+            ("js@0.1", "in braces"),
+            ("js@{0.1", "in braces"),
+            ("js@{}", "missing"),
+            ("js@{0.1,}", "missing"),
+            ("js:0.3@{0.1}", "leave one of them out"),
+            ("js@{-1}", "above 0"),
+            ("grpo@{learning-rate=0}", "above 0"),
+            ("grpo@{learning-rate=nan}", "above 0"),
+            ("grpo@{max-steps=1.5}", "whole number"),
+            ("grpo@{max-steps=3}@{max-steps=4}", "two pairs"),
+            ("grpo@{tau=1}", "no effect"),
+        ] {
+            let said = match text.parse::<Objectives>() {
+                Ok(found) => panic!("{text}: {found:?}"),
+                Err(error) => format!("{error:#}"),
+            };
+            assert!(said.contains(reason), "{text}: {said}");
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! The work of a study in order: the base, its samples for training, every run with its evaluations, the comparison.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::Result;
+use tealight_eval::front::{Checkpoint, RunPath};
+use tealight_eval::report::{Evaluated, HeldOut, Measured, Study, Training, Tuned, grid};
+use tealight_eval::{Summary, Tally};
+
+use super::configuration::Configuration;
+use super::paths::PathSets;
+use super::runs::{Matched, history};
+use super::sets::StudySet;
+use super::{Prepared, StudyOptions, fronts};
+use crate::app::place;
+use crate::app::session::{self, Draw, Session};
+use crate::generate::SamplingParams;
+use crate::model::Decoder;
+use crate::ranks::Ranks;
+
+/// A study under way.
+pub(super) struct Work<'a> {
+    study: &'a Prepared,
+    session: Session<'a>,
+    params: SamplingParams,
+    output: &'a Path,
+    /// The k of curves.
+    grid: Vec<usize>,
+    /// Where checkpoints are evaluated, where they are.
+    paths: Option<PathSets<'a>>,
+}
+
+/// What the base does where paths begin, and its own paths.
+type BasePath = (Checkpoint, HeldOut, Vec<RunPath>);
+
+/// A run that has ended.
+struct FinishedRun {
+    /// What its models do: on each set in turn, the run's own first, then its variants.
+    measured: Vec<(String, Vec<Measured>)>,
+    training: Training,
+    paths: Vec<RunPath>,
+    /// How good its end is on the set that chooses.
+    merit: f64,
+}
+
+impl<'a> Work<'a> {
+    pub(super) fn new(study: &'a Prepared, session: Session<'a>, output: &'a Path) -> Result<Self> {
+        let options = &study.options;
+        let params = options.sets.sampling(&options.settings, &study.base.tokenizer);
+        let paths = study.held_out.as_ref();
+        let paths = paths.map(|held_out| PathSets::new(study, held_out, &params)).transpose()?;
+        let grid = grid(&options.k, options.n);
+        Ok(Self { study, session, params, output, grid, paths })
+    }
+
+    /// Does it all; nothing is reported on other ranks than the first.
+    pub(super) fn done(self, started: Instant) -> Result<Option<Study>> {
+        let (study, options) = (self.study, &self.study.options);
+        let mut datasets = self.base()?;
+        let base_path = match &self.paths {
+            Some(paths) => Some(paths.base(&self.session, self.output)?),
+            None => None,
+        };
+        for seed in &study.seeds {
+            let (train, all) = (&study.train, &study.configurations);
+            options.presample(&self.session, train, all, *seed, self.output)?;
+        }
+        // A run is one rank's; when all are done, the first finds them as an interrupted study would.
+        let ranks = self.session.ranks.clone();
+        let this = Self { session: self.session.among(&Ranks::alone()), ..self };
+        let of_seed = |seed: &u64| study.configurations.iter().map(|c| (c, *seed)).collect();
+        let all: Vec<(&Configuration, u64)> =
+            study.seeds.iter().flat_map(|seed| -> Vec<_> { of_seed(seed) }).collect();
+        if ranks.size() > 1 {
+            for (_, run) in all.iter().enumerate().filter(|(place, _)| ranks.is_own(*place)) {
+                this.run(*run, base_path.as_ref())?;
+            }
+            ranks.wait()?;
+            if !ranks.is_first() {
+                return Ok(None);
+            }
+        }
+        let runs: Vec<(&Configuration, FinishedRun)> = all
+            .into_iter()
+            .map(|run| Ok((run.0, this.run(run, base_path.as_ref())?)))
+            .collect::<Result<_>>()?;
+        for (_, run) in &runs {
+            let seed = run.training.seed;
+            for (label, measured) in &run.measured {
+                for (evaluated, measured) in datasets.iter_mut().zip(measured) {
+                    let measured = measured.clone();
+                    evaluated.tuned.push(Tuned { objective: label.clone(), seed, measured });
+                }
+            }
+        }
+        let named = this.named(&runs);
+        let labels: Vec<String> = named.iter().map(|(label, _)| label.clone()).collect();
+        datasets.iter_mut().for_each(|set| set.contrast(&labels, &this.grid));
+        let paths: Vec<RunPath> =
+            runs.iter().flat_map(|(_, run)| run.paths.iter().cloned()).collect();
+        let compared = match base_path {
+            Some((base, _, colder)) => {
+                let paths = [paths, colder].concat();
+                fronts::compared(study, &base, &paths)
+            }
+            None => fronts::Compared::default(),
+        };
+        let training = runs.into_iter().map(|(_, run)| run.training).collect();
+        Ok(Some(options.reported(study, (named, datasets, training), compared, started)))
+    }
+
+    /// The base on every set, and a second draw of it by random numbers of its own.
+    fn base(&self) -> Result<Vec<Evaluated>> {
+        let folder = self.output.join("base");
+        let draw = self.draw();
+        let again = Draw { seed: session::seed_of_second_draw(draw.seed), ..draw };
+        let one = |set: &StudySet| -> Result<Evaluated> {
+            let base = (&self.session.reference, "base");
+            let second = (&self.session.reference, "base, second draw");
+            let beside = self.output.join(place::SECOND_DRAW);
+            Ok(Evaluated {
+                name: set.dataset.name.clone(),
+                domain: set.domain.to_owned(),
+                temperature: set.temperature,
+                base: self.measured(set, base, &folder)?,
+                second: Some(set.tallies(&self.session, second, &again, false, &beside)?),
+                tuned: Vec::new(),
+                contrasts: Vec::new(),
+            })
+        };
+        self.study.sets.iter().map(one).collect()
+    }
+
+    /// Trains and evaluates as far as that is not done.
+    fn run(
+        &self,
+        (configuration, seed): (&Configuration, u64),
+        base: Option<&BasePath>,
+    ) -> Result<FinishedRun> {
+        let (study, options) = (self.study, &self.study.options);
+        let (session, held_out) = (&self.session, study.held_out.as_ref());
+        let run = (configuration, seed);
+        let models = options.models(session, &study.train, run, held_out, self.output)?;
+        let all = |(label, decoder, folder): &(String, Decoder, PathBuf)| {
+            let on = |set| self.measured(set, (decoder, label), folder);
+            Ok((label.clone(), study.sets.iter().map(on).collect::<Result<Vec<_>>>()?))
+        };
+        let measured = models.iter().map(all).collect::<Result<Vec<_>>>()?;
+        let folder = StudyOptions::folder(self.output, configuration, seed);
+        let mut training = history(&configuration.label(), seed, &folder)?;
+        let (mut paths, mut merit) = (Vec::new(), 0.0);
+        if let (Some(sets), Some((_, start, _))) = (&self.paths, base) {
+            let config =
+                options.budget(configuration, seed, study.train.problems.len(), &folder)?;
+            let end = (&training, &models[0].1);
+            let found = sets.run(session, (configuration, &config), end, &folder)?;
+            training.held_out = [vec![start.clone()], found.held_out].concat();
+            (paths, merit) = (found.paths, found.merit);
+        }
+        Ok(FinishedRun { measured, training, paths, merit })
+    }
+
+    /// How every model is sampled: by the same random numbers.
+    fn draw(&self) -> Draw<'_> {
+        let options = &self.study.options;
+        Draw {
+            n: options.n,
+            params: &self.params,
+            seed: self.study.seeds[0],
+            max_num_seqs: options.settings.max_num_seqs,
+        }
+    }
+
+    fn measured(&self, set: &StudySet, model: (&Decoder, &str), folder: &Path) -> Result<Measured> {
+        let greedy = !self.study.options.sets.no_greedy;
+        let tallies: Vec<Tally> = set.tallies(&self.session, model, &self.draw(), greedy, folder)?;
+        Ok(Measured { summary: Summary::new(&tallies, &self.grid)?, problems: tallies })
+    }
+
+    /// Every label of the tables with its meaning: of each objective the configuration whose ends are best on the set
+    /// that chooses, all where there is none.
+    fn named(&self, runs: &[(&Configuration, FinishedRun)]) -> Vec<(String, String)> {
+        let options = &self.study.options;
+        let merit = |one: &Configuration| -> f64 {
+            let own = runs.iter().filter(|(other, _)| *other == one);
+            own.map(|(_, run)| run.merit).sum()
+        };
+        let all = &self.study.configurations;
+        let is_best = |(index, one): &(usize, &Configuration)| {
+            let others = all.iter().enumerate().filter(|(_, o)| o.family == one.family);
+            let mut before = others.map(|(other, c)| (other, merit(c)));
+            let own = merit(one);
+            before.all(|(other, merit)| own > merit || (own == merit && *index <= other))
+        };
+        let metric = &options.held_out.metric_for_best_model;
+        let of = |one: &Configuration| {
+            let label = one.label();
+            let own = (label.clone(), one.about());
+            let variants = options.variants.iter().map(|v| (v.label(&label), v.about(metric)));
+            std::iter::once(own).chain(variants).collect::<Vec<_>>()
+        };
+        let shown = all.iter().enumerate().filter(|one| self.paths.is_none() || is_best(one));
+        shown.flat_map(|(_, one)| of(one)).collect()
+    }
+}
+
+/// Labels and what they stand for, what was found on each set, the runs.
+type Results = (Vec<(String, String)>, Vec<Evaluated>, Vec<Training>);
+
+impl StudyOptions {
+    fn reported(
+        &self,
+        study: &Prepared,
+        (objectives, datasets, training): Results,
+        compared: fronts::Compared,
+        started: Instant,
+    ) -> Study {
+        let settings = &self.settings;
+        Study {
+            model: study.base.name.clone(),
+            n: self.n,
+            ks: self.k.clone(),
+            grid: grid(&self.k, self.n),
+            temperature: settings.temperature,
+            prompts: study.train.problems.len(),
+            prompts_per_step: settings.prompts_per_step,
+            num_generations: settings.num_generations,
+            learning_rate: settings.schedule.learning_rate,
+            matched: match self.matched {
+                Matched::Completions => "sampled completions, the base's included",
+                Matched::Tokens => "sampled tokens, the base's included",
+                Matched::Updates => "optimizer steps; samples of the base come on top",
+            }
+            .to_owned(),
+            fronts: compared.fronts,
+            without_fronts: compared.reason,
+            objectives,
+            datasets,
+            training,
+            seconds: started.elapsed().as_secs_f64(),
+        }
+    }
+}
