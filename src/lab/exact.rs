@@ -232,13 +232,13 @@ impl<'a> Setting<'a> {
 fn greedy(world: &World, logp: &[Vec<f64>]) -> Vec<usize> {
     let of = |logp: &[Vec<f64>]| {
         let mut left: Vec<usize> = (0..logp.len()).collect();
-        for place in 0..world.length() {
+        (0..world.length()).for_each(|place| {
             // Outputs that are left begin alike, so that their next tokens are of one distribution.
             let best =
                 left.iter().copied().max_by(|a, b| logp[*a][place].total_cmp(&logp[*b][place]));
             let token = best.map(|output| world.outputs[output][place]);
             left.retain(|output| Some(world.outputs[*output][place]) == token);
-        }
+        });
         left[0]
     };
     logp.chunks(world.outputs.len()).map(of).collect()
