@@ -10,8 +10,8 @@
 //!   distribution and a mixture of two, averaged by their Akaike weights. The shape of G below about `1 / n` is the
 //!   family's, not the data's.
 //! - the **interval** makes no assumption on G's shape: it holds every mean that some distribution leads to whose
-//!   likelihood is within the 95 % bound of the best distribution of any shape (a profile likelihood over all distributions).
-//!   Where the tries do not tell how rarely unsolved problems are solved, it is wide.
+//!   likelihood is within the 95 % bound of the best distribution of any shape (a profile likelihood over all
+//!   distributions). Where the tries do not tell how rarely unsolved problems are solved, it is wide.
 //!
 //! Validities are logits on a grid, so that 1e-15 and 1e-3 are as far apart as they are for a KL penalty.
 
