@@ -45,8 +45,8 @@ pub struct BetaOptions {
     /// Completions of each prompt that --measure begins with.
     #[arg(short = 'n', long, default_value_t = 16)]
     pub num_presamples: usize,
-    /// --measure samples the prompts that decide further until the 95 % interval of the validity reached is at most this
-    /// wide, at every target and beta that is asked for. 1 samples none further.
+    /// --measure samples the prompts that decide further until the 95 % interval of the validity reached is at most
+    /// this wide, at every target and beta that is asked for. 1 samples none further.
     #[arg(long, default_value_t = 0.05)]
     pub interval_width: f64,
     /// Most completions of one prompt that --measure samples for that.

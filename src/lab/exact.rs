@@ -227,8 +227,8 @@ impl<'a> Setting<'a> {
     }
 }
 
-/// The output of each prompt that takes the likeliest token at every place, of the log-probabilities of the tokens of all
-/// outputs of all prompts.
+/// The output of each prompt that takes the likeliest token at every place, of the log-probabilities of the tokens of
+/// all outputs of all prompts.
 fn greedy(world: &World, logp: &[Vec<f64>]) -> Vec<usize> {
     let of = |logp: &[Vec<f64>]| {
         let mut left: Vec<usize> = (0..logp.len()).collect();
