@@ -1,12 +1,11 @@
 //! How often the base solved each prompt -> how often the best policy under a KL penalty would, and the penalty
 //! coefficient for a target validity: estimates with intervals.
 //!
-//! On a prompt with base validity A the best policy at coefficient beta is correct with chance
-//! `mu = sigma(1 / beta + logit A)` ([`target::validity_of`]). A is not known, only c correct of n completions, and mu bends
-//! in A: the share `c / n` put in its place misses the target, most where many prompts were never solved. So mu is
-//! averaged over each prompt's posterior under the population that all prompts were drawn from
-//! ([`tealight_eval::population`]), which says too how far the completions tell: an interval without an assumption on
-//! the population's shape.
+//! On a prompt with base validity A the best policy at coefficient beta is correct with chance `mu = sigma(1 / beta +
+//! logit A)` ([`target::validity_of`]). A is not known, only c correct of n completions, and mu bends in A: the share
+//! `c / n` put in its place misses the target, most where many prompts were never solved. So mu is averaged over each
+//! prompt's posterior under the population that all prompts were drawn from ([`tealight_eval::population`]), which
+//! says too how far the completions tell: an interval without an assumption on the population's shape.
 
 use anyhow::{Result, bail};
 use serde::Serialize;

@@ -106,8 +106,8 @@ impl PromptSamples {
         Trials { correct, drawn: samples.len() }
     }
 
-    /// The normaliser Z of a target on this prompt, `(c + 1/2) / (n + 1)`: never 0 or 1. It scales what the prompt counts
-    /// and no more, and is bounded; it is no estimate of the base's validity.
+    /// The normaliser Z of a target on this prompt, `(c + 1/2) / (n + 1)`: never 0 or 1. It scales what the prompt
+    /// counts and no more, and is bounded; it is no estimate of the base's validity.
     pub fn solve_rate(&self) -> f64 {
         (self.correct() as f64 + 0.5) / (self.samples.len() as f64 + 1.0)
     }

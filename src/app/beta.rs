@@ -45,8 +45,8 @@ pub struct BetaOptions {
     /// Completions of each prompt that --measure begins with.
     #[arg(short = 'n', long, default_value_t = 16)]
     pub num_presamples: usize,
-    /// --measure samples the prompts that decide further until the 95 % interval of the validity reached is at most this
-    /// wide, at every target and beta that is asked for. 1 samples none further.
+    /// --measure samples the prompts that decide further until the 95 % interval of the validity reached is at most
+    /// this wide, at every target and beta that is asked for. 1 samples none further.
     #[arg(long, default_value_t = 0.05)]
     pub interval_width: f64,
     /// Most completions of one prompt that --measure samples for that.
@@ -147,11 +147,10 @@ pub fn run(options: &BetaOptions, stop: &Stop) -> Result<Meaning> {
     };
     let meaning = |beta: &f64| BetaMeaning::of(&base, *beta).with_interval(&base);
     let rows: Vec<BetaMeaning> = options.betas(&base)?.iter().map(meaning).collect();
-    let widest = rows.iter().filter_map(|row| {
-        let interval = row.validity_interval;
-        base.caution(&Reached { expected: row.validity, interval })
-    });
-    if let Some(caution) = widest.last() {
+    let reached =
+        rows.iter().map(|row| Reached { expected: row.validity, interval: row.validity_interval });
+    let widest = reached.max_by(|a, b| a.width().total_cmp(&b.width()));
+    if let Some(caution) = widest.and_then(|reached| base.caution(&reached)) {
         tracing::warn!("{caution}; raise --max-presamples, or ask for a lower validity");
     }
     if let Some(output) = &options.output {
@@ -159,6 +158,14 @@ pub fn run(options: &BetaOptions, stop: &Stop) -> Result<Meaning> {
         tracing::info!("open {}", output.join("beta.html").display());
     }
     Ok(Meaning { rows, base })
+}
+
+/// What follows from some completions.
+enum Next {
+    /// They tell enough, or as much as they may.
+    Known(BaseValidity),
+    /// The prompts to sample further, by place, and how many completions each should have then.
+    Sample(Vec<(usize, usize)>),
 }
 
 impl BetaOptions {
@@ -214,10 +221,10 @@ impl BetaOptions {
         loop {
             let trials = found.prompts.iter().zip(&counts);
             let trials = trials.map(|(prompt, count)| prompt.first_trials(*count)).collect();
-            let (wanted, done) = self.more(trials, &counts)?;
-            if let Some(base) = done {
-                return Ok(base);
-            }
+            let wanted = match self.more(trials, &counts)? {
+                Next::Known(base) => return Ok(base),
+                Next::Sample(wanted) => wanted,
+            };
             for (place, count) in &wanted {
                 counts[*place] = *count;
             }
@@ -227,13 +234,8 @@ impl BetaOptions {
         }
     }
 
-    /// The prompts to sample further, with how many completions each should have then; or, where there are none, what is
-    /// known of the base.
-    fn more(
-        &self,
-        trials: Vec<Trials>,
-        counts: &[usize],
-    ) -> Result<(Vec<(usize, usize)>, Option<BaseValidity>)> {
+    /// Whether to sample further, after so many completions of each prompt.
+    fn more(&self, trials: Vec<Trials>, counts: &[usize]) -> Result<Next> {
         let doubled = |place: usize| (place, (2 * counts[place]).min(self.max_presamples));
         let is_open = |place: &usize| counts[*place] < self.max_presamples;
         let completions: usize = counts.iter().sum();
@@ -243,7 +245,7 @@ impl BetaOptions {
                 tracing::info!(
                     "{completions} completions, none correct: sampling all prompts further"
                 );
-                return Ok((all, None));
+                return Ok(Next::Sample(all));
             }
         }
         let base = BaseValidity::measured(trials)?;
@@ -252,19 +254,19 @@ impl BetaOptions {
         let Some((beta, reached)) =
             widest.filter(|(_, reached)| reached.width() > self.interval_width)
         else {
-            return Ok((vec![], Some(base)));
+            return Ok(Next::Known(base));
         };
         let wanted: Vec<_> =
             base.undecided(beta).into_iter().filter(is_open).map(doubled).collect();
         if wanted.is_empty() {
-            return Ok((vec![], Some(base)));
+            return Ok(Next::Known(base));
         }
         let (low, high) = reached.interval.unwrap_or_default();
         tracing::info!(
             "{completions} completions: validity at beta {beta:.4} is {low:.3} to {high:.3}; sampling {} prompts further",
             wanted.len()
         );
-        Ok((wanted, None))
+        Ok(Next::Sample(wanted))
     }
 }
 

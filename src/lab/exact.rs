@@ -227,18 +227,18 @@ impl<'a> Setting<'a> {
     }
 }
 
-/// The output of each prompt that takes the likeliest token at every place, of the log-probabilities of the tokens of all
-/// outputs of all prompts.
+/// The output of each prompt that takes the likeliest token at every place, of the log-probabilities of the tokens of
+/// all outputs of all prompts.
 fn greedy(world: &World, logp: &[Vec<f64>]) -> Vec<usize> {
     let of = |logp: &[Vec<f64>]| {
         let mut left: Vec<usize> = (0..logp.len()).collect();
-        for place in 0..world.length() {
+        (0..world.length()).for_each(|place| {
             // Outputs that are left begin alike, so that their next tokens are of one distribution.
             let best =
                 left.iter().copied().max_by(|a, b| logp[*a][place].total_cmp(&logp[*b][place]));
             let token = best.map(|output| world.outputs[output][place]);
             left.retain(|output| Some(world.outputs[*output][place]) == token);
-        }
+        });
         left[0]
     };
     logp.chunks(world.outputs.len()).map(of).collect()

@@ -51,9 +51,9 @@ impl GroupStats {
 /// What stands for a Z that was estimated as exactly 0 (alpha-DPG's default).
 const NO_PARTITION: f64 = 1e-4;
 
-/// The normaliser Z that an estimate from the policy's samples gives: at most 1, and replaced only where it is exactly 0,
-/// as alpha-DPG's repository does. A small estimate stays what it is: a floor would turn the pseudo-reward of a prompt's one
-/// correct sample from G - 1 to about -1.
+/// The normaliser Z that an estimate from the policy's samples gives: at most 1, and replaced only where it is
+/// exactly 0, as alpha-DPG's repository does. A small estimate stays what it is: a floor would turn the pseudo-reward
+/// of a prompt's one correct sample from G - 1 to about -1.
 pub fn partition_of(estimate: f64) -> f64 {
     if estimate == 0.0 { NO_PARTITION } else { estimate.min(1.0) }
 }

@@ -156,8 +156,8 @@ impl Shares {
 }
 
 impl Plan {
-    /// The shares of so many tokens and completions of rollouts and of stored ones. In one mean (DPH-RL's repository) each
-    /// counts by how much of it there is, so that a coefficient acts by the ratio of the two.
+    /// The shares of so many tokens and completions of rollouts and of stored ones. In one mean (DPH-RL's repository)
+    /// each counts by how much of it there is, so that a coefficient acts by the ratio of the two.
     pub fn shares(&self, rollouts: (usize, usize), stored: (usize, usize)) -> Shares {
         if !self.regulariser().is_some_and(|regulariser| regulariser.split.is_joint_mean) {
             return Shares::APART;

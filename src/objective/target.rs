@@ -71,9 +71,9 @@ pub fn beta_for(base: f64, target: f64) -> Result<f64> {
     Ok(1.0 / (logit(target) - logit(base)))
 }
 
-/// The one beta at which the mean of p_beta's validity, `sum w sigma(1 / beta + logit A)`, is `target`, over bases that are
-/// given as `(logit A, w)` with weights that sum to 1. It is not the beta of the mean base: prompts that the base nearly
-/// never solves are slow to follow.
+/// The one beta at which the mean of p_beta's validity, `sum w sigma(1 / beta + logit A)`, is `target`, over bases
+/// that are given as `(logit A, w)` with weights that sum to 1. It is not the beta of the mean base: prompts that the
+/// base nearly never solves are slow to follow.
 ///
 /// # Errors
 /// No base, a target outside (0, 1) or not above the mean base's validity.

@@ -10,8 +10,9 @@ use crate::generate::{Finish, RngKey};
 use crate::rollout::{Collector, Encoded, Rollout, collect};
 use crate::telemetry::JsonLines;
 
-/// Draws completions until each of some prompts has as many as `wanted` says of its place, and stores them in `directory`
-/// beside the first ones: those that a first call for as many would have drawn. `progress` is called once a prompt.
+/// Draws completions until each of some prompts has as many as `wanted` says of its place, and stores them in
+/// `directory` beside the first ones: those that a first call for as many would have drawn. `progress` is called once
+/// a prompt.
 ///
 /// # Errors
 /// Whatever the sampler fails with, a full disk.

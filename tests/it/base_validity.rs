@@ -138,8 +138,8 @@ fn the_target_is_reached_within_two_hundredths() {
                 }
                 println!("n {drawn}, mu {target}, {name}: shares {shares:.3}, ours {ours:.3}");
                 assert!(covered >= 3, "n {drawn}, mu {target}, {name}: {covered} of 4 covered");
-                // Eight samples do not tell two kinds of prompts from a beta distribution; the interval covers, and says
-                // so (next test).
+                // Eight samples do not tell two kinds of prompts from a beta distribution; the interval covers, and
+                // says so (next test).
                 let is_told = drawn > 8 || !name.ends_with("two kinds");
                 if is_told && (ours - target).abs() > 0.02 {
                     missed.push(format!("n {drawn}, mu {target}, {name}: {ours:.3}"));

@@ -1,17 +1,17 @@
 //! How often each of many problems was solved -> the population of validities that these problems come from, what
 //! a problem with c correct of n is likely to be, and the mean of a function of validity with an interval.
 //!
-//! The share `c / n` of a problem is not its validity: a problem that was never solved in eight tries may be solved once
-//! in twenty or once in a million, and a function that bends (the validity that a KL penalty leads to) differs
+//! The share `c / n` of a problem is not its validity: a problem that was never solved in eight tries may be solved
+//! once in twenty or once in a million, and a function that bends (the validity that a KL penalty leads to) differs
 //! between the two. The problems together tell more than each alone. With G the distribution of validity over
 //! problems, `c ~ Binomial(n, a)` and `a ~ G`:
 //!
 //! - the **expectation** of a function needs G. It is fitted by maximum marginal likelihood (`fit`): a beta
 //!   distribution and a mixture of two, averaged by their Akaike weights. The shape of G below about `1 / n` is the
 //!   family's, not the data's.
-//! - the **interval** makes no assumption on G's shape: it holds every mean that some distribution leads to whose likelihood
-//!   is within the 95 % bound of the best distribution of any shape (a profile likelihood over all distributions).
-//!   Where the tries do not tell how rarely unsolved problems are solved, it is wide.
+//! - the **interval** makes no assumption on G's shape: it holds every mean that some distribution leads to whose
+//!   likelihood is within the 95 % bound of the best distribution of any shape (a profile likelihood over all
+//!   distributions). Where the tries do not tell how rarely unsolved problems are solved, it is wide.
 //!
 //! Validities are logits on a grid, so that 1e-15 and 1e-3 are as far apart as they are for a KL penalty.
 
@@ -241,8 +241,8 @@ fn cells(trials: &[Trials], grid: &[Point]) -> Vec<Cell> {
 }
 
 /// The distribution of any shape that maximises `log L + strength log(mean of value)`: expectation maximisation with
-/// `strength` further problems whose likelihood is `value`. As strength grows it walks along the distributions of largest
-/// mean at each likelihood.
+/// `strength` further problems whose likelihood is `value`. As strength grows it walks along the distributions of
+/// largest mean at each likelihood.
 fn tilted(cells: &[Cell], value: &[f64], strength: f64) -> Vec<f64> {
     let points = value.len();
     let total = cells.iter().map(|cell| cell.count).sum::<f64>() + strength;

@@ -281,8 +281,8 @@ impl Run<'_> {
         Ok(Some((self.batch(&groups, state, metrics)?, groups)))
     }
 
-    /// Raises the weight of the entropy bonus while entropy is at most its target and lowers it above, where the bonus is
-    /// off whatever its weight (Skywork-OR1).
+    /// Raises the weight of the entropy bonus while entropy is at most its target and lowers it above, where the
+    /// bonus is off whatever its weight (Skywork-OR1).
     fn adapt_entropy(&self, state: &mut State, metrics: &Metrics) {
         let Some(target) = self.plan.entropy.target else { return };
         state.is_above_entropy = metrics.entropy > target;

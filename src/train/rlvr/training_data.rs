@@ -163,7 +163,8 @@ impl TrainingData {
         }
     }
 
-    /// Sets beta so that the tilted base is expected to be right `target` of the time, on the prompts that are explored.
+    /// Sets beta so that the tilted base is expected to be right `target` of the time, on the prompts that are
+    /// explored.
     fn aim(&mut self, per: BetaPer, target: f64, presamples: &Presamples) -> Result<()> {
         let trials: Vec<Trials> = presamples.prompts.iter().map(PromptSamples::trials).collect();
         let reached = match per {
