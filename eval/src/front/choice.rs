@@ -195,8 +195,8 @@ impl Field {
     }
 }
 
-/// What one resample of the problems gives: for the base and then every contender a row a seed, and in it the measure at
-/// every level, then Pass@1 at every level.
+/// What one resample of the problems gives: for the base and then every contender a row a seed, and in it the measure
+/// at every level, then Pass@1 at every level.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Resample {
     /// With checkpoints chosen again on the resample of `valid`.

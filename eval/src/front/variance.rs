@@ -2,12 +2,12 @@
 //!
 //! S seeds of an objective meet the same problems, and both are samples: the crossed analysis of
 //! [`crate::inference`], by resampling, since a choice is no mean. With V the variance of the mean over seeds when
-//! problems are resampled and checkpoints chosen again, R the part of V in which seeds move apart, and B the variance that
-//! the spread of the seeds gives their mean, which has that part in it as it is, the variance is `(V - R)+ + max(B, F)`.
-//! F is R with the checkpoints as they were chosen: seeds whose problems vary cannot vary less. For a difference of two objectives V is
-//! that of the difference, problem by problem, and each has its own R, B and F: seeds are not paired, since a seed that
-//! two objectives share can only make them more alike. Degrees of freedom are Satterthwaite's, limited: few seeds can look
-//! alike by luck.
+//! problems are resampled and checkpoints chosen again, R the part of V in which seeds move apart, and B the variance
+//! that the spread of the seeds gives their mean, which has that part in it as it is, the variance is `(V - R)+ +
+//! max(B, F)`. F is R with the checkpoints as they were chosen: seeds whose problems vary cannot vary less. For a
+//! difference of two objectives V is that of the difference, problem by problem, and each has its own R, B and F:
+//! seeds are not paired, since a seed that two objectives share can only make them more alike. Degrees of freedom are
+//! Satterthwaite's, limited: few seeds can look alike by luck.
 
 use super::result::Variances;
 
@@ -169,9 +169,9 @@ pub(super) fn moments(terms: &[(f64, &Rows)], problems: usize) -> Moments {
         variances: Vec::with_capacity(columns),
         correlation: Vec::new(),
     };
-    for c in 0..columns {
+    for (c, line) in covariance.iter().enumerate() {
         // Neither part varies less than nothing, whatever few seeds or problems happen to show.
-        let of_problems = (covariance[c][c] - sum(&|spread| spread.rest[c][c])).max(0.0);
+        let of_problems = (line[c] - sum(&|spread| spread.rest[c][c])).max(0.0);
         let (between, floor) = (sum(&|spread| spread.between[c]), sum(&|spread| spread.floor[c]));
         moments.variance.push(of_problems + between);
         moments.freedom.push(satterthwaite(&spreads, c, of_problems, p));

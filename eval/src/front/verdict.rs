@@ -7,9 +7,10 @@ use super::result::{Fronts, Interval, Pair, Power, Verdict};
 
 /// The verdict on fronts whose pairs are tested; none where no level is reached by two objectives in all seeds.
 ///
-/// The level is the highest that all objectives reach in all seeds. Where that is no more than the base's Pass@1 on `valid`, where nothing is
-/// compared, it is the highest that the reference (without one: any) and another reach. The objective that is compared with the reference is
-/// the best on `valid`, since the best on `test` would be flattered by having been chosen there.
+/// The level is the highest that all objectives reach in all seeds. Where that is no more than the base's Pass@1 on
+/// `valid`, where nothing is compared, it is the highest that the reference (without one: any) and another reach. The
+/// objective that is compared with the reference is the best on `valid`, since the best on `test` would be flattered
+/// by having been chosen there.
 pub(super) fn verdict(comparison: &Comparison<'_>, fronts: &Fronts) -> Option<Verdict> {
     let names = || fronts.fronts.iter().map(|front| front.objective.as_str());
     let reference = comparison

@@ -1,8 +1,8 @@
-//! Simulated studies with known fronts: how often intervals and bands hold them, and how often pairs are found to differ.
+//! Simulated studies with known fronts: how often intervals and bands hold them, how often pairs are found to differ.
 //!
-//! A problem has a hardness and a taste; a checkpoint raises the log-odds of all problems by a gain and moves them by their
-//! taste, which solves some more and some less: accuracy against coverage. Seeds differ in both, the more the further
-//! they are trained, and each checkpoint has noise of its own at every problem.
+//! A problem has a hardness and a taste; a checkpoint raises the log-odds of all problems by a gain and moves them by
+//! their taste, which solves some more and some less: accuracy against coverage. Seeds differ in both, the more the
+//! further they are trained, and each checkpoint has noise of its own at every problem.
 
 use rayon::prelude::*;
 
@@ -98,7 +98,7 @@ fn truth(law: Law, seeds: usize) -> Vec<f64> {
         };
         let candidates: Vec<usize> = (0..all.len()).collect();
         let chosen = |level: &f64| all[choose(*level, &candidates, &means).candidate];
-        LEVELS.iter().map(|level| chosen(level)).map(|(g, t)| population(g, t, K)).collect()
+        LEVELS.iter().map(chosen).map(|(g, t)| population(g, t, K)).collect()
     };
     let values: Vec<Vec<f64>> = (0..seeds).into_par_iter().map(of_seed).collect();
     let at = |index: usize| values.iter().map(|of| of[index]).sum::<f64>() / seeds as f64;
@@ -245,6 +245,9 @@ fn intervals_bands_and_tests_hold_what_they_say() {
         let collapses = Law { spread: *spread, ..COLLAPSES };
         for (name, laws) in [("alike", [keeps, keeps]), ("differ", [keeps, collapses])] {
             let truths = laws.map(|law| truth(law, 4000));
+            for (which, truth) in truths.iter().enumerate() {
+                println!("spread {spread}, objective {which} at levels {LEVELS:?}: {truth:.3?}");
+            }
             let mut wrong = (0, 0);
             for seeds in [2, 3, 4, 8] {
                 let figures = figures(laws, &truths, seeds, count);
@@ -252,8 +255,9 @@ fn intervals_bands_and_tests_hold_what_they_say() {
                 println!("{at}");
                 // Three standard errors of a share of so few below .93; the tables are from many.
                 let least = 0.93 - 3.0 * (0.93 * 0.07 / count as f64).sqrt();
-                assert!(share(usual(&figures.held, count)) > least, "{at}");
-                assert!(share(usual(&figures.differences, count)) > least, "{at}");
+                for usual in [&figures.held, &figures.differences].map(|all| usual(all, count)) {
+                    assert!(usual.1 == 0 || share(usual) > least, "{at}");
+                }
                 assert!(share(figures.bands) > least, "{at}");
                 assert!(share(figures.pair_bands) > least, "{at}");
                 wrong = (wrong.0 + figures.found.0, wrong.1 + figures.found.1);

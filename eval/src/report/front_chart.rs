@@ -80,7 +80,12 @@ fn plot(svg: &mut String, fronts: &Fronts) -> Result<(), Box<dyn std::error::Err
         let above = curve.band.iter().map(|(x, _, high)| (*x, *high));
         let below = curve.band.iter().rev().map(|(x, low, _)| (*x, *low));
         let outline: Vec<(f64, f64)> = above.chain(below).collect();
-        chart.draw_series([Polygon::new(outline, curve.colour.mix(0.1))])?;
+        chart.draw_series([Polygon::new(outline, curve.colour.mix(0.07))])?;
+        let edge = |of: fn(&(f64, f64, f64)) -> (f64, f64)| {
+            LineSeries::new(curve.band.iter().map(of), curve.colour.mix(0.45).stroke_width(1))
+        };
+        chart.draw_series(edge(|at| (at.0, at.1)))?;
+        chart.draw_series(edge(|at| (at.0, at.2)))?;
     }
     for curve in &curves {
         let points = curve.points.iter().copied();
