@@ -118,7 +118,7 @@ const ENTRIES: &[Entry] = &[
         about: "Evaluate a base model, fine-tune it under each objective, evaluate the results, report",
         more: "\
 With the embedded model, defaults not shown here are those of recipes/countdown-study.toml (three configurations of
-each objective, 30 steps of 24 prompts x 8 completions, two seeds); flags and --config files win.
+each objective, 30 steps of 24 prompts x 8 completions, three seeds); flags and --config files win.
 
 Examples:
   tealight study --objectives 'grpo@{learning-rate=5e-5,1e-4},js@{1.2,2.4}' --seeds 0..3 --output study
