@@ -135,3 +135,25 @@ fn differences(base: &[Tally], runs: &[&[Tally]], value: &dyn Fn(&Tally) -> f64)
     let row = |run: &&[Tally]| run.iter().map(value).zip(&own).map(|(m, b)| m - b).collect();
     runs.iter().map(row).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_seeds_that_differ_have_intervals_inside_what_is_possible() {
+        let solved = |correct: usize| vec![Tally { samples: 8, correct, ..Tally::default() }; 12];
+        let (base, none, all) = (solved(4), solved(0), solved(8));
+        let runs = [none.as_slice(), all.as_slice()];
+        let values = differences(&base, &runs, &|tally| rho(tally, 1));
+        assert!(crossed(&values).low < -1.0, "two seeds alone say nothing");
+        let of = Evaluations { base: &base, second: Some(&base), runs: &runs, table: &runs };
+        let found = Contrast::new(&of, &[1, 8]);
+        let pass = found.pass[0].1;
+        assert!(pass.low > -1.0 && pass.low <= -0.5 && pass.high < 1.0 && pass.high >= 0.5);
+        let inside = |effect: &Effect, most: f64| effect.low >= -most && effect.high <= most;
+        assert!(found.distinct.iter().all(|(k, effect)| inside(effect, *k as f64)));
+        assert!(found.keep.iter().chain(&found.explore).all(|beyond| inside(&beyond.excess, 1.0)));
+        assert!(found.strata.iter().flat_map(|s| &s.pass).all(|(.., effect)| inside(effect, 1.0)));
+    }
+}
