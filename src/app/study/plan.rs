@@ -210,7 +210,7 @@ impl Prepared {
             problems: full.problems.iter().take(PROBLEMS).cloned().collect(),
             ..full.clone()
         };
-        let params = self.options.settings.sampling(&self.base.tokenizer);
+        let params = self.options.sets.sampling(&self.options.settings, &self.base.tokenizer);
         let max_num_seqs = self.options.settings.max_num_seqs;
         let draw = Draw { n: self.options.n, params: &params, seed: 0, max_num_seqs };
         let evaluating = Evaluating {
