@@ -156,8 +156,12 @@ fn fronts(study: &Study) -> String {
                 (None, None) => true,
                 _ => false,
             };
+        let way = match other.measure == first.measure {
+            true => format!("With equal {}", other.matched),
+            false => format!("By {}", other.measure),
+        };
         if !is_same {
-            text.push_str(&format!("\nWith equal {}: {}\n", other.matched, said(other)));
+            text.push_str(&format!("\n{way}: {}\n", said(other)));
         }
     }
     text.push_str(&format!(

@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use candle_core::{Device, Tensor};
 use serde_json::Value;
+use tealight::model::weights::{Weights, between, mean};
 
 use crate::support::binary::{Folder, ok, refusal, tealight};
 use crate::support::runs::{SMALL, json};
@@ -93,6 +95,22 @@ fn every_run_is_a_path_and_baselines_are_objectives() {
     let end = samples(Path::new(&shorter).join(run_folder).join(file));
     assert!(on_the_way == end, "a checkpoint is the model of a run that ends there");
     assert!(on_the_way != samples(place.join(run_folder).join(file)), "and not its end's");
+}
+
+#[test]
+fn averages_lie_on_the_line_from_the_base_to_the_run() {
+    let weights = |values: [f32; 2]| -> Weights {
+        let tensor = Tensor::new(&values, &Device::Cpu).expect("a tensor");
+        Weights::from([("w".to_owned(), tensor)])
+    };
+    let values =
+        |weights: &Weights| -> Vec<f32> { weights["w"].to_vec1().expect("values of a tensor") };
+    let (base, run) = (weights([1.0, -2.0]), weights([3.0, 4.0]));
+    assert_eq!(values(&between(&base, &run, 0.25).expect("an average")), [1.5, -0.5]);
+    let half = between(&base, &run, 0.5).expect("an average");
+    assert_eq!(values(&half), values(&mean(&[base.clone(), run]).expect("a mean")));
+    let other = Weights::from([("v".to_owned(), base["w"].clone())]);
+    assert!(between(&base, &other, 0.5).is_err());
 }
 
 #[test]
