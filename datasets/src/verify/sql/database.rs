@@ -295,6 +295,10 @@ impl Guarded {
             return Err(QueryError::Invalid("forbidden: anything but a query".into()));
         }
         let columns = statement.column_count();
+        // REINDEX and ANALYZE are read-only where there is nothing to do.
+        if columns == 0 {
+            return Err(QueryError::Invalid("forbidden: anything but a query".into()));
+        }
         let mut result = Rows { columns, rows: Vec::new() };
         let mut bytes = 0;
         let mut rows = statement.query([]).map_err(said)?;

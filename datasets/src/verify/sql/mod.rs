@@ -202,6 +202,7 @@ mod tests {
             "SELECT replace(hex(hex(hex('aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'))), '6', hex(hex(hex('aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'))))",
             "BEGIN; SELECT 4",
             "EXPLAIN SELECT 4",
+            "REINDEX",
         ] {
             match verdict(&sql, gold, hostile) {
                 Verdict::Wrong { why: Some(why), .. } => {
@@ -240,6 +241,15 @@ mod tests {
         }
         // Ten seconds each, and what a step takes.
         assert!(started.elapsed().as_secs() < 300, "{:?}", started.elapsed());
+    }
+
+    #[test]
+    fn statements_without_a_result_are_forbidden_even_where_they_do_nothing() {
+        let sql = Sql::from_scripts();
+        match verdict(&sql, "SELECT 4", "REINDEX") {
+            Verdict::Wrong { why: Some(why), .. } => assert!(why.contains("forbidden"), "{why}"),
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]
