@@ -14,14 +14,12 @@ use crate::regular;
 pub fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     // Without the flag below there is a moment between the look and the opening.
     if let Ok(kind) = path.symlink_metadata() {
-        let what = match () {
-            () if kind.is_symlink() => "a link",
-            () if !kind.is_file() => regular::NOT_REGULAR,
-            () => "",
-        };
-        if !what.is_empty() {
-            let why = format!("{what} stands in the place of this file: remove it");
-            return Err(io::Error::other(why));
+        if kind.is_symlink() {
+            return Err(io::Error::other("a link stands in the place of this file: remove it"));
+        }
+        if !kind.is_file() {
+            let why = "a pipe, a device or a folder stands in the place of this file: remove it";
+            return Err(io::Error::other(format!("{}: {why}", regular::NOT_REGULAR)));
         }
     }
     #[cfg(unix)]
@@ -64,7 +62,7 @@ mod tests {
         let made = std::process::Command::new("mkfifo").arg(&pipe).status();
         assert!(made.expect("mkfifo").success());
         let error = create(&pipe).expect_err("refused").to_string();
-        assert!(error.contains("not a regular file stands in the place"), "{error}");
+        assert!(error.contains("not a regular file: a pipe"), "{error}");
         assert!(open(OpenOptions::new().read(true).write(true), &pipe).is_err());
     }
 
