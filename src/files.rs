@@ -5,7 +5,7 @@ use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use tealight_datasets::{names, output};
+use tealight_datasets::{names, output, regular};
 
 /// Writes `bytes` to `path` through a temporary file beside it: written, synced, renamed.
 ///
@@ -69,13 +69,7 @@ pub fn inside(folder: &Path, name: &str) -> Result<PathBuf> {
 /// # Errors
 /// There is none, it cannot be read, it is larger, or it is a pipe or a device, which might never end.
 pub fn read_limited(path: &Path, limit: u64) -> Result<Vec<u8>> {
-    let describe = || path.display().to_string();
-    let mut bytes = Vec::new();
-    open_regular(path)?.take(limit + 1).read_to_end(&mut bytes).with_context(describe)?;
-    if bytes.len() as u64 > limit {
-        bail!("{}: larger than {limit} bytes, the limit for such a file", path.display());
-    }
-    Ok(bytes)
+    regular::read_limited(path, limit).map_err(|error| said(path, error))
 }
 
 /// Opens a file that a stranger may have made.
@@ -83,12 +77,15 @@ pub fn read_limited(path: &Path, limit: u64) -> Result<Vec<u8>> {
 /// # Errors
 /// There is none, it cannot be opened, or it is no regular file: opening a pipe would wait for a writer.
 pub fn open_regular(path: &Path) -> Result<File> {
-    let describe = || path.display().to_string();
-    let kind = std::fs::metadata(path).with_context(describe)?;
-    if !kind.is_file() {
-        bail!("{}: not a regular file", path.display());
+    regular::open(path).map_err(|error| said(path, error))
+}
+
+/// An error with the file that it is about; what the system said stays its source.
+fn said(path: &Path, error: std::io::Error) -> anyhow::Error {
+    match error.raw_os_error() {
+        Some(_) => anyhow::Error::new(error).context(path.display().to_string()),
+        None => anyhow::anyhow!("{}: {error}", path.display()),
     }
-    File::open(path).with_context(describe)
 }
 
 /// A JSON file that a stranger may have made, of at most `limit` bytes.

@@ -16,6 +16,7 @@ pub mod output;
 pub mod prompt;
 pub mod prompting;
 pub mod read;
+pub mod regular;
 pub mod sql;
 pub mod suite;
 pub mod thinking;

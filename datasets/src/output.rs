@@ -1,28 +1,35 @@
 //! Files in folders that a run writes to. Whatever stands there already may be a stranger's: a link in the place of a
-//! file is refused, never followed.
+//! file is refused, never followed, and so is a pipe or a device, which might never open.
 
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::Path;
 
-/// Opens a file that is written to, as `options` say, unless a link stands in its place.
+use crate::regular;
+
+/// Opens a file that is written to, as `options` say, unless a link, a pipe or a device stands in its place.
 ///
 /// # Errors
-/// See [`OpenOptions::open`]; a link.
+/// See [`OpenOptions::open`]; not a regular file.
 pub fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    // Without the flag below there is a moment between the look and the opening.
+    if let Ok(kind) = path.symlink_metadata() {
+        if kind.is_symlink() {
+            return Err(io::Error::other("a link stands in the place of this file: remove it"));
+        }
+        if !kind.is_file() {
+            let why = "a pipe, a device or a folder stands in the place of this file: remove it";
+            return Err(io::Error::other(format!("{}: {why}", regular::NOT_REGULAR)));
+        }
+    }
     #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt;
-        options.custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());
-    }
-    // Without such a flag there is a moment between the look and the opening.
-    if path.symlink_metadata().is_ok_and(|kind| kind.is_symlink()) {
-        return Err(io::Error::other("a link stands in the place of this file: remove it"));
-    }
-    options.open(path)
+    let flags = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
+    #[cfg(not(unix))]
+    let flags = 0;
+    regular::checked(options, path, flags)
 }
 
-/// Creates a file, or empties the one there, unless a link stands in its place.
+/// Creates a file, or empties the one there, unless something else stands in its place.
 ///
 /// # Errors
 /// See [`open`].
@@ -47,6 +54,17 @@ pub fn subfolder(path: &Path) -> io::Result<()> {
 #[cfg(all(test, unix))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pipes_are_refused_at_once() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let pipe = folder.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.expect("mkfifo").success());
+        let error = create(&pipe).expect_err("refused").to_string();
+        assert!(error.contains("not a regular file: a pipe"), "{error}");
+        assert!(open(OpenOptions::new().read(true).write(true), &pipe).is_err());
+    }
 
     #[test]
     fn links_are_not_followed() {

@@ -5,13 +5,16 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tealight_datasets::{Dataset, Problem, Unusable};
+use tealight_datasets::{Dataset, Problem, Unusable, regular};
 
 use crate::classes::Level;
 use crate::{Summary, Tally};
 
 /// The version of the schema that this program writes and reads.
 pub const VERSION: u32 = 1;
+
+/// Most bytes of a `results.json` that is read.
+pub const MAX_RESULTS: u64 = 1 << 30;
 
 /// Largest count of one problem.
 const MAX_COUNT: usize = 1 << 48;
@@ -121,10 +124,10 @@ impl Results {
     pub fn load(path: &Path) -> Result<Self> {
         let is_file = path.extension().is_some_and(|extension| extension == "json");
         let path = if is_file { path.to_owned() } else { path.join("results.json") };
-        let text = std::fs::read_to_string(&path)
+        let bytes = regular::read_limited(&path, MAX_RESULTS)
             .with_context(|| format!("{}: cannot be read", path.display()))?;
-        let value: Value =
-            serde_json::from_str(&text).with_context(|| format!("{}: not JSON", path.display()))?;
+        let value: Value = serde_json::from_slice(&bytes)
+            .with_context(|| format!("{}: not JSON", path.display()))?;
         match value["schema_version"].as_u64() {
             Some(version) if version == u64::from(VERSION) => {}
             Some(version) => bail!(

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 
 use anyhow::{Context, Result, bail};
 use tealight_datasets::lines::Lines;
-use tealight_datasets::{Dataset, output};
+use tealight_datasets::{Dataset, output, regular};
 
 use crate::Sample;
 
@@ -46,7 +46,7 @@ impl Index {
     /// # Errors
     /// A file that cannot be read, a malformed line that is not the last, the same sample twice.
     pub fn open(path: &Path) -> Result<Self> {
-        let file = File::open(path).with_context(|| format!("{}", path.display()))?;
+        let file = regular::open(path).with_context(|| format!("{}", path.display()))?;
         let mut found = Self {
             path: path.into(),
             file: Mutex::new(file.try_clone().with_context(|| format!("{}", path.display()))?),
@@ -129,7 +129,7 @@ impl Index {
 
 /// The number, counted from 1, of the line that begins after so many bytes.
 fn line_at(path: &Path, offset: u64) -> Result<usize> {
-    let before = BufReader::new(File::open(path)?).take(offset);
+    let before = BufReader::new(regular::open(path)?).take(offset);
     Ok(1 + before.split(b'\n').count())
 }
 

@@ -4,13 +4,16 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
+use tealight_eval::results::MAX_RESULTS;
 
-use crate::files::{Claim, OWNER, TEMPORARY};
+use crate::files::{Claim, OWNER, TEMPORARY, read_limited};
 
 /// What a command leaves before it has produced anything: settings, and the lock.
 const SETTINGS: [&str; 3] = ["config.toml", "request.json", ".lock"];
 /// Where a study has the samples of the base's second draw.
 pub(crate) const SECOND_DRAW: &str = "base-second";
+/// Most bytes of settings that are read.
+pub(crate) const MAX_SETTINGS: u64 = 16 << 20;
 /// What commands write, and --overwrite therefore removes.
 const OURS: [&str; 25] = [
     "config.toml",
@@ -85,14 +88,15 @@ pub(crate) fn check(output: &Path, overwrite: bool) -> Result<()> {
 
 /// Whether a command of Tealight's wrote `output`, by what it records there.
 fn is_ours(output: &Path) -> bool {
-    let settings = std::fs::read_to_string(output.join("config.toml")).unwrap_or_default();
-    let results = std::fs::read(output.join("results.json")).unwrap_or_default();
+    let read = |name, limit| read_limited(&output.join(name), limit).unwrap_or_default();
+    let settings = read("config.toml", MAX_SETTINGS);
+    let results = read("results.json", MAX_RESULTS);
     let results: serde_json::Value = serde_json::from_slice(&results).unwrap_or_default();
     // A killed command may have left no more than its lock.
-    let lock = std::fs::read_to_string(output.join(".lock")).unwrap_or_default();
-    settings.starts_with("# tealight ")
+    let lock = read(".lock", MAX_SETTINGS);
+    settings.starts_with(b"# tealight ")
         || results["tealight"].is_string()
-        || lock.starts_with(OWNER)
+        || lock.starts_with(OWNER.as_bytes())
 }
 
 /// The first names in a directory.
@@ -134,7 +138,11 @@ pub(crate) fn clear(output: &Path, overwrite: bool) -> Result<()> {
 /// Refuses to go on in `output` with other settings than it was begun with; nothing there yet is fine.
 pub(crate) fn refuse_other_settings(options: &impl Serialize, output: &Path) -> Result<()> {
     let path = output.join("config.toml");
-    let Ok(text) = std::fs::read_to_string(&path) else { return Ok(()) };
+    if !path.exists() {
+        return Ok(());
+    }
+    let text = String::from_utf8(read_limited(&path, MAX_SETTINGS)?)
+        .with_context(|| path.display().to_string())?;
     let before: toml::Table = text.parse().with_context(|| path.display().to_string())?;
     let now = toml::Table::try_from(options)?;
     let shown = |value: Option<&toml::Value>| value.map_or("unset".into(), ToString::to_string);

@@ -271,6 +271,53 @@ fn links_in_an_output_folder_are_not_followed() {
     assert_eq!(std::fs::read_dir(&elsewhere).expect("a folder").count(), 0);
 }
 
+#[cfg(unix)]
+#[test]
+fn pipes_in_an_output_folder_are_refused_at_once() {
+    let folder = Folder::new();
+    let file = folder.write("f.jsonl", "{\"id\":1,\"completion\":\"7\",\"gold\":\"7\"}\n");
+    let pipe = |path: &Path| {
+        drop(std::fs::remove_file(path));
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        let made = std::process::Command::new("mkfifo").arg(path).status();
+        assert!(made.expect("mkfifo").success());
+    };
+    // A command that waits for a pipe is killed, which is no status.
+    let status = |arguments: &[&str]| {
+        let mut command = Command::cargo_bin("tealight").expect("the binary");
+        command.env("RUST_BACKTRACE", "0").timeout(std::time::Duration::from_secs(60));
+        let output = command.args(arguments).output().expect("runs");
+        (output.status.code().expect("no hang"), said(&output))
+    };
+    for place in [".lock", "report.html.part", "samples/f.jsonl"] {
+        let output = folder.path(&place.replace('/', "-"));
+        pipe(&Path::new(&output).join(place));
+        for line in [
+            vec!["grade", &file, "--output", &output],
+            vec!["grade", &file, "--output", &output, "--overwrite"],
+            vec!["eval", "-n", "1", "-k", "1", "--max-samples", "1", "--output", &output],
+        ] {
+            let (code, said) = status(&line);
+            let is_refused = said.contains("regular file") || said.contains("--output");
+            assert!(code == 0 || is_refused, "{line:?}: {said}");
+        }
+    }
+    let output = folder.path("graded");
+    for name in ["results.json", "samples/f.jsonl"] {
+        ok(&["grade", &file, "--output", &output, "--overwrite"]);
+        pipe(&Path::new(&output).join(name));
+        let (code, said) = status(&["report", &output]);
+        assert!(code == 1 && said.contains(name) && said.contains("regular file"), "{said}");
+        let (_, said) = status(&["grade", &file, "--output", &output, "--overwrite"]);
+        assert!(name == "results.json" || !said.contains("error"), "{said}");
+    }
+    // What never ends.
+    drop(std::fs::remove_file(format!("{output}/results.json")));
+    std::os::unix::fs::symlink("/dev/zero", format!("{output}/results.json")).expect("a link");
+    let (code, said) = status(&["report", &output]);
+    assert!(code == 1 && said.contains("not a regular file"), "{said}");
+}
+
 #[test]
 fn what_a_killed_command_left_is_no_obstacle() {
     let folder = Folder::new();

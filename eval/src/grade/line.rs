@@ -15,6 +15,9 @@ use crate::{Answer, Sample};
 /// Largest size of a log-probability, in nats: servers write -9999 for none.
 const MAX_LOGP: f64 = 1e9;
 
+/// Most completions of a line: the shortest take a hundred times their text in memory.
+pub(super) const MAX_ANSWERS: usize = 1 << 20;
+
 /// A line, read.
 pub(super) struct Line {
     /// The problem's.
@@ -44,6 +47,12 @@ pub(super) fn parse(line: &[u8]) -> Result<Option<Line>> {
     };
     if line.answers.is_empty() {
         bail!("`{}` has no completion", line.id);
+    }
+    if line.answers.len() > MAX_ANSWERS {
+        bail!(
+            "`{}` has more than {MAX_ANSWERS} completions on one line: give them on several lines with this id",
+            line.id
+        );
     }
     Ok(Some(line))
 }
@@ -106,7 +115,9 @@ fn own(value: &Value) -> Result<Line> {
     for name in ["completions", "responses", "outputs"] {
         for item in value.get(name).and_then(Value::as_array).into_iter().flatten() {
             let text = item.as_str().context("a completion that is no text")?;
-            answers.push(answer(text));
+            if answers.len() <= MAX_ANSWERS {
+                answers.push(answer(text));
+            }
         }
     }
     Ok(Line {
@@ -127,7 +138,7 @@ fn harness(value: &Value) -> Result<Line> {
             other => texts.push(other),
         }
     }
-    let answers = texts.into_iter().map(|text| {
+    let answers = texts.into_iter().take(MAX_ANSWERS + 1).map(|text| {
         let text = text.as_str().context("a response that is no text")?;
         Ok(Answer { text: text.into(), is_finished: true, tokens: 0, ..Answer::default() })
     });
@@ -147,7 +158,7 @@ fn batch(value: &Value) -> Result<Line> {
         bail!("`{id}` failed in its batch ({}); leave the line out", value["error"]);
     }
     let choices = value["response"]["body"]["choices"].as_array().context("no choices")?;
-    let answers = choices.iter().map(|choice| {
+    let answers = choices.iter().take(MAX_ANSWERS + 1).map(|choice| {
         let text = choice["message"]["content"].as_str().or_else(|| choice["text"].as_str());
         Ok(Answer {
             text: text.context("a choice without text")?.into(),

@@ -7,7 +7,7 @@ use std::io::BufRead;
 
 use anyhow::{Context, Result, bail};
 use rayon::prelude::*;
-use tealight_datasets::lines::Lines;
+use tealight_datasets::lines::{BadLine, Lines};
 use tealight_datasets::{Database, Dataset, Problem, Prompt, Verdict, Verifier};
 
 use crate::evaluate::{DrawnSink, Team};
@@ -15,8 +15,15 @@ use crate::{Answer, Sample, Tally};
 use line::{Line, parse};
 pub use line::{plausible_logp, token_count};
 
-/// Lines that are judged at a time.
+/// Most lines that are judged at a time.
 const CHUNK: usize = 4096;
+
+/// Most bytes of text that are judged at a time, beyond one line.
+const CHUNK_BYTES: usize = 64 << 20;
+
+/// Most commas in what is judged at a time, beyond one line: no line has more completions than that by more than one,
+/// and an empty completion takes some hundreds of bytes while it is judged.
+const CHUNK_COMMAS: usize = 1 << 18;
 
 /// Completions that are judged one after the other.
 const BLOCK: usize = 16;
@@ -62,11 +69,7 @@ pub fn grade(
     let mut drawn: Vec<usize> = Vec::new();
     let mut input = Lines::new(input);
     loop {
-        let lines: Vec<_> = input
-            .by_ref()
-            .take(CHUNK)
-            .collect::<Result<_, _>>()
-            .with_context(|| name.to_owned())?;
+        let lines = chunk(&mut input).with_context(|| name.to_owned())?;
         if lines.is_empty() {
             break;
         }
@@ -131,6 +134,18 @@ pub fn grade(
         sink(&samples)?;
     }
     Ok(graded)
+}
+
+/// The lines that are judged next: what is held of them has a limit, however many completions a line has.
+fn chunk(input: &mut Lines<impl BufRead>) -> Result<Vec<tealight_datasets::lines::Line>, BadLine> {
+    let (mut lines, mut bytes, mut commas) = (Vec::new(), 0, 0);
+    while lines.len() < CHUNK && bytes < CHUNK_BYTES && commas < CHUNK_COMMAS {
+        let Some(line) = input.next().transpose()? else { break };
+        bytes += line.bytes.len();
+        commas += line.bytes.iter().filter(|byte| **byte == b',').count();
+        lines.push(line);
+    }
+    Ok(lines)
 }
 
 /// Judges answers, each to a problem and with its number; of a team every member judges a part.
@@ -232,6 +247,44 @@ mod tests {
         assert_eq!((harness.tallies[0].samples, harness.tallies[0].correct), (3, 2));
         let cut = run("{\"id\":1,\"completion\":\"7\",\"gold\":7}\n{\"id\":2,\"comp").unwrap();
         assert_eq!((cut.completions, cut.notes.len()), (1, 1));
+    }
+
+    #[test]
+    fn a_chunk_ends_by_text_and_by_completions() {
+        let verifier = verify::open("math").unwrap();
+        let chunks = |text: &str| {
+            let (how, mut sizes) = ((&*verifier, false), Vec::new());
+            let mut sink = |samples: &[Sample]| {
+                sizes.push(samples.len());
+                Ok(())
+            };
+            grade(text.as_bytes(), "f.jsonl", None, how, &Alone, &mut sink).unwrap();
+            sizes
+        };
+        let line = |completions: usize| {
+            let list = vec!["\"\""; completions].join(",");
+            format!("{{\"id\":1,\"gold\":7,\"completions\":[{list}]}}\n")
+        };
+        assert_eq!(chunks(&line(CHUNK_COMMAS).repeat(2)), [CHUNK_COMMAS; 2]);
+        assert_eq!(chunks(&line(3).repeat(CHUNK + 1)), [3 * CHUNK, 3]);
+        let text = format!("{}\n", "x".repeat((1 << 20) - 1)).repeat(70);
+        let mut lines = Lines::new(text.as_bytes());
+        assert_eq!([chunk(&mut lines), chunk(&mut lines)].map(|it| it.unwrap().len()), [65, 5]);
+    }
+
+    #[test]
+    fn a_line_has_a_most_of_completions() {
+        let list = vec!["\"\""; line::MAX_ANSWERS + 1].join(",");
+        for list in [
+            format!("{{\"id\":1,\"gold\":7,\"completions\":[{list}]}}\n"),
+            format!("{{\"doc_id\":1,\"target\":7,\"resps\":[[{list}]]}}\n"),
+        ] {
+            let message = format!("{:#}", run(&format!("\n{list}")).err().expect("refused"));
+            assert!(
+                message.contains("f.jsonl:2: `1` has more than 1048576 completions"),
+                "{message}"
+            );
+        }
     }
 
     #[test]

@@ -3,13 +3,13 @@
 //! Files are read on from where the last look ended, so a look costs what is new.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{BufRead, BufReader, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use maud::{Markup, PreEscaped, html};
 use serde_json::Value;
+use tealight_datasets::regular;
 
 use super::chart::{Axes, Line, draw};
 use crate::Sample;
@@ -159,7 +159,7 @@ impl Followed {
 
     /// Reads whole lines from where the last look ended; a file that became shorter from its start.
     fn follow(&mut self, path: &Path) -> Result<()> {
-        let mut file = File::open(path)?;
+        let mut file = regular::open(path)?;
         if file.metadata()?.len() < self.read {
             *self = Self::default();
         }

@@ -7,10 +7,11 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tealight_datasets::{Dataset, Problem, fnv};
+use tealight_eval::results::MAX_RESULTS;
 
 use crate::app::place;
 use crate::device::Precision;
-use crate::files::{writable_subfolder, write_atomic};
+use crate::files::{read_limited, writable_subfolder, write_atomic};
 use crate::generate::Filters;
 
 /// What decides the samples: two runs that agree in this draw the same.
@@ -59,8 +60,7 @@ pub(crate) fn prepare(output: &Path, mut request: EvaluationSpec, overwrite: boo
     }
     let is_known = path.exists() && !place::is_free(output);
     if is_known {
-        let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-        let before: EvaluationSpec = serde_json::from_str(&text)
+        let before: EvaluationSpec = serde_json::from_slice(&read_limited(&path, MAX_RESULTS)?)
             .with_context(|| format!("{}: not a request of this version", path.display()))?;
         let changed = changes(&before, &request)?;
         if !changed.is_empty() {

@@ -4,39 +4,42 @@
 //! makes a database may make tables and fill them, and nothing else either: a connection is guarded before anything
 //! runs on it. What a query may cost is counted in steps of SQLite's machine, so that a verdict depends on the query
 //! and the database alone. Time, and the memory of the whole process, have limits far above what these steps usually
-//! take, for what a single step may cost: they are a net, not a rule.
+//! take, for what a single step may cost: they are a net, not a rule. Functions that could slip through that net have
+//! limits of their own (see `functions`).
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags};
 
+use super::budget::{Budget, STEPS_A_LOOK};
+use super::functions;
 use crate::{Database, names};
 
-/// Steps between two looks at the budget: few, since a step that works on long texts may take tenths of a second.
-const STEPS_A_LOOK: i32 = 100;
-/// Looks after which a query is stopped: five million steps, some tenths of a second.
-const MAX_LOOKS: u32 = 50_000;
-/// Time after which a query is stopped.
-const MAX_TIME: Duration = Duration::from_secs(10);
 /// Most rows of a result.
 const MAX_ROWS: usize = 20_000;
-/// Most bytes of a text or a row: what functions such as `instr` take grows with the square of it.
-const MAX_TEXT: usize = 256 << 10;
+/// Most bytes of a text or a row: what one call of a function takes grows with it.
+const MAX_TEXT: usize = 64 << 10;
+/// Most instructions of a compiled query, up to SQLite's doubling of its buffer: nobody looks at the time between those
+/// of one row. Queries of Spider and BIRD have some hundreds.
+const MAX_INSTRUCTIONS: i32 = 6000;
+/// Most arguments of a function.
+const MAX_ARGUMENTS: i32 = 50;
 /// Most bytes of a result.
 const MAX_RESULT: usize = 16 << 20;
 /// Most bytes that SQLite may hold in the whole process.
 const MAX_HEAP: u64 = 1 << 30;
 /// Connections that are kept open.
 const MAX_IDLE: usize = 64;
-/// Functions that could leave the database, never give the same twice, or serve only to fill memory.
-const FORBIDDEN: [&str; 8] = [
+/// Functions that could leave the database, never give the same twice, serve only to fill memory, or take the
+/// square of what they are given.
+const FORBIDDEN: [&str; 10] = [
+    "json_patch",
+    "unhex",
     "load_extension",
     "fts3_tokenizer",
     "readfile",
@@ -104,33 +107,6 @@ struct Guarded {
     budget: Arc<Budget>,
     /// What the last statement was not allowed to do.
     refused: Arc<Mutex<Option<String>>>,
-}
-
-/// What a statement has cost.
-struct Budget {
-    looks: AtomicU32,
-    end: Mutex<Instant>,
-}
-
-impl Budget {
-    fn begin(&self) {
-        self.looks.store(0, Ordering::Relaxed);
-        *self.end.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now() + MAX_TIME;
-    }
-
-    fn is_over(&self) -> bool {
-        let end = *self.end.lock().unwrap_or_else(PoisonError::into_inner);
-        self.looks.fetch_add(1, Ordering::Relaxed) >= MAX_LOOKS || Instant::now() >= end
-    }
-
-    /// What was too much, if anything.
-    fn excess(&self) -> Option<String> {
-        if self.looks.load(Ordering::Relaxed) > MAX_LOOKS {
-            return Some(format!("stopped after {} steps", MAX_LOOKS * STEPS_A_LOOK as u32));
-        }
-        let end = *self.end.lock().unwrap_or_else(PoisonError::into_inner);
-        (Instant::now() >= end).then(|| format!("stopped after {} seconds", MAX_TIME.as_secs()))
-    }
 }
 
 impl Databases {
@@ -220,7 +196,7 @@ impl Guarded {
     /// A connection on which queries run, and nothing else has.
     fn new(connection: Connection) -> Result<Self, QueryError> {
         let mut guarded = Self::limited(connection).map_err(|error| error.to_string())?;
-        guarded.allow(forbidden_in_queries).map_err(|error| error.to_string())?;
+        guarded.only_queries().map_err(|error| error.to_string())?;
         Ok(guarded)
     }
 
@@ -236,7 +212,7 @@ impl Guarded {
             QueryError::Invalid(why) => QueryError::Invalid(describe(why)),
             QueryError::TooCostly(why) => QueryError::TooCostly(describe(why)),
         })?;
-        guarded.allow(forbidden_in_queries).map_err(|error| error.to_string())?;
+        guarded.only_queries().map_err(|error| error.to_string())?;
         Ok(guarded)
     }
 
@@ -244,17 +220,23 @@ impl Guarded {
         connection.execute_batch(&format!(
             "PRAGMA trusted_schema = 0; PRAGMA temp_store = 2; PRAGMA hard_heap_limit = {MAX_HEAP};"
         ))?;
-        let bytes = i32::try_from(MAX_TEXT).unwrap_or(i32::MAX);
-        connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, bytes)?;
+        limit_lengths(&connection)?;
         connection.set_limit(Limit::SQLITE_LIMIT_SQL_LENGTH, 64 << 10)?;
         connection.set_limit(Limit::SQLITE_LIMIT_EXPR_DEPTH, 200)?;
-        connection.set_limit(Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 1000)?;
+        connection.set_limit(Limit::SQLITE_LIMIT_FUNCTION_ARG, MAX_ARGUMENTS)?;
         connection.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)?;
         connection.set_limit(Limit::SQLITE_LIMIT_COLUMN, 200)?;
-        let budget = Arc::new(Budget { looks: AtomicU32::new(0), end: Mutex::new(Instant::now()) });
+        let budget = Arc::new(Budget::new());
+        functions::guard(&connection, &budget)?;
         let counted = budget.clone();
         connection.progress_handler(STEPS_A_LOOK, Some(move || counted.is_over()))?;
         Ok(Self { connection, budget, refused: Arc::default() })
+    }
+
+    /// From now on, queries and nothing else.
+    fn only_queries(&mut self) -> rusqlite::Result<()> {
+        self.connection.set_limit(Limit::SQLITE_LIMIT_VDBE_OP, MAX_INSTRUCTIONS)?;
+        self.allow(forbidden_in_queries)
     }
 
     /// Lets a rule decide about every statement from now on.
@@ -269,7 +251,12 @@ impl Guarded {
 
     fn run(&self, query: &str) -> Result<Rows, QueryError> {
         self.budget.begin();
-        self.rows(query)
+        let rows = self.rows(query)?;
+        // The last step may have taken all that was left.
+        match self.budget.excess() {
+            Some(excess) => Err(QueryError::TooCostly(excess)),
+            None => Ok(rows),
+        }
     }
 
     /// What a failure of the last statement comes down to.
@@ -295,6 +282,10 @@ impl Guarded {
             return Err(QueryError::Invalid("forbidden: anything but a query".into()));
         }
         let columns = statement.column_count();
+        // REINDEX and ANALYZE are read-only where there is nothing to do.
+        if columns == 0 {
+            return Err(QueryError::Invalid("forbidden: anything but a query".into()));
+        }
         let mut result = Rows { columns, rows: Vec::new() };
         let mut bytes = 0;
         let mut rows = statement.query([]).map_err(said)?;
@@ -315,6 +306,14 @@ impl Guarded {
         }
         Ok(result)
     }
+}
+
+/// Limits the texts of a connection, and the patterns of LIKE and GLOB.
+pub(super) fn limit_lengths(connection: &Connection) -> rusqlite::Result<()> {
+    let bytes = i32::try_from(MAX_TEXT).unwrap_or(i32::MAX);
+    connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, bytes)?;
+    connection.set_limit(Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 1000)?;
+    Ok(())
 }
 
 /// What SQLite says of a failure.

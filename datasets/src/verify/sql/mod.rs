@@ -8,8 +8,12 @@
 //! The problem's [`Database`] is the database: the name of a file in the verifier's folder, or, of a task of this
 //! crate, the script that builds it.
 
+mod budget;
 mod compare;
+#[cfg(test)]
+mod costly;
 mod database;
+mod functions;
 mod query;
 
 use std::collections::HashMap;
@@ -202,6 +206,7 @@ mod tests {
             "SELECT replace(hex(hex(hex('aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'))), '6', hex(hex(hex('aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'))))",
             "BEGIN; SELECT 4",
             "EXPLAIN SELECT 4",
+            "REINDEX",
         ] {
             match verdict(&sql, gold, hostile) {
                 Verdict::Wrong { why: Some(why), .. } => {
@@ -222,24 +227,12 @@ mod tests {
     }
 
     #[test]
-    fn long_texts_cannot_hold_a_query_up() {
+    fn statements_without_a_result_are_forbidden_even_where_they_do_nothing() {
         let sql = Sql::from_scripts();
-        let started = std::time::Instant::now();
-        for function in [
-            "instr(printf('%.1000000c','a'), printf('%.500000c','a') || x)",
-            "instr(printf('%.250000c','a'), printf('%.120000c','a') || x)",
-            "length(replace(printf('%.250000c','a'), 'a', 'bb'))",
-            "length(hex(printf('%.120000c','a') || x))",
-            "printf('%.250000c','a') LIKE '%a%a%a%a%a%a%a%a%a%a%b'",
-        ] {
-            let query = format!(
-                "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c WHERE x<100000) SELECT sum({function}) FROM c"
-            );
-            let judged = verdict(&sql, "SELECT 1", &query);
-            assert!(!judged.is_correct(), "{judged:?}");
+        match verdict(&sql, "SELECT 4", "REINDEX") {
+            Verdict::Wrong { why: Some(why), .. } => assert!(why.contains("forbidden"), "{why}"),
+            other => panic!("{other:?}"),
         }
-        // Ten seconds each, and what a step takes.
-        assert!(started.elapsed().as_secs() < 300, "{:?}", started.elapsed());
     }
 
     #[test]

@@ -1,0 +1,74 @@
+//! Regular files that a stranger may have made, opened for reading: a pipe or a device in their place is refused, since
+//! it would never open or never end.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
+use std::path::Path;
+
+/// What is said of a pipe, a device or a folder in the place of a file.
+pub const NOT_REGULAR: &str = "not a regular file";
+
+/// Opens a file for reading; links are followed.
+///
+/// # Errors
+/// See [`File::open`]; not a regular file.
+pub fn open(path: &Path) -> io::Result<File> {
+    // Looking first: to open a device can already change it.
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(io::Error::other(NOT_REGULAR));
+    }
+    checked(OpenOptions::new().read(true), path, 0)
+}
+
+/// Reads a file of at most `limit` bytes.
+///
+/// # Errors
+/// See [`open`]; the file is larger.
+pub fn read_limited(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open(path)?.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > limit {
+        let why = format!("larger than {limit} bytes, the limit for such a file");
+        return Err(io::Error::other(why));
+    }
+    Ok(bytes)
+}
+
+/// Opens a file without waiting for the other end of a pipe, and refuses what is not a regular file.
+#[cfg_attr(not(unix), expect(unused_variables))]
+pub(crate) fn checked(options: &mut OpenOptions, path: &Path, flags: i32) -> io::Result<File> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed() | flags);
+    }
+    let file = options.open(path)?;
+    // What was looked at may have been replaced before it was opened.
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other(NOT_REGULAR));
+    }
+    Ok(file)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pipes_devices_and_large_files_are_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (pipe, plain, link) =
+            (folder.path().join("pipe"), folder.path().join("plain"), folder.path().join("link"));
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.expect("mkfifo").success());
+        std::fs::write(&plain, "12345").expect("written");
+        std::os::unix::fs::symlink("/dev/zero", &link).expect("a link");
+        for path in [pipe.as_path(), link.as_path(), folder.path()] {
+            let error = read_limited(path, 10).expect_err("refused").to_string();
+            assert!(error.contains(NOT_REGULAR), "{}: {error}", path.display());
+        }
+        assert_eq!(read_limited(&plain, 5).expect("bytes"), b"12345");
+        let error = read_limited(&plain, 4).expect_err("refused").to_string();
+        assert!(error.contains("larger than 4 bytes"), "{error}");
+    }
+}
