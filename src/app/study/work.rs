@@ -174,7 +174,8 @@ impl<'a> Work<'a> {
 
     fn measured(&self, set: &StudySet, model: (&Decoder, &str), folder: &Path) -> Result<Measured> {
         let greedy = !self.study.options.sets.no_greedy;
-        let tallies: Vec<Tally> = set.tallies(&self.session, model, &self.draw(), greedy, folder)?;
+        let tallies: Vec<Tally> =
+            set.tallies(&self.session, model, &self.draw(), greedy, folder)?;
         Ok(Measured { summary: Summary::new(&tallies, &self.grid)?, problems: tallies })
     }
 
