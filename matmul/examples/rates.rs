@@ -1,5 +1,5 @@
-//! Measures the products of a decoder here, in GFLOP/s, for each shape (rows by k by columns): packed, in 8 bits, and not
-//! packed. The first line names the instruction set and the limit of its registers.
+//! Measures the products of a decoder here, in GFLOP/s, for each shape (rows by k by columns): packed, in 8 bits, and
+//! not packed. The first line names the instruction set and the limit of its registers.
 
 use std::time::Instant;
 

@@ -1,5 +1,5 @@
-//! Data files of strangers to problems or rows, read with so much memory and time as a file of their size may need: a small
-//! file may hold gigabytes, and a library that reads it may panic.
+//! Data files of strangers to problems or rows, read with so much memory and time as a file of their size may need: a
+//! small file may hold gigabytes, and a library that reads it may panic.
 
 use std::path::Path;
 use std::time::Duration;

@@ -282,7 +282,8 @@ impl Hub {
     }
 }
 
-/// A request whose answer begins and ends in time once everything is sent; sending may take as long as the file is large.
+/// A request whose answer begins and ends in time once everything is sent; sending may take as long as the file is
+/// large.
 fn within_time<T>(request: RequestBuilder<T>) -> RequestBuilder<T> {
     let config = request.config().timeout_recv_response(Some(ANSWER));
     config.timeout_recv_body(Some(ANSWER)).build()

@@ -216,8 +216,8 @@ fn as_id(value: &Value) -> Option<u32> {
     u32::try_from(value.as_u64()?).ok()
 }
 
-/// Refuses decoders that make much of little, or take long: a chain of replacements doubles a completion as often as it is
-/// long, and each rule goes through all of the tokens. How many bytes one may become.
+/// Refuses decoders that make much of little, or take long: a chain of replacements doubles a completion as often as it
+/// is long, and each rule goes through all of the tokens. How many bytes one may become.
 fn check_decoder(bytes: &[u8]) -> Result<f64> {
     /// Most bytes that the rules of a decoder may make of one.
     const MOST: f64 = 64.0;

@@ -13,8 +13,9 @@ use tealight_datasets::Prompt;
 use super::template_check;
 use crate::budget;
 
-/// Instructions that rendering one chat may take; real templates take some thousands. Every level of a nested value costs one,
-/// so this also bounds how deep the values are that are printed and dropped on the stack of `budget::within`.
+/// Instructions that rendering one chat may take; real templates take some thousands. Every level of a nested value
+/// costs one, so this also bounds how deep the values are that are printed and dropped on the stack of
+/// `budget::within`.
 const FUEL: u64 = 200_000;
 /// Longest text that a template may write, in bytes, besides what the messages hold.
 const MAX_OUTPUT: usize = 4 << 20;

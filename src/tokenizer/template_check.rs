@@ -1,9 +1,9 @@
 //! What a chat template may look like, checked before it is parsed: parsing, compiling and printing recurse, and a
 //! stack that overflows ends the process.
 //!
-//! A tag is `{{ ... }}` or `{% ... %}`, as minijinja's own lexer finds it. Its length bounds how deep one expression nests,
-//! the number of tags how deep blocks do. A value that holds itself has no end: `namespace` makes the only values that a
-//! template can change, so a namespace is used by its attributes alone.
+//! A tag is `{{ ... }}` or `{% ... %}`, as minijinja's own lexer finds it. Its length bounds how deep one expression
+//! nests, the number of tags how deep blocks do. A value that holds itself has no end: `namespace` makes the only
+//! values that a template can change, so a namespace is used by its attributes alone.
 
 use anyhow::{Result, bail};
 use minijinja::machinery::{Token, tokenize};

@@ -12,7 +12,7 @@ use super::Place;
 const COLUMNS: usize = 16;
 /// Registers of one row of a tile.
 const WIDE: usize = COLUMNS / 8;
-/// Distance in values at which the right operand is prefetched: one stretch along k, which the tiles after this one read.
+/// Distance in values at which the right operand is prefetched: one stretch along k, which later tiles read.
 const AHEAD: usize = 4096;
 
 /// # Safety

@@ -1,4 +1,5 @@
-//! A study's paths to its fronts: coverage, and distinct solutions at equal correct answers, with runs matched both ways.
+//! A study's paths to its fronts: coverage, and distinct solutions at equal correct answers, with runs matched both
+//! ways.
 
 use tealight_eval::front::{Budget, Checkpoint, Fronts, Levels, Measure, Request, RunPath, fronts};
 

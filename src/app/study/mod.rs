@@ -86,8 +86,8 @@ pub struct StudyOptions {
     #[arg(long, value_enum, value_delimiter = ',')]
     #[serde(default)]
     pub variants: Vec<Variant>,
-    /// Baselines of the fronts: shares of the weights of the first objective without a divergence that are averaged with
-    /// the base's weights.
+    /// Baselines of the fronts: shares of the weights of the first objective without a divergence that are averaged
+    /// with the base's weights.
     #[arg(long, value_delimiter = ',', default_value = "0.25,0.5,0.75")]
     pub average_share: Vec<f64>,
     /// Baselines of the fronts: the base at these shares of the sampling temperature.

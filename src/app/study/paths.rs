@@ -1,7 +1,7 @@
 //! Paths: the checkpoints that a study's fronts are made of, each on the set that chooses and on the set that reports.
 //!
-//! A path is a run from the base to its end, or a baseline that costs no training: the weights of a run averaged with the
-//! base's, or the base at lower temperatures. Early stopping is a run's own path, of which a checkpoint is chosen.
+//! A path is a run from the base to its end, or a baseline that costs no training: the weights of a run averaged with
+//! the base's, or the base at lower temperatures. Early stopping is a run's own path, of which a checkpoint is chosen.
 
 use std::path::Path;
 

@@ -1,7 +1,9 @@
-//! `NAME[:k=v,...]@{values}`: an objective with the configurations that a study trains, on the command line and in TOML.
+//! `NAME[:k=v,...]@{values}`: an objective with the configurations that a study trains, on the command line and in
+//! TOML.
 //!
-//! A value is a strength of the objective's own coefficient; `key=value` sets `learning-rate`, `max-steps` or any key of
-//! the objective, and values after it belong to the same key. Each value is a configuration; several braces multiply.
+//! A value is a strength of the objective's own coefficient; `key=value` sets `learning-rate`, `max-steps` or any key
+//! of the objective, and values after it belong to the same key. Each value is a configuration; several braces
+//! multiply.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -60,8 +60,8 @@ unsafe fn rows<const ROWS: usize>(
     let groups = width.div_ceil(GROUP);
     let mut sums = [[vdupq_n_f32(0.0); WIDE]; ROWS];
     let mut right = tile.right.as_ptr();
-    // The right operand is stored 128 too large; with the sign bit flipped it is the value itself, so that sums begin at
-    // zero: the same whole numbers as with what `begin` takes off.
+    // The right operand is stored 128 too large; with the sign bit flipped it is the value itself, so that sums begin
+    // at zero: the same whole numbers as with what `begin` takes off.
     let sign = vdupq_n_s8(i8::MIN);
     for group in 0..groups {
         let mut group_sums = [[vdupq_n_s32(0); WIDE]; ROWS];
