@@ -21,6 +21,7 @@ enum Word<'a> {
     Dot,
     Assign,
     Open,
+    Close,
     Other,
 }
 
@@ -35,8 +36,12 @@ pub(super) fn check(source: &str, syntax: &SyntaxConfig) -> Result<()> {
     let mut namespaces = Vec::new();
     for tag in &tags {
         match tag.as_slice() {
+            // A template could import itself, and find its namespaces under other names.
+            [Name(word @ ("import" | "from" | "include" | "extends")), ..] => {
+                bail!("`{word}`: there is no other template");
+            }
             [Name("set"), Name(name), Assign, Name("namespace"), Open, rest @ ..]
-                if !rest.contains(&Name("namespace")) =>
+                if ends_with_call(rest) && !rest.contains(&Name("namespace")) =>
             {
                 namespaces.push(*name);
             }
@@ -61,13 +66,32 @@ pub(super) fn check(source: &str, syntax: &SyntaxConfig) -> Result<()> {
     Ok(())
 }
 
+/// Whether the parenthesis that is open before these words is closed by the last of them.
+fn ends_with_call(words: &[Word<'_>]) -> bool {
+    let mut open = 1;
+    for (index, word) in words.iter().enumerate() {
+        match word {
+            Word::Open => open += 1,
+            Word::Close => open -= 1,
+            _ => {}
+        }
+        if open == 0 {
+            return index + 1 == words.len();
+        }
+    }
+    false
+}
+
 /// The words of all tags, up to the first error of the lexer, where the parser stops too.
 fn tags<'a>(source: &'a str, syntax: &SyntaxConfig) -> Result<Vec<Vec<Word<'a>>>> {
     let mut tags: Vec<Vec<Word<'a>>> = Vec::new();
     let mut start = 0;
     for token in tokenize(source, false, syntax.clone()) {
         let Ok((token, span)) = token else { break };
-        if span.end_offset as usize > start + MAX_TAG && !matches!(token, Token::TemplateData(_)) {
+        // Comments have no token: the next tag is measured from its own start.
+        let is_outside =
+            matches!(token, Token::TemplateData(_) | Token::VariableStart | Token::BlockStart);
+        if span.end_offset as usize > start + MAX_TAG && !is_outside {
             bail!("it has a tag of more than {MAX_TAG} bytes, the limit");
         }
         match token {
@@ -87,6 +111,7 @@ fn tags<'a>(source: &'a str, syntax: &SyntaxConfig) -> Result<Vec<Vec<Word<'a>>>
                     Token::Dot => Word::Dot,
                     Token::Assign => Word::Assign,
                     Token::ParenOpen => Word::Open,
+                    Token::ParenClose => Word::Close,
                     _ => Word::Other,
                 };
                 tags.last_mut().expect("text outside tags is one token").push(word);
@@ -111,6 +136,8 @@ mod tests {
         ] {
             check(honest, &syntax).unwrap_or_else(|error| panic!("{honest}: {error}"));
         }
+        let commented = format!("{{{{ a }}}}{{# {} #}}{{{{ b }}}}", "x".repeat(20_000));
+        check(&commented, &syntax).expect("a long comment");
         for (endless, words) in [
             ("{% set ns=namespace(x=1) %}{% set ns.x=ns %}{{ ns }}", "without an attribute"),
             (
@@ -125,6 +152,11 @@ mod tests {
             (
                 "{{ {'a':{}}['{#'] }}{% set ns=namespace(x=1) %}{% set ns.x=ns %}{{ ns }}{{ '#}' }}",
                 "without an attribute",
+            ),
+            ("{% set b=namespace(x=1), 2 %}{% set m=b.0 %}{% set m.x=m %}{{ m }}", "alone"),
+            (
+                "{% if not i %}{% set i=true %}{% import 'chat' as c %}{% set m=c.ns %}{% set m.x=m %}{{ m }}{% else %}{% set ns=namespace() %}{% endif %}",
+                "no other template",
             ),
             ("{% set f = namespace %}{% set a = f() %}", "alone"),
             ("{% set a = [namespace()] %}", "alone"),

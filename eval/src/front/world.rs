@@ -225,7 +225,7 @@ fn shares(all: &[(usize, usize)]) -> String {
     all.iter().map(of).collect::<Vec<_>>().join(" ")
 }
 
-/// Few studies, in seconds; `TEALIGHT_STUDIES=1000` for all the figures of docs/measures.md.
+/// Few studies, in seconds; `TEALIGHT_STUDIES=250` for the figures of docs/measures.md.
 fn studies() -> Option<usize> {
     std::env::var("TEALIGHT_STUDIES").ok().and_then(|text| text.parse().ok())
 }

@@ -71,6 +71,16 @@ impl StudyOptions {
         if let Some(factor) = self.base_temperature.iter().find(|factor| !is_between(factor)) {
             bail!("--base-temperature is a share of the temperature between 0 and 1: not {factor}");
         }
+        let all = [
+            ("--average-share", &self.average_share),
+            ("--base-temperature", &self.base_temperature),
+        ];
+        for (option, values) in all {
+            let is_repeated = |index: &usize| values[..*index].contains(&values[*index]);
+            if let Some(index) = (0..values.len()).find(is_repeated) {
+                bail!("{option}: {} is given twice", values[index]);
+            }
+        }
         Ok(())
     }
 
@@ -234,7 +244,8 @@ impl<'a> PathSets<'a> {
 
     fn held_out(&self, step: usize, found: &Evaluation) -> Result<HeldOut> {
         let n = self.valid_n;
-        let summary = Summary::new(&found.valid, &grid(&self.options.k, n))?;
+        let ks = [self.options.k.as_slice(), &[n]].concat();
+        let summary = Summary::new(&found.valid, &grid(&ks, n))?;
         Ok(HeldOut {
             step,
             pass_at_k: summary.pass_at_k.iter().map(|(k, e)| (*k, e.value)).collect(),

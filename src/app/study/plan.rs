@@ -150,6 +150,8 @@ impl Prepared {
         let greedy = usize::from(!options.sets.no_greedy);
         let of_sets = self.sets.iter().map(|set| set.dataset.problems.len() * (options.n + greedy));
         parts.push(sampled("evaluate ends", models, models * of_sets.sum::<usize>()));
+        let problems: usize = self.sets.iter().map(|set| set.dataset.problems.len()).sum();
+        parts.push(sampled("draw the base again", 1, problems * options.n));
         if let Some(held_out) = &self.held_out {
             let valid_n = options.held_out.eval_num_samples.max(options.largest());
             let valid = held_out.dataset().problems.len() * valid_n;

@@ -127,8 +127,8 @@ impl HeldOutSet {
         let evaluating = Evaluating { label: &label, is_silent: true, stop: session.stop, ranks };
         let tallies = session.tallies(decoder, &self.dataset, &draw, &evaluating)?;
         let ks = match self.metric {
-            Metric::PassAt(k) => grid(&[k], n),
-            Metric::Distinct => grid(&[], n),
+            Metric::PassAt(k) => grid(&[k, n], n),
+            Metric::Distinct => grid(&[n], n),
         };
         let summary = Summary::new(&tallies, &ks)?;
         let found = HeldOut {

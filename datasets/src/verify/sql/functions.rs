@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rusqlite::functions::{Context, FunctionFlags};
 use rusqlite::types::{ToSqlOutput, Value, ValueRef};
-use rusqlite::{Connection, Error};
+use rusqlite::{Connection, Error, ToSql};
 
 use super::budget::Budget;
 use super::database::limit_lengths;
@@ -53,8 +53,8 @@ pub(super) fn guard(connection: &Connection, budget: &Arc<Budget>) -> rusqlite::
             let arguments = arguments.map(ToSqlOutput::Borrowed);
             statement.query_row(rusqlite::params_from_iter(arguments), |row| {
                 Ok(match row.get_ref(0)? {
-                    ValueRef::Text(text) => Value::Text(String::from_utf8_lossy(text).into_owned()),
-                    other => other.try_into()?,
+                    ValueRef::Text(text) => Answer::Text(text.to_vec()),
+                    other => Answer::Other(other.try_into()?),
                 })
             })
         })?;
@@ -70,6 +70,21 @@ pub(super) fn guard(connection: &Connection, budget: &Arc<Budget>) -> rusqlite::
         }
         a.trim_end_matches(' ').cmp(b.trim_end_matches(' '))
     })
+}
+
+/// What SQLite's own function returns: text byte by byte, whether UTF-8 or not.
+enum Answer {
+    Text(Vec<u8>),
+    Other(Value),
+}
+
+impl ToSql for Answer {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self {
+            Answer::Text(bytes) => ValueRef::Text(bytes),
+            Answer::Other(value) => value.into(),
+        }))
+    }
 }
 
 /// Refuses a call that comes too late, or that would take too long.
@@ -108,6 +123,16 @@ mod tests {
     fn said(connection: &Connection, expression: &str) -> Result<Value, String> {
         let row = connection.query_row(&format!("SELECT {expression}"), [], |row| row.get(0));
         row.map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn bytes_that_are_not_utf_8_stay_as_they_are() {
+        let connection = Connection::open_in_memory().expect("a database");
+        let budget = Arc::new(Budget::new());
+        budget.begin();
+        guard(&connection, &budget).expect("guarded");
+        let bytes = said(&connection, "hex(replace(CAST(x'ff41' AS TEXT), 'A', 'B'))");
+        assert_eq!(bytes, Ok(Value::Text("FF42".into())));
     }
 
     #[test]
