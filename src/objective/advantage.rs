@@ -24,7 +24,7 @@ pub struct GroupStats {
     pub solve_rate: f64,
     /// Temperature of the tilted target, or coefficient of a regulariser, on this prompt.
     pub beta: f64,
-    /// The reward of the policy's greedy completion, where [`Baseline::Greedy`] subtracts it.
+    /// The reward of the policy's greedy completion, where `baseline=greedy` subtracts it.
     pub greedy: Option<f64>,
     /// Probability of each, where these are all outputs there are instead of samples: baselines are
     /// then exact means, the limit of infinitely many samples. Rules of finite groups do not read it.

@@ -60,9 +60,9 @@ pub struct StudyOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub sets: SetOptions,
-    /// Objectives to compare, with the configurations that each is tuned over: NAME[:k=v...][@{VALUES}], separated by
-    /// commas. VALUES are strengths of the objective's own coefficient (forward-kl@{0.1,0.3,1}) or settings
-    /// (grpo@{learning-rate=3e-5,7e-5}, max-steps, any key of the objective); several @{...} multiply.
+    /// Objectives to compare, with the configurations that each is tuned over: NAME:k=v@{VALUES}, separated by commas;
+    /// k=v and VALUES may be left out. VALUES are strengths of the objective's own coefficient (forward-kl@{0.1,0.3,1})
+    /// or settings (grpo@{learning-rate=3e-5,7e-5}, max-steps, any key of the objective); several @{...} multiply.
     #[arg(long, default_value = "grpo,kl-full,forward-kl,js", value_name = "OBJECTIVES")]
     #[serde(serialize_with = "tuning::write", deserialize_with = "tuning::read")]
     pub objectives: Vec<Objectives>,
