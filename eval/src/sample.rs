@@ -186,6 +186,9 @@ impl Tally {
 
     /// Samples that vote for no answer.
     pub fn silent(&self) -> usize {
-        self.samples - self.correct - self.wrong.multiplicities().iter().sum::<usize>()
+        // Counts may come from a file that somebody changed.
+        let answered =
+            self.wrong.multiplicities().iter().fold(self.correct, |a, b| a.saturating_add(*b));
+        self.samples.saturating_sub(answered)
     }
 }
