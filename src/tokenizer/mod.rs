@@ -84,10 +84,10 @@ impl HubTokenizer {
             // Prompts are neither padded nor cut here, whatever the file says.
             inner.with_padding(None);
             inner.with_truncation(None).map_err(|error| anyhow!("{shown}: {error}"))?;
-            if let Some(long) = inner.get_vocab(true).keys().find(|token| token.len() > MAX_TOKEN) {
-                bail!("{shown}: a token of {} bytes; {MAX_TOKEN} are the limit", long.len());
-            }
             let longest = inner.get_vocab(true).keys().map(String::len).max().unwrap_or(0);
+            if longest > MAX_TOKEN {
+                bail!("{shown}: a token of {longest} bytes; {MAX_TOKEN} are the limit");
+            }
             if longest as f64 * growth > MAX_DECODED {
                 bail!(
                     "{shown}: its decoder may make {:.0} bytes of its longest token; {MAX_DECODED} are the limit",
