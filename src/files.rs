@@ -7,6 +7,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use tealight_datasets::{names, output, regular};
 
+/// Most bytes of settings, states and summaries in a run's folder.
+pub const MAX_SMALL: u64 = 64 << 20;
+/// Most bytes of a run's lines, such as metrics: a line of a step has some 500 bytes.
+pub const MAX_LINES: u64 = 4 << 30;
+
 /// Writes `bytes` to `path` through a temporary file beside it: written, synced, renamed.
 ///
 /// # Errors
@@ -70,6 +75,15 @@ pub fn inside(folder: &Path, name: &str) -> Result<PathBuf> {
 /// There is none, it cannot be read, it is larger, or it is a pipe or a device, which might never end.
 pub fn read_limited(path: &Path, limit: u64) -> Result<Vec<u8>> {
     regular::read_limited(path, limit).map_err(|error| said(path, error))
+}
+
+/// Reads a text that a stranger may have made: see [`read_limited`].
+///
+/// # Errors
+/// See [`read_limited`]; the bytes are not UTF-8.
+pub fn read_text(path: &Path, limit: u64) -> Result<String> {
+    let text = String::from_utf8(read_limited(path, limit)?);
+    text.with_context(|| format!("{}: not UTF-8", path.display()))
 }
 
 /// Opens a file that a stranger may have made.

@@ -17,7 +17,7 @@ use tealight_datasets::Verdict;
 use tealight_eval::population::Trials;
 
 use crate::device::Precision;
-use crate::files::{writable_directory, write_atomic};
+use crate::files::{MAX_LINES, MAX_SMALL, read_text, writable_directory, write_atomic};
 use crate::generate::RngKey;
 use crate::ranks::Ranks;
 use crate::rollout::{Collector, Encoded, Group, collect};
@@ -166,7 +166,7 @@ pub fn presample(
 /// There are none.
 pub fn stored_request(directory: &Path) -> Result<PresampleSpec> {
     let header = directory.join("presamples.json");
-    let text = std::fs::read_to_string(&header)
+    let text = read_text(&header, MAX_SMALL)
         .with_context(|| format!("{}: no pre-samples here", header.display()))?;
     serde_json::from_str(&text).with_context(|| header.display().to_string())
 }
@@ -205,7 +205,7 @@ fn read(directory: &Path, request: &PresampleSpec) -> Result<BTreeMap<String, Pr
     if !path.exists() {
         return Ok(BTreeMap::new());
     }
-    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    let text = read_text(&path, MAX_LINES)?;
     let mut known = BTreeMap::new();
     let mut whole = 0;
     for (number, line) in text.split_inclusive('\n').enumerate() {

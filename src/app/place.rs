@@ -49,9 +49,9 @@ pub(crate) fn is_free(output: &Path) -> bool {
     entries.flatten().all(|entry| {
         let path = entry.path();
         match entry.metadata() {
-            Ok(kind) if kind.is_dir() => is_free(&path),
-            // What a killed process was writing is removed by who claims the directory.
+            // What a killed process was writing, a file or a folder, is removed by who claims the directory.
             Ok(_) if entry.file_name().to_string_lossy().starts_with(TEMPORARY) => true,
+            Ok(kind) if kind.is_dir() => is_free(&path),
             Ok(kind) => kind.len() == 0 || SETTINGS.iter().any(|name| entry.file_name() == *name),
             Err(_) => false,
         }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::adapter;
-use crate::files::write_atomic;
+use crate::files::{MAX_LINES, MAX_SMALL, read_text, write_atomic};
 use crate::hub::push::Push;
 
 /// The file that the Hub shows.
@@ -89,7 +89,7 @@ pub fn run(options: &PushOptions) -> Result<Pushed> {
 
 /// What the model is, how it was made, what it measures, and how to use it.
 fn card(options: &PushOptions, place: &Path, is_model: bool, repository: &str) -> Result<String> {
-    let config = match std::fs::read_to_string(place.join("config.toml")) {
+    let config = match read_text(&place.join("config.toml"), MAX_SMALL) {
         Ok(text) => text.parse::<toml::Table>().context("config.toml")?,
         Err(_) => toml::Table::new(),
     };
@@ -150,13 +150,13 @@ fn tables(options: &PushOptions, place: &Path) -> Result<Vec<String>> {
     let mut tables = Vec::new();
     for directory in &options.results {
         let file = directory.join("results.md");
-        let text = std::fs::read_to_string(&file)
+        let text = read_text(&file, MAX_SMALL)
             .with_context(|| format!("{}: no results to show", file.display()))?;
         tables.push(text.trim().to_owned());
     }
     let study = place.parent().map(|parent| parent.join("results.md"));
     if let (true, Some(text)) =
-        (options.results.is_empty(), study.and_then(|file| std::fs::read_to_string(file).ok()))
+        (options.results.is_empty(), study.and_then(|file| read_text(&file, MAX_SMALL).ok()))
     {
         tables.push(text.trim().to_owned());
     }
@@ -164,6 +164,6 @@ fn tables(options: &PushOptions, place: &Path) -> Result<Vec<String>> {
 }
 
 fn last_metrics(place: &Path) -> Option<Value> {
-    let text = std::fs::read_to_string(place.join("metrics.jsonl")).ok()?;
+    let text = read_text(&place.join("metrics.jsonl"), MAX_LINES).ok()?;
     serde_json::from_str(text.lines().next_back()?).ok()
 }

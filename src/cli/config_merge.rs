@@ -27,8 +27,7 @@ where
     let files: Vec<&String> =
         matches.get_many::<String>("config").map(Iterator::collect).unwrap_or_default();
     let known = known_ids::<T>();
-    let mut table = Table::try_from(&typed)
-        .context("a number is too large for a settings file: 2^63 - 1 is the most")?;
+    let mut table = Table::try_from(&typed).with_context(|| too_large(matches, &known))?;
     if let Some(key) = table.keys().find(|key| !known.contains_key(*key)) {
         unreachable!("option `{key}` has another name in settings files than on the command line");
     }
@@ -90,6 +89,21 @@ fn known_ids<T: Args>() -> BTreeMap<String, String> {
         known.insert(id.clone(), id);
     }
     known
+}
+
+/// Which option has a number that no settings file can hold.
+fn too_large(matches: &ArgMatches, known: &BTreeMap<String, String>) -> String {
+    let is_too_large = |id: &str| {
+        let given = matches.try_get_raw(id).ok().flatten().into_iter().flatten();
+        let mut numbers = given.filter_map(|value| value.to_str()?.parse::<u64>().ok());
+        numbers.any(|number| i64::try_from(number).is_err())
+    };
+    let options: Vec<String> = known
+        .iter()
+        .filter(|(name, id)| name == id && is_too_large(id))
+        .map(|(name, _)| format!("--{}", name.replace('_', "-")))
+        .collect();
+    format!("{}: a number is too large; 2^63 - 1 is the most", options.join(", "))
 }
 
 /// `; did you mean ...?` with the most similar key.

@@ -32,12 +32,8 @@ const MAX_INFO: u64 = 64 << 20;
 const MAX_FILE: u64 = 1 << 42;
 /// Largest file whose size no server announced, or that came compressed although it was asked for as it is.
 const MAX_UNANNOUNCED: u64 = 256 << 20;
-/// Silence after which a connection counts as broken.
-const SILENCE: Duration = Duration::from_secs(60);
-/// How long the description of a repository may take.
-const DESCRIPTION: Duration = Duration::from_secs(120);
-/// Bytes that come in that time at least: a slower connection counts as broken too.
-const LEAST: u64 = 60 << 10;
+/// Bytes a second that a download has at least: a slower connection counts as broken.
+const LEAST_A_SECOND: u64 = 1 << 10;
 
 /// A repository at one revision.
 pub(super) struct Repository {
@@ -49,6 +45,8 @@ pub(super) struct Repository {
     http: Agent,
     endpoint: String,
     token: Option<String>,
+    /// Silence after which a connection counts as broken; the description of a repository may take twice as long.
+    silence: Duration,
 }
 
 /// A file that is about to come.
@@ -79,6 +77,7 @@ impl Repository {
             http: agent(None),
             endpoint: endpoint(),
             token: token(),
+            silence: super::timeout()?,
         })
     }
 
@@ -92,6 +91,7 @@ impl Repository {
             http: agent(None),
             endpoint: endpoint.into(),
             token: None,
+            silence: super::TIMEOUT,
         }
     }
 
@@ -203,9 +203,10 @@ impl Repository {
                     }
                 }));
             }
-            if since.elapsed() > SILENCE {
-                if there - before < LEAST {
-                    let rate = format!("{} bytes in {} s", there - before, SILENCE.as_secs());
+            if since.elapsed() > self.silence {
+                let seconds = self.silence.as_secs();
+                if there - before < LEAST_A_SECOND * seconds {
+                    let rate = format!("{} bytes in {seconds} s", there - before);
                     return Err(Broken::OnTheWay(format!("too slow: {rate}")));
                 }
                 (since, before) = (Instant::now(), there);
@@ -288,11 +289,11 @@ impl Repository {
         Err(Broken::ForGood(anyhow!("more than {MAX_REDIRECTS} redirects")))
     }
 
-    /// Asks for `url` from byte `from` on. Headers come within [`SILENCE`], all of the answer within `whole`.
+    /// Asks for `url` from byte `from` on. Headers come within `self.silence`, all of the answer within `whole`.
     fn ask(&self, url: &str, from: u64, whole: Option<Duration>) -> Result<Response<Body>, Broken> {
-        let request = self.http.get(url).config().timeout_per_read(Some(SILENCE));
+        let request = self.http.get(url).config().timeout_per_read(Some(self.silence));
         let mut request =
-            request.timeout_recv_response(Some(SILENCE)).timeout_global(whole).build();
+            request.timeout_recv_response(Some(self.silence)).timeout_global(whole).build();
         request = with_token(request, url, &self.endpoint, self.token.as_deref());
         if from > 0 {
             request = request.header("Range", format!("bytes={from}-"));
@@ -306,7 +307,7 @@ impl Repository {
     /// The answer to a question of the API; a renamed repository answers elsewhere.
     fn answered(&self, mut url: String) -> Result<Response<Body>> {
         for _ in 0..=MAX_REDIRECTS {
-            let answer = self.ask(&url, 0, Some(DESCRIPTION)).and_then(|response| {
+            let answer = self.ask(&url, 0, Some(2 * self.silence)).and_then(|response| {
                 match response.status().is_redirection() {
                     true => Ok(response),
                     false => self.accepted(response),

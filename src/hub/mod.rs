@@ -1,8 +1,8 @@
 //! A model's name to a directory of files: a path, `countdown` (embedded), or a Hub id.
 //!
 //! A Hub id (`owner/name[@revision]`) is looked up in the local cache first; a hit makes no network
-//! call. `HF_HOME`, `HF_HUB_CACHE`, `HF_TOKEN`, `HF_ENDPOINT` and `HF_HUB_OFFLINE` mean what they mean
-//! to the Python client.
+//! call. `HF_HOME`, `HF_HUB_CACHE`, `HF_TOKEN`, `HF_ENDPOINT`, `HF_HUB_DOWNLOAD_TIMEOUT` and `HF_HUB_OFFLINE` mean
+//! what they mean to the Python client.
 
 mod cache;
 mod client;
@@ -11,6 +11,7 @@ pub mod push;
 pub mod token;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
@@ -154,6 +155,20 @@ pub(crate) fn sha256(bytes: &[u8]) -> String {
 pub fn is_offline() -> bool {
     std::env::var("HF_HUB_OFFLINE")
         .is_ok_and(|value| matches!(value.to_lowercase().as_str(), "1" | "true" | "yes" | "on"))
+}
+
+/// Silence after which a connection counts as broken, unless `HF_HUB_DOWNLOAD_TIMEOUT` says otherwise.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The seconds of `HF_HUB_DOWNLOAD_TIMEOUT`, or [`TIMEOUT`].
+fn timeout() -> Result<Duration> {
+    const NAME: &str = "HF_HUB_DOWNLOAD_TIMEOUT";
+    let Some(text) = std::env::var_os(NAME) else { return Ok(TIMEOUT) };
+    let seconds = text.to_str().and_then(|text| text.parse().ok());
+    let seconds = seconds.filter(|seconds| (1..=86_400).contains(seconds));
+    let seconds = seconds
+        .with_context(|| format!("{NAME}={}: give whole seconds, 1 to 86400", text.display()))?;
+    Ok(Duration::from_secs(seconds))
 }
 
 /// The directory of a model's snapshot, from the cache or the network.

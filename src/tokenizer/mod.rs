@@ -8,7 +8,7 @@ mod template;
 mod template_check;
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::Value;
@@ -33,6 +33,12 @@ const MAX_DECODED: f64 = 65_536.0;
 const MAX_TEXT: usize = 16 << 20;
 /// Memory for reading a tokenizer, for each byte of its file, and besides.
 const MEMORY: (usize, usize) = (64, 256 << 20);
+/// Three quarters of the memory that was free when the first text was tokenized: asking the system for every text of a
+/// batch would cost more than the text.
+static FREE_MEMORY: LazyLock<usize> = LazyLock::new(|| {
+    let free = limits::available_memory().map_or(u64::MAX, |free| free / 4 * 3);
+    usize::try_from(free).unwrap_or(usize::MAX)
+});
 
 /// What the rest of Tealight asks of a tokenizer.
 pub trait Tokenizer: Send + Sync {
@@ -160,9 +166,8 @@ impl HubTokenizer {
         if text.len() > MAX_TEXT {
             bail!("a text of {} bytes; {MAX_TEXT} are the limit of what is tokenized", text.len());
         }
-        let free = limits::available_memory().map_or(u64::MAX, |free| free / 4 * 3);
         let memory = text.len().saturating_mul(1024).saturating_add(MEMORY.1);
-        let memory = memory.min(usize::try_from(free).unwrap_or(usize::MAX));
+        let memory = memory.min(*FREE_MEMORY);
         let (inner, text) = (self.inner.clone(), text.to_owned());
         budget::within("the model's tokenizer", memory, move || {
             let encoding = inner.encode(text, add_special_tokens);

@@ -18,7 +18,9 @@ use tealight_datasets::names;
 use super::AdamW;
 use crate::adapter::Adapter;
 use crate::device::Precision;
-use crate::files::{sync_directory, write_atomic};
+use crate::files::{
+    MAX_LINES, MAX_SMALL, open_regular, read_limited, read_text, sync_directory, write_atomic,
+};
 use crate::model::weights::{self, Weights};
 use crate::pretrained::Pretrained;
 use crate::ranks::Ranks;
@@ -224,13 +226,13 @@ impl Checkpoints<'_> {
             }
         };
         let moments = weights::read_all(&path.join(MOMENTS), device)?.into_iter().collect();
-        let metrics = std::fs::read(path.join(METRICS))?;
+        let metrics = read_limited(&path.join(METRICS), MAX_LINES)?;
         Ok(Restored { state: saved.state, weights, moments, metrics })
     }
 
     fn verified(&self, path: &Path) -> Result<Saved> {
         let file = path.join(STATE);
-        let text = std::fs::read_to_string(&file)
+        let text = read_text(&file, MAX_SMALL)
             .with_context(|| format!("{}: not a checkpoint", file.display()))?;
         let saved: Saved = serde_json::from_str(&text)
             .with_context(|| format!("{}: truncated, or of another version", file.display()))?;
@@ -312,7 +314,7 @@ pub fn discard(output: &Path) -> Result<()> {
 
 /// The checkpoint that `latest` names, or else the one of the last step.
 fn newest(output: &Path) -> Option<PathBuf> {
-    let pointed = std::fs::read_to_string(output.join(LATEST)).ok();
+    let pointed = read_text(&output.join(LATEST), MAX_SMALL).ok();
     let pointed = pointed.and_then(|name| names::inside(output, name.trim()).ok());
     let pointed = pointed.filter(|path| path.exists());
     pointed.or_else(|| all(output).into_iter().next().map(|(_, path)| path))
@@ -341,7 +343,7 @@ fn inventory(folder: &Path) -> Result<BTreeMap<String, (u64, u32)>> {
 }
 
 fn checksum(path: &Path) -> Result<(u64, u32)> {
-    let mut file = std::fs::File::open(path)?;
+    let mut file = open_regular(path)?;
     let (mut hasher, mut buffer) = (crc32fast::Hasher::new(), vec![0u8; 1 << 20]);
     let mut bytes = 0;
     loop {

@@ -372,4 +372,16 @@ fn a_run_is_shown_while_it_goes() {
     assert!(ask("/live").contains("0.875"));
     assert!(ask("/report.html").starts_with("HTTP/1.1 404"));
     assert!(ask("/report-data/..%2F..%2Fetc%2Fpasswd").starts_with("HTTP/1.1 404"));
+    #[cfg(unix)]
+    {
+        // What a stranger's folder links to is not the report, and a pipe would never end.
+        let secret = folder.write("secret", "precious");
+        std::os::unix::fs::symlink(&secret, folder.path("report.html")).expect("a link");
+        assert!(ask("/report.html").starts_with("HTTP/1.1 404"));
+        std::fs::create_dir(folder.path("report-data")).expect("made");
+        let pipe =
+            std::process::Command::new("mkfifo").arg(folder.path("report-data/1.js")).status();
+        assert!(pipe.expect("mkfifo").success());
+        assert!(ask("/report-data/1.js").starts_with("HTTP/1.1 404"));
+    }
 }

@@ -37,6 +37,7 @@ mod rounded;
 mod same_bits;
 mod security;
 mod sglang;
+mod slow;
 mod strangers;
 mod support;
 mod surprises;

@@ -7,11 +7,13 @@ use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use tealight_datasets::Dataset;
 use tealight_eval::front::{Fronts, Pair, Power, Variances, plan};
+use tealight_eval::results::MAX_RESULTS;
 
 use super::configuration::Configuration;
 use super::{Prepared, StudyOptions};
 use crate::app::session::{Draw, Evaluating, Session};
 use crate::app::training::fine_tune::Place;
+use crate::files::read_limited;
 use crate::objective::ImportanceCorrection;
 use crate::process::Process;
 use crate::train::rlvr::{ReportTo, wants_extra_check, wants_presamples};
@@ -282,7 +284,7 @@ impl StudyOptions {
         };
         let file = if path.is_dir() { path.join("results.json") } else { path.clone() };
         let at = || file.display().to_string();
-        let bytes = std::fs::read(&file).with_context(at)?;
+        let bytes = read_limited(&file, MAX_RESULTS)?;
         let earlier: Earlier = serde_json::from_slice(&bytes)
             .with_context(|| format!("{}: not the results of a study", at()))?;
         let of = |pair: &Pair| pair.variances.filter(|_| pair.seeds > 1);

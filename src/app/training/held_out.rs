@@ -13,7 +13,7 @@ use tealight_eval::report::{HeldOut, grid};
 
 use crate::app::session::{Draw, Evaluating, Session};
 use crate::app::settings::DataOptions;
-use crate::files::write_atomic;
+use crate::files::{MAX_LINES, MAX_SMALL, read_limited, read_text, write_atomic};
 use crate::model::Decoder;
 use crate::telemetry::JsonLines;
 
@@ -148,7 +148,7 @@ impl HeldOutSet {
         };
         let best = ranks.first(|| {
             JsonLines::append(&output.join(FILE))?.write(&Value::Object(row))?;
-            let known = std::fs::read(output.join(BEST_FILE)).ok();
+            let known = read_limited(&output.join(BEST_FILE), MAX_SMALL).ok();
             let known: Option<Best> = known.and_then(|bytes| serde_json::from_slice(&bytes).ok());
             let metric = self.options.metric_for_best_model.clone();
             let is_best = known.is_none_or(|best| value > best.value);
@@ -185,7 +185,7 @@ pub(crate) fn read(output: &Path) -> Result<Vec<(HeldOut, String)>> {
     if !path.exists() {
         return Ok(Vec::new());
     }
-    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    let text = read_text(&path, MAX_LINES)?;
     let whole = text.lines().enumerate().map(|(number, line)| {
         let row: Map<String, Value> = serde_json::from_str(line)
             .with_context(|| format!("{}:{}: not an evaluation", path.display(), number + 1))?;

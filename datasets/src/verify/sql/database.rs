@@ -16,8 +16,10 @@ use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags};
 
+use super::allowed::is_allowed;
 use super::budget::{Budget, STEPS_A_LOOK};
 use super::functions;
+
 use crate::{Database, names};
 
 /// Most rows of a result.
@@ -35,21 +37,6 @@ const MAX_RESULT: usize = 16 << 20;
 const MAX_HEAP: u64 = 1 << 30;
 /// Connections that are kept open.
 const MAX_IDLE: usize = 64;
-/// Functions that could leave the database, never give the same twice, serve only to fill memory, or take the
-/// square of what they are given.
-const FORBIDDEN: [&str; 10] = [
-    "json_patch",
-    "unhex",
-    "load_extension",
-    "fts3_tokenizer",
-    "readfile",
-    "writefile",
-    "random",
-    "randomblob",
-    "zeroblob",
-    "sqlite_log",
-];
-
 /// A value of a result. Numbers are one kind: 1 and 1.0 are equal.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cell {
@@ -332,7 +319,7 @@ fn forbidden_in_queries(action: AuthAction<'_>) -> Option<String> {
         AuthAction::Select | AuthAction::Read { .. } | AuthAction::Recursive => None,
         AuthAction::Function { function_name } => {
             let name = function_name.to_ascii_lowercase();
-            FORBIDDEN.contains(&name.as_str()).then(|| format!("the function {name}"))
+            (!is_allowed(&name)).then(|| format!("the function {name}"))
         }
         AuthAction::Attach { .. } => Some("ATTACH".into()),
         AuthAction::Pragma { pragma_name, .. } => Some(format!("PRAGMA {pragma_name}")),

@@ -48,7 +48,7 @@ pub(super) fn guard(connection: &Connection, budget: &Arc<Budget>) -> rusqlite::
         connection.create_scalar_function(name, count_of_arguments, flags, move |context| {
             check(name, context, &budget)?;
             let own = own.lock().unwrap_or_else(PoisonError::into_inner);
-            let mut statement = own.prepare(&call)?;
+            let mut statement = own.prepare_cached(&call)?;
             let arguments = (0..count).map(|index| context.get_raw(index));
             let arguments = arguments.map(ToSqlOutput::Borrowed);
             statement.query_row(rusqlite::params_from_iter(arguments), |row| {

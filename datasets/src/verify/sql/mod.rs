@@ -8,6 +8,7 @@
 //! The problem's [`Database`] is the database: the name of a file in the verifier's folder, or, of a task of this
 //! crate, the script that builds it.
 
+mod allowed;
 mod budget;
 mod compare;
 #[cfg(test)]
