@@ -7,6 +7,7 @@ mod candle;
 mod cli;
 mod closed_forms;
 mod conformance;
+mod decompose;
 mod docs;
 mod engine;
 mod evaluation;
