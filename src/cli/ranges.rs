@@ -46,6 +46,7 @@ const RANGES: &[(&str, Bound, Bound)] = &[
     ("iterations", At(1.0), At(1e9)),
     ("k", At(1.0), At(MANY)),
     ("learning_rate", Beyond(0.0), At(1e30)),
+    ("ledger", At(1.0), At(ENDLESS)),
     ("limit", At(0.0), At(ENDLESS)),
     ("log_completions", At(0.0), At(ENDLESS)),
     ("lora_alpha", Beyond(0.0), At(1e6)),

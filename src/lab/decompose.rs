@@ -26,6 +26,8 @@ use crate::generate::RngKey;
 use crate::objective::target::Target;
 use crate::objective::{Divergence, GroupStats, Objective, Plan, advantages};
 
+/// Least log-probability that a gradient is computed of.
+const LEAST_LOGP: f64 = -650.0;
 /// Random starts of a search, beside those that are made of what is known.
 const STARTS: u64 = 2;
 
@@ -214,9 +216,14 @@ pub(super) fn slopes(
     world: &World,
 ) -> Vec<f64> {
     let share = 1.0 / world.is_right.len() as f64;
-    let slope = |(log_p, logp): (&f64, &f64)| match *log_p == f64::NEG_INFINITY {
-        true => share * logp.exp() * divergence.at_infinity(),
-        false => share * logp.exp() * divergence.f_prime(logp - log_p),
+    let slope = |(log_p, logp): (&f64, &f64)| {
+        // Products of matrices can grow until an output has no probability in f64, where 0 times infinity has no value.
+        let logp = logp.max(LEAST_LOGP);
+        let slope = match *log_p == f64::NEG_INFINITY {
+            true => divergence.at_infinity(),
+            false => divergence.f_prime(logp - log_p),
+        };
+        share * logp.exp() * slope
     };
     log_p.iter().zip(logp).map(slope).collect()
 }
@@ -236,13 +243,13 @@ pub(super) fn best(
             Ok(member.gradient(at, &policy, &slopes))
         })?;
         let value = value(divergence, log_p, &member.policy(&at).logp, member.world);
-        if found.as_ref().is_none_or(|(_, least)| value < *least) {
+        if value.is_finite() && found.as_ref().is_none_or(|(_, least)| value < *least) {
             found = Some((at, value));
         }
     }
     match found {
-        Some((at, value)) if value.is_finite() => Ok((at, value)),
-        _ => bail!("the search for an optimum of {divergence} in {} failed", member.family),
+        Some(found) => Ok(found),
+        None => bail!("the search for an optimum of {divergence} in {} failed", member.family),
     }
 }
 

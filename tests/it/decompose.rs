@@ -159,8 +159,8 @@ fn at_one_validity_a_falling_beta_alone_changes_nothing() {
 #[test]
 fn the_walk_of_the_laboratory_is_the_task() {
     let world = World::named("walk").expect("known");
-    let task: Dataset =
-        tealight_datasets::open("walk/test", &read::Columns::default(), Some(5000)).expect("a task");
+    let task: Dataset = tealight_datasets::open("walk/test", &read::Columns::default(), Some(5000))
+        .expect("a task");
     for (prompt, (from, to)) in tealight::lab::WALKS.into_iter().enumerate() {
         let id = format!("3|{from}>{to}");
         let problem = task.problems.iter().find(|problem| problem.id == id);

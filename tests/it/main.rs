@@ -26,6 +26,7 @@ mod judges;
 mod lab;
 mod layers;
 mod learns;
+mod ledger;
 mod mpi;
 mod parity;
 mod prompts;
