@@ -177,8 +177,8 @@ pub struct Dataset {
     pub unusable: Vec<Unusable>,
     /// Lists all right answers to a problem, where the task can.
     pub answers: Option<List>,
-    /// Lists the texts of right answers that the task's own solutions are written in, where the task can: several may be
-    /// of one class. Texts that the verifier accepts besides, such as with other spaces, are not listed.
+    /// Lists the texts of right answers that the task's own solutions are written in, where the task can: several may
+    /// be of one class. Texts that the verifier accepts besides, such as with other spaces, are not listed.
     pub spellings: Option<List>,
     /// What the math verifier wants to be asked beside the question, where prompts are bare questions.
     pub instruction: Option<&'static str>,

@@ -4,10 +4,10 @@
 //! With D a divergence to p*, the terms are differences of D along a chain of policies of one class:
 //!
 //! - `class`: D of the policy of the class nearest to p*;
-//! - `objective`: to the optimum of `D_alpha(pi || p_beta)` in the class (alpha 1 is `E[v] - beta KL(pi || a)`, beta 0 is
-//!   p* itself);
-//! - `estimator`: to where the expected update of the samples' estimator leads from there: alpha-DPG's pseudo-rewards,
-//!   cut at 10, or for alpha 1 GRPO's, the reward over its deviation in the group;
+//! - `objective`: to the optimum of `D_alpha(pi || p_beta)` in the class (alpha 1 is `E[v] - beta KL(pi || a)`, beta
+//!   0 is p* itself);
+//! - `estimator`: to where the expected update of the samples' estimator leads from there: alpha-DPG's
+//!   pseudo-rewards, cut at 10, or for alpha 1 GRPO's, the reward over its deviation in the group;
 //! - `steps`: to where so many steps of Adam by expected updates lead from the base;
 //! - `samples`: to where the same steps lead by sampled groups.
 //!
@@ -18,13 +18,12 @@ use anyhow::{Result, bail};
 use rayon::prelude::*;
 use serde::Serialize;
 
-use super::claim::reward_weight;
-use super::member::{Family, Member, Policy};
-use super::sampled::Cumulative;
+use super::member::{Family, Member};
+pub use super::update::Training;
+use super::update::{Aim, Update};
 use super::{Descent, Measures, World};
-use crate::generate::RngKey;
+use crate::objective::Divergence;
 use crate::objective::target::Target;
-use crate::objective::{Divergence, GroupStats, Objective, Plan, advantages};
 
 /// Least log-probability that a gradient is computed of.
 const LEAST_LOGP: f64 = -650.0;
@@ -45,21 +44,6 @@ pub struct Request<'a> {
     pub search: Descent,
     /// How policies are trained.
     pub training: Training,
-}
-
-/// Training that ends.
-#[derive(Debug, Clone, Copy)]
-pub struct Training {
-    /// Steps of Adam and its learning rate, which falls to 0.
-    pub descent: Descent,
-    /// Samples of a group.
-    pub group: usize,
-    /// Groups of each prompt in a step.
-    pub groups: usize,
-    /// Runs, whose mean is taken.
-    pub runs: u64,
-    /// The first run's seed.
-    pub seed: u64,
 }
 
 /// One distance, taken apart. Nats, but for the divergences that are shares.
@@ -101,13 +85,6 @@ pub struct Parts {
     pub effective_valid: [f64; 2],
     /// That of p*.
     pub effective_pstar: f64,
-}
-
-/// What is aimed at.
-#[derive(Debug, Clone, Copy)]
-struct Aim {
-    alpha: f64,
-    beta: f64,
 }
 
 /// The policies of one aim in one class, as log-probabilities of rows.
@@ -356,110 +333,6 @@ impl Chain {
             validity: [best[0], mean(&|run| measured(&run[1])[0])],
             effective_valid: [best[1], mean(&|run| measured(&run[1])[1])],
             effective_pstar: Measures::of(world, &filtered).effective_valid,
-        }
-    }
-}
-
-/// What a step of training adds to the loss of each row, expected or by samples.
-struct Update {
-    objective: Objective,
-    plan: Plan,
-    aim: Aim,
-    training: Training,
-}
-
-impl Update {
-    fn new(aim: Aim, training: Training) -> Result<Self> {
-        let Aim { alpha, beta } = aim;
-        let objective: Objective = match (alpha, beta) {
-            (1.0, beta) => format!("grpo:divergence=reverse-kl:estimator=score:beta={beta}"),
-            (alpha, 0.0) => format!("alpha-dpg:{alpha}"),
-            (alpha, beta) => format!("alpha-dpg:{alpha}:target=p-beta:beta={beta}"),
-        }
-        .parse()?;
-        Ok(Self { plan: objective.plan.clone(), objective, aim, training })
-    }
-
-    /// Follows the update from `at`, sampled where there is a seed.
-    fn followed(
-        &self,
-        member: &Member<'_>,
-        at: &mut [f64],
-        descent: Descent,
-        seed: Option<u64>,
-    ) -> Result<()> {
-        let mut step = 0;
-        descent.follow(at, |at| {
-            step += 1;
-            let policy = member.policy(at);
-            let coefficients = match seed {
-                None => self.expected(member.world, &policy),
-                Some(seed) => self.sampled(member.world, &policy, RngKey { seed, step }),
-            };
-            Ok(member.gradient(at, &policy, &coefficients))
-        })
-    }
-
-    /// The coefficient of each row's `grad log pi` in the expected gradient of the loss.
-    fn expected(&self, world: &World, policy: &Policy) -> Vec<f64> {
-        let share = 1.0 / world.is_right.len() as f64;
-        let rows = policy.logp.chunks(world.outputs.len()).enumerate();
-        let of = |(prompt, logp): (usize, &[f64])| -> Vec<f64> {
-            let mass: Vec<f64> = logp.iter().map(|logp| logp.exp()).collect();
-            let advantage = if self.aim.alpha == 1.0 {
-                // Of groups: what the rule makes of a reward depends on the others of its group.
-                let p = world.mass(prompt, &mass).clamp(1e-9, 1.0 - 1e-9);
-                let weight = reward_weight(&self.plan, self.training.group, p);
-                let one = |y: usize| {
-                    let reward = if world.is_right[prompt][y] { weight } else { 0.0 };
-                    reward - self.aim.beta * (logp[y] - world.base[y].ln())
-                };
-                (0..logp.len()).map(one).collect()
-            } else {
-                let all: Vec<usize> = (0..logp.len()).collect();
-                let stats = self.stats(world, prompt, logp, &all);
-                advantages(&self.plan, &[GroupStats { mass: Some(mass.clone()), ..stats }])
-                    .remove(0)
-            };
-            advantage.iter().zip(mass).map(|(advantage, mass)| -share * mass * advantage).collect()
-        };
-        rows.flat_map(of).collect()
-    }
-
-    /// The same of sampled groups.
-    fn sampled(&self, world: &World, policy: &Policy, key: RngKey) -> Vec<f64> {
-        let Training { group, groups, .. } = self.training;
-        let share = 1.0 / (world.is_right.len() * groups * group) as f64;
-        let mut coefficients = vec![0.0; policy.logp.len()];
-        let rows = policy.logp.chunks(world.outputs.len());
-        for (prompt, (logp, own)) in
-            rows.zip(coefficients.chunks_mut(world.outputs.len())).enumerate()
-        {
-            let chances = Cumulative::new(&logp.iter().map(|l| l.exp()).collect::<Vec<_>>());
-            let mut stream = key.stream(prompt as u64, group as u64);
-            for _ in 0..groups {
-                let picks: Vec<usize> =
-                    (0..group).map(|_| chances.pick(stream.uniform())).collect();
-                let stats = self.stats(world, prompt, logp, &picks);
-                let advantage = advantages(&self.plan, &[stats]).remove(0);
-                picks.iter().zip(advantage).for_each(|(y, a)| own[*y] -= share * a);
-            }
-        }
-        coefficients
-    }
-
-    fn stats(&self, world: &World, prompt: usize, logp: &[f64], picks: &[usize]) -> GroupStats {
-        let is_correct: Vec<bool> = picks.iter().map(|y| world.is_right[prompt][*y]).collect();
-        GroupStats {
-            rewards: is_correct.iter().map(|right| f64::from(*right)).collect(),
-            is_correct,
-            policy_logp: picks.iter().map(|y| logp[*y]).collect(),
-            reference_logp: picks.iter().map(|y| world.base[*y].ln()).collect(),
-            lengths: vec![world.length(); picks.len()],
-            solve_rate: world.solve_rate(prompt),
-            beta: self.aim.beta,
-            greedy: None,
-            mass: None,
         }
     }
 }

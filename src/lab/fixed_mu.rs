@@ -1,10 +1,10 @@
-//! One target validity mu, bases of falling validity: beta falls with them. What becomes of distinct answers, in a class
-//! that can represent p_beta and in one that cannot.
+//! One target validity mu, bases of falling validity: beta falls with them. What becomes of distinct answers, in a
+//! class that can represent p_beta and in one that cannot.
 //!
-//! Bases get weaker in two ways ([`Series`]). Where only the mass of right outputs falls, p* stays as it is, and so does
-//! p_beta: with `logit A' = logit A - c`, `beta' = 1 / (logit mu - logit A')` and `J' = m - beta' KL(q || a')` one finds
-//! `J' / beta' = (logit mu - logit A) m - KL(q || a) + constant`, which does not depend on c. In every class the optimum
-//! is then the same at every base, however small beta has become.
+//! Bases get weaker in two ways ([`Series`]). Where only the mass of right outputs falls, p* stays as it is, and so
+//! does p_beta: with `logit A' = logit A - c`, `beta' = 1 / (logit mu - logit A')` and `J' = m - beta' KL(q || a')`
+//! one finds `J' / beta' = (logit mu - logit A) m - KL(q || a) + constant`, which does not depend on c. In every
+//! class the optimum is then the same at every base, however small beta has become.
 
 use anyhow::{Result, bail};
 use rayon::prelude::*;
@@ -149,7 +149,8 @@ impl Restricted<'_> {
         Ok((at, Measures::of(world, &q)))
     }
 
-    /// The largest beta found whose optimum is right with chance `mu` or more: the class needs a smaller one than p_beta.
+    /// The largest beta found whose optimum is right with chance `mu` or more: the class needs a smaller one than
+    /// p_beta.
     fn reaching(&self, mu: f64, beta: f64, start: Vec<f64>) -> Result<Option<(f64, Measures)>> {
         let (mut high, mut low, mut at) = (beta, beta, start);
         let mut found = None;

@@ -1,9 +1,10 @@
-//! Policies of a restricted class on the host: parameters to log-probabilities of whole outputs, and back to gradients.
+//! Policies of a restricted class on the host: parameters to log-probabilities of whole outputs, and back to
+//! gradients.
 //!
-//! A class is a table of next-token logits ([`Class`]), or the base's table over all contexts plus a product of two thin
-//! matrices, `logits = base + A B` with `A [C, r]` and `B [r, V]`: what an adapter of rank r is to a matrix that has a row
-//! for each context. `A` starts random and `B` at 0, so that the policy starts at the base, as LoRA does. A row of logits
-//! is a distribution up to a constant: rank V - 1 is every policy.
+//! A class is a table of next-token logits ([`Class`]), or the base's table over all contexts plus a product of two
+//! thin matrices, `logits = base + A B` with `A [C, r]` and `B [r, V]`: what an adapter of rank r is to a matrix that
+//! has a row for each context. `A` starts random and `B` at 0, so that the policy starts at the base, as LoRA does. A
+//! row of logits is a distribution up to a constant: rank V - 1 is every policy.
 //!
 //! Letters: X prompts, Y outputs, C contexts, V tokens. Rows are pairs of prompt and output, prompt by prompt.
 

@@ -17,6 +17,7 @@ pub mod mismatch;
 pub mod sampled;
 pub mod sweep;
 pub mod tables;
+mod update;
 mod world;
 
 use anyhow::{Result, bail};

@@ -75,14 +75,14 @@ fn every_policy_has_no_limit_and_converged_training_leaves_nothing() {
         assert!(row.estimator.abs() < 1e-5, "{row:?}");
         assert!(row.steps.abs() < 1e-4, "{row:?}");
     }
-    // Where p_beta is right so often that it has less than a tenth of the base's mass on wrong outputs, alpha-DPG's cut at
-    // 10 takes their pull away: training ends near p* instead.
+    // Where p_beta is right so often that it has less than a tenth of the base's mass on wrong outputs, alpha-DPG's
+    // cut at 10 takes their pull away: training ends near p* instead.
     let rows = taken_apart(&world, &[FULL], (&[0.25], &[0.0]), converged(1500));
     assert!(rows[0].estimator < -0.5 * rows[0].objective, "{:?}", rows[0]);
 }
 
-/// GRPO divides the reward by its deviation in the group and the KL not: it ends beyond p_beta, where docs/objectives.md
-/// says that it does.
+/// GRPO divides the reward by its deviation in the group and the KL not: it ends beyond p_beta, where
+/// docs/objectives.md says that it does.
 #[test]
 fn grpo_ends_beyond_its_objective() {
     let world = World::ends(3).tilted(0.22);

@@ -1,14 +1,15 @@
-//! The ledger of a study: the log-probability of every listed correct answer of some held-out problems, at the base and at
-//! every checkpoint.
+//! The ledger of a study: the log-probability of every listed correct answer of some held-out problems, at the base
+//! and at every checkpoint.
 //!
-//! An answer is a class of the verifier, its spellings are what [`tealight_datasets::Dataset::spellings`] lists of it. A
-//! spelling is scored as the tokens that the tokenizer encodes it to, followed by an end-of-sequence token, each of those
-//! there are; completions of the same text in other tokens are not listed. An answer's probability is the sum over its
-//! token sequences, at the temperature of the set's evaluation and without its filters. No sequence is the beginning of
-//! another, so that the probabilities of a problem add up to at most 1: to the chance that a sample is a listed spelling.
-//! They come from the pass that training computes log-probabilities by.
+//! An answer is a class of the verifier, its spellings are what [`tealight_datasets::Dataset::spellings`] lists of
+//! it. A spelling is scored as the tokens that the tokenizer encodes it to, followed by an end-of-sequence token,
+//! each of those there are; completions of the same text in other tokens are not listed. An answer's probability is
+//! the sum over its token sequences, at the temperature of the set's evaluation and without its filters. No sequence
+//! is the beginning of another, so that the probabilities of a problem add up to at most 1: to the chance that a
+//! sample is a listed spelling. They come from the pass that training computes log-probabilities by.
 //!
-//! A checkpoint's lines are one file in the folder of its samples, written whole; one that is there is not computed again.
+//! A checkpoint's lines are one file in the folder of its samples, written whole; one that is there is not computed
+//! again.
 
 use std::collections::HashSet;
 use std::path::Path;

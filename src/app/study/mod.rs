@@ -115,9 +115,9 @@ pub struct StudyOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub held_out: HeldOutOptions,
-    /// Score every correct answer to the first so many problems of the first held-out set exactly, at the base and at every
-    /// checkpoint: what training leaves of rare answers, without sampling noise (docs/how-to/ledger.md). For tasks
-    /// whose answers can be listed: countdown, chain, walk.
+    /// Score every correct answer to the first so many problems of the first held-out set exactly, at the base and at
+    /// every checkpoint: what training leaves of rare answers, without sampling noise (docs/how-to/ledger.md). For
+    /// tasks whose answers can be listed: countdown, chain, walk.
     #[arg(long, value_name = "PROBLEMS")]
     #[serde(default)]
     pub ledger: Option<usize>,
