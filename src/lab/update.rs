@@ -134,3 +134,33 @@ impl Update {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::{Class, Family};
+
+    /// Sampled groups have the expected gradient, GRPO's normalised reward in groups of four included.
+    #[test]
+    fn sampled_groups_are_the_expected_update_on_average() {
+        let world = World::ends(3);
+        let member = Member::new(&world, Family::Class(Class::Bigram)).unwrap();
+        let start = member.start(0);
+        let at: Vec<f64> =
+            start.iter().enumerate().map(|(i, x)| x + 0.4 * (1.7 * i as f64).sin()).collect();
+        let policy = member.policy(&at);
+        let descent = Descent { iterations: 1, learning_rate: 0.1 };
+        let training = Training { descent, group: 4, groups: 60_000, runs: 1, seed: 0 };
+        let norm = |values: &[f64]| values.iter().map(|x| x * x).sum::<f64>().sqrt();
+        for (alpha, beta) in [(1.0, 0.3), (0.5, 0.0), (0.0, 0.4)] {
+            let update = Update::new(Aim { alpha, beta }, training).unwrap();
+            let gradient = |coefficients: Vec<f64>| member.gradient(&at, &policy, &coefficients);
+            let expected = gradient(update.expected(&world, &policy));
+            let key = RngKey { seed: 7, step: 1 };
+            let sampled = gradient(update.sampled(&world, &policy, key));
+            let apart: Vec<f64> = expected.iter().zip(&sampled).map(|(a, b)| a - b).collect();
+            let share = norm(&apart) / norm(&expected);
+            assert!(share < 0.02, "alpha {alpha}, beta {beta}: {share}");
+        }
+    }
+}
