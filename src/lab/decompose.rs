@@ -106,7 +106,7 @@ pub fn decompose(world: &World, request: &Request<'_>) -> Result<Vec<Parts>> {
     let mut aims = Vec::new();
     for beta in request.betas {
         for alpha in request.alphas {
-            if !(0.0..=1.0).contains(alpha) || !(*beta >= 0.0 && beta.is_finite()) {
+            if !((0.0..=1.0).contains(alpha) && *beta >= 0.0 && beta.is_finite()) {
                 bail!("alpha must be from 0 to 1 and beta at least 0, not {alpha} and {beta}");
             }
             if *alpha < 1.0 || *beta > 0.0 {
