@@ -99,11 +99,12 @@ pub(crate) fn decomposition(options: &LabOptions, world: &World) -> Result<Print
         cells: decomposition_cells(&rows),
         json: rows.iter().map(serde_json::to_value).collect::<std::result::Result<_, _>>()?,
         note: format!(
-            "{}, base {} from p*. Distances to p*: forward-kl is KL(p*||pi) in nats, tv total variation. class + objective \
-             + estimator + steps + samples = total: the nearest policy of the class; then, in the class, the optimum of \
-             D_alpha(pi||p_beta) (beta 0: p* itself; alpha 1: E[v] - beta KL), the fixed point of the expected update, \
-             {} steps of Adam by expected updates, and by {} x {} samples a prompt ({} runs, mean). N_eff is the effective \
-             number of correct outputs of the objective's optimum and of the trained policies; p* has {}.",
+            "{}, base {} from p*. Distances to p*: forward-kl is KL(p*||pi) in nats, tv total variation. class + \
+             objective + estimator + steps + samples = total: the nearest policy of the class; then, in the class, the \
+             optimum of D_alpha(pi||p_beta) (beta 0: p* itself; alpha 1: E[v] - beta KL), the fixed point of the \
+             expected update, {} steps of Adam by expected updates, and by {} x {} samples a prompt ({} runs, mean). \
+             N_eff is the effective number of correct outputs of the objective's optimum and of the trained policies; \
+             p* has {}.",
             world.name,
             rows.iter()
                 .take(distances.len())
@@ -180,10 +181,10 @@ pub(crate) fn at_fixed_mu(options: &LabOptions, world: &World) -> Result<Printed
         cells: fixed_mu_cells(&rows),
         json: rows.iter().map(serde_json::to_value).collect::<std::result::Result<_, _>>()?,
         note: format!(
-            "{}: the beta at which p_beta is correct with chance mu, at bases of falling validity A. same target: correct \
-             outputs lose mass in proportion, p* stays. rarer answers: the likeliest correct outputs count as wrong. full: \
-             p_beta itself. N_eff is the effective number of correct outputs, shown as a share of that of p*. own beta: \
-             where the optimum of the class itself is correct with chance mu or more.",
+            "{}: the beta at which p_beta is correct with chance mu, at bases of falling validity A. same target: \
+             correct outputs lose mass in proportion, p* stays. rarer answers: the likeliest correct outputs count as \
+             wrong. full: p_beta itself. N_eff is the effective number of correct outputs, shown as a share of that of \
+             p*. own beta: where the optimum of the class itself is correct with chance mu or more.",
             world.name
         ),
     })
