@@ -71,6 +71,55 @@ pub(crate) fn draw(
     text
 }
 
+/// Most right answers that are listed.
+const MAX_ANSWERS: u64 = 4096;
+/// Longest chains whose answers are counted at all.
+const MAX_STEPS: usize = 8;
+
+/// All right answers to a problem, in order; `None` for a text that is no problem, and where there are more than 4,096.
+pub fn answers(problem: &str) -> Option<Vec<String>> {
+    let asked = Chain::read(problem).filter(|asked| asked.steps <= MAX_STEPS)?;
+    if asked.to > MAX_TOTAL {
+        return Some(Vec::new());
+    }
+    let moves = moves(asked.banned);
+    let ways = ways(&moves, asked.steps, asked.to);
+    let starts = (1..=9_u32).filter(|digit| ways[asked.steps][*digit as usize] > 0);
+    let total = (1..=9).map(|digit| ways[asked.steps][digit]).fold(0, u64::saturating_add);
+    if total > MAX_ANSWERS {
+        return None;
+    }
+    let mut all = Vec::new();
+    for first in starts {
+        let rest = continued(&moves, &ways, asked.steps, first);
+        all.extend(rest.into_iter().map(|rest| format!("{first}{rest}")));
+    }
+    Some(all)
+}
+
+/// All continuations of `steps` moves from `value` to where `ways` lead, as text.
+pub(crate) fn continued(
+    moves: &[Move],
+    ways: &[Vec<u64>],
+    steps: usize,
+    value: u32,
+) -> Vec<String> {
+    let mut open = vec![(value, String::new())];
+    for left in (0..steps).rev() {
+        let mut next = Vec::new();
+        for (value, text) in &open {
+            for step in moves {
+                // Only what can still end at the target is followed.
+                if let Some(to) = step.of(*value).filter(|to| ways[left][*to as usize] > 0) {
+                    next.push((to, format!("{text}{}{}={to}", step.operator, step.digit)));
+                }
+            }
+        }
+        open = next;
+    }
+    open.into_iter().map(|(_, text)| text).collect()
+}
+
 fn is_held_out(target: u32) -> bool {
     target % 5 == 2
 }
@@ -159,7 +208,8 @@ fn load(split: &str, limit: Option<usize>) -> Result<Dataset> {
         })
         .take(limit.unwrap_or(usize::MAX))
         .collect();
-    Ok(Dataset::generated(format!("chain/{split}"), problems, Chain))
+    let dataset = Dataset::generated(format!("chain/{split}"), problems, Chain);
+    Ok(Dataset { spellings: Some(|problem| answers(&problem.answer)), ..dataset })
 }
 
 fn examples(seed: u64, step: u64, count: usize) -> Vec<Problem> {
@@ -206,7 +256,15 @@ mod tests {
         for problem in &set.problems {
             let target: u32 = problem.answer.split('|').nth(1).unwrap().parse().unwrap();
             assert_eq!(problem.total, counts.get(&target).copied(), "{}", problem.id);
+            let listed = answers(&problem.answer).unwrap();
+            assert_eq!(listed.len() as u64, problem.total.unwrap(), "{}", problem.id);
+            for answer in listed.iter().step_by(37) {
+                assert!(Chain.verify(problem, answer).is_correct(), "{} {answer}", problem.id);
+            }
         }
+        // Of four steps there are too many, of sixteen they are not even counted.
+        assert_eq!((answers("4|24"), answers("16|24"), answers("x")), (None, None, None));
+        assert_eq!(answers("1|300").unwrap().len(), 0);
         let totals: Vec<u64> = set.problems.iter().filter_map(|problem| problem.total).collect();
         assert!(totals.iter().all(|total| (84..=3327).contains(total)), "{totals:?}");
     }

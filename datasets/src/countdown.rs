@@ -11,12 +11,14 @@
 //! problem by the inverse of its chance to be none of them (Horvitz and Thompson 1952).
 
 mod chance;
+mod spellings;
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use crate::verify::{self, Expression, Operator};
 use chance::Reported;
+pub use spellings::spellings;
 
 use crate::{DataError, Dataset, Problem, Prompt, Result, Source, distinct, fnv};
 
@@ -102,7 +104,8 @@ fn load(split: &str, limit: Option<usize>) -> Result<Dataset> {
         }
     };
     let name = format!("countdown/{shown}");
-    Ok(Dataset::generated(name, problems, verify::countdown::Countdown))
+    let dataset = Dataset::generated(name, problems, verify::countdown::Countdown);
+    Ok(Dataset { spellings: Some(|problem| spellings(&problem.answer)), ..dataset })
 }
 
 /// An endless, reproducible stream of solved problems of one split.

@@ -177,6 +177,9 @@ pub struct Dataset {
     pub unusable: Vec<Unusable>,
     /// Lists all right answers to a problem, where the task can.
     pub answers: Option<List>,
+    /// Lists the texts of right answers that the task's own solutions are written in, where the task can: several may
+    /// be of one class. Texts that the verifier accepts besides, such as with other spaces, are not listed.
+    pub spellings: Option<List>,
     /// What the math verifier wants to be asked beside the question, where prompts are bare questions.
     pub instruction: Option<&'static str>,
 }
@@ -190,7 +193,8 @@ impl Dataset {
     ) -> Self {
         let verifier = Arc::new(verifier);
         let (notes, unusable) = (Vec::new(), Vec::new());
-        Self { name, problems, verifier, notes, unusable, answers: None, instruction: None }
+        let (answers, spellings, instruction) = (None, None, None);
+        Self { name, problems, verifier, notes, unusable, answers, spellings, instruction }
     }
 }
 

@@ -7,9 +7,9 @@
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-use crate::chain::{Part, draw, part, stated, ways};
+use crate::chain::{Part, continued, draw, part, stated, ways};
 use crate::verify::steps::{MAX_TOTAL, MOVES, Move, Walk};
-use crate::{Dataset, Problem, Result, Source, distinct};
+use crate::{Dataset, List, Problem, Result, Source, distinct};
 
 /// The row of [`crate::SOURCES`].
 pub const SOURCE: Source = Source {
@@ -36,21 +36,10 @@ pub fn answers(problem: &str) -> Option<Vec<String>> {
     if ways[asked.steps][asked.from as usize] > MAX_ANSWERS {
         return None;
     }
-    let mut open = vec![(asked.from, String::new())];
-    for left in (0..asked.steps).rev() {
-        let mut next = Vec::new();
-        for (value, text) in &open {
-            for step in &moves {
-                // Only what can still end at the target is followed.
-                if let Some(to) = step.of(*value).filter(|to| ways[left][*to as usize] > 0) {
-                    next.push((to, format!("{text}{}{}={to}", step.operator, step.digit)));
-                }
-            }
-        }
-        open = next;
+    if ways[asked.steps][asked.from as usize] == 0 {
+        return Some(Vec::new());
     }
-    open.retain(|(value, _)| *value == asked.to);
-    Some(open.into_iter().map(|(_, text)| text).collect())
+    Some(continued(&moves, &ways, asked.steps, asked.from))
 }
 
 /// The moves that are allowed.
@@ -99,7 +88,8 @@ fn load(split: &str, limit: Option<usize>) -> Result<Dataset> {
     let wanted = limit.unwrap_or(DEFAULT_PROBLEMS);
     let problems = distinct(wanted, 20_000, || generator.problem());
     let dataset = Dataset::generated(format!("walk/{split}"), problems, Walk);
-    Ok(Dataset { answers: Some(|problem| answers(&problem.answer)), ..dataset })
+    let list: List = |problem| answers(&problem.answer);
+    Ok(Dataset { answers: Some(list), spellings: Some(list), ..dataset })
 }
 
 fn examples(seed: u64, step: u64, count: usize) -> Vec<Problem> {

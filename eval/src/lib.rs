@@ -16,6 +16,7 @@ pub mod front;
 pub mod grade;
 pub mod inference;
 pub mod interval;
+pub mod ledger;
 pub mod measure;
 pub mod population;
 pub mod reject;

@@ -15,7 +15,7 @@ pub(crate) const SECOND_DRAW: &str = "base-second";
 /// Most bytes of settings that are read.
 pub(crate) const MAX_SETTINGS: u64 = 16 << 20;
 /// What commands write, and --overwrite therefore removes.
-const OURS: [&str; 25] = [
+const OURS: [&str; 26] = [
     "config.toml",
     "request.json",
     "metrics.jsonl",
@@ -32,6 +32,7 @@ const OURS: [&str; 25] = [
     "presamples.jsonl",
     "completions",
     "tensorboard",
+    "ledger.csv",
     "lm-eval",
     "report-data",
     "results.json",

@@ -329,14 +329,33 @@ impl Descent {
         table: &Table,
         mut gradient: impl FnMut(&Table) -> Result<Vec<f64>>,
     ) -> Result<()> {
+        let shape = table.logits.shape().clone();
+        let set = |logits: &[f64]| -> Result<()> {
+            Ok(table.logits.set(&Tensor::from_slice(logits, &shape, &Device::Cpu)?)?)
+        };
+        let mut logits: Vec<f64> = table.logits.flatten_all()?.to_vec1()?;
+        self.follow(&mut logits, |logits| {
+            set(logits)?;
+            gradient(table)
+        })?;
+        set(&logits)
+    }
+
+    /// The same for any parameters: `gradient` is told where they are.
+    ///
+    /// # Errors
+    /// Whatever `gradient` fails with.
+    pub(super) fn follow(
+        self,
+        parameters: &mut [f64],
+        mut gradient: impl FnMut(&[f64]) -> Result<Vec<f64>>,
+    ) -> Result<()> {
         // Adam's own constants, as in the field notes' tables. Where nearly all mass is on one output
         // the last digits of what is left (KL(p* || q), U_256) need more iterations.
         let (decay_1, decay_2) = (0.9_f64, 0.999_f64);
-        let shape = table.logits.shape().clone();
-        let mut logits: Vec<f64> = table.logits.flatten_all()?.to_vec1()?;
-        let (mut first, mut second) = (vec![0.0; logits.len()], vec![0.0; logits.len()]);
+        let (mut first, mut second) = (vec![0.0; parameters.len()], vec![0.0; parameters.len()]);
         for step in 1..=self.iterations {
-            let slope = gradient(table)?;
+            let slope = gradient(parameters)?;
             if slope.iter().all(|slope| slope.abs() < 1e-10) {
                 break;
             }
@@ -348,9 +367,8 @@ impl Descent {
                 first[index] = decay_1 * first[index] + (1.0 - decay_1) * slope;
                 second[index] = decay_2 * second[index] + (1.0 - decay_2) * slope * slope;
                 let size = (second[index] / scale_2).sqrt() + 1e-8;
-                logits[index] -= rate * first[index] / scale_1 / size;
+                parameters[index] -= rate * first[index] / scale_1 / size;
             }
-            table.logits.set(&Tensor::from_vec(logits.clone(), &shape, &Device::Cpu)?)?;
         }
         Ok(())
     }

@@ -8,12 +8,16 @@
 
 pub mod claim;
 mod class;
+pub mod decompose;
 mod exact;
+pub mod fixed_mu;
 mod measure;
+mod member;
 pub mod mismatch;
 pub mod sampled;
 pub mod sweep;
 pub mod tables;
+mod update;
 mod world;
 
 use anyhow::{Result, bail};
@@ -23,7 +27,8 @@ use crate::objective::{Plan, target};
 pub use class::{Class, Table};
 pub use exact::{Descent, Setting};
 pub use measure::{KS, Measures};
-pub use world::{WORLDS, World};
+pub use member::Family;
+pub use world::{WALKS, WORLDS, World};
 
 /// Largest relative difference between an expected gradient and its claim.
 const TOLERANCE: f64 = 1e-6;

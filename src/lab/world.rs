@@ -18,11 +18,22 @@ pub struct World {
 }
 
 /// The worlds, with what they show.
-pub const WORLDS: [(&str, &str); 3] = [
+pub const WORLDS: [(&str, &str); 4] = [
     ("ends", "three tokens, right when the first is the last: a bigram shrinks gradually"),
     ("dyck", "balanced brackets under a three-parameter bigram: a first-order jump"),
     ("strategies", "a policy that cannot see its prompt: Pass@k curves that cross"),
+    (
+        "walk",
+        "three moves from one number to another, four prompts: the task `walk` with a base of its own",
+    ),
 ];
+
+/// The moves of `walk`: an operator and a digit.
+const MOVES: [(char, u32); 6] = [('+', 1), ('+', 3), ('+', 7), ('-', 2), ('-', 5), ('*', 2)];
+/// Largest number on the way.
+const MAX_TOTAL: u32 = 99;
+/// Where the prompts of `walk` begin and end: held-out problems of the task with 9 to 13 right answers.
+pub const WALKS: [(u32, u32); 4] = [(5, 14), (9, 20), (44, 47), (18, 27)];
 
 impl World {
     /// The world called `name`.
@@ -34,6 +45,7 @@ impl World {
             "ends" => Self::ends(5),
             "dyck" => Self::dyck(),
             "strategies" => Self::strategies(),
+            "walk" => Self::walk(),
             _ => {
                 let names: Vec<_> = WORLDS.iter().map(|(name, _)| *name).collect();
                 bail!("world `{name}` is not known; choose one of {}", names.join(", "))
@@ -77,6 +89,71 @@ impl World {
             base: vec![0.4, 0.3, 0.2, 0.1],
             is_right: solved.iter().map(|set| (0..4).map(|s| set.contains(&s)).collect()).collect(),
         }
+    }
+
+    /// Three moves of the task `walk`, right when they lead from the prompt's first number to its second within 0 to
+    /// 99. The base is a bigram of moves that does not see the prompt.
+    fn walk() -> Self {
+        let initial = [0.25, 0.2, 0.1, 0.2, 0.1, 0.15];
+        let row = |before: usize| (0..6).map(move |next| (1 + (before + next) % 3) as f64 / 12.0);
+        let rows: Vec<Vec<f64>> = (0..6).map(|before| row(before).collect()).collect();
+        let led = |from: u32, y: &[usize]| {
+            y.iter().try_fold(from, |value, taken| {
+                let to = match MOVES[*taken] {
+                    ('+', digit) => value + digit,
+                    ('-', digit) => value.checked_sub(digit)?,
+                    (_, digit) => value * digit,
+                };
+                (to <= MAX_TOTAL).then_some(to)
+            })
+        };
+        let is_right = |prompt: usize, y: &[usize]| {
+            let (from, to) = WALKS[prompt];
+            led(from, y) == Some(to)
+        };
+        Self::of("walk", 3, &initial, &rows, WALKS.len(), is_right)
+    }
+
+    /// The text of an output of `walk` on a prompt, as the task writes it.
+    pub fn walk_text(prompt: usize, output: &[usize]) -> String {
+        let mut value = WALKS[prompt].0;
+        let step = |taken: &usize| {
+            let (operator, digit) = MOVES[*taken];
+            value = match operator {
+                '+' => value + digit,
+                '-' => value.saturating_sub(digit),
+                _ => value * digit,
+            };
+            format!("{operator}{digit}={value}")
+        };
+        output.iter().map(step).collect()
+    }
+
+    /// The same outputs with another chance to be right: the base's chances of right outputs, and of wrong ones, keep
+    /// their proportions, so that p* stays as it is.
+    #[must_use]
+    pub fn tilted(&self, validity: f64) -> Self {
+        let own = self.solve_rate(0);
+        let factor = |right: bool| match right {
+            true => validity / own,
+            false => (1.0 - validity) / (1.0 - own),
+        };
+        let base = self.base.iter().zip(&self.is_right[0]).map(|(a, right)| a * factor(*right));
+        Self { base: base.collect(), ..self.clone() }
+    }
+
+    /// The same base with fewer right outputs on the first prompt: the likeliest are wrong now, as many as it takes
+    /// for the base to be right with chance `validity` or less; one stays in any case.
+    #[must_use]
+    pub fn rarer(&self, validity: f64) -> Self {
+        let mut right: Vec<usize> = (0..self.base.len()).filter(|y| self.is_right[0][*y]).collect();
+        right.sort_by(|a, b| self.base[*a].total_cmp(&self.base[*b]).then(a.cmp(b)));
+        let (mut is_right, mut mass) = (vec![false; self.base.len()], 0.0);
+        for (number, y) in right.into_iter().enumerate() {
+            mass += self.base[y];
+            is_right[y] = number == 0 || mass <= validity * (1.0 + 1e-9);
+        }
+        Self { is_right: vec![is_right], ..self.clone() }
     }
 
     fn markov(
@@ -165,9 +242,25 @@ mod tests {
         );
         assert!((dyck.solve_rate(0) - 0.061881).abs() < 5e-7);
         assert!((entropy(&dyck.filtered(0)) - 2.54399).abs() < 5e-6);
-        for world in [ends, dyck, World::named("strategies").unwrap()] {
+        for world in [ends, dyck, World::named("strategies").unwrap(), World::walk()] {
             assert!((world.base.iter().sum::<f64>() - 1.0).abs() < 1e-12);
         }
         assert!(World::named("maze").is_err());
+    }
+
+    #[test]
+    fn a_world_can_be_made_harder_with_or_without_its_target() {
+        let ends = World::ends(5);
+        let tilted = ends.tilted(0.02);
+        assert!((tilted.solve_rate(0) - 0.02).abs() < 1e-12);
+        assert!((tilted.base.iter().sum::<f64>() - 1.0).abs() < 1e-12);
+        for (own, other) in ends.filtered(0).iter().zip(tilted.filtered(0)) {
+            assert!((own - other).abs() < 1e-12);
+        }
+        let rarer = ends.rarer(0.02);
+        let right = rarer.is_right[0].iter().filter(|right| **right).count();
+        assert!(rarer.solve_rate(0) <= 0.02 && rarer.solve_rate(0) > 0.01 && right > 10);
+        assert_eq!(rarer.base, ends.base);
+        assert_eq!(ends.rarer(0.0).is_right[0].iter().filter(|right| **right).count(), 1);
     }
 }

@@ -89,6 +89,7 @@ pub(crate) fn open(path: &Path, columns: &Columns, limit: Option<usize>) -> Resu
         notes,
         unusable: Vec::new(),
         answers: None,
+        spellings: None,
         instruction,
     })
 }

@@ -72,6 +72,7 @@ pub(super) fn dataset(
         verifier: Arc::new(Sql::in_folder(folder).comparing(compare)),
         unusable: Vec::new(),
         answers: None,
+        spellings: None,
         instruction: None,
     })
 }

@@ -6,6 +6,7 @@ pub mod contrast;
 mod evaluation;
 pub mod front;
 mod front_chart;
+pub mod ledger;
 pub mod levels;
 mod live;
 mod page;

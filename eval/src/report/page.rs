@@ -8,7 +8,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use super::chart::{Axes, Dot, Line, draw, scatter};
 use super::levels::{averages, best_temperatures};
 use super::tables::{LEGEND, budgets, header, pairs, rows, to_base};
-use super::{Evaluated, Study, Training, contrast, front};
+use super::{Evaluated, Study, Training, contrast, front, ledger};
 use crate::Summary;
 
 const STYLE: &str = "
@@ -56,6 +56,7 @@ pub fn html(study: &Study) -> Result<String> {
         @if let Some(reason) = &study.without_fronts { p.warning role="alert" { "No fronts: " (reason) } }
         @if seeds.len() == 1 { p.warning role="alert" { (ONE_SEED) } }
         @for evaluated in &study.datasets { (dataset(study, evaluated)?) }
+        @if let Some(own) = &study.ledger { (ledger::markup(study, own)?) }
         @for (title, table) in averages(study) { h2 { (title) } p { (over(&seeds)) } (grid(&table)) }
         @for name in names {
             @let table = best_temperatures(study, name);

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::contrast::{Contrast, Evaluations};
 use crate::front::Fronts;
+use crate::ledger::Ledger;
 use crate::{Summary, Tally};
 
 /// A base model and what became of it under several objectives.
@@ -41,6 +42,9 @@ pub struct Study {
     /// Fronts of its objectives, one a way of giving runs as much and a measure; drawn first.
     #[serde(default)]
     pub fronts: Vec<Fronts>,
+    /// What became of every listed correct answer, where it was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ledger: Option<Ledger>,
     /// Wall time of everything.
     pub seconds: f64,
 }

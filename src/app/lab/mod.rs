@@ -1,5 +1,6 @@
 //! Optima of small worlds, exactly; the estimators of real runs beside them.
 
+mod collapse;
 mod figures;
 mod tables;
 mod world;
@@ -15,11 +16,12 @@ use crate::files::write_atomic;
 use crate::lab::sweep::{Point, Start, sweep};
 use crate::lab::{Class, Descent, KS, Measures, World};
 use crate::objective::{Divergence, Objective};
+pub use collapse::CollapseOptions;
 
 /// Options of `tealight lab`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub struct LabOptions {
-    /// ends, dyck, strategies, or a FILE.toml that describes a world (docs/how-to/worlds.md).
+    /// ends, dyck, strategies, walk, or a FILE.toml that describes a world (docs/how-to/worlds.md).
     #[arg(default_value = "ends")]
     pub world: String,
     /// What the policy can see; bigram, and for strategies unigram, unless given.
@@ -53,18 +55,24 @@ pub struct LabOptions {
         default_value = "reinforce,rloo,grpo,dr-grpo,kl-reward,kl-full,kl-k2,kl-k3,dph-f,dph-js,alpha-dpg:0,alpha-dpg:0.5,alpha-dpg:0.5:partition=online,f-dpg:js,f-dpg:tv,rft,bolt,maxrl,pkpo,pass-at-k,nsr,ucpo,unlikeliness,entropy-bonus"
     )]
     pub objectives: Vec<Objective>,
-    /// Samples of a group, for --sampled.
+    /// Samples of a group, for --sampled and --table decompose.
     #[arg(long, default_value_t = 8)]
     pub num_generations: usize,
     /// Groups, for --sampled.
     #[arg(long, default_value_t = 20_000)]
     pub groups: usize,
-    /// Seeds --sampled and --table online-z.
+    /// Seeds --sampled, --table online-z and decompose.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// Print a table of the field's traps instead: kl-estimators, online-z or engine-mismatch.
+    /// Print a table instead: the field's traps (kl-estimators, online-z, engine-mismatch), where a collapse comes from
+    /// (decompose, which takes --beta, --alpha, and --divergence for the distance to p*), or what a falling beta does
+    /// (fixed-mu).
     #[arg(long)]
     pub table: Option<String>,
+    /// Those of the last two tables.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub collapse: CollapseOptions,
     /// Write lab.json, lab.csv and lab.html here.
     #[arg(long)]
     pub output: Option<PathBuf>,
@@ -77,12 +85,14 @@ pub struct LabOptions {
     pub json: bool,
 }
 
-/// A table of the field's traps.
+/// A table in place of optima.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Trap {
+pub(crate) enum TableKind {
     KlEstimators,
     OnlineZ,
     EngineMismatch,
+    Decompose,
+    FixedMu,
 }
 
 /// Rows to print: as cells with a header, and as JSON objects.
@@ -114,16 +124,17 @@ pub fn run(options: &LabOptions) -> Result<Printed> {
     }
     let is_sweep =
         !(options.beta.is_empty() && options.alpha.is_empty() && options.divergence.is_empty());
-    if is_sweep && (options.sampled || options.table.is_some()) {
+    let table =
+        options.table.as_ref().map(|name| choice::<TableKind>("table", name)).transpose()?;
+    let takes_points = matches!(table, Some(TableKind::Decompose | TableKind::FixedMu));
+    if is_sweep && !takes_points && (options.sampled || table.is_some()) {
         bail!(
             "--sampled and --table look at one policy: leave --beta, --alpha and --divergence out"
         );
     }
-    let (printed, sections) = match (&options.table, options.sampled) {
+    let (printed, sections) = match (table, options.sampled) {
         (Some(_), true) => bail!("choose one of --sampled and --table"),
-        (Some(name), false) => {
-            (tables::traps(options, &world, class, choice::<Trap>("table", name)?)?, vec![])
-        }
+        (Some(table), false) => (tables::table(options, &world, class, table)?, vec![]),
         (None, true) => (tables::estimators(options, &world, class)?, vec![]),
         (None, false) => optima(options, &world, class)?,
     };

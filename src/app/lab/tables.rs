@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 
-use super::{LabOptions, Printed, Trap, number};
+use super::{LabOptions, Printed, TableKind, collapse, number};
 use crate::lab::claim::claimed_gradient;
 use crate::lab::mismatch::corrections;
 use crate::lab::sampled::{Draws, estimate, needs_larger_groups, off_base};
@@ -78,18 +78,20 @@ pub(crate) fn estimators(options: &LabOptions, world: &World, class: Class) -> R
     Ok(Printed { cells, json, note })
 }
 
-/// What k1, k2 and k3 estimate, what an online Z does, or what corrections of an engine's samples do.
-pub(crate) fn traps(
+/// One of the tables: where a collapse comes from, what a falling beta does, or the field's traps.
+pub(crate) fn table(
     options: &LabOptions,
     world: &World,
     class: Class,
-    trap: Trap,
+    kind: TableKind,
 ) -> Result<Printed> {
-    if world.is_right.len() > 1 {
-        bail!("--table needs a world of one prompt: ends or dyck");
+    if world.is_right.len() > 1 && kind != TableKind::Decompose {
+        bail!("this table needs a world of one prompt: ends or dyck");
     }
-    match trap {
-        Trap::KlEstimators => {
+    match kind {
+        TableKind::Decompose => collapse::decomposition(options, world),
+        TableKind::FixedMu => collapse::at_fixed_mu(options, world),
+        TableKind::KlEstimators => {
             let header = [
                 "estimator",
                 "value",
@@ -121,7 +123,7 @@ pub(crate) fn traps(
                     .into(),
             })
         }
-        Trap::EngineMismatch => {
+        TableKind::EngineMismatch => {
             let header = [
                 "samples of",
                 "correction",
@@ -147,7 +149,7 @@ pub(crate) fn traps(
                     .into(),
             })
         }
-        Trap::OnlineZ => {
+        TableKind::OnlineZ => {
             let groups = [Some(2), Some(4), Some(16), Some(64), None];
             let descent = Descent {
                 iterations: options.iterations.min(2500),

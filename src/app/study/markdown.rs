@@ -1,6 +1,6 @@
 //! A study's tables as a document: what a model card shows.
 
-use tealight_eval::report::{Evaluated, Study, front, levels, tables};
+use tealight_eval::report::{Evaluated, Study, front, ledger, levels, tables};
 
 /// The study's tables.
 pub(super) fn markdown(study: &Study) -> String {
@@ -33,6 +33,10 @@ pub(super) fn markdown(study: &Study) -> String {
         let k = study.largest();
         let title = format!("Row minus column: pass@1 below the diagonal, pass@{k} above");
         add(&title, &tables::pairs(study, evaluated));
+    }
+    if let Some(own) = &study.ledger {
+        let title = format!("Ledger of correct answers. {}", ledger::note(own));
+        add(&title, &ledger::rows(study, own));
     }
     levels::averages(study).iter().for_each(|(title, rows)| add(title, rows));
     add("What each was given", &tables::budgets(study));

@@ -4,6 +4,7 @@
 
 mod configuration;
 mod fronts;
+mod ledger;
 mod markdown;
 mod paths;
 mod plan;
@@ -34,6 +35,7 @@ use crate::process::Process;
 use crate::ranks::Ranks;
 use crate::train::rlvr::Settings;
 use configuration::Configuration;
+use ledger::LedgerSet;
 pub use plan::{Plan, planned};
 pub use runs::{Matched, Variant};
 use seeds::{Seeds, distinct, read_seeds, seeds};
@@ -113,6 +115,12 @@ pub struct StudyOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub held_out: HeldOutOptions,
+    /// Score every correct answer to the first so many problems of the first held-out set exactly, at the base and at
+    /// every checkpoint: what training leaves of rare answers, without sampling noise (docs/how-to/ledger.md). For
+    /// tasks whose answers can be listed: countdown, chain, walk.
+    #[arg(long, value_name = "PROBLEMS")]
+    #[serde(default)]
+    pub ledger: Option<usize>,
     /// Say what would run, how long, and the least difference that the study could find, and stop. A few samples and
     /// training steps are timed and thrown away.
     #[arg(long, conflicts_with_all = ["resume", "overwrite"])]
@@ -147,6 +155,7 @@ struct Prepared {
     train: Dataset,
     sets: Vec<StudySet>,
     held_out: Option<HeldOutSet>,
+    ledger: Option<LedgerSet>,
     base: Pretrained,
     device: Device,
 }
@@ -265,8 +274,15 @@ impl Prepared {
         let problems = sets.iter().flat_map(|set| &set.dataset.problems);
         let problems = problems.chain(&train.problems).chain(chosen_on);
         let asked = options.settings.max_completion_length;
-        options.settings.max_completion_length =
-            Some(settings::completion_length(asked, problems, base.room())?);
-        Ok(Self { options, configurations, seeds, train, sets, held_out, base, device })
+        let longest = settings::completion_length(asked, problems, base.room())?;
+        options.settings.max_completion_length = Some(longest);
+        let ledger = options.ledger.map(|count| {
+            let Some(set) = sets.iter().find(|set| set.domain != "train") else {
+                bail!("--ledger needs a held-out set");
+            };
+            LedgerSet::new(set, count, &base.tokenizer, longest)
+        });
+        let ledger = ledger.transpose()?;
+        Ok(Self { options, configurations, seeds, train, sets, held_out, ledger, base, device })
     }
 }

@@ -11,6 +11,7 @@ use tealight_eval::report::{HeldOut, Training, TrainingPoint, grid};
 use tealight_eval::{Summary, Tally};
 
 use super::configuration::Configuration;
+use super::ledger::{self, LedgerSet};
 use super::runs::last_weights;
 use super::sets::{Model, StudySet};
 use super::{Prepared, StudyOptions};
@@ -36,6 +37,7 @@ pub(crate) struct PathSets<'a> {
     seed: u64,
     /// The objective whose runs are averaged with the base.
     reference: Option<String>,
+    ledger: Option<&'a LedgerSet>,
 }
 
 /// A checkpoint on both sets.
@@ -52,6 +54,8 @@ pub(crate) struct RunPaths {
     pub(crate) held_out: Vec<HeldOut>,
     /// Pass@1 and the largest Pass@k of its end on that set, added.
     pub(crate) merit: f64,
+    /// Its own path in the ledger, where there is one.
+    pub(crate) ledger: Vec<ledger::Checkpoint>,
 }
 
 impl StudyOptions {
@@ -114,6 +118,7 @@ impl<'a> PathSets<'a> {
             options,
             seed: study.seeds[0],
             reference: options.reference(&study.configurations),
+            ledger: study.ledger.as_ref(),
         })
     }
 
@@ -175,6 +180,7 @@ impl<'a> PathSets<'a> {
         let label = configuration.label();
         let Some(points) = self.options.path_points(config) else { bail!("{label} has no path") };
         let (mut checkpoints, mut held_out, mut merit) = (Vec::new(), Vec::new(), 0.0);
+        let mut in_ledger = Vec::new();
         for step in points.reached(training.steps) {
             let is_last = step == training.steps;
             let own = PathPoints::folder(folder, step);
@@ -193,6 +199,11 @@ impl<'a> PathSets<'a> {
             let of_valid = self.held_out(step, &found)?;
             merit = self.merit(&of_valid);
             held_out.push(of_valid);
+            if let Some(ledger) = self.ledger {
+                let (sampled, logp) =
+                    (ledger.sampled(&found.test), ledger.scored(session, &model, &own)?);
+                in_ledger.push(ledger::Checkpoint { step, updates, sampled, logp });
+            }
             PathPoints::discard(folder, step)?;
         }
         let mut paths = vec![RunPath {
@@ -203,7 +214,7 @@ impl<'a> PathSets<'a> {
         }];
         let end = training.points.last();
         paths.extend(self.averages(session, (configuration, config.seed), end, folder)?);
-        Ok(RunPaths { paths, held_out, merit })
+        Ok(RunPaths { paths, held_out, merit, ledger: in_ledger })
     }
 
     /// The weights of the run's end averaged with the base's, a path for each share.

@@ -167,6 +167,10 @@ impl Prepared {
             let baselines = averaged * options.average_share.len() + options.base_temperature.len();
             parts.push(sampled("evaluate baselines", baselines, baselines * (valid + test)));
         }
+        if let Some(ledger) = &self.ledger {
+            let scored = 1 + seeds * points.max(self.configurations.len());
+            parts.push(sampled("score the ledger", scored, scored * ledger.sequences()));
+        }
         Ok(parts)
     }
 

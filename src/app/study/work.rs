@@ -5,14 +5,15 @@ use std::time::Instant;
 
 use anyhow::Result;
 use tealight_eval::front::{Checkpoint, RunPath};
+use tealight_eval::ledger::Scored;
 use tealight_eval::report::{Evaluated, HeldOut, Measured, Study, Training, Tuned, grid};
 use tealight_eval::{Summary, Tally};
 
 use super::configuration::Configuration;
 use super::paths::PathSets;
 use super::runs::{Matched, history};
-use super::sets::StudySet;
-use super::{Prepared, StudyOptions, fronts};
+use super::sets::{Model, StudySet};
+use super::{Prepared, StudyOptions, fronts, ledger};
 use crate::app::place;
 use crate::app::session::{self, Draw, Session};
 use crate::generate::SamplingParams;
@@ -42,6 +43,8 @@ struct FinishedRun {
     paths: Vec<RunPath>,
     /// How good its end is on the set that chooses.
     merit: f64,
+    /// Its checkpoints in the ledger, where there is one.
+    ledger: Vec<Scored>,
 }
 
 impl<'a> Work<'a> {
@@ -62,6 +65,7 @@ impl<'a> Work<'a> {
             Some(paths) => Some(paths.base(&self.session, self.output)?),
             None => None,
         };
+        let base_ledger = self.base_ledger(&datasets)?;
         for seed in &study.seeds {
             let (train, all) = (&study.train, &study.configurations);
             options.presample(&self.session, train, all, *seed, self.output)?;
@@ -106,8 +110,15 @@ impl<'a> Work<'a> {
             }
             None => fronts::Compared::default(),
         };
+        let mut ledger = None;
+        if let (Some(set), Some(base)) = (&study.ledger, &base_ledger) {
+            let all: Vec<Scored> =
+                runs.iter().flat_map(|(_, run)| run.ledger.iter().cloned()).collect();
+            ledger = Some(set.report(base, &all, this.output)?);
+        }
         let training = runs.into_iter().map(|(_, run)| run.training).collect();
-        Ok(Some(options.reported(study, (named, datasets, training), compared, started)))
+        let reported = options.reported(study, (named, datasets, training), compared, started);
+        Ok(Some(Study { ledger, ..reported }))
     }
 
     /// The base on every set, and a second draw of it by random numbers of its own.
@@ -149,16 +160,46 @@ impl<'a> Work<'a> {
         let measured = models.iter().map(all).collect::<Result<Vec<_>>>()?;
         let folder = StudyOptions::folder(self.output, configuration, seed);
         let mut training = history(&configuration.label(), seed, &folder)?;
-        let (mut paths, mut merit) = (Vec::new(), 0.0);
+        let (mut paths, mut merit, mut in_ledger) = (Vec::new(), 0.0, Vec::new());
         if let (Some(sets), Some((_, start, _))) = (&self.paths, base) {
             let config =
                 options.budget(configuration, seed, study.train.problems.len(), &folder)?;
             let end = (&training, &models[0].1);
             let found = sets.run(session, (configuration, &config), end, &folder)?;
             training.held_out = [vec![start.clone()], found.held_out].concat();
-            (paths, merit) = (found.paths, found.merit);
+            (paths, merit, in_ledger) = (found.paths, found.merit, found.ledger);
+        } else if let Some(ledger) = &study.ledger {
+            let (step, updates) = (training.steps, training.updates);
+            let load = || Ok(models[0].1.clone());
+            let name = format!("{} seed {seed}", configuration.label());
+            let logp = ledger.scored(session, &Model { name, load: &load }, &folder)?;
+            let sampled = self.sampled(&measured[0].1);
+            in_ledger.push(ledger::Checkpoint { step, updates, sampled, logp });
         }
-        Ok(FinishedRun { measured, training, paths, merit })
+        let label = configuration.label();
+        let ledger = in_ledger.into_iter().map(|one| one.of(&label, Some(seed))).collect();
+        Ok(FinishedRun { measured, training, paths, merit, ledger })
+    }
+
+    /// The base's lines of the ledger, which the first rank computes.
+    fn base_ledger(&self, datasets: &[Evaluated]) -> Result<Option<Scored>> {
+        let Some(ledger) = &self.study.ledger else { return Ok(None) };
+        let load = || Ok(self.session.reference.clone());
+        let model = Model { name: "base".into(), load: &load };
+        let folder = self.output.join("base");
+        self.session.ranks.first(|| ledger.scored(&self.session, &model, &folder).map(drop))?;
+        let logp = ledger.scored(&self.session, &model, &folder)?;
+        let measured: Vec<Measured> = datasets.iter().map(|set| set.base.clone()).collect();
+        let sampled = self.sampled(&measured);
+        let base = ledger::Checkpoint { step: 0, updates: 0, sampled, logp };
+        Ok(Some(base.of("base", None)))
+    }
+
+    /// Pass@1 on the ledger's problems of a model whose counts on every set are given.
+    fn sampled(&self, measured: &[Measured]) -> Option<f64> {
+        let ledger = self.study.ledger.as_ref()?;
+        let place = self.study.sets.iter().position(|set| set.domain != "train")?;
+        ledger.sampled(&measured.get(place)?.problems)
     }
 
     /// How every model is sampled: by the same random numbers.
@@ -236,6 +277,7 @@ impl StudyOptions {
             .to_owned(),
             fronts: compared.fronts,
             without_fronts: compared.reason,
+            ledger: None,
             objectives,
             datasets,
             training,
