@@ -38,6 +38,7 @@ mod same_bits;
 mod security;
 mod sglang;
 mod strangers;
+mod studies;
 mod support;
 mod surprises;
 mod survival;

@@ -50,13 +50,19 @@ pub fn html(study: &Study) -> Result<String> {
             (study.n) " samples a problem, "
             (if seeds.len() == 1 { "seed " } else { "seeds " }) (listed) ". "
             (study.prompts_per_step) " prompts of " (study.num_generations)
-            " completions a step, learning rate " (format!("{:e}", study.learning_rate)) "."
+            " completions a step, learning rate " (format!("{:e}", study.learning_rate)) ". "
+            (study.decoding())
         }
         @for fronts in &study.fronts { (front::markup(fronts)?) }
         @if let Some(reason) = &study.without_fronts { p.warning role="alert" { "No fronts: " (reason) } }
         @if seeds.len() == 1 { p.warning role="alert" { (ONE_SEED) } }
         @for evaluated in &study.datasets { (dataset(study, evaluated)?) }
         @for (title, table) in averages(study) { h2 { (title) } p { (over(&seeds)) } (grid(&table)) }
+        @if let Some(forgetting) = &study.forgetting {
+            h2 { (forgetting.title()) }
+            p { (over(&seeds)) " Sets count alike; the intervals do not cover other sets." }
+            (grid(&forgetting.rows()))
+        }
         @for name in names {
             @let table = best_temperatures(study, name);
             @if !table.is_empty() {

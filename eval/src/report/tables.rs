@@ -13,7 +13,7 @@ pub const LEGEND: &str = "\u{b1} is the standard deviation over seeds. distinct:
 samples of a problem, which accuracy raises too; among 4 correct: the same among four correct answers, change from base, \
 on the problems where the base and every model of the table have as many under every seed. keep: share of the problems \
 solved in k tries, by a second draw of the base, that still are, in parentheses the share that the base itself solves \
-again; new: share newly solved, minus the base's own.";
+again; new: share newly solved, minus the base's own. base perplexity: of a model's correct answers under the base.";
 
 /// The header over [`rows`].
 pub fn header(study: &Study, evaluated: &Evaluated) -> Vec<String> {
@@ -23,6 +23,7 @@ pub fn header(study: &Study, evaluated: &Evaluated) -> Vec<String> {
     header.push("distinct".into());
     header.push(matched_title(evaluated));
     header.extend(has_kl(evaluated).then(|| "KL(p*)".to_owned()));
+    header.extend(has_perplexity(evaluated).then(|| "base perplexity".to_owned()));
     if has_kept(study, evaluated) {
         let k = study.largest();
         header.extend([format!("keep@{k}"), format!("new@{k}")]);
@@ -44,6 +45,11 @@ fn matched(contrast: &Contrast) -> Option<&Matched> {
 
 fn has_kl(evaluated: &Evaluated) -> bool {
     evaluated.base.summary.kl_pstar.is_some()
+}
+
+/// Whether the base scored the correct answers.
+fn has_perplexity(evaluated: &Evaluated) -> bool {
+    evaluated.base.summary.base_nll.is_some()
 }
 
 pub(super) fn has_greedy(evaluated: &Evaluated) -> bool {
@@ -103,6 +109,10 @@ pub fn rows(study: &Study, evaluated: &Evaluated) -> Vec<Vec<String>> {
         if has_kl(evaluated) {
             let kl = |s: &&Summary| s.kl_pstar.map_or(f64::NAN, |kl| kl.value);
             row.push(with_spread(&all.iter().map(kl).collect::<Vec<_>>(), 2));
+        }
+        if has_perplexity(evaluated) {
+            let perplexity = |s: &&Summary| s.base_nll.map_or(f64::NAN, |nll| nll.value.exp());
+            row.push(with_spread(&all.iter().map(perplexity).collect::<Vec<_>>(), 3));
         }
         if has_kept(study, evaluated) {
             row.extend(match contrast.and_then(|contrast| kept(study, contrast)) {

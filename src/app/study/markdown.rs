@@ -16,6 +16,7 @@ pub(super) fn markdown(study: &Study) -> String {
         study.n,
         seeds.join(", "),
         study.matched,
+        study.decoding(),
         tables::LEGEND
     ));
     let mut add = |title: &str, rows: &[Vec<String>]| {
@@ -35,7 +36,11 @@ pub(super) fn markdown(study: &Study) -> String {
         add(&title, &tables::pairs(study, evaluated));
     }
     levels::averages(study).iter().for_each(|(title, rows)| add(title, rows));
-    add("What each was given", &tables::budgets(study));
+    if let Some(forgetting) = &study.forgetting {
+        add(&forgetting.title(), &forgetting.rows());
+    }
+    let title = format!("What each was given. {}", tables::BUDGET_LEGEND);
+    add(&title, &tables::budgets(study));
     text
 }
 

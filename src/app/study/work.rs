@@ -5,7 +5,9 @@ use std::time::Instant;
 
 use anyhow::Result;
 use tealight_eval::front::{Checkpoint, RunPath};
-use tealight_eval::report::{Evaluated, HeldOut, Measured, Study, Training, Tuned, grid};
+use tealight_eval::report::{
+    Evaluated, EvaluationFilters, Forgetting, HeldOut, Measured, Study, Training, Tuned, grid,
+};
 use tealight_eval::{Summary, Tally};
 
 use super::configuration::Configuration;
@@ -173,9 +175,12 @@ impl<'a> Work<'a> {
     }
 
     fn measured(&self, set: &StudySet, model: (&Decoder, &str), folder: &Path) -> Result<Measured> {
-        let greedy = !self.study.options.sets.no_greedy;
-        let tallies: Vec<Tally> =
-            set.tallies(&self.session, model, &self.draw(), greedy, folder)?;
+        let options = &self.study.options.sets;
+        let mut tallies: Vec<Tally> =
+            set.tallies(&self.session, model, &self.draw(), !options.no_greedy, folder)?;
+        if options.base_perplexity {
+            set.score_under_base(&self.session, folder, &mut tallies)?;
+        }
         Ok(Measured { summary: Summary::new(&tallies, &self.grid)?, problems: tallies })
     }
 
@@ -218,7 +223,7 @@ impl StudyOptions {
         started: Instant,
     ) -> Study {
         let settings = &self.settings;
-        Study {
+        let mut study = Study {
             model: study.base.name.clone(),
             n: self.n,
             ks: self.k.clone(),
@@ -227,6 +232,11 @@ impl StudyOptions {
             prompts: study.train.problems.len(),
             prompts_per_step: settings.prompts_per_step,
             num_generations: settings.num_generations,
+            filters: EvaluationFilters {
+                top_p: self.sets.eval_top_p,
+                top_k: self.sets.eval_top_k,
+                min_p: self.sets.eval_min_p,
+            },
             learning_rate: settings.schedule.learning_rate,
             matched: match self.matched {
                 Matched::Completions => "sampled completions, the base's included",
@@ -240,6 +250,9 @@ impl StudyOptions {
             datasets,
             training,
             seconds: started.elapsed().as_secs_f64(),
-        }
+            forgetting: None,
+        };
+        study.forgetting = Forgetting::of(&study);
+        study
     }
 }
