@@ -119,7 +119,8 @@ pub(super) fn study(study: &Study) -> String {
             plain(&tables::pairs(study, evaluated))
         ));
     }
-    text.push_str(&format!("\n{}\n", plain(&tables::budgets(study))));
+    let budgets = plain(&tables::budgets(study));
+    text.push_str(&format!("\n{budgets}\nmemory: planned for a run by itself with --log-kl off\n"));
     text
 }
 

@@ -7,7 +7,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::chart::{Axes, Dot, Line, draw, scatter};
 use super::levels::{averages, best_temperatures};
-use super::tables::{LEGEND, budgets, header, pairs, rows, to_base};
+use super::tables::{BUDGET_LEGEND, LEGEND, budgets, header, pairs, rows, to_base};
 use super::{Evaluated, Study, Training, contrast, front};
 use crate::Summary;
 
@@ -76,7 +76,7 @@ pub fn html(study: &Study) -> Result<String> {
         }
         h2 { "Training" }
         (grid(&budgets(study)))
-        p.note { "Means over seeds. gradients: completions that went through a backward pass. seconds: of the steps, on the machine as it was then." }
+        p.note { (BUDGET_LEGEND) }
         div.charts {
             (path_chart(study)?)
             (training_chart(study, "mean reward", |point| point.reward, "Reward of each step's rollouts, averaged over ten steps.")?)

@@ -227,6 +227,12 @@ fn difference(first: &[&[Tally]], second: &[&[Tally]], k: usize) -> Effect {
     crossed(&(0..count).map(row).collect::<Vec<_>>()).within(-1.0, 1.0)
 }
 
+/// What columns of [`budgets`] are, in words.
+pub const BUDGET_LEGEND: &str = "Means over seeds. gradients: completions that went through a backward pass. seconds: of the \
+steps, on the machine as it was then. memory: the planned peak, not a measured one, of one run by itself (tealight train \
+--log-kl off) with the longest sequences; the weights of the base are part of it only where the objective reads them while \
+it trains. A study holds the base throughout, because it evaluates and samples it.";
+
 /// How much of everything each objective was given, mean over seeds: what is matched, and what is not.
 pub fn budgets(study: &Study) -> Vec<Vec<String>> {
     let header = [
@@ -238,6 +244,7 @@ pub fn budgets(study: &Study) -> Vec<Vec<String>> {
         "gradients",
         "of them stored",
         "seconds",
+        "memory, planned (MB)",
     ];
     let mut rows = vec![header.map(str::to_owned).to_vec()];
     for label in study.trained() {
@@ -254,6 +261,10 @@ pub fn budgets(study: &Study) -> Vec<Vec<String>> {
             mean(|run| run.gradients as f64),
             mean(|run| run.rehearsed as f64),
             mean(|run| run.seconds),
+            match runs().all(|run| run.planned_memory.is_some()) {
+                true => mean(|run| run.planned_memory.unwrap_or(0) as f64 / 1e6),
+                false => String::new(),
+            },
         ]);
     }
     rows

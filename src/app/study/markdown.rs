@@ -11,7 +11,7 @@ pub(super) fn markdown(study: &Study) -> String {
         text.push_str(&format!("No fronts: {reason}\n\n"));
     }
     text.push_str(&format!(
-        "{}: {} samples a problem, seeds {}, as many {}. {}\n",
+        "{}: {} samples a problem, seeds {}, as many {}. {} {}\n",
         study.model,
         study.n,
         seeds.join(", "),

@@ -17,6 +17,7 @@ use super::sets::StudySet;
 use super::{Prepared, StudyOptions, fronts};
 use crate::app::place;
 use crate::app::session::{self, Draw, Session};
+use crate::app::training::space::planned_peak;
 use crate::generate::SamplingParams;
 use crate::model::Decoder;
 use crate::ranks::Ranks;
@@ -151,10 +152,12 @@ impl<'a> Work<'a> {
         let measured = models.iter().map(all).collect::<Result<Vec<_>>>()?;
         let folder = StudyOptions::folder(self.output, configuration, seed);
         let mut training = history(&configuration.label(), seed, &folder)?;
+        let config = options.budget(configuration, seed, study.train.problems.len(), &folder)?;
+        if session.device.is_cpu() {
+            training.planned_memory = Some(planned_peak(&config, &study.train, session.base)?);
+        }
         let (mut paths, mut merit) = (Vec::new(), 0.0);
         if let (Some(sets), Some((_, start, _))) = (&self.paths, base) {
-            let config =
-                options.budget(configuration, seed, study.train.problems.len(), &folder)?;
             let end = (&training, &models[0].1);
             let found = sets.run(session, (configuration, &config), end, &folder)?;
             training.held_out = [vec![start.clone()], found.held_out].concat();
@@ -229,14 +232,14 @@ impl StudyOptions {
             ks: self.k.clone(),
             grid: grid(&self.k, self.n),
             temperature: settings.temperature,
-            prompts: study.train.problems.len(),
-            prompts_per_step: settings.prompts_per_step,
-            num_generations: settings.num_generations,
             filters: EvaluationFilters {
                 top_p: self.sets.eval_top_p,
                 top_k: self.sets.eval_top_k,
                 min_p: self.sets.eval_min_p,
             },
+            prompts: study.train.problems.len(),
+            prompts_per_step: settings.prompts_per_step,
+            num_generations: settings.num_generations,
             learning_rate: settings.schedule.learning_rate,
             matched: match self.matched {
                 Matched::Completions => "sampled completions, the base's included",
