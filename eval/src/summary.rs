@@ -71,8 +71,8 @@ pub struct Summary {
     /// problems that have some.
     #[serde(default)]
     pub base_coverage: Option<Estimate>,
-    /// Nats a token that correct answers cost under the base, over the problems that have some; its exponential is their
-    /// perplexity.
+    /// Nats a token that correct answers cost under the base, over the problems that have some; their perplexity is its
+    /// exponential.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_nll: Option<Estimate>,
     /// Diversity of words over eight right completions a prompt.

@@ -43,7 +43,8 @@ pub struct SetOptions {
     #[arg(long, value_delimiter = ',')]
     #[serde(default)]
     pub eval_temperature: Vec<f64>,
-    /// Evaluations keep the most likely tokens up to this mass; training samples the whole distribution.
+    /// Evaluations, those that choose the best checkpoint included, keep the most likely tokens up to this mass; training
+    /// samples the whole distribution.
     #[arg(long, default_value_t = 1.0)]
     #[serde(default = "whole")]
     pub eval_top_p: f64,
