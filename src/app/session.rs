@@ -38,8 +38,8 @@ pub(crate) fn seed_of_second_draw(seed: u64) -> u64 {
 pub(crate) struct Session<'a> {
     pub(crate) base: &'a Pretrained,
     pub(crate) reference: Decoder,
-    /// The policy that took the base's weights over, where nothing reads the base once it is trained; `reference` is then
-    /// its decoder, and the base's only until the first step.
+    /// The policy that took the base's weights over, where nothing reads the base once it is trained; `reference` is
+    /// then its decoder, and the base's only until the first step.
     pub(crate) taken: Option<Policy>,
     pub(crate) device: Device,
     pub(crate) stop: &'a Stop,

@@ -1,10 +1,11 @@
 //! How far a policy is from p*, the base given that it is correct, estimated on one prompt from samples.
 //!
-//! With the base a, the verifier v and the policy pi: `Z = a(v = 1)`, `p*(y) = a(y) v(y) / Z`, and for a completion y of
-//! the policy the importance weight `w = a(y) / pi(y)` and the ratio `r = p*(y) / pi(y) = v w / Z`. Two kinds of samples
-//! are read: rollouts of the policy, and stored correct completions of the base, which are samples of p*. Rollouts alone
-//! cannot show answers that the policy has lost; stored completions can. Z comes from stored completions that gave no
-//! term, else from the rollouts by importance weights. docs/measures.md has the formulas and the bias of each estimator.
+//! With the base a, the verifier v and the policy pi: `Z = a(v = 1)`, `p*(y) = a(y) v(y) / Z`, and for a completion y
+//! of the policy the importance weight `w = a(y) / pi(y)` and the ratio `r = p*(y) / pi(y) = v w / Z`. Two kinds of
+//! samples are read: rollouts of the policy, and stored correct completions of the base, which are samples of p*.
+//! Rollouts alone cannot show answers that the policy has lost; stored completions can. Z comes from stored completions
+//! that gave no term, else from the rollouts by importance weights. docs/measures.md has the formulas and the bias of
+//! each estimator.
 
 use serde::Serialize;
 

@@ -76,8 +76,8 @@ impl Forgetting {
     }
 }
 
-/// The mean over sets of the mean change of each. Where no problem changed under any seed, others still may: the interval
-/// is then as wide as the share of problems that may change where none of so many did.
+/// The mean over sets of the mean change of each. Where no problem changed under any seed, others still may: the
+/// interval is then as wide as the share of problems that may change where none of so many did.
 fn mean_change(sets: &[Vec<Vec<f64>>]) -> Effect {
     let found = average(sets).within(-1.0, 1.0);
     if found.value.is_nan() || found.high > found.low {

@@ -86,9 +86,9 @@ pub(crate) fn stored(
     Ok(())
 }
 
-/// Fills in, for every problem with a correct sample in the file `samples`, the mean over those of `-log a(y)` a token, end
-/// of sequence included, under the session's base at temperature 1. Texts are encoded again, which gives the tokens that
-/// were sampled wherever the model tokenises as its tokenizer does.
+/// Fills in, for every problem with a correct sample in the file `samples`, the mean over those of `-log a(y)` a token,
+/// end of sequence included, under the session's base at temperature 1. Texts are encoded again, which gives the tokens
+/// that were sampled wherever the model tokenises as its tokenizer does.
 pub(crate) fn under_base(
     session: &Session<'_>,
     dataset: &Dataset,

@@ -43,8 +43,8 @@ pub struct SetOptions {
     #[arg(long, value_delimiter = ',')]
     #[serde(default)]
     pub eval_temperature: Vec<f64>,
-    /// Evaluations, those that choose the best checkpoint included, keep the most likely tokens up to this mass; training
-    /// samples the whole distribution.
+    /// Evaluations, those that choose the best checkpoint included, keep the most likely tokens up to this mass;
+    /// training samples the whole distribution.
     #[arg(long, default_value_t = 1.0)]
     #[serde(default = "whole")]
     pub eval_top_p: f64,
@@ -56,8 +56,8 @@ pub struct SetOptions {
     #[arg(long, default_value_t = 0.0)]
     #[serde(default)]
     pub eval_min_p: f64,
-    /// Report the perplexity under the base of every model's correct completions: one forward pass of the base over each
-    /// distinct one.
+    /// Report the perplexity under the base of every model's correct completions: one forward pass of the base over
+    /// each distinct one.
     #[arg(long)]
     #[serde(default)]
     pub base_perplexity: bool,

@@ -76,8 +76,8 @@ impl Session<'_> {
     }
 }
 
-/// Most bytes of memory that a run of `config` is planned to take by itself, the longest sequences met, without what the
-/// log alone reads: what its objective asks for.
+/// Most bytes of memory that a run of `config` is planned to take by itself, the longest sequences met, without what
+/// the log alone reads: what its objective asks for.
 ///
 /// # Errors
 /// Prompts that do not fit, an objective that is impossible.

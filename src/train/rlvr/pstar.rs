@@ -70,8 +70,8 @@ impl Run<'_> {
         Ok(PstarDistances::of(&self.stored_evidence(&prompts)?))
     }
 
-    /// What stored completions say of some prompts. The first half of a prompt's gives samples of p*, the second Z, which
-    /// must not come from the samples that decide whether the prompt counts.
+    /// What stored completions say of some prompts. The first half of a prompt's gives samples of p*, the second Z,
+    /// which must not come from the samples that decide whether the prompt counts.
     fn stored_evidence(&self, prompts: &[usize]) -> Result<Vec<Evidence>> {
         let samples = self.config.settings.num_generations;
         let halves = |problem: &usize| {
