@@ -1,5 +1,7 @@
 //! A model with its tokenizer, loaded from and saved to the layout of the Hub.
 
+mod taken;
+
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -7,7 +9,6 @@ use candle_core::{DType, Device, Tensor};
 use serde_json::{Value, json};
 
 use crate::adapter::{self, Adapter};
-use crate::backend::cpu::with_values;
 use crate::backend::int8;
 use crate::device::Precision;
 use crate::files::{read_json, read_limited, write_atomic};
@@ -36,6 +37,8 @@ pub struct Pretrained {
     config: Value,
     generation_config: Value,
     tokenizer_files: Vec<(PathBuf, Vec<u8>)>,
+    /// The checksum of weights that a policy took over.
+    taken: Option<String>,
 }
 
 impl Pretrained {
@@ -183,6 +186,7 @@ impl Pretrained {
             config,
             generation_config,
             tokenizer_files,
+            taken: None,
         })
     }
 
@@ -277,26 +281,6 @@ impl Pretrained {
             Some(adapter) => self.save_adapter(adapter, tensors, to),
             None => self.save(tensors, to),
         }
-    }
-
-    /// A checksum of all weights, to tell bases of one name apart.
-    ///
-    /// # Errors
-    /// No memory.
-    pub fn fingerprint(&self) -> Result<String> {
-        let mut hasher = crc32fast::Hasher::new();
-        for tensor in self.weights.values() {
-            let values = int8::widened(tensor)?.flatten_all()?.to_dtype(DType::F32)?;
-            let values = values.to_device(&Device::Cpu)?;
-            with_values(&values, |values| {
-                let bytes = |x: &f32| x.to_le_bytes();
-                for part in values.chunks(1 << 16) {
-                    hasher.update(&part.iter().flat_map(bytes).collect::<Vec<u8>>());
-                }
-                Ok(())
-            })?;
-        }
-        Ok(format!("{:08x}", hasher.finalize()))
     }
 
     /// Writes `weights` with this model's config and tokenizer as one GGUF file to `directory`, and a `Modelfile` for

@@ -64,6 +64,7 @@ fn measures(set: &SetResult) -> Vec<(String, String, Estimate)> {
     one("sequence_entropy", summary.sequence_entropy);
     one("kl_pstar", summary.kl_pstar);
     one("base_coverage", summary.base_coverage);
+    one("base_nll", summary.base_nll);
     if let Some(richness) = &summary.richness {
         one("hill_1", Some(richness.hill_1));
         one("hill_2", Some(richness.hill_2));

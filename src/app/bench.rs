@@ -172,6 +172,7 @@ impl BenchOptions {
         let sizes = Sizes {
             trained: None,
             is_int8: false,
+            holds_base: true,
             compared: 0,
             rows,
             prompts: self.prompts,

@@ -13,6 +13,7 @@ use tealight_eval::{Sample, Solver, Tally, store};
 use crate::generate::{Filters, LocalSampler, RngKey, Sampler, SamplingParams};
 use crate::model::Decoder;
 use crate::objective::Plan;
+use crate::policy::Policy;
 use crate::presample::{self, Presamples, presample};
 use crate::pretrained::Pretrained;
 use crate::ranks::Ranks;
@@ -37,6 +38,9 @@ pub(crate) fn seed_of_second_draw(seed: u64) -> u64 {
 pub(crate) struct Session<'a> {
     pub(crate) base: &'a Pretrained,
     pub(crate) reference: Decoder,
+    /// The policy that took the base's weights over, where nothing reads the base once it is trained; `reference` is
+    /// then its decoder, and the base's only until the first step.
+    pub(crate) taken: Option<Policy>,
     pub(crate) device: Device,
     pub(crate) stop: &'a Stop,
     /// The processes that do it together.
@@ -69,7 +73,18 @@ impl Draw<'_> {
 impl<'a> Session<'a> {
     pub(crate) fn new(base: &'a Pretrained, device: Device, stop: &'a Stop) -> Result<Self> {
         let reference = base.decoder()?;
-        Ok(Self { base, reference, device, stop, ranks: Ranks::alone() })
+        Ok(Self { base, reference, taken: None, device, stop, ranks: Ranks::alone() })
+    }
+
+    /// One of a single run in which nothing reads the base once it is trained: no second copy of its weights is held.
+    pub(crate) fn without_base(
+        base: &'a mut Pretrained,
+        device: Device,
+        stop: &'a Stop,
+    ) -> Result<Self> {
+        let policy = base.take_policy()?;
+        let reference = policy.decoder().clone();
+        Ok(Self { base, reference, taken: Some(policy), device, stop, ranks: Ranks::alone() })
     }
 
     /// One in which nothing is trained: the weights are packed for sampling and in memory once.
@@ -79,7 +94,7 @@ impl<'a> Session<'a> {
         stop: &'a Stop,
     ) -> Result<Self> {
         let reference = base.take_sampling_decoder()?;
-        Ok(Self { base, reference, device, stop, ranks: Ranks::alone() })
+        Ok(Self { base, reference, taken: None, device, stop, ranks: Ranks::alone() })
     }
 
     /// The same, with the others of `ranks`.
@@ -112,6 +127,22 @@ impl<'a> Session<'a> {
             settings.max_num_seqs,
             &directory,
         )?))
+    }
+
+    /// The samples of `--presamples` that a run reads for its log alone.
+    pub(crate) fn presamples_to_log(
+        &self,
+        dataset: &Dataset,
+        problems: &[Encoded<'_>],
+        config: &RlvrConfig,
+    ) -> Result<Option<Presamples>> {
+        let settings = &config.settings;
+        let Some(directory) = settings.presamples.as_ref().filter(|_| settings.log_divergences > 0)
+        else {
+            return Ok(None);
+        };
+        let request = self.request(dataset, config, false);
+        Ok(Some(presample::load(directory, problems, &request)?))
     }
 
     /// Samples the base for runs of `config` into `directory`.

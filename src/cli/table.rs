@@ -87,7 +87,7 @@ fn summary(summary: &Summary) -> String {
 /// A study: the verdict and the fronts, one block for each set, one row for the base and each objective, and below the
 /// first held-out set all models against each other.
 pub(super) fn study(study: &Study) -> String {
-    let mut text = fronts(study);
+    let mut text = format!("{}\n{}\n", fronts(study), study.decoding());
     for evaluated in &study.datasets {
         text.push_str(&format!(
             "\n{} ({} problems)\n{}\n",
@@ -98,6 +98,9 @@ pub(super) fn study(study: &Study) -> String {
     }
     for (title, table) in levels::averages(study) {
         text.push_str(&format!("\n{title}, with 95 % intervals\n{}\n", plain(&table)));
+    }
+    if let Some(forgetting) = &study.forgetting {
+        text.push_str(&format!("\n{}\n{}\n", forgetting.title(), plain(&forgetting.rows())));
     }
     if let Some(evaluated) = study.datasets.iter().find(|set| set.domain != "train") {
         let said = match study.seeds().len() {
@@ -116,7 +119,8 @@ pub(super) fn study(study: &Study) -> String {
             plain(&tables::pairs(study, evaluated))
         ));
     }
-    text.push_str(&format!("\n{}\n", plain(&tables::budgets(study))));
+    let budgets = plain(&tables::budgets(study));
+    text.push_str(&format!("\n{budgets}\nmemory: planned for a run by itself with --log-kl off\n"));
     text
 }
 

@@ -26,6 +26,7 @@ mod on_device;
 mod plan;
 mod pointwise;
 mod preset;
+pub mod pstar;
 mod surrogate;
 pub mod target;
 pub mod tokens;

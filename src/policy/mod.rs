@@ -19,7 +19,8 @@ use crate::model::{Architecture, BackendKind, Decoder, PackedSequences};
 
 pub use forward::{Base, Forward, Whole};
 
-/// Trainable weights and the decoder over them.
+/// Trainable weights and the decoder over them; a clone is the same policy, over the same storage.
+#[derive(Clone)]
 pub struct Policy {
     weights: BTreeMap<String, Var>,
     /// In bf16 what the decoder is made of, rounded from the weights, which are always f32.
@@ -41,19 +42,31 @@ impl Policy {
     /// # Errors
     /// See [`Policy::new`]; weights that the backend does not know.
     pub fn on(kind: BackendKind, architecture: &Architecture, weights: &Weights) -> Result<Self> {
-        if let Some((name, _)) = weights.iter().find(|(_, tensor)| int8::is_int8(tensor)) {
+        Self::of(kind, architecture, weights.clone())
+    }
+
+    /// A policy that takes the place of `weights`, one after the other: no two copies of all of them are ever held.
+    ///
+    /// # Errors
+    /// See [`Policy::new`]; the weights are gone then.
+    pub fn in_place_of(architecture: &Architecture, weights: Weights) -> Result<Self> {
+        Self::of(kind_of(&weights), architecture, weights)
+    }
+
+    fn of(kind: BackendKind, architecture: &Architecture, from: Weights) -> Result<Self> {
+        if let Some((name, _)) = from.iter().find(|(_, tensor)| int8::is_int8(tensor)) {
             bail!("`{name}` is of 8 bits, which cannot be trained");
         }
-        let vars = |dtype: DType| -> Result<BTreeMap<String, Var>> {
-            let var = |(name, tensor): (&String, &Tensor)| {
-                // A variable has a copy of its own.
-                Ok((name.clone(), Var::from_tensor(&tensor.to_dtype(dtype)?.detach())?))
-            };
-            weights.iter().map(var).collect()
-        };
-        let is_half = weights.values().any(|tensor| tensor.dtype() == DType::BF16);
-        let rounded = if is_half { vars(DType::BF16)? } else { BTreeMap::new() };
-        let weights = vars(DType::F32)?;
+        let is_half = from.values().any(|tensor| tensor.dtype() == DType::BF16);
+        let (mut weights, mut rounded) = (BTreeMap::new(), BTreeMap::new());
+        for (name, tensor) in from {
+            // A variable has a copy of its own; the tensor is dropped before the next is copied.
+            let var = |dtype: DType| Var::from_tensor(&tensor.to_dtype(dtype)?.detach());
+            if is_half {
+                rounded.insert(name.clone(), var(DType::BF16)?);
+            }
+            weights.insert(name, var(DType::F32)?);
+        }
         let decoder = Decoder::new(architecture, kind, |name| {
             let own = rounded.get(name).or_else(|| weights.get(name));
             let Some(var) = own else { bail!("there is no weight `{name}`") };

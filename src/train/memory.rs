@@ -25,6 +25,8 @@ pub struct Sizes {
     pub trained: Option<usize>,
     /// Whether the base is in blocks of 8 bits.
     pub is_int8: bool,
+    /// Whether the base is held beside a policy of all weights; an adapter stands on it always.
+    pub holds_base: bool,
     /// Completion tokens of a step whose whole distributions are compared with the base's.
     pub compared: usize,
 }
@@ -32,7 +34,7 @@ pub struct Sizes {
 /// Bytes by part. What lasts is there all the time; of a rollout and a training step only one is.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct MemoryPlan {
-    /// The base's weights, which are the reference.
+    /// The base's weights, which are the reference; 0 where the policy took them over because nothing reads them.
     pub base: u64,
     /// The policy's.
     pub policy: u64,
@@ -127,7 +129,10 @@ impl MemoryPlan {
         let in_block = sizes.micro_batch.min(block) * a.vocab_size.min(block);
         let blocks = if sizes.compared > 0 { 2 } else { 1 };
         Self {
-            base: a.tensors().iter().map(|(_, shape)| bytes(shape)).sum(),
+            base: match sizes.holds_base || sizes.trained.is_some() {
+                true => a.tensors().iter().map(|(_, shape)| bytes(shape)).sum(),
+                false => 0,
+            },
             policy: 4 * trained,
             optimizer: 8 * trained,
             activations: (4 * sizes.micro_batch * (kept + scratch)) as u64,

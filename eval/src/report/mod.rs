@@ -4,6 +4,7 @@ mod browser;
 pub mod chart;
 pub mod contrast;
 mod evaluation;
+mod forgetting;
 pub mod front;
 mod front_chart;
 pub mod ledger;
@@ -15,9 +16,12 @@ mod study;
 pub mod tables;
 
 pub use evaluation::write;
+pub use forgetting::{Forgetting, Forgotten};
 pub use live::Live;
 pub use page::{html, live_page};
-pub use study::{Evaluated, HeldOut, Measured, Study, Training, TrainingPoint, Tuned};
+pub use study::{
+    Evaluated, EvaluationFilters, HeldOut, Measured, Study, Training, TrainingPoint, Tuned,
+};
 
 /// The k that curves are drawn at: `ks` and the powers of two up to `n`, in order.
 pub fn grid(ks: &[usize], n: usize) -> Vec<usize> {

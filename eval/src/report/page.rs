@@ -7,7 +7,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::chart::{Axes, Dot, Line, draw, scatter};
 use super::levels::{averages, best_temperatures};
-use super::tables::{LEGEND, budgets, header, pairs, rows, to_base};
+use super::tables::{BUDGET_LEGEND, LEGEND, budgets, header, pairs, rows, to_base};
 use super::{Evaluated, Study, Training, contrast, front, ledger};
 use crate::Summary;
 
@@ -50,7 +50,8 @@ pub fn html(study: &Study) -> Result<String> {
             (study.n) " samples a problem, "
             (if seeds.len() == 1 { "seed " } else { "seeds " }) (listed) ". "
             (study.prompts_per_step) " prompts of " (study.num_generations)
-            " completions a step, learning rate " (format!("{:e}", study.learning_rate)) "."
+            " completions a step, learning rate " (format!("{:e}", study.learning_rate)) ". "
+            (study.decoding())
         }
         @for fronts in &study.fronts { (front::markup(fronts)?) }
         @if let Some(reason) = &study.without_fronts { p.warning role="alert" { "No fronts: " (reason) } }
@@ -58,6 +59,11 @@ pub fn html(study: &Study) -> Result<String> {
         @for evaluated in &study.datasets { (dataset(study, evaluated)?) }
         @if let Some(own) = &study.ledger { (ledger::markup(study, own)?) }
         @for (title, table) in averages(study) { h2 { (title) } p { (over(&seeds)) } (grid(&table)) }
+        @if let Some(forgetting) = &study.forgetting {
+            h2 { (forgetting.title()) }
+            p { (over(&seeds)) " Sets count alike; the intervals do not cover other sets." }
+            (grid(&forgetting.rows()))
+        }
         @for name in names {
             @let table = best_temperatures(study, name);
             @if !table.is_empty() {
@@ -71,7 +77,7 @@ pub fn html(study: &Study) -> Result<String> {
         }
         h2 { "Training" }
         (grid(&budgets(study)))
-        p.note { "Means over seeds. gradients: completions that went through a backward pass. seconds: of the steps, on the machine as it was then." }
+        p.note { (BUDGET_LEGEND) }
         div.charts {
             (path_chart(study)?)
             (training_chart(study, "mean reward", |point| point.reward, "Reward of each step's rollouts, averaged over ten steps.")?)

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Forgetting;
 use crate::contrast::{Contrast, Evaluations};
 use crate::front::Fronts;
 use crate::ledger::Ledger;
@@ -20,6 +21,9 @@ pub struct Study {
     pub grid: Vec<usize>,
     /// Temperature of rollouts; evaluations say theirs.
     pub temperature: f64,
+    /// What every evaluation, those that choose checkpoints included, keeps of a next-token distribution.
+    #[serde(default)]
+    pub filters: EvaluationFilters,
     /// Training prompts.
     pub prompts: usize,
     /// Prompts in a training step.
@@ -37,6 +41,9 @@ pub struct Study {
     pub without_fronts: Option<String>,
     /// The sets that every model was evaluated on, each at one temperature.
     pub datasets: Vec<Evaluated>,
+    /// What became of the sets outside the training domain, where there are some.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forgetting: Option<Forgetting>,
     /// The training runs.
     pub training: Vec<Training>,
     /// Fronts of its objectives, one a way of giving runs as much and a measure; drawn first.
@@ -47,6 +54,54 @@ pub struct Study {
     pub ledger: Option<Ledger>,
     /// Wall time of everything.
     pub seconds: f64,
+}
+
+/// What is kept of each next-token distribution before a token is drawn; what is kept is renormalised.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct EvaluationFilters {
+    /// The most likely tokens up to this mass; 1 keeps all.
+    pub top_p: f64,
+    /// The k most likely tokens; 0 keeps all.
+    pub top_k: usize,
+    /// Tokens at least this share as likely as the most likely one; 0 keeps all.
+    pub min_p: f64,
+}
+
+impl Default for EvaluationFilters {
+    fn default() -> Self {
+        Self { top_p: 1.0, top_k: 0, min_p: 0.0 }
+    }
+}
+
+impl std::fmt::Display for EvaluationFilters {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { top_p, top_k, min_p } = self;
+        let parts = [
+            (*top_p < 1.0).then(|| format!("top-p {top_p}")),
+            (*top_k > 0).then(|| format!("top-k {top_k}")),
+            (*min_p > 0.0).then(|| format!("min-p {min_p}")),
+        ];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        match parts.is_empty() {
+            true => write!(out, "no filters (top-p 1, top-k 0, min-p 0)"),
+            false => write!(out, "{}", parts.join(", ")),
+        }
+    }
+}
+
+impl Study {
+    /// How every model was sampled, in a sentence.
+    pub fn decoding(&self) -> String {
+        let mut all: Vec<f64> = self.datasets.iter().map(|set| set.temperature).collect();
+        all.sort_by(f64::total_cmp);
+        all.dedup();
+        let at = all.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let word = if all.len() == 1 { "temperature" } else { "temperatures" };
+        format!(
+            "Evaluations, those that choose checkpoints included: {word} {at}, {}.",
+            self.filters
+        )
+    }
 }
 
 /// One set of problems at one temperature: the base, and every tuned model.
@@ -112,6 +167,9 @@ pub struct Training {
     pub rehearsed: usize,
     /// Wall time of the steps, pre-sampling and evaluation not counted.
     pub seconds: f64,
+    /// Most bytes of memory that the run is planned to take by itself, without what its log alone reads; none on a GPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub planned_memory: Option<u64>,
     /// What each step measured.
     pub points: Vec<TrainingPoint>,
     /// What evaluations on the way found.

@@ -13,7 +13,7 @@ pub const LEGEND: &str = "\u{b1} is the standard deviation over seeds. distinct:
 samples of a problem, which accuracy raises too; among 4 correct: the same among four correct answers, change from base, \
 on the problems where the base and every model of the table have as many under every seed. keep: share of the problems \
 solved in k tries, by a second draw of the base, that still are, in parentheses the share that the base itself solves \
-again; new: share newly solved, minus the base's own.";
+again; new: share newly solved, minus the base's own. base perplexity: of a model's correct answers under the base.";
 
 /// The header over [`rows`].
 pub fn header(study: &Study, evaluated: &Evaluated) -> Vec<String> {
@@ -23,6 +23,7 @@ pub fn header(study: &Study, evaluated: &Evaluated) -> Vec<String> {
     header.push("distinct".into());
     header.push(matched_title(evaluated));
     header.extend(has_kl(evaluated).then(|| "KL(p*)".to_owned()));
+    header.extend(has_perplexity(evaluated).then(|| "base perplexity".to_owned()));
     if has_kept(study, evaluated) {
         let k = study.largest();
         header.extend([format!("keep@{k}"), format!("new@{k}")]);
@@ -44,6 +45,11 @@ fn matched(contrast: &Contrast) -> Option<&Matched> {
 
 fn has_kl(evaluated: &Evaluated) -> bool {
     evaluated.base.summary.kl_pstar.is_some()
+}
+
+/// Whether the base scored the correct answers.
+fn has_perplexity(evaluated: &Evaluated) -> bool {
+    evaluated.base.summary.base_nll.is_some()
 }
 
 pub(super) fn has_greedy(evaluated: &Evaluated) -> bool {
@@ -103,6 +109,10 @@ pub fn rows(study: &Study, evaluated: &Evaluated) -> Vec<Vec<String>> {
         if has_kl(evaluated) {
             let kl = |s: &&Summary| s.kl_pstar.map_or(f64::NAN, |kl| kl.value);
             row.push(with_spread(&all.iter().map(kl).collect::<Vec<_>>(), 2));
+        }
+        if has_perplexity(evaluated) {
+            let perplexity = |s: &&Summary| s.base_nll.map_or(f64::NAN, |nll| nll.value.exp());
+            row.push(with_spread(&all.iter().map(perplexity).collect::<Vec<_>>(), 3));
         }
         if has_kept(study, evaluated) {
             row.extend(match contrast.and_then(|contrast| kept(study, contrast)) {
@@ -217,6 +227,12 @@ fn difference(first: &[&[Tally]], second: &[&[Tally]], k: usize) -> Effect {
     crossed(&(0..count).map(row).collect::<Vec<_>>()).within(-1.0, 1.0)
 }
 
+/// What columns of [`budgets`] are, in words.
+pub const BUDGET_LEGEND: &str = "Means over seeds. gradients: completions that went through a backward pass. seconds: of the \
+steps, on the machine as it was then. memory: the planned peak, not a measured one, of one run by itself (tealight train \
+--log-kl off) with the longest sequences; the weights of the base are part of it only where the objective reads them while \
+it trains. A study holds the base throughout, because it evaluates and samples it.";
+
 /// How much of everything each objective was given, mean over seeds: what is matched, and what is not.
 pub fn budgets(study: &Study) -> Vec<Vec<String>> {
     let header = [
@@ -228,6 +244,7 @@ pub fn budgets(study: &Study) -> Vec<Vec<String>> {
         "gradients",
         "of them stored",
         "seconds",
+        "memory, planned (MB)",
     ];
     let mut rows = vec![header.map(str::to_owned).to_vec()];
     for label in study.trained() {
@@ -244,6 +261,10 @@ pub fn budgets(study: &Study) -> Vec<Vec<String>> {
             mean(|run| run.gradients as f64),
             mean(|run| run.rehearsed as f64),
             mean(|run| run.seconds),
+            match runs().all(|run| run.planned_memory.is_some()) {
+                true => mean(|run| run.planned_memory.unwrap_or(0) as f64 / 1e6),
+                false => String::new(),
+            },
         ]);
     }
     rows

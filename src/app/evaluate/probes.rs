@@ -1,11 +1,12 @@
 //! What a model's own log-probabilities say of coverage, without sampling it: of all right answers where
 //! they are known, of the base's stored right answers where there are some.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::Result;
 use tealight_datasets::Dataset;
-use tealight_eval::Tally;
+use tealight_eval::{Tally, store};
 
 use crate::app::session::Session;
 use crate::model::Decoder;
@@ -81,6 +82,41 @@ pub(crate) fn stored(
         if prompt.correct() > 0 {
             tally.base_coverage = Some(-mean_gap(session, prompt, &prompt.samples, temperature)?);
         }
+    }
+    Ok(())
+}
+
+/// Fills in, for every problem with a correct sample in the file `samples`, the mean over those of `-log a(y)` a token,
+/// end of sequence included, under the session's base at temperature 1. Texts are encoded again, which gives the tokens
+/// that were sampled wherever the model tokenises as its tokenizer does.
+pub(crate) fn under_base(
+    session: &Session<'_>,
+    dataset: &Dataset,
+    samples: &Path,
+    tallies: &mut [Tally],
+) -> Result<()> {
+    let known = store::read(samples)?.problems;
+    let tokenizer = &session.base.tokenizer;
+    for (problem, tally) in dataset.problems.iter().zip(tallies) {
+        let drawn = known.get(&problem.id).into_iter().flatten();
+        let mut times: BTreeMap<&str, usize> = BTreeMap::new();
+        for sample in drawn.filter(|sample| sample.is_correct()) {
+            *times.entry(&sample.completion).or_default() += 1;
+        }
+        if times.is_empty() {
+            continue;
+        }
+        let prompt = tokenizer.encode_prompt(&problem.prompt)?;
+        let sequence = |text: &&str| -> Result<Sequence> {
+            let mut completion = tokenizer.encode_completion(text)?;
+            completion.push(tokenizer.eos()[0]);
+            Ok(Sequence { prompt: prompt.clone(), completion })
+        };
+        let rows: Vec<Sequence> = times.keys().map(sequence).collect::<Result<_>>()?;
+        let costs = logps(&session.reference, &rows, 1.0)?;
+        let costs = costs.iter().zip(&rows).map(|(logp, row)| -logp / row.completion.len() as f64);
+        let sum: f64 = costs.zip(times.values()).map(|(cost, times)| cost * *times as f64).sum();
+        tally.base_nll = Some(sum / times.values().sum::<usize>() as f64);
     }
     Ok(())
 }

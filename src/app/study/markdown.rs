@@ -11,11 +11,12 @@ pub(super) fn markdown(study: &Study) -> String {
         text.push_str(&format!("No fronts: {reason}\n\n"));
     }
     text.push_str(&format!(
-        "{}: {} samples a problem, seeds {}, as many {}. {}\n",
+        "{}: {} samples a problem, seeds {}, as many {}. {} {}\n",
         study.model,
         study.n,
         seeds.join(", "),
         study.matched,
+        study.decoding(),
         tables::LEGEND
     ));
     let mut add = |title: &str, rows: &[Vec<String>]| {
@@ -39,7 +40,11 @@ pub(super) fn markdown(study: &Study) -> String {
         add(&title, &ledger::rows(study, own));
     }
     levels::averages(study).iter().for_each(|(title, rows)| add(title, rows));
-    add("What each was given", &tables::budgets(study));
+    if let Some(forgetting) = &study.forgetting {
+        add(&forgetting.title(), &forgetting.rows());
+    }
+    let title = format!("What each was given. {}", tables::BUDGET_LEGEND);
+    add(&title, &tables::budgets(study));
     text
 }
 

@@ -258,7 +258,12 @@ impl Prepared {
         let seeds = distinct(&options.seeds);
         let train = options.data.open(&options.data.dataset)?;
         let sets = options.sets.open(&options.data, &train, options.settings.temperature)?;
-        let held_out = options.held_out.open(&options.data)?;
+        let reported = sets.iter().find(|set| set.domain != "train");
+        let as_reported = |set: HeldOutSet| match reported {
+            Some(reported) => set.decoded_with(reported.temperature, options.sets.filters()),
+            None => set,
+        };
+        let held_out = options.held_out.open(&options.data)?.map(as_reported);
         if let Some(held_out) = &held_out {
             for other in std::iter::once(&train).chain(sets.iter().map(|set| &*set.dataset)) {
                 settings::refuse_overlap(other, held_out.dataset(), "--eval-dataset")?;

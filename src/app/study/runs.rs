@@ -312,6 +312,7 @@ pub(crate) fn history(label: &str, seed: u64, folder: &Path) -> Result<Training>
         gradients: count("num_gradients"),
         rehearsed: count("num_rehearsed"),
         seconds: rows.iter().filter_map(|row| number(row, "step_time")).sum(),
+        planned_memory: None,
         points: rows
             .iter()
             .map(|row| TrainingPoint {

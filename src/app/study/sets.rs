@@ -43,7 +43,8 @@ pub struct SetOptions {
     #[arg(long, value_delimiter = ',')]
     #[serde(default)]
     pub eval_temperature: Vec<f64>,
-    /// Evaluations keep the most likely tokens up to this mass; training samples the whole distribution.
+    /// Evaluations, those that choose the best checkpoint included, keep the most likely tokens up to this mass;
+    /// training samples the whole distribution.
     #[arg(long, default_value_t = 1.0)]
     #[serde(default = "whole")]
     pub eval_top_p: f64,
@@ -55,6 +56,11 @@ pub struct SetOptions {
     #[arg(long, default_value_t = 0.0)]
     #[serde(default)]
     pub eval_min_p: f64,
+    /// Report the perplexity under the base of every model's correct completions: one forward pass of the base over
+    /// each distinct one.
+    #[arg(long)]
+    #[serde(default)]
+    pub base_perplexity: bool,
     /// Do not evaluate at temperature 0 beside.
     #[arg(long)]
     #[serde(default)]
@@ -85,15 +91,18 @@ fn whole() -> f64 {
 }
 
 impl SetOptions {
+    /// What evaluations keep of each next-token distribution.
+    pub(crate) fn filters(&self) -> Filters {
+        Filters { top_k: self.eval_top_k, top_p: self.eval_top_p, min_p: self.eval_min_p }
+    }
+
     /// How evaluations sample, at the temperature of training.
     pub(crate) fn sampling(
         &self,
         settings: &Settings,
         tokenizer: &dyn Tokenizer,
     ) -> SamplingParams {
-        let filters =
-            Filters { top_k: self.eval_top_k, top_p: self.eval_top_p, min_p: self.eval_min_p };
-        SamplingParams { filters, ..settings.sampling(tokenizer) }
+        SamplingParams { filters: self.filters(), ..settings.sampling(tokenizer) }
     }
 
     /// Every set at every temperature.
@@ -195,6 +204,17 @@ impl StudySet {
             }
         };
         session.evaluate_the_rest(&decoder, dataset, &draw, &label, &samples)
+    }
+
+    /// Adds to the counts of the samples in `folder` what the correct ones cost under the base.
+    pub(crate) fn score_under_base(
+        &self,
+        session: &Session<'_>,
+        folder: &Path,
+        tallies: &mut [Tally],
+    ) -> Result<()> {
+        let samples = names::inside(folder, &format!("samples-{}.jsonl", self.file))?;
+        probes::under_base(session, &self.dataset, &samples, tallies)
     }
 
     /// Whether a file holds `n` samples of every problem.

@@ -6,7 +6,9 @@ use std::time::Instant;
 use anyhow::Result;
 use tealight_eval::front::{Checkpoint, RunPath};
 use tealight_eval::ledger::Scored;
-use tealight_eval::report::{Evaluated, HeldOut, Measured, Study, Training, Tuned, grid};
+use tealight_eval::report::{
+    Evaluated, EvaluationFilters, Forgetting, HeldOut, Measured, Study, Training, Tuned, grid,
+};
 use tealight_eval::{Summary, Tally};
 
 use super::configuration::Configuration;
@@ -16,6 +18,7 @@ use super::sets::{Model, StudySet};
 use super::{Prepared, StudyOptions, fronts, ledger};
 use crate::app::place;
 use crate::app::session::{self, Draw, Session};
+use crate::app::training::space::planned_peak;
 use crate::generate::SamplingParams;
 use crate::model::Decoder;
 use crate::ranks::Ranks;
@@ -160,10 +163,12 @@ impl<'a> Work<'a> {
         let measured = models.iter().map(all).collect::<Result<Vec<_>>>()?;
         let folder = StudyOptions::folder(self.output, configuration, seed);
         let mut training = history(&configuration.label(), seed, &folder)?;
+        let config = options.budget(configuration, seed, study.train.problems.len(), &folder)?;
+        if session.device.is_cpu() {
+            training.planned_memory = Some(planned_peak(&config, &study.train, session.base)?);
+        }
         let (mut paths, mut merit, mut in_ledger) = (Vec::new(), 0.0, Vec::new());
         if let (Some(sets), Some((_, start, _))) = (&self.paths, base) {
-            let config =
-                options.budget(configuration, seed, study.train.problems.len(), &folder)?;
             let end = (&training, &models[0].1);
             let found = sets.run(session, (configuration, &config), end, &folder)?;
             training.held_out = [vec![start.clone()], found.held_out].concat();
@@ -214,9 +219,12 @@ impl<'a> Work<'a> {
     }
 
     fn measured(&self, set: &StudySet, model: (&Decoder, &str), folder: &Path) -> Result<Measured> {
-        let greedy = !self.study.options.sets.no_greedy;
-        let tallies: Vec<Tally> =
-            set.tallies(&self.session, model, &self.draw(), greedy, folder)?;
+        let options = &self.study.options.sets;
+        let mut tallies: Vec<Tally> =
+            set.tallies(&self.session, model, &self.draw(), !options.no_greedy, folder)?;
+        if options.base_perplexity {
+            set.score_under_base(&self.session, folder, &mut tallies)?;
+        }
         Ok(Measured { summary: Summary::new(&tallies, &self.grid)?, problems: tallies })
     }
 
@@ -259,12 +267,17 @@ impl StudyOptions {
         started: Instant,
     ) -> Study {
         let settings = &self.settings;
-        Study {
+        let mut study = Study {
             model: study.base.name.clone(),
             n: self.n,
             ks: self.k.clone(),
             grid: grid(&self.k, self.n),
             temperature: settings.temperature,
+            filters: EvaluationFilters {
+                top_p: self.sets.eval_top_p,
+                top_k: self.sets.eval_top_k,
+                min_p: self.sets.eval_min_p,
+            },
             prompts: study.train.problems.len(),
             prompts_per_step: settings.prompts_per_step,
             num_generations: settings.num_generations,
@@ -282,6 +295,9 @@ impl StudyOptions {
             datasets,
             training,
             seconds: started.elapsed().as_secs_f64(),
-        }
+            forgetting: None,
+        };
+        study.forgetting = Forgetting::of(&study);
+        study
     }
 }

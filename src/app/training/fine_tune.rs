@@ -11,12 +11,10 @@ use tealight_eval::report::HeldOut;
 use super::held_out::{BEST, HeldOutSet};
 use super::journal::{Journal, OnStep};
 use super::path::PathPoints;
-use super::sizes;
 use crate::adapter::{Adapter, LoraOptions};
 use crate::app::session::{Draw, Session};
 use crate::generate::Engine;
 use crate::lab;
-use crate::limits;
 use crate::objective::ImportanceCorrection;
 use crate::policy::{self, Policy};
 use crate::presample::Presamples;
@@ -26,7 +24,6 @@ use crate::rollout::Encoded;
 use crate::telemetry::JsonLines;
 use crate::train::AdamW;
 use crate::train::checkpoint::{self, Checkpoints, State};
-use crate::train::memory::{MemoryPlan, Sizes};
 use crate::train::rlvr::{End, RlvrConfig, RolloutEngine, Run, Step, TrainingData};
 
 /// Where a run goes and what it continues.
@@ -123,25 +120,29 @@ impl Session<'_> {
         let mut optimizer = AdamW::new(config.settings.adamw, policy.weights())?;
         let mut state = State::default();
         let metrics_file = output.join("metrics.jsonl");
-        match place.resume {
-            Some(path) => {
-                let restored = checkpoints.load(path, &self.device)?;
-                policy.restore(&restored.weights)?;
-                optimizer.restore(restored.state.optimizer_steps, &restored.moments)?;
-                let rows = &restored.metrics;
-                self.ranks.first(|| crate::files::write_atomic(&metrics_file, rows))?;
-                state = restored.state;
-                tracing::info!("resumed from {}", path.display());
-            }
-            None => {
-                self.ranks.first(|| JsonLines::create(&metrics_file).map(drop))?;
-            }
-        }
+        let load = |path| checkpoints.load(path, &self.device);
+        let mut restored = place.resume.map(load).transpose()?;
+        self.ranks.first(|| match &restored {
+            Some(restored) => crate::files::write_atomic(&metrics_file, &restored.metrics),
+            None => JsonLines::create(&metrics_file).map(drop),
+        })?;
+        state.global_step = restored.as_ref().map_or(0, |restored| restored.state.global_step);
         self.ranks.first(|| {
             HeldOutSet::go_back(output, place.resume.map(|_| state.global_step))?;
             checkpoint::clean(output)
         })?;
+        // Before the policy moves: where the base is not held it is the base until then.
         let presamples = self.presamples(dataset, &problems, config, &plan, output)?;
+        if let (Some(restored), Some(path)) = (restored.take(), place.resume) {
+            policy.restore(&restored.weights)?;
+            optimizer.restore(restored.state.optimizer_steps, &restored.moments)?;
+            state = restored.state;
+            tracing::info!("resumed from {}", path.display());
+        }
+        let logged = match &presamples {
+            Some(_) => None,
+            None => self.presamples_to_log(dataset, &problems, config)?,
+        };
         let data = TrainingData::new(config, &plan, problems.len(), presamples.as_ref())?;
         data.notes.iter().for_each(|note| tracing::info!("  {note}"));
         data.cautions.iter().for_each(|caution| tracing::warn!("{caution}"));
@@ -164,9 +165,10 @@ impl Session<'_> {
             config: &config,
             plan: &plan,
             policy: &policy,
-            reference: &self.reference,
+            reference: self.taken.is_none().then_some(&self.reference),
             problems: &problems,
             data: &data,
+            presamples: presamples.as_ref().or(logged.as_ref()),
             tokenizer,
             verifier: &*dataset.verifier,
             ranks: &self.ranks,
@@ -254,7 +256,10 @@ impl Session<'_> {
     }
 
     fn policy(&self, config: &RlvrConfig, adapter: Option<&Adapter>) -> Result<Policy> {
-        let policy = self.base.policy(adapter)?.beside(&self.reference);
+        let policy = match &self.taken {
+            Some(taken) => taken.clone(),
+            None => self.base.policy(adapter)?.beside(&self.reference),
+        };
         match config.settings.gradient_checkpointing {
             true => Ok(policy.recomputing()),
             false => Ok(policy),
@@ -298,67 +303,6 @@ impl Session<'_> {
         identity["dataset_checksum"] = json!(dataset_checksum(problems.iter().map(|p| p.problem)));
         identity["verifier"] = json!(dataset.verifier.name());
         Ok(identity)
-    }
-
-    /// Tokens of a micro-batch: what was asked for, or as many as the memory plan has room for.
-    fn micro_batch_tokens(
-        &self,
-        config: &RlvrConfig,
-        problems: &[Encoded<'_>],
-        resolved: usize,
-    ) -> Result<usize> {
-        // A run goes on as it began, since sums are rounded micro-batch by micro-batch.
-        if resolved > 0 {
-            return Ok(resolved);
-        }
-        let asked = config.settings.micro_batch_tokens;
-        let Some(available) = limits::available_memory().filter(|_| self.device.is_cpu()) else {
-            return Ok(asked);
-        };
-        let available = available / self.ranks.local().1 as u64;
-        let sizes = sizes(config, problems, self.base)?;
-        let peak = |micro_batch: usize| {
-            let micro_batch = micro_batch.max(sizes.longest).min(sizes.micro_batch);
-            MemoryPlan::of(&self.base.architecture, Sizes { micro_batch, ..sizes }).peak()
-        };
-        let mut tokens = asked;
-        while peak(tokens) > available && tokens > sizes.longest {
-            tokens /= 2;
-        }
-        let gigabytes = |bytes: u64| bytes as f64 / 1e9;
-        if peak(tokens) > available {
-            bail!(
-                "this run is planned to take {:.1} GB of memory, and {:.1} GB are free: add --gradient-checkpointing \
-                 or --use-peft, or lower --max-completion-length or --max-num-seqs (--dry-run shows the parts)",
-                gigabytes(peak(tokens)),
-                gigabytes(available)
-            );
-        }
-        if tokens < asked {
-            tracing::info!(
-                "micro-batches of {tokens} tokens: {:.1} GB of memory are free",
-                gigabytes(available)
-            );
-        }
-        Ok(tokens)
-    }
-
-    /// Warns where the disk will not hold the checkpoints and the result.
-    fn warn_of_space(&self, checkpoints: &Checkpoints<'_>, policy: &Policy) {
-        let Some(free) = limits::free_space(checkpoints.output) else { return };
-        let trained: usize = policy.weights().values().map(|var| var.elem_count()).sum();
-        // Weights and two moments; one more while it is written, and the result.
-        let kept = checkpoints.limit.max(1) as u64 + 2;
-        let need = trained as u64 * (12 * kept + 4);
-        if need > free {
-            tracing::warn!(
-                "{}: {:.1} GB are free, and {kept} checkpoints with the result take {:.1} GB; lower \
-                 --save-total-limit or make room",
-                checkpoints.output.display(),
-                free as f64 / 1e9,
-                need as f64 / 1e9
-            );
-        }
     }
 }
 

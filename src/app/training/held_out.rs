@@ -14,6 +14,7 @@ use tealight_eval::report::{HeldOut, grid};
 use crate::app::session::{Draw, Evaluating, Session};
 use crate::app::settings::DataOptions;
 use crate::files::{MAX_LINES, MAX_SMALL, read_limited, read_text, write_atomic};
+use crate::generate::{Filters, SamplingParams};
 use crate::model::Decoder;
 use crate::telemetry::JsonLines;
 
@@ -51,6 +52,8 @@ pub(crate) struct HeldOutSet {
     dataset: Arc<Dataset>,
     options: HeldOutOptions,
     metric: Metric,
+    /// Temperature and filters, where they are not those of training.
+    decoding: Option<(f64, Filters)>,
 }
 
 #[derive(Clone, Copy)]
@@ -83,7 +86,7 @@ impl HeldOutOptions {
         let limited = DataOptions { max_samples: Some(self.eval_max_samples), ..data.clone() };
         let dataset = Arc::new(limited.open(spec)?);
         let metric = self.metric()?;
-        Ok(Some(HeldOutSet { dataset, options: self.clone(), metric }))
+        Ok(Some(HeldOutSet { dataset, options: self.clone(), metric, decoding: None }))
     }
 
     fn metric(&self) -> Result<Metric> {
@@ -106,6 +109,11 @@ impl HeldOutSet {
         &self.dataset
     }
 
+    /// The same set, sampled at this temperature with these filters: a study chooses the best model as it reports it.
+    pub(crate) fn decoded_with(self, temperature: f64, filters: Filters) -> Self {
+        Self { decoding: Some((temperature, filters)), ..self }
+    }
+
     /// Whether step `step` is evaluated, the last of a run or not.
     pub(crate) fn is_due(&self, step: usize, is_last: bool) -> bool {
         step.is_multiple_of(self.options.eval_steps) || is_last
@@ -121,7 +129,13 @@ impl HeldOutSet {
         (step, output): (usize, &Path),
     ) -> Result<(HeldOut, Option<Best>)> {
         let n = self.options.eval_num_samples;
-        let draw = Draw { n, ..*draw };
+        let params = match self.decoding {
+            None => draw.params.clone(),
+            Some((temperature, filters)) => {
+                SamplingParams { temperature, filters, ..draw.params.clone() }
+            }
+        };
+        let draw = Draw { n, params: &params, ..*draw };
         let label = format!("step {step} on {}", self.dataset.name);
         let ranks = &session.ranks;
         let evaluating = Evaluating { label: &label, is_silent: true, stop: session.stop, ranks };

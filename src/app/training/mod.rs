@@ -5,6 +5,7 @@ pub(crate) mod held_out;
 mod journal;
 pub(crate) mod path;
 pub mod sft;
+pub(crate) mod space;
 
 use std::path::{Path, PathBuf};
 
@@ -21,12 +22,13 @@ use crate::pretrained::Pretrained;
 use crate::process::Process;
 use crate::remote::EngineOptions;
 use crate::rollout::Encoded;
-use crate::train::memory::{MemoryPlan, Sizes};
-use crate::train::rlvr::{RlvrConfig, wants_presamples};
+use crate::train::memory::MemoryPlan;
+use crate::train::rlvr::{RlvrConfig, reads_base, wants_presamples};
 use crate::train::{Interrupted, checkpoint};
 use fine_tune::Place;
 pub use held_out::HeldOutOptions;
 use held_out::HeldOutSet;
+use space::sizes;
 
 pub use journal::OnStep;
 
@@ -114,14 +116,23 @@ pub fn run(
     }
     let (dataset, held_out) = options.open()?;
     options.model.precision.check(options.rlvr.settings.lora.use_peft)?;
-    let (base, device) = options.model.load_on(ranks, ModelOptions::load_to_train)?;
+    let (mut base, device) = options.model.load_on(ranks, ModelOptions::load_to_train)?;
     let options = &options.with_length(&dataset, held_out.as_ref(), &base)?;
     ranks.first(|| {
         place::clear(output, options.overwrite)?;
         settings::record_config(options, output)
     })?;
     stop.saves();
-    let session = Session::new(&base, device, stop)?.among(ranks);
+    let session = match options.rlvr.holds_base()? {
+        true => Session::new(&base, device, stop)?,
+        false => {
+            tracing::info!(
+                "nothing reads the base once it is trained: its weights are not held twice"
+            );
+            Session::without_base(&mut base, device, stop)?
+        }
+    };
+    let session = session.among(ranks);
     let label = options.rlvr.objective.to_string();
     let place = Place {
         label: &label,
@@ -154,6 +165,23 @@ pub fn run(
         skipped_steps: state.skipped_steps,
         model,
     })
+}
+
+impl RlvrConfig {
+    /// Whether a run holds the base's weights beside the policy's: where something reads them, or an adapter stands on
+    /// them.
+    ///
+    /// # Errors
+    /// An objective that is impossible.
+    fn holds_base(&self) -> Result<bool> {
+        Ok(self.settings.lora.use_peft || reads_base(self, &self.plan()?))
+    }
+
+    /// Whether it does for the log alone.
+    fn holds_base_to_log(&self) -> Result<bool> {
+        let silent = Self { settings: self.settings.unlogged(), ..self.clone() };
+        Ok(self.holds_base()? && !silent.holds_base()?)
+    }
 }
 
 impl TrainOptions {
@@ -200,9 +228,17 @@ impl TrainOptions {
                 options.rlvr.objective
             );
         }
-        if options.rlvr.settings.presamples.is_some() && !wants_presamples(&options.rlvr, &plan) {
+        let logs = options.rlvr.settings.log_divergences > 0;
+        if logs && (options.engine.remote.engine.is_some() || rounds) {
             bail!(
-                "objective `{}` needs no samples of the base: leave --presamples out",
+                "--log-divergences reads the policy's own samples, and another model draws them: leave it out, or \
+                 --engine and --rollout-dtype"
+            );
+        }
+        let reads_presamples = wants_presamples(&options.rlvr, &plan) || logs;
+        if options.rlvr.settings.presamples.is_some() && !reads_presamples {
+            bail!(
+                "objective `{}` needs no samples of the base: leave --presamples out, or add --log-divergences",
                 options.rlvr.objective
             );
         }
@@ -252,6 +288,8 @@ pub struct DryRun {
     pub prompt_length: usize,
     /// The memory that is planned; on a GPU none is.
     pub memory: Option<MemoryPlan>,
+    /// Whether the base is held beside the policy for the log alone.
+    pub is_base_for_log: bool,
 }
 
 /// Finds out what a run would do, without sampling and without writing anything.
@@ -279,35 +317,6 @@ pub fn dry_run(options: &TrainOptions) -> Result<DryRun> {
         completion_length: room,
         prompt_length: sizes.longest - room,
         memory: device.is_cpu().then(|| MemoryPlan::of(&base.architecture, sizes)),
-    })
-}
-
-/// What memory depends on in a run of `config`.
-///
-/// # Errors
-/// An objective that is impossible.
-pub(crate) fn sizes(
-    config: &RlvrConfig,
-    problems: &[Encoded<'_>],
-    base: &Pretrained,
-) -> Result<Sizes> {
-    let settings = &config.settings;
-    let room = settings.length();
-    let prompt = problems.iter().map(|problem| problem.prompt.len()).max().unwrap_or(0);
-    let (longest, prompts) = (prompt + room, settings.prompts_per_step.min(problems.len()));
-    let step = prompts * settings.num_generations;
-    // Completions of a prompt share it.
-    let tokens = prompts * prompt + step * room;
-    let compares = config.plan()?.vocabulary_regulariser().is_some();
-    Ok(Sizes {
-        rows: settings.max_num_seqs.min(step),
-        prompts,
-        longest,
-        completion: room,
-        micro_batch: settings.micro_batch_tokens.min(tokens).max(longest),
-        recomputes: settings.gradient_checkpointing,
-        trained: settings.lora.parameters(&base.architecture),
-        is_int8: base.precision.base_dtype.is_some(),
-        compared: if compares { step * room } else { 0 },
+        is_base_for_log: options.rlvr.holds_base_to_log()?,
     })
 }

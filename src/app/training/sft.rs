@@ -77,7 +77,7 @@ pub fn run(options: &SftOptions, stop: &Stop) -> Result<()> {
         None => (place::fresh(output, options.overwrite)?, None),
     };
     let dataset = options.data.open(&options.data.dataset)?;
-    let (base, device) = match (&options.from_scratch, &options.tokenizer) {
+    let (mut base, device) = match (&options.from_scratch, &options.tokenizer) {
         (Some(config), Some(tokenizer)) => options.fresh_model(config, tokenizer)?,
         (Some(_), None) => bail!("--from-scratch needs --tokenizer DIR"),
         (None, Some(_)) => bail!("--tokenizer is only for --from-scratch"),
@@ -86,7 +86,11 @@ pub fn run(options: &SftOptions, stop: &Stop) -> Result<()> {
     place::clear(output, options.overwrite)?;
     settings::record_config(options, output)?;
     let adapter = new_adapter(&options.lora, &base, options.sft.seed, &device)?;
-    let policy = base.policy(adapter.as_ref())?;
+    // Nothing reads the base: a policy of all weights takes its place.
+    let policy = match &adapter {
+        Some(_) => base.policy(adapter.as_ref())?,
+        None => base.take_policy()?,
+    };
     let identity = options.identity(&base, &dataset)?;
     let examples = examples(options, &base, dataset)?;
     let checkpoints = Checkpoints {

@@ -8,6 +8,7 @@ use bytemuck::Pod;
 
 use super::correct::Drawn;
 use super::kl::BaseSays;
+use super::pstar::LoggedRows;
 use super::whole::{shares, widened};
 use super::{Metrics, Run};
 use crate::generate::{Finish, RngKey};
@@ -100,6 +101,11 @@ impl Run<'_> {
                 Some(BaseSays { logp, distributions }) => (Some(logp), distributions),
                 None => (None, None),
             };
+        if self.logs_divergences(state.global_step) {
+            let (rows, behavior, reference) = (&rows, &behavior, reference.as_deref());
+            metrics.pstar =
+                Some(self.distances(&LoggedRows { groups, rows, behavior, reference })?);
+        }
         let mut stats = self.stats(groups, &behavior, reference.as_deref(), state.global_step);
         self.estimate_partition(groups, &mut stats, state);
         metrics.max_reward_ratio = plan.matching().map(|matching| cut_share(matching, &stats));
@@ -312,7 +318,7 @@ impl Run<'_> {
 
     /// Log-probabilities of completions under the base.
     pub(super) fn reference_logp(&self, rows: &[Sequence]) -> Result<Vec<Vec<f32>>> {
-        self.logp_of(self.reference, rows)
+        self.logp_of(self.base()?, rows)
     }
 
     pub(super) fn logp_of(&self, decoder: &Decoder, rows: &[Sequence]) -> Result<Vec<Vec<f32>>> {

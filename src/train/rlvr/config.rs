@@ -121,6 +121,11 @@ pub struct Settings {
     /// understood.
     #[arg(long, value_enum, default_value_t = LogKl::Estimate)]
     pub log_kl: LogKl,
+    /// Log estimates of the distance from p* every so many steps (docs/measures.md), with --presamples of lost answers
+    /// too; 0 never.
+    #[arg(long, value_name = "STEPS", num_args = 0..=1, default_value_t = 0, default_missing_value = "10")]
+    #[serde(default)]
+    pub log_divergences: usize,
     /// Most tokens, padding included, in one forward and backward pass; the result does not depend on it.
     #[arg(long, default_value_t = 4096)]
     pub micro_batch_tokens: usize,

@@ -6,7 +6,8 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use super::batch::sum;
-use super::{Metrics, Run};
+use super::{Metrics, RlvrConfig, Run};
+use crate::objective::Plan;
 use crate::policy::{Distributions, Sequence};
 
 /// Every how many steps it is estimated.
@@ -27,6 +28,14 @@ pub enum LogKl {
     /// Of none.
     #[value(alias = "false")]
     Off,
+}
+
+/// Whether a run reads the base once it trains: its objective does, or what it logs. Before the first step every run
+/// does, when the policy is the base.
+pub fn reads_base(config: &RlvrConfig, plan: &Plan) -> bool {
+    let settings = &config.settings;
+    let logs = settings.log_kl != LogKl::Off || settings.log_divergences > 0;
+    plan.needs_reference() || (plan.is_on_policy() && logs)
 }
 
 /// What the base says of a step's completions, row by row.

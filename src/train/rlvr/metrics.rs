@@ -6,6 +6,7 @@ use tealight_datasets::Verdict;
 use super::update::{Update, UpdateStats};
 use crate::generate::Finish;
 use crate::objective::Mismatch;
+use crate::objective::pstar::PstarDistances;
 use crate::rollout::{Group, Rollout};
 
 /// One row of `metrics.jsonl`; names are TRL's.
@@ -74,6 +75,9 @@ pub struct Metrics {
     /// How far what sampled is from the policy; nothing where that is the policy itself.
     #[serde(flatten)]
     pub mismatch: Option<Mismatch>,
+    /// How far the policy is from p*, of steps that log it.
+    #[serde(flatten)]
+    pub pstar: Option<PstarDistances>,
     /// Steps skipped so far because the gradient was not finite.
     pub skipped_steps: usize,
     /// Tokens sampled so far.

@@ -14,6 +14,7 @@ mod health;
 mod identity;
 mod kl;
 mod metrics;
+mod pstar;
 mod rollouts;
 mod self_check;
 mod training_data;
@@ -32,6 +33,7 @@ use crate::generate::{Engine, EngineLost};
 use crate::model::{Decoder, RolloutDtype};
 use crate::objective::{ImportanceCorrection, Plan};
 use crate::policy::Policy;
+use crate::presample::Presamples;
 use crate::ranks::Ranks;
 use crate::rollout::{Encoded, Group};
 use crate::telemetry::phase;
@@ -43,7 +45,7 @@ use update::Update;
 
 pub use config::{BetaPer, Explore, LENGTH, ReportTo, RlvrConfig, Settings};
 pub use health::Health;
-pub use kl::LogKl;
+pub use kl::{LogKl, reads_base};
 pub use metrics::Metrics;
 pub use training_data::{Rehearsal, TrainingData, wants_extra_check, wants_presamples};
 
@@ -60,12 +62,14 @@ pub struct Run<'a> {
     pub plan: &'a Plan,
     /// The model that changes.
     pub policy: &'a Policy,
-    /// The base, which does not.
-    pub reference: &'a Decoder,
+    /// The base, which does not; none where nothing reads it ([`reads_base`]) and its weights are not held.
+    pub reference: Option<&'a Decoder>,
     /// The prompts.
     pub problems: &'a [Encoded<'a>],
     /// What is known of them, and stored completions.
     pub data: &'a TrainingData,
+    /// The base's completions of all problems, where there are some, that the log reads.
+    pub presamples: Option<&'a Presamples>,
     /// Reads completions.
     pub tokenizer: &'a dyn Tokenizer,
     /// Judges them.
@@ -159,6 +163,9 @@ impl Run<'_> {
                     }
                     Err(error) => return Err(error),
                 };
+            if batch.is_none() && self.logs_divergences(step) {
+                metrics.pstar = Some(self.distances_without_rollouts()?);
+            }
             phase("updating");
             let mut passes = PassNumbers::of_step(self.config.seed, step);
             if step == 0 {
@@ -291,7 +298,12 @@ impl Run<'_> {
     }
 
     fn device(&self) -> &Device {
-        self.reference.device()
+        self.policy.decoder().device()
+    }
+
+    /// The base.
+    fn base(&self) -> Result<&Decoder> {
+        self.reference.context("the base was not held, and something reads it; this is a bug")
     }
 }
 

@@ -25,11 +25,13 @@ impl Run<'_> {
     ) -> Result<()> {
         let temperature = self.config.settings.temperature;
         let most = rounding(self.policy.decoder()) as f32;
+        // Where the base is not held, the policy took its weights over and is the base until the first update.
+        let base = self.reference.unwrap_or(self.policy.decoder());
         let stored = &self.data.rehearsal[..self.data.rehearsal.len().min(ROWS)];
         if !stored.is_empty() {
             let rows: Vec<Sequence> = stored.iter().map(|item| item.sequence.clone()).collect();
             let logp: Vec<Vec<f32>> = stored.iter().map(|item| item.logp.clone()).collect();
-            let apart = worst(&self.reference_logp(&rows)?, &logp);
+            let apart = worst(&self.logp_of(base, &rows)?, &logp);
             if apart.is_nan() || apart > most {
                 bail!(
                     "self-check: the stored pre-samples were not drawn from this base \
@@ -53,7 +55,7 @@ impl Run<'_> {
                 );
             }
         }
-        let divergence = worst(&policy, &self.reference_logp(rows)?);
+        let divergence = worst(&policy, &self.logp_of(base, rows)?);
         if divergence.is_nan() || divergence > most {
             bail!(
                 "self-check: the policy does not start at the base (log-probabilities differ by {divergence:.1e})"

@@ -24,7 +24,7 @@ impl Run<'_> {
     pub(super) fn base_distributions(&self, rows: &[Sequence]) -> Result<BaseSays> {
         let all = RefCell::new(Vec::with_capacity(rows.len()));
         let logp = self.by_row(rows, &|part, _| {
-            let said = token_logp(self.reference, part, self.config.settings.temperature)?;
+            let said = token_logp(self.base()?, part, self.config.settings.temperature)?;
             all.borrow_mut().extend(said.distributions.split(lengths(part).into_iter())?);
             Ok(by_row(&said.logp, part)?)
         })?;
@@ -45,13 +45,13 @@ impl Run<'_> {
             Some(kept) => Distributions::joined(&kept)?,
             None => {
                 let temperature = self.config.settings.temperature;
-                token_logp(self.reference, rows, temperature)?.distributions
+                token_logp(self.base()?, rows, temperature)?.distributions
             }
         };
         let divergence = regulariser.divergence;
         Ok(Whole {
             likeliest,
-            base: Some(Base { decoder: self.reference, distributions, divergence }),
+            base: Some(Base { decoder: self.base()?, distributions, divergence }),
         })
     }
 

@@ -1,0 +1,173 @@
+//! Forgetting: what training on one domain does to others, averaged over the sets outside the training domain.
+
+use serde::{Deserialize, Serialize};
+
+use super::tables::runs;
+use super::{Evaluated, Study};
+use crate::Tally;
+use crate::contrast::rho;
+use crate::inference::{Effect, average, cells};
+use crate::interval::share;
+
+/// Changes from base, averaged over the sets outside the training domain.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Forgetting {
+    /// The sets, which count alike however many problems each has.
+    pub sets: Vec<String>,
+    /// Sampling temperature.
+    pub temperature: f64,
+    /// The models, one row each.
+    pub models: Vec<Forgotten>,
+}
+
+/// One model, over its seeds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Forgotten {
+    /// Its label in the study's tables.
+    pub objective: String,
+    /// By k, the mean over sets of Pass@k minus the base's; negative where the model forgot.
+    #[serde(rename = "pass@k")]
+    pub pass: Vec<(usize, Effect)>,
+}
+
+impl Forgetting {
+    /// Of a study with such sets, at the first of its temperatures.
+    pub fn of(study: &Study) -> Option<Self> {
+        let temperature = study.datasets.iter().find(|set| set.domain == "out")?.temperature;
+        let is_wanted = |set: &&Evaluated| set.domain == "out" && set.temperature == temperature;
+        let sets: Vec<&Evaluated> = study.datasets.iter().filter(is_wanted).collect();
+        let of = |label: &str, k: usize| {
+            let tables: Vec<_> =
+                sets.iter().map(|set| changes(&set.base.problems, &runs(set, label), k)).collect();
+            (k, mean_change(&tables))
+        };
+        let row = |label: &&str| Forgotten {
+            objective: label.to_string(),
+            pass: study.ks.iter().map(|k| of(label, *k)).collect(),
+        };
+        Some(Self {
+            sets: sets.iter().map(|set| set.name.clone()).collect(),
+            temperature,
+            models: study.labels().iter().map(row).collect(),
+        })
+    }
+
+    /// What its table is called.
+    pub fn title(&self) -> String {
+        let sets = self.sets.join(", ");
+        format!("Forgetting: change from base out of domain, mean of {sets}, with 95 % intervals")
+    }
+
+    /// A row a model, the header first; stars are Holm's over the table.
+    pub fn rows(&self) -> Vec<Vec<String>> {
+        let titles = self.models.first().into_iter().flat_map(|one| &one.pass);
+        let titles = titles.map(|(k, _)| format!("pass@{k}"));
+        let mut rows = vec![std::iter::once("change from base".to_owned()).chain(titles).collect()];
+        let of = |one: &Forgotten| one.pass.iter().map(|(_, effect)| Some(*effect)).collect();
+        let table: Vec<Vec<Option<Effect>>> = self.models.iter().map(of).collect();
+        for (one, values) in self.models.iter().zip(cells(&table, false)) {
+            let cell = |(value, (_, effect)): (&String, &(usize, Effect))| {
+                format!("{value} ({:+.3} to {:+.3})", effect.low, effect.high)
+            };
+            let values = values.iter().zip(&one.pass).map(cell);
+            rows.push(std::iter::once(one.objective.clone()).chain(values).collect());
+        }
+        rows
+    }
+}
+
+/// The mean over sets of the mean change of each. Where no problem changed under any seed, others still may: the
+/// interval is then as wide as the share of problems that may change where none of so many did.
+fn mean_change(sets: &[Vec<Vec<f64>>]) -> Effect {
+    let found = average(sets).within(-1.0, 1.0);
+    if found.value.is_nan() || found.high > found.low {
+        return found;
+    }
+    let count = |set: &Vec<Vec<f64>>| set.first().map_or(0, Vec::len);
+    let most = sets.iter().map(|set| share(&vec![0.0; count(set)]).high).sum::<f64>();
+    let most = most / sets.len() as f64;
+    Effect { low: found.low - most, high: found.high + most, ..found }.within(-1.0, 1.0)
+}
+
+/// Pass@k of runs minus the base's, a row a run, on the problems that all of them were judged on.
+fn changes(base: &[Tally], runs: &[&[Tally]], k: usize) -> Vec<Vec<f64>> {
+    let is_judged = |i: &usize| {
+        base[*i].samples > 0 && runs.iter().all(|run| run.get(*i).is_some_and(|t| t.samples > 0))
+    };
+    let judged: Vec<usize> = (0..base.len()).filter(is_judged).collect();
+    let row =
+        |run: &&[Tally]| judged.iter().map(|i| rho(&run[*i], k) - rho(&base[*i], k)).collect();
+    runs.iter().map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulated::Draws;
+
+    fn tally(samples: usize, correct: usize) -> Tally {
+        Tally { samples, correct, ..Tally::default() }
+    }
+
+    #[test]
+    fn sets_count_alike_and_problems_of_a_set_too() {
+        let base = [tally(4, 2), tally(4, 4)];
+        let runs = [[tally(4, 1), tally(4, 4)], [tally(4, 2), tally(4, 2)]];
+        let runs: Vec<&[Tally]> = runs.iter().map(|run| run.as_slice()).collect();
+        let small = changes(&base, &runs, 1);
+        assert_eq!(small, [[-0.25, 0.0], [0.0, -0.5]]);
+        // A problem that a run was not judged on is left out of all.
+        let unjudged = [tally(4, 1), tally(0, 0)];
+        assert_eq!(changes(&base, &[&unjudged[..]], 1), [[-0.25]]);
+        // A set of 2 problems with a mean of -.1875 and one of 4 with +.5.
+        let large = vec![vec![0.5; 4]; 2];
+        let found = average(&[small, large]).value;
+        assert!((found - (0.5 - 0.1875) / 2.0).abs() < 1e-12, "{found}");
+        // Four problems that nobody changed are no proof that no problem changes.
+        let still = mean_change(&[vec![vec![0.0; 4]; 2]]);
+        assert!(still.value == 0.0 && still.high > 0.5 && still.low == -still.high, "{still:?}");
+    }
+
+    /// Two sets outside the domain, of `problems` and four times as many; a run changes log-odds by `effect` and by
+    /// something of its seed's.
+    fn drawn(draws: &mut Draws, (seeds, problems): (usize, usize), effect: f64) -> Effect {
+        let moves: Vec<f64> = (0..seeds).map(|_| effect + 0.25 * draws.normal()).collect();
+        let mut set = |count: usize, mean: f64| -> Vec<Vec<f64>> {
+            let odds: Vec<f64> = (0..count).map(|_| mean + 1.5 * draws.normal()).collect();
+            let mut solved = |odds: f64| {
+                let p = 1.0 / (1.0 + (-(odds + 0.5 * draws.normal())).exp());
+                tally(32, draws.binomial(32, p))
+            };
+            let base: Vec<Tally> = odds.iter().map(|odds| solved(*odds)).collect();
+            let runs: Vec<Vec<Tally>> = moves
+                .iter()
+                .map(|moved| odds.iter().map(|odds| solved(odds + moved)).collect())
+                .collect();
+            changes(&base, &runs.iter().map(Vec::as_slice).collect::<Vec<_>>(), 1)
+        };
+        mean_change(&[set(problems, 0.5), set(4 * problems, -2.0)])
+    }
+
+    #[test]
+    fn intervals_of_forgetting_cover_what_they_say() {
+        for effect in [0.0, -0.6] {
+            let mut draws = Draws::new(31);
+            let truth = drawn(&mut draws, (400, 800), effect).value;
+            for seeds in [2, 3, 5] {
+                let (mut held, mut wrong, studies) = (0, 0, 1500);
+                for _ in 0..studies {
+                    let found = drawn(&mut draws, (seeds, 20), effect);
+                    held += i32::from(found.low <= truth && truth <= found.high);
+                    wrong += i32::from(found.p_value < 0.05);
+                }
+                let share = |count: i32| f64::from(count) / f64::from(studies);
+                let (held, wrong) = (share(held), share(wrong));
+                println!(
+                    "forgetting {effect}, {seeds} seeds: covered {held:.3}, p < .05 in {wrong:.3}"
+                );
+                assert!(held >= 0.93, "{effect}, {seeds} seeds: {held}");
+                assert!(effect != 0.0 || wrong < 0.07, "{seeds} seeds: {wrong}");
+            }
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! What a run takes of memory and of the disk, and what is done where there is less.
+
+use anyhow::{Result, bail};
+use tealight_datasets::Dataset;
+
+use crate::app::session::Session;
+use crate::limits;
+use crate::policy::Policy;
+use crate::pretrained::Pretrained;
+use crate::rollout::Encoded;
+use crate::train::checkpoint::Checkpoints;
+use crate::train::memory::{MemoryPlan, Sizes};
+use crate::train::rlvr::{RlvrConfig, reads_base};
+
+impl Session<'_> {
+    /// Tokens of a micro-batch: what was asked for, or as many as the memory plan has room for.
+    pub(super) fn micro_batch_tokens(
+        &self,
+        config: &RlvrConfig,
+        problems: &[Encoded<'_>],
+        resolved: usize,
+    ) -> Result<usize> {
+        // A run goes on as it began, since sums are rounded micro-batch by micro-batch.
+        if resolved > 0 {
+            return Ok(resolved);
+        }
+        let asked = config.settings.micro_batch_tokens;
+        let Some(available) = limits::available_memory().filter(|_| self.device.is_cpu()) else {
+            return Ok(asked);
+        };
+        let available = available / self.ranks.local().1 as u64;
+        let sizes =
+            Sizes { holds_base: self.taken.is_none(), ..sizes(config, problems, self.base)? };
+        let peak = |micro_batch: usize| {
+            let micro_batch = micro_batch.max(sizes.longest).min(sizes.micro_batch);
+            MemoryPlan::of(&self.base.architecture, Sizes { micro_batch, ..sizes }).peak()
+        };
+        let mut tokens = asked;
+        while peak(tokens) > available && tokens > sizes.longest {
+            tokens /= 2;
+        }
+        let gigabytes = |bytes: u64| bytes as f64 / 1e9;
+        if peak(tokens) > available {
+            bail!(
+                "this run is planned to take {:.1} GB of memory, and {:.1} GB are free: add --gradient-checkpointing \
+                 or --use-peft, or lower --max-completion-length or --max-num-seqs (--dry-run shows the parts)",
+                gigabytes(peak(tokens)),
+                gigabytes(available)
+            );
+        }
+        if tokens < asked {
+            tracing::info!(
+                "micro-batches of {tokens} tokens: {:.1} GB of memory are free",
+                gigabytes(available)
+            );
+        }
+        Ok(tokens)
+    }
+
+    /// Warns where the disk will not hold the checkpoints and the result.
+    pub(super) fn warn_of_space(&self, checkpoints: &Checkpoints<'_>, policy: &Policy) {
+        let Some(free) = limits::free_space(checkpoints.output) else { return };
+        let trained: usize = policy.weights().values().map(|var| var.elem_count()).sum();
+        // Weights and two moments; one more while it is written, and the result.
+        let kept = checkpoints.limit.max(1) as u64 + 2;
+        let need = trained as u64 * (12 * kept + 4);
+        if need > free {
+            tracing::warn!(
+                "{}: {:.1} GB are free, and {kept} checkpoints with the result take {:.1} GB; lower \
+                 --save-total-limit or make room",
+                checkpoints.output.display(),
+                free as f64 / 1e9,
+                need as f64 / 1e9
+            );
+        }
+    }
+}
+
+/// Most bytes of memory that a run of `config` is planned to take by itself, the longest sequences met, without what
+/// the log alone reads: what its objective asks for.
+///
+/// # Errors
+/// Prompts that do not fit, an objective that is impossible.
+pub(crate) fn planned_peak(
+    config: &RlvrConfig,
+    dataset: &Dataset,
+    base: &Pretrained,
+) -> Result<u64> {
+    let silent = RlvrConfig { settings: config.settings.unlogged(), ..config.clone() };
+    let (context, room) = (base.architecture.max_positions, silent.settings.length());
+    let problems = Encoded::all(&dataset.problems, &base.tokenizer, context, room)?;
+    Ok(MemoryPlan::of(&base.architecture, sizes(&silent, &problems, base)?).peak())
+}
+
+/// What memory depends on in a run of `config` that is alone: of one that reads the base nowhere, the base is not held.
+///
+/// # Errors
+/// An objective that is impossible.
+pub(crate) fn sizes(
+    config: &RlvrConfig,
+    problems: &[Encoded<'_>],
+    base: &Pretrained,
+) -> Result<Sizes> {
+    let settings = &config.settings;
+    let room = settings.length();
+    let prompt = problems.iter().map(|problem| problem.prompt.len()).max().unwrap_or(0);
+    let (longest, prompts) = (prompt + room, settings.prompts_per_step.min(problems.len()));
+    let step = prompts * settings.num_generations;
+    // Completions of a prompt share it.
+    let tokens = prompts * prompt + step * room;
+    let plan = config.plan()?;
+    let compares = plan.vocabulary_regulariser().is_some();
+    Ok(Sizes {
+        rows: settings.max_num_seqs.min(step),
+        prompts,
+        longest,
+        completion: room,
+        micro_batch: settings.micro_batch_tokens.min(tokens).max(longest),
+        recomputes: settings.gradient_checkpointing,
+        trained: settings.lora.parameters(&base.architecture),
+        is_int8: base.precision.base_dtype.is_some(),
+        holds_base: reads_base(config, &plan),
+        compared: if compares { step * room } else { 0 },
+    })
+}

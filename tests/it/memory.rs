@@ -1,0 +1,97 @@
+//! The base is held beside the policy only where something reads it, and leaves no trace in a run where nothing does.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::support::binary::{Folder, ok, said, tealight};
+use crate::support::runs::{SMALL, json, train};
+
+/// Trains for as long as `more` says, and returns what was said, the final weights, and metrics without times and KL.
+fn run(output: &str, more: &[&str]) -> (String, Vec<u8>, Vec<Value>) {
+    let done = train(output, &[&["--max-samples", "8", "--save-steps", "2"], more].concat());
+    assert!(done.status.success(), "{}", said(&done));
+    let weights = std::fs::read(format!("{output}/final/model.safetensors")).expect("weights");
+    let text = std::fs::read_to_string(format!("{output}/metrics.jsonl")).expect("metrics");
+    let rows = text.lines().map(|line| {
+        let mut row: Value = serde_json::from_str(line).expect("JSON");
+        let fields = row.as_object_mut().expect("an object");
+        fields.retain(|name, _| !name.contains("time") && !name.starts_with("kl"));
+        row
+    });
+    (said(&done), weights, rows.collect())
+}
+
+#[test]
+fn a_run_that_does_not_hold_the_base_has_the_bits_of_one_that_does() {
+    let folder = Folder::new();
+    // Rewards alone; the base's samples beside rollouts, stored before training; those samples alone.
+    let stored = ["--num-presamples", "4", "--pef-threshold", "0.25", "--extra-check", "false"];
+    let cases: [(&str, &[&str]); 3] =
+        [("grpo", &[]), ("dph-f:0.3", &stored), ("rft", &stored[..2])];
+    for (objective, more) in cases {
+        let at = |name: &str| folder.path(&format!("{}-{name}", &objective[..3]));
+        let with = |steps: &'static str, kl: &'static str| {
+            [&["--objective", objective, "--max-steps", steps, "--log-kl", kl], more].concat()
+        };
+        let held = run(&at("held"), &with("4", "all"));
+        let alone = run(&at("alone"), &with("4", "off"));
+        // Of supervised objectives no KL is logged, so that nothing ever reads the base.
+        let is_held = |said: &str| !said.contains("not held twice");
+        assert_eq!(is_held(&held.0), objective != "rft", "{}", held.0);
+        assert!(!is_held(&alone.0), "{}", alone.0);
+        assert!(held.1 == alone.1, "{objective}: the same final weights");
+        assert_eq!(held.2, alone.2, "{objective}: the same metrics");
+        assert_eq!(alone.2.len(), 4);
+        if objective.starts_with("dph") {
+            // Stopped halfway and continued.
+            let output = at("continued");
+            run(&output, &with("2", "off"));
+            let continued = run(&output, &[&with("4", "off")[..], &["--resume"]].concat());
+            assert!(continued.1 == alone.1 && continued.2 == alone.2, "{objective}: continued");
+        }
+    }
+}
+
+/// Megabytes of a part of the memory plan of a dry run.
+fn planned(objective: &str, kl: &str, part: &str) -> (f64, String) {
+    let dry = ["train", "--dry-run", "--objective", objective, "--log-kl", kl];
+    let done = tealight(&[&dry[..], &SMALL].concat());
+    assert!(done.status.success(), "{}", said(&done));
+    let text = String::from_utf8_lossy(&done.stdout).into_owned();
+    let line = text.lines().find(|line| line.trim_start().starts_with(part));
+    let line = line.unwrap_or_else(|| panic!("no {part} in {text}"));
+    let megabytes = line.split_whitespace().rev().nth(1).expect("a number");
+    (megabytes.parse().expect("a number"), text)
+}
+
+#[test]
+fn the_plan_counts_the_base_where_it_is_held_and_a_study_shows_it() {
+    let base = planned("grpo", "estimate", "weights of the base");
+    assert!(base.0 > 0.0 && base.1.contains("only the log reads the base"), "{}", base.1);
+    let none = planned("grpo", "off", "weights of the base");
+    assert!(none.0 == 0.0 && none.1.contains("it is not held"), "{}", none.1);
+    let read = planned("kl-reward:0.1", "off", "weights of the base");
+    assert!(read.0 == base.0 && !read.1.contains("only the log reads the base"), "{}", read.1);
+    let [all, less] = ["estimate", "off"].map(|kl| planned("grpo", kl, "at most").0);
+    assert!((all - less - base.0).abs() < 0.11, "{all} {less} {}", base.0);
+
+    let folder = Folder::new();
+    let output = folder.path("study");
+    let arguments = [
+        &["study", "--output", &output, "--quiet", "--no-greedy", "--no-baselines"][..],
+        &["--objectives", "none,kl-reward:0.1", "--max-steps", "1", "--max-samples", "8"],
+        &["--max-test-samples", "4", "-n", "2", "-k", "1,2"],
+        &SMALL,
+    ];
+    ok(&arguments.concat());
+    let results = json(format!("{output}/results.json"));
+    let memory = |run: usize| results["training"][run]["planned_memory"].as_f64().expect("bytes");
+    let weights = Path::new(&output).join("none-seed0/final/model.safetensors");
+    let weights = std::fs::metadata(weights).expect("weights").len() as f64;
+    // The file has a header of a few kilobytes.
+    let apart = (memory(1) - memory(0)) / weights;
+    assert!((0.98..=1.0).contains(&apart), "{apart}");
+    let text = std::fs::read_to_string(format!("{output}/results.md")).expect("readable");
+    assert!(text.contains("memory, planned (MB)") && text.contains("not a measured one"), "{text}");
+}

@@ -1,0 +1,129 @@
+//! What a study reports: the filters that it samples with, with which checkpoints are chosen too, and forgetting out of
+//! the training domain.
+
+use serde_json::Value;
+
+use crate::support::binary::{Folder, said, tealight};
+use crate::support::runs::json;
+
+/// A study of seconds, with one objective unless others are named; what it printed.
+fn study(output: &str, more: &[&str]) -> String {
+    let words = [
+        &["study", "--output", output, "--quiet", "--no-greedy", "--objectives", "none"][..],
+        &["--max-steps", "2", "--max-samples", "8", "--max-test-samples", "8", "-n", "8"],
+        &["-k", "1,8", "--max-completion-length", "20", "--prompts-per-step", "4"],
+        &["--num-generations", "8", "--learning-rate", "1e-3", "--device", "cpu"],
+        more,
+    ];
+    let done = tealight(&words.concat());
+    assert!(done.status.success(), "{}", said(&done));
+    String::from_utf8_lossy(&done.stdout).into_owned()
+}
+
+/// The lines of a JSON Lines file.
+fn lines(path: &str) -> Vec<Value> {
+    let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{path}: {error}"));
+    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+#[test]
+fn the_best_model_is_chosen_with_the_filters_that_are_reported() {
+    let folder = Folder::new();
+    let best = ["--eval-steps", "1", "--eval-dataset", "countdown/valid", "--variants", "best"];
+    let few = ["--eval-max-samples", "12", "--eval-num-samples", "4", "--no-baselines"];
+    // One token is kept at every position, so that all samples of a problem are the same.
+    for (name, filters, is_one) in
+        [("whole", &[][..], false), ("top", &["--eval-top-k", "1"], true)]
+    {
+        let output = folder.path(name);
+        let printed = study(&output, &[&best[..], &few, filters].concat());
+        let evaluations = lines(&format!("{output}/none-seed0/evals.jsonl"));
+        assert_eq!(evaluations.len(), 3);
+        let same = evaluations.iter().filter(|row| row["pass@1"] == row["pass@4"]).count();
+        assert_eq!(same, if is_one { 3 } else { 0 }, "{name}: {evaluations:?}");
+        // The report says so in all three places, and on the terminal.
+        let results = json(format!("{output}/results.json"));
+        let top_k = if is_one { 1 } else { 0 };
+        assert_eq!(results["filters"]["top_k"], top_k);
+        assert_eq!(results["filters"]["top_p"], 1.0);
+        let reported = &results["datasets"][0]["base"]["summary"]["pass@k"];
+        assert_eq!(reported["1"]["value"] == reported["8"]["value"], is_one, "{reported}");
+        let words = if is_one { "temperature 1, top-k 1." } else { "temperature 1, no filters" };
+        for file in ["results.md", "report.html"] {
+            let text = std::fs::read_to_string(format!("{output}/{file}")).expect("readable");
+            assert!(text.contains(words), "{file}: {text}");
+        }
+        assert!(printed.contains(words), "{printed}");
+    }
+}
+
+#[test]
+fn forgetting_is_the_mean_change_over_the_sets_out_of_the_domain() {
+    let folder = Folder::new();
+    let output = folder.path("study");
+    let more = ["--ood-dataset", "countdown/test-3,countdown/test-5", "--seeds", "0,1"];
+    let printed = study(&output, &more);
+    let results = json(format!("{output}/results.json"));
+    let forgetting = &results["forgetting"];
+    assert_eq!(forgetting["sets"], serde_json::json!(["countdown/test-3", "countdown/test-5"]));
+    let found = &forgetting["models"][0];
+    assert_eq!(found["objective"], "none");
+    let sets: Vec<&Value> = results["datasets"]
+        .as_array()
+        .expect("sets")
+        .iter()
+        .filter(|set| set["domain"] == "out")
+        .collect();
+    for (place, k) in [1, 8].into_iter().enumerate() {
+        let pass = |of: &Value| {
+            of["summary"]["pass@k"][k.to_string()]["value"].as_f64().expect("a number")
+        };
+        let change = |set: &&Value| {
+            let tuned = set["tuned"].as_array().expect("runs");
+            assert_eq!(tuned.len(), 2);
+            tuned.iter().map(pass).sum::<f64>() / 2.0 - pass(&set["base"])
+        };
+        let mean = sets.iter().map(change).sum::<f64>() / sets.len() as f64;
+        let (at, effect) = (&found["pass@k"][place][0], &found["pass@k"][place][1]);
+        let number = |name: &str| effect[name].as_f64().expect("a number");
+        assert_eq!(*at, k);
+        assert!((number("value") - mean).abs() < 1e-9, "{effect} {mean}");
+        assert!(number("low") < number("high") && number("low") >= -1.0, "{effect}");
+        assert_eq!(effect["seeds"], 2);
+    }
+    let title =
+        "Forgetting: change from base out of domain, mean of countdown/test-3, countdown/test-5";
+    for file in ["results.md", "report.html"] {
+        let text = std::fs::read_to_string(format!("{output}/{file}")).expect("readable");
+        assert!(text.contains(title), "{file}: {text}");
+    }
+    assert!(printed.contains(title), "{printed}");
+}
+
+#[test]
+fn perplexity_under_the_base_is_that_of_the_correct_completions() {
+    let folder = Folder::new();
+    let output = folder.path("study");
+    let printed = study(&output, &["--base-perplexity"]);
+    assert!(printed.contains("base perplexity"), "{printed}");
+    let results = json(format!("{output}/results.json"));
+    let set = &results["datasets"][0];
+    let nll = |of: &Value| of["summary"]["base_nll"]["value"].as_f64().expect("a number");
+    // By the log-probabilities that samples were drawn with, problem by problem; those of a tuned model are its own.
+    let own = |folder: &str| -> f64 {
+        let mut problems = std::collections::BTreeMap::<String, Vec<f64>>::new();
+        for sample in lines(&format!("{output}/{folder}/samples-countdown-test.jsonl")) {
+            if sample["is_finished"] == true && sample["verdict"] == "correct" {
+                let number = |name: &str| sample[name].as_f64().expect("a number");
+                let problem = sample["problem"].as_str().expect("an id").to_owned();
+                problems.entry(problem).or_default().push(-number("logp") / number("tokens"));
+            }
+        }
+        let mean = |all: &Vec<f64>| all.iter().sum::<f64>() / all.len() as f64;
+        problems.values().map(mean).sum::<f64>() / problems.len() as f64
+    };
+    let base = nll(&set["base"]);
+    assert!((base - own("base")).abs() < 1e-5 && base > 0.0, "{base} {}", own("base"));
+    let tuned = nll(&set["tuned"][0]);
+    assert!((tuned - own("none-seed0")).abs() > 1e-5 && tuned > 0.0, "{tuned}");
+}
