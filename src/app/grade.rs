@@ -14,7 +14,7 @@ use tealight_eval::results::{Question, Results, SetResult, VERSION};
 use tealight_eval::{Summary, Tally};
 
 use crate::app::evaluate::outcome::{self, Judged};
-use crate::app::place;
+use crate::app::place::{self, Destination};
 use crate::app::prompts::PromptOptions;
 use crate::app::session::Dealt;
 use crate::app::settings::DataOptions;
@@ -54,7 +54,7 @@ pub struct GradeOptions {
     /// What the results call the model.
     #[arg(long, default_value = "graded")]
     pub model: String,
-    /// Where results and report go.
+    /// Directory for the results, the report and the judged samples; without it the table is printed and nothing is kept.
     #[arg(long)]
     pub output: Option<PathBuf>,
     /// Replace what Tealight wrote to --output before.
@@ -79,7 +79,8 @@ pub struct GradeOptions {
 /// A file that cannot be read, a folder that is taken, a full disk.
 pub fn run(options: &GradeOptions, Process { ranks, .. }: &Process) -> Result<Judged> {
     let Some(file) = &options.file else { bail!("name the FILE of completions, or -") };
-    let Some(output) = &options.output else { bail!("--output DIR is needed") };
+    let destination = Destination::of(options.output.as_deref(), options.overwrite)?;
+    let output = destination.path();
     let dataset = options.dataset()?;
     let verifier = match (&options.verifier, &dataset) {
         (Some(spec), _) => verify::open(spec)?,
@@ -108,7 +109,8 @@ pub fn run(options: &GradeOptions, Process { ranks, .. }: &Process) -> Result<Ju
     let samples = format!("samples/{}.jsonl", names::file_name(&set));
     let path = output.join(&samples);
     let describe = || format!("{}: cannot be written", path.display());
-    let mut out = match options.no_samples || !ranks.is_first() {
+    let has_samples = destination.is_kept() && !options.no_samples;
+    let mut out = match !has_samples || !ranks.is_first() {
         true => None,
         false => Some(BufWriter::new(output_file::create(&path).with_context(describe)?)),
     };
@@ -161,11 +163,11 @@ pub fn run(options: &GradeOptions, Process { ranks, .. }: &Process) -> Result<Ju
             questions: questions.collect(),
             problems: graded.tallies,
             unusable: dataset.map(|dataset| dataset.unusable).unwrap_or_default(),
-            samples: (!options.no_samples).then_some(samples),
+            samples: has_samples.then_some(samples),
         }],
     };
-    ranks.first(|| outcome::write(&results, output))?;
-    if options.no_samples {
+    ranks.first(|| outcome::write(&results, &[], &destination))?;
+    if !has_samples {
         graded.unjudged.iter().for_each(|reason| tracing::info!("  {reason}"));
     }
     let doubt = outcome::doubt(&results, std::iter::once(&*verifier), options.max_unjudged);

@@ -316,22 +316,18 @@ impl DecodingOptions {
     }
 }
 
-/// The k that were asked for, which n samples must estimate; unless any was, those of `usual` that they can, with a
-/// word about the others.
+/// The k that were asked for, which n samples must estimate; unless any was, those of `usual` that they can and, below the
+/// largest of these, n itself.
 pub(crate) fn estimable(asked: &[usize], usual: &[usize], n: usize) -> Result<Vec<usize>> {
     if !asked.is_empty() {
         pass_at_k::check(n, asked)?;
         return Ok(asked.to_vec());
     }
-    let (kept, dropped): (Vec<usize>, Vec<usize>) = usual.iter().partition(|k| **k <= n);
-    if !dropped.is_empty() {
-        let dropped: Vec<String> = dropped.iter().map(ToString::to_string).collect();
-        tracing::info!(
-            "k = {}: left out, since there are {n} samples a problem",
-            dropped.join(", ")
-        );
+    let mut ks: Vec<usize> = usual.iter().copied().filter(|k| *k <= n).collect();
+    if ks.len() < usual.len() && n > 0 && !ks.contains(&n) {
+        ks.push(n);
     }
-    Ok(kept)
+    Ok(ks)
 }
 
 /// Most tokens of a completion: what was asked for, or what the context leaves beside the longest prompt, up to

@@ -52,6 +52,11 @@ pub(super) fn entry(name: &str) -> Option<&'static Entry> {
     ENTRIES.iter().find(|entry| entry.name == name)
 }
 
+/// Whether a command has an option.
+fn has(command: &Command, id: &str) -> bool {
+    command.get_arguments().any(|option| option.get_id() == id)
+}
+
 /// The whole command line.
 pub(super) fn command() -> Command {
     let config =
@@ -61,6 +66,11 @@ pub(super) fn command() -> Command {
     let all = ENTRIES.iter().map(|entry| {
         // The derived options would put their own doc comment in place of the description.
         let command = (entry.options)(Command::new(entry.name));
+        let hidden = refused(entry.name).iter().filter(|id| has(&command, id)).copied();
+        let command = hidden
+            .collect::<Vec<_>>()
+            .into_iter()
+            .fold(command, |command, id| command.mut_arg(id, |option| option.hide(true)));
         let quiet = Arg::new("quiet")
             .long("quiet")
             .action(ArgAction::SetTrue)
@@ -82,7 +92,8 @@ pub(super) fn command() -> Command {
 }
 
 /// Options of TRL's and others' that are called or done otherwise here.
-const ELSEWHERE: [(&str, &str); 7] = [
+const ELSEWHERE: [(&str, &str); 8] = [
+    ("--lr", "it is --learning-rate"),
     (
         "--reward-funcs",
         "what rewards is --verifier; a function of your own is a program, --verifier program:COMMAND",
@@ -107,8 +118,24 @@ pub(super) fn hint(error: &clap::Error) -> Option<String> {
         return None;
     }
     let ContextValue::String(given) = error.get(ContextKind::InvalidArg)? else { return None };
-    let (name, fix) = ELSEWHERE.iter().find(|(name, _)| given.starts_with(name))?;
+    let name = given.split('=').next().unwrap_or(given);
+    let fix = elsewhere(name.strip_prefix("--")?)?;
     Some(format!("there is no {name} here: {fix} (docs/how-to/trl.md)"))
+}
+
+/// What to give in place of another tool's option, which is named without its dashes.
+pub(super) fn elsewhere(name: &str) -> Option<&'static str> {
+    let is_it = |(option, _): &&(&str, &str)| option.strip_prefix("--") == Some(name);
+    ELSEWHERE.iter().find(is_it).map(|(_, fix)| *fix)
+}
+
+/// Options that a command would refuse: its help does not show them.
+fn refused(command: &str) -> &'static [&'static str] {
+    match command {
+        "eval" | "generate" | "batch" => &[],
+        "train" | "bench" => &["quantized"],
+        _ => &["quantized", "rollout_dtype"],
+    }
 }
 
 const ENTRIES: &[Entry] = &[
@@ -230,8 +257,13 @@ Example:
     Entry {
         name: "export",
         options: ExportOptions::augment_args,
-        about: "Write a model as others want it: its adapter merged, its weights in another type",
+        about: "Write a model in a form that other programs read: adapter merged, weights of another type, GGUF",
         more: "\
+--model reads: a directory in Hub layout (config.json, *.safetensors, tokenizer.json), also RUN/final,
+RUN/best and RUN/checkpoint-N of a run; a directory with a LoRA adapter in PEFT's format (with --merge);
+a .gguf file; a Hub id (OWNER/NAME, OWNER/NAME@REVISION, OWNER/NAME:FILE.gguf); countdown, the embedded model.
+--output writes a directory in Hub layout, or with --gguf one GGUF file and a Modelfile.
+
 Example:
   tealight export --model runs/lora/final --merge --save-dtype bfloat16 --output merged",
         check: |m| export::resolve(m).map(drop),

@@ -32,6 +32,7 @@ use crate::objective::Objective;
 use crate::pretrained::Pretrained;
 use crate::process::Process;
 use crate::ranks::Ranks;
+use crate::train::Interrupted;
 use crate::train::rlvr::Settings;
 use configuration::Configuration;
 pub use plan::{Plan, planned};
@@ -172,9 +173,15 @@ pub fn run(options: &StudyOptions, process: &Process) -> Result<Option<Finished>
     })?;
     stop.saves();
     let session = Session::new(&study.base, study.device.clone(), stop)?.among(ranks);
-    let Some(study) = Work::new(&study, session, &output)?.done(started)? else {
-        return Ok(None);
-    };
+    let done = Work::new(&study, session, &output).and_then(|work| work.done(started));
+    if done.as_ref().is_err_and(|error| error.is::<Interrupted>()) && ranks.is_first() {
+        let (config, output) = (output.join("config.toml"), place::as_argument(&output));
+        let config = place::as_argument(&config);
+        tracing::info!(
+            "continue with: tealight study --config {config} --output {output} --resume"
+        );
+    }
+    let Some(study) = done? else { return Ok(None) };
     write_atomic(&output.join("results.json"), serde_json::to_string(&study)?.as_bytes())?;
     write_atomic(&output.join("results.md"), markdown::markdown(&study).as_bytes())?;
     write_atomic(&output.join("report.html"), html(&study)?.as_bytes())?;

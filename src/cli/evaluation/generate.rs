@@ -12,6 +12,7 @@ use tealight_datasets::{Message, Prompt};
 use crate::app::settings::ModelOptions;
 use crate::files::read_limited;
 use crate::generate::{Filters, Finish, RngKey, SampleRequest, SamplingParams};
+use crate::hub;
 use crate::sampled::Sampled;
 use crate::telemetry::{out, print};
 use crate::tokenizer::{TextStream, Tokenizer};
@@ -74,12 +75,24 @@ struct Asked<'a> {
 
 pub(in crate::cli) fn run(options: &GenerateOptions, _stop: &Stop) -> Result<()> {
     let prompt = options.prompt()?;
+    if options.model.model == hub::EMBEDDED && !prompt.as_deref().is_some_and(is_countdown) {
+        tracing::warn!(
+            "the embedded model only plays Countdown (tealight generate '3,7,8,9=24:'); name another model with --model"
+        );
+    }
     let model = options.model.load_to_sample()?;
     let asked = Asked { options, model: &model };
     match prompt {
         Some(text) => asked.answer(&asked.messages(text)),
         None => asked.chat(),
     }
+}
+
+/// Whether a prompt is one of Countdown's: numbers and a target.
+fn is_countdown(prompt: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_digit() || matches!(c, ',' | '=' | ':');
+    let prompt = prompt.trim();
+    prompt.contains('=') && prompt.chars().all(is_part)
 }
 
 impl GenerateOptions {
