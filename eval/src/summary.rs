@@ -81,7 +81,8 @@ pub struct Summary {
     /// Problems none of whose completions could be judged: they are not among `problems`.
     #[serde(default)]
     pub unjudged_problems: usize,
-    /// Share of completions that were cut off, which count as wrong, among those whose end is known; none where no end is.
+    /// Share of completions that were cut off, which count as wrong, among those whose end is known; none where no end
+    /// is.
     pub truncated: Option<f64>,
     /// Share of completions without a readable answer.
     pub no_answer: f64,

@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
-use super::ranges;
+use super::{elsewhere, ranges};
 
 /// The options of a command from its matches and the files its `--config` names; `recipe`, a name
 /// and a text, lies below the files.
@@ -92,18 +92,13 @@ fn known_ids<T: Args>() -> BTreeMap<String, String> {
     known
 }
 
-/// Short names that other tools have, and ours for the same.
-const SHORT: [(&str, &str); 3] =
-    [("lr", "learning_rate"), ("bs", "prompts_per_step"), ("epochs", "max_steps")];
-
 /// `; did you mean ...?` with the key of ours for another tool's, or else the most similar one.
 fn nearest(known: &BTreeMap<String, String>, key: &str) -> String {
     let id = &*key.replace('-', "_");
-    let short = SHORT.iter().find(|(name, ours)| *name == id && known.contains_key(*ours));
-    if let Some((_, ours)) = short {
+    if let Some(ours) = elsewhere::short(id).filter(|ours| known.contains_key(*ours)) {
         return format!("; did you mean `{ours}`?");
     }
-    if let Some(fix) = super::commands::elsewhere(&id.replace('_', "-")) {
+    if let Some(fix) = elsewhere::fix(&id.replace('_', "-")) {
         return format!("; {fix}");
     }
     let similar = known.keys().map(|known| (strsim::jaro_winkler(id, known), known));

@@ -21,8 +21,9 @@ pub const LENGTH: usize = 512;
 /// One run: an objective, a seed, and everything else.
 #[derive(Debug, Clone, PartialEq, Args, Serialize, Deserialize)]
 pub struct RlvrConfig {
-    /// What is optimised: a name such as grpo, kl-full, dph-js:0.4 or alpha-dpg:0.5 (--help lists all).
-    #[arg(long, default_value = "grpo", long_help = objective::help())]
+    /// Objective: NAME[:VALUE...][:KEY=VALUE...], such as grpo, kl-full:0.1, dph-js:0.4 or
+    /// f-dpg:hellinger:baseline=group-mean. `tealight objectives` describes every name and key.
+    #[arg(long, default_value = "grpo")]
     pub objective: Objective,
     /// Seeds samples and the order of prompts.
     #[arg(long, default_value_t = 0)]
