@@ -30,7 +30,7 @@ pub struct GradeOptions {
     /// output of an OpenAI batch; - for standard input.
     #[arg(value_name = "FILE")]
     pub file: Option<String>,
-    /// Where the gold answers come from, by id, when the lines have none.
+    /// Dataset with the gold answers, by problem id, for lines that hold none.
     #[arg(long)]
     pub dataset: Option<String>,
     /// Column of that dataset with the question.
@@ -39,25 +39,25 @@ pub struct GradeOptions {
     /// Column of that dataset with the answer.
     #[arg(long)]
     pub answer_column: Option<String>,
-    /// What checks completions; the dataset's own, or math.
+    /// Verifier of completions. Default: the dataset's own, or math without a dataset.
     #[arg(long)]
     pub verifier: Option<String>,
     /// Prompts ended with <think>, which completions then lack: one without </think> is an unfinished thought.
     #[arg(long)]
     #[serde(default)]
     pub prefilled_thinking: bool,
-    /// Report Pass@k and distinct right answers at these k; powers of two up to the fewest samples that a
-    /// problem has where none is given.
+    /// Report Pass@k and distinct correct answers at these k. Default: powers of two up to the fewest samples that a
+    /// problem has.
     #[arg(short, value_delimiter = ',')]
     #[serde(default)]
     pub k: Vec<usize>,
-    /// What the results call the model.
+    /// Name of the model in the results.
     #[arg(long, default_value = "graded")]
     pub model: String,
     /// Directory for the results, the report and the judged samples; without it the table is printed and nothing is kept.
     #[arg(long)]
     pub output: Option<PathBuf>,
-    /// Replace what Tealight wrote to --output before.
+    /// Replace the files that Tealight wrote to --output before.
     #[arg(long)]
     #[serde(skip)]
     pub overwrite: bool,

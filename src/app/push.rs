@@ -21,7 +21,7 @@ pub struct PushOptions {
     /// A run's directory, whose final/ is pushed, or a folder with a model or an adapter.
     #[arg(value_name = "RUN|DIR")]
     pub place: Option<PathBuf>,
-    /// The repository: owner/name. It is made if it is not there.
+    /// Repository, owner/name; a missing repository is created.
     #[arg(long, alias = "repo-id", alias = "hub-model-id")]
     pub repo: Option<String>,
     /// The branch.

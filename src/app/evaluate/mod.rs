@@ -67,7 +67,7 @@ pub struct EvalOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub decoding: DecodingOptions,
-    /// Seeds the samples.
+    /// Seed of the samples.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
     /// Most sequences in one decoding batch.
@@ -77,22 +77,22 @@ pub struct EvalOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub remote: RemoteOptions,
-    /// Sample until -n answers of every problem are right (GUARD) and report what that takes.
+    /// Sample until -n answers of every problem are correct (GUARD), and report the number of samples needed.
     #[arg(long)]
     #[serde(default)]
     pub reject: bool,
-    /// Rounds of -n samples a problem after which --reject gives up on it.
+    /// Rounds of -n samples after which --reject gives up on a problem.
     #[arg(long, default_value_t = 16, requires = "reject")]
     pub max_rounds: usize,
-    /// The base's samples (`tealight presample`): reports how much of its right answers the model covers,
-    /// and with --reject the distance from p*.
+    /// Samples of the base (`tealight presample`). Reports the model's coverage of the base's correct answers, and with
+    /// --reject the distance from p*.
     #[arg(long)]
     pub presamples: Option<PathBuf>,
     /// Directory for the results, the report and the samples; without it the table is printed and nothing is kept. The
     /// same directory continues an evaluation, adds samples where -n is larger, or judges its samples again.
     #[arg(long)]
     pub output: Option<PathBuf>,
-    /// Replace what Tealight wrote to --output before.
+    /// Replace the files that Tealight wrote to --output before.
     #[arg(long)]
     #[serde(skip)]
     pub overwrite: bool,

@@ -53,7 +53,7 @@ pub struct TrainOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub held_out: HeldOutOptions,
-    /// Where the model, the metrics and checkpoints go.
+    /// Directory for the model, the metrics and the checkpoints.
     #[arg(long, alias = "output-dir")]
     pub output: Option<PathBuf>,
     /// Continue a run. Without a value, or with a checkpoint's name: the run in --output, from its newest checkpoint or
@@ -63,7 +63,7 @@ pub struct TrainOptions {
           alias = "resume-from-checkpoint")]
     #[serde(skip)]
     pub resume: Option<String>,
-    /// Begin anew where --output holds a run: what Tealight wrote there is removed.
+    /// Begin anew where --output holds a run: the files that Tealight wrote there are removed.
     #[arg(long, conflicts_with = "resume")]
     #[serde(skip)]
     pub overwrite: bool,

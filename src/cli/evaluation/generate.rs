@@ -25,7 +25,7 @@ const MAX_PROMPT: u64 = 64 << 20;
 /// Options of `tealight generate`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(in crate::cli) struct GenerateOptions {
-    /// The prompt; without it and --file, standard input, or on a terminal a chat.
+    /// Prompt. Without a prompt and --file: standard input, or on a terminal a chat.
     #[arg(value_name = "PROMPT")]
     prompt: Option<String>,
     /// Read the prompt from a file.
@@ -37,14 +37,14 @@ pub(in crate::cli) struct GenerateOptions {
     /// A system message before the prompt.
     #[arg(long, value_name = "TEXT", conflicts_with = "raw")]
     system_prompt: Option<String>,
-    /// Continue the text as it stands, without the chat template.
+    /// Continue the prompt's text without the chat template.
     #[arg(long)]
     #[serde(default)]
     raw: bool,
     /// Completions; several are printed when all are done.
     #[arg(short, default_value_t = 1)]
     n: usize,
-    /// Divides the logits; 0 is greedy.
+    /// Sampling temperature; 0 is greedy.
     #[arg(long, default_value_t = 1.0, help_heading = "Decoding")]
     temperature: f64,
     /// Keep the k most likely tokens; 0 keeps all.
@@ -56,10 +56,10 @@ pub(in crate::cli) struct GenerateOptions {
     /// Drop tokens less likely than this share of the most likely one.
     #[arg(long, default_value_t = 0.0, help_heading = "Decoding")]
     min_p: f64,
-    /// Most tokens in a completion; unless given, what the context leaves, up to 512.
+    /// Most tokens in a completion. Default: the room that the context leaves, up to 512.
     #[arg(long, help_heading = "Decoding")]
     max_completion_length: Option<usize>,
-    /// Seeds the samples.
+    /// Seed of the samples.
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// Print a JSON object for each completion: text, finish_reason, tokens, logp.

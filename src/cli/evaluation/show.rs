@@ -27,7 +27,7 @@ pub(in crate::cli) struct ShowOptions {
     #[arg(long)]
     #[serde(default)]
     truncated: bool,
-    /// Show so many.
+    /// Number of completions to show.
     #[arg(long, default_value_t = 10)]
     limit: usize,
     /// Print each as a JSON line.

@@ -33,8 +33,8 @@ pub(in crate::cli) struct VerifyOptions {
     /// formula or number (the default).
     #[arg(long)]
     mode: Option<String>,
-    /// Another verifier than math: exact, regex:PATTERN, numeric, sql:FOLDER, program:COMMAND, countdown.
-    /// Lines for sql name their database in "context".
+    /// Verifier in place of math: exact, regex:PATTERN, numeric, sql:FOLDER, program:COMMAND, countdown. Lines for sql
+    /// name their database in "context".
     #[arg(long)]
     verifier: Option<String>,
     /// Show the gold answer, the answer found, the rule that found it, and why they are equal or differ.

@@ -22,7 +22,7 @@ pub(in crate::cli) struct CompletionsOptions {
 /// Options of `tealight man`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(in crate::cli) struct ManOptions {
-    /// Where the pages go, one a command.
+    /// Directory for the pages, one for each command.
     #[arg(long)]
     output: Option<PathBuf>,
     /// Print the reference of every option as Markdown.
