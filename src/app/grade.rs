@@ -54,7 +54,8 @@ pub struct GradeOptions {
     /// Name of the model in the results.
     #[arg(long, default_value = "graded")]
     pub model: String,
-    /// Directory for the results, the report and the judged samples; without it the table is printed and nothing is kept.
+    /// Directory for the results, the report and the judged samples. Without --output the table is printed and nothing
+    /// is kept.
     #[arg(long)]
     pub output: Option<PathBuf>,
     /// Replace the files that Tealight wrote to --output before.

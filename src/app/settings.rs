@@ -317,8 +317,8 @@ impl DecodingOptions {
     }
 }
 
-/// The k that were asked for, which n samples must estimate; unless any was, those of `usual` that they can and, below the
-/// largest of these, n itself.
+/// The k that were asked for, which n samples must estimate; unless any was, those of `usual` that they can and, below
+/// the largest of these, n itself.
 pub(crate) fn estimable(asked: &[usize], usual: &[usize], n: usize) -> Result<Vec<usize>> {
     if !asked.is_empty() {
         pass_at_k::check(n, asked)?;

@@ -88,8 +88,8 @@ pub struct EvalOptions {
     /// --reject the distance from p*.
     #[arg(long)]
     pub presamples: Option<PathBuf>,
-    /// Directory for the results, the report and the samples; without it the table is printed and nothing is kept. The
-    /// same directory continues an evaluation, adds samples where -n is larger, or judges its samples again.
+    /// Directory for the results, the report and the samples. Without --output the table is printed and nothing is
+    /// kept. The same directory continues an evaluation, adds samples where -n is larger, or judges its samples again.
     #[arg(long)]
     pub output: Option<PathBuf>,
     /// Replace the files that Tealight wrote to --output before.

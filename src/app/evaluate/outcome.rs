@@ -22,8 +22,9 @@ pub struct Judged {
     pub doubt: Option<Doubtful>,
 }
 
-/// Writes every form of `results`, and warns of what makes its numbers mean little; where nothing is kept it only warns.
-/// `prompts` holds, of each set, every prompt as the model was given it; without them the problems' own are written.
+/// Writes every form of `results`, and warns of what makes its numbers mean little; where nothing is kept it only
+/// warns. `prompts` holds, of each set, every prompt as the model was given it; without them the problems' own are
+/// written.
 pub(crate) fn write(
     results: &Results,
     prompts: &[Vec<String>],

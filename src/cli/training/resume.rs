@@ -9,8 +9,9 @@ use serde::de::DeserializeOwned;
 
 use crate::cli::config_merge;
 
-/// The options of a command that trains, and what its `--resume` names. Where that is a run's directory, or a checkpoint
-/// in one, and no `--output` is given, the run's settings lie below files and flags and its directory is the `output`.
+/// The options of a command that trains, and what its `--resume` names. Where that is a run's directory, or a
+/// checkpoint in one, and no `--output` is given, the run's settings lie below files and flags and its directory is the
+/// `output`.
 ///
 /// # Errors
 /// See [`config_merge::resolve`]; settings of a run that cannot be read.
