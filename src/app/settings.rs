@@ -50,7 +50,7 @@ A named source or a .jsonl, .json, .csv or .parquet file.
 
 /// What `--help` says of `--verifier`.
 static VERIFIER_HELP: LazyLock<String> = LazyLock::new(|| {
-    format!("What checks completions; the dataset's own unless named.\n  {}", verify::SPECS)
+    format!("Verifier of completions. Default: the dataset's own.\n  {}", verify::SPECS)
 });
 
 /// Which model, where it runs.
