@@ -107,9 +107,9 @@ const ENTRIES: &[Entry] = &[
         options: StudyOptions::augment_args,
         about: "Evaluate a base model, fine-tune it under each objective, evaluate the results, report",
         more: "\
--h shows the options that most studies need, --help all; tealight objectives describes the objectives.
-With the embedded model, the values of recipes/countdown-study.toml take the place of the defaults, as shown; flags and
---config files win over both.
+-h shows the options that most studies need, --help all; tealight objectives describes the
+objectives. With the embedded model, the values of recipes/countdown-study.toml take the place of
+the defaults, as shown; flags and --config files win over both.
 
 Examples:
   tealight study --objectives 'grpo@{learning-rate=5e-5,1e-4},js@{1.2,2.4}' --seeds 0..3 --output study
@@ -122,7 +122,8 @@ Examples:
         options: TrainOptions::augment_args,
         about: "Fine-tune a model by verifiable rewards under one objective",
         more: "\
--h shows the options that most runs need, --help all; tealight objectives describes the objectives.
+-h shows the options that most runs need, --help all; tealight objectives describes the
+objectives.
 
 Examples:
   tealight train --model Qwen/Qwen2.5-0.5B-Instruct --dataset gsm8k/train.jsonl \\
@@ -228,10 +229,12 @@ Example:
         options: ExportOptions::augment_args,
         about: "Write a model in a form that other programs read: adapter merged, weights of another type, GGUF",
         more: "\
---model reads: a directory in Hub layout (config.json, *.safetensors, tokenizer.json), also RUN/final,
-RUN/best and RUN/checkpoint-N of a run; a directory with a LoRA adapter in PEFT's format (with --merge);
-a .gguf file; a Hub id (OWNER/NAME, OWNER/NAME@REVISION, OWNER/NAME:FILE.gguf); countdown, the embedded model.
---output writes a directory in Hub layout, or with --gguf one GGUF file and a Modelfile.
+--model reads:
+  a directory in Hub layout (config.json, *.safetensors, tokenizer.json), also RUN/final, RUN/best
+  and RUN/checkpoint-N of a run; a directory with a LoRA adapter in PEFT's format, with --merge;
+  a .gguf file; a Hub id (OWNER/NAME, OWNER/NAME@REVISION, OWNER/NAME:FILE.gguf);
+  countdown, the embedded model.
+--output receives a directory in Hub layout, or with --gguf one GGUF file and a Modelfile.
 
 Example:
   tealight export --model runs/lora/final --merge --save-dtype bfloat16 --output merged",
