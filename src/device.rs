@@ -56,12 +56,12 @@ pub struct Precision {
     #[arg(long, value_enum, default_value_t = Dtype::Float32, alias = "torch-dtype")]
     #[serde(default)]
     pub dtype: Dtype,
-    /// Type of a base that is not trained, for adapters and evaluations on the CPU; --dtype unless given.
+    /// Type of a base that is not trained, for adapters and evaluations on the CPU. Default: --dtype.
     #[arg(long, value_enum)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_dtype: Option<BaseDtype>,
-    /// Type that what is sampled from is rounded to, on the CPU: faster, and another model, whose samples training
-    /// weighs for that (--importance-correction).
+    /// Quantise the rollout model to this type, on the CPU. Sampling is faster and from another model; training
+    /// corrects its samples with --importance-correction.
     #[arg(long, value_enum)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollout_dtype: Option<RolloutDtype>,

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::suite::{self, SUITES};
+
 /// Shorthand for results of this crate.
 pub type Result<T> = std::result::Result<T, DataError>;
 
@@ -10,8 +12,8 @@ pub type Result<T> = std::result::Result<T, DataError>;
 pub enum DataError {
     /// Neither a named source nor a file.
     #[error(
-        "dataset `{spec}`: no such file, and not a named source (there is: {known}). \
-         Give the path of a .jsonl, .json, .csv or .parquet file; a Hub dataset must be downloaded first"
+        "dataset `{spec}`: no such file, and not a named source (there is: {known}). {}",
+        instead(spec)
     )]
     Unknown {
         /// What was asked for.
@@ -89,4 +91,21 @@ pub enum DataError {
         /// The dataset.
         name: String,
     },
+}
+
+/// What to give in place of a dataset that is not there.
+fn instead(spec: &str) -> String {
+    let suite = SUITES.iter().find(|(name, _)| *name == spec);
+    match suite.and_then(|_| suite::open(spec).ok()) {
+        Some(sets) => {
+            let sets: Vec<&str> = sets.iter().map(|set| set.dataset.as_str()).collect();
+            format!(
+                "`{spec}` is a suite: give --suite {spec} to eval, --test-suite {spec} to study, or its dataset, {}",
+                sets.join(", ")
+            )
+        }
+        None => {
+            "Give the path of a .jsonl, .json, .csv or .parquet file, or hub:OWNER/NAME:FILE".into()
+        }
+    }
 }

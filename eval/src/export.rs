@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::results::{Results, SetResult};
+use crate::results::{Question, Results, SetResult};
 use crate::{Estimate, Sample};
 
 /// One row a number: set, measure, k, value, interval.
@@ -159,15 +159,17 @@ pub fn lm_eval_results(results: &Results) -> Value {
     })
 }
 
-/// A line of `samples_*.jsonl` as lm-evaluation-harness writes it: a problem with all of its samples.
-pub fn lm_eval_sample(index: usize, prompt: &str, target: &str, samples: &[Sample]) -> Value {
+/// A line of `samples_*.jsonl` as lm-evaluation-harness writes it: a problem with all of its samples. `given` is the
+/// prompt as the model was given it: of a chat, what the template made of the messages.
+pub fn lm_eval_sample(index: usize, question: &Question, given: &str, samples: &[Sample]) -> Value {
+    let Question { prompt, answer: target } = question;
     let texts: Vec<&str> = samples.iter().map(|sample| sample.completion.as_str()).collect();
     let right: Vec<f64> = samples.iter().map(|sample| f64::from(sample.is_correct())).collect();
     json!({
         "doc_id": index,
         "doc": {"id": samples.first().map(|sample| &sample.problem), "prompt": prompt},
         "target": target,
-        "arguments": {"gen_args_0": {"arg_0": prompt, "arg_1": {}}},
+        "arguments": {"gen_args_0": {"arg_0": given, "arg_1": {}}},
         "resps": [texts],
         "filtered_resps": texts,
         "filter": "none",

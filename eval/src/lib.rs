@@ -46,7 +46,9 @@ pub struct Answer {
     pub text: String,
     /// Whether it ended by itself; one that was cut off counts as wrong.
     pub is_finished: bool,
-    /// How many tokens it took.
+    /// Whether nobody says how it ended; `is_finished` is then true.
+    pub is_end_unknown: bool,
+    /// How many tokens it took; 0 where that is not known.
     pub tokens: usize,
     /// Log-probability of the whole completion under the sampling distribution, in nats; none where
     /// whoever sampled does not say.

@@ -83,11 +83,18 @@ impl Question {
 }
 
 impl SetResult {
+    /// The file of the samples at temperature 0, relative to this one, where an evaluation drew them.
+    pub fn greedy_samples(&self) -> Option<String> {
+        let drew = self.problems.iter().any(|tally| tally.greedy.is_some());
+        let stem = self.samples.as_ref()?.strip_suffix(".jsonl")?;
+        drew.then(|| format!("{stem}.greedy.jsonl"))
+    }
+
     /// What makes its numbers mean little, for whoever reads them.
     pub fn cautions(&self) -> Vec<String> {
         let (summary, name) = (&self.summary, &self.name);
         let mut said = Vec::new();
-        if summary.truncated > 0.5 {
+        if summary.truncated.is_some_and(|share| share > 0.5) {
             said.push(format!(
                 "{name}: more than half of the completions were cut off; raise --max-completion-length"
             ));
@@ -160,7 +167,9 @@ impl Results {
             let is_whole = tally.correct <= tally.samples
                 && Level::ALL.iter().all(|level| drawn(level) <= tally.correct)
                 && tally.truncated <= tally.samples
-                && tally.no_answer <= tally.samples;
+                && tally.no_answer <= tally.samples
+                && tally.unknown_ends <= tally.samples
+                && tally.unknown_lengths <= tally.samples;
             if counts.into_iter().any(|count| count > MAX_COUNT) || !is_whole {
                 bail!("the counts of problem `{}` cannot be: the file was changed", tally.problem);
             }

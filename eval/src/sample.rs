@@ -43,6 +43,9 @@ pub struct Sample {
     pub verdict: Verdict,
     /// Whether it ended by itself.
     pub is_finished: bool,
+    /// Whether nobody says how it ended; `is_finished` is then true.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_end_unknown: bool,
     /// How many tokens it took; 0 where that is not known.
     pub tokens: usize,
     /// Log-probability of the completion, in nats, where it is known.
@@ -80,6 +83,7 @@ impl Sample {
             failure: answer.failure,
             completion: answer.text,
             is_finished: answer.is_finished,
+            is_end_unknown: answer.is_end_unknown,
             tokens: answer.tokens,
             logp: answer.logp,
         }
@@ -113,6 +117,9 @@ pub struct Tally {
     pub wrong: Counts,
     /// Answers that were cut off.
     pub truncated: usize,
+    /// Answers of which nobody says whether they were cut off.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unknown_ends: usize,
     /// Answers in which none was found or none could be read.
     pub no_answer: usize,
     /// Answers that could not be judged; they are not among `samples`.
@@ -120,6 +127,9 @@ pub struct Tally {
     pub unjudged: usize,
     /// Tokens drawn.
     pub tokens: usize,
+    /// Answers of which nobody says how many tokens they took.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unknown_lengths: usize,
     /// Thoughts among them.
     #[serde(default)]
     pub thoughts: Thoughts,
@@ -149,6 +159,11 @@ pub struct Tally {
     pub texts: Vec<String>,
 }
 
+/// For numbers that are written where there is something to say.
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
 impl Tally {
     /// No answers to `problem` yet.
     pub fn new(problem: &Problem) -> Self {
@@ -164,6 +179,8 @@ impl Tally {
         self.samples += 1;
         self.tokens = self.tokens.saturating_add(sample.tokens);
         self.truncated += usize::from(!sample.is_finished);
+        self.unknown_ends += usize::from(sample.is_end_unknown);
+        self.unknown_lengths += usize::from(sample.tokens == 0);
         if let Some(thinking) = sample.thinking {
             self.thoughts.count += 1;
             self.thoughts.finished += usize::from(thinking.is_finished);

@@ -219,6 +219,7 @@ mod tests {
             completion: "x".into(),
             verdict: Verdict::wrong(),
             is_finished: true,
+            is_end_unknown: false,
             tokens: 1,
             logp: None,
             failure: None,

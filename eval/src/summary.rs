@@ -85,12 +85,13 @@ pub struct Summary {
     /// Problems none of whose completions could be judged: they are not among `problems`.
     #[serde(default)]
     pub unjudged_problems: usize,
-    /// Share of completions that were cut off; they count as wrong.
-    pub truncated: f64,
+    /// Share of completions that were cut off, which count as wrong, among those whose end is known; none where no end
+    /// is.
+    pub truncated: Option<f64>,
     /// Share of completions without a readable answer.
     pub no_answer: f64,
-    /// Mean tokens in a completion.
-    pub mean_length: f64,
+    /// Mean tokens in a completion, among those whose length is known; none where no length is.
+    pub mean_length: Option<f64>,
     /// Thoughts, where there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thinking: Option<ThinkingShare>,
@@ -220,6 +221,13 @@ impl Summary {
         let has_logp = tallies.iter().all(|tally| tally.logp.1 > 0);
         let logp: f64 = tallies.iter().map(|tally| tally.logp.0).sum();
         let tokens: usize = tallies.iter().map(|tally| tally.tokens).sum();
+        let has_lengths = tallies.iter().all(|tally| tally.unknown_lengths == 0);
+        // Unknown is not zero.
+        let of_known = |count: fn(&Tally) -> usize, unknown: fn(&Tally) -> usize| {
+            let sum = |of: fn(&Tally) -> usize| tallies.iter().map(of).sum::<usize>();
+            let known = total.saturating_sub(sum(unknown));
+            (known > 0).then(|| sum(count) as f64 / known as f64)
+        };
         Self {
             problems: tallies.len(),
             n,
@@ -250,16 +258,16 @@ impl Summary {
             cover: COVERED.iter().map(cover).collect(),
             sequence_entropy: has_logp
                 .then(|| mean(&each(&|tally| -tally.logp.0 / tally.logp.1 as f64))),
-            token_entropy: (has_logp && tokens > 0).then(|| -logp / tokens as f64),
+            token_entropy: (has_logp && tokens > 0 && has_lengths).then(|| -logp / tokens as f64),
             kl_pstar: known(tallies, |tally| tally.kl_pstar),
             base_coverage: known(tallies, |tally| tally.base_coverage),
             base_nll: known(tallies, |tally| tally.base_nll),
             text: Texts::of(tallies),
             unjudged: 0,
             unjudged_problems: 0,
-            truncated: of_samples(|tally| tally.truncated),
+            truncated: of_known(|tally| tally.truncated, |tally| tally.unknown_ends),
             no_answer: of_samples(|tally| tally.no_answer),
-            mean_length: of_samples(|tally| tally.tokens),
+            mean_length: of_known(|tally| tally.tokens, |tally| tally.unknown_lengths),
             thinking: ThinkingShare::of(tallies),
         }
     }

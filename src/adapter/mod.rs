@@ -34,7 +34,7 @@ const ALL_LINEAR: &str = "all-linear";
 /// How an adapter is to be trained; names are TRL's.
 #[derive(Debug, Clone, PartialEq, Args, Serialize, Deserialize)]
 pub struct LoraOptions {
-    /// Train a low-rank adapter instead of all weights; the base without it is the reference.
+    /// Train a low-rank adapter (LoRA) instead of all weights. The base without the adapter is the reference.
     #[arg(long, help_heading = "LoRA")]
     #[serde(default)]
     pub use_peft: bool,
@@ -44,7 +44,7 @@ pub struct LoraOptions {
     /// The adapter's scale is this over the rank.
     #[arg(long, default_value_t = 32.0, help_heading = "LoRA")]
     pub lora_alpha: f64,
-    /// Share of an adapter's inputs that training drops; above 0, training is not what was sampled.
+    /// Share of an adapter's inputs that training drops. Above 0, the trained policy is not the one that was sampled.
     #[arg(long, default_value_t = 0.0, help_heading = "LoRA")]
     pub lora_dropout: f64,
     /// Projections to adapt: all-linear, or some of q_proj,k_proj,v_proj,o_proj,gate_proj,up_proj,down_proj.

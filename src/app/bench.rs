@@ -51,12 +51,11 @@ pub struct BenchOptions {
     #[arg(long)]
     #[serde(default)]
     pub gradient_checkpointing: bool,
-    /// Most repetitions of the rollout and of the training step, after one that does not count; their median is
-    /// reported.
+    /// Most repetitions of the rollout and of the training step, after one that does not count; the median is reported.
     #[arg(long, default_value_t = 3)]
     pub reps: usize,
-    /// Seconds to measure for, about. A slow model is repeated less often; where one repetition takes more than a
-    /// third of them, the first counts.
+    /// Seconds to measure for, about. A slow model is repeated less often; where one repetition takes more than a third
+    /// of the time, the first repetition counts.
     #[arg(long, default_value_t = 45.0)]
     pub max_seconds: f64,
     /// Measure the rollout alone: no reference, no gradients, no optimizer.

@@ -28,7 +28,7 @@ pub struct BetaOptions {
     /// Measure that chance, problem by problem: sample --model on --dataset, and draw validity against beta.
     #[arg(long, conflicts_with = "validity")]
     pub measure: bool,
-    /// How often the best policy should be right.
+    /// Validity to reach: the share of the optimal policy's samples that are correct.
     #[arg(long, value_delimiter = ',')]
     pub target: Vec<f64>,
     /// The other way round: betas whose validity is wanted.
@@ -52,13 +52,13 @@ pub struct BetaOptions {
     /// Most completions of one prompt that --measure samples for that.
     #[arg(long, default_value_t = 256)]
     pub max_presamples: usize,
-    /// Most tokens in a completion for --measure; unless given, what the context leaves, up to 512.
+    /// Most tokens in a completion for --measure. Default: the room that the context leaves, up to 512.
     #[arg(long)]
     pub max_completion_length: Option<usize>,
     /// Seeds the samples of --measure.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// Where the samples of --measure and beta.html go; the samples serve `train --presamples`.
+    /// Directory for the samples of --measure and beta.html. The samples serve `train --presamples`.
     #[arg(long, requires = "measure")]
     pub output: Option<PathBuf>,
     /// Print JSON instead of a table.

@@ -34,7 +34,7 @@ pub struct CompareOptions {
     #[arg(long, value_delimiter = ',', value_name = "KEY")]
     #[serde(default)]
     pub across: Vec<String>,
-    /// Where compare.json and report.html go; nothing is written without it.
+    /// Directory for compare.json and report.html; without --output nothing is written.
     #[arg(long)]
     pub output: Option<PathBuf>,
     /// Print JSON instead of tables.

@@ -35,10 +35,10 @@ pub struct ExportOptions {
     /// Type of the weights in the file.
     #[arg(long, value_enum, default_value_t = Stored::Float32)]
     pub save_dtype: Stored,
-    /// Where the model goes.
+    /// Directory for the model.
     #[arg(long)]
     pub output: Option<PathBuf>,
-    /// Write over what is in --output.
+    /// Write over files in --output.
     #[arg(long)]
     #[serde(skip)]
     pub overwrite: bool,

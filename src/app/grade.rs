@@ -14,7 +14,7 @@ use tealight_eval::results::{Question, Results, SetResult, VERSION};
 use tealight_eval::{Summary, Tally};
 
 use crate::app::evaluate::outcome::{self, Judged};
-use crate::app::place;
+use crate::app::place::{self, Destination};
 use crate::app::prompts::PromptOptions;
 use crate::app::session::Dealt;
 use crate::app::settings::DataOptions;
@@ -30,7 +30,7 @@ pub struct GradeOptions {
     /// output of an OpenAI batch; - for standard input.
     #[arg(value_name = "FILE")]
     pub file: Option<String>,
-    /// Where the gold answers come from, by id, when the lines have none.
+    /// Dataset with the gold answers, by problem id, for lines that hold none.
     #[arg(long)]
     pub dataset: Option<String>,
     /// Column of that dataset with the question.
@@ -39,25 +39,26 @@ pub struct GradeOptions {
     /// Column of that dataset with the answer.
     #[arg(long)]
     pub answer_column: Option<String>,
-    /// What checks completions; the dataset's own, or math.
+    /// Verifier of completions. Default: the dataset's own, or math without a dataset.
     #[arg(long)]
     pub verifier: Option<String>,
     /// Prompts ended with <think>, which completions then lack: one without </think> is an unfinished thought.
     #[arg(long)]
     #[serde(default)]
     pub prefilled_thinking: bool,
-    /// Report Pass@k and distinct right answers at these k; powers of two up to the fewest samples that a
-    /// problem has where none is given.
+    /// Report Pass@k and distinct correct answers at these k. Default: powers of two up to the fewest samples that a
+    /// problem has.
     #[arg(short, value_delimiter = ',')]
     #[serde(default)]
     pub k: Vec<usize>,
-    /// What the results call the model.
+    /// Name of the model in the results.
     #[arg(long, default_value = "graded")]
     pub model: String,
-    /// Where results and report go.
+    /// Directory for the results, the report and the judged samples. Without --output the table is printed and nothing
+    /// is kept.
     #[arg(long)]
     pub output: Option<PathBuf>,
-    /// Replace what Tealight wrote to --output before.
+    /// Replace the files that Tealight wrote to --output before.
     #[arg(long)]
     #[serde(skip)]
     pub overwrite: bool,
@@ -79,7 +80,8 @@ pub struct GradeOptions {
 /// A file that cannot be read, a folder that is taken, a full disk.
 pub fn run(options: &GradeOptions, Process { ranks, .. }: &Process) -> Result<Judged> {
     let Some(file) = &options.file else { bail!("name the FILE of completions, or -") };
-    let Some(output) = &options.output else { bail!("--output DIR is needed") };
+    let destination = Destination::of(options.output.as_deref(), options.overwrite)?;
+    let output = destination.path();
     let dataset = options.dataset()?;
     let verifier = match (&options.verifier, &dataset) {
         (Some(spec), _) => verify::open(spec)?,
@@ -108,7 +110,8 @@ pub fn run(options: &GradeOptions, Process { ranks, .. }: &Process) -> Result<Ju
     let samples = format!("samples/{}.jsonl", names::file_name(&set));
     let path = output.join(&samples);
     let describe = || format!("{}: cannot be written", path.display());
-    let mut out = match options.no_samples || !ranks.is_first() {
+    let has_samples = destination.is_kept() && !options.no_samples;
+    let mut out = match !has_samples || !ranks.is_first() {
         true => None,
         false => Some(BufWriter::new(output_file::create(&path).with_context(describe)?)),
     };
@@ -161,11 +164,11 @@ pub fn run(options: &GradeOptions, Process { ranks, .. }: &Process) -> Result<Ju
             questions: questions.collect(),
             problems: graded.tallies,
             unusable: dataset.map(|dataset| dataset.unusable).unwrap_or_default(),
-            samples: (!options.no_samples).then_some(samples),
+            samples: has_samples.then_some(samples),
         }],
     };
-    ranks.first(|| outcome::write(&results, output))?;
-    if options.no_samples {
+    ranks.first(|| outcome::write(&results, &[], &destination))?;
+    if !has_samples {
         graded.unjudged.iter().for_each(|reason| tracing::info!("  {reason}"));
     }
     let doubt = outcome::doubt(&results, std::iter::once(&*verifier), options.max_unjudged);

@@ -14,6 +14,7 @@ pub mod evaluate;
 pub mod export;
 pub mod grade;
 pub mod lab;
+mod model_card;
 pub(crate) mod place;
 pub mod presample;
 pub mod prompts;

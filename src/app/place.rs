@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use tealight_eval::results::MAX_RESULTS;
+use tempfile::TempDir;
 
 use crate::files::{Claim, OWNER, TEMPORARY, read_limited};
 
@@ -43,6 +44,43 @@ const OURS: [&str; 26] = [
     "summary.json",
     "compare.json",
 ];
+
+/// The directory that a command writes to: the one that was named, or one that is removed at the end.
+pub(crate) struct Destination {
+    path: PathBuf,
+    temporary: Option<TempDir>,
+}
+
+impl Destination {
+    /// The directory that `named` names; without it a temporary one.
+    ///
+    /// # Errors
+    /// `overwrite` with nothing to replace, a system without room for temporary files.
+    pub(crate) fn of(named: Option<&Path>, overwrite: bool) -> Result<Self> {
+        if let Some(path) = named {
+            return Ok(Self { path: path.to_owned(), temporary: None });
+        }
+        if overwrite {
+            bail!("--overwrite has no effect without --output DIR");
+        }
+        let temporary = tempfile::Builder::new().prefix("tealight-").tempdir();
+        let temporary = temporary.with_context(|| {
+            let folder = std::env::temp_dir();
+            format!("{}: no room for samples; name --output DIR", folder.display())
+        })?;
+        Ok(Self { path: temporary.path().to_owned(), temporary: Some(temporary) })
+    }
+
+    /// The directory.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether what is written stays.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.temporary.is_none()
+    }
+}
 
 /// Whether `output` holds nothing that would be lost: it is not there, is empty, or has settings and empty files alone.
 pub(crate) fn is_free(output: &Path) -> bool {
@@ -161,6 +199,16 @@ pub(crate) fn refuse_other_settings(options: &impl Serialize, output: &Path) -> 
             output.display(),
             changed.join(", ")
         ),
+    }
+}
+
+/// A path as a shell takes it for one argument.
+pub(crate) fn as_argument(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@%".contains(c);
+    match !text.is_empty() && text.chars().all(is_plain) {
+        true => text,
+        false => format!("'{}'", text.replace('\'', "'\\''")),
     }
 }
 

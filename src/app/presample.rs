@@ -44,11 +44,11 @@ pub struct PresampleOptions {
     /// Sampling temperature; must be that of the training that will use the samples.
     #[arg(long, default_value_t = 1.0)]
     pub temperature: f64,
-    /// Most tokens in a completion; must be that of the training that will use the samples. Unless given, what the
-    /// context leaves, up to 512.
+    /// Most tokens in a completion; must equal the value of the training that will use the samples. Default: the room
+    /// that the context leaves, up to 512.
     #[arg(long)]
     pub max_completion_length: Option<usize>,
-    /// Seeds the samples.
+    /// Seed of the samples.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
     /// Most sequences in one decoding batch.
@@ -58,7 +58,7 @@ pub struct PresampleOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub remote: RemoteOptions,
-    /// Where the samples go; an interrupted call is continued.
+    /// Directory for the samples; an interrupted call is continued there.
     #[arg(long)]
     pub output: Option<PathBuf>,
     /// Print the summary as JSON instead of as a table.

@@ -17,8 +17,8 @@ const MAX_TEMPLATE: u64 = 1 << 20;
 /// What the model is asked besides the question.
 #[derive(Debug, Clone, Default, PartialEq, Args, Serialize, Deserialize)]
 pub struct PromptOptions {
-    /// What follows every question; '' for nothing. Unless given, bare questions that the math verifier judges are
-    /// followed by "Please reason step by step, and put your final answer within \boxed{}.", others by nothing.
+    /// Text after every question; '' for none. Default: for bare questions that the math verifier judges, "Please
+    /// reason step by step, and put your final answer within \boxed{}."; for others none.
     #[arg(long, value_name = "TEXT", help_heading = "Prompts")]
     pub instruction: Option<String>,
     /// A system message before everything else.
@@ -31,10 +31,10 @@ pub struct PromptOptions {
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Prompts")]
     #[serde(default)]
     pub few_shot: usize,
-    /// Where they come from: a dataset with solutions, such as the training part.
+    /// Dataset for the few-shot examples; its problems need worked solutions, as a training split has.
     #[arg(long, value_name = "DATASET", help_heading = "Prompts")]
     pub few_shot_dataset: Option<String>,
-    /// Chooses them; all problems get the same.
+    /// Seed of the choice of few-shot examples; all problems get the same examples.
     #[arg(long, default_value_t = 0, help_heading = "Prompts")]
     #[serde(default)]
     pub few_shot_seed: u64,

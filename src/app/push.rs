@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::adapter;
-use crate::files::{MAX_LINES, MAX_SMALL, read_text, write_atomic};
+use crate::app::model_card::Card;
+use crate::files::{MAX_SMALL, read_text, write_atomic};
 use crate::hub::push::Push;
 
 /// The file that the Hub shows.
@@ -21,7 +21,7 @@ pub struct PushOptions {
     /// A run's directory, whose final/ is pushed, or a folder with a model or an adapter.
     #[arg(value_name = "RUN|DIR")]
     pub place: Option<PathBuf>,
-    /// The repository: owner/name. It is made if it is not there.
+    /// Repository, owner/name; a missing repository is created.
     #[arg(long, alias = "repo-id", alias = "hub-model-id")]
     pub repo: Option<String>,
     /// The branch.
@@ -64,7 +64,8 @@ pub fn run(options: &PushOptions) -> Result<Pushed> {
         bail!("{}: no model and no adapter here", folder.display());
     }
     if !folder.join(CARD).exists() {
-        let card = card(options, place, is_model, repository)?;
+        let card = Card { place, folder: &folder, is_model, repository };
+        let card = card.text(&tables(options, place)?)?;
         write_atomic(&folder.join(CARD), card.as_bytes())?;
         tracing::info!(
             "card in {}: edit it and push again to change it",
@@ -87,64 +88,6 @@ pub fn run(options: &PushOptions) -> Result<Pushed> {
     Ok(Pushed::At(push.run(&folder, &mut |text| tracing::info!("{}", text))?))
 }
 
-/// What the model is, how it was made, what it measures, and how to use it.
-fn card(options: &PushOptions, place: &Path, is_model: bool, repository: &str) -> Result<String> {
-    let config = match read_text(&place.join("config.toml"), MAX_SMALL) {
-        Ok(text) => text.parse::<toml::Table>().context("config.toml")?,
-        Err(_) => toml::Table::new(),
-    };
-    let setting = |name: &str| {
-        config.get(name).map(|value| match value {
-            toml::Value::String(text) => text.clone(),
-            other => other.to_string(),
-        })
-    };
-    let base = setting("model").filter(|name| name.contains('/') && !Path::new(name).exists());
-    let objective = setting("objective");
-    let mut text = String::from("---\n");
-    if let Some(base) = &base {
-        text.push_str(&format!("base_model: {base}\n"));
-    }
-    let library = if is_model { "transformers" } else { "peft" };
-    text.push_str(&format!(
-        "library_name: {library}\npipeline_tag: text-generation\ntags:\n- tealight\n- rlvr\n"
-    ));
-    if let Some(name) = objective.as_deref().and_then(|name| name.split(':').next()) {
-        text.push_str(&format!("- {name}\n"));
-    }
-    let title = repository.split('/').next_back().unwrap_or(repository);
-    text.push_str(&format!("---\n\n# {title}\n\n"));
-    let what = if is_model { "model" } else { "LoRA adapter" };
-    let of = setting("model").map_or(String::new(), |base| format!(" of {base}"));
-    let by = objective.map_or(String::new(), |name| format!(" under the objective `{name}`"));
-    text.push_str(&format!(
-        "A {what} fine-tuned{of} with verifiable rewards{by}, by Tealight {}.\n\n",
-        env!("CARGO_PKG_VERSION")
-    ));
-    let tables = tables(options, place)?;
-    if !tables.is_empty() {
-        text.push_str(&format!("## Results\n\n{}\n\n", tables.join("\n\n")));
-    }
-    if let Some(last) = last_metrics(place) {
-        text.push_str("## Training\n\n| metric | last step |\n|---|--:|\n");
-        for (name, value) in last.as_object().into_iter().flatten() {
-            if let Some(value) = value.as_f64() {
-                text.push_str(&format!("| {name} | {value:.6} |\n"));
-            }
-        }
-        text.push('\n');
-    }
-    if !config.is_empty() {
-        let local = ["output", "presamples", "quiet", "json", "device"];
-        let rows = config.iter().filter(|(key, _)| !local.contains(&key.as_str()));
-        let rows: String = rows.map(|(key, value)| format!("{key} = {value}\n")).collect();
-        text.push_str(&format!(
-            "## Made again\n\n`tealight train --config config.toml --output DIR` with\n\n```toml\n{rows}```\n"
-        ));
-    }
-    Ok(text)
-}
-
 /// The tables of the evaluations named, or of the study that the run is part of.
 fn tables(options: &PushOptions, place: &Path) -> Result<Vec<String>> {
     let mut tables = Vec::new();
@@ -161,9 +104,4 @@ fn tables(options: &PushOptions, place: &Path) -> Result<Vec<String>> {
         tables.push(text.trim().to_owned());
     }
     Ok(tables)
-}
-
-fn last_metrics(place: &Path) -> Option<Value> {
-    let text = read_text(&place.join("metrics.jsonl"), MAX_LINES).ok()?;
-    serde_json::from_str(text.lines().next_back()?).ok()
 }

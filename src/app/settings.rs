@@ -50,23 +50,24 @@ A named source or a .jsonl, .json, .csv or .parquet file.
 
 /// What `--help` says of `--verifier`.
 static VERIFIER_HELP: LazyLock<String> = LazyLock::new(|| {
-    format!("What checks completions; the dataset's own unless named.\n  {}", verify::SPECS)
+    format!("Verifier of completions. Default: the dataset's own.\n  {}", verify::SPECS)
 });
 
 /// Which model, where it runs.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub struct ModelOptions {
-    /// A directory in Hub layout, a .gguf file, a Hub id (owner/name, owner/name@revision, or owner/name:FILE.gguf for
-    /// one file of it), or `countdown`, the embedded model.
+    /// Model: a directory in Hub layout, a .gguf file, a Hub id (owner/name, owner/name@revision, or
+    /// owner/name:FILE.gguf), or `countdown`, the embedded model.
     #[arg(long, default_value = "countdown", alias = "model-name-or-path")]
     pub model: String,
-    /// A LoRA adapter of that model, in PEFT's format; --model may also name one that knows its base.
+    /// LoRA adapter of the model, in PEFT's format. --model may also name an adapter whose configuration names its
+    /// base.
     #[arg(long)]
     pub adapter: Option<String>,
     /// auto, cpu, cuda, cuda:N or metal; auto is the first GPU this binary was built for, else the CPU.
     #[arg(long, default_value = "auto")]
     pub device: String,
-    /// What it is computed in.
+    /// Types of numbers.
     #[command(flatten)]
     #[serde(flatten)]
     pub precision: Precision,
@@ -227,11 +228,11 @@ pub struct DataOptions {
     /// Column with the answer, or with a worked solution that ends in one.
     #[arg(long)]
     pub answer_column: Option<String>,
-    /// What checks completions: math, exact, regex:PATTERN, numeric, sql:FOLDER, program:COMMAND, ...; the
-    /// dataset's own unless named.
+    /// Verifier of completions: math, exact, regex:PATTERN, numeric, sql:FOLDER, program:COMMAND, ... Default: the
+    /// dataset's own.
     #[arg(long, long_help = VERIFIER_HELP.as_str())]
     pub verifier: Option<String>,
-    /// Use only the first so many problems.
+    /// Number of problems to use, from the first. Default: all.
     #[arg(long)]
     pub max_samples: Option<usize>,
     /// How problems are put.
@@ -288,7 +289,7 @@ pub(crate) fn refuse_overlap(train: &Dataset, test: &Dataset, option: &str) -> R
 /// How an evaluation samples.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub struct DecodingOptions {
-    /// Divides the logits; 0 is greedy. Several, separated by commas, are evaluated one after another.
+    /// Sampling temperature; 0 is greedy. Several, separated by commas, are evaluated one after another.
     #[arg(long, value_delimiter = ',', default_value = "1", help_heading = "Decoding")]
     pub temperature: Vec<f64>,
     /// Keep the k most likely tokens; 0 keeps all.
@@ -300,7 +301,7 @@ pub struct DecodingOptions {
     /// Drop tokens less likely than this share of the most likely one.
     #[arg(long, default_value_t = 0.0, help_heading = "Decoding")]
     pub min_p: f64,
-    /// Most tokens in a completion; unless given, what the context leaves, up to 512.
+    /// Most tokens in a completion. Default: the room that the context leaves, up to 512.
     #[arg(long, help_heading = "Decoding")]
     pub max_completion_length: Option<usize>,
 }
@@ -316,22 +317,18 @@ impl DecodingOptions {
     }
 }
 
-/// The k that were asked for, which n samples must estimate; unless any was, those of `usual` that they can, with a
-/// word about the others.
+/// The k that were asked for, which n samples must estimate; unless any was, those of `usual` that they can and, below
+/// the largest of these, n itself.
 pub(crate) fn estimable(asked: &[usize], usual: &[usize], n: usize) -> Result<Vec<usize>> {
     if !asked.is_empty() {
         pass_at_k::check(n, asked)?;
         return Ok(asked.to_vec());
     }
-    let (kept, dropped): (Vec<usize>, Vec<usize>) = usual.iter().partition(|k| **k <= n);
-    if !dropped.is_empty() {
-        let dropped: Vec<String> = dropped.iter().map(ToString::to_string).collect();
-        tracing::info!(
-            "k = {}: left out, since there are {n} samples a problem",
-            dropped.join(", ")
-        );
+    let mut ks: Vec<usize> = usual.iter().copied().filter(|k| *k <= n).collect();
+    if ks.len() < usual.len() && n > 0 && !ks.contains(&n) {
+        ks.push(n);
     }
-    Ok(kept)
+    Ok(ks)
 }
 
 /// Most tokens of a completion: what was asked for, or what the context leaves beside the longest prompt, up to

@@ -1,13 +1,13 @@
 //! The commands: for each its options, what `--help` says of it, and what runs it.
 
 use anyhow::Result;
-use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command};
 
 use super::config_merge::resolve_plain as resolve;
 use super::evaluation::{compare, eval, generate, report, show, verify};
+use super::help;
 use super::theory::{beta, lab};
-use super::tools::{bench, doctor, pages};
+use super::tools::{bench, doctor, objectives, pages};
 use super::training::{export, presample, push, sft, study, train};
 use crate::app::batch::{self, BatchOptions};
 use crate::app::bench::BenchOptions;
@@ -45,6 +45,22 @@ impl Entry {
     pub(super) fn is_shared(&self) -> bool {
         SHARED.contains(&self.name)
     }
+
+    /// Its options, in the order in which they are declared.
+    pub(super) fn plain(&self) -> Command {
+        let config = Arg::new("config").long("config").value_name("FILE.toml").action(ArgAction::Append).help(
+            "Read options from a TOML file; keys are the flags' names, flags win, later files win",
+        );
+        let quiet = Arg::new("quiet")
+            .long("quiet")
+            .action(ArgAction::SetTrue)
+            .help("Show nothing but the result, warnings and errors");
+        let command = (self.options)(Command::new(self.name)).arg(config).arg(quiet);
+        refused(self.name).iter().fold(command, |command, id| match has(&command, id) {
+            true => command.mut_arg(id, |option| option.hide(true)),
+            false => command,
+        })
+    }
 }
 
 /// The entry of the command called `name`.
@@ -52,25 +68,20 @@ pub(super) fn entry(name: &str) -> Option<&'static Entry> {
     ENTRIES.iter().find(|entry| entry.name == name)
 }
 
+/// Whether a command has an option.
+fn has(command: &Command, id: &str) -> bool {
+    command.get_arguments().any(|option| option.get_id() == id)
+}
+
 /// The whole command line.
 pub(super) fn command() -> Command {
-    let config =
-        Arg::new("config").long("config").value_name("FILE.toml").action(ArgAction::Append).help(
-            "Read options from a TOML file; keys are the flags' names, flags win, later files win",
-        );
     let all = ENTRIES.iter().map(|entry| {
+        let mut command = help::grouped(entry.name, entry.plain());
+        if entry.name == "study" {
+            command = help::with_recipe(command, &study::recipe());
+        }
         // The derived options would put their own doc comment in place of the description.
-        let command = (entry.options)(Command::new(entry.name));
-        let quiet = Arg::new("quiet")
-            .long("quiet")
-            .action(ArgAction::SetTrue)
-            .help("Show nothing but the result, warnings and errors");
-        command
-            .about(entry.about)
-            .long_about(entry.about)
-            .arg(config.clone())
-            .arg(quiet)
-            .after_help(entry.more)
+        command.about(entry.about).long_about(entry.about).after_help(entry.more)
     });
     Command::new("tealight")
         .version(env!("CARGO_PKG_VERSION"))
@@ -81,34 +92,13 @@ pub(super) fn command() -> Command {
         .subcommands(all)
 }
 
-/// Options of TRL's and others' that are called or done otherwise here.
-const ELSEWHERE: [(&str, &str); 7] = [
-    (
-        "--reward-funcs",
-        "what rewards is --verifier; a function of your own is a program, --verifier program:COMMAND",
-    ),
-    (
-        "--per-device-train-batch-size",
-        "--prompts-per-step counts prompts, each with --num-generations completions",
-    ),
-    (
-        "--gradient-accumulation-steps",
-        "a step is --prompts-per-step prompts; --micro-batch-tokens splits it, without effect on the result",
-    ),
-    ("--num-train-epochs", "the length of a run is --max-steps"),
-    ("--scale-rewards", "it is --baseline group-std, batch-std or group-mean"),
-    ("--use-vllm", "servers that sample are named with --engine URL (docs/how-to/vllm.md)"),
-    ("--bf16", "it is --dtype bfloat16"),
-];
-
-/// What to do in place of an option that is another tool's.
-pub(super) fn hint(error: &clap::Error) -> Option<String> {
-    if error.kind() != ErrorKind::UnknownArgument {
-        return None;
+/// Options that a command would refuse: its help does not show them.
+fn refused(command: &str) -> &'static [&'static str] {
+    match command {
+        "eval" | "generate" | "batch" => &[],
+        "train" | "bench" => &["quantized"],
+        _ => &["quantized", "rollout_dtype"],
     }
-    let ContextValue::String(given) = error.get(ContextKind::InvalidArg)? else { return None };
-    let (name, fix) = ELSEWHERE.iter().find(|(name, _)| given.starts_with(name))?;
-    Some(format!("there is no {name} here: {fix} (docs/how-to/trl.md)"))
 }
 
 const ENTRIES: &[Entry] = &[
@@ -117,8 +107,9 @@ const ENTRIES: &[Entry] = &[
         options: StudyOptions::augment_args,
         about: "Evaluate a base model, fine-tune it under each objective, evaluate the results, report",
         more: "\
-With the embedded model, defaults not shown here are those of recipes/countdown-study.toml (three configurations of
-each objective, 30 steps of 24 prompts x 8 completions, three seeds); flags and --config files win.
+-h shows the options that most studies need, --help all; tealight objectives describes the
+objectives. With the embedded model, the values of recipes/countdown-study.toml take the place of
+the defaults, as shown; flags and --config files win over both.
 
 Examples:
   tealight study --objectives 'grpo@{learning-rate=5e-5,1e-4},js@{1.2,2.4}' --seeds 0..3 --output study
@@ -131,9 +122,15 @@ Examples:
         options: TrainOptions::augment_args,
         about: "Fine-tune a model by verifiable rewards under one objective",
         more: "\
-Example:
+-h shows the options that most runs need, --help all; tealight objectives describes the
+objectives.
+
+Examples:
   tealight train --model Qwen/Qwen2.5-0.5B-Instruct --dataset gsm8k/train.jsonl \\
-      --objective dph-js --output runs/js",
+      --objective dph-js --output runs/js
+  tealight train --use-peft --lora-r 16 --learning-rate 1e-4 --output runs/lora
+  tealight train --config recipes/countdown.toml --output runs/countdown
+  tealight train --resume runs/js",
         check: |m| train::resolve(m).map(drop),
         run: |m, process| train::run(&train::resolve(m)?, process),
     },
@@ -230,8 +227,15 @@ Example:
     Entry {
         name: "export",
         options: ExportOptions::augment_args,
-        about: "Write a model as others want it: its adapter merged, its weights in another type",
+        about: "Write a model in a form that other programs read: adapter merged, weights of another type, GGUF",
         more: "\
+--model reads:
+  a directory in Hub layout (config.json, *.safetensors, tokenizer.json), also RUN/final, RUN/best
+  and RUN/checkpoint-N of a run; a directory with a LoRA adapter in PEFT's format, with --merge;
+  a .gguf file; a Hub id (OWNER/NAME, OWNER/NAME@REVISION, OWNER/NAME:FILE.gguf);
+  countdown, the embedded model.
+--output receives a directory in Hub layout, or with --gguf one GGUF file and a Modelfile.
+
 Example:
   tealight export --model runs/lora/final --merge --save-dtype bfloat16 --output merged",
         check: |m| export::resolve(m).map(drop),
@@ -311,6 +315,17 @@ Examples:
   tealight bench --model config.json --dtype bfloat16 --json   # random weights",
         check: |m| resolve::<BenchOptions>(m).map(drop),
         run: |m, _| bench::run(&resolve(m)?),
+    },
+    Entry {
+        name: "objectives",
+        options: objectives::ObjectivesOptions::augment_args,
+        about: "Describe the objectives: what each optimises, its keys and defaults, its paper, when to use it",
+        more: "\
+Examples:
+  tealight objectives
+  tealight objectives dph-js",
+        check: |m| resolve::<objectives::ObjectivesOptions>(m).map(drop),
+        run: |m, _| objectives::run(&resolve(m)?),
     },
     Entry {
         name: "doctor",

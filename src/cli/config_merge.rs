@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
-use super::ranges;
+use super::{elsewhere, ranges};
 
 /// The options of a command from its matches and the files its `--config` names; `recipe`, a name
 /// and a text, lies below the files.
@@ -49,7 +49,7 @@ where
                 continue;
             }
             let Some(id) = known.get(&id).cloned() else {
-                bail!("{file}: unknown key `{key}`{}", nearest(&known, &id));
+                bail!("{file}: unknown key `{key}`{}", nearest(&known, &key));
             };
             if matches.value_source(&id) != Some(ValueSource::CommandLine) {
                 table.insert(id, value);
@@ -106,8 +106,15 @@ fn too_large(matches: &ArgMatches, known: &BTreeMap<String, String>) -> String {
     format!("{}: a number is too large; 2^63 - 1 is the most", options.join(", "))
 }
 
-/// `; did you mean ...?` with the most similar key.
-fn nearest(known: &BTreeMap<String, String>, id: &str) -> String {
+/// `; did you mean ...?` with the key of ours for another tool's, or else the most similar one.
+fn nearest(known: &BTreeMap<String, String>, key: &str) -> String {
+    let id = &*key.replace('-', "_");
+    if let Some(ours) = elsewhere::short(id).filter(|ours| known.contains_key(*ours)) {
+        return format!("; did you mean `{ours}`?");
+    }
+    if let Some(fix) = elsewhere::fix(&id.replace('_', "-")) {
+        return format!("; {fix}");
+    }
     let similar = known.keys().map(|known| (strsim::jaro_winkler(id, known), known));
     match similar.max_by(|a, b| a.0.total_cmp(&b.0)) {
         Some((similarity, known)) if similarity > 0.7 => format!("; did you mean `{known}`?"),
@@ -141,7 +148,7 @@ mod tests {
     struct Options {
         #[arg(long, default_value_t = 8)]
         num_generations: usize,
-        #[arg(long, default_value_t = 1e-6, alias = "lr")]
+        #[arg(long, default_value_t = 1e-6, alias = "rate")]
         learning_rate: f64,
         #[arg(long)]
         epsilon_high: Option<f64>,
@@ -165,7 +172,7 @@ mod tests {
 
     #[test]
     fn flags_beat_files_and_later_files_beat_earlier_ones() {
-        let first = "num-generations = 2\nlr = 1\nepsilon_high = 0.5";
+        let first = "num-generations = 2\nrate = 1\nepsilon_high = 0.5";
         let options = run(&["--num-generations", "4"], &[first, "learning-rate = 2.0"]).unwrap();
         assert_eq!(options.num_generations, 4);
         assert_eq!(options.learning_rate, 2.0);
@@ -178,6 +185,10 @@ mod tests {
     fn unknown_keys_and_wrong_kinds_are_refused() {
         let message = run(&[], &["num_generation = 2"]).unwrap_err().to_string();
         assert!(message.contains("did you mean `num_generations`"), "{message}");
+        let message = run(&[], &["lr = 0.1"]).unwrap_err().to_string();
+        assert!(message.contains("did you mean `learning_rate`"), "{message}");
+        let message = run(&[], &["scale_rewards = true"]).unwrap_err().to_string();
+        assert!(message.contains("; it is --baseline group-std"), "{message}");
         let message = format!("{:#}", run(&[], &["num_generations = \"two\""]).unwrap_err());
         assert!(message.contains("two"), "{message}");
     }

@@ -2,7 +2,9 @@
 
 mod commands;
 mod config_merge;
+mod elsewhere;
 mod evaluation;
+mod help;
 mod ranges;
 mod table;
 mod theory;
@@ -72,7 +74,7 @@ pub fn main() -> ExitCode {
         Ok(matches) => matches,
         Err(error) => {
             // What clap guesses from the letters is no help to who knows another tool's words.
-            if let Some(hint) = commands::hint(&error) {
+            if let Some(hint) = elsewhere::hint(&error) {
                 tracing::error!("{hint}\n\nFor more information, try '--help'.");
                 return ExitCode::from(2);
             }

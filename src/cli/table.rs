@@ -74,13 +74,18 @@ fn summary(summary: &Summary) -> String {
         count => format!("\n{count} completions could not be judged and count nowhere"),
     };
     format!(
-        "{table}\ndistinct correct among {largest}: {}{unjudged}\n{more}{} problems, {} samples each; {:.1} % cut off, {:.1} % without a readable answer, {:.1} tokens on average",
+        "{table}\ndistinct correct among {largest}: {}{unjudged}\n{more}{} problems, {} samples each; {}, {:.1} % without a readable answer, {}",
         by_level.join(", "),
         summary.problems,
         summary.n,
-        summary.truncated * 100.0,
+        summary.truncated.map_or("not known how many were cut off".into(), |s| format!(
+            "{:.1} % cut off",
+            s * 100.0
+        )),
         summary.no_answer * 100.0,
-        summary.mean_length,
+        summary
+            .mean_length
+            .map_or("lengths not known".into(), |n| format!("{n:.1} tokens on average")),
     )
 }
 

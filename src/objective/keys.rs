@@ -20,7 +20,7 @@ use super::surrogate::{LossType, TrustRegion};
 use super::target::Target;
 use super::tokens::{Covariance, SimKo};
 
-/// What `--help` says of the keys.
+/// What the keys mean, as `tealight objectives` shows them.
 pub(crate) const HELP: &str = "\
 Keys, for any objective as NAME:key=value:...
   target         max-reward, p-star (the base given right), or p-beta (the base
@@ -164,7 +164,7 @@ impl Keys {
             overlong_buffer: self.number("overlong-buffer", 0.0)?,
         };
         if let Some((key, _)) = self.values.iter().find(|(_, (_, is_given))| *is_given) {
-            bail!("`{key}` has no effect here; see `tealight train --help` for the keys there are");
+            bail!("`{key}` has no effect here; see `tealight objectives` for the keys there are");
         }
         plan.check()?;
         Ok(plan)

@@ -17,6 +17,7 @@
 mod advantage;
 mod annealing;
 mod baseline;
+mod catalogue;
 mod correction;
 mod estimators;
 mod keys;
@@ -36,13 +37,14 @@ pub use crate::divergence::{Divergence, MAX_LOG_RATIO};
 pub use advantage::{GroupStats, advantages, charge_later, cut_share, partition_of};
 pub use annealing::{Annealing, Coefficients, Shape};
 pub use baseline::Baseline;
+pub(crate) use catalogue::{Description, describe, kinds};
 pub use correction::{Corrected, ImportanceCorrection, Mismatch};
 pub use estimators::AdvantageEstimator;
+pub(crate) use keys::HELP as KEYS;
 pub use loss::{
     Completions, Loss, LossInputs, Shares, StoredInputs, StoredLoss, StoredWeight, VocabularyInputs,
 };
 pub use named::Objective;
-pub(crate) use named::help;
 pub use plan::{
     Anchor, Entropy, Estimator, Matching, Partition, Plan, Regulariser, SampleSource, Split,
 };

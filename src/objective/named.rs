@@ -7,7 +7,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::keys::{self, Keys, canonical};
+use super::keys::{Keys, canonical};
 use super::plan::Plan;
 use super::preset::{PRESETS, Preset};
 
@@ -85,26 +85,18 @@ impl Objective {
     }
 }
 
-/// What `--help` says of `--objective`: every name, and every key.
-pub(crate) fn help() -> String {
-    let mut text = String::from(
-        "What is optimised: NAME[:VALUE...][:KEY=VALUE...], for example dph-js:0.4,\n\
-         alpha-dpg:0.5 or f-dpg:hellinger:baseline=group-mean.\n",
-    );
-    for preset in &PRESETS {
-        let positional: String =
-            preset.positional.iter().map(|key| format!("[:{}]", key.to_uppercase())).collect();
-        text.push_str(&format!("  {}{positional}\n      {}\n", preset.name, preset.about));
-    }
-    text.push_str(keys::HELP);
-    text
-}
-
-fn preset(name: &str) -> Result<&'static Preset> {
+/// The preset of that name.
+///
+/// # Errors
+/// A name that is not known.
+pub(super) fn preset(name: &str) -> Result<&'static Preset> {
     let known = name.replace('_', "-");
     PRESETS.iter().find(|preset| preset.name == known).with_context(|| {
         let names: Vec<_> = Objective::names().collect();
-        format!("objective `{name}` is not known; choose one of {}", names.join(", "))
+        format!(
+            "objective `{name}` is not known (tealight objectives describes all); choose one of {}",
+            names.join(", ")
+        )
     })
 }
 

@@ -11,7 +11,7 @@ pub(super) struct Preset {
     pub(super) positional: &'static [&'static str],
     /// The choices, in the language of `keys`.
     pub(super) keys: &'static str,
-    /// One line for `--help`.
+    /// What it optimises, on one line.
     pub(super) about: &'static str,
 }
 

@@ -38,21 +38,22 @@ pub struct EngineOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub remote: RemoteOptions,
-    /// What the servers are given before every step: the adapter that is trained (the default where one is), all
-    /// weights, or nothing, so that they go on sampling from the base.
+    /// Weights that the servers receive before every step: the adapter (the default with --use-peft), all weights
+    /// (full), or none, so that the servers go on sampling from the base.
     #[arg(long, value_enum, help_heading = "Engine", requires = "engine")]
     #[serde(default)]
     pub engine_weights: Option<EngineWeights>,
-    /// Where weights are handed over; the servers must see it under the same path. A folder in --output unless given.
+    /// Directory through which weights are handed to the servers, which must see the directory under the same path.
+    /// Default: a directory in --output.
     #[arg(long, value_name = "DIR", help_heading = "Engine", requires = "engine")]
     #[serde(default)]
     pub engine_folder: Option<PathBuf>,
-    /// Steps that sampling may be ahead of training: 0 samples every step with the weights as they are, 1 samples the
-    /// next one while this one trains.
+    /// Staleness in steps: 0 samples every step from the current weights, 1 samples the next step while this step
+    /// trains.
     #[arg(long, default_value_t = 0, value_name = "STEPS", help_heading = "Engine")]
     #[serde(default)]
     pub max_staleness: usize,
-    /// How samples are weighted that a server drew, or the policy rounded to --rollout-dtype: token-truncate:C,
+    /// Importance correction of samples from a server or from the policy rounded to --rollout-dtype: token-truncate:C,
     /// sequence-mask:C or none [default: sequence-mask:3].
     #[arg(long, value_name = "CORRECTION", help_heading = "Engine")]
     #[serde(default)]

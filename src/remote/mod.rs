@@ -39,10 +39,10 @@ pub struct RemoteOptions {
     /// servers, several separated by commas.
     #[arg(long, help_heading = "Engine")]
     pub engine: Option<String>,
-    /// The name it knows the model by, where that is not --model.
+    /// Name of the model on the server, where that is not --model.
     #[arg(long, help_heading = "Engine", requires = "engine")]
     pub engine_model: Option<String>,
-    /// What the server is: its words for filters differ. It is asked unless named.
+    /// Kind of server, which decides the names of sampling filters in requests. Default: the server is asked.
     #[arg(long, help_heading = "Engine", requires = "engine")]
     pub engine_dialect: Option<Dialect>,
     /// Requests under way at a time.
@@ -51,7 +51,7 @@ pub struct RemoteOptions {
     /// Seconds that one request may take.
     #[arg(long, default_value_t = 600.0, help_heading = "Engine")]
     pub engine_timeout: f64,
-    /// How often a request that fails is tried again before the run ends.
+    /// Number of further tries of a failed request before the run ends.
     #[arg(long, default_value_t = 8, help_heading = "Engine")]
     pub retries: usize,
     /// Environment variable with the key that the server wants.

@@ -162,6 +162,17 @@ impl HubTokenizer {
         self.template.is_some()
     }
 
+    /// The text of a prompt as the model is given it: a chat by the template, where there is one.
+    ///
+    /// # Errors
+    /// A template that fails on the messages.
+    pub fn render(&self, prompt: &Prompt) -> Result<String> {
+        match (prompt, &self.template) {
+            (Prompt::Chat(_), Some(template)) => template.render(prompt),
+            _ => Ok(prompt.plain()),
+        }
+    }
+
     fn encode(&self, text: &str, add_special_tokens: bool) -> Result<Vec<u32>> {
         if text.len() > MAX_TEXT {
             bail!("a text of {} bytes; {MAX_TEXT} are the limit of what is tokenized", text.len());
@@ -197,11 +208,9 @@ impl HubTokenizer {
 
 impl Tokenizer for HubTokenizer {
     fn encode_prompt(&self, prompt: &Prompt) -> Result<Vec<u32>> {
-        match (prompt, &self.template) {
-            // The template writes the special tokens itself.
-            (Prompt::Chat(_), Some(template)) => self.encode(&template.render(prompt)?, false),
-            _ => self.encode(&prompt.plain(), true),
-        }
+        // The template writes the special tokens itself.
+        let is_templated = matches!(prompt, Prompt::Chat(_)) && self.has_chat_template();
+        self.encode(&self.render(prompt)?, !is_templated)
     }
 
     fn encode_completion(&self, text: &str) -> Result<Vec<u32>> {

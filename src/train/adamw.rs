@@ -26,7 +26,7 @@ pub struct AdamWConfig {
     /// Share of the learning rate by which weight matrices shrink each step.
     #[arg(long, default_value_t = 0.0, help_heading = "Optimizer")]
     pub weight_decay: f64,
-    /// Gradients with a larger norm are scaled down to this one; 0 leaves all as they are.
+    /// Largest norm of a gradient; larger gradients are scaled down. 0 disables clipping.
     #[arg(long, default_value_t = 1.0, help_heading = "Optimizer")]
     pub max_grad_norm: f64,
 }

@@ -21,10 +21,10 @@ pub struct Schedule {
     /// Step size of AdamW after the warm-up.
     #[arg(long, default_value_t = 1e-6, help_heading = "Optimizer")]
     pub learning_rate: f64,
-    /// How it falls.
+    /// Learning-rate schedule after the warm-up.
     #[arg(long, value_enum, default_value_t = Scheduler::Constant, help_heading = "Optimizer")]
     pub lr_scheduler_type: Scheduler,
-    /// Steps over which it rises from 0.
+    /// Steps over which the learning rate rises from 0.
     #[arg(long, default_value_t = 0, help_heading = "Optimizer")]
     pub warmup_steps: usize,
 }

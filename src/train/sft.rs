@@ -19,14 +19,14 @@ pub struct SftConfig {
     /// Sequences in an optimizer step.
     #[arg(long, default_value_t = 32)]
     pub batch_size: usize,
-    /// Most tokens, padding included, in one forward and backward pass; the result does not depend on it.
+    /// Most tokens in one forward and backward pass. The result does not depend on this number; the memory does.
     #[arg(long, default_value_t = 4096)]
     pub micro_batch_tokens: usize,
-    /// Write a checkpoint every so many steps and at the end; 0 writes one only when interrupted.
+    /// Steps between checkpoints; the last step writes one too. 0 writes a checkpoint only when interrupted.
     #[arg(long, default_value_t = 50)]
     #[serde(default)]
     pub save_steps: usize,
-    /// Keep so many of the newest checkpoints, and the best by mean loss; 0 keeps all.
+    /// Number of the newest checkpoints to keep, besides the best by mean loss; 0 keeps all.
     #[arg(long, default_value_t = 3)]
     #[serde(default)]
     pub save_total_limit: usize,

@@ -12,6 +12,7 @@ mod docs;
 mod engine;
 mod evaluation;
 mod faults;
+mod first_use;
 mod fleet;
 mod formats;
 mod fronts;

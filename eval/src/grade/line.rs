@@ -2,7 +2,7 @@
 //!
 //! Four forms are read. Tealight's input: `{"id", "completion" or "completions", "gold"}`, where `problem`, `answer` and
 //! `target` are also understood, and with a dataset the gold may be left out. Tealight's samples: `{"problem", "sample",
-//! "completion", "verdict"}`, with the gold from a dataset: the `answer` of theirs is the completion's.
+//! "completion", "verdict"}`, with the gold from a dataset: the `answer` of a line with a verdict is the completion's.
 //! lm-evaluation-harness's samples: `{"doc_id", "target", "resps"}`. OpenAI's batch output:
 //! `{"custom_id", "response": {"body": {"choices"}}}`, with the gold from a dataset.
 
@@ -26,6 +26,8 @@ pub(super) struct Line {
     pub(super) prompt: Option<String>,
     /// The name of a database.
     pub(super) context: Option<String>,
+    /// Whether the line holds a verdict, so that its `answer` is what the completion said.
+    pub(super) is_judged: bool,
     pub(super) answers: Vec<Answer>,
 }
 
@@ -85,6 +87,7 @@ fn ours(sample: Sample, gold: Option<String>) -> Line {
     let answer = Answer {
         text: sample.completion,
         is_finished: sample.is_finished,
+        is_end_unknown: sample.is_end_unknown,
         tokens: sample.tokens,
         logp: sample.logp.and_then(plausible_logp),
         failure: sample.failure,
@@ -92,18 +95,26 @@ fn ours(sample: Sample, gold: Option<String>) -> Line {
         thought_tokens: thinking.map_or(0, |thinking| thinking.tokens),
         is_stripped: thinking.is_some_and(|thinking| thinking.is_finished),
     };
-    Line { id: sample.problem, gold, prompt: None, context: None, answers: vec![answer] }
+    let answers = vec![answer];
+    Line { id: sample.problem, gold, prompt: None, context: None, is_judged: true, answers }
 }
 
 fn own(value: &Value) -> Result<Line> {
     let id = first(value, &["id", "problem", "prompt_id", "problem_id"])
         .context("no `id` (nor `custom_id`, nor `resps`): which problem is this?")?;
-    let is_finished =
-        value.get("finish_reason").and_then(Value::as_str).is_none_or(|r| r == "stop")
-            && value.get("is_finished").and_then(Value::as_bool).unwrap_or(true);
+    let reason = value.get("finish_reason").and_then(Value::as_str).map(|reason| reason == "stop");
+    let said = value.get("is_finished").and_then(Value::as_bool);
+    let is_finished = reason.unwrap_or(true) && said.unwrap_or(true);
+    let is_judged = value.get("verdict").is_some_and(Value::is_string);
+    // The answer of a judged line is the completion's own, right or wrong.
+    let gold: &[&str] = match is_judged {
+        true => &["gold", "target", "ground_truth"],
+        false => &["gold", "answer", "target", "ground_truth"],
+    };
     let answer = |text: &str| Answer {
         text: text.into(),
         is_finished,
+        is_end_unknown: reason.is_none() && said.is_none(),
         tokens: token_count(&value["tokens"]),
         logp: value["logp"].as_f64().and_then(plausible_logp),
         ..Answer::default()
@@ -122,9 +133,10 @@ fn own(value: &Value) -> Result<Line> {
     }
     Ok(Line {
         id,
-        gold: first(value, &["gold", "answer", "target", "ground_truth"]),
+        gold: first(value, gold),
         prompt: first(value, &["prompt", "question"]),
         context: first(value, &["context", "db_id"]),
+        is_judged,
         answers,
     })
 }
@@ -140,13 +152,15 @@ fn harness(value: &Value) -> Result<Line> {
     }
     let answers = texts.into_iter().take(MAX_ANSWERS + 1).map(|text| {
         let text = text.as_str().context("a response that is no text")?;
-        Ok(Answer { text: text.into(), is_finished: true, tokens: 0, ..Answer::default() })
+        let (is_finished, is_end_unknown) = (true, true);
+        Ok(Answer { text: text.into(), is_finished, is_end_unknown, ..Answer::default() })
     });
     Ok(Line {
         id,
         gold: first(value, &["target"]),
         prompt: text_of(&value["arguments"]["gen_args_0"]["arg_0"]),
         context: None,
+        is_judged: false,
         answers: answers.collect::<Result<_>>()?,
     })
 }
@@ -163,11 +177,10 @@ fn batch(value: &Value) -> Result<Line> {
         Ok(Answer {
             text: text.context("a choice without text")?.into(),
             is_finished: choice["finish_reason"].as_str().is_none_or(|reason| reason == "stop"),
-            tokens: 0,
-            logp: None,
+            is_end_unknown: !choice["finish_reason"].is_string(),
             ..Answer::default()
         })
     });
     let answers = answers.collect::<Result<_>>()?;
-    Ok(Line { id, gold: None, prompt: None, context: None, answers })
+    Ok(Line { id, gold: None, prompt: None, context: None, is_judged: false, answers })
 }

@@ -189,6 +189,11 @@ fn problem(line: &Line, known: &HashMap<&str, &Problem>) -> Result<Problem> {
     let answer = match (&line.gold, from_dataset) {
         (Some(gold), _) => gold.clone(),
         (None, Some(problem)) => problem.answer.clone(),
+        (None, None) if line.is_judged => bail!(
+            "no gold answer for `{}`: the line holds a verdict, and its `answer` is what the completion said; name the \
+             dataset that holds this id with --dataset, or give the gold answer as \"gold\"",
+            line.id
+        ),
         (None, None) => bail!(
             "no gold answer for `{}`: give it as \"gold\", or name the dataset that holds this id with \
              --dataset",
@@ -245,6 +250,19 @@ mod tests {
             run(r#"{"doc_id":3,"target":"72","resps":[["72","71"],["the answer is 72"]]}"#)
                 .unwrap();
         assert_eq!((harness.tallies[0].samples, harness.tallies[0].correct), (3, 2));
+        let summary = |graded: &Graded| crate::Summary::new(&graded.tallies, &[1]).unwrap();
+        let unknown = summary(&harness);
+        assert_eq!((unknown.truncated, unknown.mean_length), (None, None), "unknown is not zero");
+        let known = run(concat!(
+            r#"{"id":1,"completion":"7","gold":7,"finish_reason":"length","tokens":4}"#,
+            "\n",
+            r#"{"id":1,"completion":"7","gold":7,"finish_reason":"stop","tokens":8}"#,
+            "\n",
+            r#"{"id":1,"completion":"7","gold":7}"#,
+            "\n"
+        ));
+        let known = summary(&known.unwrap());
+        assert_eq!((known.truncated, known.mean_length), (Some(0.5), Some(6.0)));
         let cut = run("{\"id\":1,\"completion\":\"7\",\"gold\":7}\n{\"id\":2,\"comp").unwrap();
         assert_eq!((cut.completions, cut.notes.len()), (1, 1));
     }
@@ -291,8 +309,17 @@ mod tests {
     fn samples_of_an_evaluation_are_judged_by_the_gold_and_not_by_their_own_answer() {
         let line = json!({"problem": "a", "sample": 3, "completion": "it is 8", "verdict": "wrong",
             "answer": "8", "is_finished": true, "tokens": 4, "logp": -1.0});
-        let message = format!("{:#}", run(&line.to_string()).err().expect("no gold"));
-        assert!(message.contains("no gold answer for `a`"), "{message}");
+        let mut bare = line.clone();
+        for key in ["is_finished", "tokens", "logp"] {
+            bare.as_object_mut().unwrap().remove(key);
+        }
+        for line in [&line, &bare] {
+            let message = format!("{:#}", run(&line.to_string()).err().expect("no gold"));
+            assert!(
+                message.contains("no gold answer for `a`: the line holds a verdict"),
+                "{message}"
+            );
+        }
         let mut told = line.clone();
         told["gold"] = json!(7);
         let mut failed = line;

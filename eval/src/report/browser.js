@@ -6,7 +6,7 @@ const tealight = (() => {
   const list = at("list"), detail = at("detail"), filter = at("filter"), search = at("search"), chosenSet = at("set");
   const ROW = 38;
   const chunks = new Map(), waiting = new Map();
-  let shown = [], selected = -1, current = 0, opened = 0;
+  let shown = [], selected = -1, current = 0, opened = 0, searched = 0, typing;
 
   const element = (tag, text, name) => {
     const made = document.createElement(tag);
@@ -20,7 +20,10 @@ const tealight = (() => {
     select.append(made);
   };
 
-  const filters = [["all", () => true], ["never solved", (c) => c.every((r) => r[0] === 0)], ["solved", (c) => c.some((r) => r[0] > 0)]];
+  const filters = [["all", () => true], ["never solved", (c) => c.every((r) => r[0] === 0)], ["solved", (c) => c.some((r) => r[0] > 0)],
+    ["with completions cut off", (c) => c.some((r) => r[2] > 0)],
+    ["with completions without an answer", (c) => c.some((r) => r[3] > 0)],
+    ["with completions not judged", (c) => c.some((r) => r[4] > 0)]];
   data.names.slice(1).forEach((name, index) => {
     filters.push([`lost by ${name}`, (c) => c[0][0] > 0 && c[index + 1][0] === 0]);
     filters.push([`gained by ${name}`, (c) => c[0][0] === 0 && c[index + 1][0] > 0]);
@@ -34,7 +37,8 @@ const tealight = (() => {
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
     return JSON.parse(await new Response(stream).text());
   };
-  const load = (name) => {
+  // Samples stay unpacked where a problem was opened; a search lets go of what it has read.
+  const load = (name, stays) => {
     if (chunks.has(name)) return chunks.get(name);
     let text;
     if (data.beside) {
@@ -42,6 +46,7 @@ const tealight = (() => {
         waiting.set(name, resolve);
         const script = document.createElement("script");
         script.src = `report-data/${name}.js`;
+        script.onload = () => script.remove();
         script.onerror = () => reject(new Error(`report-data/${name}.js is not beside this page`));
         document.head.append(script);
       });
@@ -50,24 +55,64 @@ const tealight = (() => {
     }
     const found = text.then(unpack);
     chunks.set(name, found);
+    const release = () => chunks.delete(name);
+    if (!stays) found.then(release, release);
     return found;
   };
   const arrived = (name, text) => waiting.get(name)(text);
 
   const refresh = () => {
+    clearTimeout(typing);
+    searched += 1;
     current = Number(chosenSet.value);
     const keep = filters[Number(filter.value)][1];
     const words = search.value.toLowerCase();
     const problems = data.sets[current].problems;
     shown = [];
+    const rest = [];
     problems.forEach((problem, index) => {
+      if (!keep(problem[3])) return;
       const text = `${problem[0]} ${problem[1]} ${problem[2]}`.toLowerCase();
-      if (keep(problem[3]) && (!words || text.includes(words))) shown.push(index);
+      (!words || text.includes(words) ? shown : rest).push(index);
     });
     at("count").textContent = `${shown.length} of ${problems.length} problems`;
     selected = -1;
     list.scrollTop = 0;
     draw();
+    if (words && rest.length) typing = setTimeout(() => searchCompletions(words, rest, searched), 200);
+  };
+
+  // Completions are packed: they are searched a chunk at a time, after the prompts, until something else is asked for.
+  const searchCompletions = async (words, indices, ticket) => {
+    const count = data.sets[current].problems.length;
+    const parts = new Map();
+    indices.forEach((index) => {
+      const part = Math.floor(index / data.size);
+      parts.set(part, [...(parts.get(part) || []), index]);
+    });
+    let read = 0;
+    for (const [part, some] of parts) {
+      let chunk;
+      try {
+        chunk = await load(`${current}-${part}`, false);
+      } catch (error) {
+        if (ticket === searched) at("count").textContent = String(error);
+        return;
+      }
+      if (ticket !== searched) return;
+      const holds = (index) => chunk[index % data.size].some((samples) =>
+        samples.some((sample) => `${sample[0]}\n${sample[2]}`.toLowerCase().includes(words)));
+      const found = some.filter(holds);
+      if (found.length) {
+        const open = shown[selected];
+        shown = [...shown, ...found].sort((a, b) => a - b);
+        selected = open === undefined ? -1 : shown.indexOf(open);
+        draw();
+      }
+      read += 1;
+      const state = read < parts.size ? `, ${Math.round((100 * read) / parts.size)} % of the completions searched` : "";
+      at("count").textContent = `${shown.length} of ${count} problems${state}`;
+    }
   };
 
   const draw = () => {
@@ -106,12 +151,14 @@ const tealight = (() => {
     const parts = [element("h3", problem[0]), element("pre", problem[1]), element("p", `gold answer: ${problem[2]}`)];
     detail.replaceChildren(...parts, element("p", "unpacking ...", "note"));
     try {
-      const chunk = await load(`${current}-${Math.floor(index / data.size)}`);
+      const chunk = await load(`${current}-${Math.floor(index / data.size)}`, true);
       if (ticket !== opened) return;
       const runs = chunk[index % data.size];
       runs.forEach((samples, run) => {
-        const [right, all] = problem[3][run];
-        parts.push(element("h4", `${data.names[run]}: ${right} of ${all} right`));
+        const [right, all, cut, silent, unjudged] = problem[3][run];
+        const notes = [[cut, "cut off"], [silent, "without an answer"], [unjudged, "not judged"]]
+          .filter(([number]) => number > 0).map(([number, what]) => `, ${number} ${what}`);
+        parts.push(element("h4", `${data.names[run]}: ${right} of ${all} right${notes.join("")}`));
         parts.push(group(samples));
       });
       detail.replaceChildren(...parts);
@@ -125,18 +172,18 @@ const tealight = (() => {
   const group = (samples) => {
     const seen = new Map();
     samples.forEach((sample) => {
-      const key = JSON.stringify(sample.slice(0, 3));
+      const key = JSON.stringify([...sample.slice(0, 3), sample[4], sample[5]]);
       const known = seen.get(key);
       if (known) known.times += 1;
       else seen.set(key, { sample, times: 1 });
     });
-    const order = [...seen.values()].sort((a, b) => (b.sample[1] === "right") - (a.sample[1] === "right") || b.times - a.times);
+    const order = [...seen.values()].sort((a, b) => b.sample[5] - a.sample[5] || (b.sample[1] === "right") - (a.sample[1] === "right") || b.times - a.times);
     const holder = element("div");
     const more = (from) => {
       order.slice(from, from + 40).forEach(({ sample, times }) => {
-        const [text, verdict, why, tokens] = sample;
-        const box = element("div", undefined, `sample ${verdict.replace(" ", "-")}`);
-        const notes = [verdict, times > 1 ? `${times} times` : "", tokens ? `${tokens} tokens` : "", why ? `(${why})` : ""];
+        const [text, verdict, why, tokens, cut, greedy] = sample;
+        const box = element("div", undefined, `sample ${verdict.replace(" ", "-")}${greedy ? " greedy" : ""}`);
+        const notes = [greedy ? "greedy (temperature 0)" : "", verdict, cut ? "cut off" : "", times > 1 ? `${times} times` : "", tokens ? `${tokens} tokens` : "", why ? `(${why})` : ""];
         box.append(element("div", notes.filter(Boolean).join(", "), "verdict"), element("pre", text));
         holder.append(box);
       });

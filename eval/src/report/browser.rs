@@ -18,10 +18,10 @@ use rayon::prelude::*;
 use serde_json::{Value, json};
 use tealight_datasets::{Verdict, names, output as output_file};
 
-use crate::Sample;
 use crate::results::Results;
 use crate::store::Index;
 use crate::transition::Aligned;
+use crate::{Sample, Tally};
 
 /// Problems in a chunk.
 const PROBLEMS: usize = 10;
@@ -77,24 +77,16 @@ pub(super) fn place(runs: &[(&Path, &Results)], sets: &[Aligned], output: &Path)
     let folder = output.join("report-data");
     let mut chunks = Chunks { folder: &folder, held: Vec::new(), bytes: 0, is_beside: false };
     for (index, set) in sets.iter().enumerate() {
-        let of_run = |(directory, results): &(&Path, &Results)| -> Result<Option<Index>> {
-            let found = results.sets.iter().find(|found| found.name == set.name);
-            let file = found.and_then(|found| found.samples.as_ref());
-            file.map(|file| Index::open(&names::inside(directory, file)?)).transpose()
-        };
-        let stored: Vec<Option<Index>> = runs.iter().map(of_run).collect::<Result<_>>()?;
-        if stored.iter().flatten().all(|stored| stored.problems().next().is_none()) {
+        let stored: Vec<Files> =
+            runs.iter().map(|run| Files::open(run, &set.name)).collect::<Result<_>>()?;
+        if stored.iter().all(Files::is_empty) {
             continue;
         }
         let problems: Vec<&str> = set.runs[0].iter().map(|tally| tally.problem.as_str()).collect();
         for (part, some) in problems.chunks(PROBLEMS * TOGETHER).enumerate() {
             let pack = |(number, ids): (usize, &[&str])| {
                 let of = |id: &&str| -> Result<Vec<Value>> {
-                    let of_run = |stored: &Option<Index>| match stored {
-                        None => Ok(json!([])),
-                        Some(stored) => Ok(stored.samples(id)?.iter().map(shown).collect()),
-                    };
-                    stored.iter().map(of_run).collect()
+                    stored.iter().map(|files| files.shown(id)).collect()
                 };
                 let all: Vec<Vec<Value>> = ids.iter().map(of).collect::<Result<_>>()?;
                 let name = format!("{index}-{}", part * TOGETHER + number);
@@ -116,10 +108,45 @@ pub(super) fn place(runs: &[(&Path, &Results)], sets: &[Aligned], output: &Path)
     Ok(Placed { chunks: held, is_beside, said })
 }
 
-/// A sample as the page gets it: text, verdict, reason or class, tokens.
-fn shown(sample: &Sample) -> Value {
+/// The samples of one run on one set, and those at temperature 0.
+struct Files {
+    drawn: Option<Index>,
+    greedy: Option<Index>,
+}
+
+impl Files {
+    fn open((directory, results): &(&Path, &Results), set: &str) -> Result<Self> {
+        let found = results.sets.iter().find(|found| found.name == set);
+        let open = |file: &String| Index::open(&names::inside(directory, file)?);
+        let greedy = found.and_then(|found| found.greedy_samples());
+        // An evaluation of an earlier version may have come without the file.
+        let is_there = |file: &String| names::inside(directory, file).is_ok_and(|p| p.is_file());
+        Ok(Self {
+            drawn: found.and_then(|found| found.samples.as_ref()).map(open).transpose()?,
+            greedy: greedy.as_ref().filter(|file| is_there(file)).map(open).transpose()?,
+        })
+    }
+
+    fn is_empty(&self) -> bool {
+        self.drawn.as_ref().is_none_or(|drawn| drawn.problems().next().is_none())
+    }
+
+    /// The samples of a problem as the page gets them, the one at temperature 0 first.
+    fn shown(&self, id: &str) -> Result<Value> {
+        let of = |index: &Option<Index>, is_greedy: bool| -> Result<Vec<Value>> {
+            let samples = index.as_ref().map(|index| index.samples(id)).transpose()?;
+            Ok(samples.iter().flatten().map(|sample| shown(sample, is_greedy)).collect())
+        };
+        Ok(json!([of(&self.greedy, true)?, of(&self.drawn, false)?].concat()))
+    }
+}
+
+/// A sample as the page gets it: text, verdict, reason or class, tokens, whether it was cut off, whether it was drawn at
+/// temperature 0.
+fn shown(sample: &Sample, is_greedy: bool) -> Value {
     let (verdict, why) = match &sample.verdict {
-        Verdict::Correct { .. } if !sample.is_finished => ("cut off", String::new()),
+        // Right as far as it goes, but it counts as wrong.
+        Verdict::Correct { .. } if !sample.is_finished => ("wrong", String::new()),
         Verdict::Correct { class, .. } => ("right", class.clone()),
         Verdict::Wrong { why, .. } => ("wrong", why.clone().unwrap_or_default()),
         Verdict::NoAnswer => ("no answer", String::new()),
@@ -127,7 +154,7 @@ fn shown(sample: &Sample) -> Value {
         Verdict::Unjudged { why, .. } => ("unjudged", why.clone()),
     };
     let text: String = sample.completion.chars().take(MAX_SHOWN).collect();
-    json!([text, verdict, why, sample.tokens])
+    json!([text, verdict, why, sample.tokens, u8::from(!sample.is_finished), u8::from(is_greedy)])
 }
 
 fn packed(text: &str) -> Result<String> {
@@ -159,7 +186,7 @@ pub(super) fn markup(sets: &[Aligned], names: &[&str], placed: &Placed) -> Marku
             div.controls {
                 label { "Set " select #set {} }
                 label { "Show " select #filter {} }
-                label { "Search " input #search type="search" placeholder="problem or answer ( / )"; }
+                label { "Search " input #search type="search" placeholder="problem or completion ( / )"; }
                 span #count role="status" {}
             }
             div.panes {
@@ -174,12 +201,16 @@ pub(super) fn markup(sets: &[Aligned], names: &[&str], placed: &Placed) -> Marku
     }
 }
 
-/// A set as the list needs it: id, prompt, gold answer, right samples and all samples of each run.
+/// A set as the list needs it: id, prompt, gold answer, and of each run the samples that are right, all of them, those
+/// that were cut off, those without a readable answer and those that could not be judged.
 fn listed(set: &Aligned) -> Value {
     let problems: Vec<Value> = (0..set.runs[0].len())
         .map(|problem| {
-            let counts: Vec<(usize, usize)> =
-                set.runs.iter().map(|run| (run[problem].correct, run[problem].samples)).collect();
+            let of_run = |run: &Vec<Tally>| {
+                let tally = &run[problem];
+                [tally.correct, tally.samples, tally.truncated, tally.no_answer, tally.unjudged]
+            };
+            let counts: Vec<[usize; 5]> = set.runs.iter().map(of_run).collect();
             let question = set.questions.get(problem);
             let prompt: String =
                 question.map_or("", |q| q.prompt.as_str()).chars().take(4000).collect();
@@ -188,4 +219,77 @@ fn listed(set: &Aligned) -> Value {
         })
         .collect();
     json!({"name": set.name, "problems": problems})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::{SetResult, VERSION};
+    use crate::{Summary, store};
+
+    fn sample(number: usize, verdict: Verdict, is_finished: bool) -> Sample {
+        Sample {
+            problem: "a".into(),
+            sample: number,
+            completion: format!("text {number}"),
+            verdict,
+            is_finished,
+            is_end_unknown: false,
+            tokens: 3,
+            logp: None,
+            failure: None,
+            thinking: None,
+        }
+    }
+
+    #[test]
+    fn greedy_cut_off_and_silent_samples_are_in_the_page() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("samples")).unwrap();
+        let drawn =
+            [sample(0, Verdict::NoAnswer, false), sample(1, Verdict::correct("x", "x"), true)];
+        store::write(&folder.path().join("samples/s.jsonl"), drawn.iter()).unwrap();
+        let greedy = [sample(0, Verdict::correct("x", "x"), false)];
+        store::write(&folder.path().join("samples/s.greedy.jsonl"), greedy.iter()).unwrap();
+        let mut tally = Tally { problem: "a".into(), greedy: Some(false), ..Tally::default() };
+        drawn.iter().for_each(|sample| tally.add(sample));
+        let problems = vec![tally];
+        let results = Results {
+            schema_version: VERSION,
+            tealight: "test".into(),
+            model: "m".into(),
+            config: Value::Null,
+            seconds: 0.0,
+            sets: vec![SetResult {
+                name: "s".into(),
+                dataset: "s".into(),
+                domain: None,
+                verifier: "math".into(),
+                temperature: Some(1.0),
+                summary: Summary::new(&problems, &[1]).unwrap(),
+                questions: vec![],
+                problems,
+                unusable: vec![],
+                samples: Some("samples/s.jsonl".into()),
+            }],
+        };
+        let files = Files::open(&(folder.path(), &results), "s").unwrap();
+        let expected = json!([
+            ["text 0", "wrong", "", 3, 1, 1],
+            ["text 0", "no answer", "", 3, 1, 0],
+            ["text 1", "right", "x", 3, 0, 0],
+        ]);
+        assert_eq!(files.shown("a").unwrap(), expected);
+        let run = ("m".to_owned(), &results);
+        let (sets, _) = crate::transition::align(&[run], None, true).unwrap();
+        // Right samples, all, cut off, without an answer, not judged.
+        assert_eq!(listed(&sets[0])["problems"][0][3], json!([[1, 2, 1, 1, 0]]));
+        let placed = place(&[(folder.path(), &results)], &sets, folder.path()).unwrap();
+        let page = markup(&sets, &["m"], &placed).into_string();
+        for words in
+            ["with completions cut off", "with completions without an answer", "temperature 0"]
+        {
+            assert!(page.contains(words), "{words}");
+        }
+    }
 }

@@ -162,7 +162,7 @@ fn numbers(set: &Aligned, names: &[&str]) -> Markup {
                         td { (cell(richness(s, |r| r.chao_1).as_ref(), 1)) }
                         td { (cell(s.cover.get("0.5"), 3)) }
                         td { (s.token_entropy.map_or(String::new(), |nats| format!("{nats:.3}"))) }
-                        td { (format!("{:.1} %", 100.0 * s.truncated)) }
+                        td { (s.truncated.map_or("unknown".into(), |share| format!("{:.1} %", 100.0 * share))) }
                         td { (format!("{:.1} %", 100.0 * s.no_answer)) }
                     }
                 }

@@ -72,7 +72,12 @@ impl Live {
             .map(|(path, file)| (name(path.parent().unwrap_or(path)), file))
             .collect();
         let sampling = self.files.iter().filter(|(_, file)| !file.problems.is_empty());
+        // Only what is there is linked: a folder of runs has no report of its own.
+        let report = self.directory.join("report.html");
         Ok(html! {
+            @if report.symlink_metadata().is_ok_and(|kind| kind.is_file()) {
+                p { a href="report.html" { "The full report" } }
+            }
             @if !training.is_empty() {
                 h2 { "Training" }
                 table {
@@ -242,5 +247,9 @@ mod tests {
         let line = "{\"problem\":\"a\",\"sample\":0,\"completion\":\"x\",\"verdict\":\"correct\",\"class\":\"x\",\"is_finished\":true,\"tokens\":1,\"logp\":-1.0}\n";
         std::fs::write(folder.path().join("samples/s.jsonl"), line).unwrap();
         assert!(live.look().unwrap().contains("1.0000"));
+        let link = "href=\"report.html\"";
+        assert!(!live.look().unwrap().contains(link) && !super::super::live_page().contains(link));
+        std::fs::write(folder.path().join("report.html"), "").unwrap();
+        assert!(live.look().unwrap().contains(link), "linked as soon as it is there");
     }
 }

@@ -80,7 +80,7 @@ pub fn html(study: &Study) -> Result<String> {
         p.note { (BUDGET_LEGEND) }
         div.charts {
             (path_chart(study)?)
-            (training_chart(study, "mean reward", |point| point.reward, "Reward of each step's rollouts, averaged over ten steps.")?)
+            (training_chart(study, "mean reward", |point| point.reward, "Mean reward of each step's rollouts.")?)
             (training_chart(study, "entropy per token (nats)", |point| point.entropy, "Entropy of the policy at the tokens it sampled.")?)
             (training_chart(study, "KL to the base (nats)", |point| point.kl, "Estimate of KL(policy || base) per completion.")?)
         }
@@ -122,7 +122,7 @@ pub(super) fn grid(rows: &[Vec<String>]) -> Markup {
 pub fn live_page() -> String {
     let body = html! {
         h1 { "Tealight, live" }
-        p.lead { "Updates every two seconds. " a href="report.html" { "The full report" } " is there when the run has written it. " span #state role="status" {} }
+        p.lead { "Updates every two seconds. " span #state role="status" {} }
         div #live {}
         script { (PreEscaped(LIVE)) }
     };
@@ -315,23 +315,8 @@ fn training_chart(
     caption: &str,
 ) -> Result<Markup> {
     let objectives = study.labels();
-    let line = |run: &Training| {
-        let place = objectives.iter().position(|objective| *objective == run.objective);
-        let points: Vec<(f64, f64)> = run
-            .points
-            .iter()
-            .filter_map(|point| Some((point.step as f64, value(point)?)))
-            .collect();
-        Line {
-            name: format!("{} {}", run.objective, run.seed),
-            colour: place.map_or(0, |place| place + 1),
-            is_bold: false,
-            points: smoothed(&points),
-            mark: None,
-            band: vec![],
-        }
-    };
-    let lines: Vec<Line> = study.shown().map(line).filter(|line| !line.points.is_empty()).collect();
+    let lines = study.shown().map(|run| training_line(&objectives, run, value));
+    let lines: Vec<Line> = lines.filter(|line| !line.points.is_empty()).collect();
     if lines.is_empty() {
         return Ok(html! {});
     }
@@ -341,12 +326,55 @@ fn training_chart(
     })
 }
 
-/// The mean of up to ten points around each.
-fn smoothed(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
-    (0..points.len())
-        .map(|index| {
-            let near = &points[index.saturating_sub(5)..(index + 5).min(points.len())];
-            (points[index].0, near.iter().map(|point| point.1).sum::<f64>() / near.len() as f64)
-        })
-        .collect()
+/// What a run measured at each of its steps, as it was logged: nothing is smoothed.
+fn training_line(
+    objectives: &[&str],
+    run: &Training,
+    value: fn(&super::TrainingPoint) -> Option<f64>,
+) -> Line {
+    let place = objectives.iter().position(|objective| *objective == run.objective);
+    let point = |point: &super::TrainingPoint| Some((point.step as f64, value(point)?));
+    Line {
+        name: format!("{} {}", run.objective, run.seed),
+        colour: place.map_or(0, |place| place + 1),
+        is_bold: false,
+        points: run.points.iter().filter_map(point).collect(),
+        mark: None,
+        band: vec![],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::TrainingPoint;
+
+    #[test]
+    fn training_curves_show_what_was_logged_step_by_step() {
+        let point = |step: usize, kl: f64| TrainingPoint {
+            step,
+            reward: None,
+            entropy: None,
+            kl: Some(kl),
+            updates: step,
+            tokens: step,
+        };
+        let run = Training {
+            objective: "grpo".into(),
+            seed: 1,
+            steps: 20,
+            updates: 20,
+            completions: 0,
+            tokens: 0,
+            gradients: 0,
+            rehearsed: 0,
+            seconds: 0.0,
+            points: vec![point(5, 0.0), point(10, 1.0), point(15, 2.0), point(20, 0.5)],
+            held_out: vec![],
+        };
+        let line = training_line(&["js", "grpo"], &run, |point| point.kl);
+        assert_eq!(line.points, [(5.0, 0.0), (10.0, 1.0), (15.0, 2.0), (20.0, 0.5)]);
+        assert_eq!(line.colour, 2);
+        assert!(training_line(&[], &run, |point| point.reward).points.is_empty());
+    }
 }

@@ -46,7 +46,8 @@ pub struct BatchOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub prompts: PromptOptions,
-    /// Most tokens of a completion whose request does not say; unless given, what the context leaves, up to 512.
+    /// Most tokens in a completion, where the request does not say. Default: the room that the context leaves, up to
+    /// 512.
     #[arg(long)]
     pub max_completion_length: Option<usize>,
     /// Most sequences in one decoding batch.

@@ -8,20 +8,21 @@ pub(crate) mod outcome;
 pub(crate) mod probes;
 pub mod reject;
 mod request;
+mod set;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use tealight_datasets::suite::{self, SuiteSet};
-use tealight_datasets::{Dataset, names};
-use tealight_eval::results::{Question, Results, SetResult, VERSION};
-use tealight_eval::{Sample, Solver, Summary, Tally, store};
+use tealight_datasets::{Dataset, Prompt};
+use tealight_eval::results::{Results, VERSION};
+use tealight_eval::{Sample, Solver, Tally};
 
-use crate::app::place;
+use crate::app::place::{self, Destination};
 use crate::app::session::{Draw, Evaluating, Session};
 use crate::app::settings::{self, DataOptions, DecodingOptions, ModelOptions};
 use crate::device::Precision;
@@ -34,6 +35,7 @@ use crate::train::rlvr::LENGTH;
 use jobs::{Job, jobs};
 pub use outcome::{Doubtful, Judged};
 use request::{Asked, EvaluationSpec, prepare};
+use set::set_result;
 
 /// Options of `tealight eval`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
@@ -52,8 +54,8 @@ pub struct EvalOptions {
     /// Samples a problem.
     #[arg(short, default_value_t = 64)]
     pub n: usize,
-    /// Report Pass@k and distinct right answers at these k, none above -n; unless given, those of 1, 4, 16 and 64 that
-    /// are not.
+    /// Report Pass@k and distinct correct answers at these k, none above -n. Default: those of 1, 4, 16 and 64 that -n
+    /// allows, and -n itself where it is below 64.
     #[arg(short, value_delimiter = ',', conflicts_with = "reject")]
     #[serde(default)]
     pub k: Vec<usize>,
@@ -65,7 +67,7 @@ pub struct EvalOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub decoding: DecodingOptions,
-    /// Seeds the samples.
+    /// Seed of the samples.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
     /// Most sequences in one decoding batch.
@@ -75,22 +77,22 @@ pub struct EvalOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub remote: RemoteOptions,
-    /// Sample until -n answers of every problem are right (GUARD) and report what that takes.
+    /// Sample until -n answers of every problem are correct (GUARD), and report the number of samples needed.
     #[arg(long)]
     #[serde(default)]
     pub reject: bool,
-    /// Rounds of -n samples a problem after which --reject gives up on it.
+    /// Rounds of -n samples after which --reject gives up on a problem.
     #[arg(long, default_value_t = 16, requires = "reject")]
     pub max_rounds: usize,
-    /// The base's samples (`tealight presample`): reports how much of its right answers the model covers,
-    /// and with --reject the distance from p*.
+    /// Samples of the base (`tealight presample`). Reports the model's coverage of the base's correct answers, and with
+    /// --reject the distance from p*.
     #[arg(long)]
     pub presamples: Option<PathBuf>,
-    /// Where results, report and samples go; the same directory continues a run, adds to it where -n is larger, or
-    /// judges it again.
+    /// Directory for the results, the report and the samples. Without --output the table is printed and nothing is
+    /// kept. The same directory continues an evaluation, adds samples where -n is larger, or judges its samples again.
     #[arg(long)]
     pub output: Option<PathBuf>,
-    /// Replace what Tealight wrote to --output before.
+    /// Replace the files that Tealight wrote to --output before.
     #[arg(long)]
     #[serde(skip)]
     pub overwrite: bool,
@@ -108,7 +110,8 @@ pub struct EvalOptions {
 /// Settings that do not go together, files that cannot be read or written, a call that was stopped.
 pub fn run(options: &EvalOptions, process: &Process) -> Result<Judged> {
     let Process { stop, ranks } = process;
-    let Some(output) = &options.output else { bail!("--output DIR is needed") };
+    let destination = Destination::of(options.output.as_deref(), options.overwrite)?;
+    let output = destination.path();
     let mut options = options.clone();
     options.k = settings::estimable(&options.k, &[1, 4, 16, 64], options.n)?;
     options.check_presamples()?;
@@ -144,7 +147,9 @@ pub fn run(options: &EvalOptions, process: &Process) -> Result<Judged> {
         let known = ranks.first(|| {
             claim = Some(Claim::take(output)?);
             let known = prepare(output, options.request(&jobs, length)?, options.overwrite)?;
-            settings::record_config(&options, output)?;
+            if destination.is_kept() {
+                settings::record_config(&options, output)?;
+            }
             Ok(known)
         })?;
         results.config = serde_json::to_value(&options)?;
@@ -155,7 +160,18 @@ pub fn run(options: &EvalOptions, process: &Process) -> Result<Judged> {
         results.seconds = started.elapsed().as_secs_f64();
         Ok(())
     };
+    // Each prompt as the model is given it, for lm-evaluation-harness's form of the samples.
+    let prompts = |given: &dyn Fn(&Prompt) -> Result<String>| -> Result<Vec<Vec<String>>> {
+        let of = |job: &Job<'_>| job.dataset.problems.iter().map(|p| given(&p.prompt)).collect();
+        jobs.iter().map(of).collect()
+    };
+    let arguments;
     if let Some(engine) = &options.remote.engine {
+        // A server renders chats itself.
+        arguments = prompts(&|prompt| match prompt {
+            Prompt::Chat(messages) => Ok(serde_json::to_string(messages)?),
+            Prompt::Text(text) => Ok(text.clone()),
+        })?;
         let remote = Remote::new(engine, &options.model.model, &options.remote, options.seed)?;
         tracing::info!("sampling from {} ({})", options.shown_model(), remote.dialect());
         evaluate(asked.unwrap_or(LENGTH), &|dataset, draw, evaluating, file, known| {
@@ -168,6 +184,7 @@ pub fn run(options: &EvalOptions, process: &Process) -> Result<Judged> {
                 "--presamples needs the log-probabilities of stored answers, and candle-transformers only samples"
             );
         }
+        arguments = prompts(&|prompt| model.tokenizer.render(prompt))?;
         let length =
             settings::completion_length(asked, problems(), (&model.tokenizer, model.context))?;
         evaluate(length, &|dataset, draw, evaluating, file, known| {
@@ -177,6 +194,7 @@ pub fn run(options: &EvalOptions, process: &Process) -> Result<Judged> {
     } else {
         let (mut base, device) = options.model.load_on(ranks, ModelOptions::load_for_rollouts)?;
         let length = settings::completion_length(asked, problems(), base.room())?;
+        arguments = prompts(&|prompt| base.tokenizer.render(prompt))?;
         let session = Session::sampling(&mut base, device, stop)?.among(ranks);
         let rollout_dtype = session.base.precision.rollout_dtype;
         evaluate(length, &|dataset, draw, evaluating, file, known| {
@@ -197,7 +215,7 @@ pub fn run(options: &EvalOptions, process: &Process) -> Result<Judged> {
         })?;
     }
     let verifiers = datasets.iter().map(|dataset| &*dataset.verifier);
-    ranks.first(|| outcome::write(&results, output))?;
+    ranks.first(|| outcome::write(&results, &arguments, &destination))?;
     let doubt = outcome::doubt(&results, verifiers, options.max_unjudged);
     Ok(Judged { results, doubt })
 }
@@ -276,93 +294,13 @@ impl EvalOptions {
     }
 }
 
-fn set_result(
-    options: &EvalOptions,
-    job: &Job<'_>,
-    sample: &Sampling<'_>,
-    output: &Path,
-    is_known: bool,
-    process: &Process,
-) -> Result<SetResult> {
-    let name = job.file.clone();
-    let mut tallies = draw(options, job, sample, output, is_known, process, None)?;
-    if !options.no_greedy && job.temperature > 0.0 {
-        let greedy = draw(options, job, sample, output, is_known, process, Some("greedy"))?;
-        for (tally, greedy) in tallies.iter_mut().zip(greedy) {
-            tally.greedy = Some(greedy.correct > 0);
-        }
-    }
-    Ok(SetResult {
-        name: job.name.clone(),
-        dataset: job.dataset.name.clone(),
-        domain: job.set.domain.map(|domain| format!("{domain:?}").to_lowercase()),
-        verifier: job.dataset.verifier.name().into(),
-        temperature: Some(job.temperature),
-        summary: Summary::new(&tallies, &options.k).with_context(|| job.name.clone())?,
-        questions: Question::all(job.dataset),
-        problems: tallies,
-        unusable: job.dataset.unusable.clone(),
-        samples: Some(format!("samples/{name}.jsonl")),
-    })
-}
-
-/// The samples of a set, or with `greedy` the one at temperature 0: those that are known judged again,
-/// the others drawn.
-fn draw(
-    options: &EvalOptions,
-    job: &Job<'_>,
-    sample: &Sampling<'_>,
-    output: &Path,
-    is_known: bool,
-    process: &Process,
-    greedy: Option<&str>,
-) -> Result<Vec<Tally>> {
-    let base = job.file.clone();
-    let (n, temperature, name) = match greedy {
-        Some(suffix) => (1, 0.0, format!("{base}.{suffix}")),
-        None => (options.n, job.temperature, base),
-    };
-    let file = names::inside(&output.join("samples"), &format!("{name}.jsonl"))?;
-    let (mut stored, ranks) = (HashMap::new(), &process.ranks);
-    if ranks.first(|| Ok(is_known && file.exists()))? {
-        let found = store::read(&file)?;
-        found.notes.iter().for_each(|note| tracing::info!("  {note}"));
-        stored = found.problems;
-        ranks.wait()?;
-        // What was half drawn must leave the file, or it would stand there twice.
-        ranks.first(|| store::write_in_order(&file, job.dataset, &stored))?;
-    }
-    let asked: HashSet<&String> = job.dataset.problems.iter().map(|p| &p.id).collect();
-    let mut known: HashMap<String, Vec<Sample>> = stored
-        .iter()
-        .filter(|(id, _)| asked.contains(id))
-        .map(|(id, all)| (id.clone(), all.clone()))
-        .collect();
-    let length = options.decoding.max_completion_length.unwrap_or(LENGTH);
-    let params = options.decoding.params(temperature, length, &[0]);
-    params.check()?;
-    let label = format!("{}{}", job.name, greedy.map_or("", |_| " greedy"));
-    let draw = options.draw(n, &params);
-    let evaluating =
-        Evaluating { label: &label, is_silent: false, stop: &process.stop, ranks: &process.ranks };
-    let tallies = sample(job.dataset, &draw, &evaluating, &file, &mut known)?;
-    // In the dataset's order, whatever order they came in; what was known has its new verdicts, and what an earlier
-    // call drew beyond this one's n stays.
-    for (id, mut judged) in known {
-        let all = stored.entry(id).or_default();
-        judged.extend(all.drain(judged.len().min(all.len())..));
-        *all = judged;
-    }
-    ranks.first(|| store::write_in_order(&file, job.dataset, &stored))?;
-    Ok(tallies)
-}
-
 /// Samples every problem until `-n` answers are right, and writes them.
 ///
 /// # Errors
 /// See [`run`].
 pub fn rejecting(options: &EvalOptions, stop: &Stop) -> Result<reject::Rejection> {
-    let Some(output) = &options.output else { bail!("--output DIR is needed") };
+    let destination = Destination::of(options.output.as_deref(), options.overwrite)?;
+    let output = destination.path();
     let datasets = options.open()?.1;
     let ([dataset], [temperature]) = (datasets.as_slice(), options.decoding.temperature.as_slice())
     else {
@@ -379,7 +317,9 @@ pub fn rejecting(options: &EvalOptions, stop: &Stop) -> Result<reject::Rejection
     params.check()?;
     let _claim = place::fresh(output, options.overwrite)?;
     place::clear(output, options.overwrite)?;
-    settings::record_config(options, output)?;
+    if destination.is_kept() {
+        settings::record_config(options, output)?;
+    }
     stop.saves();
     let draw = options.draw(options.n, &params);
     let presamples = options.presamples.as_deref();

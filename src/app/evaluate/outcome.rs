@@ -8,6 +8,7 @@ use tealight_datasets::{Verdict, Verifier, names};
 use tealight_eval::results::{Question, Results, SetResult};
 use tealight_eval::{Sample, Tally, export, report, store};
 
+use crate::app::place::Destination;
 use crate::files::{writable_subfolder, write_atomic};
 
 /// Reasons that are shown of completions that could not be judged.
@@ -21,34 +22,51 @@ pub struct Judged {
     pub doubt: Option<Doubtful>,
 }
 
-/// Writes every form of `results`.
-pub(crate) fn write(results: &Results, output: &Path) -> Result<()> {
+/// Writes every form of `results`, and warns of what makes its numbers mean little; where nothing is kept it only
+/// warns. `prompts` holds, of each set, every prompt as the model was given it; without them the problems' own are
+/// written.
+pub(crate) fn write(
+    results: &Results,
+    prompts: &[Vec<String>],
+    destination: &Destination,
+) -> Result<()> {
+    let output = destination.path();
+    let warn = || -> Result<()> {
+        for set in &results.sets {
+            warn_of(set, &reasons(set, output)?);
+        }
+        Ok(())
+    };
+    if !destination.is_kept() {
+        warn()?;
+        tracing::info!("nothing is kept; --output DIR keeps the results, a report and the samples");
+        return Ok(());
+    }
     let json = serde_json::to_string_pretty(results)?;
     write_atomic(&output.join("results.json"), json.as_bytes())?;
     write_atomic(&output.join("results.csv"), export::csv(results).as_bytes())?;
     write_atomic(&output.join("results.md"), export::markdown(results).as_bytes())?;
-    lm_eval(results, output)?;
+    lm_eval(results, prompts, output)?;
     report::write(&[(output, results)], None, output)?;
-    for set in &results.sets {
-        warn_of(set, &reasons(set, output)?);
-    }
+    warn()?;
     tracing::info!("results, report.html and samples in {}", output.display());
     Ok(())
 }
 
 /// The pair of files that lm-evaluation-harness writes, for the tools that read those.
-fn lm_eval(results: &Results, output: &Path) -> Result<()> {
+fn lm_eval(results: &Results, prompts: &[Vec<String>], output: &Path) -> Result<()> {
     let directory = output.join("lm-eval");
     writable_subfolder(&directory)?;
     let text = serde_json::to_string_pretty(&export::lm_eval_results(results))?;
     write_atomic(&directory.join("results_tealight.json"), text.as_bytes())?;
-    for set in &results.sets {
+    for (number, set) in results.sets.iter().enumerate() {
         let Some(samples) = &set.samples else { continue };
         let stored = store::Index::open(&names::inside(output, samples)?)?;
         let line = |(index, (tally, question)): (usize, (&Tally, &Question))| {
             let one = |samples: Vec<Sample>| {
-                let Question { prompt, answer } = question;
-                export::lm_eval_sample(index, prompt, answer, &samples).to_string()
+                let given = prompts.get(number).and_then(|all| all.get(index));
+                let given = given.unwrap_or(&question.prompt);
+                export::lm_eval_sample(index, question, given, &samples).to_string()
             };
             match stored.samples(&tally.problem) {
                 Ok(samples) if samples.is_empty() => None,

@@ -24,7 +24,7 @@ pub struct LabOptions {
     /// ends, dyck, strategies, walk, or a FILE.toml that describes a world (docs/how-to/worlds.md).
     #[arg(default_value = "ends")]
     pub world: String,
-    /// What the policy can see; bigram, and for strategies unigram, unless given.
+    /// Class of policies. Default: bigram; unigram for the world strategies.
     #[arg(long)]
     pub class: Option<String>,
     /// Maximise mean reward - beta KL(q || base) at each, 0 for none; with --divergence, aim at p_beta instead.
@@ -42,7 +42,7 @@ pub struct LabOptions {
     /// Most steps of Adam.
     #[arg(long, default_value_t = 6000)]
     pub iterations: usize,
-    /// Learning rate at the start; it falls to 0.
+    /// Learning rate at the start; the rate falls to 0.
     #[arg(long, default_value_t = 0.03)]
     pub learning_rate: f64,
     /// Run the estimators of real training at a policy off the base: bias and variance.
@@ -76,7 +76,7 @@ pub struct LabOptions {
     /// Write lab.json, lab.csv and lab.html here.
     #[arg(long)]
     pub output: Option<PathBuf>,
-    /// Write the page with its figures alone to this file.
+    /// Write one page with the figures to this file.
     #[arg(long, value_name = "FILE")]
     #[serde(default)]
     pub html: Option<PathBuf>,

@@ -33,6 +33,7 @@ use crate::objective::Objective;
 use crate::pretrained::Pretrained;
 use crate::process::Process;
 use crate::ranks::Ranks;
+use crate::train::Interrupted;
 use crate::train::rlvr::Settings;
 use configuration::Configuration;
 use ledger::LedgerSet;
@@ -84,7 +85,8 @@ pub struct StudyOptions {
     #[arg(id = "match", long, value_enum, default_value_t = Matched::Completions)]
     #[serde(rename = "match")]
     pub matched: Matched,
-    /// Models made of each run without training, evaluated like it: early stopping, averaging of weights.
+    /// Models made of each run without training, evaluated as the run is: early stopping (best), averaging of weights
+    /// (average).
     #[arg(long, value_enum, value_delimiter = ',')]
     #[serde(default)]
     pub variants: Vec<Variant>,
@@ -102,7 +104,8 @@ pub struct StudyOptions {
     /// Samples a problem in evaluations.
     #[arg(short, default_value_t = 64)]
     pub n: usize,
-    /// Report Pass@k at these k, none above -n; unless given, those of 1, 8 and 32 that are not.
+    /// Report Pass@k at these k, none above -n. Default: those of 1, 8 and 32 that -n allows, and -n itself where it is
+    /// below 32.
     #[arg(short, value_delimiter = ',')]
     #[serde(default)]
     pub k: Vec<usize>,
@@ -121,8 +124,8 @@ pub struct StudyOptions {
     #[arg(long, value_name = "PROBLEMS")]
     #[serde(default)]
     pub ledger: Option<usize>,
-    /// Say what would run, how long, and the least difference that the study could find, and stop. A few samples and
-    /// training steps are timed and thrown away.
+    /// Print the planned runs, their duration, and the least difference that the study could find, and stop. A few
+    /// samples and training steps are timed and thrown away.
     #[arg(long, conflicts_with_all = ["resume", "overwrite"])]
     #[serde(skip)]
     pub plan: bool,
@@ -134,14 +137,14 @@ pub struct StudyOptions {
     #[arg(long, requires = "plan", value_name = "STUDY")]
     #[serde(skip)]
     pub plan_from: Option<PathBuf>,
-    /// Where everything goes; without it `study`, or `study-2` and so on where that is taken.
+    /// Directory for all results. Default: `study`, or `study-2` and so on where that is taken.
     #[arg(long)]
     pub output: Option<PathBuf>,
-    /// Go on with the study in --output (`study` unless named) where it was stopped or killed.
+    /// Continue the study in --output (default: `study`) after a stop or a crash.
     #[arg(long)]
     #[serde(skip)]
     pub resume: bool,
-    /// Begin anew where --output holds a study: what Tealight wrote there is removed.
+    /// Begin anew where --output holds a study: the files that Tealight wrote there are removed.
     #[arg(long, conflicts_with = "resume")]
     #[serde(skip)]
     pub overwrite: bool,
@@ -181,9 +184,15 @@ pub fn run(options: &StudyOptions, process: &Process) -> Result<Option<Finished>
     })?;
     stop.saves();
     let session = Session::new(&study.base, study.device.clone(), stop)?.among(ranks);
-    let Some(study) = Work::new(&study, session, &output)?.done(started)? else {
-        return Ok(None);
-    };
+    let done = Work::new(&study, session, &output).and_then(|work| work.done(started));
+    if done.as_ref().is_err_and(|error| error.is::<Interrupted>()) && ranks.is_first() {
+        let (config, output) = (output.join("config.toml"), place::as_argument(&output));
+        let config = place::as_argument(&config);
+        tracing::info!(
+            "continue with: tealight study --config {config} --output {output} --resume"
+        );
+    }
+    let Some(study) = done? else { return Ok(None) };
     write_atomic(&output.join("results.json"), serde_json::to_string(&study)?.as_bytes())?;
     write_atomic(&output.join("results.md"), markdown::markdown(&study).as_bytes())?;
     write_atomic(&output.join("report.html"), html(&study)?.as_bytes())?;

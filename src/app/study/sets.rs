@@ -32,11 +32,12 @@ pub struct SetOptions {
     #[arg(long, conflicts_with_all = ["test_dataset", "ood_dataset"])]
     #[serde(default)]
     pub test_suite: Option<String>,
-    /// Use only the first so many problems of each held-out set.
+    /// Number of problems of each held-out set to use, from the first. Default: all.
     #[arg(long)]
     #[serde(default)]
     pub max_test_samples: Option<usize>,
-    /// Evaluate the first so many training prompts too: what is memory there is not learned elsewhere.
+    /// Number of training prompts to evaluate too, from the first. Gains there that held-out problems do not show are
+    /// memorised.
     #[arg(long, default_value_t = 0)]
     pub eval_train: usize,
     /// Temperatures of evaluations; that of training unless given.

@@ -27,22 +27,22 @@ const BEST_FILE: &str = "best.json";
 /// How a run is evaluated while it goes.
 #[derive(Debug, Clone, PartialEq, Args, Serialize, Deserialize)]
 pub struct HeldOutOptions {
-    /// Evaluate every so many steps, at the start and at the end on --eval-dataset; 0 never.
+    /// Steps between evaluations on --eval-dataset, which also happen at the start and at the end; 0 disables them.
     #[arg(long, default_value_t = 0, help_heading = "Evaluation during training")]
     #[serde(default)]
     pub eval_steps: usize,
-    /// Held-out problems for --eval-steps: none that are trained on, and none of a test set that results are reported
-    /// of, since the best model is chosen by them.
+    /// Held-out problems for --eval-steps. The best model is chosen on these problems, so they must be neither trained
+    /// on nor in a test set that results are reported of.
     #[arg(long, help_heading = "Evaluation during training")]
     #[serde(default)]
     pub eval_dataset: Option<String>,
-    /// Use only the first so many problems of --eval-dataset.
+    /// Number of problems of --eval-dataset to use, from the first.
     #[arg(long, default_value_t = 64, help_heading = "Evaluation during training")]
     pub eval_max_samples: usize,
     /// Samples a problem in these evaluations.
     #[arg(long, default_value_t = 16, help_heading = "Evaluation during training")]
     pub eval_num_samples: usize,
-    /// What the best model is best by: pass@K, for a K up to --eval-num-samples, or distinct.
+    /// Measure that chooses the best model: pass@K, for a K up to --eval-num-samples, or distinct.
     #[arg(long, default_value = "pass@1", help_heading = "Evaluation during training")]
     pub metric_for_best_model: String,
 }

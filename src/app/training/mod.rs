@@ -55,15 +55,17 @@ pub struct TrainOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub held_out: HeldOutOptions,
-    /// Where the model, the metrics and checkpoints go.
+    /// Directory for the model, the metrics and the checkpoints.
     #[arg(long, alias = "output-dir")]
     pub output: Option<PathBuf>,
-    /// Continue from a checkpoint in --output: the newest, or the one named; from the start where there is none.
-    #[arg(long, value_name = "CHECKPOINT", num_args = 0..=1, default_missing_value = "",
+    /// Continue a run. Without a value, or with a checkpoint's name: the run in --output, from its newest checkpoint or
+    /// the one named, or from the start where the run has none. With a run's directory in place of --output: that run,
+    /// with the settings that it was begun with.
+    #[arg(long, value_name = "RUN|CHECKPOINT", num_args = 0..=1, default_missing_value = "",
           alias = "resume-from-checkpoint")]
     #[serde(skip)]
     pub resume: Option<String>,
-    /// Begin anew where --output holds a run: what Tealight wrote there is removed.
+    /// Begin anew where --output holds a run: the files that Tealight wrote there are removed.
     #[arg(long, conflicts_with = "resume")]
     #[serde(skip)]
     pub overwrite: bool,
@@ -146,6 +148,7 @@ pub fn run(
     };
     let tuned = session.fine_tune(&dataset, &options.rlvr, &place)?;
     if let Some(code) = ranks.first(|| Ok(stop.exit_code()))? {
+        tracing::info!("continue with: tealight train --resume {}", place::as_argument(output));
         return Err(Interrupted(code).into());
     }
     session.save(&tuned, &output.join("final"))?;
@@ -158,6 +161,15 @@ pub fn run(
         state.num_tokens,
         model.display()
     );
+    // A schedule that depends on the number of steps cannot be taken further.
+    let may_go_on = options.rlvr.identity().settings.max_steps == 0;
+    if may_go_on && checkpoint::find(output, "")?.is_some() {
+        tracing::info!(
+            "for more steps: tealight train --resume {} --max-steps {}",
+            place::as_argument(output),
+            2 * state.global_step
+        );
+    }
     Ok(Trained {
         global_step: state.global_step,
         num_completions: state.num_completions,

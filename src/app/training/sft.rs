@@ -49,15 +49,17 @@ pub struct SftOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub lora: LoraOptions,
-    /// Where the model, the metrics and checkpoints go.
+    /// Directory for the model, the metrics and the checkpoints.
     #[arg(long, alias = "output-dir")]
     pub output: Option<PathBuf>,
-    /// Continue from a checkpoint in --output: the newest, or the one named; from the start where there is none.
-    #[arg(long, value_name = "CHECKPOINT", num_args = 0..=1, default_missing_value = "",
+    /// Continue a run. Without a value, or with a checkpoint's name: the run in --output, from its newest checkpoint or
+    /// the one named, or from the start where the run has none. With a run's directory in place of --output: that run,
+    /// with the settings that it was begun with.
+    #[arg(long, value_name = "RUN|CHECKPOINT", num_args = 0..=1, default_missing_value = "",
           alias = "resume-from-checkpoint")]
     #[serde(skip)]
     pub resume: Option<String>,
-    /// Begin anew where --output holds a run: what Tealight wrote there is removed.
+    /// Begin anew where --output holds a run: the files that Tealight wrote there are removed.
     #[arg(long, conflicts_with = "resume")]
     #[serde(skip)]
     pub overwrite: bool,
@@ -144,7 +146,8 @@ pub fn run(options: &SftOptions, stop: &Stop) -> Result<()> {
         if saved != state.global_step {
             checkpoints.save(&policy.tensors(), &optimizer, &mut state)?;
         }
-        tracing::info!("stopped after step {}; go on with --resume", state.global_step);
+        tracing::info!("stopped after step {}; saved checkpoint-{0}", state.global_step);
+        tracing::info!("continue with: tealight sft --resume {}", place::as_argument(output));
         return stop.check();
     }
     base.save_trained(adapter.as_ref(), &policy.tensors(), &output.join("final"))?;

@@ -10,6 +10,7 @@ use crate::app::grade::{self, GradeOptions};
 use crate::cli::{config_merge, table};
 use crate::process::Process;
 use crate::telemetry::print;
+use crate::train::Interrupted;
 
 /// The options of `eval`; `--overwrite` is for the command line alone.
 pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<EvalOptions> {
@@ -27,7 +28,13 @@ pub(in crate::cli) fn resolve_grade(matches: &ArgMatches) -> Result<GradeOptions
 
 pub(in crate::cli) fn run(options: &EvalOptions, process: &Process) -> Result<()> {
     if !options.reject {
-        return show(evaluate::run(options, process)?, options.json);
+        let found = evaluate::run(options, process).inspect_err(|error| {
+            if let (true, Some(output)) = (error.is::<Interrupted>(), &options.output) {
+                let output = output.display();
+                tracing::info!("saved the samples in {output}; continue with the same command");
+            }
+        });
+        return show(found?, options.json);
     }
     if process.ranks.size() > 1 {
         bail!("--reject runs in one process: start it without mpirun");

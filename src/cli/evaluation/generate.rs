@@ -12,6 +12,7 @@ use tealight_datasets::{Message, Prompt};
 use crate::app::settings::ModelOptions;
 use crate::files::read_limited;
 use crate::generate::{Filters, Finish, RngKey, SampleRequest, SamplingParams};
+use crate::hub;
 use crate::sampled::Sampled;
 use crate::telemetry::{out, print};
 use crate::tokenizer::{TextStream, Tokenizer};
@@ -24,7 +25,7 @@ const MAX_PROMPT: u64 = 64 << 20;
 /// Options of `tealight generate`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(in crate::cli) struct GenerateOptions {
-    /// The prompt; without it and --file, standard input, or on a terminal a chat.
+    /// Prompt. Without a prompt and --file: standard input, or on a terminal a chat.
     #[arg(value_name = "PROMPT")]
     prompt: Option<String>,
     /// Read the prompt from a file.
@@ -36,14 +37,14 @@ pub(in crate::cli) struct GenerateOptions {
     /// A system message before the prompt.
     #[arg(long, value_name = "TEXT", conflicts_with = "raw")]
     system_prompt: Option<String>,
-    /// Continue the text as it stands, without the chat template.
+    /// Continue the prompt's text without the chat template.
     #[arg(long)]
     #[serde(default)]
     raw: bool,
     /// Completions; several are printed when all are done.
     #[arg(short, default_value_t = 1)]
     n: usize,
-    /// Divides the logits; 0 is greedy.
+    /// Sampling temperature; 0 is greedy.
     #[arg(long, default_value_t = 1.0, help_heading = "Decoding")]
     temperature: f64,
     /// Keep the k most likely tokens; 0 keeps all.
@@ -55,10 +56,10 @@ pub(in crate::cli) struct GenerateOptions {
     /// Drop tokens less likely than this share of the most likely one.
     #[arg(long, default_value_t = 0.0, help_heading = "Decoding")]
     min_p: f64,
-    /// Most tokens in a completion; unless given, what the context leaves, up to 512.
+    /// Most tokens in a completion. Default: the room that the context leaves, up to 512.
     #[arg(long, help_heading = "Decoding")]
     max_completion_length: Option<usize>,
-    /// Seeds the samples.
+    /// Seed of the samples.
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// Print a JSON object for each completion: text, finish_reason, tokens, logp.
@@ -74,12 +75,24 @@ struct Asked<'a> {
 
 pub(in crate::cli) fn run(options: &GenerateOptions, _stop: &Stop) -> Result<()> {
     let prompt = options.prompt()?;
+    if options.model.model == hub::EMBEDDED && !prompt.as_deref().is_some_and(is_countdown) {
+        tracing::warn!(
+            "the embedded model only plays Countdown (tealight generate '3,7,8,9=24:'); name another model with --model"
+        );
+    }
     let model = options.model.load_to_sample()?;
     let asked = Asked { options, model: &model };
     match prompt {
         Some(text) => asked.answer(&asked.messages(text)),
         None => asked.chat(),
     }
+}
+
+/// Whether a prompt is one of Countdown's: numbers and a target.
+fn is_countdown(prompt: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_digit() || matches!(c, ',' | '=' | ':');
+    let prompt = prompt.trim();
+    prompt.contains('=') && prompt.chars().all(is_part)
 }
 
 impl GenerateOptions {

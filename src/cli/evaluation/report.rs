@@ -27,7 +27,7 @@ pub(in crate::cli) struct ReportOptions {
     /// The directory of a run: an evaluation, a training, a study.
     #[arg(value_name = "DIR")]
     directory: Option<PathBuf>,
-    /// Show it in a browser while it goes, at http://127.0.0.1:PORT.
+    /// Show a run in a browser while the run goes on, at http://127.0.0.1:PORT.
     #[arg(long)]
     #[serde(default)]
     serve: bool,

@@ -23,7 +23,11 @@ pub(in crate::cli) struct ShowOptions {
     /// Only completions with this verdict.
     #[arg(long, value_enum)]
     verdict: Option<Shown>,
-    /// Show so many.
+    /// Only completions that were cut off at the limit on their length.
+    #[arg(long)]
+    #[serde(default)]
+    truncated: bool,
+    /// Number of completions to show.
     #[arg(long, default_value_t = 10)]
     limit: usize,
     /// Print each as a JSON line.
@@ -43,6 +47,8 @@ enum Shown {
     NoAnswer,
     /// An answer that could not be read.
     Unparsable,
+    /// A completion that the verifier could not judge.
+    Unjudged,
 }
 
 pub(in crate::cli) fn run(options: &ShowOptions) -> Result<()> {
@@ -55,7 +61,10 @@ pub(in crate::cli) fn run(options: &ShowOptions) -> Result<()> {
     let wanted = options.verdict.and_then(|verdict| verdict.to_possible_value());
     let rows = data_file::table(&file)?;
     let is_wanted = |row: &&Map<String, Value>| {
-        wanted.as_ref().is_none_or(|wanted| row.get("verdict") == Some(&wanted.get_name().into()))
+        let has_verdict = |wanted: &clap::builder::PossibleValue| {
+            row.get("verdict") == Some(&wanted.get_name().into())
+        };
+        wanted.as_ref().is_none_or(has_verdict) && (!options.truncated || is_truncated(row))
     };
     let (mut out, mut shown) = (out(), 0);
     for row in rows.iter().filter(is_wanted).take(options.limit) {
@@ -97,6 +106,11 @@ fn chosen(run: &Path, step: Option<usize>) -> Result<PathBuf> {
     }
 }
 
+/// Whether a completion reached the limit on its length; files of other tools do not say.
+fn is_truncated(row: &Map<String, Value>) -> bool {
+    row.get("is_finished").and_then(Value::as_i64) == Some(0)
+}
+
 fn readable(row: &Map<String, Value>) -> String {
     let text = |name: &str| match row.get(name) {
         Some(Value::String(text)) => text.clone(),
@@ -105,12 +119,13 @@ fn readable(row: &Map<String, Value>) -> String {
     };
     let advantage = row.get("advantage").and_then(Value::as_f64).unwrap_or(0.0);
     format!(
-        "step {} {} reward {} advantage {advantage:+.2} {} ({} tokens)\n  {}\n  -> {}\n",
+        "step {} {} reward {} advantage {advantage:+.2} {} ({} tokens{})\n  {}\n  -> {}\n",
         text("step"),
         text("problem"),
         text("reward"),
         text("verdict"),
         text("tokens"),
+        if is_truncated(row) { ", cut off" } else { "" },
         text("prompt").trim().replace('\n', "\n  "),
         text("completion").trim().replace('\n', "\n  ")
     )

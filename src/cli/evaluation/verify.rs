@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use tealight_datasets::verify::math::{Checked, Mode, Outcome, check};
+use tealight_datasets::verify::math::{self, Checked, Mode, Outcome, check};
 use tealight_datasets::{Database, Problem, Prompt, Verdict, Verifier, verify};
 
 /// Lines that are judged at a time; their order is kept.
@@ -33,14 +33,18 @@ pub(in crate::cli) struct VerifyOptions {
     /// formula or number (the default).
     #[arg(long)]
     mode: Option<String>,
-    /// Another verifier than math: exact, regex:PATTERN, numeric, sql:FOLDER, program:COMMAND, countdown.
-    /// Lines for sql name their database in "context".
+    /// Verifier in place of math: exact, regex:PATTERN, numeric, sql:FOLDER, program:COMMAND, countdown. Lines for sql
+    /// name their database in "context".
     #[arg(long)]
     verifier: Option<String>,
-    /// Say what was found, where, and what decided.
+    /// Show the gold answer, the answer found, the rule that found it, and why they are equal or differ.
     #[arg(long)]
     #[serde(default)]
     explain: bool,
+    /// Exit with status 1 unless every answer is correct.
+    #[arg(long)]
+    #[serde(default)]
+    check: bool,
 }
 
 /// One line of input.
@@ -83,32 +87,32 @@ pub(in crate::cli) fn run(options: &VerifyOptions) -> Result<()> {
     let judge = match options.verifier.as_deref() {
         None | Some("math") => Judge::Math(mode),
         Some("math:strict") if options.mode.is_none() => Judge::Math(Mode::Strict),
-        Some(spec) if options.mode.is_some() || options.explain => {
-            bail!("--mode and --explain are for mathematics, not for --verifier {spec}")
+        Some(spec) if options.mode.is_some() => {
+            bail!("--mode is for mathematics, not for --verifier {spec}")
         }
         Some(spec) => Judge::Other(verify::open(spec)?),
     };
     if options.explain && options.jsonl.is_some() {
         bail!("--explain is for one pair: --gold and --answer");
     }
-    match (&options.gold, &options.answer, &options.jsonl) {
+    let (correct, all) = match (&options.gold, &options.answer, &options.jsonl) {
         (Some(gold), Some(answer), None) => match judge {
-            Judge::Math(mode) => one(gold, answer, mode, options.explain),
-            Judge::Other(verifier) => {
-                let verdict = judged_by(&*verifier, gold.clone(), answer, None);
-                print(serde_json::to_string(&verdict)?)?;
-                Ok(())
-            }
+            Judge::Math(mode) => (one(gold, answer, mode, options.explain)?, 1),
+            Judge::Other(verifier) => (other(&*verifier, gold, answer, options.explain)?, 1),
         },
         (None, None, Some(file)) if file == "-" => {
-            stream(std::io::stdin().lock(), "standard input", &judge)
+            stream(std::io::stdin().lock(), "standard input", &judge)?
         }
         (None, None, Some(file)) => {
             let reader = File::open(file).with_context(|| format!("{file}: cannot be read"))?;
-            stream(BufReader::new(reader), file, &judge)
+            stream(BufReader::new(reader), file, &judge)?
         }
         _ => bail!("give --gold G --answer A, or --jsonl FILE"),
+    };
+    if options.check && correct < all {
+        bail!("{} of {all} answers are not correct", all - correct);
     }
+    Ok(())
 }
 
 fn judged_by(
@@ -130,28 +134,59 @@ fn judged<'a>(found: &'a Checked<'_>) -> Judged<'a> {
     }
 }
 
-fn one(gold: &str, answer: &str, mode: Mode, explain: bool) -> Result<()> {
+/// Prints the verdict of another verifier than that of mathematics; whether it is correct.
+fn other(verifier: &dyn Verifier, gold: &str, answer: &str, explain: bool) -> Result<usize> {
+    let verdict = judged_by(verifier, gold.to_owned(), answer, None);
+    let correct = usize::from(verdict.is_correct());
+    if !explain {
+        print(serde_json::to_string(&verdict)?)?;
+        return Ok(correct);
+    }
+    let (name, found, why) = match verdict {
+        Verdict::Correct { value, .. } => ("correct", value, "the verifier accepts it".into()),
+        Verdict::Wrong { answer: found, why } => {
+            let why = why.unwrap_or("the verifier gives no reason".into());
+            ("wrong", found.unwrap_or("not said".into()), why)
+        }
+        Verdict::NoAnswer => ("no_answer", "nothing".into(), "no answer was found".into()),
+        Verdict::Unparsable { found } => ("unparsable", found, "it cannot be read".into()),
+        Verdict::Unjudged { why, .. } => ("unjudged", "not said".into(), why),
+    };
+    let rule = verifier.name();
+    print(format_args!(
+        "verdict    {name}\ngold       {gold}\nfound      {found}\nrule       the verifier `{rule}`\nwhy        {why}"
+    ))?;
+    Ok(correct)
+}
+
+/// Prints a verdict of mathematics; whether it is correct.
+fn one(gold: &str, answer: &str, mode: Mode, explain: bool) -> Result<usize> {
     let found = check(gold, answer, mode);
+    let correct = usize::from(found.outcome == Outcome::Correct);
     let mut stdout = out();
     if !explain {
         writeln!(stdout, "{}", serde_json::to_string(&judged(&found))?)?;
-        return Ok(());
+        return Ok(correct);
     }
     let verdict = serde_json::to_value(found.outcome)?;
     writeln!(stdout, "verdict    {}", verdict.as_str().unwrap_or_default())?;
+    writeln!(stdout, "gold       {}", math::gold(gold))?;
     match &found.extracted {
         Some(extracted) => {
-            let at = extracted.at.map_or(String::new(), |at| format!(", byte {at}"));
-            writeln!(stdout, "found      {} (rule `{}`{at})", extracted.span, extracted.rule)?
+            let at = extracted.at.map_or(String::new(), |at| format!(", at byte {at}"));
+            writeln!(stdout, "found      {}", extracted.span)?;
+            writeln!(stdout, "rule       {}{at}", extracted.rule)?;
         }
         None => writeln!(stdout, "found      nothing")?,
     }
-    writeln!(stdout, "decided by {}", found.stage)?;
-    Ok(())
+    writeln!(stdout, "why        {}", math::why(gold, &found))?;
+    Ok(correct)
 }
 
-fn stream(mut reader: impl BufRead, name: &str, judge: &Judge) -> Result<()> {
+/// Prints a verdict for each line; how many are correct, of how many.
+fn stream(mut reader: impl BufRead, name: &str, judge: &Judge) -> Result<(usize, usize)> {
     let mut out = BufWriter::new(out());
+    let (mut correct, mut all) = (0, 0);
     let mut first = 1;
     loop {
         let mut lines = Vec::with_capacity(CHUNK);
@@ -164,7 +199,7 @@ fn stream(mut reader: impl BufRead, name: &str, judge: &Judge) -> Result<()> {
         if lines.is_empty() {
             break;
         }
-        let verdicts: Vec<Result<Option<String>>> = lines
+        let verdicts: Vec<Result<Option<(String, bool)>>> = lines
             .par_iter()
             .enumerate()
             .map(|(index, line)| {
@@ -173,7 +208,10 @@ fn stream(mut reader: impl BufRead, name: &str, judge: &Judge) -> Result<()> {
             .collect();
         for verdict in verdicts {
             match verdict {
-                Ok(Some(verdict)) => writeln!(out, "{verdict}")?,
+                Ok(Some((verdict, is_correct))) => {
+                    (correct, all) = (correct + usize::from(is_correct), all + 1);
+                    writeln!(out, "{verdict}")?;
+                }
                 Ok(None) => {}
                 Err(error) => {
                     // What was judged before the bad line is not lost.
@@ -185,11 +223,11 @@ fn stream(mut reader: impl BufRead, name: &str, judge: &Judge) -> Result<()> {
         first += lines.len();
     }
     out.flush()?;
-    Ok(())
+    Ok((correct, all))
 }
 
-/// The verdict on a line; none for an empty one.
-fn verdict(line: &[u8], judge: &Judge) -> Result<Option<String>> {
+/// The verdict on a line and whether it is correct; none for an empty one.
+fn verdict(line: &[u8], judge: &Judge) -> Result<Option<(String, bool)>> {
     let line = std::str::from_utf8(line).context("not UTF-8")?.trim();
     if line.is_empty() {
         return Ok(None);
@@ -202,9 +240,13 @@ fn verdict(line: &[u8], judge: &Judge) -> Result<Option<String>> {
     };
     let (gold, answer) = (text(pair.gold), text(pair.answer));
     Ok(Some(match judge {
-        Judge::Math(mode) => serde_json::to_string(&judged(&check(&gold, &answer, *mode)))?,
+        Judge::Math(mode) => {
+            let found = check(&gold, &answer, *mode);
+            (serde_json::to_string(&judged(&found))?, found.outcome == Outcome::Correct)
+        }
         Judge::Other(verifier) => {
-            serde_json::to_string(&judged_by(&**verifier, gold, &answer, pair.context))?
+            let verdict = judged_by(&**verifier, gold, &answer, pair.context);
+            (serde_json::to_string(&verdict)?, verdict.is_correct())
         }
     }))
 }

@@ -2,4 +2,5 @@
 
 pub(super) mod bench;
 pub(super) mod doctor;
+pub(super) mod objectives;
 pub(super) mod pages;

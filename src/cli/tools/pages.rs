@@ -22,7 +22,7 @@ pub(in crate::cli) struct CompletionsOptions {
 /// Options of `tealight man`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(in crate::cli) struct ManOptions {
-    /// Where the pages go, one a command.
+    /// Directory for the pages, one for each command.
     #[arg(long)]
     output: Option<PathBuf>,
     /// Print the reference of every option as Markdown.
@@ -72,7 +72,8 @@ fn markdown(mut whole: Command) -> String {
     for command in whole.get_subcommands().filter(|command| command.get_name() != "help") {
         let about = command.get_about().map(ToString::to_string).unwrap_or_default();
         text.push_str(&format!("\n## tealight {}\n\n{about}.\n\n", command.get_name()));
-        for option in command.get_arguments().filter(|option| option.get_id() != "help") {
+        let is_shown = |option: &&clap::Arg| option.get_id() != "help" && !option.is_hide_set();
+        for option in command.get_arguments().filter(is_shown) {
             text.push_str(&line(option));
         }
         if let Some(more) = command.get_after_help() {

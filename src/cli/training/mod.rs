@@ -3,6 +3,7 @@
 pub(super) mod export;
 pub(super) mod presample;
 pub(super) mod push;
+mod resume;
 pub(super) mod sft;
 pub(super) mod study;
 pub(super) mod train;

@@ -44,6 +44,11 @@ pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<StudyOptions> {
     Ok(options)
 }
 
+/// The settings that [`DEFAULTS`] give to a study of the embedded model.
+pub(in crate::cli) fn recipe() -> toml::Table {
+    DEFAULTS.parse().expect("the recipe that comes with the program is TOML")
+}
+
 /// Whether problems are others than those of [`DEFAULTS`].
 fn is_other_data(given: &StudyOptions) -> bool {
     given.task.as_ref().is_some_and(|task| task != "countdown")

@@ -6,15 +6,16 @@ use anyhow::Result;
 use clap::ArgMatches;
 use serde_json::Value;
 
+use super::resume;
 use crate::app::training::{self, DryRun, TrainOptions};
-use crate::cli::config_merge;
 use crate::process::Process;
 use crate::telemetry::{out, print};
 
 /// The options of this command; `--resume` and `--dry-run` are for the command line alone.
 pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<TrainOptions> {
-    let mut options: TrainOptions = config_merge::resolve(matches, None)?;
-    options.resume = matches.get_one("resume").cloned();
+    let (mut options, named) =
+        resume::resolve(matches, |options: &mut TrainOptions| &mut options.output)?;
+    options.resume = named;
     options.dry_run = matches.get_flag("dry_run");
     options.overwrite = matches.get_flag("overwrite");
     Ok(options)

@@ -21,10 +21,11 @@ pub const LENGTH: usize = 512;
 /// One run: an objective, a seed, and everything else.
 #[derive(Debug, Clone, PartialEq, Args, Serialize, Deserialize)]
 pub struct RlvrConfig {
-    /// What is optimised: a name such as grpo, kl-full, dph-js:0.4 or alpha-dpg:0.5 (--help lists all).
-    #[arg(long, default_value = "grpo", long_help = objective::help())]
+    /// Objective: NAME[:VALUE...][:KEY=VALUE...], such as grpo, kl-full:0.1, dph-js:0.4 or
+    /// f-dpg:hellinger:baseline=group-mean. `tealight objectives` describes every name and key.
+    #[arg(long, default_value = "grpo")]
     pub objective: Objective,
-    /// Seeds samples and the order of prompts.
+    /// Seed of the samples and of the order of prompts.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
     /// Everything else.
@@ -39,7 +40,7 @@ pub struct Settings {
     /// Override the objective's baseline.
     #[arg(long, value_enum, alias = "advantage")]
     pub baseline: Option<Baseline>,
-    /// Override how the objective averages tokens.
+    /// Override the objective's average over tokens.
     #[arg(long, value_enum)]
     pub loss_type: Option<LossType>,
     /// Override the objective's clip: ratios below 1 minus this earn no gradient.
@@ -48,18 +49,19 @@ pub struct Settings {
     /// Override the objective's clip: ratios above 1 plus this earn no gradient.
     #[arg(long)]
     pub epsilon_high: Option<f64>,
-    /// Override the objective's coefficient, or the temperature of its target p_beta.
+    /// Override the objective's penalty coefficient, or the temperature of its target p_beta. Larger keeps more of the
+    /// base's answers.
     #[arg(long)]
     pub beta: Option<f64>,
-    /// Override how often the objective passes over each batch of rollouts.
+    /// Override the objective's number of passes over each batch of rollouts.
     #[arg(long)]
     pub num_iterations: Option<usize>,
-    /// Override into how many mini-batches, each with its own optimizer step, a batch of rollouts is split: only
-    /// with more than one update a batch does a trust region act.
+    /// Override the number of mini-batches, each with its own optimizer step, that a batch of rollouts is split into. A
+    /// trust region acts only with more than one update a batch.
     #[arg(long)]
     #[serde(default)]
     pub steps_per_generation: Option<usize>,
-    /// Set beta so that the best policy is right this often, on average over prompts.
+    /// Set beta so that the optimal policy is correct on this share of samples, on average over prompts.
     #[arg(long)]
     pub target_validity: Option<f64>,
     /// Whether --target-validity sets one beta for the run or one for each prompt.
@@ -71,18 +73,18 @@ pub struct Settings {
     /// Prompts in a step.
     #[arg(long, default_value_t = 8)]
     pub prompts_per_step: usize,
-    /// Steps, each with its own rollouts.
+    /// Number of training steps; each step samples its own rollouts.
     #[arg(long, default_value_t = 100)]
     pub max_steps: usize,
-    /// Stop once so many completions were sampled, those of the base included.
+    /// Stop when this many completions have been sampled, those of the base included.
     #[arg(long)]
     pub max_completions: Option<usize>,
-    /// Stop once so many tokens were sampled, those of the base included.
+    /// Stop when this many tokens have been sampled, those of the base included.
     #[arg(long)]
     #[serde(default)]
     pub max_tokens: Option<usize>,
-    /// Most tokens in a completion; one that reaches it earns no reward. Unless given, what the context leaves, up to
-    /// 512.
+    /// Most tokens in a completion; a completion that is cut off there earns no reward. Default: the room that the
+    /// context leaves, up to 512.
     #[arg(long)]
     pub max_completion_length: Option<usize>,
     /// Leave completions that were cut off out of the loss instead of counting them as wrong.
@@ -97,28 +99,28 @@ pub struct Settings {
     /// Take the base's completions from this directory, made by `tealight presample`.
     #[arg(long)]
     pub presamples: Option<PathBuf>,
-    /// Override, where the objective rehearses: rehearse prompts of which the base solves at least this
-    /// share (DPH-RL's D_pef).
+    /// Override the objective's threshold for rehearsal: prompts of whose samples the base solves at least this share
+    /// are rehearsed (DPH-RL's D_pef).
     #[arg(long)]
     pub pef_threshold: Option<f64>,
-    /// Override, where the objective rehearses: only prompts whose one further sample is right too.
+    /// Override whether a prompt is rehearsed only if one further sample of the base is correct too.
     #[arg(long)]
     pub extra_check: Option<bool>,
-    /// Override, where the objective rehearses: explore the rest of the prompts (D_exp), or all.
+    /// Override the prompts that a rehearsing objective explores: those that are not rehearsed (D_exp), or all.
     #[arg(long, value_enum)]
     pub explore: Option<Explore>,
-    /// Override, where the objective rehearses: explore no prompt that the base never solved.
+    /// Override whether a rehearsing objective leaves out prompts that the base never solved.
     #[arg(long)]
     pub drop_unsolved: Option<bool>,
-    /// Override, where the objective rehearses: store all right completions of a prompt, or one (DPH-RL).
+    /// Override the number of correct completions that are stored of each rehearsed prompt: all, or one (DPH-RL).
     #[arg(long, value_enum)]
     #[serde(default)]
     pub rehearsal_samples: Option<RehearsalSamples>,
     /// Stored completions of the base in each step, where the objective trains on them.
     #[arg(long, default_value_t = 64)]
     pub rehearsal_batch_size: usize,
-    /// Log the KL to the base where the objective does not need it, of a few completions or of all; true and false are
-    /// understood.
+    /// Log the KL to the base for objectives that do not compute that KL: estimated on a few completions, of all, or
+    /// off. true and false are understood.
     #[arg(long, value_enum, default_value_t = LogKl::Estimate)]
     pub log_kl: LogKl,
     /// Log estimates of the distance from p* every so many steps (docs/measures.md), with --presamples of lost answers
@@ -126,7 +128,7 @@ pub struct Settings {
     #[arg(long, value_name = "STEPS", num_args = 0..=1, default_value_t = 0, default_missing_value = "10")]
     #[serde(default)]
     pub log_divergences: usize,
-    /// Most tokens, padding included, in one forward and backward pass; the result does not depend on it.
+    /// Most tokens in one forward and backward pass. The result does not depend on this number; the memory does.
     #[arg(long, default_value_t = 4096)]
     pub micro_batch_tokens: usize,
     /// Keep the input of each layer alone for the backward pass and compute the rest again (on the CPU): a
@@ -137,26 +139,26 @@ pub struct Settings {
     /// Most sequences in one decoding batch.
     #[arg(long, default_value_t = 256)]
     pub max_num_seqs: usize,
-    /// Write a checkpoint every so many steps and at the end; 0 writes one only when interrupted.
+    /// Steps between checkpoints; the last step writes one too. 0 writes a checkpoint only when interrupted.
     #[arg(long, default_value_t = 50)]
     pub save_steps: usize,
-    /// Keep so many of the newest checkpoints, and the best by mean reward; 0 keeps all.
+    /// Number of the newest checkpoints to keep, besides the best by mean reward; 0 keeps all.
     #[arg(long, default_value_t = 3)]
     #[serde(default)]
     pub save_total_limit: usize,
-    /// Stop once so many optimizer steps in a row were left out because the loss or the gradient was not finite.
+    /// Stop after this many optimizer steps in a row were left out because the loss or the gradient was not finite.
     #[arg(long, default_value_t = 5)]
     #[serde(default)]
     pub max_skipped_steps: usize,
-    /// Write the completions of every so many steps to completions/*.parquet; 0 writes none.
+    /// Steps between files of completions, completions/*.parquet; 0 writes none.
     #[arg(long, value_name = "STEPS", num_args = 0..=1, default_value_t = 10, default_missing_value = "1")]
     #[serde(default)]
     pub log_completions: usize,
-    /// Where metrics go besides metrics.jsonl: TensorBoard event files, or nowhere.
+    /// Further form of the metrics besides metrics.jsonl: TensorBoard event files, or none.
     #[arg(long, value_enum, default_value_t = ReportTo::Tensorboard)]
     #[serde(default)]
     pub report_to: ReportTo,
-    /// Stop, after saving, where a run would only warn.
+    /// Save a checkpoint and stop where a run would only warn.
     #[arg(long)]
     #[serde(default)]
     pub strict: bool,

@@ -19,6 +19,7 @@ mod matrix;
 mod numerals;
 mod numeric;
 mod parse;
+mod reading;
 mod real;
 mod regions;
 mod relations;
@@ -34,6 +35,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Problem, Verdict, Verifier};
 use exact::Fuel;
 pub use extract::{Extracted, extract};
+pub use reading::{number, why};
 pub use solution::solution;
 
 /// Work that one comparison may cost: about a millisecond.
@@ -273,22 +275,6 @@ fn key(text: &str) -> String {
     match number(text) {
         Some(value) => value.to_string(),
         None => text.chars().filter(|c| !c.is_whitespace() && *c != '$').take(128).collect(),
-    }
-}
-
-/// The value of an answer that is one real number, nearly.
-pub fn number(text: &str) -> Option<f64> {
-    let text = text.trim_matches(|c: char| c.is_whitespace() || c == '$').trim_end_matches('.');
-    let mut answer = parse::parse(text)?;
-    if let tree::Answer::Chain(mut sides, _) = answer {
-        answer = sides.pop()?;
-    }
-    if let tree::Answer::Marked(inner, _) = answer {
-        answer = *inner;
-    }
-    match answer {
-        tree::Answer::Value(value) => numeric::approximate(&value, &mut Fuel::new(FUEL)),
-        _ => None,
     }
 }
 

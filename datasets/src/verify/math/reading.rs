@@ -1,0 +1,147 @@
+//! What a mathematical answer is read as, and why two differ, for people.
+
+use super::exact::Fuel;
+use super::tree::{Answer, Expr, Mark};
+use super::{Checked, FUEL, Outcome, gold, numeric, parse, values};
+
+/// Longest text that is quoted, in characters.
+const MAX_QUOTED: usize = 80;
+
+/// The value of an answer that is one real number, nearly.
+pub fn number(text: &str) -> Option<f64> {
+    let mut answer = parse::parse(bare(text))?;
+    if let Answer::Chain(mut sides, _) = answer {
+        answer = sides.pop()?;
+    }
+    if let Answer::Marked(inner, _) = answer {
+        answer = *inner;
+    }
+    match answer {
+        Answer::Value(value) => numeric::approximate(&value, &mut Fuel::new(FUEL)),
+        _ => None,
+    }
+}
+
+/// Why `checked` came out as it did against `text`, a gold answer or a solution that ends in one.
+pub fn why(text: &str, checked: &Checked<'_>) -> String {
+    let expected = gold(text);
+    let found = checked.extracted.as_ref().map_or("", |extracted| &*extracted.span);
+    match checked.outcome {
+        Outcome::Correct if checked.stage == "text" => "the texts are the same".into(),
+        Outcome::Correct => "the values are equal".into(),
+        Outcome::NoAnswer => "the completion holds no answer where one is looked for".into(),
+        Outcome::UnparsableAnswer => {
+            format!("`{}` is neither mathematics nor the gold answer's words", quoted(found))
+        }
+        Outcome::UnparsableGold => {
+            format!("the gold answer `{}` is neither mathematics nor words", quoted(expected))
+        }
+        Outcome::OutOfWork => "the comparison takes more work than a verdict may cost".into(),
+        Outcome::Wrong => difference(expected, found),
+    }
+}
+
+/// How two answers that are not equal differ.
+fn difference(gold: &str, found: &str) -> String {
+    if let (Some(one), Some(other)) = (number(gold), number(found)) {
+        let marks = [gold, found].map(mark);
+        return match (one == other, marks[0] == marks[1]) {
+            (false, _) => format!("the values differ: {one} is expected, {other} was found"),
+            (true, false) => {
+                let [one, other] = marks.map(|mark| mark.unwrap_or("no unit".into()));
+                format!("the units differ: {one} is expected, {other} was found")
+            }
+            (true, true) => "the values differ beyond the digits of a 64-bit number".into(),
+        };
+    }
+    let (Some(one), Some(other)) = (parse::parse(bare(gold)), parse::parse(bare(found))) else {
+        return "the answers are not equal".into();
+    };
+    match (kind(&one), kind(&other)) {
+        (one, other) if one == other => format!("both are {one}, with different values"),
+        (one, other) => format!("{one} is expected, {other} was found"),
+    }
+}
+
+fn bare(text: &str) -> &str {
+    text.trim_matches(|c: char| c.is_whitespace() || c == '$').trim_end_matches('.')
+}
+
+fn quoted(text: &str) -> String {
+    text.chars().take(MAX_QUOTED).collect()
+}
+
+/// What stands behind a number, where something does.
+fn mark(text: &str) -> Option<String> {
+    match parse::parse(bare(text))? {
+        Answer::Marked(_, mark) => Some(match mark {
+            Mark::Percent => "a percentage".into(),
+            Mark::Degree => "degrees".into(),
+            Mark::Unit(unit) => format!("the unit `{}`", quoted(&unit)),
+        }),
+        _ => None,
+    }
+}
+
+/// What kind of answer it is, with an article.
+fn kind(answer: &Answer) -> String {
+    let of = |name: &str, members: &[Answer]| format!("{name} of {} members", members.len());
+    match answer {
+        Answer::Value(value) => {
+            let names: Vec<String> = values::variables(value).into_iter().collect();
+            match (value, names.is_empty()) {
+                (Expr::Infinity, _) => "infinity".into(),
+                (_, true) => "a number".into(),
+                _ => format!("an expression in {}", quoted(&names.join(", "))),
+            }
+        }
+        Answer::Marked(inner, Mark::Unit(unit)) => {
+            format!("{} with the unit `{}`", kind(inner), quoted(unit))
+        }
+        Answer::Marked(_, Mark::Percent) => "a percentage".into(),
+        Answer::Marked(_, Mark::Degree) => "an angle in degrees".into(),
+        Answer::Tuple('(', members, ')') => of("a tuple or open interval", members),
+        Answer::Tuple(_, members, _) => of("an interval or tuple", members),
+        Answer::Set(members) => of("a set", members),
+        Answer::List(members) => of("a list", members),
+        Answer::Union(members) => of("a union", members),
+        Answer::Ratio(members) => of("a ratio", members),
+        Answer::Matrix(rows) => {
+            format!("a {} x {} matrix", rows.len(), rows.first().map_or(0, Vec::len))
+        }
+        Answer::Chain(..) => "a relation".into(),
+        Answer::Without(..) => "a difference of sets".into(),
+        Answer::Time(..) => "a time of day".into(),
+        Answer::Member(..) => "a membership".into(),
+        Answer::Based(_, base) => format!("a number in base {base}"),
+        Answer::Words(_) => "words".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Mode, check};
+    use super::*;
+
+    #[test]
+    fn verdicts_say_why() {
+        for (gold, completion, words) in [
+            ("\\frac{1}{2}", "\\boxed{0.5}", "the values are equal"),
+            ("7", "\\boxed{7}", "the texts are the same"),
+            ("work\n#### -3", "\\boxed{3}", "-3 is expected, 3 was found"),
+            ("(3,4)", "\\boxed{(4,3)}", "a tuple or open interval of 2 members, with different"),
+            ("(3,4)", "\\boxed{\\{3\\}}", "members is expected, a set of 1 members was found"),
+            ("x+1", "\\boxed{2}", "an expression in x is expected, a number was found"),
+            ("3", "", "holds no answer"),
+            ("3", "\\boxed{3 + }", "`3 + ` is neither mathematics"),
+            (
+                "100000000000000000000000000000000000000001",
+                "\\boxed{100000000000000000000000000000000000000000}",
+                "beyond the digits",
+            ),
+        ] {
+            let said = why(gold, &check(gold, completion, Mode::Flexible));
+            assert!(said.contains(words), "{gold} {completion}: {said}");
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! The card of a trained model: from which model, how it was trained, what it measures. Nothing in it says where files
+//! lie on this machine.
+
+use std::path::{Component, Path};
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+use tealight_datasets::names;
+
+use crate::adapter;
+use crate::files::{MAX_LINES, read_json, read_limited, read_text};
+use crate::hub;
+
+/// Longest chain of runs, each trained from the model of the one before, that is followed to a model on the Hub.
+const MAX_RUNS: usize = 16;
+/// Most bytes of settings that are read.
+const MAX_SETTINGS: u64 = 16 << 20;
+/// Settings that say how a run was started on this machine, and nothing of the model.
+const LOCAL: [&str; 6] = ["output", "presamples", "quiet", "json", "device", "engine"];
+
+/// A model or an adapter that a card is written for.
+pub(super) struct Card<'a> {
+    /// The directory of its run.
+    pub(super) place: &'a Path,
+    /// The directory of its files.
+    pub(super) folder: &'a Path,
+    /// Whether it is a whole model, not an adapter.
+    pub(super) is_model: bool,
+    /// The repository that it goes to.
+    pub(super) repository: &'a str,
+}
+
+impl Card<'_> {
+    /// The card, with `tables` of results.
+    ///
+    /// # Errors
+    /// Settings of the run that are not TOML.
+    pub(super) fn text(&self, tables: &[String]) -> Result<String> {
+        let config = settings(self.place)?.unwrap_or_default();
+        let objective = config.get("objective").and_then(toml::Value::as_str);
+        let base = self.base(&config);
+        let mut text = String::from("---\n");
+        if let Some(base) = &base {
+            text.push_str(&format!("base_model: {base}\n"));
+        }
+        let library = if self.is_model { "transformers" } else { "peft" };
+        text.push_str(&format!(
+            "library_name: {library}\npipeline_tag: text-generation\ntags:\n- tealight\n- rlvr\n"
+        ));
+        if let Some(name) = objective.and_then(|name| name.split(':').next()) {
+            text.push_str(&format!("- {name}\n"));
+        }
+        let title = self.repository.split('/').next_back().unwrap_or(self.repository);
+        let what = if self.is_model { "model" } else { "LoRA adapter" };
+        let model = config.get("model").and_then(toml::Value::as_str);
+        let from = match (&base, model) {
+            (Some(base), _) => format!(" from [{base}](https://huggingface.co/{base})"),
+            (None, Some(hub::EMBEDDED)) => " from Tealight's embedded Countdown model".into(),
+            (None, Some(_)) => " from a model that is not on the Hub".into(),
+            (None, None) => String::new(),
+        };
+        let by = objective.map_or(String::new(), |name| format!(" under the objective `{name}`"));
+        text.push_str(&format!(
+            "---\n\n# {title}\n\nA {what} fine-tuned{from} with verifiable rewards{by}, by Tealight {}.\n\n",
+            env!("CARGO_PKG_VERSION")
+        ));
+        if !tables.is_empty() {
+            text.push_str(&format!("## Results\n\n{}\n\n", tables.join("\n\n")));
+        }
+        if let Some(last) = last_metrics(self.place) {
+            text.push_str("## Training\n\n| metric | last step |\n|---|--:|\n");
+            for (name, value) in last.as_object().into_iter().flatten() {
+                if let Some(value) = value.as_f64() {
+                    text.push_str(&format!("| {name} | {} |\n", number(value)));
+                }
+            }
+            text.push('\n');
+        }
+        if !config.is_empty() {
+            let rows = config.into_iter().filter(|(key, _)| !LOCAL.contains(&key.as_str()));
+            let rows: String =
+                rows.map(|(key, value)| format!("{key} = {}\n", without_folders(value))).collect();
+            text.push_str(&format!(
+                "## Reproduce\n\n`tealight train --config config.toml --output DIR` with\n\n```toml\n{rows}```\n"
+            ));
+        }
+        Ok(text)
+    }
+
+    /// The model on the Hub that training began from; none where there is none.
+    fn base(&self, config: &toml::Table) -> Option<String> {
+        let of_adapter = || {
+            let config = read_json(&self.folder.join(adapter::CONFIG), MAX_SETTINGS).ok()?;
+            on_hub(config["base_model_name_or_path"].as_str()?, 0)
+        };
+        let model = config.get("model").and_then(toml::Value::as_str);
+        model.and_then(|model| on_hub(model, 0)).or_else(of_adapter)
+    }
+}
+
+/// The Hub id that `model` is or was trained from, by the settings that the runs left beside their models.
+fn on_hub(model: &str, runs: usize) -> Option<String> {
+    let path = Path::new(model);
+    // What the Hub's cache holds has its id in its path.
+    let cached = path.components().find_map(|part| match part {
+        Component::Normal(name) => name.to_str()?.strip_prefix("models--")?.split_once("--"),
+        _ => None,
+    });
+    if let Some((owner, name)) = cached {
+        return Some(format!("{owner}/{name}"));
+    }
+    if path.exists() {
+        let run = [Some(path), path.parent()].into_iter().flatten();
+        let config = run.filter_map(|run| settings(run).ok().flatten()).next()?;
+        let model = config.get("model")?.as_str()?;
+        return (runs < MAX_RUNS).then(|| on_hub(model, runs + 1)).flatten();
+    }
+    let id = model.split(['@', ':']).next().unwrap_or(model);
+    // `runs/final` reads like an id; who has a folder `runs` means a folder.
+    let is_folder = Path::new(id).parent().is_some_and(Path::is_dir);
+    (names::is_repository(id) && !is_folder).then(|| id.to_owned())
+}
+
+/// The settings of the run in a directory; none where there are none.
+fn settings(run: &Path) -> Result<Option<toml::Table>> {
+    let path = run.join("config.toml");
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let text = String::from_utf8(read_limited(&path, MAX_SETTINGS)?);
+    let text = text.with_context(|| format!("{}: not UTF-8", path.display()))?;
+    text.parse().map(Some).with_context(|| format!("{}: not TOML", path.display()))
+}
+
+/// A setting in which a path on this machine is cut to its last part.
+fn without_folders(value: toml::Value) -> toml::Value {
+    match value {
+        toml::Value::String(text) => {
+            let path = Path::new(&text);
+            let is_local = path.is_absolute()
+                || text.starts_with("./")
+                || text.starts_with("../")
+                || text.starts_with("~/")
+                || (text.contains(std::path::MAIN_SEPARATOR) && path.exists());
+            let last = path.file_name().and_then(|name| name.to_str());
+            match (is_local, last) {
+                (true, Some(last)) => last.to_owned().into(),
+                _ => text.into(),
+            }
+        }
+        toml::Value::Array(values) => {
+            values.into_iter().map(without_folders).collect::<Vec<_>>().into()
+        }
+        other => other,
+    }
+}
+
+/// A number as people write it: whole ones without a fraction, others to four places or significant digits.
+fn number(value: f64) -> String {
+    if value.fract() == 0.0 && value.abs() < 1e15 {
+        return format!("{value:.0}");
+    }
+    if value.abs() < 1e-3 {
+        return format!("{value:.2e}");
+    }
+    let text = format!("{value:.4}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// What the last step of a run logged.
+fn last_metrics(run: &Path) -> Option<Value> {
+    let text = read_text(&run.join("metrics.jsonl"), MAX_LINES).ok()?;
+    serde_json::from_str(text.lines().next_back()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn card(place: &Path) -> String {
+        let folder = place.join("final");
+        let repository = "me/twice";
+        Card { place, folder: &folder, is_model: true, repository }.text(&[]).unwrap()
+    }
+
+    #[test]
+    fn the_base_is_found_through_runs_and_no_path_of_this_machine_is_shown() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().display().to_string();
+        let run = |name: &str, model: &str| {
+            let place = folder.path().join(name);
+            std::fs::create_dir_all(place.join("final")).unwrap();
+            let settings = format!(
+                "# tealight 0.1.0\nmodel = \"{model}\"\nobjective = \"js:beta=0.4\"\nmax_steps = 3\n\
+                 dataset = \"{root}/data.jsonl\"\ntest_dataset = [\"{root}/a.jsonl\", \"countdown/test\"]\n\
+                 engine = \"http://10.0.0.1\"\noutput = \"{root}/{name}\"\n"
+            );
+            std::fs::write(place.join("config.toml"), settings).unwrap();
+            place
+        };
+        let first = run("first", "Qwen/Qwen2.5-0.5B@abc");
+        let second = run("second", &first.join("final").display().to_string());
+        let metrics = "{\"step\":3,\"reward\":0.25,\"kl\":0.00012345,\"loss\":-0.123456}\n";
+        std::fs::write(second.join("metrics.jsonl"), metrics).unwrap();
+        let card = card(&second);
+        for words in [
+            "base_model: Qwen/Qwen2.5-0.5B\n",
+            "fine-tuned from [Qwen/Qwen2.5-0.5B](https://huggingface.co/Qwen/Qwen2.5-0.5B) with",
+            "| step | 3 |\n| reward | 0.25 |\n",
+            "| kl | 1.23e-4 |",
+            "| loss | -0.1235 |",
+            "dataset = \"data.jsonl\"",
+            "test_dataset = [\"a.jsonl\", \"countdown/test\"]",
+            "max_steps = 3",
+        ] {
+            assert!(card.contains(words), "{words}: {card}");
+        }
+        assert!(!card.contains(&root) && !card.contains("10.0.0.1"), "{card}");
+    }
+
+    #[test]
+    fn a_base_that_is_not_on_the_hub_is_called_so() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = folder.path().display().to_string();
+        assert_eq!(on_hub(&own, 0), None);
+        std::fs::write(folder.path().join("config.toml"), format!("model = \"{own}\"")).unwrap();
+        assert_eq!(on_hub(&own, 0), None, "a run of itself");
+        assert!(
+            card(folder.path()).contains("fine-tuned from a model that is not on the Hub with")
+        );
+        let cached = "/home/me/.cache/huggingface/hub/models--Qwen--Qwen2.5-0.5B/snapshots/1";
+        assert_eq!(on_hub(cached, 0).as_deref(), Some("Qwen/Qwen2.5-0.5B"));
+        std::fs::write(folder.path().join("config.toml"), "model = \"countdown\"").unwrap();
+        let card = card(folder.path());
+        assert!(
+            card.contains("Tealight's embedded Countdown model") && !card.contains("base_model")
+        );
+    }
+}

@@ -1,0 +1,202 @@
+//! The objectives for a reader: what each optimises, its keys with their defaults, its papers, and when to use it.
+
+use anyhow::Result;
+
+use super::keys;
+use super::named::preset;
+use super::preset::{PRESETS, Preset};
+
+/// Objectives of one kind, and when they are the right ones.
+struct Kind {
+    title: &'static str,
+    when: &'static str,
+    names: &'static [&'static str],
+}
+
+/// Every objective in one kind.
+const KINDS: [Kind; 7] = [
+    Kind {
+        title: "Reward alone",
+        when: "when accuracy is all that counts, or as the baseline of a comparison: every policy that is always right is \
+               optimal, so nothing keeps the base's other answers.",
+        names: &[
+            "grpo",
+            "none",
+            "dr-grpo",
+            "dapo",
+            "gspo",
+            "cispo",
+            "gpg",
+            "ppo-clip",
+            "reinforce",
+            "rloo",
+            "remax",
+            "raft",
+            "raft++",
+            "maxrl",
+        ],
+    },
+    Kind {
+        title: "KL penalty to the base",
+        when: "to trade accuracy for answers that the base gives, by one coefficient: the optimum is p_beta, the base tilted \
+               by the reward. --target-validity sets beta from the accuracy that is wanted.",
+        names: &["kl-reward", "reverse-kl", "kl-full", "kl-k2", "kl-k3"],
+    },
+    Kind {
+        title: "Rehearsal of the base's right answers",
+        when: "to keep what the base can already do while training on the rest: a divergence on stored right answers of the \
+               base beside rollouts. Prompts that the base never solves are not rehearsed.",
+        names: &["dph-f", "dph-js", "dph-alpha", "forward-kl", "js"],
+    },
+    Kind {
+        title: "Distribution matching",
+        when: "to aim at the base given that it is right (p*) rather than at one right answer: the larger alpha, the more \
+               accuracy and the less diversity.",
+        names: &["alpha-dpg", "kl-dpg", "gdc", "f-dpg", "match"],
+    },
+    Kind {
+        title: "Supervised on the base's samples",
+        when: "without rollouts, where sampling while training is too costly: the base's stored samples are imitated. Prompts \
+               that the base never solves teach nothing.",
+        names: &["rft", "bolt"],
+    },
+    Kind {
+        title: "Pass@k and rare right answers",
+        when: "when a problem may be tried several times, or when rare right answers must not be lost to frequent ones, without \
+               a reference to the base.",
+        names: &["pass-at-k", "pkpo", "nsr", "unlikeliness", "ucpo", "simko"],
+    },
+    Kind {
+        title: "Entropy control",
+        when: "when entropy collapses early in a run: the bonus or the limit acts on all tokens, whether they lead to different \
+               answers or not.",
+        names: &["entropy-bonus", "entropy-target", "clip-cov", "kl-cov"],
+    },
+];
+
+/// What keys mean that [`keys::HELP`] explains with others.
+const FURTHER: [(&str, &str); 10] = [
+    ("epsilon", "ratios below 1 minus this earn no gradient"),
+    (
+        "epsilon-high",
+        "ratios above 1 plus this earn no gradient; of cispo the weights are cut there",
+    ),
+    ("dual-clip", "with a negative advantage, ratios above this earn no gradient"),
+    ("k", "the k of Pass@k"),
+    ("positive", "advantage of correct completions, where incorrect ones have -1"),
+    ("strength", "how much less the likeliest correct completion of a group earns"),
+    ("tau", "share of a group's positive advantage that moves to its rarer correct answers"),
+    ("covariance-share", "share of all tokens that the rule picks"),
+    ("target-entropy", "entropy per token, in nats, that the bonus holds"),
+    (
+        "rehearsal-mean",
+        "own: stored completions in a mean of their own; joint: in one mean with the rollouts",
+    ),
+];
+
+/// An objective, described.
+pub(crate) struct Description {
+    /// Its name.
+    pub(crate) name: &'static str,
+    /// The name with the values that may follow it.
+    pub(crate) usage: String,
+    /// What it optimises.
+    pub(crate) about: &'static str,
+    /// The kind that it is of.
+    pub(crate) kind: &'static str,
+    /// When objectives of this kind are the right ones.
+    pub(crate) when: &'static str,
+    /// Its keys, each with its value and what it means.
+    pub(crate) keys: Vec<(String, String, String)>,
+    /// Addresses of its papers.
+    pub(crate) papers: Vec<String>,
+}
+
+/// The objectives by kind: its title, when to use it, the descriptions.
+pub(crate) fn kinds() -> impl Iterator<Item = (&'static str, &'static str, Vec<Description>)> {
+    KINDS.iter().map(|kind| {
+        let of = |name: &&str| PRESETS.iter().find(|preset| preset.name == *name);
+        let described = kind.names.iter().filter_map(of).map(|preset| described(preset, kind));
+        (kind.title, kind.when, described.collect())
+    })
+}
+
+/// The objective of that name.
+///
+/// # Errors
+/// A name that is not known.
+pub(crate) fn describe(name: &str) -> Result<Description> {
+    let preset = preset(name)?;
+    let kind = KINDS.iter().find(|kind| kind.names.contains(&preset.name)).unwrap_or(&KINDS[0]);
+    Ok(described(preset, kind))
+}
+
+fn described(preset: &'static Preset, kind: &Kind) -> Description {
+    let positional: String =
+        preset.positional.iter().map(|key| format!("[:{}]", key.to_uppercase())).collect();
+    let set = keys::Keys::of_preset(preset.keys);
+    let mut all: Vec<(String, String, String)> =
+        set.pairs().map(|(key, value)| (key.to_owned(), value.to_owned(), meaning(key))).collect();
+    let is_set = |key: &&&str| set.pairs().any(|(known, _)| known == **key);
+    let free = preset.positional.iter().filter(|key| !is_set(key));
+    all.extend(free.map(|key| ((*key).to_owned(), "not set".to_owned(), meaning(key))));
+    Description {
+        name: preset.name,
+        usage: format!("{}{positional}", preset.name),
+        about: preset.about,
+        kind: kind.title,
+        when: kind.when,
+        keys: all,
+        papers: papers(preset.about),
+    }
+}
+
+/// What a key means, on one line.
+fn meaning(key: &str) -> String {
+    if let Some((_, text)) = FURTHER.iter().find(|(known, _)| *known == key) {
+        return (*text).to_owned();
+    }
+    let mut lines = keys::HELP.lines().skip_while(|line| {
+        let words = line.strip_prefix("  ").filter(|line| !line.starts_with(' '));
+        words.and_then(|line| line.split_whitespace().next()) != Some(key)
+    });
+    let first = lines.next().map(|line| line.trim_start()[key.len()..].trim().to_owned());
+    let more = lines.take_while(|line| line.starts_with("    ")).map(|line| line.trim().to_owned());
+    first.into_iter().chain(more).collect::<Vec<_>>().join(" ")
+}
+
+/// The papers that a description names: arXiv's numbers, four digits, a point and five.
+fn papers(about: &str) -> Vec<String> {
+    let is_number = |word: &&str| {
+        let parts = word.split_once('.').map(|(a, b)| (a.len(), b.len()));
+        parts == Some((4, 5)) && word.chars().all(|c| c.is_ascii_digit() || c == '.')
+    };
+    let words = about.split(|c: char| !(c.is_ascii_digit() || c == '.'));
+    words.filter(is_number).map(|number| format!("https://arxiv.org/abs/{number}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_objective_is_described_once_and_every_key_explained() {
+        let all: Vec<Description> = kinds().flat_map(|(_, _, described)| described).collect();
+        assert_eq!(all.len(), PRESETS.len());
+        for preset in &PRESETS {
+            let found: Vec<_> = all.iter().filter(|one| one.name == preset.name).collect();
+            assert_eq!(found.len(), 1, "{}", preset.name);
+            for (key, value, meaning) in &found[0].keys {
+                assert!(!meaning.is_empty() && !value.is_empty(), "{}: {key}", preset.name);
+            }
+            assert_eq!(describe(preset.name).unwrap().kind, found[0].kind);
+        }
+        let js = describe("dph_js").unwrap();
+        assert_eq!((js.usage.as_str(), js.kind), ("dph-js[:BETA][:ESTIMATOR]", KINDS[2].title));
+        let beta = js.keys.iter().find(|(key, ..)| key == "beta").unwrap();
+        assert_eq!(beta.1, "0.4");
+        assert!(beta.2.contains("coefficient of the regulariser"), "{}", beta.2);
+        assert_eq!(describe("dapo").unwrap().papers, ["https://arxiv.org/abs/2503.14476"]);
+        assert!(describe("nothing").is_err());
+    }
+}

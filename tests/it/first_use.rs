@@ -1,0 +1,214 @@
+//! What a first user does: commands without `--output`, names from other tools, runs that stop, results as they look.
+
+use crate::support::binary::{Folder, ok, refusal, said, tealight};
+use crate::support::roomy::roomy_model;
+use crate::support::runs::{json, train};
+
+fn shown(output: &std::process::Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn eval_and_grade_print_a_table_and_keep_nothing_without_output() {
+    let folder = Folder::new();
+    let temporary = folder.path("tmp");
+    std::fs::create_dir_all(&temporary).expect("a folder");
+    let run = |arguments: &[&str]| {
+        let mut command = assert_cmd::Command::cargo_bin("tealight").expect("the binary");
+        let command = command.env("TMPDIR", &temporary).current_dir(&temporary).args(arguments);
+        let done = command.output().expect("runs");
+        assert!(done.status.success(), "{}", said(&done));
+        assert_eq!(std::fs::read_dir(&temporary).expect("there").count(), 0, "{arguments:?}");
+        assert!(said(&done).contains("nothing is kept"), "{}", said(&done));
+        done
+    };
+    let done = run(&["eval", "--max-samples", "4", "-n", "2"]);
+    let table = shown(&done);
+    // Of two samples, Pass@1 and Pass@2 without being asked.
+    assert!(table.contains("\n 1 ") && table.contains("\n 2 "), "{table}");
+    assert!(table.contains("greedy pass@1") && table.contains("0.0 % cut off"), "{table}");
+    let kept = folder.path("kept");
+    let again = tealight(&["eval", "--max-samples", "4", "-n", "2", "--output", &kept]);
+    assert_eq!(table, shown(&again), "the same numbers, kept or not");
+    // Strangers' samples do not say how completions ended nor how long they are.
+    let lines = folder
+        .write("lm-eval.jsonl", "{\"doc_id\":1,\"target\":\"7\",\"resps\":[[\"7\",\"8\"]]}\n");
+    let table = shown(&run(&["grade", &lines]));
+    assert!(
+        table.contains("0.5000") && table.contains("not known how many were cut off"),
+        "{table}"
+    );
+    assert!(table.contains("lengths not known"), "{table}");
+    let said = refusal(&["grade", &lines, "--overwrite"]);
+    assert!(said.contains("--overwrite has no effect without --output"), "{said}");
+}
+
+#[test]
+fn judged_lines_are_judged_by_their_problem_and_not_by_their_own_answer() {
+    let folder = Folder::new();
+    let line = |id: usize| {
+        format!(
+            "{{\"problem\":\"{id}\",\"sample\":0,\"completion\":\"it is 8\",\"verdict\":\"wrong\",\"answer\":\"8\"}}\n"
+        )
+    };
+    let file = folder.write("own.jsonl", (0..5).map(line).collect::<String>());
+    let said = refusal(&["grade", &file]);
+    assert!(said.contains("own.jsonl:1") && said.contains("--dataset"), "{said}");
+    // With their problems, they are what they were.
+    let output = folder.path("eval");
+    ok(&["eval", "--max-samples", "6", "-n", "4", "--no-greedy", "--output", &output]);
+    let graded = folder.path("graded");
+    let samples = format!("{output}/samples/countdown-train.jsonl");
+    ok(&["grade", &samples, "--dataset", "countdown/train", "-k", "1,4", "--output", &graded]);
+    let of = |folder: &str| {
+        json(format!("{folder}/results.json"))["sets"][0]["summary"]["pass@k"].clone()
+    };
+    assert_eq!(of(&output), of(&graded));
+}
+
+#[test]
+fn exported_samples_hold_the_prompt_that_the_model_was_given() {
+    let folder = Folder::new();
+    let model = roomy_model(&folder);
+    let template = "<user>{% for m in messages %}{{ m.content }}{% endfor %}<assistant>";
+    std::fs::write(format!("{model}/chat_template.jinja"), template).expect("written");
+    let data = folder.write("chat.jsonl", "{\"question\":\"1+1\",\"answer\":\"2\"}\n");
+    let output = folder.path("eval");
+    let arguments = ["eval", "--model", &model, "--dataset", &data, "--instruction", "", "-n", "1"];
+    ok(&[&arguments[..], &["--max-completion-length", "4", "--output", &output]].concat());
+    let line = std::fs::read_dir(format!("{output}/lm-eval")).expect("a folder").flatten();
+    let file =
+        line.map(|entry| entry.path()).find(|path| path.extension().is_some_and(|e| e == "jsonl"));
+    let row = json(file.expect("samples"));
+    assert_eq!(row["arguments"]["gen_args_0"]["arg_0"], "<user>1+1<assistant>");
+    assert_eq!(row["doc"]["prompt"].as_str().map(str::trim), Some("1+1"));
+}
+
+#[test]
+fn show_says_which_completions_were_cut_off() {
+    let folder = Folder::new();
+    let run = folder.path("run");
+    let length = ["--max-completion-length", "3"];
+    let done = tealight(
+        &[
+            &[
+                "train",
+                "--output",
+                &run,
+                "--max-steps",
+                "1",
+                "--log-completions",
+                "1",
+                "--prompts-per-step",
+                "4",
+            ][..],
+            &["--num-generations", "8", "--device", "cpu"],
+            &length,
+        ]
+        .concat(),
+    );
+    assert!(done.status.success(), "{}", said(&done));
+    let text = shown(&tealight(&["show", &run, "--truncated", "--limit", "1000"]));
+    assert!(text.contains(" tokens, cut off)") && text.contains("32 of 32 completions"), "{text}");
+}
+
+#[test]
+fn names_from_elsewhere_get_the_name_that_is_meant() {
+    let folder = Folder::new();
+    let text = refusal(&["eval", "--dataset", "gsm8k"]);
+    assert!(text.contains("--suite gsm8k") && text.contains("hub:openai/gsm8k:"), "{text}");
+    let settings = folder.write("s.toml", "lr = 1e-5\n");
+    let text = refusal(&["train", "--config", &settings, "--output", &folder.path("run")]);
+    assert!(text.contains("unknown key `lr`; did you mean `learning_rate`?"), "{text}");
+    let flag = tealight(&["train", "--lr", "1e-5"]);
+    assert!(said(&flag).contains("it is --learning-rate"), "{}", said(&flag));
+}
+
+#[test]
+fn generate_says_what_the_embedded_model_can_do() {
+    let ask = |prompt: &str| said(&tealight(&["generate", prompt, "--max-completion-length", "4"]));
+    let words = "the embedded model only plays Countdown";
+    let answer = ask("What is 12 * 7?");
+    assert!(answer.contains(words) && answer.contains("--model"), "{answer}");
+    assert!(!ask("3,7,8,9=24:").contains(words));
+}
+
+#[test]
+fn verify_explains_itself_and_fails_on_request() {
+    let explained = |more: &[&str]| shown(&tealight(&[&["verify", "--explain"], more].concat()));
+    let text = explained(&["--gold", "so\n#### -3", "--answer", "\\boxed{3}"]);
+    for line in ["verdict    wrong", "gold       -3", "found      3", "rule       box, at byte 7"] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    assert!(text.contains("why        the values differ: -3 is expected, 3 was found"), "{text}");
+    let text = explained(&["--verifier", "numeric", "--gold", "3", "--answer", "4"]);
+    assert!(text.contains("verdict    wrong") && text.contains("the verifier `numeric`"), "{text}");
+    let status = |answer: &str, more: &[&str]| {
+        let pair = ["verify", "--gold", "3", "--answer", answer];
+        tealight(&[&pair[..], more].concat()).status.code()
+    };
+    assert_eq!(status("4", &[]), Some(0));
+    assert_eq!(status("4", &["--check"]), Some(1));
+    assert_eq!(status("3", &["--check"]), Some(0));
+    let folder = Folder::new();
+    let pairs = "{\"gold\":1,\"answer\":1}\n{\"gold\":1,\"answer\":2}\n";
+    let done = tealight(&["verify", "--check", "--jsonl", &folder.write("p.jsonl", pairs)]);
+    assert_eq!(done.status.code(), Some(1));
+    assert!(said(&done).contains("1 of 2 answers are not correct"), "{}", said(&done));
+    assert_eq!(shown(&done).lines().count(), 2, "every verdict is printed first");
+}
+
+#[test]
+fn export_shows_what_it_reads_and_no_option_that_it_refuses() {
+    let help = shown(&tealight(&["export", "-h"]));
+    for words in ["--model reads:", "Hub layout", ".gguf", "PEFT's format", "OWNER/NAME@REVISION"] {
+        assert!(help.contains(words), "{words}: {help}");
+    }
+    assert!(!help.contains("--quantized") && !help.contains("--rollout-dtype"), "{help}");
+    assert!(shown(&tealight(&["eval", "-h"])).contains("--quantized"));
+}
+
+#[test]
+fn a_run_is_continued_by_its_directory_alone() {
+    let folder = Folder::new();
+    let (short, whole) = (folder.path("a run"), folder.path("whole"));
+    let settings = [
+        "--max-samples",
+        "8",
+        "--save-steps",
+        "1",
+        "--objective",
+        "js:0.4",
+        "--num-presamples",
+        "4",
+    ];
+    let done = train(&short, &[&settings[..], &["--max-steps", "1"]].concat());
+    assert!(done.status.success(), "{}", said(&done));
+    let command = format!("tealight train --resume '{short}' --max-steps 2");
+    assert!(said(&done).contains(&command), "{}", said(&done));
+    let text = ok(&["train", "--resume", &short, "--max-steps", "2", "--device", "cpu"]);
+    assert!(text.contains("resumed from") && text.contains("checkpoint-1"), "{text}");
+    let done = train(&whole, &[&settings[..], &["--max-steps", "2"]].concat());
+    assert!(done.status.success(), "{}", said(&done));
+    let weights =
+        |run: &str| std::fs::read(format!("{run}/final/model.safetensors")).expect("weights");
+    assert!(weights(&short) == weights(&whole), "the run's own settings were taken");
+    // A checkpoint is named by its path, and --output still names the run.
+    let text = ok(&[
+        "train",
+        "--resume",
+        &format!("{short}/checkpoint-1"),
+        "--max-steps",
+        "2",
+        "--device",
+        "cpu",
+    ]);
+    assert!(text.contains("checkpoint-1"), "{text}");
+    // A schedule that ends cannot be taken further, and nothing says that it can.
+    let falling = folder.path("falling");
+    let done = train(
+        &falling,
+        &["--max-steps", "1", "--save-steps", "1", "--lr-scheduler-type", "linear"],
+    );
+    assert!(done.status.success() && !said(&done).contains("--resume"), "{}", said(&done));
+}
