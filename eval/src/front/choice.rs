@@ -125,6 +125,21 @@ impl Field {
         weights.of(&self.candidates[candidate].test)
     }
 
+    /// What these choices of seeds are on each test problem, mean over seeds: the measure at every level, where it is
+    /// measured, then Pass@1 at every level.
+    pub(super) fn by_problem(&self, seeds: &[Vec<Chosen>]) -> Vec<Vec<f64>> {
+        let levels = seeds.first().map_or(0, Vec::len);
+        let problems = || 0..self.measured_test.len();
+        let mean = |at: usize, of: fn(&Scores) -> &[f64], i: usize| {
+            let chosen = seeds.iter().map(|seed| &self.candidates[seed[at].candidate].test);
+            chosen.map(|scores| of(scores)[i]).sum::<f64>() / seeds.len() as f64
+        };
+        let measured = |i: &usize| self.measured_test[*i] > 0.0;
+        let value = |at| problems().filter(measured).map(|i| mean(at, |s| &s.value, i)).collect();
+        let accuracy = |at| problems().map(|i| mean(at, |s| &s.accuracy, i)).collect();
+        (0..levels).map(value).chain((0..levels).map(accuracy)).collect()
+    }
+
     fn means_on_valid(&self, weights: &Weights) -> Means {
         let (accuracy, value) =
             self.candidates.iter().map(|candidate| weights.of(&candidate.valid)).unzip();
