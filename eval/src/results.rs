@@ -159,6 +159,7 @@ impl Results {
             };
             let is_whole = tally.correct <= tally.samples
                 && Level::ALL.iter().all(|level| drawn(level) <= tally.correct)
+                && tally.features.answers() <= tally.correct
                 && tally.truncated <= tally.samples
                 && tally.no_answer <= tally.samples;
             if counts.into_iter().any(|count| count > MAX_COUNT) || !is_whole {
