@@ -192,7 +192,7 @@ impl Field {
             all
         };
         let reached = |seeds: &Vec<Vec<Chosen>>| {
-            let by_all = |at| seeds.iter().all(|seed: &Vec<Chosen>| seed[at].is_reached);
+            let by_all = |at: usize| seeds.iter().all(|seed: &Vec<Chosen>| seed[at].is_reached);
             (0..levels.len()).map(by_all).collect()
         };
         let reached = choices.iter().map(reached).collect();
