@@ -49,10 +49,16 @@ impl<'a> Comparison<'a> {
                 values: whole(seeds),
                 resampled: Vec::with_capacity(request.resamples),
                 fixed: Vec::with_capacity(request.resamples),
+                reached: Vec::with_capacity(request.resamples),
                 by_problem: field.by_problem(seeds),
             })
             .collect();
         for resample in field.resamples(levels, &choices, (request.resamples, request.key)) {
+            // The base's levels are nobody's: they are always reached.
+            let reached = std::iter::once(vec![true; levels.len()]).chain(resample.reached);
+            for (rows, reached) in rows.iter_mut().zip(reached) {
+                rows.reached.push(reached.repeat(2));
+            }
             for (rows, (again, fixed)) in
                 rows.iter_mut().zip(resample.again.into_iter().zip(resample.fixed))
             {
@@ -219,8 +225,10 @@ impl<'a> Comparison<'a> {
         };
         let Sureness { error, freedom, skewness } = self.sureness(moments, c, extreme);
         let t = quantile(alpha, freedom);
-        let end = |t: f64| (value - error * skewed(t, skewness)).clamp(range.0, range.1);
-        Interval { value, low: end(t), high: end(-t) }
+        let shift = moments.shift[c];
+        let end =
+            |t: f64, by: f64| (value - error * skewed(t, skewness) + by).clamp(range.0, range.1);
+        Interval { value, low: end(t, shift.min(0.0)), high: end(-t, shift.max(0.0)) }
     }
 
     fn p_value(&self, moments: &Moments, column: usize) -> f64 {

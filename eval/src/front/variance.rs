@@ -28,6 +28,8 @@ pub(super) struct Rows {
     pub(super) resampled: Vec<Vec<f64>>,
     /// Likewise, with the checkpoints that all problems choose.
     pub(super) fixed: Vec<Vec<f64>>,
+    /// Whether all rows reach the level of a column, one list a resample.
+    pub(super) reached: Vec<Vec<bool>>,
     /// A column's mean over rows on each test problem, with the checkpoints that all problems choose.
     pub(super) by_problem: Vec<Vec<f64>>,
 }
@@ -40,6 +42,9 @@ pub(super) struct Moments {
     pub(super) freedom: Vec<f64>,
     /// Of the estimate, not of one problem: see [`super::skewness`].
     pub(super) skewness: Vec<f64>,
+    /// The mean of all resamples less that of those that reach the column's level: a value is shown where the level is
+    /// reached, and these have easy validation problems.
+    pub(super) shift: Vec<f64>,
     pub(super) variances: Vec<Variances>,
     /// Between columns.
     pub(super) correlation: Vec<Vec<f64>>,
@@ -74,8 +79,13 @@ impl Rows {
         let mean =
             |i: usize| by_problem.iter().map(|all| all[i]).sum::<f64>() / columns.len() as f64;
         by_problem.push((0..problems).map(mean).collect());
+        // What is shown of the mean depends on no single level.
+        let reached = |all: &Vec<bool>| {
+            columns.iter().map(|column| all[*column]).chain([true]).collect::<Vec<bool>>()
+        };
         Self {
             by_problem,
+            reached: self.reached.iter().map(reached).collect(),
             rows: self.rows,
             columns: columns.len() + 1,
             values: of(&self.values),
@@ -180,6 +190,7 @@ pub(super) fn moments(terms: &[(f64, &Rows)], problems: usize) -> Moments {
         variance: Vec::with_capacity(columns),
         freedom: Vec::with_capacity(columns),
         skewness: Vec::with_capacity(columns),
+        shift: (0..columns).map(|c| shift(terms, &resampled, c)).collect(),
         variances: Vec::with_capacity(columns),
         correlation: Vec::new(),
     };
@@ -202,6 +213,19 @@ pub(super) fn moments(terms: &[(f64, &Rows)], problems: usize) -> Moments {
     }
     moments.correlation = correlation(covariance, &spreads);
     moments
+}
+
+/// What reaching the level of column `c` moves its mean by in resamples, the other way round.
+fn shift(terms: &[(f64, &Rows)], resampled: &[Vec<f64>], c: usize) -> f64 {
+    let is_reached = |b: usize| terms.iter().all(|(_, rows)| rows.reached[b][c]);
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    let all: Vec<f64> = resampled.iter().map(|row| row[c]).collect();
+    let reaching: Vec<f64> =
+        all.iter().enumerate().filter(|(b, _)| is_reached(*b)).map(|(_, value)| *value).collect();
+    match reaching.is_empty() || reaching.len() == all.len() {
+        true => 0.0,
+        false => mean(&all) - mean(&reaching),
+    }
 }
 
 /// Column `c` of the mean or difference on each test problem.
