@@ -152,10 +152,10 @@ fn mean_of(rows: &[Vec<f64>]) -> Vec<f64> {
     (0..columns).map(at).collect()
 }
 
-/// The estimand of every objective at these levels.
-pub(super) fn truths(design: &Design, levels: &[f64]) -> Vec<Vec<f64>> {
+/// The estimand of every objective at these levels; that of distinct solutions from so many studies.
+pub(super) fn truths(design: &Design, levels: &[f64], studies: usize) -> Vec<Vec<f64>> {
     if let Measure::Distinct(_) = design.measure {
-        return truth_of_distinct(design, levels, 600);
+        return truth_of_distinct(design, levels, studies);
     }
     let of = |index| truth_of_pass_at_k(design.law(index), design.valid, levels, 4000);
     (0..design.laws.len()).map(of).collect()
