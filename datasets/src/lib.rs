@@ -10,6 +10,7 @@
 pub mod chain;
 pub mod countdown;
 mod error;
+pub mod features;
 pub mod lines;
 pub mod names;
 pub mod output;
@@ -29,6 +30,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub use error::{DataError, Result};
+pub use features::Features;
 pub use prompt::{Message, Prompt};
 pub use prompting::Prompting;
 
@@ -86,6 +88,9 @@ pub enum Verdict {
         /// Canonical form of the final answer.
         #[serde(default)]
         value: String,
+        /// What it is made of, where the verifier says.
+        #[serde(default, skip_serializing_if = "Features::is_empty")]
+        features: Features,
     },
     /// An answer was found and it is wrong.
     Wrong {
@@ -120,9 +125,14 @@ impl Verdict {
         Verdict::Unjudged { why, is_too_costly: false }
     }
 
-    /// A right completion.
+    /// A right completion of which no features are known.
     pub fn correct(class: &str, value: &str) -> Self {
-        Verdict::Correct { class: class.into(), value: value.into() }
+        Self::with_features(class, value, Features::default())
+    }
+
+    /// A right completion, and what it is made of.
+    pub fn with_features(class: &str, value: &str, features: Features) -> Self {
+        Verdict::Correct { class: class.into(), value: value.into(), features }
     }
 
     /// A wrong one of which there is nothing to say.

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::features::CORRECT;
 use crate::results::{Question, Results, SetResult};
 use crate::{Estimate, Sample};
 
@@ -57,6 +58,14 @@ fn measures(set: &SetResult) -> Vec<(String, String, Estimate)> {
     rows.extend(
         summary.cover.iter().map(|(tau, value)| ("cover@tau".to_owned(), tau.clone(), *value)),
     );
+    for (kind, features) in &summary.features {
+        let names = ["shannon", "gini_simpson"].map(|name| format!("{name}_{kind}@k"));
+        let values = [features.shannon, features.gini_simpson];
+        let correct = features.correct.to_string();
+        rows.extend(
+            names.into_iter().zip(values).map(|(name, value)| (name, correct.clone(), value)),
+        );
+    }
     let mut one = |name: &str, value: Option<Estimate>| {
         rows.extend(value.map(|value| (name.to_owned(), String::new(), value)));
     };
@@ -103,8 +112,39 @@ pub fn markdown(results: &Results) -> String {
         row.extend([summary.n.to_string(), summary.problems.to_string()]);
         lines.push(row.join(" | "));
     }
-    let lines: Vec<String> = lines.iter().map(|line| format!("| {line} |")).collect();
-    format!("{}: Pass@k with 95 % intervals\n\n{}\n", results.model, lines.join("\n"))
+    let table =
+        |lines: &[String]| lines.iter().map(|line| format!("| {line} |\n")).collect::<String>();
+    let mut text = format!("{}: Pass@k with 95 % intervals\n\n{}", results.model, table(&lines));
+    if let Some((said, rows)) = features(results) {
+        let mut lines = vec![
+            "set | features | Shannon (nats) | Gini-Simpson | problems".to_owned(),
+            ["---"; 5].join(" | "),
+        ];
+        lines.extend(rows.iter().map(|row| row.join(" | ")));
+        text.push_str(&format!("\n{said}\n\n{}", table(&lines)));
+    }
+    text
+}
+
+/// Diversity of features: in words, and a row a set and kind. None where no verifier lists features.
+pub fn features(results: &Results) -> Option<(String, Vec<[String; 5]>)> {
+    let rows: Vec<[String; 5]> = results
+        .sets
+        .iter()
+        .flat_map(|set| set.summary.features.iter().map(move |(kind, of)| (&set.name, kind, of)))
+        .map(|(set, kind, of)| {
+            let cell = |e: Estimate| format!("{:.3} [{:.3}, {:.3}]", e.value, e.low, e.high);
+            // Kinds are a verifier's own words.
+            let kind = kind.replace(['|', '\n', '\r'], " ");
+            let values = [of.shannon, of.gini_simpson].map(cell);
+            let [shannon, gini] = values;
+            [set.clone(), kind, shannon, gini, of.problems.to_string()]
+        })
+        .collect();
+    let said = format!(
+        "Features of {CORRECT} correct answers, one drawn from each: Shannon entropy, and the chance that two differ"
+    );
+    (!rows.is_empty()).then_some((said, rows))
 }
 
 /// A task's name in lm-evaluation-harness's files: letters, digits and underscores.

@@ -166,6 +166,7 @@ impl Results {
             };
             let is_whole = tally.correct <= tally.samples
                 && Level::ALL.iter().all(|level| drawn(level) <= tally.correct)
+                && tally.features.answers() <= tally.correct
                 && tally.truncated <= tally.samples
                 && tally.no_answer <= tally.samples
                 && tally.unknown_ends <= tally.samples

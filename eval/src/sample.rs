@@ -5,7 +5,7 @@ use tealight_datasets::thinking::{judge, parts};
 use tealight_datasets::{Dataset, Problem, Verdict, Verifier};
 
 use crate::measure::text::{TEXTS, TextDiversity};
-use crate::{Answer, Classes, Counts};
+use crate::{Answer, Classes, Counts, Profiles};
 
 /// What an answer thought before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -112,6 +112,9 @@ pub struct Tally {
     pub correct: usize,
     /// How often each distinct right answer was drawn.
     pub classes: Classes,
+    /// Which features correct answers had, where the verifier lists them.
+    #[serde(default, skip_serializing_if = "Profiles::is_empty")]
+    pub features: Profiles,
     /// How often each distinct wrong answer was given, where the verifier says which it was.
     #[serde(default)]
     pub wrong: Counts,
@@ -190,8 +193,9 @@ impl Tally {
             self.logp = (self.logp.0 + logp, self.logp.1 + 1);
         }
         match &sample.verdict {
-            Verdict::Correct { class, value } if sample.is_finished => {
+            Verdict::Correct { class, value, features } if sample.is_finished => {
                 self.correct += 1;
+                self.features.add(features);
                 self.classes.add(&sample.completion, class, value);
                 if self.texts.len() < TEXTS && self.text.is_none() {
                     self.texts.push(sample.completion.clone());

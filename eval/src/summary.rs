@@ -7,6 +7,7 @@ use anyhow::{Result, bail};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use crate::features::FeatureDiversity;
 use crate::interval::{Estimate, amount, mean, share};
 use crate::measure::hill;
 use crate::measure::pass_at_k::{self, pass_all_k, pass_at_k};
@@ -55,6 +56,9 @@ pub struct Summary {
     /// prompts with a right answer.
     #[serde(default)]
     pub richness: Option<Richness>,
+    /// Diversity of the features of correct answers, by kind, where the verifier lists features.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub features: BTreeMap<String, FeatureDiversity>,
     /// Share of prompts whose validity is at least tau.
     #[serde(default, rename = "cover@tau")]
     pub cover: BTreeMap<String, Estimate>,
@@ -255,6 +259,7 @@ impl Summary {
                 .all(|tally| tally.greedy.is_some())
                 .then(|| share(&each(&|tally| tally.greedy.map_or(0.0, f64::from)))),
             richness: Richness::of(tallies),
+            features: FeatureDiversity::all(tallies),
             cover: COVERED.iter().map(cover).collect(),
             sequence_entropy: has_logp
                 .then(|| mean(&each(&|tally| -tally.logp.0 / tally.logp.1 as f64))),

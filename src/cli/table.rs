@@ -67,6 +67,12 @@ fn summary(summary: &Summary) -> String {
             100.0 * richness.unseen.value,
         ));
     }
+    lines.extend(summary.features.iter().map(|(kind, of)| {
+        format!(
+            "features of {} correct answers, {kind}: Shannon {:.2} nats, Gini-Simpson {:.2} ({} problems)",
+            of.correct, of.shannon.value, of.gini_simpson.value, of.problems
+        )
+    }));
     lines.extend(summary.thinking.map(|thinking| thinking.to_string()));
     let more: String = lines.iter().map(|line| format!("{line}\n")).collect();
     let unjudged = match summary.unjudged {

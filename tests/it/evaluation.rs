@@ -230,6 +230,20 @@ fn evaluations_are_compared_problem_by_problem() {
         |output: &str| json(format!("{output}/compare.json"))["sets"][0]["changes"][0].clone();
     assert_eq!(change(&output)["keep@k"].as_array().map(Vec::len), Some(0));
     assert_eq!(change(&output)["transitions"], Value::Null);
+    // As papers count them, from the base's one evaluation.
+    assert!(table.contains("first draw \\ now"), "{table}");
+    let papers = change(&output)["one_draw_transitions"].to_string();
+    let papers: Vec<[f64; 4]> = serde_json::from_str(&papers).expect("rows");
+    assert_eq!(papers.iter().flatten().sum::<f64>(), 12.0);
+    // Countdown lists operators and shapes of correct answers.
+    let summary = json(format!("{one}/results.json"))["sets"][0]["summary"].clone();
+    for kind in ["operator", "shape"] {
+        let gini = summary["features"][kind]["gini_simpson"]["value"].as_f64();
+        assert!(gini.is_some_and(|gini| (0.0..=1.0).contains(&gini)), "{kind}: {summary}");
+    }
+    assert!(samples(&one).contains("\"features\":[\"operator:"), "samples");
+    let markdown = std::fs::read_to_string(format!("{one}/results.md")).expect("a table");
+    assert!(markdown.contains("| operator |"), "{markdown}");
     // With the base drawn again they are there.
     let again = folder.path("again");
     eval(&again, &["-n", "8", "-k", "1,8", "--no-greedy", "--seed", "9"]);

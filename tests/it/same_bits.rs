@@ -21,7 +21,7 @@ const FILES: [(&str, &str); 6] = [
     ),
     (
         "eval/samples/countdown-train.jsonl",
-        "96688f6164e837750629fa6ca614b5f41a63d43f40da8361510527ab13385325",
+        "c696584784d4d2a1fcd5367b0018ec222c683002ebf1a0fb9dd71fd42b14c5b3",
     ),
     (
         "adapter/final/adapter_model.safetensors",

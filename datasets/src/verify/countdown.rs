@@ -1,7 +1,8 @@
 //! Countdown: an expression that uses each given number once and equals the target, exactly.
 //!
 //! The problem's `answer` is the problem itself, `3,7,8,9=24`. The class of a right answer is the
-//! canonical form of its expression (see [`Expression::canonical`]).
+//! canonical form of its expression (see [`Expression::canonical`]); its features are its operators and its shape (see
+//! [`Expression::features`]).
 
 use dashu_ratio::RBig;
 
@@ -47,7 +48,8 @@ impl Verifier for Countdown {
         match expression.value() {
             None => Verdict::because("divides by zero".into()),
             Some(value) if value == RBig::from(target) => {
-                Verdict::correct(&expression.canonical(), &target.to_string())
+                let (class, value) = (expression.canonical(), target.to_string());
+                Verdict::with_features(&class, &value, expression.features())
             }
             Some(value) => Verdict::Wrong {
                 why: Some(format!("comes to {value}, not {target}")),

@@ -7,6 +7,8 @@
 
 use dashu_ratio::RBig;
 
+use crate::Features;
+
 /// Deepest nesting of parentheses that is read; deeper text is refused, never a stack overflow.
 const MAX_DEPTH: usize = 32;
 /// Most digits of one number that are read.
@@ -85,44 +87,84 @@ impl Expression {
 
     /// The form that all spellings of the same answer share.
     pub fn canonical(&self) -> String {
-        match self {
-            Expression::Number(n) => n.to_string(),
-            Expression::Binary(operator, ..) => {
-                let additive = matches!(operator, Operator::Add | Operator::Sub);
-                let (mut plus, mut minus) = (Vec::new(), Vec::new());
-                self.flatten(additive, false, &mut plus, &mut minus);
-                plus.sort();
-                minus.sort();
-                let (join, invert) = if additive { ("+", "-") } else { ("*", "/") };
-                let mut text = plus.join(join);
-                for term in minus {
-                    text.push_str(invert);
-                    text.push_str(&term);
-                }
-                format!("({text})")
-            }
+        let Some(chain) = self.as_chain() else { return self.to_string() };
+        let sorted = |members: &[&Expression]| {
+            let mut members: Vec<String> = members.iter().map(|one| one.canonical()).collect();
+            members.sort();
+            members
+        };
+        let mut text = sorted(&chain.direct).join(chain.symbols[0]);
+        for member in sorted(&chain.inverted) {
+            text.push_str(chain.symbols[1]);
+            text.push_str(&member);
         }
+        format!("({text})")
     }
 
-    /// Collects the operands of a chain of `+ -` (or `* /`), those that are inverted apart.
-    fn flatten(
-        &self,
-        additive: bool,
-        is_inverted: bool,
-        plus: &mut Vec<String>,
-        minus: &mut Vec<String>,
-    ) {
-        let (direct, inverse) =
-            if additive { (Operator::Add, Operator::Sub) } else { (Operator::Mul, Operator::Div) };
-        match self {
+    /// What the answer is made of, the same for all spellings: an `operator:` for each operation of the canonical
+    /// form and the `shape:` of its tree, `n` for a number and a pair of parentheses for a chain of `+ -` or of `* /`.
+    pub fn features(&self) -> Features {
+        let mut features = vec![format!("shape:{}", self.shape())];
+        self.operators(&mut features);
+        Features::bounded(features)
+    }
+
+    fn shape(&self) -> String {
+        let Some(chain) = self.as_chain() else { return "n".into() };
+        let mut members: Vec<String> = chain.members().map(Expression::shape).collect();
+        members.sort();
+        format!("({})", members.join(" "))
+    }
+
+    fn operators(&self, features: &mut Vec<String>) {
+        let Some(chain) = self.as_chain() else { return };
+        // The first member has no operator: a chain is never inverted as a whole.
+        let counts = [chain.direct.len().saturating_sub(1), chain.inverted.len()];
+        for (symbol, count) in chain.symbols.iter().zip(counts) {
+            features.extend((0..count).map(|_| format!("operator:{symbol}")));
+        }
+        chain.members().for_each(|member| member.operators(features));
+    }
+
+    fn as_chain(&self) -> Option<Chain<'_>> {
+        let Expression::Binary(operator, ..) = self else { return None };
+        let symbols = match operator {
+            Operator::Add | Operator::Sub => ["+", "-"],
+            Operator::Mul | Operator::Div => ["*", "/"],
+        };
+        let mut chain = Chain { symbols, direct: Vec::new(), inverted: Vec::new() };
+        chain.collect(self, false);
+        Some(chain)
+    }
+}
+
+/// The operands of a chain of `+ -`, or of `* /`, however they were nested.
+struct Chain<'a> {
+    symbols: [&'static str; 2],
+    direct: Vec<&'a Expression>,
+    /// Those that are subtracted, or divided by.
+    inverted: Vec<&'a Expression>,
+}
+
+impl<'a> Chain<'a> {
+    fn members(&self) -> impl Iterator<Item = &'a Expression> {
+        self.direct.iter().chain(&self.inverted).copied()
+    }
+
+    fn collect(&mut self, from: &'a Expression, is_inverted: bool) {
+        let (direct, inverse) = match self.symbols[0] {
+            "+" => (Operator::Add, Operator::Sub),
+            _ => (Operator::Mul, Operator::Div),
+        };
+        match from {
             Expression::Binary(operator, left, right)
                 if *operator == direct || *operator == inverse =>
             {
-                left.flatten(additive, is_inverted, plus, minus);
-                right.flatten(additive, is_inverted != (*operator == inverse), plus, minus);
+                self.collect(left, is_inverted);
+                self.collect(right, is_inverted != (*operator == inverse));
             }
-            other if is_inverted => minus.push(other.canonical()),
-            other => plus.push(other.canonical()),
+            other if is_inverted => self.inverted.push(other),
+            other => self.direct.push(other),
         }
     }
 }
@@ -253,6 +295,32 @@ mod tests {
         assert_ne!(canonical("3*8"), canonical("3*(2*4)"));
         assert_ne!(canonical("(1+2)*3"), canonical("1+2*3"));
         assert_ne!(canonical("9-3"), canonical("3-9"));
+    }
+
+    #[test]
+    fn features_are_those_of_every_spelling() {
+        let features =
+            |text: &str| -> Vec<String> { Expression::parse(text).unwrap().features().into() };
+        assert_eq!(
+            features("8/(3-8/3)"),
+            ["operator:-", "operator:/", "operator:/", "shape:(((n n) n) n)"]
+        );
+        assert_eq!(features("7"), ["shape:n"]);
+        assert_eq!(
+            features("2*(3+4)-1-5"),
+            ["operator:*", "operator:+", "operator:-", "operator:-", "shape:(((n n) n) n n)"]
+        );
+        for (one, other) in [("9-(3-1)", "1+9-3"), ("8/(4/2)", "2*8/4"), ("(1+2)+3*4", "4*3+(2+1)")]
+        {
+            assert_eq!(canonical(one), canonical(other));
+            assert_eq!(features(one), features(other), "{one} {other}");
+        }
+        // The same shape with other operators, and the other way round.
+        assert_eq!(features("1+2*3").last(), features("(1-2)*3").last());
+        assert_ne!(features("1+2*3"), features("(1-2)*3"));
+        assert_ne!(features("1*2+3*4").last(), features("(1*2+3)*4").last());
+        let long = features(&vec!["1"; 100].join("+"));
+        assert!(long.len() == 64 && long.iter().all(|name| name.len() <= 64), "{long:?}");
     }
 
     #[test]

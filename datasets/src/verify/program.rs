@@ -1,6 +1,7 @@
 //! `program:COMMAND`: a program of the user's judges. It reads one JSON object a line,
 //! `{"request", "id", "prompt", "gold", "completion"}`, and answers each with one:
-//! `{"request": ..., "verdict": "correct" | "wrong" | "no_answer", "class": ..., "why": ...}`, the last two optional.
+//! `{"request": ..., "verdict": "correct" | "wrong" | "no_answer", "class": ..., "why": ..., "features": [...]}`, the last
+//! three optional. Features count of a correct completion alone.
 //!
 //! `request` is a number that the answer repeats: a line too many or too few is noticed, and never shifts the
 //! verdicts behind it. A program that takes longer than the timeout, ends, or answers nonsense is started again, and
@@ -18,7 +19,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::lines::{BadLine, Line, Lines};
-use crate::{Problem, Verdict, Verifier};
+use crate::{Features, Problem, Verdict, Verifier};
 
 /// Longest timeout: ten days.
 const MAX_TIMEOUT: Duration = Duration::from_secs(864_000);
@@ -70,6 +71,8 @@ struct Reply {
     verdict: String,
     class: Option<String>,
     why: Option<String>,
+    #[serde(default)]
+    features: Features,
 }
 
 impl Program {
@@ -219,7 +222,7 @@ impl Verifier for Program {
             Ok(reply) => match reply.verdict.as_str() {
                 "correct" => {
                     let class = reply.class.unwrap_or_else(|| super::fingerprint(completion));
-                    Verdict::correct(&class, &problem.answer)
+                    Verdict::with_features(&class, &problem.answer, reply.features)
                 }
                 "wrong" => Verdict::Wrong { why: reply.why, answer: reply.class },
                 "no_answer" => Verdict::NoAnswer,
@@ -258,6 +261,8 @@ mod tests {
         *twice*) for i in 1 2; do echo "{\"request\":$n,\"verdict\":\"wrong\"}"; done ;;
         *mute*) echo '{"verdict":"correct"}' ;;
         *long*) head -c 2000000 /dev/zero; echo ;;
+        *many*) f=$(printf '"x",%.0s' $(seq 70)); echo "{\"request\":$n,\"verdict\":\"correct\",\"features\":[${f%,}]}" ;;
+        *made*) echo "{\"request\":$n,\"verdict\":\"correct\",\"class\":\"c\",\"features\":[\"tactic:simp\",\"tactic:ring\"]}" ;;
         *'"completion":"7"'*) echo "{\"request\":$n,\"verdict\":\"correct\",\"class\":\"seven\"}" ;;
         *) echo "{\"request\":$n,\"verdict\":\"wrong\",\"why\":\"not 7\"}" ;; esac; done"#;
 
@@ -279,6 +284,19 @@ mod tests {
             }
         }
         assert!(program.verify(&problem(), "7").is_correct(), "it is started again");
+    }
+
+    #[test]
+    fn a_program_lists_features_and_not_too_many() {
+        let program = Program::new(GRADER).unwrap();
+        let features = Features::new(vec!["tactic:ring".into(), "tactic:simp".into()]).unwrap();
+        let made = Verdict::with_features("c", "7", features);
+        assert_eq!(program.verify(&problem(), "made"), made);
+        match program.verify(&problem(), "many") {
+            Verdict::Unjudged { why, .. } => assert!(why.contains("at most 64"), "{why}"),
+            other => panic!("{other:?}"),
+        }
+        assert!(program.complaint().unwrap().contains("70 features"));
     }
 
     #[test]

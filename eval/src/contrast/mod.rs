@@ -18,7 +18,8 @@ use crate::measure::pass_at_k::pass_at_k;
 use crate::measure::rarefaction::unique_correct;
 use crate::{Level, Tally};
 
-pub use at_equal_numbers::Matched;
+pub use at_equal_numbers::{Matched, Row};
+use second_draw::moves;
 pub use second_draw::{Beyond, Stratum, Transitions};
 
 /// How hard problems are for a model, by its validity.
@@ -67,6 +68,10 @@ pub struct Contrast {
     /// How many problems go from each difficulty to each.
     #[serde(default)]
     pub transitions: Option<Transitions>,
+    /// The same from the difficulties of the base's first draw, as papers count them (alpha-DPG, from one evaluation of
+    /// the base to one of the model): resampling noise is within, and nothing tells how much.
+    #[serde(default)]
+    pub one_draw_transitions: [[f64; 4]; 4],
     /// Where the base's Pass@k overtakes.
     pub crossing: Crossing,
     /// Problems of which the base has a correct sample.
@@ -111,6 +116,7 @@ impl Contrast {
             explore: by_k(Beyond::explore),
             strata: Stratum::all(of, ks),
             transitions: Transitions::new(of),
+            one_draw_transitions: moves(base, runs),
             crossing: crossing(ks, base, runs),
             base_solved: base.iter().filter(|tally| tally.correct > 0).count(),
             kept: mean(&|run| solved(run, true)),

@@ -105,15 +105,18 @@ impl Stratum {
 impl Transitions {
     pub(super) fn new(of: &Evaluations<'_>) -> Option<Self> {
         let second = of.second.filter(|_| !of.runs.is_empty())?;
-        let table = |runs: &[&[Tally]]| {
-            let mut table = [[0.0; 4]; 4];
-            for (from, to) in runs.iter().flat_map(|run| second.iter().zip(run.iter())) {
-                table[difficulty(from)][difficulty(to)] += 1.0 / runs.len() as f64;
-            }
-            table
-        };
-        Some(Self { model: table(of.runs), null: table(&[of.base]) })
+        Some(Self { model: moves(second, of.runs), null: moves(second, &[of.base]) })
     }
+}
+
+/// How many problems go from each difficulty of one evaluation to each of others, on average over these.
+pub(super) fn moves(from: &[Tally], to: &[&[Tally]]) -> [[f64; 4]; 4] {
+    let mut table = [[0.0; 4]; 4];
+    let each = 1.0 / to.len().max(1) as f64;
+    for (from, to) in to.iter().flat_map(|run| from.iter().zip(*run)) {
+        table[difficulty(from)][difficulty(to)] += each;
+    }
+    table
 }
 
 /// 0 easy (validity .9 and more), 1 medium (.3), 2 hard, 3 unsolved.
@@ -296,6 +299,28 @@ mod tests {
     }
 
     #[test]
+    fn transitions_from_one_draw_are_rows_of_the_evaluation_itself() {
+        let counts = |all: &[usize]| -> Vec<Tally> {
+            all.iter().map(|c| Tally { samples: 10, correct: *c, ..Tally::default() }).collect()
+        };
+        // Bounds as the paper has them: easy from .9, medium from .3, hard above 0.
+        let base = counts(&[9, 8, 3, 2, 1, 0, 10]);
+        let (one, other) = (counts(&[10, 9, 0, 3, 1, 0, 8]), counts(&[9, 9, 0, 3, 0, 0, 8]));
+        let runs = [one.as_slice(), other.as_slice()];
+        let of = Evaluations { base: &base, second: None, runs: &runs, table: &runs };
+        let found = Contrast::new(&of, &[1]).one_draw_transitions;
+        assert_eq!(
+            found,
+            [[1., 1., 0., 0.], [1., 0., 0., 1.], [0., 1., 0.5, 0.5], [0., 0., 0., 1.]]
+        );
+        // From an evaluation to itself nothing moves: there is no noise to see, and so no null.
+        let same = [base.as_slice()];
+        let of = Evaluations { base: &base, second: None, runs: &same, table: &same };
+        let found = Contrast::new(&of, &[1]).one_draw_transitions;
+        assert!((0..4).all(|from| (0..4).all(|to| from == to || found[from][to] == 0.0)));
+    }
+
+    #[test]
     fn without_a_second_draw_they_are_left_out() {
         let mut draws = Draws::new(1);
         let [base, _, model] = study(&mut draws, (40, 0.5), &|p| p);
@@ -304,5 +329,7 @@ mod tests {
         let found = Contrast::new(&of, &[1, 16]);
         assert!(found.keep.is_empty() && found.explore.is_empty() && found.strata.is_empty());
         assert!(found.transitions.is_none() && found.pass.len() == 2);
+        // Those from the evaluation that the model is compared with need none.
+        assert_eq!(found.one_draw_transitions.iter().flatten().sum::<f64>(), 40.0);
     }
 }

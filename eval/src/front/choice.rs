@@ -125,6 +125,21 @@ impl Field {
         weights.of(&self.candidates[candidate].test)
     }
 
+    /// What these choices of seeds are on each test problem, mean over seeds: the measure at every level, where it is
+    /// measured, then Pass@1 at every level.
+    pub(super) fn by_problem(&self, seeds: &[Vec<Chosen>]) -> Vec<Vec<f64>> {
+        let levels = seeds.first().map_or(0, Vec::len);
+        let problems = || 0..self.measured_test.len();
+        let mean = |at: usize, of: fn(&Scores) -> &[f64], i: usize| {
+            let chosen = seeds.iter().map(|seed| &self.candidates[seed[at].candidate].test);
+            chosen.map(|scores| of(scores)[i]).sum::<f64>() / seeds.len() as f64
+        };
+        let measured = |i: &usize| self.measured_test[*i] > 0.0;
+        let value = |at| problems().filter(measured).map(|i| mean(at, |s| &s.value, i)).collect();
+        let accuracy = |at| problems().map(|i| mean(at, |s| &s.accuracy, i)).collect();
+        (0..levels).map(value).chain((0..levels).map(accuracy)).collect()
+    }
+
     fn means_on_valid(&self, weights: &Weights) -> Means {
         let (accuracy, value) =
             self.candidates.iter().map(|candidate| weights.of(&candidate.valid)).unzip();
@@ -176,7 +191,12 @@ impl Field {
             }
             all
         };
-        Resample { again: flat(&choices), fixed: flat(whole) }
+        let reached = |seeds: &Vec<Vec<Chosen>>| {
+            let by_all = |at: usize| seeds.iter().all(|seed: &Vec<Chosen>| seed[at].is_reached);
+            (0..levels.len()).map(by_all).collect()
+        };
+        let reached = choices.iter().map(reached).collect();
+        Resample { again: flat(&choices), fixed: flat(whole), reached }
     }
 
     /// So many resamples; `whole` are the choices on all problems.
@@ -203,6 +223,8 @@ pub(super) struct Resample {
     pub(super) again: Vec<Vec<f64>>,
     /// With the checkpoints that all of `valid` chooses.
     pub(super) fixed: Vec<Vec<f64>>,
+    /// For every contender whether all its seeds reach the level, chosen again: `[contender][level]`.
+    pub(super) reached: Vec<Vec<bool>>,
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use super::band::simultaneous;
 use super::choice::{Chosen, Contender, Field, Means};
 use super::data::Request;
 use super::result::{BasePoint, Choice, Front, FrontLevel, Interval, Pair, PairLevel};
+use super::skewness::{skewed, symmetric};
 use super::student::quantile;
 use super::variance::{Moments, Rows, moments};
 use crate::inference::holm;
@@ -48,9 +49,16 @@ impl<'a> Comparison<'a> {
                 values: whole(seeds),
                 resampled: Vec::with_capacity(request.resamples),
                 fixed: Vec::with_capacity(request.resamples),
+                reached: Vec::with_capacity(request.resamples),
+                by_problem: field.by_problem(seeds),
             })
             .collect();
         for resample in field.resamples(levels, &choices, (request.resamples, request.key)) {
+            // The base's levels are nobody's: they are always reached.
+            let reached = std::iter::once(vec![true; levels.len()]).chain(resample.reached);
+            for (rows, reached) in rows.iter_mut().zip(reached) {
+                rows.reached.push(reached.repeat(2));
+            }
             for (rows, (again, fixed)) in
                 rows.iter_mut().zip(resample.again.into_iter().zip(resample.fixed))
             {
@@ -194,14 +202,18 @@ impl<'a> Comparison<'a> {
         pair
     }
 
-    /// The variance of a column. Values that are all alike are no proof that others would be: one problem more that is
-    /// as different as can be, and they would vary.
-    fn variance(&self, moments: &Moments, column: usize, extreme: f64) -> (f64, f64) {
+    /// How sure a column is. Values that are all alike are no proof that others would be: one problem more that is as
+    /// different as can be, and they would vary.
+    fn sureness(&self, moments: &Moments, column: usize, extreme: f64) -> Sureness {
         let p = self.problems as f64;
         let least = extreme * extreme / (p * (p + 1.0));
         match moments.variance[column] < least * 1e-9 {
-            true => (least, (p - 1.0).max(1.0)),
-            false => (moments.variance[column], moments.freedom[column]),
+            true => Sureness { error: least.sqrt(), freedom: (p - 1.0).max(1.0), skewness: 0.0 },
+            false => Sureness {
+                error: moments.variance[column].sqrt(),
+                freedom: moments.freedom[column],
+                skewness: moments.skewness[column],
+            },
         }
     }
 
@@ -211,18 +223,25 @@ impl<'a> Comparison<'a> {
             true => value.abs(),
             false => value.max(range.1 - value),
         };
-        let (variance, freedom) = self.variance(moments, c, extreme);
-        let half = quantile(alpha, freedom) * variance.sqrt();
-        Interval {
-            value,
-            low: (value - half).clamp(range.0, range.1),
-            high: (value + half).clamp(range.0, range.1),
-        }
+        let Sureness { error, freedom, skewness } = self.sureness(moments, c, extreme);
+        let t = quantile(alpha, freedom);
+        let shift = moments.shift[c];
+        let end =
+            |t: f64, by: f64| (value - error * skewed(t, skewness) + by).clamp(range.0, range.1);
+        Interval { value, low: end(t, shift.min(0.0)), high: end(-t, shift.max(0.0)) }
     }
 
     fn p_value(&self, moments: &Moments, column: usize) -> f64 {
         let value = moments.value[column];
-        let (variance, freedom) = self.variance(moments, column, value.abs());
-        if variance > 0.0 { two_sided(value / variance.sqrt(), freedom) } else { 1.0 }
+        let Sureness { error, freedom, skewness } = self.sureness(moments, column, value.abs());
+        if error > 0.0 { two_sided(symmetric(value / error, skewness), freedom) } else { 1.0 }
     }
+}
+
+/// How sure an estimate is.
+struct Sureness {
+    /// Its standard error.
+    error: f64,
+    freedom: f64,
+    skewness: f64,
 }

@@ -10,10 +10,13 @@
 mod band;
 mod choice;
 mod compare;
+#[cfg(test)]
+mod coverage;
 mod data;
 mod field;
 mod power;
 mod result;
+mod skewness;
 mod student;
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,16 @@
 //! Fronts as a whole: what is reported of known data, and what is refused.
 
-use super::world::{COLLAPSES, KEEPS, data, request, study_of_three};
+use super::world::{COLLAPSES, Design, KEEPS, Law, study_of_three};
 use super::*;
+
+/// Data for these laws, and what is asked of them.
+fn data(laws: &[Law], seeds: usize, key: u64) -> (Checkpoint, Vec<RunPath>) {
+    world::data(&Design::new(laws, seeds), key)
+}
+
+fn request(key: u64) -> Request {
+    world::request(&Design::new(&[], 0), key)
+}
 
 #[test]
 fn a_choice_is_made_on_valid_and_reported_on_test() {

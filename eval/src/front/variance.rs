@@ -7,9 +7,11 @@
 //! max(B, F)`. F is R with the checkpoints as they were chosen: seeds whose problems vary cannot vary less. For a
 //! difference of two objectives V is that of the difference, problem by problem, and each has its own R, B and F:
 //! seeds are not paired, since a seed that two objectives share can only make them more alike. Degrees of freedom are
-//! Satterthwaite's, limited: few seeds can look alike by luck.
+//! Satterthwaite's, limited: few seeds can look alike by luck. Means over few lost problems are skewed, for which
+//! [`super::skewness`] corrects.
 
 use super::result::Variances;
+use super::skewness::third_cumulant;
 
 /// Most degrees of freedom for each that the seeds have, by the simulations of the tests: without it intervals of two
 /// seeds that differ much cover 89 %, with 2 they cover 92 %.
@@ -26,6 +28,10 @@ pub(super) struct Rows {
     pub(super) resampled: Vec<Vec<f64>>,
     /// Likewise, with the checkpoints that all problems choose.
     pub(super) fixed: Vec<Vec<f64>>,
+    /// Whether all rows reach the level of a column, one list a resample.
+    pub(super) reached: Vec<Vec<bool>>,
+    /// A column's mean over rows on each test problem, with the checkpoints that all problems choose.
+    pub(super) by_problem: Vec<Vec<f64>>,
 }
 
 /// Means, and how sure each is.
@@ -34,6 +40,11 @@ pub(super) struct Moments {
     pub(super) value: Vec<f64>,
     pub(super) variance: Vec<f64>,
     pub(super) freedom: Vec<f64>,
+    /// Of the estimate, not of one problem: see [`super::skewness`].
+    pub(super) skewness: Vec<f64>,
+    /// The mean of all resamples less that of those that reach the column's level: a value is shown where the level is
+    /// reached, and these have easy validation problems.
+    pub(super) shift: Vec<f64>,
     pub(super) variances: Vec<Variances>,
     /// Between columns.
     pub(super) correlation: Vec<Vec<f64>>,
@@ -62,7 +73,19 @@ impl Rows {
             }
             some
         };
+        let mut by_problem: Vec<Vec<f64>> =
+            columns.iter().map(|column| self.by_problem[*column].clone()).collect();
+        let problems = by_problem.first().map_or(0, Vec::len);
+        let mean =
+            |i: usize| by_problem.iter().map(|all| all[i]).sum::<f64>() / columns.len() as f64;
+        by_problem.push((0..problems).map(mean).collect());
+        // What is shown of the mean depends on no single level.
+        let reached = |all: &Vec<bool>| {
+            columns.iter().map(|column| all[*column]).chain([true]).collect::<Vec<bool>>()
+        };
         Self {
+            by_problem,
+            reached: self.reached.iter().map(reached).collect(),
             rows: self.rows,
             columns: columns.len() + 1,
             values: of(&self.values),
@@ -166,6 +189,8 @@ pub(super) fn moments(terms: &[(f64, &Rows)], problems: usize) -> Moments {
         value,
         variance: Vec::with_capacity(columns),
         freedom: Vec::with_capacity(columns),
+        skewness: Vec::with_capacity(columns),
+        shift: (0..columns).map(|c| shift(terms, &resampled, c)).collect(),
         variances: Vec::with_capacity(columns),
         correlation: Vec::new(),
     };
@@ -173,7 +198,12 @@ pub(super) fn moments(terms: &[(f64, &Rows)], problems: usize) -> Moments {
         // Neither part varies less than nothing, whatever few seeds or problems happen to show.
         let of_problems = (line[c] - sum(&|spread| spread.rest[c][c])).max(0.0);
         let (between, floor) = (sum(&|spread| spread.between[c]), sum(&|spread| spread.floor[c]));
-        moments.variance.push(of_problems + between);
+        let variance = of_problems + between;
+        moments.variance.push(variance);
+        moments.skewness.push(match variance > 0.0 {
+            true => third_cumulant(&by_problem(terms, c)) / variance.powf(1.5),
+            false => 0.0,
+        });
         moments.freedom.push(satterthwaite(&spreads, c, of_problems, p));
         moments.variances.push(Variances {
             seed: (between - floor) * s,
@@ -183,6 +213,26 @@ pub(super) fn moments(terms: &[(f64, &Rows)], problems: usize) -> Moments {
     }
     moments.correlation = correlation(covariance, &spreads);
     moments
+}
+
+/// What reaching the level of column `c` moves its mean by in resamples, the other way round.
+fn shift(terms: &[(f64, &Rows)], resampled: &[Vec<f64>], c: usize) -> f64 {
+    let is_reached = |b: usize| terms.iter().all(|(_, rows)| rows.reached[b][c]);
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    let all: Vec<f64> = resampled.iter().map(|row| row[c]).collect();
+    let reaching: Vec<f64> =
+        all.iter().enumerate().filter(|(b, _)| is_reached(*b)).map(|(_, value)| *value).collect();
+    match reaching.is_empty() || reaching.len() == all.len() {
+        true => 0.0,
+        false => mean(&all) - mean(&reaching),
+    }
+}
+
+/// Column `c` of the mean or difference on each test problem.
+fn by_problem(terms: &[(f64, &Rows)], c: usize) -> Vec<f64> {
+    let problems = terms.iter().map(|(_, rows)| rows.by_problem[c].len()).min().unwrap_or(0);
+    let on = |i: usize| terms.iter().map(|(sign, rows)| sign * rows.by_problem[c][i]).sum();
+    (0..problems).map(on).collect()
 }
 
 /// How columns go together. How seeds differ along the columns, few seeds do not tell: it is taken to go like what a

@@ -1,31 +1,47 @@
-//! Simulated studies with known fronts: how often intervals and bands hold them, how often pairs are found to differ.
+//! Simulated studies with known fronts.
 //!
 //! A problem has a hardness and a taste; a checkpoint raises the log-odds of all problems by a gain and moves them by
 //! their taste, which solves some more and some less: accuracy against coverage. Seeds differ in both, the more the
-//! further they are trained, and each checkpoint has noise of its own at every problem.
+//! further they are trained, and each checkpoint has noise of its own at every problem. A problem has up to twelve
+//! solutions; taste makes the first of them likelier.
 
 use rayon::prelude::*;
 
-use super::choice::{Means, choose};
+use super::choice::{Chosen, Means, choose};
+use super::field::field;
 use super::{Checkpoint, Fronts, Levels, Measure, ProblemCounts, Request, RunPath, fronts};
 use crate::measure::pass_at_k::pass_at_k;
 use crate::simulated::Draws;
 
-const N: usize = 32;
-const K: usize = 16;
+pub(super) const N: usize = 32;
+pub(super) const K: usize = 16;
 const NOISE: f64 = 0.3;
 const CONFIGURATIONS: [f64; 3] = [0.6, 1.0, 1.5];
 const PROGRESS: [f64; 3] = [0.33, 0.67, 1.0];
-const LEVELS: [f64; 5] = [0.27, 0.30, 0.33, 0.35, 0.37];
-const VALID: usize = 40;
-const TEST: usize = 60;
+pub(super) const LEVELS: [f64; 5] = [0.27, 0.30, 0.33, 0.35, 0.37];
+/// Problems of each split where a test does not say otherwise.
+pub(super) const VALID: usize = 40;
+pub(super) const TEST: usize = 60;
 
 /// An objective: what it does to gain and taste at full strength, and how its seeds differ.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 pub(super) struct Law {
-    gain: f64,
-    taste: f64,
-    spread: f64,
+    pub(super) gain: f64,
+    pub(super) taste: f64,
+    pub(super) spread: f64,
+}
+
+/// A study to simulate.
+#[derive(Clone)]
+pub(super) struct Design {
+    pub(super) laws: Vec<Law>,
+    /// The last objective is a baseline without seeds: one path, without their spread.
+    pub(super) has_baseline: bool,
+    pub(super) seeds: usize,
+    pub(super) valid: usize,
+    pub(super) test: usize,
+    pub(super) measure: Measure,
+    pub(super) levels: Levels,
 }
 
 /// Keeps more than `COLLAPSES` at every accuracy.
@@ -78,15 +94,15 @@ fn population(gain: f64, taste: f64, k: usize) -> f64 {
     sum / total
 }
 
-/// What the rule's choice is worth on average, level by level: the estimand, from many seeds, each with valid problems
-/// of its own.
-fn truth(law: Law, seeds: usize) -> Vec<f64> {
+/// Pass@k of the rule's choice on average, level by level: the estimand, from many seeds, each with valid problems of
+/// its own.
+fn truth_of_pass_at_k(law: Law, valid: usize, levels: &[f64], seeds: usize) -> Vec<f64> {
     let of_seed = |seed: usize| -> Vec<f64> {
         let mut draws = Draws::new(1_000_000 + seed as u64);
         let all: Vec<(f64, f64)> = std::iter::once((0.0, 0.0))
             .chain(path(&mut draws, law).into_iter().flatten())
             .collect();
-        let valid = problems(&mut draws, VALID);
+        let valid = problems(&mut draws, valid);
         let mean = |of: &dyn Fn(usize) -> f64, counts: &[usize]| {
             counts.iter().map(|c| of(*c)).sum::<f64>() / counts.len() as f64
         };
@@ -97,36 +113,119 @@ fn truth(law: Law, seeds: usize) -> Vec<f64> {
             value: drawn.iter().map(|c| mean(&|c| pass_at_k(N, c, K), c)).collect(),
         };
         let candidates: Vec<usize> = (0..all.len()).collect();
-        let chosen = |level: &f64| all[choose(*level, &candidates, &means).candidate];
-        LEVELS.iter().map(chosen).map(|(g, t)| population(g, t, K)).collect()
+        let worth: Vec<f64> = all.iter().map(|(g, t)| population(*g, *t, K)).collect();
+        levels.iter().map(|level| worth[choose(*level, &candidates, &means).candidate]).collect()
     };
-    let values: Vec<Vec<f64>> = (0..seeds).into_par_iter().map(of_seed).collect();
-    let at = |index: usize| values.iter().map(|of| of[index]).sum::<f64>() / seeds as f64;
-    (0..LEVELS.len()).map(at).collect()
+    mean_of(&(0..seeds).into_par_iter().map(of_seed).collect::<Vec<_>>())
 }
 
-/// The data of a study of objectives by these laws: the base and every path.
-pub(super) fn data(laws: &[Law], seeds: usize, key: u64) -> (Checkpoint, Vec<RunPath>) {
+/// Distinct solutions of the rule's choice on average over studies of this size with many test problems, level by level,
+/// objective by objective, whether it is reached or not: which problems are measured depends on every checkpoint.
+fn truth_of_distinct(design: &Design, levels: &[f64], studies: usize) -> Vec<Vec<f64>> {
+    let large = Design { test: 500, ..design.clone() };
+    let of_study = |index: usize| -> Option<Vec<f64>> {
+        let key = 2_000_000 + index as u64;
+        let (base, paths) = data(&large, key);
+        let field = field(&base, &paths, &request(&large, key)).ok()?;
+        let choices = field.choices(levels, &field.valid_means());
+        let value = |seeds: &Vec<Vec<Chosen>>, at: usize| {
+            let all = seeds.iter().map(|seed| field.test_mean(seed[at].candidate).1);
+            all.sum::<f64>() / seeds.len() as f64
+        };
+        let of = |seeds| (0..levels.len()).map(move |at| value(seeds, at));
+        Some(choices.iter().flat_map(of).collect())
+    };
+    let all: Vec<Vec<f64>> = (0..studies).into_par_iter().filter_map(of_study).collect();
+    let mut truths: Vec<Vec<f64>> =
+        mean_of(&all).chunks(levels.len()).map(<[f64]>::to_vec).collect();
+    // Objectives alike have one truth: what their means differ by is the error of so many studies.
+    if (1..design.laws.len()).all(|index| design.law(index) == design.law(0)) {
+        let common = mean_of(&truths);
+        truths.iter_mut().for_each(|of| of.clone_from(&common));
+    }
+    truths
+}
+
+fn mean_of(rows: &[Vec<f64>]) -> Vec<f64> {
+    let columns = rows.first().map_or(0, Vec::len);
+    let at = |index: usize| rows.iter().map(|row| row[index]).sum::<f64>() / rows.len() as f64;
+    (0..columns).map(at).collect()
+}
+
+/// The estimand of every objective at these levels; that of distinct solutions from so many studies.
+pub(super) fn truths(design: &Design, levels: &[f64], studies: usize) -> Vec<Vec<f64>> {
+    if let Measure::Distinct(_) = design.measure {
+        return truth_of_distinct(design, levels, studies);
+    }
+    let of = |index| truth_of_pass_at_k(design.law(index), design.valid, levels, 4000);
+    (0..design.laws.len()).map(of).collect()
+}
+
+impl Design {
+    /// Two objectives, three configurations each, at [`LEVELS`].
+    pub(super) fn new(laws: &[Law], seeds: usize) -> Self {
+        Self {
+            laws: laws.to_vec(),
+            has_baseline: false,
+            seeds,
+            valid: VALID,
+            test: TEST,
+            measure: Measure::PassAtK(K),
+            levels: Levels::At(LEVELS.to_vec()),
+        }
+    }
+
+    fn is_baseline(&self, objective: usize) -> bool {
+        self.has_baseline && objective + 1 == self.laws.len()
+    }
+
+    fn law(&self, objective: usize) -> Law {
+        let law = self.laws[objective];
+        if self.is_baseline(objective) { Law { spread: 0.0, ..law } } else { law }
+    }
+}
+
+/// How often each of a problem's solutions was sampled: the further by taste, the more often the first.
+fn classes(draws: &mut Draws, (_, own): (f64, f64), taste: f64, correct: usize) -> Vec<usize> {
+    let there_are = 1 + (11.0 * logistic(own)) as usize;
+    let steepness = (0.25 + 0.15 * taste).max(0.0);
+    let chances: Vec<f64> = (0..there_are).map(|u| (-steepness * u as f64).exp()).collect();
+    let mut classes = vec![0; there_are];
+    (0..correct).for_each(|_| classes[draws.pick(&chances)] += 1);
+    classes.retain(|count| *count > 0);
+    classes
+}
+
+/// The data of a study: the base and every path.
+pub(super) fn data(design: &Design, key: u64) -> (Checkpoint, Vec<RunPath>) {
     let mut draws = Draws::new(key);
-    let (valid, test) = (problems(&mut draws, VALID), problems(&mut draws, TEST));
+    let (valid, test) = (problems(&mut draws, design.valid), problems(&mut draws, design.test));
+    let is_classified = matches!(design.measure, Measure::Distinct(_));
     let point = |draws: &mut Draws, step: usize, at: (f64, f64)| {
         let counts = |draws: &mut Draws, problems: &[(f64, f64)]| -> Vec<ProblemCounts> {
-            let all = counts(draws, problems, at).into_iter();
-            all.map(|correct| ProblemCounts { n: N, correct, classes: Vec::new() }).collect()
+            let mut all: Vec<ProblemCounts> = counts(draws, problems, at)
+                .into_iter()
+                .map(|correct| ProblemCounts { n: N, correct, classes: Vec::new() })
+                .collect();
+            for (of, problem) in all.iter_mut().zip(problems).filter(|_| is_classified) {
+                of.classes = classes(draws, *problem, at.1, of.correct);
+            }
+            all
         };
         let (valid, test) = (counts(draws, &valid), counts(draws, &test));
         Checkpoint { step: step as u64, generated_tokens: 100 * step as u64, valid, test }
     };
     let base = point(&mut draws, 0, (0.0, 0.0));
     let mut paths = Vec::new();
-    for (index, law) in laws.iter().enumerate() {
-        for seed in 0..seeds {
-            for (number, points) in path(&mut draws, *law).into_iter().enumerate() {
+    for index in 0..design.laws.len() {
+        let is_baseline = design.is_baseline(index);
+        for seed in 0..if is_baseline { 1 } else { design.seeds } {
+            for (number, points) in path(&mut draws, design.law(index)).into_iter().enumerate() {
                 let checkpoints = points.into_iter().enumerate();
                 paths.push(RunPath {
                     objective: format!("objective {index}"),
                     configuration: number.to_string(),
-                    seed: Some(seed as u64),
+                    seed: (!is_baseline).then_some(seed as u64),
                     checkpoints: checkpoints
                         .map(|(step, at)| point(&mut draws, step + 1, at))
                         .collect(),
@@ -137,153 +236,20 @@ pub(super) fn data(laws: &[Law], seeds: usize, key: u64) -> (Checkpoint, Vec<Run
     (base, paths)
 }
 
-/// What is asked of simulated studies.
-pub(super) fn request(key: u64) -> Request {
+/// What is asked of a simulated study.
+pub(super) fn request(design: &Design, key: u64) -> Request {
     Request {
-        measure: Measure::PassAtK(K),
-        levels: Levels::At(LEVELS.to_vec()),
+        measure: design.measure,
+        levels: design.levels.clone(),
         resamples: 200,
         key,
         ..Request::default()
     }
 }
 
-fn study(laws: &[Law], seeds: usize, key: u64) -> Fronts {
-    let (base, paths) = data(laws, seeds, key);
-    fronts(&base, &paths, &request(key)).unwrap()
-}
-
 /// A study for tests of tables and pictures: three objectives, three seeds, automatic levels.
 pub(crate) fn study_of_three() -> Fronts {
-    let (base, paths) = data(&[KEEPS, COLLAPSES, KEEPS], 3, 5);
-    fronts(&base, &paths, &Request { levels: Levels::Auto, ..request(5) }).unwrap()
-}
-
-/// Shares over studies.
-#[derive(Default, Debug)]
-struct Figures {
-    /// Level by level: intervals of the first front that hold the truth, of those there are.
-    held: Vec<(usize, usize)>,
-    /// Bands of the first front that hold all of it.
-    bands: (usize, usize),
-    /// Level by level: intervals of the pair's difference.
-    differences: Vec<(usize, usize)>,
-    /// Bands of the pair.
-    pair_bands: (usize, usize),
-    /// Pairs found to differ.
-    found: (usize, usize),
-    /// Mean shortfall of Pass@1 on `test` (over all problems that there are: unbiased) below the level.
-    accuracy: Vec<(f64, usize)>,
-}
-
-fn figures(laws: [Law; 2], truths: &[Vec<f64>; 2], seeds: usize, studies: usize) -> Figures {
-    let all: Vec<Fronts> = (0..studies)
-        .into_par_iter()
-        .map(|index| study(&laws, seeds, 10_000 * seeds as u64 + index as u64))
-        .collect();
-    let count = |to: &mut (usize, usize), is: bool| *to = (to.0 + usize::from(is), to.1 + 1);
-    let mut figures = Figures {
-        held: vec![(0, 0); LEVELS.len()],
-        differences: vec![(0, 0); LEVELS.len()],
-        accuracy: vec![(0.0, 0); LEVELS.len()],
-        ..Figures::default()
-    };
-    for study in &all {
-        let mut is_within = true;
-        for (at, level) in study.fronts[0].levels.iter().enumerate() {
-            let (Some(value), Some(band)) = (level.value, level.band) else { continue };
-            let truth = truths[0][at];
-            count(&mut figures.held[at], value.low <= truth && truth <= value.high);
-            is_within &= band.0 <= truth && truth <= band.1;
-            let short = level.pass_at_1.unwrap().value - level.level;
-            figures.accuracy[at] = (figures.accuracy[at].0 + short, figures.accuracy[at].1 + 1);
-        }
-        count(&mut figures.bands, is_within);
-        let (pair, mut is_within) = (&study.pairs[0], true);
-        for level in &pair.levels {
-            let at = LEVELS.iter().position(|of| *of == level.level).unwrap();
-            let truth = truths[0][at] - truths[1][at];
-            let difference = level.difference;
-            let is_held = difference.low <= truth && truth <= difference.high;
-            count(&mut figures.differences[at], is_held);
-            is_within &= level.band.0 <= truth && truth <= level.band.1;
-        }
-        count(&mut figures.pair_bands, is_within);
-        if pair.p_value.is_some() {
-            count(&mut figures.found, pair.is_significant);
-        }
-    }
-    figures
-}
-
-fn share((some, all): (usize, usize)) -> f64 {
-    some as f64 / all.max(1) as f64
-}
-
-fn shares(all: &[(usize, usize)]) -> String {
-    let of = |one: &(usize, usize)| format!("{:.3}", share(*one));
-    all.iter().map(of).collect::<Vec<_>>().join(" ")
-}
-
-/// Few studies, in seconds; `TEALIGHT_STUDIES=250` for the figures of docs/measures.md.
-fn studies() -> Option<usize> {
-    std::env::var("TEALIGHT_STUDIES").ok().and_then(|text| text.parse().ok())
-}
-
-/// Levels that nearly every study reaches in every seed: of others a study shows those where its seeds were lucky.
-fn usual(all: &[(usize, usize)], studies: usize) -> (usize, usize) {
-    let usual = all.iter().filter(|(_, count)| count * 10 >= studies * 9);
-    usual.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
-}
-
-#[test]
-fn intervals_bands_and_tests_hold_what_they_say() {
-    let spreads: &[f64] = if studies().is_some() { &[0.05, 0.15, 0.3, 0.6] } else { &[0.3] };
-    let count = studies().unwrap_or(60);
-    for spread in spreads {
-        let keeps = Law { spread: *spread, ..KEEPS };
-        let collapses = Law { spread: *spread, ..COLLAPSES };
-        for (name, laws) in [("alike", [keeps, keeps]), ("differ", [keeps, collapses])] {
-            let truths = laws.map(|law| truth(law, 4000));
-            for (which, truth) in truths.iter().enumerate() {
-                println!("spread {spread}, objective {which} at levels {LEVELS:?}: {truth:.3?}");
-            }
-            let mut wrong = (0, 0);
-            for seeds in [2, 3, 4, 8] {
-                let figures = figures(laws, &truths, seeds, count);
-                let at = line(&format!("spread {spread}, {name}, {seeds} seeds"), &figures);
-                println!("{at}");
-                // Three standard errors of a share of so few below .93; the tables are from many.
-                let least = 0.93 - 3.0 * (0.93 * 0.07 / count as f64).sqrt();
-                for usual in [&figures.held, &figures.differences].map(|all| usual(all, count)) {
-                    assert!(usual.1 == 0 || share(usual) > least, "{at}");
-                }
-                assert!(share(figures.bands) > least, "{at}");
-                assert!(share(figures.pair_bands) > least, "{at}");
-                wrong = (wrong.0 + figures.found.0, wrong.1 + figures.found.1);
-            }
-            match name {
-                "alike" => assert!(share(wrong) < 0.07, "{wrong:?}"),
-                _ if *spread < 0.5 => assert!(wrong.0 > 0, "no difference was ever found"),
-                _ => {}
-            }
-        }
-    }
-}
-
-fn line(name: &str, figures: &Figures) -> String {
-    let over = figures.accuracy.iter();
-    format!(
-        "{name}: fronts {}, band {:.3}; differences {}, band {:.3}; found {:.3}; test pass@1 over the level by {}; \
-         reached {:?}",
-        shares(&figures.held),
-        share(figures.bands),
-        shares(&figures.differences),
-        share(figures.pair_bands),
-        share(figures.found),
-        over.map(|(sum, count)| format!("{:+.3}", sum / *count as f64))
-            .collect::<Vec<_>>()
-            .join(" "),
-        figures.held.iter().map(|(_, all)| *all).collect::<Vec<_>>(),
-    )
+    let design = Design { levels: Levels::Auto, ..Design::new(&[KEEPS, COLLAPSES, KEEPS], 3) };
+    let (base, paths) = data(&design, 5);
+    fronts(&base, &paths, &request(&design, 5)).unwrap()
 }

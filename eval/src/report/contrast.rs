@@ -5,6 +5,10 @@ use maud::{Markup, html};
 use crate::contrast::{Beyond, Contrast, DIFFICULTIES, NEEDS_SECOND_DRAW, Transitions};
 use crate::inference::Effect;
 
+/// What transitions from the base's first draw are.
+pub const ONE_DRAW: &str = "Problems by their difficulty in one evaluation of the base and in that of the model, as papers \
+count transitions: resampling noise is within, so that problems move even where the model is the base";
+
 /// Everything that a contrast says.
 pub(super) fn markup(contrast: &Contrast, name: &str) -> Markup {
     html! {
@@ -16,6 +20,7 @@ pub(super) fn markup(contrast: &Contrast, name: &str) -> Markup {
         @if !contrast.matched.is_empty() { (matched(contrast)) }
         @if !contrast.strata.is_empty() { (strata(contrast)) }
         @if let Some(found) = &contrast.transitions { (transitions(found, name)) }
+        (one_draw(&contrast.one_draw_transitions, name))
     }
 }
 
@@ -91,5 +96,19 @@ fn transitions(found: &Transitions, name: &str) -> Markup {
             }
         } }
         p.note { "Problems, from their difficulty by the base's second draw; in parentheses where the base's first draw has them, which is resampling noise. Easy: validity .9 and more; medium: .3; hard: above 0." }
+    }
+}
+
+fn one_draw(found: &[[f64; 4]; 4], name: &str) -> Markup {
+    html! {
+        div.wide { table {
+            thead { tr { th { "base's first draw, down; " (name) ", across" } @for to in DIFFICULTIES { th { (to) } } } }
+            tbody {
+                @for (from, row) in DIFFICULTIES.iter().zip(found) {
+                    tr { td { (from) } @for count in row { td { (format!("{count:.1}")) } } }
+                }
+            }
+        } }
+        p.note { (ONE_DRAW) "." }
     }
 }

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::chart::{Axes, Dot, Line, draw, scatter};
 use super::page::document;
 use super::{browser, contrast, live};
+use crate::features::CORRECT;
 use crate::inference::cells;
 use crate::results::{Results, SetResult};
 use crate::transition::{Aligned, align};
@@ -121,6 +122,7 @@ fn section(set: &Aligned, names: &[&str]) -> Result<Markup> {
             }
         }
         @if has_totals { (totals(set, names)) }
+        @if set.summaries.iter().any(|s| !s.features.is_empty()) { (features(set, names)) }
         @if names.len() > 1 {
             (matrix(set, names))
             @for run in 1..names.len() { (contrast::markup(&set.change(run).contrast, names[run])) }
@@ -241,6 +243,19 @@ fn totals(set: &Aligned, names: &[&str]) -> Markup {
                     tr { td { (bucket) } td { (count) } @for run in &all { td { (cell(run.get(row).map(|r| &r.2), 3)) } } }
                 }
             }
+        } }
+    }
+}
+
+fn features(set: &Aligned, names: &[&str]) -> Markup {
+    html! {
+        h3 { "Features of correct answers" }
+        p.note { "Of " (CORRECT) " correct answers, one feature drawn from each: Shannon entropy in nats, Gini-Simpson index (the chance that two differ). Each model on its own problems with as many correct answers." }
+        div.wide { table {
+            thead { tr { th { "model" } th { "features" } th { "Shannon" } th { "Gini-Simpson" } th { "problems" } } }
+            tbody { @for (name, s) in names.iter().zip(&set.summaries) { @for (kind, of) in &s.features { tr {
+                td { (name) } td { (kind) } td { (cell(Some(&of.shannon), 3)) } td { (cell(Some(&of.gini_simpson), 3)) } td { (of.problems) }
+            } } } }
         } }
     }
 }

@@ -92,28 +92,54 @@ fn of_change(change: &Change, name: &str) -> String {
 
 /// What was kept, found and moved; without a second draw of the base, how to get one.
 fn retained(contrast: &Contrast) -> String {
+    let one_draw = format!(
+        "{}\n{}\n",
+        table::plain(&one_draw(&contrast.one_draw_transitions)),
+        report::contrast::ONE_DRAW
+    );
     let Some(found) = &contrast.transitions else {
         return format!(
-            "{NEEDS_SECOND_DRAW}: evaluate the base again with another --seed and name its folder with --second-draw\n"
+            "{one_draw}{NEEDS_SECOND_DRAW}: evaluate the base again with another --seed and name its folder with \
+             --second-draw\n"
         );
     };
     format!(
-        "{}\n{}\ndifficulty by the base's second draw and now; in parentheses by its first draw, which is resampling noise\n",
+        "{}\n{}\ndifficulty by the base's second draw and now; in parentheses by its first draw, which is resampling noise\n{one_draw}",
         report::contrast::kept(contrast),
         table::plain(&transitions(found))
     )
 }
 
-/// Diversity at equal accuracy, in words.
+/// How many problems went where from the base's first draw.
+fn one_draw(found: &[[f64; 4]; 4]) -> Vec<Vec<String>> {
+    let header = [vec!["first draw \\ now".to_owned()], DIFFICULTIES.map(String::from).to_vec()];
+    let rows = DIFFICULTIES.iter().zip(found).map(|(from, counts)| {
+        let cells = counts.iter().map(|count| format!("{count:.0}"));
+        std::iter::once((*from).to_owned()).chain(cells).collect()
+    });
+    std::iter::once(header.concat()).chain(rows).collect()
+}
+
+/// Diversity at equal accuracy, in words; where features are known, theirs as a table.
 fn matched(contrast: &Contrast) -> String {
     let Some(at) = contrast.most_matched() else { return String::new() };
     let (_, base, model, difference) = &at.measures[0];
-    format!(
+    let mut text = format!(
         "Distinct among {} correct answers on {} problems where the base and every model have as many: base {base:.2}, here {model:.2}, {}.",
         at.right,
         at.problems,
         report::contrast::effect(difference)
-    )
+    );
+    if !at.features().is_empty() {
+        let header = ["features of these answers", "base", "here", "change from base"];
+        let mut rows = vec![header.map(str::to_owned).to_vec()];
+        rows.extend(at.features().iter().map(|(name, base, model, difference)| {
+            let difference = report::contrast::effect(difference);
+            vec![name.clone(), format!("{base:.3}"), format!("{model:.3}"), difference]
+        }));
+        text.push_str(&format!("\n{}", table::plain(&rows)));
+    }
+    text
 }
 
 /// How many problems went where, beside where the base itself has them.

@@ -3,7 +3,7 @@
 //! Rows are compared by a [`Compare`]: our own strict rule, Spider's or BIRD's; numbers by value, texts as they
 //! are. The prediction runs read-only under a budget of steps (see `database`). A statement that is malformed or
 //! forbidden is wrong, with the reason; one that is too costly is not judged. The class of a right query is its
-//! normal form (see [`canonical`]).
+//! normal form (see [`canonical`]); its features are its clauses, joins, subqueries, aggregates and set operations.
 //!
 //! The problem's [`Database`] is the database: the name of a file in the verifier's folder, or, of a task of this
 //! crate, the script that builds it.
@@ -14,6 +14,7 @@ mod compare;
 #[cfg(test)]
 mod costly;
 mod database;
+mod features;
 mod functions;
 mod query;
 
@@ -94,7 +95,9 @@ impl Verifier for Sql {
             Err(QueryError::TooCostly(why)) => Verdict::Unjudged { why, is_too_costly: true },
             Ok(rows) => match self.compare.differs(&problem.answer, &gold, &rows) {
                 Some(why) => Verdict::because(why),
-                None => Verdict::correct(&canonical(query), "rows"),
+                None => {
+                    Verdict::with_features(&canonical(query), "rows", features::features(query))
+                }
             },
         }
     }

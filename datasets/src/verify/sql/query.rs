@@ -91,7 +91,8 @@ fn fenced(text: &str) -> Option<&str> {
     Some(if is_language { &block[block.find('\n').map_or(0, |at| at + 1)..] } else { block })
 }
 
-fn parsed(query: &str) -> Option<Box<Query>> {
+/// The tree of a lone query.
+pub(super) fn parsed(query: &str) -> Option<Box<Query>> {
     let mut statements = Parser::parse_sql(&SQLiteDialect {}, query).ok()?;
     match (statements.pop()?, statements.is_empty()) {
         (Statement::Query(query), true) => Some(query),
