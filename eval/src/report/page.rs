@@ -369,6 +369,7 @@ mod tests {
             gradients: 0,
             rehearsed: 0,
             seconds: 0.0,
+            planned_memory: None,
             points: vec![point(5, 0.0), point(10, 1.0), point(15, 2.0), point(20, 0.5)],
             held_out: vec![],
         };
