@@ -119,8 +119,9 @@ fn truth_of_pass_at_k(law: Law, valid: usize, levels: &[f64], seeds: usize) -> V
     mean_of(&(0..seeds).into_par_iter().map(of_seed).collect::<Vec<_>>())
 }
 
-/// Distinct solutions of the rule's choice on average over studies of this size with many test problems, level by level,
-/// objective by objective, whether it is reached or not: which problems are measured depends on every checkpoint.
+/// Distinct solutions of the rule's choice on average over studies of this size with many test problems, level by
+/// level, objective by objective, whether it is reached or not: which problems are measured depends on every
+/// checkpoint.
 fn truth_of_distinct(design: &Design, levels: &[f64], studies: usize) -> Vec<Vec<f64>> {
     let large = Design { test: 500, ..design.clone() };
     let of_study = |index: usize| -> Option<Vec<f64>> {
