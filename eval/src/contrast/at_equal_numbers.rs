@@ -24,8 +24,8 @@ pub struct Matched {
     pub right: usize,
     /// Problems.
     pub problems: usize,
-    /// Each measure by its name: the base's mean, the model's mean, the difference. Measures of classes first, then, where
-    /// the verifier lists features, two of each kind.
+    /// Each measure by its name: the base's mean, the model's mean, the difference. Measures of classes first,
+    /// then, where the verifier lists features, two of each kind.
     pub measures: Vec<Row>,
 }
 
@@ -82,8 +82,8 @@ impl Matched {
     }
 }
 
-/// Diversity of features, two measures a kind. None where the features of some answers are not known: an evaluation of an
-/// earlier version, or by another verifier.
+/// Diversity of features, two measures a kind. None where the features of some answers are not known: an evaluation
+/// of an earlier version, or by another verifier.
 fn features(of: &Evaluations<'_>, shared: &[usize], right: usize) -> Vec<Row> {
     let everyone = || std::iter::once(&of.base).chain(of.runs).chain(of.table);
     let is_known = |tally: &Tally| tally.features.answers() == tally.correct.min(MOST_ANSWERS);

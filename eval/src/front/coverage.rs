@@ -45,7 +45,7 @@ impl Truths {
             Levels::At(levels) => levels.clone(),
             Levels::Auto => (0..=200).map(|i| f64::from(i) * 0.005).collect(),
         };
-        let values = truths(design, &levels, if studies().is_some() { 600 } else { 150 });
+        let values = truths(design, &levels);
         Self { levels, values }
     }
 

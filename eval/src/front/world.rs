@@ -24,7 +24,7 @@ pub(super) const VALID: usize = 40;
 pub(super) const TEST: usize = 60;
 
 /// An objective: what it does to gain and taste at full strength, and how its seeds differ.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy)]
 pub(super) struct Law {
     pub(super) gain: f64,
     pub(super) taste: f64,
@@ -119,8 +119,9 @@ fn truth_of_pass_at_k(law: Law, valid: usize, levels: &[f64], seeds: usize) -> V
     mean_of(&(0..seeds).into_par_iter().map(of_seed).collect::<Vec<_>>())
 }
 
-/// Distinct solutions of the rule's choice on average over studies of this size with many test problems, level by level,
-/// objective by objective, whether it is reached or not: which problems are measured depends on every checkpoint.
+/// Distinct solutions of the rule's choice on average over studies of this size with many test problems, level by
+/// level, objective by objective, whether it is reached or not: which problems are measured depends on every
+/// checkpoint.
 fn truth_of_distinct(design: &Design, levels: &[f64], studies: usize) -> Vec<Vec<f64>> {
     let large = Design { test: 500, ..design.clone() };
     let of_study = |index: usize| -> Option<Vec<f64>> {
@@ -136,14 +137,7 @@ fn truth_of_distinct(design: &Design, levels: &[f64], studies: usize) -> Vec<Vec
         Some(choices.iter().flat_map(of).collect())
     };
     let all: Vec<Vec<f64>> = (0..studies).into_par_iter().filter_map(of_study).collect();
-    let mut truths: Vec<Vec<f64>> =
-        mean_of(&all).chunks(levels.len()).map(<[f64]>::to_vec).collect();
-    // Objectives alike have one truth: what their means differ by is the error of so many studies.
-    if (1..design.laws.len()).all(|index| design.law(index) == design.law(0)) {
-        let common = mean_of(&truths);
-        truths.iter_mut().for_each(|of| of.clone_from(&common));
-    }
-    truths
+    mean_of(&all).chunks(levels.len()).map(<[f64]>::to_vec).collect()
 }
 
 fn mean_of(rows: &[Vec<f64>]) -> Vec<f64> {
@@ -152,10 +146,10 @@ fn mean_of(rows: &[Vec<f64>]) -> Vec<f64> {
     (0..columns).map(at).collect()
 }
 
-/// The estimand of every objective at these levels; that of distinct solutions from so many studies.
-pub(super) fn truths(design: &Design, levels: &[f64], studies: usize) -> Vec<Vec<f64>> {
+/// The estimand of every objective at these levels.
+pub(super) fn truths(design: &Design, levels: &[f64]) -> Vec<Vec<f64>> {
     if let Measure::Distinct(_) = design.measure {
-        return truth_of_distinct(design, levels, studies);
+        return truth_of_distinct(design, levels, 600);
     }
     let of = |index| truth_of_pass_at_k(design.law(index), design.valid, levels, 4000);
     (0..design.laws.len()).map(of).collect()

@@ -2,11 +2,11 @@
 //!
 //! An answer has a list of features of one kind, and `s_if` is the share of feature f in the list of answer i. The
 //! features of one answer go together, so answers are what is sampled: both measures are of features drawn one from
-//! each of several correct answers, uniformly from its list. With `q_f` the chance of f in a draw, the Gini-Simpson index
-//! `1 - sum q_f^2` is the chance that two draws differ; it is estimated without bias from all pairs of answers. Shannon
-//! entropy has no unbiased estimator: it is rarefied, the mean entropy of r draws over all sets of r answers. That mean is
-//! without bias for the entropy of r draws, which is at most log r and below `-sum q log q` by about `(K - 1) / 2r` for K
-//! features, as far for one model as for another.
+//! each of several correct answers, uniformly from its list. With `q_f` the chance of f in a draw, the Gini-Simpson
+//! index `1 - sum q_f^2` is the chance that two draws differ; it is estimated without bias from all pairs of
+//! answers. Shannon entropy has no unbiased estimator: it is rarefied, the mean entropy of r draws over all sets of
+//! r answers. That mean is without bias for the entropy of r draws, which is at most log r and below `-sum q log q`
+//! by about `(K - 1) / 2r` for K features, as far for one model as for another.
 
 use std::collections::BTreeMap;
 
