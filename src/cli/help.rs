@@ -126,6 +126,8 @@ const GROUPS: [Group; 8] = [
             "eval_top_k",
             "eval_min_p",
             "no_greedy",
+            "base_perplexity",
+            "ledger",
         ],
     },
     Group {
@@ -141,6 +143,7 @@ const GROUPS: [Group; 8] = [
             "json",
             "log_completions",
             "log_kl",
+            "log_divergences",
             "report_to",
             "plan_rate",
             "plan_from",
@@ -165,7 +168,11 @@ pub(super) fn grouped(name: &'static str, command: Command) -> Command {
             sorted = sorted.args(shown);
         }
     }
-    sorted
+    // An option that was forgotten above is an option all the same; a test asks for its group.
+    let known =
+        |option: &&Arg| sorted.get_arguments().all(|other| other.get_id() != option.get_id());
+    let forgotten: Vec<Arg> = command.get_arguments().filter(known).cloned().collect();
+    sorted.args(forgotten)
 }
 
 /// The options with the values that a recipe gives them where the embedded model is studied.
