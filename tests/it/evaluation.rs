@@ -393,9 +393,8 @@ fn a_run_is_shown_while_it_goes() {
         std::os::unix::fs::symlink(&secret, folder.path("report.html")).expect("a link");
         assert!(ask("/report.html").starts_with("HTTP/1.1 404"));
         std::fs::create_dir(folder.path("report-data")).expect("made");
-        let pipe =
-            std::process::Command::new("mkfifo").arg(folder.path("report-data/1.js")).status();
-        assert!(pipe.expect("mkfifo").success());
+        let pipe = folder.path("report-data/1.js");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("made").success());
         assert!(ask("/report-data/1.js").starts_with("HTTP/1.1 404"));
     }
 }

@@ -133,7 +133,7 @@ mod tests {
             ("(3,4)", "\\boxed{\\{3\\}}", "members is expected, a set of 1 members was found"),
             ("x+1", "\\boxed{2}", "an expression in x is expected, a number was found"),
             ("3", "", "holds no answer"),
-            ("3", "\\boxed{3 + }", "`3 + ` is neither mathematics"),
+            ("3", "\\boxed{3 + }", "`3 +` is neither mathematics"),
             (
                 "100000000000000000000000000000000000000001",
                 "\\boxed{100000000000000000000000000000000000000000}",
