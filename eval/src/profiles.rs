@@ -18,7 +18,7 @@ const NONE: &str = "none";
 pub struct Profiles(BTreeMap<Features, usize>);
 
 impl Profiles {
-    /// Counts one correct answer; beyond [`MOST_ANSWERS`] none.
+    /// Counts one correct answer; beyond the limit on answers none.
     pub fn add(&mut self, features: &Features) {
         if self.answers() < MOST_ANSWERS {
             *self.0.entry(features.clone()).or_default() += 1;

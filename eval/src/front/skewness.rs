@@ -5,8 +5,8 @@
 //! is too small and looks too sure, and all intervals that miss the truth miss it on one side. The variance itself is
 //! estimated without bias. With s the skewness of the mean, the statistic T = (estimate - truth) / error has mean
 //! `-s / 2` and skewness `-2s` to first order; Hall's (1992) monotone transformation of it,
-//! `T + s T^2 / 3 + s^2 T^3 / 27 + s / 6`, has neither. The same follows for a mean over seeds and problems: seeds are taken for symmetric,
-//! so that the third cumulant is that of the problems while the variance is that of both.
+//! `T + s T^2 / 3 + s^2 T^3 / 27 + s / 6`, has neither. The same follows for a mean over seeds and problems: seeds are
+//! taken for symmetric, so that the third cumulant is that of the problems while the variance is that of both.
 
 /// Fisher's unbiased estimate of the third cumulant of the mean of `values`; 0 for fewer than three.
 pub(super) fn third_cumulant(values: &[f64]) -> f64 {

@@ -21,7 +21,7 @@ pub const LENGTH: usize = 512;
 /// One run: an objective, a seed, and everything else.
 #[derive(Debug, Clone, PartialEq, Args, Serialize, Deserialize)]
 pub struct RlvrConfig {
-    /// Objective: NAME[:VALUE...][:KEY=VALUE...], such as grpo, kl-full:0.1, dph-js:0.4 or
+    /// Objective: `NAME[:VALUE...][:KEY=VALUE...]`, such as grpo, kl-full:0.1, dph-js:0.4 or
     /// f-dpg:hellinger:baseline=group-mean. `tealight objectives` describes every name and key.
     #[arg(long, default_value = "grpo")]
     pub objective: Objective,
