@@ -123,8 +123,7 @@ pub struct Settings {
     /// off. true and false are understood.
     #[arg(long, value_enum, default_value_t = LogKl::Estimate)]
     pub log_kl: LogKl,
-    /// Log estimates of the distance from p* every so many steps (docs/measures.md), with --presamples of lost answers
-    /// too; 0 never.
+    /// Log estimates of the distance from p* every so many steps, with --presamples of lost answers too; 0 never.
     #[arg(long, value_name = "STEPS", num_args = 0..=1, default_value_t = 0, default_missing_value = "10")]
     #[serde(default)]
     pub log_divergences: usize,
