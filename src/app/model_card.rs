@@ -8,13 +8,12 @@ use serde_json::Value;
 use tealight_datasets::names;
 
 use crate::adapter;
-use crate::files::{MAX_LINES, read_json, read_limited, read_text};
+use crate::app::place::MAX_SETTINGS;
+use crate::files::{MAX_LINES, read_json, read_text};
 use crate::hub;
 
 /// Longest chain of runs, each trained from the model of the one before, that is followed to a model on the Hub.
 const MAX_RUNS: usize = 16;
-/// Most bytes of settings that are read.
-const MAX_SETTINGS: u64 = 16 << 20;
 /// Settings that say how a run was started on this machine, and nothing of the model.
 const LOCAL: [&str; 6] = ["output", "presamples", "quiet", "json", "device", "engine"];
 
@@ -127,8 +126,7 @@ fn settings(run: &Path) -> Result<Option<toml::Table>> {
     if !path.is_file() {
         return Ok(None);
     }
-    let text = String::from_utf8(read_limited(&path, MAX_SETTINGS)?);
-    let text = text.with_context(|| format!("{}: not UTF-8", path.display()))?;
+    let text = read_text(&path, MAX_SETTINGS)?;
     text.parse().map(Some).with_context(|| format!("{}: not TOML", path.display()))
 }
 

@@ -160,8 +160,11 @@ pub fn run(options: &EvalOptions, process: &Process) -> Result<Judged> {
         results.seconds = started.elapsed().as_secs_f64();
         Ok(())
     };
-    // Each prompt as the model is given it, for lm-evaluation-harness's form of the samples.
+    // Each prompt as the model is given it, for lm-evaluation-harness's form of the samples, where that is written.
     let prompts = |given: &dyn Fn(&Prompt) -> Result<String>| -> Result<Vec<Vec<String>>> {
+        if !destination.is_kept() {
+            return Ok(Vec::new());
+        }
         let of = |job: &Job<'_>| job.dataset.problems.iter().map(|p| given(&p.prompt)).collect();
         jobs.iter().map(of).collect()
     };
