@@ -220,20 +220,23 @@ const WIDTH: usize = 100;
 /// Spaces that a table puts around a cell.
 const PADDING: usize = 2;
 
+/// Spaces between columns: those around a cell and the separator.
+const GAP: usize = PADDING + 1;
+
 /// Rows under their header, the first row. Columns that do not fit beside the others follow as a further table, with the
 /// first column repeated, as R and pandas print wide frames.
 pub(super) fn plain(rows: &[Vec<String>]) -> String {
     let Some(header) = rows.first() else { return String::new() };
     let widths: Vec<usize> = (0..header.len()).map(|column| column_width(rows, column)).collect();
-    let label = widths.first().map_or(0, |width| width + PADDING);
+    let label = widths.first().map_or(0, |width| width + GAP);
     let mut blocks: Vec<Vec<usize>> = Vec::new();
     let mut used = WIDTH;
     for (column, width) in widths.iter().enumerate().skip(1) {
-        if used + width + PADDING > WIDTH {
+        if used + width + GAP > WIDTH {
             blocks.push(vec![0]);
             used = label;
         }
-        used += width + PADDING;
+        used += width + GAP;
         blocks.last_mut().expect("a block was begun").push(column);
     }
     if blocks.is_empty() {
@@ -243,9 +246,12 @@ pub(super) fn plain(rows: &[Vec<String>]) -> String {
     blocks.collect::<Vec<_>>().join("\n\n")
 }
 
-/// Width of a column whose header breaks between words where the cells below are narrower.
+/// Width of a column whose header breaks between words where the cells below are narrower; labels do not break.
 fn column_width(rows: &[Vec<String>], column: usize) -> usize {
     let cell = |row: &Vec<String>| row.get(column).map_or(0, |text| text.chars().count());
+    if column == 0 {
+        return rows.iter().map(cell).max().unwrap_or(0);
+    }
     let words = rows[0][column].split(' ').map(|word| word.chars().count()).max();
     rows[1..].iter().map(cell).max().max(words).unwrap_or(0)
 }
@@ -293,7 +299,7 @@ mod tests {
         let row = std::iter::once("grpo@learning-rate=2.5e-5".to_string())
             .chain((0..9).map(|column| format!(".846 (.734 to .{column}31)")));
         let text = plain(&[header.collect(), row.collect()]);
-        assert!(text.lines().all(|line| line.trim_end().chars().count() <= WIDTH), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
         assert!(text.matches("grpo@learning-rate=2.5e-5").count() > 1, "{text}");
         for column in 0..9 {
             let cell = format!(".846 (.734 to .{column}31)");

@@ -38,7 +38,7 @@ fn eval_and_grade_print_a_table_and_keep_nothing_without_output() {
         table.contains("0.5000") && table.contains("number of truncated completions unknown"),
         "{table}"
     );
-    assert!(table.contains("lengths not known"), "{table}");
+    assert!(table.contains("lengths unknown"), "{table}");
     let said = refusal(&["grade", &lines, "--overwrite"]);
     assert!(said.contains("--overwrite has no effect without --output"), "{said}");
 }
