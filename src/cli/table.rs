@@ -67,6 +67,8 @@ fn summary(summary: &Summary) -> String {
         ));
     }
     lines.extend(summary.features.iter().map(|(kind, of)| {
+        // A verifier's own program names the kinds.
+        let kind = kind.split_whitespace().collect::<Vec<_>>().join(" ");
         format!(
             "features of {} correct answers, {kind}: Shannon {:.2} nats, Gini-Simpson {:.2} ({} problems)",
             of.correct, of.shannon.value, of.gini_simpson.value, of.problems

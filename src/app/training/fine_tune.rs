@@ -189,6 +189,7 @@ impl Session<'_> {
             if let Some(best) = best {
                 self.ranks.first(|| {
                     let folder = output.join(BEST);
+                    crate::files::writable_subfolder(&folder)?;
                     self.base.save_trained(adapter.as_ref(), &policy.tensors(), &folder)?;
                     best.record(output)
                 })?;
@@ -217,6 +218,7 @@ impl Session<'_> {
                 // Before the checkpoint: a run that goes on from there finds these weights.
                 self.ranks.first(|| {
                     let folder = PathPoints::model(output, state.global_step);
+                    crate::files::writable_subfolder(&folder)?;
                     self.base.save_trained(adapter.as_ref(), &policy.tensors(), &folder)
                 })?;
             }
