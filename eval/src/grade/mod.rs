@@ -335,8 +335,11 @@ mod tests {
         told["gold"] = json!(7);
         let mut failed = line;
         (failed["gold"], failed["failure"]) = (json!(7), json!("the server was gone"));
+        failed["sample"] = json!(4);
         let tally = &run(&format!("{told}\n{failed}\n")).unwrap().tallies[0];
         assert_eq!((tally.samples, tally.correct, tally.unjudged), (1, 0, 1));
+        let message = format!("{:#}", run(&format!("{told}\n{told}\n")).err().expect("twice"));
+        assert!(message.contains("f.jsonl:2: sample 3 of problem `a` is there twice"), "{message}");
     }
 
     #[test]
