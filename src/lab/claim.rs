@@ -108,7 +108,7 @@ pub fn reward_weight(plan: &Plan, group: usize, p: f64) -> f64 {
         right[1..=others].fill(true);
         let stats = GroupStats {
             rewards: right.iter().map(|right| f64::from(*right)).collect(),
-            is_correct: right,
+            classes: right.iter().map(|right| right.then_some(0)).collect(),
             policy_logp: vec![0.0; group],
             reference_logp: vec![0.0; group],
             lengths: vec![1; group],

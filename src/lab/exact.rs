@@ -5,11 +5,10 @@ use anyhow::{Result, bail};
 use candle_core::{Device, Tensor};
 
 use super::{Class, Table, World};
-use crate::objective::tokens::Rows;
 use crate::objective::{
-    AdvantageEstimator, Anchor, Completions, Estimator, GroupStats, LossInputs, Normaliser, Plan,
-    Regulariser, SampleSource, StoredInputs, StoredWeight, TrustRegion, VocabularyInputs,
-    advantages, charge_later, vocabulary,
+    AdvantageEstimator, Anchor, Completions, Estimator, GroupStats, LossInputs, Normaliser,
+    Offsets, Plan, Regulariser, SampleSource, StoredInputs, StoredWeight, TrustRegion,
+    VocabularyInputs, advantages, charge_later, vocabulary,
 };
 
 /// Tokens and completions of rollouts and of stored samples: as many of either.
@@ -66,7 +65,7 @@ impl<'a> Setting<'a> {
         };
         let stats = |(prompt, logp): (usize, &[f64])| GroupStats {
             rewards: world.is_right[prompt].iter().map(|right| f64::from(*right)).collect(),
-            is_correct: world.is_right[prompt].clone(),
+            classes: world.classes(prompt, &(0..logp.len()).collect::<Vec<_>>()),
             policy_logp: logp.to_vec(),
             reference_logp: world.base.iter().map(|a| a.ln()).collect(),
             lengths: vec![world.length(); logp.len()],
@@ -106,14 +105,14 @@ impl<'a> Setting<'a> {
         let logp = table.token_logp()?.flatten_all()?;
         let next = table.next_logp()?;
         let outputs = self.world.outputs.len();
-        let mut advantage: Vec<Vec<f64>> =
-            advantages.concat().into_iter().map(|advantage| vec![advantage; length]).collect();
+        let mut advantage = Offsets::new(vec![length; rows]).spread(&advantages.concat());
         if let Some(charged) = plan.charges_later() {
             let values = self.position_costs(charged, table)?;
+            let (group, tokens) = (Offsets::new(vec![length; outputs]), outputs * length);
             for ((stats, values), advantage) in
-                stats.iter().zip(values.chunks(outputs)).zip(advantage.chunks_mut(outputs))
+                stats.iter().zip(values.chunks(tokens)).zip(advantage.chunks_mut(tokens))
             {
-                charge_later(values, charged.beta, advantage, stats.mass.as_deref());
+                charge_later(&group, values, charged.beta, advantage, stats.mass.as_deref());
             }
         }
         let token = self.token_weight();
@@ -122,7 +121,7 @@ impl<'a> Setting<'a> {
             completions: &Completions::new(vec![length; rows], &Device::Cpu)?,
             policy: (&logp, &next),
             base: (&self.base_logp.flatten_all()?, &self.base_next),
-            advantage: advantage.concat(),
+            advantage,
             weight,
         };
         let mut total = terms.loss(plan)?;
@@ -191,13 +190,15 @@ impl<'a> Setting<'a> {
 
     /// What the regulariser costs at every token of every row: the divergence there, or where k2 estimates it the
     /// token's log-ratio.
-    pub(super) fn position_costs(&self, charged: &Regulariser, table: &Table) -> Result<Rows> {
+    pub(super) fn position_costs(&self, charged: &Regulariser, table: &Table) -> Result<Vec<f64>> {
         if charged.estimator != Estimator::Full {
-            return Ok((table.token_logp()?.detach() - &self.base_logp)?.to_vec2()?);
+            return Ok((table.token_logp()?.detach() - &self.base_logp)?
+                .flatten_all()?
+                .to_vec1()?);
         }
         let next = table.next_logp()?.detach();
         let cost = vocabulary::divergence(charged.divergence, &next, &self.base_next)?;
-        Ok(cost.reshape(table.shape())?.to_vec2()?)
+        Ok(cost.flatten_all()?.to_vec1()?)
     }
 
     /// The weight of each token of one completion.

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::sampled::off_base;
 use super::{Class, Table, World};
-use crate::objective::ImportanceCorrection;
+use crate::objective::{ImportanceCorrection, Offsets};
 
 /// One correction of one engine's samples.
 #[derive(Debug, Clone, Serialize)]
@@ -97,14 +97,16 @@ pub fn corrections(world: &World, class: Class) -> Result<Vec<Correction>> {
             .zip(&drawn)
             .map(|(own, drawn)| own.iter().zip(drawn).map(|(p, b)| p - b).collect())
             .collect();
+        let offsets = Offsets::new(log_ratios.iter().map(Vec::len));
         for kind in kinds {
-            let corrected = kind.weigh(&log_ratios);
+            let corrected = kind.weigh(&offsets, &log_ratios.concat());
             let masked: f64 =
                 (0..chance.len()).filter(|y| !corrected.counts[*y]).map(|y| chance[y]).sum();
             let coefficients: Vec<Vec<f64>> = (0..chance.len())
                 .map(|y| {
                     let pull = chance[y] * advantage(y) / (1.0 - masked);
-                    corrected.factor[y].iter().map(|factor| factor * pull).collect()
+                    let factors = &corrected.factor[offsets.span(y..y + 1)];
+                    factors.iter().map(|factor| factor * pull).collect()
                 })
                 .collect();
             let expected = gradient(&table, &coefficients)?;

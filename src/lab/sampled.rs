@@ -7,10 +7,9 @@ use candle_nn::ops::log_softmax;
 use super::exact::{Setting, Terms, at_ratio_one, gradient_of};
 use super::{Class, Table, World};
 use crate::generate::RngKey;
-use crate::objective::tokens::Rows;
 use crate::objective::{
-    AdvantageEstimator, Anchor, Completions, GroupStats, Partition, Plan, SampleSource, advantages,
-    charge_later, partition_of,
+    AdvantageEstimator, Anchor, Completions, GroupStats, Offsets, Partition, Plan, SampleSource,
+    advantages, charge_later, partition_of,
 };
 
 /// Whether two samples are too few for the plan's rule.
@@ -64,7 +63,7 @@ fn drawn(all: &GroupStats, outputs: &[usize]) -> GroupStats {
     let of = |values: &[f64]| outputs.iter().map(|y| values[*y]).collect();
     GroupStats {
         rewards: of(&all.rewards),
-        is_correct: outputs.iter().map(|y| all.is_correct[*y]).collect(),
+        classes: outputs.iter().map(|y| all.classes[*y]).collect(),
         policy_logp: of(&all.policy_logp),
         reference_logp: of(&all.reference_logp),
         lengths: outputs.iter().map(|y| all.lengths[*y]).collect(),
@@ -199,12 +198,7 @@ struct Groups<'a> {
 
 impl Groups<'_> {
     /// Adds the gradient of a group's rollouts with these advantages a token.
-    fn add_rollouts(
-        &self,
-        rows: &[usize],
-        advantage: &[Vec<f64>],
-        gradient: &mut [f64],
-    ) -> Result<()> {
+    fn add_rollouts(&self, rows: &[usize], advantage: &[f64], gradient: &mut [f64]) -> Result<()> {
         let (length, tokens) = (self.tokens.length, &self.tokens);
         let logp = Var::from_tensor(&tokens.logp(0, rows)?)?;
         let next = Var::from_tensor(&tokens.next(0, rows)?)?;
@@ -213,7 +207,7 @@ impl Groups<'_> {
             completions: &Completions::new(vec![length; rows.len()], &Device::Cpu)?,
             policy: (logp.as_tensor(), next.as_tensor()),
             base: (&tokens.logp(1, rows)?, &tokens.next(1, rows)?),
-            advantage: advantage.concat(),
+            advantage: advantage.to_vec(),
             weight: vec![weight; rows.len() * length],
         };
         let mut grads = terms.loss(self.setting.plan)?.backward()?;
@@ -268,6 +262,8 @@ pub fn estimate(world: &World, table: &Table, plan: &Plan, draws: Draws) -> Resu
     let costs = plan.charges_later().map(|charged| setting.position_costs(charged, table));
     let costs = costs.transpose()?;
     let outputs = world.outputs.len();
+    let all_offsets = Offsets::new(vec![world.length(); outputs * stats.len()]);
+    let group_offsets = Offsets::new(vec![world.length(); draws.group]);
     let (mut sum, mut squares) = (vec![0.0; scores.size()], vec![0.0; scores.size()]);
     let mut stream = RngKey { seed: draws.seed, step: 0 }.stream(0, 0);
     for number in 0..draws.groups {
@@ -284,12 +280,11 @@ pub fn estimate(world: &World, table: &Table, plan: &Plan, draws: Draws) -> Resu
                 group.solve_rate = partition_of(group.online_solve_rate());
             }
             let by_sample = advantages(plan, std::slice::from_ref(&group)).remove(0);
-            let mut advantage: Vec<Vec<f64>> =
-                by_sample.iter().map(|advantage| vec![*advantage; world.length()]).collect();
+            let mut advantage = group_offsets.spread(&by_sample);
             let rows: Vec<usize> = picks.iter().map(|y| first + y).collect();
             if let (Some(charged), Some(costs)) = (plan.charges_later(), &costs) {
-                let values: Rows = rows.iter().map(|row| costs[*row].clone()).collect();
-                charge_later(&values, charged.beta, &mut advantage, None);
+                let values = all_offsets.gather(costs, &rows);
+                charge_later(&group_offsets, &values, charged.beta, &mut advantage, None);
             }
             groups.add_rollouts(&rows, &advantage, &mut gradient)?;
         }

@@ -145,7 +145,7 @@ fn settle(
             let picks: Vec<usize> = (0..size).map(|_| policy.pick(stream.uniform())).collect();
             let mut stats = GroupStats {
                 rewards: vec![0.0; size],
-                is_correct: picks.iter().map(|y| world.is_right[0][*y]).collect(),
+                classes: world.classes(0, &picks),
                 policy_logp: picks.iter().map(|y| q[*y].ln()).collect(),
                 reference_logp: picks.iter().map(|y| log_base[*y]).collect(),
                 lengths: vec![world.length(); size],

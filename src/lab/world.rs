@@ -207,6 +207,11 @@ impl World {
         self.mass(prompt, &self.base)
     }
 
+    /// The solution classes of some outputs on a prompt: correct outputs are each a solution of their own.
+    pub fn classes(&self, prompt: usize, outputs: &[usize]) -> Vec<Option<usize>> {
+        outputs.iter().map(|y| self.is_right[prompt][*y].then_some(*y)).collect()
+    }
+
     /// The chance of a right output under `q`.
     pub fn mass(&self, prompt: usize, q: &[f64]) -> f64 {
         q.iter().zip(&self.is_right[prompt]).filter(|(_, right)| **right).map(|(q, _)| q).sum()

@@ -10,7 +10,7 @@ use std::str::FromStr;
 use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 
-use super::tokens::Rows;
+use super::Offsets;
 
 /// How samples of another engine are weighted.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -81,7 +81,7 @@ impl From<ImportanceCorrection> for String {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Corrected {
     /// The factor of every token's weight.
-    pub factor: Rows,
+    pub factor: Vec<f64>,
     /// Whether a completion is within the limit: those that are not count for nothing in sums, which are divided by
     /// all.
     pub counts: Vec<bool>,
@@ -121,30 +121,39 @@ fn whole(tokens: &[f64]) -> f64 {
 
 impl ImportanceCorrection {
     /// What completions count for, of whose tokens these are `log(pi / b)`.
-    pub fn weigh(self, log_ratios: &Rows) -> Corrected {
-        let mut counts = vec![true; log_ratios.len()];
-        let row = |(tokens, counts): (&Vec<f64>, &mut bool)| -> Vec<f64> {
+    pub fn weigh(self, offsets: &Offsets, log_ratios: &[f64]) -> Corrected {
+        let mut corrected = Corrected {
+            factor: Vec::with_capacity(log_ratios.len()),
+            counts: Vec::with_capacity(offsets.completions()),
+        };
+        for tokens in offsets.split(log_ratios) {
+            let (ratio, length) = (whole(tokens), tokens.len());
+            let counts = match self {
+                Self::SequenceMask(most) => ratio <= most,
+                Self::None | Self::TokenTruncate(_) => true,
+            };
+            corrected.counts.push(counts);
             match self {
-                Self::None => vec![1.0; tokens.len()],
-                Self::TokenTruncate(most) => tokens.iter().map(|x| x.exp().min(most)).collect(),
-                Self::SequenceMask(most) => {
-                    let ratio = whole(tokens);
-                    *counts = ratio <= most;
-                    vec![if *counts { ratio } else { 0.0 }; tokens.len()]
+                Self::None => corrected.factor.extend(std::iter::repeat_n(1.0, length)),
+                Self::TokenTruncate(most) => {
+                    corrected.factor.extend(tokens.iter().map(|x| x.exp().min(most)));
+                }
+                Self::SequenceMask(_) => {
+                    let factor = if counts { ratio } else { 0.0 };
+                    corrected.factor.extend(std::iter::repeat_n(factor, length));
                 }
             }
-        };
-        let factor = log_ratios.iter().zip(&mut counts).map(row).collect();
-        Corrected { factor, counts }
+        }
+        corrected
     }
 }
 
 impl Mismatch {
     /// Of completions of whose tokens these are `log(pi / b)`, and which of them count.
-    pub fn of(log_ratios: &Rows, counts: &[bool]) -> Self {
-        let differences = || log_ratios.iter().flatten().map(|x| x.abs());
+    pub fn of(offsets: &Offsets, log_ratios: &[f64], counts: &[bool]) -> Self {
+        let differences = || log_ratios.iter().map(|x| x.abs());
         let tokens = differences().count().max(1) as f64;
-        let ratios: Vec<f64> = log_ratios.iter().map(|tokens| whole(tokens)).collect();
+        let ratios: Vec<f64> = offsets.split(log_ratios).map(whole).collect();
         let count = ratios.len().max(1) as f64;
         let (sum, squares): (f64, f64) =
             ratios.iter().fold((0.0, 0.0), |(sum, squares), x| (sum + x, squares + x * x));
@@ -175,9 +184,10 @@ mod tests {
         for (a, b) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
             let of = |p: [[f64; 2]; 2]| [p[0][a].ln(), p[1][b].ln()];
             let (own, drawn) = (of(OWN), of(DRAWN));
-            let found = correction.weigh(&vec![vec![own[0] - drawn[0], own[1] - drawn[1]]]);
+            let found =
+                correction.weigh(&Offsets::new([2]), &[own[0] - drawn[0], own[1] - drawn[1]]);
             let probability = DRAWN[0][a] * DRAWN[1][b];
-            for (sum, factor) in sums.iter_mut().zip(&found.factor[0]) {
+            for (sum, factor) in sums.iter_mut().zip(&found.factor) {
                 *sum += probability * factor * value(a, b);
             }
         }
@@ -215,19 +225,18 @@ mod tests {
 
     #[test]
     fn what_is_masked_is_counted_and_few_effective_samples_are_seen() {
-        let log_ratios = vec![vec![0.0, 0.0], vec![0.5], vec![2.0]];
-        let found = ImportanceCorrection::SequenceMask(3.0).weigh(&log_ratios);
+        let (offsets, log_ratios) = (Offsets::new([2, 1, 1]), [0.0, 0.0, 0.5, 2.0]);
+        let found = ImportanceCorrection::SequenceMask(3.0).weigh(&offsets, &log_ratios);
         assert_eq!(found.counts, [true, true, false]);
-        assert_eq!(found.factor[0], [1.0, 1.0]);
-        assert_eq!(found.factor[2], [0.0]);
-        let mismatch = Mismatch::of(&log_ratios, &found.counts);
+        assert_eq!(found.factor, [1.0, 1.0, 0.5_f64.exp(), 0.0]);
+        let mismatch = Mismatch::of(&offsets, &log_ratios, &found.counts);
         assert!((mismatch.mean - 2.5 / 4.0).abs() < 1e-9 && (mismatch.max - 2.0).abs() < 1e-9);
         assert!((mismatch.masked - 1.0 / 3.0).abs() < 1e-9);
         let ratios = [1.0, 0.5_f64.exp(), 2_f64.exp()];
         let (sum, squares) =
             (ratios.iter().sum::<f64>(), ratios.iter().map(|x| x * x).sum::<f64>());
         assert!((mismatch.effective - sum * sum / (3.0 * squares)).abs() < 1e-6);
-        let same = Mismatch::of(&vec![vec![0.0, 0.0], vec![0.0], vec![0.0]], &[true; 3]);
+        let same = Mismatch::of(&offsets, &[0.0; 4], &[true; 3]);
         assert_eq!((same.mean, same.ratio, same.effective), (0.0, 1.0, 1.0));
     }
 

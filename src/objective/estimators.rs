@@ -67,7 +67,7 @@ impl AdvantageEstimator {
 
     /// The advantages of a rule that needs no baseline of ours.
     pub(super) fn advantages(self, stats: &GroupStats) -> Vec<f64> {
-        let correct = &stats.is_correct;
+        let correct = &stats.is_correct();
         let (all, right) = (correct.len(), correct.iter().filter(|right| **right).count());
         let by = |of_right: f64, of_wrong: f64| -> Vec<f64> {
             correct.iter().map(|right| if *right { of_right } else { of_wrong }).collect()
@@ -100,7 +100,8 @@ impl AdvantageEstimator {
     /// Moves advantage within the group after the baseline.
     pub(super) fn redistribute(self, stats: &GroupStats, advantages: &mut [f64]) {
         let AdvantageEstimator::Ucpo { tau } = self else { return };
-        let right: Vec<usize> = (0..advantages.len()).filter(|i| stats.is_correct[*i]).collect();
+        let right: Vec<usize> =
+            (0..advantages.len()).filter(|i| stats.classes[*i].is_some()).collect();
         if right.is_empty() || right.len() == advantages.len() {
             return;
         }
@@ -172,7 +173,7 @@ mod tests {
     fn stats(correct: &[bool], policy_logp: &[f64]) -> GroupStats {
         GroupStats {
             rewards: correct.iter().map(|right| f64::from(*right)).collect(),
-            is_correct: correct.to_vec(),
+            classes: correct.iter().map(|right| right.then_some(0)).collect(),
             policy_logp: policy_logp.to_vec(),
             reference_logp: policy_logp.to_vec(),
             lengths: vec![1; correct.len()],

@@ -23,6 +23,7 @@ mod estimators;
 mod keys;
 mod loss;
 mod named;
+mod offsets;
 mod on_device;
 mod plan;
 mod pointwise;
@@ -45,6 +46,7 @@ pub use loss::{
     Completions, Loss, LossInputs, Shares, StoredInputs, StoredLoss, StoredWeight, VocabularyInputs,
 };
 pub use named::Objective;
+pub use offsets::Offsets;
 pub use plan::{
     Anchor, Entropy, Estimator, Matching, Partition, Plan, Regulariser, SampleSource, Split,
 };

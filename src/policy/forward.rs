@@ -2,6 +2,8 @@
 //!
 //! N completion tokens, D hidden size, K likeliest tokens.
 
+use std::borrow::Borrow;
+
 use candle_core::{DType, Result, Tensor, Var};
 
 use super::{Batch, Distributions, Policy, Sequence};
@@ -105,9 +107,9 @@ impl Policy {
     ///
     /// # Errors
     /// See [`super::token_logp`].
-    pub fn forward(
+    pub fn forward<S: Borrow<Sequence>>(
         &self,
-        rows: &[Sequence],
+        rows: &[S],
         temperature: f64,
         number: Option<u64>,
     ) -> Result<Forward> {
@@ -118,9 +120,9 @@ impl Policy {
     ///
     /// # Errors
     /// See [`super::token_logp`]; another number of places than the base's.
-    pub fn forward_whole(
+    pub fn forward_whole<S: Borrow<Sequence>>(
         &self,
-        rows: &[Sequence],
+        rows: &[S],
         temperature: f64,
         number: Option<u64>,
         whole: &Whole<'_>,

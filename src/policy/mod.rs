@@ -6,6 +6,7 @@
 
 mod forward;
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 use candle_core::{DType, Device, Result, Tensor, Var, bail};
@@ -271,13 +272,20 @@ pub fn rounding(decoder: &Decoder) -> f64 {
     }
 }
 
+/// Values `[N]` on the host.
+///
+/// # Errors
+/// Values that are not `[N]`.
+pub fn on_host(values: &Tensor) -> Result<Vec<f32>> {
+    values.to_dtype(DType::F32)?.to_vec1()
+}
+
 /// Splits values `[N]` of all completion tokens into those of each row, on the host.
 ///
 /// # Errors
 /// No memory.
 pub fn by_row(values: &Tensor, rows: &[Sequence]) -> Result<Vec<Vec<f32>>> {
-    let values: Vec<f32> = values.to_dtype(DType::F32)?.to_vec1()?;
-    let mut values = values.into_iter();
+    let mut values = on_host(values)?.into_iter();
     Ok(rows.iter().map(|row| values.by_ref().take(row.completion.len()).collect()).collect())
 }
 
@@ -286,7 +294,11 @@ pub fn by_row(values: &Tensor, rows: &[Sequence]) -> Result<Vec<Vec<f32>>> {
 ///
 /// # Errors
 /// No sequence, an empty prompt, ids beyond the vocabulary, no memory.
-pub fn token_logp(decoder: &Decoder, rows: &[Sequence], temperature: f64) -> Result<TokenLogp> {
+pub fn token_logp<S: Borrow<Sequence>>(
+    decoder: &Decoder,
+    rows: &[S],
+    temperature: f64,
+) -> Result<TokenLogp> {
     let (batch, hidden) = hidden_states(decoder, rows)?;
     let found = decoder.logp(&hidden, (&batch.targets, temperature), 0)?;
     let distributions = Distributions { hidden, log_mass: found.log_mass };
@@ -297,9 +309,9 @@ pub fn token_logp(decoder: &Decoder, rows: &[Sequence], temperature: f64) -> Res
 ///
 /// # Errors
 /// See [`token_logp`].
-pub fn token_divergence(
+pub fn token_divergence<S: Borrow<Sequence>>(
     decoder: &Decoder,
-    rows: &[Sequence],
+    rows: &[S],
     temperature: f64,
     base: &Base<'_>,
 ) -> Result<Tensor> {
@@ -310,7 +322,7 @@ pub fn token_divergence(
 }
 
 /// What the model makes of whole sequences, at the places that predict completion tokens: `[N, D]`.
-fn hidden_states(decoder: &Decoder, rows: &[Sequence]) -> Result<(Batch, Tensor)> {
+fn hidden_states<S: Borrow<Sequence>>(decoder: &Decoder, rows: &[S]) -> Result<(Batch, Tensor)> {
     let batch = Batch::new(rows)?;
     let hidden = batch.predicting(&decoder.hidden(&batch.ids, &batch.packed, None)?)?;
     Ok((batch, hidden))
@@ -326,7 +338,8 @@ struct Batch {
 }
 
 impl Batch {
-    fn new(rows: &[Sequence]) -> Result<Self> {
+    fn new<S: Borrow<Sequence>>(rows: &[S]) -> Result<Self> {
+        let rows: Vec<&Sequence> = rows.iter().map(S::borrow).collect();
         if rows.is_empty() || rows.iter().any(|row| row.prompt.is_empty()) {
             bail!("log-probabilities need at least one sequence with a prompt");
         }

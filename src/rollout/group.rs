@@ -43,6 +43,24 @@ pub struct Group {
 }
 
 impl Group {
+    /// The solution class of each sample, numbered in the order of first appearance; none where the reward is 0.
+    pub fn classes(&self) -> Vec<Option<usize>> {
+        let (mut known, mut classes) = (Vec::<&str>::new(), Vec::new());
+        for rollout in &self.rollouts {
+            classes.push(match &rollout.verdict {
+                Verdict::Correct { class, .. } if rollout.reward() > 0.0 => {
+                    let index = known.iter().position(|other| other == class);
+                    if index.is_none() {
+                        known.push(class);
+                    }
+                    Some(index.unwrap_or(known.len() - 1))
+                }
+                _ => None,
+            });
+        }
+        classes
+    }
+
     /// The rewards, in order.
     pub fn rewards(&self) -> Vec<f64> {
         self.rollouts.iter().map(Rollout::reward).collect()

@@ -1,5 +1,6 @@
 //! A step divided among ranks: which rows each passes through the model, and the sum of their gradients.
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -12,7 +13,8 @@ use crate::policy::{GradAccumulator, Sequence};
 use crate::ranks::Ranks;
 
 /// Consecutive rows for each of so many ranks, of about as many tokens; some have none where rows are few.
-fn shares(rows: &[Sequence], ranks: usize) -> Vec<Range<usize>> {
+fn shares<S: Borrow<Sequence>>(rows: &[S], ranks: usize) -> Vec<Range<usize>> {
+    let rows: Vec<&Sequence> = rows.iter().map(S::borrow).collect();
     let mut sum = 0;
     let ends = rows.iter().enumerate().map(|(index, row)| {
         let shares = index > 0 && rows[index - 1].prompt == row.prompt;
@@ -28,8 +30,8 @@ fn shares(rows: &[Sequence], ranks: usize) -> Vec<Range<usize>> {
 }
 
 /// The micro-batches of this rank's rows, each with the number of its pass, which no other rank has.
-pub(super) fn own_passes(
-    rows: &[Sequence],
+pub(super) fn own_passes<S: Borrow<Sequence>>(
+    rows: &[S],
     tokens: usize,
     ranks: &Ranks,
     passes: &mut PassNumbers,
@@ -46,28 +48,24 @@ pub(super) fn own_passes(
     own
 }
 
-/// Finds a number for each token of the completions of some rows, which it is told with their places among all.
-pub(super) type OfRows<'a, T> = dyn Fn(&[Sequence], Range<usize>) -> Result<Vec<Vec<T>>> + 'a;
-
-/// What `of` finds of every row, a number for each token of its completion: each rank asks it of its own rows, and all
-/// know all.
-pub(super) fn by_row<T: Pod>(
-    rows: &[Sequence],
+/// A flat column of numbers of every completion token: each rank computes those of its own rows, whose range `compute`
+/// is told, and all ranks have all of them.
+pub(super) fn token_column<S: Borrow<Sequence>, T: Pod>(
+    rows: &[S],
     tokens: usize,
     ranks: &Ranks,
-    of: &OfRows<'_, T>,
-) -> Result<Vec<Vec<T>>> {
-    let mut own = Vec::with_capacity(rows.len());
+    compute: &mut dyn FnMut(&[S], Range<usize>) -> Result<Vec<T>>,
+) -> Result<Vec<T>> {
+    let mut column = Vec::new();
     let share = shares(rows, ranks.size()).swap_remove(ranks.rank());
     for range in micro_batches(&rows[share.clone()], tokens) {
         let range = share.start + range.start..share.start + range.end;
-        own.extend(of(&rows[range.clone()], range)?);
+        column.extend(compute(&rows[range.clone()], range)?);
     }
-    if ranks.size() == 1 {
-        return Ok(own);
+    match ranks.size() {
+        1 => Ok(column),
+        _ => Ok(ranks.gather_numbers(column)?.concat()),
     }
-    let mut all = ranks.gather_numbers(own.concat())?.into_iter().flatten();
-    Ok(rows.iter().map(|row| all.by_ref().take(row.completion.len()).collect()).collect())
 }
 
 /// Puts the sums over all ranks in place of gradients; a rank that has none of a weight adds nothing to it.
@@ -130,7 +128,7 @@ mod tests {
                 assert!(most - least <= 30, "{counts:?}");
             }
         }
-        assert_eq!(super::shares(&[], 2), [0..0, 0..0]);
+        assert_eq!(super::shares::<Sequence>(&[], 2), [0..0, 0..0]);
     }
 
     #[test]

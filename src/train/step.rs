@@ -1,5 +1,6 @@
 //! What one optimizer step needs: micro-batches, packed tensors, the numbers of its passes.
 
+use std::borrow::Borrow;
 use std::ops::Range;
 
 use candle_core::{Device, Tensor};
@@ -8,7 +9,8 @@ use crate::policy::Sequence;
 
 /// Ranges of rows whose tokens, prompts that neighbours share counted once, stay within `tokens`. Rows of one prompt
 /// stay together where they fit; a longer row stands alone.
-pub(super) fn micro_batches(rows: &[Sequence], tokens: usize) -> Vec<Range<usize>> {
+pub(super) fn micro_batches<S: Borrow<Sequence>>(rows: &[S], tokens: usize) -> Vec<Range<usize>> {
+    let rows: Vec<&Sequence> = rows.iter().map(S::borrow).collect();
     let mut batches: Vec<Range<usize>> = Vec::new();
     let (mut count, mut end) = (0, 0);
     for group in rows.chunk_by(|row, next| row.prompt == next.prompt) {
@@ -37,16 +39,16 @@ pub(super) fn micro_batches(rows: &[Sequence], tokens: usize) -> Vec<Range<usize
     batches
 }
 
-/// One number a token as `[N]` f32, rows one after the other.
-pub(super) fn flat(rows: &[Vec<f64>], device: &Device) -> anyhow::Result<Tensor> {
-    let values: Vec<f32> = rows.iter().flatten().map(|x| *x as f32).collect();
+/// A flat column as `[N]` f32.
+pub(super) fn column(values: &[f64], device: &Device) -> anyhow::Result<Tensor> {
+    let values: Vec<f32> = values.iter().map(|x| *x as f32).collect();
     let count = values.len();
     Ok(Tensor::from_vec(values, count, device)?)
 }
 
 /// Tokens of each completion.
-pub(super) fn lengths(rows: &[Sequence]) -> Vec<usize> {
-    rows.iter().map(|row| row.completion.len()).collect()
+pub(super) fn lengths<S: Borrow<Sequence>>(rows: &[S]) -> Vec<usize> {
+    rows.iter().map(|row| row.borrow().completion.len()).collect()
 }
 
 /// Numbers the training passes of a step, which keys what adapters drop: they depend on the step alone, whatever ran
@@ -83,6 +85,6 @@ mod tests {
         assert_eq!(micro_batches(&groups, 20), [0..3, 3..7], "14 tokens a group stay together");
         assert_eq!(micro_batches(&groups, 10), [0..2, 2..3, 3..5, 5..6, 6..7], "or row by row");
         assert_eq!(micro_batches(&rows, 1000).len(), 1);
-        assert!(micro_batches(&[], 10).is_empty());
+        assert!(micro_batches::<Sequence>(&[], 10).is_empty());
     }
 }

@@ -24,7 +24,7 @@ use crate::rollout::Encoded;
 use crate::telemetry::JsonLines;
 use crate::train::AdamW;
 use crate::train::checkpoint::{self, Checkpoints, State};
-use crate::train::rlvr::{End, RlvrConfig, RolloutEngine, Run, Step, TrainingData};
+use crate::train::rlvr::{self, End, RlvrConfig, RolloutEngine, Run, Step, TrainingData};
 
 /// Where a run goes and what it continues.
 pub(crate) struct Place<'a> {
@@ -201,7 +201,7 @@ impl Session<'_> {
             journal.held_out(&found)?;
         }
         let mut saved = None;
-        let end = run.train(&mut state, &mut optimizer, self.stop, &mut |step| {
+        let end = rlvr::train(&run, &mut state, &mut optimizer, self.stop, &mut |step| {
             let reason = self.ranks.first(|| match &mut journal {
                 Some(journal) => journal.record(&step, &problems),
                 None => Ok(None),

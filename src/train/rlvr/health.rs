@@ -1,6 +1,6 @@
 //! A run that learns nothing says so: what its metrics warn of, once each, with the likely fix.
 
-use super::Metrics;
+use super::metrics::Metrics;
 
 /// Steps without any signal after which a run says that it learns nothing.
 const DEAD_STEPS: usize = 10;

@@ -1,7 +1,7 @@
 //! Which settings the result of a run depends on: a run may go on with others, but not with these.
 
-use super::RlvrConfig;
-use super::kl::LogKl;
+use super::config::RlvrConfig;
+use super::settings::LogKl;
 use crate::train::Scheduler;
 use crate::train::sft::SftConfig;
 

@@ -8,6 +8,7 @@ use crate::generate::Finish;
 use crate::objective::Mismatch;
 use crate::objective::pstar::PstarDistances;
 use crate::rollout::{Group, Rollout};
+use crate::train::checkpoint::State;
 
 /// One row of `metrics.jsonl`; names are TRL's.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -129,6 +130,17 @@ impl Metrics {
         }
     }
 
+    /// Takes over the counters of the run after the step.
+    pub(super) fn count(&mut self, state: &State) {
+        self.step = state.global_step;
+        self.num_tokens = state.num_tokens;
+        self.num_completions = state.num_completions;
+        self.skipped_steps = state.skipped_steps;
+        self.num_gradients = state.num_gradients;
+        self.num_rehearsed = state.num_rehearsed;
+        self.num_updates = state.optimizer_steps;
+    }
+
     /// Takes in what an update measured; means over the updates of the step.
     pub(super) fn add(&mut self, stats: &UpdateStats, update: Update) {
         let share = 1.0 / update.of as f64;
@@ -136,6 +148,7 @@ impl Metrics {
         if let Some(seconds) = stats.reduction_time {
             *self.reduction_time.get_or_insert(0.0) += seconds;
         }
+        self.mismatch = stats.mismatch.or(self.mismatch);
         if let Some(rollouts) = &stats.rollouts {
             self.step_gradients.0 += rollouts.count;
             self.entropy += rollouts.entropy;

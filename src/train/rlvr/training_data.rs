@@ -6,7 +6,8 @@ use std::ops::Range;
 use anyhow::{Context, Result, bail};
 use tealight_eval::population::Trials;
 
-use super::config::{BetaPer, RlvrConfig};
+use super::config::RlvrConfig;
+use super::settings::BetaPer;
 use crate::base_validity::BaseValidity;
 use crate::objective::{Anchor, Plan, SampleSource};
 use crate::policy::Sequence;

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use candle_core::Tensor;
 
-use super::scalar;
+use crate::objective::Mismatch;
 use crate::ranks::Ranks;
 
 /// Which optimizer step on a batch is taken.
@@ -23,11 +23,15 @@ impl Update {
 }
 
 /// What one update measured.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct UpdateStats {
     pub(super) loss: f64,
     pub(super) rollouts: Option<RolloutStats>,
     pub(super) stored: Option<StoredStats>,
+    /// How far the model that sampled is from the policy, where the update's own passes measured it.
+    pub(super) mismatch: Option<Mismatch>,
+    /// The advantage of the first token of completions whose advantages the update completed.
+    pub(super) advantages: Vec<(usize, f64)>,
     /// Seconds in which they were summed over ranks.
     pub(super) reduction_time: Option<f64>,
     /// Whether stored completions were rehearsed, and do not stand for a target.
@@ -101,4 +105,9 @@ impl RolloutStats {
         }
         Ok(())
     }
+}
+
+/// A scalar on the host.
+pub(super) fn scalar(tensor: &Tensor) -> Result<f64> {
+    Ok(f64::from(tensor.to_scalar::<f32>()?))
 }
