@@ -79,9 +79,9 @@ pub struct Parts {
     pub total: f64,
     /// The largest component of the gradient that is left at the objective's optimum.
     pub residual: f64,
-    /// The chance of a right answer at the objective's optimum and of the trained policy.
+    /// The chance of a correct answer at the objective's optimum and of the trained policy.
     pub validity: [f64; 2],
-    /// The effective number of right answers of the same.
+    /// The effective number of correct answers of the same.
     pub effective_valid: [f64; 2],
     /// That of p*.
     pub effective_pstar: f64,
@@ -101,7 +101,7 @@ struct Chain {
 /// Takes every distance apart.
 ///
 /// # Errors
-/// Numbers out of range, nothing to aim at, no memory.
+/// Numbers out of range, nothing to aim at.
 pub fn decompose(world: &World, request: &Request<'_>) -> Result<Vec<Parts>> {
     let mut aims = Vec::new();
     for beta in request.betas {

@@ -8,7 +8,7 @@ use super::{Class, Table, World};
 use crate::objective::{
     AdvantageEstimator, Anchor, Completions, Estimator, GroupStats, LossInputs, Normaliser,
     Offsets, Plan, Regulariser, SampleSource, StoredInputs, StoredWeight, TrustRegion,
-    VocabularyInputs, advantages, charge_later, vocabulary,
+    VocabularyInputs, advantages, subtract_penalty_to_go, vocabulary,
 };
 
 /// Tokens and completions of rollouts and of stored samples: as many of either.
@@ -22,15 +22,15 @@ pub struct Setting<'a> {
     pub plan: &'a Plan,
     /// Log-probability of every token under the base, `[X Y, L]`.
     pub(super) base_logp: Tensor,
-    /// The base's next-token distribution at every token's place, `[X Y L, V]`.
+    /// The base's next-token distribution at every token's position, `[X Y L, V]`.
     pub(super) base_next: Tensor,
 }
 
 impl<'a> Setting<'a> {
-    /// Refuses rules whose advantages need finite groups, and what only a sampled run can do.
+    /// A setting for exact losses.
     ///
     /// # Errors
-    /// See above, or no memory.
+    /// A rule whose advantages need finite groups; an objective that only a sampled run can optimise.
     pub fn new(world: &'a World, plan: &'a Plan) -> Result<Self> {
         if !matches!(plan.rule, AdvantageEstimator::Plain | AdvantageEstimator::Negative { .. }) {
             bail!(
@@ -79,9 +79,6 @@ impl<'a> Setting<'a> {
 
     /// The step's loss if every output were drawn as often as it should be. Token means are over L
     /// tokens, prompts count alike.
-    ///
-    /// # Errors
-    /// No memory.
     pub fn loss(&self, table: &Table) -> Result<Tensor> {
         if !self.plan.is_on_policy() {
             return self.imitation(table);
@@ -106,13 +103,19 @@ impl<'a> Setting<'a> {
         let next = table.next_logp()?;
         let outputs = self.world.outputs.len();
         let mut advantage = Offsets::new(vec![length; rows]).spread(&advantages.concat());
-        if let Some(charged) = plan.charges_later() {
-            let values = self.position_costs(charged, table)?;
+        if let Some(regulariser) = plan.penalty_to_go() {
+            let values = self.position_costs(regulariser, table)?;
             let (group, tokens) = (Offsets::new(vec![length; outputs]), outputs * length);
             for ((stats, values), advantage) in
                 stats.iter().zip(values.chunks(tokens)).zip(advantage.chunks_mut(tokens))
             {
-                charge_later(&group, values, charged.beta, advantage, stats.mass.as_deref());
+                subtract_penalty_to_go(
+                    &group,
+                    values,
+                    regulariser.beta,
+                    advantage,
+                    stats.mass.as_deref(),
+                );
             }
         }
         let token = self.token_weight();
@@ -190,14 +193,18 @@ impl<'a> Setting<'a> {
 
     /// What the regulariser costs at every token of every row: the divergence there, or where k2 estimates it the
     /// token's log-ratio.
-    pub(super) fn position_costs(&self, charged: &Regulariser, table: &Table) -> Result<Vec<f64>> {
-        if charged.estimator != Estimator::Full {
+    pub(super) fn position_costs(
+        &self,
+        regulariser: &Regulariser,
+        table: &Table,
+    ) -> Result<Vec<f64>> {
+        if regulariser.estimator != Estimator::Full {
             return Ok((table.token_logp()?.detach() - &self.base_logp)?
                 .flatten_all()?
                 .to_vec1()?);
         }
         let next = table.next_logp()?.detach();
-        let cost = vocabulary::divergence(charged.divergence, &next, &self.base_next)?;
+        let cost = vocabulary::divergence(regulariser.divergence, &next, &self.base_next)?;
         Ok(cost.flatten_all()?.to_vec1()?)
     }
 
@@ -208,7 +215,7 @@ impl<'a> Setting<'a> {
         self.plan.loss_type.weight(length, &normaliser)
     }
 
-    /// How often each output is stored: the base's probabilities, or those of its right ones.
+    /// How often each output is stored: the base's probabilities, or those of its correct ones.
     pub(super) fn stored(&self, sampler: SampleSource) -> Vec<f64> {
         let prompts = self.world.is_right.len();
         let share = 1.0 / prompts as f64;
@@ -220,16 +227,12 @@ impl<'a> Setting<'a> {
     }
 
     /// The loss's gradient in the table's logits.
-    ///
-    /// # Errors
-    /// No memory.
     pub fn gradient(&self, table: &Table) -> Result<Vec<f64>> {
         gradient_of(&self.loss(table)?, table)
     }
 }
 
-/// The output of each prompt that takes the likeliest token at every place, of the log-probabilities of the tokens of
-/// all outputs of all prompts.
+/// The greedy output of each prompt, from the log-probabilities of the tokens of all outputs of all prompts.
 fn greedy(world: &World, logp: &[Vec<f64>]) -> Vec<usize> {
     let of = |logp: &[Vec<f64>]| {
         let mut left: Vec<usize> = (0..logp.len()).collect();
@@ -262,8 +265,8 @@ impl Terms<'_> {
         let (logp, next) = self.policy;
         let vector = |values: &[f64]| Tensor::from_slice(values, values.len(), &Device::Cpu);
         let beta = plan.regulariser().map_or(0.0, |regulariser| regulariser.beta);
-        let charge = self.weight.iter().map(|weight| plan.charge(*weight, beta));
-        let charge = vector(&charge.collect::<Vec<_>>())?;
+        let penalty_weight = self.weight.iter().map(|weight| plan.penalty_weight(*weight, beta));
+        let penalty_weight = vector(&penalty_weight.collect::<Vec<_>>())?;
         let (advantage, weight) = (vector(&self.advantage)?, vector(&self.weight)?);
         let total = plan.loss(&LossInputs {
             completions: self.completions,
@@ -272,8 +275,8 @@ impl Terms<'_> {
             reference_logp: Some(self.base.0),
             advantage: &advantage,
             weight: &weight,
-            charge: Some(&charge),
-            priced: None,
+            penalty_weight: Some(&penalty_weight),
+            kl_cov_mask: None,
         })?;
         let share = plan.shares(EVEN, EVEN).rollouts;
         let bonus = plan.entropy.bonus;
@@ -288,7 +291,7 @@ impl Terms<'_> {
             entropy: &vocabulary::entropy(next)?,
             divergence: divergence.as_ref(),
             weight: &weight,
-            charge: &charge,
+            penalty_weight: &penalty_weight,
             entropy_bonus: bonus,
             simko: None,
         })?;

@@ -5,10 +5,10 @@
 //! pseudo-reward of a target), minus a [`super::Baseline`], minus the cost of being far from the base.
 
 use super::Offsets;
-use super::baseline::{Whole, centred, less_the_others};
+use super::baseline::{BatchMoments, centred, less_the_others};
 use super::plan::{Anchor, Estimator, Matching, Partition, Plan, SampleSource};
 
-/// What is known of the samples of one prompt, in their order.
+/// Statistics of the samples of one prompt, in their order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GroupStats {
     /// Rewards, an overlong penalty included.
@@ -54,7 +54,7 @@ impl GroupStats {
     }
 }
 
-/// What stands for a Z that was estimated as exactly 0 (alpha-DPG's default).
+/// Replaces a Z that was estimated as exactly 0 (alpha-DPG's default).
 const NO_PARTITION: f64 = 1e-4;
 
 /// The normaliser Z that an estimate from the policy's samples gives: at most 1, and replaced only where it is
@@ -75,7 +75,7 @@ pub fn advantages(plan: &Plan, groups: &[GroupStats]) -> Vec<Vec<f64>> {
         })
         .collect();
     let masses = groups.iter().map(|stats| stats.mass.as_deref());
-    let batch = Whole::of(worths.iter().map(Option::as_deref).zip(masses));
+    let batch = BatchMoments::of(worths.iter().map(Option::as_deref).zip(masses));
     groups
         .iter()
         .zip(worths)
@@ -136,8 +136,8 @@ fn pseudo_reward(matching: &Matching, stats: &GroupStats, i: usize) -> (f64, boo
     }
 }
 
-/// Share of the right samples whose pseudo-reward is cut at the target's `max_reward`.
-pub fn cut_share(matching: &Matching, groups: &[GroupStats]) -> f64 {
+/// Share of the correct samples whose pseudo-reward is clipped at the target's `max_reward`.
+pub fn clipped_reward_ratio(matching: &Matching, groups: &[GroupStats]) -> f64 {
     let right = |stats: &GroupStats| -> Vec<bool> {
         let right = (0..stats.rewards.len()).filter(|i| stats.classes[*i].is_some());
         right.map(|i| pseudo_reward(matching, stats, i).1).collect()
@@ -149,7 +149,7 @@ pub fn cut_share(matching: &Matching, groups: &[GroupStats]) -> f64 {
 /// Subtracts from each token's advantage `beta` times the cost of the positions after it, less the mean
 /// of the same over the group's other samples. `values` hold the cost of each position; with its own
 /// gradient in the loss, this makes the sum over positions an exact objective of whole completions.
-pub fn charge_later(
+pub fn subtract_penalty_to_go(
     offsets: &Offsets,
     values: &[f64],
     beta: f64,
@@ -251,7 +251,7 @@ mod tests {
         };
         let of = |text: &str, stats: &GroupStats| {
             let plan = plan(text);
-            let cut = cut_share(plan.matching().unwrap(), std::slice::from_ref(stats));
+            let cut = clipped_reward_ratio(plan.matching().unwrap(), std::slice::from_ref(stats));
             (advantages(&plan, std::slice::from_ref(stats))[0][0], cut)
         };
         let (ours, cut) = of("alpha-dpg:0:baseline=none", &at_base(0.01));

@@ -163,8 +163,8 @@ mod tests {
             ("js:rehearsal-end=2", "between 0 and 1"),
             ("js:rehearsal-end=0:anneal=geometric", "above 0"),
         ] {
-            let said = format!("{:#}", text.parse::<Objective>().expect_err(text));
-            assert!(said.contains(reason), "{text}: {said}");
+            let message = format!("{:#}", text.parse::<Objective>().expect_err(text));
+            assert!(message.contains(reason), "{text}: {message}");
         }
     }
 }

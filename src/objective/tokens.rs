@@ -16,17 +16,17 @@ pub enum Covariance {
         /// Highest covariance.
         high: f64,
     },
-    /// The share of tokens with the highest covariance pays `coefficient |log pi - log behavior|`.
+    /// A penalty `coefficient |log pi - log behavior|` at the share of tokens with the highest covariance.
     Kl {
         /// Share of all tokens.
         share: f64,
-        /// Price.
+        /// Penalty coefficient.
         coefficient: f64,
     },
 }
 
-/// SimKO (arXiv 2510.14807): at uncertain tokens, right answers lift the likeliest candidates too and
-/// wrong ones press harder on the top candidate.
+/// SimKO (arXiv 2510.14807): at uncertain tokens, correct answers lift the likeliest candidates too and
+/// incorrect ones press harder on the top candidate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SimKo {
     /// Tokens above this quantile of entropy are uncertain.
@@ -48,7 +48,7 @@ fn covariances(advantages: &[f64], logp: &[f64]) -> Vec<f64> {
 }
 
 /// The indices of the tokens that the rule picks: at least one where any qualifies. `uniform` gives numbers in [0, 1).
-pub fn chosen(
+pub fn select_tokens(
     covariance: Covariance,
     advantages: &[f64],
     logp: &[f64],
@@ -121,26 +121,27 @@ mod tests {
 
     #[test]
     fn kl_cov_takes_the_highest_covariances() {
-        let picked =
-            |share| chosen(Covariance::Kl { share, coefficient: 1.0 }, &ADVANTAGES, &LOGP, || 0.0);
-        assert_eq!(picked(0.5), [0, 3]);
-        assert_eq!(picked(0.0001), [0], "at least one");
+        let selected = |share| {
+            select_tokens(Covariance::Kl { share, coefficient: 1.0 }, &ADVANTAGES, &LOGP, || 0.0)
+        };
+        assert_eq!(selected(0.5), [0, 3]);
+        assert_eq!(selected(0.0001), [0], "at least one");
     }
 
     #[test]
     fn clip_cov_takes_only_what_lies_between() {
-        let picked = |low: f64, high: f64| {
-            chosen(Covariance::Clip { share: 0.5, low, high }, &ADVANTAGES, &LOGP, || 0.99)
+        let selected = |low: f64, high: f64| {
+            select_tokens(Covariance::Clip { share: 0.5, low, high }, &ADVANTAGES, &LOGP, || 0.99)
         };
         // Covariances are +-2.9.
-        assert_eq!(picked(1.0, 5.0).len(), 2);
-        assert!(picked(3.0, 5.0).is_empty());
+        assert_eq!(selected(1.0, 5.0).len(), 2);
+        assert!(selected(3.0, 5.0).is_empty());
         assert_eq!(quantile(&LOGP, 0.8), -0.1);
     }
 
     #[test]
     fn simko_moves_uncertain_tokens_alone() {
-        let simko = SimKo { quantile: 0.5, mix: 0.25, top: 3, penalty: 1.5 };
+        let simko = SimKo { quantile: 0.25, mix: 0.25, top: 3, penalty: 1.5 };
         let columns =
             simko.columns(&[0.1, 0.9, 0.2, 0.8], &ADVANTAGES, &[true, true, false, false]);
         assert_eq!(columns.lift, [0.0, 0.5, 0.0, 0.0]);

@@ -31,9 +31,6 @@ impl StepParts {
 }
 
 /// Takes one step of `plan` on `rows`, with advantages that alternate between 1 and -1.
-///
-/// # Errors
-/// No memory.
 pub fn step(
     (policy, reference): (&Policy, &Decoder),
     plan: &Plan,
@@ -65,8 +62,8 @@ pub fn step(
             reference_logp: Some(&base),
             advantage: &each(&|row| if row % 2 == 0 { 1.0 } else { -1.0 })?,
             weight: &each(&|_| weight)?,
-            charge: Some(&each(&|_| plan.charge(weight, beta))?),
-            priced: None,
+            penalty_weight: Some(&each(&|_| plan.penalty_weight(weight, beta))?),
+            kl_cov_mask: None,
         })?;
         device.synchronize()?;
         parts.forward += start.elapsed().as_secs_f64();

@@ -83,7 +83,7 @@ pub struct State {
 
 /// What `trainer_state.json` holds.
 #[derive(Serialize, Deserialize)]
-struct Saved {
+struct TrainerState {
     #[serde(flatten)]
     state: State,
     /// Of the settings that must not differ.
@@ -110,7 +110,7 @@ pub struct Checkpoints<'a> {
 }
 
 /// A checkpoint that was read.
-pub struct Restored {
+pub struct Checkpoint {
     /// Where the run stood.
     pub state: State,
     /// What is trained: the policy's weights, or the adapter's.
@@ -160,7 +160,7 @@ impl Checkpoints<'_> {
         weights::save(&optimizer.state(), &folder.join(MOMENTS))?;
         let metrics = std::fs::read(self.output.join(METRICS)).unwrap_or_default();
         write_atomic(&folder.join(METRICS), &metrics)?;
-        let saved = Saved {
+        let saved = TrainerState {
             state: state.clone(),
             config_hash: hash(self.config),
             config: self.config.clone(),
@@ -207,7 +207,7 @@ impl Checkpoints<'_> {
     /// # Errors
     /// A file that is missing, truncated or changed, settings that differ: the message lists them and names an
     /// earlier checkpoint that can be continued.
-    pub fn load(&self, path: &Path, device: &Device) -> Result<Restored> {
+    pub fn load(&self, path: &Path, device: &Device) -> Result<Checkpoint> {
         let saved = self.verified(path).map_err(|error| {
             let others = all(self.output).into_iter().filter(|(_, other)| other != path);
             match others.into_iter().find(|(_, other)| self.verified(other).is_ok()) {
@@ -227,14 +227,14 @@ impl Checkpoints<'_> {
         };
         let moments = weights::read_all(&path.join(MOMENTS), device)?.into_iter().collect();
         let metrics = read_limited(&path.join(METRICS), MAX_LINES)?;
-        Ok(Restored { state: saved.state, weights, moments, metrics })
+        Ok(Checkpoint { state: saved.state, weights, moments, metrics })
     }
 
-    fn verified(&self, path: &Path) -> Result<Saved> {
+    fn verified(&self, path: &Path) -> Result<TrainerState> {
         let file = path.join(STATE);
         let text = read_text(&file, MAX_SMALL)
             .with_context(|| format!("{}: not a checkpoint", file.display()))?;
-        let saved: Saved = serde_json::from_str(&text)
+        let saved: TrainerState = serde_json::from_str(&text)
             .with_context(|| format!("{}: truncated, or of another version", file.display()))?;
         if saved.config_hash != hash(&saved.config) {
             bail!("{}: its settings are not those that were written", file.display());
@@ -249,12 +249,12 @@ impl Checkpoints<'_> {
         }
         for (name, (bytes, crc)) in &saved.files {
             let file = names::inside(path, name)?;
-            let (there, found) =
+            let (size, checksum) =
                 checksum(&file).with_context(|| format!("{}: missing", file.display()))?;
-            if there != *bytes {
-                bail!("{}: has {there} bytes of the {bytes} that were written", file.display());
+            if size != *bytes {
+                bail!("{}: has {size} bytes of the {bytes} that were written", file.display());
             }
-            if found != *crc {
+            if checksum != *crc {
                 bail!("{}: is not what was written (its checksum differs)", file.display());
             }
         }
@@ -320,16 +320,16 @@ fn newest(output: &Path) -> Option<PathBuf> {
     pointed.or_else(|| all(output).into_iter().next().map(|(_, path)| path))
 }
 
-/// Steps and places of all checkpoints, the newest first.
+/// Steps and paths of all checkpoints, the newest first.
 fn all(output: &Path) -> Vec<(usize, PathBuf)> {
     let step = |path: &Path| -> Option<usize> {
         path.file_name()?.to_str()?.strip_prefix("checkpoint-")?.parse().ok()
     };
     let entries = std::fs::read_dir(output).into_iter().flatten();
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
-    let mut found: Vec<_> = paths.filter_map(|path| Some((step(&path)?, path))).collect();
-    found.sort_by(|a, b| b.cmp(a));
-    found
+    let mut checkpoints: Vec<_> = paths.filter_map(|path| Some((step(&path)?, path))).collect();
+    checkpoints.sort_by(|a, b| b.cmp(a));
+    checkpoints
 }
 
 /// Size and checksum of every file in `folder`.

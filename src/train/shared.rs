@@ -1,4 +1,4 @@
-//! A step divided among ranks: which rows each passes through the model, and the sum of their gradients.
+//! A step divided among ranks: the micro-batches of each, and the sum of their gradients.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use bytemuck::Pod;
 use candle_core::{DType, Var};
 
-use super::step::{PassNumbers, micro_batches};
+use super::step::{DropoutCounter, micro_batches};
 use crate::policy::{GradAccumulator, Sequence};
 use crate::ranks::Ranks;
 
@@ -29,23 +29,23 @@ fn shares<S: Borrow<Sequence>>(rows: &[S], ranks: usize) -> Vec<Range<usize>> {
         .collect()
 }
 
-/// The micro-batches of this rank's rows, each with the number of its pass, which no other rank has.
-pub(super) fn own_passes<S: Borrow<Sequence>>(
+/// The micro-batches of this rank's rows, each with its dropout counter, which no other rank has.
+pub(super) fn rank_passes<S: Borrow<Sequence>>(
     rows: &[S],
     tokens: usize,
     ranks: &Ranks,
-    passes: &mut PassNumbers,
+    dropout_counter: &mut DropoutCounter,
 ) -> Vec<(Range<usize>, Option<u64>)> {
-    let mut own = Vec::new();
+    let mut passes = Vec::new();
     for (rank, share) in shares(rows, ranks.size()).into_iter().enumerate() {
         for range in micro_batches(&rows[share.clone()], tokens) {
-            let pass = passes.next();
+            let pass = dropout_counter.next();
             if rank == ranks.rank() {
-                own.push((share.start + range.start..share.start + range.end, pass));
+                passes.push((share.start + range.start..share.start + range.end, pass));
             }
         }
     }
-    own
+    passes
 }
 
 /// A flat column of numbers of every completion token: each rank computes those of its own rows, whose range `compute`
@@ -68,7 +68,7 @@ pub(super) fn token_column<S: Borrow<Sequence>, T: Pod>(
     }
 }
 
-/// Puts the sums over all ranks in place of gradients; a rank that has none of a weight adds nothing to it.
+/// Replaces gradients by their sums over all ranks; a rank without a gradient of a weight adds nothing to the sum.
 pub(super) fn sum_gradients(
     grads: &mut GradAccumulator,
     weights: &BTreeMap<String, Var>,
@@ -136,8 +136,8 @@ mod tests {
         let rows = rows(&[(1, 4), (1, 9), (2, 2), (2, 6), (3, 8), (4, 1)]);
         let (mut seen, mut numbers) = (vec![0; rows.len()], Vec::new());
         for ranks in crate::ranks::threads(3) {
-            let mut passes = PassNumbers::of_step(1, 2);
-            for (range, number) in own_passes(&rows, 12, &ranks, &mut passes) {
+            let mut dropout_counter = DropoutCounter::of_step(1, 2);
+            for (range, number) in rank_passes(&rows, 12, &ranks, &mut dropout_counter) {
                 range.for_each(|row| seen[row] += 1);
                 numbers.push(number);
             }

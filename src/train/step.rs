@@ -1,4 +1,4 @@
-//! What one optimizer step needs: micro-batches, packed tensors, the numbers of its passes.
+//! Parts of an optimizer step: micro-batches, flat columns as tensors, the dropout counter.
 
 use std::borrow::Borrow;
 use std::ops::Range;
@@ -15,13 +15,14 @@ pub(super) fn micro_batches<S: Borrow<Sequence>>(rows: &[S], tokens: usize) -> V
     let (mut count, mut end) = (0, 0);
     for group in rows.chunk_by(|row, next| row.prompt == next.prompt) {
         let prompt = group[0].prompt.len();
-        let whole = prompt + group.iter().map(|row| row.completion.len()).sum::<usize>();
+        let group_tokens = prompt + group.iter().map(|row| row.completion.len()).sum::<usize>();
         // What must stand in one batch: the group, or else each row.
-        let parts = if whole <= tokens { group.chunks(group.len()) } else { group.chunks(1) };
+        let parts =
+            if group_tokens <= tokens { group.chunks(group.len()) } else { group.chunks(1) };
         let mut is_first = true;
         for part in parts {
-            let own: usize = part.iter().map(|row| row.completion.len()).sum();
-            let more = if is_first { prompt + own } else { own };
+            let part_tokens: usize = part.iter().map(|row| row.completion.len()).sum();
+            let more = if is_first { prompt + part_tokens } else { part_tokens };
             match batches.last_mut() {
                 Some(batch) if count + more <= tokens => {
                     batch.end += part.len();
@@ -29,7 +30,7 @@ pub(super) fn micro_batches<S: Borrow<Sequence>>(rows: &[S], tokens: usize) -> V
                 }
                 _ => {
                     batches.push(end..end + part.len());
-                    count = prompt + own;
+                    count = prompt + part_tokens;
                 }
             }
             end += part.len();
@@ -51,12 +52,12 @@ pub(super) fn lengths<S: Borrow<Sequence>>(rows: &[S]) -> Vec<usize> {
     rows.iter().map(|row| row.borrow().completion.len()).collect()
 }
 
-/// Numbers the training passes of a step, which keys what adapters drop: they depend on the step alone, whatever ran
-/// before it.
+/// Counts the training passes of a step. The count keys the dropout of adapters and depends on the step alone, whatever
+/// ran before.
 #[derive(Debug)]
-pub(super) struct PassNumbers(u64);
+pub(super) struct DropoutCounter(u64);
 
-impl PassNumbers {
+impl DropoutCounter {
     pub(super) fn of_step(seed: u64, step: usize) -> Self {
         Self((seed << 40) ^ ((step as u64) << 16))
     }

@@ -37,9 +37,6 @@ impl Stop {
     }
 
     /// Fails with [`Interrupted`] when the run was asked to stop.
-    ///
-    /// # Errors
-    /// See above.
     pub fn check(&self) -> anyhow::Result<()> {
         match self.exit_code() {
             Some(code) => Err(Interrupted(code).into()),

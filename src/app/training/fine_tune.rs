@@ -23,7 +23,7 @@ use crate::remote::{EngineOptions, Fleet};
 use crate::rollout::Encoded;
 use crate::telemetry::JsonLines;
 use crate::train::AdamW;
-use crate::train::checkpoint::{self, Checkpoints, Restored, State};
+use crate::train::checkpoint::{self, Checkpoint, Checkpoints, State};
 use crate::train::rlvr::{self, RlvrConfig, RolloutEngine, Run, TrainingData};
 
 /// Where a run goes and what it continues.
@@ -140,8 +140,7 @@ impl Session<'_> {
         adapter: Option<&'f Adapter>,
     ) -> Result<Option<Fleet<'f>>> {
         let Some(options) = place.engine.filter(|_| self.ranks.is_first()) else { return Ok(None) };
-        let write =
-            move |folder: &Path| self.base.save_trained(adapter, &policy.tensors(), folder);
+        let write = move |folder: &Path| self.base.save_trained(adapter, &policy.tensors(), folder);
         let weights = (options.weights(adapter.is_some()), self.base.architecture.vocab_size);
         Fleet::new(options, weights, place.output, Box::new(write)).map(Some)
     }
@@ -151,7 +150,7 @@ impl Session<'_> {
         &self,
         checkpoints: &Checkpoints<'_>,
         place: &Place<'_>,
-    ) -> Result<Option<Restored>> {
+    ) -> Result<Option<Checkpoint>> {
         let load = |path| checkpoints.load(path, &self.device);
         let restored = place.resume.map(load).transpose()?;
         let metrics = place.output.join("metrics.jsonl");
@@ -254,7 +253,7 @@ fn checked_plan(config: &RlvrConfig) -> Result<Plan> {
     tealight_eval::self_check::self_check()?;
     tracing::info!("objective {}: {}", config.objective, config.resolved_objective()?);
     tracing::info!("  {}", lab::self_check(&plan, &config.objective.to_string())?);
-    if plan.is_inert() {
+    if plan.is_trust_region_inactive() {
         tracing::info!(
             "  one update a batch: the importance ratio is 1, so that the trust region cannot act \
              (--steps-per-generation or --num-iterations above 1 make it)"
@@ -265,7 +264,7 @@ fn checked_plan(config: &RlvrConfig) -> Result<Plan> {
 
 /// The state to go on from, with the policy and the optimizer of the checkpoint, where there is one.
 fn restore(
-    restored: Option<Restored>,
+    restored: Option<Checkpoint>,
     policy: &Policy,
     optimizer: &mut AdamW,
     resume: Option<&Path>,

@@ -9,8 +9,10 @@ use super::deferred::{Deferred, MicroBatch, PassOutputs};
 use super::scored::ScoredGroups;
 use super::scorer::widened;
 use crate::generate::RngKey;
-use crate::objective::tokens::{Covariance, chosen};
-use crate::objective::{ImportanceCorrection, Normaliser, Offsets, Plan, advantages, charge_later};
+use crate::objective::tokens::{Covariance, select_tokens};
+use crate::objective::{
+    ImportanceCorrection, Normaliser, Offsets, Plan, advantages, subtract_penalty_to_go,
+};
 use crate::policy::{Distributions, Sequence};
 
 /// Keys the randomness of Clip-Cov apart from that of samples.
@@ -47,7 +49,7 @@ impl TokenBatch {
             for (group, beta) in groups.iter().cloned().zip(betas.clone()) {
                 let span = offsets.span(group.clone());
                 let (offsets, costs) = (offsets.slice(group), &costs[span.clone()]);
-                charge_later(&offsets, costs, beta, &mut advantage[span], None);
+                subtract_penalty_to_go(&offsets, costs, beta, &mut advantage[span], None);
             }
         }
         let mini_batches = mini_batches(&groups, plan.steps_per_generation);
@@ -57,7 +59,7 @@ impl TokenBatch {
         if let Some(importance) = &scored.importance {
             weight.iter_mut().zip(importance).for_each(|(weight, x)| *weight *= x);
         }
-        let kl_cov = apply_covariance(plan, &mut advantage, &behavior_logp, settings);
+        let kl_cov_mask = apply_covariance(plan, &mut advantage, &behavior_logp, settings);
         let is_correct: Vec<bool> = stats.iter().flat_map(|stats| stats.is_correct()).collect();
         let simko = plan.simko.zip(scored.entropy.as_ref());
         let simko = simko.map(|(simko, entropy)| {
@@ -81,7 +83,7 @@ impl TokenBatch {
                 base_logp: scored.base_logp,
                 advantage,
                 weight,
-                kl_cov,
+                kl_cov_mask,
                 simko,
                 is_correct,
             },
@@ -103,9 +105,9 @@ impl TokenBatch {
     pub(super) fn is_zero_gradient(&self, completion: usize, plan: &Plan) -> bool {
         let is_zero =
             |column: &[f64]| self.columns.of(column, completion).iter().all(|x| *x == 0.0);
-        let is_penalised = self.columns.kl_cov.as_deref().is_some_and(|mask| !is_zero(mask));
+        let is_penalised = self.columns.kl_cov_mask.as_deref().is_some_and(|mask| !is_zero(mask));
         is_zero(&self.columns.weight)
-            || (plan.pulls_by_advantage_alone()
+            || (plan.is_policy_gradient_alone()
                 && !is_penalised
                 && is_zero(&self.columns.advantage))
     }
@@ -185,7 +187,7 @@ fn apply_covariance(
     let covariance = plan.covariance?;
     let rng_key = RngKey { seed: settings.seed, step: COVARIANCE };
     let mut stream = rng_key.stream(settings.step as u64, 0);
-    let tokens = chosen(covariance, advantage, &widened(behavior_logp), || stream.uniform());
+    let tokens = select_tokens(covariance, advantage, &widened(behavior_logp), || stream.uniform());
     match covariance {
         Covariance::Clip { .. } => {
             tokens.into_iter().for_each(|token| advantage[token] = 0.0);
@@ -281,10 +283,10 @@ mod tests {
     #[test]
     fn kl_cov_marks_tokens_and_clip_cov_cuts_them() {
         let batch = TokenBatch::new(&plan("kl-cov"), scored(), &SETTINGS);
-        let mask = batch.columns.kl_cov.unwrap();
+        let mask = batch.columns.kl_cov_mask.unwrap();
         assert_eq!(mask.iter().sum::<f64>(), 1.0, "one token of eight");
         let cut = TokenBatch::new(&plan("clip-cov"), scored(), &SETTINGS).columns;
-        assert!(cut.kl_cov.is_none());
+        assert!(cut.kl_cov_mask.is_none());
     }
 
     /// What a pass of its own would have computed and what the training pass computes give the same columns.

@@ -15,7 +15,7 @@ pub(super) struct Columns {
     /// Weight of each token in the step's loss.
     pub(super) weight: Vec<f64>,
     /// 1 for the tokens that KL-Cov penalises, 0 for others.
-    pub(super) kl_cov: Option<Vec<f64>>,
+    pub(super) kl_cov_mask: Option<Vec<f64>>,
     pub(super) simko: Option<SimKoColumns>,
     /// The regulariser's coefficient, one entry a completion.
     pub(super) beta: Vec<f64>,
@@ -33,7 +33,7 @@ impl Columns {
             base_logp: self.base_logp.as_ref().map(|x| self.offsets.gather(x, completions)),
             advantage: tokens(&self.advantage),
             weight: tokens(&self.weight),
-            kl_cov: self.kl_cov.as_ref().map(tokens),
+            kl_cov_mask: self.kl_cov_mask.as_ref().map(tokens),
             simko: self.simko.as_ref().map(|simko| SimKoColumns {
                 lift: tokens(&simko.lift),
                 press: tokens(&simko.press),

@@ -12,7 +12,7 @@ use super::kl::compares_with_base;
 use super::run::Run;
 use super::scorer::{log_ratios, widened};
 use crate::objective::tokens::SimKo;
-use crate::objective::{ImportanceCorrection, Mismatch, Offsets, charge_later};
+use crate::objective::{ImportanceCorrection, Mismatch, Offsets, subtract_penalty_to_go};
 use crate::policy::{Forward, Sequence, TokenLogp, on_host};
 use crate::train::step::micro_batches;
 
@@ -60,17 +60,18 @@ impl Deferral {
     }
 }
 
-/// What completes the columns of a batch.
+/// The columns that the training pass completes, and by which rule.
 pub(super) struct Deferred {
-    /// How tokens are weighted by the ratio of the policy to the model that sampled them.
+    /// The importance correction of tokens that another model sampled.
     pub(super) importance: Option<ImportanceCorrection>,
-    /// The groups whose later positions are still to be charged to earlier tokens, with their coefficients.
+    /// The completions of the groups whose penalty-to-go is still to be subtracted from advantages, with their penalty
+    /// coefficients.
     pub(super) costs: Vec<(Range<usize>, f64)>,
-    /// What decides which tokens are uncertain.
+    /// The rule that finds uncertain tokens.
     pub(super) simko: Option<SimKo>,
 }
 
-/// What a pass computed of the completion tokens in it, `[N]` each.
+/// Outputs of a forward pass over completion tokens, `[N]` each.
 pub(super) struct PassOutputs<'a> {
     pub(super) logp: &'a Tensor,
     pub(super) entropy: &'a Tensor,
@@ -90,7 +91,7 @@ impl<'a> From<&'a TokenLogp> for PassOutputs<'a> {
     }
 }
 
-/// The completions of one pass with all that their loss reads.
+/// The completions of one pass with every column that their loss reads.
 pub(super) struct MicroBatch {
     columns: Columns,
     ratios: Option<SamplerRatios>,
@@ -159,7 +160,7 @@ impl Deferred {
             let (span, offsets) =
                 (columns.offsets.span(local.clone()), columns.offsets.slice(local));
             let advantage = &mut columns.advantage[span.clone()];
-            charge_later(&offsets, &costs[span], *beta, advantage, None);
+            subtract_penalty_to_go(&offsets, &costs[span], *beta, advantage, None);
         }
         if let Some(simko) = &self.simko {
             let entropy = widened(&on_host(&pass.entropy.detach())?);

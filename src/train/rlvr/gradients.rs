@@ -15,7 +15,7 @@ use crate::objective::Shares;
 use crate::policy::{GradAccumulator, Sequence, token_logp};
 use crate::train::checkpoint::State;
 use crate::train::shared;
-use crate::train::step::PassNumbers;
+use crate::train::step::DropoutCounter;
 
 /// The gradient of the loss of one update: on a mini-batch of rollouts, where there are any, and on its share of the
 /// step's stored completions.
@@ -24,7 +24,7 @@ pub(super) fn gradients(
     batch: Option<&TokenBatch>,
     update: Update,
     state: &State,
-    passes: &mut PassNumbers,
+    dropout_counter: &mut DropoutCounter,
 ) -> Result<(GradAccumulator, UpdateStats)> {
     let (mut grads, mut stats) = (GradAccumulator::default(), UpdateStats::default());
     let step = state.global_step;
@@ -40,7 +40,14 @@ pub(super) fn gradients(
     };
     if let Some(batch) = batch {
         let share = shares.rollouts;
-        add_rollouts(run, batch, (update, share), state, passes, (&mut grads, &mut stats))?;
+        add_rollouts(
+            run,
+            batch,
+            (update, share),
+            state,
+            dropout_counter,
+            (&mut grads, &mut stats),
+        )?;
     }
     if let Some((coefficient, stored)) = rehearsed {
         let coefficient = coefficient * shares.stored;
@@ -49,7 +56,7 @@ pub(super) fn gradients(
             &stored,
             coefficient,
             (step, update.of),
-            passes,
+            dropout_counter,
             &mut grads,
         )?;
         stats.loss += coefficient * on_stored.value;
@@ -57,7 +64,8 @@ pub(super) fn gradients(
     }
     if batch.is_none() && run.plan.matching().is_some() {
         let stored = RehearsalBatch::of(run, step, Update::ONLY);
-        let on_stored = rehearsal::add_stored(run, &stored, 1.0, (step, 1), passes, &mut grads)?;
+        let on_stored =
+            rehearsal::add_stored(run, &stored, 1.0, (step, 1), dropout_counter, &mut grads)?;
         stats.loss += on_stored.value;
         stats.stored = Some(on_stored);
     }
@@ -70,13 +78,13 @@ pub(super) fn gradients(
     Ok((grads, stats))
 }
 
-/// Adds the gradient of a mini-batch, which counts `share` in the loss, and what its passes measured.
+/// Adds the gradient of a mini-batch, whose weight in the loss is `share`, and the statistics of its passes.
 fn add_rollouts(
     run: &Run<'_>,
     batch: &TokenBatch,
     (update, share): (Update, f64),
     state: &State,
-    passes: &mut PassNumbers,
+    dropout_counter: &mut DropoutCounter,
     (grads, stats): (&mut GradAccumulator, &mut UpdateStats),
 ) -> Result<()> {
     let (plan, scorer, temperature) = (run.plan, run.scorer(), run.config.settings.temperature);
@@ -94,11 +102,12 @@ fn add_rollouts(
         stats.advantages.extend(completions.iter().copied().zip(advantages));
         LossTensors::new(plan, micro_batch, run.device())
     };
-    for (completions, number) in rank_passes(run, batch, &active, passes) {
+    for (completions, number) in rank_passes(run, batch, &active, dropout_counter) {
         let sequences = at(&batch.sequences, &completions);
         let base = batch.base.as_ref().map(|base| at(base, &completions));
         let request = scorer.full_vocabulary(plan, &sequences, base)?;
-        let forward = run.policy.forward_whole(&sequences, temperature, number, &request)?;
+        let forward =
+            run.policy.forward_full_vocabulary(&sequences, temperature, number, &request)?;
         let micro_batch = batch.finish(&completions, &(&forward).into())?;
         let tensors = finished(&completions, &micro_batch)?;
         let mut loss = plan.loss(&tensors.inputs(forward.logp()))?;
@@ -114,7 +123,7 @@ fn add_rollouts(
         measured.see_difference(update, &forward.logp().detach(), &tensors.behavior_logp)?;
         run.policy.backward(forward, &loss.total, grads)?;
     }
-    for (completions, _) in rank_passes(run, batch, &zero_gradient, passes) {
+    for (completions, _) in rank_passes(run, batch, &zero_gradient, dropout_counter) {
         let sequences = at(&batch.sequences, &completions);
         let scores = token_logp(run.policy.decoder(), &sequences, temperature)?;
         let micro_batch = batch.finish(&completions, &(&scores).into())?;
@@ -124,7 +133,7 @@ fn add_rollouts(
         measured.see_difference(update, &scores.logp, &tensors.behavior_logp)?;
     }
     if active.is_empty() {
-        // A gradient of zero still moves an optimizer that remembers others.
+        // A gradient of zero still moves an optimizer with momentum.
         let weights = run.policy.weights().iter();
         let weights: Vec<_> = weights.map(|(name, weight)| (name.as_str(), weight)).collect();
         grads.change(&weights, &mut |_| Ok(()))?;
@@ -150,16 +159,16 @@ fn divided(
     }
 }
 
-/// Some completions of a batch in this rank's micro-batches, each with the number of its pass.
+/// Some completions of a batch in this rank's micro-batches, each with its dropout counter.
 fn rank_passes(
     run: &Run<'_>,
     batch: &TokenBatch,
     completions: &[usize],
-    passes: &mut PassNumbers,
+    dropout_counter: &mut DropoutCounter,
 ) -> Vec<(Vec<usize>, Option<u64>)> {
     let sequences: Vec<&Sequence> = at(&batch.sequences, completions);
     let tokens = run.config.settings.micro_batch_tokens;
-    shared::own_passes(&sequences, tokens, run.ranks, passes)
+    shared::rank_passes(&sequences, tokens, run.ranks, dropout_counter)
         .into_iter()
         .map(|(range, number)| (completions[range].to_vec(), number))
         .collect()

@@ -16,8 +16,8 @@ pub(super) struct LossTensors {
     base_logp: Option<Tensor>,
     advantage: Tensor,
     weight: Tensor,
-    charge: Tensor,
-    kl_cov: Option<Tensor>,
+    penalty_weight: Tensor,
+    kl_cov_mask: Option<Tensor>,
     simko: Option<[Tensor; 2]>,
 }
 
@@ -25,8 +25,9 @@ impl LossTensors {
     pub(super) fn new(plan: &Plan, micro_batch: &MicroBatch, device: &Device) -> Result<Self> {
         let columns = micro_batch.columns();
         let beta = columns.offsets.spread(&columns.beta);
-        let charge = columns.weight.iter().zip(beta);
-        let charge: Vec<f64> = charge.map(|(weight, beta)| plan.charge(*weight, beta)).collect();
+        let penalty_weight = columns.weight.iter().zip(beta);
+        let penalty_weight: Vec<f64> =
+            penalty_weight.map(|(weight, beta)| plan.penalty_weight(*weight, beta)).collect();
         let logp = |values: &Vec<f32>| Tensor::from_slice(values, values.len(), device);
         let simko = columns.simko.as_ref().map(|simko| {
             Ok::<_, anyhow::Error>([column(&simko.lift, device)?, column(&simko.press, device)?])
@@ -37,8 +38,12 @@ impl LossTensors {
             base_logp: columns.base_logp.as_ref().map(logp).transpose()?,
             advantage: column(&columns.advantage, device)?,
             weight: column(&columns.weight, device)?,
-            charge: column(&charge, device)?,
-            kl_cov: columns.kl_cov.as_ref().map(|mask| column(mask, device)).transpose()?,
+            penalty_weight: column(&penalty_weight, device)?,
+            kl_cov_mask: columns
+                .kl_cov_mask
+                .as_ref()
+                .map(|mask| column(mask, device))
+                .transpose()?,
             simko: simko.transpose()?,
         })
     }
@@ -52,8 +57,8 @@ impl LossTensors {
             reference_logp: self.base_logp.as_ref(),
             advantage: &self.advantage,
             weight: &self.weight,
-            charge: Some(&self.charge),
-            priced: self.kl_cov.as_ref(),
+            penalty_weight: Some(&self.penalty_weight),
+            kl_cov_mask: self.kl_cov_mask.as_ref(),
         }
     }
 
@@ -78,7 +83,7 @@ impl LossTensors {
             entropy: forward.entropy(),
             divergence: forward.divergence(),
             weight: &self.weight,
-            charge: &self.charge,
+            penalty_weight: &self.penalty_weight,
             entropy_bonus,
             simko,
         })?))

@@ -21,7 +21,7 @@ pub struct Metrics {
     pub reward: f64,
     /// Mean over groups of the standard deviation of rewards.
     pub reward_std: f64,
-    /// Share of groups whose rewards are all equal: they teach nothing.
+    /// Share of zero-variance groups: rewards are all equal, and so is the gradient of their policy loss to zero.
     pub frac_reward_zero_std: f64,
     /// Mean entropy of the policy at sampled tokens, in nats.
     pub entropy: f64,
@@ -29,14 +29,14 @@ pub struct Metrics {
     pub kl: Option<f64>,
     /// Standard error of `kl` over the completions of the step.
     pub kl_stderr: Option<f64>,
-    /// The divergence on the base's right answers, per token; null where not rehearsed.
+    /// The divergence on the base's correct answers, per token; null where not rehearsed.
     pub rehearsal_divergence: Option<f64>,
     /// Mean log-probability of a stored token under the policy; falls where the base's answers are
     /// forgotten, nears 0 where they are learned by heart.
     pub rehearsal_logp: Option<f64>,
     /// Share of stored tokens or completions whose log-ratio was cut (see `PointwiseLoss`).
     pub rehearsal_clamped: Option<f64>,
-    /// Share of right completions whose pseudo-reward was cut at `max-reward`; null without a target.
+    /// Share of correct completions whose pseudo-reward was cut at `max-reward`; null without a target.
     pub max_reward_ratio: Option<f64>,
     /// Weight of the entropy bonus; null where it does not adapt.
     pub entropy_bonus: Option<f64>,

@@ -7,9 +7,9 @@ use anyhow::Result;
 use super::run::Run;
 use super::scorer::sum;
 use crate::objective::Offsets;
-use crate::objective::pstar::{Evidence, PstarDistances, Scored, StoredEvidence};
+use crate::objective::pstar::{Evidence, PstarDistances, ScoredCompletion, StoredEvidence};
 use crate::policy::Sequence;
-use crate::presample::{PromptSamples, Stored};
+use crate::presample::{BaseCompletion, PromptSamples};
 use crate::rollout::Group;
 
 /// The log-probabilities of a step's completions as flat columns.
@@ -50,7 +50,7 @@ pub(super) fn distances(
             .rollouts
             .iter()
             .zip(&mut logp)
-            .map(|(rollout, (policy, base))| Scored {
+            .map(|(rollout, (policy, base))| ScoredCompletion {
                 policy_logp: sum(policy),
                 base_logp: sum(base),
                 is_correct: rollout.reward() > 0.0,
@@ -78,8 +78,8 @@ fn stored_evidence(run: &Run<'_>, prompts: &[usize]) -> Result<Vec<Evidence>> {
         Some((prompt, first, others))
     };
     let known: Vec<_> = prompts.iter().map(halves).collect();
-    let is_correct = |stored: &&Stored| stored.is_correct();
-    let sequence = |prompt: &PromptSamples, stored: &Stored| Sequence {
+    let is_correct = |stored: &&BaseCompletion| stored.is_correct();
+    let sequence = |prompt: &PromptSamples, stored: &BaseCompletion| Sequence {
         prompt: prompt.prompt.clone(),
         completion: stored.tokens.clone(),
     };
@@ -96,12 +96,12 @@ fn stored_evidence(run: &Run<'_>, prompts: &[usize]) -> Result<Vec<Evidence>> {
         false => run.scorer().policy_logp(&sequences)?,
     };
     let mut policy_logp = offsets.split(&policy_logp);
-    let mut stored = |first: &[Stored], others: &[Stored]| StoredEvidence {
+    let mut stored = |first: &[BaseCompletion], others: &[BaseCompletion]| StoredEvidence {
         correct: first
             .iter()
             .filter(is_correct)
             .zip(&mut policy_logp)
-            .map(|(stored, logp)| Scored {
+            .map(|(stored, logp)| ScoredCompletion {
                 policy_logp: sum(logp),
                 base_logp: sum(&stored.logp),
                 is_correct: true,

@@ -12,7 +12,7 @@ use crate::objective::{
 use crate::policy::{GradAccumulator, Sequence};
 use crate::train::order;
 use crate::train::shared;
-use crate::train::step::{PassNumbers, column, lengths};
+use crate::train::step::{DropoutCounter, column, lengths};
 
 /// Keys the randomness of rehearsal apart from that of prompts.
 const REHEARSAL_SEED: u64 = 0x7265_6865_6172_7365;
@@ -50,13 +50,14 @@ pub(super) fn add_stored(
     batch: &RehearsalBatch<'_>,
     coefficient: f64,
     (step, updates): (usize, usize),
-    passes: &mut PassNumbers,
+    dropout_counter: &mut DropoutCounter,
     grads: &mut GradAccumulator,
 ) -> Result<StoredStats> {
     let (settings, device) = (&run.config.settings, run.device());
     let RehearsalBatch { items, sequences, tokens } = batch;
     let mut stats = StoredStats { count: items.len(), ..StoredStats::default() };
-    let rank_passes = shared::own_passes(sequences, settings.micro_batch_tokens, run.ranks, passes);
+    let rank_passes =
+        shared::rank_passes(sequences, settings.micro_batch_tokens, run.ranks, dropout_counter);
     for (range, pass) in rank_passes {
         let (part, part_sequences) = (&items[range.clone()], &sequences[range]);
         let forward = run.policy.forward(part_sequences, settings.temperature, pass)?;

@@ -30,7 +30,7 @@ pub(super) struct Rollouts {
 
 /// Samples the rollouts of a step: rounds of prompts from `round` on, until enough groups are kept.
 pub(super) fn sample(run: &Run<'_>, round: usize) -> Result<Rollouts> {
-    let wanted = run.config.settings.prompts_per_step.min(run.data.explore.len());
+    let group_count = run.config.settings.prompts_per_step.min(run.data.explore.len());
     let (mut groups, mut sampled): (Vec<Group>, Vec<Group>) = (Vec::new(), Vec::new());
     let mut rounds = round;
     for _ in 0..MAX_ROUNDS {
@@ -39,14 +39,14 @@ pub(super) fn sample(run: &Run<'_>, round: usize) -> Result<Rollouts> {
         let is_kept = |group: &&Group| !run.plan.dynamic_sampling || is_mixed(group);
         groups.extend(round.iter().filter(is_kept).cloned());
         sampled.extend(round);
-        if groups.len() >= wanted {
+        if groups.len() >= group_count {
             break;
         }
     }
-    groups.truncate(wanted);
+    groups.truncate(group_count);
     if groups.is_empty() {
         // All groups have zero variance: those of the last round have advantages of zero, and the metrics show it.
-        groups = sampled[sampled.len() - wanted..].to_vec();
+        groups = sampled[sampled.len() - group_count..].to_vec();
     }
     Ok(Rollouts { groups, sampled, rounds, staleness: 0 })
 }

@@ -14,8 +14,8 @@ use super::run::Run;
 use super::scorer::{BaseScores, log_ratios, sum};
 use crate::generate::Finish;
 use crate::objective::{
-    Corrected, Estimator, GroupStats, Matching, Mismatch, Offsets, Partition, SampleSource,
-    cut_share, partition_of,
+    Estimator, GroupStats, ImportanceWeights, Matching, Mismatch, Offsets, Partition, SampleSource,
+    clipped_reward_ratio, partition_of,
 };
 use crate::policy::{Distributions, Sequence};
 use crate::rollout::Group;
@@ -87,9 +87,9 @@ pub(super) fn score(
     if let Some(matching) = plan.matching() {
         let ids = groups.iter().map(|group| run.problems[group.problem].problem.id.as_str());
         estimate_partition(matching, ids, &mut stats, &mut state.partition);
-        metrics.max_reward_ratio = Some(cut_share(matching, &stats));
+        metrics.max_reward_ratio = Some(clipped_reward_ratio(matching, &stats));
     }
-    let costs = match plan.charges_later().filter(|_| !deferral.costs) {
+    let costs = match plan.penalty_to_go().filter(|_| !deferral.costs) {
         None => None,
         Some(regulariser) => Some(match (regulariser.estimator, &base_logp) {
             (Estimator::K2, Some(base_logp)) => log_ratios(&behavior_logp, base_logp),
@@ -133,8 +133,8 @@ fn ranges(groups: &[Group]) -> Vec<Range<usize>> {
     (0..groups.completions()).map(|group| groups.span(group..group + 1)).collect()
 }
 
-/// Where another model sampled the tokens: puts the policy's own log-probabilities in place of its in `behavior_logp`,
-/// and returns the importance weight of each token.
+/// Importance weights of tokens that another model sampled; none where the policy did. Replaces the log-probabilities
+/// of that model in `behavior_logp` by the policy's.
 fn correct(
     run: &Run<'_>,
     sequences: &[Sequence],
@@ -146,7 +146,7 @@ fn correct(
     let Some(correction) = run.correction else { return Ok(None) };
     let policy_logp = run.scorer().policy_logp(sequences)?;
     let ratios = log_ratios(&policy_logp, behavior_logp);
-    let Corrected { factor, counts } = correction.weigh(offsets, &ratios);
+    let ImportanceWeights { factor, counts } = correction.weigh(offsets, &ratios);
     let mismatch = Mismatch::of(offsets, &ratios, &counts);
     let is_apart = mismatch.mean.is_nan() || mismatch.mean > ENGINE_APART;
     if step == 0 && is_apart && run.engine.is_some() {

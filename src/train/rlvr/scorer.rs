@@ -1,5 +1,5 @@
-//! Completions to flat columns of what the models say of their tokens: log-probabilities, entropies, divergences. Of
-//! ranks each scores its own share, and all have the result.
+//! Completions to flat columns of log-probabilities, entropies and divergences under policy and base. Each rank scores
+//! a share of the completions, and all ranks have the result.
 
 use std::borrow::Borrow;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use crate::model::Decoder;
 use crate::objective::Plan;
 use crate::policy::{
-    Base, Distributions, Policy, Sequence, Whole, on_host, token_divergence, token_logp,
+    Base, Distributions, FullVocabulary, Policy, Sequence, on_host, token_divergence, token_logp,
 };
 use crate::ranks::Ranks;
 use crate::train::shared::token_column;
@@ -99,17 +99,17 @@ impl<'a> Scorer<'a> {
         Ok(widened(&divergence))
     }
 
-    /// What a pass over some completions computes of whole next-token distributions; `base` has the base's of all of
+    /// What a pass over some completions computes of full next-token distributions; `base` has the base's of all of
     /// them, where they were computed before.
     pub(super) fn full_vocabulary<S: Borrow<Sequence>>(
         &self,
         plan: &Plan,
         rows: &[S],
         base: Option<Vec<&Distributions>>,
-    ) -> Result<Whole<'a>> {
+    ) -> Result<FullVocabulary<'a>> {
         let likeliest = plan.simko.map_or(0, |simko| simko.top);
         let Some(regulariser) = plan.vocabulary_regulariser() else {
-            return Ok(Whole { likeliest, base: None });
+            return Ok(FullVocabulary { likeliest, base: None });
         };
         let distributions = match base {
             Some(base) => Distributions::joined(&base)?,
@@ -117,7 +117,7 @@ impl<'a> Scorer<'a> {
         };
         let divergence = regulariser.divergence;
         let base = Base { decoder: self.base()?, distributions, divergence };
-        Ok(Whole { likeliest, base: Some(base) })
+        Ok(FullVocabulary { likeliest, base: Some(base) })
     }
 
     fn column<S: Borrow<Sequence>>(

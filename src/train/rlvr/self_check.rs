@@ -11,7 +11,7 @@ use crate::model::Decoder;
 use crate::objective::{Completions, LossInputs};
 use crate::policy::{Forward, GradAccumulator, Sequence, on_host, rounding, token_logp};
 use crate::rollout::Group;
-use crate::train::step::{PassNumbers, lengths, micro_batches};
+use crate::train::step::{DropoutCounter, lengths, micro_batches};
 
 /// Largest number of stored completions that are looked at.
 const STORED: usize = 256;
@@ -21,7 +21,7 @@ const STORED: usize = 256;
 pub(super) fn check_start(
     run: &Run<'_>,
     batch: Option<&TokenBatch>,
-    passes: &mut PassNumbers,
+    dropout_counter: &mut DropoutCounter,
 ) -> Result<()> {
     let (scorer, temperature) = (run.scorer(), run.config.settings.temperature);
     let limit = rounding(run.policy.decoder()) as f32;
@@ -34,26 +34,28 @@ pub(super) fn check_start(
     };
     let first = micro_batches(&sequences, run.config.settings.micro_batch_tokens).remove(0);
     let sequences = &sequences[first.clone()];
-    let forward = run.policy.forward(sequences, temperature, passes.next())?;
+    let forward = run.policy.forward(sequences, temperature, dropout_counter.next())?;
     let policy_logp = on_host(forward.logp())?;
     if let Some(batch) = batch {
-        let apart = largest_difference(&policy_logp, batch.logp(first.clone()).0);
-        if apart.is_nan() || apart > limit {
+        let difference = largest_difference(&policy_logp, batch.logp(first.clone()).0);
+        if difference.is_nan() || difference > limit {
             bail!(
-                "self-check: rollout and training disagree on log-probabilities by {apart:.1e}; this is a bug"
+                "self-check: rollout and training disagree on log-probabilities by {difference:.1e}; this is a bug"
             );
         }
     }
-    let apart = largest_difference(&policy_logp, &scorer.logp(base, sequences)?);
-    if apart.is_nan() || apart > limit {
+    let difference = largest_difference(&policy_logp, &scorer.logp(base, sequences)?);
+    if difference.is_nan() || difference > limit {
         bail!(
-            "self-check: the policy does not start at the base (log-probabilities differ by {apart:.1e})"
+            "self-check: the policy does not start at the base (log-probabilities differ by {difference:.1e})"
         );
     }
     let alone = on_host(&token_logp(run.policy.decoder(), &sequences[..1], temperature)?.logp)?;
-    let apart = largest_difference(&alone, &policy_logp);
-    if apart.is_nan() || apart > limit {
-        bail!("self-check: log-probabilities depend on the batch (by {apart:.1e}); this is a bug");
+    let difference = largest_difference(&alone, &policy_logp);
+    if difference.is_nan() || difference > limit {
+        bail!(
+            "self-check: log-probabilities depend on the batch (by {difference:.1e}); this is a bug"
+        );
     }
     let loss = match batch {
         None => forward.logp().sum_all()?,
@@ -68,11 +70,11 @@ fn check_stored<'a>(run: &'a Run<'_>, base: &Decoder, limit: f32) -> Result<Vec<
     let sequences: Vec<&Sequence> = stored.iter().map(|item| &item.sequence).collect();
     if !stored.is_empty() {
         let logp: Vec<f32> = stored.iter().flat_map(|item| &item.logp).copied().collect();
-        let apart = largest_difference(&run.scorer().logp(base, &sequences)?, &logp);
-        if apart.is_nan() || apart > limit {
+        let difference = largest_difference(&run.scorer().logp(base, &sequences)?, &logp);
+        if difference.is_nan() || difference > limit {
             bail!(
                 "self-check: the stored pre-samples were not drawn from this base \
-                 (log-probabilities differ by {apart:.1e}); draw them again"
+                 (log-probabilities differ by {difference:.1e}); draw them again"
             );
         }
     }
@@ -118,15 +120,15 @@ fn checked_loss(
         reference_logp: base_logp.as_ref(),
         advantage: &ones,
         weight: &ones,
-        charge: None,
-        priced: None,
+        penalty_weight: None,
+        kl_cov_mask: None,
     };
     let slopes = run.plan.loss(&inputs(logp.as_tensor()))?.total.backward()?.remove(&logp);
     let slopes = slopes.context("self-check: the loss does not depend on the policy")?;
-    let apart = scalar(&(slopes + 1.0)?.abs()?.max(0)?)?;
-    if apart.is_nan() || apart > 1e-4 {
+    let difference = scalar(&(slopes + 1.0)?.abs()?.max(0)?)?;
+    if difference.is_nan() || difference > 1e-4 {
         bail!(
-            "self-check: the loss is not the policy gradient at ratio 1, by {apart:.1e}; this is a bug"
+            "self-check: the loss is not the policy gradient at ratio 1, by {difference:.1e}; this is a bug"
         );
     }
     Ok(run.plan.loss(&inputs(forward.logp()))?.total)

@@ -17,7 +17,7 @@ use crate::generate::EngineLost;
 use crate::rollout::Group;
 use crate::telemetry::phase;
 use crate::train::checkpoint::State;
-use crate::train::step::PassNumbers;
+use crate::train::step::DropoutCounter;
 use crate::train::{AdamW, Stop, shared};
 
 /// Ranks compare their weights after the first of every so many steps, and at the end.
@@ -118,16 +118,17 @@ fn step(
         metrics.pstar = Some(distances_without_rollouts(run)?);
     }
     phase("updating");
-    let mut passes = PassNumbers::of_step(run.config.seed, step);
+    let mut dropout_counter = DropoutCounter::of_step(run.config.seed, step);
     if step == 0 {
-        check_start(run, batch.as_ref(), &mut passes)?;
+        check_start(run, batch.as_ref(), &mut dropout_counter)?;
     }
     metrics.entropy_bonus = run.plan.entropy.target.map(|_| run.entropy_bonus(state));
     metrics.learning_rate = settings.schedule.rate(step, settings.max_steps);
     metrics.coefficient = run.common_beta(step);
     let mut advantages = batch.as_ref().map(TokenBatch::first_advantages).unwrap_or_default();
     for update in updates(run, batch.as_ref()) {
-        let (gradients, stats) = gradients(run, batch.as_ref(), update, state, &mut passes)?;
+        let (gradients, stats) =
+            gradients(run, batch.as_ref(), update, state, &mut dropout_counter)?;
         metrics.add(&stats, update);
         stats.advantages.iter().for_each(|(row, advantage)| advantages[*row] = *advantage);
         metrics.grad_norm = match metrics.loss.is_finite() {

@@ -6,7 +6,7 @@ use candle_core::Tensor;
 use crate::objective::Mismatch;
 use crate::ranks::Ranks;
 
-/// Which optimizer step on a batch is taken.
+/// The index of an optimizer step among those on a batch.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Update {
     /// Its number among the steps on the batch.
@@ -22,7 +22,7 @@ impl Update {
     pub(super) const ONLY: Self = Self { number: 0, of: 1, part: 0 };
 }
 
-/// What one update measured.
+/// Statistics of one update.
 #[derive(Debug, Clone, Default)]
 pub(super) struct UpdateStats {
     pub(super) loss: f64,
@@ -39,7 +39,7 @@ pub(super) struct UpdateStats {
 }
 
 impl UpdateStats {
-    /// Takes in what the other ranks measured on their rows.
+    /// Adds the statistics of the other ranks.
     pub(super) fn sum(&mut self, ranks: &Ranks) -> Result<()> {
         let (mut none, mut nothing) = (RolloutStats::default(), StoredStats::default());
         let rollouts = self.rollouts.as_mut().unwrap_or(&mut none);
@@ -53,9 +53,9 @@ impl UpdateStats {
             &mut stored.clamped,
         ];
         let count = sums.len();
-        let mut own: Vec<f64> = sums.iter().map(|sum| **sum).collect();
-        own.push(rollouts.logp_difference);
-        let all = ranks.gather_numbers(own)?;
+        let mut local: Vec<f64> = sums.iter().map(|sum| **sum).collect();
+        local.push(rollouts.logp_difference);
+        let all = ranks.gather_numbers(local)?;
         for (place, sum) in sums.into_iter().enumerate() {
             *sum = all.iter().map(|numbers| numbers[place]).sum();
         }
@@ -64,7 +64,7 @@ impl UpdateStats {
     }
 }
 
-/// What it measured on rollouts.
+/// Statistics of an update on rollouts.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct RolloutStats {
     /// Completions.
@@ -77,7 +77,7 @@ pub(super) struct RolloutStats {
     pub(super) logp_difference: f64,
 }
 
-/// What it measured on stored completions.
+/// Statistics of an update on stored completions.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct StoredStats {
     /// Completions.
@@ -91,8 +91,8 @@ pub(super) struct StoredStats {
 }
 
 impl RolloutStats {
-    /// Takes in how far log-probabilities are from those at sampling, in the first update on a batch: later
-    /// it is no longer the policy that sampled.
+    /// Records the largest difference of log-probabilities between sampling and the first update on a batch; later
+    /// updates train another policy than the one that sampled.
     pub(super) fn see_difference(
         &mut self,
         update: Update,
@@ -100,8 +100,8 @@ impl RolloutStats {
         behavior: &Tensor,
     ) -> Result<()> {
         if update.number == 0 {
-            let apart = (policy - behavior)?.abs()?.max(0)?;
-            self.logp_difference = self.logp_difference.max(scalar(&apart)?);
+            let difference = (policy - behavior)?.abs()?.max(0)?;
+            self.logp_difference = self.logp_difference.max(scalar(&difference)?);
         }
         Ok(())
     }
