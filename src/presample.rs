@@ -29,7 +29,7 @@ pub use split::{Split, SplitRule};
 /// Keys the randomness of pre-sampling apart from that of training steps.
 const STEP: u64 = u64::MAX;
 
-/// What was asked of which model; two sets with the same answer to this are interchangeable.
+/// A request for samples of a model; two sets of the same request are interchangeable.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PresampleSpec {
     /// The base's name.
@@ -46,7 +46,7 @@ pub struct PresampleSpec {
     pub max_completion_length: usize,
     /// Seed of the samples.
     pub seed: u64,
-    /// What they were computed in; their log-probabilities depend on it.
+    /// The precision, which log-probabilities depend on.
     #[serde(flatten)]
     pub precision: Precision,
 }
@@ -56,7 +56,7 @@ pub struct PresampleSpec {
 pub struct BaseCompletion {
     /// The text, special tokens left out.
     pub completion: String,
-    /// What the verifier said.
+    /// The verdict.
     #[serde(flatten)]
     pub verdict: Verdict,
     /// Whether it ended by itself; one that was cut off counts as incorrect.
@@ -93,7 +93,7 @@ impl PromptSamples {
         self.samples.iter().filter(|sample| sample.is_correct()).count()
     }
 
-    /// How often the prompt was solved: what estimates of the base's validity are made from
+    /// Correct completions among all: the data of estimates of the base's validity
     /// ([`crate::base_validity`]).
     pub fn trials(&self) -> Trials {
         self.first_trials(self.samples.len())
@@ -116,7 +116,7 @@ impl PromptSamples {
 /// The base's completions of every prompt of a dataset, in its order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Presamples {
-    /// What was asked.
+    /// The request.
     pub request: PresampleSpec,
     /// One entry a prompt.
     pub prompts: Vec<PromptSamples>,
@@ -160,7 +160,7 @@ pub fn presample(
     assemble(known, problems, request.clone())
 }
 
-/// What the samples in `directory` were asked for.
+/// The request of the samples in `directory`.
 ///
 /// # Errors
 /// There are none.

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::World;
 
-/// What a policy can see.
+/// The class of a policy: the context that its next-token distribution depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Class {

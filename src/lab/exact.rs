@@ -52,7 +52,7 @@ impl<'a> Setting<'a> {
         Ok(Self { world, plan, base_logp, base_next })
     }
 
-    /// What is known of all outputs of every prompt, with their probabilities.
+    /// The statistics of all outputs of every prompt, with their probabilities.
     pub(super) fn stats(&self, table: &Table) -> Result<Vec<GroupStats>> {
         let world = self.world;
         let tokens = table.token_logp()?.detach();
@@ -185,13 +185,13 @@ impl<'a> Setting<'a> {
         });
         let (weight, log_weight): (Vec<f64>, Vec<f64>) =
             log_weights.map(|log_weight| matching.weigh(log_weight)).unzip();
-        let weight = weight.iter().zip(mass).map(|(own, mass)| own * mass).collect();
+        let weight = weight.iter().zip(mass).map(|(weight, mass)| weight * mass).collect();
         let (weight, log_weight) = (of(weight)?, of(log_weight)?);
         let weight = StoredWeight::Samples { weight: &weight, log_weight: &log_weight };
         Ok(self.plan.stored_loss(&inputs(weight))?.total)
     }
 
-    /// What the regulariser costs at every token of every row: the divergence there, or where k2 estimates it the
+    /// The penalty at every token of every row: the divergence there, or where k2 estimates it the
     /// token's log-ratio.
     pub(super) fn position_costs(
         &self,
@@ -285,9 +285,9 @@ impl Terms<'_> {
         }
         let divergence = plan
             .vocabulary_regulariser()
-            .map(|own| vocabulary::divergence(own.divergence, next, self.base.1))
+            .map(|regulariser| vocabulary::divergence(regulariser.divergence, next, self.base.1))
             .transpose()?;
-        let whole = plan.vocabulary_loss(&VocabularyInputs {
+        let full_vocabulary = plan.vocabulary_loss(&VocabularyInputs {
             entropy: &vocabulary::entropy(next)?,
             divergence: divergence.as_ref(),
             weight: &weight,
@@ -295,7 +295,7 @@ impl Terms<'_> {
             entropy_bonus: bonus,
             simko: None,
         })?;
-        Ok(((total.total + whole)? * share)?)
+        Ok(((total.total + full_vocabulary)? * share)?)
     }
 }
 
@@ -308,7 +308,7 @@ pub(super) fn gradient_of(loss: &Tensor, table: &Table) -> Result<Vec<f64>> {
     }
 }
 
-/// How the exact loss is followed downhill.
+/// The settings of gradient descent on the exact loss.
 #[derive(Debug, Clone, Copy)]
 pub struct Descent {
     /// Most steps of Adam.

@@ -19,7 +19,7 @@ use crate::objective::target::beta_for;
 /// Halvings of the interval that the class's own beta is sought in.
 const HALVINGS: usize = 24;
 
-/// How bases get weaker.
+/// The way in which bases get weaker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Series {
@@ -34,7 +34,7 @@ pub enum Series {
 pub struct FixedMu {
     /// The world's name.
     pub world: String,
-    /// How bases get weaker.
+    /// The way in which bases get weaker.
     pub series: Series,
     /// The restricted class.
     pub policies: String,

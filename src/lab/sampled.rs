@@ -68,7 +68,7 @@ fn sample_stats(all: &GroupStats, outputs: &[usize]) -> GroupStats {
     }
 }
 
-/// How groups are drawn.
+/// Number and size of sampled groups.
 #[derive(Debug, Clone, Copy)]
 pub struct Draws {
     /// Samples of a group.
@@ -79,7 +79,7 @@ pub struct Draws {
     pub seed: u64,
 }
 
-/// What the groups gave.
+/// A gradient estimated from sampled groups.
 #[derive(Debug, Clone)]
 pub struct GradientEstimate {
     /// Mean gradient over groups.

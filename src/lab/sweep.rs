@@ -8,7 +8,7 @@ use super::{Class, Descent, Measures, Setting, Table, World};
 use crate::objective::target::{Target, best_value};
 use crate::objective::{Anchor, Divergence, Objective};
 
-/// What is optimised.
+/// The objective.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Point {
     /// `E[v] - beta KL(q || a)`: RLVR with a KL penalty, reverse KL to p_beta. At 0 it is the chance of being correct

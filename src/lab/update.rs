@@ -158,8 +158,8 @@ mod tests {
             let expected = gradient(update.expected(&world, &policy));
             let key = RngKey { seed: 7, step: 1 };
             let sampled = gradient(update.sampled(&world, &policy, key));
-            let apart: Vec<f64> = expected.iter().zip(&sampled).map(|(a, b)| a - b).collect();
-            let share = norm(&apart) / norm(&expected);
+            let difference: Vec<f64> = expected.iter().zip(&sampled).map(|(a, b)| a - b).collect();
+            let share = norm(&difference) / norm(&expected);
             assert!(share < 0.02, "alpha {alpha}, beta {beta}: {share}");
         }
     }

@@ -21,7 +21,7 @@ pub struct GroupStats {
     pub reference_logp: Vec<f64>,
     /// Tokens of each.
     pub lengths: Vec<usize>,
-    /// How often the base solves this prompt, as estimated; only targets read it.
+    /// The estimated accuracy of the base on this prompt; only targets read it.
     pub solve_rate: f64,
     /// Temperature of the tilted target, or coefficient of a regulariser, on this prompt.
     pub beta: f64,
@@ -42,7 +42,7 @@ impl GroupStats {
         self.policy_logp[index] / self.lengths[index].max(1) as f64
     }
 
-    /// How often the base solves the prompt by importance sampling from the group itself, `mean(v a / pi)`. What
+    /// The accuracy of the base on the prompt by importance sampling from the group itself, `mean(v a / pi)`. What
     /// multiplies it by the same samples again is self-normalised, and biased in small groups.
     pub fn online_solve_rate(&self) -> f64 {
         let weight = |i: usize| match self.classes[i].is_some() {

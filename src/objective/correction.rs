@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Offsets;
 
-/// How samples of another engine are weighted.
+/// The weights of samples of another engine.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum ImportanceCorrection {
@@ -77,7 +77,7 @@ impl From<ImportanceCorrection> for String {
     }
 }
 
-/// What samples count for.
+/// Weights of samples that another model drew.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ImportanceWeights {
     /// The factor of every token's weight.
@@ -87,7 +87,7 @@ pub struct ImportanceWeights {
     pub counts: Vec<bool>,
 }
 
-/// How far an engine's log-probabilities are from the policy's own, on the tokens of a step.
+/// Distance of an engine's log-probabilities from the policy's, on the tokens of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Mismatch {
     /// Mean absolute difference of a token's log-probability, in nats.
@@ -120,7 +120,7 @@ fn sequence_ratio(tokens: &[f64]) -> f64 {
 }
 
 impl ImportanceCorrection {
-    /// What completions count for, of whose tokens these are `log(pi / b)`.
+    /// The weights of completions, from `log(pi / b)` of their tokens.
     pub fn weigh(self, offsets: &Offsets, log_ratios: &[f64]) -> ImportanceWeights {
         let mut weights = ImportanceWeights {
             factor: Vec::with_capacity(log_ratios.len()),

@@ -71,7 +71,7 @@ pub struct LossInputs<'a> {
     pub kl_cov_mask: Option<&'a Tensor>,
 }
 
-/// What the loss reads of the next-token distributions that tokens are from, `[N]` each.
+/// Inputs of the full-vocabulary loss, `[N]` each.
 pub struct VocabularyInputs<'a> {
     /// Entropies, with a gradient.
     pub entropy: &'a Tensor,
@@ -83,7 +83,7 @@ pub struct VocabularyInputs<'a> {
     pub penalty_weight: &'a Tensor,
     /// Weight of the entropy bonus.
     pub entropy_bonus: f64,
-    /// What SimKO reads.
+    /// The inputs of SimKO.
     pub simko: Option<Candidates<'a>>,
 }
 
@@ -95,18 +95,18 @@ pub struct StoredInputs<'a> {
     pub policy_logp: &'a Tensor,
     /// Log-probabilities `[N]` under the base.
     pub reference_logp: &'a Tensor,
-    /// What of them counts.
+    /// Their weights.
     pub weight: StoredWeight<'a>,
 }
 
-/// How stored completions are averaged.
+/// The average over stored completions.
 pub enum StoredWeight<'a> {
     /// Token by token, with these weights `[N]`: rehearsal.
     Tokens(&'a Tensor),
     /// As whole samples of a target, with these weights `[B]` and the logarithms of the target's density over the
     /// base's, `[B]`: matching.
     Samples {
-        /// How much each counts.
+        /// The weight of each.
         weight: &'a Tensor,
         /// `log(p / a)`.
         log_weight: &'a Tensor,
@@ -117,7 +117,7 @@ pub enum StoredWeight<'a> {
 pub struct Loss {
     /// The scalar to differentiate: this micro-batch's share of the step's loss.
     pub total: Tensor,
-    /// How many tokens were clipped, `[]`.
+    /// Number of clipped tokens, `[]`.
     pub clipped: Tensor,
 }
 
@@ -125,7 +125,7 @@ pub struct Loss {
 pub struct StoredLoss {
     /// The scalar to differentiate, without the regulariser's coefficient.
     pub total: Tensor,
-    /// How many log-ratios were cut at [`MAX_LOG_RATIO`].
+    /// Number of log-ratios that were clipped at [`MAX_LOG_RATIO`].
     pub cut: f64,
 }
 
@@ -208,7 +208,7 @@ impl Plan {
         self.regulariser().filter(|regulariser| regulariser.estimator == Estimator::Full)
     }
 
-    /// What full next-token distributions add to the loss.
+    /// The full-vocabulary terms of the loss.
     pub fn vocabulary_loss(&self, inputs: &VocabularyInputs<'_>) -> Result<Tensor> {
         let mut total = Tensor::zeros((), inputs.entropy.dtype(), inputs.entropy.device())?;
         if let Some(divergence) = inputs.divergence {

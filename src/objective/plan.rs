@@ -18,21 +18,21 @@ use super::{Divergence, PointwiseLoss};
 /// Every choice of an objective.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// What the policy is held to or aimed at.
+    /// The distribution that the policy is held to or aimed at.
     pub anchor: Anchor,
-    /// How rewards become advantages.
+    /// The rule that turns rewards into advantages.
     pub rule: AdvantageEstimator,
-    /// What is subtracted from a reward.
+    /// The baseline that is subtracted from a reward.
     pub baseline: Baseline,
-    /// How far one batch may move the policy.
+    /// The limit on the change of the policy by one batch.
     pub trust_region: TrustRegion,
-    /// How tokens are averaged.
+    /// The average over tokens.
     pub loss_type: LossType,
     /// Passes over each batch of rollouts.
     pub num_iterations: usize,
     /// Mini-batches, each with its own optimizer step, that a batch of rollouts is split into.
     pub steps_per_generation: usize,
-    /// How entropy is kept.
+    /// The entropy bonus.
     pub entropy: Entropy,
     /// Tokens whose gradient is cut or held because reward and probability move together.
     pub covariance: Option<Covariance>,
@@ -42,11 +42,11 @@ pub struct Plan {
     pub dynamic_sampling: bool,
     /// Share of the longest completion over which the reward falls by 1 (DAPO); 0 for none.
     pub overlong_buffer: f64,
-    /// How coefficients change over the run.
+    /// The schedule of coefficients.
     pub annealing: Annealing,
 }
 
-/// What the divergence is to.
+/// The distribution that the divergence is to.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Anchor {
     /// Nothing: the reward alone.
@@ -62,7 +62,7 @@ pub enum Anchor {
 pub struct Regulariser {
     /// Which.
     pub divergence: Divergence,
-    /// How much: TRL's `beta`, DPH-RL's `eta`.
+    /// The coefficient: TRL's `beta`, DPH-RL's `eta`.
     pub beta: f64,
     /// On whose samples.
     pub sampler: SampleSource,
@@ -103,9 +103,9 @@ pub struct Matching {
     pub beta: f64,
     /// On whose samples.
     pub sampler: SampleSource,
-    /// Where pseudo-rewards are cut (alpha-DPG's M); `advantage` says what exactly is cut.
+    /// Upper limit of pseudo-rewards (alpha-DPG's M); see `advantage`.
     pub max_reward: f64,
-    /// Where the base's validity on a prompt comes from.
+    /// The estimate of the base's validity on a prompt.
     pub partition: Partition,
 }
 
@@ -120,7 +120,7 @@ pub enum SampleSource {
     Filtered,
 }
 
-/// How a regulariser is estimated.
+/// The estimator of a regulariser.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Estimator {
     /// Subtracted from the advantage of whole completions: the exact gradient.
@@ -139,7 +139,7 @@ pub enum Estimator {
     Definition,
 }
 
-/// Where Z, the base's validity on a prompt, comes from.
+/// The estimate of Z, the base's validity on a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Partition {
     /// The base's pre-samples, once: `(c + 1/2) / (n + 1)`.
@@ -160,7 +160,7 @@ pub struct Entropy {
 }
 
 impl Matching {
-    /// How much a stored sample counts, and its `log(p / a)`, given that: samples of the base stand for the target by
+    /// The weight of a stored sample, and its `log(p / a)`, given that: samples of the base stand for the target by
     /// their density, filtered ones are the target's.
     pub fn weigh(&self, log_weight: f64) -> (f64, f64) {
         let weight = if self.sampler == SampleSource::Filtered { 1.0 } else { log_weight.exp() };
@@ -277,7 +277,7 @@ impl Plan {
     /// Refuses combinations that cannot work.
     ///
     /// # Errors
-    /// What is impossible, why, and what to choose instead.
+    /// An impossible combination, with the reason and an alternative.
     pub fn check(&self) -> Result<()> {
         match &self.anchor {
             Anchor::None => {}

@@ -33,7 +33,7 @@ pub struct StoredEvidence {
     pub others: (usize, usize),
 }
 
-/// What is known of a prompt.
+/// The evidence on a prompt.
 #[derive(Debug, Clone)]
 pub struct Evidence {
     /// Completions of the policy; none under supervised objectives.

@@ -33,7 +33,7 @@ pub struct SimKo {
     pub quantile: f64,
     /// Share of the update that goes to the candidates.
     pub mix: f64,
-    /// How many candidates.
+    /// Number of candidates.
     pub top: usize,
     /// Factor on the penalty of the top candidate.
     pub penalty: f64,
@@ -77,7 +77,7 @@ pub fn select_tokens(
     tokens
 }
 
-/// What SimKO adds at uncertain tokens, a number a token.
+/// The columns of SimKO: its terms at uncertain tokens.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SimKoColumns {
     /// Toward the likeliest candidates, at tokens of correct completions.

@@ -18,7 +18,7 @@ pub fn entropy(logp: &Tensor) -> Result<Tensor> {
     (logp.exp()? * logp)?.sum(D::Minus1)?.neg()
 }
 
-/// What SimKO reads of uncertain tokens, `[N]` but where it says otherwise.
+/// The inputs of SimKO at uncertain tokens, `[N]` but where it says otherwise.
 pub struct Candidates<'a> {
     /// Log-probabilities of the tokens, with a gradient.
     pub token: &'a Tensor,
@@ -34,7 +34,7 @@ pub struct Candidates<'a> {
     pub press: &'a Tensor,
 }
 
-/// What SimKO adds to the plain loss at uncertain tokens, `[N]`, to be minimised.
+/// The loss that SimKO adds at uncertain tokens, `[N]`, to be minimised.
 pub fn simko(of: &Candidates<'_>) -> Result<Tensor> {
     let lifted = (of.likeliest.mean(1)? - of.token)?;
     ((lifted * of.lift)? + ((of.token * of.press)? * of.is_top)?)?.neg()

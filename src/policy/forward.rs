@@ -11,10 +11,10 @@ use crate::backend::{Anchor, Divergences, GradAccumulator, LogpGrads};
 use crate::divergence::Divergence;
 use crate::model::{Decoder, LogpTrace, Trace};
 
-/// What is asked of full next-token distributions, beside log-probabilities and entropies.
+/// The full-vocabulary outputs of a pass, beside log-probabilities and entropies.
 #[derive(Clone, Default)]
 pub struct FullVocabulary<'a> {
-    /// How many of the likeliest tokens.
+    /// Number of likeliest tokens.
     pub likeliest: usize,
     /// The base that they are compared with.
     pub base: Option<Base<'a>>,
@@ -78,7 +78,7 @@ impl Forward {
         self.entropy.as_tensor()
     }
 
-    /// How far that is from the base's, `[N]`, where it was asked for.
+    /// Its divergence from the base's, `[N]`, where it was requested.
     pub fn divergence(&self) -> Option<&Tensor> {
         self.base_divergence.as_ref().map(|base_divergence| base_divergence.values.as_tensor())
     }

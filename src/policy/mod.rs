@@ -173,7 +173,7 @@ impl Policy {
     }
 }
 
-/// Where weights are.
+/// The backend of weights.
 fn kind_of(weights: &Weights) -> BackendKind {
     let device = weights.values().next().map_or(&Device::Cpu, Tensor::device);
     BackendKind::of(device)
@@ -258,7 +258,7 @@ impl Distributions {
     }
 }
 
-/// How far apart two log-probabilities of one token may be that differ by rounding alone. In bf16 a product on a
+/// Largest difference of two log-probabilities of one token by rounding alone. In bf16 a product on a
 /// GPU may round otherwise in another batch, and a step of 2^-8 in a logit of 30 is 0.1.
 pub fn rounding(decoder: &Decoder) -> f64 {
     match decoder.dtype() {
@@ -297,7 +297,7 @@ pub fn token_logp<S: Borrow<Sequence>>(
     Ok(TokenLogp { logp: outputs.logp, entropy: outputs.entropy, distributions })
 }
 
-/// How far the next-token distributions that completion tokens are from are from another model's, `[N]`.
+/// Divergences of the next-token distributions of completion tokens from another model's, `[N]`.
 pub fn token_divergence<S: Borrow<Sequence>>(
     decoder: &Decoder,
     rows: &[S],

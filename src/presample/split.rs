@@ -2,7 +2,7 @@
 
 use super::{BaseCompletion, Presamples};
 
-/// How prompts are divided between exploring (rollouts) and rehearsing (DPH-RL's D_exp and D_pef).
+/// The division of prompts between exploring (rollouts) and rehearsing (DPH-RL's D_exp and D_pef).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SplitRule {
     /// Prompts with at least this share of correct completions are rehearsed.

@@ -67,7 +67,7 @@ impl Group {
     }
 }
 
-/// What collecting needs besides problems.
+/// The sampler, the tokenizer and the verifier that make groups of prompts.
 pub struct Collector<'a> {
     sampler: &'a dyn Sampler,
     tokenizer: &'a dyn Tokenizer,

@@ -32,7 +32,7 @@ const METRICS: &str = "metrics.jsonl";
 /// The file in a run's directory that names its newest checkpoint.
 const LATEST: &str = "latest";
 
-/// Where a run stands.
+/// The state of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct State {
     /// Steps done; step numbers count from 0.
@@ -42,7 +42,7 @@ pub struct State {
     /// Optimizer steps that were left out because the loss or the gradient was not finite.
     #[serde(default)]
     pub skipped_steps: usize,
-    /// How many of them in a row at the end.
+    /// Length of the last streak of them.
     #[serde(default)]
     pub skipped_in_a_row: usize,
     /// Tokens sampled so far, those of the base included.
@@ -81,7 +81,7 @@ pub struct State {
     pub micro_batch_tokens: usize,
 }
 
-/// What `trainer_state.json` holds.
+/// The contents of `trainer_state.json`.
 #[derive(Serialize, Deserialize)]
 struct TrainerState {
     #[serde(flatten)]
@@ -103,7 +103,7 @@ pub struct Checkpoints<'a> {
     pub adapter: Option<&'a Adapter>,
     /// All that the result depends on.
     pub config: &'a Value,
-    /// How many of the newest are kept; 0 keeps all. The best is never removed.
+    /// Number of the newest to keep; 0 keeps all. The best is never removed.
     pub limit: usize,
     /// The processes that train together, of which the first writes.
     pub ranks: &'a Ranks,
@@ -111,9 +111,9 @@ pub struct Checkpoints<'a> {
 
 /// A checkpoint that was read.
 pub struct Checkpoint {
-    /// Where the run stood.
+    /// The state of the run.
     pub state: State,
-    /// What is trained: the policy's weights, or the adapter's.
+    /// The trained weights: the policy's, or the adapter's.
     pub weights: Weights,
     /// The optimizer's moments.
     pub moments: Weights,
@@ -178,12 +178,12 @@ impl Checkpoints<'_> {
 
     /// What to tell whoever's disk is full.
     fn where_it_stands(&self, name: &str) -> String {
-        let kept = match newest(self.output) {
+        let state = match newest(self.output) {
             Some(path) => format!("{} is whole", path.display()),
             None => "there is no earlier one".to_owned(),
         };
         format!(
-            "{}: {name} cannot be written; {kept}: make room, then continue with --resume",
+            "{}: {name} cannot be written; {state}: make room, then continue with --resume",
             self.output.display()
         )
     }

@@ -58,7 +58,7 @@ pub struct SftMetrics {
     pub learning_rate: f64,
 }
 
-/// Where examples come from: those of a step, as many as asked for.
+/// The examples of a step, given its index and their number.
 pub type Examples<'a> = dyn Fn(usize, usize) -> Result<Vec<Sequence>> + 'a;
 
 /// The examples of a fixed list, one shuffle an epoch.

@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 
 use super::rollouts::Rollouts;
 
-/// How far training and sampling are.
+/// The progress of training and of sampling.
 pub(super) struct Ahead {
     max_staleness: usize,
     first_step: usize,

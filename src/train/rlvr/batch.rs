@@ -35,7 +35,7 @@ pub(super) struct BatchSettings {
     pub(super) seed: u64,
     pub(super) step: usize,
     pub(super) max_completion_length: usize,
-    /// How samples of another model are weighted.
+    /// The importance correction of samples of another model.
     pub(super) correction: Option<ImportanceCorrection>,
 }
 
@@ -289,7 +289,7 @@ mod tests {
         assert!(cut.kl_cov_mask.is_none());
     }
 
-    /// What a pass of its own would have computed and what the training pass computes give the same columns.
+    /// A pass before the step and the training pass give the same columns.
     #[test]
     fn deferred_columns_are_those_that_were_scored_before() {
         let outputs: [&[f64]; 3] = [

@@ -81,7 +81,7 @@ impl RlvrConfig {
         self.objective.with(&self.overrides()?)
     }
 
-    /// What the objective and the overrides come to, in words.
+    /// The objective with its overrides, in words.
     ///
     /// # Errors
     /// An override that cannot be computed.

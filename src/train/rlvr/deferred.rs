@@ -113,7 +113,7 @@ impl SamplerRatios {
         self.counts.extend(&more.counts);
     }
 
-    /// How far the model that sampled is from the policy.
+    /// The distance of the model that sampled from the policy.
     pub(super) fn mismatch(&self) -> Mismatch {
         Mismatch::of(&Offsets::new(self.lengths.iter().copied()), &self.log_ratios, &self.counts)
     }

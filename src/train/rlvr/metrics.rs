@@ -167,7 +167,7 @@ impl Metrics {
         }
     }
 
-    /// What the rewards and lengths of a step's groups say.
+    /// Metrics of the rewards and lengths of a step's groups.
     pub(super) fn of(groups: &[Group]) -> Self {
         let all: Vec<_> = groups.iter().flat_map(|group| &group.rollouts).collect();
         let count = all.len() as f64;

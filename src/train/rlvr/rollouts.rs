@@ -18,7 +18,7 @@ const MAX_ROUNDS: usize = 10;
 /// The rollouts of a step.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Rollouts {
-    /// What is learned from.
+    /// The groups of the batch.
     pub(super) groups: Vec<Group>,
     /// All that was sampled for it.
     pub(super) sampled: Vec<Group>,

@@ -16,11 +16,11 @@ use crate::rollout::Encoded;
 use crate::tokenizer::Tokenizer;
 use crate::train::checkpoint::State;
 
-/// What a run trains, and on what. Only the weights of the policy change.
+/// A run: its models, prompts and settings. Only the weights of the policy change.
 pub struct Run<'a> {
     /// The settings, checked.
     pub config: &'a RlvrConfig,
-    /// What is optimised: the settings' plan.
+    /// The plan of the settings.
     pub plan: &'a Plan,
     /// The model that changes.
     pub policy: &'a Policy,
@@ -28,7 +28,7 @@ pub struct Run<'a> {
     pub reference: Option<&'a Decoder>,
     /// The prompts.
     pub problems: &'a [Encoded<'a>],
-    /// What is known of them, and stored completions.
+    /// Statistics of the prompts, and stored completions.
     pub data: &'a TrainingData,
     /// The base's completions of all problems, where there are some, that the log reads.
     pub presamples: Option<&'a Presamples>,
@@ -36,11 +36,11 @@ pub struct Run<'a> {
     pub tokenizer: &'a dyn Tokenizer,
     /// Judges them.
     pub verifier: &'a dyn Verifier,
-    /// What samples in place of this process.
+    /// The engine that samples in place of this process.
     pub engine: Option<RolloutEngine<'a>>,
     /// The type that the policy is rounded to where this process samples.
     pub rollout_dtype: Option<RolloutDtype>,
-    /// How samples of another model than the policy are weighted: a server's, or the rounded policy's.
+    /// The importance correction of samples of another model than the policy: a server's, or the rounded policy's.
     pub correction: Option<ImportanceCorrection>,
     /// The processes that train together.
     pub ranks: &'a Ranks,

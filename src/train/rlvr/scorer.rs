@@ -99,8 +99,8 @@ impl<'a> Scorer<'a> {
         Ok(widened(&divergence))
     }
 
-    /// What a pass over some completions computes of full next-token distributions; `base` has the base's of all of
-    /// them, where they were computed before.
+    /// The full-vocabulary outputs of a pass over some completions; `base` has the base's distributions of all of them,
+    /// where they were computed before.
     pub(super) fn full_vocabulary<S: Borrow<Sequence>>(
         &self,
         plan: &Plan,

@@ -22,12 +22,12 @@ use crate::train::{AdamW, Stop, shared};
 
 /// Ranks compare their weights after the first of every so many steps, and at the end.
 const CHECKED: usize = 50;
-/// How much an adaptive entropy bonus changes in a step (TRL's default).
+/// Change of an adaptive entropy bonus in a step (TRL's default).
 const ENTROPY_STEP: f64 = 0.005;
 
-/// What a step leaves to log and to save.
+/// The results of a step, to log and to save.
 pub struct Step<'a> {
-    /// What it measured.
+    /// Its metrics.
     pub metrics: &'a Metrics,
     /// The state of the run after it.
     pub state: &'a mut State,
@@ -42,7 +42,7 @@ pub struct Step<'a> {
 /// Called after every step; a reason ends the run.
 pub type Report<'a> = dyn FnMut(Step<'_>) -> Result<Option<String>> + 'a;
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
     /// All steps are done.

@@ -35,7 +35,7 @@ pub struct TrainingData {
     pub rehearsal: Vec<Rehearsal>,
     /// The completions of each prompt that has some.
     pub stored_prompts: Vec<Range<usize>>,
-    /// How often the base solves each problem; empty where it was not measured.
+    /// The base's accuracy on each problem; empty where it was not measured.
     pub solve_rate: Vec<f64>,
     /// Coefficient or temperature by problem.
     pub beta: Vec<f64>,

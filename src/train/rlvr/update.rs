@@ -11,7 +11,7 @@ use crate::ranks::Ranks;
 pub(super) struct Update {
     /// Its number among the steps on the batch.
     pub(super) number: usize,
-    /// How many there are.
+    /// Their number.
     pub(super) of: usize,
     /// The mini-batch.
     pub(super) part: usize,
@@ -28,7 +28,7 @@ pub(super) struct UpdateStats {
     pub(super) loss: f64,
     pub(super) rollouts: Option<RolloutStats>,
     pub(super) stored: Option<StoredStats>,
-    /// How far the model that sampled is from the policy, where the update's own passes measured it.
+    /// The distance of the model that sampled from the policy, where the update's passes measured it.
     pub(super) mismatch: Option<Mismatch>,
     /// The advantage of the first token of completions whose advantages the update completed.
     pub(super) advantages: Vec<(usize, f64)>,
