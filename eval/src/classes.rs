@@ -59,6 +59,16 @@ impl Level {
     /// All, from the finest to the coarsest.
     pub const ALL: [Level; 4] = [Level::Text, Level::Folded, Level::Solution, Level::Value];
 
+    /// What counts as one answer, in words.
+    pub fn description(self) -> &'static str {
+        match self {
+            Level::Text => "exact texts",
+            Level::Folded => "texts ignoring white space",
+            Level::Solution => "solutions",
+            Level::Value => "final answers",
+        }
+    }
+
     /// The name that results carry.
     pub fn name(self) -> &'static str {
         match self {

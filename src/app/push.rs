@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::adapter;
 use crate::app::model_card::Card;
+use crate::app::place::MAX_SETTINGS;
 use crate::files::{MAX_SMALL, read_text, write_atomic};
 use crate::hub::push::Push;
 
@@ -97,7 +98,14 @@ fn tables(options: &PushOptions, place: &Path) -> Result<Vec<String>> {
             .with_context(|| format!("{}: no results to show", file.display()))?;
         tables.push(text.trim().to_owned());
     }
-    let study = place.parent().map(|parent| parent.join("results.md"));
+    // Only a study that wrote its settings beside its results, as `study` does.
+    let study = place.parent().filter(|parent| {
+        let settings = read_text(&parent.join("config.toml"), MAX_SETTINGS);
+        settings
+            .is_ok_and(|text| text.starts_with("# tealight ") && text.contains("\nobjectives = "))
+            && parent.join("results.json").is_file()
+    });
+    let study = study.map(|parent| parent.join("results.md"));
     if let (true, Some(text)) =
         (options.results.is_empty(), study.and_then(|file| read_text(&file, MAX_SMALL).ok()))
     {

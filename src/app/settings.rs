@@ -356,13 +356,12 @@ pub(crate) fn completion_length<'a>(
     Ok(room)
 }
 
-/// Prints the resolved settings and saves them beside the run's results.
+/// Saves the resolved settings beside the run's results and says where they are.
 pub(crate) fn record_config(options: &impl Serialize, output: &Path) -> Result<()> {
     let (version, revision) = (env!("CARGO_PKG_VERSION"), env!("TEALIGHT_REVISION"));
     let text = format!("# tealight {version}, revision {revision}\n{}", toml::to_string(options)?);
-    crate::files::write_atomic(&output.join("config.toml"), text.as_bytes())?;
-    for line in text.lines() {
-        tracing::info!("  {line}");
-    }
+    let file = output.join("config.toml");
+    crate::files::write_atomic(&file, text.as_bytes())?;
+    tracing::info!("all settings in {}", file.display());
     Ok(())
 }

@@ -74,7 +74,7 @@ pub struct Parts {
     /// What sampling adds.
     pub samples: f64,
     /// Standard error of that, over runs.
-    pub samples_error: f64,
+    pub samples_error: Option<f64>,
     /// The trained policy's distance, the mean over runs: the sum of the five.
     pub total: f64,
     /// The largest component of the gradient that is left at the objective's optimum.
@@ -327,7 +327,7 @@ impl Chain {
             estimator: fixed_point - optimum,
             steps: stepped - fixed_point,
             samples: total - stepped,
-            samples_error: (variance / (count * (count - 1.0).max(1.0))).sqrt(),
+            samples_error: (count > 1.0).then(|| (variance / (count * (count - 1.0))).sqrt()),
             total,
             residual: self.residual,
             validity: [best[0], mean(&|run| measured(&run[1])[0])],

@@ -114,13 +114,13 @@ impl Evidence {
     }
 
     /// `log Z`: of stored completions that chose nothing, by the logarithm of a share that half a count keeps finite
-    /// (Haldane, Anscombe); else of rollouts. None where p* is unknown.
+    /// (Haldane, Anscombe); else of rollouts. None where p* or Z is unknown: one stored completion says nothing of Z.
     fn log_z(&self) -> Option<f64> {
         match &self.stored {
             Some(stored) => {
                 self.stored_correct()?;
                 let (correct, drawn) = stored.others;
-                Some(log_share(correct, drawn))
+                (drawn > 0).then(|| log_share(correct, drawn))
             }
             None => self.validity().filter(|z| *z > 0.0).map(f64::ln),
         }

@@ -34,7 +34,7 @@ fn a_study_compares_objectives_and_writes_everything() {
         "greedy",
         "pass@8",
         "\u{b1}",
-        "among 4 correct (",
+        "among 4",
         "keep@8",
         "countdown/test, temperature 0.7",
         "in domain, mean of countdown/test, countdown/test-3",

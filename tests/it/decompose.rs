@@ -41,7 +41,7 @@ fn the_parts_add_up_and_the_first_two_are_never_negative() {
         assert!((sum - row.total).abs() < 1e-12, "{row:?}");
         assert!(row.class >= 0.0 && row.objective >= 0.0, "{row:?}");
         assert!(
-            row.samples != 0.0 && row.samples_error > 0.0,
+            row.samples != 0.0 && row.samples_error > Some(0.0),
             "sampling leaves something: {row:?}"
         );
         // Total variation is a share.

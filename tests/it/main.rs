@@ -37,6 +37,7 @@ mod push;
 mod ranks;
 mod recipes;
 mod refusals;
+mod resumed_runs;
 mod rollouts;
 mod rounded;
 mod same_bits;

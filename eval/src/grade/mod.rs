@@ -2,7 +2,7 @@
 
 mod line;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::BufRead;
 
 use anyhow::{Context, Result, bail};
@@ -50,7 +50,8 @@ pub struct Graded {
 /// `sink` receives the samples in order. A team judges them together: every member reads all of the input.
 ///
 /// # Errors
-/// A malformed line that is not cut off at the end, a line without gold, two golds for one problem.
+/// A malformed line that is not cut off at the end, a line without gold, two golds for one problem, a sample that is there
+/// twice.
 pub fn grade(
     input: impl BufRead,
     name: &str,
@@ -67,6 +68,7 @@ pub fn grade(
     let mut graded = Graded { problems, tallies, completions: 0, unjudged, notes };
     let mut places: HashMap<String, usize> = HashMap::new();
     let mut drawn: Vec<usize> = Vec::new();
+    let mut numbered: HashSet<(usize, usize)> = HashSet::new();
     let mut input = Lines::new(input);
     loop {
         let lines = chunk(&mut input).with_context(|| name.to_owned())?;
@@ -114,6 +116,15 @@ pub fn grade(
                     graded.problems.len() - 1
                 }
             };
+            if let Some(sample) = found.sample
+                && !numbered.insert((place, sample))
+            {
+                bail!(
+                    "{}: sample {sample} of problem `{}` is there twice: a file that was joined with itself?",
+                    at(),
+                    found.id
+                );
+            }
             for mut answer in found.answers {
                 answer.starts_inside |= starts_inside;
                 work.push((place, drawn[place], answer));
@@ -324,8 +335,11 @@ mod tests {
         told["gold"] = json!(7);
         let mut failed = line;
         (failed["gold"], failed["failure"]) = (json!(7), json!("the server was gone"));
+        failed["sample"] = json!(4);
         let tally = &run(&format!("{told}\n{failed}\n")).unwrap().tallies[0];
         assert_eq!((tally.samples, tally.correct, tally.unjudged), (1, 0, 1));
+        let message = format!("{:#}", run(&format!("{told}\n{told}\n")).err().expect("twice"));
+        assert!(message.contains("f.jsonl:2: sample 3 of problem `a` is there twice"), "{message}");
     }
 
     #[test]

@@ -13,6 +13,12 @@ use crate::objective::Divergence;
 /// Most steps of a search for an optimum: there are many of them.
 const MOST_ITERATIONS: usize = 2500;
 
+/// Largest gradient at an optimum that a search has found; above, its row is marked.
+const CONVERGED: f64 = 0.01;
+
+/// Where the part of the samples stands among the numbers of a row.
+const SAMPLES: usize = 4;
+
 /// Options of these two tables.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub struct CollapseOptions {
@@ -104,7 +110,8 @@ pub(crate) fn decomposition(options: &LabOptions, world: &World) -> Result<Print
              optimum of D_alpha(pi||p_beta) (beta 0: p* itself; alpha 1: E[v] - beta KL), the fixed point of the \
              expected update, {} steps of Adam by expected updates, and by {} x {} samples a prompt ({} runs, mean). \
              N_eff is the effective number of correct outputs of the objective's optimum and of the trained policies; \
-             p* has {}.",
+             p* has {}. ±: standard error over runs. ~: the search for an optimum ended, after at most {MOST_ITERATIONS} \
+             steps, with a gradient above {CONVERGED}.",
             world.name,
             rows.iter()
                 .take(distances.len())
@@ -138,8 +145,9 @@ fn decomposition_cells(rows: &[Parts]) -> Vec<Vec<String>> {
     ];
     let mut cells = vec![header.map(str::to_owned).to_vec()];
     for row in rows {
+        let mark = if row.residual > CONVERGED { " ~" } else { "" };
         let names = [
-            row.policies.clone(),
+            format!("{}{mark}", row.policies),
             row.beta.to_string(),
             row.alpha.to_string(),
             row.distance.clone(),
@@ -155,7 +163,11 @@ fn decomposition_cells(rows: &[Parts]) -> Vec<Vec<String>> {
             row.effective_valid[0],
             row.effective_valid[1],
         ];
-        cells.push([names.to_vec(), values.map(number).to_vec()].concat());
+        let mut shown = values.map(number).to_vec();
+        if let Some(error) = row.samples_error {
+            shown[SAMPLES].push_str(&format!(" ±{}", number(error)));
+        }
+        cells.push([names.to_vec(), shown].concat());
     }
     cells
 }

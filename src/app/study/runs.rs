@@ -275,6 +275,7 @@ impl StudyOptions {
             };
             let tuned = session.fine_tune(train, config, &place)?;
             session.stop.check()?;
+            session.ranks.first(|| crate::files::writable_subfolder(&last))?;
             session.save(&tuned, &last)?;
             tuned.policy.decoder().clone()
         };

@@ -18,7 +18,7 @@ use tealight_datasets::Dataset;
 use crate::app::place;
 use crate::app::session::Session;
 use crate::app::settings::{self, DataOptions, ModelOptions};
-use crate::files::Claim;
+use crate::files::{Claim, writable_subfolder};
 use crate::pretrained::Pretrained;
 use crate::process::Process;
 use crate::remote::EngineOptions;
@@ -152,8 +152,9 @@ pub fn run(
         tracing::info!("continue with: tealight train --resume {}", place::as_argument(output));
         return Err(Interrupted(code).into());
     }
-    session.save(&tuned, &output.join("final"))?;
-    let model = output.join("final");
+    let model = output.join(FINAL);
+    ranks.first(|| writable_subfolder(&model))?;
+    session.save(&tuned, &model)?;
     let state = tuned.state;
     tracing::info!(
         "{} steps, {} completions, {} tokens sampled; model in {}",
@@ -197,11 +198,32 @@ impl RlvrConfig {
     }
 }
 
+/// The folder of a run's trained model.
+pub(crate) const FINAL: &str = "final";
+
+/// Refuses to begin a run anew in the folder of one that ended and left no checkpoint to continue from.
+pub(crate) fn refuse_finished(output: &Path) -> Result<()> {
+    if output.join(FINAL).exists() {
+        bail!(
+            "{}: this run has ended and has no checkpoint to continue from; begin anew with --overwrite in place of --resume",
+            output.display()
+        );
+    }
+    Ok(())
+}
+
 impl TrainOptions {
     /// Takes the folder of the run, and says which checkpoint it goes on from.
     fn take(&self, output: &Path) -> Result<(Claim, Option<PathBuf>)> {
         Ok(match &self.resume {
-            Some(which) => (Claim::take(output)?, checkpoint::find(output, which)?),
+            Some(which) => {
+                let claim = Claim::take(output)?;
+                let found = checkpoint::find(output, which)?;
+                if found.is_none() {
+                    refuse_finished(output)?;
+                }
+                (claim, found)
+            }
             None if output.join("metrics.jsonl").exists()
                 && !place::is_free(output)
                 && !self.overwrite =>

@@ -114,6 +114,7 @@ impl<'a> Recorder<'a> {
     }
 
     fn save_model(&self, folder: &Path) -> Result<()> {
+        crate::files::writable_subfolder(folder)?;
         let tensors = self.run.policy.tensors();
         self.session.base.save_trained(self.checkpoints.adapter, &tensors, folder)
     }

@@ -10,11 +10,12 @@ use serde_json::{Value, json};
 use tealight_datasets::{Dataset, Problem, SOURCES};
 
 use super::fine_tune::{dataset_checksum, new_adapter};
+use super::{FINAL, refuse_finished};
 use crate::adapter::LoraOptions;
 use crate::app::place;
 use crate::app::settings::{self, DataOptions, ModelOptions};
 use crate::device;
-use crate::files::Claim;
+use crate::files::{Claim, writable_subfolder};
 use crate::policy::Sequence;
 use crate::pretrained::Pretrained;
 use crate::ranks::Ranks;
@@ -75,7 +76,14 @@ pub fn run(options: &SftOptions, stop: &Stop) -> Result<()> {
     options.model.refuse_rollout_dtype()?;
     options.model.precision.check(options.lora.use_peft)?;
     let (_claim, resumed) = match &options.resume {
-        Some(which) => (Claim::take(output)?, checkpoint::find(output, which)?),
+        Some(which) => {
+            let claim = Claim::take(output)?;
+            let found = checkpoint::find(output, which)?;
+            if found.is_none() {
+                refuse_finished(output)?;
+            }
+            (claim, found)
+        }
         None => (place::fresh(output, options.overwrite)?, None),
     };
     let dataset = options.data.open(&options.data.dataset)?;
@@ -150,8 +158,10 @@ pub fn run(options: &SftOptions, stop: &Stop) -> Result<()> {
         tracing::info!("continue with: tealight sft --resume {}", place::as_argument(output));
         return stop.check();
     }
-    base.save_trained(adapter.as_ref(), &policy.tensors(), &output.join("final"))?;
-    tracing::info!("{steps} steps; model in {}", output.join("final").display());
+    let model = output.join(FINAL);
+    writable_subfolder(&model)?;
+    base.save_trained(adapter.as_ref(), &policy.tensors(), &model)?;
+    tracing::info!("{steps} steps; model in {}", model.display());
     Ok(())
 }
 

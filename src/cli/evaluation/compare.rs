@@ -25,8 +25,10 @@ pub(in crate::cli) fn run(options: &CompareOptions) -> Result<()> {
 
 /// A set's tables: numbers with differences, the matrix, what became of problems.
 fn block(set: &Aligned, changes: &[Change], names: &[String]) -> String {
-    let shown: Vec<usize> = set.ks.iter().copied().filter(|k| k.is_power_of_two()).collect();
     let last = set.ks.last().copied().unwrap_or(1);
+    // Powers of four and the largest k: all others are in compare.json and on the page.
+    let is_shown = |k: &usize| k.is_power_of_two() && k.trailing_zeros().is_multiple_of(2);
+    let shown: Vec<usize> = set.ks.iter().copied().filter(|k| is_shown(k) || *k == last).collect();
     let mut header = vec!["run".to_owned()];
     header.extend(shown.iter().map(|k| format!("pass@{k}")));
     header.push(format!("distinct@{last}"));
@@ -52,10 +54,11 @@ fn block(set: &Aligned, changes: &[Change], names: &[String]) -> String {
         rows.push(row);
     }
     let mut text = format!(
-        "{} ({} problems); differences to the first, between these models whatever seeds would do: * p < .05 by Holm \
-         over the table\n{}",
+        "{} ({} problems); in parentheses the change from {}, * p < .05 by Holm over the table; this pair of models only, \
+         seed variance not included\n{}",
         set.name,
         set.runs[0].len(),
+        names[0],
         table::plain(&rows)
     );
     if names.len() > 2 {
@@ -77,11 +80,16 @@ fn block(set: &Aligned, changes: &[Change], names: &[String]) -> String {
 fn of_change(change: &Change, name: &str) -> String {
     let contrast = &change.contrast;
     let listed = |ids: &[String]| {
-        let shown = ids.iter().take(8).cloned().collect::<Vec<_>>().join("  ");
-        format!("{} {shown}{}", ids.len(), if ids.len() > 8 { "  ..." } else { "" })
+        let shown = ids.iter().take(4).cloned().collect::<Vec<_>>().join("; ");
+        let more = if ids.len() > 4 { "; ..." } else { "" };
+        match ids.len() {
+            0 => "0 problems".to_owned(),
+            1 => format!("1 problem ({shown})"),
+            count => format!("{count} problems ({shown}{more})"),
+        }
     };
     format!(
-        "{name}: {}\n{}\n{}solved, then lost: {}\nnewly solved: {}",
+        "{name}: {}\n{}\n{}Lost: {}\nNewly solved: {}",
         contrast.crossing,
         matched(contrast),
         retained(contrast),
@@ -92,19 +100,17 @@ fn of_change(change: &Change, name: &str) -> String {
 
 /// What was kept, found and moved; without a second draw of the base, how to get one.
 fn retained(contrast: &Contrast) -> String {
-    let one_draw = format!(
-        "{}\n{}\n",
-        table::plain(&one_draw(&contrast.one_draw_transitions)),
-        report::contrast::ONE_DRAW
-    );
     let Some(found) = &contrast.transitions else {
         return format!(
-            "{one_draw}{NEEDS_SECOND_DRAW}: evaluate the base again with another --seed and name its folder with \
-             --second-draw\n"
+            "{}\n{}\n{NEEDS_SECOND_DRAW}: evaluate the base again with another --seed and name its folder with \
+             --second-draw\n",
+            table::plain(&one_draw(&contrast.one_draw_transitions)),
+            report::contrast::ONE_DRAW
         );
     };
     format!(
-        "{}\n{}\ndifficulty by the base's second draw and now; in parentheses by its first draw, which is resampling noise\n{one_draw}",
+        "{}\n{}\nProblems by difficulty: rows by the base's second draw, columns by the model; in parentheses columns by the \
+         base's first draw, which shows resampling noise\n",
         report::contrast::kept(contrast),
         table::plain(&transitions(found))
     )
@@ -112,7 +118,7 @@ fn retained(contrast: &Contrast) -> String {
 
 /// How many problems went where from the base's first draw.
 fn one_draw(found: &[[f64; 4]; 4]) -> Vec<Vec<String>> {
-    let header = [vec!["first draw \\ now".to_owned()], DIFFICULTIES.map(String::from).to_vec()];
+    let header = [vec!["base \\ model".to_owned()], DIFFICULTIES.map(String::from).to_vec()];
     let rows = DIFFICULTIES.iter().zip(found).map(|(from, counts)| {
         let cells = counts.iter().map(|count| format!("{count:.0}"));
         std::iter::once((*from).to_owned()).chain(cells).collect()
@@ -125,13 +131,13 @@ fn matched(contrast: &Contrast) -> String {
     let Some(at) = contrast.most_matched() else { return String::new() };
     let (_, base, model, difference) = &at.measures[0];
     let mut text = format!(
-        "Distinct among {} correct answers on {} problems where the base and every model have as many: base {base:.2}, here {model:.2}, {}.",
+        "Distinct among {} correct answers on {} problems where the base and every model have as many: base {base:.2}, model {model:.2}, {}.",
         at.right,
         at.problems,
         report::contrast::effect(difference)
     );
     if !at.features().is_empty() {
-        let header = ["features of these answers", "base", "here", "change from base"];
+        let header = ["features of these answers", "base", "model", "change from base"];
         let mut rows = vec![header.map(str::to_owned).to_vec()];
         rows.extend(at.features().iter().map(|(name, base, model, difference)| {
             let difference = report::contrast::effect(difference);
@@ -145,7 +151,7 @@ fn matched(contrast: &Contrast) -> String {
 /// How many problems went where, beside where the base itself has them.
 fn transitions(found: &Transitions) -> Vec<Vec<String>> {
     let mut rows =
-        vec![[vec!["base \\ now".to_owned()], DIFFICULTIES.map(String::from).to_vec()].concat()];
+        vec![[vec!["base \\ model".to_owned()], DIFFICULTIES.map(String::from).to_vec()].concat()];
     let pairs = found.model.iter().zip(found.null);
     for (from, (counts, nulls)) in DIFFICULTIES.iter().zip(pairs) {
         let cells = counts.iter().zip(nulls).map(|(count, null)| format!("{count:.0} ({null:.0})"));

@@ -10,11 +10,18 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
+use tealight_datasets::lines::Lines;
 use tealight_datasets::verify::math::{self, Checked, Mode, Outcome, check};
 use tealight_datasets::{Database, Problem, Prompt, Verdict, Verifier, verify};
 
 /// Lines that are judged at a time; their order is kept.
 const CHUNK: usize = 8192;
+
+/// Longest line, in bytes.
+const MAX_LINE: usize = 16 << 20;
+
+/// Bytes of lines that are judged at a time, beyond one line.
+const CHUNK_BYTES: usize = 64 << 20;
 
 /// Options of `tealight verify`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
@@ -109,6 +116,9 @@ pub(in crate::cli) fn run(options: &VerifyOptions) -> Result<()> {
         }
         _ => bail!("give --gold G --answer A, or --jsonl FILE"),
     };
+    if options.check && all == 0 {
+        bail!("no answers: --check has nothing to judge");
+    }
     if options.check && correct < all {
         bail!("{} of {all} answers are not correct", all - correct);
     }
@@ -184,26 +194,26 @@ fn one(gold: &str, answer: &str, mode: Mode, explain: bool) -> Result<usize> {
 }
 
 /// Prints a verdict for each line; how many are correct, of how many.
-fn stream(mut reader: impl BufRead, name: &str, judge: &Judge) -> Result<(usize, usize)> {
+fn stream(reader: impl BufRead, name: &str, judge: &Judge) -> Result<(usize, usize)> {
     let mut out = BufWriter::new(out());
     let (mut correct, mut all) = (0, 0);
-    let mut first = 1;
+    let mut reader = Lines::limited(reader, MAX_LINE);
     loop {
-        let mut lines = Vec::with_capacity(CHUNK);
-        let mut line = Vec::new();
-        while lines.len() < CHUNK
-            && reader.read_until(b'\n', &mut line).with_context(|| name.to_owned())? > 0
-        {
-            lines.push(std::mem::take(&mut line));
+        let (mut lines, mut bytes) = (Vec::new(), 0);
+        while lines.len() < CHUNK && bytes < CHUNK_BYTES {
+            let Some(line) = reader.next().transpose().with_context(|| name.to_owned())? else {
+                break;
+            };
+            bytes += line.bytes.len();
+            lines.push(line);
         }
         if lines.is_empty() {
             break;
         }
         let verdicts: Vec<Result<Option<(String, bool)>>> = lines
             .par_iter()
-            .enumerate()
-            .map(|(index, line)| {
-                verdict(line, judge).with_context(|| format!("{name}:{}", first + index))
+            .map(|line| {
+                verdict(&line.bytes, judge).with_context(|| format!("{name}:{}", line.number))
             })
             .collect();
         for verdict in verdicts {
@@ -220,7 +230,6 @@ fn stream(mut reader: impl BufRead, name: &str, judge: &Judge) -> Result<(usize,
                 }
             }
         }
-        first += lines.len();
     }
     out.flush()?;
     Ok((correct, all))
