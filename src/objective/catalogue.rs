@@ -184,12 +184,12 @@ mod tests {
         let all: Vec<Description> = kinds().flat_map(|(_, _, described)| described).collect();
         assert_eq!(all.len(), PRESETS.len());
         for preset in &PRESETS {
-            let found: Vec<_> = all.iter().filter(|one| one.name == preset.name).collect();
-            assert_eq!(found.len(), 1, "{}", preset.name);
-            for (key, value, meaning) in &found[0].keys {
+            let matches: Vec<_> = all.iter().filter(|one| one.name == preset.name).collect();
+            assert_eq!(matches.len(), 1, "{}", preset.name);
+            for (key, value, meaning) in &matches[0].keys {
                 assert!(!meaning.is_empty() && !value.is_empty(), "{}: {key}", preset.name);
             }
-            assert_eq!(describe(preset.name).unwrap().kind, found[0].kind);
+            assert_eq!(describe(preset.name).unwrap().kind, matches[0].kind);
         }
         let js = describe("dph_js").unwrap();
         assert_eq!((js.usage.as_str(), js.kind), ("dph-js[:BETA][:ESTIMATOR]", KINDS[2].title));

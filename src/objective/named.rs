@@ -216,8 +216,8 @@ mod tests {
         // The same once more changes nothing; another value of the same key is a contradiction.
         assert_eq!(changed.with(&more).unwrap(), changed);
         let other = [("baseline".to_owned(), "group-mean".to_owned())];
-        let said = changed.with(&other).unwrap_err().to_string();
-        assert!(said.contains("leave one of them out"), "{said}");
+        let message = changed.with(&other).unwrap_err().to_string();
+        assert!(message.contains("leave one of them out"), "{message}");
         let beta = [("beta".to_owned(), "0.2".to_owned())];
         let js: Objective = "js:sampler=stored".parse().unwrap();
         assert_eq!(js.with(&beta).unwrap().to_string(), "js:0.2:sampler=stored");
@@ -257,8 +257,8 @@ mod tests {
             ("f-dpg:divergence=none", "needs a `divergence`"),
         ] {
             let error = text.parse::<Objective>().expect_err(text);
-            let said = format!("{error:#}");
-            assert!(said.contains(reason), "{text}: {said}");
+            let message = format!("{error:#}");
+            assert!(message.contains(reason), "{text}: {message}");
         }
     }
 }

@@ -72,59 +72,7 @@ impl MemoryPlan {
             false if a.tied_embeddings => 4 * all,
             false => 4 * all - lookup,
         };
-        let qkv = queries + 2 * keys;
-        let raw = if a.qk_norm == QkNorm::No { 0 } else { qkv };
-        // What norms after blocks read, and copies of what is fused.
-        let results = if a.norms == NormPlacement::Before { 0 } else { 2 * a.hidden_size };
-        let gates = 2 * a.intermediate_size;
-        let fused = match a.fusion {
-            Fusion::No => 0,
-            Fusion::GateUp => gates,
-            Fusion::All => qkv + gates,
-        };
-        let rest = results + a.hidden_size + 2 * a.intermediate_size;
-        // Gates of attention's output, and the queries once more.
-        let gated = if a.output_gate { 2 * queries } else { 0 };
-        let attention = qkv + raw + queries + gated + rest;
-        // What the delta rule keeps: before and after the convolution, gates, `b` and `a`, results.
-        let delta =
-            a.delta.map_or(0, |d| 2 * d.mixed() + 2 * d.values() + 2 * d.value_heads + rest);
-        let inner = |kind: &LayerKind| match kind {
-            LayerKind::Attention { .. } => attention,
-            LayerKind::Delta => delta,
-        };
-        let largest = a.layers.iter().map(inner).max().unwrap_or(0);
-        // Of the layer in hand: its norms, what is projected down, gradients, keys and values; and once more
-        // for the reference, which keeps nothing but its own scratch. The delta rule's gradients are by head at first.
-        let of_delta = a.delta.map_or(0, |d| {
-            let by_head = d.value_heads * (2 * d.key_dim + d.value_dim + 2);
-            by_head + 4 * d.mixed() + 3 * d.values()
-        });
-        let mixing = (2 * qkv + 2 * keys + 2 * gated).max(of_delta);
-        let scratch = 7 * a.hidden_size + fused + 2 * a.intermediate_size + mixing;
-        let reference = largest + 3 * a.hidden_size + a.intermediate_size + 2 * keys;
-        let scratch = scratch + reference;
-        let kept = match sizes.recomputes {
-            true => a.num_layers * a.hidden_size + largest,
-            false => a.layers.iter().map(|kind| a.hidden_size + inner(kind)).sum(),
-        };
         let block = 2048;
-        let Sizes { longest, completion, .. } = sizes;
-        let state = a.delta.map_or(0, |d| d.state().iter().sum());
-        let of = |layer: &LayerKind| match layer {
-            LayerKind::Attention { window: Some(window), .. } => 2 * keys * held(*window, longest),
-            // What comes before is read where the prompt was computed.
-            LayerKind::Attention { window: None, .. } => {
-                2 * keys * KeyLayout::after_others(completion).min(longest)
-            }
-            LayerKind::Delta => state,
-        };
-        let of_prompt = |layer: &LayerKind| match layer {
-            LayerKind::Attention { .. } => 2 * keys * (longest - completion),
-            LayerKind::Delta => state,
-        };
-        let held: usize = sizes.rows * a.layers.iter().map(of).sum::<usize>()
-            + sizes.prompts * a.layers.iter().map(of_prompt).sum::<usize>();
         let columns = sizes.rows * a.vocab_size.max(a.intermediate_size);
         let in_block = sizes.micro_batch.min(block) * a.vocab_size.min(block);
         let blocks = if sizes.compared > 0 { 2 } else { 1 };
@@ -135,9 +83,9 @@ impl MemoryPlan {
             },
             policy: 4 * trained,
             optimizer: 8 * trained,
-            activations: (4 * sizes.micro_batch * (kept + scratch)) as u64,
+            activations: (4 * sizes.micro_batch * activations(a, &sizes, [queries, keys])) as u64,
             packed,
-            cache: (4 * held + 8 * columns) as u64,
+            cache: (4 * cached(a, &sizes, keys) + 8 * columns) as u64,
             gradients: 4 * trained,
             logits: (4 * (blocks * in_block + sizes.compared * (a.hidden_size + 1))) as u64,
         }
@@ -164,4 +112,65 @@ impl MemoryPlan {
             line("at most, at one time", self.peak()),
         ]
     }
+}
+
+/// Numbers that a token of a micro-batch keeps for the backward pass, with what the layer in hand computes, given the
+/// widths of queries and of keys.
+fn activations(a: &Architecture, sizes: &Sizes, [queries, keys]: [usize; 2]) -> usize {
+    let qkv = queries + 2 * keys;
+    let raw = if a.qk_norm == QkNorm::No { 0 } else { qkv };
+    // What norms after blocks read, and copies of what is fused.
+    let results = if a.norms == NormPlacement::Before { 0 } else { 2 * a.hidden_size };
+    let gates = 2 * a.intermediate_size;
+    let fused = match a.fusion {
+        Fusion::No => 0,
+        Fusion::GateUp => gates,
+        Fusion::All => qkv + gates,
+    };
+    let rest = results + a.hidden_size + 2 * a.intermediate_size;
+    // Gates of attention's output, and the queries once more.
+    let gated = if a.output_gate { 2 * queries } else { 0 };
+    let attention = qkv + raw + queries + gated + rest;
+    // What the delta rule keeps: before and after the convolution, gates, `b` and `a`, results.
+    let delta = a.delta.map_or(0, |d| 2 * d.mixed() + 2 * d.values() + 2 * d.value_heads + rest);
+    let inner = |kind: &LayerKind| match kind {
+        LayerKind::Attention { .. } => attention,
+        LayerKind::Delta => delta,
+    };
+    let largest = a.layers.iter().map(inner).max().unwrap_or(0);
+    // Of the layer in hand: its norms, what is projected down, gradients, keys and values; and once more
+    // for the reference, which keeps nothing but its own scratch. The delta rule's gradients are by head at first.
+    let of_delta = a.delta.map_or(0, |d| {
+        let by_head = d.value_heads * (2 * d.key_dim + d.value_dim + 2);
+        by_head + 4 * d.mixed() + 3 * d.values()
+    });
+    let mixing = (2 * qkv + 2 * keys + 2 * gated).max(of_delta);
+    let scratch = 7 * a.hidden_size + fused + 2 * a.intermediate_size + mixing;
+    let reference = largest + 3 * a.hidden_size + a.intermediate_size + 2 * keys;
+    let scratch = scratch + reference;
+    let saved_tensors = match sizes.recomputes {
+        true => a.num_layers * a.hidden_size + largest,
+        false => a.layers.iter().map(|kind| a.hidden_size + inner(kind)).sum(),
+    };
+    saved_tensors + scratch
+}
+
+/// Numbers in the key-value cache of a rollout.
+fn cached(a: &Architecture, sizes: &Sizes, keys: usize) -> usize {
+    let Sizes { longest, completion, .. } = *sizes;
+    let state = a.delta.map_or(0, |d| d.state().iter().sum());
+    let of = |layer: &LayerKind| match layer {
+        LayerKind::Attention { window: Some(window), .. } => 2 * keys * held(*window, longest),
+        // What comes before is read where the prompt was computed.
+        LayerKind::Attention { window: None, .. } => {
+            2 * keys * KeyLayout::after_others(completion).min(longest)
+        }
+        LayerKind::Delta => state,
+    };
+    let of_prompt = |layer: &LayerKind| match layer {
+        LayerKind::Attention { .. } => 2 * keys * (longest - completion),
+        LayerKind::Delta => state,
+    };
+    sizes.rows * a.layers.iter().map(of).sum::<usize>()
+        + sizes.prompts * a.layers.iter().map(of_prompt).sum::<usize>()
 }

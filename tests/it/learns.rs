@@ -13,7 +13,7 @@ use tealight::ranks::Ranks;
 use tealight::rollout::{Collector, Encoded};
 use tealight::tokenizer::Tokenizer;
 use tealight::train::rlvr::{
-    BetaPer, End, Metrics, RlvrConfig, Run, Settings, TrainingData, wants_presamples,
+    self, BetaPer, End, Metrics, RlvrConfig, Run, Settings, TrainingData, wants_presamples,
 };
 use tealight::train::{AdamW, Stop, checkpoint::State};
 use tealight_datasets::{Problem, Prompt, Verdict, Verifier};
@@ -137,7 +137,7 @@ fn train(config: &RlvrConfig) -> Trained {
     };
     let mut optimizer = AdamW::new(config.settings.adamw, policy.weights()).expect("memory");
     let (mut history, mut state) = (Vec::new(), State::default());
-    let end = run.train(&mut state, &mut optimizer, &Stop::default(), &mut |step| {
+    let end = rlvr::train(&run, &mut state, &mut optimizer, &Stop::default(), &mut |step| {
         history.push(step.metrics.clone());
         Ok(None)
     });

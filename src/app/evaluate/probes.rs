@@ -11,7 +11,7 @@ use tealight_eval::{Tally, store};
 use crate::app::session::Session;
 use crate::model::Decoder;
 use crate::policy::{Sequence, by_row, token_logp};
-use crate::presample::{self, PromptSamples, Stored};
+use crate::presample::{self, BaseCompletion, PromptSamples};
 use crate::rollout::Encoded;
 use crate::tokenizer::Tokenizer;
 
@@ -125,7 +125,7 @@ pub(crate) fn under_base(
 pub(crate) fn mean_gap(
     session: &Session<'_>,
     prompt: &PromptSamples,
-    samples: &[Stored],
+    samples: &[BaseCompletion],
     temperature: f64,
 ) -> Result<f64> {
     let right: Vec<_> = samples.iter().filter(|sample| sample.is_correct()).collect();

@@ -146,7 +146,7 @@ fn distances(
     let mut distances = Vec::new();
     for (prompt, rejected) in presamples.prompts.iter().zip(rejected) {
         let (chosen, held_out) = prompt.samples.split_at(prompt.samples.len() / 2);
-        let is_solved = chosen.iter().any(presample::Stored::is_correct);
+        let is_solved = chosen.iter().any(presample::BaseCompletion::is_correct);
         let Some(log_rate) = rejected.log_acceptance_rate().filter(|_| is_solved) else { continue };
         let gap = mean_gap(session, prompt, chosen, draw.params.temperature)?;
         let right = held_out.iter().filter(|sample| sample.is_correct()).count();

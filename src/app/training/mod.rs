@@ -4,6 +4,7 @@ pub(crate) mod fine_tune;
 pub(crate) mod held_out;
 mod journal;
 pub(crate) mod path;
+mod recorder;
 pub mod sft;
 pub(crate) mod space;
 
