@@ -53,13 +53,11 @@ pub fn self_check(plan: &Plan, name: &str) -> Result<String> {
                     "self-check: the gradient of `{name}` is off by {difference:.1e} in the lab; this is a bug"
                 );
             }
-            format!("self-check: in the lab its gradient is what it claims (off by {difference:.0e})")
+            format!("gradient check passed (largest error {difference:.0e})")
         }
-        Some(_) => "self-check: its gradient is of larger groups than the lab enumerates; `tealight lab --sampled` \
-                    compares it with what it claims"
+        Some(_) => "no gradient check: needs larger groups than can be enumerated (`tealight lab --sampled`)"
             .to_owned(),
-        None => "self-check: this objective is a rule for updates, not the gradient of something it could be checked \
-                 against"
+        None => "no gradient check: an update rule that is no gradient"
             .to_owned(),
     };
     let validity = world.solve_rate(0);

@@ -251,14 +251,19 @@ fn checked_plan(config: &RlvrConfig) -> Result<Plan> {
     config.settings.check()?;
     let plan = config.plan()?;
     tealight_eval::self_check::self_check()?;
-    tracing::info!("objective {}: {}", config.objective, config.resolved_objective()?);
-    tracing::info!("  {}", lab::self_check(&plan, &config.objective.to_string())?);
-    if plan.is_trust_region_inactive() {
-        tracing::info!(
-            "  one update a batch: the importance ratio is 1, so that the trust region cannot act \
-             (--steps-per-generation or --num-iterations above 1 make it)"
-        );
-    }
+    let checked = lab::self_check(&plan, &config.objective.to_string())?;
+    let resolved = config.resolved_objective()?;
+    tracing::info!("objective {}: {resolved}; {checked}", config.objective);
+    let settings = &config.settings;
+    tracing::info!(
+        "training: {} steps of {} prompts x {} completions of up to {} tokens, learning rate {:e}, seed {}",
+        settings.max_steps,
+        settings.prompts_per_step,
+        settings.num_generations,
+        settings.length(),
+        settings.schedule.learning_rate,
+        config.seed
+    );
     Ok(plan)
 }
 

@@ -325,6 +325,8 @@ pub struct DryRun {
     pub memory: Option<MemoryPlan>,
     /// Whether the base is held beside the policy for the log alone.
     pub is_base_for_log: bool,
+    /// Whether a trust region is asked for that cannot act, because a batch has one optimizer step.
+    pub is_trust_region_inactive: bool,
 }
 
 /// Finds out what a run would do, without sampling and without writing anything.
@@ -353,5 +355,6 @@ pub fn dry_run(options: &TrainOptions) -> Result<DryRun> {
         prompt_length: sizes.longest - room,
         memory: device.is_cpu().then(|| MemoryPlan::of(&base.architecture, sizes)),
         is_base_for_log: options.rlvr.holds_base_to_log()?,
+        is_trust_region_inactive: options.rlvr.plan()?.is_trust_region_inactive(),
     })
 }

@@ -44,6 +44,13 @@ fn show(run: &DryRun) -> Result<()> {
         "a step: {} completions of up to {} tokens, prompts of up to {}",
         run.completions, run.completion_length, run.prompt_length
     )?;
+    if run.is_trust_region_inactive {
+        writeln!(
+            out,
+            "one optimizer step a batch: the importance ratio is 1, so clipping has no effect (raise \
+             --steps-per-generation or --num-iterations)"
+        )?;
+    }
     match &run.memory {
         None => writeln!(out, "memory is planned on the CPU alone")?,
         Some(plan) => {

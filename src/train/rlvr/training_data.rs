@@ -73,7 +73,7 @@ impl TrainingData {
         let Some(presamples) = presamples else { return Ok(data) };
         let (completions, solved) = (presamples.completions(), presamples.solved());
         data.notes.push(format!(
-            "base: {completions} pre-samples, {:.3} right, {solved} of {problems} prompts solved",
+            "base: {completions} pre-samples, {:.3} correct, {solved} of {problems} prompts solved",
             presamples.mean_solve_rate()
         ));
         data.solve_rate = presamples.prompts.iter().map(PromptSamples::solve_rate).collect();
@@ -110,7 +110,7 @@ impl TrainingData {
 
     fn divide(&mut self, threshold: f64, split: &Split) -> Result<()> {
         self.notes.push(format!(
-            "D_pef {} prompts to rehearse (at least {:.3} right{}), D_exp {} to explore, {} dropped",
+            "{} prompts with correct base samples to rehearse (at least {:.3} correct{}), {} prompts for rollouts, {} dropped",
             split.rehearse.len(),
             threshold,
             match split.unconfirmed {
