@@ -147,7 +147,7 @@ pub fn run(options: &GradeOptions, Process { ranks, .. }: &Process) -> Result<Ju
     let questions = graded
         .problems
         .iter()
-        .map(|problem| Question { prompt: problem.prompt.plain(), answer: problem.answer.clone() });
+        .map(Question::of);
     let results = Results {
         schema_version: VERSION,
         tealight: format!("{} {}", env!("CARGO_PKG_VERSION"), env!("TEALIGHT_REVISION")),

@@ -6,6 +6,7 @@ use super::Forgetting;
 use crate::contrast::{Contrast, Evaluations};
 use crate::front::Fronts;
 use crate::ledger::Ledger;
+use crate::results::Question;
 use crate::{Summary, Tally};
 
 /// A base model and what became of it under several objectives.
@@ -113,6 +114,9 @@ pub struct Evaluated {
     pub domain: String,
     /// Sampling temperature.
     pub temperature: f64,
+    /// What was asked, problem by problem, for a person to read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub questions: Vec<Question>,
     /// What the base does on it.
     pub base: Measured,
     /// The base's counts drawn again, with random numbers of their own: which problems it solves, for the measures
@@ -132,6 +136,9 @@ pub struct Measured {
     pub summary: Summary,
     /// The counts of each problem.
     pub problems: Vec<Tally>,
+    /// The file of its samples, in the study's folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub samples: Option<String>,
 }
 
 /// One tuned model on one set.
@@ -147,7 +154,7 @@ pub struct Tuned {
 }
 
 /// One training run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Training {
     /// What was optimised.
     pub objective: String,
@@ -170,6 +177,9 @@ pub struct Training {
     /// Most bytes of memory that the run is planned to take by itself, without what its log alone reads; none on a GPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub planned_memory: Option<u64>,
+    /// Its folder, in the study's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<String>,
     /// What each step measured.
     pub points: Vec<TrainingPoint>,
     /// What evaluations on the way found.
