@@ -34,6 +34,7 @@ class Browser:
         self.process = subprocess.Popen([path, *options], preexec_fn=ends, close_fds=False,
                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.number, self.buffer, self.events, self.session = 0, b"", [], None
+        self.window = (1280, 900, "light", 1)
 
     def message(self, timeout=120):
         while b"\0" not in self.buffer:
@@ -64,6 +65,7 @@ class Browser:
         self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log"):
             self.call(f"{domain}.enable")
+        self.look(*self.window)
         started = time.monotonic()
         self.call("Page.navigate", url=url)
         self.until("document.readyState === 'complete' && !!document.querySelector('.views')?.childElementCount", 120)
@@ -84,7 +86,10 @@ class Browser:
         raise AssertionError(f"never came true: {expression}")
 
     def look(self, width, height, scheme, scale=1):
-        """A window of this size and colour scheme."""
+        """A window of this size and colour scheme, in the tabs that are opened later too."""
+        self.window = (width, height, scheme, scale)
+        if not self.session:
+            return
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=scale,
                   mobile=width < 600)
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])

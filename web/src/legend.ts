@@ -56,5 +56,5 @@ export function legend(all: string[]): HTMLElement {
     onVisible(entry, update);
     return entry;
   });
-  return h("div.legend", { role: "group", "aria-label": "Models" }, ...entries);
+  return h("div.legend", { role: "group", "aria-label": "Models" }, ...entries, h("span.hint", {}, "Click hides, double-click shows one alone; drag in a chart to zoom"));
 }

@@ -11,7 +11,7 @@ import { charts, section } from "./sections";
 import { problems } from "./store";
 import { cycleTheme, name } from "./theme";
 import { tips } from "./tip";
-import { isTraining, TrainingView } from "./training";
+import { TrainingView } from "./training";
 import { explained, glossary } from "./words";
 import type { Page } from "./types";
 
@@ -32,7 +32,7 @@ function results(page: Page): HTMLElement {
   }
   made.append(...page.warnings.map((one) => h("p.warning", { role: "alert" }, one)));
   if (page.top.length) made.append(h("section.card.top", {}, charts(page.top).element));
-  made.append(...page.sections.filter((one) => !isTraining(one)).map((one) => section(one, models)));
+  made.append(...page.sections.filter((one) => !one.is_training).map((one) => section(one, models)));
   if (page.lead.length) {
     made.append(h("section.card", {}, h("h2", {}, "Setup"), ...page.lead.map((one) => h("p", {}, ...explained(one)))));
   }
@@ -105,7 +105,7 @@ function show(page: Page, body: HTMLElement, nav: HTMLElement): void {
     };
     views.push({ id: "problems", title: "Problems", element, enter });
   }
-  const course = page.sections.filter(isTraining);
+  const course = page.sections.filter((one) => one.is_training);
   if (course.length || page.steps.length) {
     const training = new TrainingView();
     training.show(page, course);

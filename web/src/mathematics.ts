@@ -22,7 +22,7 @@ window.tealightMathematics = (tex, isDisplay) => {
       strict: "ignore",
       output: "html",
       maxExpand: 200,
-      maxSize: 20,
+      maxSize: 8,
     });
     return holder;
   } catch {

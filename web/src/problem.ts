@@ -1,6 +1,6 @@
 // One problem: the prompt, its solution classes with counts by model, and the samples of models side by side.
 
-import { button, copy, h, select } from "./dom";
+import { button, copy, csv, download, h, select, slug } from "./dom";
 import type { Item } from "./filters";
 import { chunk, type Chunk } from "./store";
 import { paint, swatch } from "./theme";
@@ -138,7 +138,12 @@ export class Detail {
     }
     body.append(...[...others].map((one) => row(one, false)));
     const total = h("tr.total", {}, h("th", { scope: "row", "data-tip": "Different correct answers among the samples of this problem" }, "distinct correct"), ...distinct.map((count) => h("td.right", {}, h("b", {}, String(count)))));
-    return h("div.classes", {}, h("h4", {}, "Solutions, by model"), h("div.wide", { tabindex: 0 }, h(samples.length > 5 ? "table.many" : "table", {}, h("thead", {}, head), body, h("tfoot", {}, total))));
+    const save = (): void => {
+      const all = [...order, ...others].map(([name, counts]) => [name, ...counts.map(String)]);
+      download(`solutions-${slug(this.item ? String(this.data.sets[this.item.set]?.problems[this.item.problem]?.[0]) : "")}.csv`, csv([["solution class", ...this.data.models], ...all]), "text/csv");
+    };
+    const title = h("div.table-head", {}, h("h4", {}, "Solutions, by model"), button("CSV", save, { class: "tool" }));
+    return h("div.classes", {}, title, h("div.wide", { tabindex: 0 }, h(samples.length > 5 ? "table.many" : "table", {}, h("thead", {}, head), body, h("tfoot", {}, total))));
   }
 
   private chooser(problem: Problem): HTMLElement {

@@ -164,6 +164,7 @@ export class ProblemsView {
       else parts.set(name, [item]);
     }
     const all = [...parts];
+    if (all.length) this.say(", 0 % of the completions searched");
     try {
       for (let from = 0; from < all.length; from += TOGETHER) {
         const found = await Promise.all(

@@ -74,8 +74,3 @@ export class TrainingView {
     this.steps.show(page.steps);
   }
 }
-
-/** Whether a section is about the course of training. */
-export function isTraining(one: Section): boolean {
-  return one.heading === "Training" || one.heading === "Ledger of correct answers";
-}

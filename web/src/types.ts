@@ -35,6 +35,7 @@ export type Block = { text: string } | { table: Table } | { charts: Chart[] };
 export interface Section {
   heading: string;
   is_folded?: boolean;
+  is_training?: boolean;
   blocks: Block[];
 }
 

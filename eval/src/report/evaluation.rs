@@ -41,10 +41,8 @@ pub fn write(
     let mut placed = place(&owned, &sampled, output)?;
     let (course, stored) = training::beside(&models);
     let steps = page::embed_steps(&mut placed, stored)?;
-    let changes: Vec<Vec<Change>> = aligned
-        .iter()
-        .map(|set| (1..names.len()).map(|run| set.change(run)).collect())
-        .collect();
+    let changes: Vec<Vec<Change>> =
+        aligned.iter().map(|set| (1..names.len()).map(|run| set.change(run)).collect()).collect();
     let mut sections: Vec<Section> = Vec::new();
     for (index, (set, changes)) in aligned.iter().zip(&changes).enumerate() {
         sections.push(section(set, &names, index == 0));
@@ -358,8 +356,10 @@ fn totals(set: &Aligned, names: &[&str]) -> Table {
     };
     let rows = all[0].iter().enumerate().map(row);
     let rows = std::iter::once(header(titles)).chain(rows).collect();
-    Table { rows, ..Table::default() }
-        .titled("Coverage of the possible answers", "Share of the correct answers there are that was sampled.")
+    Table { rows, ..Table::default() }.titled(
+        "Coverage of the possible answers",
+        "Share of the correct answers there are that was sampled.",
+    )
 }
 
 fn features(set: &Aligned, names: &[&str]) -> Table {

@@ -38,7 +38,7 @@ pub fn rows(study: &Study, ledger: &Ledger) -> Vec<Vec<String>> {
 
 /// Table and curves.
 pub(super) fn section(study: &Study, ledger: &Ledger) -> Section {
-    Section::new("Ledger of correct answers")
+    Section::of_training("Ledger of correct answers")
         .table(Table::new(rows(study, ledger)).titled("", note(ledger)))
         .charts(vec![by_probability(study, ledger), along_training(study, ledger)])
 }

@@ -87,8 +87,12 @@ impl Live {
         };
         let runs = training.iter().filter(|(_, file)| file.is_training()).map(row);
         let table = Table::new(std::iter::once(header).chain(runs).collect());
-        document.sections.push(Section::new("Training").table(table).charts(charts(&training)));
-        document.sections.push(Section::new("Samples so far").table(Table::new(self.samples())));
+        document
+            .sections
+            .push(Section::of_training("Training").table(table).charts(charts(&training)));
+        document
+            .sections
+            .push(Section::of_training("Samples so far").table(Table::new(self.samples())));
         document.sections.retain(|section| !section.blocks.is_empty());
         document
     }

@@ -39,8 +39,7 @@ pub fn sheet(title: &str, lead: &str, sections: Vec<Section>) -> Result<String> 
 /// # Errors
 /// Data that cannot be written as JSON.
 pub fn live_page() -> Result<String> {
-    let document =
-        Document { title: "Tealight, live".into(), live: true, ..Document::default() };
+    let document = Document { title: "Tealight, live".into(), live: true, ..Document::default() };
     html(&document, &Placed::of_later_samples())
 }
 

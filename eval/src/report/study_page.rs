@@ -57,7 +57,7 @@ pub fn write_training(folder: &Path) -> Result<()> {
         title: format!("Training of {name}"),
         lead: vec![format!("{last:.0} steps.")],
         models: vec![name.to_string()],
-        sections: vec![Section::new("Training").charts(charts)],
+        sections: vec![Section::of_training("Training").charts(charts)],
         reproduce: vec![Recipe::of_folder("train", folder, "")],
         steps,
         ..Document::default()
@@ -187,9 +187,8 @@ fn verdict(study: &Study, reported: Option<&Evaluated>) -> Vec<String> {
         return vec![verdict.text.clone()];
     }
     let contrasts = reported.map(|set| set.contrasts.as_slice()).unwrap_or_default();
-    let one = |(label, found): &(String, Contrast)| {
-        format!("{label}: {}", contrast::verdict(found))
-    };
+    let one =
+        |(label, found): &(String, Contrast)| format!("{label}: {}", contrast::verdict(found));
     contrasts.iter().map(one).collect()
 }
 
@@ -213,10 +212,8 @@ fn sections(
         all.push(Section::new(title).table(Table::new(table).titled("", over(&seeds))));
     }
     if let Some(forgetting) = &study.forgetting {
-        let note = format!(
-            "{} Sets count alike; the intervals do not cover other sets.",
-            over(&seeds)
-        );
+        let note =
+            format!("{} Sets count alike; the intervals do not cover other sets.", over(&seeds));
         let table = Table::new(forgetting.rows()).titled("", note);
         all.push(Section::new(forgetting.title()).table(table));
     }
@@ -235,8 +232,9 @@ fn sections(
     let budget = Table::new(budgets(study)).titled("Budget", BUDGET_LEGEND);
     let mut charts = training::charts(&runs);
     charts.push(path_chart(study));
-    all.push(Section::new("Training").charts(charts).table(budget));
-    let stand_for = study.objectives.iter().map(|(label, resolved)| vec![label.clone(), resolved.clone()]);
+    all.push(Section::of_training("Training").charts(charts).table(budget));
+    let stand_for =
+        study.objectives.iter().map(|(label, resolved)| vec![label.clone(), resolved.clone()]);
     let header = vec!["objective".to_owned(), "settings".to_owned()];
     let table = Table::new(std::iter::once(header).chain(stand_for).collect());
     all.push(Section::new("What the objectives stand for").table(table));
@@ -305,7 +303,9 @@ fn pass_chart(study: &Study, set: &Evaluated) -> Chart {
 fn distinct_chart(study: &Study, set: &Evaluated) -> Chart {
     let lines = curves(study, set, |summary| &summary.unique_correct);
     Chart::new("Distinct correct answers", ("k", "distinct correct"), lines)
-        .caption("Expected distinct correct answers among k samples; accuracy raises the count too.")
+        .caption(
+            "Expected distinct correct answers among k samples; accuracy raises the count too.",
+        )
         .log()
 }
 

@@ -157,12 +157,7 @@ pub(super) fn charts(runs: &[(String, &Followed)]) -> Vec<Chart> {
     held_out.chain(all).filter_map(|(key, title, about)| chart(runs, &key, &title, about)).collect()
 }
 
-fn chart(
-    runs: &[(String, &Followed)],
-    key: &str,
-    title: &str,
-    mut about: String,
-) -> Option<Chart> {
+fn chart(runs: &[(String, &Followed)], key: &str, title: &str, mut about: String) -> Option<Chart> {
     let points = |run: &Followed| run.metrics.get(key).filter(|points| points.len() > 1).cloned();
     let all: Vec<(String, Vec<(f64, f64)>)> =
         runs.iter().filter_map(|(name, run)| Some((name.clone(), points(run)?))).collect();
@@ -194,7 +189,7 @@ pub(super) fn beside(models: &[(&str, &str)]) -> (Section, Vec<Stored>) {
     }
     let runs: Vec<(String, &Followed)> =
         followed.iter().map(|(name, run)| (name.clone(), run)).collect();
-    (Section::new("Training").charts(charts(&runs)), stored)
+    (Section::of_training("Training").charts(charts(&runs)), stored)
 }
 
 impl Followed {
@@ -269,7 +264,9 @@ pub(super) fn rows(stored: &Stored) -> Result<Value> {
             text(row.get("completion")),
             number(row.get("reward")),
             number(row.get("advantage")),
-            text(row.get("verdict")).replace("wrong", "incorrect").replace("no-answer", "no answer"),
+            text(row.get("verdict"))
+                .replace("wrong", "incorrect")
+                .replace("no-answer", "no answer"),
             number(row.get("tokens")),
             u8::from(number(row.get("is_finished")) == Some(0.0)),
         ])

@@ -70,6 +70,9 @@ pub struct Section {
     /// Whether it is shown folded at first.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_folded: bool,
+    /// Whether it is about the course of training, which has a view of its own.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_training: bool,
     /// What it shows, in order.
     pub blocks: Vec<Block>,
 }
@@ -246,6 +249,11 @@ impl Section {
     /// A section without contents.
     pub fn new(heading: impl Into<String>) -> Self {
         Self { heading: heading.into(), ..Self::default() }
+    }
+
+    /// A section on the course of training.
+    pub fn of_training(heading: impl Into<String>) -> Self {
+        Self { is_training: true, ..Self::new(heading) }
     }
 
     /// With one more paragraph, unless that is empty.
