@@ -27,7 +27,10 @@ function results(page: Page): HTMLElement {
   const models = new Set(page.models);
   const made = h("div.results");
   if (page.verdict.length) {
-    const [first = "", ...others] = page.verdict;
+    // The first sentence is the answer; what it rests on follows, smaller.
+    const [all = "", ...more] = page.verdict;
+    const [, first = all, rest = ""] = /^(.*?[\w)]\.)\s+([A-Z0-9].*)$/s.exec(all) ?? [];
+    const others = rest ? [rest, ...more] : more;
     made.append(h("div.verdict", {}, h("p", {}, ...explained(first)), ...others.map((one) => h("p.other", {}, ...explained(one)))));
   }
   made.append(...page.warnings.map((one) => h("p.warning", { role: "alert" }, one)));
@@ -70,7 +73,8 @@ function start(): void {
   tips();
   const theme = button("", () => label(cycleTheme()), { class: "theme" });
   const label = (now: string): void => {
-    theme.textContent = { light: "\u2600 light", dark: "\u263e dark" }[now] ?? "\u25d0 auto";
+    const icon = { light: "\u2600", dark: "\u263e" }[now] ?? "\u25d0";
+    theme.replaceChildren(icon, h("span", {}, ` ${now}`));
     theme.setAttribute("aria-label", `Theme: ${now}`);
   };
   label("auto");

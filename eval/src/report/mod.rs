@@ -2,6 +2,7 @@
 
 pub mod contrast;
 mod evaluation;
+mod evaluation_tables;
 mod forgetting;
 pub mod front;
 pub mod ledger;

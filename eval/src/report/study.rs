@@ -143,6 +143,7 @@ pub struct Measured {
 
 /// One tuned model on one set.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(from = "StoredTuned")]
 pub struct Tuned {
     /// What it was tuned under.
     pub objective: String,
@@ -151,6 +152,24 @@ pub struct Tuned {
     /// What it does.
     #[serde(flatten)]
     pub measured: Measured,
+}
+
+/// The same as it is read: serde reads numbers as keys of a map, such as those of Pass@k, only outside of flattened fields.
+#[derive(Deserialize)]
+struct StoredTuned {
+    objective: String,
+    seed: u64,
+    summary: Summary,
+    problems: Vec<Tally>,
+    #[serde(default)]
+    samples: Option<String>,
+}
+
+impl From<StoredTuned> for Tuned {
+    fn from(stored: StoredTuned) -> Self {
+        let StoredTuned { objective, seed, summary, problems, samples } = stored;
+        Self { objective, seed, measured: Measured { summary, problems, samples } }
+    }
 }
 
 /// One training run.
@@ -283,5 +302,34 @@ impl Evaluated {
             true => format!("{}, temperature {}", self.name, self.temperature),
             false => self.name.clone(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_of_a_study_is_read_as_it_was_written() {
+        let tally = |problem: &str, correct| Tally {
+            problem: problem.into(),
+            samples: 4,
+            correct,
+            ..Tally::default()
+        };
+        let problems = vec![tally("a", 2), tally("b", 4)];
+        let summary = Summary::new(&problems, &[1, 4]).unwrap();
+        let samples = Some("grpo-seed0/samples-s.jsonl".to_owned());
+        let measured = Measured { summary, problems, samples };
+        let tuned = Tuned { objective: "grpo".into(), seed: 3, measured };
+        let json = serde_json::to_string(&tuned).unwrap();
+        let read: Tuned = serde_json::from_str(&json).unwrap();
+        // Floats may differ in their last bit.
+        assert_eq!(read.measured.problems, tuned.measured.problems);
+        assert_eq!((read.seed, &read.measured.samples), (3, &tuned.measured.samples));
+        assert!((read.measured.summary.pass_at_k[&1].value - 0.75).abs() < 1e-12);
+        // As an earlier version wrote it.
+        let old = json.replace(",\"samples\":\"grpo-seed0/samples-s.jsonl\"", "");
+        assert!(old != json && serde_json::from_str::<Tuned>(&old).is_ok());
     }
 }

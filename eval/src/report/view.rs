@@ -164,6 +164,13 @@ pub struct Line {
     pub mark: Option<(f64, f64)>,
 }
 
+/// A value to six digits: a page of sixteen models holds many.
+fn short(value: f64) -> f64 {
+    let scale = 10_f64.powf(6.0 - value.abs().log10().ceil());
+    let rounded = (value * scale).round() / scale;
+    if rounded.is_finite() { rounded } else { value }
+}
+
 impl Line {
     /// A line without band and mark.
     pub fn new(name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
@@ -180,6 +187,8 @@ impl Chart {
             line.points.retain(is_number);
             line.mark = line.mark.filter(is_number);
             line.band.retain(|at| at.0.is_finite() && at.1.is_finite() && at.2.is_finite());
+            line.points.iter_mut().for_each(|at| at.1 = short(at.1));
+            line.band.iter_mut().for_each(|at| (at.1, at.2) = (short(at.1), short(at.2)));
             line
         };
         Self {
@@ -283,5 +292,24 @@ impl Section {
             self.blocks.push(Block::Charts(drawn));
         }
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn charts_hold_numbers_alone_to_six_digits() {
+        let points = vec![(1.0, 2.0 / 3.0), (2.0, f64::NAN), (f64::INFINITY, 1.0), (3.0, 0.0)];
+        let points = [points, vec![(4.0, 1e-320), (5.0, -12_345_678.9), (6.0, 1e300)]].concat();
+        let band = vec![(1.0, 0.1, f64::NAN), (3.0, 1.0 / 3.0, 1.0)];
+        let lines = vec![Line { band, ..Line::new("a", points) }, Line::new("empty", vec![])];
+        let chart = Chart::new("t", ("x", "y"), lines);
+        assert_eq!(chart.lines.len(), 1);
+        let expected =
+            [(1.0, 0.666667), (3.0, 0.0), (4.0, 1e-320), (5.0, -12_345_700.0), (6.0, 1e300)];
+        assert_eq!(chart.lines[0].points, expected);
+        assert_eq!(chart.lines[0].band, [(3.0, 0.333333, 1.0)]);
     }
 }

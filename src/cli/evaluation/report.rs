@@ -13,6 +13,7 @@ use axum::middleware::{self, Next};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use clap::Args;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use tealight_datasets::{names, regular};
 use tealight_eval::report::{self, Live, Study};
@@ -55,12 +56,19 @@ fn write(directory: &Path) -> Result<()> {
     if !path.exists() && directory.join("metrics.jsonl").is_file() {
         return report::write_training(directory);
     }
-    // A study has no version of a schema.
-    let bytes = regular::read_limited(&path, MAX_RESULTS).unwrap_or_default();
-    match serde_json::from_slice::<Study>(&bytes) {
-        Ok(study) => report::write_study(&study, directory),
-        Err(_) => report::write(&[(directory, &Results::load(directory)?)], None, directory),
+    /// The field that tells a study from an evaluation.
+    #[derive(Deserialize)]
+    struct Kind {
+        objectives: Option<IgnoredAny>,
     }
+    let bytes = regular::read_limited(&path, MAX_RESULTS)
+        .with_context(|| format!("{}: cannot be read", path.display()))?;
+    if serde_json::from_slice::<Kind>(&bytes).is_ok_and(|kind| kind.objectives.is_some()) {
+        let study: Study = serde_json::from_slice(&bytes)
+            .with_context(|| format!("{}: not the results of a study", path.display()))?;
+        return report::write_study(&study, directory);
+    }
+    report::write(&[(directory, &Results::load(directory)?)], None, directory)
 }
 
 /// What the server knows.
