@@ -85,7 +85,7 @@ export function table(data: Table, name: string, models: Set<string>): HTMLEleme
     class: "tool",
     title: "This table as CSV",
   });
-  const shown = h("div.wide", { tabindex: 0, role: "region", "aria-label": data.title || name }, h("table", {}, h("thead", {}, h("tr", {}, ...heads)), body));
+  const shown = h("div.wide", { tabindex: 0, role: "region", "aria-label": data.title || name }, h(header.length > 9 ? "table.dense" : "table", {}, h("thead", {}, h("tr", {}, ...heads)), body));
   const note = data.note ? h("p.note", {}, ...explained(data.note)) : null;
   if (!data.title && !data.is_folded) {
     const about = h("div.table-head", {}, h("div.about", {}, note), save);

@@ -82,7 +82,7 @@ fn matched(contrast: &Contrast) -> Table {
     header.extend(first.measures.iter().map(|(name, ..)| (*name).to_string()));
     let row = |at: &Matched| {
         let cell = |(_, base, model, difference): &Row| {
-            let text = format!("{base:.2}, {model:.2}, {:+.2}", difference.value);
+            let text = format!("{:+.2} ({base:.2} to {model:.2})", difference.value);
             Cell::Hinted(text, effect(difference))
         };
         let counts = [at.right, at.problems].map(|count| Cell::Plain(count.to_string()));
@@ -92,7 +92,7 @@ fn matched(contrast: &Contrast) -> Table {
         rows: under(header, contrast.matched.iter().map(row)),
         ..Table::default().titled(
             "Diversity at equal numbers of correct answers",
-            "On the problems where the base and every model of this page have as many: base, this model, change from base.",
+            "On the problems where the base and every model of this page have as many: change from base (from the base's to this model's).",
         )
     }
 }
@@ -103,7 +103,7 @@ fn strata(contrast: &Contrast) -> Table {
     header.extend(first.pass.iter().map(|(k, ..)| format!("pass@{k}")));
     let row = |stratum: &Stratum| {
         let cell = |(_, base, model, difference): &(usize, f64, f64, Effect)| {
-            let text = format!("{base:.3}, {model:.3}, {:+.3}", difference.value);
+            let text = format!("{:+.3} ({base:.3} to {model:.3})", difference.value);
             Cell::Hinted(text, effect(difference))
         };
         let names = [stratum.difficulty.clone(), stratum.problems.to_string()].map(Cell::Plain);
@@ -113,8 +113,8 @@ fn strata(contrast: &Contrast) -> Table {
         rows: under(header, contrast.strata.iter().map(row)),
         ..Table::default().titled(
             "By difficulty for the base",
-            "The second draw of the base says how difficult a problem is. Pass@k of the base's first draw, of this model, \
-             change from base.",
+            "The second draw of the base says how difficult a problem is. Change of Pass@k from the base's first \
+             draw (from the base's to this model's).",
         )
     }
 }

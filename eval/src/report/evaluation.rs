@@ -163,11 +163,24 @@ fn verdict(aligned: &[Aligned], changes: &[Vec<Change>], names: &[&str]) -> Vec<
     }
 }
 
+/// The command that graded completions from elsewhere, where one did: `grade` leaves no file of settings.
+fn grading(results: &Results) -> Option<String> {
+    let of = |key: &str| results.config.get(key).and_then(Value::as_str);
+    let option = |key: &str| {
+        let value = of(key)?;
+        Some(format!(" --{} {}", key.replace('_', "-"), page::argument(Path::new(value))))
+    };
+    let file = page::argument(Path::new(of("file")?));
+    let options = ["dataset", "prompt_column", "answer_column", "verifier"];
+    let options: String = options.into_iter().filter_map(option).collect();
+    Some(format!("tealight grade {file}{options} --output again"))
+}
+
 /// The commands of an evaluation, or of the comparison with those of its runs.
 fn recipes(runs: &[(&Path, &Results)], output: &Path) -> Vec<Recipe> {
-    let one = |(directory, results): &(&Path, &Results)| {
-        let command = if results.config.get("file").is_some() { "grade" } else { "eval" };
-        Recipe::of_folder(command, directory, &results.tealight)
+    let one = |(directory, results): &(&Path, &Results)| match grading(results) {
+        Some(command) => Recipe { command, version: results.tealight.clone(), ..Recipe::default() },
+        None => Recipe::of_folder("eval", directory, &results.tealight),
     };
     let mut all: Vec<Recipe> = runs.iter().map(one).collect();
     if runs.len() > 1 {

@@ -117,19 +117,19 @@ pub(super) fn chart(fronts: &Fronts) -> Chart {
     ))
 }
 
-/// Chart and tables; the chart only where it does not stand at the top of the page.
-pub(super) fn section(fronts: &Fronts, has_chart: bool) -> Section {
+/// Tables; of fronts that do not stand at the top of the page verdict and chart too, folded.
+pub(super) fn section(fronts: &Fronts, is_on_top: bool) -> Section {
     let mut section = Section::new(title(fronts));
-    if let Some(verdict) = &fronts.verdict {
-        section = section.text(verdict.text.clone());
-    }
-    if has_chart {
+    if !is_on_top {
+        section.is_folded = true;
+        let verdict = fronts.verdict.as_ref();
+        section = section.text(verdict.map(|verdict| verdict.text.clone()).unwrap_or_default());
         section = section.charts(vec![chart(fronts)]);
     }
     let choices = Table::new(choice_rows(fronts)).titled("Chosen checkpoints", "").folded();
     section
         .table(Table::new(rows(fronts)).titled("", notes(fronts)))
-        .table(Table::new(pair_rows(fronts)).titled("Pairs of objectives", PAIRS))
+        .table(Table::new(pair_rows(fronts)).titled("Pairs of objectives", PAIRS).folded())
         .table(choices)
 }
 
@@ -227,9 +227,10 @@ mod tests {
             assert!(!line.band.is_empty() && line.band.len() == line.points.len());
         }
         let verdict = fronts.verdict.as_ref().unwrap().text.clone();
-        assert_eq!(section(&fronts, true).blocks[0], Block::Text(verdict));
-        assert!(matches!(section(&fronts, true).blocks[1], Block::Charts(_)));
-        assert!(matches!(section(&fronts, false).blocks[1], Block::Table(_)));
+        let (first, other) = (section(&fronts, true), section(&fronts, false));
+        assert!(matches!(first.blocks[0], Block::Table(_)) && !first.is_folded);
+        assert_eq!(other.blocks[0], Block::Text(verdict));
+        assert!(matches!(other.blocks[1], Block::Charts(_)) && other.is_folded);
     }
 
     #[test]

@@ -200,7 +200,7 @@ fn sections(
     let seeds = study.seeds();
     let mut all = Vec::new();
     for (index, fronts) in study.fronts.iter().enumerate() {
-        all.push(front::section(fronts, index > 0));
+        all.push(front::section(fronts, index == 0));
     }
     for set in &study.datasets {
         let is_on_top = reported.is_some_and(|first| std::ptr::eq(first, set));
@@ -237,7 +237,10 @@ fn sections(
         study.objectives.iter().map(|(label, resolved)| vec![label.clone(), resolved.clone()]);
     let header = vec!["objective".to_owned(), "settings".to_owned()];
     let table = Table::new(std::iter::once(header).chain(stand_for).collect());
-    all.push(Section::new("What the objectives stand for").table(table));
+    all.push(Section {
+        is_folded: true,
+        ..Section::new("What the objectives stand for").table(table)
+    });
     all.retain(|section| !section.blocks.is_empty());
     all
 }
