@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tealight_datasets::{Dataset, Problem, Unusable, regular};
+use tealight_datasets::{Dataset, Message, Problem, Prompt, Unusable, regular};
 
 use crate::classes::Level;
 use crate::{Summary, Tally};
@@ -71,14 +71,24 @@ pub struct Question {
     pub prompt: String,
     /// The gold answer.
     pub answer: String,
+    /// The messages of a prompt that is a conversation of several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub turns: Vec<Message>,
 }
 
 impl Question {
+    /// Of a problem.
+    pub fn of(problem: &Problem) -> Self {
+        let turns = match &problem.prompt {
+            Prompt::Chat(messages) if messages.len() > 1 => messages.clone(),
+            _ => Vec::new(),
+        };
+        Self { prompt: problem.prompt.plain(), answer: problem.answer.clone(), turns }
+    }
+
     /// Of each problem of a dataset.
     pub fn all(dataset: &Dataset) -> Vec<Self> {
-        let problems = dataset.problems.iter();
-        let question = |p: &Problem| Self { prompt: p.prompt.plain(), answer: p.answer.clone() };
-        problems.map(question).collect()
+        dataset.problems.iter().map(Self::of).collect()
     }
 }
 

@@ -6,8 +6,8 @@ use anyhow::{Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use tealight_eval::population::Trials;
-use tealight_eval::report::chart::{Axes, Line, draw};
-use tealight_eval::report::sheet::{Section, html};
+use tealight_eval::report::sheet;
+use tealight_eval::report::view::{Chart, Line, Section, Table};
 
 use crate::app::place;
 use crate::app::session::Session;
@@ -275,11 +275,10 @@ fn draw_curve(base: &BaseValidity, rows: &[BetaMeaning], output: &Path) -> Resul
     let betas = (0..DRAWN).map(|i| 2.0_f64 * 0.005_f64.powf(i as f64 / (DRAWN - 1) as f64));
     let mut drawn: Vec<BetaMeaning> = betas.map(|beta| BetaMeaning::of(base, beta)).collect();
     drawn.sort_by(|a, b| a.beta.total_cmp(&b.beta));
-    let chart = |y: &str, of: fn(&BetaMeaning) -> f64, y_range, band| {
+    let chart = |title: &str, y: &str, of: fn(&BetaMeaning) -> f64, band| {
         let points = drawn.iter().map(|row| (row.beta, of(row))).collect();
-        let name = "best policy".to_owned();
-        let line = Line { name, colour: 1, is_bold: false, points, mark: None, band };
-        draw(&Axes { x: "beta", y, is_log: true, y_range }, &[line])
+        let line = Line { band, ..Line::new("best policy", points) };
+        Chart::new(title, ("beta", y), vec![line]).log()
     };
     let band = |row: &BetaMeaning| {
         base.reached(row.beta).interval.map(|(low, high)| (row.beta, low, high))
@@ -293,24 +292,19 @@ fn draw_curve(base: &BaseValidity, rows: &[BetaMeaning], output: &Path) -> Resul
             [row.beta, row.validity, row.kl_cost].map(|x| format!("{x:.4}"));
         vec![beta, validity, interval.unwrap_or_default(), cost]
     });
-    let section = Section {
-        heading: "Validity against beta".into(),
-        text: "Of the best policy under E[v] - beta KL(q||a), averaged over prompts and over what the base's validity on \
-               each may be. The interval makes no assumption on how validity is distributed over prompts."
-            .into(),
-        table: std::iter::once(header).chain(cells).collect(),
-        figures: vec![
-            (
-                chart("validity", |row| row.validity, Some((0.0, 1.0)), band)?,
-                "The chance of a correct answer that each beta leads to, with its 95 % interval.".into(),
-            ),
-            (
-                chart("KL cost (nats)", |row| row.kl_cost, None, vec![])?,
-                "What that costs in KL to the base.".into(),
-            ),
-        ],
-    };
+    let validity = chart("Validity", "validity", |row| row.validity, band)
+        .from_to(0.0, 1.0)
+        .caption("The chance of a correct answer that each beta leads to, with its 95 % interval.");
+    let cost = chart("KL cost", "KL cost (nats)", |row| row.kl_cost, vec![])
+        .caption("KL of that policy to the base.");
+    let section = Section::new("Validity against beta")
+        .text(
+            "Of the best policy under E[v] - beta KL(q||a), averaged over prompts and over the values that the base's \
+             validity on each may have. The interval makes no assumption on how validity is distributed over prompts.",
+        )
+        .charts(vec![validity, cost])
+        .table(Table::new(std::iter::once(header).chain(cells).collect()));
     let lead = format!("{} prompts", base.prompts());
-    let page = html("What beta means for this model", &lead, &[section]);
+    let page = sheet("What beta means for this model", &lead, vec![section])?;
     write_atomic(&output.join("beta.html"), page.as_bytes())
 }

@@ -144,10 +144,7 @@ pub fn run(options: &GradeOptions, Process { ranks, .. }: &Process) -> Result<Ju
         format!("{} completions of {} problems", graded.completions, graded.problems.len());
     tracing::info!("{counts} in {seconds:.1} s ({rate:.0}/s)");
     tracing::info!("intervals: 95 %, over problems");
-    let questions = graded
-        .problems
-        .iter()
-        .map(|problem| Question { prompt: problem.prompt.plain(), answer: problem.answer.clone() });
+    let questions = graded.problems.iter().map(Question::of);
     let results = Results {
         schema_version: VERSION,
         tealight: format!("{} {}", env!("CARGO_PKG_VERSION"), env!("TEALIGHT_REVISION")),

@@ -22,7 +22,7 @@ use candle_core::Device;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use tealight_datasets::Dataset;
-use tealight_eval::report::{Study, html};
+use tealight_eval::report::{self, Study};
 
 use crate::app::place;
 use crate::app::session::Session;
@@ -195,7 +195,7 @@ pub fn run(options: &StudyOptions, process: &Process) -> Result<Option<Finished>
     let Some(study) = done? else { return Ok(None) };
     write_atomic(&output.join("results.json"), serde_json::to_string(&study)?.as_bytes())?;
     write_atomic(&output.join("results.md"), markdown::markdown(&study).as_bytes())?;
-    write_atomic(&output.join("report.html"), html(&study)?.as_bytes())?;
+    report::write_study(&study, &output)?;
     Ok(Some(Finished { study, output }))
 }
 

@@ -314,6 +314,7 @@ pub(crate) fn history(label: &str, seed: u64, folder: &Path) -> Result<Training>
         rehearsed: count("num_rehearsed"),
         seconds: rows.iter().filter_map(|row| number(row, "step_time")).sum(),
         planned_memory: None,
+        folder: folder.file_name().map(|name| name.to_string_lossy().into_owned()),
         points: rows
             .iter()
             .map(|row| TrainingPoint {

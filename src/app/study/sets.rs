@@ -181,6 +181,11 @@ impl StudySet {
         Self { dataset, domain, temperature, file }
     }
 
+    /// The name of the file of a model's samples on this set.
+    pub(crate) fn samples_file(&self) -> String {
+        format!("samples-{}.jsonl", self.file)
+    }
+
     /// The counts of a model on every problem at `temperature`, from samples in `folder`, drawn as far as they are not
     /// there; the model is loaded only where some are missing.
     pub(crate) fn sampled(

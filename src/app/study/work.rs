@@ -9,6 +9,7 @@ use tealight_eval::ledger::Scored;
 use tealight_eval::report::{
     Evaluated, EvaluationFilters, Forgetting, HeldOut, Measured, Study, Training, Tuned, grid,
 };
+use tealight_eval::results::Question;
 use tealight_eval::{Summary, Tally};
 
 use super::configuration::Configuration;
@@ -137,6 +138,7 @@ impl<'a> Work<'a> {
                 name: set.dataset.name.clone(),
                 domain: set.domain.to_owned(),
                 temperature: set.temperature,
+                questions: Question::all(&set.dataset),
                 base: self.measured(set, base, &folder)?,
                 second: Some(set.tallies(&self.session, second, &again, false, &beside)?),
                 tuned: Vec::new(),
@@ -225,7 +227,12 @@ impl<'a> Work<'a> {
         if options.base_perplexity {
             set.score_under_base(&self.session, folder, &mut tallies)?;
         }
-        Ok(Measured { summary: Summary::new(&tallies, &self.grid)?, problems: tallies })
+        let samples = folder.strip_prefix(self.output).unwrap_or(folder).join(set.samples_file());
+        Ok(Measured {
+            summary: Summary::new(&tallies, &self.grid)?,
+            problems: tallies,
+            samples: Some(samples.display().to_string().replace('\\', "/")),
+        })
     }
 
     /// Every label of the tables with its meaning: of each objective the configuration whose ends are best on the set
