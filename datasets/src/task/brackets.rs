@@ -18,9 +18,9 @@ impl Task for Brackets {
     const ABOUT: &'static str = "fill in balanced brackets, at most so many open at once";
     const TAG: char = 'b';
     const KNOBS: &'static [Knob] = &[
-        Knob { letter: 'n', about: "pairs", default: 5, range: (3, MAX_PAIRS) },
-        Knob { letter: 'd', about: "largest depth", default: 3, range: (2, MAX_PAIRS) },
-        Knob { letter: 'f', about: "given places", default: 2, range: (0, 6) },
+        Knob { letter: 'n', about: "pairs", default: 6, range: (3, MAX_PAIRS) },
+        Knob { letter: 'd', about: "largest depth", default: 4, range: (2, MAX_PAIRS) },
+        Knob { letter: 'f', about: "given places", default: 4, range: (0, 6) },
     ];
 
     fn draw(knobs: &[usize], draw: &mut Draw) -> Option<Self> {

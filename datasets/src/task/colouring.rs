@@ -19,8 +19,8 @@ impl Task for Colouring {
         "colour the nodes a, b, c, ... of a graph so that neighbours differ";
     const TAG: char = 'c';
     const KNOBS: &'static [Knob] = &[
-        Knob { letter: 'n', about: "nodes", default: 5, range: (3, MAX_NODES) },
-        Knob { letter: 'm', about: "edges", default: 6, range: (2, 16) },
+        Knob { letter: 'n', about: "nodes", default: 6, range: (3, MAX_NODES) },
+        Knob { letter: 'm', about: "edges", default: 7, range: (2, 16) },
         Knob { letter: 'k', about: "colours", default: 3, range: (2, 4) },
     ];
     const ANSWERS: (usize, usize) = (2, 96);

@@ -128,14 +128,10 @@ pub(super) fn texts(kind: &Kind, problem: &Problem) -> Option<Vec<String>> {
     Some(kind.list(&problem.answer)?.into_iter().map(|answer| answer.text).collect())
 }
 
-/// Least, median and most answers (classes) of the first `count` problems of split `train`.
-///
-/// # Errors
-/// The defaults of the task allow no instance.
-pub fn answers_per_problem(kind: &'static Kind, count: usize) -> Result<[u64; 3]> {
-    let problems = load(kind, "train", Some(count))?.problems;
+/// Least, median and most answers (classes) of problems.
+pub fn spread(problems: &[Problem]) -> [u64; 3] {
     let mut totals: Vec<u64> = problems.iter().filter_map(|problem| problem.total).collect();
     totals.sort_unstable();
     let at = |place: usize| totals.get(place).copied().unwrap_or_default();
-    Ok([at(0), at(totals.len() / 2), at(totals.len().saturating_sub(1))])
+    [at(0), at(totals.len() / 2), at(totals.len().saturating_sub(1))]
 }
