@@ -13,7 +13,7 @@ use crate::{DataError, Dataset, Problem, Prompt, Result, fnv};
 /// Problems in a split when no limit is given.
 const DEFAULT_PROBLEMS: usize = 96;
 /// Draws in a row without an instance of the split, after which there is none.
-const PATIENCE: usize = 20_000;
+const PATIENCE: usize = 5_000;
 /// Repeated problems in a row after which a split has no more.
 const REPEATS: usize = 2_000;
 

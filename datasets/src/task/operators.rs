@@ -33,7 +33,7 @@ impl Task for Operators {
         "put +, -, * or nothing between the digits so that the result is the target";
     const TAG: char = 'i';
     const KNOBS: &'static [Knob] = &[
-        Knob { letter: 'n', about: "digits", default: 5, range: (3, MAX_DIGITS) },
+        Knob { letter: 'n', about: "digits", default: 6, range: (3, MAX_DIGITS) },
         Knob { letter: 'm', about: "largest target", default: 30, range: (9, 99) },
     ];
 
@@ -61,14 +61,15 @@ impl Task for Operators {
 
     fn step(&self, prefix: &[u8]) -> Result<bool, &'static str> {
         let is_operator = |byte: &u8| b"*+-".contains(byte);
-        let used: Vec<u8> = prefix.iter().copied().filter(|byte| !is_operator(byte)).collect();
-        if !self.digits.starts_with(&used) {
+        let used = prefix.iter().filter(|byte| !is_operator(byte)).count();
+        let given = self.digits.iter().take(used);
+        if used > self.digits.len() || !prefix.iter().filter(|byte| !is_operator(byte)).eq(given) {
             return Err("uses other digits, or another order");
         }
         if is_operator(&prefix[0]) || prefix.windows(2).any(|pair| pair.iter().all(is_operator)) {
             return Err("has an operator without a number before it");
         }
-        if used.len() < self.digits.len() {
+        if used < self.digits.len() {
             return Ok(false);
         }
         let reached = std::str::from_utf8(prefix).ok().and_then(value);

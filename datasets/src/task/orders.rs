@@ -17,8 +17,8 @@ impl Task for Orders {
         "order the letters a, b, c, ... so that the left of each pair comes first";
     const TAG: char = 'o';
     const KNOBS: &'static [Knob] = &[
-        Knob { letter: 'n', about: "letters", default: 5, range: (3, MAX_NODES) },
-        Knob { letter: 'm', about: "pairs", default: 4, range: (1, 12) },
+        Knob { letter: 'n', about: "letters", default: 6, range: (3, MAX_NODES) },
+        Knob { letter: 'm', about: "pairs", default: 6, range: (1, 12) },
     ];
 
     fn draw(knobs: &[usize], draw: &mut Draw) -> Option<Self> {

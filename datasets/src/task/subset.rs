@@ -19,7 +19,7 @@ impl Task for Subset {
         "choose some of the numbers, in any order, so that they add up to the target";
     const TAG: char = 's';
     const KNOBS: &'static [Knob] = &[
-        Knob { letter: 'n', about: "numbers", default: 6, range: (3, MAX_NUMBERS) },
+        Knob { letter: 'n', about: "numbers", default: 7, range: (3, MAX_NUMBERS) },
         Knob { letter: 'm', about: "largest number", default: 12, range: (8, 20) },
     ];
 
@@ -48,19 +48,31 @@ impl Task for Subset {
     }
 
     fn step(&self, prefix: &[u8]) -> Result<bool, &'static str> {
-        let text = std::str::from_utf8(prefix).unwrap_or_default();
-        let (mut unused, mut sum) = (self.numbers.clone(), 0);
-        let (earlier, last) = text.rsplit_once('+').unwrap_or(("", text));
-        for number in earlier.split('+').filter(|_| !earlier.is_empty()) {
-            let place = unused.iter().position(|own| own.to_string() == number);
-            sum += unused.remove(place.ok_or("uses a number that is not given, or one twice")?);
+        let (mut unused, mut sum, mut last) = (self.numbers.clone(), 0, None);
+        for byte in prefix {
+            match (last, byte) {
+                (Some(number), b'+') => {
+                    let place = unused.iter().position(|own| *own == number);
+                    sum += unused
+                        .swap_remove(place.ok_or("uses a number that is not given, or one twice")?);
+                    last = None;
+                }
+                (None, b'+' | b'0') | (Some(10..), b'0'..=b'9') => {
+                    return Err("is not numbers with + between them");
+                }
+                (_, digit) => last = Some(10 * last.unwrap_or(0) + usize::from(digit - b'0')),
+            }
         }
-        // A number may go on, as 1 to 12; a blank one is about to begin.
-        let mut begun = unused.iter().filter(|own| own.to_string().starts_with(last));
-        let is_begun = begun.any(|own| sum + own <= self.target);
-        match last.parse::<usize>() {
-            Ok(whole) if sum + whole == self.target && unused.contains(&whole) => Ok(true),
-            _ if is_begun && prefix != b"+" => Ok(false),
+        let fits = |own: &usize| sum + own <= self.target;
+        match last {
+            Some(number) if sum + number == self.target && unused.contains(&number) => Ok(true),
+            // A number may go on, as 1 to 12.
+            Some(number)
+                if unused.iter().any(|own| [*own, own / 10].contains(&number) && fits(own)) =>
+            {
+                Ok(false)
+            }
+            None if unused.iter().any(fits) => Ok(false),
             _ => Err("comes to another sum, or uses a number that is not given, or one twice"),
         }
     }

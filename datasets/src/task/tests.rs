@@ -192,7 +192,7 @@ fn every_value_of_a_knob_gives_instances_or_is_refused_in_one_line() {
     };
     assert!(refusal("colouring/test-z3").contains("there is no knob `z3`"));
     assert!(refusal("colouring/test-n99").contains("`n99` is out of range"));
-    assert!(refusal("colouring/test-n99").contains("n5 nodes (3 to 8)"));
+    assert!(refusal("colouring/test-n99").contains("n6 nodes (3 to 8)"));
     assert!(refusal("colouring/dev").contains("train, valid, test, sft"));
 }
 
@@ -271,12 +271,14 @@ proptest! {
 
 #[test]
 fn splits_hold_some_hundred_problems() {
+    let mut missing = Vec::new();
     for kind in TASKS {
         for split in ["train", "valid", "test"] {
             let found = with_seed(kind, split, Some(300), 0).unwrap().problems.len();
-            assert_eq!(found, 300, "{}/{split}", kind.name);
+            missing.extend((found < 300).then(|| format!("{}/{split}: {found}", kind.name)));
         }
     }
+    assert!(missing.is_empty(), "{missing:?}");
 }
 
 #[test]

@@ -83,10 +83,20 @@ impl Zebra {
         }
         clues
     }
+}
 
-    fn answers(&self) -> usize {
-        super::list(self).map_or(usize::MAX, |answers| answers.len())
+/// Every way to give the letters houses: `at[letter]` is a house, others of a group have others.
+fn assignments(houses: usize, letters: usize) -> Vec<Vec<usize>> {
+    let mut all = vec![Vec::new()];
+    for letter in 0..letters {
+        let group = letter / houses * houses;
+        let further = |at: Vec<usize>| {
+            let free = (0..houses).filter(|house| !at[group..].contains(house));
+            free.map(|house| [at.as_slice(), &[house]].concat()).collect::<Vec<_>>()
+        };
+        all = all.into_iter().flat_map(further).collect();
     }
+    all
 }
 
 impl Task for Zebra {
@@ -106,16 +116,13 @@ impl Task for Zebra {
         let at: Vec<usize> =
             (0..groups).flat_map(|_| draw.shuffled((0..houses).collect())).collect();
         let clues = zebra.true_clues(&at);
-        let mut left = zebra.answers();
+        let mut open = assignments(houses, houses * groups);
         // A clue is kept where it rules something out.
         for clue in draw.shuffled(clues) {
-            zebra.clues.push(clue);
-            match zebra.answers() {
-                fewer if fewer < left => left = fewer,
-                _ => _ = zebra.clues.pop(),
-            }
-            if left == 1 {
-                break;
+            let before = open.len();
+            open.retain(|at| clue.holds(|letter| Some(at[letter])));
+            if open.len() < before {
+                zebra.clues.push(clue);
             }
         }
         zebra.clues.sort_unstable();
