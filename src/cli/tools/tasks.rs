@@ -42,7 +42,9 @@ enum Format {
 pub(in crate::cli) fn run(options: &TasksOptions) -> Result<()> {
     match (&options.name, options.n) {
         (Some(name), Some(count)) => write_instances(options, name, count),
-        (None, Some(_)) => bail!("-n: name the task whose instances are printed, as in `tealight tasks colouring -n 3`"),
+        (None, Some(_)) => bail!(
+            "-n: name the task whose instances are printed, as in `tealight tasks colouring -n 3`"
+        ),
         (Some(name), None) => describe(name),
         (None, None) => list(),
     }
