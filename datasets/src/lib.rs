@@ -1,9 +1,9 @@
 //! Problems, and how to check answers to them. No tensors, no sampling, no training.
 //!
-//! A [`Dataset`] is a list of [`Problem`]s and the [`Verifier`] that judges completions of them. It
-//! comes from a named source ([`SOURCES`]) or from a file (see [`read`]). To add a task whose answers can be listed, write
-//! one file in [`task`]; another task is a file with a [`Source`] and a row of [`SOURCES`]; to add a way of checking, write
-//! one file in [`verify`].
+//! A [`Dataset`] is a list of [`Problem`]s and the [`Verifier`] that judges completions of them. It comes from a
+//! named source ([`SOURCES`]) or from a file (see [`read`]). To add a task whose answers can be listed, write one
+//! file in [`task`]; another task is a file with a [`Source`] and a row of [`SOURCES`]; to add a way of checking,
+//! write one file in [`verify`].
 
 #![warn(missing_docs)]
 

@@ -1,7 +1,7 @@
 //! Rows in reasoning-gym's shape (`question`, `answer`, `metadata.source_dataset`) to a dataset of one of our tasks.
 //!
-//! Answers to other tasks of reasoning-gym are checked by Python code of theirs: such rows are refused, unless a verifier
-//! is named.
+//! Answers to other tasks of reasoning-gym are checked by Python code of theirs: such rows are refused, unless a
+//! verifier is named.
 
 use std::path::Path;
 

@@ -1,7 +1,7 @@
 //! `change`: pay an amount in coins.
 //!
-//! Statement `m17,5|2,3,5`: pay 17 in at most five coins; answer `2+5+5+5`: coins in ascending order, each as often as you
-//! like.
+//! Statement `m17,5|2,3,5`: pay 17 in at most five coins; answer `2+5+5+5`: coins in ascending order, each as often
+//! as you like.
 
 use super::{Draw, Knob, Task, graph};
 

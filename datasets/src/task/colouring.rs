@@ -1,7 +1,7 @@
 //! `colouring`: colour the nodes of a graph so that neighbours differ.
 //!
-//! Statement `c3|ab,ac,bd`: three colours, edges; answer `1223`, the colours of a, b, c, d. Colourings that differ in the
-//! names of colours are different answers.
+//! Statement `c3|ab,ac,bd`: three colours, edges; answer `1223`, the colours of a, b, c, d. Colourings that differ
+//! in the names of colours are different answers.
 
 use super::graph::{self, MAX_NODES};
 use super::{Draw, Knob, Task};

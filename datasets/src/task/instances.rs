@@ -1,7 +1,7 @@
 //! Instances of a task to problems: the stream of a split, its dataset, and solved examples for supervised training.
 //!
-//! An instance belongs to a split by a hash of its statement, so splits are disjoint whatever the seed and the knobs, and
-//! each is the task's one distribution, given the hash.
+//! An instance belongs to a split by a hash of its statement, so splits are disjoint whatever the seed and the
+//! knobs, and each is the task's one distribution, given the hash.
 
 use std::collections::HashSet;
 

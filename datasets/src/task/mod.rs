@@ -74,8 +74,8 @@ pub trait Task: Sized {
     /// Least and most answers (classes) of an instance that is drawn.
     const ANSWERS: (usize, usize) = (2, 64);
 
-    /// Draws an instance with these values of [`Task::KNOBS`]; `None` where this draw made none. Shared code draws again,
-    /// also where the instance has too few answers or too many.
+    /// Draws an instance with these values of [`Task::KNOBS`]; `None` where this draw made none. Shared code draws
+    /// again, also where the instance has too few answers or too many.
     fn draw(knobs: &[usize], draw: &mut Draw) -> Option<Self>;
 
     /// Reads a statement without its tag; `None` for any other text, and for instances beyond the task's limits.
@@ -87,8 +87,8 @@ pub trait Task: Sized {
     /// The characters that answers are made of, in the order of the list of answers.
     fn letters(&self) -> Vec<u8>;
 
-    /// Judges a prefix (never empty, made of [`Task::letters`], no prefix of it an answer): `true` for an answer, `false`
-    /// for what may become one.
+    /// Judges a prefix (never empty, made of [`Task::letters`], no prefix of it an answer): `true` for an answer,
+    /// `false` for what may become one.
     ///
     /// # Errors
     /// Why no answer begins so.

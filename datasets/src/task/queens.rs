@@ -1,7 +1,7 @@
 //! `queens`: n queens on an n x n board, no two in a row, column or diagonal, with some given and some squares shut.
 //!
-//! Statement `q7|b4!c6,e7`: seven queens, one stands on b4, none on c6 and e7; answer `1357246`, the rows of the queens in
-//! columns a to g.
+//! Statement `q7|b4!c6,e7`: seven queens, one stands on b4, none on c6 and e7; answer `1357246`, the rows of the
+//! queens in columns a to g.
 
 use super::graph::{self, MAX_NODES};
 use super::{Draw, Knob, Task};

@@ -1,7 +1,7 @@
 //! `sat`: values of boolean variables that make every clause true.
 //!
-//! Statement `t4|a!b,!cd,bc`: four variables; every clause has a true one among its variables, `!` turns one around; answer
-//! `1010`, the values of a, b, c, d.
+//! Statement `t4|a!b,!cd,bc`: four variables; every clause has a true one among its variables, `!` turns one
+//! around; answer `1010`, the values of a, b, c, d.
 
 use super::graph::{self, MAX_NODES};
 use super::{Draw, Knob, Task};

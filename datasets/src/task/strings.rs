@@ -1,8 +1,8 @@
 //! `strings`: a string of a given length that a regular expression matches as a whole.
 //!
-//! Statement `r6|a(b/ca)*`: six letters; `/` parts alternatives, `*` repeats a letter or a bracket any number of times, none
-//! included; answer `abbbca`. An expression is read into its positions (Glushkov 1961): which letters can begin a match,
-//! which can end it, which can follow which, as sets of bits.
+//! Statement `r6|a(b/ca)*`: six letters; `/` parts alternatives, `*` repeats a letter or a bracket any number of
+//! times, none included; answer `abbbca`. An expression is read into its positions (Glushkov 1961): which letters
+//! can begin a match, which can end it, which can follow which, as sets of bits.
 
 use super::{Draw, Knob, Task, graph};
 

@@ -1,7 +1,7 @@
 //! `sudoku`: a 4 x 4 Sudoku with one answer, a control: there is nothing to be diverse about.
 //!
-//! Statement `u1--2,--3-,4---,--1-`: rows, `-` is empty; answer `1342...`, the sixteen digits row by row, each of 1 to 4 once
-//! in every row, column and 2 x 2 block.
+//! Statement `u1--2,--3-,4---,--1-`: rows, `-` is empty; answer `1342...`, the sixteen digits row by row, each of 1
+//! to 4 once in every row, column and 2 x 2 block.
 
 use super::{Draw, Knob, Task};
 

@@ -1,8 +1,8 @@
 //! `zebra`: who lives where, by clues, with one answer: a control.
 //!
-//! Statement `z3,2|a=e,b>d,f1`: three houses in a row, two groups of letters (abc and def), each letter of a group in a house
-//! of its own. Clues: `a=e` one house, `a!e` two houses, `b>d` b further left than d, `a-f` next to each other, `f1` in the
-//! first house. Answer `bac,fde`: the letters of each group, house by house.
+//! Statement `z3,2|a=e,b>d,f1`: three houses in a row, two groups of letters (abc and def), each letter of a group
+//! in a house of its own. Clues: `a=e` one house, `a!e` two houses, `b>d` b further left than d, `a-f` next to each
+//! other, `f1` in the first house. Answer `bac,fde`: the letters of each group, house by house.
 
 use super::{Draw, Knob, Task, graph};
 
