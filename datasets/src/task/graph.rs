@@ -50,8 +50,8 @@ pub(super) fn single(text: &str, nodes: usize) -> Option<usize> {
 
 /// Reads a number of `least..=most` without a sign or leading zeros.
 pub(super) fn number(text: &str, least: usize, most: usize) -> Option<usize> {
-    let is_plain =
-        text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0') | (text == "0");
+    let has_digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_plain = has_digits && (text == "0" || !text.starts_with('0'));
     let value = text.parse().ok().filter(|_| is_plain && text.len() <= 4)?;
     (least..=most).contains(&value).then_some(value)
 }

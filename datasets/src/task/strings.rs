@@ -39,7 +39,7 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn link(&mut self, from: u32, to: u32) {
         for (position, follow) in self.follow.iter_mut().enumerate() {
-            *follow |= if from >> position & 1 == 1 { to } else { 0 };
+            *follow |= if (from >> position) & 1 == 1 { to } else { 0 };
         }
     }
 
@@ -146,9 +146,9 @@ impl Task for Strings {
     fn step(&self, prefix: &[u8]) -> Result<bool, &'static str> {
         let (mut can_be, mut here) = (self.whole.first, 0);
         for letter in prefix {
-            let is_here = |p: &usize| can_be >> p & 1 == 1 && self.at[*p] == *letter;
+            let is_here = |p: &usize| (can_be >> p) & 1 == 1 && self.at[*p] == *letter;
             let places: Vec<usize> = (0..self.at.len()).filter(is_here).collect();
-            here = places.iter().fold(0, |set, p| set | 1 << p);
+            here = places.iter().fold(0, |set, p| set | (1 << p));
             can_be = places.iter().fold(0, |set, p| set | self.follow[*p]);
         }
         if here == 0 {
