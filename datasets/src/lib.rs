@@ -1,9 +1,9 @@
 //! Problems, and how to check answers to them. No tensors, no sampling, no training.
 //!
-//! A [`Dataset`] is a list of [`Problem`]s and the [`Verifier`] that judges completions of them. It
-//! comes from a named source ([`SOURCES`]) or from a file (see [`read`]). To add a task, write one
-//! file with a [`Source`] and list it in [`SOURCES`]; to add a way of checking, write one file in
-//! [`verify`].
+//! A [`Dataset`] is a list of [`Problem`]s and the [`Verifier`] that judges completions of them. It comes from a
+//! named source ([`SOURCES`]) or from a file (see [`read`]). To add a task whose answers can be listed, write one
+//! file in [`task`]; another task is a file with a [`Source`] and a row of [`SOURCES`]; to add a way of checking,
+//! write one file in [`verify`].
 
 #![warn(missing_docs)]
 
@@ -20,6 +20,7 @@ pub mod read;
 pub mod regular;
 pub mod sql;
 pub mod suite;
+pub mod task;
 pub mod thinking;
 pub mod verify;
 pub mod walk;
@@ -308,6 +309,7 @@ impl Dataset {
 }
 
 /// A named dataset that needs no file: its name on the command line and how to make it.
+#[derive(Clone, Copy)]
 pub struct Source {
     /// The name that `--dataset` takes; splits follow a slash (`countdown/test`).
     pub name: &'static str,
@@ -320,8 +322,19 @@ pub struct Source {
     pub examples: fn(seed: u64, step: u64, count: usize) -> Vec<Problem>,
 }
 
-/// Every named source.
-pub const SOURCES: &[Source] = &[countdown::SOURCE, chain::SOURCE, walk::SOURCE, sql::SOURCE];
+/// Every named source: those with a file of their own here, and the tasks of [`task::TASKS`].
+pub const SOURCES: &[Source] = &ALL;
+
+const ALL: [Source; 4 + task::TASKS.len()] = {
+    let mut all = [countdown::SOURCE; 4 + task::TASKS.len()];
+    (all[1], all[2], all[3]) = (chain::SOURCE, walk::SOURCE, sql::SOURCE);
+    let mut place = 0;
+    while place < task::TASKS.len() {
+        all[4 + place] = task::TASKS[place].source;
+        place += 1;
+    }
+    all
+};
 
 /// Opens `spec`: a named source (`countdown`, `countdown/test`) or a file (JSONL, JSON, CSV or
 /// Parquet). Keeps the first `limit` problems where a limit is given.

@@ -43,6 +43,8 @@ A named source or a .jsonl, .json, .csv or .parquet file.
   sql        questions about small tables, many right queries; sql/train, sql/test, sql/sft
   chain      running totals to a target: chain/train, test, longer, banned
   walk       moves between numbers, every right answer known: walk/train, test, longer, banned
+  TASK       a task that tealight tasks lists, such as colouring: colouring/train, valid,
+             test, sft; knobs follow the split (colouring/test-n7-m9)
   hub:OWNER/NAME[@REVISION]:FILE  a .parquet or .jsonl file of a dataset on the Hub
   FILE       columns are detected (question/answer, problem/solution, ...) and
              printed; name others with --prompt-column and --answer-column.

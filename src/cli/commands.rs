@@ -7,7 +7,7 @@ use super::config_merge::resolve_plain as resolve;
 use super::evaluation::{compare, eval, generate, report, show, verify};
 use super::help;
 use super::theory::{beta, lab};
-use super::tools::{bench, doctor, objectives, pages};
+use super::tools::{bench, doctor, objectives, pages, tasks};
 use super::training::{export, presample, push, sft, study, train};
 use crate::app::batch::{self, BatchOptions};
 use crate::app::bench::BenchOptions;
@@ -326,6 +326,18 @@ Examples:
   tealight objectives dph-js",
         check: |m| resolve::<objectives::ObjectivesOptions>(m).map(drop),
         run: |m, _| objectives::run(&resolve(m)?),
+    },
+    Entry {
+        name: "tasks",
+        options: tasks::TasksOptions::augment_args,
+        about: "List the generated tasks whose answers can be counted, or print instances of one",
+        more: "\
+Examples:
+  tealight tasks
+  tealight tasks colouring -n 3
+  tealight tasks paths/test-n7-m10 -n 100 --format reasoning-gym > paths.jsonl",
+        check: |m| resolve::<tasks::TasksOptions>(m).map(drop),
+        run: |m, _| tasks::run(&resolve(m)?),
     },
     Entry {
         name: "doctor",

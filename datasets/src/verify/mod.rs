@@ -14,7 +14,7 @@ pub mod steps;
 
 use std::sync::Arc;
 
-use crate::{DataError, Result, Verifier};
+use crate::{DataError, Result, Verifier, task};
 
 pub use exact::Exact;
 pub use expression::{Expression, Operator, ParseError};
@@ -34,7 +34,8 @@ math               mathematics, wherever it stands in the completion
                      folder is found beside the data, or sql-bird:FOLDER
   program:COMMAND    a program that speaks JSON lines; program:timeout=5:COMMAND
   countdown          an expression that uses each given number once
-  chain, walk        moves with running totals";
+  chain, walk        moves with running totals
+  TASK               a task that `tealight tasks` lists, such as colouring";
 
 /// Opens the verifier that `spec` names: `NAME` or `NAME:ARGUMENT`.
 ///
@@ -69,11 +70,15 @@ pub fn open(spec: &str) -> Result<Arc<dyn Verifier>> {
         "countdown" => none(Arc::new(countdown::Countdown)),
         "chain" => none(Arc::new(steps::Chain)),
         "walk" => none(Arc::new(steps::Walk)),
-        _ => Err(refused(
-            "there is none of that name; choose math, exact, regex:PATTERN, numeric, sql:FOLDER, \
-             sql-bird, sql-spider, program:COMMAND, countdown, chain or walk"
-                .into(),
-        )),
+        _ => match task::find(name) {
+            Some(kind) => none(Arc::new(task::judge::Judge(kind))),
+            None => Err(refused(
+                "there is none of that name; choose math, exact, regex:PATTERN, numeric, sql:FOLDER, \
+                 sql-bird, sql-spider, program:COMMAND, countdown, chain, walk or a task that \
+                 `tealight tasks` lists"
+                    .into(),
+            )),
+        },
     }
 }
 
@@ -87,7 +92,7 @@ fn tail(text: &str, bytes: usize) -> &str {
 }
 
 /// A text to be shown: its first 64 characters.
-fn short(text: &str) -> String {
+pub(crate) fn short(text: &str) -> String {
     text.chars().take(64).collect()
 }
 

@@ -48,7 +48,7 @@ pub struct EvalOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub data: DataOptions,
-    /// A suite instead of --dataset: countdown, chain, walk, sql, gsm8k, math500, aime, amc, or a TOML file.
+    /// A suite instead of --dataset: countdown, chain, walk, sql, tasks, gsm8k, math500, aime, amc, or a TOML file.
     #[arg(long, conflicts_with = "dataset")]
     pub suite: Option<String>,
     /// Samples a problem.

@@ -77,7 +77,7 @@ impl LedgerSet {
         let Some(list) = dataset.spellings else {
             bail!(
                 "--ledger: the correct answers to {} cannot be listed; those of the generated tasks countdown, chain and \
-                 walk can (--task countdown)",
+                 walk can (--task countdown), and those of every task that `tealight tasks` lists",
                 dataset.name
             );
         };

@@ -120,7 +120,7 @@ pub struct StudyOptions {
     pub held_out: HeldOutOptions,
     /// Score every correct answer to the first so many problems of the first held-out set exactly, at the base and at
     /// every checkpoint: what training leaves of rare answers, without sampling noise (docs/how-to/ledger.md). For
-    /// tasks whose answers can be listed: countdown, chain, walk.
+    /// tasks whose answers can be listed: countdown, chain, walk and those that `tealight tasks` lists.
     #[arg(long, value_name = "PROBLEMS")]
     #[serde(default)]
     pub ledger: Option<usize>,
