@@ -35,7 +35,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Problem, Verdict, Verifier};
 use exact::Fuel;
 pub use extract::{Extracted, extract};
-pub use reading::{number, why};
+pub use reading::{kind_of, number, why};
 pub use solution::solution;
 
 /// Work that one comparison may cost: about a millisecond.
@@ -77,6 +77,30 @@ pub struct Checked<'a> {
     pub extracted: Option<Extracted<'a>>,
     /// What decided: `text`, `value`.
     pub stage: &'static str,
+}
+
+impl Checked<'_> {
+    /// The verdict on `completion` that the outcome stands for.
+    pub fn into_verdict(self, gold: &str, completion: &str) -> Verdict {
+        match (self.outcome, self.extracted) {
+            (Outcome::Correct, _) => Verdict::correct(&solution(completion), gold),
+            (Outcome::NoAnswer, _) | (_, None) => Verdict::NoAnswer,
+            (Outcome::UnparsableAnswer, Some(found)) => {
+                Verdict::Unparsable { found: super::short(&found.span) }
+            }
+            (Outcome::Wrong, Some(found)) => {
+                let why = Some(format!("found `{}`", super::short(&found.span)));
+                Verdict::Wrong { why, answer: Some(key(&found.span)) }
+            }
+            (Outcome::UnparsableGold, Some(_)) => {
+                Verdict::unjudged(format!("the gold `{}` cannot be read", super::short(gold)))
+            }
+            (Outcome::OutOfWork, Some(_)) => Verdict::Unjudged {
+                why: "comparing it with the gold takes more work than a verdict may cost".into(),
+                is_too_costly: true,
+            },
+        }
+    }
 }
 
 /// Checks a completion, or a bare answer, against a gold one; both may be wrapped in `$`, a box or a solution.
@@ -242,26 +266,7 @@ impl Verifier for Math {
     }
 
     fn verify(&self, problem: &Problem, completion: &str) -> Verdict {
-        let checked = check(&problem.answer, completion, self.mode);
-        match (checked.outcome, checked.extracted) {
-            (Outcome::Correct, _) => Verdict::correct(&solution(completion), &problem.answer),
-            (Outcome::NoAnswer, _) | (_, None) => Verdict::NoAnswer,
-            (Outcome::UnparsableAnswer, Some(found)) => {
-                Verdict::Unparsable { found: super::short(&found.span) }
-            }
-            (Outcome::Wrong, Some(found)) => {
-                let why = Some(format!("found `{}`", super::short(&found.span)));
-                Verdict::Wrong { why, answer: Some(key(&found.span)) }
-            }
-            (Outcome::UnparsableGold, Some(_)) => Verdict::unjudged(format!(
-                "the gold `{}` cannot be read",
-                super::short(&problem.answer)
-            )),
-            (Outcome::OutOfWork, Some(_)) => Verdict::Unjudged {
-                why: "comparing it with the gold takes more work than a verdict may cost".into(),
-                is_too_costly: true,
-            },
-        }
+        check(&problem.answer, completion, self.mode).into_verdict(&problem.answer, completion)
     }
 
     fn refuse_gold(&self, gold: &str) -> Option<String> {
