@@ -10,7 +10,7 @@ use tealight_eval::{inference, interval as intervals};
 const MAX_SAMPLES: usize = 100_000_000;
 
 /// A mean over problems with its 95 % interval.
-#[pyclass(frozen, eq, get_all, module = "tealight", skip_from_py_object)]
+#[pyclass(frozen, eq, get_all, module = "tealight")]
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Estimate {
     /// The mean.
@@ -54,7 +54,7 @@ impl Estimate {
 }
 
 /// A mean difference of two models over the same problems, with its 95 % interval and p-value.
-#[pyclass(frozen, eq, get_all, module = "tealight", skip_from_py_object)]
+#[pyclass(frozen, eq, get_all, module = "tealight")]
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Effect {
     /// The mean of the differences, the first model minus the second.
@@ -82,7 +82,7 @@ impl Effect {
 
     fn __repr__(&self) -> String {
         format!(
-            "Effect({:+.4}, low={:+.4}, high={:+.4}, p_value={:.3g}, problems={})",
+            "Effect({:+.4}, low={:+.4}, high={:+.4}, p_value={:.2e}, problems={})",
             self.value, self.low, self.high, self.p_value, self.problems
         )
     }

@@ -8,7 +8,7 @@ use pyo3::types::PyTuple;
 use tealight_datasets::Verdict as Judged;
 
 /// What a verifier says of one completion.
-#[pyclass(frozen, eq, get_all, module = "tealight", skip_from_py_object)]
+#[pyclass(frozen, eq, get_all, module = "tealight")]
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Verdict {
     /// "correct", "wrong", "no_answer", "unparsable" or "unjudged".

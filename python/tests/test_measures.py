@@ -34,7 +34,7 @@ def test_unjudged_samples_are_left_out():
     assert tealight.pass_at_k([[1, 0, 0, None], [1, 1, 1, math.nan]], 1) == exact
     assert tealight.pass_at_k(numpy.array([[1, 0, 0, math.nan], [1, 1, 1, math.nan]]), 1) == exact
     verdicts = tealight.verify_batch(["2", "2", "2", "+ +"], ["2", "3", "", "2"])
-    assert tealight.pass_at_k([verdicts], 1).value == 1 / 3
+    assert tealight.pass_at_k([verdicts], 1).value == pytest.approx(1 / 3)
     assert tealight.pass_at_k([[None, None], [1, 0]], 1).value == 0.5
 
 
@@ -44,7 +44,7 @@ def test_distinct_correct_is_the_mean_over_subsets():
         subsets = list(itertools.combinations(answers, k))
         exact = sum(len(set(one) - {None}) for one in subsets) / len(subsets)
         assert math.isclose(tealight.distinct_correct([answers], k).value, exact)
-    verdicts = tealight.verify_batch(["24"] * 3, ["48/2 = 24", "12*2 = 24", "6*3 = 18; 18+6 = 24"])
+    verdicts = tealight.verify_batch(["24"] * 3, ["48/2 = 24", "12*2 = 24", "So 6*3 = 18 and 18+6 = 24."])
     assert tealight.distinct_correct([verdicts], 3).value == 2.0
 
 

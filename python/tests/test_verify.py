@@ -93,6 +93,8 @@ def test_bad_settings_are_refused():
             tealight.verify("1", "1", spec)
     with pytest.raises(ValueError, match="2 gold answers for 1 completions"):
         tealight.verify_batch(["1", "2"], ["1"])
+    with pytest.raises(TypeError, match="a list of texts"):
+        tealight.verify_batch("12", "12")
     for seconds in (-1, math.nan, math.inf):
         with pytest.raises(ValueError, match="max_seconds"):
             tealight.verify_batch(["1"], ["1"], max_seconds=seconds)

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::{self, Next};
@@ -51,7 +51,7 @@ const FAREWELL: Duration = Duration::from_secs(10);
 pub(super) struct Service {
     judge: Judge,
     /// Batches that are judged at a time.
-    cores: Semaphore,
+    cores: Arc<Semaphore>,
     bytes: Arc<Semaphore>,
     pub(super) metrics: Metrics,
     is_ending: AtomicBool,
@@ -63,20 +63,23 @@ impl Service {
         self.bytes.clone().try_acquire_many_owned(u32::try_from(bytes).ok()?).ok()
     }
 
-    /// Judges `work` where it blocks nobody, a batch for each processor at a time.
-    pub(super) async fn judge<T: Send + 'static>(
+    /// Judges `work` where it blocks nobody, a batch for each processor at a time. What is `held` is given back with the
+    /// verdicts: work goes on where its client is gone, and so does what it takes.
+    pub(super) async fn judge<T: Send + 'static, H: Send + 'static>(
         self: &Arc<Self>,
         work: Vec<T>,
+        held: H,
         one: fn(&Judge, T) -> Result<Option<Judged>>,
-    ) -> Result<Vec<Option<Judged>>, String> {
-        let _core = self.cores.acquire().await.map_err(|error| error.to_string())?;
+    ) -> Result<(Vec<Option<Judged>>, H), String> {
+        let core = self.cores.clone().acquire_owned().await.map_err(|error| error.to_string())?;
         let service = self.clone();
         let judged = tokio::task::spawn_blocking(move || {
             let started = Instant::now();
             let judged: Vec<Option<Judged>> =
                 work.into_par_iter().map(|item| service.judged(item, one)).collect();
             service.metrics.took(started.elapsed());
-            judged
+            drop(core);
+            (judged, held)
         });
         judged.await.map_err(|error| error.to_string())
     }
@@ -122,7 +125,7 @@ pub fn serve(
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let service = Arc::new(Service {
         judge,
-        cores: Semaphore::new(cores),
+        cores: Arc::new(Semaphore::new(cores)),
         bytes: Arc::new(Semaphore::new(MAX_IN_FLIGHT)),
         metrics: Metrics::default(),
         is_ending: AtomicBool::new(false),
@@ -204,6 +207,8 @@ async fn connection(
         .header_read_timeout(PATIENCE)
         .max_headers(64)
         .max_buf_size(64 << 10)
+        // A client may close its side once it has asked.
+        .half_close(true)
         .serve_connection(io, TowerToHyperService::new(router));
     tokio::pin!(served);
     let ending = async {
@@ -295,7 +300,7 @@ async fn array(service: &Arc<Service>, request: Request) -> Result<Response, Res
     if bytes > MAX_BODY {
         return Err(too_large());
     }
-    let Some(_memory) = service.reserve(bytes) else {
+    let Some(memory) = service.reserve(bytes) else {
         return Err(refuse(StatusCode::SERVICE_UNAVAILABLE, "too much is being judged; try again"));
     };
     let body = timeout(WHOLE_BODY, whole(request.into_body())).await;
@@ -318,11 +323,24 @@ async fn array(service: &Arc<Service>, request: Request) -> Result<Response, Res
         refuse(StatusCode::BAD_REQUEST, &why)
     })?;
     drop(body);
-    let judged = service.judge(pairs, |judge, pair| judge.judge(pair).map(Some)).await;
-    let judged = judged.map_err(|why| refuse(StatusCode::INTERNAL_SERVER_ERROR, &why))?;
+    let judged = service.judge(pairs, memory, |judge, pair| judge.judge(pair).map(Some)).await;
+    let (judged, memory) = judged.map_err(|why| refuse(StatusCode::INTERNAL_SERVER_ERROR, &why))?;
     let lines: Vec<String> = judged.into_iter().flatten().map(|judged| judged.json).collect();
-    let body = if is_array { format!("[{}]", lines.join(",\n")) } else { lines.concat() };
+    let text = if is_array { format!("[{}]", lines.join(",\n")) } else { lines.concat() };
+    let body = Body::from(Bytes::from_owner(Held { text, _memory: memory }));
     Ok(([(header::CONTENT_TYPE, "application/json")], body).into_response())
+}
+
+/// An answer that counts as memory of its request until the client has read it.
+struct Held {
+    text: String,
+    _memory: OwnedSemaphorePermit,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        self.text.as_bytes()
+    }
 }
 
 /// All of a body, up to its limit.

@@ -165,9 +165,9 @@ async fn answer(
     if chunk.is_empty() {
         return Ok(());
     }
-    let judged = service.judge(chunk, |judge, line| judge.judge_line(&line)).await;
+    let judged = service.judge(chunk, (), |judge, line| judge.judge_line(&line)).await;
     let text = match judged {
-        Ok(judged) => judged.into_iter().flatten().fold(String::new(), |mut text, judged| {
+        Ok((judged, ())) => judged.into_iter().flatten().fold(String::new(), |mut text, judged| {
             text.push_str(&judged.json);
             text.push('\n');
             text

@@ -87,6 +87,8 @@ class Reward:
 
     def verdicts(self, golds: Sequence[Any], completions: Sequence[Any], prompts: Any = None) -> list[Verdict]:
         """The verdicts on completions, which are texts or lists of messages."""
+        if isinstance(golds, str) or isinstance(completions, str):
+            raise TypeError("gold answers and completions must be lists, not one text")
         golds, texts = [_gold(gold) for gold in golds], [completion_text(one) for one in completions]
         if prompts is not None:
             # The thought that the prompt began goes on in the completion.

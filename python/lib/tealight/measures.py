@@ -76,8 +76,8 @@ def pass_at_k(correct: Any, k: int, *, n: Any = None) -> Union[float, Estimate]:
         An `Estimate`; a plain number for the count of one problem.
 
     Example:
-        >>> pass_at_k(3, 4, n=16)
-        0.6071428571428572
+        >>> round(pass_at_k(3, 4, n=16), 4)
+        0.6071
         >>> round(pass_at_k([[1, 0, 0, 0], [1, 1, 1, 1]], 1).value, 3)
         0.625
     """

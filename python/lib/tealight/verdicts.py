@@ -97,6 +97,9 @@ def verify_batch(
         >>> [verdict.correct for verdict in verify_batch(["1/2", "3"], ["0.5", "4"])]
         [True, False]
     """
+    for name, many in (("golds", golds), ("answers", answers)):
+        if isinstance(many, (str, bytes)):
+            raise TypeError(f"{name} must be a list of texts, not one text; tealight.verify judges one pair")
     golds, answers = [_gold(gold) for gold in golds], [as_text(answer, "an answer") for answer in answers]
     return opened(verifier).verify_batch(
         golds, answers, prompts=prompts, contexts=contexts, starts_inside=starts_inside, threads=threads,
