@@ -61,8 +61,8 @@ def judge(gold, completion, prompt=None):
         return judge(gold, completion, prompt)
     if "print" in completion:
         print('{"request": 0, "verdict": "correct"}')
-        sys.stdout.write("x" * 100_000)
-        os.write(1, b"y" * 1000)
+        sys.stdout.write("x" * 1000)
+        os.write(1, b"y" * 10)
     if "read" in completion:
         return len(sys.stdin.read()) > 0
     if "fork" in completion:

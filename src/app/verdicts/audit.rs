@@ -109,14 +109,16 @@ impl Audit {
         let labels = PathBuf::from(labels);
         if labels.is_file() {
             for (line, label) in columns(&labels, "label")? {
-                let case =
-                    cases.iter_mut().find(|case| Some(case.line) == line).with_context(|| {
-                        format!(
-                            "{}: a label for line {line:?}, which is no pair of {shown}",
-                            labels.display()
-                        )
-                    })?;
-                case.label = label;
+                // Cases are in the order of their lines.
+                let at =
+                    line.and_then(|line| cases.binary_search_by_key(&line, |case| case.line).ok());
+                let at = at.with_context(|| {
+                    format!(
+                        "{}: a label for line {line:?}, which is no pair of {shown}",
+                        labels.display()
+                    )
+                })?;
+                cases[at].label = label;
             }
         }
         let names = (judge.name().to_owned(), against.map(str::to_owned));
