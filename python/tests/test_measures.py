@@ -106,6 +106,7 @@ def test_compare_of_a_frame():
         (lambda: tealight.pass_at_k([[1, 0]], -1), "whole number"),
         (lambda: tealight.pass_at_k([[1, 0]], 1.5), "whole number"),
         (lambda: tealight.pass_at_k([1, 0], 1), "give n="),
+        (lambda: tealight.pass_at_k(numpy.array(1), 1), "is one number"),
         (lambda: tealight.pass_at_k([5], 1, n=4), "5 correct of 4"),
         (lambda: tealight.pass_at_k([1, 2], 1, n=[4]), "1 values of n for 2"),
         (lambda: tealight.pass_at_k([[0.5]], 1), "does not say"),
