@@ -81,6 +81,11 @@ fn hostile_text_gets_a_verdict() {
             assert_ne!(outcome(gold, &text), Outcome::Correct, "{gold}");
         }
     }
+    // Nor does a gold answer cost more for being long.
+    let started = std::time::Instant::now();
+    let gold = "x".repeat(100 * million);
+    assert_ne!(outcome(&gold, "1"), Outcome::Correct);
+    assert!(started.elapsed() < std::time::Duration::from_secs(20), "{:?}", started.elapsed());
 }
 
 /// Random mathematics, most of it nonsense: nothing may panic, and what parses equals itself.

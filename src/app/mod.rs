@@ -23,3 +23,4 @@ pub(crate) mod session;
 pub mod settings;
 pub mod study;
 pub mod training;
+pub mod verdicts;

@@ -280,9 +280,11 @@ Examples:
         more: "\
 Examples:
   tealight verify --gold '\\frac{1}{2}' --answer 'The answer is \\boxed{0.5}' --explain
-  tealight verify --jsonl answers.jsonl > verdicts.jsonl",
+  tealight verify --jsonl answers.jsonl > verdicts.jsonl
+  tealight verify --serve 127.0.0.1:8080
+  tealight verify --audit answers.jsonl --against exact",
         check: |m| resolve::<verify::VerifyOptions>(m).map(drop),
-        run: |m, _| verify::run(&resolve(m)?),
+        run: |m, process| verify::run(&resolve(m)?, &process.stop),
     },
     Entry {
         name: "beta",

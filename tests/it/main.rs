@@ -2,6 +2,7 @@
 
 mod adapters;
 mod app;
+mod audit;
 mod base_validity;
 mod candle;
 mod cli;
@@ -51,4 +52,5 @@ mod surprises;
 mod survival;
 mod tidy;
 mod tools;
+mod verdict_service;
 mod whole;

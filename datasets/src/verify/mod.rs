@@ -9,6 +9,7 @@ pub mod math;
 mod numeric;
 mod pattern;
 mod program;
+mod python;
 pub mod sql;
 pub mod steps;
 
@@ -33,6 +34,8 @@ math               mathematics, wherever it stands in the completion
   sql-bird, sql-spider  the same compared as BIRD's and Spider's scripts do; the
                      folder is found beside the data, or sql-bird:FOLDER
   program:COMMAND    a program that speaks JSON lines; program:timeout=5:COMMAND
+  python:FILE.py:FUNCTION  a function of a gold answer and a completion, in
+                     processes of its own; python:timeout=5:FILE.py:FUNCTION
   countdown          an expression that uses each given number once
   chain, walk        moves with running totals
   TASK               a task that `tealight tasks` lists, such as colouring";
@@ -59,6 +62,7 @@ pub fn open(spec: &str) -> Result<Arc<dyn Verifier>> {
         "regex" => Ok(Arc::new(Pattern::new(argument).map_err(refused)?)),
         "numeric" => Ok(Arc::new(Numeric::new(argument).map_err(refused)?)),
         "program" => Ok(Arc::new(Program::new(argument).map_err(refused)?)),
+        "python" => Ok(Arc::new(python::open(argument).map_err(refused)?)),
         "sql" if argument.is_empty() => {
             Err(refused("name the folder of the databases, as in sql:spider/database".into()))
         }
@@ -74,7 +78,7 @@ pub fn open(spec: &str) -> Result<Arc<dyn Verifier>> {
             Some(kind) => none(Arc::new(task::judge::Judge(kind))),
             None => Err(refused(
                 "there is none of that name; choose math, exact, regex:PATTERN, numeric, sql:FOLDER, \
-                 sql-bird, sql-spider, program:COMMAND, countdown, chain, walk or a task that \
+                 sql-bird, sql-spider, program:COMMAND, python:FILE.py:FUNCTION, countdown, chain, walk or a task that \
                  `tealight tasks` lists"
                     .into(),
             )),
