@@ -1,11 +1,15 @@
 //! A model, its tokenizer and sampling settings as the solver that evaluations ask.
 
 use anyhow::Result;
-use tealight_eval::{Answer, AnswerSink, Keyed, Solver};
+use tealight_eval::{Answer, AnswerSink, ProblemRequest, Solver};
 
 use crate::generate::{Finish, RngKey, SampleRequest, Sampler, SamplingParams};
 use crate::rollout::{Encoded, thinking};
+use crate::sampled::Sampled;
 use crate::tokenizer::Tokenizer;
+
+/// Keys the randomness of evaluations apart from that of training.
+const EVALUATION: u64 = u64::MAX - 2;
 
 /// Answers problems by sampling.
 pub struct LocalSolver<'a> {
@@ -21,10 +25,33 @@ pub struct LocalSolver<'a> {
     pub rng_key: RngKey,
 }
 
+impl<'a> LocalSolver<'a> {
+    /// Samples from `model`, at most `max_rows` sequences at a time. The completions end at its end-of-sequence tokens.
+    pub fn new(model: &'a Sampled, params: SamplingParams, seed: u64, max_rows: usize) -> Self {
+        Self {
+            sampler: model.sampler(max_rows),
+            context: model.context,
+            tokenizer: &model.tokenizer,
+            params: SamplingParams { eos: model.tokenizer.eos().to_vec(), ..params },
+            rng_key: Self::rng_key(seed),
+        }
+    }
+
+    /// Keys the randomness of an evaluation with this seed.
+    pub(crate) fn rng_key(seed: u64) -> RngKey {
+        RngKey { seed, step: EVALUATION }
+    }
+}
+
 impl Solver for LocalSolver<'_> {
-    fn solve(&self, problems: &[Keyed<'_>], n: usize, sink: &mut AnswerSink<'_>) -> Result<()> {
+    fn solve(
+        &self,
+        problems: &[ProblemRequest<'_>],
+        n: usize,
+        sink: &mut AnswerSink<'_>,
+    ) -> Result<()> {
         let encoded = Encoded::all(
-            problems.iter().map(|asked| asked.problem),
+            problems.iter().map(|request| request.problem),
             self.tokenizer,
             self.context,
             self.params.max_new_tokens,
@@ -33,11 +60,11 @@ impl Solver for LocalSolver<'_> {
         let requests: Vec<SampleRequest> = encoded
             .into_iter()
             .zip(problems)
-            .map(|(problem, asked)| SampleRequest {
+            .map(|(problem, request)| SampleRequest {
                 prompt: problem.prompt,
-                first: asked.known,
-                count: n.saturating_sub(asked.known),
-                key: asked.key,
+                first: request.known,
+                count: n.saturating_sub(request.known),
+                key: request.key,
             })
             .collect();
         self.sampler.generate(&requests, &self.params, self.rng_key, &mut |index, completions| {

@@ -1,6 +1,6 @@
 //! Samples to numbers to a report. No tensors, no tokens, no training.
 //!
-//! [`evaluate`](evaluate::evaluate) asks a [`Solver`] for n completions of every problem, has them
+//! An [`EvalJob`](evaluate::EvalJob) asks a [`Solver`] for n completions of every problem, has them
 //! verified and counts them into a [`Tally`] each; [`Summary`] turns tallies into estimates with
 //! intervals; [`report`] draws them. To add a measure, add a function and a field of [`Summary`].
 
@@ -76,9 +76,9 @@ impl Answer {
 /// Receives all answers to a problem, by its index, as soon as they are there.
 pub type AnswerSink<'a> = dyn FnMut(usize, Vec<Answer>) -> Result<()> + 'a;
 
-/// A problem and what keys the randomness of its answers: its place in its dataset.
+/// A problem that answers are wanted of, and the key of their randomness: its index in its dataset.
 #[derive(Debug, Clone, Copy)]
-pub struct Keyed<'a> {
+pub struct ProblemRequest<'a> {
     /// The problem.
     pub problem: &'a Problem,
     /// The key.
@@ -89,10 +89,16 @@ pub struct Keyed<'a> {
 
 /// All that an evaluation asks of a model.
 pub trait Solver {
-    /// Draws answers to each problem until there are `n`, those that are known included; problems may end in any
-    /// order. What is drawn for a problem depends on its key and the answer's number alone.
+    /// Draws answers to each problem until there are `n`, those that are known included, and hands all answers to a
+    /// problem to `sink` at once; problems may end in any order. What is drawn for a problem depends on its key and
+    /// the answer's number alone.
     ///
     /// # Errors
     /// Whatever the model or `sink` fails with.
-    fn solve(&self, problems: &[Keyed<'_>], n: usize, sink: &mut AnswerSink<'_>) -> Result<()>;
+    fn solve(
+        &self,
+        problems: &[ProblemRequest<'_>],
+        n: usize,
+        sink: &mut AnswerSink<'_>,
+    ) -> Result<()>;
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use tealight_datasets::thinking::{judge, parts};
-use tealight_datasets::{Dataset, Problem, Verdict, Verifier};
+use tealight_datasets::{Problem, Verdict, Verifier};
 
 use crate::measure::text::{TEXTS, TextDiversity};
 use crate::{Answer, Classes, Counts, Profiles};
@@ -59,13 +59,13 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Has `answer` judged as the answer number `sample` to `problem` of `dataset`.
-    pub fn judged(dataset: &Dataset, problem: &Problem, sample: usize, answer: Answer) -> Self {
-        Self::of(problem, &*dataset.verifier, sample, answer)
-    }
-
     /// Has `verifier` judge `answer` as the answer number `sample` to `problem`.
-    pub fn of(problem: &Problem, verifier: &dyn Verifier, sample: usize, answer: Answer) -> Self {
+    pub fn judged(
+        problem: &Problem,
+        verifier: &dyn Verifier,
+        sample: usize,
+        answer: Answer,
+    ) -> Self {
         let starts_inside = answer.starts_inside;
         let tokens = answer.thought_tokens;
         let thinking = |is_finished| Thinking { starts_inside, is_finished, tokens };

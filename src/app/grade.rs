@@ -16,7 +16,6 @@ use tealight_eval::{Summary, Tally};
 use crate::app::evaluate::outcome::{self, Judged};
 use crate::app::place::{self, Destination};
 use crate::app::prompts::PromptOptions;
-use crate::app::session::Dealt;
 use crate::app::settings::DataOptions;
 use crate::process::Process;
 
@@ -117,8 +116,7 @@ pub fn run(options: &GradeOptions, Process { ranks, .. }: &Process) -> Result<Ju
     };
     let (mut judged_so_far, mut said) = (0, Instant::now());
     let how = (&*verifier, options.prefilled_thinking);
-    let team = Dealt(ranks, 1);
-    let graded = grade(reader, file, dataset.as_ref(), how, &team, &mut |judged| {
+    let graded = grade(reader, file, dataset.as_ref(), how, ranks, &mut |judged| {
         judged_so_far += judged.len();
         if said.elapsed() > SAY {
             said = Instant::now();

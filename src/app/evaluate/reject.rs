@@ -6,8 +6,8 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use serde::Serialize;
 use tealight_datasets::Dataset;
-use tealight_eval::reject::{Rejected, reject};
-use tealight_eval::{Estimate, Level, interval};
+use tealight_eval::reject::{Rejected, RejectionJob};
+use tealight_eval::{Estimate, Level, Solver, interval};
 
 use super::probes::mean_gap;
 use crate::app::session::{Draw, Session};
@@ -64,21 +64,17 @@ pub(crate) fn run(
     }
     let mut lines = JsonLines::create(&output.join("accepted.jsonl"))?;
     let mut progress = Progress::new("rejecting", dataset.problems.len() * draw.n);
-    let per_problem = reject(
-        dataset,
-        draw.n,
-        rounds,
-        &mut |round, problems, count, sink| {
-            session.stop.check()?;
-            let rng_key = RngKey { seed: draw.seed, step: REJECTION + round as u64 };
-            let solver = LocalSolver { rng_key, ..session.solver(&session.reference, draw) };
-            tealight_eval::Solver::solve(&solver, problems, count, sink)
-        },
-        &mut |sample| {
-            progress.advance(String::new);
-            lines.write(sample)
-        },
-    )?;
+    let solver = |round: usize| -> Result<Box<dyn Solver + '_>> {
+        session.stop.check()?;
+        let rng_key = RngKey { seed: draw.seed, step: REJECTION + round as u64 };
+        let solver = session.solver(&session.reference, draw);
+        Ok(Box::new(LocalSolver { rng_key, ..solver }))
+    };
+    let job = RejectionJob { dataset, wanted: draw.n, rounds, solver: &solver };
+    let per_problem = job.run(&mut |sample| {
+        progress.advance(String::new);
+        lines.write(sample)
+    })?;
     drop(progress);
     let kl = match presamples {
         None => vec![],
@@ -148,7 +144,7 @@ fn distances(
         let (chosen, held_out) = prompt.samples.split_at(prompt.samples.len() / 2);
         let is_solved = chosen.iter().any(presample::Stored::is_correct);
         let Some(log_rate) = rejected.log_acceptance_rate().filter(|_| is_solved) else { continue };
-        let gap = mean_gap(session, prompt, chosen, draw.params.temperature)?;
+        let gap = mean_gap(&session.scorer(), prompt, chosen, draw.params.temperature)?;
         let right = held_out.iter().filter(|sample| sample.is_correct()).count();
         // Haldane's and Anscombe's logarithm of a share, which half a count keeps finite.
         let log_z = ((right as f64 + 0.5) / (held_out.len() as f64 + 0.5)).ln();

@@ -28,18 +28,18 @@ pub(crate) struct EvaluationSpec {
     /// How the problems are put, where that was chosen.
     #[serde(default)]
     pub(crate) prompts: Value,
-    /// By the name of a samples file, what it was asked.
-    pub(crate) sets: BTreeMap<String, Asked>,
+    /// The sets by the names of their samples files.
+    pub(crate) sets: BTreeMap<String, SetSpec>,
 }
 
-/// What a samples file was asked: at which temperature, and by problem a hash of the prompt.
+/// What decides the samples of one file: the temperature, and a hash of the prompt of each problem.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Asked {
+pub(crate) struct SetSpec {
     temperature: f64,
     prompts: BTreeMap<String, u64>,
 }
 
-impl Asked {
+impl SetSpec {
     pub(crate) fn of(dataset: &Dataset, temperature: f64) -> Result<Self> {
         let prompt = |problem: &Problem| -> Result<(String, u64)> {
             let text = serde_json::to_string(&problem.prompt)?;
@@ -71,8 +71,8 @@ pub(crate) fn prepare(output: &Path, mut request: EvaluationSpec, overwrite: boo
             );
         }
         // Sets and problems that this run leaves out keep their samples.
-        for (name, asked) in before.sets {
-            request.sets.entry(name).or_insert(asked.clone()).prompts.extend(asked.prompts);
+        for (name, set) in before.sets {
+            request.sets.entry(name).or_insert(set.clone()).prompts.extend(set.prompts);
         }
     } else if !place::is_free(output) {
         bail!(
@@ -88,13 +88,13 @@ pub(crate) fn prepare(output: &Path, mut request: EvaluationSpec, overwrite: boo
 /// What the two would draw differently, of the sets and problems that both have.
 fn changes(before: &EvaluationSpec, now: &EvaluationSpec) -> Result<Vec<String>> {
     let mut changed = Vec::new();
-    for (name, asked) in &now.sets {
+    for (name, set) in &now.sets {
         let Some(was) = before.sets.get(name) else { continue };
-        if was.temperature != asked.temperature {
-            changed.push(format!("temperature was {}, is {}", was.temperature, asked.temperature));
+        if was.temperature != set.temperature {
+            changed.push(format!("temperature was {}, is {}", was.temperature, set.temperature));
         }
         let other = |(id, hash): &(&String, &u64)| was.prompts.get(*id).is_some_and(|h| h != *hash);
-        if let Some((id, _)) = asked.prompts.iter().find(other) {
+        if let Some((id, _)) = set.prompts.iter().find(other) {
             changed.push(format!("the prompt of problem `{id}` of {name} is another"));
         }
     }

@@ -6,12 +6,14 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use tealight_datasets::Dataset;
+use tealight_eval::evaluate::EvalJob;
 use tealight_eval::front::{Fronts, Pair, Power, Variances, plan};
 use tealight_eval::results::MAX_RESULTS;
 
 use super::configuration::Configuration;
 use super::{Prepared, StudyOptions};
-use crate::app::session::{Draw, Evaluating, Session};
+use crate::app::evaluate::progress::EvalBar;
+use crate::app::session::{Draw, Session};
 use crate::app::training::fine_tune::Place;
 use crate::files::read_limited;
 use crate::objective::ImportanceCorrection;
@@ -221,14 +223,13 @@ impl Prepared {
         let params = self.options.sets.sampling(&self.options.settings, &self.base.tokenizer);
         let max_num_seqs = self.options.settings.max_num_seqs;
         let draw = Draw { n: self.options.n, params: &params, seed: 0, max_num_seqs };
-        let evaluating = Evaluating {
-            label: "plan",
-            is_silent: true,
-            stop: session.stop,
-            ranks: &session.ranks,
+        let solver = session.solver(&session.reference, &draw);
+        let job = EvalJob {
+            progress: Box::new(EvalBar::silent("plan".into(), session.stop)),
+            ..EvalJob::new(&some, draw.n, &solver)
         };
         let started = Instant::now();
-        let tallies = session.tallies(&session.reference, &some, &draw, &evaluating)?;
+        let tallies = job.run()?;
         let seconds = started.elapsed().as_secs_f64();
         let tokens: usize = tallies.iter().map(|tally| tally.tokens).sum();
         let completions: usize = tallies.iter().map(|tally| tally.samples).sum();

@@ -9,9 +9,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tealight_datasets::Dataset;
 use tealight_eval::Summary;
+use tealight_eval::evaluate::EvalJob;
 use tealight_eval::report::{HeldOut, grid};
 
-use crate::app::session::{Draw, Evaluating, Session};
+use crate::app::evaluate::progress::EvalBar;
+use crate::app::session::{Draw, Session};
 use crate::app::settings::DataOptions;
 use crate::files::{MAX_LINES, MAX_SMALL, read_limited, read_text, write_atomic};
 use crate::generate::{Filters, SamplingParams};
@@ -137,9 +139,13 @@ impl HeldOutSet {
         };
         let draw = Draw { n, params: &params, ..*draw };
         let label = format!("step {step} on {}", self.dataset.name);
-        let ranks = &session.ranks;
-        let evaluating = Evaluating { label: &label, is_silent: true, stop: session.stop, ranks };
-        let tallies = session.tallies(decoder, &self.dataset, &draw, &evaluating)?;
+        let (ranks, solver) = (&session.ranks, session.solver(decoder, &draw));
+        let job = EvalJob {
+            team: ranks,
+            progress: Box::new(EvalBar::silent(label, session.stop)),
+            ..EvalJob::new(&self.dataset, n, &solver)
+        };
+        let tallies = job.run()?;
         let ks = match self.metric {
             Metric::PassAt(k) => grid(&[k, n], n),
             Metric::Distinct => grid(&[n], n),
