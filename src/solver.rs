@@ -27,6 +27,25 @@ pub struct LocalSolver<'a> {
 
 impl<'a> LocalSolver<'a> {
     /// Samples from `model`, at most `max_rows` sequences at a time. The completions end at its end-of-sequence tokens.
+    ///
+    /// ```no_run
+    /// use tealight::device::{self, Precision};
+    /// use tealight::generate::{Filters, SamplingParams};
+    /// use tealight::pretrained::Pretrained;
+    /// use tealight::sampled::Sampled;
+    /// use tealight::solver::LocalSolver;
+    /// use tealight_datasets::read::Columns;
+    /// use tealight_eval::evaluate::EvalJob;
+    ///
+    /// let (device, _) = device::open("cpu")?;
+    /// let model = Sampled::ours(Pretrained::load("countdown", Precision::default(), &device)?)?;
+    /// let (filters, eos) = (Filters::default(), Vec::new());
+    /// let params = SamplingParams { temperature: 1.0, filters, max_new_tokens: 32, eos };
+    /// let solver = LocalSolver::new(&model, params, 0, 256);
+    /// let dataset = tealight_datasets::open("countdown/test", &Columns::default(), Some(8))?;
+    /// let tallies = EvalJob::new(&dataset, 4, &solver).run()?;
+    /// # anyhow::Ok(())
+    /// ```
     pub fn new(model: &'a Sampled, params: SamplingParams, seed: u64, max_rows: usize) -> Self {
         Self {
             sampler: model.sampler(max_rows),

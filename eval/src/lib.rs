@@ -10,6 +10,7 @@ mod classes;
 pub mod comparable;
 pub mod contrast;
 pub mod crossing;
+mod error;
 pub mod evaluate;
 pub mod export;
 pub mod features;
@@ -36,6 +37,7 @@ use anyhow::Result;
 use tealight_datasets::Problem;
 
 pub use classes::{Classes, Counts, Level};
+pub use error::SummaryError;
 pub use interval::Estimate;
 pub use measure::pass_at_k;
 pub use profiles::Profiles;

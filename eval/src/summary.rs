@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use anyhow::{Result, bail};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +13,7 @@ use crate::measure::pass_at_k::{self, pass_all_k, pass_at_k};
 use crate::measure::rarefaction::unique_correct;
 use crate::measure::text::TextDiversity;
 use crate::measure::votes::{is_counted, majority_at_k};
-use crate::{Level, Tally};
+use crate::{Level, SummaryError, Tally};
 
 /// Validities for which the share of prompts that reach them is reported.
 const COVERED: [f64; 5] = [0.1, 0.25, 0.5, 0.75, 1.0];
@@ -168,18 +167,33 @@ impl Summary {
     ///
     /// # Errors
     /// No tally, or a k that some problem's samples cannot estimate.
-    pub fn new(tallies: &[Tally], ks: &[usize]) -> Result<Self> {
+    ///
+    /// ```
+    /// use tealight_datasets::{Problem, Prompt, verify};
+    /// use tealight_eval::{Answer, Sample, Summary, Tally};
+    ///
+    /// let (prompt, answer) = (Prompt::Text("3 + 4 =".into()), "7".into());
+    /// let problem =
+    ///     Problem { id: "sum".into(), prompt, answer, solution: None, context: None, total: None };
+    /// let verifier = verify::open("exact")?;
+    /// let mut tally = Tally::new(&problem);
+    /// for (number, text) in ["7", "8", "7", "9"].into_iter().enumerate() {
+    ///     let answer = Answer { text: text.into(), is_finished: true, ..Answer::default() };
+    ///     tally.add(&Sample::judged(&problem, &*verifier, number, answer));
+    /// }
+    /// let summary = Summary::new(&[tally], &[1, 2])?;
+    /// assert_eq!(summary.pass_at_k[&1].value, 0.5);
+    /// # anyhow::Ok(())
+    /// ```
+    pub fn new(tallies: &[Tally], ks: &[usize]) -> Result<Self, SummaryError> {
         let drawn = |tally: &Tally| tally.samples + tally.unjudged;
         let Some(least) = tallies.iter().min_by_key(|tally| drawn(tally)) else {
-            bail!("no problem was evaluated");
+            return Err(SummaryError::NoProblem);
         };
         let n = drawn(least);
         let most = tallies.iter().map(drawn).max().unwrap_or(n);
         if let Some(k) = ks.iter().find(|k| **k > n && n < most) {
-            bail!(
-                "pass@{k} cannot be estimated: problem `{}` has {n} samples (others up to {most}); choose k up to {n}",
-                least.problem
-            );
+            return Err(SummaryError::Uneven { k: *k, problem: least.problem.clone(), n, most });
         }
         pass_at_k::check(n, ks)?;
         let judged: Cow<'_, [Tally]> = match tallies.iter().all(|tally| tally.samples > 0) {
@@ -187,7 +201,7 @@ impl Summary {
             false => tallies.iter().filter(|tally| tally.samples > 0).cloned().collect(),
         };
         if judged.is_empty() {
-            bail!("no completion could be judged");
+            return Err(SummaryError::NothingJudged);
         }
         let validity = |tally: &Tally| tally.correct as f64 / tally.samples as f64;
         let mut summary = Self::estimated(&judged, n, ks, &validity);

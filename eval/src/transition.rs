@@ -125,7 +125,7 @@ fn one(
     Ok(Aligned {
         name: first.name.clone(),
         questions: order.iter().filter_map(|i| first.questions.get(*i).cloned()).collect(),
-        summaries: runs.iter().map(|run| Summary::new(run, &ks)).collect::<Result<_>>()?,
+        summaries: runs.iter().map(|run| Summary::new(run, &ks)).collect::<Result<_, _>>()?,
         runs,
         second,
         ks,

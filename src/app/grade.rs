@@ -13,8 +13,8 @@ use tealight_eval::grade::grade;
 use tealight_eval::results::{Question, Results, SetResult, VERSION};
 use tealight_eval::{Summary, Tally};
 
+use crate::app::directory::{self, Destination, Existing};
 use crate::app::evaluate::outcome::{self, Judged};
-use crate::app::place::{self, Destination};
 use crate::app::prompts::PromptOptions;
 use crate::app::settings::DataOptions;
 use crate::process::Process;
@@ -25,10 +25,6 @@ const SAY: Duration = Duration::from_secs(10);
 /// Options of `tealight grade`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub struct GradeOptions {
-    /// Lines of {"id", "completion", "gold"}, samples of Tealight (with --dataset) or of lm-evaluation-harness, or
-    /// output of an OpenAI batch; - for standard input.
-    #[arg(value_name = "FILE")]
-    pub file: Option<String>,
     /// Dataset with the gold answers, by problem id, for lines that hold none.
     #[arg(long)]
     pub dataset: Option<String>,
@@ -57,10 +53,6 @@ pub struct GradeOptions {
     /// is kept.
     #[arg(long)]
     pub output: Option<PathBuf>,
-    /// Replace the files that Tealight wrote to --output before.
-    #[arg(long)]
-    #[serde(skip)]
-    pub overwrite: bool,
     /// Exit with status 3 where a larger share of completions than this could not be judged.
     #[arg(long, default_value_t = 0.05)]
     pub max_unjudged: f64,
@@ -73,13 +65,19 @@ pub struct GradeOptions {
     pub json: bool,
 }
 
-/// Judges completions that were produced elsewhere and writes results, report and judged samples.
+/// Judges the completions in `file`, standard input where that is `-`, and writes results, report and judged samples.
+/// A line is {"id", "completion", "gold"}, a sample of Tealight or of lm-evaluation-harness, or output of an OpenAI
+/// batch.
 ///
 /// # Errors
 /// A file that cannot be read, a folder that is taken, a full disk.
-pub fn run(options: &GradeOptions, Process { ranks, .. }: &Process) -> Result<Judged> {
-    let Some(file) = &options.file else { bail!("name the FILE of completions, or -") };
-    let destination = Destination::of(options.output.as_deref(), options.overwrite)?;
+pub fn run(
+    options: &GradeOptions,
+    file: &str,
+    existing: Existing,
+    Process { ranks, .. }: &Process,
+) -> Result<Judged> {
+    let destination = Destination::of(options.output.as_deref(), existing)?;
     let output = destination.path();
     let dataset = options.dataset()?;
     let verifier = match (&options.verifier, &dataset) {
@@ -98,8 +96,8 @@ pub fn run(options: &GradeOptions, Process { ranks, .. }: &Process) -> Result<Ju
     };
     let mut claim = None;
     ranks.first(|| {
-        claim = Some(place::fresh(output, options.overwrite)?);
-        place::clear(output, options.overwrite)?;
+        claim = Some(directory::fresh(output, existing)?);
+        directory::clear(output, existing)?;
         crate::files::writable_subfolder(&output.join("samples"))
     })?;
     let started = Instant::now();
@@ -146,15 +144,17 @@ pub fn run(options: &GradeOptions, Process { ranks, .. }: &Process) -> Result<Ju
         .problems
         .iter()
         .map(|problem| Question { prompt: problem.prompt.plain(), answer: problem.answer.clone() });
+    let mut config = serde_json::to_value(options)?;
+    config["file"] = file.into();
     let results = Results {
         schema_version: VERSION,
         tealight: format!("{} {}", env!("CARGO_PKG_VERSION"), env!("TEALIGHT_REVISION")),
         model: options.model.clone(),
-        config: serde_json::to_value(options)?,
+        config,
         seconds,
         sets: vec![SetResult {
             name: set.clone(),
-            dataset: options.dataset.clone().unwrap_or_else(|| file.clone()),
+            dataset: options.dataset.clone().unwrap_or_else(|| file.to_owned()),
             domain: None,
             verifier: verifier.name().into(),
             temperature: None,

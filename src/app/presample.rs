@@ -1,15 +1,15 @@
 //! Sample the base once, verify, store; say what it can do.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use anyhow::{Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use tealight_eval::pass_at_k::pass_at_k;
 
-use crate::app::place;
+use crate::app::directory;
 use crate::app::session::Session;
-use crate::app::settings::{self, DataOptions, ModelOptions};
+use crate::app::settings::{self, DataOptions, ModelOptions, WithOutput};
 use crate::base_validity::BaseValidity;
 use crate::files::write_atomic;
 use crate::presample::{PresampleSpec, Presamples, PromptSamples, SplitRule};
@@ -58,9 +58,6 @@ pub struct PresampleOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub remote: RemoteOptions,
-    /// Directory for the samples; an interrupted call is continued there.
-    #[arg(long)]
-    pub output: Option<PathBuf>,
     /// Print the summary as JSON instead of as a table.
     #[arg(long)]
     pub json: bool,
@@ -132,13 +129,13 @@ impl Summary {
     }
 }
 
-/// Samples the base on every problem, judges and stores its completions.
+/// Samples the base on every problem, judges its completions and stores them in the directory `output`, where an
+/// interrupted call is continued.
 ///
 /// # Errors
 /// A model or dataset that cannot be read, a folder that holds something else, a call that was stopped.
-pub fn run(options: &PresampleOptions, process: &Process) -> Result<Summary> {
+pub fn run(options: &PresampleOptions, output: &Path, process: &Process) -> Result<Summary> {
     let Process { stop, ranks } = process;
-    let Some(output) = &options.output else { bail!("--output DIR is needed") };
     let ks = settings::estimable(&options.k, &[1, 4, 16], options.num_presamples)?;
     if !(options.temperature > 0.0 && options.temperature.is_finite()) {
         bail!("temperature must be above 0: log-probabilities are taken at it");
@@ -150,15 +147,15 @@ pub fn run(options: &PresampleOptions, process: &Process) -> Result<Summary> {
     let length = settings::completion_length(asked, &dataset.problems, base.room())?;
     let mut claim = None;
     ranks.first(|| {
-        if !output.join("presamples.json").exists() && !place::is_free(output) {
+        if !output.join("presamples.json").exists() && !directory::is_free(output) {
             bail!(
                 "{}: holds something else than pre-samples; choose another --output",
                 output.display()
             );
         }
         claim = Some(crate::files::Claim::take(output)?);
-        let recorded = PresampleOptions { max_completion_length: Some(length), ..options.clone() };
-        settings::record_config(&recorded, output)
+        let settings = PresampleOptions { max_completion_length: Some(length), ..options.clone() };
+        settings::record_config(&WithOutput { settings: &settings, output }, output)
     })?;
     stop.saves();
     let session = Session::sampling(&mut base, device, stop)?.among(ranks);

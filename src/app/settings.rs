@@ -27,6 +27,16 @@ use crate::train::rlvr::LENGTH;
 
 /// Settings with every option at its default: where another program begins.
 ///
+/// ```
+/// use tealight::app::settings::defaults;
+/// use tealight::app::training::TrainOptions;
+///
+/// let mut options: TrainOptions = defaults();
+/// options.rlvr.objective = "kl-full:0.1".parse()?;
+/// assert_eq!(options.rlvr.settings.num_generations, 8);
+/// # anyhow::Ok(())
+/// ```
+///
 /// # Panics
 /// Never for the settings of this module: each has a default or may be left out.
 pub fn defaults<T: Args + FromArgMatches>() -> T {
@@ -249,11 +259,11 @@ impl DataOptions {
 
     /// Opens a set of a suite; what it does not say of columns and verifier, these options do.
     pub(crate) fn open_set(&self, set: &SuiteSet) -> Result<Dataset> {
-        let own = set.columns();
+        let of_set = set.columns();
         let mut columns = Columns {
-            prompt: own.prompt.or_else(|| self.prompt_column.clone()),
-            answer: own.answer.or_else(|| self.answer_column.clone()),
-            verifier: own.verifier.or_else(|| self.verifier.clone()),
+            prompt: of_set.prompt.or_else(|| self.prompt_column.clone()),
+            answer: of_set.answer.or_else(|| self.answer_column.clone()),
+            verifier: of_set.verifier.or_else(|| self.verifier.clone()),
             ..Columns::default()
         };
         columns.prompting = self.prompts.prompting(|spec, prompting| {
@@ -354,6 +364,14 @@ pub(crate) fn completion_length<'a>(
         );
     }
     Ok(room)
+}
+
+/// Settings of a command and the directory that it writes to, as its `config.toml` has them.
+#[derive(Serialize)]
+pub(crate) struct WithOutput<'a, T> {
+    #[serde(flatten)]
+    pub(crate) settings: &'a T,
+    pub(crate) output: &'a Path,
 }
 
 /// Prints the resolved settings and saves them beside the run's results.

@@ -24,6 +24,7 @@ mod keys;
 mod loss;
 mod named;
 mod on_device;
+mod patch;
 mod plan;
 mod pointwise;
 mod preset;
@@ -45,6 +46,7 @@ pub use loss::{
     Completions, Loss, LossInputs, Shares, StoredInputs, StoredLoss, StoredWeight, VocabularyInputs,
 };
 pub use named::Objective;
+pub use patch::PlanPatch;
 pub use plan::{
     Anchor, Entropy, Estimator, Matching, Partition, Plan, Regulariser, SampleSource, Split,
 };

@@ -22,7 +22,7 @@ use tealight_datasets::Dataset;
 use tealight_datasets::suite::{self, SuiteSet};
 use tealight_eval::results::{Results, VERSION};
 
-use crate::app::place::{self, Destination};
+use crate::app::directory::{self, Destination, Existing};
 use crate::app::session::{Draw, Session};
 use crate::app::settings::{self, DataOptions, DecodingOptions, ModelOptions};
 use crate::device::Precision;
@@ -92,10 +92,6 @@ pub struct EvalOptions {
     /// kept. The same directory continues an evaluation, adds samples where -n is larger, or judges its samples again.
     #[arg(long)]
     pub output: Option<PathBuf>,
-    /// Replace the files that Tealight wrote to --output before.
-    #[arg(long)]
-    #[serde(skip)]
-    pub overwrite: bool,
     /// Exit with status 3 where a larger share of completions than this could not be judged.
     #[arg(long, default_value_t = 0.05, conflicts_with = "reject")]
     pub max_unjudged: f64,
@@ -106,11 +102,25 @@ pub struct EvalOptions {
 
 /// Evaluates a model, or a server's, and writes results, report and samples.
 ///
+/// ```no_run
+/// use tealight::app::directory::Existing;
+/// use tealight::app::evaluate::{self, EvalOptions};
+/// use tealight::app::settings::defaults;
+/// use tealight::process::Process;
+///
+/// let mut options: EvalOptions = defaults();
+/// options.data.dataset = "countdown/test".into();
+/// (options.n, options.k) = (16, vec![1, 16]);
+/// let judged = evaluate::run(&options, Existing::Keep, &Process::alone())?;
+/// println!("pass@16: {}", judged.results.sets[0].summary.pass_at_k[&16].value);
+/// # anyhow::Ok(())
+/// ```
+///
 /// # Errors
 /// Settings that do not go together, files that cannot be read or written, a call that was stopped.
-pub fn run(options: &EvalOptions, process: &Process) -> Result<Judged> {
+pub fn run(options: &EvalOptions, existing: Existing, process: &Process) -> Result<Judged> {
     let ranks = &process.ranks;
-    let destination = Destination::of(options.output.as_deref(), options.overwrite)?;
+    let destination = Destination::of(options.output.as_deref(), existing)?;
     let output = destination.path();
     let mut options = options.clone();
     options.k = settings::estimable(&options.k, &[1, 4, 16, 64], options.n)?;
@@ -134,7 +144,7 @@ pub fn run(options: &EvalOptions, process: &Process) -> Result<Judged> {
     let mut claim = None;
     let is_continued = ranks.first(|| {
         claim = Some(Claim::take(output)?);
-        let is_continued = prepare(output, options.request(&sets, length)?, options.overwrite)?;
+        let is_continued = prepare(output, options.request(&sets, length)?, existing)?;
         if destination.is_kept() {
             settings::record_config(&options, output)?;
         }
@@ -242,9 +252,13 @@ impl EvalOptions {
 /// Samples every problem until `-n` answers are right, and writes them.
 ///
 /// # Errors
-/// See [`run`].
-pub fn rejecting(options: &EvalOptions, stop: &Stop) -> Result<reject::Rejection> {
-    let destination = Destination::of(options.output.as_deref(), options.overwrite)?;
+/// Settings that do not go together, files that cannot be read or written, a call that was stopped.
+pub fn rejecting(
+    options: &EvalOptions,
+    existing: Existing,
+    stop: &Stop,
+) -> Result<reject::Rejection> {
+    let destination = Destination::of(options.output.as_deref(), existing)?;
     let output = destination.path();
     let datasets = options.open()?.1;
     let ([dataset], [temperature]) = (datasets.as_slice(), options.decoding.temperature.as_slice())
@@ -260,8 +274,8 @@ pub fn rejecting(options: &EvalOptions, stop: &Stop) -> Result<reject::Rejection
     let session = Session::sampling(&mut base, device, stop)?;
     let params = options.decoding.params(*temperature, length, session.eos());
     params.check()?;
-    let _claim = place::fresh(output, options.overwrite)?;
-    place::clear(output, options.overwrite)?;
+    let _claim = directory::fresh(output, existing)?;
+    directory::clear(output, existing)?;
     if destination.is_kept() {
         settings::record_config(options, output)?;
     }

@@ -52,14 +52,14 @@ pub(crate) fn enumerated(
 }
 
 /// `KL(p* || pi)` from the log-probabilities of all right answers under the base and under pi.
-fn kl_from_filtered(base: &[f64], own: &[f64]) -> f64 {
+fn kl_from_filtered(base: &[f64], model: &[f64]) -> f64 {
     let top = base.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let log_validity = top + base.iter().map(|a| (a - top).exp()).sum::<f64>().ln();
     let term = |(a, pi): (&f64, &f64)| {
         let log_p = a - log_validity;
         log_p.exp() * (log_p - pi)
     };
-    base.iter().zip(own).map(term).sum()
+    base.iter().zip(model).map(term).sum()
 }
 
 /// Fills in, for every problem with stored right answers of the base a, the mean of `log pi(y) - log a(y)`

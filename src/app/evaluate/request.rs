@@ -9,7 +9,7 @@ use serde_json::Value;
 use tealight_datasets::{Dataset, Problem, fnv};
 use tealight_eval::results::MAX_RESULTS;
 
-use crate::app::place;
+use crate::app::directory::{self, Existing};
 use crate::device::Precision;
 use crate::files::{read_limited, writable_subfolder, write_atomic};
 use crate::generate::Filters;
@@ -52,13 +52,17 @@ impl SetSpec {
 
 /// Makes the directory, or checks that what it holds was drawn in the same way; then its samples are
 /// known.
-pub(crate) fn prepare(output: &Path, mut request: EvaluationSpec, overwrite: bool) -> Result<bool> {
+pub(crate) fn prepare(
+    output: &Path,
+    mut request: EvaluationSpec,
+    existing: Existing,
+) -> Result<bool> {
     let path = output.join("request.json");
-    if overwrite {
-        place::check(output, true)?;
-        place::clear(output, true)?;
+    if existing == Existing::Replace {
+        directory::check(output, existing)?;
+        directory::clear(output, existing)?;
     }
-    let is_known = path.exists() && !place::is_free(output);
+    let is_known = path.exists() && !directory::is_free(output);
     if is_known {
         let before: EvaluationSpec = serde_json::from_slice(&read_limited(&path, MAX_RESULTS)?)
             .with_context(|| format!("{}: not a request of this version", path.display()))?;
@@ -74,7 +78,7 @@ pub(crate) fn prepare(output: &Path, mut request: EvaluationSpec, overwrite: boo
         for (name, set) in before.sets {
             request.sets.entry(name).or_insert(set.clone()).prompts.extend(set.prompts);
         }
-    } else if !place::is_free(output) {
+    } else if !directory::is_free(output) {
         bail!(
             "{}: holds something else than an evaluation; choose another --output, or --overwrite what Tealight wrote",
             output.display()

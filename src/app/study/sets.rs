@@ -244,9 +244,9 @@ impl StudySet {
         let dataset = &self.dataset;
         let label = format!("{who} on {}", dataset.name);
         let params = SamplingParams { temperature: self.temperature, ..draw.params.clone() };
-        let own = Draw { params: &params, ..*draw };
+        let draw_here = Draw { params: &params, ..*draw };
         let samples = names::inside(folder, &format!("samples-{}.jsonl", self.file))?;
-        let mut tallies = self.tallies_in(session, decoder, &own, label.clone(), &samples)?;
+        let mut tallies = self.tallies_in(session, decoder, &draw_here, label.clone(), &samples)?;
         if greedy {
             let params = SamplingParams { temperature: 0.0, ..params.clone() };
             let one = Draw { params: &params, n: 1, ..*draw };

@@ -151,20 +151,20 @@ impl HeldOutSet {
             Metric::Distinct => grid(&[n], n),
         };
         let summary = Summary::new(&tallies, &ks)?;
-        let found = HeldOut {
+        let point = HeldOut {
             step,
             pass_at_k: summary.pass_at_k.iter().map(|(k, e)| (*k, e.value)).collect(),
             distinct: summary.unique_correct[&n].value,
         };
         let mut row =
             Map::from_iter([("step".to_owned(), json!(step)), ("n".to_owned(), json!(n))]);
-        for (k, value) in &found.pass_at_k {
+        for (k, value) in &point.pass_at_k {
             row.insert(format!("pass@{k}"), json!(value));
         }
-        row.insert("distinct".into(), json!(found.distinct));
+        row.insert("distinct".into(), json!(point.distinct));
         let value = match self.metric {
             Metric::PassAt(k) => summary.pass_at_k[&k].value,
-            Metric::Distinct => found.distinct,
+            Metric::Distinct => point.distinct,
         };
         let best = ranks.first(|| {
             JsonLines::append(&output.join(FILE))?.write(&Value::Object(row))?;
@@ -174,7 +174,7 @@ impl HeldOutSet {
             let is_best = known.is_none_or(|best| value > best.value);
             Ok(is_best.then_some(Best { step, metric, value }))
         })?;
-        Ok((found, best))
+        Ok((point, best))
     }
 
     /// Leaves of an earlier part of a run what it goes on from: the lines up to `step`.
@@ -182,7 +182,7 @@ impl HeldOutSet {
         let path = output.join(FILE);
         let lines: String = read(output)?
             .into_iter()
-            .filter(|(found, _)| step.is_some_and(|step| found.step <= step))
+            .filter(|(point, _)| step.is_some_and(|step| point.step <= step))
             .map(|(_, line)| line + "\n")
             .collect();
         match path.exists() {
@@ -217,9 +217,9 @@ pub(crate) fn read(output: &Path) -> Result<Vec<(HeldOut, String)>> {
             .collect();
         pass_at_k.sort_unstable_by_key(|(k, _)| *k);
         let number = |key: &str| row.get(key).and_then(Value::as_f64).unwrap_or(f64::NAN);
-        let found =
+        let point =
             HeldOut { step: number("step") as usize, pass_at_k, distinct: number("distinct") };
-        Ok((found, line.to_owned()))
+        Ok((point, line.to_owned()))
     });
     whole.collect()
 }

@@ -11,12 +11,14 @@ use crate::cli::table;
 use crate::telemetry::print;
 
 pub(in crate::cli) fn run(options: &CompareOptions) -> Result<()> {
-    let found = compare::run(options)?;
+    let comparison = compare::run(options)?;
     let text = match options.json {
-        true => serde_json::to_string_pretty(&found)?,
+        true => serde_json::to_string_pretty(&comparison)?,
         false => {
-            let blocks =
-                found.sets.iter().map(|set| block(&set.aligned, &set.changes, &found.names));
+            let blocks = comparison
+                .sets
+                .iter()
+                .map(|set| block(&set.aligned, &set.changes, &comparison.names));
             blocks.collect::<Vec<_>>().join("\n\n")
         }
     };
@@ -34,8 +36,8 @@ fn block(set: &Aligned, changes: &[Change], names: &[String]) -> String {
     let against: Vec<Vec<Option<Effect>>> = changes
         .iter()
         .map(|change| {
-            let found = |k: &usize| change.contrast.pass.iter().find(|(at, _)| at == k);
-            shown.iter().map(|k| found(k).map(|(_, effect)| *effect)).collect()
+            let effect_at = |k: &usize| change.contrast.pass.iter().find(|(at, _)| at == k);
+            shown.iter().map(|k| effect_at(k).map(|(_, effect)| *effect)).collect()
         })
         .collect();
     let against = [vec![vec![]], cells(&against, true)].concat();
@@ -97,7 +99,7 @@ fn retained(contrast: &Contrast) -> String {
         table::plain(&one_draw(&contrast.one_draw_transitions)),
         report::contrast::ONE_DRAW
     );
-    let Some(found) = &contrast.transitions else {
+    let Some(of_run) = &contrast.transitions else {
         return format!(
             "{one_draw}{NEEDS_SECOND_DRAW}: evaluate the base again with another --seed and name its folder with \
              --second-draw\n"
@@ -106,14 +108,14 @@ fn retained(contrast: &Contrast) -> String {
     format!(
         "{}\n{}\ndifficulty by the base's second draw and now; in parentheses by its first draw, which is resampling noise\n{one_draw}",
         report::contrast::kept(contrast),
-        table::plain(&transitions(found))
+        table::plain(&transitions(of_run))
     )
 }
 
 /// How many problems went where from the base's first draw.
-fn one_draw(found: &[[f64; 4]; 4]) -> Vec<Vec<String>> {
+fn one_draw(counts_of_draw: &[[f64; 4]; 4]) -> Vec<Vec<String>> {
     let header = [vec!["first draw \\ now".to_owned()], DIFFICULTIES.map(String::from).to_vec()];
-    let rows = DIFFICULTIES.iter().zip(found).map(|(from, counts)| {
+    let rows = DIFFICULTIES.iter().zip(counts_of_draw).map(|(from, counts)| {
         let cells = counts.iter().map(|count| format!("{count:.0}"));
         std::iter::once((*from).to_owned()).chain(cells).collect()
     });
@@ -143,10 +145,10 @@ fn matched(contrast: &Contrast) -> String {
 }
 
 /// How many problems went where, beside where the base itself has them.
-fn transitions(found: &Transitions) -> Vec<Vec<String>> {
+fn transitions(of_run: &Transitions) -> Vec<Vec<String>> {
     let mut rows =
         vec![[vec!["base \\ now".to_owned()], DIFFICULTIES.map(String::from).to_vec()].concat()];
-    let pairs = found.model.iter().zip(found.null);
+    let pairs = of_run.model.iter().zip(of_run.null);
     for (from, (counts, nulls)) in DIFFICULTIES.iter().zip(pairs) {
         let cells = counts.iter().zip(nulls).map(|(count, null)| format!("{count:.0} ({null:.0})"));
         rows.push(std::iter::once((*from).to_owned()).chain(cells).collect());

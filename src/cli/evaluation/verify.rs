@@ -126,11 +126,11 @@ fn judged_by(
         .verify(&Problem { id, prompt, answer: gold, solution: None, context, total: None }, answer)
 }
 
-fn judged<'a>(found: &'a Checked<'_>) -> Judged<'a> {
+fn judged<'a>(checked: &'a Checked<'_>) -> Judged<'a> {
     Judged {
-        verdict: found.outcome,
-        extracted: found.extracted.as_ref().map(|extracted| &*extracted.span),
-        rule: found.extracted.as_ref().map(|extracted| extracted.rule),
+        verdict: checked.outcome,
+        extracted: checked.extracted.as_ref().map(|extracted| &*extracted.span),
+        rule: checked.extracted.as_ref().map(|extracted| extracted.rule),
     }
 }
 
@@ -142,11 +142,11 @@ fn other(verifier: &dyn Verifier, gold: &str, answer: &str, explain: bool) -> Re
         print(serde_json::to_string(&verdict)?)?;
         return Ok(correct);
     }
-    let (name, found, why) = match verdict {
+    let (name, answer, why) = match verdict {
         Verdict::Correct { value, .. } => ("correct", value, "the verifier accepts it".into()),
-        Verdict::Wrong { answer: found, why } => {
+        Verdict::Wrong { answer: answer, why } => {
             let why = why.unwrap_or("the verifier gives no reason".into());
-            ("wrong", found.unwrap_or("not said".into()), why)
+            ("wrong", answer.unwrap_or("not said".into()), why)
         }
         Verdict::NoAnswer => ("no_answer", "nothing".into(), "no answer was found".into()),
         Verdict::Unparsable { found } => ("unparsable", found, "it cannot be read".into()),
@@ -161,17 +161,17 @@ fn other(verifier: &dyn Verifier, gold: &str, answer: &str, explain: bool) -> Re
 
 /// Prints a verdict of mathematics; whether it is correct.
 fn one(gold: &str, answer: &str, mode: Mode, explain: bool) -> Result<usize> {
-    let found = check(gold, answer, mode);
-    let correct = usize::from(found.outcome == Outcome::Correct);
+    let checked = check(gold, answer, mode);
+    let correct = usize::from(checked.outcome == Outcome::Correct);
     let mut stdout = out();
     if !explain {
-        writeln!(stdout, "{}", serde_json::to_string(&judged(&found))?)?;
+        writeln!(stdout, "{}", serde_json::to_string(&judged(&checked))?)?;
         return Ok(correct);
     }
-    let verdict = serde_json::to_value(found.outcome)?;
+    let verdict = serde_json::to_value(checked.outcome)?;
     writeln!(stdout, "verdict    {}", verdict.as_str().unwrap_or_default())?;
     writeln!(stdout, "gold       {}", math::gold(gold))?;
-    match &found.extracted {
+    match &checked.extracted {
         Some(extracted) => {
             let at = extracted.at.map_or(String::new(), |at| format!(", at byte {at}"));
             writeln!(stdout, "found      {}", extracted.span)?;
@@ -179,7 +179,7 @@ fn one(gold: &str, answer: &str, mode: Mode, explain: bool) -> Result<usize> {
         }
         None => writeln!(stdout, "found      nothing")?,
     }
-    writeln!(stdout, "why        {}", math::why(gold, &found))?;
+    writeln!(stdout, "why        {}", math::why(gold, &checked))?;
     Ok(correct)
 }
 
@@ -241,8 +241,8 @@ fn verdict(line: &[u8], judge: &Judge) -> Result<Option<(String, bool)>> {
     let (gold, answer) = (text(pair.gold), text(pair.answer));
     Ok(Some(match judge {
         Judge::Math(mode) => {
-            let found = check(&gold, &answer, *mode);
-            (serde_json::to_string(&judged(&found))?, found.outcome == Outcome::Correct)
+            let checked = check(&gold, &answer, *mode);
+            (serde_json::to_string(&judged(&checked))?, checked.outcome == Outcome::Correct)
         }
         Judge::Other(verifier) => {
             let verdict = judged_by(&**verifier, gold, &answer, pair.context);

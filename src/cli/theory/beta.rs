@@ -30,10 +30,10 @@ pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<BetaOptions> {
 }
 
 pub(in crate::cli) fn run(options: &BetaOptions, stop: &Stop) -> Result<()> {
-    let found = beta::run(options, stop)?;
+    let meaning = beta::run(options, stop)?;
     print(match options.json {
-        true => serde_json::to_string_pretty(&found.rows)?,
-        false => rows(&found.rows, &found.base),
+        true => serde_json::to_string_pretty(&meaning.rows)?,
+        false => rows(&meaning.rows, &meaning.base),
     })?;
     Ok(())
 }
