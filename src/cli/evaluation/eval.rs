@@ -58,10 +58,10 @@ pub(in crate::cli) fn run(matches: &ArgMatches, process: &Process) -> Result<()>
     if process.ranks.size() > 1 {
         bail!("--reject runs in one process: start it without mpirun");
     }
-    let rejection = evaluate::rejecting(&options, existing, &process.stop)?;
+    let guard = evaluate::rejecting(&options, existing, &process.stop)?;
     print(match options.json {
-        true => serde_json::to_string_pretty(&rejection)?,
-        false => rejection(&rejection),
+        true => serde_json::to_string_pretty(&guard)?,
+        false => rejection(&guard),
     })?;
     Ok(())
 }

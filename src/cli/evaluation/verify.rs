@@ -144,7 +144,7 @@ fn other(verifier: &dyn Verifier, gold: &str, answer: &str, explain: bool) -> Re
     }
     let (name, answer, why) = match verdict {
         Verdict::Correct { value, .. } => ("correct", value, "the verifier accepts it".into()),
-        Verdict::Wrong { answer: answer, why } => {
+        Verdict::Wrong { answer, why } => {
             let why = why.unwrap_or("the verifier gives no reason".into());
             ("wrong", answer.unwrap_or("not said".into()), why)
         }
@@ -154,7 +154,7 @@ fn other(verifier: &dyn Verifier, gold: &str, answer: &str, explain: bool) -> Re
     };
     let rule = verifier.name();
     print(format_args!(
-        "verdict    {name}\ngold       {gold}\nfound      {found}\nrule       the verifier `{rule}`\nwhy        {why}"
+        "verdict    {name}\ngold       {gold}\nfound      {answer}\nrule       the verifier `{rule}`\nwhy        {why}"
     ))?;
     Ok(correct)
 }
