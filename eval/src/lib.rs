@@ -49,20 +49,20 @@ pub use summary::Summary;
 pub struct Answer {
     /// The text, without special tokens.
     pub text: String,
-    /// Whether it ended by itself; one that was cut off counts as wrong.
+    /// Whether it ended by itself; a truncated answer counts as incorrect.
     pub is_finished: bool,
-    /// Whether nobody says how it ended; `is_finished` is then true.
+    /// Whether it is unknown how it ended; `is_finished` is then true.
     pub is_end_unknown: bool,
     /// How many tokens it took; 0 where that is not known.
     pub tokens: usize,
-    /// Log-probability of the whole completion under the sampling distribution, in nats; none where
-    /// whoever sampled does not say.
+    /// Log-probability of the whole completion under the sampling distribution, in nats; none where it is
+    /// not known.
     pub logp: Option<f64>,
-    /// Why there is no answer, where whoever sampled failed to give one: it is not judged, and never wrong.
+    /// Why there is no answer, where sampling failed: such an answer is not judged, and never incorrect.
     pub failure: Option<String>,
     /// Whether its prompt ended inside a thought ([`tealight_datasets::thinking`]).
     pub starts_inside: bool,
-    /// Whether whoever sampled cut a finished thought off its beginning.
+    /// Whether a finished thought was removed from its beginning, as some servers do.
     pub is_stripped: bool,
     /// Tokens up to the end of its last thought; 0 where that is not known.
     pub thought_tokens: usize,

@@ -1,7 +1,7 @@
-//! Sampling until valid (GUARD, arXiv 2410.06716): what a model gives when wrong answers are thrown
+//! Sampling until valid (GUARD, arXiv 2410.06716): what a model gives when incorrect answers are thrown
 //! away, and how often that happens.
 //!
-//! With `g'` the model given that it is right and AR its acceptance rate,
+//! With `g'` the model given that it is correct and AR its acceptance rate,
 //! `KL(p* || model) = KL(p* || g') - log AR`: one number prices both fidelity and cost.
 
 use anyhow::Result;
@@ -22,7 +22,7 @@ pub struct Rejected {
     /// Estimate of the chance that an answer is right: `(n - 1) / (drawn - 1)` where the wanted n
     /// were found (unbiased for a count that stops at the n-th), else `accepted / drawn`.
     pub acceptance_rate: f64,
-    /// How often each distinct right answer was kept.
+    /// How often each distinct correct answer was kept.
     pub classes: Classes,
 }
 
@@ -79,8 +79,8 @@ impl RejectionJob<'_> {
 }
 
 impl Rejected {
-    /// The logarithm of the chance that an answer is right, without bias where the wanted n were found: `n` right ones
-    /// among `drawn` give `-(1/n + ... + 1/(drawn - 1))`. `None` where nothing was right.
+    /// The logarithm of the chance that an answer is correct, without bias where the wanted n were found: `n` correct
+    /// answers among `drawn` give `-(1/n + ... + 1/(drawn - 1))`. `None` where no answer was correct.
     pub fn log_acceptance_rate(&self) -> Option<f64> {
         let terms = (self.accepted..self.drawn).map(|i| 1.0 / i as f64);
         (self.accepted > 0).then(|| -terms.sum::<f64>())

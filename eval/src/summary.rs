@@ -32,13 +32,13 @@ pub struct Summary {
     /// Pass@k by k.
     #[serde(rename = "pass@k")]
     pub pass_at_k: ByK,
-    /// Expected distinct right answers among k samples, by k.
+    /// Expected distinct correct answers among k samples, by k.
     #[serde(rename = "unique_correct@k")]
     pub unique_correct: ByK,
     /// The same at every level of sameness, by its name: `text`, `folded`, `solution`, `value`.
     #[serde(default)]
     pub unique_by_level: BTreeMap<String, ByK>,
-    /// Distinct right answers among k samples over all that could be, `U_k / min(k, total)`, where every
+    /// Distinct correct answers among k samples over all that could be, `U_k / min(k, total)`, where every
     /// problem's total is known.
     #[serde(default, rename = "coverage@k")]
     pub coverage: ByK,
@@ -51,8 +51,8 @@ pub struct Summary {
     /// Pass@1 at temperature 0, where it was drawn.
     #[serde(default)]
     pub greedy: Option<Estimate>,
-    /// Hill numbers of orders 1 and 2, Chao's lower bound and the unseen share of right answers, over
-    /// prompts with a right answer.
+    /// Hill numbers of orders 1 and 2, Chao's lower bound and the unseen share of correct answers, over
+    /// prompts with a correct answer.
     #[serde(default)]
     pub richness: Option<Richness>,
     /// Diversity of the features of correct answers, by kind, where the verifier lists features.
@@ -67,10 +67,10 @@ pub struct Summary {
     /// Nats a token, likewise.
     #[serde(default)]
     pub token_entropy: Option<f64>,
-    /// `KL(p* || model)` in nats, where every problem's right answers are known.
+    /// `KL(p* || model)` in nats, where every problem's correct answers are known.
     #[serde(default)]
     pub kl_pstar: Option<Estimate>,
-    /// Nats that the model gives the base's stored right answers above what the base does, over the
+    /// Nats that the model gives the base's stored correct answers above what the base does, over the
     /// problems that have some.
     #[serde(default)]
     pub base_coverage: Option<Estimate>,
@@ -78,7 +78,7 @@ pub struct Summary {
     /// exponential.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_nll: Option<Estimate>,
-    /// Diversity of words over eight right completions a prompt.
+    /// Diversity of words over eight correct completions a prompt.
     #[serde(default)]
     pub text: Option<Texts>,
     /// Completions that could not be judged: no part of any estimate. Of a problem with fewer judged samples than k,
@@ -134,16 +134,16 @@ impl std::fmt::Display for ThinkingShare {
     }
 }
 
-/// How many right answers there are in effect.
+/// How many correct answers there are in effect.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Richness {
-    /// Prompts with a right answer.
+    /// Prompts with a correct answer.
     pub problems: usize,
     /// `exp(H)`, corrected.
     pub hill_1: Estimate,
-    /// Inverse chance that two right answers agree.
+    /// Inverse chance that two correct answers agree.
     pub hill_2: Estimate,
-    /// Lower bound on the right answers there are.
+    /// Lower bound on the correct answers there are.
     pub chao_1: Estimate,
     /// Share of right draws that would be unseen ones.
     pub unseen: Estimate,
@@ -152,7 +152,7 @@ pub struct Richness {
 /// Diversity of words.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Texts {
-    /// Prompts with enough right answers.
+    /// Prompts with enough correct answers.
     pub problems: usize,
     /// Distinct words over words.
     pub distinct_1: Estimate,

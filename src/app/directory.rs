@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::files::{Claim, OWNER, TEMPORARY, read_limited};
 
-/// What a command leaves before it has produced anything: settings, and the lock.
+/// Files that a command leaves before it has produced anything: settings, and the lock.
 const SETTINGS: [&str; 3] = ["config.toml", "request.json", ".lock"];
 /// Where a study has the samples of the base's second draw.
 pub(crate) const SECOND_DRAW: &str = "base-second";

@@ -38,7 +38,7 @@ pub struct PresampleOptions {
     /// Draw one more for each prompt, to confirm those that look solved (DPH-RL).
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set)]
     pub extra_check: bool,
-    /// Report the split into D_exp and D_pef at this share of right completions.
+    /// Report the split into D_exp and D_pef at this share of correct completions.
     #[arg(long, default_value_t = 0.875)]
     pub pef_threshold: f64,
     /// Sampling temperature; must be that of the training that will use the samples.
@@ -70,7 +70,7 @@ pub struct Summary {
     pub prompts: usize,
     /// Completions of each.
     pub num_presamples: usize,
-    /// Mean share of right completions.
+    /// Mean share of correct completions.
     pub mean_validity: f64,
     /// Problems with at least one.
     pub solved: usize,
@@ -79,7 +79,7 @@ pub struct Summary {
     /// The base's Pass@k at several k.
     #[serde(rename = "pass@k")]
     pub pass_at_k: Vec<(usize, f64)>,
-    /// Share of right completions from which on a problem counts as solved by the base.
+    /// Share of correct completions from which on a problem counts as solved by the base.
     pub pef_threshold: f64,
     /// The problems below it, to be explored.
     pub d_exp: Vec<String>,

@@ -122,7 +122,7 @@ impl ModelOptions {
         Ok(model)
     }
 
-    /// Loads the model to sample from it, whoever computes it.
+    /// Loads the model to sample from it, ours or candle-transformers'.
     pub(crate) fn load_to_sample(&self) -> Result<Sampled> {
         match self.load_elsewhere()? {
             Some(model) => Ok(model),
@@ -188,7 +188,7 @@ impl ModelOptions {
         Ok((model, device))
     }
 
-    /// What it is called in results.
+    /// Its name in results.
     pub(crate) fn shown(&self) -> String {
         match &self.adapter {
             None if self.quantized => format!("{} (quantized)", self.model),
@@ -197,7 +197,7 @@ impl ModelOptions {
         }
     }
 
-    /// What its samples are called in results: in another type they are another model's.
+    /// The name of its samples in results: sampled in another type they are another model's.
     pub(crate) fn sampled(&self) -> String {
         match self.precision.rollout_dtype {
             Some(RolloutDtype::Int8) => format!("{} (int8)", self.shown()),

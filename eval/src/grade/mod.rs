@@ -31,9 +31,9 @@ const BLOCK: usize = 16;
 /// Reasons that are kept of completions that could not be judged.
 const REASONS: usize = 3;
 
-/// What grading found.
+/// The result of grading.
 pub struct Graded {
-    /// The problems, in the order they first stood in.
+    /// The problems, in the order of their first lines.
     pub problems: Vec<Problem>,
     /// Their counts.
     pub tallies: Vec<Tally>,
@@ -41,7 +41,7 @@ pub struct Graded {
     pub completions: usize,
     /// The first completions that could not be judged, each with its problem and the reason.
     pub unjudged: Vec<String>,
-    /// What was left out, and said.
+    /// Lines that were left out, each with the reason.
     pub notes: Vec<String>,
 }
 

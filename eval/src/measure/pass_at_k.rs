@@ -57,7 +57,7 @@ mod tests {
                     for set in subsets {
                         all += 1;
                         whole += i32::from(set & !((1 << c) - 1) == 0);
-                        // The first c samples are the right ones.
+                        // The first c samples are the correct ones.
                         hits += usize::from(set & ((1 << c) - 1) != 0);
                     }
                     let exact = hits as f64 / f64::from(all);

@@ -20,7 +20,7 @@ pub(crate) struct EvalSet<'a> {
 /// Every set at every temperature, each with a file of its own.
 ///
 /// # Errors
-/// A set that stands there twice.
+/// The same set and temperature twice.
 pub(crate) fn eval_sets<'a>(
     sets: &'a [SuiteSet],
     datasets: &'a [Dataset],

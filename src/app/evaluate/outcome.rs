@@ -16,7 +16,7 @@ const REASONS: usize = 3;
 
 /// Results, and why they are not to be relied on, where that is so.
 pub struct Judged {
-    /// What was found: `results.json`.
+    /// The results: `results.json`.
     pub results: Results,
     /// Too much could not be judged.
     pub doubt: Option<Doubtful>,

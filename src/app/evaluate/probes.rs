@@ -1,5 +1,5 @@
-//! What a model's own log-probabilities say of coverage, without sampling it: of all right answers where
-//! they are known, of the base's stored right answers where there are some.
+//! What a model's own log-probabilities say of coverage, without sampling it: of all correct answers where
+//! they are known, of the base's stored correct answers where there are some.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,9 +23,9 @@ pub(crate) struct Scorer<'a> {
     pub(crate) tokenizer: &'a HubTokenizer,
 }
 
-/// Fills in, for every problem whose right answers can be listed, `KL(p* || pi)` in nats: p* is the base given that it
-/// is right, so each right answer has the base's own weight among them, the end of sequence included. Of the base
-/// itself this is `-log A`, its chance of being right.
+/// Fills in, for every problem whose correct answers can be listed, `KL(p* || pi)` in nats: p* is the base given that
+/// the answer is correct, so each correct answer has the base's own weight among them, the end of sequence included. Of
+/// the base itself this is `-log A`, its chance of a correct answer.
 pub(crate) fn enumerated(
     base: &Scorer<'_>,
     decoder: &Decoder,
@@ -51,7 +51,7 @@ pub(crate) fn enumerated(
     Ok(())
 }
 
-/// `KL(p* || pi)` from the log-probabilities of all right answers under the base and under pi.
+/// `KL(p* || pi)` from the log-probabilities of all correct answers under the base and under pi.
 fn kl_from_filtered(base: &[f64], model: &[f64]) -> f64 {
     let top = base.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let log_validity = top + base.iter().map(|a| (a - top).exp()).sum::<f64>().ln();
@@ -62,7 +62,7 @@ fn kl_from_filtered(base: &[f64], model: &[f64]) -> f64 {
     base.iter().zip(model).map(term).sum()
 }
 
-/// Fills in, for every problem with stored right answers of the base a, the mean of `log pi(y) - log a(y)`
+/// Fills in, for every problem with stored correct answers of the base a, the mean of `log pi(y) - log a(y)`
 /// over them: what the model lost of the base's coverage, in nats; it differs from `-KL(p* || pi)` by a
 /// constant of the base.
 pub(crate) fn stored(
@@ -126,7 +126,7 @@ pub(crate) fn under_base(
     Ok(())
 }
 
-/// Mean of `log a(y) - log model(y)` over the base's right completions of a prompt, of which there must be one.
+/// Mean of `log a(y) - log model(y)` over the base's correct completions of a prompt, of which there must be one.
 pub(crate) fn mean_gap(
     model: &Scorer<'_>,
     prompt: &PromptSamples,

@@ -1,4 +1,4 @@
-//! Rejection: sample until right (GUARD), a reference point for what training should
+//! Rejection: sample until correct (GUARD), a reference point for what training should
 //! approach.
 
 use std::path::Path;
@@ -21,7 +21,7 @@ use crate::telemetry::{JsonLines, Progress};
 /// Keys the randomness of rejection apart from that of evaluations.
 const REJECTION: u64 = u64::MAX - 1_000_000;
 
-/// What rejection sampling found: `results.json`.
+/// The result of rejection sampling: `results.json`.
 #[derive(Serialize)]
 pub struct Rejection {
     /// The model.
@@ -32,15 +32,15 @@ pub struct Rejection {
     pub problems: usize,
     /// Right answers wanted of each.
     pub wanted: usize,
-    /// Share of answers that were right, mean over problems.
+    /// Share of answers that were correct, mean over problems.
     pub acceptance_rate: f64,
     /// Right answers kept.
     pub accepted: usize,
     /// Answers drawn.
     pub drawn: usize,
-    /// Problems without a single right answer.
+    /// Problems without a single correct answer.
     pub never_right: usize,
-    /// Distinct right answers a problem among those kept.
+    /// Distinct correct answers a problem among those kept.
     pub distinct: f64,
     /// Estimate of KL(p* || g') in nats, mean over the problems it could be made for.
     pub kl_pstar_guard: Option<Estimate>,
@@ -114,9 +114,9 @@ pub(crate) fn run(
 
 /// `KL(p* || g') = E_p*[log a - log model] - log Z + log AR`, problem by problem, from the base's stored completions.
 ///
-/// One half of them chooses the problems, those with a right completion in it, and gives the first term; the other
+/// One half of them chooses the problems, those with a correct completion in it, and gives the first term; the other
 /// half, which nothing was chosen by, gives Z. Of the base itself the estimate is therefore 0 within its error.
-/// Problems that were never right here are left out.
+/// Problems without a correct answer here are left out.
 fn distances(
     session: &Session<'_>,
     dataset: &Dataset,
