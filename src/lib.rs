@@ -4,8 +4,8 @@
 //! [`app`] is the program as a library: settings in, results out. [`app::training::run`] fine-tunes,
 //! [`app::evaluate::run`] evaluates, [`app::study::run`] does both for several objectives, and
 //! [`app::settings::defaults`] gives the settings to begin with. Below it, [`solver::LocalSolver`] and
-//! `tealight_eval::evaluate::EvalJob` evaluate with a verifier of your own, and [`objective::Objective`] is the language
-//! of objectives. `examples/` has a short program for each.
+//! `tealight_eval::evaluate::EvalJob` evaluate with a verifier of your own, and [`objective::Objective`] is the
+//! language of objectives. `examples/` has a short program for each.
 //!
 //! The command line in [`cli`] composes what the other modules do; `ARCHITECTURE.md` draws the map.
 

@@ -76,7 +76,7 @@ pub struct SampleBatch {
     pub samples: Vec<Sample>,
 }
 
-/// The processes that do an evaluation together: each samples a share of the problems, and all of them know all samples.
+/// The processes that do an evaluation together: each samples a share of the problems, and all know all samples.
 pub trait Team {
     /// Whether this process is the one that reads directories and writes files.
     fn is_first(&self) -> bool;

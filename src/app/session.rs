@@ -1,5 +1,5 @@
-//! The pieces that `train`, `eval` and `study` are made of: a base model with a solver for each of its decoders, and the
-//! base's samples. `fine_tune` has the rest.
+//! The pieces that `train`, `eval` and `study` are made of: a base model with a solver for each of its decoders, and
+//! the base's samples. `fine_tune` has the rest.
 
 use std::path::Path;
 
