@@ -24,7 +24,8 @@ fn main() -> Result<()> {
     options.rlvr.settings.max_steps = 5;
 
     let show = |row: &Value| {
-        println!("step {}: reward {:.3}, loss {:.4}", row["step"], row["reward"], row["loss"]);
+        let number = |key: &str| row[key].as_f64().unwrap_or(f64::NAN);
+        println!("step {}: reward {:.3}, KL {:.4}", row["step"], number("reward"), number("kl"));
         Ok(())
     };
     let run = RunDirectory::new(directory);
