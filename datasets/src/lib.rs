@@ -339,6 +339,15 @@ const ALL: [Source; 4 + task::TASKS.len()] = {
 /// Opens `spec`: a named source (`countdown`, `countdown/test`) or a file (JSONL, JSON, CSV or
 /// Parquet). Keeps the first `limit` problems where a limit is given.
 ///
+/// ```
+/// let dataset = tealight_datasets::open("countdown/test", &Default::default(), Some(3))?;
+/// assert_eq!(dataset.problems.len(), 3);
+/// let problem = &dataset.problems[0];
+/// let solution = problem.solution.as_deref().unwrap_or_default();
+/// assert!(dataset.verifier.verify(problem, solution).is_correct());
+/// # Ok::<(), tealight_datasets::DataError>(())
+/// ```
+///
 /// # Errors
 /// An unknown name, an unreadable or malformed file, a missing column, or no problem at all.
 pub fn open(spec: &str, columns: &read::Columns, limit: Option<usize>) -> Result<Dataset> {

@@ -1,4 +1,4 @@
-//! `results.json`: what an evaluation found, in a schema with a version (docs/results.md).
+//! `results.json`: the results of an evaluation, in a schema with a version (docs/results.md).
 
 use std::path::Path;
 
@@ -32,7 +32,7 @@ pub struct Results {
     pub config: Value,
     /// Wall time in seconds, sampling included.
     pub seconds: f64,
-    /// What was found on each set.
+    /// The results of each set.
     pub sets: Vec<SetResult>,
 }
 
@@ -52,7 +52,7 @@ pub struct SetResult {
     pub temperature: Option<f64>,
     /// The numbers.
     pub summary: Summary,
-    /// What was asked, problem by problem, for a person to read.
+    /// The prompt and the answer of each problem, for a person to read.
     #[serde(default)]
     pub questions: Vec<Question>,
     /// The counts of each problem, in the dataset's order.
@@ -100,7 +100,7 @@ impl SetResult {
         drew.then(|| format!("{stem}.greedy.jsonl"))
     }
 
-    /// What makes its numbers mean little, for whoever reads them.
+    /// Reasons to read the numbers with caution.
     pub fn cautions(&self) -> Vec<String> {
         let (summary, name) = (&self.summary, &self.name);
         let mut said = Vec::new();

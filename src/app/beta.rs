@@ -9,7 +9,7 @@ use tealight_eval::population::Trials;
 use tealight_eval::report::sheet;
 use tealight_eval::report::view::{Chart, Line, Section, Table};
 
-use crate::app::place;
+use crate::app::directory::{self, Existing};
 use crate::app::session::Session;
 use crate::app::settings::{self, DataOptions, ModelOptions};
 use crate::base_validity::{BaseValidity, Reached};
@@ -197,7 +197,7 @@ impl BetaOptions {
         if let Some(output) = &self.output
             && !directory.exists()
         {
-            place::check(output, false)?;
+            directory::check(output, Existing::Keep)?;
         }
         stop.saves();
         let session = Session::sampling(&mut base, device, stop)?;
@@ -214,12 +214,12 @@ impl BetaOptions {
             seed: self.seed,
             precision: base.precision.of_model(),
         };
-        let mut found =
+        let mut presamples =
             session.draw_presamples(&dataset, &problems, &request, MAX_ROWS, &directory)?;
         // A folder that a former call sampled further holds more: they are taken in turn, as then.
         let mut counts = vec![self.num_presamples; problems.len()];
         loop {
-            let trials = found.prompts.iter().zip(&counts);
+            let trials = presamples.prompts.iter().zip(&counts);
             let trials = trials.map(|(prompt, count)| prompt.first_trials(*count)).collect();
             let wanted = match self.more(trials, &counts)? {
                 Next::Known(base) => return Ok(base),
@@ -229,7 +229,12 @@ impl BetaOptions {
                 counts[*place] = *count;
             }
             session.draw_more_presamples(
-                &dataset, &problems, &mut found, &wanted, MAX_ROWS, &directory,
+                &dataset,
+                &problems,
+                &mut presamples,
+                &wanted,
+                MAX_ROWS,
+                &directory,
             )?;
         }
     }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use tealight_datasets::names;
 
 use crate::adapter;
-use crate::app::place::MAX_SETTINGS;
+use crate::app::directory::MAX_SETTINGS;
 use crate::files::{MAX_LINES, read_json, read_text};
 use crate::hub;
 use crate::objective::Objective;

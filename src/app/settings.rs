@@ -27,6 +27,16 @@ use crate::train::rlvr::LENGTH;
 
 /// Settings with every option at its default: where another program begins.
 ///
+/// ```
+/// use tealight::app::settings::defaults;
+/// use tealight::app::training::TrainOptions;
+///
+/// let mut options: TrainOptions = defaults();
+/// options.rlvr.objective = "kl-full:0.1".parse()?;
+/// assert_eq!(options.rlvr.settings.num_generations, 8);
+/// # anyhow::Ok(())
+/// ```
+///
 /// # Panics
 /// Never for the settings of this module: each has a default or may be left out.
 pub fn defaults<T: Args + FromArgMatches>() -> T {
@@ -114,7 +124,7 @@ impl ModelOptions {
         Ok(model)
     }
 
-    /// Loads the model to sample from it, whoever computes it.
+    /// Loads the model to sample from it, ours or candle-transformers'.
     pub(crate) fn load_to_sample(&self) -> Result<Sampled> {
         match self.load_elsewhere()? {
             Some(model) => Ok(model),
@@ -180,7 +190,7 @@ impl ModelOptions {
         Ok((model, device))
     }
 
-    /// What it is called in results.
+    /// Its name in results.
     pub(crate) fn shown(&self) -> String {
         match &self.adapter {
             None if self.quantized => format!("{} (quantized)", self.model),
@@ -189,7 +199,7 @@ impl ModelOptions {
         }
     }
 
-    /// What its samples are called in results: in another type they are another model's.
+    /// The name of its samples in results: sampled in another type they are another model's.
     pub(crate) fn sampled(&self) -> String {
         match self.precision.rollout_dtype {
             Some(RolloutDtype::Int8) => format!("{} (int8)", self.shown()),
@@ -251,11 +261,11 @@ impl DataOptions {
 
     /// Opens a set of a suite; what it does not say of columns and verifier, these options do.
     pub(crate) fn open_set(&self, set: &SuiteSet) -> Result<Dataset> {
-        let own = set.columns();
+        let of_set = set.columns();
         let mut columns = Columns {
-            prompt: own.prompt.or_else(|| self.prompt_column.clone()),
-            answer: own.answer.or_else(|| self.answer_column.clone()),
-            verifier: own.verifier.or_else(|| self.verifier.clone()),
+            prompt: of_set.prompt.or_else(|| self.prompt_column.clone()),
+            answer: of_set.answer.or_else(|| self.answer_column.clone()),
+            verifier: of_set.verifier.or_else(|| self.verifier.clone()),
             ..Columns::default()
         };
         columns.prompting = self.prompts.prompting(|spec, prompting| {
@@ -356,6 +366,14 @@ pub(crate) fn completion_length<'a>(
         );
     }
     Ok(room)
+}
+
+/// Settings of a command and the directory that it writes to, as its `config.toml` has them.
+#[derive(Serialize)]
+pub(crate) struct WithOutput<'a, T> {
+    #[serde(flatten)]
+    pub(crate) settings: &'a T,
+    pub(crate) output: &'a Path,
 }
 
 /// Saves the resolved settings beside the run's results and says where they are.

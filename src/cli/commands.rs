@@ -7,21 +7,14 @@ use super::config_merge::resolve_plain as resolve;
 use super::evaluation::{compare, eval, generate, report, show, verify};
 use super::help;
 use super::theory::{beta, lab};
-use super::tools::{bench, doctor, objectives, pages, tasks};
+use super::tools::{batch, bench, doctor, objectives, pages, tasks};
 use super::training::{export, presample, push, sft, study, train};
-use crate::app::batch::{self, BatchOptions};
 use crate::app::bench::BenchOptions;
 use crate::app::beta::BetaOptions;
 use crate::app::compare::CompareOptions;
 use crate::app::evaluate::EvalOptions;
-use crate::app::export::ExportOptions;
-use crate::app::grade::GradeOptions;
 use crate::app::lab::LabOptions;
-use crate::app::presample::PresampleOptions;
-use crate::app::push::PushOptions;
 use crate::app::study::StudyOptions;
-use crate::app::training::TrainOptions;
-use crate::app::training::sft::SftOptions;
 use crate::process::Process;
 
 /// A command.
@@ -104,7 +97,7 @@ fn refused(command: &str) -> &'static [&'static str] {
 const ENTRIES: &[Entry] = &[
     Entry {
         name: "study",
-        options: StudyOptions::augment_args,
+        options: |command| study::Flags::augment_args(StudyOptions::augment_args(command)),
         about: "Evaluate a base model, fine-tune it under each objective, evaluate the results, report",
         more: "\
 -h shows the options that most studies need, --help all; tealight objectives describes the
@@ -115,11 +108,11 @@ Examples:
   tealight study --objectives 'grpo@{learning-rate=5e-5,1e-4},js@{1.2,2.4}' --seeds 0..3 --output study
   tealight study --seeds 0..9 --plan",
         check: |m| study::resolve(m).map(drop),
-        run: |m, process| study::run(&study::resolve(m)?, process),
+        run: study::run,
     },
     Entry {
         name: "train",
-        options: TrainOptions::augment_args,
+        options: |command| train::Flags::augment_args(train::Settings::augment_args(command)),
         about: "Fine-tune a model by verifiable rewards under one objective",
         more: "\
 -h shows the options that most runs need, --help all; tealight objectives describes the
@@ -131,19 +124,19 @@ Examples:
   tealight train --use-peft --lora-r 16 --learning-rate 1e-4 --output runs/lora
   tealight train --config recipes/countdown.toml --output runs/countdown
   tealight train --resume runs/js",
-        check: |m| train::resolve(m).map(drop),
-        run: |m, process| train::run(&train::resolve(m)?, process),
+        check: train::check,
+        run: train::run,
     },
     Entry {
         name: "eval",
-        options: EvalOptions::augment_args,
+        options: |command| eval::Flags::augment_args(EvalOptions::augment_args(command)),
         about: "Sample n completions a problem and report Pass@k and distinct right answers",
         more: "\
 Example:
   tealight eval --model runs/js/final --dataset gsm8k/test.jsonl -n 64 -k 1,4,16,64 \\
       --output runs/js/test",
-        check: |m| eval::resolve(m).map(drop),
-        run: |m, process| eval::run(&eval::resolve(m)?, process),
+        check: |m| resolve::<EvalOptions>(m).map(drop),
+        run: eval::run,
     },
     Entry {
         name: "generate",
@@ -161,14 +154,14 @@ Examples:
     },
     Entry {
         name: "grade",
-        options: GradeOptions::augment_args,
+        options: |command| eval::Flags::augment_args(eval::GradeSettings::augment_args(command)),
         about: "Judge completions produced elsewhere: the same numbers, the same report",
         more: "\
 Examples:
   tealight grade completions.jsonl --output graded
   tealight grade batch-output.jsonl --dataset gsm8k/test.jsonl --output graded",
-        check: |m| eval::resolve_grade(m).map(drop),
-        run: |m, process| eval::grade(&eval::resolve_grade(m)?, process),
+        check: |m| resolve::<eval::GradeSettings>(m).map(drop),
+        run: eval::grade,
     },
     Entry {
         name: "compare",
@@ -202,7 +195,7 @@ Example:
     },
     Entry {
         name: "presample",
-        options: PresampleOptions::augment_args,
+        options: presample::Settings::augment_args,
         about: "Sample the base once: validity of every prompt, rehearsal and RFT sets, Pass@k",
         more: "\
 The samples serve every objective that needs the base: pass --presamples DIR to train.
@@ -210,23 +203,23 @@ The samples serve every objective that needs the base: pass --presamples DIR to 
 Example:
   tealight presample --model Qwen/Qwen2.5-0.5B-Instruct --dataset gsm8k/train.jsonl -n 8 \\
       --output runs/presamples",
-        check: |m| resolve::<PresampleOptions>(m).map(drop),
-        run: |m, process| presample::run(&resolve(m)?, process),
+        check: |m| resolve::<presample::Settings>(m).map(drop),
+        run: |m, process| presample::run(resolve(m)?, process),
     },
     Entry {
         name: "sft",
-        options: SftOptions::augment_args,
+        options: |command| sft::Flags::augment_args(sft::Settings::augment_args(command)),
         about: "Fine-tune a model on worked solutions, or train one from scratch",
         more: "\
 Example:
   tealight sft --model Qwen/Qwen2.5-0.5B --dataset gsm8k/train.jsonl --learning-rate 1e-5 \\
       --output runs/sft",
-        check: |m| sft::resolve(m).map(drop),
-        run: |m, process| sft::run(&sft::resolve(m)?, &process.stop),
+        check: sft::check,
+        run: |m, process| sft::run(m, &process.stop),
     },
     Entry {
         name: "export",
-        options: ExportOptions::augment_args,
+        options: |command| export::Flags::augment_args(export::Settings::augment_args(command)),
         about: "Write a model in a form that other programs read: adapter merged, weights of another type, GGUF",
         more: "\
 --model reads:
@@ -238,12 +231,12 @@ Example:
 
 Example:
   tealight export --model runs/lora/final --merge --save-dtype bfloat16 --output merged",
-        check: |m| export::resolve(m).map(drop),
-        run: |m, _| export::run(&export::resolve(m)?),
+        check: |m| resolve::<export::Settings>(m).map(drop),
+        run: |m, _| export::run(m),
     },
     Entry {
         name: "push",
-        options: PushOptions::augment_args,
+        options: |command| push::Flags::augment_args(push::Settings::augment_args(command)),
         about: "A trained model or adapter to the Hub, with a card that says how it was made and what it measures",
         more: "\
 The token is HF_TOKEN, or what `hf auth login` left. A push that was cut off is done again: what arrived is not
@@ -251,8 +244,8 @@ sent twice.
 
 Example:
   tealight push study/dph-js-0.4-seed0 --repo me/countdown-dph-js",
-        check: |m| push::resolve(m).map(drop),
-        run: |m, _| push::run(&push::resolve(m)?),
+        check: |m| resolve::<push::Settings>(m).map(drop),
+        run: |m, _| push::run(m),
     },
     Entry {
         name: "lab",
@@ -299,13 +292,13 @@ Example:
     },
     Entry {
         name: "batch",
-        options: BatchOptions::augment_args,
+        options: batch::Settings::augment_args,
         about: "Answer a file of requests in OpenAI's batch format on a local model",
         more: "\
 Example:
   tealight batch --model Qwen/Qwen2.5-0.5B-Instruct -i requests.jsonl -o responses.jsonl",
-        check: |m| resolve::<BatchOptions>(m).map(drop),
-        run: |m, process| batch::run(&resolve(m)?, &process.stop),
+        check: |m| resolve::<batch::Settings>(m).map(drop),
+        run: |m, process| batch::run(resolve(m)?, &process.stop),
     },
     Entry {
         name: "bench",

@@ -25,6 +25,7 @@ mod loss;
 mod named;
 mod offsets;
 mod on_device;
+mod patch;
 mod plan;
 mod pointwise;
 mod preset;
@@ -49,6 +50,7 @@ pub use loss::{
 };
 pub use named::Objective;
 pub use offsets::Offsets;
+pub use patch::PlanPatch;
 pub use plan::{
     Anchor, Entropy, Estimator, Matching, Partition, Plan, Regulariser, SampleSource, Split,
 };

@@ -177,6 +177,25 @@ fn nothing_banned_is_used() {
     }
 }
 
+/// Settings derive `Args` and `ValueEnum` where they are declared; only the command line parses.
+#[test]
+fn nothing_but_the_command_line_parses() {
+    for (name, text) in sources() {
+        let is_allowed = name.starts_with("src/cli/") || name == "src/app/settings.rs";
+        if is_allowed || !name.starts_with("src/") {
+            continue;
+        }
+        for line in text.lines().filter(|line| line.starts_with("use clap::")) {
+            let names = line.trim_start_matches("use clap::").trim_matches(['{', '}', ';']);
+            let is_derived = |name: &str| ["Args", "ValueEnum"].contains(&name);
+            assert!(names.split(", ").all(is_derived), "{name}: {line}");
+        }
+        for word in ["clap::Command", "ArgMatches", "clap::Parser"] {
+            assert!(!text.contains(word), "{name}: `{word}` is for src/cli");
+        }
+    }
+}
+
 #[test]
 fn imports_point_one_way() {
     for (name, text) in sources() {

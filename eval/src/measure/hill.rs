@@ -1,4 +1,4 @@
-//! How many right answers there are in effect, and how many have not been seen: from how often each
+//! How many correct answers there are in effect, and how many have not been seen: from how often each
 //! was drawn.
 
 /// Shannon entropy in nats of how often each class was drawn, with Miller's and Madow's correction

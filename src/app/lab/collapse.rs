@@ -67,8 +67,8 @@ fn search(options: &LabOptions) -> Descent {
 
 /// The distance of trained policies from p*, part by part.
 pub(crate) fn decomposition(options: &LabOptions, world: &World) -> Result<Printed> {
-    let own = &options.collapse;
-    let counts = [own.steps, own.groups_per_step, own.runs as usize];
+    let collapse = &options.collapse;
+    let counts = [collapse.steps, collapse.groups_per_step, collapse.runs as usize];
     if counts.contains(&0) || options.num_generations < 2 {
         bail!(
             "--steps, --groups-per-step and --runs must be at least 1, --num-generations at least 2"
@@ -83,7 +83,7 @@ pub(crate) fn decomposition(options: &LabOptions, world: &World) -> Result<Print
         [] => vec![Divergence::ForwardKl, Divergence::TotalVariation],
         given => given.iter().map(|name| name.parse()).collect::<Result<_>>()?,
     };
-    let descent = Descent { iterations: own.steps, learning_rate: options.learning_rate };
+    let descent = Descent { iterations: collapse.steps, learning_rate: options.learning_rate };
     let rows = decompose(
         world,
         &Request {
@@ -95,8 +95,8 @@ pub(crate) fn decomposition(options: &LabOptions, world: &World) -> Result<Print
             training: Training {
                 descent,
                 group: options.num_generations,
-                groups: own.groups_per_step,
-                runs: own.runs,
+                groups: collapse.groups_per_step,
+                runs: collapse.runs,
                 seed: options.seed,
             },
         },
@@ -118,10 +118,10 @@ pub(crate) fn decomposition(options: &LabOptions, world: &World) -> Result<Print
                 .map(|row| number(row.base))
                 .next()
                 .unwrap_or_default(),
-            own.steps,
-            own.groups_per_step,
+            collapse.steps,
+            collapse.groups_per_step,
             options.num_generations,
-            own.runs,
+            collapse.runs,
             rows.first().map(|row| number(row.effective_pstar)).unwrap_or_default(),
         ),
     })
@@ -174,20 +174,26 @@ fn decomposition_cells(rows: &[Parts]) -> Vec<Vec<String>> {
 
 /// Bases of falling validity at one target.
 pub(crate) fn at_fixed_mu(options: &LabOptions, world: &World) -> Result<Printed> {
-    let own = &options.collapse;
+    let collapse = &options.collapse;
     if !(options.beta.is_empty() && options.alpha.is_empty() && options.divergence.is_empty()) {
         bail!(
             "--table fixed-mu derives beta from --target-validity: leave --beta, --alpha and --divergence out"
         );
     }
     let families = families(options, vec![Family::Class(Class::Bigram)])?;
-    let validities = match own.base_validity.as_slice() {
+    let validities = match collapse.base_validity.as_slice() {
         [] => [1.0, 3.0, 10.0, 30.0, 100.0].map(|by| world.solve_rate(0) / by).to_vec(),
         given => given.to_vec(),
     };
     let mut rows = Vec::new();
     for family in families {
-        rows.extend(fixed_mu(world, family, own.target_validity, &validities, search(options))?);
+        rows.extend(fixed_mu(
+            world,
+            family,
+            collapse.target_validity,
+            &validities,
+            search(options),
+        )?);
     }
     Ok(Printed {
         cells: fixed_mu_cells(&rows),

@@ -15,9 +15,9 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use tealight_datasets::Dataset;
 
-use crate::app::place;
+use crate::app::directory::{self, RunDirectory, Start};
 use crate::app::session::Session;
-use crate::app::settings::{self, DataOptions, ModelOptions};
+use crate::app::settings::{self, DataOptions, ModelOptions, WithOutput};
 use crate::files::{Claim, writable_subfolder};
 use crate::pretrained::Pretrained;
 use crate::process::Process;
@@ -56,24 +56,6 @@ pub struct TrainOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub held_out: HeldOutOptions,
-    /// Directory for the model, the metrics and the checkpoints.
-    #[arg(long, alias = "output-dir")]
-    pub output: Option<PathBuf>,
-    /// Continue a run. Without a value, or with a checkpoint's name: the run in --output, from its newest checkpoint or
-    /// the one named, or from the start where the run has none. With a run's directory in place of --output: that run,
-    /// with the settings that it was begun with.
-    #[arg(long, value_name = "RUN|CHECKPOINT", num_args = 0..=1, default_missing_value = "",
-          alias = "resume-from-checkpoint")]
-    #[serde(skip)]
-    pub resume: Option<String>,
-    /// Begin anew where --output holds a run: the files that Tealight wrote there are removed.
-    #[arg(long, conflicts_with = "resume")]
-    #[serde(skip)]
-    pub overwrite: bool,
-    /// Print the resolved settings, the data, the first prompts and the memory plan, and stop.
-    #[arg(long, conflicts_with = "resume")]
-    #[serde(skip)]
-    pub dry_run: bool,
     /// Print every step's metrics as a JSON line, and the outcome as the last.
     #[arg(long)]
     #[serde(default)]
@@ -95,26 +77,40 @@ pub struct Trained {
     pub model: PathBuf,
 }
 
-/// Fine-tunes a model by verifiable rewards; `on_step` sees the row of metrics of every step.
+/// Fine-tunes a model by verifiable rewards in `run_directory`; `on_step` sees the row of metrics of every step.
+///
+/// ```no_run
+/// use tealight::app::directory::RunDirectory;
+/// use tealight::app::settings::defaults;
+/// use tealight::app::training;
+/// use tealight::process::Process;
+///
+/// let mut options: training::TrainOptions = defaults();
+/// options.model.model = "Qwen/Qwen2.5-0.5B-Instruct".into();
+/// options.data.dataset = "gsm8k/train.jsonl".into();
+/// let trained = training::run(&options, &RunDirectory::new("run"), &Process::alone(), None)?;
+/// println!("{} steps; model in {}", trained.global_step, trained.model.display());
+/// # anyhow::Ok(())
+/// ```
 ///
 /// # Errors
 /// Settings that do not go together, files that cannot be read or written, a run that failed or was stopped.
 pub fn run(
     options: &TrainOptions,
+    run_directory: &RunDirectory,
     process: &Process,
     on_step: Option<&OnStep<'_>>,
 ) -> Result<Trained> {
     let Process { stop, ranks } = process;
     options.check()?;
-
-    let Some(output) = &options.output else { bail!("--output DIR is needed") };
+    let RunDirectory { path: output, start } = run_directory;
     let mut claim = None;
     let resumed = ranks.first(|| {
-        let (taken, resumed) = options.take(output)?;
+        let (taken, resumed) = run_directory.take()?;
         claim = Some(taken);
         Ok(resumed)
     })?;
-    if options.resume.is_some() && resumed.is_none() {
+    if matches!(start, Start::Resume(_)) && resumed.is_none() {
         tracing::info!("{}: no checkpoint yet; from the start", output.display());
     }
     let (dataset, held_out) = options.open()?;
@@ -122,8 +118,8 @@ pub fn run(
     let (mut base, device) = options.model.load_on(ranks, ModelOptions::load_to_train)?;
     let options = &options.with_length(&dataset, held_out.as_ref(), &base)?;
     ranks.first(|| {
-        place::clear(output, options.overwrite)?;
-        settings::record_config(options, output)
+        directory::clear(output, start.existing())?;
+        settings::record_config(&WithOutput { settings: options, output }, output)
     })?;
     stop.saves();
     let session = match options.rlvr.holds_base()? {
@@ -149,7 +145,7 @@ pub fn run(
     };
     let tuned = session.fine_tune(&dataset, &options.rlvr, &place)?;
     if let Some(code) = ranks.first(|| Ok(stop.exit_code()))? {
-        tracing::info!("continue with: tealight train --resume {}", place::as_argument(output));
+        tracing::info!("continue with: tealight train --resume {}", directory::as_argument(output));
         return Err(Interrupted(code).into());
     }
     let model = output.join(FINAL);
@@ -168,7 +164,7 @@ pub fn run(
     if may_go_on && checkpoint::find(output, "")?.is_some() {
         tracing::info!(
             "for more steps: tealight train --resume {} --max-steps {}",
-            place::as_argument(output),
+            directory::as_argument(output),
             2 * state.global_step
         );
     }
@@ -179,6 +175,30 @@ pub fn run(
         skipped_steps: state.skipped_steps,
         model,
     })
+}
+
+impl RunDirectory {
+    /// Takes the directory for this process alone, and says which checkpoint the run goes on from.
+    fn take(&self) -> Result<(Claim, Option<PathBuf>)> {
+        let output = &self.path;
+        Ok(match &self.start {
+            Start::Resume(which) => {
+                let claim = Claim::take(output)?;
+                let checkpoint = checkpoint::find(output, which)?;
+                if checkpoint.is_none() {
+                    refuse_finished(output)?;
+                }
+                (claim, checkpoint)
+            }
+            Start::New if output.join("metrics.jsonl").exists() && !directory::is_free(output) => {
+                bail!(
+                    "{}: holds a run already; add --resume to continue it, --overwrite to begin anew, or choose another --output",
+                    output.display()
+                )
+            }
+            Start::New | Start::Replace => (directory::fresh(output, self.start.existing())?, None),
+        })
+    }
 }
 
 impl RlvrConfig {
@@ -213,30 +233,6 @@ pub(crate) fn refuse_finished(output: &Path) -> Result<()> {
 }
 
 impl TrainOptions {
-    /// Takes the folder of the run, and says which checkpoint it goes on from.
-    fn take(&self, output: &Path) -> Result<(Claim, Option<PathBuf>)> {
-        Ok(match &self.resume {
-            Some(which) => {
-                let claim = Claim::take(output)?;
-                let found = checkpoint::find(output, which)?;
-                if found.is_none() {
-                    refuse_finished(output)?;
-                }
-                (claim, found)
-            }
-            None if output.join("metrics.jsonl").exists()
-                && !place::is_free(output)
-                && !self.overwrite =>
-            {
-                bail!(
-                    "{}: holds a run already; add --resume to continue it, --overwrite to begin anew, or choose another --output",
-                    output.display()
-                )
-            }
-            None => (place::fresh(output, self.overwrite)?, None),
-        })
-    }
-
     /// Refuses settings that would have no effect.
     fn check(&self) -> Result<()> {
         let options = self;

@@ -11,12 +11,14 @@ use crate::cli::table;
 use crate::telemetry::print;
 
 pub(in crate::cli) fn run(options: &CompareOptions) -> Result<()> {
-    let found = compare::run(options)?;
+    let comparison = compare::run(options)?;
     let text = match options.json {
-        true => serde_json::to_string_pretty(&found)?,
+        true => serde_json::to_string_pretty(&comparison)?,
         false => {
-            let blocks =
-                found.sets.iter().map(|set| block(&set.aligned, &set.changes, &found.names));
+            let blocks = comparison
+                .sets
+                .iter()
+                .map(|set| block(&set.aligned, &set.changes, &comparison.names));
             blocks.collect::<Vec<_>>().join("\n\n")
         }
     };
@@ -36,8 +38,8 @@ fn block(set: &Aligned, changes: &[Change], names: &[String]) -> String {
     let against: Vec<Vec<Option<Effect>>> = changes
         .iter()
         .map(|change| {
-            let found = |k: &usize| change.contrast.pass.iter().find(|(at, _)| at == k);
-            shown.iter().map(|k| found(k).map(|(_, effect)| *effect)).collect()
+            let effect_at = |k: &usize| change.contrast.pass.iter().find(|(at, _)| at == k);
+            shown.iter().map(|k| effect_at(k).map(|(_, effect)| *effect)).collect()
         })
         .collect();
     let against = [vec![vec![]], cells(&against, true)].concat();
@@ -100,7 +102,7 @@ fn of_change(change: &Change, name: &str) -> String {
 
 /// What was kept, found and moved; without a second draw of the base, how to get one.
 fn retained(contrast: &Contrast) -> String {
-    let Some(found) = &contrast.transitions else {
+    let Some(of_run) = &contrast.transitions else {
         return format!(
             "{}\n{}\n{NEEDS_SECOND_DRAW}: evaluate the base again with another --seed and name its folder with \
              --second-draw\n",
@@ -112,14 +114,14 @@ fn retained(contrast: &Contrast) -> String {
         "{}\n{}\nProblems by difficulty: rows by the base's second draw, columns by the model; in parentheses columns by the \
          base's first draw, which shows resampling noise\n",
         report::contrast::kept(contrast),
-        table::plain(&transitions(found))
+        table::plain(&transitions(of_run))
     )
 }
 
 /// How many problems went where from the base's first draw.
-fn one_draw(found: &[[f64; 4]; 4]) -> Vec<Vec<String>> {
+fn one_draw(counts_of_draw: &[[f64; 4]; 4]) -> Vec<Vec<String>> {
     let header = [vec!["base \\ model".to_owned()], DIFFICULTIES.map(String::from).to_vec()];
-    let rows = DIFFICULTIES.iter().zip(found).map(|(from, counts)| {
+    let rows = DIFFICULTIES.iter().zip(counts_of_draw).map(|(from, counts)| {
         let cells = counts.iter().map(|count| format!("{count:.0}"));
         std::iter::once((*from).to_owned()).chain(cells).collect()
     });
@@ -149,10 +151,10 @@ fn matched(contrast: &Contrast) -> String {
 }
 
 /// How many problems went where, beside where the base itself has them.
-fn transitions(found: &Transitions) -> Vec<Vec<String>> {
+fn transitions(of_run: &Transitions) -> Vec<Vec<String>> {
     let mut rows =
         vec![[vec!["base \\ model".to_owned()], DIFFICULTIES.map(String::from).to_vec()].concat()];
-    let pairs = found.model.iter().zip(found.null);
+    let pairs = of_run.model.iter().zip(of_run.null);
     for (from, (counts, nulls)) in DIFFICULTIES.iter().zip(pairs) {
         let cells = counts.iter().zip(nulls).map(|(count, null)| format!("{count:.0} ({null:.0})"));
         rows.push(std::iter::once((*from).to_owned()).chain(cells).collect());

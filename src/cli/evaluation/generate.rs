@@ -68,7 +68,7 @@ pub(in crate::cli) struct GenerateOptions {
 }
 
 /// A model that is asked.
-struct Asked<'a> {
+struct GenerateRequest<'a> {
     options: &'a GenerateOptions,
     model: &'a Sampled,
 }
@@ -81,7 +81,7 @@ pub(in crate::cli) fn run(options: &GenerateOptions, _stop: &Stop) -> Result<()>
         );
     }
     let model = options.model.load_to_sample()?;
-    let asked = Asked { options, model: &model };
+    let asked = GenerateRequest { options, model: &model };
     match prompt {
         Some(text) => asked.answer(&asked.messages(text)),
         None => asked.chat(),
@@ -117,7 +117,7 @@ impl GenerateOptions {
     }
 }
 
-impl Asked<'_> {
+impl GenerateRequest<'_> {
     /// A question as the model is asked.
     fn messages(&self, text: String) -> Prompt {
         if self.options.raw || !self.model.tokenizer.has_chat_template() {

@@ -131,11 +131,11 @@ fn other(verifier: &dyn Verifier, gold: &str, answer: &str, explain: bool) -> Re
         print(serde_json::to_string(&verdict)?)?;
         return Ok(correct);
     }
-    let (name, found, why) = match verdict {
+    let (name, answer, why) = match verdict {
         Verdict::Correct { value, .. } => ("correct", value, "the verifier accepts it".into()),
-        Verdict::Wrong { answer: found, why } => {
+        Verdict::Wrong { answer, why } => {
             let why = why.unwrap_or("the verifier gives no reason".into());
-            ("wrong", found.unwrap_or("not said".into()), why)
+            ("wrong", answer.unwrap_or("not said".into()), why)
         }
         Verdict::NoAnswer => ("no_answer", "nothing".into(), "no answer was found".into()),
         Verdict::Unparsable { found } => ("unparsable", found, "it cannot be read".into()),
@@ -143,24 +143,24 @@ fn other(verifier: &dyn Verifier, gold: &str, answer: &str, explain: bool) -> Re
     };
     let rule = verifier.name();
     print(format_args!(
-        "verdict    {name}\ngold       {gold}\nfound      {found}\nrule       the verifier `{rule}`\nwhy        {why}"
+        "verdict    {name}\ngold       {gold}\nfound      {answer}\nrule       the verifier `{rule}`\nwhy        {why}"
     ))?;
     Ok(correct)
 }
 
 /// Prints a verdict of mathematics; whether it is correct.
 fn one(gold: &str, answer: &str, mode: Mode, explain: bool) -> Result<usize> {
-    let found = check(gold, answer, mode);
-    let correct = usize::from(found.outcome == Outcome::Correct);
+    let checked = check(gold, answer, mode);
+    let correct = usize::from(checked.outcome == Outcome::Correct);
     let mut stdout = out();
     if !explain {
-        writeln!(stdout, "{}", math_line(&found)?)?;
+        writeln!(stdout, "{}", math_line(&checked)?)?;
         return Ok(correct);
     }
-    let verdict = serde_json::to_value(found.outcome)?;
+    let verdict = serde_json::to_value(checked.outcome)?;
     writeln!(stdout, "verdict    {}", verdict.as_str().unwrap_or_default())?;
     writeln!(stdout, "gold       {}", math::gold(gold))?;
-    match &found.extracted {
+    match &checked.extracted {
         Some(extracted) => {
             let at = extracted.at.map_or(String::new(), |at| format!(", at byte {at}"));
             writeln!(stdout, "found      {}", extracted.span)?;
@@ -168,7 +168,7 @@ fn one(gold: &str, answer: &str, mode: Mode, explain: bool) -> Result<usize> {
         }
         None => writeln!(stdout, "found      nothing")?,
     }
-    writeln!(stdout, "why        {}", math::why(gold, &found))?;
+    writeln!(stdout, "why        {}", math::why(gold, &checked))?;
     Ok(correct)
 }
 

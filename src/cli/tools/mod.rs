@@ -1,5 +1,6 @@
 //! Commands about this machine and this program.
 
+pub(super) mod batch;
 pub(super) mod bench;
 pub(super) mod doctor;
 pub(super) mod objectives;

@@ -1,15 +1,31 @@
 //! `tealight presample`.
 
+use std::path::PathBuf;
+
 use anyhow::Result;
+use clap::Args;
+use serde::{Deserialize, Serialize};
 
 use crate::app::presample::{self, PresampleOptions, Summary};
-use crate::cli::table;
+use crate::cli::{NO_OUTPUT, required, table};
 use crate::process::Process;
 use crate::telemetry::print;
 
-pub(in crate::cli) fn run(options: &PresampleOptions, process: &Process) -> Result<()> {
-    let summary = presample::run(options, process)?;
-    let text = match options.json {
+/// The settings of this command, and the directory that a settings file may name too.
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+pub(in crate::cli) struct Settings {
+    #[command(flatten)]
+    #[serde(flatten)]
+    presample: PresampleOptions,
+    /// Directory for the samples; an interrupted call is continued there.
+    #[arg(long)]
+    output: Option<PathBuf>,
+}
+
+pub(in crate::cli) fn run(settings: Settings, process: &Process) -> Result<()> {
+    let output = required(settings.output, NO_OUTPUT)?;
+    let summary = presample::run(&settings.presample, &output, process)?;
+    let text = match settings.presample.json {
         true => serde_json::to_string_pretty(&summary)?,
         false => rows(&summary),
     };

@@ -1,11 +1,13 @@
 //! The settings of a run, and which of them contradict each other.
 
 use anyhow::{Result, bail};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use super::settings::{LogKl, Settings};
-use crate::objective::{self, Anchor, Baseline, Divergence, Estimator, Objective, Plan, target};
+use super::settings::{Explore, LogKl, RehearsalSamples, Settings};
+use crate::objective::{
+    self, Anchor, Baseline, Divergence, Estimator, Objective, Plan, PlanPatch, target,
+};
 
 /// One run: an objective, a seed, and everything else.
 #[derive(Debug, Clone, PartialEq, Args, Serialize, Deserialize)]
@@ -78,7 +80,7 @@ impl RlvrConfig {
     /// # Errors
     /// An override that contradicts the objective, has no effect or makes it impossible.
     pub fn resolved(&self) -> Result<Objective> {
-        self.objective.with(&self.overrides()?)
+        self.objective.with(&self.overrides())
     }
 
     /// The objective with its overrides, in words.
@@ -96,31 +98,28 @@ impl RlvrConfig {
         Ok(text.split(' ').map(word).collect::<Vec<_>>().join(" "))
     }
 
-    fn overrides(&self) -> Result<Vec<(String, String)>> {
-        let settings = &self.settings;
-        let mut more: Vec<(String, String)> = Vec::new();
-        let mut set = |key: &str, value: Option<String>| {
-            more.extend(value.map(|value| (key.to_owned(), value)));
-        };
-        set("baseline", settings.baseline.as_ref().map(spelled));
-        set("loss-type", settings.loss_type.as_ref().map(spelled));
-        set("epsilon", settings.epsilon.map(|x| x.to_string()));
-        set("epsilon-high", settings.epsilon_high.map(|x| x.to_string()));
-        set("num-iterations", settings.num_iterations.map(|x| x.to_string()));
-        set("beta", settings.beta.map(|x| x.to_string()));
-        // Studies give these to supervised objectives too, which have no rollouts to split.
-        if self.objective.plan.is_on_policy() {
-            set("steps-per-generation", settings.steps_per_generation.map(|x| x.to_string()));
+    /// The settings that override the objective's. Studies give settings to objectives of every kind: those that split
+    /// rollouts, or say what is rehearsed, are left out where the objective does not do it.
+    fn overrides(&self) -> PlanPatch {
+        let (settings, plan) = (&self.settings, &self.objective.plan);
+        let (is_on_policy, rehearses) = (plan.is_on_policy(), plan.rehearses());
+        PlanPatch {
+            baseline: settings.baseline,
+            loss_type: settings.loss_type,
+            epsilon: settings.epsilon,
+            epsilon_high: settings.epsilon_high,
+            num_iterations: settings.num_iterations,
+            beta: settings.beta,
+            steps_per_generation: settings.steps_per_generation.filter(|_| is_on_policy),
+            pef_threshold: settings.pef_threshold.filter(|_| rehearses),
+            extra_check: settings.extra_check.filter(|_| rehearses),
+            explore_all: settings.explore.filter(|_| rehearses).map(|it| it == Explore::All),
+            drop_unsolved: settings.drop_unsolved.filter(|_| rehearses),
+            one_sample: settings
+                .rehearsal_samples
+                .filter(|_| rehearses)
+                .map(|it| it == RehearsalSamples::One),
         }
-        // Studies give these to objectives of every kind.
-        if self.objective.plan.rehearses() {
-            set("pef-threshold", settings.pef_threshold.map(|x| x.to_string()));
-            set("extra-check", settings.extra_check.map(|x| x.to_string()));
-            set("explore", settings.explore.as_ref().map(spelled));
-            set("drop-unsolved", settings.drop_unsolved.map(|x| x.to_string()));
-            set("rehearsal-samples", settings.rehearsal_samples.as_ref().map(spelled));
-        }
-        Ok(more)
     }
 }
 
@@ -145,11 +144,6 @@ fn check_target_validity(objective: &Objective, settings: &Settings) -> Result<(
         );
     }
     Ok(())
-}
-
-/// The name that a value has on the command line.
-fn spelled(value: &impl ValueEnum) -> String {
-    value.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
 }
 
 /// Whether a run reads the base once it trains: its objective does, or what it logs. Before the first step every run

@@ -1,4 +1,4 @@
-//! What the binary says to bad input: one line that names the file and the fix, and nothing written.
+//! Errors in datasets, models and settings: one line that names the file and the fix, and no file is written.
 
 use std::path::{Path, PathBuf};
 

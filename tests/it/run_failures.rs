@@ -1,4 +1,4 @@
-//! What goes wrong in a run: it is told once, with the fix, and nothing is lost.
+//! Failures of a training run: each is reported once, with the fix, and the run keeps its state.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

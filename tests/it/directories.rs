@@ -1,5 +1,5 @@
-//! What a new user meets: defaults that work, directories that are not lost, numbers that are refused, comparisons
-//! that compare, judges that fail.
+//! Output directories: which are free, which are kept, and how evaluations and runs continue in them; the checks of
+//! options that come before.
 
 use std::collections::HashSet;
 use std::path::Path;

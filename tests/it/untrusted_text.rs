@@ -1,4 +1,4 @@
-//! Text of strangers: shown escaped, read exactly, never a path.
+//! Untrusted text: shown escaped, read exactly, never a path.
 
 use crate::support::binary::{Folder, refusal, tealight};
 use crate::support::roomy::roomy_model;

@@ -8,7 +8,7 @@ use tealight_datasets::suite::SuiteSet;
 use tealight_datasets::{Dataset, names};
 
 /// One set to evaluate at one temperature.
-pub(crate) struct Job<'a> {
+pub(crate) struct EvalSet<'a> {
     pub(crate) name: String,
     /// What its files are called.
     pub(crate) file: String,
@@ -20,20 +20,20 @@ pub(crate) struct Job<'a> {
 /// Every set at every temperature, each with a file of its own.
 ///
 /// # Errors
-/// A set that stands there twice.
-pub(crate) fn jobs<'a>(
+/// The same set and temperature twice.
+pub(crate) fn eval_sets<'a>(
     sets: &'a [SuiteSet],
     datasets: &'a [Dataset],
     temperatures: &[f64],
-) -> Result<Vec<Job<'a>>> {
+) -> Result<Vec<EvalSet<'a>>> {
     let at = |name: &str, temperature: f64| match temperatures {
         [_] => name.to_owned(),
         _ => format!("{name}@t{temperature}"),
     };
     let pairs = sets.iter().zip(datasets);
-    let mut jobs: Vec<Job<'_>> = pairs
+    let mut all: Vec<EvalSet<'_>> = pairs
         .flat_map(|(set, dataset)| {
-            temperatures.iter().map(move |temperature| Job {
+            temperatures.iter().map(move |temperature| EvalSet {
                 name: at(&dataset.name, *temperature),
                 file: names::file_name(&at(&stem(&dataset.name), *temperature)),
                 set,
@@ -43,15 +43,15 @@ pub(crate) fn jobs<'a>(
         })
         .collect();
     let mut files = HashSet::new();
-    if !jobs.iter().all(|job| files.insert(job.file.clone())) {
+    if !all.iter().all(|set| files.insert(set.file.clone())) {
         // Two folders may have a file of one name.
-        jobs.iter_mut().for_each(|job| job.file = names::file_name(&job.name));
+        all.iter_mut().for_each(|set| set.file = names::file_name(&set.name));
     }
     let mut files = HashSet::new();
-    if let Some(twice) = jobs.iter().find(|job| !files.insert(&job.file)) {
+    if let Some(twice) = all.iter().find(|set| !files.insert(&set.file)) {
         bail!("`{}` stands twice among the sets and temperatures", twice.name);
     }
-    Ok(jobs)
+    Ok(all)
 }
 
 /// What the files of a dataset are called: by its own file's name, not by where that lies.

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::files::{Claim, OWNER, TEMPORARY, read_limited};
 
-/// What a command leaves before it has produced anything: settings, and the lock.
+/// Files that a command leaves before it has produced anything: settings, and the lock.
 const SETTINGS: [&str; 3] = ["config.toml", "request.json", ".lock"];
 /// Where a study has the samples of the base's second draw.
 pub(crate) const SECOND_DRAW: &str = "base-second";
@@ -45,6 +45,89 @@ const OURS: [&str; 26] = [
     "compare.json",
 ];
 
+/// Why a directory cannot be written to: a caller can choose another one, or [`Existing::Replace`]. It is found in the
+/// error of a function of [`crate::app`] by `downcast_ref`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DirectoryError {
+    /// It is a file.
+    #[error("{}: --output is a directory, and this is a file", path.display())]
+    IsFile {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// It holds files that would be lost.
+    #[error(
+        "{}: holds files already ({names}); choose another --output, or replace what Tealight wrote there with --overwrite",
+        path.display()
+    )]
+    Taken {
+        /// The directory.
+        path: PathBuf,
+        /// The first names in it.
+        names: String,
+    },
+    /// It holds files that Tealight did not write.
+    #[error(
+        "{}: Tealight did not write what is here ({names}), and --overwrite replaces only its own; choose another --output",
+        path.display()
+    )]
+    NotOurs {
+        /// The directory.
+        path: PathBuf,
+        /// The first names in it.
+        names: String,
+    },
+}
+
+/// What becomes of files that Tealight wrote to a directory before.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Existing {
+    /// They stay: a command that would lose them fails.
+    #[default]
+    Keep,
+    /// They are removed, once everything that the command begins from has been read.
+    Replace,
+}
+
+/// How a run begins in its directory.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Start {
+    /// Anew, in a directory that holds nothing.
+    #[default]
+    New,
+    /// Anew; the files of an earlier run are removed.
+    Replace,
+    /// From the checkpoint of this name, from the newest one where the name is empty, or from the beginning where the
+    /// run has none yet.
+    Resume(String),
+}
+
+impl Start {
+    /// What becomes of files that are in the directory.
+    pub fn existing(&self) -> Existing {
+        match self {
+            Start::Replace => Existing::Replace,
+            Start::New | Start::Resume(_) => Existing::Keep,
+        }
+    }
+}
+
+/// The directory of a run and how the run begins there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunDirectory {
+    /// The directory.
+    pub path: PathBuf,
+    /// How the run begins.
+    pub start: Start,
+}
+
+impl RunDirectory {
+    /// A run that begins anew.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), start: Start::New }
+    }
+}
+
 /// The directory that a command writes to: the one that was named, or one that is removed at the end.
 pub(crate) struct Destination {
     path: PathBuf,
@@ -55,12 +138,12 @@ impl Destination {
     /// The directory that `named` names; without it a temporary one.
     ///
     /// # Errors
-    /// `overwrite` with nothing to replace, a system without room for temporary files.
-    pub(crate) fn of(named: Option<&Path>, overwrite: bool) -> Result<Self> {
+    /// [`Existing::Replace`] with nothing to replace, a system without room for temporary files.
+    pub(crate) fn of(named: Option<&Path>, existing: Existing) -> Result<Self> {
         if let Some(path) = named {
             return Ok(Self { path: path.to_owned(), temporary: None });
         }
-        if overwrite {
+        if existing == Existing::Replace {
             bail!("--overwrite has no effect without --output DIR");
         }
         let temporary = tempfile::Builder::new().prefix("tealight-").tempdir();
@@ -98,29 +181,26 @@ pub(crate) fn is_free(output: &Path) -> bool {
 }
 
 /// Takes a directory for a new run, as far as [`check`] allows. Nothing is removed yet: see [`clear`].
-pub(crate) fn fresh(output: &Path, overwrite: bool) -> Result<Claim> {
-    check(output, overwrite)?;
+pub(crate) fn fresh(output: &Path, existing: Existing) -> Result<Claim> {
+    check(output, existing)?;
     Claim::take(output)
 }
 
-/// Refuses a directory that holds anything, unless `overwrite` allows it and a command of Tealight's wrote it.
-pub(crate) fn check(output: &Path, overwrite: bool) -> Result<()> {
+/// Refuses a directory that holds anything, unless it may be replaced and a command of Tealight's wrote it.
+pub(crate) fn check(output: &Path, existing: Existing) -> Result<()> {
+    let path = output.to_owned();
     if output.exists() && !output.is_dir() {
-        bail!("{}: --output is a directory, and this is a file", output.display());
+        return Err(DirectoryError::IsFile { path }.into());
     }
-    if !is_free(output) && !overwrite {
-        bail!(
-            "{}: holds files already ({}); choose another --output, or replace what Tealight wrote there with --overwrite",
-            output.display(),
-            listed(output)
-        );
+    if is_free(output) {
+        return Ok(());
     }
-    if !is_free(output) && !is_ours(output) {
-        bail!(
-            "{}: Tealight did not write what is here ({}), and --overwrite replaces only its own; choose another --output",
-            output.display(),
-            listed(output)
-        );
+    let names = listed(output);
+    if existing == Existing::Keep {
+        return Err(DirectoryError::Taken { path, names }.into());
+    }
+    if !is_ours(output) {
+        return Err(DirectoryError::NotOurs { path, names }.into());
     }
     Ok(())
 }
@@ -150,10 +230,10 @@ fn listed(output: &Path) -> String {
     names.join(", ") + more
 }
 
-/// Removes what Tealight writes, where `overwrite` asks for it; other files stay. To be called when everything that a
+/// Removes what Tealight writes, where that is asked for; other files stay. To be called when everything that a
 /// run begins from has been read, so that a mistake in its options costs nothing.
-pub(crate) fn clear(output: &Path, overwrite: bool) -> Result<()> {
-    if !overwrite {
+pub(crate) fn clear(output: &Path, existing: Existing) -> Result<()> {
+    if existing == Existing::Keep {
         return Ok(());
     }
     for entry in std::fs::read_dir(output)?.flatten() {
@@ -244,25 +324,27 @@ mod tests {
         std::fs::create_dir_all(output.join("samples")).unwrap();
         std::fs::write(output.join("config.toml"), "a = 1").unwrap();
         std::fs::write(output.join("metrics.jsonl"), "").unwrap();
-        assert!(is_free(&output) && fresh(&output, false).is_ok());
+        assert!(is_free(&output) && fresh(&output, Existing::Keep).is_ok());
         std::fs::write(output.join("metrics.jsonl"), "{}\n").unwrap();
         std::fs::write(output.join("thesis.tex"), "x").unwrap();
-        let message = fresh(&output, false).unwrap_err().to_string();
+        let message = fresh(&output, Existing::Keep).unwrap_err().to_string();
         assert!(message.contains("metrics.jsonl, samples, thesis.tex"), "{message}");
         assert_eq!(next_free(&output), folder.path().join("run-2"));
         // The claim above left a lock in a folder that others had filled: that makes the folder nobody's.
-        let message = fresh(&output, true).unwrap_err().to_string();
+        let message = fresh(&output, Existing::Replace).unwrap_err().to_string();
         assert!(message.contains("did not write"), "{message}");
         std::fs::write(output.join("config.toml"), "# tealight 0.1.0\n").unwrap();
-        drop(fresh(&output, true).unwrap());
+        drop(fresh(&output, Existing::Replace).unwrap());
         assert!(output.join("metrics.jsonl").exists(), "nothing is removed before it has to be");
-        clear(&output, true).unwrap();
+        clear(&output, Existing::Replace).unwrap();
         assert!(!output.join("metrics.jsonl").exists() && output.join("thesis.tex").exists());
         // A command that was killed early leaves its lock, which says who made the folder.
         let killed = folder.path().join("killed");
-        drop(fresh(&killed, false).unwrap());
+        drop(fresh(&killed, Existing::Keep).unwrap());
         std::fs::write(killed.join("model.safetensors"), "x").unwrap();
-        assert!(fresh(&killed, false).is_err() && fresh(&killed, true).is_ok());
+        assert!(
+            fresh(&killed, Existing::Keep).is_err() && fresh(&killed, Existing::Replace).is_ok()
+        );
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Repositories, adapters, datasets and servers that mean ill: nothing is overwritten, eaten up or shown raw.
+//! Malicious repositories, adapters, datasets and servers: no file is overwritten, memory and time are bounded, text is
+//! shown escaped.
 
 use std::collections::HashMap;
 use std::path::Path;
