@@ -42,7 +42,7 @@ pub struct PresampleSpec {
     pub extra_check: bool,
     /// Sampling temperature; the whole distribution is sampled.
     pub temperature: f64,
-    /// Most tokens in a completion.
+    /// Maximum new tokens of a completion.
     pub max_completion_length: usize,
     /// Seed of the samples.
     pub seed: u64,

@@ -49,7 +49,7 @@ pub struct Problem {
     /// What the verifier needs besides: for SQL, the database.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<Database>,
-    /// How many distinct right answers there are, where that is known exactly.
+    /// How many distinct correct answers there are, where that is known exactly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<u64>,
 }
@@ -82,7 +82,7 @@ impl From<Database> for String {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
 pub enum Verdict {
-    /// Right. Two right completions with the same `class` are the same solution for diversity counts.
+    /// Right. Two correct completions with the same `class` are the same solution for diversity counts.
     Correct {
         /// Canonical form of the solution.
         class: String,
@@ -126,12 +126,12 @@ impl Verdict {
         Verdict::Unjudged { why, is_too_costly: false }
     }
 
-    /// A right completion of which no features are known.
+    /// A correct completion of which no features are known.
     pub fn correct(class: &str, value: &str) -> Self {
         Self::with_features(class, value, Features::default())
     }
 
-    /// A right completion, and what it is made of.
+    /// A correct completion, and what it is made of.
     pub fn with_features(class: &str, value: &str, features: Features) -> Self {
         Verdict::Correct { class: class.into(), value: value.into(), features }
     }
@@ -186,9 +186,9 @@ pub struct Dataset {
     pub notes: Vec<String>,
     /// Problems that were left out, since nothing can be compared with their gold answer.
     pub unusable: Vec<Unusable>,
-    /// Lists all right answers to a problem, where the task can.
+    /// Lists all correct answers to a problem, where the task can.
     pub answers: Option<List>,
-    /// Lists the texts of right answers that the task's own solutions are written in, where the task can: several may
+    /// Lists the texts of correct answers that the task's own solutions are written in, where the task can: several may
     /// be of one class. Texts that the verifier accepts besides, such as with other spaces, are not listed.
     pub spellings: Option<List>,
     /// What the math verifier wants to be asked beside the question, where prompts are bare questions.
@@ -237,7 +237,7 @@ pub fn fnv(bytes: impl IntoIterator<Item = u8>) -> u64 {
     })
 }
 
-/// Lists all right answers to a problem; none where it cannot.
+/// Lists all correct answers to a problem; none where it cannot.
 pub type List = fn(&Problem) -> Option<Vec<String>>;
 
 /// A problem that was left out.

@@ -8,7 +8,7 @@ fn outcome(gold: &str, answer: &str) -> Outcome {
     check(gold, answer, Mode::Flexible).outcome
 }
 
-/// A gold answer, an answer, and whether it is right: the forms of `math.jsonl`.
+/// A gold answer, an answer, and whether it is correct: the forms of `math.jsonl`.
 #[derive(serde::Deserialize)]
 struct Case {
     correct: bool,

@@ -19,7 +19,7 @@ pub struct Rejected {
     pub accepted: usize,
     /// Answers drawn until then.
     pub drawn: usize,
-    /// Estimate of the chance that an answer is right: `(n - 1) / (drawn - 1)` where the wanted n
+    /// Estimate of the chance that an answer is correct: `(n - 1) / (drawn - 1)` where the wanted n
     /// were found (unbiased for a count that stops at the n-th), else `accepted / drawn`.
     pub acceptance_rate: f64,
     /// How often each distinct correct answer was kept.

@@ -106,7 +106,7 @@ impl SetResult {
         let mut said = Vec::new();
         if summary.truncated.is_some_and(|share| share > 0.5) {
             said.push(format!(
-                "{name}: more than half of the completions were cut off; raise --max-completion-length"
+                "{name}: more than half of the completions were truncated; raise --max-completion-length"
             ));
         }
         if summary.no_answer > 0.5 {

@@ -42,10 +42,10 @@ pub struct Summary {
     /// problem's total is known.
     #[serde(default, rename = "coverage@k")]
     pub coverage: ByK,
-    /// Chance that all of k samples are right.
+    /// Chance that all of k samples are correct.
     #[serde(default, rename = "pass^k")]
     pub pass_all_k: ByK,
-    /// Chance that the majority of k samples is right, for the k that are counted exactly.
+    /// Chance that the majority of k samples is correct, for the k that are counted exactly.
     #[serde(default, rename = "maj@k")]
     pub majority: ByK,
     /// Pass@1 at temperature 0, where it was drawn.
@@ -145,7 +145,7 @@ pub struct Richness {
     pub hill_2: Estimate,
     /// Lower bound on the correct answers there are.
     pub chao_1: Estimate,
-    /// Share of right draws that would be unseen ones.
+    /// Share of correct draws that would be unseen ones.
     pub unseen: Estimate,
 }
 

@@ -111,7 +111,7 @@ impl Verdict {
         Self { kind, answer, rule, solution, value, reason, features, too_costly }
     }
 
-    /// Whether the answer is right.
+    /// Whether the answer is correct.
     #[getter]
     fn correct(&self) -> bool {
         self.kind == "correct"

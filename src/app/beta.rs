@@ -22,7 +22,7 @@ use crate::train::Stop;
 /// Options of `tealight beta`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub struct BetaOptions {
-    /// The base's chance of being right, between 0 and 1.
+    /// The base's chance of being correct, between 0 and 1.
     #[arg(long)]
     pub validity: Option<f64>,
     /// Measure that chance, problem by problem: sample --model on --dataset, and draw validity against beta.
@@ -52,7 +52,7 @@ pub struct BetaOptions {
     /// Most completions of one prompt that --measure samples for that.
     #[arg(long, default_value_t = 256)]
     pub max_presamples: usize,
-    /// Most tokens in a completion for --measure. Default: the room that the context leaves, up to 512.
+    /// Maximum new tokens of a completion for --measure. Default: the room that the context leaves, up to 512.
     #[arg(long)]
     pub max_completion_length: Option<usize>,
     /// Seeds the samples of --measure.
@@ -69,11 +69,11 @@ pub struct BetaOptions {
 /// What one beta means, averaged over prompts.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct BetaMeaning {
-    /// The base's chance of being right.
+    /// The base's chance of being correct.
     pub base_validity: f64,
     /// The coefficient.
     pub beta: f64,
-    /// The best policy's chance of being right: the expectation.
+    /// The best policy's chance of being correct: the expectation.
     pub validity: f64,
     /// Its 95 % interval, whatever shape the population of prompts has; none where the base's validity is given.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -142,7 +142,7 @@ pub fn run(options: &BetaOptions, stop: &Stop) -> Result<Meaning> {
         (Some(validity), _) => BaseValidity::given(validity)?,
         (None, true) => options.measured(stop)?,
         (None, false) => bail!(
-            "--validity A is needed, how often the base is right, or --measure, to find out with --model on --dataset"
+            "--validity A is needed, how often the base is correct, or --measure, to find out with --model on --dataset"
         ),
     };
     let meaning = |beta: &f64| BetaMeaning::of(&base, *beta).with_interval(&base);

@@ -52,7 +52,7 @@ A named source or a .jsonl, .json, .csv or .parquet file.
              default), countdown/test (shares no numbers with it), countdown/sft
   sql        questions about small tables, many right queries; sql/train, sql/test, sql/sft
   chain      running totals to a target: chain/train, test, longer, banned
-  walk       moves between numbers, every right answer known: walk/train, test, longer, banned
+  walk       moves between numbers, every correct answer known: walk/train, test, longer, banned
   TASK       a task that tealight tasks lists, such as colouring: colouring/train, valid,
              test, sft; knobs follow the split (colouring/test-n7-m9)
   hub:OWNER/NAME[@REVISION]:FILE  a .parquet or .jsonl file of a dataset on the Hub
@@ -313,7 +313,7 @@ pub struct DecodingOptions {
     /// Drop tokens less likely than this share of the most likely one.
     #[arg(long, default_value_t = 0.0, help_heading = "Decoding")]
     pub min_p: f64,
-    /// Most tokens in a completion. Default: the room that the context leaves, up to 512.
+    /// Maximum new tokens of a completion. Default: the room that the context leaves, up to 512.
     #[arg(long, help_heading = "Decoding")]
     pub max_completion_length: Option<usize>,
 }

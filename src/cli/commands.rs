@@ -98,14 +98,15 @@ const ENTRIES: &[Entry] = &[
     Entry {
         name: "study",
         options: |command| study::Flags::augment_args(StudyOptions::augment_args(command)),
-        about: "Evaluate a base model, fine-tune it under each objective, evaluate the results, report",
+        about: "Compare objectives: evaluate the base, fine-tune under each, evaluate, report",
         more: "\
 -h shows the options that most studies need, --help all; tealight objectives describes the
 objectives. With the embedded model, the values of recipes/countdown-study.toml take the place of
 the defaults, as shown; flags and --config files win over both.
 
 Examples:
-  tealight study --objectives 'grpo@{learning-rate=5e-5,1e-4},js@{1.2,2.4}' --seeds 0..3 --output study
+  tealight study --objectives 'grpo@{learning-rate=5e-5,1e-4},js@{1.2,2.4}' \\
+      --seeds 0..3 --output study
   tealight study --seeds 0..9 --plan",
         check: |m| study::resolve(m).map(drop),
         run: study::run,
@@ -130,7 +131,7 @@ Examples:
     Entry {
         name: "eval",
         options: |command| eval::Flags::augment_args(EvalOptions::augment_args(command)),
-        about: "Sample n completions a problem and report Pass@k and distinct right answers",
+        about: "Sample n completions a problem and report Pass@k and distinct correct answers",
         more: "\
 Example:
   tealight eval --model runs/js/final --dataset gsm8k/test.jsonl -n 64 -k 1,4,16,64 \\
@@ -141,7 +142,7 @@ Example:
     Entry {
         name: "generate",
         options: generate::GenerateOptions::augment_args,
-        about: "What a model says to a prompt, as it is sampled; without a prompt on a terminal, a chat",
+        about: "Stream a completion, or chat",
         more: "\
 The prompt is the argument, a FILE, or standard input; it is rendered by the model's chat template unless --raw.
 
@@ -155,7 +156,7 @@ Examples:
     Entry {
         name: "grade",
         options: |command| eval::Flags::augment_args(eval::GradeSettings::augment_args(command)),
-        about: "Judge completions produced elsewhere: the same numbers, the same report",
+        about: "Grade completions from elsewhere, with the numbers and report of eval",
         more: "\
 Examples:
   tealight grade completions.jsonl --output graded
@@ -166,7 +167,7 @@ Examples:
     Entry {
         name: "compare",
         options: CompareOptions::augment_args,
-        about: "Evaluations side by side: differences, what was lost and gained",
+        about: "Compare evaluations: differences, problems lost and gained",
         more: "\
 Example:
   tealight compare runs/base/test runs/js/test --output runs/comparison",
@@ -176,7 +177,7 @@ Example:
     Entry {
         name: "report",
         options: report::ReportOptions::augment_args,
-        about: "Write an evaluation's report again, or show a run in a browser while it goes",
+        about: "Write a report again, or serve it in a browser while a run goes",
         more: "\
 Example:
   tealight report runs/js --serve",
@@ -186,7 +187,7 @@ Example:
     Entry {
         name: "show",
         options: show::ShowOptions::augment_args,
-        about: "Completions that training logged, as people read them",
+        about: "Print completions that training logged",
         more: "\
 Example:
   tealight show runs/js --step 50 --verdict wrong --limit 3",
@@ -196,7 +197,7 @@ Example:
     Entry {
         name: "presample",
         options: presample::Settings::augment_args,
-        about: "Sample the base once: validity of every prompt, rehearsal and RFT sets, Pass@k",
+        about: "Sample the base once, for several runs: solve rates of prompts, correct samples, Pass@k",
         more: "\
 The samples serve every objective that needs the base: pass --presamples DIR to train.
 
@@ -220,7 +221,7 @@ Example:
     Entry {
         name: "export",
         options: |command| export::Flags::augment_args(export::Settings::augment_args(command)),
-        about: "Write a model in a form that other programs read: adapter merged, weights of another type, GGUF",
+        about: "Export a model: merge an adapter, convert weights, write GGUF, average runs",
         more: "\
 --model reads:
   a directory in Hub layout (config.json, *.safetensors, tokenizer.json), also RUN/final, RUN/best
@@ -237,7 +238,7 @@ Example:
     Entry {
         name: "push",
         options: |command| push::Flags::augment_args(push::Settings::augment_args(command)),
-        about: "A trained model or adapter to the Hub, with a card that says how it was made and what it measures",
+        about: "Upload a model or adapter to the Hub, with a model card",
         more: "\
 The token is HF_TOKEN, or what `hf auth login` left. A push that was cut off is done again: what arrived is not
 sent twice.
@@ -250,7 +251,7 @@ Example:
     Entry {
         name: "lab",
         options: LabOptions::augment_args,
-        about: "Optima of small worlds, exactly, and the estimators of real runs beside them",
+        about: "Compute exact optima of objectives on toy tasks",
         more: "\
 Worlds: ends (a bigram collapses gradually), dyck (it jumps), strategies (Pass@k curves cross).
 
@@ -269,7 +270,7 @@ Examples:
     Entry {
         name: "verify",
         options: verify::VerifyOptions::augment_args,
-        about: "Check mathematical answers against gold ones",
+        about: "Check answers against gold answers; serve or audit a verifier",
         more: "\
 Examples:
   tealight verify --gold '\\frac{1}{2}' --answer 'The answer is \\boxed{0.5}' --explain
@@ -282,7 +283,7 @@ Examples:
     Entry {
         name: "beta",
         options: BetaOptions::augment_args,
-        about: "Convert between a KL coefficient and the validity it leads to",
+        about: "Convert between a KL coefficient and the expected accuracy of its optimum",
         more: "\
 Example:
   tealight beta --validity 0.1 --target 0.5,0.9,0.99 --beta 0.1
@@ -303,7 +304,7 @@ Example:
     Entry {
         name: "bench",
         options: BenchOptions::augment_args,
-        about: "Measure sampling and a training step, and how far they are from the machine's limits",
+        about: "Measure sampling and a training step against the machine's limits",
         more: "\
 Examples:
   tealight bench --model Qwen/Qwen2.5-0.5B --prompts 2 --group 8 --prompt-len 64 --new-tokens 32
@@ -337,7 +338,7 @@ Examples:
     Entry {
         name: "doctor",
         options: doctor::DoctorOptions::augment_args,
-        about: "What this machine and this binary can do, and a short test that they do it",
+        about: "Check this machine and this build",
         more: "\
 Exits 1 where something is wrong. Nothing is asked of the network.",
         check: |m| resolve::<doctor::DoctorOptions>(m).map(drop),
@@ -346,7 +347,7 @@ Exits 1 where something is wrong. Nothing is asked of the network.",
     Entry {
         name: "completions",
         options: pages::CompletionsOptions::augment_args,
-        about: "A script that completes commands and options in a shell",
+        about: "Print a completion script for a shell",
         more: "\
 Example:
   tealight completions bash > ~/.local/share/bash-completion/completions/tealight",
@@ -356,7 +357,7 @@ Example:
     Entry {
         name: "man",
         options: pages::ManOptions::augment_args,
-        about: "The manual: a page a command for `man`, or the reference of every option in Markdown",
+        about: "Write the manual: man pages, or the reference in Markdown",
         more: "\
 Examples:
   tealight man --output ~/.local/share/man/man1

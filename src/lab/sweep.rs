@@ -214,5 +214,5 @@ fn collapsed(world: &World, class: Class) -> Result<Table> {
             best = Some((held, table));
         }
     }
-    Ok(best.map(|(_, table)| table).expect("every world has a right output"))
+    Ok(best.map(|(_, table)| table).expect("every world has a correct output"))
 }

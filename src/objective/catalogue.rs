@@ -43,14 +43,14 @@ const KINDS: [Kind; 7] = [
         names: &["kl-reward", "reverse-kl", "kl-full", "kl-k2", "kl-k3"],
     },
     Kind {
-        title: "Rehearsal of the base's right answers",
-        when: "to keep what the base can already do while training on the rest: a divergence on stored right answers of the \
+        title: "Rehearsal of the base's correct answers",
+        when: "to keep what the base can already do while training on the rest: a divergence on stored correct answers of the \
                base beside rollouts. Prompts that the base never solves are not rehearsed.",
         names: &["dph-f", "dph-js", "dph-alpha", "forward-kl", "js"],
     },
     Kind {
         title: "Distribution matching",
-        when: "to aim at the base given that it is right (p*) rather than at one right answer: the larger alpha, the more \
+        when: "to aim at the base given that it is correct (p*) rather than at one correct answer: the larger alpha, the more \
                accuracy and the less diversity.",
         names: &["alpha-dpg", "kl-dpg", "gdc", "f-dpg", "match"],
     },
@@ -61,8 +61,8 @@ const KINDS: [Kind; 7] = [
         names: &["rft", "bolt"],
     },
     Kind {
-        title: "Pass@k and rare right answers",
-        when: "when a problem may be tried several times, or when rare right answers must not be lost to frequent ones, without \
+        title: "Pass@k and rare correct answers",
+        when: "when a problem may be tried several times, or when rare correct answers must not be lost to frequent ones, without \
                a reference to the base.",
         names: &["pass-at-k", "pkpo", "nsr", "unlikeliness", "ucpo", "simko"],
     },

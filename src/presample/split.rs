@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(
             none.rehearse,
             [0, 2],
-            "a prompt without a right answer has nothing to rehearse"
+            "a prompt without a correct answer has nothing to rehearse"
         );
         // The first four of four, as DPH-RL's repository asks: six of eight will do, if the extra one is correct.
         let four = SplitRule { pef_threshold: 1.0, pef_samples: 4, ..rule };

@@ -93,7 +93,7 @@ fn a_strict_run_stops_where_others_warn() {
     let done = run(&lenient, &[]);
     let said = String::from_utf8_lossy(&done.stderr);
     assert!(done.status.success(), "{said}");
-    assert!(said.contains("warning: step 1: 100 % of completions were cut off"), "{said}");
+    assert!(said.contains("warning: step 1: 100 % of completions were truncated"), "{said}");
     let done = run(&strict, &["--strict"]);
     let said = String::from_utf8_lossy(&done.stderr);
     assert_eq!(done.status.code(), Some(1), "{said}");

@@ -1,6 +1,6 @@
 //! `chain` and `walk`: a sequence of moves with running totals, replayed exactly.
 //!
-//! The class of a right answer is the answer: there is one spelling of each.
+//! The class of a correct answer is the answer: there is one spelling of each.
 
 use crate::{Problem, Verdict, Verifier};
 

@@ -1,4 +1,4 @@
-//! Pass@k: the chance that at least one of k samples is right.
+//! Pass@k: the chance that at least one of k samples is correct.
 
 use crate::SummaryError;
 
@@ -21,7 +21,7 @@ pub fn pass_at_k(n: usize, c: usize, k: usize) -> f64 {
     1.0 - all_wrong
 }
 
-/// Pass^k: the chance that all of k samples are right, `C(c, k) / C(n, k)`, without bias.
+/// Pass^k: the chance that all of k samples are correct, `C(c, k) / C(n, k)`, without bias.
 pub fn pass_all_k(n: usize, c: usize, k: usize) -> f64 {
     if c < k {
         return 0.0;

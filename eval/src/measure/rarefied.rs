@@ -6,7 +6,7 @@
 use super::pass_at_k::pass_at_k;
 
 /// Expected number of distinct answers among `r` of the correct ones, from how often each was drawn: without bias,
-/// `sum over u of 1 - C(c - m_u, r) / C(c, r)`. `None` where fewer than r are right.
+/// `sum over u of 1 - C(c - m_u, r) / C(c, r)`. `None` where fewer than r are correct.
 pub fn distinct_of(counts: &[usize], r: usize) -> Option<f64> {
     let right: usize = counts.iter().sum();
     // Not `sum`, which makes nothing at all a negative zero.
@@ -29,7 +29,7 @@ pub struct Rarefied {
     pub unseen: f64,
 }
 
-/// The measures of r correct answers, at least 2. `None` where fewer are right.
+/// The measures of r correct answers, at least 2. `None` where fewer are correct.
 pub fn rarefied(counts: &[usize], r: usize) -> Option<Rarefied> {
     let distinct = distinct_of(counts, r).filter(|_| r > 1)?;
     let right: usize = counts.iter().sum();

@@ -1,4 +1,4 @@
-//! How different correct completions are as texts, over a fixed number of them: models that are right more
+//! How different correct completions are as texts, over a fixed number of them: models that are correct more
 //! often would otherwise seem more diverse.
 
 use std::collections::{HashMap, HashSet};

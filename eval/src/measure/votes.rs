@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn it_equals_the_mean_over_subsets() {
-        // Answers: 0 is right, 1 to 3 are wrong, 9 is none.
+        // Answers: 0 is correct, 1 to 3 are wrong, 9 is none.
         for answers in [
             vec![0, 0, 1, 2, 9],
             vec![0, 1, 1, 1, 2, 0],

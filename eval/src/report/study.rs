@@ -233,7 +233,7 @@ pub struct HeldOut {
     /// Pass@k by k.
     #[serde(rename = "pass@k")]
     pub pass_at_k: Vec<(usize, f64)>,
-    /// Distinct right answers among all samples of a problem.
+    /// Distinct correct answers among all samples of a problem.
     pub distinct: f64,
 }
 

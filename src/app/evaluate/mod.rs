@@ -249,7 +249,7 @@ impl EvalOptions {
     }
 }
 
-/// Samples every problem until `-n` answers are right, and writes them.
+/// Samples every problem until `-n` answers are correct, and writes them.
 ///
 /// # Errors
 /// Settings that do not go together, files that cannot be read or written, a call that was stopped.

@@ -50,7 +50,7 @@ pub struct Rejection {
     pub per_problem: Vec<Rejected>,
 }
 
-/// Samples every problem until `draw.n` answers are right, in at most `rounds` rounds.
+/// Samples every problem until `draw.n` answers are correct, in at most `rounds` rounds.
 pub(crate) fn run(
     session: &Session<'_>,
     dataset: &Dataset,
@@ -103,12 +103,12 @@ pub(crate) fn run(
     write_atomic(&output.join("results.json"), text.as_bytes())?;
     if report.never_right > 0 {
         tracing::warn!(
-            "{} problems gave no right answer in {rounds} rounds of {}; raise --max-rounds",
+            "{} problems gave no correct answer in {rounds} rounds of {}; raise --max-rounds",
             report.never_right,
             draw.n
         );
     }
-    tracing::info!("right answers in {}", output.join("accepted.jsonl").display());
+    tracing::info!("correct answers in {}", output.join("accepted.jsonl").display());
     Ok(report)
 }
 

@@ -172,7 +172,7 @@ pub(crate) fn table(
                 cells,
                 json: rows.iter().map(serde_json::to_value).collect::<std::result::Result<_, _>>()?,
                 note: "Where alpha-DPG settles when Z is estimated from the group itself, 2048 samples a \
-                       step: with few samples it forgets most right outputs. With the fixed Z it reaches \
+                       step: with few samples it forgets most correct outputs. With the fixed Z it reaches \
                        the exact optimum."
                     .into(),
             })

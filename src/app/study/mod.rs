@@ -55,7 +55,7 @@ pub struct StudyOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub data: DataOptions,
-    /// A generated task, NAME/train and NAME/test: countdown, chain, walk or sql. Those but countdown need a
+    /// A generated task, NAME/train and NAME/test: countdown, chain, walk or sql. Tasks other than countdown need a
     /// base of their own (recipes/walk-base.toml).
     #[arg(long, conflicts_with_all = ["dataset", "test_dataset", "test_suite"])]
     pub task: Option<String>,
@@ -64,7 +64,7 @@ pub struct StudyOptions {
     #[serde(flatten)]
     pub sets: SetOptions,
     /// Objectives to compare, with the configurations that each is tuned over: NAME:k=v@{VALUES}, separated by commas;
-    /// k=v and VALUES may be left out. VALUES are strengths of the objective's own coefficient (forward-kl@{0.1,0.3,1})
+    /// k=v and VALUES may be left out. VALUES are coefficients of the objective (forward-kl@{0.1,0.3,1})
     /// or settings (grpo@{learning-rate=3e-5,7e-5}, max-steps, any key of the objective); several @{...} multiply.
     #[arg(long, default_value = "grpo,kl-full,forward-kl,js", value_name = "OBJECTIVES")]
     #[serde(serialize_with = "tuning::write", deserialize_with = "tuning::read")]

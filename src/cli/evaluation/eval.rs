@@ -92,10 +92,10 @@ fn rejection(result: &Rejection) -> String {
     let mut rows = vec![vec!["rejection".to_owned(), "value".to_owned()]];
     let mut row = |name: &str, value: String| rows.push(vec![name.to_owned(), value]);
     row("acceptance rate", format!("{:.4}", result.acceptance_rate));
-    row("right answers kept", result.accepted.to_string());
+    row("correct answers kept", result.accepted.to_string());
     row("answers drawn", result.drawn.to_string());
-    row("distinct right answers a problem", format!("{:.2}", result.distinct));
-    row("problems never right", result.never_right.to_string());
+    row("distinct correct answers a problem", format!("{:.2}", result.distinct));
+    row("problems never correct", result.never_right.to_string());
     match result.kl_pstar_guard {
         Some(kl) => row(
             &format!("KL(p* || g') on {} problems, nats", result.kl_problems),

@@ -56,7 +56,7 @@ pub(in crate::cli) struct GenerateOptions {
     /// Drop tokens less likely than this share of the most likely one.
     #[arg(long, default_value_t = 0.0, help_heading = "Decoding")]
     min_p: f64,
-    /// Most tokens in a completion. Default: the room that the context leaves, up to 512.
+    /// Maximum new tokens of a completion. Default: the room that the context leaves, up to 512.
     #[arg(long, help_heading = "Decoding")]
     max_completion_length: Option<usize>,
     /// Seed of the samples.

@@ -59,7 +59,7 @@ fn rows(rows: &[BetaMeaning], base: &BaseValidity) -> String {
     };
     format!(
         "{}\nbase validity {:.4}{over}; costs in nats, at most {:.4} (all of p*). On a prompt beta = 1 / (logit mu - \
-         logit A): the best policy under E[v] - beta KL(q||a) is right with chance mu.",
+         logit A): the best policy under E[v] - beta KL(q||a) is correct with chance mu.",
         table::plain(&cells),
         whole.base_validity,
         whole.kl_cost_limit

@@ -40,9 +40,9 @@ fn rows(summary: &Summary) -> String {
     }
     row("prompts".into(), summary.prompts.to_string());
     row("solved at least once".into(), summary.solved.to_string());
-    row("right completions (RFT set)".into(), summary.correct_completions.to_string());
+    row("correct completions (RFT set)".into(), summary.correct_completions.to_string());
     row(
-        format!("D_pef, at least {:.3} right", summary.pef_threshold),
+        format!("D_pef, at least {:.3} correct", summary.pef_threshold),
         summary.d_pef.len().to_string(),
     );
     row("D_exp, the rest".into(), summary.d_exp.len().to_string());

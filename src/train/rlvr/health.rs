@@ -59,7 +59,7 @@ impl Health {
             warnings.push((
                 "cut",
                 format!(
-                    "step {step}: {} of completions were cut off and earn nothing; raise --max-completion-length",
+                    "step {step}: {} of completions were truncated and earn nothing; raise --max-completion-length",
                     percent(metrics.clipped_ratio)
                 ),
             ));

@@ -12,7 +12,7 @@ use crate::objective::{Baseline, LossType};
 use crate::tokenizer::Tokenizer;
 use crate::train::{AdamWConfig, Schedule};
 
-/// Most tokens in a completion where nobody says and the context leaves more.
+/// Maximum new tokens of a completion where nobody says and the context leaves more.
 pub const LENGTH: usize = 512;
 
 /// What runs of a study share; names are TRL's where TRL has one.
@@ -64,7 +64,7 @@ pub struct Settings {
     #[arg(long)]
     #[serde(default)]
     pub max_tokens: Option<usize>,
-    /// Most tokens in a completion; a completion that is cut off there earns no reward. Default: the room that the
+    /// Maximum new tokens of a completion; a truncated completion earns no reward. Default: the room that the
     /// context leaves, up to 512.
     #[arg(long)]
     pub max_completion_length: Option<usize>,
@@ -218,7 +218,7 @@ impl Settings {
         Self { log_kl: LogKl::Off, log_divergences: 0, ..self.clone() }
     }
 
-    /// Most tokens in a completion; [`LENGTH`] until it is known what fits.
+    /// Maximum new tokens of a completion; [`LENGTH`] until it is known what fits.
     pub fn length(&self) -> usize {
         self.max_completion_length.unwrap_or(LENGTH)
     }

@@ -5,7 +5,7 @@
 //! complex values at 256 bits for roots and functions, and structures member by member. Everything is
 //! bounded by a budget of work, never by a clock; what it does not suffice for is not judged.
 //!
-//! The class of a right completion is what it computes on the way, see [`solution()`]: the final answer
+//! The class of a correct completion is what it computes on the way, see [`solution()`]: the final answer
 //! itself is the same for all of them.
 
 mod alphabet;
