@@ -87,11 +87,11 @@ impl Placed {
 }
 
 impl Source {
-    /// Opens the file of samples and the one at temperature 0, as far as they are there.
+    /// Opens the file of samples, and the one at temperature 0 where that is there.
     pub(super) fn open(drawn: Option<PathBuf>, greedy: Option<PathBuf>) -> Result<Self> {
-        let open = |path: Option<PathBuf>| {
-            path.filter(|path| path.is_file()).map(|path| Index::open(&path)).transpose()
-        };
+        let open = |path: Option<PathBuf>| path.map(|path| Index::open(&path)).transpose();
+        // An evaluation of an earlier version may have come without the second one. What is there is no pipe.
+        let greedy = greedy.filter(|path| path.symlink_metadata().is_ok());
         Ok(Self { drawn: open(drawn)?, greedy: open(greedy)? })
     }
 

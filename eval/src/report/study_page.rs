@@ -88,7 +88,9 @@ fn samples<'a>(study: &'a Study, set: &'a Evaluated, folder: &Path) -> Result<Sa
         let Some(file) = &measured.samples else { return Ok(Source::default()) };
         let greedy = file.strip_suffix(".jsonl").map(|stem| format!("{stem}.greedy.jsonl"));
         let greedy = greedy.map(|file| names::inside(folder, &file)).transpose()?;
-        Source::open(Some(names::inside(folder, file)?), greedy)
+        let drawn = names::inside(folder, file)?;
+        // A study may be sent without its samples.
+        Source::open(Some(drawn).filter(|path| path.symlink_metadata().is_ok()), greedy)
     };
     Ok(Sampled {
         name: set.title(study),
