@@ -54,7 +54,7 @@ pub(super) fn token_column<S: Borrow<Sequence>, T: Pod>(
     rows: &[S],
     tokens: usize,
     ranks: &Ranks,
-    compute: &mut dyn FnMut(&[S], Range<usize>) -> Result<Vec<T>>,
+    mut compute: impl FnMut(&[S], Range<usize>) -> Result<Vec<T>>,
 ) -> Result<Vec<T>> {
     let mut column = Vec::new();
     let share = shares(rows, ranks.size()).swap_remove(ranks.rank());

@@ -57,7 +57,7 @@ impl<'a> Scorer<'a> {
         decoder: &Decoder,
         rows: &[S],
     ) -> Result<Vec<f32>> {
-        self.column(rows, &mut |part, _| {
+        self.column(rows, |part, _| {
             Ok(on_host(&token_logp(decoder, part, self.temperature)?.logp)?)
         })
     }
@@ -65,7 +65,7 @@ impl<'a> Scorer<'a> {
     /// Log-probabilities under the base, with its distributions.
     pub(super) fn base_distributions(&self, rows: &[Sequence]) -> Result<BaseScores> {
         let mut distributions = Vec::with_capacity(rows.len());
-        let logp = self.column(rows, &mut |part, _| {
+        let logp = self.column(rows, |part, _| {
             let scores = token_logp(self.base()?, part, self.temperature)?;
             distributions.extend(scores.distributions.split(lengths(part).into_iter())?);
             Ok(on_host(&scores.logp)?)
@@ -75,7 +75,7 @@ impl<'a> Scorer<'a> {
 
     /// Entropies of the policy's next-token distributions.
     pub(super) fn entropies(&self, rows: &[Sequence]) -> Result<Vec<f64>> {
-        let entropy = self.column(rows, &mut |part, _| {
+        let entropy = self.column(rows, |part, _| {
             Ok(on_host(&token_logp(self.policy.decoder(), part, self.temperature)?.entropy)?)
         })?;
         Ok(widened(&entropy))
@@ -88,7 +88,7 @@ impl<'a> Scorer<'a> {
         rows: &[Sequence],
         base: Option<&[Distributions]>,
     ) -> Result<Vec<f64>> {
-        let divergence = self.column(rows, &mut |part, range| {
+        let divergence = self.column(rows, |part, range| {
             let base = base.map(|base| base[range].iter().collect());
             let Some(base) = self.full_vocabulary(plan, part, base)?.base else {
                 return Ok(vec![]);
@@ -123,7 +123,7 @@ impl<'a> Scorer<'a> {
     fn column<S: Borrow<Sequence>>(
         &self,
         rows: &[S],
-        compute: &mut dyn FnMut(&[S], Range<usize>) -> Result<Vec<f32>>,
+        compute: impl FnMut(&[S], Range<usize>) -> Result<Vec<f32>>,
     ) -> Result<Vec<f32>> {
         token_column(rows, self.micro_batch_tokens, self.ranks, compute)
     }
