@@ -223,9 +223,12 @@ mod tests {
         let chart = chart(&fronts);
         assert_eq!(chart.lines[0].name, "base");
         for front in &fronts.fronts {
-            let line = chart.lines.iter().find(|line| line.name == front.objective).unwrap();
-            assert!(!line.band.is_empty() && line.band.len() == line.points.len());
+            let is_reached = front.levels.iter().any(|at| at.value.is_some() && at.band.is_some());
+            let line = chart.lines.iter().find(|line| line.name == front.objective);
+            assert_eq!(line.is_some(), is_reached, "{}", front.objective);
+            assert!(line.is_none_or(|line| line.band.len() == line.points.len()));
         }
+        assert!(chart.lines.iter().filter(|line| !line.band.is_empty()).count() >= 2);
         let verdict = fronts.verdict.as_ref().unwrap().text.clone();
         let (first, other) = (section(&fronts, true), section(&fronts, false));
         assert!(matches!(first.blocks[0], Block::Table(_)) && !first.is_folded);
