@@ -54,6 +54,19 @@ impl Case {
     }
 }
 
+/// Pairs in dispute that are alike.
+#[derive(Debug)]
+pub struct Dispute<'a> {
+    /// What kind of answer their gold answers are.
+    pub gold: String,
+    /// What the verifier says of them.
+    pub verdict: Kind,
+    /// What the other one says.
+    pub other: Kind,
+    /// The pairs, in order.
+    pub cases: Vec<&'a Case>,
+}
+
 /// All pairs of a file.
 pub struct Audit {
     /// The pairs, in order.
@@ -145,15 +158,16 @@ impl Audit {
     }
 
     /// How many pairs are disputed, by the kind of the gold answer and what both say, the most frequent first.
-    pub fn disputes(&self) -> Vec<((String, Kind, Kind), Vec<&Case>)> {
+    pub fn disputes(&self) -> Vec<Dispute<'_>> {
         let mut kinds: BTreeMap<(String, Kind, Kind), Vec<&Case>> = BTreeMap::new();
         for case in self.cases.iter().filter(|case| case.is_disputed()) {
             let Some(other) = case.other else { continue };
             kinds.entry((math::kind_of(&case.gold), case.verdict, other)).or_default().push(case);
         }
-        let mut kinds: Vec<_> = kinds.into_iter().collect();
-        kinds.sort_by_key(|(_, cases)| std::cmp::Reverse(cases.len()));
-        kinds
+        let dispute = |((gold, verdict, other), cases)| Dispute { gold, verdict, other, cases };
+        let mut disputes: Vec<Dispute<'_>> = kinds.into_iter().map(dispute).collect();
+        disputes.sort_by_key(|dispute| std::cmp::Reverse(dispute.cases.len()));
+        disputes
     }
 
     /// The pairs without a label, in the order in which labels are worth most: from every stratum in turn, those in dispute

@@ -7,6 +7,6 @@ mod metrics;
 mod serve;
 mod stream;
 
-pub use audit::{Audit, Case};
+pub use audit::{Audit, Case, Dispute};
 pub use judge::{Judge, Judged, Kind, Pair, Text, judged_by, math_line};
 pub use serve::serve;

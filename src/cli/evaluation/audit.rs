@@ -27,14 +27,15 @@ pub(super) fn run(file: &Path, judge: &Judge, against: Option<&str>, asks: bool)
         let disputed = audit.cases.iter().filter(|case| case.is_disputed()).count();
         print(format_args!("{disputed} disagreements with {other}"))?;
         let kinds = audit.disputes();
-        for ((kind, ours, theirs), cases) in kinds.iter().take(KINDS) {
+        for dispute in kinds.iter().take(KINDS) {
             print(format_args!(
-                "\n{} of gold answers that are {kind}: {name} says {}, {other} {}",
-                cases.len(),
-                ours.name(),
-                theirs.name()
+                "\n{} of gold answers that are {}: {name} says {}, {other} {}",
+                dispute.cases.len(),
+                dispute.gold,
+                dispute.verdict.name(),
+                dispute.other.name()
             ))?;
-            for case in cases.iter().take(SHOWN) {
+            for case in dispute.cases.iter().take(SHOWN) {
                 print(format_args!("  line {}: {}", case.line, shown(case)))?;
             }
         }
