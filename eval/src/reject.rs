@@ -157,7 +157,7 @@ mod tests {
                 let problem = request.problem;
                 let answer = |_| {
                     self.drawn.set(self.drawn.get() + 1);
-                    let is_correct = problem.id == self.first && self.drawn.get() % 3 == 0;
+                    let is_correct = problem.id == self.first && self.drawn.get().is_multiple_of(3);
                     let text = match is_correct {
                         true => problem.solution.clone().unwrap(),
                         false => "1".into(),
