@@ -242,7 +242,7 @@ pub(super) fn some(mut all: Vec<Stored>) -> Vec<Stored> {
     let mut index = 0;
     all.retain(|_| {
         index += 1;
-        (count - index) % stride == 0
+        (count - index).is_multiple_of(stride)
     });
     all
 }
