@@ -1,5 +1,6 @@
-//! Train with an objective of your own, written as a line of keys: here GRPO with the full-vocabulary Hellinger distance
-//! to the base as a penalty, a leave-one-out baseline and an entropy bonus. `tealight objectives` describes the keys.
+//! Train with an objective of your own, written as a line of keys: here GRPO with the full-vocabulary Hellinger
+//! distance to the base as a penalty, a leave-one-out baseline and an entropy bonus. `tealight objectives` describes
+//! the keys.
 //!
 //! `cargo run --release --example own_objective [DIR]`
 

@@ -76,7 +76,8 @@ const MAX_ANSWERS: u64 = 4096;
 /// Longest chains whose answers are counted at all.
 const MAX_STEPS: usize = 8;
 
-/// All correct answers to a problem, in order; `None` for a text that is no problem, and where there are more than 4,096.
+/// All correct answers to a problem, in order; `None` for a text that is no problem, and where there are more than
+/// 4,096.
 pub fn answers(problem: &str) -> Option<Vec<String>> {
     let asked = Chain::read(problem).filter(|asked| asked.steps <= MAX_STEPS)?;
     if asked.to > MAX_TOTAL {

@@ -2,10 +2,11 @@
 //!
 //! Pairs are cut into strata by what the verifiers say of them, since labels are worth most where two of them disagree.
 //! Within a stratum the labelled pairs must be a random sample; between strata they may be as many as one likes: each
-//! stratum counts by its size. Of stratum h with the share W_h of all pairs and the share q_h of truly correct ones, the
-//! false-positive rate is `sum over accepted h of W_h (1 - q_h) / sum over all h of W_h (1 - q_h)`, the false-negative
-//! rate `sum over rejected h of W_h q_h / sum over all h of W_h q_h`. Intervals are quantiles of both under independent
-//! posteriors `q_h ~ Beta(correct + 1/2, incorrect + 1/2)` (Jeffreys); a simulation holds their coverage.
+//! stratum counts by its size. Of stratum h with the share W_h of all pairs and the share q_h of truly correct ones,
+//! the false-positive rate is `sum over accepted h of W_h (1 - q_h) / sum over all h of W_h (1 - q_h)`, the
+//! false-negative rate `sum over rejected h of W_h q_h / sum over all h of W_h q_h`. Intervals are quantiles of both
+//! under independent posteriors `q_h ~ Beta(correct + 1/2, incorrect + 1/2)` (Jeffreys); a simulation holds their
+//! coverage.
 
 use std::path::Path;
 

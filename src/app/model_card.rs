@@ -155,8 +155,8 @@ const PATHS: [&str; 9] = [
     "verifier",
 ];
 
-/// A setting as a card shows it: of those that name files, the last part of each path, and of a program its name without
-/// arguments, which may hold keys. Other settings are shown as they are, whatever they look like.
+/// A setting as a card shows it: of those that name files, the last part of each path, and of a program its name
+/// without arguments, which may hold keys. Other settings are shown as they are, whatever they look like.
 fn without_folders(key: &str, value: toml::Value) -> toml::Value {
     match value {
         toml::Value::String(text) if PATHS.contains(&key) => local_name(&text).into(),

@@ -44,8 +44,8 @@ pub struct PresampleOptions {
     /// Sampling temperature; must be that of the training that will use the samples.
     #[arg(long, default_value_t = 1.0)]
     pub temperature: f64,
-    /// Maximum new tokens of a completion; must equal the value of the training that will use the samples. Default: the room
-    /// that the context leaves, up to 512.
+    /// Maximum new tokens of a completion; must equal the value of the training that will use the samples. Default:
+    /// the room that the context leaves, up to 512.
     #[arg(long)]
     pub max_completion_length: Option<usize>,
     /// Seed of the samples.

@@ -225,8 +225,8 @@ const PADDING: usize = 2;
 /// Spaces between columns: those around a cell and the separator.
 const GAP: usize = PADDING + 1;
 
-/// Rows under their header, the first row. Columns that do not fit beside the others follow as a further table, with the
-/// first column repeated, as R and pandas print wide frames.
+/// Rows under their header, the first row. Columns that do not fit beside the others follow as a further table, with
+/// the first column repeated, as R and pandas print wide frames.
 pub(super) fn plain(rows: &[Vec<String>]) -> String {
     let Some(header) = rows.first() else { return String::new() };
     let widths: Vec<usize> = (0..header.len()).map(|column| column_width(rows, column)).collect();

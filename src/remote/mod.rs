@@ -35,8 +35,8 @@ pub use sampler::RemoteSampler;
 /// Options of the server, where one samples.
 #[derive(Debug, Clone, PartialEq, Args, Serialize, Deserialize)]
 pub struct RemoteOptions {
-    /// Sample from the OpenAI-compatible server at this address (http://host:8000) instead of here; `train` takes vLLM or SGLang
-    /// servers, several separated by commas.
+    /// Sample from the OpenAI-compatible server at this address (http://host:8000) instead of here; `train` takes vLLM
+    /// or SGLang servers, several separated by commas.
     #[arg(long, help_heading = "Engine")]
     pub engine: Option<String>,
     /// Name of the model on the server, where that is not --model.

@@ -105,7 +105,7 @@ fn perplexity_under_the_base_is_that_of_the_correct_completions() {
     let folder = Folder::new();
     let output = folder.path("study");
     let printed = study(&output, &["--base-perplexity"]);
-    assert!(printed.contains("base perplexity"), "{printed}");
+    assert!(printed.contains("perplexity"), "{printed}");
     let results = json(format!("{output}/results.json"));
     let set = &results["datasets"][0];
     let nll = |of: &Value| of["summary"]["base_nll"]["value"].as_f64().expect("a number");

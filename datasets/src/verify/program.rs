@@ -50,8 +50,8 @@ pub struct Program {
 enum Launch {
     /// By the shell.
     Shell,
-    /// As an interpreter with arguments, which says with its first line whether the function could be loaded, for as long
-    /// as it may take.
+    /// As an interpreter with arguments, which says with its first line whether the function could be loaded, for as
+    /// long as it may take.
     Interpreter(Vec<String>, Duration),
 }
 

@@ -1,9 +1,9 @@
-//! `python:FILE.py:FUNCTION`: a function of the user's judges, `FUNCTION(gold, completion)`, which may also take `prompt` and
-//! `id` by name.
+//! `python:FILE.py:FUNCTION`: a function of the user's judges, `FUNCTION(gold, completion)`, which may also take
+//! `prompt` and `id` by name.
 //!
 //! Interpreters run as processes, as many as threads ask, by the protocol of `program:`; nothing is embedded. What the
-//! function prints goes to standard error. A function that hangs is ended with its process and children; the completion is
-//! then not judged, and a new process goes on.
+//! function prints goes to standard error. A function that hangs is ended with its process and children; the
+//! completion is then not judged, and a new process goes on.
 
 use std::path::Path;
 use std::time::Duration;

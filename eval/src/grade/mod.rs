@@ -50,8 +50,8 @@ pub struct Graded {
 /// `sink` receives the samples in order. A team judges them together: every member reads all of the input.
 ///
 /// # Errors
-/// A malformed line that is not cut off at the end, a line without gold, two golds for one problem, a sample that is there
-/// twice.
+/// A malformed line that is not cut off at the end, a line without gold, two golds for one problem, a sample that is
+/// there twice.
 pub fn grade(
     input: impl BufRead,
     name: &str,

@@ -40,7 +40,8 @@ pub struct BatchOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub prompts: PromptOptions,
-    /// Maximum new tokens of a completion, where the request does not say. Default: the room that the context leaves, up to
+    /// Maximum new tokens of a completion, where the request does not say. Default: the room that the context leaves,
+    /// up to
     /// 512.
     #[arg(long)]
     pub max_completion_length: Option<usize>,

@@ -110,8 +110,8 @@ pub(crate) fn decomposition(options: &LabOptions, world: &World) -> Result<Print
              optimum of D_alpha(pi||p_beta) (beta 0: p* itself; alpha 1: E[v] - beta KL), the fixed point of the \
              expected update, {} steps of Adam by expected updates, and by {} x {} samples a prompt ({} runs, mean). \
              N_eff is the effective number of correct outputs of the objective's optimum and of the trained policies; \
-             p* has {}. ±: standard error over runs. ~: the search for an optimum ended, after at most {MOST_ITERATIONS} \
-             steps, with a gradient above {CONVERGED}.",
+             p* has {}. ±: standard error over runs. ~: the search for an optimum ended, after at most \
+             {MOST_ITERATIONS} steps, with a gradient above {CONVERGED}.",
             world.name,
             rows.iter()
                 .take(distances.len())

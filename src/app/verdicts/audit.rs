@@ -77,8 +77,8 @@ pub struct Audit {
 }
 
 impl Audit {
-    /// Judges the pairs of `file` by `judge` and by `against`: another verifier, or a CSV of what it said. Labels are those of
-    /// the file's lines and of `FILE.labels.csv`.
+    /// Judges the pairs of `file` by `judge` and by `against`: another verifier, or a CSV of what it said. Labels are
+    /// those of the file's lines and of `FILE.labels.csv`.
     ///
     /// # Errors
     /// A file that cannot be read, a line that is no pair.
@@ -170,8 +170,8 @@ impl Audit {
         disputes
     }
 
-    /// The pairs without a label, in the order in which labels are worth most: from every stratum in turn, those in dispute
-    /// first, and within a stratum in an order that is random and always the same.
+    /// The pairs without a label, in the order in which labels are worth most: from every stratum in turn, those in
+    /// dispute first, and within a stratum in an order that is random and always the same.
     pub fn to_label(&self) -> Vec<usize> {
         let mut strata: BTreeMap<_, Vec<usize>> = BTreeMap::new();
         for (index, case) in self.cases.iter().enumerate() {
@@ -222,8 +222,8 @@ fn of_verifier(spec: &str, cases: &[Case]) -> Result<Vec<Kind>> {
         .collect()
 }
 
-/// What a CSV says of them: a column `correct` (true, false, or empty for unjudged), and `line` where not all pairs are in it in
-/// order.
+/// What a CSV says of them: a column `correct` (true, false, or empty for unjudged), and `line` where not all pairs
+/// are in it in order.
 fn of_csv(path: &Path, cases: &[Case]) -> Result<Vec<Kind>> {
     let rows = columns(path, "correct")?;
     let kind = |correct: Option<bool>| match correct {

@@ -1,9 +1,10 @@
 //! `tealight verify --serve ADDR`: verdicts by HTTP.
 //!
-//! `POST /verify` takes a JSON array of pairs (or one pair) and answers with the verdicts in the same order, or takes JSON
-//! lines (`application/x-ndjson`) of any number and streams a line for each. `GET /health` and `GET /metrics` are for whoever
-//! watches. Everything a client can take is limited: connections, headers, bodies, lines, bytes in memory, and the time that
-//! a client may take to send or to read. The verifier is the one of the command line: a client cannot choose.
+//! `POST /verify` takes a JSON array of pairs (or one pair) and answers with the verdicts in the same order, or takes
+//! JSON lines (`application/x-ndjson`) of any number and streams a line for each. `GET /health` and `GET /metrics` are
+//! for whoever watches. Everything a client can take is limited: connections, headers, bodies, lines, bytes in memory,
+//! and the time that a client may take to send or to read. The verifier is the one of the command line: a client
+//! cannot choose.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -63,8 +64,8 @@ impl Service {
         self.bytes.clone().try_acquire_many_owned(u32::try_from(bytes).ok()?).ok()
     }
 
-    /// Judges `work` where it blocks nobody, a batch for each processor at a time. What is `held` is given back with the
-    /// verdicts: work goes on where its client is gone, and so does what it takes.
+    /// Judges `work` where it blocks nobody, a batch for each processor at a time. What is `held` is given back with
+    /// the verdicts: work goes on where its client is gone, and so does what it takes.
     pub(super) async fn judge<T: Send + 'static, H: Send + 'static>(
         self: &Arc<Self>,
         work: Vec<T>,
@@ -232,7 +233,8 @@ async fn count(State(service): State<Arc<Service>>, request: Request, next: Next
     response
 }
 
-/// On this machine's own address, refuses who asks by another name: a web page elsewhere could give its name this address.
+/// On this machine's own address, refuses who asks by another name: a web page elsewhere could give its name this
+/// address.
 async fn guard(own: IpAddr, request: Request, next: Next) -> Response {
     let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
     let name = host.map(|host| match host.rsplit_once(':') {

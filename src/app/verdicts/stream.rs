@@ -56,8 +56,8 @@ pub(super) async fn part(body: &mut Body) -> Result<Option<Bytes>, Broken> {
     }
 }
 
-/// Reads what a client goes on sending after it was refused, so that it reads why: a connection that is closed on unread data
-/// is reset.
+/// Reads what a client goes on sending after it was refused, so that it reads why: a connection that is closed on
+/// unread data is reset.
 pub(super) async fn discard(body: &mut Body) {
     let mut bytes = 0;
     while let Ok(Some(part)) = part(body).await {

@@ -65,8 +65,8 @@ where
     Ok((run.settings, run.output.map(|path| RunDirectory { path, start })))
 }
 
-/// Refuses settings of a run that start a program or ask a server, unless the command line says the same: the folder of a
-/// run may come from a stranger.
+/// Refuses settings of a run that start a program or ask a server, unless the command line says the same: the folder
+/// of a run may come from a stranger.
 fn refuse_programs(text: &str, file: &Path, matches: &ArgMatches) -> Result<()> {
     let settings: toml::Table =
         text.parse().with_context(|| format!("{}: not TOML", file.display()))?;

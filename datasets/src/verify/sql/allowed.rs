@@ -2,7 +2,8 @@
 
 /// Functions of SQLite whose result depends on their arguments and the database alone, and whose work is bounded by the
 /// length of their arguments and results (the guarded ones of `functions.rs` included): values, texts, mathematics,
-/// dates, groups and windows, JSON. `json_pretty` is not among them: its work is the depth squared times the indent. Dates stay, though `'now'` differs from day to day: questions about ages need them.
+/// dates, groups and windows, JSON. `json_pretty` is not among them: its work is the depth squared times the indent.
+/// Dates stay, though `'now'` differs from day to day: questions about ages need them.
 const ALLOWED: &str = "
     abs coalesce ifnull iif if likelihood likely max min nullif quote round sign typeof unlikely
     char concat concat_ws format glob hex instr length like lower ltrim octet_length printf replace rtrim soundex
