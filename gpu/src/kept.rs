@@ -1,7 +1,7 @@
 //! What is found out once and kept on disk: compiled kernels, and verdicts on them.
 //!
-//! A file is named by the hash of everything that it depends on, so that another driver, GPU, compiler or text of kernels
-//! looks for another file. It begins with the checksum of what follows: a damaged one is made again.
+//! A file is named by the hash of everything that it depends on, so that another driver, GPU, compiler or text of
+//! kernels looks for another file. It begins with the checksum of what follows: a damaged one is made again.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};

@@ -94,9 +94,9 @@ pub fn empty(shape: impl Into<Shape>, dtype: DType, device: &Device) -> Result<T
     }
 }
 
-/// The product `x w^T` in f32 of `x` `[N, D]` and `w` `[V, D]`. CUDA multiplies two bf16 matrices as they are and adds up
-/// in f32, by a call that names its precision; elsewhere, and of f32, it is a product of f32 matrices. No flag of the
-/// process is set, which another thread's products would read.
+/// The product `x w^T` in f32 of `x` `[N, D]` and `w` `[V, D]`. CUDA multiplies two bf16 matrices as they are and adds
+/// up in f32, by a call that names its precision; elsewhere, and of f32, it is a product of f32 matrices. No flag of
+/// the process is set, which another thread's products would read.
 ///
 /// # Errors
 /// Sizes that do not fit, no memory, the device's.
@@ -118,9 +118,9 @@ pub fn multiplies_halves(device: &Device) -> bool {
 
 /// Opens a CUDA device: the only place that does, and the owner of its stream.
 ///
-/// All work of a process on a device goes through one stream, made here and shared by every thread. Kernels rely on it:
-/// they are launched without events, and memory is freed in the stream's order. Candle's own `new_cuda` takes a stream a
-/// thread instead, between which nothing is ordered. A device that is open is returned again.
+/// All work of a process on a device goes through one stream, made here and shared by every thread. Kernels rely on
+/// it: they are launched without events, and memory is freed in the stream's order. Candle's own `new_cuda` takes a
+/// stream a thread instead, between which nothing is ordered. A device that is open is returned again.
 ///
 /// # Errors
 /// No such device, no driver.
@@ -219,5 +219,24 @@ impl Call<'_> {
             Device::Cpu => emulated::run(self),
             _ => bail!("{}: no kernels for this device in this build", self.name),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metals_library_comes_before_our_short_names() {
+        let text = program(Dialect::Metal);
+        let library = text.find("#include <metal_stdlib>").expect("the library");
+        assert!(library < text.find("#define").expect("names"));
+        assert_eq!(text.matches("#include").count(), 1);
+    }
+
+    #[test]
+    fn a_tensor_of_no_values_is_refused() {
+        assert!(empty((0, 3), DType::F32, &Device::Cpu).is_err());
+        assert!(empty((1, 3), DType::F32, &Device::Cpu).is_ok());
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Mutex, OnceLock};
 
 use candle_core::{MetalDevice, Result, Storage, bail};
 use candle_metal_kernels::metal::{ComputePipeline, Library};
-use objc2_metal::{MTLCompileOptions, MTLMathMode, MTLSize};
+use objc2_metal::{MTLCompileOptions, MTLSize};
 
 use crate::{BLOCK, BUFFERS, Call};
 
@@ -34,7 +34,9 @@ fn pipeline(name: &str, device: &MetalDevice) -> Result<ComputePipeline> {
         let text = crate::program(crate::Dialect::Metal);
         let options = MTLCompileOptions::new();
         // Fast arithmetic takes every number to be finite: it would fold the kernels' questions for those away.
-        options.setMathMode(MTLMathMode::Safe);
+        // The newer `setMathMode` is not there before macOS 15.
+        #[expect(deprecated, reason = "the one name that every macOS has")]
+        options.setFastMathEnabled(false);
         let library = metal.new_library_with_source(&text, Some(&options));
         own.library = Some(library.map_err(|e| said(e.to_string()))?);
     }

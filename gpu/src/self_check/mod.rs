@@ -1,8 +1,8 @@
-//! A device held against the CPU before it is used: every kernel that a model needs, launched at the model's sizes on a few
-//! tokens and once more as C on the CPU, with the same inputs.
+//! A device held against the CPU before it is used: every kernel that a model needs, launched at the model's sizes on a
+//! few tokens and once more as C on the CPU, with the same inputs.
 //!
-//! The C is what the tests hold against formulas in f64, so that a device which agrees with it computes those. A verdict is
-//! kept by the kernels' text, the device, its driver and the model's sizes: see [`crate::kept`].
+//! The C is what the tests hold against formulas in f64, so that a device which agrees with it computes those. A
+//! verdict is kept by the kernels' text, the device, its driver and the model's sizes: see [`crate::kept`].
 
 mod cases;
 
