@@ -18,6 +18,7 @@ mod formats;
 mod fronts;
 mod fuzz;
 mod gguf;
+mod gpu;
 mod half_precision;
 mod hostile;
 mod hub;
