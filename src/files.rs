@@ -49,7 +49,7 @@ pub(crate) fn readable_folder() -> tempfile::Builder<'static, 'static> {
     with_mode(0o777)
 }
 
-#[cfg_attr(not(unix), expect(unused_variables, unused_mut))]
+#[cfg_attr(not(unix), expect(unused_variables))]
 fn with_mode(mode: u32) -> tempfile::Builder<'static, 'static> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(TEMPORARY);

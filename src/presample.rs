@@ -3,7 +3,7 @@
 //!
 //! A directory holds `presamples.json` (what was asked of which model) and `presamples.jsonl`, one
 //! line a prompt with every completion's token ids and log-probabilities. An interrupted one is
-//! continued: a sample depends on the seed and its place alone.
+//! continued: a sample depends on the seed and its index alone.
 
 mod more;
 mod split;
@@ -29,7 +29,7 @@ pub use split::{Split, SplitRule};
 /// Keys the randomness of pre-sampling apart from that of training steps.
 const STEP: u64 = u64::MAX;
 
-/// What was asked of which model; two sets with the same answer to this are interchangeable.
+/// A request for samples of a model; two sets of the same request are interchangeable.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PresampleSpec {
     /// The base's name.
@@ -42,24 +42,24 @@ pub struct PresampleSpec {
     pub extra_check: bool,
     /// Sampling temperature; the whole distribution is sampled.
     pub temperature: f64,
-    /// Most tokens in a completion.
+    /// Maximum new tokens of a completion.
     pub max_completion_length: usize,
     /// Seed of the samples.
     pub seed: u64,
-    /// What they were computed in; their log-probabilities depend on it.
+    /// The precision, which log-probabilities depend on.
     #[serde(flatten)]
     pub precision: Precision,
 }
 
 /// One completion of the base.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Stored {
+pub struct BaseCompletion {
     /// The text, special tokens left out.
     pub completion: String,
-    /// What the verifier said.
+    /// The verdict.
     #[serde(flatten)]
     pub verdict: Verdict,
-    /// Whether it ended by itself; one that was cut off counts as wrong.
+    /// Whether it ended by itself; one that was cut off counts as incorrect.
     pub is_finished: bool,
     /// Token ids, the end-of-sequence token included.
     pub tokens: Vec<u32>,
@@ -67,8 +67,8 @@ pub struct Stored {
     pub logp: Vec<f32>,
 }
 
-impl Stored {
-    /// Right, and ended by itself.
+impl BaseCompletion {
+    /// Correct, and ended by itself.
     pub fn is_correct(&self) -> bool {
         self.is_finished && self.verdict.is_correct()
     }
@@ -82,9 +82,9 @@ pub struct PromptSamples {
     /// The prompt's token ids.
     pub prompt: Vec<u32>,
     /// The completions that estimates are made from; more than were asked for where [`draw_more`] added some.
-    pub samples: Vec<Stored>,
+    pub samples: Vec<BaseCompletion>,
     /// One more, where [`PresampleSpec::extra_check`] asks for it.
-    pub check: Option<Stored>,
+    pub check: Option<BaseCompletion>,
 }
 
 impl PromptSamples {
@@ -93,7 +93,7 @@ impl PromptSamples {
         self.samples.iter().filter(|sample| sample.is_correct()).count()
     }
 
-    /// How often the prompt was solved: what estimates of the base's validity are made from
+    /// Correct completions among all: the data of estimates of the base's validity
     /// ([`crate::base_validity`]).
     pub fn trials(&self) -> Trials {
         self.first_trials(self.samples.len())
@@ -116,7 +116,7 @@ impl PromptSamples {
 /// The base's completions of every prompt of a dataset, in its order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Presamples {
-    /// What was asked.
+    /// The request.
     pub request: PresampleSpec,
     /// One entry a prompt.
     pub prompts: Vec<PromptSamples>,
@@ -160,7 +160,7 @@ pub fn presample(
     assemble(known, problems, request.clone())
 }
 
-/// What the samples in `directory` were asked for.
+/// The request of the samples in `directory`.
 ///
 /// # Errors
 /// There are none.
@@ -207,29 +207,29 @@ fn read(directory: &Path, request: &PresampleSpec) -> Result<BTreeMap<String, Pr
     }
     let text = read_text(&path, MAX_LINES)?;
     let mut known = BTreeMap::new();
-    let mut whole = 0;
+    let mut complete = 0;
     for (number, line) in text.split_inclusive('\n').enumerate() {
         // A line that the last run was writing when it ended has no newline; it is drawn again.
         if !line.ends_with('\n') {
             break;
         }
-        whole += line.len();
+        complete += line.len();
         let entry: PromptSamples = serde_json::from_str(line)
             .with_context(|| format!("{}:{}: not a pre-sample", path.display(), number + 1))?;
         known.insert(entry.problem.clone(), entry);
     }
-    if whole < text.len() {
-        write_atomic(&path, &text.as_bytes()[..whole])?;
+    if complete < text.len() {
+        write_atomic(&path, &text.as_bytes()[..complete])?;
     }
     Ok(known)
 }
 
-fn difference(stored: &PresampleSpec, wanted: &PresampleSpec) -> Vec<String> {
-    let (stored, wanted) = (serde_json::json!(stored), serde_json::json!(wanted));
+fn difference(stored: &PresampleSpec, request: &PresampleSpec) -> Vec<String> {
+    let (stored, request) = (serde_json::json!(stored), serde_json::json!(request));
     let fields = stored.as_object().into_iter().flatten();
     fields
-        .filter(|(key, value)| wanted[key.as_str()] != **value)
-        .map(|(key, value)| format!("{key} was {value}, is {}", wanted[key.as_str()]))
+        .filter(|(key, value)| request[key.as_str()] != **value)
+        .map(|(key, value)| format!("{key} was {value}, is {}", request[key.as_str()]))
         .collect()
 }
 
@@ -255,7 +255,8 @@ fn assemble(
 }
 
 fn entry(problem: &Encoded<'_>, group: Group, request: &PresampleSpec) -> PromptSamples {
-    let mut samples: Vec<Stored> = group.rollouts.into_iter().map(Stored::from).collect();
+    let mut samples: Vec<BaseCompletion> =
+        group.rollouts.into_iter().map(BaseCompletion::from).collect();
     let check = if request.extra_check { samples.pop() } else { None };
     let (problem, prompt) = (problem.problem.id.clone(), problem.prompt.clone());
     PromptSamples { problem, prompt, samples, check }
@@ -272,11 +273,11 @@ impl Presamples {
         self.every().map(|sample| sample.tokens.len()).sum()
     }
 
-    fn every(&self) -> impl Iterator<Item = &Stored> {
+    fn every(&self) -> impl Iterator<Item = &BaseCompletion> {
         self.prompts.iter().flat_map(|prompt| prompt.samples.iter().chain(&prompt.check))
     }
 
-    /// Prompts with at least one right completion.
+    /// Prompts with at least one correct completion.
     pub fn solved(&self) -> usize {
         self.prompts.iter().filter(|prompt| prompt.correct() > 0).count()
     }

@@ -1,11 +1,15 @@
 //! A model, its tokenizer and sampling settings as the solver that evaluations ask.
 
 use anyhow::Result;
-use tealight_eval::{Answer, AnswerSink, Keyed, Solver};
+use tealight_eval::{Answer, AnswerSink, ProblemRequest, Solver};
 
 use crate::generate::{Finish, RngKey, SampleRequest, Sampler, SamplingParams};
 use crate::rollout::{Encoded, thinking};
+use crate::sampled::Sampled;
 use crate::tokenizer::Tokenizer;
+
+/// Keys the randomness of evaluations apart from that of training.
+const EVALUATION: u64 = u64::MAX - 2;
 
 /// Answers problems by sampling.
 pub struct LocalSolver<'a> {
@@ -21,10 +25,52 @@ pub struct LocalSolver<'a> {
     pub rng_key: RngKey,
 }
 
+impl<'a> LocalSolver<'a> {
+    /// Samples from `model`, at most `max_rows` sequences at a time. The completions end at its end-of-sequence tokens.
+    ///
+    /// ```no_run
+    /// use tealight::device::{self, Precision};
+    /// use tealight::generate::{Filters, SamplingParams};
+    /// use tealight::pretrained::Pretrained;
+    /// use tealight::sampled::Sampled;
+    /// use tealight::solver::LocalSolver;
+    /// use tealight_datasets::read::Columns;
+    /// use tealight_eval::evaluate::EvalJob;
+    ///
+    /// let (device, _) = device::open("cpu")?;
+    /// let model = Sampled::ours(Pretrained::load("countdown", Precision::default(), &device)?)?;
+    /// let (filters, eos) = (Filters::default(), Vec::new());
+    /// let params = SamplingParams { temperature: 1.0, filters, max_new_tokens: 32, eos };
+    /// let solver = LocalSolver::new(&model, params, 0, 256);
+    /// let dataset = tealight_datasets::open("countdown/test", &Columns::default(), Some(8))?;
+    /// let tallies = EvalJob::new(&dataset, 4, &solver).run()?;
+    /// # anyhow::Ok(())
+    /// ```
+    pub fn new(model: &'a Sampled, params: SamplingParams, seed: u64, max_rows: usize) -> Self {
+        Self {
+            sampler: model.sampler(max_rows),
+            context: model.context,
+            tokenizer: &model.tokenizer,
+            params: SamplingParams { eos: model.tokenizer.eos().to_vec(), ..params },
+            rng_key: Self::rng_key(seed),
+        }
+    }
+
+    /// Keys the randomness of an evaluation with this seed.
+    pub(crate) fn rng_key(seed: u64) -> RngKey {
+        RngKey { seed, step: EVALUATION }
+    }
+}
+
 impl Solver for LocalSolver<'_> {
-    fn solve(&self, problems: &[Keyed<'_>], n: usize, sink: &mut AnswerSink<'_>) -> Result<()> {
+    fn solve(
+        &self,
+        problems: &[ProblemRequest<'_>],
+        n: usize,
+        sink: &mut AnswerSink<'_>,
+    ) -> Result<()> {
         let encoded = Encoded::all(
-            problems.iter().map(|asked| asked.problem),
+            problems.iter().map(|request| request.problem),
             self.tokenizer,
             self.context,
             self.params.max_new_tokens,
@@ -33,11 +79,11 @@ impl Solver for LocalSolver<'_> {
         let requests: Vec<SampleRequest> = encoded
             .into_iter()
             .zip(problems)
-            .map(|(problem, asked)| SampleRequest {
+            .map(|(problem, request)| SampleRequest {
                 prompt: problem.prompt,
-                first: asked.known,
-                count: n.saturating_sub(asked.known),
-                key: asked.key,
+                first: request.known,
+                count: n.saturating_sub(request.known),
+                key: request.key,
             })
             .collect();
         self.sampler.generate(&requests, &self.params, self.rng_key, &mut |index, completions| {

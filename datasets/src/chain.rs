@@ -2,7 +2,7 @@
 //!
 //! Prompt `3|24:`, answer `7*4=28-9=19+5=24`: a digit, then three steps, each an operator of `+ - *`, a
 //! digit and the total, which stays within 0 to 99. How many answers there are is known exactly, by
-//! counting paths; a right answer is drawn uniformly from all of them, so the base that learns from them
+//! counting paths; a correct answer is drawn uniformly from all of them, so the base that learns from them
 //! tends to p* itself.
 
 use rand_chacha::ChaCha8Rng;
@@ -14,7 +14,7 @@ use crate::{DataError, Dataset, Problem, Prompt, Result, Source};
 /// The row of [`crate::SOURCES`].
 pub const SOURCE: Source = Source {
     name: "chain",
-    about: "running totals, hundreds of right answers; splits train, test, sft, longer, banned",
+    about: "running totals, hundreds of correct answers; splits train, test, sft, longer, banned",
     load,
     examples,
 };
@@ -71,12 +71,12 @@ pub(crate) fn draw(
     text
 }
 
-/// Most right answers that are listed.
+/// Most correct answers that are listed.
 const MAX_ANSWERS: u64 = 4096;
 /// Longest chains whose answers are counted at all.
 const MAX_STEPS: usize = 8;
 
-/// All right answers to a problem, in order; `None` for a text that is no problem, and where there are more than 4,096.
+/// All correct answers to a problem, in order; `None` for a text that is no problem, and where there are more than 4,096.
 pub fn answers(problem: &str) -> Option<Vec<String>> {
     let asked = Chain::read(problem).filter(|asked| asked.steps <= MAX_STEPS)?;
     if asked.to > MAX_TOTAL {

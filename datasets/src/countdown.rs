@@ -1,4 +1,4 @@
-//! Countdown: reach a target from given numbers, each used once. Many right answers per prompt.
+//! Countdown: reach a target from given numbers, each used once. Many correct answers per prompt.
 //!
 //! Prompt `3,7,8,9=24:`, answer an expression over `+ - * /` such as `3*(7+9-8)`. Problems are made
 //! from a fixed list in a fixed order, so every machine sees the same ones. The three splits share

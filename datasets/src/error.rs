@@ -31,6 +31,18 @@ pub enum DataError {
         /// The splits there are.
         known: &'static str,
     },
+    /// A generated task cannot be made as its name says.
+    #[error("dataset `{name}/{split}`: {what}; the knobs of {name} with their defaults: {knobs}")]
+    Knob {
+        /// The task.
+        name: &'static str,
+        /// What follows the slash.
+        split: String,
+        /// What is wrong.
+        what: String,
+        /// The knobs there are.
+        knobs: String,
+    },
     /// The file could not be read.
     #[error("{}: {source}", path.display())]
     Io {

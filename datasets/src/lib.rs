@@ -1,9 +1,9 @@
 //! Problems, and how to check answers to them. No tensors, no sampling, no training.
 //!
-//! A [`Dataset`] is a list of [`Problem`]s and the [`Verifier`] that judges completions of them. It
-//! comes from a named source ([`SOURCES`]) or from a file (see [`read`]). To add a task, write one
-//! file with a [`Source`] and list it in [`SOURCES`]; to add a way of checking, write one file in
-//! [`verify`].
+//! A [`Dataset`] is a list of [`Problem`]s and the [`Verifier`] that judges completions of them. It comes from a
+//! named source ([`SOURCES`]) or from a file (see [`read`]). To add a task whose answers can be listed, write one
+//! file in [`task`]; another task is a file with a [`Source`] and a row of [`SOURCES`]; to add a way of checking,
+//! write one file in [`verify`].
 
 #![warn(missing_docs)]
 
@@ -20,6 +20,7 @@ pub mod read;
 pub mod regular;
 pub mod sql;
 pub mod suite;
+pub mod task;
 pub mod thinking;
 pub mod verify;
 pub mod walk;
@@ -48,7 +49,7 @@ pub struct Problem {
     /// What the verifier needs besides: for SQL, the database.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<Database>,
-    /// How many distinct right answers there are, where that is known exactly.
+    /// How many distinct correct answers there are, where that is known exactly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<u64>,
 }
@@ -81,7 +82,7 @@ impl From<Database> for String {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
 pub enum Verdict {
-    /// Right. Two right completions with the same `class` are the same solution for diversity counts.
+    /// Right. Two correct completions with the same `class` are the same solution for diversity counts.
     Correct {
         /// Canonical form of the solution.
         class: String,
@@ -125,12 +126,12 @@ impl Verdict {
         Verdict::Unjudged { why, is_too_costly: false }
     }
 
-    /// A right completion of which no features are known.
+    /// A correct completion of which no features are known.
     pub fn correct(class: &str, value: &str) -> Self {
         Self::with_features(class, value, Features::default())
     }
 
-    /// A right completion, and what it is made of.
+    /// A correct completion, and what it is made of.
     pub fn with_features(class: &str, value: &str, features: Features) -> Self {
         Verdict::Correct { class: class.into(), value: value.into(), features }
     }
@@ -185,9 +186,9 @@ pub struct Dataset {
     pub notes: Vec<String>,
     /// Problems that were left out, since nothing can be compared with their gold answer.
     pub unusable: Vec<Unusable>,
-    /// Lists all right answers to a problem, where the task can.
+    /// Lists all correct answers to a problem, where the task can.
     pub answers: Option<List>,
-    /// Lists the texts of right answers that the task's own solutions are written in, where the task can: several may
+    /// Lists the texts of correct answers that the task's own solutions are written in, where the task can: several may
     /// be of one class. Texts that the verifier accepts besides, such as with other spaces, are not listed.
     pub spellings: Option<List>,
     /// What the math verifier wants to be asked beside the question, where prompts are bare questions.
@@ -236,7 +237,7 @@ pub fn fnv(bytes: impl IntoIterator<Item = u8>) -> u64 {
     })
 }
 
-/// Lists all right answers to a problem; none where it cannot.
+/// Lists all correct answers to a problem; none where it cannot.
 pub type List = fn(&Problem) -> Option<Vec<String>>;
 
 /// A problem that was left out.
@@ -308,6 +309,7 @@ impl Dataset {
 }
 
 /// A named dataset that needs no file: its name on the command line and how to make it.
+#[derive(Clone, Copy)]
 pub struct Source {
     /// The name that `--dataset` takes; splits follow a slash (`countdown/test`).
     pub name: &'static str,
@@ -320,11 +322,31 @@ pub struct Source {
     pub examples: fn(seed: u64, step: u64, count: usize) -> Vec<Problem>,
 }
 
-/// Every named source.
-pub const SOURCES: &[Source] = &[countdown::SOURCE, chain::SOURCE, walk::SOURCE, sql::SOURCE];
+/// Every named source: those with a file of their own here, and the tasks of [`task::TASKS`].
+pub const SOURCES: &[Source] = &ALL;
+
+const ALL: [Source; 4 + task::TASKS.len()] = {
+    let mut all = [countdown::SOURCE; 4 + task::TASKS.len()];
+    (all[1], all[2], all[3]) = (chain::SOURCE, walk::SOURCE, sql::SOURCE);
+    let mut place = 0;
+    while place < task::TASKS.len() {
+        all[4 + place] = task::TASKS[place].source;
+        place += 1;
+    }
+    all
+};
 
 /// Opens `spec`: a named source (`countdown`, `countdown/test`) or a file (JSONL, JSON, CSV or
 /// Parquet). Keeps the first `limit` problems where a limit is given.
+///
+/// ```
+/// let dataset = tealight_datasets::open("countdown/test", &Default::default(), Some(3))?;
+/// assert_eq!(dataset.problems.len(), 3);
+/// let problem = &dataset.problems[0];
+/// let solution = problem.solution.as_deref().unwrap_or_default();
+/// assert!(dataset.verifier.verify(problem, solution).is_correct());
+/// # Ok::<(), tealight_datasets::DataError>(())
+/// ```
 ///
 /// # Errors
 /// An unknown name, an unreadable or malformed file, a missing column, or no problem at all.

@@ -10,7 +10,7 @@ use crate::regular;
 /// Opens a file that is written to, as `options` say, unless a link, a pipe or a device stands in its place.
 ///
 /// # Errors
-/// See [`OpenOptions::open`]; not a regular file.
+/// A file that cannot be opened, a link, something that is not a regular file.
 pub fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     // Without the flag below there is a moment between the look and the opening.
     if let Ok(kind) = path.symlink_metadata() {
@@ -32,7 +32,7 @@ pub fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
 /// Creates a file, or empties the one there, unless something else stands in its place.
 ///
 /// # Errors
-/// See [`open`].
+/// A file that cannot be opened, a link, something that is not a regular file.
 pub fn create(path: &Path) -> io::Result<File> {
     open(OpenOptions::new().write(true).create(true).truncate(true), path)
 }
@@ -40,7 +40,7 @@ pub fn create(path: &Path) -> io::Result<File> {
 /// Creates a folder inside one that a run writes to, unless it is there; a link to another is not it.
 ///
 /// # Errors
-/// See [`std::fs::create_dir`]; a link.
+/// A folder that cannot be created, a link.
 pub fn subfolder(path: &Path) -> io::Result<()> {
     match std::fs::create_dir(path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),

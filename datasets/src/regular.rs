@@ -11,7 +11,7 @@ pub const NOT_REGULAR: &str = "not a regular file";
 /// Opens a file for reading; links are followed.
 ///
 /// # Errors
-/// See [`File::open`]; not a regular file.
+/// A file that cannot be opened, something that is not a regular file.
 pub fn open(path: &Path) -> io::Result<File> {
     // Looking first: to open a device can already change it.
     if !std::fs::metadata(path)?.is_file() {
@@ -23,7 +23,7 @@ pub fn open(path: &Path) -> io::Result<File> {
 /// Reads a file of at most `limit` bytes.
 ///
 /// # Errors
-/// See [`open`]; the file is larger.
+/// A file that cannot be read, is larger, or is not a regular file.
 pub fn read_limited(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open(path)?.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;

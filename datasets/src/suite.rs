@@ -49,11 +49,12 @@ struct File {
 }
 
 /// The suites that come with the program, by name.
-pub const SUITES: [(&str, &str); 8] = [
+pub const SUITES: [(&str, &str); 9] = [
     ("countdown", include_str!("../suites/countdown.toml")),
     ("chain", include_str!("../suites/chain.toml")),
     ("walk", include_str!("../suites/walk.toml")),
     ("sql", include_str!("../suites/sql.toml")),
+    ("tasks", include_str!("../suites/tasks.toml")),
     ("gsm8k", include_str!("../suites/gsm8k.toml")),
     ("math500", include_str!("../suites/math500.toml")),
     ("aime", include_str!("../suites/aime.toml")),

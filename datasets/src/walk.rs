@@ -1,8 +1,8 @@
-//! Walks: from one number to another by moves of a small set. Few enough right answers a prompt to be
+//! Walks: from one number to another by moves of a small set. Few enough correct answers a prompt to be
 //! listed, so what a model covers of them, and KL(p* || model), are exact.
 //!
 //! Prompt `3|19>43:`, answer `*2=38+7=45-2=43`: three moves of `+1 +3 +7 -2 -5 *2`, each with the number it
-//! leads to, within 0 to 99; both ends are 1 to 99. A right answer is drawn uniformly from all of them.
+//! leads to, within 0 to 99; both ends are 1 to 99. A correct answer is drawn uniformly from all of them.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -14,7 +14,7 @@ use crate::{Dataset, List, Problem, Result, Source, distinct};
 /// The row of [`crate::SOURCES`].
 pub const SOURCE: Source = Source {
     name: "walk",
-    about: "moves between numbers, all right answers known; splits train, test, sft, longer, banned",
+    about: "moves between numbers, all correct answers known; splits train, test, sft, longer, banned",
     load,
     examples,
 };
@@ -24,10 +24,10 @@ const STEPS: usize = 3;
 /// Problems in a split when no limit is given.
 const DEFAULT_PROBLEMS: usize = 96;
 
-/// Most right answers that are listed.
+/// Most correct answers that are listed.
 const MAX_ANSWERS: u64 = 4096;
 
-/// All right answers to a problem, in order; `None` for a text that is no problem, and where there are
+/// All correct answers to a problem, in order; `None` for a text that is no problem, and where there are
 /// more than 4,096.
 pub fn answers(problem: &str) -> Option<Vec<String>> {
     let asked = Walk::read(problem)?;

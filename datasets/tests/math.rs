@@ -8,7 +8,7 @@ fn outcome(gold: &str, answer: &str) -> Outcome {
     check(gold, answer, Mode::Flexible).outcome
 }
 
-/// A gold answer, an answer, and whether it is right: the forms of `math.jsonl`.
+/// A gold answer, an answer, and whether it is correct: the forms of `math.jsonl`.
 #[derive(serde::Deserialize)]
 struct Case {
     correct: bool,
@@ -81,6 +81,11 @@ fn hostile_text_gets_a_verdict() {
             assert_ne!(outcome(gold, &text), Outcome::Correct, "{gold}");
         }
     }
+    // Nor does a gold answer cost more for being long.
+    let started = std::time::Instant::now();
+    let gold = "x".repeat(100 * million);
+    assert_ne!(outcome(&gold, "1"), Outcome::Correct);
+    assert!(started.elapsed() < std::time::Duration::from_secs(20), "{:?}", started.elapsed());
 }
 
 /// Random mathematics, most of it nonsense: nothing may panic, and what parses equals itself.

@@ -40,7 +40,7 @@ impl<'de> Deserialize<'de> for Counts {
     }
 }
 
-/// When two right completions are one.
+/// When two correct completions are one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
@@ -59,6 +59,16 @@ impl Level {
     /// All, from the finest to the coarsest.
     pub const ALL: [Level; 4] = [Level::Text, Level::Folded, Level::Solution, Level::Value];
 
+    /// What counts as one answer, in words.
+    pub fn description(self) -> &'static str {
+        match self {
+            Level::Text => "exact texts",
+            Level::Folded => "texts ignoring white space",
+            Level::Solution => "solutions",
+            Level::Value => "final answers",
+        }
+    }
+
     /// The name that results carry.
     pub fn name(self) -> &'static str {
         match self {
@@ -70,7 +80,7 @@ impl Level {
     }
 }
 
-/// How often each distinct right answer was drawn, at every level.
+/// How often each distinct correct answer was drawn, at every level.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Classes {
     text: Counts,
@@ -80,7 +90,7 @@ pub struct Classes {
 }
 
 impl Classes {
-    /// Counts one right completion with the solution and the value that the verifier gave it.
+    /// Counts one correct completion with the solution and the value that the verifier gave it.
     pub fn add(&mut self, completion: &str, solution: &str, value: &str) {
         let folded = completion.split_whitespace().flat_map(|word| word.bytes().chain([b' ']));
         self.text.add(completion.bytes());

@@ -181,7 +181,7 @@ mod tests {
             verifier: "math".into(),
             temperature: Some(temperature),
             summary: Summary::new(&problems, &[1]).unwrap(),
-            questions: vec![Question { prompt: prompt.into(), answer: "1".into() }],
+            questions: vec![Question { prompt: prompt.into(), answer: "1".into(), turns: vec![] }],
             problems,
             unusable: vec![],
             samples: None,

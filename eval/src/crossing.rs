@@ -36,7 +36,7 @@ pub enum Place {
 impl std::fmt::Display for Place {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Place::FromTheStart => f.write_str("the start"),
+            Place::FromTheStart => f.write_str("1"),
             Place::K(k) => write!(f, "{k:.1}"),
             Place::Never => f.write_str("never"),
         }

@@ -1,119 +1,260 @@
-//! Problems, a solver and a verifier to tallies.
-
-use std::collections::HashMap;
+//! One evaluation: problems, a solver and a judge to tallies.
+//!
+//! [`EvalJob::run`] is the whole path of a sample: the solver draws the answers to a problem, the judge verifies them,
+//! the team hands them to every process, and each process adds them to the problem's [`Tally`] and to the
+//! [`SampleStore`]. Whoever samples, a model in this process or a server, is a [`Solver`] and nothing else.
 
 use anyhow::Result;
 use rayon::prelude::*;
-use tealight_datasets::{Dataset, Problem};
+use serde::{Deserialize, Serialize};
+use tealight_datasets::{Dataset, Problem, Verifier};
 
-use crate::{Keyed, Sample, Solver, Tally};
+use crate::store::SampleStore;
+use crate::{Answer, ProblemRequest, Sample, Solver, Tally};
 
-/// The judged answers to the problem at a place of the dataset.
-pub type Drawn = (usize, Vec<Sample>);
-/// Receives what was drawn, a problem at a time.
-pub type DrawnSink<'a> = dyn FnMut(Drawn) -> Result<()> + 'a;
-/// Draws and judges answers to the problems at some places.
-pub type DrawPart<'a> = dyn FnMut(&[usize], &mut DrawnSink<'_>) -> Result<()> + 'a;
-
-/// Who draws: this process, or several that divide the problems.
-pub trait Team {
-    /// Has every member draw its part of `places`, and hands all that they drew to `sink`, on each of them.
-    ///
-    /// # Errors
-    /// Whatever `draw` or `sink` fails with.
-    fn divide(
-        &self,
-        places: &[usize],
-        draw: &mut DrawPart<'_>,
-        sink: &mut DrawnSink<'_>,
-    ) -> Result<()>;
+/// One evaluation. Samples that the store holds already, the first `n` of a problem, are judged again and not drawn.
+///
+/// ```
+/// use tealight_datasets::{Problem, Verdict, Verifier, open, read::Columns};
+/// use tealight_eval::evaluate::EvalJob;
+/// use tealight_eval::{Answer, AnswerSink, ProblemRequest, Solver};
+///
+/// /// Answers every problem with its own solution.
+/// struct Oracle;
+///
+/// impl Solver for Oracle {
+///     fn solve(&self, problems: &[ProblemRequest<'_>], n: usize, sink: &mut AnswerSink<'_>) -> anyhow::Result<()> {
+///         for (index, request) in problems.iter().enumerate() {
+///             let text = request.problem.solution.clone().unwrap_or_default();
+///             let answer = Answer { text, is_finished: true, ..Answer::default() };
+///             sink(index, vec![answer; n - request.known])?;
+///         }
+///         Ok(())
+///     }
+/// }
+///
+/// /// Accepts answers without a product.
+/// struct NoProduct;
+///
+/// impl Verifier for NoProduct {
+///     fn name(&self) -> &'static str {
+///         "no-product"
+///     }
+///     fn verify(&self, _: &Problem, completion: &str) -> Verdict {
+///         if completion.contains('*') { Verdict::wrong() } else { Verdict::correct(completion, completion) }
+///     }
+/// }
+///
+/// let dataset = open("countdown/test", &Columns::default(), Some(4))?;
+/// let tallies = EvalJob { judge: &NoProduct, ..EvalJob::new(&dataset, 2, &Oracle) }.run()?;
+/// assert_eq!((tallies.len(), tallies[0].samples), (4, 2));
+/// # anyhow::Ok(())
+/// ```
+pub struct EvalJob<'a> {
+    /// The problems, in the order of the tallies.
+    pub problems: &'a [Problem],
+    /// Samples of each problem.
+    pub n: usize,
+    /// Draws the answers.
+    pub solver: &'a dyn Solver,
+    /// Verifies the answers.
+    pub judge: &'a dyn Verifier,
+    /// The processes that divide the problems among them.
+    pub team: &'a dyn Team,
+    /// The samples of earlier calls, and the file that new samples go to.
+    pub store: SampleStore,
+    /// Is told of every problem whose samples are complete, and may end the evaluation.
+    pub progress: Box<dyn EvalProgress + 'a>,
 }
 
-/// One process.
+/// The judged samples of one problem, or of one block of a file, by its index.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SampleBatch {
+    /// Index of the problem or block.
+    pub index: usize,
+    /// Its samples.
+    pub samples: Vec<Sample>,
+}
+
+/// The processes that do an evaluation together: each samples a share of the problems, and all know all samples.
+pub trait Team {
+    /// Whether this process is the one that reads directories and writes files.
+    fn is_first(&self) -> bool;
+
+    /// This process's share of `items`, in rounds: after each round the processes gather what they have. `each` is the
+    /// number of samples of one item.
+    fn shares(&self, items: &[usize], each: usize) -> Vec<Vec<usize>>;
+
+    /// The batches of all processes, in order of rank, or none where batches are used as soon as they are there
+    /// ([`Team::is_alone`]).
+    ///
+    /// # Errors
+    /// Another process disconnected.
+    fn gather(&self, batches: Vec<SampleBatch>) -> Result<Vec<SampleBatch>>;
+
+    /// Whether there is no other process to wait for.
+    fn is_alone(&self) -> bool;
+
+    /// Does `work` on the first process alone; every process gets the result.
+    ///
+    /// # Errors
+    /// Whatever `work` fails with, on every process.
+    fn on_first(&self, work: &mut dyn FnMut() -> Result<bool>) -> Result<bool>;
+}
+
+/// A team of one process.
 pub struct Alone;
 
 impl Team for Alone {
-    fn divide(
-        &self,
-        places: &[usize],
-        draw: &mut DrawPart<'_>,
-        sink: &mut DrawnSink<'_>,
-    ) -> Result<()> {
-        draw(places, sink)
+    fn is_first(&self) -> bool {
+        true
+    }
+
+    fn shares(&self, items: &[usize], _: usize) -> Vec<Vec<usize>> {
+        vec![items.to_vec()]
+    }
+
+    fn gather(&self, batches: Vec<SampleBatch>) -> Result<Vec<SampleBatch>> {
+        Ok(batches)
+    }
+
+    fn is_alone(&self) -> bool {
+        true
+    }
+
+    fn on_first(&self, work: &mut dyn FnMut() -> Result<bool>) -> Result<bool> {
+        work()
     }
 }
 
-/// Draws `n` answers to every problem of `dataset`, judges them, and hands the samples of a problem
-/// to `sink` as soon as they are there. Samples that `known` has already, the first so many of a problem, are
-/// judged again and not drawn; at the end it has all. The tallies are in the order of the problems.
-///
-/// # Errors
-/// Whatever the solver or `sink` fails with.
-pub fn evaluate(
-    dataset: &Dataset,
-    (solver, team): (&dyn Solver, &dyn Team),
-    n: usize,
-    known: &mut HashMap<String, Vec<Sample>>,
-    sink: &mut dyn FnMut(&[Sample]) -> Result<()>,
-) -> Result<Vec<Tally>> {
-    let mut tallies: Vec<Tally> = dataset.problems.iter().map(Tally::new).collect();
-    let mut open: Vec<usize> = Vec::new();
-    for (index, problem) in dataset.problems.iter().enumerate() {
-        let samples = known.entry(problem.id.clone()).or_default();
-        samples.truncate(n);
-        rejudge(dataset, problem, samples);
-        samples.iter().for_each(|sample| tallies[index].add(sample));
-        if samples.len() < n {
-            open.push(index);
+/// Follows an evaluation; an error ends it, and the store keeps the samples so far.
+pub trait EvalProgress {
+    /// Samples are missing for this number of problems.
+    ///
+    /// # Errors
+    /// A reason to end the evaluation.
+    fn begin(&mut self, problems: usize) -> Result<()>;
+
+    /// The missing samples of one more problem are there.
+    ///
+    /// # Errors
+    /// A reason to end the evaluation.
+    fn advance(&mut self, samples: &[Sample]) -> Result<()>;
+}
+
+/// Follows nothing.
+pub struct Silent;
+
+impl EvalProgress for Silent {
+    fn begin(&mut self, _: usize) -> Result<()> {
+        Ok(())
+    }
+
+    fn advance(&mut self, _: &[Sample]) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> EvalJob<'a> {
+    /// An evaluation in this process, judged by the dataset's own verifier, of which only the tallies are kept.
+    pub fn new(dataset: &'a Dataset, n: usize, solver: &'a dyn Solver) -> Self {
+        Self {
+            problems: &dataset.problems,
+            n,
+            solver,
+            judge: &*dataset.verifier,
+            team: &Alone,
+            store: SampleStore::default(),
+            progress: Box::new(Silent),
         }
     }
-    let counts: Vec<usize> =
-        dataset.problems.iter().map(|problem| known[&problem.id].len()).collect();
-    let mut draw = |places: &[usize], sink: &mut DrawnSink<'_>| {
-        let keyed = |place: &usize| {
-            let (place, problem) = (*place, &dataset.problems[*place]);
-            Keyed { problem, key: place as u64, known: counts[place] }
-        };
-        let keyed: Vec<Keyed<'_>> = places.iter().map(keyed).collect();
-        solver.solve(&keyed, n, &mut |asked, answers| {
-            let Keyed { problem, known, .. } = keyed[asked];
-            let samples = answers
-                .into_par_iter()
-                .enumerate()
-                .map(|(sample, answer)| Sample::judged(dataset, problem, known + sample, answer))
-                .collect();
-            sink((places[asked], samples))
-        })
-    };
-    team.divide(&open, &mut draw, &mut |(place, samples)| {
-        samples.iter().for_each(|sample| tallies[place].add(sample));
-        sink(&samples)?;
-        known.entry(dataset.problems[place].id.clone()).or_default().extend(samples);
-        Ok(())
-    })?;
-    Ok(tallies)
-}
 
-/// Judges stored samples again: the verifier may be another one than when they were drawn.
-fn rejudge(dataset: &Dataset, problem: &Problem, samples: &mut [Sample]) {
-    samples.par_iter_mut().filter(|sample| sample.failure.is_none()).for_each(|sample| {
-        sample.judge_again(problem, &*dataset.verifier);
-    });
+    /// Draws the missing samples and counts all of them; the tallies are in the order of the problems.
+    ///
+    /// # Errors
+    /// Whatever the solver, the store, the team or `progress` fails with.
+    pub fn run(mut self) -> Result<Vec<Tally>> {
+        let (problems, solver, team) = (self.problems, self.solver, self.team);
+        let mut tallies = self.known();
+        let known: Vec<usize> =
+            tallies.iter().map(|tally| tally.samples + tally.unjudged).collect();
+        let missing: Vec<usize> =
+            (0..problems.len()).filter(|index| known[*index] < self.n).collect();
+        self.progress.begin(missing.len())?;
+        for share in team.shares(&missing, self.n) {
+            let request = |index: &usize| ProblemRequest {
+                problem: &problems[*index],
+                key: *index as u64,
+                known: known[*index],
+            };
+            let requests: Vec<ProblemRequest<'_>> = share.iter().map(request).collect();
+            let mut batches = Vec::new();
+            solver.solve(&requests, self.n, &mut |place, answers| {
+                let batch = SampleBatch {
+                    index: share[place],
+                    samples: self.judged(&requests[place], answers),
+                };
+                if team.is_alone() {
+                    return self.receive(batch, &mut tallies);
+                }
+                batches.push(batch);
+                Ok(())
+            })?;
+            for batch in team.gather(batches)? {
+                self.receive(batch, &mut tallies)?;
+            }
+        }
+        self.store.close(problems, team)?;
+        Ok(tallies)
+    }
+
+    /// Counts the samples of earlier calls by their verdicts of today: the judge may be another one.
+    fn known(&mut self) -> Vec<Tally> {
+        let (n, judge) = (self.n, self.judge);
+        let count = |problem: &Problem| {
+            let mut tally = Tally::new(problem);
+            let samples = self.store.first(&problem.id, n);
+            samples.par_iter_mut().filter(|sample| sample.failure.is_none()).for_each(|sample| {
+                sample.judge_again(problem, judge);
+            });
+            samples.iter().for_each(|sample| tally.add(sample));
+            tally
+        };
+        self.problems.iter().map(count).collect()
+    }
+
+    fn judged(&self, request: &ProblemRequest<'_>, answers: Vec<Answer>) -> Vec<Sample> {
+        let ProblemRequest { problem, known, .. } = *request;
+        let judged = |(number, answer)| Sample::judged(problem, self.judge, known + number, answer);
+        answers.into_par_iter().enumerate().map(judged).collect()
+    }
+
+    fn receive(&mut self, batch: SampleBatch, tallies: &mut [Tally]) -> Result<()> {
+        let SampleBatch { index, samples } = batch;
+        samples.iter().for_each(|sample| tallies[index].add(sample));
+        self.store.append(&samples)?;
+        self.progress.advance(&samples)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Answer, AnswerSink};
+    use crate::AnswerSink;
     use tealight_datasets::read::Columns;
 
-    /// Answers every problem with its solution, then with nonsense, then cut off, then not at all.
+    /// Answers every problem with nothing, then with nonsense, then cut off, then with its solution.
     struct Script;
 
     impl Solver for Script {
-        fn solve(&self, problems: &[Keyed<'_>], n: usize, sink: &mut AnswerSink<'_>) -> Result<()> {
-            for (index, asked) in problems.iter().enumerate().rev() {
-                let solution = asked.problem.solution.clone().unwrap_or_default();
+        fn solve(
+            &self,
+            problems: &[ProblemRequest<'_>],
+            n: usize,
+            sink: &mut AnswerSink<'_>,
+        ) -> Result<()> {
+            for (index, request) in problems.iter().enumerate().rev() {
+                let solution = request.problem.solution.clone().unwrap_or_default();
                 let answer = |i: usize| Answer {
                     text: ["", "1+", &solution, &solution][i % 4].into(),
                     is_finished: i % 4 != 2,
@@ -121,57 +262,91 @@ mod tests {
                     logp: Some(-1.0),
                     ..Answer::default()
                 };
-                sink(index, (asked.known..n).map(answer).collect())?;
+                sink(index, (request.known..n).map(answer).collect())?;
             }
             Ok(())
         }
     }
 
-    #[test]
-    fn answers_are_counted_by_what_became_of_them() {
-        let dataset = tealight_datasets::open("countdown", &Columns::default(), Some(3)).unwrap();
-        let mut seen: HashMap<String, Vec<Sample>> = HashMap::new();
-        let tallies =
-            evaluate(&dataset, (&Script, &Alone), 4, &mut HashMap::new(), &mut |samples| {
-                seen.insert(samples[0].problem.clone(), samples.to_vec());
-                Ok(())
-            })
-            .unwrap();
-        assert_eq!(seen.values().map(Vec::len).sum::<usize>(), 12);
-        // What is known is not drawn again, and counts the same.
-        let first = dataset.problems[0].id.clone();
-        seen.retain(|id, _| *id == first);
-        let mut drawn = 0;
-        let again = evaluate(&dataset, (&Script, &Alone), 4, &mut seen, &mut |samples| {
-            drawn += samples.len();
+    /// Counts the samples that were drawn.
+    struct Counted<'a>(&'a mut Vec<usize>);
+
+    impl EvalProgress for Counted<'_> {
+        fn begin(&mut self, _: usize) -> Result<()> {
             Ok(())
-        });
-        assert_eq!((again.unwrap(), drawn), (tallies.clone(), 8));
-        // Of a part, the rest is drawn; of more than is asked for, the first are taken.
-        for samples in seen.values_mut() {
-            samples.truncate(3);
         }
-        let mut numbers = Vec::new();
-        let again = evaluate(&dataset, (&Script, &Alone), 4, &mut seen, &mut |samples| {
-            numbers.extend(samples.iter().map(|sample| sample.sample));
+
+        fn advance(&mut self, samples: &[Sample]) -> Result<()> {
+            self.0.extend(samples.iter().map(|sample| sample.sample));
             Ok(())
-        });
-        assert_eq!((again.unwrap(), numbers), (tallies.clone(), vec![3, 3, 3]));
-        let fewer = evaluate(&dataset, (&Script, &Alone), 2, &mut seen, &mut |_| {
-            panic!("nothing is drawn")
-        });
-        assert!(fewer.unwrap().iter().all(|tally| tally.samples == 2));
+        }
+    }
+
+    #[test]
+    fn answers_are_counted_by_what_became_of_them_and_drawn_once() {
+        let dataset = tealight_datasets::open("countdown", &Columns::default(), Some(3)).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("samples.jsonl");
+        let run = |n: usize| {
+            let mut numbers = Vec::new();
+            let store = SampleStore::open(&path, &dataset.problems, &Alone).unwrap();
+            let progress = Box::new(Counted(&mut numbers));
+            let job = EvalJob { store, progress, ..EvalJob::new(&dataset, n, &Script) };
+            let tallies = job.run().unwrap();
+            (tallies, numbers)
+        };
+        let (tallies, drawn) = run(4);
+        assert_eq!(drawn.len(), 12);
         for (tally, problem) in tallies.iter().zip(&dataset.problems) {
             assert_eq!(tally.problem, problem.id);
             assert_eq!((tally.samples, tally.correct, tally.truncated), (4, 1, 1));
             assert_eq!(
-                (
-                    tally.no_answer,
-                    tally.classes.at(crate::Level::Solution).distinct(),
-                    tally.tokens
-                ),
-                (2, 1, 12)
+                (tally.no_answer, tally.classes.at(crate::Level::Solution).distinct()),
+                (2, 1)
             );
+            assert_eq!(tally.tokens, 12);
         }
+        // Without a file the counts are the same.
+        assert_eq!(EvalJob::new(&dataset, 4, &Script).run().unwrap(), tallies);
+        // What is known is not drawn again, and counts the same.
+        assert_eq!(run(4), (tallies.clone(), vec![]));
+        // Of more samples than are asked for the first are counted, and the others stay in the file.
+        let (fewer, drawn) = run(2);
+        assert!(drawn.is_empty() && fewer.iter().all(|tally| tally.samples == 2));
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(text.lines().count(), 12);
+        // Of a part the rest is drawn: of the second problem its last sample, of the third all.
+        let part: Vec<&str> = text.lines().take(7).collect();
+        std::fs::write(&path, part.join("\n") + "\n").unwrap();
+        let (again, drawn) = run(4);
+        assert_eq!((again, drawn), (tallies, vec![0, 1, 2, 3, 3]));
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+    }
+
+    /// Accepts every answer.
+    struct Lenient;
+
+    impl Verifier for Lenient {
+        fn name(&self) -> &'static str {
+            "lenient"
+        }
+
+        fn verify(&self, _: &Problem, completion: &str) -> tealight_datasets::Verdict {
+            tealight_datasets::Verdict::correct(completion, completion)
+        }
+    }
+
+    #[test]
+    fn known_samples_are_judged_again_by_another_judge() {
+        let dataset = tealight_datasets::open("countdown", &Columns::default(), Some(2)).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("samples.jsonl");
+        let store = || SampleStore::open(&path, &dataset.problems, &Alone).unwrap();
+        let job = || EvalJob { store: store(), ..EvalJob::new(&dataset, 4, &Script) };
+        assert_eq!(job().run().unwrap()[0].correct, 1);
+        // One of four was cut off.
+        assert_eq!(EvalJob { judge: &Lenient, ..job() }.run().unwrap()[0].correct, 3);
+        let stored = crate::store::read(&path).unwrap().problems;
+        assert!(stored.values().flatten().all(|sample| sample.verdict.is_correct()));
     }
 }

@@ -202,7 +202,7 @@ pub fn lm_eval_results(results: &Results) -> Value {
 /// A line of `samples_*.jsonl` as lm-evaluation-harness writes it: a problem with all of its samples. `given` is the
 /// prompt as the model was given it: of a chat, what the template made of the messages.
 pub fn lm_eval_sample(index: usize, question: &Question, given: &str, samples: &[Sample]) -> Value {
-    let Question { prompt, answer: target } = question;
+    let Question { prompt, answer: target, .. } = question;
     let texts: Vec<&str> = samples.iter().map(|sample| sample.completion.as_str()).collect();
     let right: Vec<f64> = samples.iter().map(|sample| f64::from(sample.is_correct())).collect();
     json!({

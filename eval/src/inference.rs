@@ -78,8 +78,10 @@ pub fn crossed(rows: &[Vec<f64>]) -> Effect {
     if numerator < least * 1e-9 {
         (numerator, doubt) = (least, share(least, p - 1.0));
     }
+    // No problem changed under any seed: others may, as many as the interval of a share of none allows, by one each.
     if numerator <= 0.0 {
-        return Effect { value, low: value, high: value, p_value: 1.0, seeds };
+        let most = crate::interval::share(&vec![0.0; problems]).high;
+        return Effect { value, low: value - most, high: value + most, p_value: 1.0, seeds };
     }
     let freedom = if doubt > 0.0 { numerator * numerator / doubt } else { 1.0 };
     // Few seeds can look alike by luck, and then Satterthwaite's count is far too many.

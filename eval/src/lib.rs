@@ -1,15 +1,17 @@
 //! Samples to numbers to a report. No tensors, no tokens, no training.
 //!
-//! [`evaluate`](evaluate::evaluate) asks a [`Solver`] for n completions of every problem, has them
+//! An [`EvalJob`](evaluate::EvalJob) asks a [`Solver`] for n completions of every problem, has them
 //! verified and counts them into a [`Tally`] each; [`Summary`] turns tallies into estimates with
 //! intervals; [`report`] draws them. To add a measure, add a function and a field of [`Summary`].
 
 #![warn(missing_docs)]
 
+pub mod audit;
 mod classes;
 pub mod comparable;
 pub mod contrast;
 pub mod crossing;
+mod error;
 pub mod evaluate;
 pub mod export;
 pub mod features;
@@ -36,6 +38,7 @@ use anyhow::Result;
 use tealight_datasets::Problem;
 
 pub use classes::{Classes, Counts, Level};
+pub use error::SummaryError;
 pub use interval::Estimate;
 pub use measure::pass_at_k;
 pub use profiles::Profiles;
@@ -47,20 +50,20 @@ pub use summary::Summary;
 pub struct Answer {
     /// The text, without special tokens.
     pub text: String,
-    /// Whether it ended by itself; one that was cut off counts as wrong.
+    /// Whether it ended by itself; a truncated answer counts as incorrect.
     pub is_finished: bool,
-    /// Whether nobody says how it ended; `is_finished` is then true.
+    /// Whether it is unknown how it ended; `is_finished` is then true.
     pub is_end_unknown: bool,
     /// How many tokens it took; 0 where that is not known.
     pub tokens: usize,
-    /// Log-probability of the whole completion under the sampling distribution, in nats; none where
-    /// whoever sampled does not say.
+    /// Log-probability of the whole completion under the sampling distribution, in nats; none where it is
+    /// not known.
     pub logp: Option<f64>,
-    /// Why there is no answer, where whoever sampled failed to give one: it is not judged, and never wrong.
+    /// Why there is no answer, where sampling failed: such an answer is not judged, and never incorrect.
     pub failure: Option<String>,
     /// Whether its prompt ended inside a thought ([`tealight_datasets::thinking`]).
     pub starts_inside: bool,
-    /// Whether whoever sampled cut a finished thought off its beginning.
+    /// Whether a finished thought was removed from its beginning, as some servers do.
     pub is_stripped: bool,
     /// Tokens up to the end of its last thought; 0 where that is not known.
     pub thought_tokens: usize,
@@ -76,9 +79,9 @@ impl Answer {
 /// Receives all answers to a problem, by its index, as soon as they are there.
 pub type AnswerSink<'a> = dyn FnMut(usize, Vec<Answer>) -> Result<()> + 'a;
 
-/// A problem and what keys the randomness of its answers: its place in its dataset.
+/// A problem that answers are wanted of, and the key of their randomness: its index in its dataset.
 #[derive(Debug, Clone, Copy)]
-pub struct Keyed<'a> {
+pub struct ProblemRequest<'a> {
     /// The problem.
     pub problem: &'a Problem,
     /// The key.
@@ -89,10 +92,16 @@ pub struct Keyed<'a> {
 
 /// All that an evaluation asks of a model.
 pub trait Solver {
-    /// Draws answers to each problem until there are `n`, those that are known included; problems may end in any
-    /// order. What is drawn for a problem depends on its key and the answer's number alone.
+    /// Draws answers to each problem until there are `n`, those that are known included, and hands all answers to a
+    /// problem to `sink` at once; problems may end in any order. What is drawn for a problem depends on its key and
+    /// the answer's number alone.
     ///
     /// # Errors
     /// Whatever the model or `sink` fails with.
-    fn solve(&self, problems: &[Keyed<'_>], n: usize, sink: &mut AnswerSink<'_>) -> Result<()>;
+    fn solve(
+        &self,
+        problems: &[ProblemRequest<'_>],
+        n: usize,
+        sink: &mut AnswerSink<'_>,
+    ) -> Result<()>;
 }

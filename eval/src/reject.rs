@@ -1,17 +1,14 @@
-//! Sampling until valid (GUARD, arXiv 2410.06716): what a model gives when wrong answers are thrown
+//! Sampling until valid (GUARD, arXiv 2410.06716): what a model gives when incorrect answers are thrown
 //! away, and how often that happens.
 //!
-//! With `g'` the model given that it is right and AR its acceptance rate,
+//! With `g'` the model given that it is correct and AR its acceptance rate,
 //! `KL(p* || model) = KL(p* || g') - log AR`: one number prices both fidelity and cost.
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use tealight_datasets::Dataset;
 
-use crate::{AnswerSink, Classes, Keyed, Sample, Tally};
-
-/// Draws answers to problems: the round, the problems, how many each.
-pub type Draw<'a> = dyn FnMut(usize, &[Keyed<'_>], usize, &mut AnswerSink<'_>) -> Result<()> + 'a;
+use crate::{Classes, ProblemRequest, Sample, Solver, Tally};
 
 /// What became of one problem.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -22,59 +19,68 @@ pub struct Rejected {
     pub accepted: usize,
     /// Answers drawn until then.
     pub drawn: usize,
-    /// Estimate of the chance that an answer is right: `(n - 1) / (drawn - 1)` where the wanted n
+    /// Estimate of the chance that an answer is correct: `(n - 1) / (drawn - 1)` where the wanted n
     /// were found (unbiased for a count that stops at the n-th), else `accepted / drawn`.
     pub acceptance_rate: f64,
-    /// How often each distinct right answer was kept.
+    /// How often each distinct correct answer was kept.
     pub classes: Classes,
 }
 
-/// Draws until every problem has `wanted` right answers, at most `rounds` times `wanted` each. Kept
-/// answers go to `sink`.
-///
-/// # Errors
-/// Whatever `draw` or `sink` fails with.
-pub fn reject(
-    dataset: &Dataset,
-    wanted: usize,
-    rounds: usize,
-    draw: &mut Draw<'_>,
-    sink: &mut dyn FnMut(&Sample) -> Result<()>,
-) -> Result<Vec<Rejected>> {
-    let mut tallies: Vec<Tally> = dataset.problems.iter().map(Tally::new).collect();
-    for round in 0..rounds {
-        let open: Vec<usize> =
-            (0..tallies.len()).filter(|i| tallies[*i].correct < wanted).collect();
-        if open.is_empty() {
-            break;
-        }
-        let problems: Vec<Keyed<'_>> = open
-            .iter()
-            .map(|i| Keyed { problem: &dataset.problems[*i], key: *i as u64, known: 0 })
-            .collect();
-        draw(round, &problems, wanted, &mut |index, answers| {
-            let tally = &mut tallies[open[index]];
-            for answer in answers {
-                if tally.correct == wanted {
-                    break;
-                }
-                let sample =
-                    Sample::judged(dataset, problems[index].problem, tally.samples, answer);
-                let before = tally.correct;
-                tally.add(&sample);
-                if tally.correct > before {
-                    sink(&sample)?;
-                }
+/// Sampling until every problem has as many correct answers as are wanted.
+pub struct RejectionJob<'a> {
+    /// The problems and their verifier.
+    pub dataset: &'a Dataset,
+    /// Correct answers wanted of each problem.
+    pub wanted: usize,
+    /// Most rounds, each of `wanted` answers to every problem that still lacks some.
+    pub rounds: usize,
+    /// The solver of a round, counted from 0; rounds need random numbers of their own.
+    pub solver: &'a dyn Fn(usize) -> Result<Box<dyn Solver + 'a>>,
+}
+
+impl RejectionJob<'_> {
+    /// Samples, and hands each correct answer that is kept to `accept`.
+    ///
+    /// # Errors
+    /// Whatever the solver or `accept` fails with.
+    pub fn run(&self, accept: &mut dyn FnMut(&Sample) -> Result<()>) -> Result<Vec<Rejected>> {
+        let Self { dataset, wanted, .. } = *self;
+        let mut tallies: Vec<Tally> = dataset.problems.iter().map(Tally::new).collect();
+        for round in 0..self.rounds {
+            let open: Vec<usize> =
+                (0..tallies.len()).filter(|index| tallies[*index].correct < wanted).collect();
+            if open.is_empty() {
+                break;
             }
-            Ok(())
-        })?;
+            let request = |index: &usize| ProblemRequest {
+                problem: &dataset.problems[*index],
+                key: *index as u64,
+                known: 0,
+            };
+            let requests: Vec<ProblemRequest<'_>> = open.iter().map(request).collect();
+            (self.solver)(round)?.solve(&requests, wanted, &mut |place, answers| {
+                let tally = &mut tallies[open[place]];
+                for answer in answers {
+                    if tally.correct == wanted {
+                        break;
+                    }
+                    let problem = requests[place].problem;
+                    let sample = Sample::judged(problem, &*dataset.verifier, tally.samples, answer);
+                    tally.add(&sample);
+                    if sample.is_correct() {
+                        accept(&sample)?;
+                    }
+                }
+                Ok(())
+            })?;
+        }
+        Ok(tallies.into_iter().map(|tally| Rejected::of(tally, wanted)).collect())
     }
-    Ok(tallies.into_iter().map(|tally| Rejected::of(tally, wanted)).collect())
 }
 
 impl Rejected {
-    /// The logarithm of the chance that an answer is right, without bias where the wanted n were found: `n` right ones
-    /// among `drawn` give `-(1/n + ... + 1/(drawn - 1))`. `None` where nothing was right.
+    /// The logarithm of the chance that an answer is correct, without bias where the wanted n were found: `n` correct
+    /// answers among `drawn` give `-(1/n + ... + 1/(drawn - 1))`. `None` where no answer was correct.
     pub fn log_acceptance_rate(&self) -> Option<f64> {
         let terms = (self.accepted..self.drawn).map(|i| 1.0 / i as f64);
         (self.accepted > 0).then(|| -terms.sum::<f64>())
@@ -99,8 +105,10 @@ impl Rejected {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::{Cell, RefCell};
+
     use super::*;
-    use crate::Answer;
+    use crate::{Answer, AnswerSink};
     use tealight_datasets::read::Columns;
 
     #[test]
@@ -129,50 +137,60 @@ mod tests {
         }
     }
 
+    /// Answers the first problem correctly every third time, others never.
+    struct EveryThird<'a> {
+        first: &'a str,
+        drawn: &'a Cell<usize>,
+        calls: &'a RefCell<Vec<(usize, usize)>>,
+        round: usize,
+    }
+
+    impl Solver for EveryThird<'_> {
+        fn solve(
+            &self,
+            problems: &[ProblemRequest<'_>],
+            n: usize,
+            sink: &mut AnswerSink<'_>,
+        ) -> Result<()> {
+            self.calls.borrow_mut().push((self.round, problems.len()));
+            for (index, request) in problems.iter().enumerate() {
+                let problem = request.problem;
+                let answer = |_| {
+                    self.drawn.set(self.drawn.get() + 1);
+                    let is_correct = problem.id == self.first && self.drawn.get().is_multiple_of(3);
+                    let text = match is_correct {
+                        true => problem.solution.clone().unwrap(),
+                        false => "1".into(),
+                    };
+                    let logp = Some(-1.0);
+                    Answer { text, is_finished: true, tokens: 1, logp, ..Answer::default() }
+                };
+                sink(index, (0..n).map(answer).collect())?;
+            }
+            Ok(())
+        }
+    }
+
     #[test]
     fn it_draws_until_there_are_enough_and_counts_what_that_took() {
         let dataset = tealight_datasets::open("countdown", &Columns::default(), Some(2)).unwrap();
-        let mut calls = Vec::new();
-        // Problem 0 is right every third time, problem 1 never.
-        let mut number = 0;
-        let rejected = reject(
-            &dataset,
-            4,
-            5,
-            &mut |round, problems, count, sink| {
-                calls.push((round, problems.len()));
-                for (index, asked) in problems.iter().enumerate() {
-                    let problem = asked.problem;
-                    let answers = (0..count).map(|_| {
-                        number += 1;
-                        let is_right = problem.id == dataset.problems[0].id && number % 3 == 0;
-                        let text =
-                            if is_right { problem.solution.clone().unwrap() } else { "1".into() };
-                        Answer {
-                            text,
-                            is_finished: true,
-                            tokens: 1,
-                            logp: Some(-1.0),
-                            ..Answer::default()
-                        }
-                    });
-                    let answers = answers.collect();
-                    sink(index, answers)?;
-                }
-                Ok(())
-            },
-            &mut |sample| {
-                assert!(sample.verdict.is_correct());
-                Ok(())
-            },
-        )
-        .unwrap();
+        let (drawn, calls) = (Cell::new(0), RefCell::new(Vec::new()));
+        let first = dataset.problems[0].id.as_str();
+        let solver = |round| -> Result<Box<dyn Solver + '_>> {
+            Ok(Box::new(EveryThird { first, drawn: &drawn, calls: &calls, round }))
+        };
+        let job = RejectionJob { dataset: &dataset, wanted: 4, rounds: 5, solver: &solver };
+        let accept = &mut |sample: &Sample| {
+            assert!(sample.verdict.is_correct());
+            Ok(())
+        };
+        let rejected = job.run(accept).unwrap();
         assert_eq!((rejected[0].accepted, rejected[1].accepted), (4, 0));
         assert_eq!(rejected[1].drawn, 20);
         assert!(rejected[0].drawn < 20 && rejected[1].acceptance_rate == 0.0);
         let exact = 3.0 / (rejected[0].drawn as f64 - 1.0);
         assert_eq!(rejected[0].acceptance_rate, exact);
-        assert_eq!(calls[0], (0, 2));
-        assert_eq!(calls.last().unwrap(), &(4, 1));
+        let calls = calls.borrow();
+        assert_eq!((calls[0], calls.last()), ((0, 2), Some(&(4, 1))));
     }
 }

@@ -1,11 +1,11 @@
-//! `results.json`: what an evaluation found, in a schema with a version (docs/results.md).
+//! `results.json`: the results of an evaluation, in a schema with a version (docs/results.md).
 
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tealight_datasets::{Dataset, Problem, Unusable, regular};
+use tealight_datasets::{Dataset, Message, Problem, Prompt, Unusable, regular};
 
 use crate::classes::Level;
 use crate::{Summary, Tally};
@@ -32,7 +32,7 @@ pub struct Results {
     pub config: Value,
     /// Wall time in seconds, sampling included.
     pub seconds: f64,
-    /// What was found on each set.
+    /// The results of each set.
     pub sets: Vec<SetResult>,
 }
 
@@ -52,7 +52,7 @@ pub struct SetResult {
     pub temperature: Option<f64>,
     /// The numbers.
     pub summary: Summary,
-    /// What was asked, problem by problem, for a person to read.
+    /// The prompt and the answer of each problem, for a person to read.
     #[serde(default)]
     pub questions: Vec<Question>,
     /// The counts of each problem, in the dataset's order.
@@ -71,14 +71,24 @@ pub struct Question {
     pub prompt: String,
     /// The gold answer.
     pub answer: String,
+    /// The messages of a prompt that is a conversation of several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub turns: Vec<Message>,
 }
 
 impl Question {
+    /// Of a problem.
+    pub fn of(problem: &Problem) -> Self {
+        let turns = match &problem.prompt {
+            Prompt::Chat(messages) if messages.len() > 1 => messages.clone(),
+            _ => Vec::new(),
+        };
+        Self { prompt: problem.prompt.plain(), answer: problem.answer.clone(), turns }
+    }
+
     /// Of each problem of a dataset.
     pub fn all(dataset: &Dataset) -> Vec<Self> {
-        let problems = dataset.problems.iter();
-        let question = |p: &Problem| Self { prompt: p.prompt.plain(), answer: p.answer.clone() };
-        problems.map(question).collect()
+        dataset.problems.iter().map(Self::of).collect()
     }
 }
 
@@ -90,13 +100,13 @@ impl SetResult {
         drew.then(|| format!("{stem}.greedy.jsonl"))
     }
 
-    /// What makes its numbers mean little, for whoever reads them.
+    /// Reasons to read the numbers with caution.
     pub fn cautions(&self) -> Vec<String> {
         let (summary, name) = (&self.summary, &self.name);
         let mut said = Vec::new();
         if summary.truncated.is_some_and(|share| share > 0.5) {
             said.push(format!(
-                "{name}: more than half of the completions were cut off; raise --max-completion-length"
+                "{name}: more than half of the completions were truncated; raise --max-completion-length"
             ));
         }
         if summary.no_answer > 0.5 {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use tealight_datasets::thinking::{judge, parts};
-use tealight_datasets::{Dataset, Problem, Verdict, Verifier};
+use tealight_datasets::{Problem, Verdict, Verifier};
 
 use crate::measure::text::{TEXTS, TextDiversity};
 use crate::{Answer, Classes, Counts, Profiles};
@@ -38,19 +38,19 @@ pub struct Sample {
     pub sample: usize,
     /// The text.
     pub completion: String,
-    /// What the verifier said.
+    /// The verdict of the verifier.
     #[serde(flatten)]
     pub verdict: Verdict,
     /// Whether it ended by itself.
     pub is_finished: bool,
-    /// Whether nobody says how it ended; `is_finished` is then true.
+    /// Whether it is unknown how it ended; `is_finished` is then true.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_end_unknown: bool,
     /// How many tokens it took; 0 where that is not known.
     pub tokens: usize,
     /// Log-probability of the completion, in nats, where it is known.
     pub logp: Option<f64>,
-    /// Why it was never drawn; then it is not judged, whoever judges.
+    /// Why sampling failed; such a sample is judged by no verifier.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
     /// What it thought, where it did.
@@ -59,13 +59,13 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Has `answer` judged as the answer number `sample` to `problem` of `dataset`.
-    pub fn judged(dataset: &Dataset, problem: &Problem, sample: usize, answer: Answer) -> Self {
-        Self::of(problem, &*dataset.verifier, sample, answer)
-    }
-
     /// Has `verifier` judge `answer` as the answer number `sample` to `problem`.
-    pub fn of(problem: &Problem, verifier: &dyn Verifier, sample: usize, answer: Answer) -> Self {
+    pub fn judged(
+        problem: &Problem,
+        verifier: &dyn Verifier,
+        sample: usize,
+        answer: Answer,
+    ) -> Self {
         let starts_inside = answer.starts_inside;
         let tokens = answer.thought_tokens;
         let thinking = |is_finished| Thinking { starts_inside, is_finished, tokens };
@@ -95,7 +95,7 @@ impl Sample {
         self.verdict = judge(verifier, problem, &self.completion, starts_inside);
     }
 
-    /// Right, and ended by itself: one that was cut off counts as wrong.
+    /// Whether it is correct and ended by itself: a truncated answer counts as incorrect.
     pub fn is_correct(&self) -> bool {
         self.is_finished && self.verdict.is_correct()
     }
@@ -110,27 +110,27 @@ pub struct Tally {
     pub samples: usize,
     /// Right ones.
     pub correct: usize,
-    /// How often each distinct right answer was drawn.
+    /// How often each distinct correct answer was drawn.
     pub classes: Classes,
     /// Which features correct answers had, where the verifier lists them.
     #[serde(default, skip_serializing_if = "Profiles::is_empty")]
     pub features: Profiles,
-    /// How often each distinct wrong answer was given, where the verifier says which it was.
+    /// How often each distinct incorrect answer was given, where the verifier reports the answer.
     #[serde(default)]
     pub wrong: Counts,
     /// Answers that were cut off.
     pub truncated: usize,
-    /// Answers of which nobody says whether they were cut off.
+    /// Answers of which it is unknown whether they were truncated.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unknown_ends: usize,
-    /// Answers in which none was found or none could be read.
+    /// Completions in which no answer was found, or none that could be read.
     pub no_answer: usize,
     /// Answers that could not be judged; they are not among `samples`.
     #[serde(default)]
     pub unjudged: usize,
     /// Tokens drawn.
     pub tokens: usize,
-    /// Answers of which nobody says how many tokens they took.
+    /// Answers whose number of tokens is unknown.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unknown_lengths: usize,
     /// Thoughts among them.
@@ -139,22 +139,22 @@ pub struct Tally {
     /// Log-probabilities of all answers whose own is known, in nats, and how many those are.
     #[serde(default)]
     pub logp: (f64, usize),
-    /// Whether the answer at temperature 0 is right, where it was drawn.
+    /// Whether the answer at temperature 0 is correct, where it was sampled.
     #[serde(default)]
     pub greedy: Option<bool>,
-    /// How many distinct right answers there are, where that is known.
+    /// How many distinct correct answers there are, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<u64>,
-    /// `KL(p* || model)` in nats, where all right answers are known.
+    /// `KL(p* || model)` in nats, where all correct answers are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kl_pstar: Option<f64>,
-    /// Mean of `log model(y) - log base(y)` over the base's stored right answers, in nats.
+    /// Mean of `log model(y) - log base(y)` over the base's stored correct answers, in nats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_coverage: Option<f64>,
     /// Mean over the correct answers of `-log base(y)` a token, in nats, where there are any and it was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_nll: Option<f64>,
-    /// How different the first right answers are as texts.
+    /// How different the first correct answers are as texts.
     #[serde(default)]
     pub text: Option<TextDiversity>,
     /// Those answers, until there are enough.

@@ -9,14 +9,14 @@ use crate::{Level, Tally};
 /// Most samples whose subsets are enumerated.
 const SAMPLES: usize = 8;
 
-/// Checks Pass@k and distinct right answers for every count of right samples among up to eight.
+/// Checks Pass@k and distinct correct answers for every count of correct samples among up to eight.
 ///
 /// # Errors
 /// They differ: a bug.
 pub fn self_check() -> Result<()> {
     for n in 1..=SAMPLES {
         for right in 0..=n {
-            // The right samples give two answers in turn.
+            // The correct samples give two answers in turn.
             let answer = |sample: usize| (sample < right).then_some(sample % 2);
             let mut tally = Tally { samples: n, correct: right, ..Tally::default() };
             for sample in 0..right {

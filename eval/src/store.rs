@@ -1,20 +1,96 @@
 //! Samples on disk: appended problem by problem, read again after a crash.
 
 use std::collections::{HashMap, HashSet};
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use anyhow::{Context, Result, bail};
 use tealight_datasets::lines::Lines;
-use tealight_datasets::{Dataset, output, regular};
+use tealight_datasets::{Problem, output, regular};
 
 use crate::Sample;
+use crate::evaluate::Team;
+
+/// The samples of one evaluation: those of earlier calls, and the file that new ones are appended to. By default there
+/// is no file, and nothing is kept.
+#[derive(Debug, Default)]
+pub struct SampleStore {
+    samples: HashMap<String, Vec<Sample>>,
+    file: Option<StoreFile>,
+    /// Lines and problems of the file that were left out, each with the reason.
+    pub notes: Vec<String>,
+}
+
+#[derive(Debug)]
+struct StoreFile {
+    path: PathBuf,
+    /// Where samples are appended; only the first process of a team writes.
+    out: Option<File>,
+}
+
+impl SampleStore {
+    /// Starts an empty file.
+    ///
+    /// # Errors
+    /// A file that cannot be written.
+    pub fn create(path: &Path, team: &dyn Team) -> Result<Self> {
+        let out = team.is_first().then(|| output::create(path)).transpose();
+        let out = out.with_context(|| format!("{}: cannot be written", path.display()))?;
+        let file = Some(StoreFile { path: path.to_owned(), out });
+        Ok(Self { file, ..Self::default() })
+    }
+
+    /// Continues the file at `path`, or starts one. Samples that a crash left without those before them leave the file.
+    ///
+    /// # Errors
+    /// A file that cannot be read or written, a malformed line that is not the last, the same sample twice.
+    pub fn open(path: &Path, problems: &[Problem], team: &dyn Team) -> Result<Self> {
+        if !team.on_first(&mut || Ok(path.exists()))? {
+            return Self::create(path, team);
+        }
+        let SamplesFile { problems: samples, notes } = read(path)?;
+        // No process may still be reading when the first one writes the file again.
+        team.on_first(&mut || Ok(true))?;
+        team.on_first(&mut || write_in_order(path, problems, &samples).map(|()| true))?;
+        let append = || output::open(OpenOptions::new().append(true).create(true), path);
+        let out = team.is_first().then(append).transpose();
+        let out = out.with_context(|| format!("{}: cannot be written", path.display()))?;
+        let file = Some(StoreFile { path: path.to_owned(), out });
+        Ok(Self { samples, file, notes })
+    }
+
+    /// The samples of a problem, at most the first `n`.
+    pub(crate) fn first(&mut self, problem: &str, n: usize) -> &mut [Sample] {
+        let samples = self.samples.get_mut(problem).map(Vec::as_mut_slice).unwrap_or_default();
+        let count = n.min(samples.len());
+        &mut samples[..count]
+    }
+
+    /// Appends samples of one problem in one write: a crash leaves whole problems and at most one broken line.
+    pub(crate) fn append(&mut self, samples: &[Sample]) -> Result<()> {
+        let Some(StoreFile { path, out: Some(out) }) = &mut self.file else { return Ok(()) };
+        let mut lines = Vec::new();
+        for sample in samples {
+            serde_json::to_writer(&mut lines, sample)?;
+            lines.push(b'\n');
+            self.samples.entry(sample.problem.clone()).or_default().push(sample.clone());
+        }
+        out.write_all(&lines).with_context(|| format!("{}: cannot be written", path.display()))
+    }
+
+    /// Writes the file once more, in the order of the problems and with the verdicts of today.
+    pub(crate) fn close(self, problems: &[Problem], team: &dyn Team) -> Result<()> {
+        let Some(file) = &self.file else { return Ok(()) };
+        team.on_first(&mut || write_in_order(&file.path, problems, &self.samples).map(|()| true))?;
+        Ok(())
+    }
+}
 
 /// What a samples file holds.
 #[derive(Debug, Default)]
-pub struct Stored {
+pub struct SamplesFile {
     /// The samples of each problem, in order, by its id.
     pub problems: HashMap<String, Vec<Sample>>,
     /// Lines and problems that were left out, each with the reason.
@@ -27,13 +103,13 @@ pub struct Stored {
 pub struct Index {
     path: PathBuf,
     file: Mutex<File>,
-    problems: HashMap<String, Vec<Place>>,
+    problems: HashMap<String, Vec<LineSpan>>,
     /// Lines and problems that were left out, each with the reason.
     pub notes: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct LineSpan {
     offset: u64,
     sample: u32,
     length: u32,
@@ -63,7 +139,7 @@ impl Index {
                     })?;
                     // A line has at most 64 MiB.
                     let place =
-                        Place { offset: line.offset, sample, length: line.bytes.len() as u32 };
+                        LineSpan { offset: line.offset, sample, length: line.bytes.len() as u32 };
                     found.problems.entry(problem).or_default().push(place);
                 }
                 Err(_) if !line.is_whole => found.notes.push(format!(
@@ -74,7 +150,7 @@ impl Index {
             }
         }
         // The first line of the file that says again what one before it said.
-        let mut again: Option<(Place, &str)> = None;
+        let mut again: Option<(LineSpan, &str)> = None;
         for (problem, places) in &mut found.problems {
             places.sort_by_key(|place| place.sample);
             for two in places.windows(2).filter(|two| two[0].sample == two[1].sample) {
@@ -92,7 +168,7 @@ impl Index {
                 places.truncate(whole);
             }
         }
-        if let Some((Place { offset, sample, .. }, problem)) = again {
+        if let Some((LineSpan { offset, sample, .. }, problem)) = again {
             bail!(
                 "{}:{}: sample {sample} of problem `{problem}` stands here a second time",
                 path.display(),
@@ -114,7 +190,7 @@ impl Index {
     pub fn samples(&self, problem: &str) -> Result<Vec<Sample>> {
         let places = self.problems.get(problem).map(Vec::as_slice).unwrap_or_default();
         let changed = || format!("{}: cannot be read a second time", self.path.display());
-        let read = |place: &Place| -> Result<Sample> {
+        let read = |place: &LineSpan| -> Result<Sample> {
             let mut bytes = vec![0; place.length as usize];
             {
                 let mut file = self.file.lock().expect("no panic while the lock is held");
@@ -136,12 +212,12 @@ fn line_at(path: &Path, offset: u64) -> Result<usize> {
 /// Reads all of a samples file.
 ///
 /// # Errors
-/// See [`Index::open`].
-pub fn read(path: &Path) -> Result<Stored> {
+/// A file that cannot be read, a malformed line that is not the last, the same sample twice.
+pub fn read(path: &Path) -> Result<SamplesFile> {
     let mut index = Index::open(path)?;
     let notes = std::mem::take(&mut index.notes);
     let read = |id: &String| Ok((id.clone(), index.samples(id)?));
-    Ok(Stored { problems: index.problems().map(read).collect::<Result<_>>()?, notes })
+    Ok(SamplesFile { problems: index.problems().map(read).collect::<Result<_>>()?, notes })
 }
 
 /// Writes samples beside `path`, synced and renamed: never half a file.
@@ -161,7 +237,7 @@ pub fn write<'a>(path: &Path, samples: impl Iterator<Item = &'a Sample>) -> Resu
 /// Writes lines of text likewise.
 ///
 /// # Errors
-/// See [`write()`]; whatever a line fails with.
+/// A directory that cannot be written, a full disk; whatever a line fails with.
 pub fn write_lines(path: &Path, lines: impl Iterator<Item = Result<String>>) -> Result<()> {
     whole(path, |out| {
         for line in lines {
@@ -190,16 +266,16 @@ fn whole(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> Result<()>) -> 
     std::fs::rename(&temporary, path).with_context(describe)
 }
 
-/// Writes samples in the dataset's order, then those of problems that it leaves out.
+/// Writes samples in the order of `problems`, then those of other problems.
 ///
 /// # Errors
-/// See [`write()`].
-pub fn write_in_order(
+/// A directory that cannot be written, a full disk.
+fn write_in_order(
     file: &Path,
-    dataset: &Dataset,
+    problems: &[Problem],
     samples: &HashMap<String, Vec<Sample>>,
 ) -> Result<()> {
-    let mut ids: Vec<&String> = dataset.problems.iter().map(|problem| &problem.id).collect();
+    let mut ids: Vec<&String> = problems.iter().map(|problem| &problem.id).collect();
     let asked: HashSet<&String> = ids.iter().copied().collect();
     let mut others: Vec<&String> = samples.keys().filter(|id| !asked.contains(id)).collect();
     others.sort();

@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use anyhow::{Result, bail};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +13,7 @@ use crate::measure::pass_at_k::{self, pass_all_k, pass_at_k};
 use crate::measure::rarefaction::unique_correct;
 use crate::measure::text::TextDiversity;
 use crate::measure::votes::{is_counted, majority_at_k};
-use crate::{Level, Tally};
+use crate::{Level, SummaryError, Tally};
 
 /// Validities for which the share of prompts that reach them is reported.
 const COVERED: [f64; 5] = [0.1, 0.25, 0.5, 0.75, 1.0];
@@ -33,27 +32,27 @@ pub struct Summary {
     /// Pass@k by k.
     #[serde(rename = "pass@k")]
     pub pass_at_k: ByK,
-    /// Expected distinct right answers among k samples, by k.
+    /// Expected distinct correct answers among k samples, by k.
     #[serde(rename = "unique_correct@k")]
     pub unique_correct: ByK,
     /// The same at every level of sameness, by its name: `text`, `folded`, `solution`, `value`.
     #[serde(default)]
     pub unique_by_level: BTreeMap<String, ByK>,
-    /// Distinct right answers among k samples over all that could be, `U_k / min(k, total)`, where every
+    /// Distinct correct answers among k samples over all that could be, `U_k / min(k, total)`, where every
     /// problem's total is known.
     #[serde(default, rename = "coverage@k")]
     pub coverage: ByK,
-    /// Chance that all of k samples are right.
+    /// Chance that all of k samples are correct.
     #[serde(default, rename = "pass^k")]
     pub pass_all_k: ByK,
-    /// Chance that the majority of k samples is right, for the k that are counted exactly.
+    /// Chance that the majority of k samples is correct, for the k that are counted exactly.
     #[serde(default, rename = "maj@k")]
     pub majority: ByK,
     /// Pass@1 at temperature 0, where it was drawn.
     #[serde(default)]
     pub greedy: Option<Estimate>,
-    /// Hill numbers of orders 1 and 2, Chao's lower bound and the unseen share of right answers, over
-    /// prompts with a right answer.
+    /// Hill numbers of orders 1 and 2, Chao's lower bound and the unseen share of correct answers, over
+    /// prompts with a correct answer.
     #[serde(default)]
     pub richness: Option<Richness>,
     /// Diversity of the features of correct answers, by kind, where the verifier lists features.
@@ -68,10 +67,10 @@ pub struct Summary {
     /// Nats a token, likewise.
     #[serde(default)]
     pub token_entropy: Option<f64>,
-    /// `KL(p* || model)` in nats, where every problem's right answers are known.
+    /// `KL(p* || model)` in nats, where every problem's correct answers are known.
     #[serde(default)]
     pub kl_pstar: Option<Estimate>,
-    /// Nats that the model gives the base's stored right answers above what the base does, over the
+    /// Nats that the model gives the base's stored correct answers above what the base does, over the
     /// problems that have some.
     #[serde(default)]
     pub base_coverage: Option<Estimate>,
@@ -79,7 +78,7 @@ pub struct Summary {
     /// exponential.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_nll: Option<Estimate>,
-    /// Diversity of words over eight right completions a prompt.
+    /// Diversity of words over eight correct completions a prompt.
     #[serde(default)]
     pub text: Option<Texts>,
     /// Completions that could not be judged: no part of any estimate. Of a problem with fewer judged samples than k,
@@ -135,25 +134,25 @@ impl std::fmt::Display for ThinkingShare {
     }
 }
 
-/// How many right answers there are in effect.
+/// How many correct answers there are in effect.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Richness {
-    /// Prompts with a right answer.
+    /// Prompts with a correct answer.
     pub problems: usize,
     /// `exp(H)`, corrected.
     pub hill_1: Estimate,
-    /// Inverse chance that two right answers agree.
+    /// Inverse chance that two correct answers agree.
     pub hill_2: Estimate,
-    /// Lower bound on the right answers there are.
+    /// Lower bound on the correct answers there are.
     pub chao_1: Estimate,
-    /// Share of right draws that would be unseen ones.
+    /// Share of correct draws that would be unseen ones.
     pub unseen: Estimate,
 }
 
 /// Diversity of words.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Texts {
-    /// Prompts with enough right answers.
+    /// Prompts with enough correct answers.
     pub problems: usize,
     /// Distinct words over words.
     pub distinct_1: Estimate,
@@ -168,18 +167,33 @@ impl Summary {
     ///
     /// # Errors
     /// No tally, or a k that some problem's samples cannot estimate.
-    pub fn new(tallies: &[Tally], ks: &[usize]) -> Result<Self> {
+    ///
+    /// ```
+    /// use tealight_datasets::{Problem, Prompt, verify};
+    /// use tealight_eval::{Answer, Sample, Summary, Tally};
+    ///
+    /// let (prompt, answer) = (Prompt::Text("3 + 4 =".into()), "7".into());
+    /// let problem =
+    ///     Problem { id: "sum".into(), prompt, answer, solution: None, context: None, total: None };
+    /// let verifier = verify::open("exact")?;
+    /// let mut tally = Tally::new(&problem);
+    /// for (number, text) in ["7", "8", "7", "9"].into_iter().enumerate() {
+    ///     let answer = Answer { text: text.into(), is_finished: true, ..Answer::default() };
+    ///     tally.add(&Sample::judged(&problem, &*verifier, number, answer));
+    /// }
+    /// let summary = Summary::new(&[tally], &[1, 2])?;
+    /// assert_eq!(summary.pass_at_k[&1].value, 0.5);
+    /// # anyhow::Ok(())
+    /// ```
+    pub fn new(tallies: &[Tally], ks: &[usize]) -> Result<Self, SummaryError> {
         let drawn = |tally: &Tally| tally.samples + tally.unjudged;
         let Some(least) = tallies.iter().min_by_key(|tally| drawn(tally)) else {
-            bail!("no problem was evaluated");
+            return Err(SummaryError::NoProblem);
         };
         let n = drawn(least);
         let most = tallies.iter().map(drawn).max().unwrap_or(n);
         if let Some(k) = ks.iter().find(|k| **k > n && n < most) {
-            bail!(
-                "pass@{k} cannot be estimated: problem `{}` has {n} samples (others up to {most}); choose k up to {n}",
-                least.problem
-            );
+            return Err(SummaryError::Uneven { k: *k, problem: least.problem.clone(), n, most });
         }
         pass_at_k::check(n, ks)?;
         let judged: Cow<'_, [Tally]> = match tallies.iter().all(|tally| tally.samples > 0) {
@@ -187,7 +201,7 @@ impl Summary {
             false => tallies.iter().filter(|tally| tally.samples > 0).cloned().collect(),
         };
         if judged.is_empty() {
-            bail!("no completion could be judged");
+            return Err(SummaryError::NothingJudged);
         }
         let validity = |tally: &Tally| tally.correct as f64 / tally.samples as f64;
         let mut summary = Self::estimated(&judged, n, ks, &validity);

@@ -125,7 +125,7 @@ fn one(
     Ok(Aligned {
         name: first.name.clone(),
         questions: order.iter().filter_map(|i| first.questions.get(*i).cloned()).collect(),
-        summaries: runs.iter().map(|run| Summary::new(run, &ks)).collect::<Result<_>>()?,
+        summaries: runs.iter().map(|run| Summary::new(run, &ks)).collect::<Result<_, _>>()?,
         runs,
         second,
         ks,
@@ -182,7 +182,7 @@ impl Aligned {
         runs.clone().map(|row| runs.clone().map(|column| cell(row, column)).collect()).collect()
     }
 
-    /// The share of problems in each bucket of how many right answers they have, with the coverage of
+    /// The share of problems in each bucket of how many correct answers they have, with the coverage of
     /// each there: `U_n / min(n, total)`; empty where totals are not known.
     pub fn coverage_by_total(&self, run: usize) -> Vec<(String, usize, Estimate)> {
         let buckets = [(1, 1), (2, 4), (5, 16), (17, 64), (65, 256), (257, u64::MAX)];

@@ -6,10 +6,10 @@ use anyhow::{Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use tealight_eval::population::Trials;
-use tealight_eval::report::chart::{Axes, Line, draw};
-use tealight_eval::report::sheet::{Section, html};
+use tealight_eval::report::sheet;
+use tealight_eval::report::view::{Chart, Line, Section, Table};
 
-use crate::app::place;
+use crate::app::directory::{self, Existing};
 use crate::app::session::Session;
 use crate::app::settings::{self, DataOptions, ModelOptions};
 use crate::base_validity::{BaseValidity, Reached};
@@ -22,7 +22,7 @@ use crate::train::Stop;
 /// Options of `tealight beta`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub struct BetaOptions {
-    /// The base's chance of being right, between 0 and 1.
+    /// The base's chance of being correct, between 0 and 1.
     #[arg(long)]
     pub validity: Option<f64>,
     /// Measure that chance, problem by problem: sample --model on --dataset, and draw validity against beta.
@@ -52,7 +52,7 @@ pub struct BetaOptions {
     /// Most completions of one prompt that --measure samples for that.
     #[arg(long, default_value_t = 256)]
     pub max_presamples: usize,
-    /// Most tokens in a completion for --measure. Default: the room that the context leaves, up to 512.
+    /// Maximum new tokens of a completion for --measure. Default: the room that the context leaves, up to 512.
     #[arg(long)]
     pub max_completion_length: Option<usize>,
     /// Seeds the samples of --measure.
@@ -69,11 +69,11 @@ pub struct BetaOptions {
 /// What one beta means, averaged over prompts.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct BetaMeaning {
-    /// The base's chance of being right.
+    /// The base's chance of being correct.
     pub base_validity: f64,
     /// The coefficient.
     pub beta: f64,
-    /// The best policy's chance of being right: the expectation.
+    /// The best policy's chance of being correct: the expectation.
     pub validity: f64,
     /// Its 95 % interval, whatever shape the population of prompts has; none where the base's validity is given.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -142,7 +142,7 @@ pub fn run(options: &BetaOptions, stop: &Stop) -> Result<Meaning> {
         (Some(validity), _) => BaseValidity::given(validity)?,
         (None, true) => options.measured(stop)?,
         (None, false) => bail!(
-            "--validity A is needed, how often the base is right, or --measure, to find out with --model on --dataset"
+            "--validity A is needed, how often the base is correct, or --measure, to find out with --model on --dataset"
         ),
     };
     let meaning = |beta: &f64| BetaMeaning::of(&base, *beta).with_interval(&base);
@@ -197,7 +197,7 @@ impl BetaOptions {
         if let Some(output) = &self.output
             && !directory.exists()
         {
-            place::check(output, false)?;
+            directory::check(output, Existing::Keep)?;
         }
         stop.saves();
         let session = Session::sampling(&mut base, device, stop)?;
@@ -214,12 +214,12 @@ impl BetaOptions {
             seed: self.seed,
             precision: base.precision.of_model(),
         };
-        let mut found =
+        let mut presamples =
             session.draw_presamples(&dataset, &problems, &request, MAX_ROWS, &directory)?;
         // A folder that a former call sampled further holds more: they are taken in turn, as then.
         let mut counts = vec![self.num_presamples; problems.len()];
         loop {
-            let trials = found.prompts.iter().zip(&counts);
+            let trials = presamples.prompts.iter().zip(&counts);
             let trials = trials.map(|(prompt, count)| prompt.first_trials(*count)).collect();
             let wanted = match self.more(trials, &counts)? {
                 Next::Known(base) => return Ok(base),
@@ -229,7 +229,12 @@ impl BetaOptions {
                 counts[*place] = *count;
             }
             session.draw_more_presamples(
-                &dataset, &problems, &mut found, &wanted, MAX_ROWS, &directory,
+                &dataset,
+                &problems,
+                &mut presamples,
+                &wanted,
+                MAX_ROWS,
+                &directory,
             )?;
         }
     }
@@ -275,11 +280,10 @@ fn draw_curve(base: &BaseValidity, rows: &[BetaMeaning], output: &Path) -> Resul
     let betas = (0..DRAWN).map(|i| 2.0_f64 * 0.005_f64.powf(i as f64 / (DRAWN - 1) as f64));
     let mut drawn: Vec<BetaMeaning> = betas.map(|beta| BetaMeaning::of(base, beta)).collect();
     drawn.sort_by(|a, b| a.beta.total_cmp(&b.beta));
-    let chart = |y: &str, of: fn(&BetaMeaning) -> f64, y_range, band| {
+    let chart = |title: &str, y: &str, of: fn(&BetaMeaning) -> f64, band| {
         let points = drawn.iter().map(|row| (row.beta, of(row))).collect();
-        let name = "best policy".to_owned();
-        let line = Line { name, colour: 1, is_bold: false, points, mark: None, band };
-        draw(&Axes { x: "beta", y, is_log: true, y_range }, &[line])
+        let line = Line { band, ..Line::new("best policy", points) };
+        Chart::new(title, ("beta", y), vec![line]).log()
     };
     let band = |row: &BetaMeaning| {
         base.reached(row.beta).interval.map(|(low, high)| (row.beta, low, high))
@@ -293,24 +297,19 @@ fn draw_curve(base: &BaseValidity, rows: &[BetaMeaning], output: &Path) -> Resul
             [row.beta, row.validity, row.kl_cost].map(|x| format!("{x:.4}"));
         vec![beta, validity, interval.unwrap_or_default(), cost]
     });
-    let section = Section {
-        heading: "Validity against beta".into(),
-        text: "Of the best policy under E[v] - beta KL(q||a), averaged over prompts and over what the base's validity on \
-               each may be. The interval makes no assumption on how validity is distributed over prompts."
-            .into(),
-        table: std::iter::once(header).chain(cells).collect(),
-        figures: vec![
-            (
-                chart("validity", |row| row.validity, Some((0.0, 1.0)), band)?,
-                "The chance of a correct answer that each beta leads to, with its 95 % interval.".into(),
-            ),
-            (
-                chart("KL cost (nats)", |row| row.kl_cost, None, vec![])?,
-                "What that costs in KL to the base.".into(),
-            ),
-        ],
-    };
+    let validity = chart("Validity", "validity", |row| row.validity, band)
+        .from_to(0.0, 1.0)
+        .caption("The chance of a correct answer that each beta leads to, with its 95 % interval.");
+    let cost = chart("KL cost", "KL cost (nats)", |row| row.kl_cost, vec![])
+        .caption("KL of that policy to the base.");
+    let section = Section::new("Validity against beta")
+        .text(
+            "Of the best policy under E[v] - beta KL(q||a), averaged over prompts and over the values that the base's \
+             validity on each may have. The interval makes no assumption on how validity is distributed over prompts.",
+        )
+        .charts(vec![validity, cost])
+        .table(Table::new(std::iter::once(header).chain(cells).collect()));
     let lead = format!("{} prompts", base.prompts());
-    let page = html("What beta means for this model", &lead, &[section]);
+    let page = sheet("What beta means for this model", &lead, vec![section])?;
     write_atomic(&output.join("beta.html"), page.as_bytes())
 }

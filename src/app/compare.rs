@@ -133,19 +133,19 @@ impl CompareOptions {
         let mut labels: Vec<BTreeMap<&str, String>> = vec![BTreeMap::new(); loaded.len()];
         for (index, run) in others.iter().enumerate() {
             for (set, other) in shared(first, run) {
-                for found in comparable::differences((first, set), (run, other)) {
-                    let [a, b] = found.values;
-                    if allows(found.key) {
-                        seen.insert(found.key);
-                        labels[0].insert(found.key, a);
-                        labels[index + 1].insert(found.key, b);
+                for difference in comparable::differences((first, set), (run, other)) {
+                    let [a, b] = difference.values;
+                    if allows(difference.key) {
+                        seen.insert(difference.key);
+                        labels[0].insert(difference.key, a);
+                        labels[index + 1].insert(difference.key, b);
                         continue;
                     }
                     let (a, b) = (short(&a), short(&b));
                     refused.push(format!(
                         "{}: {} is {a} in {}, {b} in {}",
                         set.name,
-                        found.key,
+                        difference.key,
                         names[0],
                         names[index + 1]
                     ));

@@ -56,8 +56,8 @@ fn well(name: &'static str, said: String) -> Finding {
     Finding { name, is_well: true, said }
 }
 
-fn judged(name: &'static str, found: Result<String>) -> Finding {
-    match found {
+fn judged(name: &'static str, result: Result<String>) -> Finding {
+    match result {
         Ok(said) => well(name, said),
         Err(error) => Finding { name, is_well: false, said: format!("{error:#}") },
     }

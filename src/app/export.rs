@@ -1,13 +1,13 @@
 //! A model as others want it: its adapter merged, its weights in another type.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use candle_core::DType;
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
-use crate::app::place;
+use crate::app::directory::{self, Existing};
 use crate::app::settings::ModelOptions;
 use crate::files::Claim;
 use crate::gguf::GgufType;
@@ -33,21 +33,14 @@ pub struct ExportOptions {
     #[serde(default)]
     pub gguf: Option<GgufType>,
     /// Type of the weights in the file.
-    #[arg(long, value_enum, default_value_t = Stored::Float32)]
-    pub save_dtype: Stored,
-    /// Directory for the model.
-    #[arg(long)]
-    pub output: Option<PathBuf>,
-    /// Write over files in --output.
-    #[arg(long)]
-    #[serde(skip)]
-    pub overwrite: bool,
+    #[arg(long, value_enum, default_value_t = SaveDtype::Float32)]
+    pub save_dtype: SaveDtype,
 }
 
 /// A type of weights in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Stored {
+pub enum SaveDtype {
     /// As trained.
     Float32,
     /// Half the size, rounded to 8 bits of mantissa.
@@ -56,16 +49,15 @@ pub enum Stored {
     Float16,
 }
 
-/// Writes a model to a folder in Hub layout.
+/// Writes a model to the directory `output` in Hub layout.
 ///
 /// # Errors
 /// A model that cannot be read, a folder that is taken, a full disk.
-pub fn run(options: &ExportOptions) -> Result<()> {
-    let Some(output) = &options.output else { bail!("--output DIR is needed") };
+pub fn run(options: &ExportOptions, output: &Path, existing: Existing) -> Result<()> {
     // Before the model is loaded, which takes long.
-    let _claim = match options.overwrite {
-        true => Claim::take(output)?,
-        false => place::fresh(output, false)?,
+    let _claim = match existing {
+        Existing::Replace => Claim::take(output)?,
+        Existing::Keep => directory::fresh(output, existing)?,
     };
     let (model, _) = options.model.load()?;
     let name = &model.name;
@@ -75,9 +67,9 @@ pub fn run(options: &ExportOptions) -> Result<()> {
         _ => {}
     }
     let dtype = match options.save_dtype {
-        Stored::Float32 => DType::F32,
-        Stored::Bfloat16 => DType::BF16,
-        Stored::Float16 => DType::F16,
+        SaveDtype::Float32 => DType::F32,
+        SaveDtype::Bfloat16 => DType::BF16,
+        SaveDtype::Float16 => DType::F16,
     };
     let mut all = vec![model.merged()?];
     for other in &options.average {

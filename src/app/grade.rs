@@ -2,34 +2,29 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use tealight_datasets::{Dataset, names, output as output_file, verify};
-use tealight_eval::grade::grade;
+use tealight_eval::grade::{Graded, grade};
 use tealight_eval::results::{Question, Results, SetResult, VERSION};
-use tealight_eval::{Summary, Tally};
+use tealight_eval::{Sample, Summary, Tally};
 
+use crate::app::directory::{self, Destination, Existing};
 use crate::app::evaluate::outcome::{self, Judged};
-use crate::app::place::{self, Destination};
 use crate::app::prompts::PromptOptions;
-use crate::app::session::Dealt;
 use crate::app::settings::DataOptions;
 use crate::process::Process;
 
-/// How often grading says how far it is.
-const SAY: Duration = Duration::from_secs(10);
+/// How often the progress of grading is logged.
+const LOG_EVERY: Duration = Duration::from_secs(10);
 
 /// Options of `tealight grade`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub struct GradeOptions {
-    /// Lines of {"id", "completion", "gold"}, samples of Tealight (with --dataset) or of lm-evaluation-harness, or
-    /// output of an OpenAI batch; - for standard input.
-    #[arg(value_name = "FILE")]
-    pub file: Option<String>,
     /// Dataset with the gold answers, by problem id, for lines that hold none.
     #[arg(long)]
     pub dataset: Option<String>,
@@ -58,10 +53,6 @@ pub struct GradeOptions {
     /// is kept.
     #[arg(long)]
     pub output: Option<PathBuf>,
-    /// Replace the files that Tealight wrote to --output before.
-    #[arg(long)]
-    #[serde(skip)]
-    pub overwrite: bool,
     /// Exit with status 3 where a larger share of completions than this could not be judged.
     #[arg(long, default_value_t = 0.05)]
     pub max_unjudged: f64,
@@ -74,13 +65,19 @@ pub struct GradeOptions {
     pub json: bool,
 }
 
-/// Judges completions that were produced elsewhere and writes results, report and judged samples.
+/// Judges the completions in `file`, standard input where that is `-`, and writes results, report and judged samples.
+/// A line is {"id", "completion", "gold"}, a sample of Tealight or of lm-evaluation-harness, or output of an OpenAI
+/// batch.
 ///
 /// # Errors
 /// A file that cannot be read, a folder that is taken, a full disk.
-pub fn run(options: &GradeOptions, Process { ranks, .. }: &Process) -> Result<Judged> {
-    let Some(file) = &options.file else { bail!("name the FILE of completions, or -") };
-    let destination = Destination::of(options.output.as_deref(), options.overwrite)?;
+pub fn run(
+    options: &GradeOptions,
+    file: &str,
+    existing: Existing,
+    Process { ranks, .. }: &Process,
+) -> Result<Judged> {
+    let destination = Destination::of(options.output.as_deref(), existing)?;
     let output = destination.path();
     let dataset = options.dataset()?;
     let verifier = match (&options.verifier, &dataset) {
@@ -91,88 +88,116 @@ pub fn run(options: &GradeOptions, Process { ranks, .. }: &Process) -> Result<Ju
     if file == "-" && ranks.size() > 1 {
         bail!("standard input goes to one process: name a FILE, which all of them can read");
     }
-    let reader: Box<dyn BufRead> = if file == "-" {
-        Box::new(std::io::stdin().lock())
-    } else {
-        let opened = File::open(file).with_context(|| format!("{file}: cannot be read"))?;
-        Box::new(BufReader::with_capacity(1 << 20, opened))
-    };
+    let input = input(file)?;
     let mut claim = None;
     ranks.first(|| {
-        claim = Some(place::fresh(output, options.overwrite)?);
-        place::clear(output, options.overwrite)?;
+        claim = Some(directory::fresh(output, existing)?);
+        directory::clear(output, existing)?;
         crate::files::writable_subfolder(&output.join("samples"))
     })?;
-    let started = Instant::now();
-    let set =
-        std::path::Path::new(file).file_stem().map_or("stdin".into(), |s| s.to_string_lossy());
-    let set = if file == "-" { "stdin".to_owned() } else { set.into_owned() };
-    let samples = format!("samples/{}.jsonl", names::file_name(&set));
-    let path = output.join(&samples);
-    let describe = || format!("{}: cannot be written", path.display());
-    let has_samples = destination.is_kept() && !options.no_samples;
-    let mut out = match !has_samples || !ranks.is_first() {
-        true => None,
-        false => Some(BufWriter::new(output_file::create(&path).with_context(describe)?)),
+    let set = match Path::new(file).file_stem().filter(|_| file != "-") {
+        Some(stem) => stem.to_string_lossy().into_owned(),
+        None => "stdin".to_owned(),
     };
-    let (mut judged_so_far, mut said) = (0, Instant::now());
+    let has_samples = destination.is_kept() && !options.no_samples;
+    let samples = has_samples.then(|| format!("samples/{}.jsonl", names::file_name(&set)));
+    let path = samples.as_ref().map(|samples| output.join(samples));
+    let mut follower = Follower::new(path.filter(|_| ranks.is_first()))?;
     let how = (&*verifier, options.prefilled_thinking);
-    let team = Dealt(ranks, 1);
-    let graded = grade(reader, file, dataset.as_ref(), how, &team, &mut |judged| {
-        judged_so_far += judged.len();
-        if said.elapsed() > SAY {
-            said = Instant::now();
-            let rate = judged_so_far as f64 / started.elapsed().as_secs_f64();
-            tracing::info!("{judged_so_far} completions judged ({rate:.0}/s)");
-        }
-        if let Some(out) = &mut out {
-            for sample in judged {
-                serde_json::to_writer(&mut *out, sample).with_context(describe)?;
-                out.write_all(b"\n").with_context(describe)?;
-            }
-        }
-        Ok(())
-    })?;
-    if let Some(mut out) = out {
-        out.flush().with_context(describe)?;
-    }
-    graded.notes.iter().for_each(|note| tracing::warn!("{note}"));
-    let ks = options.ks(&graded.tallies)?;
-    let seconds = started.elapsed().as_secs_f64();
-    let rate = graded.completions as f64 / seconds;
-    let counts =
-        format!("{} completions of {} problems", graded.completions, graded.problems.len());
-    tracing::info!("{counts} in {seconds:.1} s ({rate:.0}/s)");
-    tracing::info!("intervals: 95 %, over problems");
-    let questions = graded
-        .problems
-        .iter()
-        .map(|problem| Question { prompt: problem.prompt.plain(), answer: problem.answer.clone() });
+    let sink = &mut |samples: &[Sample]| follower.receive(samples);
+    let graded = grade(input, file, dataset.as_ref(), how, ranks, sink)?;
+    let seconds = follower.finish(&graded)?;
+    let (ks, unjudged) = (options.ks(&graded.tallies)?, graded.unjudged);
+    let set = SetResult {
+        name: set,
+        dataset: options.dataset.clone().unwrap_or_else(|| file.to_owned()),
+        domain: None,
+        verifier: verifier.name().into(),
+        temperature: None,
+        summary: Summary::new(&graded.tallies, &ks)?,
+        questions: graded.problems.iter().map(Question::of).collect(),
+        problems: graded.tallies,
+        unusable: dataset.map(|dataset| dataset.unusable).unwrap_or_default(),
+        samples,
+    };
+    let mut config = serde_json::to_value(options)?;
+    config["file"] = file.into();
     let results = Results {
         schema_version: VERSION,
         tealight: format!("{} {}", env!("CARGO_PKG_VERSION"), env!("TEALIGHT_REVISION")),
         model: options.model.clone(),
-        config: serde_json::to_value(options)?,
+        config,
         seconds,
-        sets: vec![SetResult {
-            name: set.clone(),
-            dataset: options.dataset.clone().unwrap_or_else(|| file.clone()),
-            domain: None,
-            verifier: verifier.name().into(),
-            temperature: None,
-            summary: Summary::new(&graded.tallies, &ks)?,
-            questions: questions.collect(),
-            problems: graded.tallies,
-            unusable: dataset.map(|dataset| dataset.unusable).unwrap_or_default(),
-            samples: has_samples.then_some(samples),
-        }],
+        sets: vec![set],
     };
     ranks.first(|| outcome::write(&results, &[], &destination))?;
     if !has_samples {
-        graded.unjudged.iter().for_each(|reason| tracing::info!("  {reason}"));
+        unjudged.iter().for_each(|reason| tracing::info!("  {reason}"));
     }
     let doubt = outcome::doubt(&results, std::iter::once(&*verifier), options.max_unjudged);
     Ok(Judged { results, doubt })
+}
+
+/// The lines of a file, or of standard input.
+fn input(file: &str) -> Result<Box<dyn BufRead>> {
+    if file == "-" {
+        return Ok(Box::new(std::io::stdin().lock()));
+    }
+    let opened = File::open(file).with_context(|| format!("{file}: cannot be read"))?;
+    Ok(Box::new(BufReader::with_capacity(1 << 20, opened)))
+}
+
+/// Follows grading: writes the judged samples, and logs the progress.
+struct Follower {
+    out: Option<(PathBuf, BufWriter<File>)>,
+    judged: usize,
+    started: Instant,
+    logged: Instant,
+}
+
+impl Follower {
+    /// Writes samples to the file `path`, where there is one.
+    fn new(path: Option<PathBuf>) -> Result<Self> {
+        let open = |path: PathBuf| -> Result<_> {
+            let file = output_file::create(&path)
+                .with_context(|| format!("{}: cannot be written", path.display()))?;
+            Ok((path, BufWriter::new(file)))
+        };
+        let (out, started) = (path.map(open).transpose()?, Instant::now());
+        Ok(Self { out, judged: 0, started, logged: started })
+    }
+
+    fn receive(&mut self, samples: &[Sample]) -> Result<()> {
+        self.judged += samples.len();
+        if self.logged.elapsed() > LOG_EVERY {
+            self.logged = Instant::now();
+            let rate = self.judged as f64 / self.started.elapsed().as_secs_f64();
+            tracing::info!("{} completions judged ({rate:.0}/s)", self.judged);
+        }
+        let Some((path, out)) = &mut self.out else { return Ok(()) };
+        let describe = || format!("{}: cannot be written", path.display());
+        for sample in samples {
+            serde_json::to_writer(&mut *out, sample).with_context(describe)?;
+            out.write_all(b"\n").with_context(describe)?;
+        }
+        Ok(())
+    }
+
+    /// Writes what is left, and returns the seconds that grading took.
+    fn finish(self, graded: &Graded) -> Result<f64> {
+        if let Some((path, mut out)) = self.out {
+            out.flush().with_context(|| format!("{}: cannot be written", path.display()))?;
+        }
+        graded.notes.iter().for_each(|note| tracing::warn!("{note}"));
+        let seconds = self.started.elapsed().as_secs_f64();
+        let (completions, problems) = (graded.completions, graded.problems.len());
+        let rate = completions as f64 / seconds;
+        tracing::info!(
+            "{completions} completions of {problems} problems in {seconds:.1} s ({rate:.0}/s)"
+        );
+        tracing::info!("intervals: 95 %, over problems");
+        Ok(seconds)
+    }
 }
 
 impl GradeOptions {

@@ -8,9 +8,10 @@ use serde_json::Value;
 use tealight_datasets::names;
 
 use crate::adapter;
-use crate::app::place::MAX_SETTINGS;
+use crate::app::directory::MAX_SETTINGS;
 use crate::files::{MAX_LINES, read_json, read_text};
 use crate::hub;
+use crate::objective::Objective;
 
 /// Longest chain of runs, each trained from the model of the one before, that is followed to a model on the Hub.
 const MAX_RUNS: usize = 16;
@@ -46,6 +47,8 @@ impl Card<'_> {
         text.push_str(&format!(
             "library_name: {library}\npipeline_tag: text-generation\ntags:\n- tealight\n- rlvr\n"
         ));
+        // What a stranger wrote into the settings is no objective, and may be more YAML.
+        let objective = objective.filter(|name| name.parse::<Objective>().is_ok());
         if let Some(name) = objective.and_then(|name| name.split(':').next()) {
             text.push_str(&format!("- {name}\n"));
         }
@@ -69,7 +72,9 @@ impl Card<'_> {
         if let Some(last) = last_metrics(self.place) {
             text.push_str("## Training\n\n| metric | last step |\n|---|--:|\n");
             for (name, value) in last.as_object().into_iter().flatten() {
-                if let Some(value) = value.as_f64() {
+                let is_name =
+                    name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_/@.-*".contains(&b));
+                if let (true, Some(value)) = (is_name, value.as_f64()) {
                     text.push_str(&format!("| {name} | {} |\n", number(value)));
                 }
             }
@@ -77,10 +82,16 @@ impl Card<'_> {
         }
         if !config.is_empty() {
             let rows = config.into_iter().filter(|(key, _)| !LOCAL.contains(&key.as_str()));
-            let rows: String =
-                rows.map(|(key, value)| format!("{key} = {}\n", without_folders(value))).collect();
+            let rows: toml::Table = rows
+                .map(|(key, value)| {
+                    let shown = without_folders(&key, value);
+                    (key, shown)
+                })
+                .collect();
+            let rows = toml::to_string(&rows).context("the settings of the run")?;
+            let fence = fence(&rows);
             text.push_str(&format!(
-                "## Reproduce\n\n`tealight train --config config.toml --output DIR` with\n\n```toml\n{rows}```\n"
+                "## Reproduce\n\n`tealight train --config config.toml --output DIR` with\n\n{fence}toml\n{rows}{fence}\n"
             ));
         }
         Ok(text)
@@ -106,7 +117,8 @@ fn on_hub(model: &str, runs: usize) -> Option<String> {
         _ => None,
     });
     if let Some((owner, name)) = cached {
-        return Some(format!("{owner}/{name}"));
+        let id = format!("{owner}/{name}");
+        return names::is_repository(&id).then_some(id);
     }
     if path.exists() {
         let run = [Some(path), path.parent()].into_iter().flatten();
@@ -130,27 +142,54 @@ fn settings(run: &Path) -> Result<Option<toml::Table>> {
     text.parse().map(Some).with_context(|| format!("{}: not TOML", path.display()))
 }
 
-/// A setting in which a path on this machine is cut to its last part.
-fn without_folders(value: toml::Value) -> toml::Value {
+/// Settings that name files, folders or programs of this machine.
+const PATHS: [&str; 9] = [
+    "model",
+    "adapter",
+    "dataset",
+    "test_dataset",
+    "eval_dataset",
+    "ood_dataset",
+    "few_shot_dataset",
+    "prompt_template",
+    "verifier",
+];
+
+/// A setting as a card shows it: of those that name files, the last part of each path, and of a program its name without
+/// arguments, which may hold keys. Other settings are shown as they are, whatever they look like.
+fn without_folders(key: &str, value: toml::Value) -> toml::Value {
     match value {
-        toml::Value::String(text) => {
-            let path = Path::new(&text);
-            let is_local = path.is_absolute()
-                || text.starts_with("./")
-                || text.starts_with("../")
-                || text.starts_with("~/")
-                || (text.contains(std::path::MAIN_SEPARATOR) && path.exists());
-            let last = path.file_name().and_then(|name| name.to_str());
-            match (is_local, last) {
-                (true, Some(last)) => last.to_owned().into(),
-                _ => text.into(),
-            }
-        }
+        toml::Value::String(text) if PATHS.contains(&key) => local_name(&text).into(),
         toml::Value::Array(values) => {
-            values.into_iter().map(without_folders).collect::<Vec<_>>().into()
+            let shown = values.into_iter().map(|value| without_folders(key, value));
+            shown.collect::<Vec<_>>().into()
         }
         other => other,
     }
+}
+
+/// A file, folder, program or database without what says where it lies.
+fn local_name(text: &str) -> String {
+    let last = |path: &str| {
+        let name = Path::new(path).file_name().and_then(|name| name.to_str());
+        name.unwrap_or_default().to_owned()
+    };
+    let kinds = ["program:", "python:", "sql:", "sql-bird:", "sql-spider:"];
+    if let Some(kind) = kinds.into_iter().find(|kind| text.starts_with(kind)) {
+        let of = text[kind.len()..].split_whitespace().next().unwrap_or_default();
+        return format!("{kind}{}", last(of));
+    }
+    let path = Path::new(text);
+    let is_local = path.is_absolute()
+        || ["./", "../", "~/"].iter().any(|start| text.starts_with(start))
+        || (text.contains(std::path::MAIN_SEPARATOR) && path.exists());
+    if is_local { last(text) } else { text.to_owned() }
+}
+
+/// A fence of a code block that the text does not hold.
+fn fence(text: &str) -> String {
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    "`".repeat(3.max(longest + 1))
 }
 
 /// A number as people write it: whole ones without a fraction, others to four places or significant digits.
@@ -158,7 +197,7 @@ fn number(value: f64) -> String {
     if value.fract() == 0.0 && value.abs() < 1e15 {
         return format!("{value:.0}");
     }
-    if value.abs() < 1e-3 {
+    if value.abs() < 1e-3 || value.abs() >= 1e15 {
         return format!("{value:.2e}");
     }
     let text = format!("{value:.4}");
@@ -214,6 +253,34 @@ mod tests {
             assert!(card.contains(words), "{words}: {card}");
         }
         assert!(!card.contains(&root) && !card.contains("10.0.0.1"), "{card}");
+    }
+
+    #[test]
+    fn settings_of_a_stranger_stay_settings() {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = r#"objective = "grpo\n- tag\n---\n# HIJACK"
+model = "x/models--a--b](javascript:alert(1))"
+verifier = "program:/home/me/judge --key sk-12345"
+dataset = "sql:/home/me/db"
+system_prompt = "/no_think"
+instruction = "```\n# out of the fence"
+"#;
+        std::fs::write(folder.path().join("config.toml"), settings).unwrap();
+        std::fs::write(
+            folder.path().join("metrics.jsonl"),
+            "{\"a|b\\n# c\": 1, \"reward\": 1e308}\n",
+        )
+        .unwrap();
+        let card = card(folder.path());
+        let front = card.split("---").nth(1).unwrap();
+        assert!(!front.contains("tag\n") && !front.contains("base_model"), "{card}");
+        // Inside the fence that ends the card they are text.
+        let before = card.split("````toml").next().unwrap();
+        assert!(!before.contains("javascript") && !before.contains("HIJACK"), "{card}");
+        assert!(card.trim_end().ends_with("````") && !card.contains("sk-12345"), "{card}");
+        assert!(!card.contains("/home/me") && !card.contains("a|b"), "{card}");
+        assert!(card.contains("system_prompt = \"/no_think\""), "{card}");
+        assert!(card.contains("````toml") && card.contains("| reward | 1.00e308 |"), "{card}");
     }
 
     #[test]

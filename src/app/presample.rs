@@ -1,15 +1,15 @@
 //! Sample the base once, verify, store; say what it can do.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use anyhow::{Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use tealight_eval::pass_at_k::pass_at_k;
 
-use crate::app::place;
+use crate::app::directory;
 use crate::app::session::Session;
-use crate::app::settings::{self, DataOptions, ModelOptions};
+use crate::app::settings::{self, DataOptions, ModelOptions, WithOutput};
 use crate::base_validity::BaseValidity;
 use crate::files::write_atomic;
 use crate::presample::{PresampleSpec, Presamples, PromptSamples, SplitRule};
@@ -38,13 +38,13 @@ pub struct PresampleOptions {
     /// Draw one more for each prompt, to confirm those that look solved (DPH-RL).
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set)]
     pub extra_check: bool,
-    /// Report the split into D_exp and D_pef at this share of right completions.
+    /// Report the split into D_exp and D_pef at this share of correct completions.
     #[arg(long, default_value_t = 0.875)]
     pub pef_threshold: f64,
     /// Sampling temperature; must be that of the training that will use the samples.
     #[arg(long, default_value_t = 1.0)]
     pub temperature: f64,
-    /// Most tokens in a completion; must equal the value of the training that will use the samples. Default: the room
+    /// Maximum new tokens of a completion; must equal the value of the training that will use the samples. Default: the room
     /// that the context leaves, up to 512.
     #[arg(long)]
     pub max_completion_length: Option<usize>,
@@ -58,9 +58,6 @@ pub struct PresampleOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub remote: RemoteOptions,
-    /// Directory for the samples; an interrupted call is continued there.
-    #[arg(long)]
-    pub output: Option<PathBuf>,
     /// Print the summary as JSON instead of as a table.
     #[arg(long)]
     pub json: bool,
@@ -73,7 +70,7 @@ pub struct Summary {
     pub prompts: usize,
     /// Completions of each.
     pub num_presamples: usize,
-    /// Mean share of right completions.
+    /// Mean share of correct completions.
     pub mean_validity: f64,
     /// Problems with at least one.
     pub solved: usize,
@@ -82,7 +79,7 @@ pub struct Summary {
     /// The base's Pass@k at several k.
     #[serde(rename = "pass@k")]
     pub pass_at_k: Vec<(usize, f64)>,
-    /// Share of right completions from which on a problem counts as solved by the base.
+    /// Share of correct completions from which on a problem counts as solved by the base.
     pub pef_threshold: f64,
     /// The problems below it, to be explored.
     pub d_exp: Vec<String>,
@@ -132,13 +129,13 @@ impl Summary {
     }
 }
 
-/// Samples the base on every problem, judges and stores its completions.
+/// Samples the base on every problem, judges its completions and stores them in the directory `output`, where an
+/// interrupted call is continued.
 ///
 /// # Errors
 /// A model or dataset that cannot be read, a folder that holds something else, a call that was stopped.
-pub fn run(options: &PresampleOptions, process: &Process) -> Result<Summary> {
+pub fn run(options: &PresampleOptions, output: &Path, process: &Process) -> Result<Summary> {
     let Process { stop, ranks } = process;
-    let Some(output) = &options.output else { bail!("--output DIR is needed") };
     let ks = settings::estimable(&options.k, &[1, 4, 16], options.num_presamples)?;
     if !(options.temperature > 0.0 && options.temperature.is_finite()) {
         bail!("temperature must be above 0: log-probabilities are taken at it");
@@ -150,15 +147,15 @@ pub fn run(options: &PresampleOptions, process: &Process) -> Result<Summary> {
     let length = settings::completion_length(asked, &dataset.problems, base.room())?;
     let mut claim = None;
     ranks.first(|| {
-        if !output.join("presamples.json").exists() && !place::is_free(output) {
+        if !output.join("presamples.json").exists() && !directory::is_free(output) {
             bail!(
                 "{}: holds something else than pre-samples; choose another --output",
                 output.display()
             );
         }
         claim = Some(crate::files::Claim::take(output)?);
-        let recorded = PresampleOptions { max_completion_length: Some(length), ..options.clone() };
-        settings::record_config(&recorded, output)
+        let settings = PresampleOptions { max_completion_length: Some(length), ..options.clone() };
+        settings::record_config(&WithOutput { settings: &settings, output }, output)
     })?;
     stop.saves();
     let session = Session::sampling(&mut base, device, stop)?.among(ranks);

@@ -8,6 +8,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use crate::adapter;
+use crate::app::directory::MAX_SETTINGS;
 use crate::app::model_card::Card;
 use crate::files::{MAX_SMALL, read_text, write_atomic};
 use crate::hub::push::Push;
@@ -18,12 +19,6 @@ const CARD: &str = "README.md";
 /// Options of `tealight push`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub struct PushOptions {
-    /// A run's directory, whose final/ is pushed, or a folder with a model or an adapter.
-    #[arg(value_name = "RUN|DIR")]
-    pub place: Option<PathBuf>,
-    /// Repository, owner/name; a missing repository is created.
-    #[arg(long, alias = "repo-id", alias = "hub-model-id")]
-    pub repo: Option<String>,
     /// The branch.
     #[arg(long, default_value = "main")]
     pub revision: String,
@@ -37,55 +32,53 @@ pub struct PushOptions {
     /// The commit's title.
     #[arg(long, default_value = "Upload by tealight", alias = "commit-message")]
     pub message: String,
-    /// Write the card, show what would be sent, and stop.
-    #[arg(long)]
-    #[serde(skip)]
-    pub dry_run: bool,
 }
 
-/// What a push came to.
-pub enum Pushed {
-    /// Where it is.
-    At(String),
-    /// What would have been sent: names and bytes.
-    WouldSend(Vec<(String, u64)>),
-}
-
-/// Writes the model card where there is none and sends the folder.
+/// Sends the model or adapter in `run`, a run's directory whose final/ is sent or a folder of its own, to `repository`
+/// (owner/name), with a model card, which is written where there is none. Returns the address.
 ///
 /// # Errors
 /// A folder without a model, a Hub that refuses.
-pub fn run(options: &PushOptions) -> Result<Pushed> {
-    let Some(place) = &options.place else { bail!("name a run's directory or a model's") };
-    let Some(repository) = &options.repo else { bail!("--repo OWNER/NAME is needed") };
-    let folder = if place.join("final").is_dir() { place.join("final") } else { place.clone() };
-    let is_model = folder.join("config.json").exists();
-    if !is_model && !folder.join(adapter::CONFIG).exists() {
-        bail!("{}: no model and no adapter here", folder.display());
-    }
-    if !folder.join(CARD).exists() {
-        let card = Card { place, folder: &folder, is_model, repository };
-        let card = card.text(&tables(options, place)?)?;
-        write_atomic(&folder.join(CARD), card.as_bytes())?;
-        tracing::info!(
-            "card in {}: edit it and push again to change it",
-            folder.join(CARD).display()
-        );
-    }
-    if options.dry_run {
-        let entries = std::fs::read_dir(&folder)?.flatten();
-        let file = |entry: std::fs::DirEntry| {
-            Ok((entry.file_name().to_string_lossy().into_owned(), entry.metadata()?.len()))
-        };
-        return Ok(Pushed::WouldSend(entries.map(file).collect::<Result<_>>()?));
-    }
+pub fn run(options: &PushOptions, run: &Path, repository: &str) -> Result<String> {
+    let folder = folder(options, run, repository)?;
     let push = Push {
         repository,
         revision: &options.revision,
         private: options.private,
         message: &options.message,
     };
-    Ok(Pushed::At(push.run(&folder, &mut |text| tracing::info!("{}", text))?))
+    push.run(&folder, &mut |text| tracing::info!("{}", text))
+}
+
+/// Writes the model card where there is none; returns the names and sizes in bytes of the files that would be sent.
+///
+/// # Errors
+/// A folder without a model.
+pub fn dry_run(options: &PushOptions, run: &Path, repository: &str) -> Result<Vec<(String, u64)>> {
+    let entries = std::fs::read_dir(folder(options, run, repository)?)?.flatten();
+    let file = |entry: std::fs::DirEntry| {
+        Ok((entry.file_name().to_string_lossy().into_owned(), entry.metadata()?.len()))
+    };
+    entries.map(file).collect()
+}
+
+/// The folder that is sent, with its card.
+fn folder(options: &PushOptions, run: &Path, repository: &str) -> Result<PathBuf> {
+    let folder = if run.join("final").is_dir() { run.join("final") } else { run.to_owned() };
+    let is_model = folder.join("config.json").exists();
+    if !is_model && !folder.join(adapter::CONFIG).exists() {
+        bail!("{}: no model and no adapter here", folder.display());
+    }
+    if !folder.join(CARD).exists() {
+        let card = Card { place: run, folder: &folder, is_model, repository };
+        let card = card.text(&tables(options, run)?)?;
+        write_atomic(&folder.join(CARD), card.as_bytes())?;
+        tracing::info!(
+            "card in {}: edit it and push again to change it",
+            folder.join(CARD).display()
+        );
+    }
+    Ok(folder)
 }
 
 /// The tables of the evaluations named, or of the study that the run is part of.
@@ -97,7 +90,14 @@ fn tables(options: &PushOptions, place: &Path) -> Result<Vec<String>> {
             .with_context(|| format!("{}: no results to show", file.display()))?;
         tables.push(text.trim().to_owned());
     }
-    let study = place.parent().map(|parent| parent.join("results.md"));
+    // Only a study that wrote its settings beside its results, as `study` does.
+    let study = place.parent().filter(|parent| {
+        let settings = read_text(&parent.join("config.toml"), MAX_SETTINGS);
+        settings
+            .is_ok_and(|text| text.starts_with("# tealight ") && text.contains("\nobjectives = "))
+            && parent.join("results.json").is_file()
+    });
+    let study = study.map(|parent| parent.join("results.md"));
     if let (true, Some(text)) =
         (options.results.is_empty(), study.and_then(|file| read_text(&file, MAX_SMALL).ok()))
     {

@@ -1,16 +1,14 @@
-//! The pieces that `train`, `eval` and `study` are made of: sample the base, evaluate once. `fine_tune` has
-//! the rest.
+//! The pieces that `train`, `eval` and `study` are made of: a base model with a solver for each of its decoders, and
+//! the base's samples. `fine_tune` has the rest.
 
-use std::collections::HashMap;
 use std::path::Path;
 
 use anyhow::Result;
 use candle_core::Device;
 use tealight_datasets::Dataset;
-use tealight_eval::evaluate::{DrawPart, DrawnSink, Team, evaluate};
-use tealight_eval::{Sample, Solver, Tally, store};
 
-use crate::generate::{Filters, LocalSampler, RngKey, Sampler, SamplingParams};
+use crate::app::evaluate::probes::Scorer;
+use crate::generate::{Filters, LocalSampler, Sampler, SamplingParams};
 use crate::model::Decoder;
 use crate::objective::Plan;
 use crate::policy::Policy;
@@ -18,15 +16,11 @@ use crate::presample::{self, Presamples, presample};
 use crate::pretrained::Pretrained;
 use crate::ranks::Ranks;
 use crate::rollout::{Collector, Encoded};
-use crate::sampled::Sampled;
 use crate::solver::LocalSolver;
-use crate::telemetry::{JsonLines, Progress};
-use crate::tokenizer::Tokenizer;
+use crate::telemetry::Progress;
+use crate::tokenizer::{HubTokenizer, Tokenizer};
 use crate::train::Stop;
 use crate::train::rlvr::{RlvrConfig, wants_extra_check, wants_presamples};
-
-/// Keys the randomness of evaluations apart from that of training.
-const EVALUATION: u64 = u64::MAX - 2;
 
 /// The seed of a base's second draw, whose samples are independent of those that `seed` gives and of those of any other
 /// small number.
@@ -57,15 +51,18 @@ pub(crate) struct Draw<'a> {
 }
 
 impl Draw<'_> {
-    /// What answers problems by a model that is only sampled from.
-    pub(crate) fn solver<'m>(&self, model: &'m Sampled) -> LocalSolver<'m> {
-        let eos = model.tokenizer.eos().to_vec();
+    /// What answers problems by a decoder.
+    pub(crate) fn solver<'m>(
+        &self,
+        decoder: &'m Decoder,
+        tokenizer: &'m HubTokenizer,
+    ) -> LocalSolver<'m> {
         LocalSolver {
-            sampler: model.sampler(self.max_num_seqs),
-            context: model.context,
-            tokenizer: &model.tokenizer,
-            params: SamplingParams { eos, ..self.params.clone() },
-            rng_key: RngKey { seed: self.seed, step: EVALUATION },
+            sampler: Box::new(LocalSampler { decoder, max_rows: self.max_num_seqs }),
+            context: decoder.architecture().max_positions,
+            tokenizer,
+            params: self.params.clone(),
+            rng_key: LocalSolver::rng_key(self.seed),
         }
     }
 }
@@ -240,128 +237,18 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// The same, but for what `samples` holds already, whole problems of it; what it holds in the end is in the
-    /// dataset's order.
-    pub(crate) fn evaluate_the_rest(
-        &self,
-        decoder: &Decoder,
-        dataset: &Dataset,
-        draw: &Draw<'_>,
-        label: &str,
-        samples: &Path,
-    ) -> Result<Vec<Tally>> {
-        let mut known = HashMap::new();
-        if self.ranks.first(|| Ok(samples.exists()))? {
-            known = store::read(samples)?.problems;
-            self.ranks.wait()?;
-            self.ranks.first(|| store::write_in_order(samples, dataset, &known))?;
-        }
-        let tallies = self.evaluate(decoder, dataset, draw, label, samples, &mut known)?;
-        self.ranks.first(|| store::write_in_order(samples, dataset, &known))?;
-        Ok(tallies)
-    }
-
-    /// The same, kept nowhere.
-    pub(crate) fn tallies(
-        &self,
-        decoder: &Decoder,
-        dataset: &Dataset,
-        draw: &Draw<'_>,
-        evaluating: &Evaluating<'_>,
-    ) -> Result<Vec<Tally>> {
-        let solver = self.solver(decoder, draw);
-        let mut known = HashMap::new();
-        let asked = (&solver as &dyn Solver, &Dealt(&self.ranks, draw.n) as &dyn Team);
-        evaluate(dataset, asked, draw.n, &mut known, &mut |_| evaluating.stop.check())
-    }
-
     /// What answers problems by a decoder.
     pub(crate) fn solver<'d>(&'d self, decoder: &'d Decoder, draw: &Draw<'_>) -> LocalSolver<'d> {
-        LocalSolver {
-            sampler: Box::new(LocalSampler { decoder, max_rows: draw.max_num_seqs }),
-            context: decoder.architecture().max_positions,
-            tokenizer: &self.base.tokenizer,
-            params: draw.params.clone(),
-            rng_key: RngKey { seed: draw.seed, step: EVALUATION },
-        }
+        draw.solver(decoder, &self.base.tokenizer)
     }
 
-    /// Draws and judges samples of `decoder`; they go to `samples` as they come, after those that are known from an
-    /// earlier call.
-    pub(crate) fn evaluate(
-        &self,
-        decoder: &Decoder,
-        dataset: &Dataset,
-        draw: &Draw<'_>,
-        label: &str,
-        samples: &Path,
-        known: &mut HashMap<String, Vec<Sample>>,
-    ) -> Result<Vec<Tally>> {
-        let solver = self.solver(decoder, draw);
-        let ranks = &self.ranks;
-        let progress = Evaluating { label, is_silent: false, stop: self.stop, ranks };
-        progress.run(dataset, &solver, draw.n, samples, known)
+    /// The base as a model whose log-probabilities are asked.
+    pub(crate) fn scorer(&self) -> Scorer<'_> {
+        Scorer { decoder: &self.reference, tokenizer: &self.base.tokenizer }
     }
 
     /// The tokens that end a completion.
     pub(crate) fn eos(&self) -> &[u32] {
         self.base.tokenizer.eos()
-    }
-}
-
-/// An evaluation under way, whoever samples.
-pub(crate) struct Evaluating<'a> {
-    pub(crate) label: &'a str,
-    pub(crate) is_silent: bool,
-    pub(crate) stop: &'a Stop,
-    pub(crate) ranks: &'a Ranks,
-}
-
-/// Problems dealt to ranks, with so many answers each.
-pub(crate) struct Dealt<'a>(pub(crate) &'a Ranks, pub(crate) usize);
-
-impl Team for Dealt<'_> {
-    fn divide(
-        &self,
-        places: &[usize],
-        draw: &mut DrawPart<'_>,
-        sink: &mut DrawnSink<'_>,
-    ) -> Result<()> {
-        self.0.divide(places, self.1, draw, sink)
-    }
-}
-
-impl Evaluating<'_> {
-    /// Draws samples until there are `n` a problem, those in `known` included, and appends them to a file.
-    pub(crate) fn run(
-        &self,
-        dataset: &Dataset,
-        solver: &dyn Solver,
-        n: usize,
-        samples: &Path,
-        known: &mut HashMap<String, Vec<Sample>>,
-    ) -> Result<Vec<Tally>> {
-        // One writes: the others have the same.
-        let mut lines = match (self.ranks.is_first(), known.is_empty()) {
-            (false, _) => None,
-            (true, false) => Some(JsonLines::append(samples)?),
-            (true, true) => Some(JsonLines::create(samples)?),
-        };
-        let is_whole = |id: &String| known.get(id).is_some_and(|samples| samples.len() >= n);
-        let open = dataset.problems.iter().filter(|problem| !is_whole(&problem.id)).count();
-        let mut progress = match self.is_silent {
-            true => Progress::silent(self.label, open),
-            false => Progress::new(self.label, open),
-        };
-        let (mut right, mut all) = (0, 0);
-        let team = Dealt(self.ranks, n);
-        evaluate(dataset, (solver, &team), n, known, &mut |batch| {
-            // One write a problem: what a crash leaves is whole problems and at most one broken one.
-            lines.as_mut().map_or(Ok(()), |lines| lines.write_all(batch))?;
-            right += batch.iter().filter(|sample| sample.is_correct()).count();
-            all += batch.len();
-            progress.advance(|| format!("pass@1 {:.3}", right as f64 / all as f64));
-            self.stop.check()
-        })
     }
 }

@@ -27,6 +27,16 @@ use crate::train::rlvr::LENGTH;
 
 /// Settings with every option at its default: where another program begins.
 ///
+/// ```
+/// use tealight::app::settings::defaults;
+/// use tealight::app::training::TrainOptions;
+///
+/// let mut options: TrainOptions = defaults();
+/// options.rlvr.objective = "kl-full:0.1".parse()?;
+/// assert_eq!(options.rlvr.settings.num_generations, 8);
+/// # anyhow::Ok(())
+/// ```
+///
 /// # Panics
 /// Never for the settings of this module: each has a default or may be left out.
 pub fn defaults<T: Args + FromArgMatches>() -> T {
@@ -42,7 +52,9 @@ A named source or a .jsonl, .json, .csv or .parquet file.
              default), countdown/test (shares no numbers with it), countdown/sft
   sql        questions about small tables, many right queries; sql/train, sql/test, sql/sft
   chain      running totals to a target: chain/train, test, longer, banned
-  walk       moves between numbers, every right answer known: walk/train, test, longer, banned
+  walk       moves between numbers, every correct answer known: walk/train, test, longer, banned
+  TASK       a task that tealight tasks lists, such as colouring: colouring/train, valid,
+             test, sft; knobs follow the split (colouring/test-n7-m9)
   hub:OWNER/NAME[@REVISION]:FILE  a .parquet or .jsonl file of a dataset on the Hub
   FILE       columns are detected (question/answer, problem/solution, ...) and
              printed; name others with --prompt-column and --answer-column.
@@ -112,7 +124,7 @@ impl ModelOptions {
         Ok(model)
     }
 
-    /// Loads the model to sample from it, whoever computes it.
+    /// Loads the model to sample from it, ours or candle-transformers'.
     pub(crate) fn load_to_sample(&self) -> Result<Sampled> {
         match self.load_elsewhere()? {
             Some(model) => Ok(model),
@@ -178,7 +190,7 @@ impl ModelOptions {
         Ok((model, device))
     }
 
-    /// What it is called in results.
+    /// Its name in results.
     pub(crate) fn shown(&self) -> String {
         match &self.adapter {
             None if self.quantized => format!("{} (quantized)", self.model),
@@ -187,7 +199,7 @@ impl ModelOptions {
         }
     }
 
-    /// What its samples are called in results: in another type they are another model's.
+    /// The name of its samples in results: sampled in another type they are another model's.
     pub(crate) fn sampled(&self) -> String {
         match self.precision.rollout_dtype {
             Some(RolloutDtype::Int8) => format!("{} (int8)", self.shown()),
@@ -249,11 +261,11 @@ impl DataOptions {
 
     /// Opens a set of a suite; what it does not say of columns and verifier, these options do.
     pub(crate) fn open_set(&self, set: &SuiteSet) -> Result<Dataset> {
-        let own = set.columns();
+        let of_set = set.columns();
         let mut columns = Columns {
-            prompt: own.prompt.or_else(|| self.prompt_column.clone()),
-            answer: own.answer.or_else(|| self.answer_column.clone()),
-            verifier: own.verifier.or_else(|| self.verifier.clone()),
+            prompt: of_set.prompt.or_else(|| self.prompt_column.clone()),
+            answer: of_set.answer.or_else(|| self.answer_column.clone()),
+            verifier: of_set.verifier.or_else(|| self.verifier.clone()),
             ..Columns::default()
         };
         columns.prompting = self.prompts.prompting(|spec, prompting| {
@@ -301,7 +313,7 @@ pub struct DecodingOptions {
     /// Drop tokens less likely than this share of the most likely one.
     #[arg(long, default_value_t = 0.0, help_heading = "Decoding")]
     pub min_p: f64,
-    /// Most tokens in a completion. Default: the room that the context leaves, up to 512.
+    /// Maximum new tokens of a completion. Default: the room that the context leaves, up to 512.
     #[arg(long, help_heading = "Decoding")]
     pub max_completion_length: Option<usize>,
 }
@@ -356,13 +368,20 @@ pub(crate) fn completion_length<'a>(
     Ok(room)
 }
 
-/// Prints the resolved settings and saves them beside the run's results.
+/// Settings of a command and the directory that it writes to, as its `config.toml` has them.
+#[derive(Serialize)]
+pub(crate) struct WithOutput<'a, T> {
+    #[serde(flatten)]
+    pub(crate) settings: &'a T,
+    pub(crate) output: &'a Path,
+}
+
+/// Saves the resolved settings beside the run's results and says where they are.
 pub(crate) fn record_config(options: &impl Serialize, output: &Path) -> Result<()> {
     let (version, revision) = (env!("CARGO_PKG_VERSION"), env!("TEALIGHT_REVISION"));
     let text = format!("# tealight {version}, revision {revision}\n{}", toml::to_string(options)?);
-    crate::files::write_atomic(&output.join("config.toml"), text.as_bytes())?;
-    for line in text.lines() {
-        tracing::info!("  {line}");
-    }
+    let file = output.join("config.toml");
+    crate::files::write_atomic(&file, text.as_bytes())?;
+    tracing::info!("all settings in {}", file.display());
     Ok(())
 }

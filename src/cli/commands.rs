@@ -7,21 +7,14 @@ use super::config_merge::resolve_plain as resolve;
 use super::evaluation::{compare, eval, generate, report, show, verify};
 use super::help;
 use super::theory::{beta, lab};
-use super::tools::{bench, doctor, objectives, pages};
+use super::tools::{batch, bench, doctor, objectives, pages, tasks};
 use super::training::{export, presample, push, sft, study, train};
-use crate::app::batch::{self, BatchOptions};
 use crate::app::bench::BenchOptions;
 use crate::app::beta::BetaOptions;
 use crate::app::compare::CompareOptions;
 use crate::app::evaluate::EvalOptions;
-use crate::app::export::ExportOptions;
-use crate::app::grade::GradeOptions;
 use crate::app::lab::LabOptions;
-use crate::app::presample::PresampleOptions;
-use crate::app::push::PushOptions;
 use crate::app::study::StudyOptions;
-use crate::app::training::TrainOptions;
-use crate::app::training::sft::SftOptions;
 use crate::process::Process;
 
 /// A command.
@@ -104,22 +97,23 @@ fn refused(command: &str) -> &'static [&'static str] {
 const ENTRIES: &[Entry] = &[
     Entry {
         name: "study",
-        options: StudyOptions::augment_args,
-        about: "Evaluate a base model, fine-tune it under each objective, evaluate the results, report",
+        options: |command| study::Flags::augment_args(StudyOptions::augment_args(command)),
+        about: "Compare objectives: evaluate the base, fine-tune under each, evaluate, report",
         more: "\
 -h shows the options that most studies need, --help all; tealight objectives describes the
 objectives. With the embedded model, the values of recipes/countdown-study.toml take the place of
 the defaults, as shown; flags and --config files win over both.
 
 Examples:
-  tealight study --objectives 'grpo@{learning-rate=5e-5,1e-4},js@{1.2,2.4}' --seeds 0..3 --output study
+  tealight study --objectives 'grpo@{learning-rate=5e-5,1e-4},js@{1.2,2.4}' \\
+      --seeds 0..3 --output study
   tealight study --seeds 0..9 --plan",
         check: |m| study::resolve(m).map(drop),
-        run: |m, process| study::run(&study::resolve(m)?, process),
+        run: study::run,
     },
     Entry {
         name: "train",
-        options: TrainOptions::augment_args,
+        options: |command| train::Flags::augment_args(train::Settings::augment_args(command)),
         about: "Fine-tune a model by verifiable rewards under one objective",
         more: "\
 -h shows the options that most runs need, --help all; tealight objectives describes the
@@ -131,24 +125,24 @@ Examples:
   tealight train --use-peft --lora-r 16 --learning-rate 1e-4 --output runs/lora
   tealight train --config recipes/countdown.toml --output runs/countdown
   tealight train --resume runs/js",
-        check: |m| train::resolve(m).map(drop),
-        run: |m, process| train::run(&train::resolve(m)?, process),
+        check: train::check,
+        run: train::run,
     },
     Entry {
         name: "eval",
-        options: EvalOptions::augment_args,
-        about: "Sample n completions a problem and report Pass@k and distinct right answers",
+        options: |command| eval::Flags::augment_args(EvalOptions::augment_args(command)),
+        about: "Sample n completions a problem and report Pass@k and distinct correct answers",
         more: "\
 Example:
   tealight eval --model runs/js/final --dataset gsm8k/test.jsonl -n 64 -k 1,4,16,64 \\
       --output runs/js/test",
-        check: |m| eval::resolve(m).map(drop),
-        run: |m, process| eval::run(&eval::resolve(m)?, process),
+        check: |m| resolve::<EvalOptions>(m).map(drop),
+        run: eval::run,
     },
     Entry {
         name: "generate",
         options: generate::GenerateOptions::augment_args,
-        about: "What a model says to a prompt, as it is sampled; without a prompt on a terminal, a chat",
+        about: "Stream a completion, or chat",
         more: "\
 The prompt is the argument, a FILE, or standard input; it is rendered by the model's chat template unless --raw.
 
@@ -161,19 +155,19 @@ Examples:
     },
     Entry {
         name: "grade",
-        options: GradeOptions::augment_args,
-        about: "Judge completions produced elsewhere: the same numbers, the same report",
+        options: |command| eval::Flags::augment_args(eval::GradeSettings::augment_args(command)),
+        about: "Grade completions from elsewhere, with the numbers and report of eval",
         more: "\
 Examples:
   tealight grade completions.jsonl --output graded
   tealight grade batch-output.jsonl --dataset gsm8k/test.jsonl --output graded",
-        check: |m| eval::resolve_grade(m).map(drop),
-        run: |m, process| eval::grade(&eval::resolve_grade(m)?, process),
+        check: |m| resolve::<eval::GradeSettings>(m).map(drop),
+        run: eval::grade,
     },
     Entry {
         name: "compare",
         options: CompareOptions::augment_args,
-        about: "Evaluations side by side: differences, what was lost and gained",
+        about: "Compare evaluations: differences, problems lost and gained",
         more: "\
 Example:
   tealight compare runs/base/test runs/js/test --output runs/comparison",
@@ -183,7 +177,7 @@ Example:
     Entry {
         name: "report",
         options: report::ReportOptions::augment_args,
-        about: "Write an evaluation's report again, or show a run in a browser while it goes",
+        about: "Write a report again, or serve it in a browser while a run goes",
         more: "\
 Example:
   tealight report runs/js --serve",
@@ -193,7 +187,7 @@ Example:
     Entry {
         name: "show",
         options: show::ShowOptions::augment_args,
-        about: "Completions that training logged, as people read them",
+        about: "Print completions that training logged",
         more: "\
 Example:
   tealight show runs/js --step 50 --verdict wrong --limit 3",
@@ -202,32 +196,32 @@ Example:
     },
     Entry {
         name: "presample",
-        options: PresampleOptions::augment_args,
-        about: "Sample the base once: validity of every prompt, rehearsal and RFT sets, Pass@k",
+        options: presample::Settings::augment_args,
+        about: "Sample the base once, for several runs: solve rates of prompts, correct samples, Pass@k",
         more: "\
 The samples serve every objective that needs the base: pass --presamples DIR to train.
 
 Example:
   tealight presample --model Qwen/Qwen2.5-0.5B-Instruct --dataset gsm8k/train.jsonl -n 8 \\
       --output runs/presamples",
-        check: |m| resolve::<PresampleOptions>(m).map(drop),
-        run: |m, process| presample::run(&resolve(m)?, process),
+        check: |m| resolve::<presample::Settings>(m).map(drop),
+        run: |m, process| presample::run(resolve(m)?, process),
     },
     Entry {
         name: "sft",
-        options: SftOptions::augment_args,
+        options: |command| sft::Flags::augment_args(sft::Settings::augment_args(command)),
         about: "Fine-tune a model on worked solutions, or train one from scratch",
         more: "\
 Example:
   tealight sft --model Qwen/Qwen2.5-0.5B --dataset gsm8k/train.jsonl --learning-rate 1e-5 \\
       --output runs/sft",
-        check: |m| sft::resolve(m).map(drop),
-        run: |m, process| sft::run(&sft::resolve(m)?, &process.stop),
+        check: sft::check,
+        run: |m, process| sft::run(m, &process.stop),
     },
     Entry {
         name: "export",
-        options: ExportOptions::augment_args,
-        about: "Write a model in a form that other programs read: adapter merged, weights of another type, GGUF",
+        options: |command| export::Flags::augment_args(export::Settings::augment_args(command)),
+        about: "Export a model: merge an adapter, convert weights, write GGUF, average runs",
         more: "\
 --model reads:
   a directory in Hub layout (config.json, *.safetensors, tokenizer.json), also RUN/final, RUN/best
@@ -238,26 +232,26 @@ Example:
 
 Example:
   tealight export --model runs/lora/final --merge --save-dtype bfloat16 --output merged",
-        check: |m| export::resolve(m).map(drop),
-        run: |m, _| export::run(&export::resolve(m)?),
+        check: |m| resolve::<export::Settings>(m).map(drop),
+        run: |m, _| export::run(m),
     },
     Entry {
         name: "push",
-        options: PushOptions::augment_args,
-        about: "A trained model or adapter to the Hub, with a card that says how it was made and what it measures",
+        options: |command| push::Flags::augment_args(push::Settings::augment_args(command)),
+        about: "Upload a model or adapter to the Hub, with a model card",
         more: "\
 The token is HF_TOKEN, or what `hf auth login` left. A push that was cut off is done again: what arrived is not
 sent twice.
 
 Example:
   tealight push study/dph-js-0.4-seed0 --repo me/countdown-dph-js",
-        check: |m| push::resolve(m).map(drop),
-        run: |m, _| push::run(&push::resolve(m)?),
+        check: |m| resolve::<push::Settings>(m).map(drop),
+        run: |m, _| push::run(m),
     },
     Entry {
         name: "lab",
         options: LabOptions::augment_args,
-        about: "Optima of small worlds, exactly, and the estimators of real runs beside them",
+        about: "Compute exact optima of objectives on toy tasks",
         more: "\
 Worlds: ends (a bigram collapses gradually), dyck (it jumps), strategies (Pass@k curves cross).
 
@@ -276,18 +270,20 @@ Examples:
     Entry {
         name: "verify",
         options: verify::VerifyOptions::augment_args,
-        about: "Check mathematical answers against gold ones",
+        about: "Check answers against gold answers; serve or audit a verifier",
         more: "\
 Examples:
   tealight verify --gold '\\frac{1}{2}' --answer 'The answer is \\boxed{0.5}' --explain
-  tealight verify --jsonl answers.jsonl > verdicts.jsonl",
+  tealight verify --jsonl answers.jsonl > verdicts.jsonl
+  tealight verify --serve 127.0.0.1:8080
+  tealight verify --audit answers.jsonl --against exact",
         check: |m| resolve::<verify::VerifyOptions>(m).map(drop),
-        run: |m, _| verify::run(&resolve(m)?),
+        run: |m, process| verify::run(&resolve(m)?, &process.stop),
     },
     Entry {
         name: "beta",
         options: BetaOptions::augment_args,
-        about: "Convert between a KL coefficient and the validity it leads to",
+        about: "Convert between a KL coefficient and the expected accuracy of its optimum",
         more: "\
 Example:
   tealight beta --validity 0.1 --target 0.5,0.9,0.99 --beta 0.1
@@ -297,18 +293,18 @@ Example:
     },
     Entry {
         name: "batch",
-        options: BatchOptions::augment_args,
+        options: batch::Settings::augment_args,
         about: "Answer a file of requests in OpenAI's batch format on a local model",
         more: "\
 Example:
   tealight batch --model Qwen/Qwen2.5-0.5B-Instruct -i requests.jsonl -o responses.jsonl",
-        check: |m| resolve::<BatchOptions>(m).map(drop),
-        run: |m, process| batch::run(&resolve(m)?, &process.stop),
+        check: |m| resolve::<batch::Settings>(m).map(drop),
+        run: |m, process| batch::run(resolve(m)?, &process.stop),
     },
     Entry {
         name: "bench",
         options: BenchOptions::augment_args,
-        about: "Measure sampling and a training step, and how far they are from the machine's limits",
+        about: "Measure sampling and a training step against the machine's limits",
         more: "\
 Examples:
   tealight bench --model Qwen/Qwen2.5-0.5B --prompts 2 --group 8 --prompt-len 64 --new-tokens 32
@@ -328,9 +324,21 @@ Examples:
         run: |m, _| objectives::run(&resolve(m)?),
     },
     Entry {
+        name: "tasks",
+        options: tasks::TasksOptions::augment_args,
+        about: "List the generated tasks whose answers can be counted, or print instances of one",
+        more: "\
+Examples:
+  tealight tasks
+  tealight tasks colouring -n 3
+  tealight tasks paths/test-n7-m10 -n 100 --format reasoning-gym > paths.jsonl",
+        check: |m| resolve::<tasks::TasksOptions>(m).map(drop),
+        run: |m, _| tasks::run(&resolve(m)?),
+    },
+    Entry {
         name: "doctor",
         options: doctor::DoctorOptions::augment_args,
-        about: "What this machine and this binary can do, and a short test that they do it",
+        about: "Check this machine and this build",
         more: "\
 Exits 1 where something is wrong. Nothing is asked of the network.",
         check: |m| resolve::<doctor::DoctorOptions>(m).map(drop),
@@ -339,7 +347,7 @@ Exits 1 where something is wrong. Nothing is asked of the network.",
     Entry {
         name: "completions",
         options: pages::CompletionsOptions::augment_args,
-        about: "A script that completes commands and options in a shell",
+        about: "Print a completion script for a shell",
         more: "\
 Example:
   tealight completions bash > ~/.local/share/bash-completion/completions/tealight",
@@ -349,7 +357,7 @@ Example:
     Entry {
         name: "man",
         options: pages::ManOptions::augment_args,
-        about: "The manual: a page a command for `man`, or the reference of every option in Markdown",
+        about: "Write the manual: man pages, or the reference in Markdown",
         more: "\
 Examples:
   tealight man --output ~/.local/share/man/man1

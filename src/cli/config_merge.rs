@@ -68,7 +68,7 @@ where
 /// The same without a recipe.
 ///
 /// # Errors
-/// See [`resolve`].
+/// A file that cannot be read, is not TOML, has an unknown key or a value of the wrong kind.
 pub(super) fn resolve_plain<T>(matches: &ArgMatches) -> Result<T>
 where
     T: Args + FromArgMatches + Serialize + DeserializeOwned,

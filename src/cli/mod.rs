@@ -58,6 +58,9 @@ fn is_hangup_ignored() -> bool {
     mask.is_none_or(|mask| mask & 1 << (signal_hook::consts::SIGHUP - 1) != 0)
 }
 
+/// What is said where a command has no directory to write to.
+const NO_OUTPUT: &str = "--output DIR is needed";
+
 /// Stack of the thread that trains: autograd recurses over the graph.
 const STACK_BYTES: usize = 256 << 20;
 
@@ -163,7 +166,16 @@ pub(crate) fn batch_line(
     let matches = commands::command().try_get_matches_from(words)?;
     let (_, matches) = matches.subcommand().context("no command")?;
     let options = config_merge::resolve_plain(matches)?;
-    crate::app::batch::Asked::read(&options, line, model, prompting).map(drop)
+    crate::app::batch::BatchRequest::read(&options, line, model, prompting).map(drop)
+}
+
+/// The value of an option that a command cannot do without and that a settings file may give, so that clap cannot ask
+/// for it.
+///
+/// # Errors
+/// `message`, where there is none.
+fn required<T>(value: Option<T>, message: &'static str) -> Result<T> {
+    value.context(message)
 }
 
 /// The error and its causes on one line, without repeating what a cause says already.

@@ -169,7 +169,7 @@ mod tests {
             clap::builder::ValueParser::from(clap::value_parser!(u64)).type_id(),
             clap::builder::ValueParser::from(clap::value_parser!(u16)).type_id(),
         ];
-        let mut found = Vec::new();
+        let mut options = Vec::new();
         for command in commands::command().get_subcommands() {
             for argument in command.get_arguments() {
                 let flag = match (argument.get_long(), argument.get_short()) {
@@ -180,11 +180,11 @@ mod tests {
                 if kinds.contains(&argument.get_value_parser().type_id()) {
                     let (command, name) =
                         (command.get_name().to_owned(), argument.get_id().to_string());
-                    found.push((command, name, flag));
+                    options.push((command, name, flag));
                 }
             }
         }
-        found
+        options
     }
 
     #[test]

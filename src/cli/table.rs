@@ -1,7 +1,7 @@
 //! Results as tables for the terminal.
 
 use comfy_table::presets::NOTHING;
-use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
+use comfy_table::{CellAlignment, ColumnConstraint, LineStyle, Table, TableStyle, Width};
 use tealight_eval::front::{Fronts, Verdict, power_line};
 use tealight_eval::report::{Evaluated, Study, front, levels, tables};
 use tealight_eval::results::SetResult;
@@ -37,7 +37,7 @@ fn summary(summary: &Summary) -> String {
         .iter()
         .filter_map(|level| {
             let value = summary.unique_by_level.get(level.name())?.get(&largest)?.value;
-            Some(format!("by {} {value:.2}", level.name()))
+            Some(format!("{value:.2} {}", level.description()))
         })
         .collect();
     let mut lines = Vec::new();
@@ -48,19 +48,18 @@ fn summary(summary: &Summary) -> String {
         lines.push(format!("maj@{k} {:.4} ({})", majority.value, interval(majority, 4)));
     }
     if let Some((k, coverage)) = summary.coverage.iter().next_back() {
-        lines
-            .push(format!("coverage@{k} {:.4} of the right answers that could be", coverage.value));
+        lines.push(format!("coverage@{k} {:.4} of all correct answers", coverage.value));
     }
     if let Some(kl) = &summary.kl_pstar {
         lines.push(format!("KL(p* || model) {:.3} nats ({})", kl.value, interval(kl, 3)));
     }
     if let Some(coverage) = &summary.base_coverage {
         let (value, interval) = (coverage.value, interval(coverage, 3));
-        lines.push(format!("base's right answers: {value:+.3} nats ({interval})"));
+        lines.push(format!("log-probability of the base's correct answers, change from base: {value:+.3} nats ({interval})"));
     }
     if let Some(richness) = &summary.richness {
         lines.push(format!(
-            "right answers a solved problem: hill 1 {:.2}, hill 2 {:.2}, chao 1 {:.1}, unseen {:.1} %",
+            "correct solutions of a solved problem: Hill number 1 {:.2}, Hill number 2 {:.2}, Chao1 {:.1}, unseen mass {:.1} %",
             richness.hill_1.value,
             richness.hill_2.value,
             richness.chao_1.value,
@@ -68,6 +67,8 @@ fn summary(summary: &Summary) -> String {
         ));
     }
     lines.extend(summary.features.iter().map(|(kind, of)| {
+        // A verifier's own program names the kinds.
+        let kind = kind.split_whitespace().collect::<Vec<_>>().join(" ");
         format!(
             "features of {} correct answers, {kind}: Shannon {:.2} nats, Gini-Simpson {:.2} ({} problems)",
             of.correct, of.shannon.value, of.gini_simpson.value, of.problems
@@ -77,21 +78,21 @@ fn summary(summary: &Summary) -> String {
     let more: String = lines.iter().map(|line| format!("{line}\n")).collect();
     let unjudged = match summary.unjudged {
         0 => String::new(),
-        count => format!("\n{count} completions could not be judged and count nowhere"),
+        count => format!("\n{count} completions could not be judged and are left out"),
     };
     format!(
-        "{table}\ndistinct correct among {largest}: {}{unjudged}\n{more}{} problems, {} samples each; {}, {:.1} % without a readable answer, {}",
+        "{table}\ndistinct correct among {largest}: {}{unjudged}\n{more}{} problems, {} samples each; {}, {:.1} % without an answer, {}",
         by_level.join(", "),
         summary.problems,
         summary.n,
-        summary.truncated.map_or("not known how many were cut off".into(), |s| format!(
-            "{:.1} % cut off",
+        summary.truncated.map_or("number of truncated completions unknown".into(), |s| format!(
+            "{:.1} % truncated",
             s * 100.0
         )),
         summary.no_answer * 100.0,
         summary
             .mean_length
-            .map_or("lengths not known".into(), |n| format!("{n:.1} tokens on average")),
+            .map_or("lengths unknown".into(), |n| format!("{n:.1} tokens on average")),
     )
 }
 
@@ -215,13 +216,61 @@ fn whole(study: &Study, evaluated: &Evaluated) -> Vec<Vec<String>> {
     [vec![tables::header(study, evaluated)], tables::rows(study, evaluated)].concat()
 }
 
-/// Rows under their header, the first row.
+/// Columns of text that a table may take; a wider one goes on below.
+const WIDTH: usize = 100;
+
+/// Spaces that a table puts around a cell.
+const PADDING: usize = 2;
+
+/// Spaces between columns: those around a cell and the separator.
+const GAP: usize = PADDING + 1;
+
+/// Rows under their header, the first row. Columns that do not fit beside the others follow as a further table, with the
+/// first column repeated, as R and pandas print wide frames.
 pub(super) fn plain(rows: &[Vec<String>]) -> String {
-    let Some((header, rows)) = rows.split_first() else { return String::new() };
-    let mut table = right_aligned(header);
-    rows.iter().for_each(|row| {
-        table.add_row(row);
+    let Some(header) = rows.first() else { return String::new() };
+    let widths: Vec<usize> = (0..header.len()).map(|column| column_width(rows, column)).collect();
+    let label = widths.first().map_or(0, |width| width + GAP);
+    let mut blocks: Vec<Vec<usize>> = Vec::new();
+    let mut used = WIDTH;
+    for (column, width) in widths.iter().enumerate().skip(1) {
+        if used + width + GAP > WIDTH {
+            blocks.push(vec![0]);
+            used = label;
+        }
+        used += width + GAP;
+        blocks.last_mut().expect("a block was begun").push(column);
+    }
+    if blocks.is_empty() {
+        blocks.push(vec![0]);
+    }
+    let blocks = blocks.iter().map(|columns| block(rows, columns, &widths));
+    blocks.collect::<Vec<_>>().join("\n\n")
+}
+
+/// Width of a column whose header breaks between words where the cells below are narrower; labels do not break.
+fn column_width(rows: &[Vec<String>], column: usize) -> usize {
+    let cell = |row: &Vec<String>| row.get(column).map_or(0, |text| text.chars().count());
+    if column == 0 {
+        return rows.iter().map(cell).max().unwrap_or(0);
+    }
+    let words = rows[0][column].split(' ').map(|word| word.chars().count()).max();
+    rows[1..].iter().map(cell).max().max(words).unwrap_or(0)
+}
+
+/// Some columns of a table.
+fn block(rows: &[Vec<String>], columns: &[usize], widths: &[usize]) -> String {
+    let of = |row: &Vec<String>| -> Vec<String> {
+        columns.iter().map(|&column| row.get(column).cloned().unwrap_or_default()).collect()
+    };
+    let mut table = right_aligned(&of(&rows[0]));
+    rows[1..].iter().for_each(|row| {
+        table.add_row(of(row));
     });
+    for (column, &index) in table.column_iter_mut().zip(columns) {
+        let width = u16::try_from(widths[index] + PADDING).unwrap_or(u16::MAX);
+        column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(width)));
+    }
     table.to_string()
 }
 
@@ -239,4 +288,27 @@ fn right_aligned(header: &[impl ToString]) -> Table {
         }
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wide_table_goes_on_below_with_its_first_column() {
+        let header = std::iter::once("objective".to_string())
+            .chain((0..9).map(|column| format!("a header of several words {column}")));
+        let row = std::iter::once("grpo@learning-rate=2.5e-5".to_string())
+            .chain((0..9).map(|column| format!(".846 (.734 to .{column}31)")));
+        let text = plain(&[header.collect(), row.collect()]);
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+        assert!(text.matches("grpo@learning-rate=2.5e-5").count() > 1, "{text}");
+        for column in 0..9 {
+            let cell = format!(".846 (.734 to .{column}31)");
+            assert_eq!(text.matches(&cell).count(), 1, "{text}");
+        }
+        let narrow = [vec!["a".into(), "b".into()], vec!["1".into(), "2".into()]];
+        assert_eq!(plain(&narrow).lines().count(), 3);
+        assert_eq!(plain(&[]), "");
+    }
 }

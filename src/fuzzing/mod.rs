@@ -15,6 +15,7 @@ use serde_json::Value;
 use tealight_datasets::read::Columns;
 use tealight_datasets::{Message, Prompt, Prompting, names};
 
+use crate::app::verdicts::{Audit, Judge, Pair};
 use crate::device::{Placement, Precision};
 use crate::gguf::Gguf;
 use crate::model::{Architecture, weights};
@@ -26,7 +27,7 @@ use crate::tokenizer::{HubTokenizer, Tokenizer};
 pub type Target = (&'static str, fn(&[u8]), &'static [u8]);
 
 /// Every kind.
-pub const TARGETS: [Target; 15] = [
+pub const TARGETS: [Target; 16] = [
     ("weights", weights, b"\x60\0\0\0\0\0\0\0{\"model.norm.weight\":{\"dtype\":\"F32\",\"shape\":[8],\"data_offsets\":[0,32]}}                        "),
     ("index", index, br#"{"metadata":{"total_size":1},"weight_map":{"a":"model-00001-of-00002.safetensors","b":"x.safetensors"}}"#),
     ("config", config, include_bytes!("../../models/countdown/config.json")),
@@ -37,6 +38,7 @@ pub const TARGETS: [Target; 15] = [
     ("engine", engine, br#"{"choices":[{"text":"a","finish_reason":"stop","token_ids":[1,2],"logprobs":{"token_logprobs":[-1.0,null]}},{"message":{"content":null},"logprobs":{"content":[{"id":3,"logprob":-1}]}}],"usage":{"completion_tokens":5}}"#),
     ("gguf", gguf, b"GGUF\x03\0\0\0\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\x14\0\0\0\0\0\0\0general.architecture\x08\0\0\0\x05\0\0\0\0\0\0\0llama\x15\0\0\0\0\0\0\0tokenizer.ggml.tokens\x09\0\0\0\x08\0\0\0\x02\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0a\x01\0\0\0\0\0\0\0b\x12\0\0\0\0\0\0\0output_norm.weight\x01\0\0\0\x08\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"),
     ("parquet", parquet, include_bytes!("../../tests/fixtures/rows.parquet")),
+    ("pairs", pairs, b"{\"gold\":\"1/2\",\"answer\":0.5,\"label\":true}\n{\"gold\":3,\"answer\":\"\\\\boxed{3}\"}\n\0line,label\n1,true\n3,\n"),
     ("depth", depth, b"\x00\x05\x03\x02\x0e\x03\x0c\x02"),
     ("metadata", metadata, b"\x05\x04\x02\x00\x0a\x09\x08\x05"),
     ("sql", sql::try_lines, b"CREATE TABLE t(x); INSERT INTO t VALUES (1); ATTACH 'VICTIM' AS v; CREATE TABLE v.y(x)\nSELECT x FROM t\nSELECT 1"),
@@ -68,6 +70,25 @@ fn weights(data: &[u8]) {
     with_file(weights::WHOLE, data, |folder| {
         drop(weights::load(folder, &small(), Placement::F32));
         drop(weights::read_all(&folder.join(weights::WHOLE), &Device::Cpu));
+    });
+}
+
+/// Lines that a client of `verify --serve` sends, and a file to audit with its labels, which come after a zero byte.
+fn pairs(data: &[u8]) {
+    let Ok(judge) = Judge::open(None, None) else { return };
+    for line in data.split(|byte| *byte == b'\n') {
+        drop(judge.judge_line(line));
+    }
+    drop(serde_json::from_slice::<Vec<Pair>>(data));
+    let (pairs, labels) = data.split_at(data.iter().position(|byte| *byte == 0).unwrap_or(0));
+    with_file("pairs", pairs, |folder| {
+        let file = folder.join("pairs");
+        let labels = labels.strip_prefix(b"\0").unwrap_or(labels);
+        std::fs::write(folder.join("pairs.labels.csv"), labels).expect("written");
+        if let Ok(audit) = Audit::open(&file, &judge, Some("exact")) {
+            drop((audit.rates(), audit.to_label()));
+            assert!(audit.disputes().len() <= audit.cases.len());
+        }
     });
 }
 

@@ -9,8 +9,8 @@ use tealight_eval::report::{self, Live};
 use tealight_eval::results::Results;
 
 use super::embedded;
+use crate::app::directory::{self, Existing};
 use crate::app::grade::{GradeOptions, run};
-use crate::app::place;
 use crate::presample;
 use crate::pretrained::Pretrained;
 use crate::process::Process;
@@ -53,7 +53,6 @@ fn whole() -> &'static Path {
         let input = folder.path().join("a.jsonl");
         std::fs::write(&input, COMPLETIONS).expect("written");
         let options = GradeOptions {
-            file: Some(input.display().to_string()),
             dataset: None,
             prompt_column: None,
             answer_column: None,
@@ -62,12 +61,12 @@ fn whole() -> &'static Path {
             k: vec![],
             model: "a".into(),
             output: Some(folder.path().join("run")),
-            overwrite: false,
             max_unjudged: 1.0,
             no_samples: false,
             json: false,
         };
-        run(&options, &Process::alone()).expect("graded");
+        run(&options, &input.display().to_string(), Existing::Keep, &Process::alone())
+            .expect("graded");
         let (output, config) = (folder.path().join("run"), settings());
         const ADAMW: AdamWConfig = AdamWConfig {
             adam_beta1: 0.9,
@@ -128,7 +127,7 @@ pub(super) fn try_changed(data: &[u8]) {
     }
     drop(Live::new(&output).look());
     drop(presample::stored_request(&output));
-    drop(place::check(&output, true));
+    drop(directory::check(&output, Existing::Replace));
     let (config, ranks) = (settings(), Ranks::alone());
     if let Ok(Some(newest)) = checkpoint::find(&output, "") {
         assert!(newest.starts_with(&output), "{}", newest.display());

@@ -1,6 +1,6 @@
 //! What each objective claims to optimise, as scalars written by the textbook and differentiated
 //! exactly: the other side of every gradient check. Nothing here uses the objectives' own code, but
-//! for the weight that a rule of rewards gives to the chance of being right.
+//! for the weight that a rule of rewards gives to the chance of being correct.
 
 use anyhow::Result;
 use candle_core::{Device, Tensor};
@@ -16,9 +16,6 @@ use crate::objective::{
 /// The gradient that groups of `group` samples should give in expectation, with token means over
 /// the length; `None` where the objective is an update rule without a scalar of its own (rules by
 /// rank or rarity, choices of single tokens) or a divided pseudo-reward.
-///
-/// # Errors
-/// No memory.
 pub fn claimed_gradient(
     world: &World,
     table: &Table,
@@ -79,7 +76,7 @@ fn constant(values: Vec<f64>) -> Result<Tensor> {
     Ok(Tensor::from_vec(values, count, &Device::Cpu)?)
 }
 
-/// `-sum_x w_x p_x / X`: the chance of being right, weighed by what the rule makes of it.
+/// `-sum_x w_x p_x / X`: the chance of being correct, weighed by what the rule makes of it.
 fn reward_claim(world: &World, table: &Table, plan: &Plan, group: usize) -> Result<Option<Tensor>> {
     if matches!(
         plan.rule,
@@ -98,7 +95,7 @@ fn reward_claim(world: &World, table: &Table, plan: &Plan, group: usize) -> Resu
     Ok(Some((chance * constant(weights)?)?.sum_all()?.neg()?))
 }
 
-/// `E[A | right] - E[A | wrong]` of one of `group` samples, the others right with chance `p`: with
+/// `E[A | right] - E[A | wrong]` of one of `group` samples, the others correct with chance `p`: with
 /// rewards alone the expected gradient is this times that of `p`.
 pub fn reward_weight(plan: &Plan, group: usize, p: f64) -> f64 {
     let plan = Plan { anchor: Anchor::None, ..plan.clone() };
@@ -108,7 +105,7 @@ pub fn reward_weight(plan: &Plan, group: usize, p: f64) -> f64 {
         right[1..=others].fill(true);
         let stats = GroupStats {
             rewards: right.iter().map(|right| f64::from(*right)).collect(),
-            is_correct: right,
+            classes: right.iter().map(|right| right.then_some(0)).collect(),
             policy_logp: vec![0.0; group],
             reference_logp: vec![0.0; group],
             lengths: vec![1; group],

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::World;
 
-/// What a policy can see.
+/// The class of a policy: the context that its next-token distribution depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Class {
@@ -53,9 +53,6 @@ pub struct Table {
 impl Table {
     /// The member of `class` nearest to the distributions `towards` (one a prompt) in forward KL:
     /// its rows are their expected counts of transitions, normalised.
-    ///
-    /// # Errors
-    /// No memory.
     pub fn project(world: &World, class: Class, towards: &[Vec<f64>]) -> Result<Self> {
         let mut known: BTreeMap<Vec<usize>, usize> = BTreeMap::new();
         let (mut contexts, mut cells) = (Vec::new(), Vec::new());
@@ -88,34 +85,22 @@ impl Table {
     }
 
     /// The base as a member of `class`, the same on every prompt.
-    ///
-    /// # Errors
-    /// No memory.
     pub fn base(world: &World, class: Class) -> Result<Self> {
         Self::project(world, class, &vec![world.base.clone(); world.is_right.len()])
     }
 
     /// Log-probability of every token of every output, `[X Y, L]`, with a gradient in the logits.
-    ///
-    /// # Errors
-    /// No memory.
     pub fn token_logp(&self) -> Result<Tensor> {
         let all = log_softmax(self.logits.as_tensor(), D::Minus1)?.flatten_all()?;
         all.index_select(&self.cells, 0)?.reshape(self.shape)
     }
 
-    /// The next-token distribution at every token's place, `[X Y L, V]`.
-    ///
-    /// # Errors
-    /// No memory.
+    /// The next-token distribution at every token's position, `[X Y L, V]`.
     pub fn next_logp(&self) -> Result<Tensor> {
         log_softmax(self.logits.as_tensor(), D::Minus1)?.index_select(&self.contexts, 0)
     }
 
     /// The cell `context V + token` of every token of every row.
-    ///
-    /// # Errors
-    /// No memory.
     pub(super) fn cell_rows(&self) -> Result<Vec<Vec<u32>>> {
         self.cells.reshape(self.shape)?.to_vec2()
     }
@@ -126,9 +111,6 @@ impl Table {
     }
 
     /// The probability of every output, prompt by prompt.
-    ///
-    /// # Errors
-    /// No memory.
     pub fn distributions(&self, world: &World) -> Result<Vec<Vec<f64>>> {
         let logp = self.token_logp()?.detach().sum(1)?.exp()?.to_vec1::<f64>()?;
         Ok(logp.chunks(world.outputs.len()).map(<[f64]>::to_vec).collect())

@@ -74,14 +74,14 @@ pub struct Parts {
     /// What sampling adds.
     pub samples: f64,
     /// Standard error of that, over runs.
-    pub samples_error: f64,
+    pub samples_error: Option<f64>,
     /// The trained policy's distance, the mean over runs: the sum of the five.
     pub total: f64,
     /// The largest component of the gradient that is left at the objective's optimum.
     pub residual: f64,
-    /// The chance of a right answer at the objective's optimum and of the trained policy.
+    /// The chance of a correct answer at the objective's optimum and of the trained policy.
     pub validity: [f64; 2],
-    /// The effective number of right answers of the same.
+    /// The effective number of correct answers of the same.
     pub effective_valid: [f64; 2],
     /// That of p*.
     pub effective_pstar: f64,
@@ -101,7 +101,7 @@ struct Chain {
 /// Takes every distance apart.
 ///
 /// # Errors
-/// Numbers out of range, nothing to aim at, no memory.
+/// Numbers out of range, nothing to aim at.
 pub fn decompose(world: &World, request: &Request<'_>) -> Result<Vec<Parts>> {
     let mut aims = Vec::new();
     for beta in request.betas {
@@ -212,7 +212,7 @@ pub(super) fn best(
     (divergence, log_p): (Divergence, &[f64]),
     search: Descent,
 ) -> Result<(Vec<f64>, f64)> {
-    let mut found: Option<(Vec<f64>, f64)> = None;
+    let mut best: Option<(Vec<f64>, f64)> = None;
     for mut at in starts {
         search.follow(&mut at, |at| {
             let policy = member.policy(at);
@@ -220,12 +220,12 @@ pub(super) fn best(
             Ok(member.gradient(at, &policy, &slopes))
         })?;
         let value = value(divergence, log_p, &member.policy(&at).logp, member.world);
-        if value.is_finite() && found.as_ref().is_none_or(|(_, least)| value < *least) {
-            found = Some((at, value));
+        if value.is_finite() && best.as_ref().is_none_or(|(_, least)| value < *least) {
+            best = Some((at, value));
         }
     }
-    match found {
-        Some(found) => Ok(found),
+    match best {
+        Some(best) => Ok(best),
         None => bail!("the search for an optimum of {divergence} in {} failed", member.family),
     }
 }
@@ -242,9 +242,9 @@ fn limit(
     let mut starts: Vec<Vec<f64>> = (0..STARTS).map(|seed| member.start(seed)).collect();
     let projected = member.projected(&filtered)?;
     if let Some(table) = &projected {
-        let own = value(distance, pstar, &member.policy(table).logp, world);
-        if own < 1e-12 || distance == Divergence::ForwardKl {
-            return Ok((member.softened(table.clone()), own));
+        let table_distance = value(distance, pstar, &member.policy(table).logp, world);
+        if table_distance < 1e-12 || distance == Divergence::ForwardKl {
+            return Ok((member.softened(table.clone()), table_distance));
         }
         starts.push(member.softened(table.clone()));
     }
@@ -259,12 +259,12 @@ fn chain(
 ) -> Result<(Chain, Vec<f64>)> {
     let (world, divergence) = (member.world, Divergence::alpha(aim.alpha));
     let log_p = log_target(world, aim.beta);
-    let wanted: Vec<Vec<f64>> = log_p
+    let distributions: Vec<Vec<f64>> = log_p
         .chunks(world.outputs.len())
         .map(|row| row.iter().map(|log_p| log_p.exp()).collect())
         .collect();
     starts.extend((0..STARTS).map(|seed| member.start(seed)));
-    starts.extend(member.projected(&wanted)?.map(|table| member.softened(table)));
+    starts.extend(member.projected(&distributions)?.map(|table| member.softened(table)));
     let (optimum, _) = best(member, starts, (divergence, &log_p), request.search)?;
     let policy = member.policy(&optimum);
     let left = member.gradient(&optimum, &policy, &slopes(divergence, &log_p, &policy.logp, world));
@@ -327,7 +327,7 @@ impl Chain {
             estimator: fixed_point - optimum,
             steps: stepped - fixed_point,
             samples: total - stepped,
-            samples_error: (variance / (count * (count - 1.0).max(1.0))).sqrt(),
+            samples_error: (count > 1.0).then(|| (variance / (count * (count - 1.0))).sqrt()),
             total,
             residual: self.residual,
             validity: [best[0], mean(&|run| measured(&run[1])[0])],

@@ -5,11 +5,10 @@ use anyhow::{Result, bail};
 use candle_core::{Device, Tensor};
 
 use super::{Class, Table, World};
-use crate::objective::tokens::Rows;
 use crate::objective::{
-    AdvantageEstimator, Anchor, Completions, Estimator, GroupStats, LossInputs, Normaliser, Plan,
-    Regulariser, SampleSource, StoredInputs, StoredWeight, TrustRegion, VocabularyInputs,
-    advantages, charge_later, vocabulary,
+    AdvantageEstimator, Anchor, Completions, Estimator, GroupStats, LossInputs, Normaliser,
+    Offsets, Plan, Regulariser, SampleSource, StoredInputs, StoredWeight, TrustRegion,
+    VocabularyInputs, advantages, subtract_penalty_to_go, vocabulary,
 };
 
 /// Tokens and completions of rollouts and of stored samples: as many of either.
@@ -23,15 +22,15 @@ pub struct Setting<'a> {
     pub plan: &'a Plan,
     /// Log-probability of every token under the base, `[X Y, L]`.
     pub(super) base_logp: Tensor,
-    /// The base's next-token distribution at every token's place, `[X Y L, V]`.
+    /// The base's next-token distribution at every token's position, `[X Y L, V]`.
     pub(super) base_next: Tensor,
 }
 
 impl<'a> Setting<'a> {
-    /// Refuses rules whose advantages need finite groups, and what only a sampled run can do.
+    /// A setting for exact losses.
     ///
     /// # Errors
-    /// See above, or no memory.
+    /// A rule whose advantages need finite groups; an objective that only a sampled run can optimise.
     pub fn new(world: &'a World, plan: &'a Plan) -> Result<Self> {
         if !matches!(plan.rule, AdvantageEstimator::Plain | AdvantageEstimator::Negative { .. }) {
             bail!(
@@ -53,7 +52,7 @@ impl<'a> Setting<'a> {
         Ok(Self { world, plan, base_logp, base_next })
     }
 
-    /// What is known of all outputs of every prompt, with their probabilities.
+    /// The statistics of all outputs of every prompt, with their probabilities.
     pub(super) fn stats(&self, table: &Table) -> Result<Vec<GroupStats>> {
         let world = self.world;
         let tokens = table.token_logp()?.detach();
@@ -66,7 +65,7 @@ impl<'a> Setting<'a> {
         };
         let stats = |(prompt, logp): (usize, &[f64])| GroupStats {
             rewards: world.is_right[prompt].iter().map(|right| f64::from(*right)).collect(),
-            is_correct: world.is_right[prompt].clone(),
+            classes: world.classes(prompt, &(0..logp.len()).collect::<Vec<_>>()),
             policy_logp: logp.to_vec(),
             reference_logp: world.base.iter().map(|a| a.ln()).collect(),
             lengths: vec![world.length(); logp.len()],
@@ -80,9 +79,6 @@ impl<'a> Setting<'a> {
 
     /// The step's loss if every output were drawn as often as it should be. Token means are over L
     /// tokens, prompts count alike.
-    ///
-    /// # Errors
-    /// No memory.
     pub fn loss(&self, table: &Table) -> Result<Tensor> {
         if !self.plan.is_on_policy() {
             return self.imitation(table);
@@ -106,14 +102,20 @@ impl<'a> Setting<'a> {
         let logp = table.token_logp()?.flatten_all()?;
         let next = table.next_logp()?;
         let outputs = self.world.outputs.len();
-        let mut advantage: Vec<Vec<f64>> =
-            advantages.concat().into_iter().map(|advantage| vec![advantage; length]).collect();
-        if let Some(charged) = plan.charges_later() {
-            let values = self.position_costs(charged, table)?;
+        let mut advantage = Offsets::new(vec![length; rows]).spread(&advantages.concat());
+        if let Some(regulariser) = plan.penalty_to_go() {
+            let values = self.position_costs(regulariser, table)?;
+            let (group, tokens) = (Offsets::new(vec![length; outputs]), outputs * length);
             for ((stats, values), advantage) in
-                stats.iter().zip(values.chunks(outputs)).zip(advantage.chunks_mut(outputs))
+                stats.iter().zip(values.chunks(tokens)).zip(advantage.chunks_mut(tokens))
             {
-                charge_later(values, charged.beta, advantage, stats.mass.as_deref());
+                subtract_penalty_to_go(
+                    &group,
+                    values,
+                    regulariser.beta,
+                    advantage,
+                    stats.mass.as_deref(),
+                );
             }
         }
         let token = self.token_weight();
@@ -122,7 +124,7 @@ impl<'a> Setting<'a> {
             completions: &Completions::new(vec![length; rows], &Device::Cpu)?,
             policy: (&logp, &next),
             base: (&self.base_logp.flatten_all()?, &self.base_next),
-            advantage: advantage.concat(),
+            advantage,
             weight,
         };
         let mut total = terms.loss(plan)?;
@@ -183,21 +185,27 @@ impl<'a> Setting<'a> {
         });
         let (weight, log_weight): (Vec<f64>, Vec<f64>) =
             log_weights.map(|log_weight| matching.weigh(log_weight)).unzip();
-        let weight = weight.iter().zip(mass).map(|(own, mass)| own * mass).collect();
+        let weight = weight.iter().zip(mass).map(|(weight, mass)| weight * mass).collect();
         let (weight, log_weight) = (of(weight)?, of(log_weight)?);
         let weight = StoredWeight::Samples { weight: &weight, log_weight: &log_weight };
         Ok(self.plan.stored_loss(&inputs(weight))?.total)
     }
 
-    /// What the regulariser costs at every token of every row: the divergence there, or where k2 estimates it the
+    /// The penalty at every token of every row: the divergence there, or where k2 estimates it the
     /// token's log-ratio.
-    pub(super) fn position_costs(&self, charged: &Regulariser, table: &Table) -> Result<Rows> {
-        if charged.estimator != Estimator::Full {
-            return Ok((table.token_logp()?.detach() - &self.base_logp)?.to_vec2()?);
+    pub(super) fn position_costs(
+        &self,
+        regulariser: &Regulariser,
+        table: &Table,
+    ) -> Result<Vec<f64>> {
+        if regulariser.estimator != Estimator::Full {
+            return Ok((table.token_logp()?.detach() - &self.base_logp)?
+                .flatten_all()?
+                .to_vec1()?);
         }
         let next = table.next_logp()?.detach();
-        let cost = vocabulary::divergence(charged.divergence, &next, &self.base_next)?;
-        Ok(cost.reshape(table.shape())?.to_vec2()?)
+        let cost = vocabulary::divergence(regulariser.divergence, &next, &self.base_next)?;
+        Ok(cost.flatten_all()?.to_vec1()?)
     }
 
     /// The weight of each token of one completion.
@@ -207,7 +215,7 @@ impl<'a> Setting<'a> {
         self.plan.loss_type.weight(length, &normaliser)
     }
 
-    /// How often each output is stored: the base's probabilities, or those of its right ones.
+    /// How often each output is stored: the base's probabilities, or those of its correct ones.
     pub(super) fn stored(&self, sampler: SampleSource) -> Vec<f64> {
         let prompts = self.world.is_right.len();
         let share = 1.0 / prompts as f64;
@@ -219,16 +227,12 @@ impl<'a> Setting<'a> {
     }
 
     /// The loss's gradient in the table's logits.
-    ///
-    /// # Errors
-    /// No memory.
     pub fn gradient(&self, table: &Table) -> Result<Vec<f64>> {
         gradient_of(&self.loss(table)?, table)
     }
 }
 
-/// The output of each prompt that takes the likeliest token at every place, of the log-probabilities of the tokens of
-/// all outputs of all prompts.
+/// The greedy output of each prompt, from the log-probabilities of the tokens of all outputs of all prompts.
 fn greedy(world: &World, logp: &[Vec<f64>]) -> Vec<usize> {
     let of = |logp: &[Vec<f64>]| {
         let mut left: Vec<usize> = (0..logp.len()).collect();
@@ -261,8 +265,8 @@ impl Terms<'_> {
         let (logp, next) = self.policy;
         let vector = |values: &[f64]| Tensor::from_slice(values, values.len(), &Device::Cpu);
         let beta = plan.regulariser().map_or(0.0, |regulariser| regulariser.beta);
-        let charge = self.weight.iter().map(|weight| plan.charge(*weight, beta));
-        let charge = vector(&charge.collect::<Vec<_>>())?;
+        let penalty_weight = self.weight.iter().map(|weight| plan.penalty_weight(*weight, beta));
+        let penalty_weight = vector(&penalty_weight.collect::<Vec<_>>())?;
         let (advantage, weight) = (vector(&self.advantage)?, vector(&self.weight)?);
         let total = plan.loss(&LossInputs {
             completions: self.completions,
@@ -271,8 +275,8 @@ impl Terms<'_> {
             reference_logp: Some(self.base.0),
             advantage: &advantage,
             weight: &weight,
-            charge: Some(&charge),
-            priced: None,
+            penalty_weight: Some(&penalty_weight),
+            kl_cov_mask: None,
         })?;
         let share = plan.shares(EVEN, EVEN).rollouts;
         let bonus = plan.entropy.bonus;
@@ -281,17 +285,17 @@ impl Terms<'_> {
         }
         let divergence = plan
             .vocabulary_regulariser()
-            .map(|own| vocabulary::divergence(own.divergence, next, self.base.1))
+            .map(|regulariser| vocabulary::divergence(regulariser.divergence, next, self.base.1))
             .transpose()?;
-        let whole = plan.vocabulary_loss(&VocabularyInputs {
+        let full_vocabulary = plan.vocabulary_loss(&VocabularyInputs {
             entropy: &vocabulary::entropy(next)?,
             divergence: divergence.as_ref(),
             weight: &weight,
-            charge: &charge,
+            penalty_weight: &penalty_weight,
             entropy_bonus: bonus,
             simko: None,
         })?;
-        Ok(((total.total + whole)? * share)?)
+        Ok(((total.total + full_vocabulary)? * share)?)
     }
 }
 
@@ -304,7 +308,7 @@ pub(super) fn gradient_of(loss: &Tensor, table: &Table) -> Result<Vec<f64>> {
     }
 }
 
-/// How the exact loss is followed downhill.
+/// The settings of gradient descent on the exact loss.
 #[derive(Debug, Clone, Copy)]
 pub struct Descent {
     /// Most steps of Adam.

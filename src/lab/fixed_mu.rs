@@ -1,7 +1,7 @@
 //! One target validity mu, bases of falling validity: beta falls with them. What becomes of distinct answers, in a
 //! class that can represent p_beta and in one that cannot.
 //!
-//! Bases get weaker in two ways ([`Series`]). Where only the mass of right outputs falls, p* stays as it is, and so
+//! Bases get weaker in two ways ([`Series`]). Where only the mass of correct outputs falls, p* stays as it is, and so
 //! does p_beta: with `logit A' = logit A - c`, `beta' = 1 / (logit mu - logit A')` and `J' = m - beta' KL(q || a')`
 //! one finds `J' / beta' = (logit mu - logit A) m - KL(q || a) + constant`, which does not depend on c. In every
 //! class the optimum is then the same at every base, however small beta has become.
@@ -19,13 +19,13 @@ use crate::objective::target::beta_for;
 /// Halvings of the interval that the class's own beta is sought in.
 const HALVINGS: usize = 24;
 
-/// How bases get weaker.
+/// The way in which bases get weaker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Series {
     /// Right outputs lose mass in proportion: the same p*.
     SameTarget,
-    /// The likeliest right outputs count as wrong: the same base, another p*.
+    /// The likeliest correct outputs count as incorrect: the same base, another p*.
     RarerAnswers,
 }
 
@@ -34,7 +34,7 @@ pub enum Series {
 pub struct FixedMu {
     /// The world's name.
     pub world: String,
-    /// How bases get weaker.
+    /// The way in which bases get weaker.
     pub series: Series,
     /// The restricted class.
     pub policies: String,
@@ -42,28 +42,28 @@ pub struct FixedMu {
     pub base_validity: f64,
     /// The target.
     pub mu: f64,
-    /// The beta at which p_beta is right with chance mu.
+    /// The beta at which p_beta is correct with chance mu.
     pub beta: f64,
-    /// Effective number of right outputs of p*.
+    /// Effective number of correct outputs of p*.
     pub effective_pstar: f64,
-    /// The chance of a right output at the optimum of beta.
+    /// The chance of a correct output at the optimum of beta.
     pub validity: [f64; 2],
-    /// Effective number of right outputs there.
+    /// Effective number of correct outputs there.
     pub effective_valid: [f64; 2],
-    /// Expected distinct right outputs among 256 samples there.
+    /// Expected distinct correct outputs among 256 samples there.
     pub distinct: [f64; 2],
-    /// The beta at which the restricted class itself is right with chance mu; none where that was not found.
+    /// The beta at which the restricted class itself is correct with chance mu; none where that was not found.
     pub class_beta: Option<f64>,
-    /// The chance of a right output at that beta; above mu where the optimum jumps.
+    /// The chance of a correct output at that beta; above mu where the optimum jumps.
     pub class_validity: Option<f64>,
-    /// Effective number of right outputs there.
+    /// Effective number of correct outputs there.
     pub class_effective_valid: Option<f64>,
 }
 
 /// Every base of both series at one target.
 ///
 /// # Errors
-/// A target that no beta reaches, a world of several prompts, no memory.
+/// A target that no beta reaches, a world of several prompts.
 pub fn fixed_mu(
     world: &World,
     family: Family,
@@ -93,7 +93,7 @@ pub fn fixed_mu(
 }
 
 fn row(
-    own: &World,
+    easier: &World,
     world: &World,
     (series, family): (Series, Family),
     mu: f64,
@@ -106,10 +106,10 @@ fn row(
     let full = Member::new(world, Family::Class(Class::Full))?;
     let exact = full.projected(&[target])?.unwrap_or_default();
     let full = measures(full.policy(&exact).distributions(world).remove(0));
-    let restricted = Restricted { member: Member::new(world, family)?, own, search };
-    let (at, found) = restricted.optimum(beta, Vec::new())?;
+    let restricted = ClassConstraint { member: Member::new(world, family)?, easier, search };
+    let (at, optimum) = restricted.optimum(beta, Vec::new())?;
     let reached = restricted.reaching(mu, beta, at)?;
-    let of = |value: fn(&Measures) -> f64| reached.as_ref().map(|(_, found)| value(found));
+    let of = |value: fn(&Measures) -> f64| reached.as_ref().map(|(_, optimum)| value(optimum));
     Ok(FixedMu {
         world: world.name.clone(),
         series,
@@ -118,30 +118,30 @@ fn row(
         mu,
         beta,
         effective_pstar: measures(world.filtered(0)).effective_valid,
-        validity: [full.validity, found.validity],
-        effective_valid: [full.effective_valid, found.effective_valid],
-        distinct: [full.unique_valid_256, found.unique_valid_256],
+        validity: [full.validity, optimum.validity],
+        effective_valid: [full.effective_valid, optimum.effective_valid],
+        distinct: [full.unique_valid_256, optimum.unique_valid_256],
         class_beta: reached.as_ref().map(|(beta, _)| *beta),
-        class_validity: of(|found| found.validity),
-        class_effective_valid: of(|found| found.effective_valid),
+        class_validity: of(|optimum| optimum.validity),
+        class_effective_valid: of(|optimum| optimum.effective_valid),
     })
 }
 
 /// A class that is searched at several betas.
-struct Restricted<'a> {
+struct ClassConstraint<'a> {
     member: Member<'a>,
     /// The world before it was made harder, whose base may be in the class.
-    own: &'a World,
+    easier: &'a World,
     search: Descent,
 }
 
-impl Restricted<'_> {
+impl ClassConstraint<'_> {
     /// The optimum of `E[v] - beta KL(q || a)` in the class, sought from the base and from `starts`.
     fn optimum(&self, beta: f64, mut starts: Vec<Vec<f64>>) -> Result<(Vec<f64>, Measures)> {
         let (member, world) = (&self.member, self.member.world);
         let log_p = log_target(world, beta);
         starts.push(member.start(0));
-        for towards in [self.own.base.clone(), log_p.iter().map(|log_p| log_p.exp()).collect()] {
+        for towards in [self.easier.base.clone(), log_p.iter().map(|log_p| log_p.exp()).collect()] {
             starts.extend(member.projected(&[towards])?.map(|table| member.softened(table)));
         }
         let (at, _) = best(member, starts, (Divergence::ReverseKl, &log_p), self.search)?;
@@ -149,33 +149,33 @@ impl Restricted<'_> {
         Ok((at, Measures::of(world, &q)))
     }
 
-    /// The largest beta found whose optimum is right with chance `mu` or more: the class needs a smaller one than
+    /// The largest beta found whose optimum is correct with chance `mu` or more: the class needs a smaller one than
     /// p_beta.
     fn reaching(&self, mu: f64, beta: f64, start: Vec<f64>) -> Result<Option<(f64, Measures)>> {
         let (mut high, mut low, mut at) = (beta, beta, start);
-        let mut found = None;
+        let mut optimum = None;
         for _ in 0..12 {
             let (next, measures) = self.optimum(low, vec![at.clone()])?;
             at = next;
             if measures.validity >= mu {
-                found = Some((low, measures));
+                optimum = Some((low, measures));
                 break;
             }
             high = low;
             low *= 0.5;
         }
-        if found.is_none() || high == low {
-            return Ok(found);
+        if optimum.is_none() || high == low {
+            return Ok(optimum);
         }
         for _ in 0..HALVINGS {
             let middle = (high * low).sqrt();
             let (_, measures) = self.optimum(middle, vec![at.clone()])?;
             if measures.validity >= mu {
-                (low, found) = (middle, Some((middle, measures)));
+                (low, optimum) = (middle, Some((middle, measures)));
             } else {
                 high = middle;
             }
         }
-        Ok(found)
+        Ok(optimum)
     }
 }

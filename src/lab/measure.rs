@@ -12,21 +12,21 @@ pub const KS: [u32; 7] = [1, 2, 4, 8, 16, 64, 256];
 /// Measures of a policy, averaged over prompts.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Measures {
-    /// The chance `m` of a right output.
+    /// The chance `m` of a correct output.
     pub validity: f64,
-    /// `exp H(q1)`, `q1` the policy given that it is right: the effective number of right outputs.
+    /// `exp H(q1)`, `q1` the policy given that it is correct: the effective number of correct outputs.
     pub effective_valid: f64,
     /// The largest probability of any output.
     pub max_mass: f64,
-    /// Expected distinct right outputs among 256 samples.
+    /// Expected distinct correct outputs among 256 samples.
     pub unique_valid_256: f64,
     /// `KL(p* || q)`, in nats.
     pub kl_pstar_q: f64,
-    /// `KL(q1 || p*)`, in nats; `KL(q || p*)` itself is infinite for a policy that can be wrong.
+    /// `KL(q1 || p*)`, in nats; `KL(q || p*)` itself is infinite for a policy that can be incorrect.
     pub kl_q1_pstar: f64,
     /// `KL(q || a)`, in nats.
     pub kl_q_base: f64,
-    /// The chance of a right output in k samples, by k.
+    /// The chance of a correct output in k samples, by k.
     pub pass_at_k: BTreeMap<u32, f64>,
 }
 

@@ -29,6 +29,9 @@ pub enum Family {
     Rank(usize),
 }
 
+/// Largest rank of an update: worlds have fewer tokens, and from V - 1 on a rank is every policy.
+const MAX_RANK: usize = 256;
+
 impl FromStr for Family {
     type Err = anyhow::Error;
 
@@ -36,6 +39,11 @@ impl FromStr for Family {
         if let Ok(rank) = text.trim().parse::<usize>() {
             if rank == 0 {
                 bail!("rank 0 is the base alone; a rank is at least 1");
+            }
+            if rank > MAX_RANK {
+                bail!(
+                    "rank {rank} is more than any policy of the laboratory has; at most {MAX_RANK}"
+                );
             }
             return Ok(Self::Rank(rank));
         }

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::sampled::off_base;
 use super::{Class, Table, World};
-use crate::objective::ImportanceCorrection;
+use crate::objective::{ImportanceCorrection, Offsets};
 
 /// One correction of one engine's samples.
 #[derive(Debug, Clone, Serialize)]
@@ -60,17 +60,14 @@ fn gradient(table: &Table, coefficients: &[Vec<f64>]) -> Result<Vec<f64>> {
 
 /// Engines that are off a policy by known amounts, and each correction of the gradient of expected reward by their
 /// samples, with the true mean reward as the baseline. Sums are divided by the completions that count.
-///
-/// # Errors
-/// No memory.
 pub fn corrections(world: &World, class: Class) -> Result<Vec<Correction>> {
     let table = off_base(world, class)?;
-    let own = token_logp(&table)?;
+    let policy_logp = token_logp(&table)?;
     let policy = table.distributions(world)?.remove(0);
     let validity = world.mass(0, &policy);
     let advantage = |y: usize| f64::from(world.is_right[0][y]) - validity;
-    let plain = |y: usize| vec![policy[y] * advantage(y); own[y].len()];
-    let wanted = gradient(&table, &(0..own.len()).map(plain).collect::<Vec<_>>())?;
+    let plain = |y: usize| vec![policy[y] * advantage(y); policy_logp[y].len()];
+    let exact = gradient(&table, &(0..policy_logp.len()).map(plain).collect::<Vec<_>>())?;
     let noise = |i: usize| (2.3 * i as f64 + 0.9).sin();
     let engines = [
         ("the policy", changed(world, class, &table, &|_, x| x)?),
@@ -87,31 +84,35 @@ pub fn corrections(world: &World, class: Class) -> Result<Vec<Correction>> {
         ImportanceCorrection::SequenceMask(f64::MAX),
     ];
     let norm = |values: &[f64]| values.iter().map(|x| x * x).sum::<f64>().sqrt();
-    let mut found = Vec::new();
+    let mut corrections = Vec::new();
     for (name, engine) in &engines {
-        let drawn = token_logp(engine)?;
+        let engine_logp = token_logp(engine)?;
         let chance: Vec<f64> =
-            drawn.iter().map(|tokens| tokens.iter().sum::<f64>().exp()).collect();
-        let log_ratios: Vec<Vec<f64>> = own
+            engine_logp.iter().map(|tokens| tokens.iter().sum::<f64>().exp()).collect();
+        let log_ratios: Vec<Vec<f64>> = policy_logp
             .iter()
-            .zip(&drawn)
-            .map(|(own, drawn)| own.iter().zip(drawn).map(|(p, b)| p - b).collect())
+            .zip(&engine_logp)
+            .map(|(policy_logp, engine_logp)| {
+                policy_logp.iter().zip(engine_logp).map(|(p, b)| p - b).collect()
+            })
             .collect();
+        let offsets = Offsets::new(log_ratios.iter().map(Vec::len));
         for kind in kinds {
-            let corrected = kind.weigh(&log_ratios);
+            let corrected = kind.weigh(&offsets, &log_ratios.concat());
             let masked: f64 =
                 (0..chance.len()).filter(|y| !corrected.counts[*y]).map(|y| chance[y]).sum();
             let coefficients: Vec<Vec<f64>> = (0..chance.len())
                 .map(|y| {
                     let pull = chance[y] * advantage(y) / (1.0 - masked);
-                    corrected.factor[y].iter().map(|factor| factor * pull).collect()
+                    let factors = &corrected.factor[offsets.span(y..y + 1)];
+                    factors.iter().map(|factor| factor * pull).collect()
                 })
                 .collect();
             let expected = gradient(&table, &coefficients)?;
-            let off: Vec<f64> = expected.iter().zip(&wanted).map(|(a, b)| a - b).collect();
-            let product: f64 = expected.iter().zip(&wanted).map(|(a, b)| a * b).sum();
-            let (difference, effective) = apart(&log_ratios, &chance);
-            found.push(Correction {
+            let off: Vec<f64> = expected.iter().zip(&exact).map(|(a, b)| a - b).collect();
+            let product: f64 = expected.iter().zip(&exact).map(|(a, b)| a * b).sum();
+            let (difference, effective) = engine_difference(&log_ratios, &chance);
+            corrections.push(Correction {
                 engine: name,
                 correction: match kind {
                     ImportanceCorrection::SequenceMask(f64::MAX) => "whole ratio, no limit".into(),
@@ -120,17 +121,17 @@ pub fn corrections(world: &World, class: Class) -> Result<Vec<Correction>> {
                 difference,
                 effective,
                 masked,
-                bias: norm(&off) / norm(&wanted),
-                cosine: product / (norm(&expected) * norm(&wanted)),
+                bias: norm(&off) / norm(&exact),
+                cosine: product / (norm(&expected) * norm(&exact)),
             });
         }
     }
-    Ok(found)
+    Ok(corrections)
 }
 
 /// The expected difference of a token's log-probability, and the effective sample size, where completions with these
 /// log-ratios have these chances.
-fn apart(log_ratios: &[Vec<f64>], chance: &[f64]) -> (f64, f64) {
+fn engine_difference(log_ratios: &[Vec<f64>], chance: &[f64]) -> (f64, f64) {
     let (mut difference, mut tokens, mut sum, mut squares) = (0.0, 0.0, 0.0, 0.0);
     for (log_ratios, chance) in log_ratios.iter().zip(chance) {
         difference += chance * log_ratios.iter().map(|x| x.abs()).sum::<f64>();
@@ -149,16 +150,16 @@ mod tests {
     #[test]
     fn only_the_whole_ratio_is_exact_and_small_mismatch_is_small_bias() {
         let world = World::named("ends").unwrap();
-        let found = corrections(&world, Class::Bigram).unwrap();
+        let corrections = corrections(&world, Class::Bigram).unwrap();
         let of = |engine: &str, correction: &str| {
-            found
+            corrections
                 .iter()
                 .find(|row| {
                     row.engine.starts_with(engine) && row.correction.starts_with(correction)
                 })
                 .unwrap_or_else(|| panic!("{engine}, {correction}"))
         };
-        for row in found.iter().filter(|row| row.correction == "whole ratio, no limit") {
+        for row in corrections.iter().filter(|row| row.correction == "whole ratio, no limit") {
             assert!(row.bias < 1e-9 && row.masked == 0.0, "{}: {:e}", row.engine, row.bias);
         }
         for kind in ["none", "token", "sequence"] {

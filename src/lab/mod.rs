@@ -1,6 +1,6 @@
 //! The laboratory: worlds that can be enumerated, where every objective is exact.
 //!
-//! [`World`] is what can be said and what is right, [`Class`] what a policy can see, [`Table`] a policy.
+//! [`World`] is what can be said and what is correct, [`Class`] what a policy can see, [`Table`] a policy.
 //! [`Setting`] runs the objective code of real training on whole distributions instead of samples;
 //! [`claim`] writes what each objective should do by the textbook; [`sampled`] runs the real estimators
 //! and shows their bias and variance. The worlds are our own design after Dymetman (arXiv
@@ -41,25 +41,23 @@ const TOLERANCE: f64 = 1e-6;
 pub fn self_check(plan: &Plan, name: &str) -> Result<String> {
     let world = World::ends(3);
     let table = sampled::off_base(&world, Class::Bigram)?;
-    let found = match claim::claimed_gradient(&world, &table, plan, 2)? {
+    let message = match claim::claimed_gradient(&world, &table, plan, 2)? {
         Some(claim) if !sampled::needs_larger_groups(plan) => {
             let ours = sampled::expected_gradient(&world, &table, plan)?;
             let size = claim.iter().map(|x| x.abs()).fold(1e-12, f64::max);
-            let apart = ours.iter().zip(&claim).map(|(a, b)| (a - b).abs() / size);
+            let difference = ours.iter().zip(&claim).map(|(a, b)| (a - b).abs() / size);
             // Not `max`, which would overlook what is not a number.
-            let apart = apart.fold(0.0, |worst, x| if x > worst || x.is_nan() { x } else { worst });
-            if apart.is_nan() || apart > TOLERANCE {
+            let difference = difference.fold(0.0, |worst, x| if x > worst || x.is_nan() { x } else { worst });
+            if difference.is_nan() || difference > TOLERANCE {
                 bail!(
-                    "self-check: the gradient of `{name}` is off by {apart:.1e} in the lab; this is a bug"
+                    "self-check: the gradient of `{name}` is off by {difference:.1e} in the lab; this is a bug"
                 );
             }
-            format!("self-check: in the lab its gradient is what it claims (off by {apart:.0e})")
+            format!("gradient check passed (largest error {difference:.0e})")
         }
-        Some(_) => "self-check: its gradient is of larger groups than the lab enumerates; `tealight lab --sampled` \
-                    compares it with what it claims"
+        Some(_) => "no gradient check: needs larger groups than can be enumerated (`tealight lab --sampled`)"
             .to_owned(),
-        None => "self-check: this objective is a rule for updates, not the gradient of something it could be checked \
-                 against"
+        None => "no gradient check: an update rule that is no gradient"
             .to_owned(),
     };
     let validity = world.solve_rate(0);
@@ -74,5 +72,5 @@ pub fn self_check(plan: &Plan, name: &str) -> Result<String> {
             bail!("self-check: the closed form of beta {beta} does not hold; this is a bug");
         }
     }
-    Ok(found)
+    Ok(message)
 }

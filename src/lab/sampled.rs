@@ -7,10 +7,9 @@ use candle_nn::ops::log_softmax;
 use super::exact::{Setting, Terms, at_ratio_one, gradient_of};
 use super::{Class, Table, World};
 use crate::generate::RngKey;
-use crate::objective::tokens::Rows;
 use crate::objective::{
-    AdvantageEstimator, Anchor, Completions, GroupStats, Partition, Plan, SampleSource, advantages,
-    charge_later, partition_of,
+    AdvantageEstimator, Anchor, Completions, GroupStats, Offsets, Partition, Plan, SampleSource,
+    advantages, partition_of, subtract_penalty_to_go,
 };
 
 /// Whether two samples are too few for the plan's rule.
@@ -19,9 +18,6 @@ pub fn needs_larger_groups(plan: &Plan) -> bool {
 }
 
 /// A policy of `class` that is not the base, always the same.
-///
-/// # Errors
-/// No memory.
 pub fn off_base(world: &World, class: Class) -> Result<Table> {
     let table = Table::base(world, class)?;
     let logits = table.logits.flatten_all()?.to_vec1::<f64>()?;
@@ -33,9 +29,6 @@ pub fn off_base(world: &World, class: Class) -> Result<Table> {
 
 /// The expected gradient of groups of two: every pair of outputs, weighed by its chance, through the
 /// advantages and losses of real runs.
-///
-/// # Errors
-/// No memory.
 pub fn expected_gradient(world: &World, table: &Table, plan: &Plan) -> Result<Vec<f64>> {
     let plan = at_ratio_one(plan);
     let setting = Setting::unchecked(world, &plan)?;
@@ -49,7 +42,7 @@ pub fn expected_gradient(world: &World, table: &Table, plan: &Plan) -> Result<Ve
         let mut advantage = vec![0.0; mass.len()];
         for y in 0..mass.len() {
             for z in 0..mass.len() {
-                let pair = advantages(&plan, &[drawn(stats, &[y, z])]).remove(0);
+                let pair = advantages(&plan, &[sample_stats(stats, &[y, z])]).remove(0);
                 advantage[y] += 0.5 * mass[z] * pair[0];
                 advantage[z] += 0.5 * mass[y] * pair[1];
             }
@@ -60,11 +53,11 @@ pub fn expected_gradient(world: &World, table: &Table, plan: &Plan) -> Result<Ve
 }
 
 /// The stats of some outputs as samples.
-fn drawn(all: &GroupStats, outputs: &[usize]) -> GroupStats {
+fn sample_stats(all: &GroupStats, outputs: &[usize]) -> GroupStats {
     let of = |values: &[f64]| outputs.iter().map(|y| values[*y]).collect();
     GroupStats {
         rewards: of(&all.rewards),
-        is_correct: outputs.iter().map(|y| all.is_correct[*y]).collect(),
+        classes: outputs.iter().map(|y| all.classes[*y]).collect(),
         policy_logp: of(&all.policy_logp),
         reference_logp: of(&all.reference_logp),
         lengths: outputs.iter().map(|y| all.lengths[*y]).collect(),
@@ -75,7 +68,7 @@ fn drawn(all: &GroupStats, outputs: &[usize]) -> GroupStats {
     }
 }
 
-/// How groups are drawn.
+/// Number and size of sampled groups.
 #[derive(Debug, Clone, Copy)]
 pub struct Draws {
     /// Samples of a group.
@@ -86,9 +79,9 @@ pub struct Draws {
     pub seed: u64,
 }
 
-/// What the groups gave.
+/// A gradient estimated from sampled groups.
 #[derive(Debug, Clone)]
-pub struct Estimated {
+pub struct GradientEstimate {
     /// Mean gradient over groups.
     pub mean: Vec<f64>,
     /// Standard error of the mean.
@@ -118,9 +111,9 @@ impl Scores {
         Ok(Self { next, cells: cells.into_iter().map(split).collect() })
     }
 
-    /// Adds the gradient of the logits at token `place` of `row` for that of the token's log-probability.
-    fn add_token(&self, row: usize, place: usize, factor: f64, gradient: &mut [f64]) {
-        let (context, token) = self.cells[row][place];
+    /// Adds the gradient of the logits at token `position` of `row` for that of the token's log-probability.
+    fn add_token(&self, row: usize, position: usize, factor: f64, gradient: &mut [f64]) {
+        let (context, token) = self.cells[row][position];
         let next = &self.next[context];
         let slots = &mut gradient[context * next.len()..(context + 1) * next.len()];
         for (index, (slot, chance)) in slots.iter_mut().zip(next).enumerate() {
@@ -129,8 +122,8 @@ impl Scores {
     }
 
     /// The same for that of all log-probabilities there, `[V]`.
-    fn add_next(&self, row: usize, place: usize, factors: &[f64], gradient: &mut [f64]) {
-        let (context, _) = self.cells[row][place];
+    fn add_next(&self, row: usize, position: usize, factors: &[f64], gradient: &mut [f64]) {
+        let (context, _) = self.cells[row][position];
         let next = &self.next[context];
         let all: f64 = factors.iter().sum();
         let slots = &mut gradient[context * next.len()..(context + 1) * next.len()];
@@ -141,7 +134,8 @@ impl Scores {
 
     /// Adds `factor` times the gradient of the whole row's log-probability.
     pub(super) fn add(&self, row: usize, factor: f64, gradient: &mut [f64]) {
-        (0..self.cells[row].len()).for_each(|place| self.add_token(row, place, factor, gradient));
+        (0..self.cells[row].len())
+            .for_each(|position| self.add_token(row, position, factor, gradient));
     }
 
     pub(super) fn size(&self) -> usize {
@@ -176,7 +170,7 @@ impl Tokens {
         Ok(Tensor::from_slice(&values, values.len(), &Device::Cpu)?)
     }
 
-    fn places(&self, rows: &[usize]) -> impl Iterator<Item = usize> {
+    fn positions(&self, rows: &[usize]) -> impl Iterator<Item = usize> {
         let length = self.length;
         rows.iter().copied().flat_map(move |row| row * length..(row + 1) * length)
     }
@@ -184,7 +178,7 @@ impl Tokens {
     /// Of `which`, the distributions `[N, V]` that the tokens of some rows are from.
     fn next(&self, which: usize, rows: &[usize]) -> Result<Tensor> {
         let values: Vec<f64> =
-            self.places(rows).flat_map(|place| self.next[which][place].clone()).collect();
+            self.positions(rows).flat_map(|position| self.next[which][position].clone()).collect();
         let shape = (rows.len() * self.length, self.next[which][0].len());
         Ok(Tensor::from_slice(&values, shape, &Device::Cpu)?)
     }
@@ -199,12 +193,7 @@ struct Groups<'a> {
 
 impl Groups<'_> {
     /// Adds the gradient of a group's rollouts with these advantages a token.
-    fn add_rollouts(
-        &self,
-        rows: &[usize],
-        advantage: &[Vec<f64>],
-        gradient: &mut [f64],
-    ) -> Result<()> {
+    fn add_rollouts(&self, rows: &[usize], advantage: &[f64], gradient: &mut [f64]) -> Result<()> {
         let (length, tokens) = (self.tokens.length, &self.tokens);
         let logp = Var::from_tensor(&tokens.logp(0, rows)?)?;
         let next = Var::from_tensor(&tokens.next(0, rows)?)?;
@@ -213,7 +202,7 @@ impl Groups<'_> {
             completions: &Completions::new(vec![length; rows.len()], &Device::Cpu)?,
             policy: (logp.as_tensor(), next.as_tensor()),
             base: (&tokens.logp(1, rows)?, &tokens.next(1, rows)?),
-            advantage: advantage.concat(),
+            advantage: advantage.to_vec(),
             weight: vec![weight; rows.len() * length],
         };
         let mut grads = terms.loss(self.setting.plan)?.backward()?;
@@ -221,8 +210,8 @@ impl Groups<'_> {
         let Some(factors) = grads.remove(&next) else { return Ok(()) };
         let factors = factors.to_vec2::<f64>()?;
         for (index, factors) in factors.iter().enumerate() {
-            let (row, place) = (rows[index / length], index % length);
-            self.scores.add_next(row, place, factors, gradient);
+            let (row, position) = (rows[index / length], index % length);
+            self.scores.add_next(row, position, factors, gradient);
         }
         Ok(())
     }
@@ -256,18 +245,22 @@ impl Groups<'_> {
 
 /// Draws groups and averages their gradients (of the loss, token means over the length). Groups visit
 /// prompts in turn. A group's stored samples are as many as its own.
-///
-/// # Errors
-/// No memory.
-pub fn estimate(world: &World, table: &Table, plan: &Plan, draws: Draws) -> Result<Estimated> {
+pub fn estimate(
+    world: &World,
+    table: &Table,
+    plan: &Plan,
+    draws: Draws,
+) -> Result<GradientEstimate> {
     let setting = Setting::unchecked(world, plan)?;
     let scores = Scores::new(table)?;
     let stats = setting.stats(table)?;
     let groups =
         Groups { setting: &setting, scores: &scores, tokens: Tokens::new(&setting, table)? };
-    let costs = plan.charges_later().map(|charged| setting.position_costs(charged, table));
+    let costs = plan.penalty_to_go().map(|regulariser| setting.position_costs(regulariser, table));
     let costs = costs.transpose()?;
     let outputs = world.outputs.len();
+    let all_offsets = Offsets::new(vec![world.length(); outputs * stats.len()]);
+    let group_offsets = Offsets::new(vec![world.length(); draws.group]);
     let (mut sum, mut squares) = (vec![0.0; scores.size()], vec![0.0; scores.size()]);
     let mut stream = RngKey { seed: draws.seed, step: 0 }.stream(0, 0);
     for number in 0..draws.groups {
@@ -279,17 +272,22 @@ pub fn estimate(world: &World, table: &Table, plan: &Plan, draws: Draws) -> Resu
         if plan.is_on_policy() {
             let picks: Vec<usize> =
                 (0..draws.group).map(|_| policy.pick(stream.uniform())).collect();
-            let mut group = drawn(all, &picks);
+            let mut group = sample_stats(all, &picks);
             if plan.matching().is_some_and(|m| m.partition != Partition::Fixed) {
                 group.solve_rate = partition_of(group.online_solve_rate());
             }
             let by_sample = advantages(plan, std::slice::from_ref(&group)).remove(0);
-            let mut advantage: Vec<Vec<f64>> =
-                by_sample.iter().map(|advantage| vec![*advantage; world.length()]).collect();
+            let mut advantage = group_offsets.spread(&by_sample);
             let rows: Vec<usize> = picks.iter().map(|y| first + y).collect();
-            if let (Some(charged), Some(costs)) = (plan.charges_later(), &costs) {
-                let values: Rows = rows.iter().map(|row| costs[*row].clone()).collect();
-                charge_later(&values, charged.beta, &mut advantage, None);
+            if let (Some(regulariser), Some(costs)) = (plan.penalty_to_go(), &costs) {
+                let values = all_offsets.gather(costs, &rows);
+                subtract_penalty_to_go(
+                    &group_offsets,
+                    &values,
+                    regulariser.beta,
+                    &mut advantage,
+                    None,
+                );
             }
             groups.add_rollouts(&rows, &advantage, &mut gradient)?;
         }
@@ -317,7 +315,7 @@ pub fn estimate(world: &World, table: &Table, plan: &Plan, draws: Draws) -> Resu
         .zip(&mean)
         .map(|(s, m)| (s / count - m * m).max(0.0) * count / (count - 1.0))
         .collect();
-    Ok(Estimated {
+    Ok(GradientEstimate {
         error: variance.iter().map(|v| (v / count).sqrt()).collect(),
         noise: variance.iter().sum::<f64>().sqrt(),
         mean,

@@ -8,11 +8,11 @@ use super::{Class, Descent, Measures, Setting, Table, World};
 use crate::objective::target::{Target, best_value};
 use crate::objective::{Anchor, Divergence, Objective};
 
-/// What is optimised.
+/// The objective.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Point {
-    /// `E[v] - beta KL(q || a)`: RLVR with a KL penalty, reverse KL to p_beta. At 0 it is the chance of being right
-    /// alone, which every policy that is always right maximises: where the search ends depends on where it starts.
+    /// `E[v] - beta KL(q || a)`: RLVR with a KL penalty, reverse KL to p_beta. At 0 it is the chance of being correct
+    /// alone, which every policy that is always correct maximises: where the search ends depends on where it starts.
     Beta(f64),
     /// A divergence to p*.
     Filtered(Divergence),
@@ -26,7 +26,7 @@ pub enum Point {
 pub enum Start {
     /// The base, as training does.
     Base,
-    /// The right output that the class can hold on to best.
+    /// The correct output that the class can hold on to best.
     Collapsed,
     /// The optimum of the point before, the first from the base: one family along beta, followed.
     Previous,
@@ -94,7 +94,7 @@ impl Point {
 /// before.
 ///
 /// # Errors
-/// A point that is impossible, no memory.
+/// A point that is impossible.
 pub fn sweep(
     world: &World,
     class: Class,
@@ -103,11 +103,11 @@ pub fn sweep(
     descent: Descent,
 ) -> Result<Vec<Optimum>> {
     if start != Start::Previous {
-        let found = |point: &Point| {
+        let evaluate = |point: &Point| {
             let table = start_table(world, class, start)?;
             optimum(world, class, *point, &table, descent)
         };
-        return points.par_iter().map(found).collect();
+        return points.par_iter().map(evaluate).collect();
     }
     let table = Table::base(world, class)?;
     points.iter().map(|point| optimum(world, class, *point, &table, descent)).collect()
@@ -198,7 +198,7 @@ fn distance(
     q.iter().enumerate().map(term).sum()
 }
 
-/// The class's nearest member to almost certainty of one right output: of the output that it holds
+/// The class's nearest member to almost certainty of one correct output: of the output that it holds
 /// best.
 fn collapsed(world: &World, class: Class) -> Result<Table> {
     let mut best: Option<(f64, Table)> = None;
@@ -214,5 +214,5 @@ fn collapsed(world: &World, class: Class) -> Result<Table> {
             best = Some((held, table));
         }
     }
-    Ok(best.map(|(_, table)| table).expect("every world has a right output"))
+    Ok(best.map(|(_, table)| table).expect("every world has a correct output"))
 }

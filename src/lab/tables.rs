@@ -32,9 +32,6 @@ pub struct KlEstimator {
 
 /// k1, k2 and k3 as losses, and k1 in the reward, at a policy that is not the base. Whole outputs are
 /// the samples.
-///
-/// # Errors
-/// No memory.
 pub fn kl_estimators(world: &World, class: Class) -> Result<Vec<KlEstimator>> {
     let table = off_base(world, class)?;
     let scores = Scores::new(&table)?;
@@ -46,7 +43,7 @@ pub fn kl_estimators(world: &World, class: Class) -> Result<Vec<KlEstimator>> {
         total
     };
     let norm = |values: &[f64]| values.iter().map(|x| x * x).sum::<f64>().sqrt();
-    let apart = |some: &[f64], other: &[f64]| {
+    let relative_difference = |some: &[f64], other: &[f64]| {
         let difference: Vec<f64> = some.iter().zip(other).map(|(a, b)| a - b).collect();
         norm(&difference) / norm(other)
     };
@@ -66,9 +63,9 @@ pub fn kl_estimators(world: &World, class: Class) -> Result<Vec<KlEstimator>> {
         let expected = gradient(&|y| slope(x[y]));
         let second: f64 = (0..q.len())
             .map(|y| {
-                let mut own = vec![0.0; scores.size()];
-                scores.add(y, slope(x[y]), &mut own);
-                q[y] * norm(&own).powi(2)
+                let mut gradient = vec![0.0; scores.size()];
+                scores.add(y, slope(x[y]), &mut gradient);
+                q[y] * norm(&gradient).powi(2)
             })
             .sum();
         KlEstimator {
@@ -76,8 +73,8 @@ pub fn kl_estimators(world: &World, class: Class) -> Result<Vec<KlEstimator>> {
             value: mean(&value),
             reverse_kl,
             gradient: norm(&expected),
-            off_reverse: apart(&expected, &reverse),
-            off_forward: apart(&expected, &forward),
+            off_reverse: relative_difference(&expected, &reverse),
+            off_forward: relative_difference(&expected, &forward),
             noise: (second - norm(&expected).powi(2)).max(0.0).sqrt() / norm(&reverse),
         }
     };
@@ -91,9 +88,9 @@ pub struct OnlineZ {
     pub alpha: f64,
     /// Samples of a group whose mean is the estimate; none for the fixed, true Z.
     pub group: Option<usize>,
-    /// The chance of a right output.
+    /// The chance of a correct output.
     pub validity: f64,
-    /// Effective number of right outputs.
+    /// Effective number of correct outputs.
     pub effective_valid: f64,
 }
 
@@ -101,9 +98,6 @@ pub struct OnlineZ {
 const SAMPLES: usize = 2048;
 
 /// Trains with sampled groups, Z estimated from each group or fixed, for every alpha and group size.
-///
-/// # Errors
-/// No memory.
 pub fn online_z(
     world: &World,
     class: Class,
@@ -145,7 +139,7 @@ fn settle(
             let picks: Vec<usize> = (0..size).map(|_| policy.pick(stream.uniform())).collect();
             let mut stats = GroupStats {
                 rewards: vec![0.0; size],
-                is_correct: picks.iter().map(|y| world.is_right[0][*y]).collect(),
+                classes: world.classes(0, &picks),
                 policy_logp: picks.iter().map(|y| q[*y].ln()).collect(),
                 reference_logp: picks.iter().map(|y| log_base[*y]).collect(),
                 lengths: vec![world.length(); size],

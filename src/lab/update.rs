@@ -120,10 +120,10 @@ impl Update {
     }
 
     fn stats(&self, world: &World, prompt: usize, logp: &[f64], picks: &[usize]) -> GroupStats {
-        let is_correct: Vec<bool> = picks.iter().map(|y| world.is_right[prompt][*y]).collect();
+        let is_right = &world.is_right[prompt];
         GroupStats {
-            rewards: is_correct.iter().map(|right| f64::from(*right)).collect(),
-            is_correct,
+            rewards: picks.iter().map(|y| f64::from(is_right[*y])).collect(),
+            classes: world.classes(prompt, picks),
             policy_logp: picks.iter().map(|y| logp[*y]).collect(),
             reference_logp: picks.iter().map(|y| world.base[*y].ln()).collect(),
             lengths: vec![world.length(); picks.len()],
@@ -158,8 +158,8 @@ mod tests {
             let expected = gradient(update.expected(&world, &policy));
             let key = RngKey { seed: 7, step: 1 };
             let sampled = gradient(update.sampled(&world, &policy, key));
-            let apart: Vec<f64> = expected.iter().zip(&sampled).map(|(a, b)| a - b).collect();
-            let share = norm(&apart) / norm(&expected);
+            let difference: Vec<f64> = expected.iter().zip(&sampled).map(|(a, b)| a - b).collect();
+            let share = norm(&difference) / norm(&expected);
             assert!(share < 0.02, "alpha {alpha}, beta {beta}: {share}");
         }
     }

@@ -1,8 +1,8 @@
-//! Worlds small enough to enumerate: every output, the base's probability of it, which are right.
+//! Worlds small enough to enumerate: every output, the base's probability of it, which are correct.
 
 use anyhow::{Result, bail};
 
-/// A base over outputs of equal length, and which of them are right on each prompt.
+/// A base over outputs of equal length, and which of them are correct on each prompt.
 #[derive(Debug, Clone)]
 pub struct World {
     /// Its name.
@@ -13,7 +13,7 @@ pub struct World {
     pub vocabulary: usize,
     /// The base's probability of each output; the same on every prompt.
     pub base: Vec<f64>,
-    /// Which outputs are right, prompt by prompt; prompts count alike.
+    /// Which outputs are correct, prompt by prompt; prompts count alike.
     pub is_right: Vec<Vec<bool>>,
 }
 
@@ -32,7 +32,7 @@ pub const WORLDS: [(&str, &str); 4] = [
 const MOVES: [(char, u32); 6] = [('+', 1), ('+', 3), ('+', 7), ('-', 2), ('-', 5), ('*', 2)];
 /// Largest number on the way.
 const MAX_TOTAL: u32 = 99;
-/// Where the prompts of `walk` begin and end: held-out problems of the task with 9 to 13 right answers.
+/// Where the prompts of `walk` begin and end: held-out problems of the task with 9 to 13 correct answers.
 pub const WALKS: [(u32, u32); 4] = [(5, 14), (9, 20), (44, 47), (18, 27)];
 
 impl World {
@@ -53,7 +53,7 @@ impl World {
         })
     }
 
-    /// Sequences of `length` tokens out of three, right when the first is the last. The base is a
+    /// Sequences of `length` tokens out of three, correct when the first is the last. The base is a
     /// bigram; no bigram can carry the first token to the end.
     pub fn ends(length: usize) -> Self {
         let initial = [0.5, 0.3, 0.2];
@@ -63,7 +63,7 @@ impl World {
         })
     }
 
-    /// Eight brackets, right when balanced, under a homogeneous bigram with a start state.
+    /// Eight brackets, correct when balanced, under a homogeneous bigram with a start state.
     fn dyck() -> Self {
         let sigma = |x: f64| 1.0 / (1.0 + (-x).exp());
         let pair = |open: f64| [open, 1.0 - open];
@@ -91,7 +91,7 @@ impl World {
         }
     }
 
-    /// Three moves of the task `walk`, right when they lead from the prompt's first number to its second within 0 to
+    /// Three moves of the task `walk`, correct when they lead from the prompt's first number to its second within 0 to
     /// 99. The base is a bigram of moves that does not see the prompt.
     fn walk() -> Self {
         let initial = [0.25, 0.2, 0.1, 0.2, 0.1, 0.15];
@@ -129,21 +129,21 @@ impl World {
         output.iter().map(step).collect()
     }
 
-    /// The same outputs with another chance to be right: the base's chances of right outputs, and of wrong ones, keep
-    /// their proportions, so that p* stays as it is.
+    /// The same outputs with another validity: the base's chances of correct outputs, and of incorrect ones, keep their
+    /// proportions, so that p* stays as it is.
     #[must_use]
     pub fn tilted(&self, validity: f64) -> Self {
-        let own = self.solve_rate(0);
+        let base_validity = self.solve_rate(0);
         let factor = |right: bool| match right {
-            true => validity / own,
-            false => (1.0 - validity) / (1.0 - own),
+            true => validity / base_validity,
+            false => (1.0 - validity) / (1.0 - base_validity),
         };
         let base = self.base.iter().zip(&self.is_right[0]).map(|(a, right)| a * factor(*right));
         Self { base: base.collect(), ..self.clone() }
     }
 
-    /// The same base with fewer right outputs on the first prompt: the likeliest are wrong now, as many as it takes
-    /// for the base to be right with chance `validity` or less; one stays in any case.
+    /// The same base with fewer correct outputs on the first prompt: the likeliest are wrong now, as many as it takes
+    /// for the base to be correct with chance `validity` or less; one stays in any case.
     #[must_use]
     pub fn rarer(&self, validity: f64) -> Self {
         let mut right: Vec<usize> = (0..self.base.len()).filter(|y| self.is_right[0][*y]).collect();
@@ -167,7 +167,7 @@ impl World {
     }
 
     /// Sequences of `length` tokens under a bigram base: the chances of the first token, and of each after each; how
-    /// many prompts there are, and which outputs are right on each.
+    /// many prompts there are, and which outputs are correct on each.
     pub fn of(
         name: &str,
         length: usize,
@@ -207,12 +207,17 @@ impl World {
         self.mass(prompt, &self.base)
     }
 
-    /// The chance of a right output under `q`.
+    /// The solution classes of some outputs on a prompt: correct outputs are each a solution of their own.
+    pub fn classes(&self, prompt: usize, outputs: &[usize]) -> Vec<Option<usize>> {
+        outputs.iter().map(|y| self.is_right[prompt][*y].then_some(*y)).collect()
+    }
+
+    /// The chance of a correct output under `q`.
     pub fn mass(&self, prompt: usize, q: &[f64]) -> f64 {
         q.iter().zip(&self.is_right[prompt]).filter(|(_, right)| **right).map(|(q, _)| q).sum()
     }
 
-    /// p* on a prompt: the base given that the output is right.
+    /// p* on a prompt: the base given that the output is correct.
     pub fn filtered(&self, prompt: usize) -> Vec<f64> {
         let validity = self.solve_rate(prompt);
         let share = |(a, right): (&f64, &bool)| if *right { a / validity } else { 0.0 };
@@ -254,8 +259,8 @@ mod tests {
         let tilted = ends.tilted(0.02);
         assert!((tilted.solve_rate(0) - 0.02).abs() < 1e-12);
         assert!((tilted.base.iter().sum::<f64>() - 1.0).abs() < 1e-12);
-        for (own, other) in ends.filtered(0).iter().zip(tilted.filtered(0)) {
-            assert!((own - other).abs() < 1e-12);
+        for (correct, other) in ends.filtered(0).iter().zip(tilted.filtered(0)) {
+            assert!((correct - other).abs() < 1e-12);
         }
         let rarer = ends.rarer(0.02);
         let right = rarer.is_right[0].iter().filter(|right| **right).count();

@@ -4,23 +4,24 @@
 //! Three parts, in this order: what a completion is worth (its reward, through an [`AdvantageEstimator`], or the
 //! pseudo-reward of a target), minus a [`super::Baseline`], minus the cost of being far from the base.
 
-use super::baseline::{Whole, centred, less_the_others};
+use super::Offsets;
+use super::baseline::{BatchMoments, centred, less_the_others};
 use super::plan::{Anchor, Estimator, Matching, Partition, Plan, SampleSource};
 
-/// What is known of the samples of one prompt, in their order.
+/// Statistics of the samples of one prompt, in their order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GroupStats {
     /// Rewards, an overlong penalty included.
     pub rewards: Vec<f64>,
-    /// Whether each is right.
-    pub is_correct: Vec<bool>,
+    /// The solution class of each, as the verifier numbers them in this group; none where it is incorrect.
+    pub classes: Vec<Option<usize>>,
     /// Log-probability of each whole completion under the policy that drew it.
     pub policy_logp: Vec<f64>,
     /// Log-probability under the base; as many zeros where the plan does not need it.
     pub reference_logp: Vec<f64>,
     /// Tokens of each.
     pub lengths: Vec<usize>,
-    /// How often the base solves this prompt, as estimated; only targets read it.
+    /// The estimated accuracy of the base on this prompt; only targets read it.
     pub solve_rate: f64,
     /// Temperature of the tilted target, or coefficient of a regulariser, on this prompt.
     pub beta: f64,
@@ -32,23 +33,28 @@ pub struct GroupStats {
 }
 
 impl GroupStats {
+    /// Whether each is correct.
+    pub fn is_correct(&self) -> Vec<bool> {
+        self.classes.iter().map(Option::is_some).collect()
+    }
+
     pub(super) fn mean_logp(&self, index: usize) -> f64 {
         self.policy_logp[index] / self.lengths[index].max(1) as f64
     }
 
-    /// How often the base solves the prompt by importance sampling from the group itself, `mean(v a / pi)`. What
+    /// The accuracy of the base on the prompt by importance sampling from the group itself, `mean(v a / pi)`. What
     /// multiplies it by the same samples again is self-normalised, and biased in small groups.
     pub fn online_solve_rate(&self) -> f64 {
-        let weight = |i: usize| match self.is_correct[i] {
+        let weight = |i: usize| match self.classes[i].is_some() {
             true => (self.reference_logp[i] - self.policy_logp[i]).exp(),
             false => 0.0,
         };
-        let count = self.is_correct.len();
+        let count = self.classes.len();
         (0..count).map(weight).sum::<f64>() / count as f64
     }
 }
 
-/// What stands for a Z that was estimated as exactly 0 (alpha-DPG's default).
+/// Replaces a Z that was estimated as exactly 0 (alpha-DPG's default).
 const NO_PARTITION: f64 = 1e-4;
 
 /// The normaliser Z that an estimate from the policy's samples gives: at most 1, and replaced only where it is
@@ -69,7 +75,7 @@ pub fn advantages(plan: &Plan, groups: &[GroupStats]) -> Vec<Vec<f64>> {
         })
         .collect();
     let masses = groups.iter().map(|stats| stats.mass.as_deref());
-    let batch = Whole::of(worths.iter().map(Option::as_deref).zip(masses));
+    let batch = BatchMoments::of(worths.iter().map(Option::as_deref).zip(masses));
     groups
         .iter()
         .zip(worths)
@@ -110,7 +116,8 @@ fn pseudo_reward(matching: &Matching, stats: &GroupStats, i: usize) -> (f64, boo
     debug_assert_eq!(matching.sampler, SampleSource::Policy);
     let limit = matching.divergence.at_infinity();
     let scale = if limit.is_finite() { 1.0 / limit } else { 1.0 };
-    let weight = matching.target.log_weight(stats.is_correct[i], stats.solve_rate, stats.beta);
+    let weight =
+        matching.target.log_weight(stats.classes[i].is_some(), stats.solve_rate, stats.beta);
     // Never log 0: what the target cannot produce costs the analytic limit.
     if weight == f64::NEG_INFINITY {
         return (-scale * limit, false);
@@ -129,10 +136,10 @@ fn pseudo_reward(matching: &Matching, stats: &GroupStats, i: usize) -> (f64, boo
     }
 }
 
-/// Share of the right samples whose pseudo-reward is cut at the target's `max_reward`.
-pub fn cut_share(matching: &Matching, groups: &[GroupStats]) -> f64 {
+/// Share of the correct samples whose pseudo-reward is clipped at the target's `max_reward`.
+pub fn clipped_reward_ratio(matching: &Matching, groups: &[GroupStats]) -> f64 {
     let right = |stats: &GroupStats| -> Vec<bool> {
-        let right = (0..stats.rewards.len()).filter(|i| stats.is_correct[*i]);
+        let right = (0..stats.rewards.len()).filter(|i| stats.classes[*i].is_some());
         right.map(|i| pseudo_reward(matching, stats, i).1).collect()
     };
     let all: Vec<bool> = groups.iter().flat_map(right).collect();
@@ -142,13 +149,14 @@ pub fn cut_share(matching: &Matching, groups: &[GroupStats]) -> f64 {
 /// Subtracts from each token's advantage `beta` times the cost of the positions after it, less the mean
 /// of the same over the group's other samples. `values` hold the cost of each position; with its own
 /// gradient in the loss, this makes the sum over positions an exact objective of whole completions.
-pub fn charge_later(
-    values: &[Vec<f64>],
+pub fn subtract_penalty_to_go(
+    offsets: &Offsets,
+    values: &[f64],
     beta: f64,
-    advantage: &mut [Vec<f64>],
+    advantage: &mut [f64],
     mass: Option<&[f64]>,
 ) {
-    let after = |row: &Vec<f64>| -> Vec<f64> {
+    let after = |row: &[f64]| -> Vec<f64> {
         let mut left: f64 = row.iter().sum();
         row.iter()
             .map(|value| {
@@ -157,12 +165,13 @@ pub fn charge_later(
             })
             .collect()
     };
-    let later: Vec<Vec<f64>> = values.iter().map(after).collect();
+    let later: Vec<Vec<f64>> = offsets.split(values).map(after).collect();
     let longest = later.iter().map(Vec::len).max().unwrap_or(0);
     for token in 0..longest {
         let at: Vec<f64> = later.iter().map(|row| row.get(token).copied().unwrap_or(0.0)).collect();
-        for (advantage, cost) in advantage.iter_mut().zip(less_the_others(&at, mass)) {
-            if let Some(advantage) = advantage.get_mut(token) {
+        for (row, cost) in less_the_others(&at, mass).into_iter().enumerate() {
+            let span = offsets.span(row..row + 1);
+            if let Some(advantage) = advantage[span].get_mut(token) {
                 *advantage -= beta * cost;
             }
         }
@@ -177,7 +186,7 @@ mod tests {
     fn stats(rewards: &[f64]) -> GroupStats {
         GroupStats {
             rewards: rewards.to_vec(),
-            is_correct: rewards.iter().map(|reward| *reward > 0.5).collect(),
+            classes: rewards.iter().map(|reward| (*reward > 0.5).then_some(0)).collect(),
             policy_logp: (0..rewards.len()).map(|i| -1.0 - 0.5 * i as f64).collect(),
             reference_logp: vec![-2.0; rewards.len()],
             lengths: vec![1; rewards.len()],
@@ -242,7 +251,7 @@ mod tests {
         };
         let of = |text: &str, stats: &GroupStats| {
             let plan = plan(text);
-            let cut = cut_share(plan.matching().unwrap(), std::slice::from_ref(stats));
+            let cut = clipped_reward_ratio(plan.matching().unwrap(), std::slice::from_ref(stats));
             (advantages(&plan, std::slice::from_ref(stats))[0][0], cut)
         };
         let (ours, cut) = of("alpha-dpg:0:baseline=none", &at_base(0.01));

@@ -5,7 +5,7 @@ use anyhow::{Result, bail};
 use super::SampleSource;
 use super::plan::{Anchor, Plan};
 
-/// How a coefficient gets from its start to its end.
+/// The shape of a schedule between its ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
     /// In a straight line.
@@ -33,10 +33,10 @@ impl Shape {
     }
 }
 
-/// Where coefficients end; none stays as it is.
+/// The final values of coefficients; none stays constant.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Annealing {
-    /// How they get there.
+    /// The shape of their schedules.
     pub shape: Shape,
     /// The coefficient of the regulariser, or the temperature of the target p_beta.
     pub beta_end: Option<f64>,
@@ -49,7 +49,7 @@ pub struct Annealing {
 /// The coefficients of one step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Coefficients {
-    /// What every prompt's beta is multiplied by.
+    /// The factor of every prompt's beta.
     pub beta: f64,
     /// The weight of the entropy bonus.
     pub entropy: f64,
@@ -163,8 +163,8 @@ mod tests {
             ("js:rehearsal-end=2", "between 0 and 1"),
             ("js:rehearsal-end=0:anneal=geometric", "above 0"),
         ] {
-            let said = format!("{:#}", text.parse::<Objective>().expect_err(text));
-            assert!(said.contains(reason), "{text}: {said}");
+            let message = format!("{:#}", text.parse::<Objective>().expect_err(text));
+            assert!(message.contains(reason), "{text}: {message}");
         }
     }
 }

@@ -32,14 +32,14 @@ pub enum Baseline {
 const EPSILON: f64 = 1e-6;
 
 /// The worths of all samples of a batch.
-pub(super) struct Whole {
+pub(super) struct BatchMoments {
     mean: f64,
     deviation: f64,
     /// Groups over groups whose worths differ.
     per_valid: f64,
 }
 
-impl Whole {
+impl BatchMoments {
     /// Of the worths of each group, and the mass of each where they are whole distributions.
     pub(super) fn of<'a>(
         groups: impl Iterator<Item = (Option<&'a [f64]>, Option<&'a [f64]>)>,
@@ -67,7 +67,7 @@ impl Whole {
 pub(super) fn centred(
     baseline: Baseline,
     group: &[f64],
-    batch: &Whole,
+    batch: &BatchMoments,
     stats: &GroupStats,
 ) -> Vec<f64> {
     let mass = stats.mass.as_deref();

@@ -43,14 +43,14 @@ const KINDS: [Kind; 7] = [
         names: &["kl-reward", "reverse-kl", "kl-full", "kl-k2", "kl-k3"],
     },
     Kind {
-        title: "Rehearsal of the base's right answers",
-        when: "to keep what the base can already do while training on the rest: a divergence on stored right answers of the \
+        title: "Rehearsal of the base's correct answers",
+        when: "to keep what the base can already do while training on the rest: a divergence on stored correct answers of the \
                base beside rollouts. Prompts that the base never solves are not rehearsed.",
         names: &["dph-f", "dph-js", "dph-alpha", "forward-kl", "js"],
     },
     Kind {
         title: "Distribution matching",
-        when: "to aim at the base given that it is right (p*) rather than at one right answer: the larger alpha, the more \
+        when: "to aim at the base given that it is correct (p*) rather than at one correct answer: the larger alpha, the more \
                accuracy and the less diversity.",
         names: &["alpha-dpg", "kl-dpg", "gdc", "f-dpg", "match"],
     },
@@ -61,8 +61,8 @@ const KINDS: [Kind; 7] = [
         names: &["rft", "bolt"],
     },
     Kind {
-        title: "Pass@k and rare right answers",
-        when: "when a problem may be tried several times, or when rare right answers must not be lost to frequent ones, without \
+        title: "Pass@k and rare correct answers",
+        when: "when a problem may be tried several times, or when rare correct answers must not be lost to frequent ones, without \
                a reference to the base.",
         names: &["pass-at-k", "pkpo", "nsr", "unlikeliness", "ucpo", "simko"],
     },
@@ -184,12 +184,12 @@ mod tests {
         let all: Vec<Description> = kinds().flat_map(|(_, _, described)| described).collect();
         assert_eq!(all.len(), PRESETS.len());
         for preset in &PRESETS {
-            let found: Vec<_> = all.iter().filter(|one| one.name == preset.name).collect();
-            assert_eq!(found.len(), 1, "{}", preset.name);
-            for (key, value, meaning) in &found[0].keys {
+            let matches: Vec<_> = all.iter().filter(|one| one.name == preset.name).collect();
+            assert_eq!(matches.len(), 1, "{}", preset.name);
+            for (key, value, meaning) in &matches[0].keys {
                 assert!(!meaning.is_empty() && !value.is_empty(), "{}: {key}", preset.name);
             }
-            assert_eq!(describe(preset.name).unwrap().kind, found[0].kind);
+            assert_eq!(describe(preset.name).unwrap().kind, matches[0].kind);
         }
         let js = describe("dph_js").unwrap();
         assert_eq!((js.usage.as_str(), js.kind), ("dph-js[:BETA][:ESTIMATOR]", KINDS[2].title));

@@ -10,9 +10,9 @@ use std::str::FromStr;
 use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 
-use super::tokens::Rows;
+use super::Offsets;
 
-/// How samples of another engine are weighted.
+/// The weights of samples of another engine.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum ImportanceCorrection {
@@ -72,22 +72,22 @@ impl TryFrom<String> for ImportanceCorrection {
 }
 
 impl From<ImportanceCorrection> for String {
-    fn from(own: ImportanceCorrection) -> Self {
-        own.to_string()
+    fn from(correction: ImportanceCorrection) -> Self {
+        correction.to_string()
     }
 }
 
-/// What samples count for.
+/// Weights of samples that another model drew.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Corrected {
+pub struct ImportanceWeights {
     /// The factor of every token's weight.
-    pub factor: Rows,
+    pub factor: Vec<f64>,
     /// Whether a completion is within the limit: those that are not count for nothing in sums, which are divided by
     /// all.
     pub counts: Vec<bool>,
 }
 
-/// How far an engine's log-probabilities are from the policy's own, on the tokens of a step.
+/// Distance of an engine's log-probabilities from the policy's, on the tokens of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Mismatch {
     /// Mean absolute difference of a token's log-probability, in nats.
@@ -115,36 +115,45 @@ pub struct Mismatch {
 }
 
 /// The ratio `pi / b` of a whole completion.
-fn whole(tokens: &[f64]) -> f64 {
+fn sequence_ratio(tokens: &[f64]) -> f64 {
     tokens.iter().sum::<f64>().exp()
 }
 
 impl ImportanceCorrection {
-    /// What completions count for, of whose tokens these are `log(pi / b)`.
-    pub fn weigh(self, log_ratios: &Rows) -> Corrected {
-        let mut counts = vec![true; log_ratios.len()];
-        let row = |(tokens, counts): (&Vec<f64>, &mut bool)| -> Vec<f64> {
+    /// The weights of completions, from `log(pi / b)` of their tokens.
+    pub fn weigh(self, offsets: &Offsets, log_ratios: &[f64]) -> ImportanceWeights {
+        let mut weights = ImportanceWeights {
+            factor: Vec::with_capacity(log_ratios.len()),
+            counts: Vec::with_capacity(offsets.completions()),
+        };
+        for tokens in offsets.split(log_ratios) {
+            let (ratio, length) = (sequence_ratio(tokens), tokens.len());
+            let counts = match self {
+                Self::SequenceMask(most) => ratio <= most,
+                Self::None | Self::TokenTruncate(_) => true,
+            };
+            weights.counts.push(counts);
             match self {
-                Self::None => vec![1.0; tokens.len()],
-                Self::TokenTruncate(most) => tokens.iter().map(|x| x.exp().min(most)).collect(),
-                Self::SequenceMask(most) => {
-                    let ratio = whole(tokens);
-                    *counts = ratio <= most;
-                    vec![if *counts { ratio } else { 0.0 }; tokens.len()]
+                Self::None => weights.factor.extend(std::iter::repeat_n(1.0, length)),
+                Self::TokenTruncate(most) => {
+                    weights.factor.extend(tokens.iter().map(|x| x.exp().min(most)));
+                }
+                Self::SequenceMask(_) => {
+                    let factor = if counts { ratio } else { 0.0 };
+                    weights.factor.extend(std::iter::repeat_n(factor, length));
                 }
             }
-        };
-        let factor = log_ratios.iter().zip(&mut counts).map(row).collect();
-        Corrected { factor, counts }
+        }
+        weights
     }
 }
 
 impl Mismatch {
     /// Of completions of whose tokens these are `log(pi / b)`, and which of them count.
-    pub fn of(log_ratios: &Rows, counts: &[bool]) -> Self {
-        let differences = || log_ratios.iter().flatten().map(|x| x.abs());
+    pub fn of(offsets: &Offsets, log_ratios: &[f64], counts: &[bool]) -> Self {
+        let differences = || log_ratios.iter().map(|x| x.abs());
         let tokens = differences().count().max(1) as f64;
-        let ratios: Vec<f64> = log_ratios.iter().map(|tokens| whole(tokens)).collect();
+        let ratios: Vec<f64> = offsets.split(log_ratios).map(sequence_ratio).collect();
         let count = ratios.len().max(1) as f64;
         let (sum, squares): (f64, f64) =
             ratios.iter().fold((0.0, 0.0), |(sum, squares), x| (sum + x, squares + x * x));
@@ -165,8 +174,8 @@ mod tests {
     use super::*;
 
     /// Two tokens of two kinds: the policy's probabilities and the engine's, token by token.
-    const OWN: [[f64; 2]; 2] = [[0.7, 0.3], [0.2, 0.8]];
-    const DRAWN: [[f64; 2]; 2] = [[0.3, 0.7], [0.5, 0.5]];
+    const POLICY: [[f64; 2]; 2] = [[0.7, 0.3], [0.2, 0.8]];
+    const SAMPLER: [[f64; 2]; 2] = [[0.3, 0.7], [0.5, 0.5]];
 
     /// The expectation under the engine of every completion's weighted value, by enumeration: the first token's weight
     /// times a value of the whole completion.
@@ -174,10 +183,11 @@ mod tests {
         let mut sums = [0.0; 2];
         for (a, b) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
             let of = |p: [[f64; 2]; 2]| [p[0][a].ln(), p[1][b].ln()];
-            let (own, drawn) = (of(OWN), of(DRAWN));
-            let found = correction.weigh(&vec![vec![own[0] - drawn[0], own[1] - drawn[1]]]);
-            let probability = DRAWN[0][a] * DRAWN[1][b];
-            for (sum, factor) in sums.iter_mut().zip(&found.factor[0]) {
+            let (policy, sampler) = (of(POLICY), of(SAMPLER));
+            let estimate = correction
+                .weigh(&Offsets::new([2]), &[policy[0] - sampler[0], policy[1] - sampler[1]]);
+            let probability = SAMPLER[0][a] * SAMPLER[1][b];
+            for (sum, factor) in sums.iter_mut().zip(&estimate.factor) {
                 *sum += probability * factor * value(a, b);
             }
         }
@@ -193,41 +203,40 @@ mod tests {
         };
         let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-6, "{a} is not {b}");
         // Uncorrected it is the engine's expectation.
-        close(expected(ImportanceCorrection::None, value)[0], under(DRAWN));
+        close(expected(ImportanceCorrection::None, value)[0], under(SAMPLER));
         // The whole ratio, never beyond its limit, is exact.
         expected(ImportanceCorrection::SequenceMask(1e6), value)
             .iter()
-            .for_each(|found| close(*found, under(OWN)));
+            .for_each(|estimate| close(*estimate, under(POLICY)));
         // A token's own ratio leaves the other tokens to the engine.
-        let mixed = [[OWN[0], DRAWN[1]], [DRAWN[0], OWN[1]]];
-        for (found, mixed) in
+        let mixed = [[POLICY[0], SAMPLER[1]], [SAMPLER[0], POLICY[1]]];
+        for (estimate, mixed) in
             expected(ImportanceCorrection::TokenTruncate(1e6), value).iter().zip(mixed)
         {
-            close(*found, under(mixed));
+            close(*estimate, under(mixed));
         }
         // A limit loses what is beyond it: 7 / 3 is cut to 2.
         let cut = expected(ImportanceCorrection::TokenTruncate(2.0), value)[0];
-        close(cut, under([[0.6, 0.3], DRAWN[1]]));
+        close(cut, under([[0.6, 0.3], SAMPLER[1]]));
         // The completion (0, 1) has the ratio 7 / 3 * 1.6 and does not count.
         let masked = expected(ImportanceCorrection::SequenceMask(3.0), value)[0];
-        close(masked, under(OWN) - 0.7 * 0.8 * value(0, 1));
+        close(masked, under(POLICY) - 0.7 * 0.8 * value(0, 1));
     }
 
     #[test]
     fn what_is_masked_is_counted_and_few_effective_samples_are_seen() {
-        let log_ratios = vec![vec![0.0, 0.0], vec![0.5], vec![2.0]];
-        let found = ImportanceCorrection::SequenceMask(3.0).weigh(&log_ratios);
-        assert_eq!(found.counts, [true, true, false]);
-        assert_eq!(found.factor[0], [1.0, 1.0]);
-        assert_eq!(found.factor[2], [0.0]);
-        let mismatch = Mismatch::of(&log_ratios, &found.counts);
+        let (offsets, log_ratios) = (Offsets::new([2, 1, 1]), [0.0, 0.0, 0.5, 2.0]);
+        let estimate = ImportanceCorrection::SequenceMask(3.0).weigh(&offsets, &log_ratios);
+        assert_eq!(estimate.counts, [true, true, false]);
+        assert_eq!(estimate.factor, [1.0, 1.0, 0.5_f64.exp(), 0.0]);
+        let mismatch = Mismatch::of(&offsets, &log_ratios, &estimate.counts);
         assert!((mismatch.mean - 2.5 / 4.0).abs() < 1e-9 && (mismatch.max - 2.0).abs() < 1e-9);
         assert!((mismatch.masked - 1.0 / 3.0).abs() < 1e-9);
         let ratios = [1.0, 0.5_f64.exp(), 2_f64.exp()];
         let (sum, squares) =
             (ratios.iter().sum::<f64>(), ratios.iter().map(|x| x * x).sum::<f64>());
         assert!((mismatch.effective - sum * sum / (3.0 * squares)).abs() < 1e-6);
-        let same = Mismatch::of(&vec![vec![0.0, 0.0], vec![0.0], vec![0.0]], &[true; 3]);
+        let same = Mismatch::of(&offsets, &[0.0; 4], &[true; 3]);
         assert_eq!((same.mean, same.ratio, same.effective), (0.0, 1.0, 1.0));
     }
 

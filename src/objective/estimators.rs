@@ -1,19 +1,19 @@
 //! How rewards of a group become advantages, beyond "reward minus baseline": one function a paper.
 //!
-//! Letters: G samples of a prompt, c of them right. Rewards are binary unless an overlong penalty
+//! Letters: G samples of a prompt, c of them correct. Rewards are binary unless an overlong penalty
 //! shapes them. To add a rule, add a variant, its arms here, and a preset.
 
 use super::advantage::GroupStats;
 
-/// What a group of rewards teaches.
+/// The rule that turns the rewards of a group into advantages.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum AdvantageEstimator {
     /// The reward itself, less the baseline.
     Plain,
-    /// -1 on wrong answers and `positive` on right ones, no baseline (NSR at 0, W-REINFORCE at 0.1;
+    /// -1 on incorrect answers and `positive` on correct ones, no baseline (NSR at 0, W-REINFORCE at 0.1;
     /// arXiv 2506.01347). At ratio 1 its expected gradient is `1 + positive` times REINFORCE's.
     Negative {
-        /// Weight of right answers.
+        /// Weight of correct answers.
         positive: f64,
     },
     /// `(r - c/G) / (c/G)` (MaxRL, arXiv 2602.02710): the gradient of
@@ -35,7 +35,7 @@ pub enum AdvantageEstimator {
         /// The paper's beta_rank.
         strength: f64,
     },
-    /// The positive mass of a group moved toward its rarer right answers (UCPO, arXiv 2605.00365).
+    /// The positive mass of a group moved toward its rarer correct answers (UCPO, arXiv 2605.00365).
     Ucpo {
         /// Share of the mass that is moved.
         tau: f64,
@@ -67,7 +67,7 @@ impl AdvantageEstimator {
 
     /// The advantages of a rule that needs no baseline of ours.
     pub(super) fn advantages(self, stats: &GroupStats) -> Vec<f64> {
-        let correct = &stats.is_correct;
+        let correct = &stats.is_correct();
         let (all, right) = (correct.len(), correct.iter().filter(|right| **right).count());
         let by = |of_right: f64, of_wrong: f64| -> Vec<f64> {
             correct.iter().map(|right| if *right { of_right } else { of_wrong }).collect()
@@ -100,7 +100,8 @@ impl AdvantageEstimator {
     /// Moves advantage within the group after the baseline.
     pub(super) fn redistribute(self, stats: &GroupStats, advantages: &mut [f64]) {
         let AdvantageEstimator::Ucpo { tau } = self else { return };
-        let right: Vec<usize> = (0..advantages.len()).filter(|i| stats.is_correct[*i]).collect();
+        let right: Vec<usize> =
+            (0..advantages.len()).filter(|i| stats.classes[*i].is_some()).collect();
         if right.is_empty() || right.len() == advantages.len() {
             return;
         }
@@ -139,7 +140,7 @@ fn unlikeliness(stats: &GroupStats, strength: f64) -> Vec<f64> {
 }
 
 /// `G` times PKPO's estimate, so that, like other advantages, the mean over the group is the gradient:
-/// `k` for a right sample, `k` times the Pass@(k-1) of the others for a wrong one, minus the mean of
+/// `k` for a correct sample, `k` times the Pass@(k-1) of the others for a wrong one, minus the mean of
 /// the same over the group without the sample.
 fn pkpo(correct: &[bool], k: usize) -> Vec<f64> {
     let value = |all: usize, right: usize, is_right: bool| {
@@ -157,7 +158,7 @@ fn pkpo(correct: &[bool], k: usize) -> Vec<f64> {
     (0..all).map(advantage).collect()
 }
 
-/// The chance that k of n samples, c of them right, hold a right one; 0 at `k = 0`.
+/// The chance that k of n samples, c of them correct, hold a right one; 0 at `k = 0`.
 fn pass_at_k(n: usize, c: usize, k: usize) -> f64 {
     if n < c + k {
         return 1.0;
@@ -172,7 +173,7 @@ mod tests {
     fn stats(correct: &[bool], policy_logp: &[f64]) -> GroupStats {
         GroupStats {
             rewards: correct.iter().map(|right| f64::from(*right)).collect(),
-            is_correct: correct.to_vec(),
+            classes: correct.iter().map(|right| right.then_some(0)).collect(),
             policy_logp: policy_logp.to_vec(),
             reference_logp: policy_logp.to_vec(),
             lengths: vec![1; correct.len()],
@@ -184,7 +185,7 @@ mod tests {
     }
 
     /// `d/dp` of what a rule optimises: advantages depend on rewards alone, so the expected gradient is
-    /// that number times the gradient of the chance p of being right.
+    /// that number times the gradient of the chance p of being correct.
     fn pull(rule: AdvantageEstimator, group: usize, p: f64) -> f64 {
         let mut pull = 0.0;
         for set in 0_u32..1 << group {

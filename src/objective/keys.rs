@@ -23,7 +23,7 @@ use super::tokens::{Covariance, SimKo};
 /// What the keys mean, as `tealight objectives` shows them.
 pub(crate) const HELP: &str = "\
 Keys, for any objective as NAME:key=value:...
-  target         max-reward, p-star (the base given right), or p-beta (the base
+  target         max-reward, p-star (the base conditioned on correctness), or p-beta (the base
                  tilted by v/beta)
   divergence     none, forward-kl, reverse-kl, js (true scale, half of DPH's), tv,
                  hellinger, forward-chi2, reverse-chi2, alpha
@@ -34,7 +34,7 @@ Keys, for any objective as NAME:key=value:...
   sampler        policy, stored (the base's samples), filtered (its right ones)
   estimator      score, full, k2, k3 on policy samples; generator, definition on
                  the base's
-  pef-threshold  share of right samples from which a prompt is rehearsed (D_pef)
+  pef-threshold  share of correct samples from which a prompt is rehearsed (D_pef)
   pef-samples    the share of the first so many samples; 0: of all
   extra-check    true: confirm such a prompt by one more sample
   explore        all, or rest: the prompts that are not rehearsed (D_exp)

@@ -24,9 +24,6 @@ pub struct Completions {
 
 impl Completions {
     /// Of completions with so many tokens each.
-    ///
-    /// # Errors
-    /// No memory.
     pub fn new(lengths: Vec<usize>, device: &Device) -> Result<Self> {
         let owner = lengths.iter().enumerate();
         let owner: Vec<u32> =
@@ -36,18 +33,12 @@ impl Completions {
     }
 
     /// Sums `[B]` of the tokens of each completion, of `x` `[N]`.
-    ///
-    /// # Errors
-    /// Shapes that do not fit.
     pub fn sum(&self, x: &Tensor) -> Result<Tensor> {
         let zeros = Tensor::zeros(self.lengths.len(), x.dtype(), x.device())?;
         zeros.index_add(&self.owner, x, 0)
     }
 
     /// Means `[B]` of the tokens of each completion.
-    ///
-    /// # Errors
-    /// Shapes that do not fit.
     pub fn mean(&self, x: &Tensor) -> Result<Tensor> {
         let lengths = self.lengths.iter().map(|length| *length as f64).collect();
         let lengths = Tensor::from_vec(lengths, self.lengths.len(), &Device::Cpu)?;
@@ -55,15 +46,12 @@ impl Completions {
     }
 
     /// `[N]` with the value of its completion at every token, of `x` `[B]`.
-    ///
-    /// # Errors
-    /// Shapes that do not fit.
     pub fn spread(&self, x: &Tensor) -> Result<Tensor> {
         x.index_select(&self.owner, 0)
     }
 }
 
-/// What the loss of rollouts reads, `[N]` each.
+/// Inputs of the loss of rollouts, `[N]` each.
 pub struct LossInputs<'a> {
     /// Whose tokens these are.
     pub completions: &'a Completions,
@@ -77,13 +65,13 @@ pub struct LossInputs<'a> {
     pub advantage: &'a Tensor,
     /// Weight of each token in the step's loss: see [`super::LossType::weight`].
     pub weight: &'a Tensor,
-    /// The same times the regulariser's coefficient: see [`Plan::charge`].
-    pub charge: Option<&'a Tensor>,
-    /// 1 for tokens that pay for moving (KL-Cov), 0 for others.
-    pub priced: Option<&'a Tensor>,
+    /// The same times the regulariser's coefficient: see [`Plan::penalty_weight`].
+    pub penalty_weight: Option<&'a Tensor>,
+    /// 1 for the tokens that KL-Cov penalises, 0 for others.
+    pub kl_cov_mask: Option<&'a Tensor>,
 }
 
-/// What the loss reads of the next-token distributions that tokens are from, `[N]` each.
+/// Inputs of the full-vocabulary loss, `[N]` each.
 pub struct VocabularyInputs<'a> {
     /// Entropies, with a gradient.
     pub entropy: &'a Tensor,
@@ -92,14 +80,14 @@ pub struct VocabularyInputs<'a> {
     /// Weight of each token in the step's loss.
     pub weight: &'a Tensor,
     /// The same times the regulariser's coefficient.
-    pub charge: &'a Tensor,
+    pub penalty_weight: &'a Tensor,
     /// Weight of the entropy bonus.
     pub entropy_bonus: f64,
-    /// What SimKO reads.
+    /// The inputs of SimKO.
     pub simko: Option<Candidates<'a>>,
 }
 
-/// What the loss of stored completions of the base reads.
+/// Inputs of the loss of stored completions of the base.
 pub struct StoredInputs<'a> {
     /// Whose tokens these are.
     pub completions: &'a Completions,
@@ -107,29 +95,29 @@ pub struct StoredInputs<'a> {
     pub policy_logp: &'a Tensor,
     /// Log-probabilities `[N]` under the base.
     pub reference_logp: &'a Tensor,
-    /// What of them counts.
+    /// Their weights.
     pub weight: StoredWeight<'a>,
 }
 
-/// How stored completions are averaged.
+/// The average over stored completions.
 pub enum StoredWeight<'a> {
     /// Token by token, with these weights `[N]`: rehearsal.
     Tokens(&'a Tensor),
     /// As whole samples of a target, with these weights `[B]` and the logarithms of the target's density over the
     /// base's, `[B]`: matching.
     Samples {
-        /// How much each counts.
+        /// The weight of each.
         weight: &'a Tensor,
         /// `log(p / a)`.
         log_weight: &'a Tensor,
     },
 }
 
-/// A loss to minimise, and what is reported of it.
+/// A loss to minimise, and its logged statistic.
 pub struct Loss {
     /// The scalar to differentiate: this micro-batch's share of the step's loss.
     pub total: Tensor,
-    /// How many tokens were clipped, `[]`.
+    /// Number of clipped tokens, `[]`.
     pub clipped: Tensor,
 }
 
@@ -137,11 +125,11 @@ pub struct Loss {
 pub struct StoredLoss {
     /// The scalar to differentiate, without the regulariser's coefficient.
     pub total: Tensor,
-    /// How many log-ratios were cut at [`MAX_LOG_RATIO`].
+    /// Number of log-ratios that were clipped at [`MAX_LOG_RATIO`].
     pub cut: f64,
 }
 
-/// What rollouts and stored completions count in the loss of an update.
+/// Weights of rollouts and of stored completions in the loss of an update.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Shares {
     /// Factor of the loss of rollouts.
@@ -170,8 +158,8 @@ impl Plan {
         Shares { rollouts: rollouts as f64 / all, stored: stored as f64 / all }
     }
 
-    /// What a token of this weight pays for the regulariser, where its prompt's coefficient is `beta`.
-    pub fn charge(&self, weight: f64, beta: f64) -> f64 {
+    /// The penalty coefficient of a token of this weight, where its prompt's coefficient is `beta`.
+    pub fn penalty_weight(&self, weight: f64, beta: f64) -> f64 {
         match (self.token_loss(), self.regulariser()) {
             // The share is of the plan's own coefficient; a prompt's may be another.
             (Some((_, share)), Some(regulariser)) => weight * share * beta / regulariser.beta,
@@ -179,37 +167,34 @@ impl Plan {
         }
     }
 
-    /// The loss of a micro-batch of rollouts, whole distributions apart.
-    ///
-    /// # Errors
-    /// Shapes that do not fit.
+    /// The loss of a micro-batch of rollouts, full-vocabulary terms apart.
     pub fn loss(&self, inputs: &LossInputs<'_>) -> Result<Loss> {
         let mut loss = self.trust_region.loss(inputs)?;
-        if let (Some((pointwise, _)), Some(reference), Some(charge)) =
-            (self.token_loss(), inputs.reference_logp, inputs.charge)
+        if let (Some((pointwise, _)), Some(reference), Some(penalty_weight)) =
+            (self.token_loss(), inputs.reference_logp, inputs.penalty_weight)
         {
             let cost = pointwise.of(&(inputs.policy_logp - reference)?)?;
-            let mut charge = charge.clone();
+            let mut penalty_weight = penalty_weight.clone();
             if self.updates() > 1 {
                 // The tokens are no longer the policy's own.
                 let ratio = (inputs.policy_logp.detach() - inputs.behavior_logp)?.exp()?;
-                charge = (charge * ratio)?;
+                penalty_weight = (penalty_weight * ratio)?;
             }
-            loss.total = (loss.total + (cost * charge)?.sum_all()?)?;
+            loss.total = (loss.total + (cost * penalty_weight)?.sum_all()?)?;
         }
-        if let (Some(Covariance::Kl { coefficient, .. }), Some(priced)) =
-            (self.covariance, inputs.priced)
+        if let (Some(Covariance::Kl { coefficient, .. }), Some(kl_cov_mask)) =
+            (self.covariance, inputs.kl_cov_mask)
         {
             let moved = (inputs.policy_logp - inputs.behavior_logp)?.abs()?;
-            let cost = ((moved * priced)? * inputs.weight)?.sum_all()?;
+            let cost = ((moved * kl_cov_mask)? * inputs.weight)?.sum_all()?;
             loss.total = (loss.total + (cost * coefficient)?)?;
         }
         Ok(loss)
     }
 
-    /// Whether the loss of rollouts, whole distributions and priced tokens apart, is a function of them times their
-    /// advantages: a token without one has no gradient.
-    pub fn pulls_by_advantage_alone(&self) -> bool {
+    /// Whether a token without advantage has no gradient in the loss of rollouts, full-vocabulary terms and tokens that
+    /// KL-Cov penalises apart.
+    pub fn is_policy_gradient_alone(&self) -> bool {
         self.token_loss().is_none()
     }
 
@@ -223,14 +208,11 @@ impl Plan {
         self.regulariser().filter(|regulariser| regulariser.estimator == Estimator::Full)
     }
 
-    /// What whole next-token distributions add to the loss.
-    ///
-    /// # Errors
-    /// Shapes that do not fit.
+    /// The full-vocabulary terms of the loss.
     pub fn vocabulary_loss(&self, inputs: &VocabularyInputs<'_>) -> Result<Tensor> {
         let mut total = Tensor::zeros((), inputs.entropy.dtype(), inputs.entropy.device())?;
         if let Some(divergence) = inputs.divergence {
-            total = (total + (divergence * inputs.charge)?.sum_all()?)?;
+            total = (total + (divergence * inputs.penalty_weight)?.sum_all()?)?;
         }
         if inputs.entropy_bonus != 0.0 {
             let entropy = (inputs.entropy * inputs.weight)?.sum_all()?;
@@ -244,9 +226,6 @@ impl Plan {
     }
 
     /// The loss of stored completions, or none where the plan reads none.
-    ///
-    /// # Errors
-    /// Shapes that do not fit.
     pub fn stored_loss(&self, inputs: &StoredInputs<'_>) -> Result<StoredLoss> {
         let log_ratio = (inputs.policy_logp - inputs.reference_logp)?;
         let (pointwise, log_ratio, weight) = match (&inputs.weight, self.rehearsal_loss()) {

@@ -6,7 +6,7 @@
 //! - [`advantages`] turns judged samples of the policy into advantages (rewards, baselines, pseudo-rewards
 //!   of a target, the cost of being far from the base);
 //! - [`Plan::loss`] turns advantages and log-probabilities of packed tokens into a loss, [`Plan::vocabulary_loss`]
-//!   adds the terms that look at whole next-token distributions, [`Plan::stored_loss`] is that of the base's own
+//!   adds the terms that look at full next-token distributions, [`Plan::stored_loss`] is that of the base's own
 //!   completions;
 //! - [`TrustRegion`] bounds how far a batch may move the policy;
 //! - [`PointwiseLoss`] is a divergence as a loss over log-ratios: rehearsal, k2, k3, supervised matching.
@@ -23,7 +23,9 @@ mod estimators;
 mod keys;
 mod loss;
 mod named;
+mod offsets;
 mod on_device;
+mod patch;
 mod plan;
 mod pointwise;
 mod preset;
@@ -34,17 +36,21 @@ pub mod tokens;
 pub mod vocabulary;
 
 pub use crate::divergence::{Divergence, MAX_LOG_RATIO};
-pub use advantage::{GroupStats, advantages, charge_later, cut_share, partition_of};
+pub use advantage::{
+    GroupStats, advantages, clipped_reward_ratio, partition_of, subtract_penalty_to_go,
+};
 pub use annealing::{Annealing, Coefficients, Shape};
 pub use baseline::Baseline;
 pub(crate) use catalogue::{Description, describe, kinds};
-pub use correction::{Corrected, ImportanceCorrection, Mismatch};
+pub use correction::{ImportanceCorrection, ImportanceWeights, Mismatch};
 pub use estimators::AdvantageEstimator;
 pub(crate) use keys::HELP as KEYS;
 pub use loss::{
     Completions, Loss, LossInputs, Shares, StoredInputs, StoredLoss, StoredWeight, VocabularyInputs,
 };
 pub use named::Objective;
+pub use offsets::Offsets;
+pub use patch::PlanPatch;
 pub use plan::{
     Anchor, Entropy, Estimator, Matching, Partition, Plan, Regulariser, SampleSource, Split,
 };

@@ -8,10 +8,22 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::keys::{Keys, canonical};
+use super::patch::PlanPatch;
 use super::plan::Plan;
 use super::preset::{PRESETS, Preset};
 
 /// A named objective with its resolved plan.
+///
+/// ```
+/// use tealight::objective::Objective;
+///
+/// let objective: Objective = "grpo:baseline=loo:divergence=js:beta=0.2".parse()?;
+/// assert_eq!(objective.name(), "grpo");
+/// assert_eq!(objective.plan.regulariser().map(|penalty| penalty.beta), Some(0.2));
+/// // A key that has no effect on the objective is an error.
+/// assert!("rloo:epsilon=0.1".parse::<Objective>().is_err());
+/// # anyhow::Ok(())
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Objective {
     name: &'static str,
@@ -32,30 +44,55 @@ impl Objective {
         self.given.is_empty()
     }
 
-    /// The objective with further settings, as flags of the command line give them: what it is called then says so.
+    /// The objective with changes of its plan, which its name then shows.
     ///
     /// # Errors
-    /// A setting that is not known, that the objective itself sets to something else, that has no effect on it or
+    /// A change of a setting to which the objective itself gives another value, a change that has no effect on it or
     /// makes it impossible.
-    pub fn with(&self, more: &[(String, String)]) -> Result<Self> {
+    pub fn with(&self, patch: &PlanPatch) -> Result<Self> {
         let preset = preset(self.name)?;
+        let words = patch.words().into_iter().map(|(key, value)| (key.to_owned(), value));
+        let given = self.given_and(words, preset)?;
+        let has_epsilon_high = preset.keys.contains("epsilon-high=")
+            || given.iter().any(|(key, _)| key == "epsilon-high");
+        let mut plan = self.plan.clone();
+        let applied = patch.apply(&mut plan, has_epsilon_high);
+        applied.with_context(|| format!("objective `{self}`"))?;
+        Ok(Self { name: preset.name, given, plan })
+    }
+
+    /// The objective with one more key of its language, as `NAME@{KEY=VALUE}` gives it.
+    ///
+    /// # Errors
+    /// A key that is not known, to which the objective itself gives another value, that has no effect on it or makes it
+    /// impossible.
+    pub fn with_key(&self, key: &str, value: &str) -> Result<Self> {
+        let preset = preset(self.name)?;
+        let given = self.given_and([(canonical(key), value.to_owned())], preset)?;
+        let plan = plan(preset, given.iter()).with_context(|| format!("objective `{self}`"))?;
+        Ok(Self { name: preset.name, given, plan })
+    }
+
+    /// What the user gave, with further settings; those that are written without their key stand first.
+    fn given_and(
+        &self,
+        more: impl IntoIterator<Item = (String, String)>,
+        preset: &Preset,
+    ) -> Result<Vec<(String, String)>> {
         let mut given = self.given.clone();
         for (key, value) in more {
-            let key = canonical(key);
             match given.iter().find(|(known, _)| *known == key) {
-                None => given.push((key, value.clone())),
-                Some((_, known)) if known == value => {}
+                None => given.push((key, value)),
+                Some((_, known)) if *known == value => {}
                 Some((_, known)) => bail!(
                     "objective `{self}` says {key}={known}, and --{key} says {value}: leave one of them out"
                 ),
             }
         }
-        // What is given last is written with its name; what stands first stays in place.
         given.sort_by_key(|(key, _)| {
             preset.positional.iter().position(|known| known == key).unwrap_or(usize::MAX)
         });
-        let plan = plan(preset, given.iter()).with_context(|| format!("objective `{self}`"))?;
-        Ok(Self { name: preset.name, given, plan })
+        Ok(given)
     }
 
     /// Whether the user gave this setting, beside the name.
@@ -168,7 +205,7 @@ impl<'de> Deserialize<'de> for Objective {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::objective::{Divergence, Estimator, SampleSource};
+    use crate::objective::{Baseline, Divergence, Estimator, SampleSource};
 
     #[test]
     fn every_preset_is_a_plan_and_is_printed_back() {
@@ -206,7 +243,7 @@ mod tests {
         assert_eq!(of("dph-f:eta=0.3"), of("dph-f:0.3"));
         assert_eq!(of("kl-dpg"), of("alpha-dpg:0"));
         assert!(of("rft").needs_presamples() && !of("rft").is_on_policy());
-        let more = [("baseline".to_owned(), "loo".to_owned())];
+        let more = PlanPatch { baseline: Some(Baseline::Loo), ..PlanPatch::default() };
         let objective: Objective = "grpo".parse().unwrap();
         let changed = objective.with(&more).unwrap();
         assert_eq!(
@@ -215,10 +252,10 @@ mod tests {
         );
         // The same once more changes nothing; another value of the same key is a contradiction.
         assert_eq!(changed.with(&more).unwrap(), changed);
-        let other = [("baseline".to_owned(), "group-mean".to_owned())];
-        let said = changed.with(&other).unwrap_err().to_string();
-        assert!(said.contains("leave one of them out"), "{said}");
-        let beta = [("beta".to_owned(), "0.2".to_owned())];
+        let other = PlanPatch { baseline: Some(Baseline::GroupMean), ..PlanPatch::default() };
+        let message = changed.with(&other).unwrap_err().to_string();
+        assert!(message.contains("leave one of them out"), "{message}");
+        let beta = PlanPatch { beta: Some(0.2), ..PlanPatch::default() };
         let js: Objective = "js:sampler=stored".parse().unwrap();
         assert_eq!(js.with(&beta).unwrap().to_string(), "js:0.2:sampler=stored");
     }
@@ -257,8 +294,8 @@ mod tests {
             ("f-dpg:divergence=none", "needs a `divergence`"),
         ] {
             let error = text.parse::<Objective>().expect_err(text);
-            let said = format!("{error:#}");
-            assert!(said.contains(reason), "{text}: {said}");
+            let message = format!("{error:#}");
+            assert!(message.contains(reason), "{text}: {message}");
         }
     }
 }

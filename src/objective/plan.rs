@@ -1,4 +1,4 @@
-//! What a run optimises, whole: every choice that an objective makes, and which choices exclude each
+//! The plan of a run: every choice that an objective makes, and which choices exclude each
 //! other.
 //!
 //! The taxonomy is `target x divergence x sampler x baseline x trust region`. Three anchors come out
@@ -18,35 +18,35 @@ use super::{Divergence, PointwiseLoss};
 /// Every choice of an objective.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// What the policy is held to or aimed at.
+    /// The distribution that the policy is held to or aimed at.
     pub anchor: Anchor,
-    /// How rewards become advantages.
+    /// The rule that turns rewards into advantages.
     pub rule: AdvantageEstimator,
-    /// What is subtracted from a reward.
+    /// The baseline that is subtracted from a reward.
     pub baseline: Baseline,
-    /// How far one batch may move the policy.
+    /// The limit on the change of the policy by one batch.
     pub trust_region: TrustRegion,
-    /// How tokens are averaged.
+    /// The average over tokens.
     pub loss_type: LossType,
     /// Passes over each batch of rollouts.
     pub num_iterations: usize,
     /// Mini-batches, each with its own optimizer step, that a batch of rollouts is split into.
     pub steps_per_generation: usize,
-    /// How entropy is kept.
+    /// The entropy bonus.
     pub entropy: Entropy,
     /// Tokens whose gradient is cut or held because reward and probability move together.
     pub covariance: Option<Covariance>,
     /// SimKO's treatment of uncertain tokens.
     pub simko: Option<SimKo>,
-    /// Replace groups whose answers are all right or all wrong by further prompts (DAPO).
+    /// Replace groups whose answers are all correct or all incorrect by further prompts (DAPO).
     pub dynamic_sampling: bool,
     /// Share of the longest completion over which the reward falls by 1 (DAPO); 0 for none.
     pub overlong_buffer: f64,
-    /// How coefficients change over the run.
+    /// The schedule of coefficients.
     pub annealing: Annealing,
 }
 
-/// What the divergence is to.
+/// The distribution that the divergence is to.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Anchor {
     /// Nothing: the reward alone.
@@ -62,7 +62,7 @@ pub enum Anchor {
 pub struct Regulariser {
     /// Which.
     pub divergence: Divergence,
-    /// How much: TRL's `beta`, DPH-RL's `eta`.
+    /// The coefficient: TRL's `beta`, DPH-RL's `eta`.
     pub beta: f64,
     /// On whose samples.
     pub sampler: SampleSource,
@@ -76,11 +76,11 @@ pub struct Regulariser {
 /// D_pef and D_exp).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Split {
-    /// Prompts with at least this share of right completions are rehearsed.
+    /// Prompts with at least this share of correct completions are rehearsed.
     pub pef_threshold: f64,
     /// The share of the first so many completions (DPH-RL's repository asks for 4 of 4); 0 for all.
     pub pef_samples: usize,
-    /// Rehearse only those whose one further sample is right too.
+    /// Rehearse only those whose one further sample is correct too.
     pub extra_check: bool,
     /// Explore rehearsed prompts too.
     pub explore_all: bool,
@@ -103,9 +103,9 @@ pub struct Matching {
     pub beta: f64,
     /// On whose samples.
     pub sampler: SampleSource,
-    /// Where pseudo-rewards are cut (alpha-DPG's M); `advantage` says what exactly is cut.
+    /// Upper limit of pseudo-rewards (alpha-DPG's M); see `advantage`.
     pub max_reward: f64,
-    /// Where the base's validity on a prompt comes from.
+    /// The estimate of the base's validity on a prompt.
     pub partition: Partition,
 }
 
@@ -116,22 +116,22 @@ pub enum SampleSource {
     Policy,
     /// The base's, stored.
     Stored,
-    /// The base's right ones, stored: samples of p*.
+    /// The base's correct ones, stored: samples of p*.
     Filtered,
 }
 
-/// How a regulariser is estimated.
+/// The estimator of a regulariser.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Estimator {
-    /// Charged to the advantage of whole completions: the exact gradient.
+    /// Subtracted from the advantage of whole completions: the exact gradient.
     Score,
-    /// Schulman's k2 in the loss, with the log-ratios of later tokens charged to earlier ones: the exact gradient
+    /// Schulman's k2 in the loss, and the log-ratios of later tokens subtracted from advantages: the exact gradient
     /// of the whole completion's reverse KL.
     K2,
     /// Schulman's k3 in the loss: per token, the gradient of **forward** KL at fixed prefixes.
     K3,
-    /// Summed over the vocabulary at every position, with the cost of later positions charged to
-    /// earlier tokens: for reverse KL the exact gradient of the whole completion's.
+    /// Summed over the vocabulary at every position, and the penalty of later positions subtracted from advantages:
+    /// for reverse KL the exact gradient of the whole completion's.
     Full,
     /// The generator per token on samples of the base (DPH-RL).
     Generator,
@@ -139,7 +139,7 @@ pub enum Estimator {
     Definition,
 }
 
-/// Where Z, the base's validity on a prompt, comes from.
+/// The estimate of Z, the base's validity on a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Partition {
     /// The base's pre-samples, once: `(c + 1/2) / (n + 1)`.
@@ -160,12 +160,12 @@ pub struct Entropy {
 }
 
 impl Matching {
-    /// How much a stored sample counts, and its `log(p / a)`, given that: samples of the base stand for the target by
+    /// The weight of a stored sample, and its `log(p / a)`, given that: samples of the base stand for the target by
     /// their density, filtered ones are the target's.
     pub fn weigh(&self, log_weight: f64) -> (f64, f64) {
-        let own = if self.sampler == SampleSource::Filtered { 1.0 } else { log_weight.exp() };
+        let weight = if self.sampler == SampleSource::Filtered { 1.0 } else { log_weight.exp() };
         // A sample that the target cannot produce has weight 0; its ratio only has to be a number.
-        (own, if log_weight.is_finite() { log_weight } else { 0.0 })
+        (weight, if log_weight.is_finite() { log_weight } else { 0.0 })
     }
 }
 
@@ -225,12 +225,12 @@ impl Plan {
     }
 
     /// Whether a trust region is asked for that cannot act: with one update a batch every ratio is 1.
-    pub fn is_inert(&self) -> bool {
+    pub fn is_trust_region_inactive(&self) -> bool {
         self.is_on_policy() && self.trust_region != TrustRegion::None && self.updates() == 1
     }
 
-    /// The regulariser whose cost at later tokens is charged to the advantage of earlier ones.
-    pub fn charges_later(&self) -> Option<&Regulariser> {
+    /// The regulariser whose penalty at later tokens is subtracted from the advantage of earlier ones.
+    pub fn penalty_to_go(&self) -> Option<&Regulariser> {
         self.regulariser().filter(|r| matches!(r.estimator, Estimator::Full | Estimator::K2))
     }
 
@@ -277,7 +277,7 @@ impl Plan {
     /// Refuses combinations that cannot work.
     ///
     /// # Errors
-    /// What is impossible, why, and what to choose instead.
+    /// An impossible combination, with the reason and an alternative.
     pub fn check(&self) -> Result<()> {
         match &self.anchor {
             Anchor::None => {}

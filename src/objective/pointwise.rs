@@ -71,9 +71,6 @@ impl PointwiseLoss {
     }
 
     /// The pointwise loss at every element of `x`, with its gradient.
-    ///
-    /// # Errors
-    /// No memory.
     pub fn of(self, x: &Tensor) -> Result<Tensor> {
         match x.device().is_cpu() {
             true => x.contiguous()?.apply_op1(Elementwise(self)),

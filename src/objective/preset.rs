@@ -105,7 +105,7 @@ pub(super) const PRESETS: [Preset; 41] = [
         "dph-f",
         &["beta"],
         "divergence=forward-kl sampler=filtered pef-threshold=1 pef-samples=4 extra-check=true explore=rest rehearsal-samples=one rehearsal-mean=joint beta=0.01 baseline=group-std trust-region=ppo epsilon-high=0.28 dual-clip=3 loss-type=dapo steps-per-generation=2",
-        "DPH-F as in its repository: forward KL on one right answer of perfect prompts, in one mean with the rollouts (2509.07430)",
+        "DPH-F as in its repository: forward KL on one correct answer of perfect prompts, in one mean with the rollouts (2509.07430)",
     ),
     row(
         "dph-js",
@@ -123,7 +123,7 @@ pub(super) const PRESETS: [Preset; 41] = [
         "alpha-dpg",
         &["alpha"],
         "target=p-star divergence=alpha alpha=0.5 max-reward=10 baseline=loo loss-type=dr_grpo",
-        "aims at p*, the base given right; 0 is forward KL (2512.05962)",
+        "aims at p*, the base conditioned on correctness; 0 is forward KL (2512.05962)",
     ),
     row(
         "kl-dpg",
@@ -147,13 +147,13 @@ pub(super) const PRESETS: [Preset; 41] = [
         "rft",
         &[],
         "target=p-star divergence=forward-kl sampler=filtered",
-        "supervised on the base's right answers: forward KL to p*",
+        "supervised on the base's correct answers: forward KL to p*",
     ),
     row(
         "raft",
         &[],
         "loss-type=grpo",
-        "on the policy's own right answers, each step (2304.06767): REINFORCE",
+        "on the policy's own correct answers, each step (2304.06767): REINFORCE",
     ),
     row(
         "raft++",
@@ -190,13 +190,13 @@ pub(super) const PRESETS: [Preset; 41] = [
         "unlikeliness",
         &["strength"],
         "rule=unlikeliness strength=0.25 baseline=group-std trust-region=ppo loss-type=grpo num-iterations=2 divergence=reverse-kl estimator=k3 beta=0.1",
-        "rare right answers earn more (2506.02355)",
+        "rare correct answers earn more (2506.02355)",
     ),
     row(
         "ucpo",
         &["tau"],
         "rule=ucpo tau=0.2 baseline=group-std trust-region=ppo loss-type=grpo",
-        "toward uniform over right answers (2605.00365)",
+        "toward uniform over correct answers (2605.00365)",
     ),
     row(
         "simko",
@@ -250,7 +250,7 @@ pub(super) const PRESETS: [Preset; 41] = [
         "forward-kl",
         &["beta"],
         "divergence=forward-kl sampler=filtered beta=0.3 baseline=group-std trust-region=ppo loss-type=dapo",
-        "rehearsal by forward KL on all of the base's right answers, every prompt explored too",
+        "rehearsal by forward KL on all of the base's correct answers, every prompt explored too",
     ),
     row(
         "js",

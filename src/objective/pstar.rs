@@ -15,7 +15,7 @@ pub const MISSING: f64 = 0.1;
 
 /// Natural log-probabilities of a whole completion, and whether it is correct.
 #[derive(Debug, Clone, Copy)]
-pub struct Scored {
+pub struct ScoredCompletion {
     /// Under the policy.
     pub policy_logp: f64,
     /// Under the base.
@@ -28,16 +28,16 @@ pub struct Scored {
 #[derive(Debug, Clone)]
 pub struct StoredEvidence {
     /// The correct ones of one part: samples of p*.
-    pub correct: Vec<Scored>,
+    pub correct: Vec<ScoredCompletion>,
     /// How many of the other part are correct, and how many that part has: Z.
     pub others: (usize, usize),
 }
 
-/// What is known of a prompt.
+/// The evidence on a prompt.
 #[derive(Debug, Clone)]
 pub struct Evidence {
     /// Completions of the policy; none under supervised objectives.
-    pub rollouts: Vec<Scored>,
+    pub rollouts: Vec<ScoredCompletion>,
     /// Those of the base, where some are stored.
     pub stored: Option<StoredEvidence>,
     /// Samples of the policy that [`PstarDistances::unseen_mass`] speaks of.
@@ -54,7 +54,7 @@ pub struct PstarDistances {
     /// what their weights vary.
     #[serde(rename = "pstar/kl_importance")]
     pub kl_importance: Option<f64>,
-    /// `KL(pi(. | correct) || p*)` in nats: what of `KL(pi || p*)` is finite for a policy that can be wrong.
+    /// `KL(pi(. | correct) || p*)` in nats: what of `KL(pi || p*)` is finite for a policy that can be incorrect.
     #[serde(rename = "pstar/kl_correct")]
     pub kl_correct: Option<f64>,
     /// Jensen-Shannon divergence of pi and p*, in nats, at most log 2.
@@ -108,19 +108,19 @@ impl PstarDistances {
 
 impl Evidence {
     /// The stored correct completions, where there are any.
-    fn stored_correct(&self) -> Option<&[Scored]> {
+    fn stored_correct(&self) -> Option<&[ScoredCompletion]> {
         let correct = self.stored.as_ref()?.correct.as_slice();
         (!correct.is_empty()).then_some(correct)
     }
 
     /// `log Z`: of stored completions that chose nothing, by the logarithm of a share that half a count keeps finite
-    /// (Haldane, Anscombe); else of rollouts. None where p* is unknown.
+    /// (Haldane, Anscombe); else of rollouts. None where p* or Z is unknown: one stored completion says nothing of Z.
     fn log_z(&self) -> Option<f64> {
         match &self.stored {
             Some(stored) => {
                 self.stored_correct()?;
                 let (correct, drawn) = stored.others;
-                Some(log_share(correct, drawn))
+                (drawn > 0).then(|| log_share(correct, drawn))
             }
             None => self.validity().filter(|z| *z > 0.0).map(f64::ln),
         }
@@ -141,7 +141,8 @@ impl Evidence {
     }
 
     fn kl_correct(&self) -> Option<f64> {
-        let correct: Vec<Scored> = self.rollouts.iter().copied().filter(|y| y.is_correct).collect();
+        let correct: Vec<ScoredCompletion> =
+            self.rollouts.iter().copied().filter(|y| y.is_correct).collect();
         if correct.is_empty() {
             return None;
         }
@@ -170,38 +171,39 @@ impl Evidence {
     /// `E_pi max(0, 1 - r)`.
     fn tv(&self) -> Option<f64> {
         let log_z = self.log_z()?;
-        let short = |y: &Scored| (1.0 - y.ratio(log_z)).max(0.0);
+        let short = |y: &ScoredCompletion| (1.0 - y.ratio(log_z)).max(0.0);
         (!self.rollouts.is_empty()).then(|| average(&self.rollouts, short))
     }
 
     fn missing_mass(&self) -> Option<f64> {
-        let is_missing = |y: &Scored| y.policy_logp - y.base_logp < MISSING.ln();
+        let is_missing = |y: &ScoredCompletion| y.policy_logp - y.base_logp < MISSING.ln();
         Some(average(self.stored_correct()?, |y| f64::from(is_missing(y))))
     }
 
     fn unseen_mass(&self) -> Option<f64> {
-        let missed = |y: &Scored| (self.samples as f64 * (-y.policy_logp.exp()).ln_1p()).exp();
+        let missed =
+            |y: &ScoredCompletion| (self.samples as f64 * (-y.policy_logp.exp()).ln_1p()).exp();
         Some(average(self.stored_correct()?, missed))
     }
 
     fn ess(&self) -> Option<f64> {
-        let effective = effective(self.rollouts.iter().map(Scored::log_weight))?;
+        let effective = effective(self.rollouts.iter().map(ScoredCompletion::log_weight))?;
         Some(effective / self.rollouts.len() as f64)
     }
 
     fn ess_correct(&self) -> Option<f64> {
         let correct = self.rollouts.iter().filter(|y| y.is_correct);
-        let found = effective(correct.map(Scored::log_weight));
-        (!self.rollouts.is_empty()).then(|| found.unwrap_or(0.0))
+        let effective_size = effective(correct.map(ScoredCompletion::log_weight));
+        (!self.rollouts.is_empty()).then(|| effective_size.unwrap_or(0.0))
     }
 
     fn validity(&self) -> Option<f64> {
-        let mass = |y: &Scored| if y.is_correct { y.weight() } else { 0.0 };
+        let mass = |y: &ScoredCompletion| if y.is_correct { y.weight() } else { 0.0 };
         (!self.rollouts.is_empty()).then(|| average(&self.rollouts, mass))
     }
 }
 
-impl Scored {
+impl ScoredCompletion {
     fn log_weight(&self) -> f64 {
         self.base_logp - self.policy_logp
     }
@@ -226,7 +228,7 @@ fn log_share(some: usize, of: usize) -> f64 {
     ((some as f64 + 0.5) / (of as f64 + 0.5)).ln()
 }
 
-fn average(all: &[Scored], of: impl Fn(&Scored) -> f64) -> f64 {
+fn average(all: &[ScoredCompletion], of: impl Fn(&ScoredCompletion) -> f64) -> f64 {
     all.iter().map(of).sum::<f64>() / all.len() as f64
 }
 

@@ -80,9 +80,6 @@ pub enum TrustRegion {
 
 impl TrustRegion {
     /// The loss of one micro-batch.
-    ///
-    /// # Errors
-    /// Shapes that do not fit.
     pub(super) fn loss(self, inputs: &LossInputs<'_>) -> Result<Loss> {
         let log_ratio = (inputs.policy_logp - inputs.behavior_logp)?;
         let (gain, is_clipped) = match self {
@@ -160,8 +157,8 @@ mod tests {
             reference_logp: None,
             advantage: &vector(&[advantage[0], advantage[0], advantage[1]]),
             weight: &vector(&[weight; 3]),
-            charge: None,
-            priced: None,
+            penalty_weight: None,
+            kl_cov_mask: None,
         };
         let loss = region.loss(&inputs).unwrap();
         loss.total.backward().unwrap().get(&policy).unwrap().to_vec1().unwrap()
@@ -225,8 +222,8 @@ mod tests {
     #[test]
     fn gspo_clips_whole_sequences() {
         let region = TrustRegion::Gspo { low: 0.1, high: 0.1 };
-        let apart = gradient(region, [-0.5, -1.5, -1.0], [1.0, 0.0], 1.0);
-        assert!(apart[0] < 0.0, "the mean ratio is 1");
+        let unmoved = gradient(region, [-0.5, -1.5, -1.0], [1.0, 0.0], 1.0);
+        assert!(unmoved[0] < 0.0, "the mean ratio is 1");
         let moved = gradient(region, [-0.8, -0.8, -1.0], [1.0, 0.0], 1.0);
         assert_eq!(moved[..2], [0.0, 0.0]);
     }

@@ -1,4 +1,4 @@
-//! Where training may aim: p* (the base conditioned on being right) and p_beta (the base tilted by
+//! Where training may aim: p* (the base conditioned on being correct) and p_beta (the base tilted by
 //! the reward), and the exact link between beta and validity (Dymetman, arXiv 2605.02375).
 //!
 //! With `A` the base's validity on a prompt: `p* = a v / A`, `p_beta = a e^(v / beta) / Z_beta`,
@@ -10,7 +10,7 @@ use anyhow::{Result, bail};
 /// A distribution over completions of one prompt that is known up to the base and the verifier.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Target {
-    /// The base conditioned on being right.
+    /// The base conditioned on being correct.
     Filtered,
     /// The base tilted by `e^(v / beta)`.
     Tilted,

@@ -8,23 +8,17 @@ use candle_core::{D, Result, Tensor};
 use super::{Divergence, PointwiseLoss};
 
 /// `D_f(pi || a) [N]` of the next-token distributions: `sum_v a_v f(pi_v / a_v)`.
-///
-/// # Errors
-/// Shapes that do not fit.
 pub fn divergence(kind: Divergence, logp: &Tensor, reference_logp: &Tensor) -> Result<Tensor> {
     let ratio = (logp - reference_logp)?;
     (PointwiseLoss::Generator(kind).of(&ratio)? * reference_logp.exp()?)?.sum(D::Minus1)
 }
 
 /// Entropy `[N]` in nats.
-///
-/// # Errors
-/// No memory.
 pub fn entropy(logp: &Tensor) -> Result<Tensor> {
     (logp.exp()? * logp)?.sum(D::Minus1)?.neg()
 }
 
-/// What SimKO reads of uncertain tokens, `[N]` but where it says otherwise.
+/// The inputs of SimKO at uncertain tokens, `[N]` but where it says otherwise.
 pub struct Candidates<'a> {
     /// Log-probabilities of the tokens, with a gradient.
     pub token: &'a Tensor,
@@ -32,18 +26,15 @@ pub struct Candidates<'a> {
     pub likeliest: &'a Tensor,
     /// 1 where the token is the top candidate, else 0.
     pub is_top: &'a Tensor,
-    /// The advantage of tokens of right answers times the mix, 0 elsewhere: that much of the update moves from the
+    /// The advantage of tokens of correct answers times the mix, 0 elsewhere: that much of the update moves from the
     /// token to its likeliest candidates.
     pub lift: &'a Tensor,
-    /// The advantage of tokens of wrong answers times the extra penalty, 0 elsewhere; it counts where the token is the
-    /// top candidate.
+    /// The advantage of tokens of incorrect answers times the extra penalty, 0 elsewhere; it counts where the
+    /// token is the top candidate.
     pub press: &'a Tensor,
 }
 
-/// What SimKO adds to the plain loss at uncertain tokens, `[N]`, to be minimised.
-///
-/// # Errors
-/// Shapes that do not fit.
+/// The loss that SimKO adds at uncertain tokens, `[N]`, to be minimised.
 pub fn simko(of: &Candidates<'_>) -> Result<Tensor> {
     let lifted = (of.likeliest.mean(1)? - of.token)?;
     ((lifted * of.lift)? + ((of.token * of.press)? * of.is_top)?)?.neg()

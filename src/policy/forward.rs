@@ -1,6 +1,8 @@
-//! A pass through the policy, what losses are functions of, and the way back.
+//! A forward pass of the policy, the outputs that losses are functions of, and the backward pass.
 //!
 //! N completion tokens, D hidden size, K likeliest tokens.
+
+use std::borrow::Borrow;
 
 use candle_core::{DType, Result, Tensor, Var};
 
@@ -9,23 +11,23 @@ use crate::backend::{Anchor, Divergences, GradAccumulator, LogpGrads};
 use crate::divergence::Divergence;
 use crate::model::{Decoder, LogpTrace, Trace};
 
-/// What is asked of whole next-token distributions, beside log-probabilities and entropies.
+/// The full-vocabulary outputs of a pass, beside log-probabilities and entropies.
 #[derive(Clone, Default)]
-pub struct Whole<'a> {
-    /// How many of the likeliest tokens.
+pub struct FullVocabulary<'a> {
+    /// Number of likeliest tokens.
     pub likeliest: usize,
-    /// What they are compared with.
+    /// The base that they are compared with.
     pub base: Option<Base<'a>>,
 }
 
-/// Another model's next-token distributions at the same places.
+/// Another model's next-token distributions at the same positions.
 #[derive(Clone)]
 pub struct Base<'a> {
     /// That model.
     pub decoder: &'a Decoder,
-    /// What it said of these places.
+    /// Its distributions at these positions.
     pub distributions: Distributions,
-    /// How distances from them are measured.
+    /// The divergence that measures the distance.
     pub divergence: Divergence,
 }
 
@@ -40,13 +42,13 @@ impl Base<'_> {
 pub struct Forward {
     logp: Var,
     entropy: Var,
-    apart: Option<Apart>,
+    base_divergence: Option<BaseDivergence>,
     likeliest: Option<Candidates>,
     /// Hidden states `[N, D]` that predict the tokens, and these.
     hidden: Tensor,
     targets: Vec<u32>,
     /// The token of the pass at which each completion token is predicted.
-    places: Vec<u32>,
+    positions: Vec<u32>,
     /// Tokens of the pass.
     tokens: usize,
     temperature: f64,
@@ -54,9 +56,9 @@ pub struct Forward {
     logp_trace: LogpTrace,
 }
 
-struct Apart {
+struct BaseDivergence {
     anchor: Anchor,
-    found: Divergences,
+    outputs: Divergences,
     values: Var,
 }
 
@@ -76,9 +78,9 @@ impl Forward {
         self.entropy.as_tensor()
     }
 
-    /// How far that is from the base's, `[N]`, where it was asked for.
+    /// Its divergence from the base's, `[N]`, where it was requested.
     pub fn divergence(&self) -> Option<&Tensor> {
-        self.apart.as_ref().map(|apart| apart.values.as_tensor())
+        self.base_divergence.as_ref().map(|base_divergence| base_divergence.values.as_tensor())
     }
 
     /// Log-probabilities `[N, K]` of its likeliest tokens, where they were asked for.
@@ -87,9 +89,6 @@ impl Forward {
     }
 
     /// 1 where the completion token is the likeliest, `[N]`, where likeliest tokens were asked for.
-    ///
-    /// # Errors
-    /// No memory.
     pub fn is_likeliest(&self) -> Result<Option<Tensor>> {
         let Some(Candidates { tokens, logp }) = &self.likeliest else { return Ok(None) };
         let first = tokens.iter().step_by(logp.dim(1)?);
@@ -102,96 +101,93 @@ impl Forward {
 impl Policy {
     /// Log-probabilities of completions with what their gradient needs; `number` is that of a training pass, which
     /// keys the dropout of adapters: the same number, the same mask.
-    ///
-    /// # Errors
-    /// See [`super::token_logp`].
-    pub fn forward(
+    pub fn forward<S: Borrow<Sequence>>(
         &self,
-        rows: &[Sequence],
+        rows: &[S],
         temperature: f64,
         number: Option<u64>,
     ) -> Result<Forward> {
-        self.forward_whole(rows, temperature, number, &Whole::default())
+        self.forward_full_vocabulary(rows, temperature, number, &FullVocabulary::default())
     }
 
-    /// The same, and what is asked of whole distributions.
+    /// The same, and outputs over the full vocabulary.
     ///
     /// # Errors
-    /// See [`super::token_logp`]; another number of places than the base's.
-    pub fn forward_whole(
+    /// Another number of positions than the base's.
+    pub fn forward_full_vocabulary<S: Borrow<Sequence>>(
         &self,
-        rows: &[Sequence],
+        rows: &[S],
         temperature: f64,
         number: Option<u64>,
-        whole: &Whole<'_>,
+        request: &FullVocabulary<'_>,
     ) -> Result<Forward> {
         let batch = Batch::new(rows)?;
         let (hidden, trace) = self.decoder.forward(&batch.ids, &batch.packed, number)?;
         let hidden = batch.predicting(&hidden)?;
         let targets = (batch.targets.as_slice(), temperature);
-        let found = self.decoder.logp(&hidden, targets, whole.likeliest)?;
-        let apart = whole.base.as_ref().map(|base| {
+        let outputs = self.decoder.logp(&hidden, targets, request.likeliest)?;
+        let base_divergence = request.base.as_ref().map(|base| {
             let anchor = base.anchor();
-            let apart = self.decoder.divergences(&hidden, targets, &found.saved, &anchor)?;
-            let values = Var::from_tensor(&apart.values)?;
-            Ok::<_, candle_core::Error>(Apart { anchor, found: apart, values })
+            let base_divergence =
+                self.decoder.divergences(&hidden, targets, &outputs.saved, &anchor)?;
+            let values = Var::from_tensor(&base_divergence.values)?;
+            Ok::<_, candle_core::Error>(BaseDivergence { anchor, outputs: base_divergence, values })
         });
-        let likeliest = found.likeliest.map(|likeliest| {
+        let likeliest = outputs.likeliest.map(|likeliest| {
             let logp = Var::from_tensor(&likeliest.logp)?;
             Ok::<_, candle_core::Error>(Candidates { tokens: likeliest.tokens, logp })
         });
         Ok(Forward {
-            logp: Var::from_tensor(&found.logp)?,
-            entropy: Var::from_tensor(&found.entropy)?,
-            apart: apart.transpose()?,
+            logp: Var::from_tensor(&outputs.logp)?,
+            entropy: Var::from_tensor(&outputs.entropy)?,
+            base_divergence: base_divergence.transpose()?,
             likeliest: likeliest.transpose()?,
             hidden,
-            places: batch.places,
+            positions: batch.positions,
             tokens: batch.ids.len(),
             temperature,
             trace,
-            logp_trace: found.saved,
+            logp_trace: outputs.saved,
             targets: batch.targets,
         })
     }
 
     /// Adds the gradient of `loss`, a scalar function of what [`Forward`] has.
-    ///
-    /// # Errors
-    /// No memory.
     pub fn backward(
         &self,
         forward: Forward,
         loss: &Tensor,
         grads: &mut GradAccumulator,
     ) -> Result<()> {
-        let Forward { hidden, targets, places, tokens, .. } = &forward;
-        let mut found = loss.backward()?;
-        let mut of = |var: &Var| -> Result<Option<Tensor>> {
-            found.remove(var).map(|grad| grad.detach().contiguous()).transpose()
+        let Forward { hidden, targets, positions, tokens, .. } = &forward;
+        let mut outputs = loss.backward()?;
+        let mut gradient_of = |var: &Var| -> Result<Option<Tensor>> {
+            outputs.remove(var).map(|grad| grad.detach().contiguous()).transpose()
         };
-        let logp = match of(&forward.logp)? {
+        let logp = match gradient_of(&forward.logp)? {
             Some(grad) => grad,
             None => Tensor::zeros(targets.len(), DType::F32, hidden.device())?,
         };
-        let entropy = of(&forward.entropy)?;
-        let divergence = match &forward.apart {
+        let entropy = gradient_of(&forward.entropy)?;
+        let divergence = match &forward.base_divergence {
             None => None,
-            Some(apart) => of(&apart.values)?.map(|grad| (apart, grad)),
+            Some(base_divergence) => {
+                gradient_of(&base_divergence.values)?.map(|grad| (base_divergence, grad))
+            }
         };
         let likeliest = match &forward.likeliest {
             None => None,
-            Some(candidates) => of(&candidates.logp)?.map(|grad| (candidates, grad)),
+            Some(candidates) => gradient_of(&candidates.logp)?.map(|grad| (candidates, grad)),
         };
         let pulls = LogpGrads {
             logp: &logp,
             entropy: entropy.as_ref(),
-            divergence: divergence.as_ref().map(|(own, grad)| (&own.anchor, &own.found, grad)),
-            likeliest: likeliest.as_ref().map(|(own, grad)| (own.tokens.as_slice(), grad)),
+            divergence: divergence.as_ref().map(|(term, grad)| (&term.anchor, &term.outputs, grad)),
+            likeliest: likeliest.as_ref().map(|(term, grad)| (term.tokens.as_slice(), grad)),
         };
         let at = (targets.as_slice(), forward.temperature);
         let dx = self.decoder.logp_backward(hidden, at, &forward.logp_trace, &pulls, grads)?;
-        let dx = self.decoder.scatter(&dx, places, *tokens)?;
+        let dx = self.decoder.scatter(&dx, positions, *tokens)?;
         self.decoder.backward(forward.trace, &dx, grads)
     }
 }

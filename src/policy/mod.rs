@@ -6,6 +6,7 @@
 
 mod forward;
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 use candle_core::{DType, Device, Result, Tensor, Var, bail};
@@ -17,7 +18,7 @@ use crate::model::lora::{self, Scaling};
 use crate::model::weights::Weights;
 use crate::model::{Architecture, BackendKind, Decoder, PackedSequences};
 
-pub use forward::{Base, Forward, Whole};
+pub use forward::{Base, Forward, FullVocabulary};
 
 /// Trainable weights and the decoder over them; a clone is the same policy, over the same storage.
 #[derive(Clone)]
@@ -32,7 +33,7 @@ impl Policy {
     /// A policy that starts at a copy of `weights`, computed where they are.
     ///
     /// # Errors
-    /// Missing weights, no memory.
+    /// Missing weights.
     pub fn new(architecture: &Architecture, weights: &Weights) -> Result<Self> {
         Self::on(kind_of(weights), architecture, weights)
     }
@@ -40,7 +41,7 @@ impl Policy {
     /// The same on a backend of the caller's choice.
     ///
     /// # Errors
-    /// See [`Policy::new`]; weights that the backend does not know.
+    /// Missing weights; weights that the backend does not know.
     pub fn on(kind: BackendKind, architecture: &Architecture, weights: &Weights) -> Result<Self> {
         Self::of(kind, architecture, weights.clone())
     }
@@ -68,8 +69,9 @@ impl Policy {
             weights.insert(name, var(DType::F32)?);
         }
         let decoder = Decoder::new(architecture, kind, |name| {
-            let own = rounded.get(name).or_else(|| weights.get(name));
-            let Some(var) = own else { bail!("there is no weight `{name}`") };
+            let Some(var) = rounded.get(name).or_else(|| weights.get(name)) else {
+                bail!("there is no weight `{name}`")
+            };
             Ok(Parameter::trained(name, var.as_detached_tensor()))
         })?;
         Ok(Self { weights, rounded, decoder })
@@ -78,7 +80,7 @@ impl Policy {
     /// A policy that trains an adapter on constant `weights`, which it shares with whoever else has them.
     ///
     /// # Errors
-    /// Missing weights, matrices that do not fit, no memory.
+    /// Missing weights, matrices that do not fit.
     pub fn adapting(
         architecture: &Architecture,
         weights: &Weights,
@@ -89,29 +91,26 @@ impl Policy {
     }
 
     /// The same on a backend of the caller's choice.
-    ///
-    /// # Errors
-    /// See [`Policy::adapting`].
     pub fn adapting_on(
         kind: BackendKind,
         architecture: &Architecture,
         weights: &Weights,
         (scaling, adapter): (&Scaling, &Weights),
     ) -> Result<Self> {
-        let own: BTreeMap<String, Var> = adapter
+        let adapter_vars: BTreeMap<String, Var> = adapter
             .iter()
             .map(|(name, tensor)| Ok((name.clone(), Var::from_tensor(&tensor.detach())?)))
             .collect::<Result<_>>()?;
         let decoder = frozen_decoder_on(kind, architecture, weights)?;
         let decoder = decoder.adapted(scaling, |module| {
             let part = |name: String| {
-                let var = own.get(&name)?;
+                let var = adapter_vars.get(&name)?;
                 Some(Parameter::trained(&name, var.as_detached_tensor()))
             };
             let [a, b] = lora::names(module).map(part);
             Ok(a.zip(b).map(|(a, b)| [a, b]))
         })?;
-        Ok(Self { weights: own, rounded: BTreeMap::new(), decoder })
+        Ok(Self { weights: adapter_vars, rounded: BTreeMap::new(), decoder })
     }
 
     /// The same policy, whose backward pass computes layers again instead of keeping what they computed.
@@ -165,9 +164,6 @@ impl Policy {
     }
 
     /// Gradients as tensors in the shapes of the weights.
-    ///
-    /// # Errors
-    /// No memory.
     pub fn gradients(&self, grads: &GradAccumulator) -> Result<BTreeMap<String, Tensor>> {
         let shaped = |(name, gradient): (String, Tensor)| {
             let gradient = gradient.reshape(self.weights[&name].shape())?;
@@ -177,7 +173,7 @@ impl Policy {
     }
 }
 
-/// Where weights are.
+/// The backend of weights.
 fn kind_of(weights: &Weights) -> BackendKind {
     let device = weights.values().next().map_or(&Device::Cpu, Tensor::device);
     BackendKind::of(device)
@@ -215,7 +211,7 @@ pub struct Sequence {
     pub completion: Vec<u32>,
 }
 
-/// What the model says of each completion token, rows one after the other.
+/// Scores of completion tokens under a model, completions one after the other.
 pub struct TokenLogp {
     /// Natural log-probability `[N]`, at the temperature asked for.
     pub logp: Tensor,
@@ -225,7 +221,7 @@ pub struct TokenLogp {
     pub distributions: Distributions,
 }
 
-/// Next-token distributions at some places, as little of them as another model's can be compared with.
+/// Next-token distributions at some positions, as little of them as another model's can be compared with.
 #[derive(Clone)]
 pub struct Distributions {
     /// Hidden states `[N, D]`.
@@ -235,10 +231,10 @@ pub struct Distributions {
 }
 
 impl Distributions {
-    /// Those of so many places each, one after the other.
+    /// Those of so many positions each, one after the other.
     ///
     /// # Errors
-    /// Fewer places than that.
+    /// Fewer positions than that.
     pub fn split(&self, lengths: impl Iterator<Item = usize>) -> Result<Vec<Self>> {
         let mut first = 0;
         let part = |length: usize| {
@@ -250,10 +246,10 @@ impl Distributions {
         lengths.map(part).collect()
     }
 
-    /// The places of several, one after the other.
+    /// The positions of several, one after the other.
     ///
     /// # Errors
-    /// None given, no memory.
+    /// An empty list.
     pub fn joined(parts: &[&Self]) -> Result<Self> {
         let of = |x: fn(&Self) -> &Tensor| {
             Tensor::cat(&parts.iter().map(|part| x(part)).collect::<Vec<_>>(), 0)
@@ -262,7 +258,7 @@ impl Distributions {
     }
 }
 
-/// How far apart two log-probabilities of one token may be that differ by rounding alone. In bf16 a product on a
+/// Largest difference of two log-probabilities of one token by rounding alone. In bf16 a product on a
 /// GPU may round otherwise in another batch, and a step of 2^-8 in a logit of 30 is 0.1.
 pub fn rounding(decoder: &Decoder) -> f64 {
     match decoder.dtype() {
@@ -271,13 +267,17 @@ pub fn rounding(decoder: &Decoder) -> f64 {
     }
 }
 
-/// Splits values `[N]` of all completion tokens into those of each row, on the host.
+/// Values `[N]` on the host.
 ///
 /// # Errors
-/// No memory.
+/// Values that are not `[N]`.
+pub fn on_host(values: &Tensor) -> Result<Vec<f32>> {
+    values.to_dtype(DType::F32)?.to_vec1()
+}
+
+/// Splits values `[N]` of all completion tokens into those of each row, on the host.
 pub fn by_row(values: &Tensor, rows: &[Sequence]) -> Result<Vec<Vec<f32>>> {
-    let values: Vec<f32> = values.to_dtype(DType::F32)?.to_vec1()?;
-    let mut values = values.into_iter();
+    let mut values = on_host(values)?.into_iter();
     Ok(rows.iter().map(|row| values.by_ref().take(row.completion.len()).collect()).collect())
 }
 
@@ -285,32 +285,33 @@ pub fn by_row(values: &Tensor, rows: &[Sequence]) -> Result<Vec<Vec<f32>>> {
 /// prompt it is computed once.
 ///
 /// # Errors
-/// No sequence, an empty prompt, ids beyond the vocabulary, no memory.
-pub fn token_logp(decoder: &Decoder, rows: &[Sequence], temperature: f64) -> Result<TokenLogp> {
+/// No sequence, an empty prompt, ids beyond the vocabulary.
+pub fn token_logp<S: Borrow<Sequence>>(
+    decoder: &Decoder,
+    rows: &[S],
+    temperature: f64,
+) -> Result<TokenLogp> {
     let (batch, hidden) = hidden_states(decoder, rows)?;
-    let found = decoder.logp(&hidden, (&batch.targets, temperature), 0)?;
-    let distributions = Distributions { hidden, log_mass: found.log_mass };
-    Ok(TokenLogp { logp: found.logp, entropy: found.entropy, distributions })
+    let outputs = decoder.logp(&hidden, (&batch.targets, temperature), 0)?;
+    let distributions = Distributions { hidden, log_mass: outputs.log_mass };
+    Ok(TokenLogp { logp: outputs.logp, entropy: outputs.entropy, distributions })
 }
 
-/// How far the next-token distributions that completion tokens are from are from another model's, `[N]`.
-///
-/// # Errors
-/// See [`token_logp`].
-pub fn token_divergence(
+/// Divergences of the next-token distributions of completion tokens from another model's, `[N]`.
+pub fn token_divergence<S: Borrow<Sequence>>(
     decoder: &Decoder,
-    rows: &[Sequence],
+    rows: &[S],
     temperature: f64,
     base: &Base<'_>,
 ) -> Result<Tensor> {
     let (batch, hidden) = hidden_states(decoder, rows)?;
     let targets = (batch.targets.as_slice(), temperature);
-    let found = decoder.logp(&hidden, targets, 0)?;
-    Ok(decoder.divergences(&hidden, targets, &found.saved, &base.anchor())?.values)
+    let outputs = decoder.logp(&hidden, targets, 0)?;
+    Ok(decoder.divergences(&hidden, targets, &outputs.saved, &base.anchor())?.values)
 }
 
-/// What the model makes of whole sequences, at the places that predict completion tokens: `[N, D]`.
-fn hidden_states(decoder: &Decoder, rows: &[Sequence]) -> Result<(Batch, Tensor)> {
+/// Hidden states of full sequences at the positions that predict completion tokens: `[N, D]`.
+fn hidden_states<S: Borrow<Sequence>>(decoder: &Decoder, rows: &[S]) -> Result<(Batch, Tensor)> {
     let batch = Batch::new(rows)?;
     let hidden = batch.predicting(&decoder.hidden(&batch.ids, &batch.packed, None)?)?;
     Ok((batch, hidden))
@@ -321,17 +322,18 @@ struct Batch {
     ids: Vec<u32>,
     packed: PackedSequences,
     /// The token at which each completion token is predicted.
-    places: Vec<u32>,
+    positions: Vec<u32>,
     targets: Vec<u32>,
 }
 
 impl Batch {
-    fn new(rows: &[Sequence]) -> Result<Self> {
+    fn new<S: Borrow<Sequence>>(rows: &[S]) -> Result<Self> {
+        let rows: Vec<&Sequence> = rows.iter().map(S::borrow).collect();
         if rows.is_empty() || rows.iter().any(|row| row.prompt.is_empty()) {
             bail!("log-probabilities need at least one sequence with a prompt");
         }
         let mut packed = PackedSequences::default();
-        let (mut ids, mut places, mut targets) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut ids, mut positions, mut targets) = (Vec::new(), Vec::new(), Vec::new());
         for group in rows.chunk_by(|row, next| row.prompt == next.prompt) {
             let prompt = &group[0].prompt;
             let prefix = packed.push_prefix(prompt.len());
@@ -339,19 +341,19 @@ impl Batch {
             for row in group {
                 // The last token predicts nothing that is asked for, so the model never sees it.
                 let Some((_, seen)) = row.completion.split_last() else { continue };
-                let own = packed.push_suffix(prefix, seen.len());
+                let suffix = packed.push_suffix(prefix, seen.len());
                 ids.extend(seen);
-                places.push(packed.range(prefix).end as u32 - 1);
-                places.extend(packed.range(own).map(|place| place as u32));
+                positions.push(packed.range(prefix).end as u32 - 1);
+                positions.extend(packed.range(suffix).map(|position| position as u32));
                 targets.extend(&row.completion);
             }
         }
-        Ok(Self { ids, packed, places, targets })
+        Ok(Self { ids, packed, positions, targets })
     }
 
     /// The rows of hidden states that predict completion tokens.
     fn predicting(&self, hidden: &Tensor) -> Result<Tensor> {
-        let places = Tensor::from_slice(&self.places, self.places.len(), hidden.device())?;
-        hidden.index_select(&places, 0)
+        let positions = Tensor::from_slice(&self.positions, self.positions.len(), hidden.device())?;
+        hidden.index_select(&positions, 0)
     }
 }

@@ -5,12 +5,12 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use super::{Presamples, STEP, Stored};
+use super::{BaseCompletion, Presamples, STEP};
 use crate::generate::{Finish, RngKey};
 use crate::rollout::{Collector, Encoded, Rollout, collect};
 use crate::telemetry::JsonLines;
 
-/// Draws completions until each of some prompts has as many as `wanted` says of its place, and stores them in
+/// Draws completions until each of some prompts has as many as `targets` gives for its index, and stores them in
 /// `directory` beside the first ones: those that a first call for as many would have drawn. `progress` is called once
 /// a prompt.
 ///
@@ -20,7 +20,7 @@ pub fn draw_more(
     collector: &Collector<'_>,
     problems: &[Encoded<'_>],
     presamples: &mut Presamples,
-    wanted: &[(usize, usize)],
+    targets: &[(usize, usize)],
     directory: &Path,
     progress: &mut dyn FnMut() -> Result<()>,
 ) -> Result<()> {
@@ -28,16 +28,16 @@ pub fn draw_more(
     let rng_key = RngKey { seed: presamples.request.seed, step: STEP };
     // Prompts that lack the same completions are drawn together.
     let mut missing: BTreeMap<(usize, usize), Vec<usize>> = BTreeMap::new();
-    for (place, wanted) in wanted {
-        let known = presamples.prompts[*place].samples.len();
-        if known < *wanted {
-            missing.entry((known, *wanted)).or_default().push(*place);
+    for (index, target) in targets {
+        let known = presamples.prompts[*index].samples.len();
+        if known < *target {
+            missing.entry((known, *target)).or_default().push(*index);
         }
     }
-    for ((known, wanted), places) in missing {
-        collect(collector, problems, &places, known..wanted, rng_key, &mut |group| {
+    for ((known, target), indices) in missing {
+        collect(collector, problems, &indices, known..target, rng_key, &mut |group| {
             let entry = &mut presamples.prompts[group.problem];
-            entry.samples.extend(group.rollouts.into_iter().map(Stored::from));
+            entry.samples.extend(group.rollouts.into_iter().map(BaseCompletion::from));
             // Of two lines of a prompt the later one counts.
             lines.write(&*entry)?;
             progress()
@@ -46,7 +46,7 @@ pub fn draw_more(
     Ok(())
 }
 
-impl From<Rollout> for Stored {
+impl From<Rollout> for BaseCompletion {
     fn from(rollout: Rollout) -> Self {
         Self {
             completion: rollout.text,

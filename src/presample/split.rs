@@ -1,11 +1,11 @@
 //! Which prompts are explored by rollouts and which are rehearsed on the base's completions.
 
-use super::{Presamples, Stored};
+use super::{BaseCompletion, Presamples};
 
-/// How prompts are divided between exploring (rollouts) and rehearsing (DPH-RL's D_exp and D_pef).
+/// The division of prompts between exploring (rollouts) and rehearsing (DPH-RL's D_exp and D_pef).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SplitRule {
-    /// Prompts with at least this share of right completions are rehearsed.
+    /// Prompts with at least this share of correct completions are rehearsed.
     pub pef_threshold: f64,
     /// The share of the first so many completions; 0 for all.
     pub pef_samples: usize,
@@ -30,7 +30,7 @@ pub struct Split {
 
 impl Presamples {
     /// Divides the prompts. A prompt that reaches the threshold is rehearsed only if its extra sample,
-    /// where there is one, is right too: this takes out the luck of the first ones (DPH-RL).
+    /// where there is one, is correct too: this takes out the luck of the first ones (DPH-RL).
     pub fn split(&self, rule: SplitRule) -> Split {
         let mut split =
             Split { explore: vec![], rehearse: vec![], dropped: vec![], unconfirmed: 0 };
@@ -42,7 +42,7 @@ impl Presamples {
             };
             let share = first.correct as f64 / first.drawn as f64;
             let reaches = first.correct > 0 && share >= rule.pef_threshold;
-            let is_confirmed = prompt.check.as_ref().is_none_or(Stored::is_correct);
+            let is_confirmed = prompt.check.as_ref().is_none_or(BaseCompletion::is_correct);
             split.unconfirmed += usize::from(reaches && !is_confirmed);
             let rehearsed = reaches && is_confirmed;
             if rehearsed {
@@ -67,7 +67,7 @@ mod tests {
     use crate::presample::{PresampleSpec, PromptSamples};
 
     fn prompt(correct: usize, check: Option<bool>) -> PromptSamples {
-        let stored = |is_right: bool| Stored {
+        let stored = |is_right: bool| BaseCompletion {
             completion: String::new(),
             verdict: if is_right { Verdict::correct("1", "1") } else { Verdict::wrong() },
             is_finished: true,
@@ -115,9 +115,9 @@ mod tests {
         assert_eq!(
             none.rehearse,
             [0, 2],
-            "a prompt without a right answer has nothing to rehearse"
+            "a prompt without a correct answer has nothing to rehearse"
         );
-        // The first four of four, as DPH-RL's repository asks: six of eight will do, if the extra one is right.
+        // The first four of four, as DPH-RL's repository asks: six of eight will do, if the extra one is correct.
         let four = SplitRule { pef_threshold: 1.0, pef_samples: 4, ..rule };
         assert_eq!(presamples.split(four).rehearse, [0, 2]);
         assert_eq!(

@@ -208,17 +208,27 @@ impl Ranks {
         if self.0.is_none() {
             return work(items, sink);
         }
-        for items in items.chunks(ROUND.div_ceil(each.max(1)) * self.size()) {
-            let own = items.iter().enumerate().filter(|(place, _)| self.is_own(*place));
-            let own: Vec<usize> = own.map(|(_, item)| *item).collect();
-            let mut found = Vec::new();
-            work(&own, &mut |one| {
-                found.push(one);
+        for share in self.shares(items, each) {
+            let mut results = Vec::new();
+            work(&share, &mut |one| {
+                results.push(one);
                 Ok(())
             })?;
-            self.gather(found)?.into_iter().flatten().try_for_each(&mut *sink)?;
+            self.gather(results)?.into_iter().flatten().try_for_each(&mut *sink)?;
         }
         Ok(())
+    }
+
+    /// This rank's share of `items`, in rounds of some thousand results where an item brings `each`: ranks gather after
+    /// every round, so that few wait for the last. Alone there is one round of all.
+    pub fn shares(&self, items: &[usize], each: usize) -> Vec<Vec<usize>> {
+        let size = self.size();
+        if size == 1 {
+            return vec![items.to_vec()];
+        }
+        let round = ROUND.div_ceil(each.max(1)) * size;
+        let own = |items: &[usize]| items.iter().skip(self.rank()).step_by(size).copied().collect();
+        items.chunks(round).map(own).collect()
     }
 
     /// Fails where the ranks do not agree on `value`.

@@ -21,7 +21,7 @@ use std::sync::mpsc::channel;
 use anyhow::{Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
-use tealight_eval::{Answer, AnswerSink, Keyed, Solver};
+use tealight_eval::{Answer, AnswerSink, ProblemRequest, Solver};
 
 use crate::generate::SamplingParams;
 use crate::telemetry::count_tokens;
@@ -35,7 +35,7 @@ pub use sampler::RemoteSampler;
 /// Options of the server, where one samples.
 #[derive(Debug, Clone, PartialEq, Args, Serialize, Deserialize)]
 pub struct RemoteOptions {
-    /// Sample from the OpenAI-compatible server at this address (http://host:8000) instead of here; `train` takes vLLM
+    /// Sample from the OpenAI-compatible server at this address (http://host:8000) instead of here; `train` takes vLLM or SGLang
     /// servers, several separated by commas.
     #[arg(long, help_heading = "Engine")]
     pub engine: Option<String>,
@@ -121,7 +121,12 @@ pub struct RemoteSolver<'a> {
 }
 
 impl Solver for RemoteSolver<'_> {
-    fn solve(&self, problems: &[Keyed<'_>], n: usize, sink: &mut AnswerSink<'_>) -> Result<()> {
+    fn solve(
+        &self,
+        problems: &[ProblemRequest<'_>],
+        n: usize,
+        sink: &mut AnswerSink<'_>,
+    ) -> Result<()> {
         self.draw(problems, n, &mut |index, drawn| {
             let answer = |one: Result<Drawn, String>| match one {
                 Ok(drawn) => drawn.answer,
@@ -136,7 +141,12 @@ impl Solver for RemoteSolver<'_> {
 type DrawnSink<'a> = dyn FnMut(usize, Vec<Result<Drawn, String>>) -> Result<()> + 'a;
 
 impl RemoteSolver<'_> {
-    fn draw(&self, problems: &[Keyed<'_>], n: usize, sink: &mut DrawnSink<'_>) -> Result<()> {
+    fn draw(
+        &self,
+        problems: &[ProblemRequest<'_>],
+        n: usize,
+        sink: &mut DrawnSink<'_>,
+    ) -> Result<()> {
         let next = AtomicUsize::new(0);
         let is_over = AtomicBool::new(false);
         let (send, answers) = channel();
@@ -174,7 +184,7 @@ impl RemoteSolver<'_> {
     /// All answers to one problem; servers may give fewer than asked for at once.
     fn answers(
         &self,
-        asked: &Keyed<'_>,
+        asked: &ProblemRequest<'_>,
         n: usize,
         is_over: &AtomicBool,
     ) -> Result<Vec<Result<Drawn, String>>> {

@@ -5,7 +5,7 @@
 //! sampled with the same tokenizer is nearly always the same tokens.
 
 use anyhow::{Result, anyhow, bail};
-use tealight_eval::Keyed;
+use tealight_eval::ProblemRequest;
 
 use super::Remote;
 use super::answers::Drawn;
@@ -44,9 +44,9 @@ impl Sampler for RemoteSampler<'_> {
         if requests.iter().any(|request| request.count != first.count) {
             bail!("a server is asked for the same number of completions of every prompt");
         }
-        let keyed: Vec<Keyed<'_>> = requests
+        let keyed: Vec<ProblemRequest<'_>> = requests
             .iter()
-            .map(|request| Keyed {
+            .map(|request| ProblemRequest {
                 problem: self.problems[request.key as usize].problem,
                 key: request.key,
                 known: 0,

@@ -24,7 +24,7 @@ pub struct Rollout {
 }
 
 impl Rollout {
-    /// 1 for a right completion that ended by itself, else 0: a truncated one is not an answer.
+    /// 1 for a correct completion that ended by itself, else 0: a truncated one is not an answer.
     pub fn reward(&self) -> f64 {
         f64::from(self.completion.finish == Finish::Stop && self.verdict.is_correct())
     }
@@ -33,7 +33,7 @@ impl Rollout {
 /// All samples of one prompt of one step: the unit that advantages are computed over.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Group {
-    /// The prompt's place among those that were given to [`collect`].
+    /// The prompt's index among those that were given to [`collect`].
     pub problem: usize,
     /// The samples, in order.
     pub rollouts: Vec<Rollout>,
@@ -43,13 +43,31 @@ pub struct Group {
 }
 
 impl Group {
+    /// The solution class of each sample, numbered in the order of first appearance; none where the reward is 0.
+    pub fn classes(&self) -> Vec<Option<usize>> {
+        let (mut known, mut classes) = (Vec::<&str>::new(), Vec::new());
+        for rollout in &self.rollouts {
+            classes.push(match &rollout.verdict {
+                Verdict::Correct { class, .. } if rollout.reward() > 0.0 => {
+                    let index = known.iter().position(|other| other == class);
+                    if index.is_none() {
+                        known.push(class);
+                    }
+                    Some(index.unwrap_or(known.len() - 1))
+                }
+                _ => None,
+            });
+        }
+        classes
+    }
+
     /// The rewards, in order.
     pub fn rewards(&self) -> Vec<f64> {
         self.rollouts.iter().map(Rollout::reward).collect()
     }
 }
 
-/// What collecting needs besides problems.
+/// The sampler, the tokenizer and the verifier that make groups of prompts.
 pub struct Collector<'a> {
     sampler: &'a dyn Sampler,
     tokenizer: &'a dyn Tokenizer,
@@ -72,7 +90,7 @@ pub fn collect(
     rng_key: RngKey,
     sink: &mut dyn FnMut(Group) -> Result<()>,
 ) -> Result<()> {
-    let mut own = |chosen: &[usize], sink: &mut Sink<'_, Group>| {
+    let mut generate = |chosen: &[usize], sink: &mut Sink<'_, Group>| {
         let request = |index: &usize| SampleRequest {
             prompt: problems[*index].prompt.clone(),
             first: numbers.start,
@@ -90,7 +108,7 @@ pub fn collect(
             sink(Group { problem, rollouts, greedy: None })
         })
     };
-    collector.ranks.divide(chosen, numbers.len(), &mut own, sink)
+    collector.ranks.divide(chosen, numbers.len(), &mut generate, sink)
 }
 
 impl<'a> Collector<'a> {

@@ -86,7 +86,7 @@ impl Progress {
         }
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::new(total as u64);
-            let template = "{prefix:>22} {bar:30.cyan/dim} {pos}/{len} {elapsed} {msg}";
+            let template = "{prefix} {bar:16.cyan/dim} {pos}/{len} {elapsed} {wide_msg}";
             if let Ok(style) = ProgressStyle::with_template(template) {
                 bar.set_style(style);
             }
@@ -165,7 +165,7 @@ impl Work {
         self.last_line = Instant::now();
         let elapsed = clock(self.started.elapsed().as_secs_f64());
         let (label, done, total) = (&self.label, self.done, self.total);
-        tracing::info!("{label:>22} {done}/{total} {elapsed} {}", self.said());
+        tracing::info!("{label} {done}/{total} {elapsed} {}", self.said());
     }
 
     /// Rate, phase, what is left, and what the last unit said.

@@ -40,9 +40,6 @@ pub struct AdamW {
 
 impl AdamW {
     /// An optimizer that has taken no step.
-    ///
-    /// # Errors
-    /// No memory.
     pub fn new(config: AdamWConfig, weights: &BTreeMap<String, Var>) -> Result<Self> {
         let zeros = |var: &Var| Tensor::zeros(var.shape(), DType::F32, var.device());
         let moments = weights
@@ -83,9 +80,6 @@ impl AdamW {
     /// Clips `gradients` and takes one step; returns their norm before clipping.
     ///
     /// A norm that is not finite leaves the weights and the state as they are.
-    ///
-    /// # Errors
-    /// No memory.
     pub(crate) fn step(
         &mut self,
         policy: &Policy,

@@ -5,9 +5,9 @@ use std::time::Instant;
 use anyhow::Result;
 
 use super::adamw::AdamW;
-use super::step::{flat, lengths, micro_batches};
+use super::step::{column, lengths, micro_batches};
 use crate::model::Decoder;
-use crate::objective::{Completions, LossInputs, Plan};
+use crate::objective::{Completions, LossInputs, Offsets, Plan};
 use crate::policy::{GradAccumulator, Policy, Sequence, token_logp};
 
 /// Seconds of one step, by part.
@@ -31,9 +31,6 @@ impl StepParts {
 }
 
 /// Takes one step of `plan` on `rows`, with advantages that alternate between 1 and -1.
-///
-/// # Errors
-/// No memory.
 pub fn step(
     (policy, reference): (&Policy, &Decoder),
     plan: &Plan,
@@ -49,8 +46,8 @@ pub fn step(
     for range in micro_batches(rows, micro_batch_tokens) {
         let share = &rows[range];
         let each = |value: &dyn Fn(usize) -> f64| {
-            let one = |(index, row): (usize, &Sequence)| vec![value(index); row.completion.len()];
-            flat(&share.iter().enumerate().map(one).collect::<Vec<_>>(), device)
+            let by_completion: Vec<f64> = (0..share.len()).map(value).collect();
+            column(&Offsets::new(lengths(share)).spread(&by_completion), device)
         };
         let start = Instant::now();
         let base = token_logp(reference, share, 1.0)?.logp;
@@ -65,8 +62,8 @@ pub fn step(
             reference_logp: Some(&base),
             advantage: &each(&|row| if row % 2 == 0 { 1.0 } else { -1.0 })?,
             weight: &each(&|_| weight)?,
-            charge: Some(&each(&|_| plan.charge(weight, beta))?),
-            priced: None,
+            penalty_weight: Some(&each(&|_| plan.penalty_weight(weight, beta))?),
+            kl_cov_mask: None,
         })?;
         device.synchronize()?;
         parts.forward += start.elapsed().as_secs_f64();

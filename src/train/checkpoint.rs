@@ -32,7 +32,7 @@ const METRICS: &str = "metrics.jsonl";
 /// The file in a run's directory that names its newest checkpoint.
 const LATEST: &str = "latest";
 
-/// Where a run stands.
+/// The state of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct State {
     /// Steps done; step numbers count from 0.
@@ -42,7 +42,7 @@ pub struct State {
     /// Optimizer steps that were left out because the loss or the gradient was not finite.
     #[serde(default)]
     pub skipped_steps: usize,
-    /// How many of them in a row at the end.
+    /// Length of the last streak of them.
     #[serde(default)]
     pub skipped_in_a_row: usize,
     /// Tokens sampled so far, those of the base included.
@@ -81,9 +81,9 @@ pub struct State {
     pub micro_batch_tokens: usize,
 }
 
-/// What `trainer_state.json` holds.
+/// The contents of `trainer_state.json`.
 #[derive(Serialize, Deserialize)]
-struct Saved {
+struct TrainerState {
     #[serde(flatten)]
     state: State,
     /// Of the settings that must not differ.
@@ -103,17 +103,17 @@ pub struct Checkpoints<'a> {
     pub adapter: Option<&'a Adapter>,
     /// All that the result depends on.
     pub config: &'a Value,
-    /// How many of the newest are kept; 0 keeps all. The best is never removed.
+    /// Number of the newest to keep; 0 keeps all. The best is never removed.
     pub limit: usize,
     /// The processes that train together, of which the first writes.
     pub ranks: &'a Ranks,
 }
 
 /// A checkpoint that was read.
-pub struct Restored {
-    /// Where the run stood.
+pub struct Checkpoint {
+    /// The state of the run.
     pub state: State,
-    /// What is trained: the policy's weights, or the adapter's.
+    /// The trained weights: the policy's, or the adapter's.
     pub weights: Weights,
     /// The optimizer's moments.
     pub moments: Weights,
@@ -160,7 +160,7 @@ impl Checkpoints<'_> {
         weights::save(&optimizer.state(), &folder.join(MOMENTS))?;
         let metrics = std::fs::read(self.output.join(METRICS)).unwrap_or_default();
         write_atomic(&folder.join(METRICS), &metrics)?;
-        let saved = Saved {
+        let saved = TrainerState {
             state: state.clone(),
             config_hash: hash(self.config),
             config: self.config.clone(),
@@ -178,12 +178,12 @@ impl Checkpoints<'_> {
 
     /// What to tell whoever's disk is full.
     fn where_it_stands(&self, name: &str) -> String {
-        let kept = match newest(self.output) {
+        let state = match newest(self.output) {
             Some(path) => format!("{} is whole", path.display()),
             None => "there is no earlier one".to_owned(),
         };
         format!(
-            "{}: {name} cannot be written; {kept}: make room, then continue with --resume",
+            "{}: {name} cannot be written; {state}: make room, then continue with --resume",
             self.output.display()
         )
     }
@@ -207,7 +207,7 @@ impl Checkpoints<'_> {
     /// # Errors
     /// A file that is missing, truncated or changed, settings that differ: the message lists them and names an
     /// earlier checkpoint that can be continued.
-    pub fn load(&self, path: &Path, device: &Device) -> Result<Restored> {
+    pub fn load(&self, path: &Path, device: &Device) -> Result<Checkpoint> {
         let saved = self.verified(path).map_err(|error| {
             let others = all(self.output).into_iter().filter(|(_, other)| other != path);
             match others.into_iter().find(|(_, other)| self.verified(other).is_ok()) {
@@ -227,14 +227,14 @@ impl Checkpoints<'_> {
         };
         let moments = weights::read_all(&path.join(MOMENTS), device)?.into_iter().collect();
         let metrics = read_limited(&path.join(METRICS), MAX_LINES)?;
-        Ok(Restored { state: saved.state, weights, moments, metrics })
+        Ok(Checkpoint { state: saved.state, weights, moments, metrics })
     }
 
-    fn verified(&self, path: &Path) -> Result<Saved> {
+    fn verified(&self, path: &Path) -> Result<TrainerState> {
         let file = path.join(STATE);
         let text = read_text(&file, MAX_SMALL)
             .with_context(|| format!("{}: not a checkpoint", file.display()))?;
-        let saved: Saved = serde_json::from_str(&text)
+        let saved: TrainerState = serde_json::from_str(&text)
             .with_context(|| format!("{}: truncated, or of another version", file.display()))?;
         if saved.config_hash != hash(&saved.config) {
             bail!("{}: its settings are not those that were written", file.display());
@@ -249,12 +249,12 @@ impl Checkpoints<'_> {
         }
         for (name, (bytes, crc)) in &saved.files {
             let file = names::inside(path, name)?;
-            let (there, found) =
+            let (size, checksum) =
                 checksum(&file).with_context(|| format!("{}: missing", file.display()))?;
-            if there != *bytes {
-                bail!("{}: has {there} bytes of the {bytes} that were written", file.display());
+            if size != *bytes {
+                bail!("{}: has {size} bytes of the {bytes} that were written", file.display());
             }
-            if found != *crc {
+            if checksum != *crc {
                 bail!("{}: is not what was written (its checksum differs)", file.display());
             }
         }
@@ -320,16 +320,16 @@ fn newest(output: &Path) -> Option<PathBuf> {
     pointed.or_else(|| all(output).into_iter().next().map(|(_, path)| path))
 }
 
-/// Steps and places of all checkpoints, the newest first.
+/// Steps and paths of all checkpoints, the newest first.
 fn all(output: &Path) -> Vec<(usize, PathBuf)> {
     let step = |path: &Path| -> Option<usize> {
         path.file_name()?.to_str()?.strip_prefix("checkpoint-")?.parse().ok()
     };
     let entries = std::fs::read_dir(output).into_iter().flatten();
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
-    let mut found: Vec<_> = paths.filter_map(|path| Some((step(&path)?, path))).collect();
-    found.sort_by(|a, b| b.cmp(a));
-    found
+    let mut checkpoints: Vec<_> = paths.filter_map(|path| Some((step(&path)?, path))).collect();
+    checkpoints.sort_by(|a, b| b.cmp(a));
+    checkpoints
 }
 
 /// Size and checksum of every file in `folder`.

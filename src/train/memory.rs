@@ -109,22 +109,6 @@ impl MemoryPlan {
             false => 4 * all - lookup,
         };
         let block = 2048;
-        let Sizes { longest, completion, .. } = sizes;
-        let state = a.delta.map_or(0, |d| d.state().iter().sum());
-        let of = |layer: &LayerKind| match layer {
-            LayerKind::Attention { window: Some(window), .. } => 2 * keys * held(*window, longest),
-            // What comes before is read where the prompt was computed.
-            LayerKind::Attention { window: None, .. } => {
-                2 * keys * KeyLayout::after_others(completion).min(longest)
-            }
-            LayerKind::Delta => state,
-        };
-        let of_prompt = |layer: &LayerKind| match layer {
-            LayerKind::Attention { .. } => 2 * keys * (longest - completion),
-            LayerKind::Delta => state,
-        };
-        let held: usize = sizes.rows * a.layers.iter().map(of).sum::<usize>()
-            + sizes.prompts * a.layers.iter().map(of_prompt).sum::<usize>();
         let columns = sizes.rows * a.vocab_size.max(a.intermediate_size);
         let in_block = sizes.micro_batch.min(block) * a.vocab_size.min(block);
         let blocks = if sizes.compared > 0 { 2 } else { 1 };
@@ -137,7 +121,7 @@ impl MemoryPlan {
             optimizer: 8 * trained,
             activations: 4 * activations(a, sizes),
             packed,
-            cache: (4 * held + 8 * columns) as u64,
+            cache: (4 * cached(a, &sizes, keys) + 8 * columns) as u64,
             gradients: 4 * trained,
             logits: (4 * (blocks * in_block + sizes.compared * (a.hidden_size + 1))) as u64,
         }
@@ -238,9 +222,29 @@ fn activations(a: &Architecture, sizes: Sizes) -> u64 {
     let scratch = 7 * a.hidden_size + fused + 2 * a.intermediate_size + mixing;
     let reference = largest + 3 * a.hidden_size + a.intermediate_size + 2 * keys;
     let scratch = scratch + reference;
-    let kept = match sizes.recomputes {
+    let saved_tensors = match sizes.recomputes {
         true => a.num_layers * a.hidden_size + largest,
         false => a.layers.iter().map(|kind| a.hidden_size + inner(kind)).sum(),
     };
-    (sizes.micro_batch * (kept + scratch)) as u64
+    (sizes.micro_batch * (saved_tensors + scratch)) as u64
+}
+
+/// Numbers in the key-value cache of a rollout.
+fn cached(a: &Architecture, sizes: &Sizes, keys: usize) -> usize {
+    let Sizes { longest, completion, .. } = *sizes;
+    let state = a.delta.map_or(0, |d| d.state().iter().sum());
+    let of = |layer: &LayerKind| match layer {
+        LayerKind::Attention { window: Some(window), .. } => 2 * keys * held(*window, longest),
+        // What comes before is read where the prompt was computed.
+        LayerKind::Attention { window: None, .. } => {
+            2 * keys * KeyLayout::after_others(completion).min(longest)
+        }
+        LayerKind::Delta => state,
+    };
+    let of_prompt = |layer: &LayerKind| match layer {
+        LayerKind::Attention { .. } => 2 * keys * (longest - completion),
+        LayerKind::Delta => state,
+    };
+    sizes.rows * a.layers.iter().map(of).sum::<usize>()
+        + sizes.prompts * a.layers.iter().map(of_prompt).sum::<usize>()
 }

@@ -12,59 +12,8 @@ mod schedule;
 pub mod sft;
 mod shared;
 mod step;
+mod stop;
 
 pub use adamw::{AdamW, AdamWConfig};
 pub use schedule::{Schedule, Scheduler};
-
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-
-/// Set from outside to ask a run to stop after its step; holds the exit code that says why.
-#[derive(Debug, Clone, Default)]
-pub struct Stop {
-    code: Arc<AtomicUsize>,
-    ends_at_once: Arc<AtomicBool>,
-}
-
-impl Stop {
-    /// The cell that a signal handler writes the exit code to; 0 asks for nothing.
-    pub fn cell(&self) -> Arc<AtomicUsize> {
-        self.code.clone()
-    }
-
-    /// Whether a signal ends the process at once, since there is nothing to save, or since it is the second.
-    pub fn ends_at_once(&self) -> Arc<AtomicBool> {
-        self.ends_at_once.clone()
-    }
-
-    /// From now on there is something to save: a signal asks for a stop, and whoever works looks for it.
-    pub fn saves(&self) {
-        self.ends_at_once.store(false, Ordering::SeqCst);
-    }
-
-    /// Whether the run was asked to stop.
-    pub fn is_requested(&self) -> bool {
-        self.exit_code().is_some()
-    }
-
-    /// The exit code of a run that was asked to stop.
-    pub fn exit_code(&self) -> Option<usize> {
-        Some(self.code.load(Ordering::SeqCst)).filter(|code| *code != 0)
-    }
-
-    /// Fails with [`Interrupted`] when the run was asked to stop.
-    ///
-    /// # Errors
-    /// See above.
-    pub fn check(&self) -> anyhow::Result<()> {
-        match self.exit_code() {
-            Some(code) => Err(Interrupted(code).into()),
-            None => Ok(()),
-        }
-    }
-}
-
-/// The run was stopped by a signal; what was written is whole.
-#[derive(Debug, Clone, Copy, thiserror::Error)]
-#[error("interrupted")]
-pub struct Interrupted(pub usize);
+pub use stop::{Interrupted, Stop};

@@ -13,15 +13,15 @@ const SHUFFLE: u64 = u64::MAX - 1;
 /// draw the same samples.
 pub(super) fn chosen(items: usize, count: usize, step: usize, seed: u64) -> Vec<usize> {
     let steps = items / count;
-    let (epoch, place) = (step / steps, step % steps);
+    let (epoch, index) = (step / steps, step % steps);
     let mut order: Vec<usize> = (0..items).collect();
     RngKey { seed, step: SHUFFLE }.stream(epoch as u64, 0).shuffle(&mut order);
-    order[place * count..(place + 1) * count].to_vec()
+    order[index * count..(index + 1) * count].to_vec()
 }
 
-/// Items of groups, `places` of an endless list: every epoch visits every group once, in an order of its own, and
+/// Items of groups, `indices` of an endless list: every epoch visits every group once, in an order of its own, and
 /// a group's items one epoch after the other. So groups count alike, however many items each has.
-pub(super) fn in_turn(groups: &[Range<usize>], places: Range<usize>, seed: u64) -> Vec<usize> {
+pub(super) fn in_turn(groups: &[Range<usize>], indices: Range<usize>, seed: u64) -> Vec<usize> {
     let rng_key = RngKey { seed, step: SHUFFLE };
     let shuffled = |epoch: u64, key: u64, count: usize| -> Vec<usize> {
         let mut order: Vec<usize> = (0..count).collect();
@@ -29,17 +29,17 @@ pub(super) fn in_turn(groups: &[Range<usize>], places: Range<usize>, seed: u64) 
         order
     };
     let mut known: Option<(usize, Vec<usize>)> = None;
-    let mut item = |place: usize| {
-        let epoch = place / groups.len();
+    let mut item = |index: usize| {
+        let epoch = index / groups.len();
         if known.as_ref().is_none_or(|(of, _)| *of != epoch) {
             known = Some((epoch, shuffled(epoch as u64, 0, groups.len())));
         }
-        let group = known.as_ref().map_or(0, |(_, order)| order[place % groups.len()]);
+        let group = known.as_ref().map_or(0, |(_, order)| order[index % groups.len()]);
         let items = &groups[group];
         let turn = shuffled((epoch / items.len()) as u64, 1 + group as u64, items.len());
         items.start + turn[epoch % items.len()]
     };
-    places.map(&mut item).collect()
+    indices.map(&mut item).collect()
 }
 
 #[cfg(test)]
@@ -50,14 +50,14 @@ mod tests {
     fn groups_count_alike_whatever_they_hold() {
         // One item, sixteen items, three.
         let groups = [0..1, 1..17, 17..20];
-        let drawn: Vec<usize> =
+        let items: Vec<usize> =
             (0..24).flat_map(|step| in_turn(&groups, step * 6..step * 6 + 6, 3)).collect();
-        let count = |range: &Range<usize>| drawn.iter().filter(|i| range.contains(i)).count();
+        let count = |range: &Range<usize>| items.iter().filter(|i| range.contains(i)).count();
         assert_eq!(groups.each_ref().map(count), [48, 48, 48]);
         // Every item of a group as often as the others.
-        assert!((1..17).all(|item| drawn.iter().filter(|i| **i == item).count() == 3));
-        assert!((17..20).all(|item| drawn.iter().filter(|i| **i == item).count() == 16));
-        assert_eq!(in_turn(&groups, 6..12, 3), drawn[6..12]);
+        assert!((1..17).all(|item| items.iter().filter(|i| **i == item).count() == 3));
+        assert!((17..20).all(|item| items.iter().filter(|i| **i == item).count() == 16));
+        assert_eq!(in_turn(&groups, 6..12, 3), items[6..12]);
     }
 
     #[test]

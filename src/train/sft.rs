@@ -5,7 +5,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use super::checkpoint::State;
-use super::step::{PassNumbers, micro_batches};
+use super::step::{DropoutCounter, micro_batches};
 use super::{AdamW, AdamWConfig, Schedule, Stop, order};
 use crate::policy::{GradAccumulator, Policy, Sequence};
 use crate::telemetry::count_tokens;
@@ -58,7 +58,7 @@ pub struct SftMetrics {
     pub learning_rate: f64,
 }
 
-/// Where examples come from: those of a step, as many as asked for.
+/// The examples of a step, given its index and their number.
 pub type Examples<'a> = dyn Fn(usize, usize) -> Result<Vec<Sequence>> + 'a;
 
 /// The examples of a fixed list, one shuffle an epoch.
@@ -78,7 +78,7 @@ pub type Report<'a> = dyn FnMut(&SftMetrics, &mut State, &AdamW) -> Result<()> +
 /// Trains `policy` in place from where `state` says on; `report` sees every step. Whether all steps are done.
 ///
 /// # Errors
-/// No memory; a loss that is not finite.
+/// A loss that is not finite.
 pub fn run(
     policy: &Policy,
     config: &SftConfig,
@@ -93,13 +93,13 @@ pub fn run(
         }
         let step = state.global_step;
         let rows = examples(step, config.batch_size)?;
-        let (mut passes, mut grads) =
-            (PassNumbers::of_step(config.seed, step), GradAccumulator::default());
+        let (mut dropout_counter, mut grads) =
+            (DropoutCounter::of_step(config.seed, step), GradAccumulator::default());
         let tokens: usize = rows.iter().map(|row| row.completion.len()).sum();
         let (mut loss, mut entropy) = (0.0, 0.0);
         for range in micro_batches(&rows, config.micro_batch_tokens) {
             let part: usize = rows[range.clone()].iter().map(|row| row.completion.len()).sum();
-            let forward = policy.forward(&rows[range], 1.0, passes.next())?;
+            let forward = policy.forward(&rows[range], 1.0, dropout_counter.next())?;
             let share = (forward.logp().sum_all()? * (-1.0 / tokens as f64))?;
             loss += f64::from(share.to_scalar::<f32>()?);
             entropy += f64::from(forward.entropy().sum_all()?.to_scalar::<f32>()?) / tokens as f64;

@@ -1,5 +1,6 @@
-//! A step divided among ranks: which rows each passes through the model, and the sum of their gradients.
+//! A step divided among ranks: the micro-batches of each, and the sum of their gradients.
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -7,12 +8,13 @@ use anyhow::{Context, Result};
 use bytemuck::Pod;
 use candle_core::{DType, Var};
 
-use super::step::{PassNumbers, micro_batches};
+use super::step::{DropoutCounter, micro_batches};
 use crate::policy::{GradAccumulator, Sequence};
 use crate::ranks::Ranks;
 
 /// Consecutive rows for each of so many ranks, of about as many tokens; some have none where rows are few.
-fn shares(rows: &[Sequence], ranks: usize) -> Vec<Range<usize>> {
+fn shares<S: Borrow<Sequence>>(rows: &[S], ranks: usize) -> Vec<Range<usize>> {
+    let rows: Vec<&Sequence> = rows.iter().map(S::borrow).collect();
     let mut sum = 0;
     let ends = rows.iter().enumerate().map(|(index, row)| {
         let shares = index > 0 && rows[index - 1].prompt == row.prompt;
@@ -27,50 +29,46 @@ fn shares(rows: &[Sequence], ranks: usize) -> Vec<Range<usize>> {
         .collect()
 }
 
-/// The micro-batches of this rank's rows, each with the number of its pass, which no other rank has.
-pub(super) fn own_passes(
-    rows: &[Sequence],
+/// The micro-batches of this rank's rows, each with its dropout counter, which no other rank has.
+pub(super) fn rank_passes<S: Borrow<Sequence>>(
+    rows: &[S],
     tokens: usize,
     ranks: &Ranks,
-    passes: &mut PassNumbers,
+    dropout_counter: &mut DropoutCounter,
 ) -> Vec<(Range<usize>, Option<u64>)> {
-    let mut own = Vec::new();
+    let mut passes = Vec::new();
     for (rank, share) in shares(rows, ranks.size()).into_iter().enumerate() {
         for range in micro_batches(&rows[share.clone()], tokens) {
-            let pass = passes.next();
+            let pass = dropout_counter.next();
             if rank == ranks.rank() {
-                own.push((share.start + range.start..share.start + range.end, pass));
+                passes.push((share.start + range.start..share.start + range.end, pass));
             }
         }
     }
-    own
+    passes
 }
 
-/// Finds a number for each token of the completions of some rows, which it is told with their places among all.
-pub(super) type OfRows<'a, T> = dyn Fn(&[Sequence], Range<usize>) -> Result<Vec<Vec<T>>> + 'a;
-
-/// What `of` finds of every row, a number for each token of its completion: each rank asks it of its own rows, and all
-/// know all.
-pub(super) fn by_row<T: Pod>(
-    rows: &[Sequence],
+/// A flat column of numbers of every completion token: each rank computes those of its own rows, whose range `compute`
+/// is told, and all ranks have all of them.
+pub(super) fn token_column<S: Borrow<Sequence>, T: Pod>(
+    rows: &[S],
     tokens: usize,
     ranks: &Ranks,
-    of: &OfRows<'_, T>,
-) -> Result<Vec<Vec<T>>> {
-    let mut own = Vec::with_capacity(rows.len());
+    mut compute: impl FnMut(&[S], Range<usize>) -> Result<Vec<T>>,
+) -> Result<Vec<T>> {
+    let mut column = Vec::new();
     let share = shares(rows, ranks.size()).swap_remove(ranks.rank());
     for range in micro_batches(&rows[share.clone()], tokens) {
         let range = share.start + range.start..share.start + range.end;
-        own.extend(of(&rows[range.clone()], range)?);
+        column.extend(compute(&rows[range.clone()], range)?);
     }
-    if ranks.size() == 1 {
-        return Ok(own);
+    match ranks.size() {
+        1 => Ok(column),
+        _ => Ok(ranks.gather_numbers(column)?.concat()),
     }
-    let mut all = ranks.gather_numbers(own.concat())?.into_iter().flatten();
-    Ok(rows.iter().map(|row| all.by_ref().take(row.completion.len()).collect()).collect())
 }
 
-/// Puts the sums over all ranks in place of gradients; a rank that has none of a weight adds nothing to it.
+/// Replaces gradients by their sums over all ranks; a rank without a gradient of a weight adds nothing to the sum.
 pub(super) fn sum_gradients(
     grads: &mut GradAccumulator,
     weights: &BTreeMap<String, Var>,
@@ -130,7 +128,7 @@ mod tests {
                 assert!(most - least <= 30, "{counts:?}");
             }
         }
-        assert_eq!(super::shares(&[], 2), [0..0, 0..0]);
+        assert_eq!(super::shares::<Sequence>(&[], 2), [0..0, 0..0]);
     }
 
     #[test]
@@ -138,8 +136,8 @@ mod tests {
         let rows = rows(&[(1, 4), (1, 9), (2, 2), (2, 6), (3, 8), (4, 1)]);
         let (mut seen, mut numbers) = (vec![0; rows.len()], Vec::new());
         for ranks in crate::ranks::threads(3) {
-            let mut passes = PassNumbers::of_step(1, 2);
-            for (range, number) in own_passes(&rows, 12, &ranks, &mut passes) {
+            let mut dropout_counter = DropoutCounter::of_step(1, 2);
+            for (range, number) in rank_passes(&rows, 12, &ranks, &mut dropout_counter) {
                 range.for_each(|row| seen[row] += 1);
                 numbers.push(number);
             }

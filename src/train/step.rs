@@ -1,5 +1,6 @@
-//! What one optimizer step needs: micro-batches, packed tensors, the numbers of its passes.
+//! Parts of an optimizer step: micro-batches, flat columns as tensors, the dropout counter.
 
+use std::borrow::Borrow;
 use std::ops::Range;
 
 use candle_core::{Device, Tensor};
@@ -8,18 +9,20 @@ use crate::policy::Sequence;
 
 /// Ranges of rows whose tokens, prompts that neighbours share counted once, stay within `tokens`. Rows of one prompt
 /// stay together where they fit; a longer row stands alone.
-pub(super) fn micro_batches(rows: &[Sequence], tokens: usize) -> Vec<Range<usize>> {
+pub(super) fn micro_batches<S: Borrow<Sequence>>(rows: &[S], tokens: usize) -> Vec<Range<usize>> {
+    let rows: Vec<&Sequence> = rows.iter().map(S::borrow).collect();
     let mut batches: Vec<Range<usize>> = Vec::new();
     let (mut count, mut end) = (0, 0);
     for group in rows.chunk_by(|row, next| row.prompt == next.prompt) {
         let prompt = group[0].prompt.len();
-        let whole = prompt + group.iter().map(|row| row.completion.len()).sum::<usize>();
+        let group_tokens = prompt + group.iter().map(|row| row.completion.len()).sum::<usize>();
         // What must stand in one batch: the group, or else each row.
-        let parts = if whole <= tokens { group.chunks(group.len()) } else { group.chunks(1) };
+        let parts =
+            if group_tokens <= tokens { group.chunks(group.len()) } else { group.chunks(1) };
         let mut is_first = true;
         for part in parts {
-            let own: usize = part.iter().map(|row| row.completion.len()).sum();
-            let more = if is_first { prompt + own } else { own };
+            let part_tokens: usize = part.iter().map(|row| row.completion.len()).sum();
+            let more = if is_first { prompt + part_tokens } else { part_tokens };
             match batches.last_mut() {
                 Some(batch) if count + more <= tokens => {
                     batch.end += part.len();
@@ -27,7 +30,7 @@ pub(super) fn micro_batches(rows: &[Sequence], tokens: usize) -> Vec<Range<usize
                 }
                 _ => {
                     batches.push(end..end + part.len());
-                    count = prompt + own;
+                    count = prompt + part_tokens;
                 }
             }
             end += part.len();
@@ -37,24 +40,24 @@ pub(super) fn micro_batches(rows: &[Sequence], tokens: usize) -> Vec<Range<usize
     batches
 }
 
-/// One number a token as `[N]` f32, rows one after the other.
-pub(super) fn flat(rows: &[Vec<f64>], device: &Device) -> anyhow::Result<Tensor> {
-    let values: Vec<f32> = rows.iter().flatten().map(|x| *x as f32).collect();
+/// A flat column as `[N]` f32.
+pub(super) fn column(values: &[f64], device: &Device) -> anyhow::Result<Tensor> {
+    let values: Vec<f32> = values.iter().map(|x| *x as f32).collect();
     let count = values.len();
     Ok(Tensor::from_vec(values, count, device)?)
 }
 
 /// Tokens of each completion.
-pub(super) fn lengths(rows: &[Sequence]) -> Vec<usize> {
-    rows.iter().map(|row| row.completion.len()).collect()
+pub(super) fn lengths<S: Borrow<Sequence>>(rows: &[S]) -> Vec<usize> {
+    rows.iter().map(|row| row.borrow().completion.len()).collect()
 }
 
-/// Numbers the training passes of a step, which keys what adapters drop: they depend on the step alone, whatever ran
-/// before it.
+/// Counts the training passes of a step. The count keys the dropout of adapters and depends on the step alone, whatever
+/// ran before.
 #[derive(Debug)]
-pub(super) struct PassNumbers(u64);
+pub(super) struct DropoutCounter(u64);
 
-impl PassNumbers {
+impl DropoutCounter {
     pub(super) fn of_step(seed: u64, step: usize) -> Self {
         Self((seed << 40) ^ ((step as u64) << 16))
     }
@@ -83,6 +86,6 @@ mod tests {
         assert_eq!(micro_batches(&groups, 20), [0..3, 3..7], "14 tokens a group stay together");
         assert_eq!(micro_batches(&groups, 10), [0..2, 2..3, 3..5, 5..6, 6..7], "or row by row");
         assert_eq!(micro_batches(&rows, 1000).len(), 1);
-        assert!(micro_batches(&[], 10).is_empty());
+        assert!(micro_batches::<Sequence>(&[], 10).is_empty());
     }
 }

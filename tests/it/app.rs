@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 
+use tealight::app::directory::{Existing, RunDirectory};
 use tealight::app::settings::defaults;
 use tealight::app::{beta, compare, evaluate, grade, lab, presample, training};
 use tealight::process::Process;
@@ -15,13 +16,13 @@ fn a_run_is_trained_and_evaluated_and_compared_without_the_binary() {
     settings.rlvr.settings.max_steps = 2;
     settings.rlvr.settings.prompts_per_step = 2;
     settings.rlvr.settings.num_generations = 4;
-    settings.output = Some(folder.path().join("run"));
+    let directory = RunDirectory::new(folder.path().join("run"));
     let steps = RefCell::new(Vec::new());
     let on_step = |row: &serde_json::Value| {
         steps.borrow_mut().push(row["step"].as_u64());
         Ok(())
     };
-    let trained = training::run(&settings, &process, Some(&on_step)).expect("a run");
+    let trained = training::run(&settings, &directory, &process, Some(&on_step)).expect("a run");
     assert_eq!(*steps.borrow(), [Some(1), Some(2)]);
     assert_eq!((trained.global_step, trained.num_completions), (2, 16));
 
@@ -32,7 +33,7 @@ fn a_run_is_trained_and_evaluated_and_compared_without_the_binary() {
         settings.data.max_samples = Some(4);
         (settings.n, settings.k) = (8, vec![1, 8]);
         settings.output = Some(folder.path().join(name));
-        let found = evaluate::run(&settings, &process).expect("an evaluation");
+        let found = evaluate::run(&settings, Existing::Keep, &process).expect("an evaluation");
         assert!(found.doubt.is_none());
         found.results
     };
@@ -59,16 +60,16 @@ fn completions_are_graded_and_bases_measured_without_the_binary() {
     let text = line(0, "7") + &line(0, "8") + &line(1, "14/2") + &line(1, "7");
     std::fs::write(&lines, text).expect("written");
     let mut settings: grade::GradeOptions = defaults();
-    settings.file = Some(lines.display().to_string());
     settings.output = Some(folder.path().join("graded"));
-    let graded = grade::run(&settings, &process).expect("graded");
+    let file = lines.display().to_string();
+    let graded = grade::run(&settings, &file, Existing::Keep, &process).expect("graded");
     assert_eq!(graded.results.sets[0].summary.pass_at_k[&1].value, 0.75);
 
     let mut settings: presample::PresampleOptions = defaults();
     settings.data.max_samples = Some(3);
     settings.num_presamples = 4;
-    settings.output = Some(folder.path().join("base"));
-    let summary = presample::run(&settings, &process).expect("samples");
+    let output = folder.path().join("base");
+    let summary = presample::run(&settings, &output, &process).expect("samples");
     assert_eq!((summary.prompts, summary.num_presamples, summary.validity.len()), (3, 4, 3));
 
     let mut settings: beta::BetaOptions = defaults();
@@ -86,12 +87,10 @@ fn completions_are_graded_and_bases_measured_without_the_binary() {
 fn settings_that_cannot_be_are_refused_before_anything_is_written() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut settings: training::TrainOptions = defaults();
-    let said =
-        training::run(&settings, &Process::alone(), None).expect_err("no output").to_string();
-    assert!(said.contains("--output"), "{said}");
-    settings.output = Some(folder.path().join("run"));
     settings.rlvr.settings.presamples = Some(folder.path().join("none"));
-    let said = training::run(&settings, &Process::alone(), None).expect_err("unread").to_string();
+    let directory = RunDirectory::new(folder.path().join("run"));
+    let said = training::run(&settings, &directory, &Process::alone(), None);
+    let said = said.expect_err("unread").to_string();
     assert!(said.contains("needs no samples of the base"), "{said}");
     assert!(!folder.path().join("run").exists());
 }

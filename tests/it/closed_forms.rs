@@ -6,7 +6,7 @@ use tealight::objective::target::{
     Target, bernoulli_kl, best_value, beta_for, cost, log_partition, validity_of,
 };
 
-/// A base over some outputs, which of them are right (at least one, not all), and another policy.
+/// A base over some outputs, which of them are correct (at least one, not all), and another policy.
 #[derive(Debug, Clone)]
 struct Case {
     base: Vec<f64>,

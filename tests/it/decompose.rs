@@ -41,7 +41,7 @@ fn the_parts_add_up_and_the_first_two_are_never_negative() {
         assert!((sum - row.total).abs() < 1e-12, "{row:?}");
         assert!(row.class >= 0.0 && row.objective >= 0.0, "{row:?}");
         assert!(
-            row.samples != 0.0 && row.samples_error > 0.0,
+            row.samples != 0.0 && row.samples_error > Some(0.0),
             "sampling leaves something: {row:?}"
         );
         // Total variation is a share.
@@ -75,7 +75,7 @@ fn every_policy_has_no_limit_and_converged_training_leaves_nothing() {
         assert!(row.estimator.abs() < 1e-5, "{row:?}");
         assert!(row.steps.abs() < 1e-4, "{row:?}");
     }
-    // Where p_beta is right so often that it has less than a tenth of the base's mass on wrong outputs, alpha-DPG's
+    // Where p_beta is correct so often that it has less than a tenth of the base's mass on wrong outputs, alpha-DPG's
     // cut at 10 takes their pull away: training ends near p* instead.
     let rows = taken_apart(&world, &[FULL], (&[0.25], &[0.0]), converged(1500));
     assert!(rows[0].estimator < -0.5 * rows[0].objective, "{:?}", rows[0]);
@@ -90,7 +90,7 @@ fn grpo_ends_beyond_its_objective() {
     let row = &rows[0];
     assert_eq!(row.distance, "forward-kl");
     let (p_beta, grpo) = ((-row.objective).exp(), (-(row.objective + row.estimator)).exp());
-    // KL(p*||q) of a policy that keeps the proportions of right answers is -log of its validity.
+    // KL(p*||q) of a policy that keeps the proportions of correct answers is -log of its validity.
     assert!((p_beta - 0.676).abs() < 1e-3, "{p_beta}");
     assert!((grpo - 0.971).abs() < 2e-3, "{grpo}");
 }
@@ -121,7 +121,7 @@ fn what_has_no_distance_is_refused() {
     assert!(refused(&[0.1], &[0.5], Divergence::ReverseKl).contains("infinite"));
 }
 
-/// At one target validity, bases that differ in the mass of right answers alone have the same optimum in every class,
+/// At one target validity, bases that differ in the mass of correct answers alone have the same optimum in every class,
 /// though beta falls; answers are lost where the class cannot represent p_beta.
 #[test]
 fn at_one_validity_a_falling_beta_alone_changes_nothing() {

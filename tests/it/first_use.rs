@@ -26,7 +26,7 @@ fn eval_and_grade_print_a_table_and_keep_nothing_without_output() {
     let table = shown(&done);
     // Of two samples, Pass@1 and Pass@2 without being asked.
     assert!(table.contains("\n 1 ") && table.contains("\n 2 "), "{table}");
-    assert!(table.contains("greedy pass@1") && table.contains("0.0 % cut off"), "{table}");
+    assert!(table.contains("greedy pass@1") && table.contains("0.0 % truncated"), "{table}");
     let kept = folder.path("kept");
     let again = tealight(&["eval", "--max-samples", "4", "-n", "2", "--output", &kept]);
     assert_eq!(table, shown(&again), "the same numbers, kept or not");
@@ -35,10 +35,10 @@ fn eval_and_grade_print_a_table_and_keep_nothing_without_output() {
         .write("lm-eval.jsonl", "{\"doc_id\":1,\"target\":\"7\",\"resps\":[[\"7\",\"8\"]]}\n");
     let table = shown(&run(&["grade", &lines]));
     assert!(
-        table.contains("0.5000") && table.contains("not known how many were cut off"),
+        table.contains("0.5000") && table.contains("number of truncated completions unknown"),
         "{table}"
     );
-    assert!(table.contains("lengths not known"), "{table}");
+    assert!(table.contains("lengths unknown"), "{table}");
     let said = refusal(&["grade", &lines, "--overwrite"]);
     assert!(said.contains("--overwrite has no effect without --output"), "{said}");
 }

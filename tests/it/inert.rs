@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use tealight::app::directory::RunDirectory;
 use tealight::app::training::{self, TrainOptions};
 use tealight::process::Process;
 
@@ -11,11 +12,10 @@ use crate::support::metrics::rows;
 fn train(output: &Path, more: &str) {
     let line = format!(
         "--max-completion-length 16 --learning-rate 1e-3 --max-samples 12 --max-steps 8 --save-steps 0 \
-         --output {} {more}",
-        output.display()
+         {more}"
     );
-    let settings: TrainOptions = options(&line);
-    training::run(&settings, &Process::alone(), None).expect("a run");
+    let (settings, output): (TrainOptions, _) = (options(&line), RunDirectory::new(output));
+    training::run(&settings, &output, &Process::alone(), None).expect("a run");
 }
 
 #[test]

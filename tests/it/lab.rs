@@ -247,7 +247,7 @@ fn rarity_rules_expect_what_their_formulas_say() {
                     let group = [x, y, z];
                     let stats = tealight::objective::GroupStats {
                         rewards: group.map(|i| f64::from(right[i])).into(),
-                        is_correct: group.map(|i| right[i]).into(),
+                        classes: group.map(|i| right[i].then_some(i)).into(),
                         policy_logp: group.map(|i| q[i].ln()).into(),
                         reference_logp: vec![0.0; 3],
                         lengths: vec![3; 3],

@@ -13,7 +13,7 @@ use tealight::ranks::Ranks;
 use tealight::rollout::{Collector, Encoded};
 use tealight::tokenizer::Tokenizer;
 use tealight::train::rlvr::{
-    BetaPer, End, Metrics, RlvrConfig, Run, Settings, TrainingData, wants_presamples,
+    self, BetaPer, End, Metrics, RlvrConfig, Run, Settings, TrainingData, wants_presamples,
 };
 use tealight::train::{AdamW, Stop, checkpoint::State};
 use tealight_datasets::{Problem, Prompt, Verdict, Verifier};
@@ -137,7 +137,7 @@ fn train(config: &RlvrConfig) -> Trained {
     };
     let mut optimizer = AdamW::new(config.settings.adamw, policy.weights()).expect("memory");
     let (mut history, mut state) = (Vec::new(), State::default());
-    let end = run.train(&mut state, &mut optimizer, &Stop::default(), &mut |step| {
+    let end = rlvr::train(&run, &mut state, &mut optimizer, &Stop::default(), &mut |step| {
         history.push(step.metrics.clone());
         Ok(None)
     });
@@ -263,7 +263,7 @@ fn a_strong_divergence_holds_what_it_measures() {
         let held = kl(objective);
         assert!(held < free / 2.0, "{objective}: KL {held} against {free} without");
     }
-    // Rehearsal holds the base's right answers, not the whole of the base.
+    // Rehearsal holds the base's correct answers, not the whole of the base.
     let forgotten = |objective: &str| last(objective).rehearsal_divergence.expect("rehearsed");
     for (weak, strong) in [("forward-kl:0.001", "forward-kl:10"), ("js:0.001", "js:30")] {
         let (weak, strong) = (forgotten(weak), forgotten(strong));
@@ -368,7 +368,7 @@ fn one_sample_a_prompt_is_a_choice() {
     let stored = |objective: &str| {
         let run = config(objective, 1);
         let plan = run.plan().expect("possible");
-        let found = TrainingData::new(&run, &plan, 4, Some(&presamples)).expect("some are right");
+        let found = TrainingData::new(&run, &plan, 4, Some(&presamples)).expect("some are correct");
         (found.rehearsal.len(), found.stored_prompts.len())
     };
     let ((all, prompts), one) = (stored("js:0.6"), stored("js:0.6:rehearsal-samples=one"));

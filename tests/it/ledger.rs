@@ -104,7 +104,10 @@ fn every_listed_answer_is_scored_at_every_checkpoint() {
     assert_eq!(ledger["points"].as_array().map(Vec::len), Some(4));
     assert_eq!(ledger["base"]["survival"], serde_json::json!([1.0, 1.0]));
     let page = std::fs::read_to_string(format!("{output}/report.html")).expect("a page");
-    assert!(page.contains("Ledger of correct answers") && page.contains("share that survives"));
+    assert!(
+        page.contains("\"heading\":\"Ledger of correct answers\"")
+            && page.contains("\"y\":\"share that survives\"")
+    );
     let text = std::fs::read_to_string(format!("{output}/results.md")).expect("tables");
     assert!(text.contains("at least half") && text.contains("| listed | sampled |"), "{text}");
     resumes_and_refuses_another(&output);

@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 use tealight::lab::{Class, Measures, World, sampled};
-use tealight::objective::pstar::{Evidence, MISSING, PstarDistances, Scored, StoredEvidence};
+use tealight::objective::pstar::{
+    Evidence, MISSING, PstarDistances, ScoredCompletion, StoredEvidence,
+};
 
 use crate::support::binary::{Folder, ok, refusal, said};
 use crate::support::runs::train;
@@ -37,8 +39,8 @@ fn splitmix(state: &mut u64) -> f64 {
 }
 
 impl Scene {
-    fn scored(&self, output: usize) -> Scored {
-        Scored {
+    fn scored(&self, output: usize) -> ScoredCompletion {
+        ScoredCompletion {
             policy_logp: self.policy[output].ln(),
             base_logp: self.world.base[output].ln(),
             is_correct: self.world.is_right[0][output],
@@ -48,10 +50,10 @@ impl Scene {
     fn evidence(&self, uniform: &mut dyn FnMut() -> f64) -> Evidence {
         let rollouts = (0..self.group).map(|_| self.scored(pick(&self.policy, uniform())));
         let rollouts = rollouts.collect();
-        let drawn: Vec<Scored> =
+        let drawn: Vec<ScoredCompletion> =
             (0..self.stored).map(|_| self.scored(pick(&self.world.base, uniform()))).collect();
         let (first, others) = drawn.split_at(self.stored / 2);
-        let correct = |part: &[Scored]| -> Vec<Scored> {
+        let correct = |part: &[ScoredCompletion]| -> Vec<ScoredCompletion> {
             part.iter().copied().filter(|one| one.is_correct).collect()
         };
         let stored = (self.stored > 0).then(|| StoredEvidence {

@@ -177,6 +177,12 @@ fn a_run_is_pushed_with_its_card_through_a_network_that_breaks() {
     let done = train(&run, &["--use-peft", "--max-samples", "8", "--max-steps", "1"]);
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     folder.write("study/results.md", "| countdown/train | pass@1 |\n|---|--:|\n| base | 0.222 |\n");
+    // Tables beside a run are those of its study, or nobody's that should be published.
+    folder.write(
+        "study/config.toml",
+        "# tealight 0.1.0\nmodel = \"countdown\"\nobjectives = [\"grpo\"]\n",
+    );
+    folder.write("study/results.json", "{}");
 
     // As often as one push tries: the first command fails, the second goes on.
     let hub = Hub::start(4);

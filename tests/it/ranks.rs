@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use candle_core::Device;
 use clap::{Args, Command, FromArgMatches};
 use serde_json::Value;
+use tealight::app::directory::{Existing, RunDirectory, Start};
 use tealight::app::evaluate::EvalOptions;
 use tealight::app::grade::GradeOptions;
 use tealight::app::presample::PresampleOptions;
@@ -46,12 +47,12 @@ const REHEARSED: &str = "--num-presamples 4 --pef-threshold 0.05";
 const ROUNDED: f64 = 5e-5;
 
 /// Trains on so many ranks; `more` ends with what differs between runs.
-fn train(output: &Path, size: usize, more: &str, resume: bool) {
-    let line = format!("{SMALL} --output {} {more}", output.display());
+fn train(output: &Path, size: usize, more: &str, start: Start) {
+    let line = format!("{SMALL} {more}");
+    let output = RunDirectory { path: output.to_owned(), start };
     on_ranks(size, |process| {
-        let mut settings: TrainOptions = options(&line);
-        settings.resume = resume.then(String::new);
-        training::run(&settings, process, None).expect("a run");
+        let settings: TrainOptions = options(&line);
+        training::run(&settings, &output, process, None).expect("a run");
     });
 }
 
@@ -117,7 +118,7 @@ fn training_on_ranks_is_that_of_one_process_to_rounding() {
     {
         let path = |size: usize| folder.path().join(format!("{number}-{size}"));
         for size in [1, 2, 4] {
-            train(&path(size), size, &more, false);
+            train(&path(size), size, &more, Start::New);
         }
         for size in [2, 4] {
             let difference = apart(&path(1), &path(size), file);
@@ -128,7 +129,7 @@ fn training_on_ranks_is_that_of_one_process_to_rounding() {
             assert_eq!(bytes(&path(1).join("evals.jsonl")), bytes(&path(4).join("evals.jsonl")));
         }
         // The same bits in every run of as many ranks.
-        train(&folder.path().join("again"), 2, &format!("{more} --overwrite"), false);
+        train(&folder.path().join("again"), 2, &more, Start::Replace);
         let last = |run: &Path| bytes(&run.join("final").join(file));
         assert!(last(&path(2)) == last(&folder.path().join("again")), "{more}");
         std::fs::remove_dir_all(folder.path().join("again")).expect("removed");
@@ -139,10 +140,10 @@ fn training_on_ranks_is_that_of_one_process_to_rounding() {
 fn a_checkpoint_does_not_know_how_many_ranks_wrote_it() {
     let folder = tempfile::tempdir().expect("a folder");
     let (whole, moved) = (folder.path().join("whole"), folder.path().join("moved"));
-    train(&whole, 1, "--objective grpo --max-steps 6", false);
-    train(&moved, 2, "--objective grpo --max-steps 2", false);
-    train(&moved, 3, "--objective grpo --max-steps 4", true);
-    train(&moved, 1, "--objective grpo --max-steps 6", true);
+    train(&whole, 1, "--objective grpo --max-steps 6", Start::New);
+    train(&moved, 2, "--objective grpo --max-steps 2", Start::New);
+    train(&moved, 3, "--objective grpo --max-steps 4", Start::Resume(String::new()));
+    train(&moved, 1, "--objective grpo --max-steps 6", Start::Resume(String::new()));
     assert!(apart(&whole, &moved, "model.safetensors") < ROUNDED);
     assert_same_course(&whole, &moved, &[]);
 }
@@ -170,16 +171,16 @@ fn evaluations_samples_and_grades_of_ranks_are_those_of_one_process() {
             );
             on_ranks(size, |process| {
                 let settings: EvalOptions = options(&line);
-                evaluate::run(&settings, process).expect("an evaluation");
+                evaluate::run(&settings, Existing::Keep, process).expect("an evaluation");
             });
         };
         // Continued with more samples: what is known is not drawn again.
         eval("-n 3 -k 1,3");
         eval("-n 6 -k 1,4");
-        let line = format!("--max-samples 9 -n 5 --output {}", path("base", size).display());
+        let output = path("base", size);
         on_ranks(size, |process| {
-            let settings: PresampleOptions = options(&line);
-            presample::run(&settings, process).expect("samples");
+            let settings: PresampleOptions = options("--max-samples 9 -n 5");
+            presample::run(&settings, &output, process).expect("samples");
         });
     }
     assert_eq!(results(&path("eval", 1)), results(&path("eval", 3)));
@@ -200,10 +201,10 @@ fn evaluations_samples_and_grades_of_ranks_are_those_of_one_process() {
     std::fs::write(&lines, (0..9000).map(line).collect::<String>()).expect("written");
     for size in [1, 2] {
         let output = path("grade", size).display().to_string();
-        let line = format!("{} --output {output}", lines.display());
+        let (line, file) = (format!("--output {output}"), lines.display().to_string());
         on_ranks(size, |process| {
             let settings: GradeOptions = options(&line);
-            grade::run(&settings, process).expect("grades");
+            grade::run(&settings, &file, Existing::Keep, process).expect("grades");
         });
     }
     assert_eq!(results(&path("grade", 1)), results(&path("grade", 2)));
@@ -225,7 +226,7 @@ fn the_runs_of_a_study_are_divided_and_reported_once() {
         );
         on_ranks(size, |process| {
             let settings: StudyOptions = options(&line);
-            let done = study::run(&settings, process).expect("a study");
+            let done = study::run(&settings, &Start::New, process).expect("a study");
             assert_eq!(done.is_some(), process.ranks.is_first());
         });
     }
@@ -243,12 +244,13 @@ fn the_first_rank_samples_from_servers_for_all_and_their_end_ends_all() {
         let line = format!(
             "--objective grpo --max-steps 8 --prompts-per-step 4 --num-generations 4 --max-samples 12 \
              --learning-rate 1e-3 --max-completion-length 16 --retries 0 --report-to none --use-peft --lora-r 8 \
-             --engine {engine} --max-staleness {ahead} --output {}",
-            output.display()
+             --engine {engine} --max-staleness {ahead}"
         );
+        let run = RunDirectory::new(&output);
         on_ranks(2, |process| {
             let settings: TrainOptions = options(&line);
-            let ended = training::run(&settings, process, None).map_err(|error| error.to_string());
+            let ended = training::run(&settings, &run, process, None);
+            let ended = ended.map_err(|error| error.to_string());
             match requests {
                 usize::MAX => assert_eq!(ended.expect("a run").global_step, 8),
                 _ => assert!(ended.expect_err("no server").contains("--resume goes on from here")),

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use tealight::app::directory::RunDirectory;
 use tealight::app::training::{self, TrainOptions};
 use tealight::generate::{Filters, LocalSampler, RngKey, SampleRequest, Sampler, SamplingParams};
 use tealight::model::RolloutDtype;
@@ -18,11 +19,10 @@ use crate::support::runs::json;
 fn train(output: &Path, more: &str) {
     let line = format!(
         "--max-completion-length 16 --learning-rate 1e-3 --max-samples 12 --max-steps 7 --save-steps 0 \
-         --prompts-per-step 6 --num-generations 4 --rollout-dtype int8 --output {} {more}",
-        output.display()
+         --prompts-per-step 6 --num-generations 4 --rollout-dtype int8 {more}"
     );
-    let settings: TrainOptions = options(&line);
-    training::run(&settings, &Process::alone(), None).expect("a run");
+    let (settings, output): (TrainOptions, _) = (options(&line), RunDirectory::new(output));
+    training::run(&settings, &output, &Process::alone(), None).expect("a run");
 }
 
 #[test]

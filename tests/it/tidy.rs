@@ -136,6 +136,26 @@ fn files_say_what_they_are_and_stay_short() {
     }
 }
 
+#[test]
+fn the_viewer_says_what_it_is_and_stays_short() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("web/src");
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder).expect("the viewer's sources") {
+        let path = entry.expect("an entry").path();
+        let text = std::fs::read_to_string(&path).expect("readable");
+        let name = path.display();
+        assert!(text.lines().count() <= MAX_LINES, "{name}: more than {MAX_LINES} lines");
+        let is_style = path.extension().is_some_and(|extension| extension == "css");
+        assert!(is_style || text.starts_with("// "), "{name}: starts without a `//` line");
+        // Text of strangers becomes text nodes; what makes elements of text is not used.
+        for word in ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("] {
+            assert!(!text.contains(word), "{name}: `{word}`");
+        }
+        count += 1;
+    }
+    assert!(count > 10, "the sources were found");
+}
+
 /// What `simd` runs must be one piece: see `src/backend/cpu/math.rs`.
 #[test]
 fn arithmetic_for_wide_registers_stands_in_plain_loops() {
@@ -158,6 +178,25 @@ fn nothing_banned_is_used() {
         // What a test needs and machines may lack is named: `.ci/nightly` runs such tests where it is there.
         let ignored = text.matches("#[ignore").count();
         assert_eq!(ignored, text.matches("#[ignore = \"needs ").count(), "{name}: `#[ignore`");
+    }
+}
+
+/// Settings derive `Args` and `ValueEnum` where they are declared; only the command line parses.
+#[test]
+fn nothing_but_the_command_line_parses() {
+    for (name, text) in sources() {
+        let is_allowed = name.starts_with("src/cli/") || name == "src/app/settings.rs";
+        if is_allowed || !name.starts_with("src/") {
+            continue;
+        }
+        for line in text.lines().filter(|line| line.starts_with("use clap::")) {
+            let names = line.trim_start_matches("use clap::").trim_matches(['{', '}', ';']);
+            let is_derived = |name: &str| ["Args", "ValueEnum"].contains(&name);
+            assert!(names.split(", ").all(is_derived), "{name}: {line}");
+        }
+        for word in ["clap::Command", "ArgMatches", "clap::Parser"] {
+            assert!(!text.contains(word), "{name}: `{word}` is for src/cli");
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use candle_core::{Device, Tensor, Var};
 use tealight::model::{Architecture, weights};
 use tealight::objective::{Divergence, vocabulary};
-use tealight::policy::{Base, GradAccumulator, Sequence, Whole, by_row, token_logp};
+use tealight::policy::{Base, FullVocabulary, GradAccumulator, Sequence, by_row, token_logp};
 
 use crate::support::{graph, places};
 
@@ -101,8 +101,9 @@ fn divergences_entropies_and_likeliest_tokens_have_their_values_and_their_gradie
             let said = token_logp(base.decoder(), &rows(), TEMPERATURE).expect("a pass");
             let distributions = said.distributions;
             let base = Base { decoder: base.decoder(), distributions, divergence };
-            let whole = Whole { likeliest: LIKELIEST, base: Some(base) };
-            let forward = policy.forward_whole(&rows(), TEMPERATURE, None, &whole).expect("a pass");
+            let whole = FullVocabulary { likeliest: LIKELIEST, base: Some(base) };
+            let forward =
+                policy.forward_full_vocabulary(&rows(), TEMPERATURE, None, &whole).expect("a pass");
             let apart = forward.divergence().expect("asked for");
             let largest = forward.likeliest().expect("asked for");
             for (ours, (exact, what)) in [forward.entropy(), apart, largest]
@@ -136,8 +137,9 @@ fn a_model_is_at_no_distance_from_itself_and_pulls_nowhere() {
         let parts: Vec<_> = parts.iter().collect();
         let distributions = tealight::policy::Distributions::joined(&parts).expect("memory");
         let base = Base { decoder: policy.decoder(), distributions, divergence };
-        let whole = Whole { likeliest: 0, base: Some(base) };
-        let forward = policy.forward_whole(&rows(), TEMPERATURE, None, &whole).expect("a pass");
+        let whole = FullVocabulary { likeliest: 0, base: Some(base) };
+        let forward =
+            policy.forward_full_vocabulary(&rows(), TEMPERATURE, None, &whole).expect("a pass");
         let apart = by_row(forward.divergence().expect("asked for"), &rows()).expect("values");
         assert_eq!(apart.iter().map(Vec::len).collect::<Vec<_>>(), [3, 1, 2]);
         // Half of what rounding moves log-ratios by is total variation; the others are of its square.

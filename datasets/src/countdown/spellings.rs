@@ -1,4 +1,4 @@
-//! Every text of a right answer to a Countdown problem that a solution of the task can be: trees over the numbers,
+//! Every text of a correct answer to a Countdown problem that a solution of the task can be: trees over the numbers,
 //! written with the fewest parentheses that keep them, as [`Expression`] prints. Not listed are texts with spaces or
 //! with parentheses that could be left out, which the verifier accepts too.
 

@@ -6,6 +6,7 @@
 mod csv;
 mod json;
 mod parquet;
+mod reasoning_gym;
 mod text_to_sql;
 
 use std::io::{BufReader, Read};
@@ -64,6 +65,12 @@ pub(crate) fn open(path: &Path, columns: &Columns, limit: Option<usize>) -> Resu
     {
         let asked = columns.verifier.as_deref().and_then(sql::named);
         return text_to_sql::dataset(path, &rows, asked.unwrap_or_default());
+    }
+    if let Some(first) = rows.first()
+        && reasoning_gym::is_layout(first)
+        && (&columns.prompt, &columns.answer, &columns.verifier) == (&None, &None, &None)
+    {
+        return reasoning_gym::dataset(path, &rows);
     }
     let mut instruction = None;
     if let Some(first) = rows.first() {

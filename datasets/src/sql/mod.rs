@@ -13,7 +13,7 @@ use crate::verify::sql::Sql;
 use crate::{
     DataError, Database, Dataset, Message, Problem, Prompt, Result, Source, distinct, fnv,
 };
-use question::{Asked, Condition, Question, TABLES};
+use question::{Condition, Question, QuestionKind, TABLES};
 
 /// The row of [`crate::SOURCES`].
 pub const SOURCE: Source = Source {
@@ -113,9 +113,9 @@ impl Generator {
             _ => vec![kind, size],
         };
         let asked = match self.below(3) {
-            0 => Asked::Names,
-            1 => Asked::Count,
-            _ => Asked::NameOfMost(self.below(2)),
+            0 => QuestionKind::Names,
+            1 => QuestionKind::Count,
+            _ => QuestionKind::NameOfMost(self.below(2)),
         };
         Question { table, asked, conditions }
     }
@@ -162,12 +162,12 @@ impl Generator {
         }
         let (name, filter) = (table.name, conditions.join(" AND "));
         match question.asked {
-            Asked::Names => format!("SELECT name FROM {name} WHERE {filter}"),
-            Asked::Count => {
+            QuestionKind::Names => format!("SELECT name FROM {name} WHERE {filter}"),
+            QuestionKind::Count => {
                 let count = ["COUNT(*)", "COUNT(name)", "COUNT(1)", "SUM(1)"][self.below(4)];
                 format!("SELECT {count} FROM {name} WHERE {filter}")
             }
-            Asked::NameOfMost(column) => {
+            QuestionKind::NameOfMost(column) => {
                 let column = table.numbers[column];
                 match self.below(2) {
                     0 => format!(

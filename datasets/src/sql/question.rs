@@ -52,9 +52,9 @@ pub(super) enum Condition {
     Less(usize, u32),
 }
 
-/// What is asked for.
+/// Kind of a question.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Asked {
+pub(super) enum QuestionKind {
     Names,
     Count,
     NameOfMost(usize),
@@ -63,7 +63,7 @@ pub(super) enum Asked {
 /// A question: rows of a table under one or two conditions.
 pub(super) struct Question {
     pub(super) table: usize,
-    pub(super) asked: Asked,
+    pub(super) asked: QuestionKind,
     pub(super) conditions: Vec<Condition>,
 }
 
@@ -85,9 +85,9 @@ impl Question {
             .collect();
         let (name, with) = (table.name, conditions.join(" and "));
         match self.asked {
-            Asked::Names => format!("Which {name} have {with}?"),
-            Asked::Count => format!("How many {name} have {with}?"),
-            Asked::NameOfMost(column) => {
+            QuestionKind::Names => format!("Which {name} have {with}?"),
+            QuestionKind::Count => format!("How many {name} have {with}?"),
+            QuestionKind::NameOfMost(column) => {
                 format!("Of the {name} with {with}, which has most {}?", table.numbers[column])
             }
         }
@@ -106,9 +106,9 @@ impl Question {
             .collect();
         let (name, filter) = (table.name, filter.join(" AND "));
         match self.asked {
-            Asked::Names => format!("SELECT name FROM {name} WHERE {filter}"),
-            Asked::Count => format!("SELECT COUNT(*) FROM {name} WHERE {filter}"),
-            Asked::NameOfMost(column) => {
+            QuestionKind::Names => format!("SELECT name FROM {name} WHERE {filter}"),
+            QuestionKind::Count => format!("SELECT COUNT(*) FROM {name} WHERE {filter}"),
+            QuestionKind::NameOfMost(column) => {
                 let column = table.numbers[column];
                 format!(
                     "SELECT name FROM {name} WHERE {filter} AND {column} = (SELECT MAX({column}) FROM {name} WHERE {filter})"
@@ -149,7 +149,7 @@ impl Question {
             count.count() > chosen.len()
         };
         let has_one_most = match self.asked {
-            Asked::NameOfMost(column) => {
+            QuestionKind::NameOfMost(column) => {
                 let most = chosen.iter().map(|row| row.2[column]).max();
                 chosen.len() >= 2
                     && chosen.iter().filter(|row| Some(row.2[column]) == most).count() == 1

@@ -1,6 +1,6 @@
 //! Countdown: an expression that uses each given number once and equals the target, exactly.
 //!
-//! The problem's `answer` is the problem itself, `3,7,8,9=24`. The class of a right answer is the
+//! The problem's `answer` is the problem itself, `3,7,8,9=24`. The class of a correct answer is the
 //! canonical form of its expression (see [`Expression::canonical`]); its features are its operators and its shape (see
 //! [`Expression::features`]).
 

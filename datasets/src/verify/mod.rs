@@ -9,12 +9,13 @@ pub mod math;
 mod numeric;
 mod pattern;
 mod program;
+mod python;
 pub mod sql;
 pub mod steps;
 
 use std::sync::Arc;
 
-use crate::{DataError, Result, Verifier};
+use crate::{DataError, Result, Verifier, task};
 
 pub use exact::Exact;
 pub use expression::{Expression, Operator, ParseError};
@@ -33,8 +34,11 @@ math               mathematics, wherever it stands in the completion
   sql-bird, sql-spider  the same compared as BIRD's and Spider's scripts do; the
                      folder is found beside the data, or sql-bird:FOLDER
   program:COMMAND    a program that speaks JSON lines; program:timeout=5:COMMAND
+  python:FILE.py:FUNCTION  a function of a gold answer and a completion, in
+                     processes of its own; python:timeout=5:FILE.py:FUNCTION
   countdown          an expression that uses each given number once
-  chain, walk        moves with running totals";
+  chain, walk        moves with running totals
+  TASK               a task that `tealight tasks` lists, such as colouring";
 
 /// Opens the verifier that `spec` names: `NAME` or `NAME:ARGUMENT`.
 ///
@@ -58,6 +62,7 @@ pub fn open(spec: &str) -> Result<Arc<dyn Verifier>> {
         "regex" => Ok(Arc::new(Pattern::new(argument).map_err(refused)?)),
         "numeric" => Ok(Arc::new(Numeric::new(argument).map_err(refused)?)),
         "program" => Ok(Arc::new(Program::new(argument).map_err(refused)?)),
+        "python" => Ok(Arc::new(python::open(argument).map_err(refused)?)),
         "sql" if argument.is_empty() => {
             Err(refused("name the folder of the databases, as in sql:spider/database".into()))
         }
@@ -69,11 +74,15 @@ pub fn open(spec: &str) -> Result<Arc<dyn Verifier>> {
         "countdown" => none(Arc::new(countdown::Countdown)),
         "chain" => none(Arc::new(steps::Chain)),
         "walk" => none(Arc::new(steps::Walk)),
-        _ => Err(refused(
-            "there is none of that name; choose math, exact, regex:PATTERN, numeric, sql:FOLDER, \
-             sql-bird, sql-spider, program:COMMAND, countdown, chain or walk"
-                .into(),
-        )),
+        _ => match task::find(name) {
+            Some(kind) => none(Arc::new(task::judge::Judge(kind))),
+            None => Err(refused(
+                "there is none of that name; choose math, exact, regex:PATTERN, numeric, sql:FOLDER, \
+                 sql-bird, sql-spider, program:COMMAND, python:FILE.py:FUNCTION, countdown, chain, walk or a task that \
+                 `tealight tasks` lists"
+                    .into(),
+            )),
+        },
     }
 }
 
@@ -87,7 +96,7 @@ fn tail(text: &str, bytes: usize) -> &str {
 }
 
 /// A text to be shown: its first 64 characters.
-fn short(text: &str) -> String {
+pub(crate) fn short(text: &str) -> String {
     text.chars().take(64).collect()
 }
 

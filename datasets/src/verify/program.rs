@@ -1,7 +1,7 @@
 //! `program:COMMAND`: a program of the user's judges. It reads one JSON object a line,
 //! `{"request", "id", "prompt", "gold", "completion"}`, and answers each with one:
-//! `{"request": ..., "verdict": "correct" | "wrong" | "no_answer", "class": ..., "why": ..., "features": [...]}`, the last
-//! three optional. Features count of a correct completion alone.
+//! `{"request": ..., "verdict": "correct" | "wrong" | "no_answer" | "unjudged", "class": ..., "why": ..., "features": [...]}`,
+//! the last three optional. Features count of a correct completion alone.
 //!
 //! `request` is a number that the answer repeats: a line too many or too few is noticed, and never shifts the
 //! verdicts behind it. A program that takes longer than the timeout, ends, or answers nonsense is started again, and
@@ -28,19 +28,31 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(864_000);
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest answer, in bytes.
 const MAX_ANSWER: usize = 1 << 20;
-/// Runs the command, `$2`, beside one that ends the whole group when this process, `$1`, is gone.
+/// Begins a script: a process beside its command that ends the whole group when this process, `$1`, is gone.
 #[cfg(unix)]
 const GROUP: &str = r#"(while kill -0 "$1" 2>&-; do sleep 1; done; kill -9 0) < /dev/null > /dev/null 2>&1 &
-exec sh -c "$2""#;
+"#;
 
 /// Has a program judge.
 pub struct Program {
+    name: &'static str,
+    /// What messages call it.
     command: String,
+    launch: Launch,
     timeout: Duration,
     requests: AtomicU64,
     idle: Mutex<Vec<Worker>>,
     /// The first answer that was none.
     complaint: OnceLock<String>,
+}
+
+/// How a copy is started.
+enum Launch {
+    /// By the shell.
+    Shell,
+    /// As an interpreter with arguments, which says with its first line whether the function could be loaded, for as long
+    /// as it may take.
+    Interpreter(Vec<String>, Duration),
 }
 
 /// A running copy of the program. A thread writes to it and one reads from it, since a pipe has no timeout; both
@@ -81,40 +93,38 @@ impl Program {
     /// # Errors
     /// No command, or a timeout that is none.
     pub fn new(argument: &str) -> Result<Self, String> {
-        let (timeout, command) = match argument.strip_prefix("timeout=") {
-            None => (TIMEOUT, argument),
-            Some(rest) => {
-                let (seconds, command) = rest
-                    .split_once(':')
-                    .ok_or("a timeout is followed by a colon and the command")?;
-                let seconds: f64 =
-                    seconds.parse().map_err(|_| format!("`{seconds}` is no number of seconds"))?;
-                let timeout = Duration::try_from_secs_f64(seconds)
-                    .map_err(|error| format!("timeout {seconds}: {error}"))?;
-                if timeout > MAX_TIMEOUT {
-                    return Err(format!(
-                        "timeout {seconds}: {} seconds are the most",
-                        MAX_TIMEOUT.as_secs()
-                    ));
-                }
-                (timeout, command)
-            }
-        };
+        let (timeout, command) = limited(argument)?;
         if command.trim().is_empty() {
             return Err("give the command that judges, as in program:./grade.py".into());
         }
-        Ok(Self {
-            command: command.into(),
-            timeout,
-            requests: AtomicU64::new(0),
-            idle: Mutex::default(),
-            complaint: OnceLock::new(),
-        })
+        Ok(Self::of("program", command.into(), Launch::Shell, timeout))
+    }
+
+    /// An interpreter with `arguments` that loads what judges within `loading`; `shown` is what messages call it.
+    ///
+    /// # Errors
+    /// It does not start, or says that it cannot load.
+    pub(super) fn interpreter(
+        name: &'static str,
+        shown: &str,
+        arguments: Vec<String>,
+        (timeout, loading): (Duration, Duration),
+    ) -> Result<Self, String> {
+        let launch = Launch::Interpreter(arguments, loading);
+        let program = Self::of(name, shown.into(), launch, timeout);
+        let first = program.start()?;
+        program.idle.lock().unwrap_or_else(PoisonError::into_inner).push(first);
+        Ok(program)
+    }
+
+    fn of(name: &'static str, command: String, launch: Launch, timeout: Duration) -> Self {
+        let (requests, idle, complaint) = Default::default();
+        Self { name, command, launch, timeout, requests, idle, complaint }
     }
 
     fn start(&self) -> Result<Worker, String> {
         let mut child = self
-            .shell()
+            .process()
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -137,20 +147,51 @@ impl Program {
                 }
             }
         });
-        Ok(Worker { child, questions, lines })
+        let worker = Worker { child, questions, lines };
+        let Launch::Interpreter(_, loading) = &self.launch else { return Ok(worker) };
+        let said = worker.lines.recv_timeout(*loading).map_err(|error| match error {
+            RecvTimeoutError::Timeout => {
+                format!("`{}` did not load within {} s", self.command, loading.as_secs())
+            }
+            RecvTimeoutError::Disconnected => format!("`{}` ended while it loaded", self.command),
+        })?;
+        let said = said.map_err(|error| format!("`{}`: {}", self.command, error.why))?;
+        match serde_json::from_slice::<Reply>(&said.bytes) {
+            Ok(reply) if reply.verdict == "correct" => Ok(worker),
+            Ok(reply) => Err(format!("`{}`: {}", self.command, reply.why.unwrap_or_default())),
+            Err(error) => Err(format!("`{}` began with no answer: {error}", self.command)),
+        }
     }
 
     #[cfg(unix)]
-    fn shell(&self) -> Command {
+    fn process(&self) -> Command {
         use std::os::unix::process::CommandExt;
         let mut command = Command::new("sh");
         let own = std::process::id().to_string();
-        command.args(["-c", GROUP, "tealight", &own, &self.command]).process_group(0);
+        match &self.launch {
+            Launch::Shell => command.args([
+                "-c",
+                &format!("{GROUP}exec sh -c \"$2\""),
+                "tealight",
+                &own,
+                &self.command,
+            ]),
+            Launch::Interpreter(arguments, _) => {
+                let run = format!("{GROUP}shift; exec \"$@\"");
+                command.args(["-c", &run, "tealight", &own]).args(arguments)
+            }
+        };
+        command.process_group(0);
         command
     }
 
     #[cfg(not(unix))]
-    fn shell(&self) -> Command {
+    fn process(&self) -> Command {
+        if let Launch::Interpreter(arguments, _) = &self.launch {
+            let mut command = Command::new(&arguments[0]);
+            command.args(&arguments[1..]);
+            return command;
+        }
         let mut command = Command::new("cmd");
         command.args(["/C", &self.command]);
         command
@@ -208,7 +249,7 @@ impl Program {
 
 impl Verifier for Program {
     fn name(&self) -> &'static str {
-        "program"
+        self.name
     }
 
     // It is the user's own, and may judge how the model thinks.
@@ -226,8 +267,12 @@ impl Verifier for Program {
                 }
                 "wrong" => Verdict::Wrong { why: reply.why, answer: reply.class },
                 "no_answer" => Verdict::NoAnswer,
+                "unjudged" => {
+                    let why = reply.why.unwrap_or_else(|| "it does not say why".into());
+                    Verdict::unjudged(format!("`{}`: {why}", self.command))
+                }
                 other => Verdict::unjudged(format!(
-                    "`{}` said `{other}`, which is not one of correct, wrong, no_answer",
+                    "`{}` said `{other}`, which is not one of correct, wrong, no_answer, unjudged",
                     self.command
                 )),
             },
@@ -239,131 +284,23 @@ impl Verifier for Program {
     }
 }
 
-#[cfg(all(test, unix))]
-mod tests {
-    use super::*;
-    use crate::Prompt;
-
-    fn problem() -> Problem {
-        Problem {
-            id: "p".into(),
-            prompt: Prompt::question("?"),
-            answer: "7".into(),
-            solution: None,
-            context: None,
-            total: None,
-        }
+/// Reads `timeout=SECONDS:REST`, or the rest alone.
+///
+/// # Errors
+/// A timeout that is none.
+pub(super) fn limited(argument: &str) -> Result<(Duration, &str), String> {
+    let Some(rest) = argument.strip_prefix("timeout=") else { return Ok((TIMEOUT, argument)) };
+    let (seconds, rest) =
+        rest.split_once(':').ok_or("a timeout is followed by a colon and the command")?;
+    let seconds: f64 =
+        seconds.parse().map_err(|_| format!("`{seconds}` is no number of seconds"))?;
+    let timeout = Duration::try_from_secs_f64(seconds)
+        .map_err(|error| format!("timeout {seconds}: {error}"))?;
+    if timeout > MAX_TIMEOUT {
+        return Err(format!("timeout {seconds}: {} seconds are the most", MAX_TIMEOUT.as_secs()));
     }
-
-    const GRADER: &str = r#"while read -r line; do n=${line#*\"request\":}; n=${n%%,*}; case "$line" in
-        *boom*) exit 3 ;;
-        *sleep*) sleep 30 ;;
-        *twice*) for i in 1 2; do echo "{\"request\":$n,\"verdict\":\"wrong\"}"; done ;;
-        *mute*) echo '{"verdict":"correct"}' ;;
-        *long*) head -c 2000000 /dev/zero; echo ;;
-        *many*) f=$(printf '"x",%.0s' $(seq 70)); echo "{\"request\":$n,\"verdict\":\"correct\",\"features\":[${f%,}]}" ;;
-        *made*) echo "{\"request\":$n,\"verdict\":\"correct\",\"class\":\"c\",\"features\":[\"tactic:simp\",\"tactic:ring\"]}" ;;
-        *'"completion":"7"'*) echo "{\"request\":$n,\"verdict\":\"correct\",\"class\":\"seven\"}" ;;
-        *) echo "{\"request\":$n,\"verdict\":\"wrong\",\"why\":\"not 7\"}" ;; esac; done"#;
-
-    #[test]
-    fn a_program_judges_and_its_failures_are_not_zeros() {
-        let program = Program::new(&format!("timeout=1:{GRADER}")).unwrap();
-        assert_eq!(program.verify(&problem(), "7"), Verdict::correct("seven", "7"));
-        assert_eq!(program.verify(&problem(), "8"), Verdict::because("not 7".into()));
-        assert_eq!(program.complaint(), None);
-        for (completion, why) in [
-            ("boom", "ended"),
-            ("sleep", "longer than 1 s"),
-            ("mute", "repeats no `\"request\":"),
-            ("long", "more than"),
-        ] {
-            match program.verify(&problem(), completion) {
-                Verdict::Unjudged { why: said, .. } => assert!(said.contains(why), "{said}"),
-                other => panic!("{completion}: {other:?}"),
-            }
-        }
-        assert!(program.verify(&problem(), "7").is_correct(), "it is started again");
-    }
-
-    #[test]
-    fn a_program_lists_features_and_not_too_many() {
-        let program = Program::new(GRADER).unwrap();
-        let features = Features::new(vec!["tactic:ring".into(), "tactic:simp".into()]).unwrap();
-        let made = Verdict::with_features("c", "7", features);
-        assert_eq!(program.verify(&problem(), "made"), made);
-        match program.verify(&problem(), "many") {
-            Verdict::Unjudged { why, .. } => assert!(why.contains("at most 64"), "{why}"),
-            other => panic!("{other:?}"),
-        }
-        assert!(program.complaint().unwrap().contains("70 features"));
-    }
-
-    #[test]
-    fn a_line_too_many_shifts_no_verdict_and_is_said() {
-        let program = Program::new(GRADER).unwrap();
-        for _ in 0..5 {
-            assert!(!program.verify(&problem(), "twice").is_correct());
-            assert!(program.verify(&problem(), "7").is_correct());
-            assert!(!program.verify(&problem(), "8").is_correct());
-        }
-        assert!(program.complaint().unwrap().contains("repeats no"));
-    }
-
-    #[test]
-    fn a_program_that_does_not_read_is_no_reason_to_wait_for_ever() {
-        let program = Program::new("timeout=1:sleep 30").unwrap();
-        let long = "x".repeat(1 << 20);
-        assert!(matches!(program.verify(&problem(), &long), Verdict::Unjudged { .. }));
-    }
-
-    /// Whether a process with `mark` among its arguments runs.
-    fn runs(mark: &str) -> bool {
-        // Where there is /proc there need not be `ps`.
-        let Ok(processes) = std::fs::read_dir("/proc") else {
-            let list = Command::new("ps").args(["-A", "-o", "args"]).output().unwrap();
-            return String::from_utf8_lossy(&list.stdout).contains(mark);
-        };
-        let lines =
-            processes.flatten().flat_map(|entry| std::fs::read(entry.path().join("cmdline")));
-        let words = |line: Vec<u8>| String::from_utf8_lossy(&line).replace('\0', " ");
-        lines.map(words).any(|line| line.contains(mark))
-    }
-
-    #[test]
-    fn a_program_that_timed_out_is_gone_with_its_children() {
-        let mark = format!("{}", 86_000 + std::process::id() % 1000);
-        // The command itself, a child of it in the background, and a busy one.
-        let command = format!("timeout=0.2:sleep {mark}.5 & while :; do sleep {mark}.25; done");
-        let program = Program::new(&command).unwrap();
-        assert!(matches!(program.verify(&problem(), "7"), Verdict::Unjudged { .. }));
-        drop(program);
-        std::thread::sleep(Duration::from_millis(300));
-        assert!(!runs(&format!("sleep {mark}")), "something goes on");
-    }
-
-    #[test]
-    fn many_threads_get_their_own_answers() {
-        let program = Program::new(GRADER).unwrap();
-        std::thread::scope(|scope| {
-            for thread in 0..4 {
-                let program = &program;
-                scope.spawn(move || {
-                    for round in 0..50 {
-                        let right = (thread + round) % 2 == 0;
-                        let answer = if right { "7" } else { "8" };
-                        assert_eq!(program.verify(&problem(), answer).is_correct(), right);
-                    }
-                });
-            }
-        });
-    }
-
-    #[test]
-    fn nonsense_is_refused() {
-        assert!(Program::new("timeout=1e19:cat").is_err());
-        assert!(Program::new(" ").is_err() && Program::new("timeout=x:cat").is_err());
-        let cat = Program::new("cat").unwrap();
-        assert!(matches!(cat.verify(&problem(), "7"), Verdict::Unjudged { .. }));
-    }
+    Ok((timeout, rest))
 }
+
+#[cfg(all(test, unix))]
+mod tests;

@@ -1,6 +1,6 @@
 //! `chain` and `walk`: a sequence of moves with running totals, replayed exactly.
 //!
-//! The class of a right answer is the answer: there is one spelling of each.
+//! The class of a correct answer is the answer: there is one spelling of each.
 
 use crate::{Problem, Verdict, Verifier};
 
@@ -39,9 +39,9 @@ impl Move {
     }
 }
 
-/// What a problem asks for.
+/// The task of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Asked {
+pub struct StepTask {
     /// How many steps.
     pub steps: usize,
     /// Where to begin; a chain chooses its first digit itself.
@@ -73,26 +73,26 @@ fn split(problem: &str) -> Option<(usize, &str, Option<char>)> {
 
 impl Chain {
     /// Reads a problem.
-    pub fn read(problem: &str) -> Option<Asked> {
+    pub fn read(problem: &str) -> Option<StepTask> {
         let (steps, target, banned) = split(problem)?;
-        Some(Asked { steps, from: 0, to: target.parse().ok()?, banned })
+        Some(StepTask { steps, from: 0, to: target.parse().ok()?, banned })
     }
 }
 
 impl Walk {
     /// Reads a problem.
-    pub fn read(problem: &str) -> Option<Asked> {
+    pub fn read(problem: &str) -> Option<StepTask> {
         let (steps, ends, banned) = split(problem)?;
         let (from, to) = ends.split_once('>')?;
         let (from, to): (u32, u32) = (from.parse().ok()?, to.parse().ok()?);
         let is_within = from <= MAX_TOTAL && to <= MAX_TOTAL;
-        is_within.then_some(Asked { steps, from, to, banned })
+        is_within.then_some(StepTask { steps, from, to, banned })
     }
 }
 
 /// Replays the moves of `text` from `value`.
 fn replay(
-    asked: Asked,
+    asked: StepTask,
     mut value: u32,
     text: &str,
     is_allowed: fn(Move) -> bool,
@@ -128,8 +128,8 @@ fn replay(
 fn judged(
     problem: &Problem,
     completion: &str,
-    asked: Option<Asked>,
-    run: impl Fn(Asked, &str) -> Result<(), String>,
+    asked: Option<StepTask>,
+    run: impl Fn(StepTask, &str) -> Result<(), String>,
 ) -> Verdict {
     let text = completion.trim();
     let Some(asked) = asked else {

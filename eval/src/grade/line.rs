@@ -28,6 +28,8 @@ pub(super) struct Line {
     pub(super) context: Option<String>,
     /// Whether the line holds a verdict, so that its `answer` is what the completion said.
     pub(super) is_judged: bool,
+    /// Which sample of the problem a line of Tealight's own is.
+    pub(super) sample: Option<usize>,
     pub(super) answers: Vec<Answer>,
 }
 
@@ -96,8 +98,20 @@ fn ours(sample: Sample, gold: Option<String>) -> Line {
         is_stripped: thinking.is_some_and(|thinking| thinking.is_finished),
     };
     let answers = vec![answer];
-    Line { id: sample.problem, gold, prompt: None, context: None, is_judged: true, answers }
+    Line {
+        id: sample.problem,
+        gold,
+        prompt: None,
+        context: None,
+        is_judged: true,
+        sample: Some(sample.sample),
+        answers,
+    }
 }
+
+/// Keys of lines that somebody has judged already.
+const VERDICTS: [&str; 7] =
+    ["verdict", "correct", "is_correct", "exact_match", "score", "reward", "filtered_resps"];
 
 fn own(value: &Value) -> Result<Line> {
     let id = first(value, &["id", "problem", "prompt_id", "problem_id"])
@@ -105,7 +119,8 @@ fn own(value: &Value) -> Result<Line> {
     let reason = value.get("finish_reason").and_then(Value::as_str).map(|reason| reason == "stop");
     let said = value.get("is_finished").and_then(Value::as_bool);
     let is_finished = reason.unwrap_or(true) && said.unwrap_or(true);
-    let is_judged = value.get("verdict").is_some_and(Value::is_string);
+    let is_judged =
+        VERDICTS.iter().any(|key| value.get(*key).is_some_and(|found| !found.is_null()));
     // The answer of a judged line is the completion's own, right or wrong.
     let gold: &[&str] = match is_judged {
         true => &["gold", "target", "ground_truth"],
@@ -137,6 +152,7 @@ fn own(value: &Value) -> Result<Line> {
         prompt: first(value, &["prompt", "question"]),
         context: first(value, &["context", "db_id"]),
         is_judged,
+        sample: None,
         answers,
     })
 }
@@ -161,6 +177,7 @@ fn harness(value: &Value) -> Result<Line> {
         prompt: text_of(&value["arguments"]["gen_args_0"]["arg_0"]),
         context: None,
         is_judged: false,
+        sample: None,
         answers: answers.collect::<Result<_>>()?,
     })
 }
@@ -182,5 +199,13 @@ fn batch(value: &Value) -> Result<Line> {
         })
     });
     let answers = answers.collect::<Result<_>>()?;
-    Ok(Line { id, gold: None, prompt: None, context: None, is_judged: false, answers })
+    Ok(Line {
+        id,
+        gold: None,
+        prompt: None,
+        context: None,
+        is_judged: false,
+        sample: None,
+        answers,
+    })
 }

@@ -2,7 +2,7 @@
 
 mod line;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::BufRead;
 
 use anyhow::{Context, Result, bail};
@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use tealight_datasets::lines::{BadLine, Lines};
 use tealight_datasets::{Database, Dataset, Problem, Prompt, Verdict, Verifier};
 
-use crate::evaluate::{DrawnSink, Team};
+use crate::evaluate::{SampleBatch, Team};
 use crate::{Answer, Sample, Tally};
 use line::{Line, parse};
 pub use line::{plausible_logp, token_count};
@@ -31,9 +31,9 @@ const BLOCK: usize = 16;
 /// Reasons that are kept of completions that could not be judged.
 const REASONS: usize = 3;
 
-/// What grading found.
+/// The result of grading.
 pub struct Graded {
-    /// The problems, in the order they first stood in.
+    /// The problems, in the order of their first lines.
     pub problems: Vec<Problem>,
     /// Their counts.
     pub tallies: Vec<Tally>,
@@ -41,7 +41,7 @@ pub struct Graded {
     pub completions: usize,
     /// The first completions that could not be judged, each with its problem and the reason.
     pub unjudged: Vec<String>,
-    /// What was left out, and said.
+    /// Lines that were left out, each with the reason.
     pub notes: Vec<String>,
 }
 
@@ -50,7 +50,8 @@ pub struct Graded {
 /// `sink` receives the samples in order. A team judges them together: every member reads all of the input.
 ///
 /// # Errors
-/// A malformed line that is not cut off at the end, a line without gold, two golds for one problem.
+/// A malformed line that is not cut off at the end, a line without gold, two golds for one problem, a sample that is there
+/// twice.
 pub fn grade(
     input: impl BufRead,
     name: &str,
@@ -67,6 +68,7 @@ pub fn grade(
     let mut graded = Graded { problems, tallies, completions: 0, unjudged, notes };
     let mut places: HashMap<String, usize> = HashMap::new();
     let mut drawn: Vec<usize> = Vec::new();
+    let mut numbered: HashSet<(usize, usize)> = HashSet::new();
     let mut input = Lines::new(input);
     loop {
         let lines = chunk(&mut input).with_context(|| name.to_owned())?;
@@ -114,6 +116,15 @@ pub fn grade(
                     graded.problems.len() - 1
                 }
             };
+            if let Some(sample) = found.sample
+                && !numbered.insert((place, sample))
+            {
+                bail!(
+                    "{}: sample {sample} of problem `{}` is there twice: a file that was joined with itself?",
+                    at(),
+                    found.id
+                );
+            }
             for mut answer in found.answers {
                 answer.starts_inside |= starts_inside;
                 work.push((place, drawn[place], answer));
@@ -163,25 +174,23 @@ fn judged(
         }
         blocks.push(block);
     }
-    let places: Vec<usize> = (0..blocks.len()).collect();
-    let mut found: Vec<Vec<Sample>> = vec![Vec::new(); blocks.len()];
-    let mut judge = |own: &[usize], sink: &mut DrawnSink<'_>| {
-        let own: Vec<(usize, Vec<_>)> =
-            own.iter().map(|block| (*block, std::mem::take(&mut blocks[*block]))).collect();
-        let one = |(place, number, answer): (usize, usize, Answer)| {
-            Sample::of(&problems[place], verifier, number, answer)
+    let all: Vec<usize> = (0..blocks.len()).collect();
+    let mut judged: Vec<Vec<Sample>> = vec![Vec::new(); blocks.len()];
+    for share in team.shares(&all, BLOCK) {
+        let work: Vec<(usize, Vec<_>)> =
+            share.iter().map(|block| (*block, std::mem::take(&mut blocks[*block]))).collect();
+        let judge = |(place, number, answer): (usize, usize, Answer)| {
+            Sample::judged(&problems[place], verifier, number, answer)
         };
-        let judged: Vec<(usize, Vec<Sample>)> = own
-            .into_par_iter()
-            .map(|(block, work)| (block, work.into_iter().map(one).collect()))
-            .collect();
-        judged.into_iter().try_for_each(sink)
-    };
-    team.divide(&places, &mut judge, &mut |(block, samples)| {
-        found[block] = samples;
-        Ok(())
-    })?;
-    Ok(found.into_iter().flatten().collect())
+        let batches = work.into_par_iter().map(|(index, block)| SampleBatch {
+            index,
+            samples: block.into_iter().map(judge).collect(),
+        });
+        for batch in team.gather(batches.collect())? {
+            judged[batch.index] = batch.samples;
+        }
+    }
+    Ok(judged.into_iter().flatten().collect())
 }
 
 fn problem(line: &Line, known: &HashMap<&str, &Problem>) -> Result<Problem> {
@@ -324,8 +333,11 @@ mod tests {
         told["gold"] = json!(7);
         let mut failed = line;
         (failed["gold"], failed["failure"]) = (json!(7), json!("the server was gone"));
+        failed["sample"] = json!(4);
         let tally = &run(&format!("{told}\n{failed}\n")).unwrap().tallies[0];
         assert_eq!((tally.samples, tally.correct, tally.unjudged), (1, 0, 1));
+        let message = format!("{:#}", run(&format!("{told}\n{told}\n")).err().expect("twice"));
+        assert!(message.contains("f.jsonl:2: sample 3 of problem `a` is there twice"), "{message}");
     }
 
     #[test]

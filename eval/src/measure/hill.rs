@@ -1,4 +1,4 @@
-//! How many right answers there are in effect, and how many have not been seen: from how often each
+//! How many correct answers there are in effect, and how many have not been seen: from how often each
 //! was drawn.
 
 /// Shannon entropy in nats of how often each class was drawn, with Miller's and Madow's correction
@@ -45,7 +45,7 @@ pub fn chao_1(counts: &[usize]) -> f64 {
     counts.len() as f64 + once * (once - 1.0).max(0.0) / (2.0 * (twice + 1.0))
 }
 
-/// Good's and Turing's estimate of the share of right draws that would be of an unseen class: f1 / n.
+/// Good's and Turing's estimate of the share of correct draws that would be of an unseen class: f1 / n.
 pub fn unseen(counts: &[usize]) -> f64 {
     let n: usize = counts.iter().sum();
     let once = counts.iter().filter(|count| **count == 1).count();

@@ -1,11 +1,18 @@
-//! Pass@k: the chance that at least one of k samples is right.
+//! Pass@k: the chance that at least one of k samples is correct.
 
-use anyhow::{Result, bail};
+use crate::SummaryError;
 
 /// The unbiased estimate from `c` right of `n` samples (Chen et al., arXiv 2107.03374):
 /// `1 - C(n - c, k) / C(n, k)`, computed as a product so that nothing overflows.
 ///
 /// `k` must be between 1 and `n`; [`check`] refuses others before any work is done.
+///
+/// ```
+/// use tealight_eval::pass_at_k::pass_at_k;
+///
+/// // Of the six pairs of four samples, three contain the one correct sample.
+/// assert!((pass_at_k(4, 1, 2) - 0.5).abs() < 1e-12);
+/// ```
 pub fn pass_at_k(n: usize, c: usize, k: usize) -> f64 {
     if n - c < k {
         return 1.0;
@@ -14,7 +21,7 @@ pub fn pass_at_k(n: usize, c: usize, k: usize) -> f64 {
     1.0 - all_wrong
 }
 
-/// Pass^k: the chance that all of k samples are right, `C(c, k) / C(n, k)`, without bias.
+/// Pass^k: the chance that all of k samples are correct, `C(c, k) / C(n, k)`, without bias.
 pub fn pass_all_k(n: usize, c: usize, k: usize) -> f64 {
     if c < k {
         return 0.0;
@@ -26,18 +33,14 @@ pub fn pass_all_k(n: usize, c: usize, k: usize) -> f64 {
 ///
 /// # Errors
 /// No k, a k of 0 or above `n`; the message says what to change.
-pub fn check(n: usize, ks: &[usize]) -> Result<()> {
+pub fn check(n: usize, ks: &[usize]) -> Result<(), SummaryError> {
     if n == 0 || ks.is_empty() {
-        bail!("pass@k needs at least one sample (-n) and one k (-k)");
+        return Err(SummaryError::NoSample);
     }
-    for k in ks {
-        if *k == 0 || *k > n {
-            bail!(
-                "pass@{k} cannot be estimated from {n} samples a prompt: choose k from 1 to {n}, or raise -n"
-            );
-        }
+    match ks.iter().find(|k| **k == 0 || **k > n) {
+        Some(k) => Err(SummaryError::TooFewSamples { k: *k, n }),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -54,7 +57,7 @@ mod tests {
                     for set in subsets {
                         all += 1;
                         whole += i32::from(set & !((1 << c) - 1) == 0);
-                        // The first c samples are the right ones.
+                        // The first c samples are the correct ones.
                         hits += usize::from(set & ((1 << c) - 1) != 0);
                     }
                     let exact = hits as f64 / f64::from(all);

@@ -1,13 +1,13 @@
-//! How many different right answers there are.
+//! How many different correct answers there are.
 
 use super::pass_at_k::pass_at_k;
 use crate::{Level, Tally};
 
-/// Expected number of distinct right answers among `k` of the samples, two being one at `level`:
+/// Expected number of distinct correct answers among `k` of the samples, two being one at `level`:
 /// unbiased rarefaction
 /// `U_k = sum over answers u of 1 - C(n - m_u, k) / C(n, k)`, with `m_u` how often u was drawn.
 ///
-/// `U_1` is Pass@1; `U_n` is the number of distinct right answers that were seen.
+/// `U_1` is Pass@1; `U_n` is the number of distinct correct answers that were seen.
 pub fn unique_correct(tally: &Tally, level: Level, k: usize) -> f64 {
     let counts = tally.classes.at(level).multiplicities();
     // Not `sum`, which makes nothing at all a negative zero.

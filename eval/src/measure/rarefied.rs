@@ -1,12 +1,12 @@
-//! Diversity at a given number of right answers: what r of them, drawn from those there are, show on average.
+//! Diversity at a given number of correct answers: what r of them, drawn from those there are, show on average.
 //!
-//! Of two models the more accurate draws more right answers, and more draws show more classes: distinct counts,
+//! Of two models the more accurate draws more correct answers, and more draws show more classes: distinct counts,
 //! Hill numbers, Chao's bound and unseen shares are compared at the same r, or higher Pass@1 hides a collapse.
 
 use super::pass_at_k::pass_at_k;
 
-/// Expected number of distinct answers among `r` of the right ones, from how often each was drawn: without bias,
-/// `sum over u of 1 - C(c - m_u, r) / C(c, r)`. `None` where fewer than r are right.
+/// Expected number of distinct answers among `r` of the correct ones, from how often each was drawn: without bias,
+/// `sum over u of 1 - C(c - m_u, r) / C(c, r)`. `None` where fewer than r are correct.
 pub fn distinct_of(counts: &[usize], r: usize) -> Option<f64> {
     let right: usize = counts.iter().sum();
     // Not `sum`, which makes nothing at all a negative zero.
@@ -14,7 +14,7 @@ pub fn distinct_of(counts: &[usize], r: usize) -> Option<f64> {
         .then(|| counts.iter().fold(0.0, |sum, count| sum + pass_at_k(right, *count, r)))
 }
 
-/// What r right answers show on average.
+/// What r correct answers show on average.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rarefied {
     /// Distinct ones.
@@ -29,7 +29,7 @@ pub struct Rarefied {
     pub unseen: f64,
 }
 
-/// The measures of r right answers, at least 2. `None` where fewer are right.
+/// The measures of r correct answers, at least 2. `None` where fewer are correct.
 pub fn rarefied(counts: &[usize], r: usize) -> Option<Rarefied> {
     let distinct = distinct_of(counts, r).filter(|_| r > 1)?;
     let right: usize = counts.iter().sum();
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn accuracy_alone_changes_nothing() {
-        // Twice as many right answers in the same proportions.
+        // Twice as many correct answers in the same proportions.
         let (few, many) =
             (rarefied(&[20, 10, 10], 8).unwrap(), rarefied(&[40, 20, 20], 8).unwrap());
         assert!((few.distinct - many.distinct).abs() < 0.05);

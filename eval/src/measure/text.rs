@@ -1,4 +1,4 @@
-//! How different right completions are as texts, over a fixed number of them: models that are right more
+//! How different correct completions are as texts, over a fixed number of them: models that are correct more
 //! often would otherwise seem more diverse.
 
 use std::collections::{HashMap, HashSet};
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// value.
 pub const TEXTS: usize = 8;
 
-/// Diversity of the words of a problem's right completions.
+/// Diversity of the words of a problem's correct completions.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct TextDiversity {
     /// Distinct words over all words.

@@ -14,7 +14,7 @@ pub fn is_counted(n: usize, k: usize) -> bool {
 /// answer: exact over all subsets. Samples without an answer do not vote; ties are broken evenly; where
 /// nobody votes, the vote is wrong.
 ///
-/// `correct` samples give the right answer, `wrong` holds how many give each wrong one, `silent` give
+/// `correct` samples give the correct answer, `wrong` holds how many give each wrong one, `silent` give
 /// none. `None` where the count is beyond what is counted exactly.
 pub fn majority_at_k(correct: usize, wrong: &[usize], silent: usize, k: usize) -> Option<f64> {
     let n = correct + wrong.iter().sum::<usize>() + silent;
@@ -49,7 +49,7 @@ pub fn majority_at_k(correct: usize, wrong: &[usize], silent: usize, k: usize) -
     Some(chance)
 }
 
-/// The weight of choosing `rest` samples of the others so that no wrong answer has more than `votes`,
+/// The weight of choosing `rest` samples of the others so that no incorrect answer has more than `votes`,
 /// each way divided by the number of answers that tie.
 fn others(wrong: &[usize], silent: usize, votes: usize, rest: usize, choose: &Binomials) -> f64 {
     let most_ties = rest / votes;
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn it_equals_the_mean_over_subsets() {
-        // Answers: 0 is right, 1 to 3 are wrong, 9 is none.
+        // Answers: 0 is correct, 1 to 3 are wrong, 9 is none.
         for answers in [
             vec![0, 0, 1, 2, 9],
             vec![0, 1, 1, 1, 2, 0],

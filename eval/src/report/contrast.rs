@@ -1,8 +1,9 @@
 //! What became of a base, as a piece of a page.
 
-use maud::{Markup, html};
-
-use crate::contrast::{Beyond, Contrast, DIFFICULTIES, NEEDS_SECOND_DRAW, Transitions};
+use super::view::{Cell, Section, Table};
+use crate::contrast::{
+    Beyond, Contrast, DIFFICULTIES, Matched, NEEDS_SECOND_DRAW, Row, Stratum, Transitions,
+};
 use crate::inference::Effect;
 
 /// What transitions from the base's first draw are.
@@ -10,18 +11,38 @@ pub const ONE_DRAW: &str = "Problems by their difficulty in one evaluation of th
 count transitions: resampling noise is within, so that problems move even where the model is the base";
 
 /// Everything that a contrast says.
-pub(super) fn markup(contrast: &Contrast, name: &str) -> Markup {
-    html! {
-        h3 { "What became of the problems under " (name) }
-        p {
-            "Of " (contrast.base_solved) " problems that the base solved, " (number(contrast.kept)) " are still solved; "
-            (number(contrast.newly_solved)) " others are. " (kept(contrast)) " " (sentence(&contrast.crossing.to_string())) "."
-        }
-        @if !contrast.matched.is_empty() { (matched(contrast)) }
-        @if !contrast.strata.is_empty() { (strata(contrast)) }
-        @if let Some(found) = &contrast.transitions { (transitions(found, name)) }
-        (one_draw(&contrast.one_draw_transitions, name))
-    }
+pub(super) fn section(contrast: &Contrast, name: &str) -> Section {
+    let said = format!(
+        "Of {} problems that the base solved, {} are still solved; {} others are. {} {}.",
+        contrast.base_solved,
+        number(contrast.kept),
+        number(contrast.newly_solved),
+        kept(contrast),
+        sentence(&contrast.crossing.to_string())
+    );
+    let mut section = Section::new(format!("Problems kept, lost and gained: {name}")).text(said);
+    section.is_folded = true;
+    let found = contrast.transitions.as_ref();
+    section
+        .table(matched(contrast))
+        .table(strata(contrast))
+        .table(found.map(|found| transitions(found, name)).unwrap_or_default())
+        .table(one_draw(&contrast.one_draw_transitions, name))
+}
+
+/// What became of accuracy and of coverage, in a sentence.
+pub(super) fn verdict(contrast: &Contrast) -> String {
+    let said = |(k, change): &(usize, Effect)| {
+        let word = match (change.low > 0.0, change.high < 0.0) {
+            (true, _) => "rises",
+            (_, true) => "falls",
+            _ => "does not change measurably",
+        };
+        format!("pass@{k} {word}, {}", effect(change))
+    };
+    let ends = [contrast.pass.first(), contrast.pass.last().filter(|_| contrast.pass.len() > 1)];
+    let ends: Vec<String> = ends.into_iter().flatten().map(said).collect();
+    format!("{}; {}.", ends.join("; "), contrast.crossing)
 }
 
 /// Keep and New beside the base's own, in words; without a second draw of the base, what they need.
@@ -55,60 +76,80 @@ fn number(x: f64) -> String {
     if x.fract() == 0.0 { format!("{x:.0}") } else { format!("{x:.1}") }
 }
 
-fn matched(contrast: &Contrast) -> Markup {
-    html! {
-        p.note { "Diversity at equal numbers of correct answers, on the problems where the base and every model of this page have as many: base, this, change from base." }
-        div.wide { table {
-            thead { tr { th { "correct answers" } th { "problems" } @for (name, ..) in &contrast.matched[0].measures { th { (name) } } } }
-            tbody { @for at in &contrast.matched { tr {
-                td { (at.right) } td { (at.problems) }
-                @for (_, base, model, difference) in &at.measures {
-                    td { span title=(effect(difference)) { (format!("{base:.2}, {model:.2}, {:+.2}", difference.value)) } }
-                }
-            } } }
-        } }
+fn matched(contrast: &Contrast) -> Table {
+    let Some(first) = contrast.matched.first() else { return Table::default() };
+    let mut header = vec!["correct answers".to_owned(), "problems".to_owned()];
+    header.extend(first.measures.iter().map(|(name, ..)| (*name).to_string()));
+    let row = |at: &Matched| {
+        let cell = |(_, base, model, difference): &Row| {
+            let text = format!("{:+.2} ({base:.2} to {model:.2})", difference.value);
+            Cell::Hinted(text, effect(difference))
+        };
+        let counts = [at.right, at.problems].map(|count| Cell::Plain(count.to_string()));
+        counts.into_iter().chain(at.measures.iter().map(cell)).collect()
+    };
+    Table {
+        rows: under(header, contrast.matched.iter().map(row)),
+        ..Table::default().titled(
+            "Diversity at equal numbers of correct answers",
+            "On the problems where the base and every model of this page have as many: change from base (from the base's to this model's).",
+        )
     }
 }
 
-fn strata(contrast: &Contrast) -> Markup {
-    html! {
-        p.note { "By difficulty for the base, which its second draw says: Pass@k of the base's first draw, of this, change from base." }
-        div.wide { table {
-            thead { tr { th { "difficulty" } th { "problems" } @for (k, ..) in &contrast.strata[0].pass { th { "pass@" (k) } } } }
-            tbody { @for stratum in &contrast.strata { tr {
-                td { (stratum.difficulty) } td { (stratum.problems) }
-                @for (_, base, model, difference) in &stratum.pass {
-                    td { span title=(effect(difference)) { (format!("{base:.3}, {model:.3}, {:+.3}", difference.value)) } }
-                }
-            } } }
-        } }
+fn strata(contrast: &Contrast) -> Table {
+    let Some(first) = contrast.strata.first() else { return Table::default() };
+    let mut header = vec!["difficulty".to_owned(), "problems".to_owned()];
+    header.extend(first.pass.iter().map(|(k, ..)| format!("pass@{k}")));
+    let row = |stratum: &Stratum| {
+        let cell = |(_, base, model, difference): &(usize, f64, f64, Effect)| {
+            let text = format!("{:+.3} ({base:.3} to {model:.3})", difference.value);
+            Cell::Hinted(text, effect(difference))
+        };
+        let names = [stratum.difficulty.clone(), stratum.problems.to_string()].map(Cell::Plain);
+        names.into_iter().chain(stratum.pass.iter().map(cell)).collect()
+    };
+    Table {
+        rows: under(header, contrast.strata.iter().map(row)),
+        ..Table::default().titled(
+            "By difficulty for the base",
+            "The second draw of the base says how difficult a problem is. Change of Pass@k from the base's first \
+             draw (from the base's to this model's).",
+        )
     }
 }
 
-fn transitions(found: &Transitions, name: &str) -> Markup {
-    html! {
-        div.wide { table {
-            thead { tr { th { "base, down; " (name) ", across" } @for to in DIFFICULTIES { th { (to) } } } }
-            tbody {
-                @for (from, (row, null)) in DIFFICULTIES.iter().zip(found.model.iter().zip(found.null)) {
-                    tr { td { (from) } @for (count, null) in row.iter().zip(null) { td { (format!("{count:.1} ({null:.0})")) } } }
-                }
-            }
-        } }
-        p.note { "Problems, from their difficulty by the base's second draw; in parentheses where the base's first draw has them, which is resampling noise. Easy: validity .9 and more; medium: .3; hard: above 0." }
-    }
+fn transitions(found: &Transitions, name: &str) -> Table {
+    let row = |(from, (row, null)): (&&str, (&[f64; 4], [f64; 4]))| {
+        let cells = row.iter().zip(null).map(|(count, null)| format!("{count:.1} ({null:.0})"));
+        std::iter::once((*from).to_owned()).chain(cells).collect()
+    };
+    let rows = DIFFICULTIES.iter().zip(found.model.iter().zip(found.null)).map(row);
+    let header = difficulties(format!("base, down; {name}, across"));
+    Table::new(std::iter::once(header).chain(rows).collect()).titled(
+        "Transitions of problems",
+        "Problems, from their difficulty by the base's second draw; in parentheses where the base's first draw has them, \
+         which is resampling noise. Easy: validity .9 and more; medium: .3; hard: above 0.",
+    )
 }
 
-fn one_draw(found: &[[f64; 4]; 4], name: &str) -> Markup {
-    html! {
-        div.wide { table {
-            thead { tr { th { "base's first draw, down; " (name) ", across" } @for to in DIFFICULTIES { th { (to) } } } }
-            tbody {
-                @for (from, row) in DIFFICULTIES.iter().zip(found) {
-                    tr { td { (from) } @for count in row { td { (format!("{count:.1}")) } } }
-                }
-            }
-        } }
-        p.note { (ONE_DRAW) "." }
-    }
+fn one_draw(found: &[[f64; 4]; 4], name: &str) -> Table {
+    let row = |(from, row): (&&str, &[f64; 4])| {
+        let cells = row.iter().map(|count| format!("{count:.1}"));
+        std::iter::once((*from).to_owned()).chain(cells).collect()
+    };
+    let header = difficulties(format!("base's first draw, down; {name}, across"));
+    let rows = DIFFICULTIES.iter().zip(found).map(row);
+    Table::new(std::iter::once(header).chain(rows).collect())
+        .titled("Transitions from one evaluation", format!("{ONE_DRAW}."))
+        .folded()
+}
+
+fn difficulties(first: String) -> Vec<String> {
+    std::iter::once(first).chain(DIFFICULTIES.map(str::to_owned)).collect()
+}
+
+/// Rows under a header.
+fn under(header: Vec<String>, rows: impl Iterator<Item = Vec<Cell>>) -> Vec<Vec<Cell>> {
+    std::iter::once(header.into_iter().map(Cell::Plain).collect()).chain(rows).collect()
 }

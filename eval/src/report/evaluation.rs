@@ -1,19 +1,20 @@
 //! Evaluations as a page: curves, tables, what was lost and gained, and every sample behind them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use maud::{Markup, PreEscaped, html};
 use serde_json::Value;
+use tealight_datasets::names;
 
-use super::chart::{Axes, Dot, Line, draw, scatter};
-use super::page::document;
-use super::{browser, contrast, live};
-use crate::features::CORRECT;
-use crate::inference::cells;
+use super::contrast;
+use super::evaluation_tables::{features, matrix, numbers, totals};
+use super::page;
+use super::samples::{Sampled, Source, place};
+use super::training;
+use super::view::{Chart, Document, Kind, Line, Recipe, Section};
 use crate::results::{Results, SetResult};
-use crate::transition::{Aligned, align};
-use crate::{Estimate, Level, Summary, store};
+use crate::transition::{Aligned, Change, align};
+use crate::{Level, Summary, store};
 
 /// Writes `report.html` into `output`: one evaluation, or several beside each other, the first as the
 /// base, and `second` the base drawn again. Each comes with the directory that its samples lie in. Where the samples are
@@ -33,33 +34,162 @@ pub fn write(
     let names: Vec<&str> = named.iter().map(|(name, _)| name.as_str()).collect();
     let models: Vec<(&str, &str)> =
         named.iter().map(|(name, results)| (name.as_str(), results.model.as_str())).collect();
-    let placed = browser::place(runs, &aligned, output)?;
-    let body = html! {
-        h1 { (if runs.len() == 1 { "What this model answers" } else { "What became of the answers" }) }
-        p.lead {
-            @for (index, (name, results)) in named.iter().enumerate() {
-                @if index > 0 { "; " }
-                strong { (name) } @if *name != results.model { " (" (results.model) ")" }
-            }
-            @if runs.len() > 1 { ". The first is the base of every comparison." }
+    let owned: Vec<String> = names.iter().map(ToString::to_string).collect();
+    let sampled: Vec<Sampled<'_>> =
+        aligned.iter().map(|set| sampled(set, runs)).collect::<Result<_>>()?;
+    let mut placed = place(&owned, &sampled, output)?;
+    let (course, stored) = training::beside(&models);
+    let steps = page::embed_steps(&mut placed, stored)?;
+    let changes: Vec<Vec<Change>> =
+        aligned.iter().map(|set| (1..names.len()).map(|run| set.change(run)).collect()).collect();
+    let mut sections: Vec<Section> = Vec::new();
+    for (index, (set, changes)) in aligned.iter().zip(&changes).enumerate() {
+        sections.push(section(set, &names, index == 0));
+        for (change, name) in changes.iter().zip(&names[1..]) {
+            sections.push(contrast::section(&change.contrast, name));
         }
-        @for (name, results) in &named { p.note { (conditions(name, results)) } }
-        @for note in &notes { p.note { (note) } }
-        @for (name, results) in &named {
-            @for caution in results.sets.iter().flat_map(SetResult::cautions) {
-                p.warning role="alert" { @if named.len() > 1 { (name) ": " } (caution) }
-            }
-        }
-        @for set in &aligned { (section(set, &names)?) }
-        (live::trainings(&models)?)
-        (browser::markup(&aligned, &names, &placed))
-        footer {
-            "Intervals are 95 %, over problems (hold the pointer over a number); estimators are unbiased given the samples. docs/measures.md defines every number. "
-            (placed.said)
+    }
+    sections.push(course);
+    sections.retain(|section| !section.blocks.is_empty());
+    let document = Document {
+        title: match runs.len() {
+            1 => format!("Evaluation of {}", named[0].0),
+            _ => "Run comparison".into(),
+        },
+        lead: lead(&named, notes),
+        verdict: verdict(&aligned, &changes, &names),
+        warnings: warnings(&named),
+        models: owned,
+        top: aligned.first().map(|set| top(set, &names)).unwrap_or_default(),
+        sections,
+        reproduce: recipes(runs, output),
+        footer: vec![
+            "Intervals are 95 %, over problems (hold the pointer over a number); estimators are unbiased given the samples. \
+             docs/measures.md defines every number."
+                .into(),
+            placed.said.clone(),
+        ],
+        samples: placed.placement.clone(),
+        steps,
+        live: false,
+    };
+    let page = page::html(&document, &placed)?;
+    store::write_whole(&output.join("report.html"), page.as_bytes())
+}
+
+/// A set with the samples of every run.
+fn sampled<'a>(set: &'a Aligned, runs: &[(&Path, &'a Results)]) -> Result<Sampled<'a>> {
+    let of_run = |(directory, results): &(&Path, &Results)| -> Result<(Source, &'static str)> {
+        let Some(found) = results.sets.iter().find(|found| found.name == set.name) else {
+            return Ok((Source::default(), ""));
+        };
+        let path = |file: Option<String>| -> Result<Option<PathBuf>> {
+            Ok(file.map(|file| names::inside(directory, &file)).transpose()?)
+        };
+        let source = Source::open(path(found.samples.clone())?, path(found.greedy_samples())?)?;
+        let split = match found.domain.as_deref() {
+            Some("in") => "in domain",
+            Some("out") => "out of domain",
+            _ => "",
+        };
+        Ok((source, split))
+    };
+    let (sources, splits): (Vec<Source>, Vec<&str>) =
+        runs.iter().map(of_run).collect::<Result<Vec<_>>>()?.into_iter().unzip();
+    // Numbers leave out problems that could not be judged at all; the list of a single run has them.
+    let whole = match runs {
+        [(_, results)] => results.sets.iter().find(|found| found.name == set.name),
+        _ => None,
+    };
+    Ok(Sampled {
+        name: set.name.clone(),
+        split: splits.first().copied().unwrap_or_default(),
+        questions: whole.map_or(&set.questions, |whole| &whole.questions),
+        counts: match whole {
+            Some(whole) => vec![whole.problems.as_slice()],
+            None => set.runs.iter().map(Vec::as_slice).collect(),
+        },
+        sources,
+    })
+}
+
+fn lead(named: &[(String, &Results)], notes: Vec<String>) -> Vec<String> {
+    let mut lead = Vec::new();
+    if named.len() > 1 {
+        lead.push(format!("{} is the base of every comparison.", named[0].0));
+    }
+    lead.extend(named.iter().map(|(name, results)| conditions(name, results)));
+    lead.extend(notes);
+    lead
+}
+
+fn warnings(named: &[(String, &Results)]) -> Vec<String> {
+    let of = |(name, results): &(String, &Results)| -> Vec<String> {
+        let said = results.sets.iter().flat_map(SetResult::cautions);
+        match named.len() {
+            1 => said.collect(),
+            _ => said.map(|caution| format!("{name}: {caution}")).collect(),
         }
     };
-    let page = document("Tealight evaluation", &body);
-    store::write_whole(&output.join("report.html"), page.as_bytes())
+    named.iter().flat_map(of).collect()
+}
+
+/// What was found, in a sentence a set, and where models are compared in one a model.
+fn verdict(aligned: &[Aligned], changes: &[Vec<Change>], names: &[&str]) -> Vec<String> {
+    let alone = |set: &Aligned| {
+        let summary = &set.summaries[0];
+        let most = set.ks.last().copied().unwrap_or(1);
+        let at = |k: usize| summary.pass_at_k.get(&k).map_or(0.0, |e| 100.0 * e.value);
+        let distinct = summary.unique_correct.get(&most).map_or(0.0, |e| e.value);
+        format!(
+            "{}: {:.1} % of samples are correct (pass@1), {:.1} % of problems are solved within {most} samples \
+             (pass@{most}), by {distinct:.2} distinct correct answers a problem on average.",
+            set.name,
+            at(1),
+            at(most)
+        )
+    };
+    match names.len() {
+        1 => aligned.iter().map(alone).collect(),
+        _ => {
+            let of = |(set, changes): (&Aligned, &Vec<Change>)| -> Vec<String> {
+                let one = |(change, name): (&Change, &&str)| {
+                    format!("{}, {name}: {}", set.name, contrast::verdict(&change.contrast))
+                };
+                changes.iter().zip(&names[1..]).map(one).collect()
+            };
+            aligned.iter().zip(changes).flat_map(of).collect()
+        }
+    }
+}
+
+/// The command that graded completions from elsewhere, where one did: `grade` leaves no file of settings.
+fn grading(results: &Results) -> Option<String> {
+    let of = |key: &str| results.config.get(key).and_then(Value::as_str);
+    let option = |key: &str| {
+        let value = of(key)?;
+        Some(format!(" --{} {}", key.replace('_', "-"), page::argument(Path::new(value))))
+    };
+    let file = page::argument(Path::new(of("file")?));
+    let options = ["dataset", "prompt_column", "answer_column", "verifier"];
+    let options: String = options.into_iter().filter_map(option).collect();
+    Some(format!("tealight grade {file}{options} --output again"))
+}
+
+/// The commands of an evaluation, or of the comparison with those of its runs.
+fn recipes(runs: &[(&Path, &Results)], output: &Path) -> Vec<Recipe> {
+    let one = |(directory, results): &(&Path, &Results)| match grading(results) {
+        Some(command) => Recipe { command, version: results.tealight.clone(), ..Recipe::default() },
+        None => Recipe::of_folder("eval", directory, &results.tealight),
+    };
+    let mut all: Vec<Recipe> = runs.iter().map(one).collect();
+    if runs.len() > 1 {
+        let folders = runs.iter().map(|(path, _)| page::argument(path));
+        let folders = folders.collect::<Vec<_>>().join(" ");
+        let command = format!("tealight compare {folders} --output {}", page::argument(output));
+        all.push(Recipe { command, ..Recipe::default() });
+    }
+    all
 }
 
 /// Under which conditions a run's numbers were found.
@@ -95,188 +225,86 @@ fn label(path: &Path, results: &Results, runs: &[(&Path, &Results)]) -> String {
     if same > 1 { path.display().to_string() } else { results.model.clone() }
 }
 
-fn section(set: &Aligned, names: &[&str]) -> Result<Markup> {
-    let has_totals = !set.summaries[0].coverage.is_empty();
-    Ok(html! {
-        h2 { (set.name) " (" (set.runs[0].len()) " problems, " (set.summaries[0].n) " samples each)" }
-        (numbers(set, names))
-        div.charts {
-            figure {
-                (PreEscaped(pass_chart(set, names)?))
-                figcaption { "Pass@k with its interval." }
-            }
-            figure {
-                (PreEscaped(distinct_chart(set, names)?))
-                figcaption { "Expected distinct right answers among k samples." }
-            }
-            @if names.len() > 1 {
-                figure {
-                    (PreEscaped(pareto(set, names)?))
-                    figcaption { "Precision against coverage: up and to the right is better." }
-                }
-            } @else {
-                figure {
-                    (PreEscaped(levels_chart(set)?))
-                    figcaption { "The same answers, told apart by text, by text without white space, by solution, by final answer." }
-                }
-            }
-        }
-        @if has_totals { (totals(set, names)) }
-        @if set.summaries.iter().any(|s| !s.features.is_empty()) { (features(set, names)) }
-        @if names.len() > 1 {
-            (matrix(set, names))
-            @for run in 1..names.len() { (contrast::markup(&set.change(run).contrast, names[run])) }
-        }
-    })
-}
-
-fn cell(estimate: Option<&Estimate>, digits: usize) -> Markup {
-    match estimate {
-        None => html! {},
-        Some(e) => html! {
-            span title=(format!("{:.4} to {:.4}", e.low, e.high)) { (format!("{:.digits$}", e.value)) }
-        },
+/// The curves at the top of the page.
+fn top(set: &Aligned, names: &[&str]) -> Vec<Chart> {
+    let mut charts = vec![pass_chart(set, names), distinct_chart(set, names)];
+    if names.len() > 1 {
+        charts[1] = pareto(set, names);
     }
+    charts
 }
 
-fn numbers(set: &Aligned, names: &[&str]) -> Markup {
-    let shown: Vec<usize> = spread(&set.ks);
-    let last = set.ks.last().copied().unwrap_or(1);
-    let richness =
-        |s: &Summary, of: fn(&crate::summary::Richness) -> Estimate| s.richness.as_ref().map(of);
-    html! {
-        div.wide { table {
-            thead { tr {
-                th { "model" } th { "greedy" }
-                @for k in &shown { th { "pass@" (k) } }
-                th { "maj@k" } th { "pass^" (last) } th { "distinct@" (last) } th { "hill 1" } th { "chao 1" }
-                th { "cover@.5" } th { "nats/token" } th { "cut off" } th { "no answer" }
-            } }
-            tbody {
-                @for (name, s) in names.iter().zip(&set.summaries) {
-                    tr {
-                        td { (name) } td { (cell(s.greedy.as_ref(), 3)) }
-                        @for k in &shown { td { (cell(s.pass_at_k.get(k), 3)) } }
-                        td { (cell(s.majority.values().next_back(), 3)) }
-                        td { (cell(s.pass_all_k.get(&last), 3)) }
-                        td { (cell(s.unique_correct.get(&last), 2)) }
-                        td { (cell(richness(s, |r| r.hill_1).as_ref(), 2)) }
-                        td { (cell(richness(s, |r| r.chao_1).as_ref(), 1)) }
-                        td { (cell(s.cover.get("0.5"), 3)) }
-                        td { (s.token_entropy.map_or(String::new(), |nats| format!("{nats:.3}"))) }
-                        td { (s.truncated.map_or("unknown".into(), |share| format!("{:.1} %", 100.0 * share))) }
-                        td { (format!("{:.1} %", 100.0 * s.no_answer)) }
-                    }
-                }
-            }
-        } }
-        @for (name, s) in names.iter().zip(&set.summaries) {
-            @if let Some(thinking) = s.thinking { p { (name) ": " (thinking.to_string()) } }
+fn section(set: &Aligned, names: &[&str], is_first: bool) -> Section {
+    let (problems, n) = (set.runs[0].len(), set.summaries[0].n);
+    let mut section = Section::new(format!("{} ({problems} problems, {n} samples each)", set.name));
+    section = section.table(numbers(set, names));
+    for (name, summary) in names.iter().zip(&set.summaries) {
+        if let Some(thinking) = summary.thinking {
+            section = section.text(format!("{name}: {thinking}"));
         }
     }
-}
-
-/// At most five of the k, the first and the last among them.
-fn spread(ks: &[usize]) -> Vec<usize> {
-    let count = ks.len().min(5);
-    let mut chosen: Vec<usize> =
-        (0..count).map(|i| ks[i * (ks.len() - 1) / (count - 1).max(1)]).collect();
-    chosen.dedup();
-    chosen
-}
-
-fn curve(name: &str, index: usize, by_k: &crate::summary::ByK) -> Line {
-    Line {
-        name: name.into(),
-        colour: index,
-        is_bold: index == 0,
-        points: by_k.iter().map(|(k, e)| (*k as f64, e.value)).collect(),
-        mark: None,
-        band: by_k.iter().map(|(k, e)| (*k as f64, e.low, e.high)).collect(),
+    let mut charts = match (names.len(), is_first) {
+        (1, true) => vec![],
+        (1, false) => vec![pass_chart(set, names), distinct_chart(set, names)],
+        (_, true) => vec![distinct_chart(set, names)],
+        (_, false) => {
+            vec![pass_chart(set, names), distinct_chart(set, names), pareto(set, names)]
+        }
+    };
+    if names.len() == 1 {
+        charts.push(levels_chart(set));
     }
+    section = section.charts(charts);
+    if !set.summaries[0].coverage.is_empty() {
+        section = section.table(totals(set, names));
+    }
+    section = section.table(features(set, names));
+    if names.len() > 1 {
+        section = section.table(matrix(set, names));
+    }
+    section
 }
 
-fn pass_chart(set: &Aligned, names: &[&str]) -> Result<String> {
-    let axes = Axes { x: "k", y: "pass@k", is_log: true, y_range: Some((0.0, 1.0)) };
-    let lines = names.iter().zip(&set.summaries).enumerate();
-    let lines: Vec<Line> = lines.map(|(i, (name, s))| curve(name, i, &s.pass_at_k)).collect();
-    draw(&axes, &lines)
+/// A curve over k with its interval.
+pub(super) fn curve(name: &str, by_k: &crate::summary::ByK) -> Line {
+    let band = by_k.iter().map(|(k, e)| (*k as f64, e.low, e.high)).collect();
+    Line { band, ..Line::new(name, by_k.iter().map(|(k, e)| (*k as f64, e.value)).collect()) }
 }
 
-fn distinct_chart(set: &Aligned, names: &[&str]) -> Result<String> {
-    let axes = Axes { x: "k", y: "distinct correct", is_log: true, y_range: None };
-    let lines = names.iter().zip(&set.summaries).enumerate();
-    let lines: Vec<Line> = lines.map(|(i, (name, s))| curve(name, i, &s.unique_correct)).collect();
-    draw(&axes, &lines)
+fn pass_chart(set: &Aligned, names: &[&str]) -> Chart {
+    let lines = names.iter().zip(&set.summaries).map(|(name, s)| curve(name, &s.pass_at_k));
+    Chart::new(&format!("Pass@k, {}", set.name), ("k", "pass@k"), lines.collect())
+        .caption("Share of problems that k samples solve, with its 95 % interval over problems.")
+        .log()
+        .from_to(0.0, 1.0)
 }
 
-fn levels_chart(set: &Aligned) -> Result<String> {
-    let axes = Axes { x: "k", y: "distinct correct", is_log: true, y_range: None };
+fn distinct_chart(set: &Aligned, names: &[&str]) -> Chart {
+    let lines = names.iter().zip(&set.summaries).map(|(name, s)| curve(name, &s.unique_correct));
+    let title = format!("Distinct correct answers, {}", set.name);
+    Chart::new(&title, ("k", "distinct correct"), lines.collect())
+        .caption("Expected distinct correct answers among k samples of a problem.")
+        .log()
+}
+
+fn levels_chart(set: &Aligned) -> Chart {
     let by_level = &set.summaries[0].unique_by_level;
-    let line = |(index, level): (usize, &Level)| {
-        Some(curve(level.name(), index, by_level.get(level.name())?))
-    };
-    let lines: Vec<Line> = Level::ALL.iter().enumerate().filter_map(line).collect();
-    draw(&axes, &lines)
+    let line = |level: &Level| Some(curve(level.name(), by_level.get(level.name())?));
+    let lines = Level::ALL.iter().filter_map(line).collect();
+    Chart::new("Distinct at each level of sameness", ("k", "distinct correct"), lines)
+        .caption("The same answers, told apart by text, by text without case and spaces, by solution, by final answer.")
+        .log()
 }
 
-fn pareto(set: &Aligned, names: &[&str]) -> Result<String> {
+fn pareto(set: &Aligned, names: &[&str]) -> Chart {
     let most = set.ks.last().copied().unwrap_or(1);
-    let dot = |(index, (name, s)): (usize, (&&str, &Summary))| Dot {
-        name: (*name).into(),
-        colour: index,
-        at: (s.pass_at_k[&1].value, s.pass_at_k[&most].value),
-        is_large: true,
+    let point = |(name, s): (&&str, &Summary)| {
+        let at = |k: usize| s.pass_at_k.get(&k).map_or(f64::NAN, |e| e.value);
+        Line::new(*name, vec![(at(1), at(most))])
     };
-    let dots: Vec<Dot> = names.iter().zip(&set.summaries).enumerate().map(dot).collect();
-    scatter("pass@1", &format!("pass@{most}"), &dots)
-}
-
-fn totals(set: &Aligned, names: &[&str]) -> Markup {
-    html! {
-        h3 { "Share of the right answers there are that was drawn" }
-        div.wide { table {
-            thead { tr { th { "right answers of a problem" } th { "problems" } @for name in names { th { (name) } } } }
-            tbody {
-                @let all: Vec<_> = (0..names.len()).map(|run| set.coverage_by_total(run)).collect();
-                @for (row, (bucket, count, _)) in all[0].iter().enumerate() {
-                    tr { td { (bucket) } td { (count) } @for run in &all { td { (cell(run.get(row).map(|r| &r.2), 3)) } } }
-                }
-            }
-        } }
-    }
-}
-
-fn features(set: &Aligned, names: &[&str]) -> Markup {
-    html! {
-        h3 { "Features of correct answers" }
-        p.note { "Of " (CORRECT) " correct answers, one feature drawn from each: Shannon entropy in nats, Gini-Simpson index (the chance that two differ). Each model on its own problems with as many correct answers." }
-        div.wide { table {
-            thead { tr { th { "model" } th { "features" } th { "Shannon" } th { "Gini-Simpson" } th { "problems" } } }
-            tbody { @for (name, s) in names.iter().zip(&set.summaries) { @for (kind, of) in &s.features { tr {
-                td { (name) } td { (kind) } td { (cell(Some(&of.shannon), 3)) } td { (cell(Some(&of.gini_simpson), 3)) } td { (of.problems) }
-            } } } }
-        } }
-    }
-}
-
-fn matrix(set: &Aligned, names: &[&str]) -> Markup {
-    let most = set.ks.last().copied().unwrap_or(1);
-    html! {
-        h3 { "Differences between models" }
-        p { "Row minus column: Pass@1 below the diagonal, Pass@" (most) " above. These models, whatever seeds would do: paired over problems; * p < .05 by Holm over the table." }
-        div.wide { table {
-            thead { tr { th {} @for name in names { th { (name) } } } }
-            tbody {
-                @for (name, row) in names.iter().zip(cells(&set.matrix(), true)) {
-                    tr {
-                        td { (name) }
-                        @for cell in row {
-                            td { (cell) }
-                        }
-                    }
-                }
-            }
-        } }
-    }
+    let lines = names.iter().zip(&set.summaries).map(point).collect();
+    let y = format!("pass@{most}");
+    Chart::new("Precision against coverage", ("pass@1", &y), lines)
+        .caption("Up and to the right is better.")
+        .kind(Kind::Points)
 }

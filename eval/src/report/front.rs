@@ -1,9 +1,6 @@
 //! Fronts as tables, as Markdown, as a chart and as the first part of a study's page.
 
-use anyhow::Result;
-use maud::{Markup, PreEscaped, html};
-
-use super::page::grid;
+use super::view::{Chart, Line, Section, Table};
 use crate::front::{Choice, Front, FrontLevel, Fronts, Interval, Pair, level_of};
 
 /// One row a level and one column an objective, under a header.
@@ -96,32 +93,44 @@ pub fn markdown(fronts: &Fronts) -> String {
     text
 }
 
-/// The fronts with their bands, from the base's point.
-///
-/// # Errors
-/// Ranges that cannot be drawn.
-pub fn chart(fronts: &Fronts) -> Result<String> {
-    super::front_chart::draw(fronts)
+/// The fronts with their bands, and the base's point: the levels that every seed reaches.
+pub(super) fn chart(fronts: &Fronts) -> Chart {
+    let line = |front: &Front| {
+        let reached = || front.levels.iter().filter_map(|at| Some((at.level, at.value?, at.band?)));
+        let points = reached().map(|(x, value, _)| (x, value.value)).collect();
+        let band = reached().map(|(x, _, (low, high))| (x, low, high)).collect();
+        Line { band, ..Line::new(front.objective.clone(), points) }
+    };
+    let base = (fronts.base.pass_at_1.value, fronts.base.value.value);
+    let base = Line { mark: Some(base), ..Line::new("base", vec![base]) };
+    let lines = std::iter::once(base).chain(fronts.fronts.iter().map(line)).collect();
+    let measure = fronts.measure.to_string();
+    Chart::new(
+        &format!("Front: {measure} at equal pass@1"),
+        ("pass@1 of at least", &measure),
+        lines,
+    )
+    .caption(format!(
+        "Each objective's largest {measure} at an accuracy; higher is more diverse. The band holds the whole curve with \
+         {:.0} % confidence.",
+        fronts.confidence * 100.0
+    ))
 }
 
-/// Verdict, chart and tables: the first part of a study's page.
-///
-/// # Errors
-/// A chart that cannot be drawn.
-pub fn markup(fronts: &Fronts) -> Result<Markup> {
-    Ok(html! {
-        h2 { (title(fronts)) }
-        @if let Some(verdict) = &fronts.verdict { p { strong { (verdict.text) } } }
-        figure {
-            (PreEscaped(chart(fronts)?))
-            figcaption { (format!("Each objective's largest {} at an accuracy, and the band that holds its whole curve with {:.0} % confidence.", fronts.measure, fronts.confidence * 100.0)) }
-        }
-        p.note { (notes(fronts)) }
-        (grid(&rows(fronts)))
-        p.note { (PAIRS) }
-        (grid(&pair_rows(fronts)))
-        details { summary { "Chosen checkpoints" } (grid(&choice_rows(fronts))) }
-    })
+/// Tables; of fronts that do not stand at the top of the page verdict and chart too, folded.
+pub(super) fn section(fronts: &Fronts, is_on_top: bool) -> Section {
+    let mut section = Section::new(title(fronts));
+    if !is_on_top {
+        section.is_folded = true;
+        let verdict = fronts.verdict.as_ref();
+        section = section.text(verdict.map(|verdict| verdict.text.clone()).unwrap_or_default());
+        section = section.charts(vec![chart(fronts)]);
+    }
+    let choices = Table::new(choice_rows(fronts)).titled("Chosen checkpoints", "").folded();
+    section
+        .table(Table::new(rows(fronts)).titled("", notes(fronts)))
+        .table(Table::new(pair_rows(fronts)).titled("Pairs of objectives", PAIRS).folded())
+        .table(choices)
 }
 
 /// What the table of pairs shows.
@@ -206,18 +215,25 @@ fn number(x: f64) -> String {
 mod tests {
     use super::*;
     use crate::front::study_of_three;
+    use crate::report::view::Block;
 
     #[test]
-    fn the_page_begins_with_the_verdict_and_draws_every_objective() {
+    fn the_chart_has_every_objective_with_its_band_from_the_base() {
         let fronts = study_of_three();
-        let page = markup(&fronts).unwrap().into_string();
-        let verdict = &fronts.verdict.as_ref().unwrap().text;
-        assert!(page.find(verdict.as_str()).unwrap() < page.find("<svg").unwrap());
-        let svg = chart(&fronts).unwrap();
+        let chart = chart(&fronts);
+        assert_eq!(chart.lines[0].name, "base");
         for front in &fronts.fronts {
-            assert!(svg.contains(front.objective.as_str()), "{}", front.objective);
+            let is_reached = front.levels.iter().any(|at| at.value.is_some() && at.band.is_some());
+            let line = chart.lines.iter().find(|line| line.name == front.objective);
+            assert_eq!(line.is_some(), is_reached, "{}", front.objective);
+            assert!(line.is_none_or(|line| line.band.len() == line.points.len()));
         }
-        assert!(!svg.contains("NaN") && svg.matches("<polygon").count() >= 2);
+        assert!(chart.lines.iter().filter(|line| !line.band.is_empty()).count() >= 2);
+        let verdict = fronts.verdict.as_ref().unwrap().text.clone();
+        let (first, other) = (section(&fronts, true), section(&fronts, false));
+        assert!(matches!(first.blocks[0], Block::Table(_)) && !first.is_folded);
+        assert_eq!(other.blocks[0], Block::Text(verdict));
+        assert!(matches!(other.blocks[1], Block::Charts(_)) && other.is_folded);
     }
 
     #[test]

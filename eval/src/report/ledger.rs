@@ -1,12 +1,8 @@
 //! The ledger of a study as a table and as curves: what is left of the base's answers, by their initial probability and
 //! along training.
 
-use anyhow::Result;
-use maud::{Markup, PreEscaped, html};
-
 use super::Study;
-use super::chart::{Axes, Line, draw};
-use super::page::grid;
+use super::view::{Chart, Line, Section, Table};
 use crate::ledger::{Ledger, Point, SHARES};
 
 /// What the table shows.
@@ -41,19 +37,10 @@ pub fn rows(study: &Study, ledger: &Ledger) -> Vec<Vec<String>> {
 }
 
 /// Table and curves.
-///
-/// # Errors
-/// A chart that cannot be drawn.
-pub fn markup(study: &Study, ledger: &Ledger) -> Result<Markup> {
-    Ok(html! {
-        h2 { "Ledger of correct answers" }
-        p.note { (note(ledger)) }
-        (grid(&rows(study, ledger)))
-        div.charts {
-            (by_probability(study, ledger)?)
-            (along_training(study, ledger)?)
-        }
-    })
+pub(super) fn section(study: &Study, ledger: &Ledger) -> Section {
+    Section::of_training("Ledger of correct answers")
+        .table(Table::new(rows(study, ledger)).titled("", note(ledger)))
+        .charts(vec![by_probability(study, ledger), along_training(study, ledger)])
 }
 
 /// The last checkpoint of every run of a configuration.
@@ -86,14 +73,10 @@ fn row(ledger: &Ledger, label: &str, points: &[&Point]) -> Vec<String> {
     cells
 }
 
-fn line(name: String, colour: usize, points: Vec<(f64, f64)>) -> Line {
-    Line { name, colour, is_bold: false, mark: None, points, band: vec![] }
-}
-
 /// The share that survives at a half, by the base's probability of the answer.
-fn by_probability(study: &Study, ledger: &Ledger) -> Result<Markup> {
+fn by_probability(study: &Study, ledger: &Ledger) -> Chart {
     let mut lines = Vec::new();
-    for (place, label) in study.labels().into_iter().enumerate() {
+    for label in study.labels() {
         let ends = ends(study, ledger, label);
         let at = |bin: usize| {
             let kept = mean(&ends, |point| point.by_bin[0][bin])?;
@@ -101,20 +84,20 @@ fn by_probability(study: &Study, ledger: &Ledger) -> Result<Markup> {
         };
         // From the rarest to the likeliest.
         let points: Vec<(f64, f64)> = (0..ledger.bins.len()).rev().filter_map(at).collect();
-        lines.push(line(label.to_owned(), place + 1, points));
+        lines.push(Line::new(label, points));
     }
     figure(
-        "log10 of the base's probability",
-        &lines,
+        ("Surviving answers, by probability", "log10 of the base's probability"),
+        lines,
         "Share of answers whose probability at the end of training is at least half of the base's, against the base's \
          probability of the answer.",
     )
 }
 
 /// The share of all answers that survives at a half, along training.
-fn along_training(study: &Study, ledger: &Ledger) -> Result<Markup> {
+fn along_training(study: &Study, ledger: &Ledger) -> Chart {
     let mut lines = Vec::new();
-    for (place, label) in study.labels().into_iter().enumerate() {
+    for label in study.labels() {
         let runs: Vec<Vec<&Point>> =
             study.seeds().into_iter().map(|seed| ledger.run(label, seed).collect()).collect();
         let runs: Vec<Vec<&Point>> = runs.into_iter().filter(|run| !run.is_empty()).collect();
@@ -126,21 +109,17 @@ fn along_training(study: &Study, ledger: &Ledger) -> Result<Markup> {
             points.extend(mean(&at, |point| Some(point.survival[0])).map(|kept| (updates, kept)));
         }
         if shortest > 0 {
-            lines.push(line(label.to_owned(), place + 1, points));
+            lines.push(Line::new(label, points));
         }
     }
     figure(
-        "optimizer steps",
-        &lines,
+        ("Surviving answers, along training", "optimizer steps"),
+        lines,
         "Share of all listed answers whose probability is at least half of the base's, along training.",
     )
 }
 
-fn figure(x: &str, lines: &[Line], caption: &str) -> Result<Markup> {
-    if lines.iter().all(|line| line.points.len() < 2) {
-        return Ok(html! {});
-    }
-    let axes = Axes { x, y: "share that survives", is_log: false, y_range: Some((0.0, 1.02)) };
-    let svg = draw(&axes, lines)?;
-    Ok(html! { figure { (PreEscaped(svg)) figcaption { (caption) } } })
+fn figure((title, x): (&str, &str), mut lines: Vec<Line>, caption: &str) -> Chart {
+    lines.retain(|line| line.points.len() > 1);
+    Chart::new(title, (x, "share that survives"), lines).caption(caption).from_to(0.0, 1.02)
 }

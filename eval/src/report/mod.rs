@@ -1,27 +1,29 @@
-//! Studies and evaluations as data, as rows of tables, and as pages.
+//! Studies and evaluations as data, as rows of tables, and as pages: data for the viewer that `web/` builds.
 
-mod browser;
-pub mod chart;
 pub mod contrast;
 mod evaluation;
+mod evaluation_tables;
 mod forgetting;
 pub mod front;
-mod front_chart;
 pub mod ledger;
 pub mod levels;
 mod live;
 mod page;
-pub mod sheet;
+mod samples;
 mod study;
+mod study_page;
 pub mod tables;
+mod training;
+pub mod view;
 
 pub use evaluation::write;
 pub use forgetting::{Forgetting, Forgotten};
 pub use live::Live;
-pub use page::{html, live_page};
+pub use page::{live_page, sheet};
 pub use study::{
     Evaluated, EvaluationFilters, HeldOut, Measured, Study, Training, TrainingPoint, Tuned,
 };
+pub use study_page::{write_study, write_training};
 
 /// The k that curves are drawn at: `ks` and the powers of two up to `n`, in order.
 pub fn grid(ks: &[usize], n: usize) -> Vec<usize> {

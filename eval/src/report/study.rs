@@ -6,6 +6,7 @@ use super::Forgetting;
 use crate::contrast::{Contrast, Evaluations};
 use crate::front::Fronts;
 use crate::ledger::Ledger;
+use crate::results::Question;
 use crate::{Summary, Tally};
 
 /// A base model and what became of it under several objectives.
@@ -113,6 +114,9 @@ pub struct Evaluated {
     pub domain: String,
     /// Sampling temperature.
     pub temperature: f64,
+    /// What was asked, problem by problem, for a person to read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub questions: Vec<Question>,
     /// What the base does on it.
     pub base: Measured,
     /// The base's counts drawn again, with random numbers of their own: which problems it solves, for the measures
@@ -132,10 +136,14 @@ pub struct Measured {
     pub summary: Summary,
     /// The counts of each problem.
     pub problems: Vec<Tally>,
+    /// The file of its samples, in the study's folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub samples: Option<String>,
 }
 
 /// One tuned model on one set.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(from = "StoredTuned")]
 pub struct Tuned {
     /// What it was tuned under.
     pub objective: String,
@@ -146,8 +154,26 @@ pub struct Tuned {
     pub measured: Measured,
 }
 
+/// The same as it is read: serde reads numbers as keys of a map, such as those of Pass@k, only outside of flattened fields.
+#[derive(Deserialize)]
+struct StoredTuned {
+    objective: String,
+    seed: u64,
+    summary: Summary,
+    problems: Vec<Tally>,
+    #[serde(default)]
+    samples: Option<String>,
+}
+
+impl From<StoredTuned> for Tuned {
+    fn from(stored: StoredTuned) -> Self {
+        let StoredTuned { objective, seed, summary, problems, samples } = stored;
+        Self { objective, seed, measured: Measured { summary, problems, samples } }
+    }
+}
+
 /// One training run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Training {
     /// What was optimised.
     pub objective: String,
@@ -170,6 +196,9 @@ pub struct Training {
     /// Most bytes of memory that the run is planned to take by itself, without what its log alone reads; none on a GPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub planned_memory: Option<u64>,
+    /// Its folder, in the study's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<String>,
     /// What each step measured.
     pub points: Vec<TrainingPoint>,
     /// What evaluations on the way found.
@@ -204,7 +233,7 @@ pub struct HeldOut {
     /// Pass@k by k.
     #[serde(rename = "pass@k")]
     pub pass_at_k: Vec<(usize, f64)>,
-    /// Distinct right answers among all samples of a problem.
+    /// Distinct correct answers among all samples of a problem.
     pub distinct: f64,
 }
 
@@ -273,5 +302,34 @@ impl Evaluated {
             true => format!("{}, temperature {}", self.name, self.temperature),
             false => self.name.clone(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_of_a_study_is_read_as_it_was_written() {
+        let tally = |problem: &str, correct| Tally {
+            problem: problem.into(),
+            samples: 4,
+            correct,
+            ..Tally::default()
+        };
+        let problems = vec![tally("a", 2), tally("b", 4)];
+        let summary = Summary::new(&problems, &[1, 4]).unwrap();
+        let samples = Some("grpo-seed0/samples-s.jsonl".to_owned());
+        let measured = Measured { summary, problems, samples };
+        let tuned = Tuned { objective: "grpo".into(), seed: 3, measured };
+        let json = serde_json::to_string(&tuned).unwrap();
+        let read: Tuned = serde_json::from_str(&json).unwrap();
+        // Floats may differ in their last bit.
+        assert_eq!(read.measured.problems, tuned.measured.problems);
+        assert_eq!((read.seed, &read.measured.samples), (3, &tuned.measured.samples));
+        assert!((read.measured.summary.pass_at_k[&1].value - 0.75).abs() < 1e-12);
+        // As an earlier version wrote it.
+        let old = json.replace(",\"samples\":\"grpo-seed0/samples-s.jsonl\"", "");
+        assert!(old != json && serde_json::from_str::<Tuned>(&old).is_ok());
     }
 }

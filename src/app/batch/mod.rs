@@ -6,7 +6,7 @@ mod request;
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::BufReader;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -24,7 +24,7 @@ use crate::sampled::Sampled;
 use crate::telemetry::{JsonLines, Progress};
 use crate::tokenizer::Tokenizer;
 use crate::train::Stop;
-pub(crate) use request::Asked;
+pub(crate) use request::BatchRequest;
 
 /// Lines that are read and answered together, where they ask in the same way.
 const GROUP: usize = 64;
@@ -36,17 +36,11 @@ pub struct BatchOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub model: ModelOptions,
-    /// Requests, one JSON object a line: custom_id, url (/v1/chat/completions or /v1/completions), body.
-    #[arg(short, long)]
-    pub input: Option<PathBuf>,
-    /// Responses, in any order; an existing file is continued.
-    #[arg(short, long)]
-    pub output: Option<PathBuf>,
     /// How problems are put.
     #[command(flatten)]
     #[serde(flatten)]
     pub prompts: PromptOptions,
-    /// Most tokens in a completion, where the request does not say. Default: the room that the context leaves, up to
+    /// Maximum new tokens of a completion, where the request does not say. Default: the room that the context leaves, up to
     /// 512.
     #[arg(long)]
     pub max_completion_length: Option<usize>,
@@ -58,14 +52,12 @@ pub struct BatchOptions {
     pub seed: u64,
 }
 
-/// Answers requests of an OpenAI batch file by a model in this process.
+/// Answers the requests in `input`, an OpenAI batch file, by a model in this process. Responses are appended to
+/// `output`, in any order.
 ///
 /// # Errors
 /// A file that cannot be read or written, requests that could not be answered, a call that was stopped.
-pub fn run(options: &BatchOptions, stop: &Stop) -> Result<()> {
-    let (Some(input), Some(output)) = (&options.input, &options.output) else {
-        bail!("--input FILE and --output FILE are needed");
-    };
+pub fn run(options: &BatchOptions, input: &Path, output: &Path, stop: &Stop) -> Result<()> {
     if let (Ok(a), Ok(b)) = (input.canonicalize(), output.canonicalize())
         && a == b
     {
@@ -90,7 +82,7 @@ pub fn run(options: &BatchOptions, stop: &Stop) -> Result<()> {
     stop.saves();
     let mut progress = Progress::new("batch", left);
     let mut failed = 0;
-    let mut group: Vec<Asked> = Vec::new();
+    let mut group: Vec<BatchRequest> = Vec::new();
     for line in Lines::new(BufReader::new(File::open(input)?)) {
         let line = line.with_context(|| input.display().to_string())?;
         if line.bytes.trim_ascii().is_empty() {
@@ -101,7 +93,7 @@ pub fn run(options: &BatchOptions, stop: &Stop) -> Result<()> {
         if done.contains(&id) {
             continue;
         }
-        match Asked::read(options, &value, &model, &prompting) {
+        match BatchRequest::read(options, &value, &model, &prompting) {
             Ok(asked) => {
                 let is_like = group.last().is_none_or(|last| {
                     last.params == asked.params && last.n == asked.n && last.seed == asked.seed
@@ -194,7 +186,7 @@ fn is_response(value: &Value) -> bool {
 fn answer(
     sampler: &dyn Sampler,
     model: &Sampled,
-    group: &[Asked],
+    group: &[BatchRequest],
     lines: &mut JsonLines,
     progress: &mut Progress,
 ) -> Result<()> {
@@ -225,7 +217,7 @@ fn key(custom_id: &str) -> u64 {
 }
 
 fn response(
-    asked: &Asked,
+    asked: &BatchRequest,
     prompt_tokens: usize,
     completions: &[Completion],
     model: &Sampled,

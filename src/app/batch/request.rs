@@ -13,7 +13,7 @@ use crate::tokenizer::Tokenizer;
 use crate::train::rlvr::LENGTH;
 
 /// A line of input, checked.
-pub(crate) struct Asked {
+pub(crate) struct BatchRequest {
     pub(crate) custom_id: String,
     pub(crate) is_chat: bool,
     pub(crate) prompt: Prompt,
@@ -92,7 +92,7 @@ impl Turn {
     }
 }
 
-impl Asked {
+impl BatchRequest {
     /// A line of input.
     ///
     /// # Errors
@@ -102,7 +102,7 @@ impl Asked {
         line: &Value,
         model: &Sampled,
         prompting: &Prompting,
-    ) -> Result<Asked> {
+    ) -> Result<BatchRequest> {
         let is_chat = match line["url"].as_str().unwrap_or("/v1/chat/completions") {
             "/v1/chat/completions" => true,
             "/v1/completions" => false,
@@ -152,7 +152,7 @@ impl Asked {
             eos: model.tokenizer.eos().to_vec(),
         };
         params.check()?;
-        let asked = Asked {
+        let asked = BatchRequest {
             custom_id: line["custom_id"].as_str().unwrap_or_default().into(),
             is_chat,
             prompt,

@@ -3,39 +3,39 @@
 //! Samples are appended problem by problem, so a run that was killed goes on where it was; a run that is
 //! done is judged again when the same command names another verifier or other k, without sampling.
 
-mod jobs;
+mod engine;
+mod eval_sets;
 pub(crate) mod outcome;
 pub(crate) mod probes;
+pub(crate) mod progress;
 pub mod reject;
 mod request;
 mod set;
 
-use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::{Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
+use tealight_datasets::Dataset;
 use tealight_datasets::suite::{self, SuiteSet};
-use tealight_datasets::{Dataset, Prompt};
 use tealight_eval::results::{Results, VERSION};
-use tealight_eval::{Sample, Solver, Tally};
 
-use crate::app::place::{self, Destination};
-use crate::app::session::{Draw, Evaluating, Session};
+use crate::app::directory::{self, Destination, Existing};
+use crate::app::session::{Draw, Session};
 use crate::app::settings::{self, DataOptions, DecodingOptions, ModelOptions};
 use crate::device::Precision;
 use crate::files::Claim;
 use crate::generate::{Filters, SamplingParams};
 use crate::process::Process;
-use crate::remote::{Remote, RemoteOptions};
+use crate::remote::RemoteOptions;
 use crate::train::Stop;
-use crate::train::rlvr::LENGTH;
-use jobs::{Job, jobs};
+use engine::Engine;
+use eval_sets::{EvalSet, eval_sets};
 pub use outcome::{Doubtful, Judged};
-use request::{Asked, EvaluationSpec, prepare};
-use set::set_result;
+use request::{EvaluationSpec, SetSpec, prepare};
+use set::Evaluation;
 
 /// Options of `tealight eval`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
@@ -48,7 +48,7 @@ pub struct EvalOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub data: DataOptions,
-    /// A suite instead of --dataset: countdown, chain, walk, sql, gsm8k, math500, aime, amc, or a TOML file.
+    /// A suite instead of --dataset: countdown, chain, walk, sql, tasks, gsm8k, math500, aime, amc, or a TOML file.
     #[arg(long, conflicts_with = "dataset")]
     pub suite: Option<String>,
     /// Samples a problem.
@@ -92,10 +92,6 @@ pub struct EvalOptions {
     /// kept. The same directory continues an evaluation, adds samples where -n is larger, or judges its samples again.
     #[arg(long)]
     pub output: Option<PathBuf>,
-    /// Replace the files that Tealight wrote to --output before.
-    #[arg(long)]
-    #[serde(skip)]
-    pub overwrite: bool,
     /// Exit with status 3 where a larger share of completions than this could not be judged.
     #[arg(long, default_value_t = 0.05, conflicts_with = "reject")]
     pub max_unjudged: f64,
@@ -106,132 +102,71 @@ pub struct EvalOptions {
 
 /// Evaluates a model, or a server's, and writes results, report and samples.
 ///
+/// ```no_run
+/// use tealight::app::directory::Existing;
+/// use tealight::app::evaluate::{self, EvalOptions};
+/// use tealight::app::settings::defaults;
+/// use tealight::process::Process;
+///
+/// let mut options: EvalOptions = defaults();
+/// options.data.dataset = "countdown/test".into();
+/// (options.n, options.k) = (16, vec![1, 16]);
+/// let judged = evaluate::run(&options, Existing::Keep, &Process::alone())?;
+/// println!("pass@16: {}", judged.results.sets[0].summary.pass_at_k[&16].value);
+/// # anyhow::Ok(())
+/// ```
+///
 /// # Errors
 /// Settings that do not go together, files that cannot be read or written, a call that was stopped.
-pub fn run(options: &EvalOptions, process: &Process) -> Result<Judged> {
-    let Process { stop, ranks } = process;
-    let destination = Destination::of(options.output.as_deref(), options.overwrite)?;
+pub fn run(options: &EvalOptions, existing: Existing, process: &Process) -> Result<Judged> {
+    let ranks = &process.ranks;
+    let destination = Destination::of(options.output.as_deref(), existing)?;
     let output = destination.path();
     let mut options = options.clone();
     options.k = settings::estimable(&options.k, &[1, 4, 16, 64], options.n)?;
     options.check_presamples()?;
-    let options = &options;
     let (sets, datasets) = options.open()?;
-    if options.remote.engine.is_some() && options.model.adapter.is_some() {
-        bail!("--adapter has no effect with --engine: the server has its own");
-    }
-    if options.remote.engine.is_some()
-        && (options.model.quantized || options.model.precision != Precision::default())
-    {
-        bail!(
-            "--quantized, --dtype, --base-dtype and --rollout-dtype have no effect with --engine: the server has its \
-             own weights"
-        );
-    }
-    let jobs = jobs(&sets, &datasets, &options.decoding.temperature)?;
-    let problems = || datasets.iter().flat_map(|dataset| &dataset.problems);
-    let asked = options.decoding.max_completion_length;
+    options.check_engine()?;
+    let sets = eval_sets(&sets, &datasets, &options.decoding.temperature)?;
     let started = Instant::now();
-    let mut results = Results {
+    let engine = Engine::open(&options, ranks)?;
+    let problems = datasets.iter().flat_map(|dataset| &dataset.problems);
+    let length = engine.completion_length(options.decoding.max_completion_length, problems)?;
+    options.decoding.max_completion_length = Some(length);
+    // Each prompt as the model is given it, for lm-evaluation-harness's form of the samples, where that is written.
+    let rendered = |set: &EvalSet<'_>| -> Result<Vec<String>> {
+        set.dataset.problems.iter().map(|problem| engine.rendered(&problem.prompt)).collect()
+    };
+    let prompts = match destination.is_kept() {
+        true => sets.iter().map(rendered).collect::<Result<_>>()?,
+        false => Vec::new(),
+    };
+    let mut claim = None;
+    let is_continued = ranks.first(|| {
+        claim = Some(Claim::take(output)?);
+        let is_continued = prepare(output, options.request(&sets, length)?, existing)?;
+        if destination.is_kept() {
+            settings::record_config(&options, output)?;
+        }
+        Ok(is_continued)
+    })?;
+    process.stop.saves();
+    let evaluation =
+        Evaluation { options: &options, engine: &engine, process, output, is_continued };
+    let of_sets = sets.iter().map(|set| evaluation.set_result(set)).collect::<Result<_>>()?;
+    let results = Results {
         schema_version: VERSION,
         tealight: format!("{} {}", env!("CARGO_PKG_VERSION"), env!("TEALIGHT_REVISION")),
         model: options.shown_model(),
-        config: serde_json::Value::Null,
-        seconds: 0.0,
-        sets: Vec::new(),
+        config: serde_json::to_value(&options)?,
+        seconds: started.elapsed().as_secs_f64(),
+        sets: of_sets,
     };
-    let mut evaluate = |length: usize, sample: &Sampling<'_>| -> Result<()> {
-        let mut options = options.clone();
-        options.decoding.max_completion_length = Some(length);
-        let mut claim = None;
-        let known = ranks.first(|| {
-            claim = Some(Claim::take(output)?);
-            let known = prepare(output, options.request(&jobs, length)?, options.overwrite)?;
-            if destination.is_kept() {
-                settings::record_config(&options, output)?;
-            }
-            Ok(known)
-        })?;
-        results.config = serde_json::to_value(&options)?;
-        stop.saves();
-        for job in &jobs {
-            results.sets.push(set_result(&options, job, sample, output, known, process)?);
-        }
-        results.seconds = started.elapsed().as_secs_f64();
-        Ok(())
-    };
-    // Each prompt as the model is given it, for lm-evaluation-harness's form of the samples, where that is written.
-    let prompts = |given: &dyn Fn(&Prompt) -> Result<String>| -> Result<Vec<Vec<String>>> {
-        if !destination.is_kept() {
-            return Ok(Vec::new());
-        }
-        let of = |job: &Job<'_>| job.dataset.problems.iter().map(|p| given(&p.prompt)).collect();
-        jobs.iter().map(of).collect()
-    };
-    let arguments;
-    if let Some(engine) = &options.remote.engine {
-        // A server renders chats itself.
-        arguments = prompts(&|prompt| match prompt {
-            Prompt::Chat(messages) => Ok(serde_json::to_string(messages)?),
-            Prompt::Text(text) => Ok(text.clone()),
-        })?;
-        let remote = Remote::new(engine, &options.model.model, &options.remote, options.seed)?;
-        tracing::info!("sampling from {} ({})", options.shown_model(), remote.dialect());
-        evaluate(asked.unwrap_or(LENGTH), &|dataset, draw, evaluating, file, known| {
-            let solver = remote.with(draw.params);
-            evaluating.run(dataset, &solver as &dyn Solver, draw.n, file, known)
-        })?;
-    } else if let Some(model) = options.model.load_on(ranks, ModelOptions::load_elsewhere)? {
-        if options.presamples.is_some() {
-            bail!(
-                "--presamples needs the log-probabilities of stored answers, and candle-transformers only samples"
-            );
-        }
-        arguments = prompts(&|prompt| model.tokenizer.render(prompt))?;
-        let length =
-            settings::completion_length(asked, problems(), (&model.tokenizer, model.context))?;
-        evaluate(length, &|dataset, draw, evaluating, file, known| {
-            let solver = draw.solver(&model);
-            evaluating.run(dataset, &solver as &dyn Solver, draw.n, file, known)
-        })?;
-    } else {
-        let (mut base, device) = options.model.load_on(ranks, ModelOptions::load_for_rollouts)?;
-        let length = settings::completion_length(asked, problems(), base.room())?;
-        arguments = prompts(&|prompt| base.tokenizer.render(prompt))?;
-        let session = Session::sampling(&mut base, device, stop)?.among(ranks);
-        let rollout_dtype = session.base.precision.rollout_dtype;
-        evaluate(length, &|dataset, draw, evaluating, file, known| {
-            let params = SamplingParams { eos: session.eos().to_vec(), ..draw.params.clone() };
-            let draw = Draw { params: &params, ..*draw };
-            let (decoder, label) = (&session.reference, evaluating.label);
-            let mut tallies = session.evaluate(decoder, dataset, &draw, label, file, known)?;
-            let temperature = params.temperature;
-            let is_whole = params.filters == Filters::default() && rollout_dtype.is_none();
-            if temperature > 0.0 && is_whole {
-                probes::enumerated(&session, decoder, dataset, temperature, &mut tallies)?;
-                if let Some(directory) = &options.presamples {
-                    let room = params.max_new_tokens;
-                    probes::stored(&session, dataset, temperature, room, directory, &mut tallies)?;
-                }
-            }
-            Ok(tallies)
-        })?;
-    }
+    ranks.first(|| outcome::write(&results, &prompts, &destination))?;
     let verifiers = datasets.iter().map(|dataset| &*dataset.verifier);
-    ranks.first(|| outcome::write(&results, &arguments, &destination))?;
     let doubt = outcome::doubt(&results, verifiers, options.max_unjudged);
     Ok(Judged { results, doubt })
 }
-
-/// Draws samples: the dataset, how, under which label, into which file, with what is known.
-type Sampling<'a> = dyn Fn(
-        &Dataset,
-        &Draw<'_>,
-        &Evaluating<'_>,
-        &Path,
-        &mut HashMap<String, Vec<Sample>>,
-    ) -> Result<Vec<Tally>>
-    + 'a;
 
 impl EvalOptions {
     /// The sets and their problems.
@@ -244,9 +179,9 @@ impl EvalOptions {
         Ok((sets, datasets))
     }
 
-    fn request(&self, jobs: &[Job<'_>], length: usize) -> Result<EvaluationSpec> {
-        let asked =
-            |job: &Job<'_>| Ok((job.file.clone(), Asked::of(job.dataset, job.temperature)?));
+    fn request(&self, sets: &[EvalSet<'_>], length: usize) -> Result<EvaluationSpec> {
+        let spec =
+            |set: &EvalSet<'_>| Ok((set.file.clone(), SetSpec::of(set.dataset, set.temperature)?));
         Ok(EvaluationSpec {
             model: self.model.shown(),
             engine: self.remote.engine.clone(),
@@ -256,8 +191,25 @@ impl EvalOptions {
             max_completion_length: length,
             seed: self.seed,
             prompts: self.data.prompts.recorded()?,
-            sets: jobs.iter().map(asked).collect::<Result<_>>()?,
+            sets: sets.iter().map(spec).collect::<Result<_>>()?,
         })
+    }
+
+    /// A server has its own weights.
+    fn check_engine(&self) -> Result<()> {
+        if self.remote.engine.is_none() {
+            return Ok(());
+        }
+        if self.model.adapter.is_some() {
+            bail!("--adapter has no effect with --engine: the server has its own");
+        }
+        if self.model.quantized || self.model.precision != Precision::default() {
+            bail!(
+                "--quantized, --dtype, --base-dtype and --rollout-dtype have no effect with --engine: the server has \
+                 its own weights"
+            );
+        }
+        Ok(())
     }
 
     /// Stored answers say something of the distribution that is sampled: the whole one, our own.
@@ -297,12 +249,16 @@ impl EvalOptions {
     }
 }
 
-/// Samples every problem until `-n` answers are right, and writes them.
+/// Samples every problem until `-n` answers are correct, and writes them.
 ///
 /// # Errors
-/// See [`run`].
-pub fn rejecting(options: &EvalOptions, stop: &Stop) -> Result<reject::Rejection> {
-    let destination = Destination::of(options.output.as_deref(), options.overwrite)?;
+/// Settings that do not go together, files that cannot be read or written, a call that was stopped.
+pub fn rejecting(
+    options: &EvalOptions,
+    existing: Existing,
+    stop: &Stop,
+) -> Result<reject::Rejection> {
+    let destination = Destination::of(options.output.as_deref(), existing)?;
     let output = destination.path();
     let datasets = options.open()?.1;
     let ([dataset], [temperature]) = (datasets.as_slice(), options.decoding.temperature.as_slice())
@@ -318,8 +274,8 @@ pub fn rejecting(options: &EvalOptions, stop: &Stop) -> Result<reject::Rejection
     let session = Session::sampling(&mut base, device, stop)?;
     let params = options.decoding.params(*temperature, length, session.eos());
     params.check()?;
-    let _claim = place::fresh(output, options.overwrite)?;
-    place::clear(output, options.overwrite)?;
+    let _claim = directory::fresh(output, existing)?;
+    directory::clear(output, existing)?;
     if destination.is_kept() {
         settings::record_config(options, output)?;
     }

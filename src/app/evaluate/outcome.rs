@@ -8,7 +8,7 @@ use tealight_datasets::{Verdict, Verifier, names};
 use tealight_eval::results::{Question, Results, SetResult};
 use tealight_eval::{Sample, Tally, export, report, store};
 
-use crate::app::place::Destination;
+use crate::app::directory::Destination;
 use crate::files::{writable_subfolder, write_atomic};
 
 /// Reasons that are shown of completions that could not be judged.
@@ -16,7 +16,7 @@ const REASONS: usize = 3;
 
 /// Results, and why they are not to be relied on, where that is so.
 pub struct Judged {
-    /// What was found: `results.json`.
+    /// The results: `results.json`.
     pub results: Results,
     /// Too much could not be judged.
     pub doubt: Option<Doubtful>,

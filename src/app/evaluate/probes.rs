@@ -1,5 +1,5 @@
-//! What a model's own log-probabilities say of coverage, without sampling it: of all right answers where
-//! they are known, of the base's stored right answers where there are some.
+//! What a model's own log-probabilities say of coverage, without sampling it: of all correct answers where
+//! they are known, of the base's stored correct answers where there are some.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,28 +8,33 @@ use anyhow::Result;
 use tealight_datasets::Dataset;
 use tealight_eval::{Tally, store};
 
-use crate::app::session::Session;
 use crate::model::Decoder;
 use crate::policy::{Sequence, by_row, token_logp};
-use crate::presample::{self, PromptSamples, Stored};
+use crate::presample::{self, BaseCompletion, PromptSamples};
 use crate::rollout::Encoded;
-use crate::tokenizer::Tokenizer;
+use crate::tokenizer::{HubTokenizer, Tokenizer};
 
 /// Completions in one forward pass.
 const ROWS: usize = 64;
 
-/// Fills in, for every problem whose right answers can be listed, `KL(p* || pi)` in nats: p* is the base given that it
-/// is right, so each right answer has the base's own weight among them, the end of sequence included. Of the base
-/// itself this is `-log A`, its chance of being right.
+/// A model whose log-probabilities are asked, with the tokenizer that turns texts into its token ids.
+pub(crate) struct Scorer<'a> {
+    pub(crate) decoder: &'a Decoder,
+    pub(crate) tokenizer: &'a HubTokenizer,
+}
+
+/// Fills in, for every problem whose correct answers can be listed, `KL(p* || pi)` in nats: p* is the base given that
+/// the answer is correct, so each correct answer has the base's own weight among them, the end of sequence included. Of
+/// the base itself this is `-log A`, its chance of a correct answer.
 pub(crate) fn enumerated(
-    session: &Session<'_>,
+    base: &Scorer<'_>,
     decoder: &Decoder,
     dataset: &Dataset,
     temperature: f64,
     tallies: &mut [Tally],
 ) -> Result<()> {
     let Some(answers) = dataset.answers else { return Ok(()) };
-    let tokenizer = &session.base.tokenizer;
+    let tokenizer = base.tokenizer;
     for (problem, tally) in dataset.problems.iter().zip(tallies) {
         let Some(answers) = answers(problem).filter(|all| !all.is_empty()) else { continue };
         let prompt = tokenizer.encode_prompt(&problem.prompt)?;
@@ -39,29 +44,29 @@ pub(crate) fn enumerated(
             Ok(Sequence { prompt: prompt.clone(), completion })
         };
         let rows: Vec<Sequence> = answers.iter().map(sequence).collect::<Result<_>>()?;
-        let base = logps(&session.reference, &rows, temperature)?;
-        let own = logps(decoder, &rows, temperature)?;
-        tally.kl_pstar = Some(kl_from_filtered(&base, &own));
+        let of_base = logps(base.decoder, &rows, temperature)?;
+        let of_model = logps(decoder, &rows, temperature)?;
+        tally.kl_pstar = Some(kl_from_filtered(&of_base, &of_model));
     }
     Ok(())
 }
 
-/// `KL(p* || pi)` from the log-probabilities of all right answers under the base and under pi.
-fn kl_from_filtered(base: &[f64], own: &[f64]) -> f64 {
+/// `KL(p* || pi)` from the log-probabilities of all correct answers under the base and under pi.
+fn kl_from_filtered(base: &[f64], model: &[f64]) -> f64 {
     let top = base.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let log_validity = top + base.iter().map(|a| (a - top).exp()).sum::<f64>().ln();
     let term = |(a, pi): (&f64, &f64)| {
         let log_p = a - log_validity;
         log_p.exp() * (log_p - pi)
     };
-    base.iter().zip(own).map(term).sum()
+    base.iter().zip(model).map(term).sum()
 }
 
-/// Fills in, for every problem with stored right answers of the base a, the mean of `log pi(y) - log a(y)`
+/// Fills in, for every problem with stored correct answers of the base a, the mean of `log pi(y) - log a(y)`
 /// over them: what the model lost of the base's coverage, in nats; it differs from `-KL(p* || pi)` by a
 /// constant of the base.
 pub(crate) fn stored(
-    session: &Session<'_>,
+    model: &Scorer<'_>,
     dataset: &Dataset,
     temperature: f64,
     max_completion_length: usize,
@@ -74,29 +79,29 @@ pub(crate) fn stored(
         dataset: dataset.name.clone(),
         ..presample::stored_request(directory)?
     };
-    let context = session.base.architecture.max_positions;
-    let tokenizer = &session.base.tokenizer;
+    let context = model.decoder.architecture().max_positions;
+    let tokenizer = model.tokenizer;
     let problems = Encoded::all(&dataset.problems, tokenizer, context, max_completion_length)?;
     let presamples = presample::load(directory, &problems, &request)?;
     for (prompt, tally) in presamples.prompts.iter().zip(tallies) {
         if prompt.correct() > 0 {
-            tally.base_coverage = Some(-mean_gap(session, prompt, &prompt.samples, temperature)?);
+            tally.base_coverage = Some(-mean_gap(model, prompt, &prompt.samples, temperature)?);
         }
     }
     Ok(())
 }
 
 /// Fills in, for every problem with a correct sample in the file `samples`, the mean over those of `-log a(y)` a token,
-/// end of sequence included, under the session's base at temperature 1. Texts are encoded again, which gives the tokens
+/// end of sequence included, under the base at temperature 1. Texts are encoded again, which gives the tokens
 /// that were sampled wherever the model tokenises as its tokenizer does.
 pub(crate) fn under_base(
-    session: &Session<'_>,
+    base: &Scorer<'_>,
     dataset: &Dataset,
     samples: &Path,
     tallies: &mut [Tally],
 ) -> Result<()> {
     let known = store::read(samples)?.problems;
-    let tokenizer = &session.base.tokenizer;
+    let tokenizer = base.tokenizer;
     for (problem, tally) in dataset.problems.iter().zip(tallies) {
         let drawn = known.get(&problem.id).into_iter().flatten();
         let mut times: BTreeMap<&str, usize> = BTreeMap::new();
@@ -113,7 +118,7 @@ pub(crate) fn under_base(
             Ok(Sequence { prompt: prompt.clone(), completion })
         };
         let rows: Vec<Sequence> = times.keys().map(sequence).collect::<Result<_>>()?;
-        let costs = logps(&session.reference, &rows, 1.0)?;
+        let costs = logps(base.decoder, &rows, 1.0)?;
         let costs = costs.iter().zip(&rows).map(|(logp, row)| -logp / row.completion.len() as f64);
         let sum: f64 = costs.zip(times.values()).map(|(cost, times)| cost * *times as f64).sum();
         tally.base_nll = Some(sum / times.values().sum::<usize>() as f64);
@@ -121,11 +126,11 @@ pub(crate) fn under_base(
     Ok(())
 }
 
-/// Mean of `log a(y) - log model(y)` over the base's right completions of a prompt, of which there must be one.
+/// Mean of `log a(y) - log model(y)` over the base's correct completions of a prompt, of which there must be one.
 pub(crate) fn mean_gap(
-    session: &Session<'_>,
+    model: &Scorer<'_>,
     prompt: &PromptSamples,
-    samples: &[Stored],
+    samples: &[BaseCompletion],
     temperature: f64,
 ) -> Result<f64> {
     let right: Vec<_> = samples.iter().filter(|sample| sample.is_correct()).collect();
@@ -133,9 +138,9 @@ pub(crate) fn mean_gap(
         .iter()
         .map(|sample| Sequence { prompt: prompt.prompt.clone(), completion: sample.tokens.clone() })
         .collect();
-    let said = logps(&session.reference, &rows, temperature)?;
-    let base = right.iter().map(|sample| sample.logp.iter().map(|x| f64::from(*x)).sum::<f64>());
-    Ok(base.zip(said).map(|(a, model)| a - model).sum::<f64>() / right.len() as f64)
+    let said = logps(model.decoder, &rows, temperature)?;
+    let stored = right.iter().map(|sample| sample.logp.iter().map(|x| f64::from(*x)).sum::<f64>());
+    Ok(stored.zip(said).map(|(a, model)| a - model).sum::<f64>() / right.len() as f64)
 }
 
 /// The model's log-probability of each completion.

@@ -1,4 +1,4 @@
-//! Rejection: sample until right (GUARD), a reference point for what training should
+//! Rejection: sample until correct (GUARD), a reference point for what training should
 //! approach.
 
 use std::path::Path;
@@ -6,8 +6,8 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use serde::Serialize;
 use tealight_datasets::Dataset;
-use tealight_eval::reject::{Rejected, reject};
-use tealight_eval::{Estimate, Level, interval};
+use tealight_eval::reject::{Rejected, RejectionJob};
+use tealight_eval::{Estimate, Level, Solver, interval};
 
 use super::probes::mean_gap;
 use crate::app::session::{Draw, Session};
@@ -21,7 +21,7 @@ use crate::telemetry::{JsonLines, Progress};
 /// Keys the randomness of rejection apart from that of evaluations.
 const REJECTION: u64 = u64::MAX - 1_000_000;
 
-/// What rejection sampling found: `results.json`.
+/// The result of rejection sampling: `results.json`.
 #[derive(Serialize)]
 pub struct Rejection {
     /// The model.
@@ -32,15 +32,15 @@ pub struct Rejection {
     pub problems: usize,
     /// Right answers wanted of each.
     pub wanted: usize,
-    /// Share of answers that were right, mean over problems.
+    /// Share of answers that were correct, mean over problems.
     pub acceptance_rate: f64,
     /// Right answers kept.
     pub accepted: usize,
     /// Answers drawn.
     pub drawn: usize,
-    /// Problems without a single right answer.
+    /// Problems without a single correct answer.
     pub never_right: usize,
-    /// Distinct right answers a problem among those kept.
+    /// Distinct correct answers a problem among those kept.
     pub distinct: f64,
     /// Estimate of KL(p* || g') in nats, mean over the problems it could be made for.
     pub kl_pstar_guard: Option<Estimate>,
@@ -50,7 +50,7 @@ pub struct Rejection {
     pub per_problem: Vec<Rejected>,
 }
 
-/// Samples every problem until `draw.n` answers are right, in at most `rounds` rounds.
+/// Samples every problem until `draw.n` answers are correct, in at most `rounds` rounds.
 pub(crate) fn run(
     session: &Session<'_>,
     dataset: &Dataset,
@@ -64,21 +64,17 @@ pub(crate) fn run(
     }
     let mut lines = JsonLines::create(&output.join("accepted.jsonl"))?;
     let mut progress = Progress::new("rejecting", dataset.problems.len() * draw.n);
-    let per_problem = reject(
-        dataset,
-        draw.n,
-        rounds,
-        &mut |round, problems, count, sink| {
-            session.stop.check()?;
-            let rng_key = RngKey { seed: draw.seed, step: REJECTION + round as u64 };
-            let solver = LocalSolver { rng_key, ..session.solver(&session.reference, draw) };
-            tealight_eval::Solver::solve(&solver, problems, count, sink)
-        },
-        &mut |sample| {
-            progress.advance(String::new);
-            lines.write(sample)
-        },
-    )?;
+    let solver = |round: usize| -> Result<Box<dyn Solver + '_>> {
+        session.stop.check()?;
+        let rng_key = RngKey { seed: draw.seed, step: REJECTION + round as u64 };
+        let solver = session.solver(&session.reference, draw);
+        Ok(Box::new(LocalSolver { rng_key, ..solver }))
+    };
+    let job = RejectionJob { dataset, wanted: draw.n, rounds, solver: &solver };
+    let per_problem = job.run(&mut |sample| {
+        progress.advance(String::new);
+        lines.write(sample)
+    })?;
     drop(progress);
     let kl = match presamples {
         None => vec![],
@@ -107,20 +103,20 @@ pub(crate) fn run(
     write_atomic(&output.join("results.json"), text.as_bytes())?;
     if report.never_right > 0 {
         tracing::warn!(
-            "{} problems gave no right answer in {rounds} rounds of {}; raise --max-rounds",
+            "{} problems gave no correct answer in {rounds} rounds of {}; raise --max-rounds",
             report.never_right,
             draw.n
         );
     }
-    tracing::info!("right answers in {}", output.join("accepted.jsonl").display());
+    tracing::info!("correct answers in {}", output.join("accepted.jsonl").display());
     Ok(report)
 }
 
 /// `KL(p* || g') = E_p*[log a - log model] - log Z + log AR`, problem by problem, from the base's stored completions.
 ///
-/// One half of them chooses the problems, those with a right completion in it, and gives the first term; the other
+/// One half of them chooses the problems, those with a correct completion in it, and gives the first term; the other
 /// half, which nothing was chosen by, gives Z. Of the base itself the estimate is therefore 0 within its error.
-/// Problems that were never right here are left out.
+/// Problems without a correct answer here are left out.
 fn distances(
     session: &Session<'_>,
     dataset: &Dataset,
@@ -146,9 +142,9 @@ fn distances(
     let mut distances = Vec::new();
     for (prompt, rejected) in presamples.prompts.iter().zip(rejected) {
         let (chosen, held_out) = prompt.samples.split_at(prompt.samples.len() / 2);
-        let is_solved = chosen.iter().any(presample::Stored::is_correct);
+        let is_solved = chosen.iter().any(presample::BaseCompletion::is_correct);
         let Some(log_rate) = rejected.log_acceptance_rate().filter(|_| is_solved) else { continue };
-        let gap = mean_gap(session, prompt, chosen, draw.params.temperature)?;
+        let gap = mean_gap(&session.scorer(), prompt, chosen, draw.params.temperature)?;
         let right = held_out.iter().filter(|sample| sample.is_correct()).count();
         // Haldane's and Anscombe's logarithm of a share, which half a count keeps finite.
         let log_z = ((right as f64 + 0.5) / (held_out.len() as f64 + 0.5)).ln();

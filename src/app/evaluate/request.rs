@@ -9,7 +9,7 @@ use serde_json::Value;
 use tealight_datasets::{Dataset, Problem, fnv};
 use tealight_eval::results::MAX_RESULTS;
 
-use crate::app::place;
+use crate::app::directory::{self, Existing};
 use crate::device::Precision;
 use crate::files::{read_limited, writable_subfolder, write_atomic};
 use crate::generate::Filters;
@@ -28,18 +28,18 @@ pub(crate) struct EvaluationSpec {
     /// How the problems are put, where that was chosen.
     #[serde(default)]
     pub(crate) prompts: Value,
-    /// By the name of a samples file, what it was asked.
-    pub(crate) sets: BTreeMap<String, Asked>,
+    /// The sets by the names of their samples files.
+    pub(crate) sets: BTreeMap<String, SetSpec>,
 }
 
-/// What a samples file was asked: at which temperature, and by problem a hash of the prompt.
+/// What decides the samples of one file: the temperature, and a hash of the prompt of each problem.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Asked {
+pub(crate) struct SetSpec {
     temperature: f64,
     prompts: BTreeMap<String, u64>,
 }
 
-impl Asked {
+impl SetSpec {
     pub(crate) fn of(dataset: &Dataset, temperature: f64) -> Result<Self> {
         let prompt = |problem: &Problem| -> Result<(String, u64)> {
             let text = serde_json::to_string(&problem.prompt)?;
@@ -52,13 +52,17 @@ impl Asked {
 
 /// Makes the directory, or checks that what it holds was drawn in the same way; then its samples are
 /// known.
-pub(crate) fn prepare(output: &Path, mut request: EvaluationSpec, overwrite: bool) -> Result<bool> {
+pub(crate) fn prepare(
+    output: &Path,
+    mut request: EvaluationSpec,
+    existing: Existing,
+) -> Result<bool> {
     let path = output.join("request.json");
-    if overwrite {
-        place::check(output, true)?;
-        place::clear(output, true)?;
+    if existing == Existing::Replace {
+        directory::check(output, existing)?;
+        directory::clear(output, existing)?;
     }
-    let is_known = path.exists() && !place::is_free(output);
+    let is_known = path.exists() && !directory::is_free(output);
     if is_known {
         let before: EvaluationSpec = serde_json::from_slice(&read_limited(&path, MAX_RESULTS)?)
             .with_context(|| format!("{}: not a request of this version", path.display()))?;
@@ -71,10 +75,10 @@ pub(crate) fn prepare(output: &Path, mut request: EvaluationSpec, overwrite: boo
             );
         }
         // Sets and problems that this run leaves out keep their samples.
-        for (name, asked) in before.sets {
-            request.sets.entry(name).or_insert(asked.clone()).prompts.extend(asked.prompts);
+        for (name, set) in before.sets {
+            request.sets.entry(name).or_insert(set.clone()).prompts.extend(set.prompts);
         }
-    } else if !place::is_free(output) {
+    } else if !directory::is_free(output) {
         bail!(
             "{}: holds something else than an evaluation; choose another --output, or --overwrite what Tealight wrote",
             output.display()
@@ -88,13 +92,13 @@ pub(crate) fn prepare(output: &Path, mut request: EvaluationSpec, overwrite: boo
 /// What the two would draw differently, of the sets and problems that both have.
 fn changes(before: &EvaluationSpec, now: &EvaluationSpec) -> Result<Vec<String>> {
     let mut changed = Vec::new();
-    for (name, asked) in &now.sets {
+    for (name, set) in &now.sets {
         let Some(was) = before.sets.get(name) else { continue };
-        if was.temperature != asked.temperature {
-            changed.push(format!("temperature was {}, is {}", was.temperature, asked.temperature));
+        if was.temperature != set.temperature {
+            changed.push(format!("temperature was {}, is {}", was.temperature, set.temperature));
         }
         let other = |(id, hash): &(&String, &u64)| was.prompts.get(*id).is_some_and(|h| h != *hash);
-        if let Some((id, _)) = asked.prompts.iter().find(other) {
+        if let Some((id, _)) = set.prompts.iter().find(other) {
             changed.push(format!("the prompt of problem `{id}` of {name} is another"));
         }
     }

@@ -1,97 +1,104 @@
 //! One set of an evaluation: samples that are known judged again, the others drawn, all of them to estimates.
 
-use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use anyhow::{Context, Result};
 use tealight_datasets::names;
+use tealight_eval::evaluate::EvalJob;
 use tealight_eval::results::{Question, SetResult};
-use tealight_eval::{Sample, Summary, Tally, store};
+use tealight_eval::store::SampleStore;
+use tealight_eval::{Summary, Tally};
 
-use super::jobs::Job;
-use super::{EvalOptions, Sampling};
-use crate::app::session::Evaluating;
+use super::EvalOptions;
+use super::engine::Engine;
+use super::eval_sets::EvalSet;
+use super::progress::EvalBar;
+use crate::generate::SamplingParams;
 use crate::process::Process;
 use crate::train::rlvr::LENGTH;
 
-/// What was found on a set.
-pub(super) fn set_result(
-    options: &EvalOptions,
-    job: &Job<'_>,
-    sample: &Sampling<'_>,
-    output: &Path,
-    is_known: bool,
-    process: &Process,
-) -> Result<SetResult> {
-    let name = job.file.clone();
-    let mut tallies = draw(options, job, sample, output, is_known, process, None)?;
-    if !options.no_greedy && job.temperature > 0.0 {
-        let greedy = draw(options, job, sample, output, is_known, process, Some("greedy"))?;
-        for (tally, greedy) in tallies.iter_mut().zip(greedy) {
-            tally.greedy = Some(greedy.correct > 0);
-        }
-    }
-    Ok(SetResult {
-        name: job.name.clone(),
-        dataset: job.dataset.name.clone(),
-        domain: job.set.domain.map(|domain| format!("{domain:?}").to_lowercase()),
-        verifier: job.dataset.verifier.name().into(),
-        temperature: Some(job.temperature),
-        summary: Summary::new(&tallies, &options.k).with_context(|| job.name.clone())?,
-        questions: Question::all(job.dataset),
-        problems: tallies,
-        unusable: job.dataset.unusable.clone(),
-        samples: Some(format!("samples/{name}.jsonl")),
-    })
+/// What the sets of one evaluation share.
+pub(super) struct Evaluation<'a> {
+    pub(super) options: &'a EvalOptions,
+    pub(super) engine: &'a Engine,
+    pub(super) process: &'a Process,
+    /// The directory of the evaluation.
+    pub(super) output: &'a Path,
+    /// Whether the directory may hold samples of an earlier call.
+    pub(super) is_continued: bool,
 }
 
-/// The samples of a set, or with `greedy` the one at temperature 0: those that are known judged again,
-/// the others drawn.
-fn draw(
-    options: &EvalOptions,
-    job: &Job<'_>,
-    sample: &Sampling<'_>,
-    output: &Path,
-    is_known: bool,
-    process: &Process,
-    greedy: Option<&str>,
-) -> Result<Vec<Tally>> {
-    let base = job.file.clone();
-    let (n, temperature, name) = match greedy {
-        Some(suffix) => (1, 0.0, format!("{base}.{suffix}")),
-        None => (options.n, job.temperature, base),
-    };
-    let file = names::inside(&output.join("samples"), &format!("{name}.jsonl"))?;
-    let (mut stored, ranks) = (HashMap::new(), &process.ranks);
-    if ranks.first(|| Ok(is_known && file.exists()))? {
-        let found = store::read(&file)?;
-        found.notes.iter().for_each(|note| tracing::info!("  {note}"));
-        stored = found.problems;
-        ranks.wait()?;
-        // What was half drawn must leave the file, or it would stand there twice.
-        ranks.first(|| store::write_in_order(&file, job.dataset, &stored))?;
+/// The samples at the set's temperature, or the one at temperature 0.
+#[derive(Clone, Copy, PartialEq)]
+enum Pass {
+    Sampled,
+    Greedy,
+}
+
+impl Evaluation<'_> {
+    /// Evaluates a set.
+    pub(super) fn set_result(&self, set: &EvalSet<'_>) -> Result<SetResult> {
+        let options = self.options;
+        let mut tallies = self.tallies(set, Pass::Sampled)?;
+        if !options.no_greedy && set.temperature > 0.0 {
+            for (tally, greedy) in tallies.iter_mut().zip(self.tallies(set, Pass::Greedy)?) {
+                tally.greedy = Some(greedy.correct > 0);
+            }
+        }
+        Ok(SetResult {
+            name: set.name.clone(),
+            dataset: set.dataset.name.clone(),
+            domain: set.set.domain.map(|domain| format!("{domain:?}").to_lowercase()),
+            verifier: set.dataset.verifier.name().into(),
+            temperature: Some(set.temperature),
+            summary: Summary::new(&tallies, &options.k).with_context(|| set.name.clone())?,
+            questions: Question::all(set.dataset),
+            problems: tallies,
+            unusable: set.dataset.unusable.clone(),
+            samples: Some(format!("samples/{}.jsonl", set.file)),
+        })
     }
-    let asked: HashSet<&String> = job.dataset.problems.iter().map(|p| &p.id).collect();
-    let mut known: HashMap<String, Vec<Sample>> = stored
-        .iter()
-        .filter(|(id, _)| asked.contains(id))
-        .map(|(id, all)| (id.clone(), all.clone()))
-        .collect();
-    let length = options.decoding.max_completion_length.unwrap_or(LENGTH);
-    let params = options.decoding.params(temperature, length, &[0]);
-    params.check()?;
-    let label = format!("{}{}", job.name, greedy.map_or("", |_| " greedy"));
-    let draw = options.draw(n, &params);
-    let evaluating =
-        Evaluating { label: &label, is_silent: false, stop: &process.stop, ranks: &process.ranks };
-    let tallies = sample(job.dataset, &draw, &evaluating, &file, &mut known)?;
-    // In the dataset's order, whatever order they came in; what was known has its new verdicts, and what an earlier
-    // call drew beyond this one's n stays.
-    for (id, mut judged) in known {
-        let all = stored.entry(id).or_default();
-        judged.extend(all.drain(judged.len().min(all.len())..));
-        *all = judged;
+
+    fn tallies(&self, set: &EvalSet<'_>, pass: Pass) -> Result<Vec<Tally>> {
+        let (options, ranks) = (self.options, &self.process.ranks);
+        let (n, params, file, label) = match pass {
+            Pass::Sampled => {
+                (options.n, self.params(set.temperature), set.file.clone(), set.name.clone())
+            }
+            Pass::Greedy => {
+                let file = format!("{}.greedy", set.file);
+                (1, self.params(0.0), file, format!("{} greedy", set.name))
+            }
+        };
+        params.check()?;
+        let path = names::inside(&self.output.join("samples"), &format!("{file}.jsonl"))?;
+        let problems = &set.dataset.problems;
+        let store = match self.is_continued {
+            true => SampleStore::open(&path, problems, ranks)?,
+            false => SampleStore::create(&path, ranks)?,
+        };
+        store.notes.iter().for_each(|note| tracing::info!("  {note}"));
+        let solver = self.engine.solver(&options.draw(n, &params));
+        let job = EvalJob {
+            problems,
+            n,
+            solver: &*solver,
+            judge: &*set.dataset.verifier,
+            team: ranks,
+            store,
+            progress: Box::new(EvalBar::new(label, &self.process.stop)),
+        };
+        let mut tallies = job.run()?;
+        if pass == Pass::Sampled {
+            let presamples = options.presamples.as_deref();
+            self.engine.probe(set.dataset, &params, presamples, &mut tallies)?;
+        }
+        Ok(tallies)
     }
-    ranks.first(|| store::write_in_order(&file, job.dataset, &stored))?;
-    Ok(tallies)
+
+    fn params(&self, temperature: f64) -> SamplingParams {
+        let decoding = &self.options.decoding;
+        let length = decoding.max_completion_length.unwrap_or(LENGTH);
+        decoding.params(temperature, length, &[0])
+    }
 }

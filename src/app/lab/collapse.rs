@@ -13,6 +13,12 @@ use crate::objective::Divergence;
 /// Most steps of a search for an optimum: there are many of them.
 const MOST_ITERATIONS: usize = 2500;
 
+/// Largest gradient at an optimum that a search has found; above, its row is marked.
+const CONVERGED: f64 = 0.01;
+
+/// Where the part of the samples stands among the numbers of a row.
+const SAMPLES: usize = 4;
+
 /// Options of these two tables.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub struct CollapseOptions {
@@ -61,8 +67,8 @@ fn search(options: &LabOptions) -> Descent {
 
 /// The distance of trained policies from p*, part by part.
 pub(crate) fn decomposition(options: &LabOptions, world: &World) -> Result<Printed> {
-    let own = &options.collapse;
-    let counts = [own.steps, own.groups_per_step, own.runs as usize];
+    let collapse = &options.collapse;
+    let counts = [collapse.steps, collapse.groups_per_step, collapse.runs as usize];
     if counts.contains(&0) || options.num_generations < 2 {
         bail!(
             "--steps, --groups-per-step and --runs must be at least 1, --num-generations at least 2"
@@ -77,7 +83,7 @@ pub(crate) fn decomposition(options: &LabOptions, world: &World) -> Result<Print
         [] => vec![Divergence::ForwardKl, Divergence::TotalVariation],
         given => given.iter().map(|name| name.parse()).collect::<Result<_>>()?,
     };
-    let descent = Descent { iterations: own.steps, learning_rate: options.learning_rate };
+    let descent = Descent { iterations: collapse.steps, learning_rate: options.learning_rate };
     let rows = decompose(
         world,
         &Request {
@@ -89,8 +95,8 @@ pub(crate) fn decomposition(options: &LabOptions, world: &World) -> Result<Print
             training: Training {
                 descent,
                 group: options.num_generations,
-                groups: own.groups_per_step,
-                runs: own.runs,
+                groups: collapse.groups_per_step,
+                runs: collapse.runs,
                 seed: options.seed,
             },
         },
@@ -104,17 +110,18 @@ pub(crate) fn decomposition(options: &LabOptions, world: &World) -> Result<Print
              optimum of D_alpha(pi||p_beta) (beta 0: p* itself; alpha 1: E[v] - beta KL), the fixed point of the \
              expected update, {} steps of Adam by expected updates, and by {} x {} samples a prompt ({} runs, mean). \
              N_eff is the effective number of correct outputs of the objective's optimum and of the trained policies; \
-             p* has {}.",
+             p* has {}. ±: standard error over runs. ~: the search for an optimum ended, after at most {MOST_ITERATIONS} \
+             steps, with a gradient above {CONVERGED}.",
             world.name,
             rows.iter()
                 .take(distances.len())
                 .map(|row| number(row.base))
                 .next()
                 .unwrap_or_default(),
-            own.steps,
-            own.groups_per_step,
+            collapse.steps,
+            collapse.groups_per_step,
             options.num_generations,
-            own.runs,
+            collapse.runs,
             rows.first().map(|row| number(row.effective_pstar)).unwrap_or_default(),
         ),
     })
@@ -138,8 +145,9 @@ fn decomposition_cells(rows: &[Parts]) -> Vec<Vec<String>> {
     ];
     let mut cells = vec![header.map(str::to_owned).to_vec()];
     for row in rows {
+        let mark = if row.residual > CONVERGED { " ~" } else { "" };
         let names = [
-            row.policies.clone(),
+            format!("{}{mark}", row.policies),
             row.beta.to_string(),
             row.alpha.to_string(),
             row.distance.clone(),
@@ -155,27 +163,37 @@ fn decomposition_cells(rows: &[Parts]) -> Vec<Vec<String>> {
             row.effective_valid[0],
             row.effective_valid[1],
         ];
-        cells.push([names.to_vec(), values.map(number).to_vec()].concat());
+        let mut shown = values.map(number).to_vec();
+        if let Some(error) = row.samples_error {
+            shown[SAMPLES].push_str(&format!(" ±{}", number(error)));
+        }
+        cells.push([names.to_vec(), shown].concat());
     }
     cells
 }
 
 /// Bases of falling validity at one target.
 pub(crate) fn at_fixed_mu(options: &LabOptions, world: &World) -> Result<Printed> {
-    let own = &options.collapse;
+    let collapse = &options.collapse;
     if !(options.beta.is_empty() && options.alpha.is_empty() && options.divergence.is_empty()) {
         bail!(
             "--table fixed-mu derives beta from --target-validity: leave --beta, --alpha and --divergence out"
         );
     }
     let families = families(options, vec![Family::Class(Class::Bigram)])?;
-    let validities = match own.base_validity.as_slice() {
+    let validities = match collapse.base_validity.as_slice() {
         [] => [1.0, 3.0, 10.0, 30.0, 100.0].map(|by| world.solve_rate(0) / by).to_vec(),
         given => given.to_vec(),
     };
     let mut rows = Vec::new();
     for family in families {
-        rows.extend(fixed_mu(world, family, own.target_validity, &validities, search(options))?);
+        rows.extend(fixed_mu(
+            world,
+            family,
+            collapse.target_validity,
+            &validities,
+            search(options),
+        )?);
     }
     Ok(Printed {
         cells: fixed_mu_cells(&rows),

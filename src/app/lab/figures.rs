@@ -1,9 +1,7 @@
 //! The figures of `tealight lab --output`: what beta does, where the mass goes, the frontier. Our own
 //! guess at what the papers plot.
 
-use anyhow::Result;
-use tealight_eval::report::chart::{Axes, Line, bars, draw};
-use tealight_eval::report::sheet::Section;
+use tealight_eval::report::view::{Chart, Line, Section, Table};
 
 use crate::lab::World;
 use crate::lab::sweep::{Optimum, Point};
@@ -18,47 +16,42 @@ pub(crate) fn sections(
     points: &[Point],
     rows: &[Optimum],
     table: Vec<Vec<String>>,
-) -> Result<Vec<Section>> {
+) -> Vec<Section> {
     let mut figures = Vec::new();
     let along_beta: Vec<(f64, &Optimum)> = points
         .iter()
         .zip(rows)
         .filter_map(|(point, row)| match point {
-            // A logarithmic axis has no place for 0.
+            // A logarithmic axis has no 0.
             Point::Beta(beta) if *beta > 0.0 => Some((*beta, row)),
             _ => None,
         })
         .collect();
     if along_beta.len() > 1 {
-        figures.push((
-            beta_chart(world, &along_beta, "validity", |row| row.measures.validity)?,
-            "Chance of a right output against beta (log axis). Black: the closed form, which a class \
-             that can represent p_beta reaches."
-                .to_owned(),
-        ));
-        figures.push((
-            beta_chart(world, &along_beta, "effective right outputs", |row| {
+        figures.push(
+            beta_chart(world, &along_beta, "validity", |row| row.measures.validity).caption(
+                "Chance of a correct output against beta (log axis), and the closed form, which a class that can represent \
+                 p_beta reaches.",
+            ),
+        );
+        figures.push(
+            beta_chart(world, &along_beta, "effective correct outputs", |row| {
                 row.measures.effective_valid
-            })?,
-            "Effective number of right outputs, exp H(q1). Black: that of p* and of every p_beta."
-                .to_owned(),
-        ));
+            })
+            .caption(
+                "Effective number of correct outputs, exp H(q1), and that of p* and of every p_beta.",
+            ),
+        );
     }
-    figures.push((
-        mass_chart(world, points, rows)?,
-        "Mass of the likeliest right outputs, p* beside the optima.".to_owned(),
+    figures.push(
+        mass_chart(world, points, rows)
+            .caption("Mass of the likeliest correct outputs, p* beside the optima."),
+    );
+    figures.push(frontier(points, rows).caption(
+        "Validity against KL(q1 || p*): the coverage that each objective gives up for correctness.",
     ));
-    figures.push((
-        frontier(points, rows)?,
-        "Validity against KL(q1 || p*): what each objective pays in coverage for being right."
-            .to_owned(),
-    ));
-    Ok(vec![Section {
-        heading: "Optima".into(),
-        text: "The base and p* first; then the optimum of each objective, found by following its exact gradient.".into(),
-        table,
-        figures,
-    }])
+    let text = "The base and p* first; then the optimum of each objective, found by following its exact gradient.";
+    vec![Section::new("Optima").text(text).table(Table::new(table)).charts(figures)]
 }
 
 fn beta_chart(
@@ -66,7 +59,7 @@ fn beta_chart(
     rows: &[(f64, &Optimum)],
     y: &str,
     value: fn(&Optimum) -> f64,
-) -> Result<String> {
+) -> Chart {
     let mut points: Vec<(f64, f64)> = rows.iter().map(|(beta, row)| (*beta, value(row))).collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
     let prompts = world.is_right.len() as f64;
@@ -82,19 +75,11 @@ fn beta_chart(
         (0..world.is_right.len()).map(of).sum::<f64>() / prompts
     };
     let reference = points.iter().map(|(beta, _)| (*beta, closed(*beta))).collect();
-    let line = |name: &str, colour: usize, points: Vec<(f64, f64)>| Line {
-        name: name.to_owned(),
-        colour,
-        is_bold: false,
-        points,
-        mark: None,
-        band: vec![],
-    };
-    let axes = Axes { x: "beta", y, is_log: true, y_range: None };
-    draw(&axes, &[line("closed form", 0, reference), line("optimum", 1, points)])
+    let lines = vec![Line::new("closed form", reference), Line::new("optimum", points)];
+    Chart::new(y, ("beta", y), lines).log()
 }
 
-fn mass_chart(world: &World, points: &[Point], rows: &[Optimum]) -> Result<String> {
+fn mass_chart(world: &World, points: &[Point], rows: &[Optimum]) -> Chart {
     let target = world.filtered(0);
     let mut order: Vec<usize> = (0..target.len()).filter(|y| world.is_right[0][*y]).collect();
     order.sort_by(|a, b| target[*b].total_cmp(&target[*a]));
@@ -106,10 +91,10 @@ fn mass_chart(world: &World, points: &[Point], rows: &[Optimum]) -> Result<Strin
     for (point, row) in points.iter().zip(rows).step_by(step) {
         series.push((point.label(), of(&row.distributions[0])));
     }
-    bars("right outputs, by p*", "probability", &series)
+    Chart::bars("Where the mass goes", ("correct outputs, by p*", "probability"), series)
 }
 
-fn frontier(points: &[Point], rows: &[Optimum]) -> Result<String> {
+fn frontier(points: &[Point], rows: &[Optimum]) -> Chart {
     let of = |wanted: &dyn Fn(&Point) -> bool| -> Vec<(f64, f64)> {
         let mut at: Vec<(f64, f64)> = points
             .iter()
@@ -125,18 +110,10 @@ fn frontier(points: &[Point], rows: &[Optimum]) -> Result<String> {
         ("divergences to p*", of(&|point| matches!(point, Point::Filtered(_)))),
         ("divergences to p_beta", of(&|point| matches!(point, Point::Tilted(..)))),
     ];
-    let lines: Vec<Line> = families
-        .into_iter()
-        .enumerate()
-        .filter(|(_, (_, points))| !points.is_empty())
-        .map(|(index, (name, points))| Line {
-            name: name.to_owned(),
-            colour: index + 1,
-            is_bold: false,
-            mark: points.last().copied(),
-            band: vec![],
-            points,
-        })
-        .collect();
-    draw(&Axes { x: "validity", y: "KL(q1 || p*), nats", is_log: false, y_range: None }, &lines)
+    let line = |(name, points): (&str, Vec<(f64, f64)>)| Line {
+        mark: points.last().copied(),
+        ..Line::new(name, points)
+    };
+    let lines = families.into_iter().map(line).collect();
+    Chart::new("Correctness against coverage", ("validity", "KL(q1 || p*), nats"), lines)
 }

@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
-use tealight_eval::report::sheet::{Section, html};
+use tealight_eval::report::sheet;
+use tealight_eval::report::view::{Section, Table};
 
 use crate::files::write_atomic;
 use crate::lab::sweep::{Point, Start, sweep};
@@ -138,7 +139,7 @@ pub fn run(options: &LabOptions) -> Result<Printed> {
         (None, true) => (tables::estimators(options, &world, class)?, vec![]),
         (None, false) => optima(options, &world, class)?,
     };
-    let page = page(&world, &printed, sections);
+    let page = page(&world, &printed, sections)?;
     if let Some(output) = &options.output {
         save(output, &printed, &page)?;
         tracing::info!("written to {}", output.display());
@@ -231,7 +232,7 @@ fn optima(options: &LabOptions, world: &World, class: Class) -> Result<(Printed,
     );
     let printed = Printed { cells: cells.clone(), json, note };
     let sections = match options.output.is_some() || options.html.is_some() {
-        true => figures::sections(world, &points, &rows, cells)?,
+        true => figures::sections(world, &points, &rows, cells),
         false => vec![],
     };
     Ok((printed, sections))
@@ -273,17 +274,13 @@ fn save(output: &Path, printed: &Printed, page: &str) -> Result<()> {
     write_atomic(&output.join("lab.html"), page.as_bytes())
 }
 
-fn page(world: &World, printed: &Printed, sections: Vec<Section>) -> String {
+fn page(world: &World, printed: &Printed, sections: Vec<Section>) -> Result<String> {
     let sections = if sections.is_empty() {
-        vec![Section {
-            heading: "Table".into(),
-            table: printed.cells.clone(),
-            ..Section::default()
-        }]
+        vec![Section::new("Table").table(Table::new(printed.cells.clone()))]
     } else {
         sections
     };
-    html(&format!("The world `{}`, exactly", world.name), &printed.note, &sections)
+    sheet(&format!("The world `{}`, exactly", world.name), &printed.note, sections)
 }
 
 #[cfg(test)]

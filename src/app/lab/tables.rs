@@ -37,33 +37,34 @@ pub(crate) fn estimators(options: &LabOptions, world: &World, class: Class) -> R
         }
         let draws =
             Draws { group: options.num_generations, groups: options.groups, seed: options.seed };
-        let found = estimate(world, &table, plan, draws)?;
+        let estimated = estimate(world, &table, plan, draws)?;
         let claim = claimed_gradient(world, &table, plan, options.num_generations)?;
         let (mut row, mut value) =
             (vec![objective.to_string()], serde_json::json!({"objective": objective}));
         match &claim {
             Some(claim) => {
-                let apart: Vec<f64> = found.mean.iter().zip(claim).map(|(a, b)| a - b).collect();
+                let apart: Vec<f64> =
+                    estimated.mean.iter().zip(claim).map(|(a, b)| a - b).collect();
                 let z = apart
                     .iter()
-                    .zip(&found.error)
+                    .zip(&estimated.error)
                     .filter(|(_, e)| **e > 0.0)
                     .map(|(d, e)| (d / e).abs());
                 let (z, size) = (z.fold(0.0, f64::max), norm(claim));
                 let numbers = [
                     ("claim", size),
                     ("bias", norm(&apart) / size),
-                    ("bias_noise", norm(&found.error) / size),
+                    ("bias_noise", norm(&estimated.error) / size),
                     ("largest_z", z),
-                    ("noise", found.noise / size),
+                    ("noise", estimated.noise / size),
                 ];
                 numbers.iter().for_each(|(name, x)| value[*name] = (*x).into());
                 row.extend(numbers.iter().map(|(_, x)| number(*x)));
             }
             None => {
                 row.extend(["none".into(), String::new(), String::new(), String::new()]);
-                row.push(number(found.noise / norm(&found.mean)));
-                value["noise"] = (found.noise / norm(&found.mean)).into();
+                row.push(number(estimated.noise / norm(&estimated.mean)));
+                value["noise"] = (estimated.noise / norm(&estimated.mean)).into();
             }
         }
         cells.push(row);
@@ -171,7 +172,7 @@ pub(crate) fn table(
                 cells,
                 json: rows.iter().map(serde_json::to_value).collect::<std::result::Result<_, _>>()?,
                 note: "Where alpha-DPG settles when Z is estimated from the group itself, 2048 samples a \
-                       step: with few samples it forgets most right outputs. With the fixed Z it reaches \
+                       step: with few samples it forgets most correct outputs. With the fixed Z it reaches \
                        the exact optimum."
                     .into(),
             })

@@ -1,4 +1,4 @@
-//! Worlds from a file: symbols, length, what is right, the base, the policy class.
+//! Worlds from a file: symbols, length, what is correct, the base, the policy class.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -24,7 +24,7 @@ struct Written {
     symbols: Vec<char>,
     /// Tokens of every output.
     length: usize,
-    /// What is right, where there is one prompt: a regular expression for the whole output, or a list of outputs.
+    /// What is correct, where there is one prompt: a regular expression for the whole output, or a list of outputs.
     right: Option<Right>,
     /// The same prompt by prompt.
     #[serde(default)]
@@ -54,7 +54,7 @@ enum Right {
 ///
 /// # Errors
 /// A file that cannot be read, is not TOML of this form, describes too many outputs, chances that are none, or
-/// prompts that every output or none is right on.
+/// prompts that every output or none is correct on.
 pub(crate) fn read(path: &Path) -> Result<(World, Option<String>)> {
     let at = || path.display().to_string();
     let bytes = crate::files::read_limited(path, MOST_BYTES)?;
@@ -97,7 +97,7 @@ fn world(written: Written, stem: String) -> Result<World> {
         (Some(right), prompts) if prompts.is_empty() => vec![right],
         (None, prompts) if !prompts.is_empty() => prompts.into_iter().map(|p| p.right).collect(),
         _ => bail!(
-            "say what is right: `right`, a pattern or a list of outputs, or [[prompts]] with one each"
+            "say what is correct: `right`, a pattern or a list of outputs, or [[prompts]] with one each"
         ),
     };
     let tests: Vec<Test> = prompts
@@ -112,7 +112,7 @@ fn world(written: Written, stem: String) -> Result<World> {
         let right = is_right.iter().filter(|right| **right).count();
         if right == 0 || right == is_right.len() {
             bail!(
-                "prompt {}: {right} of {} outputs are right; some must be, and some not",
+                "prompt {}: {right} of {} outputs are correct; some must be, and some not",
                 number + 1,
                 is_right.len()
             );
@@ -121,7 +121,7 @@ fn world(written: Written, stem: String) -> Result<World> {
     Ok(world)
 }
 
-/// Whether an output is right on a prompt.
+/// Whether an output is correct on a prompt.
 enum Test {
     Pattern(Regex),
     Outputs(HashSet<String>),
@@ -184,7 +184,7 @@ mod tests {
         for (text, reason) in [
             ("symbols = [\"a\", \"a\"]\nlength = 2\nright = \"a\"", "different"),
             ("symbols = [\"a\", \"b\"]\nlength = 60\nright = \"a\"", "more than"),
-            ("symbols = [\"a\", \"b\"]\nlength = 2", "say what is right"),
+            ("symbols = [\"a\", \"b\"]\nlength = 2", "say what is correct"),
             ("symbols = [\"a\", \"b\"]\nlength = 2\nright = \"c.\"", "0 of 4"),
             ("symbols = [\"a\", \"b\"]\nlength = 2\nright = \"(\"", "unclosed"),
             ("symbols = [\"a\", \"b\"]\nlength = 2\nright = [\"abc\"]", "is not 2"),

@@ -70,7 +70,7 @@ impl Configuration {
                 self.suffix.push_str(&format!("@max-steps={steps}"));
             }
             Setting::Key { key, value } => {
-                self.objective = self.objective.with(&[(key.clone(), value.clone())])?;
+                self.objective = self.objective.with_key(key, value)?;
             }
         }
         Ok(self)

@@ -34,14 +34,14 @@ pub(super) fn compared(study: &Prepared, base: &Checkpoint, paths: &[RunPath]) -
         ..Request::default()
     };
     let coverage = Measure::PassAtK(options.largest());
-    let mut found = Compared::default();
+    let mut compared = Compared::default();
     match fronts(base, paths, &request(coverage, as_run)) {
-        Ok(one) => found.fronts.push(one),
+        Ok(one) => compared.fronts.push(one),
         Err(error) => {
             let reason = format!("{error:#}");
             tracing::warn!("no fronts: {reason}");
-            found.reason = Some(reason);
-            return found;
+            compared.reason = Some(reason);
+            return compared;
         }
     }
     let within: Vec<RunPath> = paths
@@ -50,13 +50,13 @@ pub(super) fn compared(study: &Prepared, base: &Checkpoint, paths: &[RunPath]) -
         .filter(|path| !path.checkpoints.is_empty())
         .collect();
     // What cannot be compared so is left out: the fronts above say what there is.
-    found.fronts.extend(fronts(base, &within, &request(coverage, otherwise)).ok());
+    compared.fronts.extend(fronts(base, &within, &request(coverage, otherwise)).ok());
     let distinct = Measure::Distinct(CORRECT);
     match fronts(base, paths, &request(distinct, as_run)) {
-        Ok(one) => found.fronts.push(one),
+        Ok(one) => compared.fronts.push(one),
         Err(error) => tracing::info!("no fronts of {distinct}: {error:#}"),
     }
-    found
+    compared
 }
 
 /// The budget that every trained run has spent at its end, of what runs were not matched by.

@@ -77,7 +77,7 @@ impl LedgerSet {
         let Some(list) = dataset.spellings else {
             bail!(
                 "--ledger: the correct answers to {} cannot be listed; those of the generated tasks countdown, chain and \
-                 walk can (--task countdown)",
+                 walk can (--task countdown), and those of every task that `tealight tasks` lists",
                 dataset.name
             );
         };
@@ -143,9 +143,9 @@ impl LedgerSet {
             if !known.insert(ids.clone()) {
                 continue;
             }
-            let own = self.modes[first..].iter().position(|mode| mode.answer == class);
-            let index = own.map_or(self.modes.len(), |place| first + place);
-            if own.is_none() {
+            let known_mode = self.modes[first..].iter().position(|mode| mode.answer == class);
+            let index = known_mode.map_or(self.modes.len(), |place| first + place);
+            if known_mode.is_none() {
                 self.modes.push(Mode { problem: problem.id.clone(), answer: class, spellings: 0 });
             }
             for end in tokenizer.eos() {
@@ -181,8 +181,8 @@ impl LedgerSet {
         let label = format!("{} ledger", model.name);
         let mut progress = Progress::new(&label, self.rows.len().div_ceil(ROWS));
         for part in self.rows.chunks(ROWS) {
-            let found = token_logp(&decoder, part, self.temperature)?;
-            let logp = by_row(&found.logp, part)?;
+            let scores = token_logp(&decoder, part, self.temperature)?;
+            let logp = by_row(&scores.logp, part)?;
             of_rows.extend(logp.iter().map(|row| row.iter().map(|x| f64::from(*x)).sum::<f64>()));
             progress.advance(String::new);
             session.stop.check()?;
@@ -240,8 +240,8 @@ impl LedgerSet {
     /// Pass@1 on the problems of the ledger, by samples of its set.
     pub(crate) fn sampled(&self, tallies: &[Tally]) -> Option<f64> {
         let problems: HashSet<&str> = self.modes.iter().map(|mode| &*mode.problem).collect();
-        let own = tallies.iter().filter(|tally| problems.contains(tally.problem.as_str()));
-        let rates: Vec<f64> = own
+        let of_ledger = tallies.iter().filter(|tally| problems.contains(tally.problem.as_str()));
+        let rates: Vec<f64> = of_ledger
             .filter(|tally| tally.samples > 0)
             .map(|tally| tally.correct as f64 / tally.samples as f64)
             .collect();

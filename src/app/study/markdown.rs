@@ -35,9 +35,9 @@ pub(super) fn markdown(study: &Study) -> String {
         let title = format!("Row minus column: pass@1 below the diagonal, pass@{k} above");
         add(&title, &tables::pairs(study, evaluated));
     }
-    if let Some(own) = &study.ledger {
-        let title = format!("Ledger of correct answers. {}", ledger::note(own));
-        add(&title, &ledger::rows(study, own));
+    if let Some(ledger_report) = &study.ledger {
+        let title = format!("Ledger of correct answers. {}", ledger::note(ledger_report));
+        add(&title, &ledger::rows(study, ledger_report));
     }
     levels::averages(study).iter().for_each(|(title, rows)| add(title, rows));
     if let Some(forgetting) = &study.forgetting {

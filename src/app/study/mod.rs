@@ -22,9 +22,9 @@ use candle_core::Device;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use tealight_datasets::Dataset;
-use tealight_eval::report::{Study, html};
+use tealight_eval::report::{self, Study};
 
-use crate::app::place;
+use crate::app::directory::{self, Start};
 use crate::app::session::Session;
 use crate::app::settings::{self, DataOptions, ModelOptions};
 use crate::app::training::held_out::{HeldOutOptions, HeldOutSet};
@@ -55,7 +55,7 @@ pub struct StudyOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub data: DataOptions,
-    /// A generated task, NAME/train and NAME/test: countdown, chain, walk or sql. Those but countdown need a
+    /// A generated task, NAME/train and NAME/test: countdown, chain, walk or sql. Tasks other than countdown need a
     /// base of their own (recipes/walk-base.toml).
     #[arg(long, conflicts_with_all = ["dataset", "test_dataset", "test_suite"])]
     pub task: Option<String>,
@@ -64,7 +64,7 @@ pub struct StudyOptions {
     #[serde(flatten)]
     pub sets: SetOptions,
     /// Objectives to compare, with the configurations that each is tuned over: NAME:k=v@{VALUES}, separated by commas;
-    /// k=v and VALUES may be left out. VALUES are strengths of the objective's own coefficient (forward-kl@{0.1,0.3,1})
+    /// k=v and VALUES may be left out. VALUES are coefficients of the objective (forward-kl@{0.1,0.3,1})
     /// or settings (grpo@{learning-rate=3e-5,7e-5}, max-steps, any key of the objective); several @{...} multiply.
     #[arg(long, default_value = "grpo,kl-full,forward-kl,js", value_name = "OBJECTIVES")]
     #[serde(serialize_with = "tuning::write", deserialize_with = "tuning::read")]
@@ -120,34 +120,17 @@ pub struct StudyOptions {
     pub held_out: HeldOutOptions,
     /// Score every correct answer to the first so many problems of the first held-out set exactly, at the base and at
     /// every checkpoint: what training leaves of rare answers, without sampling noise (docs/how-to/ledger.md). For
-    /// tasks whose answers can be listed: countdown, chain, walk.
+    /// tasks whose answers can be listed: countdown, chain, walk and those that `tealight tasks` lists.
     #[arg(long, value_name = "PROBLEMS")]
     #[serde(default)]
     pub ledger: Option<usize>,
-    /// Print the planned runs, their duration, and the least difference that the study could find, and stop. A few
-    /// samples and training steps are timed and thrown away.
-    #[arg(long, conflicts_with_all = ["resume", "overwrite"])]
-    #[serde(skip)]
-    pub plan: bool,
     /// Tokens sampled a second that --plan computes with, in place of measuring here.
-    #[arg(long, requires = "plan")]
+    #[arg(long)]
     #[serde(default)]
     pub plan_rate: Option<f64>,
-    /// Earlier study, a folder or its results.json, whose variances --plan assumes.
-    #[arg(long, requires = "plan", value_name = "STUDY")]
-    #[serde(skip)]
-    pub plan_from: Option<PathBuf>,
     /// Directory for all results. Default: `study`, or `study-2` and so on where that is taken.
     #[arg(long)]
     pub output: Option<PathBuf>,
-    /// Continue the study in --output (default: `study`) after a stop or a crash.
-    #[arg(long)]
-    #[serde(skip)]
-    pub resume: bool,
-    /// Begin anew where --output holds a study: the files that Tealight wrote there are removed.
-    #[arg(long, conflicts_with = "resume")]
-    #[serde(skip)]
-    pub overwrite: bool,
 }
 
 /// A study whose settings go together, with everything that it begins from.
@@ -168,26 +151,26 @@ struct Prepared {
 ///
 /// # Errors
 /// Settings that do not go together, files that cannot be read or written, a run that failed or was stopped.
-pub fn run(options: &StudyOptions, process: &Process) -> Result<Option<Finished>> {
+pub fn run(options: &StudyOptions, start: &Start, process: &Process) -> Result<Option<Finished>> {
     let Process { stop, ranks } = process;
     let started = Instant::now();
     let (options, configurations) = options.checked()?;
-    let (output, _claim) = options.take_output(ranks)?;
+    let (output, _claim) = options.take_output(start, ranks)?;
     let study = Prepared::open(options, configurations, ranks)?;
     let options = &study.options;
     ranks.first(|| {
-        if options.resume {
-            place::refuse_other_settings(options, &output)?;
+        if matches!(start, Start::Resume(_)) {
+            directory::refuse_other_settings(options, &output)?;
         }
-        place::clear(&output, options.overwrite)?;
+        directory::clear(&output, start.existing())?;
         settings::record_config(options, &output)
     })?;
     stop.saves();
     let session = Session::new(&study.base, study.device.clone(), stop)?.among(ranks);
     let done = Work::new(&study, session, &output).and_then(|work| work.done(started));
     if done.as_ref().is_err_and(|error| error.is::<Interrupted>()) && ranks.is_first() {
-        let (config, output) = (output.join("config.toml"), place::as_argument(&output));
-        let config = place::as_argument(&config);
+        let (config, output) = (output.join("config.toml"), directory::as_argument(&output));
+        let config = directory::as_argument(&config);
         tracing::info!(
             "continue with: tealight study --config {config} --output {output} --resume"
         );
@@ -195,7 +178,7 @@ pub fn run(options: &StudyOptions, process: &Process) -> Result<Option<Finished>
     let Some(study) = done? else { return Ok(None) };
     write_atomic(&output.join("results.json"), serde_json::to_string(&study)?.as_bytes())?;
     write_atomic(&output.join("results.md"), markdown::markdown(&study).as_bytes())?;
-    write_atomic(&output.join("report.html"), html(&study)?.as_bytes())?;
+    report::write_study(&study, &output)?;
     Ok(Some(Finished { study, output }))
 }
 
@@ -234,17 +217,17 @@ impl StudyOptions {
     }
 
     /// The study's folder, for this process alone.
-    fn take_output(&self, ranks: &Ranks) -> Result<(PathBuf, Option<Claim>)> {
+    fn take_output(&self, start: &Start, ranks: &Ranks) -> Result<(PathBuf, Option<Claim>)> {
         let mut claim = None;
         let output = ranks.first(|| {
-            let output = match &self.output {
-                Some(output) => output.clone(),
-                None if self.resume => PathBuf::from("study"),
-                None => place::next_free(Path::new("study")),
+            let output = match (&self.output, start) {
+                (Some(output), _) => output.clone(),
+                (None, Start::Resume(_)) => PathBuf::from("study"),
+                (None, _) => directory::next_free(Path::new("study")),
             };
-            claim = Some(match self.resume {
-                true => Claim::take(&output)?,
-                false => place::fresh(&output, self.overwrite)?,
+            claim = Some(match start {
+                Start::Resume(_) => Claim::take(&output)?,
+                Start::New | Start::Replace => directory::fresh(&output, start.existing())?,
             });
             Ok(output)
         })?;

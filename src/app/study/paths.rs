@@ -158,12 +158,12 @@ impl<'a> PathSets<'a> {
         for factor in &self.options.base_temperature {
             let temperature = factor * self.test.temperature;
             let name = format!("base at temperature {temperature}");
-            let found = at(*factor, name, &folder.join(format!("temperature-{temperature}")))?;
+            let evaluation = at(*factor, name, &folder.join(format!("temperature-{temperature}")))?;
             colder.push(RunPath {
                 objective: COLDER.into(),
                 configuration: format!("temperature {temperature}"),
                 seed: None,
-                checkpoints: vec![found.checkpoint(0, 0)],
+                checkpoints: vec![evaluation.checkpoint(0, 0)],
             });
         }
         Ok((base.checkpoint(0, 0), self.held_out(0, &base)?, colder))
@@ -183,7 +183,7 @@ impl<'a> PathSets<'a> {
         let mut in_ledger = Vec::new();
         for step in points.reached(training.steps) {
             let is_last = step == training.steps;
-            let own = PathPoints::folder(folder, step);
+            let own_folder = PathPoints::folder(folder, step);
             let load = || match is_last {
                 true => Ok(last.clone()),
                 false => session.base.tuned(&PathPoints::model(folder, step), &session.device),
@@ -191,17 +191,20 @@ impl<'a> PathSets<'a> {
             let name = format!("{label} seed {} step {step}", config.seed);
             let model = Model { name, load: &load };
             // The end has been evaluated on the test set already.
-            let of_test = if is_last { folder } else { own.as_path() };
-            let found = self.evaluate(session, &model, self.test.temperature, (&own, of_test))?;
+            let of_test = if is_last { folder } else { own_folder.as_path() };
+            let evaluation =
+                self.evaluate(session, &model, self.test.temperature, (&own_folder, of_test))?;
             let cost = training.points.iter().find(|point| point.step == step);
             let (updates, tokens) = cost.map_or((0, 0), |cost| (cost.updates, cost.tokens));
-            checkpoints.push(found.checkpoint(updates, tokens));
-            let of_valid = self.held_out(step, &found)?;
+            checkpoints.push(evaluation.checkpoint(updates, tokens));
+            let of_valid = self.held_out(step, &evaluation)?;
             merit = self.merit(&of_valid);
             held_out.push(of_valid);
             if let Some(ledger) = self.ledger {
-                let (sampled, logp) =
-                    (ledger.sampled(&found.test), ledger.scored(session, &model, &own)?);
+                let (sampled, logp) = (
+                    ledger.sampled(&evaluation.test),
+                    ledger.scored(session, &model, &own_folder)?,
+                );
                 in_ledger.push(ledger::Checkpoint { step, updates, sampled, logp });
             }
             PathPoints::discard(folder, step)?;
@@ -237,13 +240,18 @@ impl<'a> PathSets<'a> {
             };
             let name = format!("{label} seed {seed} averaged, share {share}");
             let model = Model { name, load: &load };
-            let own = folder.join(format!("average-{share}"));
-            let found = self.evaluate(session, &model, self.test.temperature, (&own, &own))?;
+            let folder_of_share = folder.join(format!("average-{share}"));
+            let evaluation = self.evaluate(
+                session,
+                &model,
+                self.test.temperature,
+                (&folder_of_share, &folder_of_share),
+            )?;
             paths.push(RunPath {
                 objective: averaged(&configuration.family),
                 configuration: format!("{label}, share {share}"),
                 seed: Some(seed),
-                checkpoints: vec![found.checkpoint(updates, tokens)],
+                checkpoints: vec![evaluation.checkpoint(updates, tokens)],
             });
         }
         Ok(paths)
@@ -253,10 +261,10 @@ impl<'a> PathSets<'a> {
         self.reference.as_ref() == Some(&configuration.family)
     }
 
-    fn held_out(&self, step: usize, found: &Evaluation) -> Result<HeldOut> {
+    fn held_out(&self, step: usize, evaluation: &Evaluation) -> Result<HeldOut> {
         let n = self.valid_n;
         let ks = [self.options.k.as_slice(), &[n]].concat();
-        let summary = Summary::new(&found.valid, &grid(&ks, n))?;
+        let summary = Summary::new(&evaluation.valid, &grid(&ks, n))?;
         Ok(HeldOut {
             step,
             pass_at_k: summary.pass_at_k.iter().map(|(k, e)| (*k, e.value)).collect(),
@@ -264,8 +272,8 @@ impl<'a> PathSets<'a> {
         })
     }
 
-    fn merit(&self, found: &HeldOut) -> f64 {
-        let at = |k: usize| found.pass_at_k.iter().find(|(at, _)| *at == k).map_or(0.0, |x| x.1);
+    fn merit(&self, point: &HeldOut) -> f64 {
+        let at = |k: usize| point.pass_at_k.iter().find(|(at, _)| *at == k).map_or(0.0, |x| x.1);
         at(1) + at(self.options.largest())
     }
 }

@@ -6,12 +6,14 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use tealight_datasets::Dataset;
+use tealight_eval::evaluate::EvalJob;
 use tealight_eval::front::{Fronts, Pair, Power, Variances, plan};
 use tealight_eval::results::MAX_RESULTS;
 
 use super::configuration::Configuration;
 use super::{Prepared, StudyOptions};
-use crate::app::session::{Draw, Evaluating, Session};
+use crate::app::evaluate::progress::EvalBar;
+use crate::app::session::{Draw, Session};
 use crate::app::training::fine_tune::Place;
 use crate::files::read_limited;
 use crate::objective::ImportanceCorrection;
@@ -58,17 +60,18 @@ struct Part {
     seconds: f64,
 }
 
-/// Finds out what a study would do: a few samples and training steps are timed, and thrown away.
+/// Finds out what a study would do, and the least difference that it could find with the variances of `earlier`, a
+/// study's folder or its results.json: a few samples and training steps are timed, and thrown away.
 ///
 /// # Errors
 /// Settings that do not go together, files that cannot be read.
-pub fn planned(options: &StudyOptions, process: &Process) -> Result<Plan> {
+pub fn planned(options: &StudyOptions, earlier: Option<&Path>, process: &Process) -> Result<Plan> {
     let (options, configurations) = options.checked()?;
     let study = Prepared::open(options, configurations, &process.ranks)?;
     let session = Session::new(&study.base, study.device.clone(), &process.stop)?;
     let rates = study.rates(&session)?;
     let parts = study.parts(&rates)?;
-    let (variances, assumed) = study.options.variances()?;
+    let (variances, assumed) = variances(earlier)?;
     let objectives = study.objectives();
     let pairs = objectives * (objectives - 1) / 2;
     let problems = study.report_problems();
@@ -221,14 +224,13 @@ impl Prepared {
         let params = self.options.sets.sampling(&self.options.settings, &self.base.tokenizer);
         let max_num_seqs = self.options.settings.max_num_seqs;
         let draw = Draw { n: self.options.n, params: &params, seed: 0, max_num_seqs };
-        let evaluating = Evaluating {
-            label: "plan",
-            is_silent: true,
-            stop: session.stop,
-            ranks: &session.ranks,
+        let solver = session.solver(&session.reference, &draw);
+        let job = EvalJob {
+            progress: Box::new(EvalBar::silent("plan".into(), session.stop)),
+            ..EvalJob::new(&some, draw.n, &solver)
         };
         let started = Instant::now();
-        let tallies = session.tallies(&session.reference, &some, &draw, &evaluating)?;
+        let tallies = job.run()?;
         let seconds = started.elapsed().as_secs_f64();
         let tokens: usize = tallies.iter().map(|tally| tally.tokens).sum();
         let completions: usize = tallies.iter().map(|tally| tally.samples).sum();
@@ -271,40 +273,35 @@ impl Prepared {
     }
 }
 
-impl StudyOptions {
-    /// Variances of differences between fronts, and where they come from.
-    fn variances(&self) -> Result<(Variances, String)> {
-        #[derive(Deserialize)]
-        struct Earlier {
-            fronts: Vec<Fronts>,
-        }
-        let Some(path) = &self.plan_from else {
-            return Ok((
-                VARIANCES,
-                "variances of the default study's pass@32 are assumed \
-                 (--plan-from STUDY takes those of another)"
-                    .into(),
-            ));
-        };
-        let file = if path.is_dir() { path.join("results.json") } else { path.clone() };
-        let at = || file.display().to_string();
-        let bytes = read_limited(&file, MAX_RESULTS)?;
-        let earlier: Earlier = serde_json::from_slice(&bytes)
-            .with_context(|| format!("{}: not the results of a study", at()))?;
-        let of = |pair: &Pair| pair.variances.filter(|_| pair.seeds > 1);
-        let first = earlier.fronts.first();
-        let found: Vec<Variances> =
-            first.map(|fronts| fronts.pairs.iter().filter_map(of).collect()).unwrap_or_default();
-        if found.is_empty() {
-            bail!("{}: no two objectives are compared there over several seeds", at());
-        }
-        let mean =
-            |of: fn(&Variances) -> f64| found.iter().map(of).sum::<f64>() / found.len() as f64;
-        let variances = Variances {
-            seed: mean(|v| v.seed),
-            problem: mean(|v| v.problem),
-            rest: mean(|v| v.rest),
-        };
-        Ok((variances, format!("mean variances of {}", at())))
+/// Variances of differences between fronts, and where they come from.
+fn variances(earlier: Option<&Path>) -> Result<(Variances, String)> {
+    #[derive(Deserialize)]
+    struct Earlier {
+        fronts: Vec<Fronts>,
     }
+    let Some(path) = earlier else {
+        return Ok((
+            VARIANCES,
+            "variances of the default study's pass@32 are assumed \
+             (--plan-from STUDY takes those of another)"
+                .into(),
+        ));
+    };
+    let file = if path.is_dir() { path.join("results.json") } else { path.to_owned() };
+    let at = || file.display().to_string();
+    let bytes = read_limited(&file, MAX_RESULTS)?;
+    let earlier: Earlier = serde_json::from_slice(&bytes)
+        .with_context(|| format!("{}: not the results of a study", at()))?;
+    let of = |pair: &Pair| pair.variances.filter(|_| pair.seeds > 1);
+    let first = earlier.fronts.first();
+    let variances: Vec<Variances> =
+        first.map(|fronts| fronts.pairs.iter().filter_map(of).collect()).unwrap_or_default();
+    if variances.is_empty() {
+        bail!("{}: no two objectives are compared there over several seeds", at());
+    }
+    let mean =
+        |of: fn(&Variances) -> f64| variances.iter().map(of).sum::<f64>() / variances.len() as f64;
+    let variances =
+        Variances { seed: mean(|v| v.seed), problem: mean(|v| v.problem), rest: mean(|v| v.rest) };
+    Ok((variances, format!("mean variances of {}", at())))
 }

@@ -93,9 +93,9 @@ impl StudyOptions {
         let mut all: Vec<Configuration> = Vec::new();
         let mut counts: Vec<(String, usize)> = Vec::new();
         for tuning in Objectives::all(&self.objectives) {
-            let found = self.configurations_of(tuning)?;
-            counts.push((found[0].family.clone(), found.len()));
-            for configuration in found {
+            let configurations = self.configurations_of(tuning)?;
+            counts.push((configurations[0].family.clone(), configurations.len()));
+            for configuration in configurations {
                 // Two that train alike are one, whatever their names are.
                 if let Some(same) = all.iter().find(|known| known.is_same_run(&configuration)) {
                     let (same, other) = (same.label(), configuration.label());
@@ -119,12 +119,12 @@ impl StudyOptions {
     fn configurations_of(&self, tuning: &Tuning) -> Result<Vec<Configuration>> {
         let objective = tuning.objective();
         let tuned = self.tuned.iter().find(|tuned| tuned.name() == objective.name());
-        let mut found = match tuned.filter(|_| tuning.is_bare()) {
+        let mut configurations = match tuned.filter(|_| tuning.is_bare()) {
             Some(chosen) => vec![Configuration::of(chosen)],
             None => tuning.configurations()?,
         };
-        let is_alone = found.len() == 1;
-        for configuration in &mut found {
+        let is_alone = configurations.len() == 1;
+        for configuration in &mut configurations {
             let config = self.config(configuration, 0);
             config.plan()?;
             configuration.objective = config.resolved()?;
@@ -139,7 +139,7 @@ impl StudyOptions {
                 configuration.family = configuration.label();
             }
         }
-        Ok(found)
+        Ok(configurations)
     }
 
     pub(crate) fn config(&self, configuration: &Configuration, seed: u64) -> RlvrConfig {
@@ -275,6 +275,7 @@ impl StudyOptions {
             };
             let tuned = session.fine_tune(train, config, &place)?;
             session.stop.check()?;
+            session.ranks.first(|| crate::files::writable_subfolder(&last))?;
             session.save(&tuned, &last)?;
             tuned.policy.decoder().clone()
         };
@@ -313,6 +314,7 @@ pub(crate) fn history(label: &str, seed: u64, folder: &Path) -> Result<Training>
         rehearsed: count("num_rehearsed"),
         seconds: rows.iter().filter_map(|row| number(row, "step_time")).sum(),
         planned_memory: None,
+        folder: folder.file_name().map(|name| name.to_string_lossy().into_owned()),
         points: rows
             .iter()
             .map(|row| TrainingPoint {
@@ -324,7 +326,7 @@ pub(crate) fn history(label: &str, seed: u64, folder: &Path) -> Result<Training>
                 tokens: count_of(row, "num_tokens"),
             })
             .collect(),
-        held_out: held_out::read(folder)?.into_iter().map(|(found, _)| found).collect(),
+        held_out: held_out::read(folder)?.into_iter().map(|(point, _)| point).collect(),
     })
 }
 

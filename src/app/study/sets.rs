@@ -7,9 +7,12 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use tealight_datasets::suite::{self, Domain, SuiteSet};
 use tealight_datasets::{Dataset, names};
-use tealight_eval::{Tally, store};
+use tealight_eval::Tally;
+use tealight_eval::evaluate::EvalJob;
+use tealight_eval::store::{self, SampleStore};
 
 use crate::app::evaluate::probes;
+use crate::app::evaluate::progress::EvalBar;
 use crate::app::session::{Draw, Session};
 use crate::app::settings::{self, DataOptions};
 use crate::generate::{Filters, SamplingParams};
@@ -181,6 +184,11 @@ impl StudySet {
         Self { dataset, domain, temperature, file }
     }
 
+    /// The name of the file of a model's samples on this set.
+    pub(crate) fn samples_file(&self) -> String {
+        format!("samples-{}.jsonl", self.file)
+    }
+
     /// The counts of a model on every problem at `temperature`, from samples in `folder`, drawn as far as they are not
     /// there; the model is loaded only where some are missing.
     pub(crate) fn sampled(
@@ -204,7 +212,7 @@ impl StudySet {
                 (model.load)().with_context(|| format!("{}: cannot be sampled", model.name))?
             }
         };
-        session.evaluate_the_rest(&decoder, dataset, &draw, &label, &samples)
+        self.tallies_in(session, &decoder, &draw, label, &samples)
     }
 
     /// Adds to the counts of the samples in `folder` what the correct ones cost under the base.
@@ -215,7 +223,7 @@ impl StudySet {
         tallies: &mut [Tally],
     ) -> Result<()> {
         let samples = names::inside(folder, &format!("samples-{}.jsonl", self.file))?;
-        probes::under_base(session, &self.dataset, &samples, tallies)
+        probes::under_base(&session.scorer(), &self.dataset, &samples, tallies)
     }
 
     /// Whether a file holds `n` samples of every problem.
@@ -241,22 +249,50 @@ impl StudySet {
         let dataset = &self.dataset;
         let label = format!("{who} on {}", dataset.name);
         let params = SamplingParams { temperature: self.temperature, ..draw.params.clone() };
-        let own = Draw { params: &params, ..*draw };
+        let draw_here = Draw { params: &params, ..*draw };
         let samples = names::inside(folder, &format!("samples-{}.jsonl", self.file))?;
-        let mut tallies = session.evaluate_the_rest(decoder, dataset, &own, &label, &samples)?;
+        let mut tallies = self.tallies_in(session, decoder, &draw_here, label.clone(), &samples)?;
         if greedy {
             let params = SamplingParams { temperature: 0.0, ..params.clone() };
             let one = Draw { params: &params, n: 1, ..*draw };
             let samples = names::inside(folder, &format!("samples-{}.greedy.jsonl", self.file))?;
             let label = format!("{label} greedy");
-            let found = session.evaluate_the_rest(decoder, dataset, &one, &label, &samples)?;
-            for (tally, greedy) in tallies.iter_mut().zip(found) {
+            for (tally, greedy) in
+                tallies.iter_mut().zip(self.tallies_in(session, decoder, &one, label, &samples)?)
+            {
                 tally.greedy = Some(greedy.correct > 0);
             }
         }
         if params.filters == Filters::default() {
-            probes::enumerated(session, decoder, dataset, self.temperature, &mut tallies)?;
+            probes::enumerated(
+                &session.scorer(),
+                decoder,
+                dataset,
+                self.temperature,
+                &mut tallies,
+            )?;
         }
         Ok(tallies)
+    }
+
+    /// The counts of `decoder` on every problem; samples that the file `path` lacks are drawn into it.
+    fn tallies_in(
+        &self,
+        session: &Session<'_>,
+        decoder: &Decoder,
+        draw: &Draw<'_>,
+        label: String,
+        path: &Path,
+    ) -> Result<Vec<Tally>> {
+        let solver = session.solver(decoder, draw);
+        let store = SampleStore::open(path, &self.dataset.problems, &session.ranks)?;
+        store.notes.iter().for_each(|note| tracing::info!("  {note}"));
+        let job = EvalJob {
+            store,
+            team: &session.ranks,
+            progress: Box::new(EvalBar::new(label, session.stop)),
+            ..EvalJob::new(&self.dataset, draw.n, &solver)
+        };
+        job.run()
     }
 }

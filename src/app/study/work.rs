@@ -9,6 +9,7 @@ use tealight_eval::ledger::Scored;
 use tealight_eval::report::{
     Evaluated, EvaluationFilters, Forgetting, HeldOut, Measured, Study, Training, Tuned, grid,
 };
+use tealight_eval::results::Question;
 use tealight_eval::{Summary, Tally};
 
 use super::configuration::Configuration;
@@ -16,7 +17,7 @@ use super::paths::PathSets;
 use super::runs::{Matched, history};
 use super::sets::{Model, StudySet};
 use super::{Prepared, StudyOptions, fronts, ledger};
-use crate::app::place;
+use crate::app::directory;
 use crate::app::session::{self, Draw, Session};
 use crate::app::training::space::planned_peak;
 use crate::generate::SamplingParams;
@@ -132,11 +133,12 @@ impl<'a> Work<'a> {
         let one = |set: &StudySet| -> Result<Evaluated> {
             let base = (&self.session.reference, "base");
             let second = (&self.session.reference, "base, second draw");
-            let beside = self.output.join(place::SECOND_DRAW);
+            let beside = self.output.join(directory::SECOND_DRAW);
             Ok(Evaluated {
                 name: set.dataset.name.clone(),
                 domain: set.domain.to_owned(),
                 temperature: set.temperature,
+                questions: Question::all(&set.dataset),
                 base: self.measured(set, base, &folder)?,
                 second: Some(set.tallies(&self.session, second, &again, false, &beside)?),
                 tuned: Vec::new(),
@@ -170,9 +172,9 @@ impl<'a> Work<'a> {
         let (mut paths, mut merit, mut in_ledger) = (Vec::new(), 0.0, Vec::new());
         if let (Some(sets), Some((_, start, _))) = (&self.paths, base) {
             let end = (&training, &models[0].1);
-            let found = sets.run(session, (configuration, &config), end, &folder)?;
-            training.held_out = [vec![start.clone()], found.held_out].concat();
-            (paths, merit, in_ledger) = (found.paths, found.merit, found.ledger);
+            let path = sets.run(session, (configuration, &config), end, &folder)?;
+            training.held_out = [vec![start.clone()], path.held_out].concat();
+            (paths, merit, in_ledger) = (path.paths, path.merit, path.ledger);
         } else if let Some(ledger) = &study.ledger {
             let (step, updates) = (training.steps, training.updates);
             let load = || Ok(models[0].1.clone());
@@ -225,7 +227,12 @@ impl<'a> Work<'a> {
         if options.base_perplexity {
             set.score_under_base(&self.session, folder, &mut tallies)?;
         }
-        Ok(Measured { summary: Summary::new(&tallies, &self.grid)?, problems: tallies })
+        let samples = folder.strip_prefix(self.output).unwrap_or(folder).join(set.samples_file());
+        Ok(Measured {
+            summary: Summary::new(&tallies, &self.grid)?,
+            problems: tallies,
+            samples: Some(samples.display().to_string().replace('\\', "/")),
+        })
     }
 
     /// Every label of the tables with its meaning: of each objective the configuration whose ends are best on the set
@@ -233,22 +240,22 @@ impl<'a> Work<'a> {
     fn named(&self, runs: &[(&Configuration, FinishedRun)]) -> Vec<(String, String)> {
         let options = &self.study.options;
         let merit = |one: &Configuration| -> f64 {
-            let own = runs.iter().filter(|(other, _)| *other == one);
-            own.map(|(_, run)| run.merit).sum()
+            let merits = runs.iter().filter(|(other, _)| *other == one);
+            merits.map(|(_, run)| run.merit).sum()
         };
         let all = &self.study.configurations;
         let is_best = |(index, one): &(usize, &Configuration)| {
             let others = all.iter().enumerate().filter(|(_, o)| o.family == one.family);
             let mut before = others.map(|(other, c)| (other, merit(c)));
-            let own = merit(one);
-            before.all(|(other, merit)| own > merit || (own == merit && *index <= other))
+            let best = merit(one);
+            before.all(|(other, merit)| best > merit || (best == merit && *index <= other))
         };
         let metric = &options.held_out.metric_for_best_model;
         let of = |one: &Configuration| {
             let label = one.label();
-            let own = (label.clone(), one.about());
+            let run = (label.clone(), one.about());
             let variants = options.variants.iter().map(|v| (v.label(&label), v.about(metric)));
-            std::iter::once(own).chain(variants).collect::<Vec<_>>()
+            std::iter::once(run).chain(variants).collect::<Vec<_>>()
         };
         let shown = all.iter().enumerate().filter(|one| self.paths.is_none() || is_best(one));
         shown.flat_map(|(_, one)| of(one)).collect()

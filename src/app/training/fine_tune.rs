@@ -6,25 +6,25 @@ use anyhow::{Result, bail};
 use candle_core::Device;
 use serde_json::{Value, json};
 use tealight_datasets::{Dataset, Problem};
-use tealight_eval::report::HeldOut;
 
-use super::held_out::{BEST, HeldOutSet};
-use super::journal::{Journal, OnStep};
+use super::held_out::HeldOutSet;
+use super::journal::OnStep;
 use super::path::PathPoints;
+use super::recorder::Recorder;
 use crate::adapter::{Adapter, LoraOptions};
-use crate::app::session::{Draw, Session};
+use crate::app::session::Session;
 use crate::generate::Engine;
 use crate::lab;
-use crate::objective::ImportanceCorrection;
-use crate::policy::{self, Policy};
+use crate::objective::{ImportanceCorrection, Plan};
+use crate::policy::Policy;
 use crate::presample::Presamples;
 use crate::pretrained::Pretrained;
 use crate::remote::{EngineOptions, Fleet};
 use crate::rollout::Encoded;
 use crate::telemetry::JsonLines;
 use crate::train::AdamW;
-use crate::train::checkpoint::{self, Checkpoints, State};
-use crate::train::rlvr::{End, RlvrConfig, RolloutEngine, Run, Step, TrainingData};
+use crate::train::checkpoint::{self, Checkpoint, Checkpoints, State};
+use crate::train::rlvr::{self, RlvrConfig, RolloutEngine, Run, TrainingData};
 
 /// Where a run goes and what it continues.
 pub(crate) struct Place<'a> {
@@ -66,80 +66,27 @@ impl Session<'_> {
         config: &RlvrConfig,
         place: &Place<'_>,
     ) -> Result<FineTuned> {
-        config.settings.check()?;
-        let plan = config.plan()?;
-        tealight_eval::self_check::self_check()?;
-        tracing::info!("objective {}: {}", config.objective, config.resolved_objective()?);
-        tracing::info!("  {}", lab::self_check(&plan, &config.objective.to_string())?);
-        if plan.is_inert() {
-            tracing::info!(
-                "  one update a batch: the importance ratio is 1, so that the trust region cannot act \
-                 (--steps-per-generation or --num-iterations above 1 make it)"
-            );
-        }
-        let output = place.output;
-        let tokenizer = &self.base.tokenizer;
-        let context = self.base.architecture.max_positions;
-        let room = config.settings.length();
-        let problems = Encoded::all(&dataset.problems, tokenizer, context, room)?;
-        let lora = &config.settings.lora;
-        let adapter = new_adapter(lora, self.base, config.seed, &self.device)?;
+        let plan = checked_plan(config)?;
+        let problems = self.encoded(dataset, config)?;
+        let adapter = new_adapter(&config.settings.lora, self.base, config.seed, &self.device)?;
         let policy = self.policy(config, adapter.as_ref())?;
         // Before anything is sampled for a run that cannot go on.
-        let fleet = match place.engine {
-            None => None,
-            // The first rank alone talks to servers.
-            Some(_) if !self.ranks.is_first() => None,
-            Some(options) => {
-                let write = |folder: &Path| {
-                    self.base.save_trained(adapter.as_ref(), &policy.tensors(), folder)
-                };
-                let size = self.base.architecture.vocab_size;
-                let weights = (options.weights(adapter.is_some()), size);
-                Some(Fleet::new(options, weights, output, Box::new(write))?)
-            }
-        };
-        let mut identity = self.identity(config, dataset, &problems)?;
-        if let Some(engine) = place.engine {
-            // Where servers are does not matter, but what is made of their samples does.
-            identity["engine"] = json!({"weights": engine.weights(adapter.is_some()),
-                "correction": place.correction, "max_staleness": engine.max_staleness});
-        }
-        let rollout_dtype = self.base.precision.rollout_dtype;
-        if rollout_dtype.is_some() {
-            identity["importance_correction"] = json!(place.correction);
-        }
+        let fleet = self.fleet(place, &policy, adapter.as_ref())?;
+        let identity = self.identity(config, dataset, &problems, (place, adapter.is_some()))?;
         let checkpoints = Checkpoints {
-            output,
+            output: place.output,
             model: self.base,
             adapter: adapter.as_ref(),
             config: &identity,
             limit: config.settings.save_total_limit,
             ranks: &self.ranks,
         };
-        let mut optimizer = AdamW::new(config.settings.adamw, policy.weights())?;
-        let mut state = State::default();
-        let metrics_file = output.join("metrics.jsonl");
-        let load = |path| checkpoints.load(path, &self.device);
-        let mut restored = place.resume.map(load).transpose()?;
-        self.ranks.first(|| match &restored {
-            Some(restored) => crate::files::write_atomic(&metrics_file, &restored.metrics),
-            None => JsonLines::create(&metrics_file).map(drop),
-        })?;
-        state.global_step = restored.as_ref().map_or(0, |restored| restored.state.global_step);
-        self.ranks.first(|| {
-            HeldOutSet::go_back(output, place.resume.map(|_| state.global_step))?;
-            checkpoint::clean(output)
-        })?;
+        let restored = self.open_output(&checkpoints, place)?;
         // Before the policy moves: where the base is not held it is the base until then.
-        let presamples = self.presamples(dataset, &problems, config, &plan, output)?;
-        if let (Some(restored), Some(path)) = (restored.take(), place.resume) {
-            policy.restore(&restored.weights)?;
-            optimizer.restore(restored.state.optimizer_steps, &restored.moments)?;
-            state = restored.state;
-            tracing::info!("resumed from {}", path.display());
-        }
-        let logged = match &presamples {
+        let presamples = self.presamples(dataset, &problems, config, &plan, place.output)?;
+        let mut optimizer = AdamW::new(config.settings.adamw, policy.weights())?;
+        let mut state = restore(restored, &policy, &mut optimizer, place.resume)?;
+        let logged_presamples = match &presamples {
             Some(_) => None,
             None => self.presamples_to_log(dataset, &problems, config)?,
         };
@@ -147,106 +94,90 @@ impl Session<'_> {
         data.notes.iter().for_each(|note| tracing::info!("  {note}"));
         data.cautions.iter().for_each(|caution| tracing::warn!("{caution}"));
         self.count_presamples(presamples.as_ref(), place.resume, &mut state)?;
-        let mut config = config.clone();
-        let resolved = state.micro_batch_tokens;
-        let tokens = self.ranks.first(|| self.micro_batch_tokens(&config, &problems, resolved))?;
-        (config.settings.micro_batch_tokens, state.micro_batch_tokens) = (tokens, tokens);
+        let config = &self.with_micro_batches(config, &problems, &mut state)?;
         self.warn_of_space(&checkpoints, &policy);
-
         let engine = place.engine.map(|options| RolloutEngine {
             engine: fleet.as_ref().map(|fleet| fleet as &dyn Engine),
             max_staleness: options.max_staleness,
         });
-        let is_others = engine.is_some() || rollout_dtype.is_some();
+        let rollout_dtype = self.base.precision.rollout_dtype;
+        let is_sampled_elsewhere = engine.is_some() || rollout_dtype.is_some();
         let run = Run {
             engine,
             rollout_dtype,
-            correction: is_others.then_some(place.correction),
-            config: &config,
+            correction: is_sampled_elsewhere.then_some(place.correction),
+            config,
             plan: &plan,
             policy: &policy,
             reference: self.taken.is_none().then_some(&self.reference),
             problems: &problems,
             data: &data,
-            presamples: presamples.as_ref().or(logged.as_ref()),
-            tokenizer,
+            presamples: presamples.as_ref().or(logged_presamples.as_ref()),
+            tokenizer: &self.base.tokenizer,
             verifier: &*dataset.verifier,
             ranks: &self.ranks,
         };
-        let rounding = policy::rounding(policy.decoder());
-        let mut journal = match self.ranks.is_first() {
-            true => Some(Journal::new(&config, place, state.global_step, rounding)?),
-            false => None,
-        };
-        let params = config.settings.sampling(tokenizer);
-        let max_num_seqs = config.settings.max_num_seqs;
-        // How many samples a problem, the held-out set says.
-        let draw = Draw { n: 0, params: &params, seed: config.seed, max_num_seqs };
-        let check = |step: usize| -> Result<Option<HeldOut>> {
-            let Some(held_out) = place.held_out else { return Ok(None) };
-            let place = (step, output);
-            let (found, best) = held_out.check(self, policy.decoder(), &draw, place)?;
-            if let Some(best) = best {
-                self.ranks.first(|| {
-                    let folder = output.join(BEST);
-                    self.base.save_trained(adapter.as_ref(), &policy.tensors(), &folder)?;
-                    best.record(output)
-                })?;
-            }
-            Ok(Some(found))
-        };
-        if state.global_step == 0
-            && let (Some(found), Some(journal)) = (check(0)?, &mut journal)
-        {
-            journal.held_out(&found)?;
-        }
-        let mut saved = None;
-        let end = run.train(&mut state, &mut optimizer, self.stop, &mut |step| {
-            let reason = self.ranks.first(|| match &mut journal {
-                Some(journal) => journal.record(&step, &problems),
-                None => Ok(None),
-            })?;
-            let Step { state, optimizer, metrics, .. } = step;
-            let is_last = !run.goes_on(state);
-            if place.held_out.is_some_and(|set| set.is_due(state.global_step, is_last))
-                && let (Some(found), Some(journal)) = (check(state.global_step)?, &mut journal)
-            {
-                journal.held_out(&found)?;
-            }
-            if place.path.is_some_and(|points| points.is_due(state.global_step)) && !is_last {
-                // Before the checkpoint: a run that goes on from there finds these weights.
-                self.ranks.first(|| {
-                    let folder = PathPoints::model(output, state.global_step);
-                    self.base.save_trained(adapter.as_ref(), &policy.tensors(), &folder)
-                })?;
-            }
-            let merit = if metrics.reward.is_nan() { -metrics.loss } else { metrics.reward };
-            if merit.is_finite() {
-                state.since_save = (state.since_save.0 + merit, state.since_save.1 + 1);
-            }
-            let every = config.settings.save_steps;
-            let is_due = every > 0 && (state.global_step.is_multiple_of(every) || is_last);
-            if is_due {
-                saved = Some((
-                    state.global_step,
-                    checkpoints.save(&policy.tensors(), optimizer, state)?,
-                ));
-            }
-            Ok(reason)
+        let mut recorder = Recorder::new(self, &run, place, &checkpoints, state.global_step)?;
+        let end = rlvr::train(&run, &mut state, &mut optimizer, self.stop, &mut |step| {
+            recorder.record(step)
         })?;
-        drop(journal);
+        recorder.finish(end, &mut state, &optimizer)?;
         drop(fleet);
-        if end != End::Done {
-            let path = match saved {
-                Some((step, path)) if step == state.global_step => path,
-                _ => checkpoints.save(&policy.tensors(), &optimizer, &mut state)?,
-            };
-            tracing::info!("stopped after step {}; saved {}", state.global_step, path.display());
-        }
-        if let End::GaveUp(reason) = end {
-            bail!("{reason}");
-        }
         Ok(FineTuned { policy, adapter, state })
+    }
+
+    fn encoded<'d>(&self, dataset: &'d Dataset, config: &RlvrConfig) -> Result<Vec<Encoded<'d>>> {
+        let context = self.base.architecture.max_positions;
+        let length = config.settings.length();
+        Encoded::all(&dataset.problems, &self.base.tokenizer, context, length)
+    }
+
+    /// The servers that sample, where some do; the first rank alone talks to them.
+    fn fleet<'f>(
+        &'f self,
+        place: &'f Place<'_>,
+        policy: &'f Policy,
+        adapter: Option<&'f Adapter>,
+    ) -> Result<Option<Fleet<'f>>> {
+        let Some(options) = place.engine.filter(|_| self.ranks.is_first()) else { return Ok(None) };
+        let write = move |folder: &Path| self.base.save_trained(adapter, &policy.tensors(), folder);
+        let weights = (options.weights(adapter.is_some()), self.base.architecture.vocab_size);
+        Fleet::new(options, weights, place.output, Box::new(write)).map(Some)
+    }
+
+    /// Reads the checkpoint to go on from, where there is one, and brings the files of the output back to it.
+    fn open_output(
+        &self,
+        checkpoints: &Checkpoints<'_>,
+        place: &Place<'_>,
+    ) -> Result<Option<Checkpoint>> {
+        let load = |path| checkpoints.load(path, &self.device);
+        let restored = place.resume.map(load).transpose()?;
+        let metrics = place.output.join("metrics.jsonl");
+        self.ranks.first(|| {
+            match &restored {
+                Some(restored) => crate::files::write_atomic(&metrics, &restored.metrics)?,
+                None => JsonLines::create(&metrics).map(drop)?,
+            }
+            let step = restored.as_ref().map(|restored| restored.state.global_step);
+            HeldOutSet::go_back(place.output, step)?;
+            checkpoint::clean(place.output)
+        })?;
+        Ok(restored)
+    }
+
+    /// The settings with the size of micro-batches: the run's, or one that fits the memory.
+    fn with_micro_batches(
+        &self,
+        config: &RlvrConfig,
+        problems: &[Encoded<'_>],
+        state: &mut State,
+    ) -> Result<RlvrConfig> {
+        let known = state.micro_batch_tokens;
+        let tokens = self.ranks.first(|| self.micro_batch_tokens(config, problems, known))?;
+        let mut config = config.clone();
+        (config.settings.micro_batch_tokens, state.micro_batch_tokens) = (tokens, tokens);
+        Ok(config)
     }
 
     /// Writes a fine-tuned model, or adapter, in Hub layout.
@@ -290,20 +221,64 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// All that the result of a run depends on, but for the base's samples.
+    /// All that the result of a run, of an adapter or not, depends on, but for the base's samples.
     fn identity(
         &self,
         config: &RlvrConfig,
         dataset: &Dataset,
         problems: &[Encoded<'_>],
+        (place, is_adapter): (&Place<'_>, bool),
     ) -> Result<Value> {
         let mut identity = serde_json::to_value(config.identity())?;
         identity["precision"] = json!(self.base.precision);
         identity["model_checksum"] = json!(self.base.fingerprint()?);
         identity["dataset_checksum"] = json!(dataset_checksum(problems.iter().map(|p| p.problem)));
         identity["verifier"] = json!(dataset.verifier.name());
+        if let Some(engine) = place.engine {
+            // Where servers are does not matter, but what is made of their samples does.
+            identity["engine"] = json!({"weights": engine.weights(is_adapter),
+                "correction": place.correction, "max_staleness": engine.max_staleness});
+        }
+        if self.base.precision.rollout_dtype.is_some() {
+            identity["importance_correction"] = json!(place.correction);
+        }
         Ok(identity)
     }
+}
+
+/// The plan of a run, once it and the measures have checked themselves.
+fn checked_plan(config: &RlvrConfig) -> Result<Plan> {
+    config.settings.check()?;
+    let plan = config.plan()?;
+    tealight_eval::self_check::self_check()?;
+    let checked = lab::self_check(&plan, &config.objective.to_string())?;
+    let resolved = config.resolved_objective()?;
+    tracing::info!("objective {}: {resolved}; {checked}", config.objective);
+    let settings = &config.settings;
+    tracing::info!(
+        "training: {} steps of {} prompts x {} completions of up to {} tokens, learning rate {:e}, seed {}",
+        settings.max_steps,
+        settings.prompts_per_step,
+        settings.num_generations,
+        settings.length(),
+        settings.schedule.learning_rate,
+        config.seed
+    );
+    Ok(plan)
+}
+
+/// The state to go on from, with the policy and the optimizer of the checkpoint, where there is one.
+fn restore(
+    restored: Option<Checkpoint>,
+    policy: &Policy,
+    optimizer: &mut AdamW,
+    resume: Option<&Path>,
+) -> Result<State> {
+    let (Some(restored), Some(path)) = (restored, resume) else { return Ok(State::default()) };
+    policy.restore(&restored.weights)?;
+    optimizer.restore(restored.state.optimizer_steps, &restored.moments)?;
+    tracing::info!("resumed from {}", path.display());
+    Ok(restored.state)
 }
 
 /// A checksum of what problems ask and of their answers.

@@ -9,9 +9,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tealight_datasets::Dataset;
 use tealight_eval::Summary;
+use tealight_eval::evaluate::EvalJob;
 use tealight_eval::report::{HeldOut, grid};
 
-use crate::app::session::{Draw, Evaluating, Session};
+use crate::app::evaluate::progress::EvalBar;
+use crate::app::session::{Draw, Session};
 use crate::app::settings::DataOptions;
 use crate::files::{MAX_LINES, MAX_SMALL, read_limited, read_text, write_atomic};
 use crate::generate::{Filters, SamplingParams};
@@ -137,28 +139,32 @@ impl HeldOutSet {
         };
         let draw = Draw { n, params: &params, ..*draw };
         let label = format!("step {step} on {}", self.dataset.name);
-        let ranks = &session.ranks;
-        let evaluating = Evaluating { label: &label, is_silent: true, stop: session.stop, ranks };
-        let tallies = session.tallies(decoder, &self.dataset, &draw, &evaluating)?;
+        let (ranks, solver) = (&session.ranks, session.solver(decoder, &draw));
+        let job = EvalJob {
+            team: ranks,
+            progress: Box::new(EvalBar::silent(label, session.stop)),
+            ..EvalJob::new(&self.dataset, n, &solver)
+        };
+        let tallies = job.run()?;
         let ks = match self.metric {
             Metric::PassAt(k) => grid(&[k, n], n),
             Metric::Distinct => grid(&[n], n),
         };
         let summary = Summary::new(&tallies, &ks)?;
-        let found = HeldOut {
+        let point = HeldOut {
             step,
             pass_at_k: summary.pass_at_k.iter().map(|(k, e)| (*k, e.value)).collect(),
             distinct: summary.unique_correct[&n].value,
         };
         let mut row =
             Map::from_iter([("step".to_owned(), json!(step)), ("n".to_owned(), json!(n))]);
-        for (k, value) in &found.pass_at_k {
+        for (k, value) in &point.pass_at_k {
             row.insert(format!("pass@{k}"), json!(value));
         }
-        row.insert("distinct".into(), json!(found.distinct));
+        row.insert("distinct".into(), json!(point.distinct));
         let value = match self.metric {
             Metric::PassAt(k) => summary.pass_at_k[&k].value,
-            Metric::Distinct => found.distinct,
+            Metric::Distinct => point.distinct,
         };
         let best = ranks.first(|| {
             JsonLines::append(&output.join(FILE))?.write(&Value::Object(row))?;
@@ -168,7 +174,7 @@ impl HeldOutSet {
             let is_best = known.is_none_or(|best| value > best.value);
             Ok(is_best.then_some(Best { step, metric, value }))
         })?;
-        Ok((found, best))
+        Ok((point, best))
     }
 
     /// Leaves of an earlier part of a run what it goes on from: the lines up to `step`.
@@ -176,7 +182,7 @@ impl HeldOutSet {
         let path = output.join(FILE);
         let lines: String = read(output)?
             .into_iter()
-            .filter(|(found, _)| step.is_some_and(|step| found.step <= step))
+            .filter(|(point, _)| step.is_some_and(|step| point.step <= step))
             .map(|(_, line)| line + "\n")
             .collect();
         match path.exists() {
@@ -211,9 +217,9 @@ pub(crate) fn read(output: &Path) -> Result<Vec<(HeldOut, String)>> {
             .collect();
         pass_at_k.sort_unstable_by_key(|(k, _)| *k);
         let number = |key: &str| row.get(key).and_then(Value::as_f64).unwrap_or(f64::NAN);
-        let found =
+        let point =
             HeldOut { step: number("step") as usize, pass_at_k, distinct: number("distinct") };
-        Ok((found, line.to_owned()))
+        Ok((point, line.to_owned()))
     });
     whole.collect()
 }

@@ -111,8 +111,7 @@ fn line(metrics: &Metrics) -> String {
         return format!("loss {:.3}", metrics.loss);
     }
     let kl = metrics.kl.map_or(String::new(), |kl| format!(" kl {kl:.2}"));
-    let rate = metrics.step_tokens as f64 / metrics.step_time;
-    format!("reward {:.3} entropy {:.2}{kl} {rate:.0} tok/s", metrics.reward, metrics.entropy)
+    format!("reward {:.3} entropy {:.2}{kl}", metrics.reward, metrics.entropy)
 }
 
 /// The completions of a step as they are logged.

@@ -4,6 +4,7 @@ pub(crate) mod fine_tune;
 pub(crate) mod held_out;
 mod journal;
 pub(crate) mod path;
+mod recorder;
 pub mod sft;
 pub(crate) mod space;
 
@@ -14,10 +15,10 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use tealight_datasets::Dataset;
 
-use crate::app::place;
+use crate::app::directory::{self, RunDirectory, Start};
 use crate::app::session::Session;
-use crate::app::settings::{self, DataOptions, ModelOptions};
-use crate::files::Claim;
+use crate::app::settings::{self, DataOptions, ModelOptions, WithOutput};
+use crate::files::{Claim, writable_subfolder};
 use crate::pretrained::Pretrained;
 use crate::process::Process;
 use crate::remote::EngineOptions;
@@ -55,24 +56,6 @@ pub struct TrainOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub held_out: HeldOutOptions,
-    /// Directory for the model, the metrics and the checkpoints.
-    #[arg(long, alias = "output-dir")]
-    pub output: Option<PathBuf>,
-    /// Continue a run. Without a value, or with a checkpoint's name: the run in --output, from its newest checkpoint or
-    /// the one named, or from the start where the run has none. With a run's directory in place of --output: that run,
-    /// with the settings that it was begun with.
-    #[arg(long, value_name = "RUN|CHECKPOINT", num_args = 0..=1, default_missing_value = "",
-          alias = "resume-from-checkpoint")]
-    #[serde(skip)]
-    pub resume: Option<String>,
-    /// Begin anew where --output holds a run: the files that Tealight wrote there are removed.
-    #[arg(long, conflicts_with = "resume")]
-    #[serde(skip)]
-    pub overwrite: bool,
-    /// Print the resolved settings, the data, the first prompts and the memory plan, and stop.
-    #[arg(long, conflicts_with = "resume")]
-    #[serde(skip)]
-    pub dry_run: bool,
     /// Print every step's metrics as a JSON line, and the outcome as the last.
     #[arg(long)]
     #[serde(default)]
@@ -94,26 +77,40 @@ pub struct Trained {
     pub model: PathBuf,
 }
 
-/// Fine-tunes a model by verifiable rewards; `on_step` sees the row of metrics of every step.
+/// Fine-tunes a model by verifiable rewards in `run_directory`; `on_step` sees the row of metrics of every step.
+///
+/// ```no_run
+/// use tealight::app::directory::RunDirectory;
+/// use tealight::app::settings::defaults;
+/// use tealight::app::training;
+/// use tealight::process::Process;
+///
+/// let mut options: training::TrainOptions = defaults();
+/// options.model.model = "Qwen/Qwen2.5-0.5B-Instruct".into();
+/// options.data.dataset = "gsm8k/train.jsonl".into();
+/// let trained = training::run(&options, &RunDirectory::new("run"), &Process::alone(), None)?;
+/// println!("{} steps; model in {}", trained.global_step, trained.model.display());
+/// # anyhow::Ok(())
+/// ```
 ///
 /// # Errors
 /// Settings that do not go together, files that cannot be read or written, a run that failed or was stopped.
 pub fn run(
     options: &TrainOptions,
+    run_directory: &RunDirectory,
     process: &Process,
     on_step: Option<&OnStep<'_>>,
 ) -> Result<Trained> {
     let Process { stop, ranks } = process;
     options.check()?;
-
-    let Some(output) = &options.output else { bail!("--output DIR is needed") };
+    let RunDirectory { path: output, start } = run_directory;
     let mut claim = None;
     let resumed = ranks.first(|| {
-        let (taken, resumed) = options.take(output)?;
+        let (taken, resumed) = run_directory.take()?;
         claim = Some(taken);
         Ok(resumed)
     })?;
-    if options.resume.is_some() && resumed.is_none() {
+    if matches!(start, Start::Resume(_)) && resumed.is_none() {
         tracing::info!("{}: no checkpoint yet; from the start", output.display());
     }
     let (dataset, held_out) = options.open()?;
@@ -121,8 +118,8 @@ pub fn run(
     let (mut base, device) = options.model.load_on(ranks, ModelOptions::load_to_train)?;
     let options = &options.with_length(&dataset, held_out.as_ref(), &base)?;
     ranks.first(|| {
-        place::clear(output, options.overwrite)?;
-        settings::record_config(options, output)
+        directory::clear(output, start.existing())?;
+        settings::record_config(&WithOutput { settings: options, output }, output)
     })?;
     stop.saves();
     let session = match options.rlvr.holds_base()? {
@@ -148,11 +145,12 @@ pub fn run(
     };
     let tuned = session.fine_tune(&dataset, &options.rlvr, &place)?;
     if let Some(code) = ranks.first(|| Ok(stop.exit_code()))? {
-        tracing::info!("continue with: tealight train --resume {}", place::as_argument(output));
+        tracing::info!("continue with: tealight train --resume {}", directory::as_argument(output));
         return Err(Interrupted(code).into());
     }
-    session.save(&tuned, &output.join("final"))?;
-    let model = output.join("final");
+    let model = output.join(FINAL);
+    ranks.first(|| writable_subfolder(&model))?;
+    session.save(&tuned, &model)?;
     let state = tuned.state;
     tracing::info!(
         "{} steps, {} completions, {} tokens sampled; model in {}",
@@ -166,7 +164,7 @@ pub fn run(
     if may_go_on && checkpoint::find(output, "")?.is_some() {
         tracing::info!(
             "for more steps: tealight train --resume {} --max-steps {}",
-            place::as_argument(output),
+            directory::as_argument(output),
             2 * state.global_step
         );
     }
@@ -177,6 +175,30 @@ pub fn run(
         skipped_steps: state.skipped_steps,
         model,
     })
+}
+
+impl RunDirectory {
+    /// Takes the directory for this process alone, and says which checkpoint the run goes on from.
+    fn take(&self) -> Result<(Claim, Option<PathBuf>)> {
+        let output = &self.path;
+        Ok(match &self.start {
+            Start::Resume(which) => {
+                let claim = Claim::take(output)?;
+                let checkpoint = checkpoint::find(output, which)?;
+                if checkpoint.is_none() {
+                    refuse_finished(output)?;
+                }
+                (claim, checkpoint)
+            }
+            Start::New if output.join("metrics.jsonl").exists() && !directory::is_free(output) => {
+                bail!(
+                    "{}: holds a run already; add --resume to continue it, --overwrite to begin anew, or choose another --output",
+                    output.display()
+                )
+            }
+            Start::New | Start::Replace => (directory::fresh(output, self.start.existing())?, None),
+        })
+    }
 }
 
 impl RlvrConfig {
@@ -196,24 +218,21 @@ impl RlvrConfig {
     }
 }
 
-impl TrainOptions {
-    /// Takes the folder of the run, and says which checkpoint it goes on from.
-    fn take(&self, output: &Path) -> Result<(Claim, Option<PathBuf>)> {
-        Ok(match &self.resume {
-            Some(which) => (Claim::take(output)?, checkpoint::find(output, which)?),
-            None if output.join("metrics.jsonl").exists()
-                && !place::is_free(output)
-                && !self.overwrite =>
-            {
-                bail!(
-                    "{}: holds a run already; add --resume to continue it, --overwrite to begin anew, or choose another --output",
-                    output.display()
-                )
-            }
-            None => (place::fresh(output, self.overwrite)?, None),
-        })
-    }
+/// The folder of a run's trained model.
+pub(crate) const FINAL: &str = "final";
 
+/// Refuses to begin a run anew in the folder of one that ended and left no checkpoint to continue from.
+pub(crate) fn refuse_finished(output: &Path) -> Result<()> {
+    if output.join(FINAL).exists() {
+        bail!(
+            "{}: this run has ended and has no checkpoint to continue from; begin anew with --overwrite in place of --resume",
+            output.display()
+        );
+    }
+    Ok(())
+}
+
+impl TrainOptions {
     /// Refuses settings that would have no effect.
     fn check(&self) -> Result<()> {
         let options = self;
@@ -302,6 +321,8 @@ pub struct DryRun {
     pub memory: MemoryPlan,
     /// Whether the base is held beside the policy for the log alone.
     pub is_base_for_log: bool,
+    /// Whether a trust region is asked for that cannot act, because a batch has one optimizer step.
+    pub is_trust_region_inactive: bool,
 }
 
 /// Finds out what a run would do, without sampling and without writing anything.
@@ -330,5 +351,6 @@ pub fn dry_run(options: &TrainOptions) -> Result<DryRun> {
         prompt_length: sizes.longest - room,
         memory: MemoryPlan::at(&base.architecture, sizes, &Hardware::of(&device, base.precision)?),
         is_base_for_log: options.rlvr.holds_base_to_log()?,
+        is_trust_region_inactive: options.rlvr.plan()?.is_trust_region_inactive(),
     })
 }

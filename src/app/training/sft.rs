@@ -10,11 +10,12 @@ use serde_json::{Value, json};
 use tealight_datasets::{Dataset, Problem, SOURCES};
 
 use super::fine_tune::{dataset_checksum, new_adapter};
+use super::{FINAL, refuse_finished};
 use crate::adapter::LoraOptions;
-use crate::app::place;
-use crate::app::settings::{self, DataOptions, ModelOptions};
+use crate::app::directory::{self, RunDirectory, Start};
+use crate::app::settings::{self, DataOptions, ModelOptions, WithOutput};
 use crate::device;
-use crate::files::Claim;
+use crate::files::{Claim, writable_subfolder};
 use crate::policy::Sequence;
 use crate::pretrained::Pretrained;
 use crate::ranks::Ranks;
@@ -49,34 +50,27 @@ pub struct SftOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub lora: LoraOptions,
-    /// Directory for the model, the metrics and the checkpoints.
-    #[arg(long, alias = "output-dir")]
-    pub output: Option<PathBuf>,
-    /// Continue a run. Without a value, or with a checkpoint's name: the run in --output, from its newest checkpoint or
-    /// the one named, or from the start where the run has none. With a run's directory in place of --output: that run,
-    /// with the settings that it was begun with.
-    #[arg(long, value_name = "RUN|CHECKPOINT", num_args = 0..=1, default_missing_value = "",
-          alias = "resume-from-checkpoint")]
-    #[serde(skip)]
-    pub resume: Option<String>,
-    /// Begin anew where --output holds a run: the files that Tealight wrote there are removed.
-    #[arg(long, conflicts_with = "resume")]
-    #[serde(skip)]
-    pub overwrite: bool,
 }
 
 /// Fine-tunes a model on the solutions of problems, or trains a fresh one.
 ///
 /// # Errors
 /// Settings that do not go together, files that cannot be read or written, a run that failed or was stopped.
-pub fn run(options: &SftOptions, stop: &Stop) -> Result<()> {
-    let Some(output) = &options.output else { bail!("--output DIR is needed") };
+pub fn run(options: &SftOptions, run_directory: &RunDirectory, stop: &Stop) -> Result<()> {
+    let RunDirectory { path: output, start } = run_directory;
     options.lora.check()?;
     options.model.refuse_rollout_dtype()?;
     options.model.precision.check(options.lora.use_peft)?;
-    let (_claim, resumed) = match &options.resume {
-        Some(which) => (Claim::take(output)?, checkpoint::find(output, which)?),
-        None => (place::fresh(output, options.overwrite)?, None),
+    let (_claim, resumed) = match start {
+        Start::Resume(which) => {
+            let claim = Claim::take(output)?;
+            let checkpoint = checkpoint::find(output, which)?;
+            if checkpoint.is_none() {
+                refuse_finished(output)?;
+            }
+            (claim, checkpoint)
+        }
+        Start::New | Start::Replace => (directory::fresh(output, start.existing())?, None),
     };
     let dataset = options.data.open(&options.data.dataset)?;
     let (mut base, device) = match (&options.from_scratch, &options.tokenizer) {
@@ -85,8 +79,8 @@ pub fn run(options: &SftOptions, stop: &Stop) -> Result<()> {
         (None, Some(_)) => bail!("--tokenizer is only for --from-scratch"),
         (None, None) => options.model.load_to_train()?,
     };
-    place::clear(output, options.overwrite)?;
-    settings::record_config(options, output)?;
+    directory::clear(output, start.existing())?;
+    settings::record_config(&WithOutput { settings: options, output }, output)?;
     let adapter = new_adapter(&options.lora, &base, options.sft.seed, &device)?;
     // Nothing reads the base: a policy of all weights takes its place.
     let policy = match &adapter {
@@ -147,11 +141,13 @@ pub fn run(options: &SftOptions, stop: &Stop) -> Result<()> {
             checkpoints.save(&policy.tensors(), &optimizer, &mut state)?;
         }
         tracing::info!("stopped after step {}; saved checkpoint-{0}", state.global_step);
-        tracing::info!("continue with: tealight sft --resume {}", place::as_argument(output));
+        tracing::info!("continue with: tealight sft --resume {}", directory::as_argument(output));
         return stop.check();
     }
-    base.save_trained(adapter.as_ref(), &policy.tensors(), &output.join("final"))?;
-    tracing::info!("{steps} steps; model in {}", output.join("final").display());
+    let model = output.join(FINAL);
+    writable_subfolder(&model)?;
+    base.save_trained(adapter.as_ref(), &policy.tensors(), &model)?;
+    tracing::info!("{steps} steps; model in {}", model.display());
     Ok(())
 }
 

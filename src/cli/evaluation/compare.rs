@@ -11,12 +11,14 @@ use crate::cli::table;
 use crate::telemetry::print;
 
 pub(in crate::cli) fn run(options: &CompareOptions) -> Result<()> {
-    let found = compare::run(options)?;
+    let comparison = compare::run(options)?;
     let text = match options.json {
-        true => serde_json::to_string_pretty(&found)?,
+        true => serde_json::to_string_pretty(&comparison)?,
         false => {
-            let blocks =
-                found.sets.iter().map(|set| block(&set.aligned, &set.changes, &found.names));
+            let blocks = comparison
+                .sets
+                .iter()
+                .map(|set| block(&set.aligned, &set.changes, &comparison.names));
             blocks.collect::<Vec<_>>().join("\n\n")
         }
     };
@@ -25,8 +27,10 @@ pub(in crate::cli) fn run(options: &CompareOptions) -> Result<()> {
 
 /// A set's tables: numbers with differences, the matrix, what became of problems.
 fn block(set: &Aligned, changes: &[Change], names: &[String]) -> String {
-    let shown: Vec<usize> = set.ks.iter().copied().filter(|k| k.is_power_of_two()).collect();
     let last = set.ks.last().copied().unwrap_or(1);
+    // Powers of four and the largest k: all others are in compare.json and on the page.
+    let is_shown = |k: &usize| k.is_power_of_two() && k.trailing_zeros().is_multiple_of(2);
+    let shown: Vec<usize> = set.ks.iter().copied().filter(|k| is_shown(k) || *k == last).collect();
     let mut header = vec!["run".to_owned()];
     header.extend(shown.iter().map(|k| format!("pass@{k}")));
     header.push(format!("distinct@{last}"));
@@ -34,8 +38,8 @@ fn block(set: &Aligned, changes: &[Change], names: &[String]) -> String {
     let against: Vec<Vec<Option<Effect>>> = changes
         .iter()
         .map(|change| {
-            let found = |k: &usize| change.contrast.pass.iter().find(|(at, _)| at == k);
-            shown.iter().map(|k| found(k).map(|(_, effect)| *effect)).collect()
+            let effect_at = |k: &usize| change.contrast.pass.iter().find(|(at, _)| at == k);
+            shown.iter().map(|k| effect_at(k).map(|(_, effect)| *effect)).collect()
         })
         .collect();
     let against = [vec![vec![]], cells(&against, true)].concat();
@@ -52,10 +56,11 @@ fn block(set: &Aligned, changes: &[Change], names: &[String]) -> String {
         rows.push(row);
     }
     let mut text = format!(
-        "{} ({} problems); differences to the first, between these models whatever seeds would do: * p < .05 by Holm \
-         over the table\n{}",
+        "{} ({} problems); in parentheses the change from {}, * p < .05 by Holm over the table; this pair of models only, \
+         seed variance not included\n{}",
         set.name,
         set.runs[0].len(),
+        names[0],
         table::plain(&rows)
     );
     if names.len() > 2 {
@@ -77,11 +82,16 @@ fn block(set: &Aligned, changes: &[Change], names: &[String]) -> String {
 fn of_change(change: &Change, name: &str) -> String {
     let contrast = &change.contrast;
     let listed = |ids: &[String]| {
-        let shown = ids.iter().take(8).cloned().collect::<Vec<_>>().join("  ");
-        format!("{} {shown}{}", ids.len(), if ids.len() > 8 { "  ..." } else { "" })
+        let shown = ids.iter().take(4).cloned().collect::<Vec<_>>().join("; ");
+        let more = if ids.len() > 4 { "; ..." } else { "" };
+        match ids.len() {
+            0 => "0 problems".to_owned(),
+            1 => format!("1 problem ({shown})"),
+            count => format!("{count} problems ({shown}{more})"),
+        }
     };
     format!(
-        "{name}: {}\n{}\n{}solved, then lost: {}\nnewly solved: {}",
+        "{name}: {}\n{}\n{}Lost: {}\nNewly solved: {}",
         contrast.crossing,
         matched(contrast),
         retained(contrast),
@@ -92,28 +102,26 @@ fn of_change(change: &Change, name: &str) -> String {
 
 /// What was kept, found and moved; without a second draw of the base, how to get one.
 fn retained(contrast: &Contrast) -> String {
-    let one_draw = format!(
-        "{}\n{}\n",
-        table::plain(&one_draw(&contrast.one_draw_transitions)),
-        report::contrast::ONE_DRAW
-    );
-    let Some(found) = &contrast.transitions else {
+    let Some(of_run) = &contrast.transitions else {
         return format!(
-            "{one_draw}{NEEDS_SECOND_DRAW}: evaluate the base again with another --seed and name its folder with \
-             --second-draw\n"
+            "{}\n{}\n{NEEDS_SECOND_DRAW}: evaluate the base again with another --seed and name its folder with \
+             --second-draw\n",
+            table::plain(&one_draw(&contrast.one_draw_transitions)),
+            report::contrast::ONE_DRAW
         );
     };
     format!(
-        "{}\n{}\ndifficulty by the base's second draw and now; in parentheses by its first draw, which is resampling noise\n{one_draw}",
+        "{}\n{}\nProblems by difficulty: rows by the base's second draw, columns by the model; in parentheses columns by the \
+         base's first draw, which shows resampling noise\n",
         report::contrast::kept(contrast),
-        table::plain(&transitions(found))
+        table::plain(&transitions(of_run))
     )
 }
 
 /// How many problems went where from the base's first draw.
-fn one_draw(found: &[[f64; 4]; 4]) -> Vec<Vec<String>> {
-    let header = [vec!["first draw \\ now".to_owned()], DIFFICULTIES.map(String::from).to_vec()];
-    let rows = DIFFICULTIES.iter().zip(found).map(|(from, counts)| {
+fn one_draw(counts_of_draw: &[[f64; 4]; 4]) -> Vec<Vec<String>> {
+    let header = [vec!["base \\ model".to_owned()], DIFFICULTIES.map(String::from).to_vec()];
+    let rows = DIFFICULTIES.iter().zip(counts_of_draw).map(|(from, counts)| {
         let cells = counts.iter().map(|count| format!("{count:.0}"));
         std::iter::once((*from).to_owned()).chain(cells).collect()
     });
@@ -125,13 +133,13 @@ fn matched(contrast: &Contrast) -> String {
     let Some(at) = contrast.most_matched() else { return String::new() };
     let (_, base, model, difference) = &at.measures[0];
     let mut text = format!(
-        "Distinct among {} correct answers on {} problems where the base and every model have as many: base {base:.2}, here {model:.2}, {}.",
+        "Distinct among {} correct answers on {} problems where the base and every model have as many: base {base:.2}, model {model:.2}, {}.",
         at.right,
         at.problems,
         report::contrast::effect(difference)
     );
     if !at.features().is_empty() {
-        let header = ["features of these answers", "base", "here", "change from base"];
+        let header = ["features of these answers", "base", "model", "change from base"];
         let mut rows = vec![header.map(str::to_owned).to_vec()];
         rows.extend(at.features().iter().map(|(name, base, model, difference)| {
             let difference = report::contrast::effect(difference);
@@ -143,10 +151,10 @@ fn matched(contrast: &Contrast) -> String {
 }
 
 /// How many problems went where, beside where the base itself has them.
-fn transitions(found: &Transitions) -> Vec<Vec<String>> {
+fn transitions(of_run: &Transitions) -> Vec<Vec<String>> {
     let mut rows =
-        vec![[vec!["base \\ now".to_owned()], DIFFICULTIES.map(String::from).to_vec()].concat()];
-    let pairs = found.model.iter().zip(found.null);
+        vec![[vec!["base \\ model".to_owned()], DIFFICULTIES.map(String::from).to_vec()].concat()];
+    let pairs = of_run.model.iter().zip(of_run.null);
     for (from, (counts, nulls)) in DIFFICULTIES.iter().zip(pairs) {
         let cells = counts.iter().zip(nulls).map(|(count, null)| format!("{count:.0} ({null:.0})"));
         rows.push(std::iter::once((*from).to_owned()).chain(cells).collect());

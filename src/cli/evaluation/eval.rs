@@ -1,54 +1,75 @@
 //! `tealight eval` and `tealight grade`.
 
 use anyhow::{Result, bail};
-use clap::ArgMatches;
+use clap::{ArgMatches, Args, FromArgMatches};
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::app::directory::Existing;
 use crate::app::evaluate::reject::Rejection;
 use crate::app::evaluate::{self, EvalOptions, Judged};
 use crate::app::grade::{self, GradeOptions};
-use crate::cli::{config_merge, table};
+use crate::cli::{config_merge, required, table};
 use crate::process::Process;
 use crate::telemetry::print;
 use crate::train::Interrupted;
 
-/// The options of `eval`; `--overwrite` is for the command line alone.
-pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<EvalOptions> {
-    let mut options: EvalOptions = config_merge::resolve_plain(matches)?;
-    options.overwrite = matches.get_flag("overwrite");
-    Ok(options)
+/// The settings of `grade`, and the file that a settings file may name too.
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+pub(in crate::cli) struct GradeSettings {
+    /// Lines of {"id", "completion", "gold"}, samples of Tealight (with --dataset) or of lm-evaluation-harness, or
+    /// output of an OpenAI batch; - for standard input.
+    #[arg(value_name = "FILE")]
+    file: Option<String>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    grade: GradeOptions,
 }
 
-/// The options of `grade`; `--overwrite` is for the command line alone.
-pub(in crate::cli) fn resolve_grade(matches: &ArgMatches) -> Result<GradeOptions> {
-    let mut options: GradeOptions = config_merge::resolve_plain(matches)?;
-    options.overwrite = matches.get_flag("overwrite");
-    Ok(options)
+/// The flags of `eval` and `grade`.
+#[derive(Debug, Clone, Args)]
+pub(in crate::cli) struct Flags {
+    /// Replace the files that Tealight wrote to --output before.
+    #[arg(long)]
+    overwrite: bool,
 }
 
-pub(in crate::cli) fn run(options: &EvalOptions, process: &Process) -> Result<()> {
+impl Flags {
+    fn existing(matches: &ArgMatches) -> Result<Existing> {
+        Ok(match Flags::from_arg_matches(matches)?.overwrite {
+            true => Existing::Replace,
+            false => Existing::Keep,
+        })
+    }
+}
+
+pub(in crate::cli) fn run(matches: &ArgMatches, process: &Process) -> Result<()> {
+    let options: EvalOptions = config_merge::resolve_plain(matches)?;
+    let existing = Flags::existing(matches)?;
     if !options.reject {
-        let found = evaluate::run(options, process).inspect_err(|error| {
+        let judged = evaluate::run(&options, existing, process).inspect_err(|error| {
             if let (true, Some(output)) = (error.is::<Interrupted>(), &options.output) {
                 let output = output.display();
                 tracing::info!("saved the samples in {output}; continue with the same command");
             }
         });
-        return show(found?, options.json);
+        return show(judged?, options.json);
     }
     if process.ranks.size() > 1 {
         bail!("--reject runs in one process: start it without mpirun");
     }
-    let found = evaluate::rejecting(options, &process.stop)?;
+    let guard = evaluate::rejecting(&options, existing, &process.stop)?;
     print(match options.json {
-        true => serde_json::to_string_pretty(&found)?,
-        false => rejection(&found),
+        true => serde_json::to_string_pretty(&guard)?,
+        false => rejection(&guard),
     })?;
     Ok(())
 }
 
-pub(in crate::cli) fn grade(options: &GradeOptions, process: &Process) -> Result<()> {
-    show(grade::run(options, process)?, options.json)
+pub(in crate::cli) fn grade(matches: &ArgMatches, process: &Process) -> Result<()> {
+    let GradeSettings { file, grade: options } = config_merge::resolve_plain(matches)?;
+    let file = required(file, "name the FILE of completions, or -")?;
+    show(grade::run(&options, &file, Flags::existing(matches)?, process)?, options.json)
 }
 
 /// Prints results, and fails where they are doubtful.
@@ -67,17 +88,17 @@ fn show(Judged { results, doubt }: Judged, as_json: bool) -> Result<()> {
     doubt.map_or(Ok(()), |doubt| Err(doubt.into()))
 }
 
-fn rejection(found: &Rejection) -> String {
+fn rejection(result: &Rejection) -> String {
     let mut rows = vec![vec!["rejection".to_owned(), "value".to_owned()]];
     let mut row = |name: &str, value: String| rows.push(vec![name.to_owned(), value]);
-    row("acceptance rate", format!("{:.4}", found.acceptance_rate));
-    row("right answers kept", found.accepted.to_string());
-    row("answers drawn", found.drawn.to_string());
-    row("distinct right answers a problem", format!("{:.2}", found.distinct));
-    row("problems never right", found.never_right.to_string());
-    match found.kl_pstar_guard {
+    row("acceptance rate", format!("{:.4}", result.acceptance_rate));
+    row("correct answers kept", result.accepted.to_string());
+    row("answers drawn", result.drawn.to_string());
+    row("distinct correct answers a problem", format!("{:.2}", result.distinct));
+    row("problems never correct", result.never_right.to_string());
+    match result.kl_pstar_guard {
         Some(kl) => row(
-            &format!("KL(p* || g') on {} problems, nats", found.kl_problems),
+            &format!("KL(p* || g') on {} problems, nats", result.kl_problems),
             format!("{:.4} ({:.4} to {:.4})", kl.value, kl.low, kl.high),
         ),
         None => row("KL(p* || g')", "needs --presamples of the base".into()),

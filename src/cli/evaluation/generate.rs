@@ -56,7 +56,7 @@ pub(in crate::cli) struct GenerateOptions {
     /// Drop tokens less likely than this share of the most likely one.
     #[arg(long, default_value_t = 0.0, help_heading = "Decoding")]
     min_p: f64,
-    /// Most tokens in a completion. Default: the room that the context leaves, up to 512.
+    /// Maximum new tokens of a completion. Default: the room that the context leaves, up to 512.
     #[arg(long, help_heading = "Decoding")]
     max_completion_length: Option<usize>,
     /// Seed of the samples.
@@ -68,7 +68,7 @@ pub(in crate::cli) struct GenerateOptions {
 }
 
 /// A model that is asked.
-struct Asked<'a> {
+struct GenerateRequest<'a> {
     options: &'a GenerateOptions,
     model: &'a Sampled,
 }
@@ -81,7 +81,7 @@ pub(in crate::cli) fn run(options: &GenerateOptions, _stop: &Stop) -> Result<()>
         );
     }
     let model = options.model.load_to_sample()?;
-    let asked = Asked { options, model: &model };
+    let asked = GenerateRequest { options, model: &model };
     match prompt {
         Some(text) => asked.answer(&asked.messages(text)),
         None => asked.chat(),
@@ -117,7 +117,7 @@ impl GenerateOptions {
     }
 }
 
-impl Asked<'_> {
+impl GenerateRequest<'_> {
     /// A question as the model is asked.
     fn messages(&self, text: String) -> Prompt {
         if self.options.raw || !self.model.tokenizer.has_chat_template() {

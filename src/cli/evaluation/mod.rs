@@ -1,5 +1,6 @@
 //! Commands that look at what models say.
 
+mod audit;
 pub(super) mod compare;
 pub(super) mod eval;
 pub(super) mod generate;

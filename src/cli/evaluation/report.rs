@@ -13,10 +13,11 @@ use axum::middleware::{self, Next};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use clap::Args;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
-use tealight_datasets::names;
-use tealight_eval::report::{self, Live};
-use tealight_eval::results::Results;
+use tealight_datasets::{names, regular};
+use tealight_eval::report::{self, Live, Study};
+use tealight_eval::results::{MAX_RESULTS, Results};
 
 use crate::telemetry::print;
 use crate::train::Stop;
@@ -44,10 +45,30 @@ pub(in crate::cli) fn run(options: &ReportOptions, stop: &Stop) -> Result<()> {
     if options.serve {
         return serve(directory, options.port, stop);
     }
-    let results = Results::load(directory)?;
-    report::write(&[(directory, &results)], None, directory)?;
+    write(directory)?;
     tracing::info!("{}", directory.join("report.html").display());
     Ok(())
+}
+
+/// Writes the report of a study, an evaluation or a training run again, by what its folder holds.
+fn write(directory: &Path) -> Result<()> {
+    let path = directory.join("results.json");
+    if !path.exists() && directory.join("metrics.jsonl").is_file() {
+        return report::write_training(directory);
+    }
+    /// The field that tells a study from an evaluation.
+    #[derive(Deserialize)]
+    struct Kind {
+        objectives: Option<IgnoredAny>,
+    }
+    let bytes = regular::read_limited(&path, MAX_RESULTS)
+        .with_context(|| format!("{}: cannot be read", path.display()))?;
+    if serde_json::from_slice::<Kind>(&bytes).is_ok_and(|kind| kind.objectives.is_some()) {
+        let study: Study = serde_json::from_slice(&bytes)
+            .with_context(|| format!("{}: not the results of a study", path.display()))?;
+        return report::write_study(&study, directory);
+    }
+    report::write(&[(directory, &Results::load(directory)?)], None, directory)
 }
 
 /// What the server knows.
@@ -59,9 +80,11 @@ struct Shown {
 fn serve(directory: &Path, port: u16, stop: &Stop) -> Result<()> {
     let shown =
         Arc::new(Shown { directory: directory.to_owned(), live: Mutex::new(Live::new(directory)) });
+    let page = report::live_page()?;
     let router = Router::new()
-        .route("/", get(|| async { Html(report::live_page()) }))
+        .route("/", get(|| async { Html(page) }))
         .route("/live", get(live))
+        .route("/step/{index}", get(step))
         .route("/report.html", get(|state| file(state, Wild("report.html".into()))))
         .route("/report-data/{name}", get(data))
         .with_state(shown)
@@ -101,9 +124,21 @@ async fn this_host_alone(request: Request, next: Next) -> Response {
 
 async fn live(State(shown): State<Arc<Shown>>) -> Response {
     match shown.live.lock().unwrap_or_else(PoisonError::into_inner).look() {
-        Ok(page) => Html(page).into_response(),
+        Ok(page) => json(page),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error:#}")).into_response(),
     }
+}
+
+/// The completions of a training step, by its position among those that `/live` listed.
+async fn step(State(shown): State<Arc<Shown>>, Wild(index): Wild<usize>) -> Response {
+    match shown.live.lock().unwrap_or_else(PoisonError::into_inner).step(index) {
+        Ok(rows) => json(rows.to_string()),
+        Err(error) => (StatusCode::NOT_FOUND, format!("{error:#}")).into_response(),
+    }
+}
+
+fn json(text: String) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], text).into_response()
 }
 
 async fn data(state: State<Arc<Shown>>, Wild(name): Wild<String>) -> Response {

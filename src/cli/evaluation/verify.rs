@@ -3,18 +3,29 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
-use std::sync::Arc;
+use std::path::PathBuf;
 
-use crate::telemetry::{out, print};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use tealight_datasets::verify::math::{self, Checked, Mode, Outcome, check};
-use tealight_datasets::{Database, Problem, Prompt, Verdict, Verifier, verify};
+use tealight_datasets::lines::Lines;
+use tealight_datasets::verify::math::{self, Mode, Outcome, check};
+use tealight_datasets::{Verdict, Verifier};
+
+use super::audit;
+use crate::app::verdicts::{Judge, Judged, Kind, judged_by, math_line, serve};
+use crate::telemetry::{out, print};
+use crate::train::Stop;
 
 /// Lines that are judged at a time; their order is kept.
 const CHUNK: usize = 8192;
+
+/// Longest line, in bytes.
+const MAX_LINE: usize = 16 << 20;
+
+/// Bytes of lines that are judged at a time, beyond one line.
+const CHUNK_BYTES: usize = 64 << 20;
 
 /// Options of `tealight verify`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
@@ -33,8 +44,8 @@ pub(in crate::cli) struct VerifyOptions {
     /// formula or number (the default).
     #[arg(long)]
     mode: Option<String>,
-    /// Verifier in place of math: exact, regex:PATTERN, numeric, sql:FOLDER, program:COMMAND, countdown. Lines for sql
-    /// name their database in "context".
+    /// Verifier in place of math: exact, regex:PATTERN, numeric, sql:FOLDER, program:COMMAND, python:FILE.py:FUNCTION,
+    /// countdown. Lines for sql name their database in "context".
     #[arg(long)]
     verifier: Option<String>,
     /// Show the gold answer, the answer found, the rule that found it, and why they are equal or differ.
@@ -45,53 +56,47 @@ pub(in crate::cli) struct VerifyOptions {
     #[arg(long)]
     #[serde(default)]
     check: bool,
+    /// Serve verdicts by HTTP at ADDR, such as 127.0.0.1:8080 (port 0 takes a free one): POST /verify with a JSON array or
+    /// JSON lines of {"gold": ..., "answer": ...}, GET /health, GET /metrics. Ctrl-C finishes what has begun and ends.
+    #[arg(long, value_name = "ADDR")]
+    serve: Option<String>,
+    /// Audit the verifier on a file of {"gold": ..., "answer": ...} lines, with "label": true or false where a person judged
+    /// the answer: disagreements by kind, and false-positive and false-negative rates with intervals.
+    #[arg(long, value_name = "FILE")]
+    audit: Option<PathBuf>,
+    /// What --audit compares with: another verifier, or a CSV with the column `correct` (and `line`) of what another one said.
+    #[arg(long, value_name = "CSV|VERIFIER")]
+    against: Option<String>,
+    /// Ask for labels in the terminal and keep them in FILE.labels.csv; pairs in dispute come first.
+    #[arg(long)]
+    #[serde(default)]
+    label: bool,
 }
 
-/// One line of input.
-#[derive(Deserialize)]
-struct Pair {
-    gold: Text,
-    answer: Text,
-    /// The name of the database, for SQL.
-    context: Option<Database>,
-}
-
-/// Answers are often numbers in JSON.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Text {
-    String(String),
-    Number(serde_json::Number),
-}
-
-/// One line of output.
-#[derive(Serialize)]
-struct Judged<'a> {
-    verdict: Outcome,
-    extracted: Option<&'a str>,
-    rule: Option<&'static str>,
-}
-
-/// What judges.
-enum Judge {
-    Math(Mode),
-    Other(Arc<dyn Verifier>),
-}
-
-pub(in crate::cli) fn run(options: &VerifyOptions) -> Result<()> {
-    let mode = match options.mode.as_deref() {
-        Some("strict") => Mode::Strict,
-        None | Some("flexible") => Mode::Flexible,
-        Some(other) => bail!("--mode `{other}` is not one of strict, flexible"),
-    };
-    let judge = match options.verifier.as_deref() {
-        None | Some("math") => Judge::Math(mode),
-        Some("math:strict") if options.mode.is_none() => Judge::Math(Mode::Strict),
-        Some(spec) if options.mode.is_some() => {
-            bail!("--mode is for mathematics, not for --verifier {spec}")
+pub(in crate::cli) fn run(options: &VerifyOptions, stop: &Stop) -> Result<()> {
+    let judge = Judge::open(options.verifier.as_deref(), options.mode.as_deref())?;
+    let has_pairs = options.gold.is_some() || options.answer.is_some() || options.jsonl.is_some();
+    let is_alone = !has_pairs && !options.explain && !options.check;
+    if options.audit.is_none() && (options.against.is_some() || options.label) {
+        bail!("--against and --label are for --audit FILE");
+    }
+    if let Some(file) = &options.audit {
+        if !is_alone || options.serve.is_some() {
+            bail!(
+                "--audit takes its pairs from its file: leave out --gold, --answer, --jsonl, --explain, --check and --serve"
+            );
         }
-        Some(spec) => Judge::Other(verify::open(spec)?),
-    };
+        return audit::run(file, &judge, options.against.as_deref(), options.label);
+    }
+    if let Some(address) = &options.serve {
+        if !is_alone {
+            bail!(
+                "--serve takes its pairs by HTTP: leave out --gold, --answer, --jsonl, --explain and --check"
+            );
+        }
+        let listening = |address| Ok(print(format_args!("http://{address}"))?);
+        return serve(judge, address, stop, &listening);
+    }
     if options.explain && options.jsonl.is_some() {
         bail!("--explain is for one pair: --gold and --answer");
     }
@@ -107,31 +112,15 @@ pub(in crate::cli) fn run(options: &VerifyOptions) -> Result<()> {
             let reader = File::open(file).with_context(|| format!("{file}: cannot be read"))?;
             stream(BufReader::new(reader), file, &judge)?
         }
-        _ => bail!("give --gold G --answer A, or --jsonl FILE"),
+        _ => bail!("give --gold G --answer A, --jsonl FILE, --audit FILE, or --serve ADDR"),
     };
+    if options.check && all == 0 {
+        bail!("no answers: --check has nothing to judge");
+    }
     if options.check && correct < all {
         bail!("{} of {all} answers are not correct", all - correct);
     }
     Ok(())
-}
-
-fn judged_by(
-    verifier: &dyn Verifier,
-    gold: String,
-    answer: &str,
-    context: Option<Database>,
-) -> Verdict {
-    let (id, prompt) = (String::new(), Prompt::Text(String::new()));
-    verifier
-        .verify(&Problem { id, prompt, answer: gold, solution: None, context, total: None }, answer)
-}
-
-fn judged<'a>(found: &'a Checked<'_>) -> Judged<'a> {
-    Judged {
-        verdict: found.outcome,
-        extracted: found.extracted.as_ref().map(|extracted| &*extracted.span),
-        rule: found.extracted.as_ref().map(|extracted| extracted.rule),
-    }
 }
 
 /// Prints the verdict of another verifier than that of mathematics; whether it is correct.
@@ -142,11 +131,11 @@ fn other(verifier: &dyn Verifier, gold: &str, answer: &str, explain: bool) -> Re
         print(serde_json::to_string(&verdict)?)?;
         return Ok(correct);
     }
-    let (name, found, why) = match verdict {
+    let (name, answer, why) = match verdict {
         Verdict::Correct { value, .. } => ("correct", value, "the verifier accepts it".into()),
-        Verdict::Wrong { answer: found, why } => {
+        Verdict::Wrong { answer, why } => {
             let why = why.unwrap_or("the verifier gives no reason".into());
-            ("wrong", found.unwrap_or("not said".into()), why)
+            ("wrong", answer.unwrap_or("not said".into()), why)
         }
         Verdict::NoAnswer => ("no_answer", "nothing".into(), "no answer was found".into()),
         Verdict::Unparsable { found } => ("unparsable", found, "it cannot be read".into()),
@@ -154,24 +143,24 @@ fn other(verifier: &dyn Verifier, gold: &str, answer: &str, explain: bool) -> Re
     };
     let rule = verifier.name();
     print(format_args!(
-        "verdict    {name}\ngold       {gold}\nfound      {found}\nrule       the verifier `{rule}`\nwhy        {why}"
+        "verdict    {name}\ngold       {gold}\nfound      {answer}\nrule       the verifier `{rule}`\nwhy        {why}"
     ))?;
     Ok(correct)
 }
 
 /// Prints a verdict of mathematics; whether it is correct.
 fn one(gold: &str, answer: &str, mode: Mode, explain: bool) -> Result<usize> {
-    let found = check(gold, answer, mode);
-    let correct = usize::from(found.outcome == Outcome::Correct);
+    let checked = check(gold, answer, mode);
+    let correct = usize::from(checked.outcome == Outcome::Correct);
     let mut stdout = out();
     if !explain {
-        writeln!(stdout, "{}", serde_json::to_string(&judged(&found))?)?;
+        writeln!(stdout, "{}", math_line(&checked)?)?;
         return Ok(correct);
     }
-    let verdict = serde_json::to_value(found.outcome)?;
+    let verdict = serde_json::to_value(checked.outcome)?;
     writeln!(stdout, "verdict    {}", verdict.as_str().unwrap_or_default())?;
     writeln!(stdout, "gold       {}", math::gold(gold))?;
-    match &found.extracted {
+    match &checked.extracted {
         Some(extracted) => {
             let at = extracted.at.map_or(String::new(), |at| format!(", at byte {at}"));
             writeln!(stdout, "found      {}", extracted.span)?;
@@ -179,38 +168,39 @@ fn one(gold: &str, answer: &str, mode: Mode, explain: bool) -> Result<usize> {
         }
         None => writeln!(stdout, "found      nothing")?,
     }
-    writeln!(stdout, "why        {}", math::why(gold, &found))?;
+    writeln!(stdout, "why        {}", math::why(gold, &checked))?;
     Ok(correct)
 }
 
 /// Prints a verdict for each line; how many are correct, of how many.
-fn stream(mut reader: impl BufRead, name: &str, judge: &Judge) -> Result<(usize, usize)> {
+fn stream(reader: impl BufRead, name: &str, judge: &Judge) -> Result<(usize, usize)> {
     let mut out = BufWriter::new(out());
     let (mut correct, mut all) = (0, 0);
-    let mut first = 1;
+    let mut reader = Lines::limited(reader, MAX_LINE);
     loop {
-        let mut lines = Vec::with_capacity(CHUNK);
-        let mut line = Vec::new();
-        while lines.len() < CHUNK
-            && reader.read_until(b'\n', &mut line).with_context(|| name.to_owned())? > 0
-        {
-            lines.push(std::mem::take(&mut line));
+        let (mut lines, mut bytes) = (Vec::new(), 0);
+        while lines.len() < CHUNK && bytes < CHUNK_BYTES {
+            let Some(line) = reader.next().transpose().with_context(|| name.to_owned())? else {
+                break;
+            };
+            bytes += line.bytes.len();
+            lines.push(line);
         }
         if lines.is_empty() {
             break;
         }
-        let verdicts: Vec<Result<Option<(String, bool)>>> = lines
+        let verdicts: Vec<Result<Option<Judged>>> = lines
             .par_iter()
-            .enumerate()
-            .map(|(index, line)| {
-                verdict(line, judge).with_context(|| format!("{name}:{}", first + index))
+            .map(|line| {
+                judge.judge_line(&line.bytes).with_context(|| format!("{name}:{}", line.number))
             })
             .collect();
         for verdict in verdicts {
             match verdict {
-                Ok(Some((verdict, is_correct))) => {
-                    (correct, all) = (correct + usize::from(is_correct), all + 1);
-                    writeln!(out, "{verdict}")?;
+                Ok(Some(judged)) => {
+                    let is_correct = usize::from(judged.kind == Kind::Correct);
+                    (correct, all) = (correct + is_correct, all + 1);
+                    writeln!(out, "{}", judged.json)?;
                 }
                 Ok(None) => {}
                 Err(error) => {
@@ -220,33 +210,7 @@ fn stream(mut reader: impl BufRead, name: &str, judge: &Judge) -> Result<(usize,
                 }
             }
         }
-        first += lines.len();
     }
     out.flush()?;
     Ok((correct, all))
-}
-
-/// The verdict on a line and whether it is correct; none for an empty one.
-fn verdict(line: &[u8], judge: &Judge) -> Result<Option<(String, bool)>> {
-    let line = std::str::from_utf8(line).context("not UTF-8")?.trim();
-    if line.is_empty() {
-        return Ok(None);
-    }
-    let pair: Pair = serde_json::from_str(line)
-        .context("not a JSON object with the keys `gold` and `answer`, each a text or a number")?;
-    let text = |text: Text| match text {
-        Text::String(text) => text,
-        Text::Number(number) => number.to_string(),
-    };
-    let (gold, answer) = (text(pair.gold), text(pair.answer));
-    Ok(Some(match judge {
-        Judge::Math(mode) => {
-            let found = check(&gold, &answer, *mode);
-            (serde_json::to_string(&judged(&found))?, found.outcome == Outcome::Correct)
-        }
-        Judge::Other(verifier) => {
-            let verdict = judged_by(&**verifier, gold, &answer, pair.context);
-            (serde_json::to_string(&verdict)?, verdict.is_correct())
-        }
-    }))
 }

@@ -13,7 +13,7 @@ use crate::train::Stop;
 /// The options of this command: those of sampling mean nothing without `--measure`.
 ///
 /// # Errors
-/// See above, and [`config_merge::resolve`].
+/// Options of sampling without `--measure`; a settings file that cannot be read or has an unknown key.
 pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<BetaOptions> {
     let options: BetaOptions = config_merge::resolve_plain(matches)?;
     let always = ["validity", "target", "beta", "json", "config"];
@@ -30,10 +30,10 @@ pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<BetaOptions> {
 }
 
 pub(in crate::cli) fn run(options: &BetaOptions, stop: &Stop) -> Result<()> {
-    let found = beta::run(options, stop)?;
+    let meaning = beta::run(options, stop)?;
     print(match options.json {
-        true => serde_json::to_string_pretty(&found.rows)?,
-        false => rows(&found.rows, &found.base),
+        true => serde_json::to_string_pretty(&meaning.rows)?,
+        false => rows(&meaning.rows, &meaning.base),
     })?;
     Ok(())
 }
@@ -59,7 +59,7 @@ fn rows(rows: &[BetaMeaning], base: &BaseValidity) -> String {
     };
     format!(
         "{}\nbase validity {:.4}{over}; costs in nats, at most {:.4} (all of p*). On a prompt beta = 1 / (logit mu - \
-         logit A): the best policy under E[v] - beta KL(q||a) is right with chance mu.",
+         logit A): the best policy under E[v] - beta KL(q||a) is correct with chance mu.",
         table::plain(&cells),
         whole.base_validity,
         whole.kl_cost_limit

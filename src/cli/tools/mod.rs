@@ -1,6 +1,8 @@
 //! Commands about this machine and this program.
 
+pub(super) mod batch;
 pub(super) mod bench;
 pub(super) mod doctor;
 pub(super) mod objectives;
 pub(super) mod pages;
+pub(super) mod tasks;

@@ -1,15 +1,39 @@
 //! `tealight export`.
 
+use std::path::PathBuf;
+
 use anyhow::Result;
-use clap::ArgMatches;
+use clap::{ArgMatches, Args, FromArgMatches};
+use serde::{Deserialize, Serialize};
 
-use crate::app::export::ExportOptions;
-pub(in crate::cli) use crate::app::export::run;
-use crate::cli::config_merge;
+use crate::app::directory::Existing;
+use crate::app::export::{self, ExportOptions};
+use crate::cli::{NO_OUTPUT, config_merge, required};
 
-/// The options of this command; `--overwrite` is for the command line alone.
-pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<ExportOptions> {
-    let mut options: ExportOptions = config_merge::resolve_plain(matches)?;
-    options.overwrite = matches.get_flag("overwrite");
-    Ok(options)
+/// The settings of this command, and the directory that a settings file may name too.
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+pub(in crate::cli) struct Settings {
+    #[command(flatten)]
+    #[serde(flatten)]
+    export: ExportOptions,
+    /// Directory for the model.
+    #[arg(long)]
+    output: Option<PathBuf>,
+}
+
+/// The flags of this command.
+#[derive(Debug, Clone, Args)]
+pub(in crate::cli) struct Flags {
+    /// Write over files in --output.
+    #[arg(long)]
+    overwrite: bool,
+}
+
+pub(in crate::cli) fn run(matches: &ArgMatches) -> Result<()> {
+    let settings: Settings = config_merge::resolve_plain(matches)?;
+    let existing = match Flags::from_arg_matches(matches)?.overwrite {
+        true => Existing::Replace,
+        false => Existing::Keep,
+    };
+    export::run(&settings.export, &required(settings.output, NO_OUTPUT)?, existing)
 }

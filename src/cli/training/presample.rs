@@ -1,15 +1,31 @@
 //! `tealight presample`.
 
+use std::path::PathBuf;
+
 use anyhow::Result;
+use clap::Args;
+use serde::{Deserialize, Serialize};
 
 use crate::app::presample::{self, PresampleOptions, Summary};
-use crate::cli::table;
+use crate::cli::{NO_OUTPUT, required, table};
 use crate::process::Process;
 use crate::telemetry::print;
 
-pub(in crate::cli) fn run(options: &PresampleOptions, process: &Process) -> Result<()> {
-    let summary = presample::run(options, process)?;
-    let text = match options.json {
+/// The settings of this command, and the directory that a settings file may name too.
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+pub(in crate::cli) struct Settings {
+    #[command(flatten)]
+    #[serde(flatten)]
+    presample: PresampleOptions,
+    /// Directory for the samples; an interrupted call is continued there.
+    #[arg(long)]
+    output: Option<PathBuf>,
+}
+
+pub(in crate::cli) fn run(settings: Settings, process: &Process) -> Result<()> {
+    let output = required(settings.output, NO_OUTPUT)?;
+    let summary = presample::run(&settings.presample, &output, process)?;
+    let text = match settings.presample.json {
         true => serde_json::to_string_pretty(&summary)?,
         false => rows(&summary),
     };
@@ -24,9 +40,9 @@ fn rows(summary: &Summary) -> String {
     }
     row("prompts".into(), summary.prompts.to_string());
     row("solved at least once".into(), summary.solved.to_string());
-    row("right completions (RFT set)".into(), summary.correct_completions.to_string());
+    row("correct completions (RFT set)".into(), summary.correct_completions.to_string());
     row(
-        format!("D_pef, at least {:.3} right", summary.pef_threshold),
+        format!("D_pef, at least {:.3} correct", summary.pef_threshold),
         summary.d_pef.len().to_string(),
     );
     row("D_exp, the rest".into(), summary.d_exp.len().to_string());

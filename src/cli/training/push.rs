@@ -1,27 +1,46 @@
 //! `tealight push`.
 
-use anyhow::Result;
-use clap::ArgMatches;
+use std::path::PathBuf;
 
-use crate::app::push::{self, PushOptions, Pushed};
-use crate::cli::config_merge;
+use anyhow::Result;
+use clap::{ArgMatches, Args, FromArgMatches};
+use serde::{Deserialize, Serialize};
+
+use crate::app::push::{self, PushOptions};
+use crate::cli::{config_merge, required};
 use crate::telemetry::print;
 
-/// The options of this command; `--dry-run` is for the command line alone.
-pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<PushOptions> {
-    let mut options: PushOptions = config_merge::resolve(matches, None)?;
-    options.dry_run = matches.get_flag("dry_run");
-    Ok(options)
+/// The settings of this command, and what a settings file may name too: a run and a repository.
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+pub(in crate::cli) struct Settings {
+    /// A run's directory, whose final/ is pushed, or a folder with a model or an adapter.
+    #[arg(value_name = "RUN|DIR")]
+    place: Option<PathBuf>,
+    /// Repository, owner/name; a missing repository is created.
+    #[arg(long, alias = "repo-id", alias = "hub-model-id")]
+    repo: Option<String>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    push: PushOptions,
 }
 
-pub(in crate::cli) fn run(options: &PushOptions) -> Result<()> {
-    match push::run(options)? {
-        Pushed::At(address) => print(address)?,
-        Pushed::WouldSend(files) => {
-            for (name, bytes) in files {
-                print(format_args!("{bytes:>12} {name}"))?;
-            }
+/// The flags of this command.
+#[derive(Debug, Clone, Args)]
+pub(in crate::cli) struct Flags {
+    /// Write the card, show what would be sent, and stop.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+pub(in crate::cli) fn run(matches: &ArgMatches) -> Result<()> {
+    let Settings { place, repo, push } = config_merge::resolve_plain(matches)?;
+    let run = required(place, "name a run's directory or a model's")?;
+    let repository = required(repo, "--repo OWNER/NAME is needed")?;
+    if Flags::from_arg_matches(matches)?.dry_run {
+        for (name, bytes) in push::dry_run(&push, &run, &repository)? {
+            print(format_args!("{bytes:>12} {name}"))?;
         }
+        return Ok(());
     }
-    Ok(())
+    Ok(print(push::run(&push, &run, &repository)?)?)
 }

@@ -1,39 +1,101 @@
-//! `--resume RUN`: a run's directory to its settings, below files and flags, and the checkpoint that is continued.
+//! A run's directory from flags: `--output`, `--overwrite` and `--resume RUN`, which brings the run's settings below
+//! files and flags, and the checkpoint that is continued.
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, FromArgMatches};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
+use crate::app::directory::{MAX_SETTINGS, RunDirectory, Start, as_argument};
 use crate::cli::config_merge;
+use crate::files::read_text;
 
-/// The options of a command that trains, and what its `--resume` names. Where that is a run's directory, or a
-/// checkpoint in one, and no `--output` is given, the run's settings lie below files and flags and its directory is the
-/// `output`.
+/// The settings of a command that trains, and the directory that a settings file may name too.
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+pub(in crate::cli) struct RunSettings<S: Args> {
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(super) settings: S,
+    /// Directory for the model, the metrics and the checkpoints.
+    #[arg(long, alias = "output-dir")]
+    output: Option<PathBuf>,
+}
+
+/// Flags of a command that trains.
+#[derive(Debug, Clone, Args)]
+pub(in crate::cli) struct RunFlags {
+    /// Continue a run. Without a value, or with a checkpoint's name: the run in --output, from its newest checkpoint or
+    /// the one named, or from the start where the run has none. With a run's directory in place of --output: that run,
+    /// with the settings that it was begun with.
+    #[arg(long, value_name = "RUN|CHECKPOINT", num_args = 0..=1, default_missing_value = "",
+          alias = "resume-from-checkpoint")]
+    resume: Option<String>,
+    /// Begin anew where --output holds a run: the files that Tealight wrote there are removed.
+    #[arg(long, conflicts_with = "resume")]
+    overwrite: bool,
+}
+
+/// The settings of a run and its directory, where one is named.
 ///
 /// # Errors
-/// See [`config_merge::resolve`]; settings of a run that cannot be read.
-pub(super) fn resolve<T>(
-    matches: &ArgMatches,
-    output: fn(&mut T) -> &mut Option<PathBuf>,
-) -> Result<(T, Option<String>)>
+/// A file that cannot be read, is not TOML, has an unknown key or a value of the wrong kind.
+pub(super) fn resolve<S>(matches: &ArgMatches) -> Result<(S, Option<RunDirectory>)>
 where
-    T: Args + FromArgMatches + Serialize + DeserializeOwned,
+    S: Args + FromArgMatches + Serialize + DeserializeOwned,
 {
-    let mut options: T = config_merge::resolve_plain(matches)?;
-    let named: Option<&String> = matches.get_one("resume");
-    let run = named.and_then(|name| run_of(Path::new(name)));
-    let (Some((run, checkpoint)), None) = (run, output(&mut options)) else {
-        return Ok((options, named.cloned()));
+    let flags = RunFlags::from_arg_matches(matches)?;
+    let mut run: RunSettings<S> = config_merge::resolve_plain(matches)?;
+    let mut checkpoint = flags.resume.clone();
+    let named = flags.resume.as_ref().and_then(|name| run_of(Path::new(name)));
+    if let (Some((directory, name)), None) = (named, &run.output) {
+        let file = directory.join("config.toml");
+        let text = read_text(&file, MAX_SETTINGS)?;
+        refuse_programs(&text, &file, matches)?;
+        run = config_merge::resolve(matches, Some((&file.display().to_string(), &text)))?;
+        (run.output, checkpoint) = (Some(directory), Some(name));
+    }
+    let start = match (checkpoint, flags.overwrite) {
+        (Some(checkpoint), _) => Start::Resume(checkpoint),
+        (None, true) => Start::Replace,
+        (None, false) => Start::New,
     };
-    let file = run.join("config.toml");
-    let text = std::fs::read_to_string(&file)
-        .with_context(|| format!("{}: the settings of the run cannot be read", file.display()))?;
-    options = config_merge::resolve(matches, Some((&file.display().to_string(), &text)))?;
-    *output(&mut options) = Some(run);
-    Ok((options, Some(checkpoint)))
+    Ok((run.settings, run.output.map(|path| RunDirectory { path, start })))
+}
+
+/// Refuses settings of a run that start a program or ask a server, unless the command line says the same: the folder of a
+/// run may come from a stranger.
+fn refuse_programs(text: &str, file: &Path, matches: &ArgMatches) -> Result<()> {
+    let settings: toml::Table =
+        text.parse().with_context(|| format!("{}: not TOML", file.display()))?;
+    let given = |option: &str| {
+        matches!(matches.try_get_raw(option), Ok(Some(_)))
+            && matches.value_source(option) == Some(ValueSource::CommandLine)
+    };
+    let texts = |key: &str| -> Vec<String> {
+        match settings.get(key) {
+            Some(toml::Value::String(text)) => vec![text.clone()],
+            Some(toml::Value::Array(values)) => {
+                values.iter().filter_map(|value| value.as_str().map(str::to_owned)).collect()
+            }
+            _ => Vec::new(),
+        }
+    };
+    for (option, what) in [("verifier", "starts the program"), ("engine", "asks the server")] {
+        let found = texts(option).into_iter().find(|value| {
+            option == "engine" || value.starts_with("program:") || value.starts_with("python:")
+        });
+        if let Some(value) = found.filter(|_| !given(option)) {
+            bail!(
+                "{}: this run {what} `{value}`; if that is yours, say so: add --{option} {}",
+                file.display(),
+                as_argument(Path::new(&value))
+            );
+        }
+    }
+    Ok(())
 }
 
 /// The directory of a run and the name of a checkpoint, empty for the newest; none where `named` is neither.

@@ -3,15 +3,22 @@
 use anyhow::Result;
 use clap::ArgMatches;
 
-use super::resume;
-use crate::app::training::sft::SftOptions;
-pub(in crate::cli) use crate::app::training::sft::run;
+use super::resume::{self, RunFlags, RunSettings};
+use crate::app::training::sft::{self, SftOptions};
+use crate::cli::{NO_OUTPUT, required};
+use crate::train::Stop;
 
-/// The options of this command; `--resume` and `--overwrite` are for the command line alone.
-pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<SftOptions> {
-    let (mut options, named) =
-        resume::resolve(matches, |options: &mut SftOptions| &mut options.output)?;
-    options.resume = named;
-    options.overwrite = matches.get_flag("overwrite");
-    Ok(options)
+/// The settings of this command.
+pub(in crate::cli) type Settings = RunSettings<SftOptions>;
+/// The flags of this command.
+pub(in crate::cli) type Flags = RunFlags;
+
+/// Reads the options, and no more.
+pub(in crate::cli) fn check(matches: &ArgMatches) -> Result<()> {
+    resume::resolve::<SftOptions>(matches).map(drop)
+}
+
+pub(in crate::cli) fn run(matches: &ArgMatches, stop: &Stop) -> Result<()> {
+    let (options, directory) = resume::resolve::<SftOptions>(matches)?;
+    sft::run(&options, &required(directory, NO_OUTPUT)?, stop)
 }

@@ -1,8 +1,11 @@
 //! `tealight study`.
 
-use anyhow::{Result, bail};
-use clap::ArgMatches;
+use std::path::PathBuf;
 
+use anyhow::{Result, bail};
+use clap::{ArgMatches, Args, FromArgMatches};
+
+use crate::app::directory::Start;
 use crate::app::study::{self, StudyOptions};
 use crate::cli::{config_merge, table};
 use crate::hub;
@@ -37,11 +40,28 @@ pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<StudyOptions> {
         (options.data.dataset, options.sets.test_dataset) =
             (format!("{task}/train"), vec![format!("{task}/test")]);
     }
-    options.resume = matches.get_flag("resume");
-    options.overwrite = matches.get_flag("overwrite");
-    options.plan = matches.get_flag("plan");
-    options.plan_from = matches.get_one("plan_from").cloned();
+    if options.plan_rate.is_some() && !Flags::from_arg_matches(matches)?.plan {
+        bail!("--plan-rate has no effect without --plan");
+    }
     Ok(options)
+}
+
+/// The flags of this command.
+#[derive(Debug, Clone, Args)]
+pub(in crate::cli) struct Flags {
+    /// Print the planned runs, their duration, and the least difference that the study could find, and stop. A few
+    /// samples and training steps are timed and thrown away.
+    #[arg(long, conflicts_with_all = ["resume", "overwrite"])]
+    plan: bool,
+    /// Earlier study, a folder or its results.json, whose variances --plan assumes.
+    #[arg(long, requires = "plan", value_name = "STUDY")]
+    plan_from: Option<PathBuf>,
+    /// Continue the study in --output (default: `study`) after a stop or a crash.
+    #[arg(long)]
+    resume: bool,
+    /// Begin anew where --output holds a study: the files that Tealight wrote there are removed.
+    #[arg(long, conflicts_with = "resume")]
+    overwrite: bool,
 }
 
 /// The settings that [`DEFAULTS`] give to a study of the embedded model.
@@ -57,11 +77,18 @@ fn is_other_data(given: &StudyOptions) -> bool {
         || given.sets.test_suite.is_some()
 }
 
-pub(in crate::cli) fn run(options: &StudyOptions, process: &Process) -> Result<()> {
-    if options.plan {
-        return Ok(print(table::plan(&study::planned(options, process)?))?);
+pub(in crate::cli) fn run(matches: &ArgMatches, process: &Process) -> Result<()> {
+    let (options, flags) = (resolve(matches)?, Flags::from_arg_matches(matches)?);
+    if flags.plan {
+        let plan = study::planned(&options, flags.plan_from.as_deref(), process)?;
+        return Ok(print(table::plan(&plan))?);
     }
-    let Some(done) = study::run(options, process)? else { return Ok(()) };
+    let start = match (flags.resume, flags.overwrite) {
+        (true, _) => Start::Resume(String::new()),
+        (false, true) => Start::Replace,
+        (false, false) => Start::New,
+    };
+    let Some(done) = study::run(&options, &start, process)? else { return Ok(()) };
     print(table::study(&done.study))?;
     let page = done.output.join("report.html");
     tracing::info!("{:.0} s; open {}", done.study.seconds, page.display());

@@ -3,32 +3,44 @@
 use std::io::Write;
 
 use anyhow::Result;
-use clap::ArgMatches;
+use clap::{ArgMatches, Args, FromArgMatches};
 use serde_json::Value;
 
-use super::resume;
+use super::resume::{self, RunFlags, RunSettings};
 use crate::app::training::{self, DryRun, TrainOptions};
+use crate::cli::{NO_OUTPUT, required};
 use crate::process::Process;
 use crate::telemetry::{out, print};
 
-/// The options of this command; `--resume` and `--dry-run` are for the command line alone.
-pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<TrainOptions> {
-    let (mut options, named) =
-        resume::resolve(matches, |options: &mut TrainOptions| &mut options.output)?;
-    options.resume = named;
-    options.dry_run = matches.get_flag("dry_run");
-    options.overwrite = matches.get_flag("overwrite");
-    Ok(options)
+/// The settings of this command.
+pub(in crate::cli) type Settings = RunSettings<TrainOptions>;
+
+/// The flags of this command.
+#[derive(Debug, Clone, Args)]
+pub(in crate::cli) struct Flags {
+    #[command(flatten)]
+    run: RunFlags,
+    /// Print the resolved settings, the data, the first prompts and the memory plan, and stop.
+    #[arg(long, conflicts_with = "resume")]
+    dry_run: bool,
 }
 
-pub(in crate::cli) fn run(options: &TrainOptions, process: &Process) -> Result<()> {
-    if options.dry_run {
-        return show(&training::dry_run(options)?);
+/// Reads the options, and no more.
+pub(in crate::cli) fn check(matches: &ArgMatches) -> Result<()> {
+    resume::resolve::<TrainOptions>(matches).map(drop)
+}
+
+pub(in crate::cli) fn run(matches: &ArgMatches, process: &Process) -> Result<()> {
+    let (options, directory) = resume::resolve::<TrainOptions>(matches)?;
+    if Flags::from_arg_matches(matches)?.dry_run {
+        return show(&training::dry_run(&options)?);
     }
+    let directory = required(directory, NO_OUTPUT)?;
     if !options.json {
-        return training::run(options, process, None).map(drop);
+        return training::run(&options, &directory, process, None).map(drop);
     }
-    let done = training::run(options, process, Some(&|row: &Value| Ok(print(row)?)))?;
+    let on_step = |row: &Value| Ok(print(row)?);
+    let done = training::run(&options, &directory, process, Some(&on_step))?;
     print(serde_json::to_string(&done)?)?;
     Ok(())
 }
@@ -44,6 +56,13 @@ fn show(run: &DryRun) -> Result<()> {
         "a step: {} completions of up to {} tokens, prompts of up to {}",
         run.completions, run.completion_length, run.prompt_length
     )?;
+    if run.is_trust_region_inactive {
+        writeln!(
+            out,
+            "one optimizer step a batch: the importance ratio is 1, so clipping has no effect (raise \
+             --steps-per-generation or --num-iterations)"
+        )?;
+    }
     let plan = &run.memory;
     writeln!(out, "memory, planned for the longest sequences:")?;
     plan.lines().iter().try_for_each(|line| writeln!(out, "  {line}"))?;

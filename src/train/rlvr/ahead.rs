@@ -6,10 +6,9 @@ use std::thread::Scope;
 
 use anyhow::{Result, bail};
 
-use super::Run;
-use super::rollouts::Drawn;
+use super::rollouts::Rollouts;
 
-/// How far training and sampling are.
+/// The progress of training and of sampling.
 pub(super) struct Ahead {
     max_staleness: usize,
     first_step: usize,
@@ -24,10 +23,10 @@ struct Progress {
     is_over: bool,
 }
 
-/// What was drawn, step by step; nothing more is once this is dropped.
-pub(super) struct DrawnAhead<'a> {
+/// The rollouts of the next steps; sampling ends when this is dropped.
+pub(super) struct AheadRollouts<'a> {
     ahead: &'a Ahead,
-    found: Receiver<Result<Drawn>>,
+    rollouts: Receiver<Result<Rollouts>>,
 }
 
 impl Ahead {
@@ -41,31 +40,31 @@ impl Ahead {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts to draw for `run`.
+    /// Starts to sample with `sample`, which is given the number of a step's first round, until `steps` are done.
     pub(super) fn start<'scope>(
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
-        run: &'scope Run<'_>,
-    ) -> DrawnAhead<'scope> {
-        let (send, found) = channel();
+        steps: usize,
+        sample: impl Fn(usize) -> Result<Rollouts> + Send + 'scope,
+    ) -> AheadRollouts<'scope> {
+        let (send, rollouts) = channel();
         scope.spawn(move || {
             let mut round = self.first_round;
-            for step in self.first_step..run.config.settings.max_steps {
+            for step in self.first_step..steps {
                 let Some(published) = self.wait_for(step.saturating_sub(self.max_staleness)) else {
                     break;
                 };
-                let drawn = run.draw(round).map(|mut drawn| {
-                    round = drawn.rounds;
-                    drawn.staleness = step - published;
-                    drawn
+                let sampled = sample(round).map(|rollouts| {
+                    round = rollouts.rounds;
+                    Rollouts { staleness: step - published, ..rollouts }
                 });
-                let is_last = drawn.is_err();
-                if send.send(drawn).is_err() || is_last {
+                let is_last = sampled.is_err();
+                if send.send(sampled).is_err() || is_last {
                     break;
                 }
             }
         });
-        DrawnAhead { ahead: self, found }
+        AheadRollouts { ahead: self, rollouts }
     }
 
     /// The step whose weights the engine has, once it is this one or a later; none when all is over.
@@ -82,22 +81,22 @@ impl Ahead {
     }
 }
 
-impl DrawnAhead<'_> {
-    /// What was drawn for a step, whose weights the engine has now.
+impl AheadRollouts<'_> {
+    /// The rollouts of a step, whose weights the engine has now.
     ///
     /// # Errors
     /// Whatever sampling failed with.
-    pub(super) fn at(&self, step: usize) -> Result<Drawn> {
+    pub(super) fn at(&self, step: usize) -> Result<Rollouts> {
         self.ahead.progress().published = Some(step);
         self.ahead.moved.notify_all();
-        match self.found.recv() {
-            Ok(drawn) => drawn,
+        match self.rollouts.recv() {
+            Ok(rollouts) => rollouts,
             Err(_) => bail!("nothing more is sampled ahead"),
         }
     }
 }
 
-impl Drop for DrawnAhead<'_> {
+impl Drop for AheadRollouts<'_> {
     fn drop(&mut self) {
         self.ahead.progress().is_over = true;
         self.ahead.moved.notify_all();

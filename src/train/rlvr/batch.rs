@@ -1,357 +1,336 @@
-//! Judged groups to the rows of one step: advantages token by token, weights, and what the loss needs
-//! of the base.
+//! Scored groups to the batch of one step: advantages token by token, weights, and the tokens that are treated apart.
 
 use std::ops::Range;
 
 use anyhow::Result;
-use bytemuck::Pod;
 
-use super::correct::Drawn;
-use super::kl::BaseSays;
-use super::pstar::LoggedRows;
-use super::whole::{shares, widened};
-use super::{Metrics, Run};
-use crate::generate::{Finish, RngKey};
-use crate::model::Decoder;
-use crate::objective::tokens::{Covariance, Rows, chosen};
+use super::columns::Columns;
+use super::deferred::{Deferred, MicroBatch, PassOutputs};
+use super::scored::ScoredGroups;
+use super::scorer::widened;
+use crate::generate::RngKey;
+use crate::objective::tokens::{Covariance, select_tokens};
 use crate::objective::{
-    Coefficients, Estimator, GroupStats, Normaliser, Partition, Plan, SampleSource, advantages,
-    charge_later, cut_share, partition_of,
+    ImportanceCorrection, Normaliser, Offsets, Plan, advantages, subtract_penalty_to_go,
 };
-use crate::policy::{Distributions, Sequence, by_row, token_logp};
-use crate::rollout::Group;
-use crate::train::checkpoint::State;
-use crate::train::shared::{self, OfRows};
+use crate::policy::{Distributions, Sequence};
 
 /// Keys the randomness of Clip-Cov apart from that of samples.
 const COVARIANCE: u64 = u64::MAX - 3;
 
-/// The rows of one step, aligned; `Rows` hold one number a completion token.
-pub(super) struct Batch {
-    pub(super) rows: Vec<Sequence>,
-    pub(super) behavior: Vec<Vec<f32>>,
-    pub(super) reference: Option<Vec<Vec<f32>>>,
-    /// The base's distributions at every row's tokens, where they are compared with and this rank has them all.
+/// The completions of one step with flat columns of their tokens. Only [`TokenBatch::finish`] gives them to the loss.
+pub(super) struct TokenBatch {
+    pub(super) sequences: Vec<Sequence>,
+    /// The base's distributions at every completion's tokens, where the loss compares with them and this rank has them.
     pub(super) base: Option<Vec<Distributions>>,
-    pub(super) advantage: Rows,
-    /// Weight of each token in the step's loss.
-    pub(super) weight: Rows,
-    /// Coefficient of the anchor, by row.
-    pub(super) beta: Vec<f64>,
-    /// Tokens that pay for moving (KL-Cov), 1 or 0.
-    pub(super) priced: Option<Rows>,
-    /// SimKO's shares: toward the candidates, and against the top one. Where all rows are one pass, that finds them.
-    pub(super) simko: Option<(Rows, Rows)>,
-    /// Whether each row is right.
-    pub(super) is_correct: Vec<bool>,
-    /// The rows of each mini-batch, one optimizer step each.
-    pub(super) parts: Vec<Range<usize>>,
-    /// Where another model drew the rows and they are not weighted yet.
-    pub(super) drawn: Option<Drawn>,
-    /// The rows of the groups whose later tokens are not charged to earlier ones yet, with their coefficients.
-    pub(super) uncharged: Vec<(Range<usize>, f64)>,
+    /// The completions of each mini-batch, one optimizer step each.
+    pub(super) mini_batches: Vec<Range<usize>>,
+    columns: Columns,
+    deferred: Deferred,
 }
 
-impl Batch {
-    /// Whether no token of a row has a gradient under `plan`: it counts for nothing, or has no advantage where nothing
-    /// else pulls.
-    pub(super) fn is_inert(&self, row: usize, plan: &Plan) -> bool {
-        let is_zero = |rows: &Rows| rows[row].iter().all(|value| *value == 0.0);
-        let is_priced = self.priced.as_ref().is_some_and(|priced| !is_zero(priced));
-        is_zero(&self.weight)
-            || (plan.pulls_by_advantage_alone() && !is_priced && is_zero(&self.advantage))
+/// The settings that a batch depends on beside its plan.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct BatchSettings {
+    pub(super) seed: u64,
+    pub(super) step: usize,
+    pub(super) max_completion_length: usize,
+    /// The importance correction of samples of another model.
+    pub(super) correction: Option<ImportanceCorrection>,
+}
+
+impl TokenBatch {
+    /// The batch of a step.
+    pub(super) fn new(plan: &Plan, scored: ScoredGroups, settings: &BatchSettings) -> Self {
+        let ScoredGroups { offsets, groups, stats, counts, behavior_logp, deferral, .. } = scored;
+        let mut advantage = offsets.spread(&advantages(plan, &stats).concat());
+        let betas = stats.iter().map(|stats| stats.beta);
+        if let Some(costs) = &scored.costs {
+            for (group, beta) in groups.iter().cloned().zip(betas.clone()) {
+                let span = offsets.span(group.clone());
+                let (offsets, costs) = (offsets.slice(group), &costs[span.clone()]);
+                subtract_penalty_to_go(&offsets, costs, beta, &mut advantage[span], None);
+            }
+        }
+        let mini_batches = mini_batches(&groups, plan.steps_per_generation);
+        let weights = |part| completion_weights(plan, &offsets, &counts, part, settings);
+        let weights: Vec<f64> = mini_batches.iter().flat_map(weights).collect();
+        let mut weight = offsets.spread(&weights);
+        if let Some(importance) = &scored.importance {
+            weight.iter_mut().zip(importance).for_each(|(weight, x)| *weight *= x);
+        }
+        let kl_cov_mask = apply_covariance(plan, &mut advantage, &behavior_logp, settings);
+        let is_correct: Vec<bool> = stats.iter().flat_map(|stats| stats.is_correct()).collect();
+        let simko = plan.simko.zip(scored.entropy.as_ref());
+        let simko = simko.map(|(simko, entropy)| {
+            simko.columns(entropy, &advantage, &offsets.spread(&is_correct))
+        });
+        let costs = groups.iter().cloned().zip(betas.clone());
+        let deferred = Deferred {
+            importance: settings.correction.filter(|_| deferral.importance),
+            costs: if deferral.costs { costs.collect() } else { Vec::new() },
+            simko: plan.simko.filter(|_| deferral.entropy),
+        };
+        let beta = groups.iter().zip(betas);
+        Self {
+            sequences: scored.sequences,
+            base: scored.base,
+            mini_batches,
+            columns: Columns {
+                beta: beta.flat_map(|(group, beta)| vec![beta; group.len()]).collect(),
+                offsets,
+                behavior_logp,
+                base_logp: scored.base_logp,
+                advantage,
+                weight,
+                kl_cov_mask,
+                simko,
+                is_correct,
+            },
+            deferred,
+        }
     }
-}
 
-/// The reward of a step's completions, the overlong penalty included (DAPO): it falls by 1 over the
-/// last `buffer` share of the longest completion allowed.
-pub(super) fn shaped_reward(reward: f64, length: usize, longest: usize, buffer: f64) -> f64 {
-    let room = longest as f64 * buffer;
-    let over = length as f64 - (longest as f64 - room);
-    if room > 0.0 && over > 0.0 { reward - (over / room).min(1.0) } else { reward }
-}
-
-impl Run<'_> {
-    /// Aligned rows with their advantages.
-    pub(super) fn batch(
+    /// Some completions with all that their loss reads, given what the pass over them computed.
+    pub(super) fn finish(
         &self,
-        groups: &[Group],
-        state: &mut State,
-        metrics: &mut Metrics,
-    ) -> Result<Batch> {
-        let plan = self.plan;
-        let (mut rows, mut behavior, mut row_problem) = (Vec::new(), Vec::new(), Vec::new());
-        for group in groups {
-            for rollout in &group.rollouts {
-                rows.push(Sequence {
-                    prompt: self.problems[group.problem].prompt.clone(),
-                    completion: rollout.completion.tokens.clone(),
-                });
-                behavior.push(rollout.completion.logp.clone());
-                row_problem.push(group.problem);
+        completions: &[usize],
+        pass: &PassOutputs<'_>,
+    ) -> Result<MicroBatch> {
+        self.deferred.finish(completions, self.columns.gather(completions), pass)
+    }
+
+    /// Whether the gradient of a completion is zero under `plan`: its tokens have no weight, or no advantage where the
+    /// loss has no other term.
+    pub(super) fn is_zero_gradient(&self, completion: usize, plan: &Plan) -> bool {
+        let is_zero =
+            |column: &[f64]| self.columns.of(column, completion).iter().all(|x| *x == 0.0);
+        let is_penalised = self.columns.kl_cov_mask.as_deref().is_some_and(|mask| !is_zero(mask));
+        is_zero(&self.columns.weight)
+            || (plan.is_policy_gradient_alone()
+                && !is_penalised
+                && is_zero(&self.columns.advantage))
+    }
+
+    /// Tokens and completions of a mini-batch that have a weight.
+    pub(super) fn weighted(&self, mini_batch: usize) -> (usize, usize) {
+        let mut totals = (0, 0);
+        for completion in self.mini_batches[mini_batch].clone() {
+            let weights = self.columns.of(&self.columns.weight, completion);
+            if weights.iter().any(|weight| *weight != 0.0) {
+                totals = (totals.0 + weights.len(), totals.1 + 1);
             }
         }
-        let drawn = self.waits_for_pass(state.global_step).then(|| Drawn::new(behavior.clone()));
-        let corrected = match drawn {
-            Some(_) => None,
-            None => self.correct(&rows, &mut behavior, state.global_step, metrics)?,
-        };
-        let (reference, base) =
-            match self.compare_with_base(&rows, &behavior, state.global_step, metrics)? {
-                Some(BaseSays { logp, distributions }) => (Some(logp), distributions),
-                None => (None, None),
-            };
-        if self.logs_divergences(state.global_step) {
-            let (rows, behavior, reference) = (&rows, &behavior, reference.as_deref());
-            metrics.pstar =
-                Some(self.distances(&LoggedRows { groups, rows, behavior, reference })?);
-        }
-        let mut stats = self.stats(groups, &behavior, reference.as_deref(), state.global_step);
-        self.estimate_partition(groups, &mut stats, state);
-        metrics.max_reward_ratio = plan.matching().map(|matching| cut_share(matching, &stats));
-        let by_group = advantages(plan, &stats);
-        let mut advantage: Rows = by_group
-            .concat()
-            .into_iter()
-            .zip(&rows)
-            .map(|(advantage, row)| vec![advantage; row.completion.len()])
-            .collect();
-        let mut uncharged = Vec::new();
-        if let Some(regulariser) = plan.charges_later() {
-            let charged = self.charged_groups(groups, state.global_step);
-            let values = match (regulariser.estimator, &reference) {
-                (Estimator::K2, Some(reference)) => Some(log_ratios(&behavior, reference)),
-                _ if self.charges_in_pass(&rows, &charged) => None,
-                _ => Some(self.position_divergences(&rows, base.as_deref())?),
-            };
-            match values {
-                None => uncharged = charged,
-                Some(values) => charged.into_iter().for_each(|(range, beta)| {
-                    charge_later(&values[range.clone()], beta, &mut advantage[range], None);
-                }),
-            }
-        }
-        let rollouts = groups.iter().flat_map(|group| &group.rollouts);
-        let is_masked = |finish: Finish| {
-            self.config.settings.mask_truncated_completions && finish == Finish::Length
-        };
-        let counts: Vec<bool> = rollouts.map(|r| !is_masked(r.completion.finish)).collect();
-        let parts = self.parts(groups);
-        let by_row = parts.iter().flat_map(|part| self.weights(&rows, &counts, part));
-        let spread = |(weight, row): (f64, &Sequence)| vec![weight; row.completion.len()];
-        let mut weight: Rows = by_row.zip(&rows).map(spread).collect();
-        if let Some(corrected) = &corrected {
-            let factors = corrected.factor.iter().flatten();
-            weight.iter_mut().flatten().zip(factors).for_each(|(weight, x)| *weight *= x);
-        }
-        let step = state.global_step;
-        let beta = row_problem.iter().map(|problem| self.beta(*problem, step)).collect();
-        let priced = self.covariance(&mut advantage, &behavior, state.global_step);
-        let is_correct: Vec<bool> =
-            stats.iter().flat_map(|stats| stats.is_correct.clone()).collect();
-        let simko = match plan.simko {
-            Some(simko) if !self.is_one_pass(&rows) => {
-                let entropy = self.entropies(&rows)?;
-                Some(shares(simko, &entropy, &advantage, &is_correct))
-            }
-            _ => None,
-        };
-        Ok(Batch {
-            rows,
-            behavior,
-            reference,
-            base,
-            advantage,
-            weight,
-            beta,
-            priced,
-            simko,
-            parts,
-            drawn,
-            uncharged,
-            is_correct,
-        })
+        totals
     }
 
-    /// The rows of each mini-batch: whole groups, as evenly as they divide.
-    fn parts(&self, groups: &[Group]) -> Vec<Range<usize>> {
-        let count = self.plan.steps_per_generation.min(groups.len().max(1));
-        let mut parts = Vec::with_capacity(count);
-        let (mut group, mut row) = (0, 0);
-        for part in 0..count {
-            let end = groups.len() * (part + 1) / count;
-            let rows: usize = groups[group..end].iter().map(|g| g.rollouts.len()).sum();
-            parts.push(row..row + rows);
-            (group, row) = (end, row + rows);
-        }
-        parts
+    /// Tokens of consecutive completions.
+    pub(super) fn tokens(&self, completions: Range<usize>) -> usize {
+        self.columns.offsets.span(completions).len()
     }
 
-    /// The weight of each token of the rows of a mini-batch in the mini-batch's own loss.
-    fn weights(&self, rows: &[Sequence], counts: &[bool], part: &Range<usize>) -> Vec<f64> {
-        let (rows, counts) = (&rows[part.clone()], &counts[part.clone()]);
-        let counted = || rows.iter().zip(counts).filter(|(_, counts)| **counts);
-        let normaliser = Normaliser {
-            tokens: counted().map(|(row, _)| row.completion.len()).sum::<usize>().max(1),
-            sequences: counted().count().max(1),
-            max_completion_length: self.config.settings.length(),
-        };
-        let weight = |(row, counts): (&Sequence, &bool)| match counts {
-            true => self.plan.loss_type.weight(row.completion.len(), &normaliser),
-            false => 0.0,
-        };
-        rows.iter().zip(counts).map(weight).collect()
+    /// Log-probabilities of consecutive completions before the step, and under the base.
+    pub(super) fn logp(&self, completions: Range<usize>) -> (&[f32], Option<&[f32]>) {
+        let span = self.columns.offsets.span(completions);
+        let base_logp = self.columns.base_logp.as_ref().map(|logp| &logp[span.clone()]);
+        (&self.columns.behavior_logp[span], base_logp)
     }
 
-    fn stats(
-        &self,
-        groups: &[Group],
-        behavior: &[Vec<f32>],
-        reference: Option<&[Vec<f32>]>,
-        step: usize,
-    ) -> Vec<GroupStats> {
-        let longest = self.config.settings.length();
-        let mut first = 0;
-        groups
-            .iter()
-            .map(|group| {
-                let count = group.rollouts.len();
-                let reference = reference.map(|all| &all[first..first + count]);
-                let behavior = &behavior[first..first + count];
-                first += count;
-                let lengths: Vec<usize> =
-                    group.rollouts.iter().map(|r| r.completion.tokens.len()).collect();
-                let rewards = group.rewards();
-                let shaped = |reward: &f64, length: &usize| {
-                    shaped_reward(*reward, *length, longest, self.plan.overlong_buffer)
-                };
-                GroupStats {
-                    is_correct: rewards.iter().map(|reward| *reward > 0.0).collect(),
-                    rewards: rewards
-                        .iter()
-                        .zip(&lengths)
-                        .map(|(r, length)| shaped(r, length))
-                        .collect(),
-                    policy_logp: behavior.iter().map(|logp| sum(logp)).collect(),
-                    reference_logp: match reference {
-                        Some(reference) => reference.iter().map(|logp| sum(logp)).collect(),
-                        None => vec![0.0; count],
-                    },
-                    lengths,
-                    solve_rate: self.data.solve_rate.get(group.problem).copied().unwrap_or(1.0),
-                    beta: self.beta(group.problem, step),
-                    greedy: group
-                        .greedy
-                        .as_ref()
-                        .map(|greedy| shaped(&greedy.reward(), &greedy.completion.tokens.len())),
-                    mass: None,
-                }
-            })
-            .collect()
-    }
-
-    /// Replaces the stored solve rate by importance sampling from the groups, where the plan asks.
-    fn estimate_partition(&self, groups: &[Group], stats: &mut [GroupStats], state: &mut State) {
-        let Some(matching) = self.plan.matching() else { return };
-        if matching.partition == Partition::Fixed || matching.sampler != SampleSource::Policy {
-            return;
-        }
-        for (group, stats) in groups.iter().zip(stats) {
-            let online = stats.online_solve_rate();
-            stats.solve_rate = partition_of(match matching.partition {
-                Partition::Cumulative => {
-                    let entry = state
-                        .partition
-                        .entry(self.problems[group.problem].problem.id.clone())
-                        .or_default();
-                    entry.0 += online;
-                    entry.1 += 1;
-                    entry.0 / entry.1 as f64
-                }
-                Partition::Online | Partition::Fixed => online,
-            });
-        }
-    }
-
-    /// The rows of every group and their coefficient. To each of their tokens the divergence of the positions after it
-    /// is charged, less that of the group's other samples there: what makes the vocabulary's gradient that of the whole
-    /// completion.
-    fn charged_groups(&self, groups: &[Group], step: usize) -> Vec<(Range<usize>, f64)> {
-        let mut first = 0;
-        let of = |group: &Group| {
-            let range = first..first + group.rollouts.len();
-            first = range.end;
-            (range, self.beta(group.problem, step))
-        };
-        groups.iter().map(of).collect()
-    }
-
-    /// The coefficients of a step.
-    pub(super) fn coefficients(&self, step: usize) -> Coefficients {
-        self.plan.coefficients(step, self.config.settings.max_steps)
-    }
-
-    /// The coefficient of a problem at a step.
-    pub(super) fn beta(&self, problem: usize, step: usize) -> f64 {
-        self.data.beta[problem] * self.coefficients(step).beta
-    }
-
-    /// Cuts the gradient of the tokens that Clip-Cov picks; returns those that KL-Cov prices.
-    fn covariance(&self, advantage: &mut Rows, behavior: &[Vec<f32>], step: usize) -> Option<Rows> {
-        let covariance = self.plan.covariance?;
-        let logp = widened(behavior);
-        let rng_key = RngKey { seed: self.config.seed, step: COVARIANCE };
-        let mut stream = rng_key.stream(step as u64, 0);
-        let picked = chosen(covariance, advantage, &logp, || stream.uniform());
-        match covariance {
-            Covariance::Clip { .. } => {
-                picked.into_iter().for_each(|(row, token)| advantage[row][token] = 0.0);
-                None
-            }
-            Covariance::Kl { .. } => {
-                let mut priced: Rows = advantage.iter().map(|row| vec![0.0; row.len()]).collect();
-                picked.into_iter().for_each(|(row, token)| priced[row][token] = 1.0);
-                Some(priced)
-            }
-        }
-    }
-
-    /// Log-probabilities of completions under the base.
-    pub(super) fn reference_logp(&self, rows: &[Sequence]) -> Result<Vec<Vec<f32>>> {
-        self.logp_of(self.base()?, rows)
-    }
-
-    pub(super) fn logp_of(&self, decoder: &Decoder, rows: &[Sequence]) -> Result<Vec<Vec<f32>>> {
-        self.by_row(rows, &|part, _| {
-            let said = token_logp(decoder, part, self.config.settings.temperature)?;
-            Ok(by_row(&said.logp, part)?)
-        })
-    }
-
-    /// What `of` finds of rows, each rank of its own.
-    pub(super) fn by_row<T: Pod>(
-        &self,
-        rows: &[Sequence],
-        of: &OfRows<'_, T>,
-    ) -> Result<Vec<Vec<T>>> {
-        shared::by_row(rows, self.config.settings.micro_batch_tokens, self.ranks, of)
+    /// The advantage of each completion's first token.
+    pub(super) fn first_advantages(&self) -> Vec<f64> {
+        first_values(&self.columns.offsets, &self.columns.advantage)
     }
 }
 
-/// `log(pi / a)` of every token.
-pub(super) fn log_ratios(policy: &[Vec<f32>], reference: &[Vec<f32>]) -> Rows {
-    let row = |(p, a): (&Vec<f32>, &Vec<f32>)| {
-        p.iter().zip(a).map(|(p, a)| f64::from(*p) - f64::from(*a)).collect()
+/// The value of each completion's first token; 0 where it has none.
+pub(super) fn first_values(offsets: &Offsets, column: &[f64]) -> Vec<f64> {
+    offsets.split(column).map(|values| values.first().copied().unwrap_or(0.0)).collect()
+}
+
+/// The completions of each mini-batch: whole groups, as evenly as they divide.
+fn mini_batches(groups: &[Range<usize>], count: usize) -> Vec<Range<usize>> {
+    let count = count.min(groups.len().max(1));
+    let end = |group: usize| group.checked_sub(1).map_or(0, |last| groups[last].end);
+    let part = |number: usize| groups.len() * number / count;
+    (0..count).map(|number| end(part(number))..end(part(number + 1))).collect()
+}
+
+/// The weight of each token of the completions of a mini-batch in the mini-batch's own loss.
+fn completion_weights(
+    plan: &Plan,
+    offsets: &Offsets,
+    counts: &[bool],
+    part: &Range<usize>,
+    settings: &BatchSettings,
+) -> Vec<f64> {
+    let (lengths, counts) = (offsets.slice(part.clone()).lengths(), &counts[part.clone()]);
+    let counted = || lengths.iter().zip(counts).filter(|(_, counts)| **counts);
+    let normaliser = Normaliser {
+        tokens: counted().map(|(length, _)| length).sum::<usize>().max(1),
+        sequences: counted().count().max(1),
+        max_completion_length: settings.max_completion_length,
     };
-    policy.iter().zip(reference).map(row).collect()
+    let weight = |(length, counts): (&usize, &bool)| match counts {
+        true => plan.loss_type.weight(*length, &normaliser),
+        false => 0.0,
+    };
+    lengths.iter().zip(counts).map(weight).collect()
 }
 
-pub(super) fn sum(values: &[f32]) -> f64 {
-    values.iter().map(|x| f64::from(*x)).sum()
+/// Cuts the advantage of the tokens that Clip-Cov picks; returns the mask of those that KL-Cov penalises.
+fn apply_covariance(
+    plan: &Plan,
+    advantage: &mut [f64],
+    behavior_logp: &[f32],
+    settings: &BatchSettings,
+) -> Option<Vec<f64>> {
+    let covariance = plan.covariance?;
+    let rng_key = RngKey { seed: settings.seed, step: COVARIANCE };
+    let mut stream = rng_key.stream(settings.step as u64, 0);
+    let tokens = select_tokens(covariance, advantage, &widened(behavior_logp), || stream.uniform());
+    match covariance {
+        Covariance::Clip { .. } => {
+            tokens.into_iter().for_each(|token| advantage[token] = 0.0);
+            None
+        }
+        Covariance::Kl { .. } => {
+            let mut mask = vec![0.0; advantage.len()];
+            tokens.into_iter().for_each(|token| mask[token] = 1.0);
+            Some(mask)
+        }
+    }
 }
 
-/// Whether a group teaches: some right, some wrong.
-pub(super) fn is_mixed(group: &Group, plan: &Plan) -> bool {
-    let right = group.rewards().iter().filter(|reward| **reward > 0.0).count();
-    !plan.dynamic_sampling || (right > 0 && right < group.rollouts.len())
+#[cfg(test)]
+mod tests {
+    use candle_core::{Device, Tensor};
+
+    use super::super::deferred::Deferral;
+    use super::super::scorer::log_ratios;
+    use super::*;
+    use crate::objective::{GroupStats, Objective};
+
+    const LENGTHS: [usize; 4] = [2, 1, 3, 2];
+    const SETTINGS: BatchSettings = BatchSettings {
+        seed: 1,
+        step: 3,
+        max_completion_length: 4,
+        correction: Some(ImportanceCorrection::TokenTruncate(2.0)),
+    };
+
+    fn plan(text: &str) -> Plan {
+        text.parse::<Objective>().unwrap().plan
+    }
+
+    /// Two groups of two completions, the first of each correct.
+    fn scored() -> ScoredGroups {
+        let stats = GroupStats {
+            rewards: vec![1.0, 0.0],
+            classes: vec![Some(0), None],
+            policy_logp: vec![-1.0; 2],
+            reference_logp: vec![-1.0; 2],
+            lengths: vec![2; 2],
+            solve_rate: 0.5,
+            beta: 0.25,
+            greedy: None,
+            mass: None,
+        };
+        let sequence = |length| Sequence { prompt: vec![1], completion: vec![2; length] };
+        ScoredGroups {
+            sequences: LENGTHS.map(sequence).into(),
+            offsets: Offsets::new(LENGTHS),
+            groups: vec![0..2, 2..4],
+            stats: vec![stats.clone(), stats],
+            counts: vec![true; 4],
+            behavior_logp: (1..=8).map(|token| -0.25 * token as f32).collect(),
+            base_logp: None,
+            base: None,
+            importance: None,
+            costs: None,
+            entropy: None,
+            deferral: Deferral::default(),
+        }
+    }
+
+    fn tensor(values: &[f64]) -> Tensor {
+        let values: Vec<f32> = values.iter().map(|x| *x as f32).collect();
+        Tensor::from_slice(&values, values.len(), &Device::Cpu).unwrap()
+    }
+
+    /// The columns of all completions after a pass with these outputs.
+    fn finished(batch: &TokenBatch, outputs: [&[f64]; 3]) -> Columns {
+        let [logp, entropy, divergence] = outputs.map(tensor);
+        let pass = PassOutputs { logp: &logp, entropy: &entropy, divergence: Some(&divergence) };
+        batch.finish(&[0, 1, 2, 3], &pass).unwrap().columns().clone()
+    }
+
+    #[test]
+    fn advantages_and_weights_stand_at_every_token() {
+        let plan = plan("rloo:loss-type=dapo:steps-per-generation=2:trust-region=ppo");
+        let mut groups = scored();
+        groups.counts[2] = false;
+        let batch = TokenBatch::new(&plan, groups, &SETTINGS);
+        assert_eq!(batch.mini_batches, [0..2, 2..4]);
+        assert_eq!(batch.columns.advantage, [1.0, 1.0, -1.0, 1.0, 1.0, 1.0, -1.0, -1.0]);
+        let third = 1.0 / 3.0;
+        assert_eq!(batch.columns.weight, [third, third, third, 0.0, 0.0, 0.0, 0.5, 0.5]);
+        assert_eq!((batch.weighted(0), batch.weighted(1)), ((3, 2), (2, 1)));
+        let zero: Vec<usize> = (0..4).filter(|row| batch.is_zero_gradient(*row, &plan)).collect();
+        assert_eq!(zero, [2]);
+        assert_eq!(batch.first_advantages(), [1.0, -1.0, 1.0, -1.0]);
+    }
+
+    #[test]
+    fn kl_cov_marks_tokens_and_clip_cov_cuts_them() {
+        let batch = TokenBatch::new(&plan("kl-cov"), scored(), &SETTINGS);
+        let mask = batch.columns.kl_cov_mask.unwrap();
+        assert_eq!(mask.iter().sum::<f64>(), 1.0, "one token of eight");
+        let cut = TokenBatch::new(&plan("clip-cov"), scored(), &SETTINGS).columns;
+        assert!(cut.kl_cov_mask.is_none());
+    }
+
+    /// A pass before the step and the training pass give the same columns.
+    #[test]
+    fn deferred_columns_are_those_that_were_scored_before() {
+        let outputs: [&[f64]; 3] = [
+            &[-0.5, -0.25, -1.0, -0.5, -2.0, -1.0, -0.75, -0.125],
+            &[0.5, 2.0, 1.0, 0.25, 0.75, 3.0, 1.5, 0.125],
+            &[0.25, 0.5, 1.0, 2.0, 0.125, 0.75, 0.5, 0.25],
+        ];
+        let [logp, entropy, divergence] = outputs;
+        let policy_logp: Vec<f32> = logp.iter().map(|x| *x as f32).collect();
+        let sampler_logp = scored().behavior_logp;
+        let ratios = log_ratios(&policy_logp, &sampler_logp);
+        let importance = SETTINGS.correction.unwrap().weigh(&Offsets::new(LENGTHS), &ratios);
+        let known = [
+            (
+                "rloo",
+                ScoredGroups {
+                    importance: Some(importance.factor),
+                    behavior_logp: policy_logp,
+                    ..scored()
+                },
+            ),
+            ("kl-full:0.25", ScoredGroups { costs: Some(divergence.to_vec()), ..scored() }),
+            ("simko", ScoredGroups { entropy: Some(entropy.to_vec()), ..scored() }),
+        ];
+        for (number, (text, known)) in known.into_iter().enumerate() {
+            let deferral =
+                Deferral { importance: number == 0, costs: number == 1, entropy: number == 2 };
+            let (plan, late) = (plan(text), ScoredGroups { deferral, ..scored() });
+            let known = TokenBatch::new(&plan, known, &SETTINGS);
+            let late = TokenBatch::new(&plan, late, &SETTINGS);
+            assert_ne!(late.columns, known.columns, "{text}: nothing was deferred");
+            assert_eq!(finished(&late, outputs), finished(&known, outputs), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_gather_of_a_batch_is_the_columns_of_its_completions() {
+        let batch = TokenBatch::new(&plan("grpo"), scored(), &SETTINGS);
+        let part = batch.columns.gather(&[2, 0]);
+        assert_eq!(part.offsets, Offsets::new([3, 2]));
+        assert_eq!(part.behavior_logp, [-1.0, -1.25, -1.5, -0.25, -0.5]);
+        assert_eq!((part.beta, part.is_correct), (vec![0.25; 2], vec![true; 2]));
+    }
 }

@@ -1,6 +1,6 @@
-//! A run that learns nothing says so: what its metrics warn of, once each, with the likely fix.
+//! Warnings from the metrics of a run, each given once with the likely fix.
 
-use super::Metrics;
+use super::metrics::Metrics;
 
 /// Steps without any signal after which a run says that it learns nothing.
 const DEAD_STEPS: usize = 10;
@@ -9,24 +9,36 @@ const ENGINE_ROUNDING: f64 = 0.01;
 /// Standard errors below zero at which an estimate of a divergence is not noise.
 const NOISE: f64 = 5.0;
 
-/// What was seen of a run so far.
+/// The kind of a warning, and its text.
+type Warning = (&'static str, String);
+
+/// Streaks of steps and warnings already given.
 #[derive(Debug)]
 pub struct Health {
     rounding: f64,
     equal: usize,
     still: usize,
-    said: Vec<&'static str>,
+    reported: Vec<&'static str>,
 }
 
 impl Health {
     /// Of a run whose log-probabilities may be `rounding` apart between rollout and training.
     pub fn new(rounding: f64) -> Self {
-        Self { rounding, equal: 0, still: 0, said: Vec::new() }
+        Self { rounding, equal: 0, still: 0, reported: Vec::new() }
     }
 
-    /// What `metrics`, those of the next step, give cause to warn of. Each kind is said once a run.
+    /// The warnings that the metrics of the next step call for. Each kind is given once a run.
     pub fn check(&mut self, metrics: &Metrics) -> Vec<String> {
-        let mut found: Vec<(&'static str, String)> = Vec::new();
+        let mut warnings = self.completion_warnings(metrics);
+        warnings.extend(self.update_warnings(metrics));
+        warnings.retain(|(kind, _)| !self.reported.contains(kind));
+        self.reported.extend(warnings.iter().map(|(kind, _)| *kind));
+        warnings.into_iter().map(|(_, text)| text).collect()
+    }
+
+    /// Warnings from rewards and verdicts.
+    fn completion_warnings(&mut self, metrics: &Metrics) -> Vec<Warning> {
+        let mut warnings = Vec::new();
         let step = metrics.step;
         let percent = |share: f64| format!("{:.0} %", share * 100.0);
         self.equal = if metrics.frac_reward_zero_std == 1.0 { self.equal + 1 } else { 0 };
@@ -35,7 +47,7 @@ impl Health {
                 true => ("right", "harder"),
                 false => ("wrong", "easier"),
             };
-            found.push((
+            warnings.push((
                 "equal",
                 format!(
                     "{DEAD_STEPS} steps in a row taught nothing: every completion of a group was {which}; look at a \
@@ -44,16 +56,16 @@ impl Health {
             ));
         }
         if metrics.clipped_ratio > 0.5 {
-            found.push((
+            warnings.push((
                 "cut",
                 format!(
-                    "step {step}: {} of completions were cut off and earn nothing; raise --max-completion-length",
+                    "step {step}: {} of completions were truncated and earn nothing; raise --max-completion-length",
                     percent(metrics.clipped_ratio)
                 ),
             ));
         }
         if metrics.no_answer_ratio > 0.5 && metrics.clipped_ratio <= 0.5 {
-            found.push((
+            warnings.push((
                 "no answer",
                 format!(
                     "step {step}: in {} of completions no answer was found; look at a few with `tealight show`: the \
@@ -62,9 +74,16 @@ impl Health {
                 ),
             ));
         }
+        warnings
+    }
+
+    /// Warnings from gradients and log-probabilities.
+    fn update_warnings(&mut self, metrics: &Metrics) -> Vec<Warning> {
+        let mut warnings = Vec::new();
+        let step = metrics.step;
         self.still = if metrics.grad_norm == 0.0 { self.still + 1 } else { 0 };
         if self.still == DEAD_STEPS {
-            found.push((
+            warnings.push((
                 "still",
                 format!(
                     "{DEAD_STEPS} steps in a row had a gradient of exactly 0: nothing changes; look at `reward` and \
@@ -74,7 +93,7 @@ impl Health {
         }
         if let Some(mismatch) = metrics.mismatch.filter(|mismatch| mismatch.mean > ENGINE_ROUNDING)
         {
-            found.push((
+            warnings.push((
                 "engine",
                 format!(
                     "step {step}: the log-probabilities of what samples are {:.3} nats a token from the policy's own on \
@@ -84,7 +103,7 @@ impl Health {
             ));
         }
         if metrics.logp_difference > self.rounding {
-            found.push((
+            warnings.push((
                 "ratio",
                 format!(
                     "step {step}: rollout and training differ by {:.1e} in a log-probability, so that the importance \
@@ -96,7 +115,7 @@ impl Health {
         if let (Some(kl), Some(error)) = (metrics.kl, metrics.kl_stderr)
             && kl < -NOISE * error.max(1e-6)
         {
-            found.push((
+            warnings.push((
                 "negative",
                 format!(
                     "step {step}: the KL to the base is estimated at {kl:.3}, {:.0} standard errors below 0: the \
@@ -106,7 +125,7 @@ impl Health {
             ));
         }
         if metrics.skipped_now {
-            found.push((
+            warnings.push((
                 "not finite",
                 format!(
                     "step {step}: the loss or the gradient was not finite; the step is left out; lower \
@@ -114,9 +133,7 @@ impl Health {
                 ),
             ));
         }
-        found.retain(|(kind, _)| !self.said.contains(kind));
-        self.said.extend(found.iter().map(|(kind, _)| *kind));
-        found.into_iter().map(|(_, text)| text).collect()
+        warnings
     }
 }
 

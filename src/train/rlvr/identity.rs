@@ -1,7 +1,7 @@
 //! Which settings the result of a run depends on: a run may go on with others, but not with these.
 
-use super::RlvrConfig;
-use super::kl::LogKl;
+use super::config::RlvrConfig;
+use super::settings::LogKl;
 use crate::train::Scheduler;
 use crate::train::sft::SftConfig;
 
@@ -9,8 +9,8 @@ impl RlvrConfig {
     /// These settings with what the result does not depend on left at nothing: how long to go on, what to save and to
     /// log, how work is split up.
     pub fn identity(&self) -> Self {
-        let mut own = self.clone();
-        let settings = &mut own.settings;
+        let mut identity = self.clone();
+        let settings = &mut identity.settings;
         // A rate or a coefficient that falls over the run depends on its length.
         let is_constant = settings.schedule.lr_scheduler_type == Scheduler::Constant;
         let has_ends = self.objective.plan.annealing.has_ends();
@@ -26,7 +26,7 @@ impl RlvrConfig {
         settings.max_skipped_steps = 0;
         settings.presamples = None;
         settings.strict = false;
-        own
+        identity
     }
 }
 

@@ -8,6 +8,7 @@ use crate::generate::Finish;
 use crate::objective::Mismatch;
 use crate::objective::pstar::PstarDistances;
 use crate::rollout::{Group, Rollout};
+use crate::train::checkpoint::State;
 
 /// One row of `metrics.jsonl`; names are TRL's.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -20,7 +21,7 @@ pub struct Metrics {
     pub reward: f64,
     /// Mean over groups of the standard deviation of rewards.
     pub reward_std: f64,
-    /// Share of groups whose rewards are all equal: they teach nothing.
+    /// Share of zero-variance groups: rewards are all equal, and so is the gradient of their policy loss to zero.
     pub frac_reward_zero_std: f64,
     /// Mean entropy of the policy at sampled tokens, in nats.
     pub entropy: f64,
@@ -28,14 +29,14 @@ pub struct Metrics {
     pub kl: Option<f64>,
     /// Standard error of `kl` over the completions of the step.
     pub kl_stderr: Option<f64>,
-    /// The divergence on the base's right answers, per token; null where not rehearsed.
+    /// The divergence on the base's correct answers, per token; null where not rehearsed.
     pub rehearsal_divergence: Option<f64>,
     /// Mean log-probability of a stored token under the policy; falls where the base's answers are
     /// forgotten, nears 0 where they are learned by heart.
     pub rehearsal_logp: Option<f64>,
     /// Share of stored tokens or completions whose log-ratio was cut (see `PointwiseLoss`).
     pub rehearsal_clamped: Option<f64>,
-    /// Share of right completions whose pseudo-reward was cut at `max-reward`; null without a target.
+    /// Share of correct completions whose pseudo-reward was cut at `max-reward`; null without a target.
     pub max_reward_ratio: Option<f64>,
     /// Weight of the entropy bonus; null where it does not adapt.
     pub entropy_bonus: Option<f64>,
@@ -129,6 +130,17 @@ impl Metrics {
         }
     }
 
+    /// Takes over the counters of the run after the step.
+    pub(super) fn count(&mut self, state: &State) {
+        self.step = state.global_step;
+        self.num_tokens = state.num_tokens;
+        self.num_completions = state.num_completions;
+        self.skipped_steps = state.skipped_steps;
+        self.num_gradients = state.num_gradients;
+        self.num_rehearsed = state.num_rehearsed;
+        self.num_updates = state.optimizer_steps;
+    }
+
     /// Takes in what an update measured; means over the updates of the step.
     pub(super) fn add(&mut self, stats: &UpdateStats, update: Update) {
         let share = 1.0 / update.of as f64;
@@ -136,6 +148,7 @@ impl Metrics {
         if let Some(seconds) = stats.reduction_time {
             *self.reduction_time.get_or_insert(0.0) += seconds;
         }
+        self.mismatch = stats.mismatch.or(self.mismatch);
         if let Some(rollouts) = &stats.rollouts {
             self.step_gradients.0 += rollouts.count;
             self.entropy += rollouts.entropy;
@@ -154,7 +167,7 @@ impl Metrics {
         }
     }
 
-    /// What the rewards and lengths of a step's groups say.
+    /// Metrics of the rewards and lengths of a step's groups.
     pub(super) fn of(groups: &[Group]) -> Self {
         let all: Vec<_> = groups.iter().flat_map(|group| &group.rollouts).collect();
         let count = all.len() as f64;

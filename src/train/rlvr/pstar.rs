@@ -4,117 +4,115 @@
 
 use anyhow::Result;
 
-use super::batch::sum;
-use super::{LogKl, Run, Settings};
-use crate::objective::pstar::{Evidence, PstarDistances, Scored, StoredEvidence};
+use super::run::Run;
+use super::scorer::sum;
+use crate::objective::Offsets;
+use crate::objective::pstar::{Evidence, PstarDistances, ScoredCompletion, StoredEvidence};
 use crate::policy::Sequence;
-use crate::presample::{PromptSamples, Stored};
+use crate::presample::{BaseCompletion, PromptSamples};
 use crate::rollout::Group;
 
-/// A step's completions, row by row: what they are, their log-probabilities as they were drawn and under the base.
-pub(super) struct LoggedRows<'a> {
-    pub(super) groups: &'a [Group],
-    pub(super) rows: &'a [Sequence],
-    pub(super) behavior: &'a [Vec<f32>],
-    pub(super) reference: Option<&'a [Vec<f32>]>,
+/// The log-probabilities of a step's completions as flat columns.
+pub(super) struct LoggedColumns<'a> {
+    pub(super) sequences: &'a [Sequence],
+    pub(super) offsets: &'a Offsets,
+    pub(super) policy_logp: &'a [f32],
+    pub(super) base_logp: Option<&'a [f32]>,
 }
 
-impl Settings {
-    /// The same settings, of which nothing is read for the log alone.
-    pub fn unlogged(&self) -> Self {
-        Self { log_kl: LogKl::Off, log_divergences: 0, ..self.clone() }
-    }
+/// Whether the distance from p* is logged of a step.
+pub(super) fn logs_divergences(run: &Run<'_>, step: usize) -> bool {
+    let every = run.config.settings.log_divergences;
+    every > 0 && step.is_multiple_of(every)
 }
 
-impl Run<'_> {
-    /// Whether the distance from p* is logged of a step.
-    pub(super) fn logs_divergences(&self, step: usize) -> bool {
-        let every = self.config.settings.log_divergences;
-        every > 0 && step.is_multiple_of(every)
-    }
-
-    /// The distance at a step's rollouts, before its first update.
-    pub(super) fn distances(&self, drawn: &LoggedRows<'_>) -> Result<PstarDistances> {
-        let own;
-        let reference = match drawn.reference {
-            Some(reference) => reference,
-            None => {
-                own = self.reference_logp(drawn.rows)?;
-                own.as_slice()
-            }
-        };
-        let prompts: Vec<usize> = drawn.groups.iter().map(|group| group.problem).collect();
-        let mut evidence = self.stored_evidence(&prompts)?;
-        let mut scored = drawn.behavior.iter().zip(reference);
-        for (group, evidence) in drawn.groups.iter().zip(&mut evidence) {
-            evidence.samples = group.rollouts.len();
-            evidence.rollouts = group
-                .rollouts
-                .iter()
-                .zip(&mut scored)
-                .map(|(rollout, (policy, base))| Scored {
-                    policy_logp: sum(policy),
-                    base_logp: sum(base),
-                    is_correct: rollout.reward() > 0.0,
-                })
-                .collect();
+/// The distance at a step's rollouts, before its first update.
+pub(super) fn distances(
+    run: &Run<'_>,
+    groups: &[Group],
+    columns: &LoggedColumns<'_>,
+) -> Result<PstarDistances> {
+    let LoggedColumns { sequences, offsets, policy_logp, base_logp } = columns;
+    let scored;
+    let base_logp = match base_logp {
+        Some(base_logp) => *base_logp,
+        None => {
+            scored = run.scorer().base_logp(sequences)?;
+            scored.as_slice()
         }
-        Ok(PstarDistances::of(&evidence))
-    }
-
-    /// The same of a run without rollouts: on as many prompts as a step has, evenly spread over all.
-    pub(super) fn distances_without_rollouts(&self) -> Result<PstarDistances> {
-        let all = self.problems.len();
-        let count = self.config.settings.prompts_per_step.min(all);
-        let prompts: Vec<usize> = (0..count).map(|place| place * all / count).collect();
-        Ok(PstarDistances::of(&self.stored_evidence(&prompts)?))
-    }
-
-    /// What stored completions say of some prompts. The first half of a prompt's gives samples of p*, the second Z,
-    /// which must not come from the samples that decide whether the prompt counts.
-    fn stored_evidence(&self, prompts: &[usize]) -> Result<Vec<Evidence>> {
-        let samples = self.config.settings.num_generations;
-        let halves = |problem: &usize| {
-            let prompt = &self.presamples?.prompts[*problem];
-            let (first, others) = prompt.samples.split_at(prompt.samples.len().div_ceil(2));
-            Some((prompt, first, others))
-        };
-        let known: Vec<_> = prompts.iter().map(halves).collect();
-        let is_correct = |stored: &&Stored| stored.is_correct();
-        let row = |prompt: &PromptSamples, stored: &Stored| Sequence {
-            prompt: prompt.prompt.clone(),
-            completion: stored.tokens.clone(),
-        };
-        let rows: Vec<Sequence> = known
+    };
+    let prompts: Vec<usize> = groups.iter().map(|group| group.problem).collect();
+    let mut evidence = stored_evidence(run, &prompts)?;
+    let mut logp = offsets.split(policy_logp).zip(offsets.split(base_logp));
+    for (group, evidence) in groups.iter().zip(&mut evidence) {
+        evidence.samples = group.rollouts.len();
+        evidence.rollouts = group
+            .rollouts
             .iter()
-            .flatten()
-            .flat_map(|(prompt, first, _)| {
-                first.iter().filter(is_correct).map(|stored| row(prompt, stored))
+            .zip(&mut logp)
+            .map(|(rollout, (policy, base))| ScoredCompletion {
+                policy_logp: sum(policy),
+                base_logp: sum(base),
+                is_correct: rollout.reward() > 0.0,
             })
             .collect();
-        let policy = match rows.is_empty() {
-            true => Vec::new(),
-            false => self.logp_of(self.policy.decoder(), &rows)?,
-        };
-        let mut policy = policy.iter();
-        let mut stored = |first: &[Stored], others: &[Stored]| StoredEvidence {
-            correct: first
-                .iter()
-                .filter(is_correct)
-                .zip(&mut policy)
-                .map(|(stored, logp)| Scored {
-                    policy_logp: sum(logp),
-                    base_logp: sum(&stored.logp),
-                    is_correct: true,
-                })
-                .collect(),
-            others: (others.iter().filter(is_correct).count(), others.len()),
-        };
-        let evidence = known.into_iter().map(|known| Evidence {
-            rollouts: Vec::new(),
-            stored: known.map(|(_, first, others)| stored(first, others)),
-            samples,
-        });
-        Ok(evidence.collect())
     }
+    Ok(PstarDistances::of(&evidence))
+}
+
+/// The same of a run without rollouts: on as many prompts as a step has, evenly spread over all.
+pub(super) fn distances_without_rollouts(run: &Run<'_>) -> Result<PstarDistances> {
+    let all = run.problems.len();
+    let count = run.config.settings.prompts_per_step.min(all);
+    let prompts: Vec<usize> = (0..count).map(|index| index * all / count).collect();
+    Ok(PstarDistances::of(&stored_evidence(run, &prompts)?))
+}
+
+/// The evidence of stored completions on some prompts. The first half of a prompt's gives samples of p*, the second Z,
+/// which must not come from the samples that decide whether the prompt counts.
+fn stored_evidence(run: &Run<'_>, prompts: &[usize]) -> Result<Vec<Evidence>> {
+    let samples = run.config.settings.num_generations;
+    let halves = |problem: &usize| {
+        let prompt = &run.presamples?.prompts[*problem];
+        let (first, others) = prompt.samples.split_at(prompt.samples.len().div_ceil(2));
+        Some((prompt, first, others))
+    };
+    let known: Vec<_> = prompts.iter().map(halves).collect();
+    let is_correct = |stored: &&BaseCompletion| stored.is_correct();
+    let sequence = |prompt: &PromptSamples, stored: &BaseCompletion| Sequence {
+        prompt: prompt.prompt.clone(),
+        completion: stored.tokens.clone(),
+    };
+    let sequences: Vec<Sequence> = known
+        .iter()
+        .flatten()
+        .flat_map(|(prompt, first, _)| {
+            first.iter().filter(is_correct).map(|stored| sequence(prompt, stored))
+        })
+        .collect();
+    let offsets = Offsets::new(sequences.iter().map(|row| row.completion.len()));
+    let policy_logp = match sequences.is_empty() {
+        true => Vec::new(),
+        false => run.scorer().policy_logp(&sequences)?,
+    };
+    let mut policy_logp = offsets.split(&policy_logp);
+    let mut stored = |first: &[BaseCompletion], others: &[BaseCompletion]| StoredEvidence {
+        correct: first
+            .iter()
+            .filter(is_correct)
+            .zip(&mut policy_logp)
+            .map(|(stored, logp)| ScoredCompletion {
+                policy_logp: sum(logp),
+                base_logp: sum(&stored.logp),
+                is_correct: true,
+            })
+            .collect(),
+        others: (others.iter().filter(is_correct).count(), others.len()),
+    };
+    let evidence = known.into_iter().map(|known| Evidence {
+        rollouts: Vec::new(),
+        stored: known.map(|(_, first, others)| stored(first, others)),
+        samples,
+    });
+    Ok(evidence.collect())
 }

@@ -6,7 +6,8 @@ use std::ops::Range;
 use anyhow::{Context, Result, bail};
 use tealight_eval::population::Trials;
 
-use super::config::{BetaPer, RlvrConfig};
+use super::config::RlvrConfig;
+use super::settings::BetaPer;
 use crate::base_validity::BaseValidity;
 use crate::objective::{Anchor, Plan, SampleSource};
 use crate::policy::Sequence;
@@ -15,17 +16,17 @@ use crate::presample::{Presamples, PromptSamples, Split, SplitRule};
 /// A stored completion of the base.
 #[derive(Debug, Clone)]
 pub struct Rehearsal {
-    /// Its prompt's place among the problems.
+    /// Its prompt's index among the problems.
     pub problem: usize,
     /// Prompt and completion.
     pub sequence: Sequence,
     /// Log-probability of each completion token under the base.
     pub logp: Vec<f32>,
-    /// Whether it is right.
+    /// Whether it is correct.
     pub is_correct: bool,
 }
 
-/// What a run trains on, beside the problems themselves.
+/// The data of a run beside its problems.
 #[derive(Debug, Clone)]
 pub struct TrainingData {
     /// Problems that rollouts explore, by index.
@@ -34,13 +35,13 @@ pub struct TrainingData {
     pub rehearsal: Vec<Rehearsal>,
     /// The completions of each prompt that has some.
     pub stored_prompts: Vec<Range<usize>>,
-    /// How often the base solves each problem; empty where it was not measured.
+    /// The base's accuracy on each problem; empty where it was not measured.
     pub solve_rate: Vec<f64>,
     /// Coefficient or temperature by problem.
     pub beta: Vec<f64>,
-    /// What was decided, in words.
+    /// Notes for the log on how the data was divided.
     pub notes: Vec<String>,
-    /// What the samples do not support, in words.
+    /// Warnings for the log.
     pub cautions: Vec<String>,
 }
 
@@ -72,7 +73,7 @@ impl TrainingData {
         let Some(presamples) = presamples else { return Ok(data) };
         let (completions, solved) = (presamples.completions(), presamples.solved());
         data.notes.push(format!(
-            "base: {completions} pre-samples, {:.3} right, {solved} of {problems} prompts solved",
+            "base: {completions} pre-samples, {:.3} correct, {solved} of {problems} prompts solved",
             presamples.mean_solve_rate()
         ));
         data.solve_rate = presamples.prompts.iter().map(PromptSamples::solve_rate).collect();
@@ -109,7 +110,7 @@ impl TrainingData {
 
     fn divide(&mut self, threshold: f64, split: &Split) -> Result<()> {
         self.notes.push(format!(
-            "D_pef {} prompts to rehearse (at least {:.3} right{}), D_exp {} to explore, {} dropped",
+            "{} prompts with correct base samples to rehearse (at least {:.3} correct{}), {} prompts for rollouts, {} dropped",
             split.rehearse.len(),
             threshold,
             match split.unconfirmed {
@@ -146,9 +147,9 @@ impl TrainingData {
             let prompt = &presamples.prompts[*index];
             let most = if one_sample { 1 } else { prompt.samples.len() };
             let is_wanted = |is_correct: bool| sampler == SampleSource::Stored || is_correct;
-            let wanted = prompt.samples.iter().filter(|s| is_wanted(s.is_correct())).take(most);
+            let samples = prompt.samples.iter().filter(|s| is_wanted(s.is_correct())).take(most);
             let first = self.rehearsal.len();
-            self.rehearsal.extend(wanted.map(|sample| Rehearsal {
+            self.rehearsal.extend(samples.map(|sample| Rehearsal {
                 problem: *index,
                 sequence: Sequence {
                     prompt: prompt.prompt.clone(),
@@ -163,7 +164,7 @@ impl TrainingData {
         }
     }
 
-    /// Sets beta so that the tilted base is expected to be right `target` of the time, on the prompts that are
+    /// Sets beta so that the tilted base is expected to be correct `target` of the time, on the prompts that are
     /// explored.
     fn aim(&mut self, per: BetaPer, target: f64, presamples: &Presamples) -> Result<()> {
         let trials: Vec<Trials> = presamples.prompts.iter().map(PromptSamples::trials).collect();
@@ -185,15 +186,15 @@ impl TrainingData {
             BetaPer::Prompt => {
                 let base = BaseValidity::measured(trials).context("--target-validity")?;
                 let before = self.explore.len();
-                let found = base.prompt_betas(&self.explore, target)?;
-                if found.betas.is_empty() {
+                let solution = base.prompt_betas(&self.explore, target)?;
+                if solution.betas.is_empty() {
                     bail!("--target-validity {target}: the base is there already on every prompt");
                 }
-                self.explore = found.betas.iter().map(|(index, _)| *index).collect();
-                for (index, beta) in &found.betas {
+                self.explore = solution.betas.iter().map(|(index, _)| *index).collect();
+                for (index, beta) in &solution.betas {
                     self.beta[*index] = *beta;
                 }
-                let betas = || found.betas.iter().map(|(_, beta)| *beta);
+                let betas = || solution.betas.iter().map(|(_, beta)| *beta);
                 self.notes.push(format!(
                     "target validity {target} prompt by prompt: beta {:.4} to {:.4}; {} prompts are \
                      there already and left out",
@@ -201,8 +202,8 @@ impl TrainingData {
                     betas().fold(0.0, f64::max),
                     before - self.explore.len(),
                 ));
-                self.cautions.extend(base.caution(&found.reached).map(advised));
-                found.reached
+                self.cautions.extend(base.caution(&solution.reached).map(advised));
+                solution.reached
             }
         };
         if let Some((low, high)) = reached.interval {
@@ -216,7 +217,7 @@ impl TrainingData {
     }
 }
 
-/// A caution with what to do about it.
+/// A warning with its fix.
 fn advised(caution: String) -> String {
     format!(
         "{caution}; `tealight beta --measure --output DIR` samples those further, and `--presamples DIR/presamples` \

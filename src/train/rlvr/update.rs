@@ -3,15 +3,15 @@
 use anyhow::Result;
 use candle_core::Tensor;
 
-use super::scalar;
+use crate::objective::Mismatch;
 use crate::ranks::Ranks;
 
-/// Which optimizer step on a batch is taken.
+/// The index of an optimizer step among those on a batch.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Update {
     /// Its number among the steps on the batch.
     pub(super) number: usize,
-    /// How many there are.
+    /// Their number.
     pub(super) of: usize,
     /// The mini-batch.
     pub(super) part: usize,
@@ -22,12 +22,16 @@ impl Update {
     pub(super) const ONLY: Self = Self { number: 0, of: 1, part: 0 };
 }
 
-/// What one update measured.
-#[derive(Debug, Clone, Copy, Default)]
+/// Statistics of one update.
+#[derive(Debug, Clone, Default)]
 pub(super) struct UpdateStats {
     pub(super) loss: f64,
     pub(super) rollouts: Option<RolloutStats>,
     pub(super) stored: Option<StoredStats>,
+    /// The distance of the model that sampled from the policy, where the update's passes measured it.
+    pub(super) mismatch: Option<Mismatch>,
+    /// The advantage of the first token of completions whose advantages the update completed.
+    pub(super) advantages: Vec<(usize, f64)>,
     /// Seconds in which they were summed over ranks.
     pub(super) reduction_time: Option<f64>,
     /// Whether stored completions were rehearsed, and do not stand for a target.
@@ -35,7 +39,7 @@ pub(super) struct UpdateStats {
 }
 
 impl UpdateStats {
-    /// Takes in what the other ranks measured on their rows.
+    /// Adds the statistics of the other ranks.
     pub(super) fn sum(&mut self, ranks: &Ranks) -> Result<()> {
         let (mut none, mut nothing) = (RolloutStats::default(), StoredStats::default());
         let rollouts = self.rollouts.as_mut().unwrap_or(&mut none);
@@ -49,9 +53,9 @@ impl UpdateStats {
             &mut stored.clamped,
         ];
         let count = sums.len();
-        let mut own: Vec<f64> = sums.iter().map(|sum| **sum).collect();
-        own.push(rollouts.logp_difference);
-        let all = ranks.gather_numbers(own)?;
+        let mut local: Vec<f64> = sums.iter().map(|sum| **sum).collect();
+        local.push(rollouts.logp_difference);
+        let all = ranks.gather_numbers(local)?;
         for (place, sum) in sums.into_iter().enumerate() {
             *sum = all.iter().map(|numbers| numbers[place]).sum();
         }
@@ -60,7 +64,7 @@ impl UpdateStats {
     }
 }
 
-/// What it measured on rollouts.
+/// Statistics of an update on rollouts.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct RolloutStats {
     /// Completions.
@@ -73,7 +77,7 @@ pub(super) struct RolloutStats {
     pub(super) logp_difference: f64,
 }
 
-/// What it measured on stored completions.
+/// Statistics of an update on stored completions.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct StoredStats {
     /// Completions.
@@ -87,8 +91,8 @@ pub(super) struct StoredStats {
 }
 
 impl RolloutStats {
-    /// Takes in how far log-probabilities are from those at sampling, in the first update on a batch: later
-    /// it is no longer the policy that sampled.
+    /// Records the largest difference of log-probabilities between sampling and the first update on a batch; later
+    /// updates train another policy than the one that sampled.
     pub(super) fn see_difference(
         &mut self,
         update: Update,
@@ -96,9 +100,14 @@ impl RolloutStats {
         behavior: &Tensor,
     ) -> Result<()> {
         if update.number == 0 {
-            let apart = (policy - behavior)?.abs()?.max(0)?;
-            self.logp_difference = self.logp_difference.max(scalar(&apart)?);
+            let difference = (policy - behavior)?.abs()?.max(0)?;
+            self.logp_difference = self.logp_difference.max(scalar(&difference)?);
         }
         Ok(())
     }
+}
+
+/// A scalar on the host.
+pub(super) fn scalar(tensor: &Tensor) -> Result<f64> {
+    Ok(f64::from(tensor.to_scalar::<f32>()?))
 }

@@ -5,7 +5,7 @@
 //! complex values at 256 bits for roots and functions, and structures member by member. Everything is
 //! bounded by a budget of work, never by a clock; what it does not suffice for is not judged.
 //!
-//! The class of a right completion is what it computes on the way, see [`solution()`]: the final answer
+//! The class of a correct completion is what it computes on the way, see [`solution()`]: the final answer
 //! itself is the same for all of them.
 
 mod alphabet;
@@ -35,11 +35,14 @@ use serde::{Deserialize, Serialize};
 use crate::{Problem, Verdict, Verifier};
 use exact::Fuel;
 pub use extract::{Extracted, extract};
-pub use reading::{number, why};
+pub use reading::{kind_of, number, why};
 pub use solution::solution;
 
 /// Work that one comparison may cost: about a millisecond.
 const FUEL: u32 = 60_000;
+
+/// Bytes of a gold answer that are read, from its end.
+const MAX_GOLD: usize = 64 << 10;
 
 /// Where an answer may stand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,6 +82,30 @@ pub struct Checked<'a> {
     pub stage: &'static str,
 }
 
+impl Checked<'_> {
+    /// The verdict on `completion` that the outcome stands for.
+    pub fn into_verdict(self, gold: &str, completion: &str) -> Verdict {
+        match (self.outcome, self.extracted) {
+            (Outcome::Correct, _) => Verdict::correct(&solution(completion), gold),
+            (Outcome::NoAnswer, _) | (_, None) => Verdict::NoAnswer,
+            (Outcome::UnparsableAnswer, Some(found)) => {
+                Verdict::Unparsable { found: super::short(&found.span) }
+            }
+            (Outcome::Wrong, Some(found)) => {
+                let why = Some(format!("found `{}`", super::short(&found.span)));
+                Verdict::Wrong { why, answer: Some(key(&found.span)) }
+            }
+            (Outcome::UnparsableGold, Some(_)) => {
+                Verdict::unjudged(format!("the gold `{}` cannot be read", super::short(gold)))
+            }
+            (Outcome::OutOfWork, Some(_)) => Verdict::Unjudged {
+                why: "comparing it with the gold takes more work than a verdict may cost".into(),
+                is_too_costly: true,
+            },
+        }
+    }
+}
+
 /// Checks a completion, or a bare answer, against a gold one; both may be wrapped in `$`, a box or a solution.
 ///
 /// Total, deterministic and bounded: never a panic, no clock, the same verdict on any machine.
@@ -92,7 +119,8 @@ pub struct Checked<'a> {
 /// assert_eq!((&*extracted.span, extracted.rule, extracted.at), ("0.5", "box", Some(25)));
 /// ```
 pub fn check<'a>(gold: &str, completion: &'a str, mode: Mode) -> Checked<'a> {
-    let bare = self::gold(gold);
+    // A gold answer that is longer is none; the work is bounded all the same.
+    let bare = super::tail(self::gold(gold), MAX_GOLD);
     // Words with digits among them, `June 20`, would be taken apart by the rules for completions.
     let is_short = completion.len() <= 100;
     let is_said = completion.trim() == bare && !bare.is_empty()
@@ -242,26 +270,7 @@ impl Verifier for Math {
     }
 
     fn verify(&self, problem: &Problem, completion: &str) -> Verdict {
-        let checked = check(&problem.answer, completion, self.mode);
-        match (checked.outcome, checked.extracted) {
-            (Outcome::Correct, _) => Verdict::correct(&solution(completion), &problem.answer),
-            (Outcome::NoAnswer, _) | (_, None) => Verdict::NoAnswer,
-            (Outcome::UnparsableAnswer, Some(found)) => {
-                Verdict::Unparsable { found: super::short(&found.span) }
-            }
-            (Outcome::Wrong, Some(found)) => {
-                let why = Some(format!("found `{}`", super::short(&found.span)));
-                Verdict::Wrong { why, answer: Some(key(&found.span)) }
-            }
-            (Outcome::UnparsableGold, Some(_)) => Verdict::unjudged(format!(
-                "the gold `{}` cannot be read",
-                super::short(&problem.answer)
-            )),
-            (Outcome::OutOfWork, Some(_)) => Verdict::Unjudged {
-                why: "comparing it with the gold takes more work than a verdict may cost".into(),
-                is_too_costly: true,
-            },
-        }
+        check(&problem.answer, completion, self.mode).into_verdict(&problem.answer, completion)
     }
 
     fn refuse_gold(&self, gold: &str) -> Option<String> {

@@ -41,6 +41,23 @@ pub fn why(text: &str, checked: &Checked<'_>) -> String {
     }
 }
 
+/// What kind of answer a gold answer is, in a few words: `a number`, `a set`, `words`.
+pub fn kind_of(text: &str) -> String {
+    match parse::parse(bare(gold(text))) {
+        None => "not readable".into(),
+        Some(Answer::Value(value)) if !values::variables(&value).is_empty() => {
+            "an expression".into()
+        }
+        Some(Answer::Marked(_, Mark::Unit(_))) => "a number with a unit".into(),
+        Some(Answer::Matrix(_)) => "a matrix".into(),
+        Some(Answer::Based(..)) => "a number in another base".into(),
+        Some(other) => {
+            let said = kind(&other);
+            said.split_once(" of ").map_or(said.as_str(), |(name, _)| name).to_owned()
+        }
+    }
+}
+
 /// How two answers that are not equal differ.
 fn difference(gold: &str, found: &str) -> String {
     if let (Some(one), Some(other)) = (number(gold), number(found)) {
@@ -122,6 +139,23 @@ fn kind(answer: &Answer) -> String {
 mod tests {
     use super::super::{Mode, check};
     use super::*;
+
+    #[test]
+    fn gold_answers_have_kinds() {
+        for (gold, kind) in [
+            ("#### 72", "a number"),
+            ("x^2+1", "an expression"),
+            ("\\{1,2\\}", "a set"),
+            ("(1,2)", "a tuple or open interval"),
+            ("5\\text{ cm}", "a number with a unit"),
+            ("\\begin{pmatrix}1\\\\2\\end{pmatrix}", "a matrix"),
+            ("52_8", "a number in another base"),
+            ("Evelyn", "words"),
+            ("3 + +", "not readable"),
+        ] {
+            assert_eq!(kind_of(gold), kind, "{gold}");
+        }
+    }
 
     #[test]
     fn verdicts_say_why() {

@@ -1,4 +1,4 @@
-//! SQL: a query is right when its result is the gold query's on the problem's SQLite database.
+//! SQL: a query is correct when its result is the gold query's on the problem's SQLite database.
 //!
 //! Rows are compared by a [`Compare`]: our own strict rule, Spider's or BIRD's; numbers by value, texts as they
 //! are. The prediction runs read-only under a budget of steps (see `database`). A statement that is malformed or

@@ -1,0 +1,26 @@
+//! Any text as a statement or an answer of every task: judged and listed, never a panic.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use tealight_datasets::task::TASKS;
+use tealight_datasets::task::judge::Judge;
+use tealight_datasets::{Problem, Prompt, Verifier};
+
+fuzz_target!(|pair: (&str, &str)| {
+    let (statement, answer) = pair;
+    for kind in TASKS {
+        let problem = Problem {
+            id: String::new(),
+            prompt: Prompt::Text(String::new()),
+            answer: format!("{}{statement}", kind.tag),
+            solution: None,
+            context: None,
+            total: None,
+        };
+        let _ = Judge(kind).verify(&problem, answer);
+        for listed in (kind.texts)(&problem).unwrap_or_default() {
+            assert!(Judge(kind).verify(&problem, &listed).is_correct(), "{listed}");
+        }
+    }
+});

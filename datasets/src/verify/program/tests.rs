@@ -1,0 +1,126 @@
+//! Programs that judge, and those that fail to.
+
+use super::*;
+use crate::Prompt;
+
+fn problem() -> Problem {
+    Problem {
+        id: "p".into(),
+        prompt: Prompt::question("?"),
+        answer: "7".into(),
+        solution: None,
+        context: None,
+        total: None,
+    }
+}
+
+const GRADER: &str = r#"while read -r line; do n=${line#*\"request\":}; n=${n%%,*}; case "$line" in
+    *boom*) exit 3 ;;
+    *sleep*) sleep 30 ;;
+    *twice*) for i in 1 2; do echo "{\"request\":$n,\"verdict\":\"wrong\"}"; done ;;
+    *mute*) echo '{"verdict":"correct"}' ;;
+    *long*) head -c 2000000 /dev/zero; echo ;;
+    *many*) f=$(printf '"x",%.0s' $(seq 70)); echo "{\"request\":$n,\"verdict\":\"correct\",\"features\":[${f%,}]}" ;;
+    *made*) echo "{\"request\":$n,\"verdict\":\"correct\",\"class\":\"c\",\"features\":[\"tactic:simp\",\"tactic:ring\"]}" ;;
+    *'"completion":"7"'*) echo "{\"request\":$n,\"verdict\":\"correct\",\"class\":\"seven\"}" ;;
+    *) echo "{\"request\":$n,\"verdict\":\"wrong\",\"why\":\"not 7\"}" ;; esac; done"#;
+
+#[test]
+fn a_program_judges_and_its_failures_are_not_zeros() {
+    let program = Program::new(&format!("timeout=1:{GRADER}")).unwrap();
+    assert_eq!(program.verify(&problem(), "7"), Verdict::correct("seven", "7"));
+    assert_eq!(program.verify(&problem(), "8"), Verdict::because("not 7".into()));
+    assert_eq!(program.complaint(), None);
+    for (completion, why) in [
+        ("boom", "ended"),
+        ("sleep", "longer than 1 s"),
+        ("mute", "repeats no `\"request\":"),
+        ("long", "more than"),
+    ] {
+        match program.verify(&problem(), completion) {
+            Verdict::Unjudged { why: said, .. } => assert!(said.contains(why), "{said}"),
+            other => panic!("{completion}: {other:?}"),
+        }
+    }
+    assert!(program.verify(&problem(), "7").is_correct(), "it is started again");
+}
+
+#[test]
+fn a_program_lists_features_and_not_too_many() {
+    let program = Program::new(GRADER).unwrap();
+    let features = Features::new(vec!["tactic:ring".into(), "tactic:simp".into()]).unwrap();
+    let made = Verdict::with_features("c", "7", features);
+    assert_eq!(program.verify(&problem(), "made"), made);
+    match program.verify(&problem(), "many") {
+        Verdict::Unjudged { why, .. } => assert!(why.contains("at most 64"), "{why}"),
+        other => panic!("{other:?}"),
+    }
+    assert!(program.complaint().unwrap().contains("70 features"));
+}
+
+#[test]
+fn a_line_too_many_shifts_no_verdict_and_is_said() {
+    let program = Program::new(GRADER).unwrap();
+    for _ in 0..5 {
+        assert!(!program.verify(&problem(), "twice").is_correct());
+        assert!(program.verify(&problem(), "7").is_correct());
+        assert!(!program.verify(&problem(), "8").is_correct());
+    }
+    assert!(program.complaint().unwrap().contains("repeats no"));
+}
+
+#[test]
+fn a_program_that_does_not_read_is_no_reason_to_wait_for_ever() {
+    let program = Program::new("timeout=1:sleep 30").unwrap();
+    let long = "x".repeat(1 << 20);
+    assert!(matches!(program.verify(&problem(), &long), Verdict::Unjudged { .. }));
+}
+
+/// Whether a process with `mark` among its arguments runs.
+fn runs(mark: &str) -> bool {
+    // Where there is /proc there need not be `ps`.
+    let Ok(processes) = std::fs::read_dir("/proc") else {
+        let list = Command::new("ps").args(["-A", "-o", "args"]).output().unwrap();
+        return String::from_utf8_lossy(&list.stdout).contains(mark);
+    };
+    let lines = processes.flatten().flat_map(|entry| std::fs::read(entry.path().join("cmdline")));
+    let words = |line: Vec<u8>| String::from_utf8_lossy(&line).replace('\0', " ");
+    lines.map(words).any(|line| line.contains(mark))
+}
+
+#[test]
+fn a_program_that_timed_out_is_gone_with_its_children() {
+    let mark = format!("{}", 86_000 + std::process::id() % 1000);
+    // The command itself, a child of it in the background, and a busy one.
+    let command = format!("timeout=0.2:sleep {mark}.5 & while :; do sleep {mark}.25; done");
+    let program = Program::new(&command).unwrap();
+    assert!(matches!(program.verify(&problem(), "7"), Verdict::Unjudged { .. }));
+    drop(program);
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(!runs(&format!("sleep {mark}")), "something goes on");
+}
+
+#[test]
+fn many_threads_get_their_own_answers() {
+    let program = Program::new(GRADER).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let program = &program;
+            scope.spawn(move || {
+                for round in 0..50 {
+                    let right = (thread + round) % 2 == 0;
+                    let answer = if right { "7" } else { "8" };
+                    assert_eq!(program.verify(&problem(), answer).is_correct(), right);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn nonsense_is_refused() {
+    assert!(Program::new("timeout=1e19:cat").is_err());
+    assert!(Program::new(" ").is_err() && Program::new("timeout=x:cat").is_err());
+    let cat = Program::new("cat").unwrap();
+    assert!(matches!(cat.verify(&problem(), "7"), Verdict::Unjudged { .. }));
+}

@@ -1,0 +1,187 @@
+//! `python:FILE.py:FUNCTION`: a function of the user's judges, `FUNCTION(gold, completion)`, which may also take `prompt` and
+//! `id` by name.
+//!
+//! Interpreters run as processes, as many as threads ask, by the protocol of `program:`; nothing is embedded. What the
+//! function prints goes to standard error. A function that hangs is ended with its process and children; the completion is
+//! then not judged, and a new process goes on.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::program::{Program, limited};
+
+/// What the interpreter runs.
+const DRIVER: &str = include_str!("python.py");
+/// How long the file may take to be imported: libraries of tensors take their time.
+const LOADING: Duration = Duration::from_secs(120);
+
+/// Opens `FILE.py:FUNCTION` or `timeout=SECONDS:FILE.py:FUNCTION`. The interpreter is `$TEALIGHT_PYTHON`, or `python3`.
+///
+/// # Errors
+/// No such file or function, a file that cannot be imported, no interpreter.
+pub(super) fn open(argument: &str) -> Result<Program, String> {
+    let (timeout, rest) = limited(argument)?;
+    let (file, function) = rest
+        .rsplit_once(':')
+        .filter(|(file, function)| !file.is_empty() && !function.is_empty())
+        .ok_or("give the file and its function, as in python:grade.py:is_right")?;
+    if !Path::new(file).is_file() {
+        return Err(format!("{file}: no such file"));
+    }
+    let default = if cfg!(windows) { "python" } else { "python3" };
+    let interpreter = std::env::var("TEALIGHT_PYTHON").unwrap_or_else(|_| default.into());
+    let arguments = [&interpreter, "-u", "-c", DRIVER, file, function].map(str::to_owned);
+    let shown = format!("{file}:{function}");
+    Program::interpreter("python", &shown, arguments.into(), (timeout, LOADING))
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+    use crate::{Problem, Prompt, Verdict, Verifier};
+
+    const JUDGE: &str = r#"
+import os, sys, time
+
+def judge(gold, completion, prompt=None):
+    if "hang" in completion:
+        while True:
+            pass
+    if "sleep" in completion:
+        time.sleep(60)
+    if "raise" in completion:
+        raise ValueError("no idea")
+    if "exit" in completion:
+        sys.exit(3)
+    if "die" in completion:
+        os._exit(3)
+    if "deep" in completion:
+        return judge(gold, completion, prompt)
+    if "print" in completion:
+        print('{"request": 0, "verdict": "correct"}')
+        sys.stdout.write("x" * 1000)
+        os.write(1, b"y" * 10)
+    if "read" in completion:
+        return len(sys.stdin.read()) > 0
+    if "fork" in completion:
+        os.fork()
+    if "half" in completion:
+        return 0.5
+    if "nan" in completion:
+        return float("nan")
+    if "none" in completion:
+        return None
+    if "prompt" in completion:
+        return prompt == "?"
+    if "many" in completion:
+        return {"verdict": "correct", "class": "c" * 2_000_000}
+    if "object" in completion:
+        return {"verdict": "wrong", "why": "so it is", "class": "8"}
+    return gold in completion
+
+judge_not = 7
+"#;
+
+    /// Nothing where there is no interpreter.
+    fn judge() -> Option<(tempfile::TempDir, Program)> {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("it's mine.py");
+        std::fs::write(&file, JUDGE).unwrap();
+        match open(&format!("timeout=1:{}:judge", file.display())) {
+            Ok(program) => Some((folder, program)),
+            Err(why) if why.contains("not found") || why.contains("ended while") => {
+                eprintln!("no python3, not tested: {why}");
+                None
+            }
+            Err(why) => panic!("{why}"),
+        }
+    }
+
+    fn verdict(program: &Program, completion: &str) -> Verdict {
+        let problem = Problem {
+            id: "p".into(),
+            prompt: Prompt::Text("?".into()),
+            answer: "7".into(),
+            solution: None,
+            context: None,
+            total: None,
+        };
+        program.verify(&problem, completion)
+    }
+
+    #[test]
+    fn a_function_judges_and_its_failures_are_not_zeros() {
+        let Some((_folder, program)) = judge() else { return };
+        assert_eq!(program.name(), "python");
+        for right in ["7", "print 7", "7 fork", "prompt"] {
+            assert!(
+                verdict(&program, right).is_correct(),
+                "{right}: {:?}",
+                verdict(&program, right)
+            );
+        }
+        for wrong in ["8", "print 8", "read", "8 fork"] {
+            assert_eq!(verdict(&program, wrong), Verdict::wrong(), "{wrong}");
+        }
+        let said = Verdict::Wrong { why: Some("so it is".into()), answer: Some("8".into()) };
+        assert_eq!(verdict(&program, "object"), said);
+        for (completion, why) in [
+            ("hang", "longer than 1 s"),
+            ("sleep", "longer than 1 s"),
+            ("raise", "ValueError: no idea"),
+            ("exit", "SystemExit: 3"),
+            ("die", "ended without an answer"),
+            ("deep", "RecursionError"),
+            ("half", "returned 0.5"),
+            ("nan", "returned nan"),
+            ("none", "returned None"),
+            ("many", "more than"),
+        ] {
+            match verdict(&program, completion) {
+                Verdict::Unjudged { why: said, .. } => assert!(said.contains(why), "{said}"),
+                other => panic!("{completion}: {other:?}"),
+            }
+            assert!(verdict(&program, "7").is_correct(), "after {completion}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_loaded_is_refused_at_once() {
+        let Some((folder, _)) = judge() else { return };
+        let path = |name: &str| folder.path().join(name).display().to_string();
+        std::fs::write(path("broken.py"), "def judge(:").unwrap();
+        std::fs::write(path("gone.py"), "import a_module_that_is_not_there").unwrap();
+        std::fs::write(path("quits.py"), "import sys; sys.exit(0)").unwrap();
+        for (spec, why) in [
+            (format!("{}:judge", path("none.py")), "no such file"),
+            (format!("{}:other", path("it's mine.py")), "no function `other`"),
+            (format!("{}:judge_not", path("it's mine.py")), "no function `judge_not`"),
+            (format!("{}:judge", path("broken.py")), "SyntaxError"),
+            (format!("{}:judge", path("gone.py")), "a_module_that_is_not_there"),
+            (format!("{}:judge", path("quits.py")), "SystemExit"),
+            (path("it's mine.py"), "as in python:"),
+            ("timeout=x:a.py:f".into(), "no number of seconds"),
+        ] {
+            match open(&spec) {
+                Err(said) => assert!(said.contains(why), "{spec}: {said}"),
+                Ok(_) => panic!("{spec}: opened"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_hang_costs_its_timeout_and_no_more() {
+        let Some((_folder, program)) = judge() else { return };
+        let started = Instant::now();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    assert!(matches!(verdict(&program, "hang"), Verdict::Unjudged { .. }))
+                });
+            }
+        });
+        assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
+    }
+}

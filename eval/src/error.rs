@@ -1,0 +1,39 @@
+//! Why tallies have no summary: kinds of failure that a caller can react to.
+
+/// Why [`Summary::new`](crate::Summary::new) makes no estimate.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SummaryError {
+    /// There is no tally.
+    #[error("no problem was evaluated")]
+    NoProblem,
+    /// Every completion is unjudged.
+    #[error("no completion could be judged")]
+    NothingJudged,
+    /// No sample, or no k.
+    #[error("pass@k needs at least one sample (-n) and one k (-k)")]
+    NoSample,
+    /// A k that is 0 or above the number of samples.
+    #[error(
+        "pass@{k} cannot be estimated from {n} samples a prompt: choose k from 1 to {n}, or raise -n"
+    )]
+    TooFewSamples {
+        /// The k.
+        k: usize,
+        /// Samples of each problem.
+        n: usize,
+    },
+    /// A k above the number of samples of one problem, of which others have more.
+    #[error(
+        "pass@{k} cannot be estimated: problem `{problem}` has {n} samples (others up to {most}); choose k up to {n}"
+    )]
+    Uneven {
+        /// The k.
+        k: usize,
+        /// The id of the problem with the fewest samples.
+        problem: String,
+        /// Its samples.
+        n: usize,
+        /// Most samples of any problem.
+        most: usize,
+    },
+}

@@ -1,0 +1,114 @@
+//! The tables of an evaluation's page: numbers with their intervals, coverage, features, differences.
+
+use super::view::{Cell, Table};
+use crate::features::CORRECT;
+use crate::inference::cells;
+use crate::transition::Aligned;
+use crate::{Estimate, Summary};
+
+fn cell(estimate: Option<&Estimate>, digits: usize) -> Cell {
+    match estimate {
+        None => Cell::Plain(String::new()),
+        Some(e) => Cell::Hinted(
+            format!("{:.digits$}", e.value),
+            format!("95 %: {:.4} to {:.4}", e.low, e.high),
+        ),
+    }
+}
+
+fn header(cells: impl IntoIterator<Item = String>) -> Vec<Cell> {
+    cells.into_iter().map(Cell::Plain).collect()
+}
+
+pub(super) fn numbers(set: &Aligned, names: &[&str]) -> Table {
+    let shown: Vec<usize> = spread(&set.ks);
+    let last = set.ks.last().copied().unwrap_or(1);
+    let richness =
+        |s: &Summary, of: fn(&crate::summary::Richness) -> Estimate| s.richness.as_ref().map(of);
+    let mut titles = vec!["model".to_owned(), "greedy".to_owned()];
+    titles.extend(shown.iter().map(|k| format!("pass@{k}")));
+    titles.extend(["maj@k".to_owned(), format!("pass^{last}"), format!("distinct@{last}")]);
+    titles.extend(
+        ["hill 1", "chao 1", "cover@.5", "nats/token", "truncated", "no answer"].map(str::to_owned),
+    );
+    let row = |(name, s): (&&str, &Summary)| {
+        let mut row = vec![Cell::Plain((*name).to_owned()), cell(s.greedy.as_ref(), 3)];
+        row.extend(shown.iter().map(|k| cell(s.pass_at_k.get(k), 3)));
+        row.extend([
+            cell(s.majority.values().next_back(), 3),
+            cell(s.pass_all_k.get(&last), 3),
+            cell(s.unique_correct.get(&last), 2),
+            cell(richness(s, |r| r.hill_1).as_ref(), 2),
+            cell(richness(s, |r| r.chao_1).as_ref(), 1),
+            cell(s.cover.get("0.5"), 3),
+        ]);
+        row.extend(header([
+            s.token_entropy.map_or(String::new(), |nats| format!("{nats:.3}")),
+            s.truncated.map_or("unknown".into(), |share| format!("{:.1} %", 100.0 * share)),
+            format!("{:.1} %", 100.0 * s.no_answer),
+        ]));
+        row
+    };
+    let rows = names.iter().zip(&set.summaries).map(row);
+    Table { rows: std::iter::once(header(titles)).chain(rows).collect(), ..Table::default() }
+}
+
+/// At most five of the k, the first and the last among them.
+fn spread(ks: &[usize]) -> Vec<usize> {
+    let count = ks.len().min(5);
+    let mut chosen: Vec<usize> =
+        (0..count).map(|i| ks[i * (ks.len() - 1) / (count - 1).max(1)]).collect();
+    chosen.dedup();
+    chosen
+}
+
+pub(super) fn totals(set: &Aligned, names: &[&str]) -> Table {
+    let titles = ["correct answers of a problem", "problems"].map(str::to_owned);
+    let titles = titles.into_iter().chain(names.iter().map(ToString::to_string));
+    let all: Vec<_> = (0..names.len()).map(|run| set.coverage_by_total(run)).collect();
+    let row = |(row, (bucket, count, _)): (usize, &(String, usize, Estimate))| {
+        let counts = [bucket.clone(), count.to_string()].map(Cell::Plain);
+        let shares = all.iter().map(|run| cell(run.get(row).map(|r| &r.2), 3));
+        counts.into_iter().chain(shares).collect()
+    };
+    let rows = all[0].iter().enumerate().map(row);
+    let rows = std::iter::once(header(titles)).chain(rows).collect();
+    Table { rows, ..Table::default() }.titled(
+        "Coverage of the possible answers",
+        "Share of the correct answers there are that was sampled.",
+    )
+}
+
+pub(super) fn features(set: &Aligned, names: &[&str]) -> Table {
+    let titles = ["model", "features", "Shannon", "Gini-Simpson", "problems"].map(str::to_owned);
+    let mut rows = vec![header(titles)];
+    for (name, s) in names.iter().zip(&set.summaries) {
+        for (kind, of) in &s.features {
+            let mut row = header([(*name).to_string(), kind.clone()]);
+            row.extend([cell(Some(&of.shannon), 3), cell(Some(&of.gini_simpson), 3)]);
+            row.push(Cell::Plain(of.problems.to_string()));
+            rows.push(row);
+        }
+    }
+    Table { rows, ..Table::default() }.titled(
+        "Features of correct answers",
+        format!(
+            "Of {CORRECT} correct answers, one feature drawn from each: Shannon entropy in nats, Gini-Simpson index (the \
+             chance that two differ). Each model on its own problems with as many correct answers."
+        ),
+    )
+}
+
+pub(super) fn matrix(set: &Aligned, names: &[&str]) -> Table {
+    let most = set.ks.last().copied().unwrap_or(1);
+    let titles = std::iter::once(String::new()).chain(names.iter().map(ToString::to_string));
+    let cells = cells(&set.matrix(), true);
+    let rows = names.iter().zip(cells).map(|(name, row)| [vec![(*name).to_owned()], row].concat());
+    Table::new(std::iter::once(titles.collect()).chain(rows).collect()).titled(
+        "Differences between models",
+        format!(
+            "Row minus column: Pass@1 below the diagonal, Pass@{most} above. These models only, seed variance not \
+             included: paired over problems; * p < .05 by Holm over the table."
+        ),
+    )
+}

@@ -1,0 +1,357 @@
+//! A study as a page: verdict, fronts and curves first, then tables, training and every sample behind them.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use anyhow::Result;
+use tealight_datasets::names;
+
+use super::levels::{averages, best_temperatures};
+use super::samples::{Placed, Sampled, Source, place};
+use super::tables::{BUDGET_LEGEND, LEGEND, budgets, header, pairs, rows, to_base};
+use super::training::{self, Followed};
+use super::view::{Chart, Document, Kind, Line, Recipe, Section, Table};
+use super::{Evaluated, Measured, Study, Training, contrast, front, ledger, page};
+use crate::contrast::Contrast;
+use crate::summary::ByK;
+use crate::{Summary, store};
+
+/// What is said of a study with one seed.
+const ONE_SEED: &str = "One seed: this compares runs, not objectives. Another seed may order them otherwise, so no \
+difference is starred; give several --seeds.";
+
+/// Writes `report.html` into the folder of a study, with the samples that stand there.
+///
+/// # Errors
+/// Samples that cannot be read, a folder that cannot be written.
+pub fn write_study(study: &Study, folder: &Path) -> Result<()> {
+    let mut models = vec!["base".to_owned()];
+    models.extend(names_of_runs(study));
+    let sampled: Vec<Sampled<'_>> =
+        study.datasets.iter().map(|set| samples(study, set, folder)).collect::<Result<_>>()?;
+    let mut placed = place(&models, &sampled, folder)?;
+    let (courses, stored) = courses(study, folder);
+    let steps = page::embed_steps(&mut placed, stored)?;
+    let mut document = Document { steps, ..document(study, &courses) };
+    document.reproduce.push(Recipe::of_folder("study", folder, ""));
+    document.footer.push(placed.said.clone());
+    document.samples.clone_from(&placed.placement);
+    let page = page::html(&document, &placed)?;
+    store::write_whole(&folder.join("report.html"), page.as_bytes())
+}
+
+/// Writes `report.html` into the folder of a training run: its metrics against steps, and completions by step.
+///
+/// # Errors
+/// A run without metrics, a folder that cannot be written.
+pub fn write_training(folder: &Path) -> Result<()> {
+    let mut course = Followed::default();
+    course.follow(&folder.join("metrics.jsonl"))?;
+    drop(course.follow_also(&folder.join("evals.jsonl")));
+    let name = folder.file_name().map_or("this run".into(), |name| name.to_string_lossy());
+    let mut placed = Placed::default();
+    let steps = page::embed_steps(&mut placed, training::completions(folder, &name))?;
+    let charts = training::charts(&[(name.to_string(), &course)]);
+    let last = course.last("reward").or(course.last("loss")).map_or(0.0, |at| at.0);
+    let document = Document {
+        title: format!("Training of {name}"),
+        lead: vec![format!("{last:.0} steps.")],
+        models: vec![name.to_string()],
+        sections: vec![Section::of_training("Training").charts(charts)],
+        reproduce: vec![Recipe::of_folder("train", folder, "")],
+        steps,
+        ..Document::default()
+    };
+    let page = page::html(&document, &placed)?;
+    store::write_whole(&folder.join("report.html"), page.as_bytes())
+}
+
+/// What the study's runs are called: every objective that tables show, and the seed where there are several.
+fn names_of_runs(study: &Study) -> Vec<String> {
+    let labels = study.labels();
+    let Some(set) = study.datasets.first() else { return Vec::new() };
+    let of = |label: &&str| -> Vec<String> {
+        set.of(label).map(|run| run_name(study, label, run.seed)).collect()
+    };
+    labels.iter().flat_map(of).collect()
+}
+
+fn run_name(study: &Study, label: &str, seed: u64) -> String {
+    if study.seeds().len() > 1 { format!("{label} seed {seed}") } else { label.to_owned() }
+}
+
+/// A set with the samples of every model that tables show.
+fn samples<'a>(study: &'a Study, set: &'a Evaluated, folder: &Path) -> Result<Sampled<'a>> {
+    let runs = study.labels().into_iter().flat_map(|label| set.of(label).map(|run| &run.measured));
+    let all: Vec<&Measured> = std::iter::once(&set.base).chain(runs).collect();
+    let source = |measured: &&Measured| {
+        let Some(file) = &measured.samples else { return Ok(Source::default()) };
+        let greedy = file.strip_suffix(".jsonl").map(|stem| format!("{stem}.greedy.jsonl"));
+        let greedy = greedy.map(|file| names::inside(folder, &file)).transpose()?;
+        let drawn = names::inside(folder, file)?;
+        // A study may be sent without its samples.
+        Source::open(Some(drawn).filter(|path| path.symlink_metadata().is_ok()), greedy)
+    };
+    Ok(Sampled {
+        name: set.title(study),
+        split: split(set),
+        questions: &set.questions,
+        counts: all.iter().map(|measured| measured.problems.as_slice()).collect(),
+        sources: all.iter().map(source).collect::<Result<_>>()?,
+    })
+}
+
+/// What a set is to training.
+fn split(set: &Evaluated) -> &'static str {
+    match set.domain.as_str() {
+        "train" => "trained on",
+        "out" => "held out, out of domain",
+        _ => "held out",
+    }
+}
+
+/// The metrics of every run that tables show, by objective, and the files of completions.
+fn courses(study: &Study, folder: &Path) -> (Vec<(String, Followed)>, Vec<training::Stored>) {
+    let (mut courses, mut stored) = (Vec::new(), Vec::new());
+    for run in study.shown() {
+        let place = run.folder.as_ref().and_then(|name| names::inside(folder, name).ok());
+        let mut course = Followed::default();
+        let is_read = place.as_ref().is_some_and(|place| {
+            let metrics = place.join("metrics.jsonl");
+            metrics.is_file() && course.follow(&metrics).is_ok()
+        });
+        if is_read {
+            course.held_out(run);
+        } else {
+            course = Followed::of(run);
+        }
+        courses.push((run.objective.clone(), course));
+        let name = run_name(study, &run.objective, run.seed);
+        stored.extend(place.map(|place| training::completions(&place, &name)).unwrap_or_default());
+    }
+    (courses, stored)
+}
+
+/// Everything but the samples.
+fn document(study: &Study, courses: &[(String, Followed)]) -> Document {
+    let reported = study.datasets.iter().find(|set| set.domain != "train");
+    let mut models = vec!["base".to_owned()];
+    models.extend(study.labels().iter().map(ToString::to_string));
+    let mut top: Vec<Chart> = study.fronts.first().map(front::chart).into_iter().collect();
+    if let Some(set) = reported {
+        top.push(pass_chart(study, set));
+        if top.len() == 1 {
+            top.push(pareto(study, set));
+        }
+    }
+    let mut warnings: Vec<String> =
+        study.without_fronts.iter().map(|reason| format!("No fronts: {reason}")).collect();
+    if study.seeds().len() == 1 {
+        warnings.push(ONE_SEED.to_owned());
+    }
+    Document {
+        title: format!("What fine-tuning did to the answers of {}", study.model),
+        lead: vec![lead(study)],
+        verdict: verdict(study, reported),
+        warnings,
+        models,
+        top,
+        sections: sections(study, reported, courses),
+        footer: vec![format!(
+            "Pass@k is the unbiased estimate over all samples. {LEGEND} docs/measures.md defines every number and says how \
+             the coverage of intervals was tested. Made by Tealight in {:.0} seconds.",
+            study.seconds
+        )],
+        ..Document::default()
+    }
+}
+
+fn lead(study: &Study) -> String {
+    let seeds = study.seeds();
+    let listed = seeds.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    format!(
+        "Every objective started from the same base, on the same {} prompts, with as many {}. {} samples a problem, {} \
+         {listed}. {} prompts of {} completions a step, learning rate {:e}. {}",
+        study.prompts,
+        study.matched,
+        study.n,
+        if seeds.len() == 1 { "seed" } else { "seeds" },
+        study.prompts_per_step,
+        study.num_generations,
+        study.learning_rate,
+        study.decoding()
+    )
+}
+
+/// The verdict on the first front; where there is none, what became of the base under each objective.
+fn verdict(study: &Study, reported: Option<&Evaluated>) -> Vec<String> {
+    if let Some(verdict) = study.fronts.first().and_then(|fronts| fronts.verdict.as_ref()) {
+        return vec![verdict.text.clone()];
+    }
+    let contrasts = reported.map(|set| set.contrasts.as_slice()).unwrap_or_default();
+    let one =
+        |(label, found): &(String, Contrast)| format!("{label}: {}", contrast::verdict(found));
+    contrasts.iter().map(one).collect()
+}
+
+fn sections(
+    study: &Study,
+    reported: Option<&Evaluated>,
+    courses: &[(String, Followed)],
+) -> Vec<Section> {
+    let seeds = study.seeds();
+    let mut all = Vec::new();
+    for (index, fronts) in study.fronts.iter().enumerate() {
+        all.push(front::section(fronts, index == 0));
+    }
+    for set in &study.datasets {
+        let is_on_top = reported.is_some_and(|first| std::ptr::eq(first, set));
+        all.push(dataset(study, set, is_on_top));
+        all.extend(set.contrasts.iter().map(|(label, found)| contrast::section(found, label)));
+    }
+    all.extend(study.ledger.as_ref().map(|own| ledger::section(study, own)));
+    for (title, table) in averages(study) {
+        all.push(Section::new(title).table(Table::new(table).titled("", over(&seeds))));
+    }
+    if let Some(forgetting) = &study.forgetting {
+        let note =
+            format!("{} Sets count alike; the intervals do not cover other sets.", over(&seeds));
+        let table = Table::new(forgetting.rows()).titled("", note);
+        all.push(Section::new(forgetting.title()).table(table));
+    }
+    let names: BTreeSet<&str> = study.datasets.iter().map(|set| set.name.as_str()).collect();
+    for name in names {
+        let note = format!(
+            "The temperature is chosen by one half of the problems and measured on the other, both ways round. {} The \
+             interval does not cover the choice.",
+            over(&seeds)
+        );
+        let table = Table::new(best_temperatures(study, name)).titled("", note);
+        all.push(Section::new(format!("{name}, each model at its best temperature")).table(table));
+    }
+    let runs: Vec<(String, &Followed)> =
+        courses.iter().map(|(name, course)| (name.clone(), course)).collect();
+    let budget = Table::new(budgets(study)).titled("Budget", BUDGET_LEGEND);
+    let mut charts = training::charts(&runs);
+    charts.push(path_chart(study));
+    all.push(Section::of_training("Training").charts(charts).table(budget));
+    let stand_for =
+        study.objectives.iter().map(|(label, resolved)| vec![label.clone(), resolved.clone()]);
+    let header = vec!["objective".to_owned(), "settings".to_owned()];
+    let table = Table::new(std::iter::once(header).chain(stand_for).collect());
+    all.push(Section {
+        is_folded: true,
+        ..Section::new("What the objectives stand for").table(table)
+    });
+    all.retain(|section| !section.blocks.is_empty());
+    all
+}
+
+/// What varied in intervals of levels.
+fn over(seeds: &[u64]) -> &'static str {
+    match seeds.len() {
+        1 => "In parentheses 95 % intervals over problems; seed variance is not included.",
+        _ => "In parentheses 95 % intervals over seeds and problems.",
+    }
+}
+
+fn dataset(study: &Study, set: &Evaluated, is_on_top: bool) -> Section {
+    let starred = match study.seeds().len() {
+        1 => ONE_SEED,
+        _ => "Seeds and problems both vary; * p < .05 by Holm over the table.",
+    };
+    let problems = set.base.summary.problems;
+    let heading = format!("{} ({problems} problems, {})", set.title(study), split(set));
+    let table = [vec![header(study, set)], rows(study, set)].concat();
+    let mut charts = vec![pass_chart(study, set), distinct_chart(study, set), pareto(study, set)];
+    if is_on_top {
+        charts.remove(0);
+    }
+    let changes = format!("With 95 % intervals, cut to what is possible. {starred}");
+    let differences = format!(
+        "Row minus column: Pass@1 below the diagonal, Pass@{} above. {starred}",
+        study.largest()
+    );
+    Section::new(heading)
+        .table(Table::new(table))
+        .charts(charts)
+        .table(Table::new(to_base(study, set)).titled("Differences to the base", changes))
+        .table(Table::new(pairs(study, set)).titled("Differences between models", differences))
+}
+
+/// Every model, and every seed of it where there are several.
+fn pareto(study: &Study, set: &Evaluated) -> Chart {
+    let k = study.largest();
+    let at = |summary: &Summary, k: usize| summary.pass_at_k.get(&k).map_or(f64::NAN, |e| e.value);
+    let point = |measured: &Measured| (at(&measured.summary, 1), at(&measured.summary, k));
+    let mut lines = vec![Line::new("base", vec![point(&set.base)])];
+    for label in study.labels() {
+        let runs = set.of(label).map(|run| point(&run.measured));
+        lines.push(Line::new(label, runs.collect()));
+    }
+    Chart::new("Precision against coverage", ("pass@1", &format!("pass@{k}")), lines)
+        .caption("Up and to the right is better. Large dots are means over seeds, small ones single runs.")
+        .kind(Kind::Points)
+}
+
+fn pass_chart(study: &Study, set: &Evaluated) -> Chart {
+    let mut lines = curves(study, set, |summary| &summary.pass_at_k);
+    for (line, (_, contrast)) in lines[1..].iter_mut().zip(&set.contrasts) {
+        line.mark = contrast.crossing.at.k().map(|k| (k, interpolate(&line.points, k)));
+    }
+    Chart::new(&format!("Pass@k, {}", set.title(study)), ("k", "pass@k"), lines)
+        .caption("Share of problems that k samples solve, mean and range over seeds; dots where the base overtakes.")
+        .log()
+        .from_to(0.0, 1.0)
+}
+
+fn distinct_chart(study: &Study, set: &Evaluated) -> Chart {
+    let lines = curves(study, set, |summary| &summary.unique_correct);
+    Chart::new("Distinct correct answers", ("k", "distinct correct"), lines)
+        .caption(
+            "Expected distinct correct answers among k samples; accuracy raises the count too.",
+        )
+        .log()
+}
+
+/// One line for the base, with its interval over problems, and one for each objective, the mean over seeds with their range.
+fn curves(study: &Study, set: &Evaluated, of: fn(&Summary) -> &ByK) -> Vec<Line> {
+    let mut lines = vec![super::evaluation::curve("base", of(&set.base.summary))];
+    for label in study.labels() {
+        let runs: Vec<&ByK> = set.of(label).map(|run| of(&run.measured.summary)).collect();
+        let (mut points, mut band) = (Vec::new(), Vec::new());
+        for k in &study.grid {
+            let values: Vec<f64> =
+                runs.iter().filter_map(|run| run.get(k)).map(|e| e.value).collect();
+            let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+            let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            points.push((*k as f64, values.iter().sum::<f64>() / values.len() as f64));
+            band.push((*k as f64, low, high));
+        }
+        if runs.len() < 2 {
+            band.clear();
+        }
+        lines.push(Line { band, ..Line::new(label, points) });
+    }
+    lines
+}
+
+/// The value at k, linear in log k between the points around it.
+fn interpolate(points: &[(f64, f64)], k: f64) -> f64 {
+    let after = points.iter().position(|point| point.0 >= k).unwrap_or(points.len() - 1).max(1);
+    let ((x_0, y_0), (x_1, y_1)) = (points[after - 1], points[after]);
+    y_0 + (y_1 - y_0) * (k.ln() - x_0.ln()) / (x_1.ln() - x_0.ln())
+}
+
+/// Where runs went: held-out Pass@1 against the largest Pass@k, evaluation by evaluation.
+fn path_chart(study: &Study) -> Chart {
+    let line = |run: &Training| {
+        let point =
+            |held: &super::HeldOut| Some((held.pass_at_k.first()?.1, held.pass_at_k.last()?.1));
+        let points: Vec<(f64, f64)> = run.held_out.iter().filter_map(point).collect();
+        Line { mark: points.last().copied(), ..Line::new(run.objective.clone(), points) }
+    };
+    let lines = study.shown().map(line).filter(|line| line.points.len() > 1).collect();
+    Chart::new("Path through accuracy and coverage", ("held-out pass@1", "held-out pass@k"), lines)
+        .caption("Held-out accuracy and coverage along training, a line a run; the dot is the end.")
+}

@@ -1,0 +1,314 @@
+//! What the viewer shows, as data: sentences, tables and charts in the order in which a reader meets them.
+
+use serde::Serialize;
+
+/// A page.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Document {
+    /// Its title.
+    pub title: String,
+    /// Sentences under the title.
+    pub lead: Vec<String>,
+    /// What was found, in a sentence each; shown first.
+    pub verdict: Vec<String>,
+    /// What makes the numbers mean little.
+    pub warnings: Vec<String>,
+    /// The models in the order of their colours, the base first.
+    pub models: Vec<String>,
+    /// The charts that are shown side by side under the verdict.
+    pub top: Vec<Chart>,
+    /// Everything else.
+    pub sections: Vec<Section>,
+    /// Commands that make the numbers again.
+    pub reproduce: Vec<Recipe>,
+    /// The last lines.
+    pub footer: Vec<String>,
+    /// Where the samples are, where there are some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub samples: Option<Placement>,
+    /// Training steps whose completions are there, in the order of their parts of the page.
+    pub steps: Vec<Step>,
+    /// Whether the page asks for `live` every two seconds.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub live: bool,
+}
+
+/// How the samples of a page are stored.
+#[derive(Debug, Clone, Serialize)]
+pub struct Placement {
+    /// Problems in a chunk.
+    pub size: usize,
+    /// Whether chunks are scripts in `report-data` instead of parts of the page.
+    pub is_beside: bool,
+}
+
+/// A command, and the settings that it reads.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Recipe {
+    /// The command; may be empty.
+    pub command: String,
+    /// The contents of `config.toml`.
+    pub settings: Option<String>,
+    /// The program and revision that made the numbers; may be empty.
+    pub version: String,
+}
+
+/// A training step.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Step {
+    /// Its run.
+    pub run: String,
+    /// Steps done.
+    pub step: usize,
+}
+
+/// A part of a page under a heading.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Section {
+    /// The heading.
+    pub heading: String,
+    /// Whether it is shown folded at first.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_folded: bool,
+    /// Whether it is about the course of training, which has a view of its own.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_training: bool,
+    /// What it shows, in order.
+    pub blocks: Vec<Block>,
+}
+
+/// A piece of a section.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Block {
+    /// A paragraph.
+    Text(String),
+    /// A table.
+    Table(Table),
+    /// Charts beside each other.
+    Charts(Vec<Chart>),
+}
+
+/// A table.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Table {
+    /// What it is called; may be empty.
+    pub title: String,
+    /// How to read it; may be empty.
+    pub note: String,
+    /// Rows of cells, the header first.
+    pub rows: Vec<Vec<Cell>>,
+    /// Whether it is shown folded at first.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_folded: bool,
+}
+
+/// A cell of a table.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Cell {
+    /// Text.
+    Plain(String),
+    /// Text, and what it says when a pointer rests on it.
+    Hinted(String, String),
+}
+
+/// A chart.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Chart {
+    /// What it shows, in a few words.
+    pub title: String,
+    /// How to read it.
+    pub caption: String,
+    /// The horizontal axis.
+    pub x: String,
+    /// The vertical axis.
+    pub y: String,
+    /// How it is drawn.
+    pub kind: Kind,
+    /// Whether x is logarithmic.
+    pub is_log: bool,
+    /// The lowest and highest y, or the data's own.
+    pub y_range: Option<(f64, f64)>,
+    /// What is drawn; lines of one name have one colour and one entry in the legend.
+    pub lines: Vec<Line>,
+}
+
+/// How a chart is drawn.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Lines with their bands.
+    #[default]
+    Lines,
+    /// Lines against training steps: several of one name are runs, shown as mean and range and smoothed on demand.
+    Runs,
+    /// Points, the means of one name larger.
+    Points,
+    /// Groups of bars.
+    Bars,
+}
+
+/// One line of a chart.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Line {
+    /// What the legend calls it.
+    pub name: String,
+    /// The points, in order of x.
+    pub points: Vec<(f64, f64)>,
+    /// The interval around each point: x, low, high; empty for none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub band: Vec<(f64, f64, f64)>,
+    /// A point to mark with a dot.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mark: Option<(f64, f64)>,
+}
+
+/// A value to six digits: a page of sixteen models holds many.
+fn short(value: f64) -> f64 {
+    let scale = 10_f64.powf(6.0 - value.abs().log10().ceil());
+    let rounded = (value * scale).round() / scale;
+    if rounded.is_finite() { rounded } else { value }
+}
+
+impl Line {
+    /// A line without band and mark.
+    pub fn new(name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
+        Self { name: name.into(), points, ..Self::default() }
+    }
+}
+
+impl Chart {
+    /// A chart of `lines` over x, without those that have no point; values that are no numbers are left out, since the
+    /// files that they come from may hold anything.
+    pub fn new(title: &str, (x, y): (&str, &str), lines: Vec<Line>) -> Self {
+        let is_number = |at: &(f64, f64)| at.0.is_finite() && at.1.is_finite();
+        let clean = |mut line: Line| {
+            line.points.retain(is_number);
+            line.mark = line.mark.filter(is_number);
+            line.band.retain(|at| at.0.is_finite() && at.1.is_finite() && at.2.is_finite());
+            line.points.iter_mut().for_each(|at| at.1 = short(at.1));
+            line.band.iter_mut().for_each(|at| (at.1, at.2) = (short(at.1), short(at.2)));
+            line
+        };
+        Self {
+            title: title.to_owned(),
+            x: x.to_owned(),
+            y: y.to_owned(),
+            lines: lines.into_iter().map(clean).filter(|line| !line.points.is_empty()).collect(),
+            ..Self::default()
+        }
+    }
+
+    /// Groups of bars side by side: one value of each series at every position.
+    pub fn bars(title: &str, axes: (&str, &str), series: Vec<(String, Vec<f64>)>) -> Self {
+        let line = |(name, values): (String, Vec<f64>)| {
+            let points = values.into_iter().enumerate();
+            Line::new(name, points.map(|(place, value)| (place as f64 + 1.0, value)).collect())
+        };
+        Self { kind: Kind::Bars, ..Self::new(title, axes, series.into_iter().map(line).collect()) }
+    }
+
+    /// With a sentence on how to read it.
+    #[must_use]
+    pub fn caption(self, caption: impl Into<String>) -> Self {
+        Self { caption: caption.into(), ..self }
+    }
+
+    /// With a logarithmic x.
+    #[must_use]
+    pub fn log(self) -> Self {
+        Self { is_log: true, ..self }
+    }
+
+    /// With a fixed range of y.
+    #[must_use]
+    pub fn from_to(self, low: f64, high: f64) -> Self {
+        Self { y_range: Some((low, high)), ..self }
+    }
+
+    /// Drawn otherwise.
+    #[must_use]
+    pub fn kind(self, kind: Kind) -> Self {
+        Self { kind, ..self }
+    }
+}
+
+impl Table {
+    /// A table without a title from rows of text, the header first.
+    pub fn new(rows: Vec<Vec<String>>) -> Self {
+        let plain = |row: Vec<String>| row.into_iter().map(Cell::Plain).collect();
+        Self { rows: rows.into_iter().map(plain).collect(), ..Self::default() }
+    }
+
+    /// With a title and a note.
+    #[must_use]
+    pub fn titled(self, title: impl Into<String>, note: impl Into<String>) -> Self {
+        Self { title: title.into(), note: note.into(), ..self }
+    }
+
+    /// Folded at first.
+    #[must_use]
+    pub fn folded(self) -> Self {
+        Self { is_folded: true, ..self }
+    }
+}
+
+impl Section {
+    /// A section without contents.
+    pub fn new(heading: impl Into<String>) -> Self {
+        Self { heading: heading.into(), ..Self::default() }
+    }
+
+    /// A section on the course of training.
+    pub fn of_training(heading: impl Into<String>) -> Self {
+        Self { is_training: true, ..Self::new(heading) }
+    }
+
+    /// With one more paragraph, unless that is empty.
+    #[must_use]
+    pub fn text(mut self, text: impl Into<String>) -> Self {
+        let text = text.into();
+        if !text.is_empty() {
+            self.blocks.push(Block::Text(text));
+        }
+        self
+    }
+
+    /// With one more table, unless that has no row under its header.
+    #[must_use]
+    pub fn table(mut self, table: Table) -> Self {
+        if table.rows.len() > 1 {
+            self.blocks.push(Block::Table(table));
+        }
+        self
+    }
+
+    /// With charts beside each other, without those that have nothing to draw.
+    #[must_use]
+    pub fn charts(mut self, charts: Vec<Chart>) -> Self {
+        let drawn: Vec<Chart> = charts.into_iter().filter(|c| !c.lines.is_empty()).collect();
+        if !drawn.is_empty() {
+            self.blocks.push(Block::Charts(drawn));
+        }
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn charts_hold_numbers_alone_to_six_digits() {
+        let points = vec![(1.0, 2.0 / 3.0), (2.0, f64::NAN), (f64::INFINITY, 1.0), (3.0, 0.0)];
+        let points = [points, vec![(4.0, 1e-320), (5.0, -12_345_678.9)]].concat();
+        let band = vec![(1.0, 0.1, f64::NAN), (3.0, 1.0 / 3.0, 1.0)];
+        let lines = vec![Line { band, ..Line::new("a", points) }, Line::new("empty", vec![])];
+        let chart = Chart::new("t", ("x", "y"), lines);
+        assert_eq!(chart.lines.len(), 1);
+        let expected = [(1.0, 0.666667), (3.0, 0.0), (4.0, 1e-320), (5.0, -12_345_700.0)];
+        assert_eq!(chart.lines[0].points, expected);
+        assert_eq!(chart.lines[0].band, [(3.0, 0.333333, 1.0)]);
+    }
+}

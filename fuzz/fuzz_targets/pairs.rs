@@ -1,0 +1,13 @@
+//! Strangers' bytes of the kind `pairs`: see `tealight::fuzzing`.
+
+#![no_main]
+
+use tealight::budget::Counting;
+
+#[global_allocator]
+static ALLOCATOR: Counting<std::alloc::System> = Counting(std::alloc::System);
+
+libfuzzer_sys::fuzz_target!(
+    init: tealight::budget::quiet_panics(),
+    |data: &[u8]| tealight::fuzzing::try_input("pairs", data)
+);

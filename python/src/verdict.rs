@@ -1,0 +1,174 @@
+//! `Verdict`: what a verifier says of one completion, as Python sees it.
+
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use tealight_datasets::Verdict as Judged;
+
+/// What a verifier says of one completion.
+#[pyclass(frozen, eq, get_all, module = "tealight")]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Verdict {
+    /// "correct", "wrong", "no_answer", "unparsable" or "unjudged".
+    kind: String,
+    /// The answer that was found in the completion.
+    answer: Option<String>,
+    /// The rule that found the answer: "box", "phrase", "number" and so on. Mathematics alone says so.
+    rule: Option<String>,
+    /// Canonical form of a correct solution: two correct completions with the same one count once for diversity.
+    solution: Option<String>,
+    /// Canonical form of a correct final answer.
+    value: Option<String>,
+    /// Why the completion is wrong, unparsable or unjudged, where the verifier says so.
+    reason: Option<String>,
+    /// What a correct answer is made of, `KIND:NAME` each.
+    features: Vec<String>,
+    /// Whether the verdict is missing because comparing the answer would exceed the budget of work.
+    too_costly: bool,
+}
+
+impl Verdict {
+    /// A verdict, with the answer and the rule where they are known.
+    pub(crate) fn new(judged: Judged, found: Option<(String, String)>) -> Self {
+        let (answer, rule) = found.unzip();
+        let mut verdict = Self {
+            kind: String::new(),
+            answer,
+            rule,
+            solution: None,
+            value: None,
+            reason: None,
+            features: Vec::new(),
+            too_costly: false,
+        };
+        verdict.kind = match judged {
+            Judged::Correct { class, value, features } => {
+                let names = features.iter().map(|(kind, name)| match name {
+                    name if kind == tealight_datasets::features::OTHER => name.to_owned(),
+                    name => format!("{kind}:{name}"),
+                });
+                verdict.features = names.collect();
+                verdict.answer = verdict.answer.or_else(|| Some(value.clone()));
+                (verdict.solution, verdict.value) = (Some(class), Some(value));
+                "correct"
+            }
+            Judged::Wrong { why, answer } => {
+                verdict.answer = verdict.answer.or(answer);
+                verdict.reason = why;
+                "wrong"
+            }
+            Judged::NoAnswer => "no_answer",
+            Judged::Unparsable { found } => {
+                verdict.reason = Some(format!("`{found}` cannot be read"));
+                verdict.answer = verdict.answer.or(Some(found));
+                "unparsable"
+            }
+            Judged::Unjudged { why, is_too_costly } => {
+                (verdict.reason, verdict.too_costly) = (Some(why), is_too_costly);
+                "unjudged"
+            }
+        }
+        .into();
+        verdict
+    }
+
+    /// One that nothing can be said of, and why.
+    pub(crate) fn unjudged(why: &str) -> Self {
+        Self::new(Judged::unjudged(why.into()), None)
+    }
+}
+
+type Fields = (
+    String,
+    Option<String>,
+    Option<String>,
+    Option<String>,
+    Option<String>,
+    Option<String>,
+    Vec<String>,
+    bool,
+);
+
+#[pymethods]
+impl Verdict {
+    /// From the fields, in order: what unpickling calls.
+    #[new]
+    #[pyo3(signature = (kind, answer=None, rule=None, solution=None, value=None, reason=None, features=Vec::new(),
+        too_costly=false))]
+    #[expect(clippy::too_many_arguments, reason = "the fields, in order")]
+    fn from_fields(
+        kind: String,
+        answer: Option<String>,
+        rule: Option<String>,
+        solution: Option<String>,
+        value: Option<String>,
+        reason: Option<String>,
+        features: Vec<String>,
+        too_costly: bool,
+    ) -> Self {
+        Self { kind, answer, rule, solution, value, reason, features, too_costly }
+    }
+
+    /// Whether the answer is correct.
+    #[getter]
+    fn correct(&self) -> bool {
+        self.kind == "correct"
+    }
+
+    /// Whether nothing can be said: never the same as wrong.
+    #[getter]
+    #[pyo3(name = "unjudged")]
+    fn is_unjudged(&self) -> bool {
+        self.kind == "unjudged"
+    }
+
+    /// 1.0 for a correct completion, None where nothing can be said, else 0.0.
+    #[getter]
+    fn reward(&self) -> Option<f64> {
+        (self.kind != "unjudged").then_some(f64::from(u8::from(self.kind == "correct")))
+    }
+
+    fn __bool__(&self) -> bool {
+        self.correct()
+    }
+
+    fn __hash__(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.hash(&mut hasher);
+        hasher.finish()
+    }
+
+    fn __repr__(&self) -> String {
+        let fields = [
+            ("answer", &self.answer),
+            ("rule", &self.rule),
+            ("solution", &self.solution),
+            ("reason", &self.reason),
+        ];
+        let said = fields.into_iter().filter_map(|(name, text)| {
+            let text = text.as_ref()?;
+            let shown: String = text.chars().take(60).collect();
+            Some(format!(", {name}={shown:?}"))
+        });
+        format!("Verdict({:?}{})", self.kind, said.collect::<String>())
+    }
+
+    fn __reduce__<'py>(
+        slf: &Bound<'py, Self>,
+    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        let it = slf.get().clone();
+        let fields: Fields = (
+            it.kind,
+            it.answer,
+            it.rule,
+            it.solution,
+            it.value,
+            it.reason,
+            it.features,
+            it.too_costly,
+        );
+        Ok((slf.get_type().into_any(), fields.into_pyobject(slf.py())?))
+    }
+}

@@ -1,0 +1,115 @@
+"""Rewards in the form that each trainer calls."""
+
+import importlib.util
+import logging
+import math
+
+import pytest
+import tealight
+from tealight import rewards
+
+GOLDS = ["1/2", "3", "4", None]
+TEXTS = [r"so \boxed{0.5}", "it is 4", "", "5"]
+
+
+def test_trl_plain_and_conversational():
+    conversational = [[{"role": "assistant", "content": text}] for text in TEXTS]
+    for completions in (TEXTS, conversational):
+        for column in rewards.GOLD_COLUMNS:
+            found = rewards.math(prompts=["?"] * 4, completions=completions, **{column: GOLDS, "other": [0] * 4})
+            assert found == [1.0, 0.0, 0.0, None]
+
+
+def test_trl_positional_and_unknown_columns():
+    assert rewards.math(["?"], ["2"], answer=["2"], completion_ids=[[1]], trainer_state=object()) == [1.0]
+    # `answer` is the gold where a dataset has worked solutions too.
+    assert rewards.math(completions=["2"], answer=["2"], solution=["1 + 1 is \\boxed{3}"]) == [1.0]
+    assert rewards.Reward(gold_column="solution")(completions=["2"], answer=["2"], solution=["1 + 1 is \\boxed{3}"]) == [0.0]
+
+
+def test_messages_of_several_kinds():
+    parts = [{"role": "assistant", "content": [{"type": "text", "text": "it is "}, {"type": "text", "text": "2"}]}]
+    tools = [{"role": "assistant", "content": None}, {"role": "tool", "content": "2"}, {"role": "assistant", "content": "3"}]
+    assert rewards.math(completions=[parts, tools, [], [{"role": "assistant", "content": None}]], answer=["2"] * 4) == \
+        [1.0, 0.0, 0.0, 0.0]
+    with pytest.raises(TypeError, match="a completion"):
+        rewards.math(completions=[7], answer=["2"])
+
+
+def test_a_missing_gold_column_is_an_error_not_a_zero():
+    with pytest.raises(ValueError, match="gold_column"):
+        rewards.math(completions=["2"], label=["2"])
+    with pytest.raises(ValueError, match="1 gold answers for 2 completions"):
+        rewards.math(completions=["2", "3"], answer=["2"])
+
+
+def test_prompts_that_open_a_thought():
+    completions = [r"\boxed{2}", r"\boxed{3} no</think> 2"]
+    assert rewards.math(prompts=["?<think>\n"] * 2, completions=completions, answer=["2"] * 2) == [0.0, 1.0]
+
+
+def test_what_is_unjudged_is_logged(caplog):
+    logged = {}
+    with caplog.at_level(logging.WARNING, logger="tealight"):
+        found = rewards.math(completions=["2", "2"], answer=["2", "+ +"], log_metric=logged.__setitem__)
+    assert found == [1.0, None] and logged == {"tealight_math/unjudged": 0.5} and "1 of 2" in caplog.text
+    assert rewards.math.__name__ == "tealight_math" and rewards.math_strict.__name__ == "tealight_math_strict"
+
+
+def _by_path(path, name):
+    """As verl and OpenRLHF load a file of the user's."""
+    spec = importlib.util.spec_from_file_location("custom_module", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return getattr(module, name)
+
+
+def test_verl():
+    import tealight.verl
+
+    score = _by_path(tealight.verl.__file__, "compute_score")
+    call = dict(data_source="openai/gsm8k", extra_info={"index": 0})
+    assert score(solution_str="#### 72", ground_truth="72", **call) == {"score": 1.0, "acc": 1.0, "unjudged": 0.0}
+    assert score("openai/gsm8k", "#### 71", "72") == {"score": 0.0, "acc": 0.0, "unjudged": 0.0}
+    assert score(solution_str="2", ground_truth="+ +", **call) == {"score": 0.0, "acc": 0.0, "unjudged": 1.0}
+    numpy = pytest.importorskip("numpy")
+    # Parquet's lists come back as arrays.
+    assert score(solution_str="2", ground_truth=numpy.array(["2"], dtype=object), **call)["score"] == 1.0
+    many = _by_path(tealight.verl.__file__, "compute_scores")
+    found = many(data_sources=["a"] * 2, solution_strs=["2", "3"], ground_truths=["2", "2"], extra_infos=[None] * 2)
+    assert [one["score"] for one in found] == [1.0, 0.0]
+    strict = _by_path(tealight.verl.__file__, "compute_score_strict")
+    assert strict("a", "it is 2", "2")["score"] == 0.0
+
+
+def test_openrlhf():
+    torch = pytest.importorskip("torch")
+    import tealight.openrlhf
+
+    reward = _by_path(tealight.openrlhf.__file__, "reward_func")
+    prompts = [r"<s>1+1? \boxed{3} is wrong. ", "2+2? ", "? "]
+    found = reward(queries=[prompt + text for prompt, text in zip(prompts, ["2", "5", "1"])], prompts=prompts, labels=["2", "4", "+ +"])
+    assert torch.equal(found["rewards"], torch.tensor([1.0, 0.0, 0.0]))
+    assert found["extra_logs"]["unjudged"].tolist() == [0, 0, 1] and found["scores"].dtype == torch.float32
+    # What the prompt says is nobody's answer.
+    assert reward([prompts[0]], [prompts[0]], ["3"])["rewards"].tolist() == [0.0]
+    with pytest.raises(ValueError, match="does not hold its prompt"):
+        reward(["a"], ["b"], ["c"])
+
+
+def test_lm_evaluation_harness():
+    from tealight.lm_eval import process_results
+
+    doc = {"question": "1+1?", "answer": "work\n#### 2"}
+    assert process_results(doc, ["The answer is 2."]) == {"acc": 1.0, "unjudged": 0.0}
+    assert process_results(doc, [["The answer is 3.", "2"]]) == {"acc": 0.0, "unjudged": 0.0}
+    with pytest.raises(ValueError, match="no gold answer"):
+        process_results({"question": "?"}, ["2"])
+
+
+def test_rewards_travel_to_workers():
+    import pickle
+
+    again = pickle.loads(pickle.dumps(rewards.Reward("numeric:rel=0.1", unjudged_reward=-1.0)))
+    assert again(completions=["1.05"], answer=[1]) == [1.0]
+    assert again.compute_score("", "1", "x")["score"] == -1.0 and not math.isnan(again.unjudged_reward)

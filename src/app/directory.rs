@@ -1,0 +1,362 @@
+//! Directories that commands write to: whether one is free, and what may be done about it.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use serde::Serialize;
+use tealight_eval::results::MAX_RESULTS;
+use tempfile::TempDir;
+
+use crate::files::{Claim, OWNER, TEMPORARY, read_limited};
+
+/// Files that a command leaves before it has produced anything: settings, and the lock.
+const SETTINGS: [&str; 3] = ["config.toml", "request.json", ".lock"];
+/// Where a study has the samples of the base's second draw.
+pub(crate) const SECOND_DRAW: &str = "base-second";
+/// Most bytes of settings that are read.
+pub(crate) const MAX_SETTINGS: u64 = 16 << 20;
+/// What commands write, and --overwrite therefore removes.
+const OURS: [&str; 26] = [
+    "config.toml",
+    "request.json",
+    "metrics.jsonl",
+    "latest",
+    "final",
+    "best",
+    "best.json",
+    "evals.jsonl",
+    "base",
+    SECOND_DRAW,
+    "samples",
+    "presamples",
+    "presamples.json",
+    "presamples.jsonl",
+    "completions",
+    "tensorboard",
+    "ledger.csv",
+    "lm-eval",
+    "report-data",
+    "results.json",
+    "results.csv",
+    "results.md",
+    "report.html",
+    "accepted.jsonl",
+    "summary.json",
+    "compare.json",
+];
+
+/// Why a directory cannot be written to: a caller can choose another one, or [`Existing::Replace`]. It is found in the
+/// error of a function of [`crate::app`] by `downcast_ref`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DirectoryError {
+    /// It is a file.
+    #[error("{}: --output is a directory, and this is a file", path.display())]
+    IsFile {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// It holds files that would be lost.
+    #[error(
+        "{}: holds files already ({names}); choose another --output, or replace what Tealight wrote there with --overwrite",
+        path.display()
+    )]
+    Taken {
+        /// The directory.
+        path: PathBuf,
+        /// The first names in it.
+        names: String,
+    },
+    /// It holds files that Tealight did not write.
+    #[error(
+        "{}: Tealight did not write what is here ({names}), and --overwrite replaces only its own; choose another --output",
+        path.display()
+    )]
+    NotOurs {
+        /// The directory.
+        path: PathBuf,
+        /// The first names in it.
+        names: String,
+    },
+}
+
+/// What becomes of files that Tealight wrote to a directory before.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Existing {
+    /// They stay: a command that would lose them fails.
+    #[default]
+    Keep,
+    /// They are removed, once everything that the command begins from has been read.
+    Replace,
+}
+
+/// How a run begins in its directory.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Start {
+    /// Anew, in a directory that holds nothing.
+    #[default]
+    New,
+    /// Anew; the files of an earlier run are removed.
+    Replace,
+    /// From the checkpoint of this name, from the newest one where the name is empty, or from the beginning where the
+    /// run has none yet.
+    Resume(String),
+}
+
+impl Start {
+    /// What becomes of files that are in the directory.
+    pub fn existing(&self) -> Existing {
+        match self {
+            Start::Replace => Existing::Replace,
+            Start::New | Start::Resume(_) => Existing::Keep,
+        }
+    }
+}
+
+/// The directory of a run and how the run begins there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunDirectory {
+    /// The directory.
+    pub path: PathBuf,
+    /// How the run begins.
+    pub start: Start,
+}
+
+impl RunDirectory {
+    /// A run that begins anew.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), start: Start::New }
+    }
+}
+
+/// The directory that a command writes to: the one that was named, or one that is removed at the end.
+pub(crate) struct Destination {
+    path: PathBuf,
+    temporary: Option<TempDir>,
+}
+
+impl Destination {
+    /// The directory that `named` names; without it a temporary one.
+    ///
+    /// # Errors
+    /// [`Existing::Replace`] with nothing to replace, a system without room for temporary files.
+    pub(crate) fn of(named: Option<&Path>, existing: Existing) -> Result<Self> {
+        if let Some(path) = named {
+            return Ok(Self { path: path.to_owned(), temporary: None });
+        }
+        if existing == Existing::Replace {
+            bail!("--overwrite has no effect without --output DIR");
+        }
+        let temporary = tempfile::Builder::new().prefix("tealight-").tempdir();
+        let temporary = temporary.with_context(|| {
+            let folder = std::env::temp_dir();
+            format!("{}: no room for samples; name --output DIR", folder.display())
+        })?;
+        Ok(Self { path: temporary.path().to_owned(), temporary: Some(temporary) })
+    }
+
+    /// The directory.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether what is written stays.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.temporary.is_none()
+    }
+}
+
+/// Whether `output` holds nothing that would be lost: it is not there, is empty, or has settings and empty files alone.
+pub(crate) fn is_free(output: &Path) -> bool {
+    let Ok(entries) = std::fs::read_dir(output) else { return !output.exists() };
+    entries.flatten().all(|entry| {
+        let path = entry.path();
+        match entry.metadata() {
+            // What a killed process was writing, a file or a folder, is removed by who claims the directory.
+            Ok(_) if entry.file_name().to_string_lossy().starts_with(TEMPORARY) => true,
+            Ok(kind) if kind.is_dir() => is_free(&path),
+            Ok(kind) => kind.len() == 0 || SETTINGS.iter().any(|name| entry.file_name() == *name),
+            Err(_) => false,
+        }
+    })
+}
+
+/// Takes a directory for a new run, as far as [`check`] allows. Nothing is removed yet: see [`clear`].
+pub(crate) fn fresh(output: &Path, existing: Existing) -> Result<Claim> {
+    check(output, existing)?;
+    Claim::take(output)
+}
+
+/// Refuses a directory that holds anything, unless it may be replaced and a command of Tealight's wrote it.
+pub(crate) fn check(output: &Path, existing: Existing) -> Result<()> {
+    let path = output.to_owned();
+    if output.exists() && !output.is_dir() {
+        return Err(DirectoryError::IsFile { path }.into());
+    }
+    if is_free(output) {
+        return Ok(());
+    }
+    let names = listed(output);
+    if existing == Existing::Keep {
+        return Err(DirectoryError::Taken { path, names }.into());
+    }
+    if !is_ours(output) {
+        return Err(DirectoryError::NotOurs { path, names }.into());
+    }
+    Ok(())
+}
+
+/// Whether a command of Tealight's wrote `output`, by what it records there.
+fn is_ours(output: &Path) -> bool {
+    let read = |name, limit| read_limited(&output.join(name), limit).unwrap_or_default();
+    let settings = read("config.toml", MAX_SETTINGS);
+    let results = read("results.json", MAX_RESULTS);
+    let results: serde_json::Value = serde_json::from_slice(&results).unwrap_or_default();
+    // A killed command may have left no more than its lock.
+    let lock = read(".lock", MAX_SETTINGS);
+    settings.starts_with(b"# tealight ")
+        || results["tealight"].is_string()
+        || lock.starts_with(OWNER.as_bytes())
+}
+
+/// The first names in a directory.
+fn listed(output: &Path) -> String {
+    let entries = std::fs::read_dir(output).into_iter().flatten().flatten();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.retain(|name| !SETTINGS.contains(&name.as_str()));
+    names.sort();
+    let more = if names.len() > 3 { ", ..." } else { "" };
+    names.truncate(3);
+    names.join(", ") + more
+}
+
+/// Removes what Tealight writes, where that is asked for; other files stay. To be called when everything that a
+/// run begins from has been read, so that a mistake in its options costs nothing.
+pub(crate) fn clear(output: &Path, existing: Existing) -> Result<()> {
+    if existing == Existing::Keep {
+        return Ok(());
+    }
+    for entry in std::fs::read_dir(output)?.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let is_ours = OURS.contains(&name.as_str())
+            || name.starts_with("checkpoint-")
+            || name.starts_with(".checkpoint-")
+            || name.starts_with("presamples-seed")
+            || (name.contains("-seed") && entry.path().join("config.toml").exists());
+        if is_ours {
+            let removed = match entry.path().is_dir() {
+                true => std::fs::remove_dir_all(entry.path()),
+                false => std::fs::remove_file(entry.path()),
+            };
+            removed.with_context(|| entry.path().display().to_string())?;
+        }
+    }
+    Ok(())
+}
+
+/// Refuses to go on in `output` with other settings than it was begun with; nothing there yet is fine.
+pub(crate) fn refuse_other_settings(options: &impl Serialize, output: &Path) -> Result<()> {
+    let path = output.join("config.toml");
+    if !path.exists() {
+        return Ok(());
+    }
+    let text = String::from_utf8(read_limited(&path, MAX_SETTINGS)?)
+        .with_context(|| path.display().to_string())?;
+    let before: toml::Table = text.parse().with_context(|| path.display().to_string())?;
+    let now = toml::Table::try_from(options)?;
+    let shown = |value: Option<&toml::Value>| value.map_or("unset".into(), ToString::to_string);
+    let changed: Vec<String> = before
+        .keys()
+        .chain(now.keys().filter(|key| !before.contains_key(*key)))
+        .filter(|key| !["output", "quiet"].contains(&key.as_str()))
+        .filter(|key| before.get(*key) != now.get(*key))
+        .filter(|key| before.contains_key(*key) || !now.get(*key).is_some_and(is_off))
+        .map(|key| format!("{key} was {}, is {}", shown(before.get(key)), shown(now.get(key))))
+        .collect();
+    match changed.is_empty() {
+        true => Ok(()),
+        false => bail!(
+            "{} was begun with other settings: {}; continue with those, or choose another --output",
+            output.display(),
+            changed.join(", ")
+        ),
+    }
+}
+
+/// Whether an option with this value does nothing. An option that is newer than the folder is absent from its settings.
+fn is_off(value: &toml::Value) -> bool {
+    match value {
+        toml::Value::Boolean(is_on) => !is_on,
+        toml::Value::Integer(number) => *number == 0,
+        toml::Value::Array(list) => list.is_empty(),
+        _ => false,
+    }
+}
+
+/// A path as a shell takes it for one argument.
+pub(crate) fn as_argument(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@%".contains(c);
+    match !text.is_empty() && text.chars().all(is_plain) {
+        true => text,
+        false => format!("'{}'", text.replace('\'', "'\\''")),
+    }
+}
+
+/// `base`, or `base-2`, `base-3`, ... where it is not free.
+pub(crate) fn next_free(base: &Path) -> PathBuf {
+    let numbered = |number: usize| match number {
+        1 => base.to_owned(),
+        _ => PathBuf::from(format!("{}-{number}", base.display())),
+    };
+    (1..).map(numbered).find(|path| is_free(path)).expect("numbers do not end")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_holds_nothing_yet_is_free_and_the_rest_is_not_lost() {
+        let folder = tempfile::tempdir().unwrap();
+        let output = folder.path().join("run");
+        assert!(is_free(&output));
+        std::fs::create_dir_all(output.join("samples")).unwrap();
+        std::fs::write(output.join("config.toml"), "a = 1").unwrap();
+        std::fs::write(output.join("metrics.jsonl"), "").unwrap();
+        assert!(is_free(&output) && fresh(&output, Existing::Keep).is_ok());
+        std::fs::write(output.join("metrics.jsonl"), "{}\n").unwrap();
+        std::fs::write(output.join("thesis.tex"), "x").unwrap();
+        let message = fresh(&output, Existing::Keep).unwrap_err().to_string();
+        assert!(message.contains("metrics.jsonl, samples, thesis.tex"), "{message}");
+        assert_eq!(next_free(&output), folder.path().join("run-2"));
+        // The claim above left a lock in a folder that others had filled: that makes the folder nobody's.
+        let message = fresh(&output, Existing::Replace).unwrap_err().to_string();
+        assert!(message.contains("did not write"), "{message}");
+        std::fs::write(output.join("config.toml"), "# tealight 0.1.0\n").unwrap();
+        drop(fresh(&output, Existing::Replace).unwrap());
+        assert!(output.join("metrics.jsonl").exists(), "nothing is removed before it has to be");
+        clear(&output, Existing::Replace).unwrap();
+        assert!(!output.join("metrics.jsonl").exists() && output.join("thesis.tex").exists());
+        // A command that was killed early leaves its lock, which says who made the folder.
+        let killed = folder.path().join("killed");
+        drop(fresh(&killed, Existing::Keep).unwrap());
+        std::fs::write(killed.join("model.safetensors"), "x").unwrap();
+        assert!(
+            fresh(&killed, Existing::Keep).is_err() && fresh(&killed, Existing::Replace).is_ok()
+        );
+    }
+
+    #[test]
+    fn options_newer_than_the_folder_are_no_change_while_they_are_off() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("config.toml"), "seed = 1\n").unwrap();
+        let with = |extra: &str| {
+            let options: toml::Table = format!("seed = 1\n{extra}").parse().unwrap();
+            refuse_other_settings(&options, folder.path())
+        };
+        with("ledger = 0\nlog = false\nnames = []").unwrap();
+        let error = with("ledger = 2").unwrap_err().to_string();
+        assert!(error.contains("ledger was unset, is 2"), "{error}");
+    }
+}

@@ -1,0 +1,120 @@
+//! Who samples in an evaluation: a server, candle-transformers, or a model of ours. Each is a solver and, where the
+//! log-probabilities are ours, a scorer.
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use tealight_datasets::{Dataset, Problem, Prompt};
+use tealight_eval::{Solver, Tally};
+
+use super::EvalOptions;
+use super::probes::{self, Scorer};
+use crate::app::session::Draw;
+use crate::app::settings::{self, ModelOptions};
+use crate::generate::{Filters, SamplingParams};
+use crate::model::Decoder;
+use crate::pretrained::Pretrained;
+use crate::ranks::Ranks;
+use crate::remote::Remote;
+use crate::sampled::Sampled;
+use crate::solver::LocalSolver;
+use crate::tokenizer::Tokenizer;
+use crate::train::rlvr::LENGTH;
+
+/// Who samples.
+pub(super) enum Engine {
+    /// A server.
+    Server(Remote),
+    /// A model that candle-transformers knows.
+    Candle(Sampled),
+    /// A model of ours, with the decoder that samples.
+    Ours(Box<Pretrained>, Box<Decoder>),
+}
+
+impl Engine {
+    /// Asks the server, or loads the model.
+    pub(super) fn open(options: &EvalOptions, ranks: &Ranks) -> Result<Self> {
+        if let Some(engine) = &options.remote.engine {
+            let remote = Remote::new(engine, &options.model.model, &options.remote, options.seed)?;
+            tracing::info!("sampling from {} ({})", options.shown_model(), remote.dialect());
+            return Ok(Engine::Server(remote));
+        }
+        if let Some(model) = options.model.load_on(ranks, ModelOptions::load_elsewhere)? {
+            if options.presamples.is_some() {
+                bail!(
+                    "--presamples needs the log-probabilities of stored answers, and candle-transformers only samples"
+                );
+            }
+            return Ok(Engine::Candle(model));
+        }
+        let (mut base, _) = options.model.load_on(ranks, ModelOptions::load_for_rollouts)?;
+        let decoder = base.take_sampling_decoder()?;
+        Ok(Engine::Ours(Box::new(base), Box::new(decoder)))
+    }
+
+    /// The solver with these sampling settings.
+    pub(super) fn solver<'a>(&'a self, draw: &Draw<'a>) -> Box<dyn Solver + 'a> {
+        match self {
+            Engine::Server(remote) => Box::new(remote.with(draw.params)),
+            Engine::Candle(model) => {
+                let params = draw.params.clone();
+                Box::new(LocalSolver::new(model, params, draw.seed, draw.max_num_seqs))
+            }
+            Engine::Ours(base, decoder) => {
+                let mut solver = draw.solver(decoder, &base.tokenizer);
+                solver.params.eos = base.tokenizer.eos().to_vec();
+                Box::new(solver)
+            }
+        }
+    }
+
+    /// A prompt as the model is given it; a server renders chats itself.
+    pub(super) fn rendered(&self, prompt: &Prompt) -> Result<String> {
+        match (self, prompt) {
+            (Engine::Server(_), Prompt::Chat(messages)) => Ok(serde_json::to_string(messages)?),
+            (Engine::Server(_), Prompt::Text(text)) => Ok(text.clone()),
+            (Engine::Candle(model), _) => model.tokenizer.render(prompt),
+            (Engine::Ours(base, _), _) => base.tokenizer.render(prompt),
+        }
+    }
+
+    /// Most tokens of a completion, where `asked` does not say.
+    pub(super) fn completion_length<'a>(
+        &self,
+        asked: Option<usize>,
+        problems: impl IntoIterator<Item = &'a Problem>,
+    ) -> Result<usize> {
+        match self {
+            Engine::Server(_) => Ok(asked.unwrap_or(LENGTH)),
+            Engine::Candle(model) => {
+                settings::completion_length(asked, problems, (&model.tokenizer, model.context))
+            }
+            Engine::Ours(base, _) => settings::completion_length(asked, problems, base.room()),
+        }
+    }
+
+    /// Adds to the tallies what a model's own log-probabilities say of its coverage, where the distribution that is
+    /// sampled is the model's.
+    pub(super) fn probe(
+        &self,
+        dataset: &Dataset,
+        params: &SamplingParams,
+        presamples: Option<&Path>,
+        tallies: &mut [Tally],
+    ) -> Result<()> {
+        let Engine::Ours(base, decoder) = self else { return Ok(()) };
+        let is_models =
+            params.filters == Filters::default() && base.precision.rollout_dtype.is_none();
+        let temperature = params.temperature;
+        if temperature == 0.0 || !is_models {
+            return Ok(());
+        }
+        let scorer = Scorer { decoder, tokenizer: &base.tokenizer };
+        probes::enumerated(&scorer, decoder, dataset, temperature, tallies)?;
+        if let Some(directory) = presamples {
+            let room = params.max_new_tokens;
+            probes::stored(&scorer, dataset, temperature, room, directory, tallies)?;
+        }
+        Ok(())
+    }
+}

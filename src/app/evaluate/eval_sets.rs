@@ -1,0 +1,61 @@
+//! What one evaluation consists of: sets of problems, each at every temperature, with files of their own.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use tealight_datasets::suite::SuiteSet;
+use tealight_datasets::{Dataset, names};
+
+/// One set to evaluate at one temperature.
+pub(crate) struct EvalSet<'a> {
+    pub(crate) name: String,
+    /// What its files are called.
+    pub(crate) file: String,
+    pub(crate) set: &'a SuiteSet,
+    pub(crate) dataset: &'a Dataset,
+    pub(crate) temperature: f64,
+}
+
+/// Every set at every temperature, each with a file of its own.
+///
+/// # Errors
+/// The same set and temperature twice.
+pub(crate) fn eval_sets<'a>(
+    sets: &'a [SuiteSet],
+    datasets: &'a [Dataset],
+    temperatures: &[f64],
+) -> Result<Vec<EvalSet<'a>>> {
+    let at = |name: &str, temperature: f64| match temperatures {
+        [_] => name.to_owned(),
+        _ => format!("{name}@t{temperature}"),
+    };
+    let pairs = sets.iter().zip(datasets);
+    let mut all: Vec<EvalSet<'_>> = pairs
+        .flat_map(|(set, dataset)| {
+            temperatures.iter().map(move |temperature| EvalSet {
+                name: at(&dataset.name, *temperature),
+                file: names::file_name(&at(&stem(&dataset.name), *temperature)),
+                set,
+                dataset,
+                temperature: *temperature,
+            })
+        })
+        .collect();
+    let mut files = HashSet::new();
+    if !all.iter().all(|set| files.insert(set.file.clone())) {
+        // Two folders may have a file of one name.
+        all.iter_mut().for_each(|set| set.file = names::file_name(&set.name));
+    }
+    let mut files = HashSet::new();
+    if let Some(twice) = all.iter().find(|set| !files.insert(&set.file)) {
+        bail!("`{}` stands twice among the sets and temperatures", twice.name);
+    }
+    Ok(all)
+}
+
+/// What the files of a dataset are called: by its own file's name, not by where that lies.
+fn stem(name: &str) -> String {
+    let stem = Path::new(name).file_stem().filter(|_| Path::new(name).is_file());
+    stem.map_or(name.to_owned(), |stem| stem.to_string_lossy().into_owned())
+}

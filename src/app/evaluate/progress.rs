@@ -1,0 +1,72 @@
+//! An evaluation as the application follows it: a progress bar, a request to stop, and ranks as a team.
+
+use anyhow::Result;
+use tealight_eval::Sample;
+use tealight_eval::evaluate::{EvalProgress, SampleBatch, Team};
+
+use crate::ranks::Ranks;
+use crate::telemetry::Progress;
+use crate::train::Stop;
+
+/// Shows the Pass@1 so far, and ends the evaluation where the process is asked to stop.
+pub(crate) struct EvalBar<'a> {
+    label: String,
+    is_silent: bool,
+    stop: &'a Stop,
+    bar: Option<Progress>,
+    correct: usize,
+    samples: usize,
+}
+
+impl<'a> EvalBar<'a> {
+    /// A bar with this label.
+    pub(crate) fn new(label: String, stop: &'a Stop) -> Self {
+        Self { label, is_silent: false, stop, bar: None, correct: 0, samples: 0 }
+    }
+
+    /// Nothing is shown; a request to stop is heard all the same.
+    pub(crate) fn silent(label: String, stop: &'a Stop) -> Self {
+        Self { is_silent: true, ..Self::new(label, stop) }
+    }
+}
+
+impl EvalProgress for EvalBar<'_> {
+    fn begin(&mut self, problems: usize) -> Result<()> {
+        self.bar = Some(match self.is_silent {
+            true => Progress::silent(&self.label, problems),
+            false => Progress::new(&self.label, problems),
+        });
+        Ok(())
+    }
+
+    fn advance(&mut self, samples: &[Sample]) -> Result<()> {
+        self.correct += samples.iter().filter(|sample| sample.is_correct()).count();
+        self.samples += samples.len();
+        if let Some(bar) = &mut self.bar {
+            bar.advance(|| format!("pass@1 {:.3}", self.correct as f64 / self.samples as f64));
+        }
+        self.stop.check()
+    }
+}
+
+impl Team for Ranks {
+    fn is_first(&self) -> bool {
+        Ranks::is_first(self)
+    }
+
+    fn shares(&self, items: &[usize], each: usize) -> Vec<Vec<usize>> {
+        Ranks::shares(self, items, each)
+    }
+
+    fn gather(&self, batches: Vec<SampleBatch>) -> Result<Vec<SampleBatch>> {
+        Ok(Ranks::gather(self, batches)?.into_iter().flatten().collect())
+    }
+
+    fn is_alone(&self) -> bool {
+        self.size() == 1
+    }
+
+    fn on_first(&self, work: &mut dyn FnMut() -> Result<bool>) -> Result<bool> {
+        self.first(work)
+    }
+}

@@ -1,0 +1,210 @@
+//! Pairs of a gold answer and an answer to verdicts, each a line of JSON. Mathematics goes through `check`, which says
+//! by which rule an answer was found; other verifiers judge as in training.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use tealight_datasets::verify::math::{Checked, Mode, Outcome, check};
+use tealight_datasets::{Database, Problem, Prompt, Verdict, Verifier, verify};
+
+/// What judges.
+#[derive(Clone)]
+pub enum Judge {
+    /// Mathematics, with the places where an answer may stand.
+    Math(Mode),
+    /// Another verifier.
+    Other(Arc<dyn Verifier>),
+}
+
+/// What is judged.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Pair {
+    /// The gold answer.
+    pub gold: Text,
+    /// The answer, or the completion that holds it.
+    pub answer: Text,
+    /// The name of the database, for SQL.
+    pub context: Option<Database>,
+}
+
+/// A text, or a number: answers are often numbers in JSON.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged)]
+pub enum Text {
+    /// A text.
+    String(String),
+    /// A number.
+    Number(serde_json::Number),
+}
+
+impl Text {
+    /// The text that a verifier reads.
+    pub fn into_string(self) -> String {
+        match self {
+            Text::String(text) => text,
+            Text::Number(number) => number.to_string(),
+        }
+    }
+}
+
+/// The five kinds of verdicts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// Right.
+    Correct,
+    /// An answer was found and it is wrong.
+    Wrong,
+    /// No answer was found.
+    NoAnswer,
+    /// What stands where the answer should be cannot be read.
+    Unparsable,
+    /// Nothing can be said.
+    Unjudged,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 5] =
+        [Self::Correct, Self::Wrong, Self::NoAnswer, Self::Unparsable, Self::Unjudged];
+
+    /// The name in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Correct => "correct",
+            Self::Wrong => "wrong",
+            Self::NoAnswer => "no_answer",
+            Self::Unparsable => "unparsable",
+            Self::Unjudged => "unjudged",
+        }
+    }
+}
+
+impl From<&Verdict> for Kind {
+    fn from(verdict: &Verdict) -> Self {
+        match verdict {
+            Verdict::Correct { .. } => Self::Correct,
+            Verdict::Wrong { .. } => Self::Wrong,
+            Verdict::NoAnswer => Self::NoAnswer,
+            Verdict::Unparsable { .. } => Self::Unparsable,
+            Verdict::Unjudged { .. } => Self::Unjudged,
+        }
+    }
+}
+
+impl From<Outcome> for Kind {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Correct => Self::Correct,
+            Outcome::Wrong => Self::Wrong,
+            Outcome::NoAnswer => Self::NoAnswer,
+            Outcome::UnparsableAnswer => Self::Unparsable,
+            Outcome::UnparsableGold | Outcome::OutOfWork => Self::Unjudged,
+        }
+    }
+}
+
+/// A verdict as a line of JSON, and its kind.
+#[derive(Debug, Clone)]
+pub struct Judged {
+    /// The line, without a line feed.
+    pub json: String,
+    /// Its kind.
+    pub kind: Kind,
+}
+
+/// One line of output of mathematics.
+#[derive(Serialize)]
+struct Found<'a> {
+    verdict: Outcome,
+    extracted: Option<&'a str>,
+    rule: Option<&'static str>,
+}
+
+/// The line of JSON of a mathematical verdict.
+///
+/// # Errors
+/// None that is known of.
+pub fn math_line(found: &Checked<'_>) -> Result<String> {
+    Ok(serde_json::to_string(&Found {
+        verdict: found.outcome,
+        extracted: found.extracted.as_ref().map(|extracted| &*extracted.span),
+        rule: found.extracted.as_ref().map(|extracted| extracted.rule),
+    })?)
+}
+
+impl Judge {
+    /// What `--verifier SPEC` and `--mode MODE` name.
+    ///
+    /// # Errors
+    /// An unknown name; a mode for another verifier than that of mathematics.
+    pub fn open(spec: Option<&str>, mode: Option<&str>) -> Result<Self> {
+        let place = match mode {
+            Some("strict") => Mode::Strict,
+            None | Some("flexible") => Mode::Flexible,
+            Some(other) => bail!("--mode `{other}` is not one of strict, flexible"),
+        };
+        Ok(match spec {
+            None | Some("math") => Judge::Math(place),
+            Some("math:strict") if mode.is_none() => Judge::Math(Mode::Strict),
+            Some(spec) if mode.is_some() => {
+                bail!("--mode is for mathematics, not for --verifier {spec}")
+            }
+            Some(spec) => Judge::Other(verify::open(spec)?),
+        })
+    }
+
+    /// The name of the verifier.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Judge::Math(Mode::Flexible) => "math",
+            Judge::Math(Mode::Strict) => "math:strict",
+            Judge::Other(verifier) => verifier.name(),
+        }
+    }
+
+    /// The verdict on a pair.
+    ///
+    /// # Errors
+    /// None that is known of: verdicts are JSON.
+    pub fn judge(&self, pair: Pair) -> Result<Judged> {
+        let (gold, answer) = (pair.gold.into_string(), pair.answer.into_string());
+        Ok(match self {
+            Judge::Math(mode) => {
+                let found = check(&gold, &answer, *mode);
+                Judged { json: math_line(&found)?, kind: found.outcome.into() }
+            }
+            Judge::Other(verifier) => {
+                let verdict = judged_by(&**verifier, gold, &answer, pair.context);
+                Judged { json: serde_json::to_string(&verdict)?, kind: (&verdict).into() }
+            }
+        })
+    }
+
+    /// The verdict on a line of JSON; none for an empty one.
+    ///
+    /// # Errors
+    /// A line that is no pair.
+    pub fn judge_line(&self, line: &[u8]) -> Result<Option<Judged>> {
+        let line = std::str::from_utf8(line).context("not UTF-8")?.trim();
+        if line.is_empty() {
+            return Ok(None);
+        }
+        let pair = serde_json::from_str(line).context(
+            "not a JSON object with the keys `gold` and `answer`, each a text or a number",
+        )?;
+        self.judge(pair).map(Some)
+    }
+}
+
+/// The verdict of a verifier that is not that of mathematics.
+pub fn judged_by(
+    verifier: &dyn Verifier,
+    gold: String,
+    answer: &str,
+    context: Option<Database>,
+) -> Verdict {
+    let (id, prompt) = (String::new(), Prompt::Text(String::new()));
+    verifier
+        .verify(&Problem { id, prompt, answer: gold, solution: None, context, total: None }, answer)
+}

@@ -1,0 +1,12 @@
+//! Verdicts for other programs: pairs of a gold answer and an answer, judged line by line or by HTTP.
+
+mod audit;
+mod connection;
+mod judge;
+mod metrics;
+mod serve;
+mod stream;
+
+pub use audit::{Audit, Case, Dispute};
+pub use judge::{Judge, Judged, Kind, Pair, Text, judged_by, math_line};
+pub use serve::serve;

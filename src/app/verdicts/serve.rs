@@ -1,0 +1,358 @@
+//! `tealight verify --serve ADDR`: verdicts by HTTP.
+//!
+//! `POST /verify` takes a JSON array of pairs (or one pair) and answers with the verdicts in the same order, or takes JSON
+//! lines (`application/x-ndjson`) of any number and streams a line for each. `GET /health` and `GET /metrics` are for whoever
+//! watches. Everything a client can take is limited: connections, headers, bodies, lines, bytes in memory, and the time that
+//! a client may take to send or to read. The verifier is the one of the command line: a client cannot choose.
+
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use rayon::prelude::*;
+use serde_json::json;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::{sleep, timeout};
+
+use super::connection::Connection;
+use super::judge::{Judge, Judged, Kind, Pair};
+use super::metrics::Metrics;
+use super::stream;
+use crate::train::Stop;
+
+/// Most bytes of a JSON body.
+const MAX_BODY: usize = 16 << 20;
+/// Most bytes of all requests in memory; who comes while they are taken is sent away.
+const MAX_IN_FLIGHT: usize = 256 << 20;
+/// Most connections; others wait to be accepted.
+const MAX_CONNECTIONS: usize = 1024;
+/// How long a client may take to send its headers, the next part of its body, or to read.
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a JSON body may take as a whole.
+const WHOLE_BODY: Duration = Duration::from_secs(60);
+/// How long requests that have begun may go on after Ctrl-C.
+const FAREWELL: Duration = Duration::from_secs(10);
+
+/// What all requests share.
+pub(super) struct Service {
+    judge: Judge,
+    /// Batches that are judged at a time.
+    cores: Arc<Semaphore>,
+    bytes: Arc<Semaphore>,
+    pub(super) metrics: Metrics,
+    is_ending: AtomicBool,
+}
+
+impl Service {
+    /// Memory for `bytes` of a request, where there is any left.
+    pub(super) fn reserve(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        self.bytes.clone().try_acquire_many_owned(u32::try_from(bytes).ok()?).ok()
+    }
+
+    /// Judges `work` where it blocks nobody, a batch for each processor at a time. What is `held` is given back with the
+    /// verdicts: work goes on where its client is gone, and so does what it takes.
+    pub(super) async fn judge<T: Send + 'static, H: Send + 'static>(
+        self: &Arc<Self>,
+        work: Vec<T>,
+        held: H,
+        one: fn(&Judge, T) -> Result<Option<Judged>>,
+    ) -> Result<(Vec<Option<Judged>>, H), String> {
+        let core = self.cores.clone().acquire_owned().await.map_err(|error| error.to_string())?;
+        let service = self.clone();
+        let judged = tokio::task::spawn_blocking(move || {
+            let started = Instant::now();
+            let judged: Vec<Option<Judged>> =
+                work.into_par_iter().map(|item| service.judged(item, one)).collect();
+            service.metrics.took(started.elapsed());
+            drop(core);
+            (judged, held)
+        });
+        judged.await.map_err(|error| error.to_string())
+    }
+
+    /// One verdict, counted. Verifiers are total; should one fail all the same, only its pair is unjudged.
+    fn judged<T>(&self, item: T, one: fn(&Judge, T) -> Result<Option<Judged>>) -> Option<Judged> {
+        let judged = catch_unwind(AssertUnwindSafe(|| one(&self.judge, item)));
+        let said = |key: &str, what: &str| json!({"verdict": "unjudged", key: what}).to_string();
+        match judged {
+            Ok(Ok(judged)) => {
+                if let Some(judged) = &judged {
+                    self.metrics.judged(judged.kind);
+                }
+                judged
+            }
+            Ok(Err(error)) => {
+                self.metrics.bad_line();
+                let json = said("error", &format!("{error:#}"));
+                Some(Judged { json, kind: Kind::Unjudged })
+            }
+            Err(_) => {
+                self.metrics.judged(Kind::Unjudged);
+                let json = said("why", "the verifier panicked: please report this pair");
+                Some(Judged { json, kind: Kind::Unjudged })
+            }
+        }
+    }
+}
+
+/// Serves until `stop`; `listening` is told the address once connections are accepted.
+///
+/// # Errors
+/// An address that cannot be listened at.
+pub fn serve(
+    judge: Judge,
+    address: &str,
+    stop: &Stop,
+    listening: &dyn Fn(SocketAddr) -> Result<()>,
+) -> Result<()> {
+    let refused =
+        || format!("--serve {address}: cannot listen there; give IP:PORT, such as 127.0.0.1:8080");
+    let addresses: Vec<SocketAddr> = address.to_socket_addrs().with_context(refused)?.collect();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let service = Arc::new(Service {
+        judge,
+        cores: Arc::new(Semaphore::new(cores)),
+        bytes: Arc::new(Semaphore::new(MAX_IN_FLIGHT)),
+        metrics: Metrics::default(),
+        is_ending: AtomicBool::new(false),
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let served = runtime.block_on(async {
+        let listener = TcpListener::bind(&addresses[..]).await.with_context(refused)?;
+        let own = listener.local_addr()?;
+        // Requests that have begun are finished.
+        stop.saves();
+        listening(own)?;
+        tracing::info!("verdicts of {} at POST /verify; Ctrl-C ends it", service.judge.name());
+        accept(listener, own.ip(), &service, stop).await;
+        Ok(())
+    });
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    served
+}
+
+/// Accepts connections until `stop`, then waits for those that are open.
+async fn accept(listener: TcpListener, own: IpAddr, service: &Arc<Service>, stop: &Stop) {
+    let router = Router::new()
+        .route("/verify", post(verify))
+        .route("/health", get(health))
+        .route("/metrics", get(metrics))
+        .layer(middleware::from_fn(move |request, next| guard(own, request, next)))
+        .layer(middleware::from_fn_with_state(service.clone(), count))
+        .with_state(service.clone());
+    let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let (ending, ended) = watch::channel(false);
+    let stopped = async {
+        while !stop.is_requested() {
+            sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::pin!(stopped);
+    loop {
+        let next = async {
+            let slot = slots.clone().acquire_owned().await;
+            (slot, listener.accept().await)
+        };
+        let (slot, accepted) = tokio::select! {
+            next = next => next,
+            () = &mut stopped => break,
+        };
+        match (slot, accepted) {
+            (Ok(slot), Ok((stream, _))) => {
+                let (service, router) = (service.clone(), router.clone());
+                tokio::spawn(connection(stream, router, service, ended.clone(), slot));
+            }
+            // Too many open files, or a client that was gone already.
+            _ => sleep(Duration::from_millis(20)).await,
+        }
+    }
+    service.is_ending.store(true, Ordering::Relaxed);
+    drop(listener);
+    // Nobody listens where nothing is open.
+    let _ = ending.send(true);
+    drop(ended);
+    if timeout(FAREWELL, ending.closed()).await.is_err() {
+        tracing::warn!("requests were cut off {} s after the stop", FAREWELL.as_secs());
+    }
+}
+
+/// Serves one connection, which ends after the request it is at where the service ends.
+async fn connection(
+    stream: TcpStream,
+    router: Router,
+    service: Arc<Service>,
+    mut ended: watch::Receiver<bool>,
+    _slot: OwnedSemaphorePermit,
+) {
+    service.metrics.connections.fetch_add(1, Ordering::Relaxed);
+    // Small answers are not held back.
+    let _ = stream.set_nodelay(true);
+    let io = TokioIo::new(Connection::new(stream, PATIENCE));
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(PATIENCE)
+        .max_headers(64)
+        .max_buf_size(64 << 10)
+        // A client may close its side once it has asked.
+        .half_close(true)
+        .serve_connection(io, TowerToHyperService::new(router));
+    tokio::pin!(served);
+    let ending = async {
+        let _ = ended.wait_for(|is_ending| *is_ending).await;
+    };
+    // What goes wrong is the client's affair: it went away, or sent what is not HTTP.
+    tokio::select! {
+        result = served.as_mut() => drop(result),
+        () = ending => {
+            served.as_mut().graceful_shutdown();
+            drop(served.await);
+        }
+    }
+    service.metrics.connections.fetch_sub(1, Ordering::Relaxed);
+}
+
+/// Counts responses.
+async fn count(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
+    let response = next.run(request).await;
+    service.metrics.responded(response.status().as_u16());
+    response
+}
+
+/// On this machine's own address, refuses who asks by another name: a web page elsewhere could give its name this address.
+async fn guard(own: IpAddr, request: Request, next: Next) -> Response {
+    let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
+    let name = host.map(|host| match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    });
+    match name {
+        Some("127.0.0.1" | "localhost" | "[::1]") => next.run(request).await,
+        _ if !own.is_loopback() => next.run(request).await,
+        _ => refuse(StatusCode::MISDIRECTED_REQUEST, "ask http://127.0.0.1"),
+    }
+}
+
+/// An error as JSON.
+pub(super) fn refuse(status: StatusCode, why: &str) -> Response {
+    let json = [(header::CONTENT_TYPE, "application/json")];
+    let body = json!({"error": why}).to_string();
+    let mut response = (status, json, body).into_response();
+    if status == StatusCode::SERVICE_UNAVAILABLE {
+        response.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from_static("1"));
+    }
+    response
+}
+
+async fn health(State(service): State<Arc<Service>>) -> Response {
+    if service.is_ending.load(Ordering::Relaxed) {
+        return refuse(StatusCode::SERVICE_UNAVAILABLE, "the service is ending");
+    }
+    let body = json!({"status": "ok", "verifier": service.judge.name()}).to_string();
+    ([(header::CONTENT_TYPE, "application/json")], body).into_response()
+}
+
+async fn metrics(State(service): State<Arc<Service>>) -> Response {
+    let in_flight = MAX_IN_FLIGHT - service.bytes.available_permits();
+    let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4")];
+    (kind, service.metrics.text(in_flight)).into_response()
+}
+
+async fn verify(State(service): State<Arc<Service>>, request: Request) -> Response {
+    let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let kind = kind.unwrap_or_default().split(';').next().unwrap_or_default().trim();
+    match kind {
+        "application/json" => array(&service, request).await.unwrap_or_else(|refused| refused),
+        "application/x-ndjson" | "application/jsonl" => stream::lines(&service, request),
+        _ => refuse(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "send application/json (an array of pairs) or application/x-ndjson (a pair a line)",
+        ),
+    }
+}
+
+/// How long the body says it is; none where the client sends it in chunks.
+fn length(headers: &HeaderMap) -> Option<usize> {
+    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+/// Judges an array of pairs, or one pair.
+async fn array(service: &Arc<Service>, request: Request) -> Result<Response, Response> {
+    let bytes = length(request.headers()).unwrap_or(MAX_BODY);
+    let too_large = || {
+        let why =
+            format!("a body of more than {MAX_BODY} bytes: send less at a time, or JSON lines");
+        refuse(StatusCode::PAYLOAD_TOO_LARGE, &why)
+    };
+    if bytes > MAX_BODY {
+        return Err(too_large());
+    }
+    let Some(memory) = service.reserve(bytes) else {
+        return Err(refuse(StatusCode::SERVICE_UNAVAILABLE, "too much is being judged; try again"));
+    };
+    let body = timeout(WHOLE_BODY, whole(request.into_body())).await;
+    let late = || refuse(StatusCode::REQUEST_TIMEOUT, "the body took too long");
+    let body = match body {
+        Err(_) | Ok(Err(stream::Broken::Late)) => return Err(late()),
+        Ok(Err(stream::Broken::TooLong)) => return Err(too_large()),
+        Ok(Err(stream::Broken::Gone(why))) => return Err(refuse(StatusCode::BAD_REQUEST, &why)),
+        Ok(Ok(body)) => body,
+    };
+    let is_array = body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
+    let pairs: Result<Vec<Pair>, _> = match is_array {
+        true => serde_json::from_slice(&body),
+        false => serde_json::from_slice(&body).map(|pair| vec![pair]),
+    };
+    let pairs = pairs.map_err(|error| {
+        let why = format!(
+            "{error}; send [{{\"gold\": ..., \"answer\": ...}}, ...], each a text or a number"
+        );
+        refuse(StatusCode::BAD_REQUEST, &why)
+    })?;
+    drop(body);
+    let judged = service.judge(pairs, memory, |judge, pair| judge.judge(pair).map(Some)).await;
+    let (judged, memory) = judged.map_err(|why| refuse(StatusCode::INTERNAL_SERVER_ERROR, &why))?;
+    let lines: Vec<String> = judged.into_iter().flatten().map(|judged| judged.json).collect();
+    let text = if is_array { format!("[{}]", lines.join(",\n")) } else { lines.concat() };
+    let body = Body::from(Bytes::from_owner(Held { text, _memory: memory }));
+    Ok(([(header::CONTENT_TYPE, "application/json")], body).into_response())
+}
+
+/// An answer that counts as memory of its request until the client has read it.
+struct Held {
+    text: String,
+    _memory: OwnedSemaphorePermit,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        self.text.as_bytes()
+    }
+}
+
+/// All of a body, up to its limit.
+async fn whole(mut body: Body) -> Result<Vec<u8>, stream::Broken> {
+    let mut bytes = Vec::new();
+    while let Some(part) = stream::part(&mut body).await? {
+        if bytes.len() + part.len() > MAX_BODY {
+            drop(bytes);
+            stream::discard(&mut body).await;
+            return Err(stream::Broken::TooLong);
+        }
+        bytes.extend_from_slice(&part);
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,325 @@
+//! Output directories: which are free, which are kept, and how evaluations and runs continue in them; the checks of
+//! options that come before.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use crate::support::binary::{Folder, ok, refusal, said, tealight};
+use crate::support::runs::{json, train};
+use serde_json::{Value, json};
+
+const SHORT: [&str; 6] = ["--max-samples", "4", "--max-completion-length", "20", "--device", "cpu"];
+
+#[test]
+fn the_defaults_work_on_the_embedded_model() {
+    let folder = Folder::new();
+    let output = folder.path("e");
+    // The context of 64 leaves less than 512, and 8 samples estimate no Pass@16, but Pass@8.
+    let text = ok(&["eval", "--output", &output, "-n", "8", "--max-samples", "4"]);
+    assert!(text.contains("completions of up to") && text.contains("k = [1, 4, 8]"), "{text}");
+    let results = json(format!("{output}/results.json"));
+    assert_eq!(results["sets"][0]["summary"]["n"], 8);
+    assert!(results["config"]["max_completion_length"].as_u64().is_some_and(|length| length < 64));
+    ok(&["presample", "--output", &folder.path("p"), "-n", "4", "--max-samples", "3"]);
+    let estimated = json(folder.path("p/summary.json"))["pass@k"].clone();
+    let ks = [0, 1].map(|at| estimated[at][0].as_u64());
+    assert_eq!(ks, [Some(1), Some(4)], "{estimated}");
+    ok(&[
+        "train",
+        "--output",
+        &folder.path("t"),
+        "--max-steps",
+        "1",
+        "--prompts-per-step",
+        "2",
+        "--num-generations",
+        "2",
+    ]);
+    // Samples of a file are called after it, not after where it lies.
+    let data = folder.write("mine.jsonl", "{\"question\":\"1+1\",\"answer\":\"2\"}\n");
+    let output = folder.path("f");
+    ok(&["eval", "--output", &output, "--dataset", &data, "--instruction", "", "-n", "2"]);
+    assert!(Path::new(&format!("{output}/samples/mine.jsonl")).exists());
+    // Prompts that are held out may be longer than those to train on.
+    let long = folder.write("long.jsonl", "{\"question\":\"1+1+1+1+1+1+1\",\"answer\":\"7\"}\n");
+    let short = ["--num-generations", "2", "--instruction", "", "--eval-steps", "1"];
+    let sets = ["--dataset", &data, "--eval-dataset", &long, "--max-steps", "1"];
+    let run = |output: &str| ok(&[&["train", "--output", output], &sets[..], &short].concat());
+    assert!(run(&folder.path("h")).contains("completions of up to"));
+    // Nothing that asked for a k gets another one.
+    let text = refusal(&["eval", "--output", &folder.path("x"), "-n", "2", "-k", "4"]);
+    assert!(text.contains("pass@4"), "{text}");
+}
+
+#[test]
+fn a_directory_that_holds_nothing_yet_is_free() {
+    let folder = Folder::new();
+    let output = folder.path("e");
+    refusal(&["eval", "--output", &output, "--max-completion-length", "512", "--max-samples", "2"]);
+    ok(&[&["eval", "--output", &output, "-n", "2", "-k", "1"][..], &SHORT].concat());
+    let output = folder.path("t");
+    refusal(&["train", "--output", &output, "--max-completion-length", "512"]);
+    let done = train(&output, &["--max-steps", "1", "--save-steps", "0"]);
+    assert!(done.status.success(), "{}", said(&done));
+}
+
+#[test]
+fn nothing_of_others_is_overwritten() {
+    let folder = Folder::new();
+    let place = folder.path("thesis");
+    std::fs::create_dir_all(&place).expect("a folder");
+    for name in ["config.json", "results.json"] {
+        std::fs::write(format!("{place}/{name}"), "{\"mine\": true}").expect("written");
+    }
+    let lines =
+        folder.write("c.jsonl", "{\"id\":\"a\",\"completion\":\"\\\\boxed{2}\",\"gold\":\"2\"}\n");
+    for arguments in [
+        &["train", "--output", &place][..],
+        &["sft", "--dataset", "countdown/sft", "--output", &place],
+        &["study", "--output", &place],
+        &["eval", "--output", &place, "-n", "2", "-k", "1", "--max-samples", "2"],
+        &["presample", "--output", &place, "-n", "2"],
+        &["grade", &lines, "--output", &place],
+        &["export", "--output", &place],
+    ] {
+        let text = refusal(arguments);
+        assert!(text.contains("thesis"), "{arguments:?}: {text}");
+        for name in ["config.json", "results.json"] {
+            let kept = std::fs::read_to_string(format!("{place}/{name}")).expect("there");
+            assert_eq!(kept, "{\"mine\": true}", "{arguments:?}");
+        }
+    }
+    // On request, what Tealight writes is replaced, and the rest stays.
+    let output = folder.path("graded");
+    ok(&["grade", &lines, "--output", &output]);
+    std::fs::write(format!("{output}/notes.txt"), "mine").expect("written");
+    let text = refusal(&["grade", &lines, "--output", &output]);
+    assert!(text.contains("--overwrite"), "{text}");
+    ok(&["grade", &lines, "--output", &output, "--overwrite"]);
+    assert!(Path::new(&format!("{output}/notes.txt")).exists());
+    // What Tealight did not write is refused all the same.
+    let text = refusal(&["train", "--output", &place, "--overwrite"]);
+    assert!(text.contains("did not write"), "{text}");
+    // An evaluation begins anew, and a mistake in the options costs nothing of what was there.
+    let output = folder.path("evaluated");
+    let eval = ["eval", "--output", &output, "-n", "2", "-k", "1"];
+    ok(&[&eval[..], &SHORT].concat());
+    refusal(&[&eval[..], &SHORT, &["--temperature", "0.5"]].concat());
+    refusal(&[&eval[..], &SHORT, &["--dataset", "nothing.jsonl", "--overwrite"]].concat());
+    assert_eq!(completions(&output).len(), 8);
+    ok(&[&eval[..], &SHORT, &["--temperature", "0.5", "--overwrite"]].concat());
+    let run = folder.path("trained");
+    assert!(train(&run, &["--max-steps", "1", "--save-steps", "0"]).status.success());
+    refusal(&["train", "--output", &run, "--dataset", "nothing.jsonl", "--overwrite"]);
+    assert!(Path::new(&format!("{run}/final/model.safetensors")).exists());
+    let done = train(&run, &["--max-steps", "1", "--save-steps", "0", "--overwrite"]);
+    assert!(done.status.success(), "{}", said(&done));
+}
+
+#[test]
+fn a_batch_never_writes_over_its_input_and_says_what_failed() {
+    let folder = Folder::new();
+    let good = json!({"custom_id": "a", "url": "/v1/completions", "body": {"prompt": "3,7,8,9=24:", "max_tokens": 4}});
+    let parts = json!([{"type": "text", "text": "3,7,8,9=24:"}]);
+    let chat = json!({"custom_id": "b", "body": {"messages": [{"role": "user", "content": parts}], "max_tokens": 4}});
+    let bad = json!({"custom_id": "c", "body": {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}});
+    let input = folder.write("i.jsonl", format!("\u{feff}{good}\n{chat}\n"));
+    let text = refusal(&["batch", "-i", &input, "-o", &input]);
+    assert!(text.contains("cannot be one file"), "{text}");
+    let foreign = folder.write("foreign.jsonl", "{\"precious\": 1}\n");
+    refusal(&["batch", "-i", &input, "-o", &foreign]);
+    assert_eq!(std::fs::read_to_string(&foreign).expect("there"), "{\"precious\": 1}\n");
+    let output = folder.path("o.jsonl");
+    ok(&["batch", "-i", &input, "-o", &output]);
+    assert_eq!(std::fs::read_to_string(&output).expect("there").lines().count(), 2);
+    let input = folder.write("j.jsonl", format!("{good}\n{bad}\n"));
+    let text = refusal(&["batch", "-i", &input, "-o", &folder.path("p.jsonl")]);
+    assert!(text.contains("1 of 2 requests"), "{text}");
+    let lines = std::fs::read_to_string(folder.path("p.jsonl")).expect("there");
+    assert!(lines.contains("image_url") && lines.lines().count() == 2, "{lines}");
+}
+
+fn completions(output: &str) -> HashSet<(String, u64, String)> {
+    let text = std::fs::read_to_string(format!("{output}/samples/countdown-train.jsonl"))
+        .expect("samples");
+    let row = |line: &str| -> (String, u64, String) {
+        let row: Value = serde_json::from_str(line).expect("JSON");
+        let text = |key: &str| row[key].as_str().expect("text").to_owned();
+        (text("problem"), row["sample"].as_u64().expect("a number"), text("completion"))
+    };
+    text.lines().map(row).collect()
+}
+
+#[test]
+fn a_larger_n_goes_on_from_the_samples_that_are_there() {
+    let folder = Folder::new();
+    let (grown, whole) = (folder.path("grown"), folder.path("whole"));
+    let eval = |output: &str, n: &str| {
+        ok(&[&["eval", "--output", output, "-n", n, "-k", "1,4"][..], &SHORT].concat())
+    };
+    eval(&grown, "4");
+    let first = completions(&grown);
+    eval(&grown, "12");
+    eval(&whole, "12");
+    assert_eq!(completions(&grown), completions(&whole));
+    assert!(first.is_subset(&completions(&whole)) && first.len() == 16);
+    let summary =
+        |output: &str| json(format!("{output}/results.json"))["sets"][0]["summary"].clone();
+    assert_eq!(summary(&grown), summary(&whole));
+    // Fewer are the first of them, and none is lost.
+    eval(&grown, "4");
+    assert_eq!(summary(&grown)["n"], 4);
+    assert_eq!(completions(&grown).len(), 48);
+}
+
+#[test]
+fn numbers_that_mean_nothing_are_refused_in_one_line() {
+    let folder = Folder::new();
+    let output = folder.path("o");
+    let to = ["--output", &output];
+    for (arguments, name) in [
+        (&["train", "--learning-rate", "nan"][..], "learning-rate"),
+        (&["train", "--learning-rate", "0"], "learning-rate"),
+        (&["train", "--max-grad-norm=-1"], "max-grad-norm"),
+        (&["train", "--temperature", "inf"], "temperature"),
+        (&["eval", "-n", "10000000000"], "n must be"),
+        (&["eval", "--top-p", "1e308"], "top-p"),
+        (&["sft", "--weight-decay", "nan"], "weight-decay"),
+        (&["lab", "--beta=-1"], "beta"),
+        (&["train", "--seed", "18446744073709551615"], "2^63"),
+    ] {
+        let done =
+            tealight(&[arguments, if arguments[0] == "lab" { &[] } else { &to[..] }].concat());
+        let text = said(&done);
+        assert_eq!(done.status.code(), Some(1), "{arguments:?}: {text}");
+        assert!(text.contains(name) && text.lines().count() == 1, "{arguments:?}: {text}");
+    }
+    // What looks like a mistake and is TRL's way of saying no clipping trains as if there were none.
+    let rows = |name: &str, norm: &str| {
+        let output = folder.path(name);
+        let done =
+            train(&output, &["--max-steps", "2", "--max-grad-norm", norm, "--save-steps", "0"]);
+        assert!(done.status.success(), "{}", said(&done));
+        let text = std::fs::read_to_string(format!("{output}/metrics.jsonl")).expect("metrics");
+        let last: Value = serde_json::from_str(text.lines().last().expect("a row")).expect("JSON");
+        (last["loss"].clone(), last["grad_norm"].clone())
+    };
+    assert_eq!(rows("zero", "0"), rows("huge", "1e20"));
+}
+
+#[test]
+fn runs_that_differ_are_not_compared_without_a_word() {
+    let folder = Folder::new();
+    let eval = |name: &str, more: &[&str]| {
+        let output = folder.path(name);
+        ok(&[&["eval", "--output", &output, "-k", "1"][..], &SHORT, more].concat());
+        output
+    };
+    let base = eval("base", &["-n", "4"]);
+    let same = eval("same", &["-n", "4"]);
+    let warm = eval("warm", &["-n", "4", "--temperature", "1.3"]);
+    let asked = eval("asked", &["-n", "2", "--instruction", " = "]);
+    let text = ok(&["compare", &base, &same]);
+    assert!(text.contains("identical"), "{text}");
+    let text = refusal(&["compare", &base, &warm]);
+    assert!(
+        text.contains("temperature is 1 in")
+            && text.contains("1.3 in")
+            && text.contains("--across"),
+        "{text}"
+    );
+    let text = refusal(&["compare", &base, &asked]);
+    for word in ["n is 4", "instruction is none", "prompts is"] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+    let done = tealight(&["compare", &base, &warm, "--across", "temperature"]);
+    let table = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(
+        done.status.success() && table.contains("(temperature 1.3)"),
+        "{table} {}",
+        said(&done)
+    );
+    ok(&["compare", &base, &asked, "--across", "n,instruction"]);
+    let text = refusal(&["compare", &base, &same, "--across", "temperature"]);
+    assert!(text.contains("no effect"), "{text}");
+    refusal(&["compare", &base, &same, "--across", "colour"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn weights_and_checkpoints_are_as_readable_as_everything_else() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = Folder::new();
+    let output = folder.path("run");
+    let done = train(&output, &["--max-steps", "1", "--save-steps", "1"]);
+    assert!(done.status.success(), "{}", said(&done));
+    let mode = |path: &str| {
+        std::fs::metadata(Path::new(&output).join(path)).expect(path).permissions().mode() & 0o777
+    };
+    let usual = folder.write("usual", "");
+    let file = std::fs::metadata(usual).expect("there").permissions().mode() & 0o777;
+    for path in [
+        "final/model.safetensors",
+        "checkpoint-1/optimizer.safetensors",
+        "checkpoint-1/model.safetensors",
+        "config.toml",
+    ] {
+        assert_eq!(mode(path), file, "{path}");
+    }
+    assert_eq!(mode("checkpoint-1"), mode("final"));
+}
+
+#[test]
+fn a_supervised_run_that_was_stopped_goes_on_to_the_same_bits() {
+    let folder = Folder::new();
+    let sft = |output: &str, more: &[&str]| {
+        let arguments =
+            ["sft", "--dataset", "countdown/sft", "--batch-size", "4", "--learning-rate", "1e-4"];
+        ok(&[&arguments[..], &["--output", output, "--save-steps", "2", "--device", "cpu"], more]
+            .concat())
+    };
+    let (whole, parts) = (folder.path("whole"), folder.path("parts"));
+    sft(&whole, &["--max-steps", "5"]);
+    sft(&parts, &["--max-steps", "3"]);
+    std::fs::remove_dir_all(format!("{parts}/final")).expect("removed");
+    // As a kill after step 3 leaves it: the last checkpoint is that of step 2 or 3.
+    let text = sft(&parts, &["--max-steps", "5", "--resume"]);
+    assert!(text.contains("resumed from"), "{text}");
+    for file in ["final/model.safetensors", "metrics.jsonl"] {
+        let read = |output: &str| std::fs::read(format!("{output}/{file}")).expect(file);
+        assert_eq!(read(&whole), read(&parts), "{file}");
+    }
+    let text = refusal(&[
+        "sft",
+        "--dataset",
+        "countdown/sft",
+        "--batch-size",
+        "5",
+        "--output",
+        &parts,
+        "--resume",
+        "--device",
+        "cpu",
+    ]);
+    assert!(text.contains("batch_size was 4, is 5"), "{text}");
+}
+
+#[test]
+fn errors_of_the_dataset_come_before_the_model_is_loaded() {
+    let folder = Folder::new();
+    let data = folder.write("q.jsonl", "{\"oops\": 1}\n");
+    let done = tealight(&["train", "--dataset", &data, "--dry-run"]);
+    assert!(!done.status.success() && !said(&done).contains("parameters"), "{}", said(&done));
+    let place = folder.path("runs");
+    std::fs::create_dir_all(&place).expect("a folder");
+    let text =
+        refusal(&["eval", "--model", &format!("{place}/final"), "--output", &folder.path("o")]);
+    assert!(text.contains("no such directory"), "{text}");
+    // A name that could be the Hub's, where a folder of that name is here.
+    let mut command = assert_cmd::Command::cargo_bin("tealight").expect("the binary");
+    command.current_dir(folder.0.path()).env("HF_ENDPOINT", "http://127.0.0.1:9");
+    let done =
+        command.args(["eval", "--model", "runs/final", "--output", "o"]).output().expect("runs");
+    let text = said(&done);
+    assert!(text.contains("runs has no such directory"), "{text}");
+}

@@ -1,0 +1,175 @@
+//! Failures of a training run: each is reported once, with the fix, and the run keeps its state.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::support::binary::{Folder, refusal, tealight};
+use crate::support::metrics::rows;
+use crate::support::runs::{SMALL, json, train};
+
+#[cfg(unix)]
+#[test]
+fn a_directory_has_one_run_at_a_time_and_a_second_signal_ends_it_at_once() {
+    let folder = Folder::new();
+    let output = folder.path("run");
+    let binary = assert_cmd::cargo::cargo_bin("tealight");
+    let mut child = Command::new(&binary)
+        .args(["train", "--output", &output, "--max-steps", "100000", "--save-steps", "0"])
+        .args(SMALL)
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("starts");
+    let metrics = Path::new(&output).join("metrics.jsonl");
+    for _ in 0..600 {
+        if std::fs::metadata(&metrics).is_ok_and(|file| file.len() > 0) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let said = refusal(&[&["train", "--output", &output, "--resume"], &SMALL[..]].concat());
+    let owner = format!("another run is writing here (process {})", child.id());
+    assert!(said.contains(&owner), "{said}");
+    let id = child.id().to_string();
+    let signal = |name: &str| {
+        assert!(Command::new("kill").args(["-s", name, &id]).status().expect("kill").success());
+    };
+    // Stopped, it cannot end its step between the two.
+    signal("STOP");
+    signal("INT");
+    signal("TERM");
+    signal("CONT");
+    let code = child.wait().expect("ends").code();
+    assert!(matches!(code, Some(130 | 143)), "{code:?}");
+    let left = std::fs::read_dir(&output).expect("a directory").flatten();
+    let is_whole = |name: &str| !name.starts_with("checkpoint-");
+    assert!(left.into_iter().all(|entry| is_whole(&entry.file_name().to_string_lossy())));
+}
+
+#[test]
+fn gradients_that_are_not_finite_are_left_out_counted_and_end_the_run_whole() {
+    let folder = Folder::new();
+    let output = folder.path("run");
+    let more = [
+        "--objective",
+        "rft",
+        "--num-presamples",
+        "4",
+        "--max-samples",
+        "32",
+        "--learning-rate",
+        "1e30",
+        "--max-steps",
+        "50",
+        "--max-skipped-steps",
+        "2",
+    ];
+    let small: Vec<&str> =
+        SMALL.iter().filter(|x| !["--learning-rate", "3e-4"].contains(x)).copied().collect();
+    let done = tealight(&[&["train", "--output", &output], &small[..], &more].concat());
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(1), "{said}");
+    assert!(said.contains("not finite 2 times in a row; lower --learning-rate"), "{said}");
+    let overflowed = folder.path("overflowed");
+    let more = ["--learning-rate", "1e30", "--max-steps", "50"];
+    let said = refusal(&[&["train", "--output", &overflowed], &small[..], &more].concat());
+    assert!(said.contains("logits are not finite"), "{said}");
+    let rows = rows(Path::new(&output));
+    let last = rows.last().expect("a row");
+    assert!(last["skipped_steps"].as_u64() >= Some(2), "{last}");
+    let state = Path::new(&output).join(format!("checkpoint-{}", last["step"]));
+    assert_eq!(json(state.join("trainer_state.json"))["skipped_steps"], last["skipped_steps"]);
+}
+
+#[test]
+fn a_strict_run_stops_where_others_warn() {
+    let folder = Folder::new();
+    let (lenient, strict) = (folder.path("lenient"), folder.path("strict"));
+    let short = ["--max-samples", "8", "--max-steps", "2"];
+    let cut: Vec<&str> = SMALL.iter().map(|x| if *x == "20" { "3" } else { *x }).collect();
+    let run = |output: &str, more: &[&str]| {
+        tealight(&[&["train", "--output", output], &cut[..], &short, more].concat())
+    };
+    let done = run(&lenient, &[]);
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{said}");
+    assert!(said.contains("warning: step 1: 100 % of completions were truncated"), "{said}");
+    let done = run(&strict, &["--strict"]);
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(1), "{said}");
+    assert!(said.contains("error: --strict: step 1"), "{said}");
+    assert!(Path::new(&strict).join("checkpoint-1/model.safetensors").exists());
+}
+
+#[test]
+fn every_step_is_logged_for_machines_dashboards_and_people() {
+    let folder = Folder::new();
+    let output = folder.path("run");
+    let done = train(
+        &output,
+        &["--max-samples", "8", "--max-steps", "2", "--log-completions", "1", "--json"],
+    );
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let printed = String::from_utf8_lossy(&done.stdout);
+    let lines: Vec<serde_json::Value> =
+        printed.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!(lines.len(), 3);
+    assert_eq!((lines[1]["step"].clone(), lines[2]["global_step"].clone()), (2.into(), 2.into()));
+    let events = std::fs::read_dir(Path::new(&output).join("tensorboard")).expect("events");
+    assert_eq!(events.count(), 1);
+    let shown = tealight(&["show", &output, "--step", "2", "--limit", "3"]);
+    let text = String::from_utf8_lossy(&shown.stdout);
+    assert!(shown.status.success() && text.matches("reward").count() >= 3, "{text}");
+    let as_json = tealight(&["show", &output, "--json", "--limit", "1000"]);
+    let text = String::from_utf8_lossy(&as_json.stdout);
+    assert_eq!(text.lines().count(), 4 * 8);
+    let row: serde_json::Value =
+        serde_json::from_str(text.lines().next().expect("a row")).expect("JSON");
+    for column in ["step", "prompt", "completion", "reward", "advantage", "verdict"] {
+        assert!(!row[column].is_null(), "{row}");
+    }
+    let missing = refusal(&["show", &output, "--step", "7"]);
+    assert!(missing.contains("no completions of step 7; there are 1, 2"), "{missing}");
+}
+
+#[test]
+fn a_dataset_that_vanished_is_named_and_the_run_stays_as_it_was() {
+    let folder = Folder::new();
+    let output = folder.path("run");
+    let done = train(&output, &["--max-samples", "8", "--max-steps", "1"]);
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let gone = folder.write("gone.jsonl", "");
+    std::fs::remove_file(&gone).expect("removed");
+    let before = std::fs::read(Path::new(&output).join("config.toml")).expect("settings");
+    let resume = ["--max-steps", "2", "--resume", "--dataset", &gone];
+    let said = refusal(&[&["train", "--output", &output], &SMALL[..], &resume].concat());
+    assert!(said.contains("gone.jsonl"), "{said}");
+    assert_eq!(before, std::fs::read(Path::new(&output).join("config.toml")).expect("settings"));
+    assert_eq!(rows(Path::new(&output)).len(), 1);
+    let more = ["--max-samples", "8", "--max-steps", "2", "--resume"];
+    let done = train(&output, &more);
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    assert_eq!(rows(Path::new(&output)).len(), 2);
+}
+
+#[test]
+fn a_run_that_cannot_fit_says_so_before_it_begins() {
+    let folder = Folder::new();
+    let output = folder.path("run");
+    let huge = [
+        "--num-generations",
+        "65536",
+        "--prompts-per-step",
+        "65536",
+        "--max-num-seqs",
+        "1000000000",
+    ];
+    let small: Vec<&str> = SMALL
+        .iter()
+        .filter(|x| !["--prompts-per-step", "4", "--num-generations", "8"].contains(x))
+        .copied()
+        .collect();
+    let said = refusal(&[&["train", "--output", &output], &small[..], &huge].concat());
+    assert!(said.contains("GB of memory, and"), "{said}");
+    assert!(said.contains("--dry-run shows the parts"), "{said}");
+}

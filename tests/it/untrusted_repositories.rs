@@ -1,0 +1,328 @@
+//! Malicious repositories, adapters, datasets and servers: no file is overwritten, memory and time are bounded, text is
+//! shown escaped.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::support::binary::{Folder, refusal};
+use crate::support::server::serve;
+use assert_cmd::Command;
+use serde_json::{Value, json};
+
+const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
+
+fn embedded(name: &str) -> Vec<u8> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/countdown").join(name);
+    std::fs::read(path).expect("a file of the embedded model")
+}
+
+/// A copy of the embedded model, with some files in another form.
+fn model(folder: &Folder, name: &str, changed: &[(&str, Vec<u8>)]) -> String {
+    let place = folder.path(name);
+    std::fs::create_dir_all(&place).expect("a folder");
+    for file in [
+        "config.json",
+        "generation_config.json",
+        "model.safetensors",
+        "tokenizer.json",
+        "tokenizer_config.json",
+    ] {
+        std::fs::write(format!("{place}/{file}"), embedded(file)).expect("written");
+    }
+    for (file, bytes) in changed {
+        std::fs::write(format!("{place}/{file}"), bytes).expect("written");
+    }
+    place
+}
+
+/// Names and bytes.
+type Files = Vec<(String, Vec<u8>)>;
+
+/// A Hub with these repositories, each a list of files.
+fn hub(repositories: Vec<(&'static str, Files)>) -> String {
+    let files: HashMap<String, Vec<u8>> = repositories
+        .iter()
+        .flat_map(|(id, files)| {
+            files.iter().map(move |(name, bytes)| (format!("{id}\0{name}"), bytes.clone()))
+        })
+        .collect();
+    serve(move |asked| {
+        for (id, list) in &repositories {
+            if asked.path == format!("/api/models/{id}/revision/main") {
+                let siblings: Vec<Value> =
+                    list.iter().map(|(name, _)| json!({"rfilename": name})).collect();
+                return (
+                    200,
+                    String::new(),
+                    json!({"siblings": siblings}).to_string().into_bytes(),
+                );
+            }
+            if let Some(name) = asked.path.strip_prefix(&format!("/{id}/resolve/main/"))
+                && let Some(bytes) = files.get(&format!("{id}\0{name}"))
+            {
+                let headers = format!(
+                    "ETag: \"../../../../../etag-{}\"\r\nX-Repo-Commit: {COMMIT}\r\n",
+                    name.len()
+                );
+                return (200, headers, bytes.clone());
+            }
+        }
+        (404, "X-Error-Code: EntryNotFound\r\n".into(), b"{}".to_vec())
+    })
+}
+
+fn with_hub(endpoint: &str, home: &Folder, arguments: &[&str]) -> (bool, String) {
+    let mut command = Command::cargo_bin("tealight").expect("the binary");
+    for name in ["HF_TOKEN", "HF_HUB_OFFLINE", "HF_HUB_CACHE"] {
+        command.env_remove(name);
+    }
+    command.env("HF_HOME", home.path("home")).env("HF_ENDPOINT", endpoint).args(arguments);
+    command.timeout(Duration::from_secs(60));
+    let done = command.output().expect("runs");
+    (done.status.success(), String::from_utf8_lossy(&done.stderr).into_owned())
+}
+
+fn files_of(names: &[&str], index: Option<Value>) -> Files {
+    let mut files: Files = names.iter().map(|name| ((*name).to_owned(), embedded(name))).collect();
+    files.extend(
+        index.map(|index| {
+            ("model.safetensors.index.json".to_owned(), index.to_string().into_bytes())
+        }),
+    );
+    files
+}
+
+#[test]
+fn a_repository_overwrites_no_file_whatever_its_index_names() {
+    let folder = Folder::new();
+    let victim = folder.write("victim", "precious");
+    let home = folder.path("home/hub/models--evil--model/snapshots");
+    let small =
+        ["config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json"];
+    for name in [victim.as_str(), "../../../../../../victim", "..\\victim", "a/../../victim"] {
+        let evil = files_of(&small, Some(json!({"weight_map": {"lm_head.weight": name}})));
+        let adapter = json!({"peft_type": "LORA", "base_model_name_or_path": "evil/model", "r": 4, "lora_alpha": 8});
+        let adapter = vec![
+            ("adapter_config.json".to_owned(), adapter.to_string().into_bytes()),
+            ("adapter_model.safetensors".to_owned(), embedded("model.safetensors")),
+        ];
+        let endpoint = hub(vec![("evil/model", evil), ("evil/adapter", adapter)]);
+        let output = folder.path("out");
+        for arguments in [
+            &["eval", "--model", "evil/model", "--output", &output][..],
+            &["train", "--model", "evil/model", "--dry-run"],
+            &["eval", "--model", "evil/adapter", "--output", &output],
+        ] {
+            let (is_ok, said) = with_hub(&endpoint, &folder, arguments);
+            assert!(!is_ok && said.contains("is not a plain relative file name"), "{name}: {said}");
+            assert_eq!(std::fs::read(&victim).expect("there"), b"precious");
+            let is_link = std::fs::symlink_metadata(&victim).expect("there").is_symlink();
+            assert!(!is_link);
+        }
+        // Nothing was written outside the cache either, for all the ETag says.
+        let stray = std::fs::read_dir(folder.0.path()).expect("readable").flatten();
+        let names: Vec<_> =
+            stray.map(|entry| entry.file_name().into_string().expect("text")).collect();
+        assert!(
+            names.iter().all(|name| ["victim", "home", "out"].contains(&name.as_str())),
+            "{names:?}"
+        );
+        std::fs::remove_dir_all(folder.path("home")).expect("removed");
+    }
+    assert!(!Path::new(&home).exists());
+    // The same on disk, where nothing is downloaded.
+    let place = model(&folder, "local", &[]);
+    std::fs::remove_file(format!("{place}/model.safetensors")).expect("removed");
+    std::fs::write(
+        format!("{place}/model.safetensors.index.json"),
+        json!({"weight_map": {"x": victim}}).to_string(),
+    )
+    .expect("written");
+    let said = refusal(&["eval", "--model", &place, "--output", &folder.path("o")]);
+    assert!(said.contains("plain relative"), "{said}");
+}
+
+#[test]
+fn an_adapter_from_the_hub_names_no_directory_and_never_itself() {
+    let folder = Folder::new();
+    let inside = model(&folder, "private", &[]);
+    let adapter = |base: &str| {
+        let config =
+            json!({"peft_type": "LORA", "base_model_name_or_path": base, "r": 4, "lora_alpha": 8});
+        vec![
+            ("adapter_config.json".to_owned(), config.to_string().into_bytes()),
+            ("adapter_model.safetensors".to_owned(), embedded("model.safetensors")),
+        ]
+    };
+    let endpoint = hub(vec![("evil/local", adapter(&inside)), ("evil/self", adapter("evil/self"))]);
+    let output = folder.path("out");
+    let (is_ok, said) =
+        with_hub(&endpoint, &folder, &["eval", "--model", "evil/local", "--output", &output]);
+    assert!(!is_ok && said.contains("no model of the Hub's"), "{said}");
+    let (is_ok, said) =
+        with_hub(&endpoint, &folder, &["eval", "--model", "evil/self", "--output", &output]);
+    assert!(!is_ok && said.contains("names itself"), "{said}");
+    // On disk: itself by another spelling, and two that name each other.
+    let (one, two) = (folder.path("one"), folder.path("two"));
+    for (own, base) in [(&one, format!("{two}/../two")), (&two, one.clone())] {
+        std::fs::create_dir_all(own).expect("a folder");
+        let config =
+            json!({"peft_type": "LORA", "base_model_name_or_path": base, "r": 4, "lora_alpha": 8});
+        std::fs::write(format!("{own}/adapter_config.json"), config.to_string()).expect("written");
+    }
+    let said = refusal(&["eval", "--model", &one, "--output", &output]);
+    assert!(said.contains("is an adapter itself"), "{said}");
+}
+
+#[test]
+fn declared_sizes_are_held_against_the_files_before_anything_is_made() {
+    let folder = Folder::new();
+    let mut config: Value = serde_json::from_slice(&embedded("config.json")).expect("JSON");
+    config["num_hidden_layers"] = json!(1u64 << 40);
+    let place = model(&folder, "layers", &[("config.json", config.to_string().into_bytes())]);
+    let said = refusal(&["eval", "--model", &place, "--output", &folder.path("o")]);
+    assert!(said.contains("num_hidden_layers") && said.contains("1024"), "{said}");
+    // A header that promises more than the file holds, and one that is too long itself.
+    let tensor = json!({"model.embed_tokens.weight": {"dtype": "F32", "shape": [1u64 << 40, 1u64 << 20], "data_offsets": [0, 1u64 << 62]}});
+    let header = tensor.to_string();
+    let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+    bytes.extend(header.as_bytes());
+    let place = model(&folder, "header", &[("model.safetensors", bytes)]);
+    refusal(&["eval", "--model", &place, "--output", &folder.path("o")]);
+    let place = model(&folder, "long", &[("model.safetensors", u64::MAX.to_le_bytes().to_vec())]);
+    let said = refusal(&["eval", "--model", &place, "--output", &folder.path("o")]);
+    assert!(said.contains("safetensors"), "{said}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_pipe_in_a_model_folder_is_no_file() {
+    let folder = Folder::new();
+    for name in [
+        "config.json",
+        "tokenizer.json",
+        "model.safetensors",
+        "generation_config.json",
+        "chat_template.jinja",
+    ] {
+        let place = model(&folder, &format!("pipe-{name}"), &[]);
+        let file = format!("{place}/{name}");
+        drop(std::fs::remove_file(&file));
+        let made = std::process::Command::new("mkfifo").arg(&file).status();
+        assert!(made.expect("mkfifo").success());
+        let started = Instant::now();
+        let said = refusal(&["eval", "--model", &place, "--output", &folder.path("o")]);
+        assert!(said.contains("not a regular file") && said.contains(name), "{said}");
+        assert!(started.elapsed() < Duration::from_secs(20));
+    }
+}
+
+#[test]
+fn a_chat_template_neither_eats_memory_nor_goes_on_for_ever() {
+    let folder = Folder::new();
+    let question = folder.write("q.jsonl", "{\"question\":\"1+1?\",\"answer\":\"2\"}\n");
+    let grow = |step: &str| {
+        format!(
+            "{{% set ns = namespace(x='aaaaaaaa') %}}{{% for i in range(60) %}}{{% set ns.x = {step} %}}{{% endfor %}}{{{{ ns.x|length }}}}"
+        )
+    };
+    for source in [
+        grow("ns.x ~ ns.x"),
+        grow("ns.x|replace('a', 'aa')"),
+        grow("ns.x.replace('a', 'aaaa')"),
+        grow("(ns.x ~ '\\n' ~ ns.x)|indent(1000)"),
+        grow("ns.x|tojson ~ ns.x|tojson"),
+        grow("'%s%s' % (ns.x, ns.x)"),
+        grow("'%s%s'|format(ns.x, ns.x)"),
+        grow("[ns.x, ns.x]|join('x')"),
+        "{% for i in range(100) %}{{ 'x' * 90000000 }}{% endfor %}".into(),
+        "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}".into(),
+    ] {
+        let place =
+            model(&folder, "template", &[("chat_template.jinja", source.clone().into_bytes())]);
+        let started = Instant::now();
+        let said = refusal(&[
+            "eval",
+            "--model",
+            &place,
+            "--dataset",
+            &question,
+            "--output",
+            &folder.path("o"),
+        ]);
+        assert!(said.contains("chat template"), "{source}: {said}");
+        assert!(started.elapsed() < Duration::from_secs(60), "{source}");
+    }
+}
+
+#[test]
+fn an_engines_answer_has_a_limit() {
+    let folder = Folder::new();
+    // 64 MB where some kilobytes were asked for.
+    let endless = serve(|asked| match asked.path.as_str() {
+        "/v1/models" => (200, String::new(), b"{\"data\":[]}".to_vec()),
+        _ => (200, String::new(), vec![b'x'; 64 << 20]),
+    });
+    let said = refusal(&[
+        "eval",
+        "--engine",
+        &endless,
+        "--model",
+        "m",
+        "-n",
+        "1",
+        "-k",
+        "1",
+        "--max-samples",
+        "1",
+        "--retries",
+        "0",
+        "--max-completion-length",
+        "16",
+        "--output",
+        &folder.path("o"),
+    ]);
+    assert!(said.contains("larger than") && said.contains("the limit"), "{said}");
+    // A redirect is not followed to wherever it leads.
+    let elsewhere = serve(|_| (307, "Location: http://169.254.169.254/\r\n".into(), vec![]));
+    let said = refusal(&[
+        "eval",
+        "--engine",
+        &elsewhere,
+        "--model",
+        "m",
+        "-n",
+        "1",
+        "-k",
+        "1",
+        "--max-samples",
+        "1",
+        "--output",
+        &folder.path("o"),
+    ]);
+    assert!(said.contains("307"), "{said}");
+}
+
+#[test]
+fn a_file_is_what_was_announced_or_is_not_kept() {
+    let folder = Folder::new();
+    let sizes = [("0".repeat(64), String::new()), ("plain".into(), "X-Linked-Size: 5\r\n".into())];
+    for ((etag, size), word) in sizes.into_iter().zip(["SHA-256", "more than the 5 bytes"]) {
+        let endpoint = serve(move |asked| match asked.path.starts_with("/api/") {
+            true => {
+                let siblings = json!({"siblings": [{"rfilename": "config.json"}]});
+                (200, String::new(), siblings.to_string().into_bytes())
+            }
+            false => {
+                let headers = format!("ETag: \"{etag}\"\r\nX-Repo-Commit: {COMMIT}\r\n{size}");
+                (200, headers, embedded("config.json"))
+            }
+        });
+        let arguments = ["eval", "--model", "evil/model", "--output", &folder.path("out")];
+        let (is_ok, said) = with_hub(&endpoint, &folder, &arguments);
+        assert!(!is_ok && said.contains(word), "{word}: {said}");
+        let snapshots = folder.path("home/hub/models--evil--model/snapshots");
+        assert!(!Path::new(&snapshots).exists(), "nothing is kept under its name");
+    }
+}

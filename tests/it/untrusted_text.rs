@@ -1,0 +1,149 @@
+//! Untrusted text: shown escaped, read exactly, never a path.
+
+use crate::support::binary::{Folder, refusal, tealight};
+use crate::support::roomy::roomy_model;
+use crate::support::server::serve;
+use serde_json::{Value, json};
+
+/// What a terminal would act on.
+fn is_raw(bytes: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(bytes);
+    text.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\t'))
+}
+
+#[test]
+fn nothing_of_a_stranger_reaches_the_terminal_raw() {
+    let folder = Folder::new();
+    let evil = "\u{1b}]0;owned\u{7}\u{9b}31m\0\u{202e}";
+    let row = json!({"question": format!("1+1 {evil}?"), "answer": "2", "id": format!("p{evil}")});
+    let data = folder.write("q.jsonl", format!("{row}\n"));
+    let shown =
+        tealight(&["train", "--model", &roomy_model(&folder), "--dataset", &data, "--dry-run"]);
+    // The embedded tokenizer does not know these characters: whatever is said of them is escaped too.
+    assert!(!is_raw(&shown.stdout) && !is_raw(&shown.stderr));
+    // Completions, verdicts and names.
+    let line = json!({"id": format!("p{evil}"), "completion": format!("\\boxed{{3}} {evil}"), "gold": "2"});
+    let completions = folder.write("c.jsonl", format!("{line}\n{line}\n"));
+    let (a, b) = (folder.path(&format!("run{}", "\u{1b}[2J")), folder.path("b"));
+    for output in [&a, &b] {
+        let graded = tealight(&["grade", &completions, "--output", output]);
+        assert!(graded.status.success() && !is_raw(&graded.stdout) && !is_raw(&graded.stderr));
+    }
+    let compared = tealight(&["compare", &a, &b]);
+    assert!(compared.status.success(), "{}", String::from_utf8_lossy(&compared.stderr));
+    assert!(!is_raw(&compared.stdout) && !is_raw(&compared.stderr));
+    let compared = tealight(&["compare", &a, &b, "--json"]);
+    assert!(!is_raw(&compared.stdout));
+    assert!(serde_json::from_slice::<Value>(&compared.stdout).is_ok());
+    // What a server says.
+    let rude =
+        serve(|_| (400, String::new(), "{\"error\":{\"message\":\"\u{1b}[31mno\u{9b}\"}}".into()));
+    let output = folder.path("o");
+    let said = tealight(&[
+        "eval",
+        "--engine",
+        &rude,
+        "--model",
+        "m",
+        "--max-samples",
+        "1",
+        "--output",
+        &output,
+    ]);
+    assert!(
+        !said.status.success() && !is_raw(&said.stderr),
+        "{}",
+        String::from_utf8_lossy(&said.stderr)
+    );
+    assert!(String::from_utf8_lossy(&said.stderr).contains("\\u001b[31mno"));
+}
+
+#[test]
+fn completions_that_training_logged_are_shown_escaped() {
+    let folder = Folder::new();
+    let output = folder.path("run");
+    let done = tealight(&[
+        "train",
+        "--output",
+        &output,
+        "--max-steps",
+        "1",
+        "--log-completions",
+        "1",
+        "--save-steps",
+        "0",
+        "--prompts-per-step",
+        "2",
+    ]);
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let shown = tealight(&["show", &output]);
+    assert!(shown.status.success() && !is_raw(&shown.stdout));
+    let said = refusal(&["show", &folder.path("NOWHERE")]);
+    assert!(said.contains("no such run or file"), "{said}");
+}
+
+#[test]
+fn data_files_with_marks_and_long_numbers_are_read_exactly() {
+    let folder = Folder::new();
+    let answer = "123456789012345678901234567890";
+    let data =
+        folder.write("q.jsonl", format!("\u{feff}{{\"question\":\"?\",\"answer\":{answer}}}\n"));
+    let shown =
+        tealight(&["train", "--model", &roomy_model(&folder), "--dataset", &data, "--dry-run"]);
+    let text = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(
+        text.contains(&format!("answer `{answer}`")),
+        "{text} {}",
+        String::from_utf8_lossy(&shown.stderr)
+    );
+}
+
+#[test]
+fn a_db_id_stays_in_its_folder() {
+    let folder = Folder::new();
+    std::fs::create_dir_all(folder.path("data/database")).expect("a folder");
+    for id in ["../x", "/etc/passwd", "a/b", "..", "c:x"] {
+        let row = json!([{"db_id": id, "question": "?", "query": "SELECT 1"}]);
+        let data = folder.write("data/dev.json", row.to_string());
+        let said = refusal(&["train", "--dataset", &data, "--dry-run"]);
+        assert!(said.contains("dev.json:1") && said.contains("name"), "{id}: {said}");
+    }
+}
+
+#[test]
+fn a_date_that_no_calendar_has_is_an_error_of_every_command() {
+    use std::sync::Arc;
+
+    use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
+    use parquet::file::properties::WriterProperties;
+    use parquet::file::writer::SerializedFileWriter;
+    use parquet::schema::parser::parse_message_type;
+
+    let folder = Folder::new();
+    let path = folder.path("dates.parquet");
+    let schema = "message rows { required int64 at (TIMESTAMP(MILLIS,true)); \
+                  required binary question (UTF8); required binary answer (UTF8); }";
+    let schema = Arc::new(parse_message_type(schema).expect("a schema"));
+    let file = std::fs::File::create(&path).expect("a file");
+    let properties = Arc::new(WriterProperties::builder().build());
+    let mut writer = SerializedFileWriter::new(file, schema, properties).expect("a writer");
+    let mut group = writer.next_row_group().expect("a row group");
+    let mut index = 0;
+    while let Some(mut column) = group.next_column().expect("a column") {
+        match index {
+            0 => column.typed::<Int64Type>().write_batch(&[i64::MAX], None, None),
+            _ => column.typed::<ByteArrayType>().write_batch(&[ByteArray::from("1")], None, None),
+        }
+        .expect("written");
+        column.close().expect("closed");
+        index += 1;
+    }
+    group.close().expect("closed");
+    writer.close().expect("closed");
+    let output = folder.path("out");
+    for command in [&["show", &path][..], &["eval", "--dataset", &path, "--output", &output]] {
+        let said = refusal(command);
+        assert!(said.contains("dates.parquet"), "{said}");
+        assert!(!said.contains("panicked"), "{said}");
+    }
+}

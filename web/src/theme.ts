@@ -1,0 +1,86 @@
+// Colours: those of the page are in style.css, those of models here, by their order in the document.
+
+import { Listeners } from "./listeners";
+
+// Distinguishable with any colour vision (after Okabe and Ito), darker on white and lighter on black.
+const LIGHT = ["#0b6fb8", "#c8500a", "#00845f", "#b0528b", "#8a6a00", "#5a45b5", "#3a9fd6", "#7a4a21"];
+const DARK = ["#5db7f2", "#ff9057", "#35cf9f", "#e79ac4", "#e3c04a", "#ab9dff", "#a6dcff", "#d2a679"];
+const DASHES = [[], [7, 4], [2, 3], [9, 3, 2, 3]];
+
+const order: string[] = [];
+let models: string[] = [];
+const changed = new Listeners();
+const media = matchMedia("(prefers-color-scheme: dark)");
+
+/** Names in the order of their colours; the base has the colour of text. */
+export function name(all: string[]): void {
+  models = all;
+  for (const model of all) if (!order.includes(key(model))) order.push(key(model));
+}
+
+/**
+ * What models share a colour and an entry of the legend by: runs of one objective, and an objective's front with the one
+ * configuration of it that tables show (`grpo` and `grpo@learning-rate=1e-4`).
+ */
+export function key(model: string): string {
+  const family = model.replace(/ seed \d+$/, "");
+  const short = family.split(/[@:]/)[0] ?? family;
+  if (short === family) return family;
+  const alike = models.filter((other) => other.split(/[@: ]/)[0] === short);
+  return alike.length === 1 ? short : family;
+}
+
+export function isDark(): boolean {
+  const chosen = document.documentElement.dataset.theme;
+  return chosen ? chosen === "dark" : media.matches;
+}
+
+function place(model: string): number {
+  const own = key(model);
+  if (!order.includes(own)) order.push(own);
+  return order.filter((other) => other !== "base").indexOf(own);
+}
+
+/** The colour of a model on white and on black. */
+function colours(model: string): [light: string, dark: string] {
+  if (model === "base" || model === "closed form" || model === "p*") return ["#20262d", "#e8eaed"];
+  const at = place(model) % LIGHT.length;
+  return [LIGHT[at] ?? "#777", DARK[at] ?? "#777"];
+}
+
+export function colour(model: string): string {
+  return colours(model)[isDark() ? 1 : 0];
+}
+
+/** Gives an element the colour of a model in either theme, as `--c`. */
+export function paint(element: HTMLElement, model: string): HTMLElement {
+  const [light, dark] = colours(model);
+  element.classList.add("painted");
+  element.style.setProperty("--l", light);
+  element.style.setProperty("--d", dark);
+  return element;
+}
+
+export function swatch(model: string): HTMLElement {
+  const made = document.createElement("i");
+  made.className = "swatch";
+  return paint(made, model);
+}
+
+export function dash(model: string): number[] {
+  return model === "base" ? [] : (DASHES[Math.floor(place(model) / LIGHT.length) % DASHES.length] ?? []);
+}
+
+export function onTheme(owner: Element, act: () => void): void {
+  changed.add(owner, act);
+}
+
+export function cycleTheme(): string {
+  const next = { light: "dark", dark: "" }[document.documentElement.dataset.theme ?? ""] ?? "light";
+  if (next) document.documentElement.dataset.theme = next;
+  else delete document.documentElement.dataset.theme;
+  changed.tell();
+  return next || "auto";
+}
+
+media.addEventListener("change", () => changed.tell());

@@ -1,0 +1,79 @@
+// The words of the page in plain English, after docs/measures.md.
+
+import { h } from "./dom";
+
+interface Word {
+  name: string;
+  /** Where the word stands in a header or a sentence. */
+  at: RegExp;
+  text: string;
+}
+
+export const WORDS: Word[] = [
+  { name: "pass@k", at: /pass@(\d+|k)\b/i, text: "The share of problems of which at least one of k samples is correct. Pass@1 is accuracy; Pass@k at a large k is coverage: the problems that the model can solve at all." },
+  { name: "greedy", at: /\bgreedy\b/i, text: "The share of problems that the sample at temperature 0 solves: the model's single most likely answer, token by token." },
+  { name: "pass^k", at: /pass\^(\d+|k)/i, text: "The chance that all of k samples of a problem are correct." },
+  { name: "maj@k", at: /maj@(\d+|k)\b/i, text: "The chance that the answer given most often among k samples is correct (self-consistency)." },
+  { name: "distinct@k", at: /distinct@(\d+|k)\b|\bdistinct\b/i, text: "How many different correct answers a problem has among k samples, on average. Two that are the same up to order count once. Higher accuracy raises the count too." },
+  { name: "among r correct", at: /among \d+ correct/i, text: "The same count among equally many correct answers of every model, on problems where all of them have as many. Higher accuracy alone does not raise it: this is diversity." },
+  { name: "retained@k (keep)", at: /\bkeep(@\d+|@k)?\b|retained@(\d+|k)/i, text: "Of the problems that the base solves in k tries, the share that the model solves too. The base drawn a second time says which problems those are; in parentheses stands what the base itself solves again." },
+  { name: "new@k", at: /\bnew(@\d+|@k)\b/i, text: "The share of problems that the base does not solve in k tries and the model does, minus the base's own share in another draw." },
+  { name: "front", at: /\bfronts?\b/i, text: "The most diversity that an objective reaches at a given accuracy. At each level of Pass@1 a checkpoint is chosen on validation problems and measured on test problems." },
+  { name: "not reached", at: /not reached|reached in/i, text: "In some training seeds, no checkpoint of the objective has this much Pass@1 on the validation problems." },
+  { name: "band", at: /\bband\b/i, text: "Holds the whole curve at once with 95 % confidence; wider than the interval of a single point." },
+  { name: "p (Holm)", at: /p \(Holm\)|\bHolm\b/i, text: "The p-value after adjustment for all comparisons of the table. A star marks those below .05." },
+  { name: "base overtakes", at: /base overtakes/i, text: "The number of samples from which the base solves more problems than the fine-tuned model: a sign that training narrowed the model." },
+  { name: "hill 1", at: /hill 1/i, text: "The effective number of correct answers: exp of the entropy of the answers drawn. Ten answers of which one is drawn nearly always count as little more than one." },
+  { name: "chao 1", at: /chao 1/i, text: "A lower bound on how many correct answers the model has in all, seen or not, from those drawn once and twice." },
+  { name: "cover@.5", at: /cover@\.?\d+/i, text: "The share of problems of which at least half of the samples are correct." },
+  { name: "nats/token", at: /nats\/token|entropy per token/i, text: "Entropy of the next-token distribution at the tokens that were sampled. Near 0, the model says the same thing again and again." },
+  { name: "KL", at: /\bKL\b/, text: "Kullback-Leibler divergence, in nats: how far a distribution is from another. KL to the base grows as training changes the model." },
+  { name: "KL(p*)", at: /KL\(p\*\)/, text: "The divergence of the model from p*, the base restricted to its correct answers: what a model would be that is always correct and as diverse as the base." },
+  { name: "base perplexity", at: /base perplexity/i, text: "Perplexity of the model's correct answers under the base. Near the base's own, the model solves problems by answers that the base gives." },
+  { name: "truncated", at: /truncated|clipped/i, text: "Completions that reached the length limit. They count as incorrect." },
+  { name: "no answer", at: /no answer/i, text: "Completions in which no answer could be read. They count as incorrect." },
+  { name: "unjudged", at: /unjudged|not judged/i, text: "Completions that the verifier could not judge. They count nowhere." },
+  { name: "zero-variance groups", at: /zero-variance groups/i, text: "Groups whose completions all have the same reward; with a reward relative to the group, they carry no gradient." },
+  { name: "gradients", at: /^gradients$/i, text: "Completions that went through a backward pass." },
+  { name: "Shannon", at: /\bShannon\b/, text: "Entropy in nats of the features of four correct answers of a problem, one feature drawn from each." },
+  { name: "Gini-Simpson", at: /Gini-Simpson/, text: "The chance that features drawn from two correct answers of a problem differ." },
+  { name: "survival", at: /share that survives|all answers/i, text: "The share of listed correct answers whose probability is still at least half (or a tenth) of the base's." },
+  { name: "effective", at: /^effective$/i, text: "exp of the entropy over the listed correct answers of a problem: how many of them the model still uses." },
+];
+
+/** What a header or a phrase means, where it is one of the words. */
+export function meaning(text: string): string | undefined {
+  return WORDS.filter((word) => word.at.test(text)).sort((a, b) => position(a, text) - position(b, text))[0]?.text;
+}
+
+function position(word: Word, text: string): number {
+  return text.search(word.at);
+}
+
+/** A sentence whose first mention of each word explains it. */
+export function explained(text: string): (Node | string)[] {
+  const used = new Set<Word>();
+  const parts: (Node | string)[] = [];
+  let rest = text;
+  while (rest) {
+    let found: { word: Word; at: number; length: number } | undefined;
+    for (const word of WORDS) {
+      if (used.has(word)) continue;
+      const match = word.at.exec(rest);
+      if (match && (!found || match.index < found.at || (match.index === found.at && match[0].length > found.length)))
+        found = { word, at: match.index, length: match[0].length };
+    }
+    if (!found) break;
+    used.add(found.word);
+    parts.push(rest.slice(0, found.at));
+    parts.push(h("span.word", { "data-tip": found.word.text, tabindex: 0 }, rest.slice(found.at, found.at + found.length)));
+    rest = rest.slice(found.at + found.length);
+  }
+  parts.push(rest);
+  return parts;
+}
+
+export function glossary(): HTMLElement {
+  const rows = WORDS.flatMap((word) => [h("dt", {}, word.name), h("dd", {}, word.text)]);
+  return h("dl.glossary", {}, ...rows);
+}
