@@ -1,21 +1,48 @@
-//! Compiles the C twin of the kernels, where the feature `emulated` asks for it.
+//! Compiles the C twin of the kernels, where a feature asks for kernels: a device is held against it; and, with the feature
+//! `emulated`, the other ways to run them without a GPU.
 
-#[cfg(feature = "emulated")]
+#[cfg(any(feature = "emulated", feature = "cuda", feature = "metal"))]
 #[path = "src/sizes.rs"]
 mod sizes;
 
 fn main() {
     println!("cargo::rerun-if-changed=kernels");
     println!("cargo::rerun-if-changed=src/sizes.rs");
-    #[cfg(feature = "emulated")]
-    sizes::ALL
-        .iter()
-        .fold(&mut cc::Build::new(), |build, (name, value)| {
-            build.define(name, value.to_string().as_str())
-        })
-        .file("kernels/emulated.c")
+    #[cfg(any(feature = "emulated", feature = "cuda", feature = "metal"))]
+    {
+        twin().file("kernels/emulated.c").compile("tealight_kernels");
+        if cfg!(feature = "emulated") {
+            others();
+        }
+    }
+}
+
+/// A compiler that takes sizes from where Rust has them.
+#[cfg(any(feature = "emulated", feature = "cuda", feature = "metal"))]
+fn twin() -> cc::Build {
+    let mut build = cc::Build::new();
+    for (name, value) in sizes::ALL {
+        build.define(name, value.to_string().as_str());
+    }
+    build
         .opt_level(2)
         .flag_if_supported("-ffp-contract=off")
-        .flag_if_supported("-Wno-unused-parameter")
-        .compile("tealight_kernels");
+        .flag_if_supported("-Wno-unused-parameter");
+    build
+}
+
+#[cfg(any(feature = "emulated", feature = "cuda", feature = "metal"))]
+fn others() {
+    twin().define("ORDERED", None).file("kernels/emulated.c").compile("tealight_kernels_ordered");
+    if std::env::var_os("CARGO_CFG_UNIX").is_some() {
+        let mut build = twin();
+        build.cpp(true).cpp_link_stdlib(None).flag_if_supported("-fno-exceptions");
+        build.flag_if_supported("-fno-rtti").flag_if_supported("-fno-threadsafe-statics");
+        build.flag_if_supported("-Wno-unused-function").flag_if_supported("-Wno-unused-variable");
+        build.file("kernels/fibers.cc").compile("tealight_kernels_fibers");
+    }
+    if cfg!(feature = "opencl") {
+        twin().file("kernels/opencl.c").compile("tealight_kernels_opencl");
+        println!("cargo::rustc-link-lib=OpenCL");
+    }
 }

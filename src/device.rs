@@ -29,7 +29,7 @@ impl Dtype {
     pub fn storage(self, device: &Device) -> Result<DType> {
         match self {
             Dtype::Float32 => Ok(DType::F32),
-            Dtype::Bfloat16 if device.is_cpu() => {
+            Dtype::Bfloat16 if device.is_cpu() && !tealight_gpu::is_emulating() => {
                 bail!(
                     "--dtype bfloat16 is for GPUs; the CPU computes in float32: leave --dtype out"
                 )
@@ -181,6 +181,12 @@ pub fn open(name: &str) -> Result<(Device, String)> {
             cuda(index)
         }
         "metal" => metal(),
+        // For rehearsals: the kernels of a GPU as C, on the CPU.
+        "emulated" if cfg!(feature = "emulated-gpu") => {
+            tealight_gpu::emulate();
+            keep_kernels();
+            Ok((Device::Cpu, format!("emulated GPU, {}", processor())))
+        }
         "auto" if cfg!(feature = "cuda") => match cuda(0) {
             Ok(found) => Ok(found),
             Err(error) => {
@@ -194,18 +200,28 @@ pub fn open(name: &str) -> Result<(Device, String)> {
     }
 }
 
+#[cfg(feature = "cuda")]
 fn cuda(index: usize) -> Result<(Device, String)> {
-    if !cfg!(feature = "cuda") {
-        bail!("this binary was built without CUDA; build it with `--features cuda`");
-    }
-    let device = Device::new_cuda(index).map_err(short)?;
+    keep_kernels();
+    let device = tealight_gpu::open_cuda(index).map_err(short)?;
     Ok((device, format!("cuda:{index}")))
+}
+
+#[cfg(not(feature = "cuda"))]
+fn cuda(_: usize) -> Result<(Device, String)> {
+    bail!("this binary was built without CUDA; build it with `--features cuda`");
+}
+
+/// Keeps compiled kernels, and verdicts on them, in the user's cache.
+fn keep_kernels() {
+    tealight_gpu::kept::keep_in(crate::hub::cache_directory().join("tealight-kernels"));
 }
 
 fn metal() -> Result<(Device, String)> {
     if !cfg!(feature = "metal") {
         bail!("this binary was built without Metal; build it with `--features metal`");
     }
+    keep_kernels();
     let device = Device::new_metal(0).map_err(short)?;
     Ok((device, "metal".into()))
 }

@@ -343,11 +343,13 @@ KERNEL(delta_inputs) {
     for (int place = t; place < 2 * key_heads; place += BLOCK) {
       const int is_key = place / key_heads, head = place % key_heads;
       const wide at = row + place * key_dim, own = (wide)GROUP * 2 * keys + place * key_dim;
+      // What the value heads of this key head pull at it; ptxas spills nothing of an offset that is written so.
+      const wide pulls = (((wide)GROUP * heads + head * share) * 2 + is_key) * key_dim;
+      const int stride = 2 * key_dim;
       float square = 0.0f, along = 0.0f;
       for (int i = 0; i < key_dim; i++) {
         float pull = 0.0f;
-        for (int value = head * share; value < (head + 1) * share; value++)
-          pull += of_unit[(((wide)GROUP * heads + value) * 2 + is_key) * key_dim + i];
+        for (int value = 0; value < share; value++) pull += of_unit[pulls + (wide)value * stride + i];
         square += LOAD(mixed, at + i) * LOAD(mixed, at + i);
         along += unit[own + i] * pull;
       }
@@ -355,8 +357,7 @@ KERNEL(delta_inputs) {
       const float scale = is_key ? 1.0f : 1.0f / SQRT((float)key_dim);
       for (int i = 0; i < key_dim; i++) {
         float pull = 0.0f;
-        for (int value = head * share; value < (head + 1) * share; value++)
-          pull += of_unit[(((wide)GROUP * heads + value) * 2 + is_key) * key_dim + i];
+        for (int value = 0; value < share; value++) pull += of_unit[pulls + (wide)value * stride + i];
         STORE(to, at + i, inverse * (scale * pull - along / scale * unit[own + i]));
       }
     }

@@ -14,7 +14,13 @@ typedef unsigned long long uwide;
 #define SHARED(type, name, count) type name[count]
 #define PRIVATE(type, name, count) type name[BLOCK][count]
 #define ME t
+#ifdef ORDERED
+// The threads of a group in the order that the caller gives: what depends on it is a race.
+static _Thread_local const int* turns;
+#define THREADS for (int turn = 0; turn < BLOCK; turn++) { const int t = turns[turn];
+#else
 #define THREADS for (int t = 0; t < BLOCK; t++) {
+#endif
 #define END }
 #define EXP(x) expf(x)
 #define LOG(x) logf(x)
@@ -78,7 +84,12 @@ static const struct { const char* name; Kernel* kernel; } KERNELS[] = {
 };
 
 // Runs all groups of a kernel in turn; 1 where there is none of that name.
+#ifdef ORDERED
+int tealight_emulate_ordered(const int* threads, const char* name, void** b, const Params* params, int groups) {
+  turns = threads;
+#else
 int tealight_emulate(const char* name, void** b, const Params* params, int groups) {
+#endif
   for (unsigned i = 0; i < sizeof(KERNELS) / sizeof(KERNELS[0]); i++) {
     if (strcmp(KERNELS[i].name, name) != 0) continue;
     for (int group = 0; group < groups; group++)

@@ -1,6 +1,5 @@
-// The dialect of the kernels in the Metal Shading Language; see cuda.h for what the words mean.
-#include <metal_stdlib>
-using namespace metal;
+// The dialect of the kernels in the Metal Shading Language; see cuda.h for what the words mean. `program` puts Metal's
+// library before common.h.
 typedef ushort bf16;
 typedef long wide;
 typedef ulong uwide;

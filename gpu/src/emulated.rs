@@ -1,9 +1,10 @@
-//! Launches on the CPU, for tests: the kernels as C, one thread after the other, on copies of the tensors.
+//! Launches on the CPU, for tests and as what a device is held against: the kernels as C, one thread after the other,
+//! on copies of the tensors.
 //!
 //! A kernel may write any of its tensors, as on a GPU, and Rust lends them for reading alone: so it gets copies, and
 //! what it has changed is written back.
 
-use std::ffi::{CString, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
 use candle_core::{CpuStorage, InplaceOp1, Layout, Result, Storage, Tensor, bail};
 use half::bf16;
@@ -19,6 +20,16 @@ unsafe extern "C" {
         params: *const Params,
         groups: c_int,
     ) -> c_int;
+}
+
+/// One launch on memory of this process: a kernel's name, buffers with their bytes, numbers, groups.
+pub(crate) struct Launch<'a> {
+    pub(crate) name: &'a CStr,
+    pub(crate) buffers: [*mut c_void; BUFFERS],
+    #[cfg_attr(not(feature = "opencl"), allow(dead_code))]
+    pub(crate) bytes: [usize; BUFFERS],
+    pub(crate) params: &'a Params,
+    pub(crate) groups: c_int,
 }
 
 /// The values of a tensor.
@@ -48,6 +59,23 @@ impl Values {
             Self::Single(x) => x.as_mut_ptr().cast(),
             Self::Half(x) => x.as_mut_ptr().cast(),
             Self::Numbers(x) => x.as_mut_ptr().cast(),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Single(x) => 4 * x.len(),
+            Self::Half(x) => 2 * x.len(),
+            Self::Numbers(x) => 4 * x.len(),
+        }
+    }
+
+    /// Makes one value wrong.
+    fn spoil(&mut self) {
+        match self {
+            Self::Single(x) => x[0] += 0.01 + 0.01 * x[0].abs(),
+            Self::Half(x) => x[0] = bf16::from_f32(x[0].to_f32() * 1.1 + 0.1),
+            Self::Numbers(x) => x[0] ^= 1,
         }
     }
 
@@ -84,11 +112,38 @@ impl InplaceOp1 for Values {
     }
 }
 
+/// Runs it as the environment asks: see `emulators`.
+#[cfg(feature = "emulated")]
 pub(crate) fn run(call: &Call<'_>) -> Result<()> {
+    let settings = crate::emulators::settings()?;
+    let is_faulty = settings.fault.as_deref() == Some(call.name.as_str());
+    run_by(call, is_faulty, |launch| settings.engine.launch(launch))
+}
+
+/// Runs it as C, thread after thread in order: what others are held against.
+pub(crate) fn reference(call: &Call<'_>) -> Result<()> {
+    run_by(call, false, plain)
+}
+
+/// Launches a kernel as C; nonzero where there is none of its name.
+pub(crate) fn plain(launch: &Launch<'_>) -> c_int {
+    let Launch { name, buffers, params, groups, .. } = launch;
+    // SAFETY: every buffer is memory that `run_by` owns, as large as the tensor it is a copy of, and the wrappers in
+    // `kernels` have checked that tensors are as large as the kernel takes them to be.
+    #[allow(unsafe_code)]
+    unsafe {
+        tealight_emulate(name.as_ptr(), buffers.as_ptr(), *params, *groups)
+    }
+}
+
+fn run_by(
+    call: &Call<'_>,
+    is_faulty: bool,
+    engine: impl FnOnce(&Launch<'_>) -> c_int,
+) -> Result<()> {
     // A tensor that is named twice is one piece of memory.
     let mut places: Vec<*const u8> = Vec::new();
     let mut copies: Vec<(Values, &Tensor)> = Vec::new();
-    let mut buffers = [std::ptr::null_mut(); BUFFERS];
     let mut index_of = Vec::new();
     for tensor in call.tensors {
         let (values, place) = Values::of(tensor, &call.name)?;
@@ -100,21 +155,26 @@ pub(crate) fn run(call: &Call<'_>) -> Result<()> {
         }
     }
     let before: Vec<Values> = copies.iter().map(|(values, _)| values.clone()).collect();
-    for (buffer, index) in buffers.iter_mut().zip(index_of) {
-        *buffer = copies[index].0.pointer();
-    }
     let name = CString::new(call.name.as_str()).expect("names have no zero");
-    // SAFETY: every buffer is memory of this function's own, as large as the tensor it is a copy of, and the wrappers
-    // in `kernels` have checked that tensors are as large as the kernel takes them to be.
-    #[allow(unsafe_code)]
-    let failed = unsafe {
-        tealight_emulate(name.as_ptr(), buffers.as_ptr(), &call.params, call.groups as c_int)
+    let mut launch = Launch {
+        name: &name,
+        buffers: [std::ptr::null_mut(); BUFFERS],
+        bytes: [0; BUFFERS],
+        params: &call.params,
+        groups: call.groups as c_int,
     };
-    if failed != 0 {
+    for (at, index) in index_of.into_iter().enumerate() {
+        launch.buffers[at] = copies[index].0.pointer();
+        launch.bytes[at] = copies[index].0.bytes();
+    }
+    if engine(&launch) != 0 {
         bail!("there is no kernel {}", call.name);
     }
-    for ((values, tensor), before) in copies.into_iter().zip(before) {
+    for ((mut values, tensor), before) in copies.into_iter().zip(before) {
         if !values.is(&before) {
+            if is_faulty {
+                values.spoil();
+            }
             tensor.inplace_op1(&values)?;
         }
     }

@@ -6,16 +6,24 @@
 //! kernel is launched, Metal by its own compiler. With the feature `emulated` the CPU takes a GPU's place, one
 //! thread after the other, which is how the tests run them.
 //!
-//! [`kernels`] has a function for each kernel, which checks sizes and types.
+//! [`kernels`] has a function for each kernel, which checks sizes and types; [`self_check`] holds a device's results
+//! against those of the kernels as C before a model is computed there.
 
 #[cfg(feature = "cuda")]
 mod cuda;
-#[cfg(feature = "emulated")]
+#[cfg(any(feature = "emulated", feature = "cuda", feature = "metal"))]
 mod emulated;
+#[cfg(feature = "emulated")]
+mod emulators;
+pub mod kept;
 pub mod kernels;
 #[cfg(all(feature = "metal", target_os = "macos"))]
 mod metal;
+pub mod self_check;
 mod sizes;
+mod witness;
+
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use candle_core::{DType, Device, Result, Shape, Tensor, bail};
 #[cfg(any(feature = "cuda", all(feature = "metal", target_os = "macos")))]
@@ -51,11 +59,27 @@ pub fn runs_on(device: &Device) -> bool {
     }
 }
 
+static EMULATES: AtomicBool = AtomicBool::new(false);
+
+/// Makes the CPU take a GPU's place in this process from now on, in builds with the feature `emulated`.
+pub fn emulate() {
+    EMULATES.store(cfg!(feature = "emulated"), Ordering::Relaxed);
+}
+
+/// Whether the CPU takes a GPU's place.
+pub fn is_emulating() -> bool {
+    EMULATES.load(Ordering::Relaxed)
+}
+
 /// A tensor of any values, to be written whole.
 ///
 /// # Errors
 /// No memory.
 pub fn empty(shape: impl Into<Shape>, dtype: DType, device: &Device) -> Result<Tensor> {
+    let shape = shape.into();
+    if shape.elem_count() == 0 {
+        bail!("a tensor of shape {shape:?}: a device has no memory of no bytes");
+    }
     if device.is_cpu() {
         // What is read before it was written shows.
         return match dtype {
@@ -70,23 +94,53 @@ pub fn empty(shape: impl Into<Shape>, dtype: DType, device: &Device) -> Result<T
     }
 }
 
-/// The f32 product of two f32 matrices whose values fit `dtype`: of bf16 ones CUDA's tensor cores take it whole
-/// (TF32 holds every bf16 value), of others they are left out.
+/// The product `x w^T` in f32 of `x` `[N, D]` and `w` `[V, D]`. CUDA multiplies two bf16 matrices as they are and adds
+/// up in f32, by a call that names its precision; elsewhere, and of f32, it is a product of f32 matrices. No flag of
+/// the process is set, which another thread's products would read.
 ///
 /// # Errors
 /// Sizes that do not fit, no memory, the device's.
-pub fn product(x: &Tensor, y: &Tensor, dtype: DType) -> Result<Tensor> {
+pub fn wide_product(x: &Tensor, w: &Tensor) -> Result<Tensor> {
     #[cfg(feature = "cuda")]
-    if dtype == DType::BF16 && x.device().is_cuda() {
-        use candle_core::cuda::{gemm_reduced_precision_f32, set_gemm_reduced_precision_f32};
-        let before = gemm_reduced_precision_f32();
-        set_gemm_reduced_precision_f32(true);
-        let out = x.matmul(y);
-        set_gemm_reduced_precision_f32(before);
-        return out;
+    if let Device::Cuda(device) = x.device()
+        && x.dtype() == DType::BF16
+        && w.dtype() == DType::BF16
+    {
+        return cuda::wide_product(x, w, device);
     }
-    let _ = dtype;
-    x.matmul(y)
+    x.to_dtype(DType::F32)?.matmul(&w.to_dtype(DType::F32)?.t()?)
+}
+
+/// Whether [`wide_product`] reads bf16 matrices on this device without a copy of them in f32.
+pub fn multiplies_halves(device: &Device) -> bool {
+    cfg!(feature = "cuda") && device.is_cuda()
+}
+
+/// Opens a CUDA device: the only place that does, and the owner of its stream.
+///
+/// All work of a process on a device goes through one stream, made here and shared by every thread. Kernels rely on
+/// it: they are launched without events, and memory is freed in the stream's order. Candle's own `new_cuda` takes a
+/// stream a thread instead, between which nothing is ordered. A device that is open is returned again.
+///
+/// # Errors
+/// No such device, no driver.
+#[cfg(feature = "cuda")]
+pub fn open_cuda(ordinal: usize) -> Result<Device> {
+    cuda::open(ordinal)
+}
+
+/// Bytes of memory that are free on a device; nothing where it does not say.
+pub fn free_memory(device: &Device) -> Option<u64> {
+    match device {
+        #[cfg(feature = "cuda")]
+        Device::Cuda(device) => {
+            device.cuda_stream().context().mem_get_info().ok().map(|(free, _)| free as u64)
+        }
+        // For tests of what is done where there is little.
+        #[cfg(feature = "emulated")]
+        Device::Cpu => std::env::var("TEALIGHT_EMULATED_MEMORY").ok()?.parse().ok(),
+        _ => None,
+    }
 }
 
 /// A language that the kernels are compiled in.
@@ -94,8 +148,20 @@ pub fn product(x: &Tensor, y: &Tensor, dtype: DType) -> Result<Tensor> {
 pub enum Dialect {
     /// CUDA C++.
     Cuda,
+    /// OpenCL C, for Oclgrind, which finds races and reads of memory that nothing wrote.
+    OpenCl,
     /// The Metal Shading Language.
     Metal,
+}
+
+impl Dialect {
+    /// That of a device.
+    fn of(device: &Device) -> Self {
+        match device {
+            Device::Metal(_) => Self::Metal,
+            _ => Self::Cuda,
+        }
+    }
 }
 
 /// The text of all kernels, as the device's compiler gets it.
@@ -109,9 +175,15 @@ pub fn program(dialect: Dialect) -> String {
     let prelude = match dialect {
         Dialect::Cuda => include_str!("../kernels/cuda.h"),
         Dialect::Metal => include_str!("../kernels/metal.h"),
+        Dialect::OpenCl => include_str!("../kernels/opencl.h"),
     };
     let define = |(name, value): &(&str, usize)| format!("#define {name} {value}\n");
-    let mut text: String = sizes::ALL.iter().map(define).collect();
+    // Metal's library comes before any of our short names, which it may use itself.
+    let mut text = match dialect {
+        Dialect::Metal => "#include <metal_stdlib>\nusing namespace metal;\n".to_owned(),
+        _ => String::new(),
+    };
+    text.extend(sizes::ALL.iter().map(define));
     text += include_str!("../kernels/common.h");
     text += prelude;
     for (real, suffix) in [("float", "f32"), ("bf16", "bf16")] {
@@ -134,6 +206,10 @@ impl Call<'_> {
                 bail!("{}: {:?} is not contiguous on the same device", self.name, tensor.shape());
             }
         }
+        witness::seen(self, || self.launch(device))
+    }
+
+    fn launch(&self, device: &Device) -> Result<()> {
         match device {
             #[cfg(feature = "cuda")]
             Device::Cuda(device) => cuda::run(self, device),
@@ -143,5 +219,24 @@ impl Call<'_> {
             Device::Cpu => emulated::run(self),
             _ => bail!("{}: no kernels for this device in this build", self.name),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metals_library_comes_before_our_short_names() {
+        let text = program(Dialect::Metal);
+        let library = text.find("#include <metal_stdlib>").expect("the library");
+        assert!(library < text.find("#define").expect("names"));
+        assert_eq!(text.matches("#include").count(), 1);
+    }
+
+    #[test]
+    fn a_tensor_of_no_values_is_refused() {
+        assert!(empty((0, 3), DType::F32, &Device::Cpu).is_err());
+        assert!(empty((1, 3), DType::F32, &Device::Cpu).is_ok());
     }
 }

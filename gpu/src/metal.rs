@@ -5,7 +5,7 @@ use std::sync::{Mutex, OnceLock};
 
 use candle_core::{MetalDevice, Result, Storage, bail};
 use candle_metal_kernels::metal::{ComputePipeline, Library};
-use objc2_metal::MTLSize;
+use objc2_metal::{MTLCompileOptions, MTLSize};
 
 use crate::{BLOCK, BUFFERS, Call};
 
@@ -32,14 +32,25 @@ fn pipeline(name: &str, device: &MetalDevice) -> Result<ComputePipeline> {
     let said = |error| candle_core::Error::Msg(format!("Metal and kernel {name}: {error}"));
     if own.library.is_none() {
         let text = crate::program(crate::Dialect::Metal);
-        own.library =
-            Some(metal.new_library_with_source(&text, None).map_err(|e| said(e.to_string()))?);
+        let options = MTLCompileOptions::new();
+        // Fast arithmetic takes every number to be finite: it would fold the kernels' questions for those away.
+        // The newer `setMathMode` is not there before macOS 15.
+        #[expect(deprecated, reason = "the one name that every macOS has")]
+        options.setFastMathEnabled(false);
+        let library = metal.new_library_with_source(&text, Some(&options));
+        own.library = Some(library.map_err(|e| said(e.to_string()))?);
     }
     let library = own.library.as_ref().expect("just compiled");
     let function = library.get_function(name, None).map_err(|e| said(e.to_string()))?;
     let pipeline = metal
         .new_compute_pipeline_state_with_function(&function)
         .map_err(|e| said(e.to_string()))?;
+    let most = pipeline.max_total_threads_per_threadgroup();
+    if most < BLOCK {
+        bail!(
+            "Metal and kernel {name}: groups of {most} threads on this GPU; kernels need {BLOCK}"
+        );
+    }
     own.pipelines.insert(name.to_owned(), pipeline.clone());
     Ok(pipeline)
 }

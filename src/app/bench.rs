@@ -19,7 +19,7 @@ use crate::model::{Architecture, Decoder};
 use crate::objective::Objective;
 use crate::policy::{self, Policy, Sequence};
 use crate::train::bench::{StepParts, step};
-use crate::train::memory::{MemoryPlan, Sizes};
+use crate::train::memory::{Hardware, MemoryPlan, Sizes};
 use crate::train::{AdamW, AdamWConfig};
 
 /// What the training step optimises: GRPO's loss with a divergence to the reference, as the peers' does.
@@ -121,7 +121,7 @@ pub fn run(options: &BenchOptions) -> Result<Value> {
         options.prompt_len,
         options.new_tokens,
     );
-    let plan = options.memory_plan(&architecture, &device);
+    let plan = options.memory_plan(&architecture, &device)?;
     let is_rounded = options.model.precision.rollout_dtype.is_some();
     let new_tokens = options.prompts * options.group * options.new_tokens;
     let tokens = options.prompts * options.group * longest;
@@ -164,7 +164,11 @@ impl BenchOptions {
     }
 
     /// What was to be expected of the memory of a whole step; nothing for a rollout alone.
-    fn memory_plan(&self, architecture: &Architecture, device: &Device) -> Option<MemoryPlan> {
+    fn memory_plan(
+        &self,
+        architecture: &Architecture,
+        device: &Device,
+    ) -> Result<Option<MemoryPlan>> {
         let rows = self.prompts * self.group;
         let longest = self.prompt_len + self.new_tokens;
         let tokens = self.prompts * self.prompt_len + rows * self.new_tokens;
@@ -180,8 +184,11 @@ impl BenchOptions {
             micro_batch: self.micro_batch_tokens.min(tokens).max(longest),
             recomputes: self.gradient_checkpointing,
         };
-        let is_planned = device.is_cpu() && !self.rollout_only;
-        is_planned.then(|| MemoryPlan::of(architecture, sizes))
+        if self.rollout_only {
+            return Ok(None);
+        }
+        let place = Hardware::of(device, self.model.precision)?;
+        Ok(Some(MemoryPlan::at(architecture, sizes, &place)))
     }
 }
 

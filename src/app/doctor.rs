@@ -4,7 +4,9 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
+use candle_core::{DType, Device};
 use serde::Serialize;
+use tealight_gpu::self_check::{self, Outcome, Shapes};
 use tealight_matmul::{InstructionSet, VARIABLE};
 
 use crate::device::{self, Precision};
@@ -12,6 +14,7 @@ use crate::files::writable_directory;
 use crate::generate::{Filters, LocalSampler, RngKey, SampleRequest, Sampler, SamplingParams};
 use crate::hub::{self, token};
 use crate::limits;
+use crate::model::BackendKind;
 use crate::policy::{GradAccumulator, Policy, Sequence, by_row, rounding};
 use crate::pretrained::Pretrained;
 use crate::tokenizer::Tokenizer;
@@ -27,22 +30,26 @@ pub struct Finding {
     pub said: String,
 }
 
-/// Looks at this machine and tries this binary.
-pub fn run() -> Vec<Finding> {
-    vec![
+/// Looks at this machine and tries this binary on `device`.
+pub fn run(device: &str) -> Vec<Finding> {
+    let opened = device::open(device);
+    let kernels = opened.as_ref().ok().and_then(|(device, _)| kernels(device));
+    let mut findings = vec![
         well(
             "tealight",
             format!("{}, revision {}", env!("CARGO_PKG_VERSION"), env!("TEALIGHT_REVISION")),
         ),
         well("features", features()),
-        judged("device", device::open("auto").map(|(_, described)| described)),
+        judged("device", opened.map(|(_, described)| described)),
         well("processor", processor()),
         memory(),
         space(),
         judged("cache", cache()),
         well("hub", hub_access()),
-        judged("self-test", self_test()),
-    ]
+    ];
+    findings.extend(kernels.map(|kernels| judged("kernels", kernels)));
+    findings.push(judged("self-test", self_test(device)));
+    findings
 }
 
 fn well(name: &'static str, said: String) -> Finding {
@@ -113,10 +120,48 @@ fn hub_access() -> String {
     format!("{}: {token}{offline}", token::endpoint())
 }
 
+/// Holds every kernel on a GPU against the CPU, at small sizes that reach every branch and at those of a model of half
+/// a billion weights; nothing where there is no GPU.
+fn kernels(device: &Device) -> Option<Result<String>> {
+    (BackendKind::of(device) == BackendKind::Gpu).then(|| {
+        let started = Instant::now();
+        let mut seen = Vec::new();
+        for dtype in [DType::F32, DType::BF16] {
+            for shapes in [Shapes::small(dtype), of_half_a_billion(dtype)] {
+                seen.extend(self_check::run(device, &shapes)?);
+            }
+        }
+        let seen = self_check::judged(seen)?;
+        let share = |outcome: &Outcome| outcome.error / outcome.most;
+        let worst = seen.iter().max_by(|a, b| share(a).total_cmp(&share(b)));
+        let worst = worst.map_or(String::new(), |Outcome { kernel, error, most }| {
+            format!(
+                "; furthest: {kernel}, {error:.0e} of its largest value ({most:.0e} is allowed)"
+            )
+        });
+        let seconds = started.elapsed().as_secs_f64();
+        Ok(format!("{} compute what they do on the CPU{worst}, {seconds:.1} s", seen.len()))
+    })
+}
+
+/// The sizes of Qwen2.5-0.5B.
+fn of_half_a_billion(dtype: DType) -> Shapes {
+    Shapes {
+        hidden: 896,
+        inner: 4864,
+        vocabulary: 151_936,
+        heads: [14, 2, 64],
+        pairs: 32,
+        window: None,
+        delta: None,
+        ..Shapes::small(dtype)
+    }
+}
+
 /// Samples the embedded model, computes the same log-probabilities with a gradient, and compares.
-fn self_test() -> Result<String> {
+fn self_test(device: &str) -> Result<String> {
     let started = Instant::now();
-    let (device, _) = device::open("auto")?;
+    let (device, _) = device::open(device)?;
     let model = Pretrained::load(hub::EMBEDDED, Precision::default(), &device)?;
     let policy = Policy::new(&model.architecture, &model.weights)?;
     let sampler = LocalSampler { decoder: policy.decoder(), max_rows: 64 };

@@ -62,6 +62,13 @@ impl PackedSequences {
         packed
     }
 
+    /// `tokens` tokens after `past` in the first row of the cache: a piece of one sequence.
+    pub fn piece(past: usize, tokens: usize) -> Self {
+        let mut packed = Self::default();
+        packed.push(Segment { tokens, past, prefix: None });
+        packed
+    }
+
     fn push(&mut self, segment: Segment) {
         let start = self.tokens();
         if self.starts.is_empty() {

@@ -16,6 +16,10 @@ use super::{Completion, CompletionSink, Finish, RngKey, SampleRequest, Sampler, 
 use crate::model::{Decoder, KvCache, PackedSequences};
 use crate::telemetry::count_tokens;
 
+/// Tokens of prompts that one pass computes: its activations are bounded by it, and the values of a product stay far
+/// below the 2^31 that a kernel counts to. A longer prompt is computed in pieces.
+pub(crate) const PREFILL_TOKENS: usize = 8192;
+
 /// Samples from `decoder` with at most `max_rows` sequences at a time.
 pub struct LocalSampler<'a> {
     /// The model; its results must not need a gradient.
@@ -52,6 +56,19 @@ impl Sampler for LocalSampler<'_> {
         rng_key: RngKey,
         sink: &mut CompletionSink<'_>,
     ) -> Result<()> {
+        self.generate_by(PREFILL_TOKENS, requests, (params, rng_key), sink)
+    }
+}
+
+impl LocalSampler<'_> {
+    /// Samples with so many tokens of prompts in a pass.
+    fn generate_by(
+        &self,
+        prefill_tokens: usize,
+        requests: &[SampleRequest],
+        (params, rng_key): (&SamplingParams, RngKey),
+        sink: &mut CompletionSink<'_>,
+    ) -> Result<()> {
         params.check()?;
         // Weights do not change while this samples: every product shares one packed copy of them.
         let decoder = self.decoder.prepacked(None)?;
@@ -60,12 +77,15 @@ impl Sampler for LocalSampler<'_> {
         let longest = requests.iter().map(|request| request.prompt.len()).max().unwrap_or(0);
         params.check_room(longest, self.decoder.architecture().max_positions)?;
         let slots = longest + params.max_new_tokens;
-        let rows = self.max_rows.min(total);
+        let in_pass = requests.iter().map(|request| request.prompt.len()).sum::<usize>();
+        let in_pass = in_pass.min(prefill_tokens.max(longest));
+        let rows = decoder.rows_that_fit(self.max_rows.min(total), slots, in_pass)?;
         let mut batch = Batch {
             sampler: &sampler,
             requests,
             params,
             rng_key,
+            prefill_tokens,
             capacity: rows,
             cache: decoder.decoding_cache(rows, slots, params.max_new_tokens)?,
             rows: Vec::with_capacity(rows),
@@ -94,6 +114,8 @@ struct Batch<'a> {
     requests: &'a [SampleRequest],
     params: &'a SamplingParams,
     rng_key: RngKey,
+    /// Most tokens of prompts in a pass.
+    prefill_tokens: usize,
     capacity: usize,
     cache: KvCache,
     rows: Vec<ActiveSample>,
@@ -149,39 +171,43 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Computes the next prompts, enough to fill the free rows; false when there are none left.
+    /// Computes the next prompts, enough to fill the free rows or a pass; false when there are none left.
     fn prefill(&mut self) -> Result<bool> {
-        let mut wanted = self.capacity - self.rows.len();
-        let mut chosen = Vec::new();
-        while wanted > 0 && self.next_request < self.requests.len() {
-            let request = &self.requests[self.next_request];
-            if request.prompt.is_empty() {
-                bail!("a prompt must have at least one token");
-            }
-            if request.count == 0 {
-                self.ended.push(self.next_request);
-            } else {
-                chosen.push(self.next_request);
-            }
-            wanted = wanted.saturating_sub(request.count);
-            self.next_request += 1;
-        }
+        let free = self.capacity - self.rows.len();
+        let next = end_of_pass(self.requests, self.next_request, free, self.prefill_tokens)?;
+        let (chosen, empty): (Vec<usize>, Vec<usize>) =
+            (self.next_request..next).partition(|index| self.requests[*index].count > 0);
+        self.ended.extend(empty);
+        self.next_request = next;
         if chosen.is_empty() {
             return Ok(false);
         }
         let prompts: Vec<&[u32]> =
             chosen.iter().map(|index| self.requests[*index].prompt.as_slice()).collect();
         let longest = prompts.iter().map(|prompt| prompt.len()).max().unwrap_or(0);
-        let device = self.sampler.decoder.device();
-        let packed = PackedSequences::from_start(prompts.iter().map(|prompt| prompt.len()));
-        let mut cache = self.sampler.decoder.cache(prompts.len(), longest)?;
-        let hidden = self.sampler.decoder.hidden(&prompts.concat(), &packed, Some(&mut cache))?;
+        let decoder = self.sampler.decoder;
+        let mut cache = decoder.cache(prompts.len(), longest)?;
+        let (hidden, last) = match prompts.as_slice() {
+            [prompt] if prompt.len() > self.prefill_tokens => {
+                let mut of_piece = None;
+                for (index, piece) in prompt.chunks(self.prefill_tokens).enumerate() {
+                    let packed = PackedSequences::piece(index * self.prefill_tokens, piece.len());
+                    let hidden = decoder.hidden(piece, &packed, Some(&mut cache))?;
+                    of_piece = Some((hidden, vec![piece.len() as u32 - 1]));
+                }
+                of_piece.expect("a prompt has tokens")
+            }
+            _ => {
+                let packed = PackedSequences::from_start(prompts.iter().map(|prompt| prompt.len()));
+                let last = |row: usize| packed.range(row).end as u32 - 1;
+                let hidden = decoder.hidden(&prompts.concat(), &packed, Some(&mut cache))?;
+                (hidden, (0..prompts.len()).map(last).collect())
+            }
+        };
         let cache = Arc::new(cache);
-        let last: Vec<u32> =
-            (0..prompts.len()).map(|row| packed.range(row).end as u32 - 1).collect();
-        let last = Tensor::from_vec(last, prompts.len(), device)?;
+        let last = Tensor::from_vec(last, prompts.len(), decoder.device())?;
         let hidden = hidden.index_select(&last, 0)?;
-        let logits = Logits::of(self.sampler.decoder, &hidden, self.params)?;
+        let logits = Logits::of(decoder, &hidden, self.params)?;
         for (row, request) in chosen.into_iter().enumerate() {
             let (cache, logits) = (cache.clone(), logits.clone());
             self.prefilled.push_back(Prefilled { request, next_sample: 0, cache, row, logits });
@@ -225,6 +251,30 @@ impl Batch<'_> {
     }
 }
 
+/// One past the last of the requests from `from` on whose prompts one pass computes: those that fill so many free rows,
+/// as far as its tokens go.
+fn end_of_pass(
+    requests: &[SampleRequest],
+    from: usize,
+    mut free: usize,
+    most_tokens: usize,
+) -> Result<usize> {
+    let (mut next, mut tokens) = (from, 0);
+    while free > 0 && next < requests.len() {
+        let request = &requests[next];
+        if request.prompt.is_empty() {
+            bail!("a prompt must have at least one token");
+        }
+        tokens += request.prompt.len();
+        if tokens > most_tokens && next > from {
+            break;
+        }
+        free = free.saturating_sub(request.count);
+        next += 1;
+    }
+    Ok(next)
+}
+
 impl ActiveSample {
     /// Takes the next token and its log-probability; true when the completion has ended.
     fn append(&mut self, (token, logp): (u32, f32), params: &SamplingParams) -> bool {
@@ -235,5 +285,85 @@ impl ActiveSample {
             return true;
         }
         self.completion.tokens.len() == params.max_new_tokens
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use candle_core::Device;
+
+    use super::*;
+    use crate::backend::Parameter;
+    use crate::generate::Filters;
+    use crate::model::{Architecture, BackendKind, weights};
+
+    fn requests(lengths: &[usize]) -> Vec<SampleRequest> {
+        let prompt = |length: usize| (0..length).map(|at| (at * 7 % 19) as u32 + 1).collect();
+        let request = |(key, length): (usize, &usize)| SampleRequest {
+            prompt: prompt(*length),
+            first: 0,
+            count: 3,
+            key: key as u64,
+        };
+        lengths.iter().enumerate().map(request).collect()
+    }
+
+    #[test]
+    fn a_pass_has_no_more_tokens_of_prompts_than_it_may() {
+        let requests = requests(&[100; 300]);
+        let (mut from, mut largest) = (0, 0);
+        while from < requests.len() {
+            let next = end_of_pass(&requests, from, usize::MAX, 1000).expect("a pass");
+            assert!(next > from);
+            largest = largest.max(100 * (next - from));
+            from = next;
+        }
+        assert_eq!(largest, 1000);
+        assert_eq!(end_of_pass(&requests, 0, usize::MAX, 99).expect("a pass"), 1, "one at least");
+        assert_eq!(end_of_pass(&requests, 290, 6, 1000).expect("a pass"), 292, "rows are filled");
+    }
+
+    #[test]
+    fn prompts_in_pieces_give_the_same_completions() {
+        let config = serde_json::json!({
+            "model_type": "qwen2", "vocab_size": 20, "hidden_size": 32,
+            "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,
+            "num_key_value_heads": 2, "max_position_embeddings": 64, "tie_word_embeddings": true,
+            "initializer_range": 0.3,
+        });
+        let architecture = Architecture::from_config(&config).expect("a fitting config");
+        let weights = weights::random(&architecture, 3, &Device::Cpu).expect("memory");
+        let mut kinds = vec![BackendKind::Cpu];
+        if cfg!(feature = "emulated-gpu") {
+            kinds.push(BackendKind::Gpu);
+        }
+        for kind in kinds {
+            let weight = |name: &str| Ok(Parameter::constant(name, weights[name].clone()));
+            let decoder = Decoder::new(&architecture, kind, weight).expect("a decoder");
+            let sampler = LocalSampler { decoder: &decoder, max_rows: 8 };
+            let (filters, eos) = (Filters::default(), vec![0]);
+            let params = SamplingParams { temperature: 1.0, filters, max_new_tokens: 12, eos };
+            let requests = requests(&[1, 30, 7, 7, 40]);
+            let by = |prefill_tokens: usize| {
+                let mut all = vec![vec![]; requests.len()];
+                let keys = (&params, RngKey { seed: 5, step: 1 });
+                let mut sink = |index: usize, completions| {
+                    all[index] = completions;
+                    Ok(())
+                };
+                sampler.generate_by(prefill_tokens, &requests, keys, &mut sink).expect("samples");
+                all.concat()
+            };
+            let whole = by(usize::MAX);
+            assert_eq!(whole.len(), 15);
+            for prefill_tokens in [1, 9, 16] {
+                for (piece, whole) in by(prefill_tokens).iter().zip(&whole) {
+                    assert_eq!(piece.tokens, whole.tokens);
+                    let most = if kind == BackendKind::Cpu { 0.0 } else { 1e-4 };
+                    let apart = piece.logp.iter().zip(&whole.logp).map(|(a, b)| (a - b).abs());
+                    assert!(apart.fold(0.0, f32::max) <= most, "{kind:?}, {prefill_tokens}");
+                }
+            }
+        }
     }
 }

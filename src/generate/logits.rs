@@ -63,7 +63,7 @@ impl Logits {
                         logits.index_select(&Tensor::from_vec(rows, count, logits.device())?, 0)?
                     }
                 };
-                let uniform = picks.iter_mut().map(|(_, stream)| stream.uniform() as f32);
+                let uniform = picks.iter_mut().map(|(_, stream)| below_one(stream.uniform()));
                 let uniform = Tensor::from_vec(uniform.collect(), count, logits.device())?;
                 let (tokens, logp) = kernels::sample(&logits, &uniform, params.temperature)?;
                 let tokens: Vec<u32> = tokens.to_vec1()?;
@@ -73,5 +73,24 @@ impl Logits {
                 Ok(tokens.into_iter().zip(logp.to_vec1()?).collect())
             }
         }
+    }
+}
+
+/// A number below 1 in f32, below 1 still: rounding would make 1 of one in 2^25, for which the inverse CDF has only the
+/// last token with any mass to give.
+fn below_one(uniform: f64) -> f32 {
+    (uniform as f32).min(1.0f32.next_down())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::below_one;
+
+    #[test]
+    fn a_number_below_one_stays_below_one() {
+        assert_eq!(1.0f64.next_down() as f32, 1.0, "what rounding does");
+        assert!(below_one(1.0f64.next_down()) < 1.0);
+        assert_eq!(below_one(0.25), 0.25);
+        assert_eq!(below_one(0.0), 0.0);
     }
 }

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 pub use candle::{CandleModel, CandleSampler, names as candle_families, quantized_names};
 pub use local::LocalSampler;
+pub(crate) use local::PREFILL_TOKENS;
 pub use rng::RngKey;
 pub use sampling::{Filters, SamplingParams};
 pub use stream::stream;

@@ -13,7 +13,7 @@ use super::kv_cache::{Cached, KvCache, Past, Room};
 use super::layer::Layer;
 use super::lora::{LowRank, Scaling};
 use super::rope::RopeTable;
-use super::run;
+use super::{room, run};
 use crate::backend::cpu::Cpu;
 use crate::backend::gpu::Gpu;
 use crate::backend::{
@@ -30,7 +30,7 @@ pub struct Decoder {
     pub(super) embedding: Parameter,
     pub(super) layers: Vec<Layer>,
     pub(super) norm: Norm,
-    head: Parameter,
+    pub(super) head: Parameter,
     /// Of [`Architecture::ropes`].
     pub(super) ropes: Arc<Vec<RopeTable>>,
     /// Keep the input of each layer alone for the backward pass, and compute the rest again.
@@ -245,14 +245,14 @@ impl Decoder {
         &self,
         ids: &[u32],
         packed: &PackedSequences,
-        cache: Option<&mut KvCache>,
+        mut cache: Option<&mut KvCache>,
     ) -> Result<Tensor> {
         self.check(ids, packed)?;
         match &self.backend {
             // Inside the pool of threads, so that no operation waits to get there.
             AnyBackend::Cpu(cpu) => rayon::scope(|_| run::on_cpu(self, cpu, ids, packed, cache)),
             AnyBackend::Gpu(gpu) => {
-                let slots = cache.as_ref().map(|cache| cache.slots());
+                let slots = room::grown(cache.as_deref_mut(), packed)?;
                 let pass = run::pass(self, gpu, packed, slots)?;
                 let mut layers =
                     cache.map(|cache| Gpu::layers(cache, packed.all().len())).transpose()?;

@@ -1,6 +1,7 @@
 //! Which backend computes a decoder.
 
 use candle_core::{DType, Device, Result, Tensor, bail};
+use tealight_gpu::self_check::{self, DeltaShapes, Shapes};
 
 use super::architecture::Architecture;
 use crate::backend::cpu::Cpu;
@@ -19,7 +20,8 @@ pub enum BackendKind {
 impl BackendKind {
     /// That of a device.
     pub fn of(device: &Device) -> Self {
-        if device.is_cpu() { BackendKind::Cpu } else { BackendKind::Gpu }
+        let is_gpu = !device.is_cpu() || tealight_gpu::is_emulating();
+        if is_gpu { BackendKind::Gpu } else { BackendKind::Cpu }
     }
 
     pub(super) fn open(self, architecture: &Architecture, like: &Tensor) -> Result<AnyBackend> {
@@ -31,9 +33,32 @@ impl BackendKind {
             BackendKind::Cpu => bail!("a decoder on the CPU is of float32, not {dtype:?}"),
             BackendKind::Gpu => {
                 gpu::check(heads(architecture), architecture.delta, dtype, device)?;
+                if BackendKind::of(device) == self {
+                    self_check::first_use(device, &shapes(architecture, dtype))?;
+                }
                 Ok(AnyBackend::Gpu(Gpu { device: device.clone() }))
             }
         }
+    }
+}
+
+/// What a model asks of the kernels.
+fn shapes(architecture: &Architecture, dtype: DType) -> Shapes {
+    let a = architecture;
+    let window = a.layers.iter().find_map(|layer| layer.window());
+    Shapes {
+        dtype,
+        hidden: a.hidden_size,
+        inner: a.intermediate_size,
+        vocabulary: a.vocab_size,
+        heads: [a.num_heads, a.num_kv_heads, a.head_dim],
+        pairs: a.rotary_dim / 2,
+        window,
+        delta: a.delta.map(|d| DeltaShapes {
+            heads: [d.key_heads, d.value_heads],
+            dims: [d.key_dim, d.value_dim],
+            taps: d.kernel,
+        }),
     }
 }
 

@@ -12,11 +12,17 @@ use crate::backend::cpu::slots::{Beginning, RowLayout, Slots};
 use crate::backend::gpu::Gpu;
 use crate::backend::{AnyBackend, Backend, DeltaSizes, Heads};
 
+/// Tokens of a completion that a cache for decoding on a GPU has room for at first.
+const FIRST_TOKENS: usize = 64;
+
 /// The cache of one batch of sequences.
 #[derive(Debug)]
 pub struct KvCache {
     storage: Storage,
+    /// Tokens a row has room for now.
     slots: usize,
+    /// Tokens a row may grow to.
+    most: usize,
     /// What each row reads of another cache; empty where no row may.
     lent: Vec<Option<Lent>>,
 }
@@ -113,6 +119,7 @@ impl KvCache {
         like: &Tensor,
     ) -> Result<Self> {
         let mut lent = Vec::new();
+        let (most, mut held) = (slots, slots);
         let storage = match backend {
             AnyBackend::Cpu(_) => {
                 if added.is_some() {
@@ -132,7 +139,9 @@ impl KvCache {
                 Storage::Cpu(layers.map(layer).collect())
             }
             AnyBackend::Gpu(_) => {
-                let device = like.device();
+                // Where tokens are added one by one there is room for the first of them: most completions end early.
+                held = added.map_or(slots, |added| slots - added + added.min(FIRST_TOKENS));
+                let (device, slots) = (like.device(), held);
                 let layer = |past: Past| match past {
                     Past::State(sizes) => {
                         let [state, past] = sizes.state();
@@ -149,12 +158,30 @@ impl KvCache {
                 Storage::Gpu(layers.map(layer).collect::<Result<_>>()?)
             }
         };
-        Ok(Self { storage, slots, lent })
+        Ok(Self { storage, slots: held, most, lent })
     }
 
-    /// Tokens a row has room for.
+    /// Tokens a row has room for now; on a GPU a cache for decoding grows as rows do.
     pub fn slots(&self) -> usize {
         self.slots
+    }
+
+    /// Makes room for rows of so many tokens, up to what the cache was made for, by half as much again at least: what
+    /// rows hold is copied, a layer at a time, so that beside the cache one layer is there twice.
+    pub(super) fn grow(&mut self, tokens: usize) -> Result<()> {
+        let Storage::Gpu(layers) = &mut self.storage else { return Ok(()) };
+        if tokens <= self.slots || self.slots == self.most {
+            return Ok(());
+        }
+        let slots = tokens.max(self.slots + self.slots / 2).min(self.most);
+        for tensor in layers.iter_mut().flatten().filter(|tensor| tensor.rank() == 3) {
+            let (rows, _, width) = tensor.dims3()?;
+            let grown = Tensor::zeros((rows, slots, width), tensor.dtype(), tensor.device())?;
+            grown.slice_set(tensor, 1, 0)?;
+            *tensor = grown;
+        }
+        self.slots = slots;
+        Ok(())
     }
 
     /// Makes row `to` continue the `tokens` tokens that `row` of another cache was given, without windows.
@@ -171,6 +198,7 @@ impl KvCache {
         tokens: usize,
         to: usize,
     ) -> Result<()> {
+        self.grow(tokens)?;
         let shared = if self.lent.is_empty() { 0 } else { KeyLayout::whole(tokens) };
         if let Some(lent) = self.lent.get_mut(to) {
             *lent = (shared > 0).then(|| Lent { cache: other.clone(), row, tokens: shared });

@@ -1,10 +1,16 @@
-//! What a training run takes of memory on the CPU, by part, before it begins.
+//! What a training run takes of memory, on the CPU or a GPU, by part, before it begins.
 
+use candle_core::{DType, Device};
 use serde::Serialize;
 
 use crate::backend::cpu::key_layout::{KeyLayout, held};
+use crate::backend::gpu::most_logits;
 use crate::backend::int8;
-use crate::model::{Architecture, Fusion, LayerKind, NormPlacement, QkNorm};
+use crate::device::Precision;
+use crate::generate::PREFILL_TOKENS;
+use crate::model::{
+    Architecture, BackendKind, Fusion, LayerKind, NormPlacement, QkNorm, prefill_bytes, row_bytes,
+};
 
 /// The sizes that memory depends on.
 #[derive(Debug, Clone, Copy)]
@@ -31,6 +37,28 @@ pub struct Sizes {
     pub compared: usize,
 }
 
+/// What computes a run: its memory depends on it.
+#[derive(Debug, Clone)]
+pub enum Hardware {
+    /// The CPU, in f32.
+    Cpu,
+    /// A GPU, with weights and activations of this type.
+    Gpu(DType, Device),
+}
+
+impl Hardware {
+    /// That of a device and a precision.
+    ///
+    /// # Errors
+    /// A type that the device does not compute in.
+    pub fn of(device: &Device, precision: Precision) -> anyhow::Result<Self> {
+        Ok(match BackendKind::of(device) {
+            BackendKind::Cpu => Self::Cpu,
+            BackendKind::Gpu => Self::Gpu(precision.dtype.storage(device)?, device.clone()),
+        })
+    }
+}
+
 /// Bytes by part. What lasts is there all the time; of a rollout and a training step only one is.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct MemoryPlan {
@@ -53,10 +81,18 @@ pub struct MemoryPlan {
 }
 
 impl MemoryPlan {
+    /// Of a run at this place.
+    pub fn at(architecture: &Architecture, sizes: Sizes, place: &Hardware) -> Self {
+        match place {
+            Hardware::Cpu => Self::of(architecture, sizes),
+            Hardware::Gpu(dtype, device) => Self::on_gpu(architecture, sizes, (*dtype, device)),
+        }
+    }
+
     /// Of a run on the CPU in f32; `sizes` may be larger than what is met.
     pub fn of(architecture: &Architecture, sizes: Sizes) -> Self {
         let a = architecture;
-        let (queries, keys) = (a.num_heads * a.head_dim, a.num_kv_heads * a.head_dim);
+        let keys = a.num_kv_heads * a.head_dim;
         let all = a.parameters();
         // An adapter stands on the base itself.
         let trained = sizes.trained.map_or(all, |count| count as u64);
@@ -83,11 +119,49 @@ impl MemoryPlan {
             },
             policy: 4 * trained,
             optimizer: 8 * trained,
-            activations: (4 * sizes.micro_batch * activations(a, &sizes, [queries, keys])) as u64,
+            activations: 4 * activations(a, sizes),
             packed,
             cache: (4 * cached(a, &sizes, keys) + 8 * columns) as u64,
             gradients: 4 * trained,
             logits: (4 * (blocks * in_block + sizes.compared * (a.hidden_size + 1))) as u64,
+        }
+    }
+
+    /// Of a run on a GPU with weights and activations of this type; what is trained is in f32. The cache is that of
+    /// rows which all grow to their end.
+    fn on_gpu(
+        architecture: &Architecture,
+        sizes: Sizes,
+        (dtype, device): (DType, &Device),
+    ) -> Self {
+        let a = architecture;
+        let width = dtype.size_in_bytes() as u64;
+        let all = a.parameters();
+        let trained = sizes.trained.map_or(all, |count| count as u64);
+        let is_half = dtype == DType::BF16;
+        let head = (a.vocab_size * a.hidden_size) as u64;
+        let prompt = sizes.longest - sizes.completion;
+        let prompts = (sizes.prompts * prompt).min(PREFILL_TOKENS.max(prompt));
+        let logits = (sizes.micro_batch * a.vocab_size).min(most_logits(device)) as u64;
+        let compared = sizes.compared * (a.hidden_size * dtype.size_in_bytes() + 4);
+        Self {
+            base: match sizes.holds_base || sizes.trained.is_some() {
+                true => width * all,
+                false => 0,
+            },
+            // The copy that samples are drawn from.
+            policy: 4 * trained + if is_half { width * trained } else { 0 },
+            optimizer: 8 * trained,
+            activations: width * activations(a, sizes),
+            packed: match is_half && !tealight_gpu::multiplies_halves(device) {
+                true => 4 * head,
+                false => 0,
+            },
+            cache: sizes.rows as u64
+                * (row_bytes(a, sizes.longest, dtype) + 8 * a.vocab_size as u64)
+                + prefill_bytes(a, prompts, dtype),
+            gradients: 4 * trained,
+            logits: 2 * 4 * logits + compared as u64,
         }
     }
 
@@ -114,9 +188,9 @@ impl MemoryPlan {
     }
 }
 
-/// Numbers that a token of a micro-batch keeps for the backward pass, with what the layer in hand computes, given the
-/// widths of queries and of keys.
-fn activations(a: &Architecture, sizes: &Sizes, [queries, keys]: [usize; 2]) -> usize {
+/// Values that layers keep of a micro-batch for its backward pass, and their scratch.
+fn activations(a: &Architecture, sizes: Sizes) -> u64 {
+    let (queries, keys) = (a.num_heads * a.head_dim, a.num_kv_heads * a.head_dim);
     let qkv = queries + 2 * keys;
     let raw = if a.qk_norm == QkNorm::No { 0 } else { qkv };
     // What norms after blocks read, and copies of what is fused.
@@ -152,7 +226,7 @@ fn activations(a: &Architecture, sizes: &Sizes, [queries, keys]: [usize; 2]) -> 
         true => a.num_layers * a.hidden_size + largest,
         false => a.layers.iter().map(|kind| a.hidden_size + inner(kind)).sum(),
     };
-    saved_tensors + scratch
+    (sizes.micro_batch * (saved_tensors + scratch)) as u64
 }
 
 /// Numbers in the key-value cache of a rollout.

@@ -20,6 +20,7 @@ mod formats;
 mod fronts;
 mod fuzz;
 mod gguf;
+mod gpu;
 mod half_precision;
 mod hub;
 mod inert;

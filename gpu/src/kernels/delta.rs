@@ -32,6 +32,9 @@ pub struct DeltaRun {
 
 /// Numbers as kernels read them; those below zero keep their bits.
 pub(super) fn table(values: &[i32], device: &Device) -> Result<Tensor> {
+    if values.is_empty() {
+        bail!("a table without numbers: a device has no memory of no bytes");
+    }
     let bits: Vec<u32> = values.iter().map(|value| *value as u32).collect();
     let count = bits.len();
     Tensor::from_vec(bits, count, device)
@@ -113,6 +116,9 @@ impl Delta<'_> {
         states: &Tensor,
         out: &Tensor,
     ) -> Result<()> {
+        if runs.is_empty() {
+            return Ok(());
+        }
         let table = table(&runs.concat(), mixed.device())?;
         let tensors = [unit, mixed, gates, &table, states, out];
         let groups = runs.len() * self.value_heads;
@@ -211,7 +217,7 @@ pub fn delta_back(
     let marks = longest.div_ceil(CHUNK);
     let size = rule.key_dim * rule.value_dim;
     let scratch = (marks + CHUNK) * size + 2 * CHUNK * rule.value_dim;
-    for runs in [go_on, begin] {
+    for runs in [go_on, begin].into_iter().filter(|runs| !runs.is_empty()) {
         let groups = runs.len() * heads;
         let at_once = (MOST_SCRATCH / scratch).clamp(1, groups.max(1));
         let table = table(&runs.concat(), device)?;

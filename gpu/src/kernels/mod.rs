@@ -17,7 +17,7 @@ pub use attention::{Heads, Run, Runs, attention, attention_back};
 pub use convolution::{Taps, convolution, convolution_back};
 pub use delta::{Delta, DeltaRun, MAX_STATE, delta_back, delta_rule};
 pub use gradients::{add_to, column_sums, embedding_back, gated_back, narrow, norm_back};
-pub use logits::{RowSums, logits_grad, logp, sample};
+pub use logits::{RowSums, likeliest, logits_grad, logp, sample};
 pub use optimizer::{AdamW, adamw, sum_of_squares};
 
 use crate::sizes::ELEMENTS;

@@ -1,15 +1,14 @@
 //! Where kernels run in tests, values to run them on, and how close their results must be.
+// Not every file of tests needs all of it.
+#![allow(dead_code)]
 
 use candle_core::{DType, Device, Result, Tensor, Var};
 
 pub(crate) fn device() -> Device {
-    if cfg!(feature = "cuda") {
-        Device::new_cuda(0).expect("a GPU")
-    } else if cfg!(feature = "metal") {
-        Device::new_metal(0).expect("a GPU")
-    } else {
-        Device::Cpu
-    }
+    #[cfg(feature = "cuda")]
+    return tealight_gpu::open_cuda(0).expect("a GPU");
+    #[cfg(not(feature = "cuda"))]
+    if cfg!(feature = "metal") { Device::new_metal(0).expect("a GPU") } else { Device::Cpu }
 }
 
 /// Types of activations, and how close results must be to the largest of them.
@@ -25,8 +24,6 @@ pub(crate) fn values(shape: &[usize], by: f64, dtype: DType) -> (Tensor, Tensor)
     (tensor.to_device(&device()).expect("there"), wide)
 }
 
-// Not every file of tests has tables.
-#[allow(dead_code)]
 pub(crate) fn numbers(values: Vec<u32>) -> Tensor {
     let count = values.len();
     Tensor::from_vec(values, count, &device()).expect("numbers")

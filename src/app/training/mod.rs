@@ -23,7 +23,7 @@ use crate::pretrained::Pretrained;
 use crate::process::Process;
 use crate::remote::EngineOptions;
 use crate::rollout::Encoded;
-use crate::train::memory::MemoryPlan;
+use crate::train::memory::{Hardware, MemoryPlan};
 use crate::train::rlvr::{RlvrConfig, reads_base, wants_presamples};
 use crate::train::{Interrupted, checkpoint};
 use fine_tune::Place;
@@ -317,8 +317,8 @@ pub struct DryRun {
     pub completion_length: usize,
     /// Tokens of the longest prompt.
     pub prompt_length: usize,
-    /// The memory that is planned; on a GPU none is.
-    pub memory: Option<MemoryPlan>,
+    /// The memory that is planned.
+    pub memory: MemoryPlan,
     /// Whether the base is held beside the policy for the log alone.
     pub is_base_for_log: bool,
     /// Whether a trust region is asked for that cannot act, because a batch has one optimizer step.
@@ -349,7 +349,7 @@ pub fn dry_run(options: &TrainOptions) -> Result<DryRun> {
         completions: settings.prompts_per_step.min(problems.len()) * settings.num_generations,
         completion_length: room,
         prompt_length: sizes.longest - room,
-        memory: device.is_cpu().then(|| MemoryPlan::of(&base.architecture, sizes)),
+        memory: MemoryPlan::at(&base.architecture, sizes, &Hardware::of(&device, base.precision)?),
         is_base_for_log: options.rlvr.holds_base_to_log()?,
         is_trust_region_inactive: options.rlvr.plan()?.is_trust_region_inactive(),
     })

@@ -9,7 +9,7 @@ use crate::policy::Policy;
 use crate::pretrained::Pretrained;
 use crate::rollout::Encoded;
 use crate::train::checkpoint::Checkpoints;
-use crate::train::memory::{MemoryPlan, Sizes};
+use crate::train::memory::{Hardware, MemoryPlan, Sizes};
 use crate::train::rlvr::{RlvrConfig, reads_base};
 
 impl Session<'_> {
@@ -25,15 +25,25 @@ impl Session<'_> {
             return Ok(resolved);
         }
         let asked = config.settings.micro_batch_tokens;
-        let Some(available) = limits::available_memory().filter(|_| self.device.is_cpu()) else {
-            return Ok(asked);
-        };
-        let available = available / self.ranks.local().1 as u64;
         let sizes =
             Sizes { holds_base: self.taken.is_none(), ..sizes(config, problems, self.base)? };
+        let place = Hardware::of(&self.device, self.base.precision)?;
+        let plan = |sizes: Sizes| MemoryPlan::at(&self.base.architecture, sizes, &place);
+        let (available, rows) = match &place {
+            Hardware::Cpu => (
+                limits::available_memory().map(|free| free / self.ranks.local().1 as u64),
+                sizes.rows,
+            ),
+            // The weights are there already. Of rows there are as many at a time as fit: see `Decoder::rows_that_fit`.
+            Hardware::Gpu(_, device) => {
+                let free = tealight_gpu::free_memory(device);
+                (free.map(|free| free + plan(sizes).base), 1)
+            }
+        };
+        let Some(available) = available else { return Ok(asked) };
         let peak = |micro_batch: usize| {
             let micro_batch = micro_batch.max(sizes.longest).min(sizes.micro_batch);
-            MemoryPlan::of(&self.base.architecture, Sizes { micro_batch, ..sizes }).peak()
+            plan(Sizes { micro_batch, rows, ..sizes }).peak()
         };
         let mut tokens = asked;
         while peak(tokens) > available && tokens > sizes.longest {

@@ -17,6 +17,7 @@ use super::{
 };
 
 use crate::backend::Activation;
+pub(crate) use output::most_logits;
 use pass::Pass;
 use stream::Stream;
 pub(crate) use terms::check;
@@ -366,6 +367,9 @@ impl Backend for Gpu {
 
     fn prepack_head(&self, weight: &Parameter, dtype: Option<RolloutDtype>) -> Result<Parameter> {
         refuse(dtype)?;
+        if tealight_gpu::multiplies_halves(&self.device) {
+            return Ok(weight.clone());
+        }
         let wide = Prepacked::Gpu(weight.values.to_dtype(DType::F32)?);
         Ok(Parameter { prepacked: Some(wide), ..weight.clone() })
     }

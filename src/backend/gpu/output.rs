@@ -1,6 +1,6 @@
 //! Log-probabilities of targets, some rows of logits at a time.
 
-use candle_core::{DType, Device, Result, Tensor};
+use candle_core::{DType, Device, Result, Tensor, bail};
 use tealight_gpu::kernels;
 
 use super::super::{
@@ -11,7 +11,7 @@ use super::{Gpu, sums_of};
 use crate::divergence::{Divergence, MAX_LOG_RATIO, OnDevice};
 
 /// Values of logits that exist at once: 1 GiB in f32, 64 MiB where the CPU emulates a GPU.
-fn most_logits(device: &Device) -> usize {
+pub(crate) fn most_logits(device: &Device) -> usize {
     if device.is_cpu() { 16 << 20 } else { 256 << 20 }
 }
 
@@ -22,16 +22,17 @@ impl Gpu {
         (0..rows).step_by(length).map(move |start| (start, length.min(rows - start)))
     }
 
-    /// The output layer's weight in f32.
+    /// The output layer's weight as products to f32 read it: in f32, or in bf16 where the device multiplies that.
     pub(super) fn wide(&self, head: &Parameter) -> Result<Tensor> {
         match &head.prepacked {
             Some(Prepacked::Gpu(wide)) => Ok(wide.clone()),
+            _ if tealight_gpu::multiplies_halves(&self.device) => Ok(head.values.clone()),
             _ => head.values.to_dtype(DType::F32),
         }
     }
 
     pub(super) fn logits_of(&self, hidden: &Tensor, wide: &Tensor) -> Result<Tensor> {
-        tealight_gpu::product(&hidden.to_dtype(DType::F32)?, &wide.t()?, hidden.dtype())
+        tealight_gpu::wide_product(hidden, wide)
     }
 
     pub(super) fn token_logp(
@@ -51,14 +52,16 @@ impl Gpu {
             let logits = self.logits_of(&hidden.narrow(0, start, length)?, &wide)?;
             let found = kernels::logp(&logits, &targets.narrow(0, start, length)?, temperature)?;
             if count > 0 {
-                let largest = logits.arg_sort_last_dim(false)?.narrow(1, 0, count)?.contiguous()?;
-                let scaled = (logits.gather(&largest, 1)? / temperature)?;
-                of_tokens.push(scaled.broadcast_sub(&found.sums.unsqueeze(1)?)?);
-                tokens.extend(largest.flatten_all()?.to_vec1::<u32>()?);
+                let (ids, of_ids) = kernels::likeliest(&logits, &found.sums, count, temperature)?;
+                of_tokens.push(of_ids);
+                tokens.extend(ids.flatten_all()?.to_vec1::<u32>()?);
             }
             logp.push(found.logp);
             entropy.push(found.entropy);
             sums.push(found.sums);
+        }
+        if tokens.contains(&u32::MAX) {
+            bail!("the model's logits are not finite: its weights have overflowed or are damaged");
         }
         let [logp, entropy, saved] = [logp, entropy, sums].map(|all| Tensor::cat(&all, 0));
         let likeliest = match count {

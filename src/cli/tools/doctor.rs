@@ -10,13 +10,16 @@ use crate::telemetry::print;
 /// Options of `tealight doctor`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(in crate::cli) struct DoctorOptions {
+    /// Device to test: auto, cpu, cuda, cuda:N or metal. On a GPU every kernel is held against the CPU.
+    #[arg(long, default_value = "auto")]
+    device: String,
     /// Print the findings as JSON.
     #[arg(long)]
     json: bool,
 }
 
 pub(in crate::cli) fn run(options: &DoctorOptions) -> Result<()> {
-    let findings = doctor::run();
+    let findings = doctor::run(&options.device);
     if options.json {
         print(serde_json::to_string_pretty(&findings)?)?;
     } else {

@@ -63,21 +63,17 @@ fn show(run: &DryRun) -> Result<()> {
              --steps-per-generation or --num-iterations)"
         )?;
     }
-    match &run.memory {
-        None => writeln!(out, "memory is planned on the CPU alone")?,
-        Some(plan) => {
-            writeln!(out, "memory, planned for the longest sequences:")?;
-            plan.lines().iter().try_for_each(|line| writeln!(out, "  {line}"))?;
-            if run.is_base_for_log {
-                let megabytes = plan.base as f64 / 1e6;
-                writeln!(
-                    out,
-                    "only the log reads the base: --log-kl off, without --log-divergences, saves its {megabytes:.1} MB"
-                )?;
-            } else if plan.base == 0 {
-                writeln!(out, "nothing reads the base once it is trained: it is not held")?;
-            }
-        }
+    let plan = &run.memory;
+    writeln!(out, "memory, planned for the longest sequences:")?;
+    plan.lines().iter().try_for_each(|line| writeln!(out, "  {line}"))?;
+    if run.is_base_for_log {
+        let megabytes = plan.base as f64 / 1e6;
+        writeln!(
+            out,
+            "only the log reads the base: --log-kl off, without --log-divergences, saves its {megabytes:.1} MB"
+        )?;
+    } else if plan.base == 0 {
+        writeln!(out, "nothing reads the base once it is trained: it is not held")?;
     }
     Ok(())
 }

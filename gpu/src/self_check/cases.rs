@@ -1,0 +1,209 @@
+//! The launches of a self-check: each function works a few tokens through the kernels of one part of a model.
+
+use candle_core::{DType, Device, Result, Tensor};
+
+use super::{DeltaShapes, Shapes};
+use crate::kernels::{self, AdamW, Delta, DeltaRun, Gain, Gate, Heads, Run, Runs, Taps};
+use crate::sizes::{ELEMENTS, PART, SQUARES};
+use crate::{wide_product, witness};
+
+/// Tokens of most launches.
+const TOKENS: usize = 5;
+
+/// Every kernel that a model of these sizes needs.
+pub(super) fn all(device: &Device, shapes: &Shapes) -> Result<()> {
+    let on = On { device, shapes };
+    on.products()?;
+    on.norms()?;
+    on.elementwise()?;
+    on.gates()?;
+    on.attention()?;
+    on.output()?;
+    on.optimizer()?;
+    match &shapes.delta {
+        None => Ok(()),
+        Some(delta) => on.delta(delta),
+    }
+}
+
+/// A device, and the sizes to use it at.
+struct On<'a> {
+    device: &'a Device,
+    shapes: &'a Shapes,
+}
+
+impl On<'_> {
+    /// Values of no meaning; `by` tells tensors apart.
+    fn wave(&self, shape: &[usize], by: f64, dtype: DType) -> Result<Tensor> {
+        let count: usize = shape.iter().product();
+        let values = (0..count).map(|i| (1.3 * (i as f64 * by + by).sin()) as f32).collect();
+        Tensor::from_vec::<_, f32>(values, shape, &Device::Cpu)?
+            .to_dtype(dtype)?
+            .to_device(self.device)
+    }
+
+    /// Activations.
+    fn x(&self, shape: &[usize], by: f64) -> Result<Tensor> {
+        self.wave(shape, by, self.shapes.dtype)
+    }
+
+    fn single(&self, shape: &[usize], by: f64) -> Result<Tensor> {
+        self.wave(shape, by, DType::F32)
+    }
+
+    fn numbers(&self, values: &[u32]) -> Result<Tensor> {
+        Tensor::from_slice(values, values.len(), self.device)
+    }
+
+    /// The device's own products, which are no kernels of ours: in the type of activations, and to f32.
+    fn products(&self) -> Result<()> {
+        let (x, w) = (
+            self.x(&[TOKENS, self.shapes.hidden], 0.37)?,
+            self.x(&[self.shapes.inner, self.shapes.hidden], 0.11)?,
+        );
+        let on_cpu = |x: &Tensor| x.to_device(&Device::Cpu)?.to_dtype(DType::F32);
+        let exact = on_cpu(&x)?.matmul(&on_cpu(&w)?.t()?)?;
+        witness::compare("product", &x.matmul(&w.t()?)?, &exact)?;
+        witness::compare("product to float32", &wide_product(&x, &w)?, &exact)
+    }
+
+    fn norms(&self) -> Result<()> {
+        let shape = [TOKENS, self.shapes.hidden];
+        let (x, y, dx) = (self.x(&shape, 0.37)?, self.x(&shape, 0.9)?, self.x(&shape, 0.5)?);
+        let weight = self.x(&[self.shapes.hidden], 0.11)?;
+        let gain = Gain { weight: &weight, offset: 0.5, eps: 1e-5 };
+        kernels::add_norm(&x, None, gain)?;
+        kernels::add_norm(&x, Some(&y), gain)?;
+        let sums = self.single(&[self.shapes.hidden], 0.2)?;
+        kernels::norm_back(&x, gain, &y, &dx, Some(&sums))
+    }
+
+    /// Sums, copies, positions, dropout; more rows than one part of a sum over tokens.
+    fn elementwise(&self) -> Result<()> {
+        let hidden = self.shapes.hidden;
+        let (x, y) = (self.x(&[TOKENS, hidden], 0.7)?, self.x(&[TOKENS, hidden], 0.3)?);
+        kernels::add(&x, &y)?;
+        kernels::add_bias(&x, &self.x(&[hidden], 0.4)?)?;
+        let long = self.x(&[PART + 3, hidden], 0.21)?;
+        kernels::column_sums(&long, &self.single(&[hidden], 0.8)?)?;
+        kernels::add_to(&self.single(&[ELEMENTS + 7], 0.1)?, &self.x(&[ELEMENTS + 7], 0.6)?)?;
+        kernels::narrow(&self.single(&[ELEMENTS + 7], 0.1)?, &self.x(&[ELEMENTS + 7], 0.6)?)?;
+        let long = self.x(&[ELEMENTS + 7], 0.2)?;
+        kernels::drop_values(&long, 0x1234_5678_9abc, 1 << 30, 1.3)?;
+        kernels::store_rows(&x, &self.x(&[9, hidden], 0.1)?, &self.numbers(&[7, 0, 3, 8, 2])?)?;
+        kernels::embedding_back(&x, &[4, 0, 4, 2, 4], &self.single(&[6, hidden], 0.3)?)?;
+        let [heads, _, dim] = self.shapes.heads;
+        let turned = self.x(&[TOKENS, heads * dim], 0.4)?;
+        let angles = self.single(&[TOKENS, self.shapes.pairs], 0.2)?;
+        let (cos, sin) = (angles.cos()?, angles.sin()?);
+        kernels::rope(&turned, dim, [&cos, &sin], false)?;
+        kernels::rope(&turned, dim, [&cos, &sin], true)
+    }
+
+    fn gates(&self) -> Result<()> {
+        let shape = [TOKENS, self.shapes.inner];
+        let slope = 2.0 * (2.0 / std::f64::consts::PI).sqrt();
+        for gate in [
+            Gate { slope: 1.0, cubic: 0.0, alone: false },
+            Gate { slope, cubic: 0.044_715, alone: false },
+            Gate { slope: 1.0, cubic: 0.0, alone: true },
+        ] {
+            let (x, up, grad) = (self.x(&shape, 0.3)?, self.x(&shape, 0.8)?, self.x(&shape, 0.2)?);
+            kernels::gated(&x, &up, gate)?;
+            kernels::gated_back(&x, &up, &grad, gate)?;
+        }
+        Ok(())
+    }
+
+    /// A prefix with two suffixes, forward and backward, and a row of a cache.
+    fn attention(&self) -> Result<()> {
+        let [queries, keys, dim] = self.shapes.heads;
+        let (heads, scale) = (Heads { queries, keys, dim }, 1.0 / (dim as f64).sqrt());
+        let run = |first, tokens, past, until| Run {
+            first,
+            tokens,
+            sees: past + 1,
+            start: if past > 0 { 0 } else { first },
+            split: if past > 0 { past } else { tokens },
+            rest: first,
+            until,
+        };
+        let runs = [run(0, 4, 0, 7), run(4, 2, 4, 6), run(6, 1, 4, 7)];
+        let runs = Runs::new(&runs, heads, scale, self.device)?;
+        let (q, grad) = (self.x(&[7, queries * dim], 0.37)?, self.x(&[7, queries * dim], 0.29)?);
+        let (k, v) = (self.x(&[7, keys * dim], 0.71)?, self.x(&[7, keys * dim], 0.13)?);
+        for window in [None, self.shapes.window] {
+            let (out, sums) = kernels::attention(&q, &k, &v, (&runs, window))?;
+            kernels::attention_back([&q, &k, &v], (&out, &sums), &grad, (&runs, window))?;
+        }
+        // One token after 40 in the second row of a cache of 45 slots: more keys than one tile.
+        let own = Run { first: 0, tokens: 1, sees: 41, start: 45, split: 45, rest: 0, until: 1 };
+        let runs = Runs::new(&[own], heads, scale, self.device)?;
+        let cache = |by| self.x(&[90, keys * dim], by);
+        kernels::attention(&q.narrow(0, 0, 1)?, &cache(0.3)?, &cache(0.6)?, (&runs, None))?;
+        Ok(())
+    }
+
+    /// Log-probabilities and their gradient, samples, the likeliest tokens.
+    fn output(&self) -> Result<()> {
+        let vocabulary = self.shapes.vocabulary;
+        let logits = (self.single(&[3, vocabulary], 1.7)? * 4.0)?;
+        let last = vocabulary as u32 - 1;
+        let targets = self.numbers(&[0, last / 2, last])?;
+        let found = kernels::logp(&logits, &targets, 0.7)?;
+        let known = (&found.sums, &self.single(&[3], 0.9)?);
+        kernels::logits_grad(&logits, &targets, known, 0.7, self.shapes.dtype)?;
+        kernels::likeliest(&logits, &found.sums, 3.min(vocabulary), 0.7)?;
+        let uniform = Tensor::new(&[0.05f32, 0.5, 0.95], self.device)?;
+        for temperature in [0.0, 1.0] {
+            kernels::sample(&logits, &uniform, temperature)?;
+        }
+        Ok(())
+    }
+
+    fn optimizer(&self) -> Result<()> {
+        let x = |by| self.single(&[ELEMENTS + 7], by);
+        let (weight, mean, square, gradient) = (x(0.3)?, x(0.7)?, x(0.2)?.sqr()?, x(0.5)?);
+        let step = AdamW {
+            scale: 0.5,
+            beta1: [0.9, 0.1],
+            beta2: [0.99, 0.01],
+            rate: 0.02,
+            correct_2: 3.0,
+            epsilon: 1e-3,
+            keep: 0.98,
+        };
+        kernels::adamw(step, &weight, [&mean, &square], &gradient)?;
+        kernels::sum_of_squares(&[&gradient, &self.single(&[SQUARES + 5], 0.4)?])?;
+        Ok(())
+    }
+
+    /// The convolution and the rule over a run, one that goes on from it, and a cache.
+    fn delta(&self, delta: &DeltaShapes) -> Result<()> {
+        let ([key_heads, value_heads], [key_dim, value_dim]) = (delta.heads, delta.dims);
+        let mixed = 2 * key_heads * key_dim + value_heads * value_dim;
+        let run = |tokens, after, goes_on| DeltaRun { tokens, after, goes_on };
+        let runs = [run(0..3, None, false), run(3..TOKENS, Some(0), false)];
+        let x = self.x(&[TOKENS, mixed], 0.37)?;
+        let (kernel, grad) =
+            (self.x(&[mixed, 1, delta.taps], 0.9)?, self.x(&[TOKENS, mixed], 0.6)?);
+        let taps = Taps::new(&runs, TOKENS, delta.taps, false, self.device)?;
+        kernels::convolution(&x, &kernel, &taps, None)?;
+        let sums = self.single(&[mixed * delta.taps], 0.3)?;
+        kernels::convolution_back(&x, &kernel, &taps, &grad, Some(&sums))?;
+        let cached = [run(0..3, None, true), run(3..TOKENS, None, false)];
+        let past = self.x(&[2, (delta.taps - 1) * mixed], 0.8)?;
+        let taps = Taps::new(&cached, TOKENS, delta.taps, true, self.device)?;
+        kernels::convolution(&x, &kernel, &taps, Some(&past))?;
+
+        let (b, a) = (self.x(&[TOKENS, value_heads], 0.9)?, self.x(&[TOKENS, value_heads], 0.5)?);
+        let (a_log, bias) = (self.x(&[value_heads], 0.3)?, self.x(&[value_heads], 0.7)?);
+        let rule = Delta { key_heads, value_heads, key_dim, value_dim, weights: [&a_log, &bias] };
+        let grad = self.x(&[TOKENS, value_heads * value_dim], 0.61)?;
+        kernels::delta_rule(rule, [&x, &b, &a], &runs, None)?;
+        kernels::delta_back(rule, [&x, &b, &a], &runs, &grad)?;
+        let states = self.single(&[2, value_heads * key_dim * value_dim], 0.4)?;
+        kernels::delta_rule(rule, [&x, &b, &a], &cached, Some(&states))?;
+        Ok(())
+    }
+}

@@ -1,0 +1,74 @@
+//! The self-check of a device reaches every kernel, finds nothing wrong where nothing is, and names what is.
+#![cfg(any(feature = "emulated", feature = "cuda", feature = "metal"))]
+
+mod common;
+
+use std::collections::BTreeSet;
+
+use candle_core::DType;
+use common::device;
+use tealight_gpu::self_check::{Outcome, Shapes, by_kernel, judged, run};
+
+/// The kernels of `names.h`: those of one type, and those of two.
+fn names() -> BTreeSet<String> {
+    let text = include_str!("../kernels/names.h");
+    let mut names = BTreeSet::new();
+    for word in text.split_whitespace() {
+        let (kind, name) = word.trim_end_matches(')').split_once('(').expect("ONE(name)");
+        names.insert(format!("{name}_f32"));
+        if kind == "TWO" {
+            names.insert(format!("{name}_bf16"));
+        }
+    }
+    names
+}
+
+#[test]
+fn every_kernel_is_launched_and_is_what_it_is_on_the_cpu() {
+    // scripts/check-kernels runs the kernels of one type at a time under an interpreter.
+    let types: Vec<DType> = match std::env::var("TEALIGHT_CHECKED_TYPE").as_deref() {
+        Ok("f32") => vec![DType::F32],
+        Ok("bf16") => vec![DType::BF16],
+        _ => vec![DType::F32, DType::BF16],
+    };
+    let mut seen = BTreeSet::new();
+    for dtype in &types {
+        let outcomes = run(&device(), &Shapes::small(*dtype)).expect("launches");
+        for Outcome { kernel, error, most } in judged(outcomes).expect("nothing wrong") {
+            println!("{kernel:28} {error:.1e} of {most:.0e}");
+            seen.insert(kernel);
+        }
+    }
+    if types.len() == 2 {
+        let missing: Vec<String> = names().difference(&seen).cloned().collect();
+        assert!(missing.is_empty(), "launched nowhere: {missing:?}");
+    }
+}
+
+#[test]
+fn a_kernel_that_is_off_is_named_with_the_size_of_its_error() {
+    let of = |kernel: &str, error| Outcome { kernel: kernel.to_owned(), error, most: 1e-4 };
+    let seen = vec![of("logp_f32", 1e-6), of("rope_f32", 2e-5), of("logp_f32", 0.03)];
+    assert_eq!(by_kernel(seen.clone()).len(), 2);
+    let said = judged(seen).expect_err("wrong").to_string();
+    assert!(said.contains("kernel logp_f32 is off by 3.0e-2"), "{said}");
+    assert!(!said.contains("rope"), "{said}");
+    assert!(judged(vec![of("add_f32", f64::NAN)]).is_err(), "what is not a number is no result");
+}
+
+/// In a process of its own: what the environment asks for is read once.
+#[cfg(feature = "emulated")]
+#[test]
+fn a_kernel_that_is_wrong_on_purpose_is_found() {
+    for kernel in ["attention_keys_bf16", "sample_f32", "delta_back_f32"] {
+        let tests = std::env::current_exe().expect("these tests");
+        let done = std::process::Command::new(tests)
+            .args(["--exact", "every_kernel_is_launched_and_is_what_it_is_on_the_cpu"])
+            .env("TEALIGHT_EMULATED_FAULT", kernel)
+            .output()
+            .expect("runs");
+        let said = String::from_utf8_lossy(&done.stdout).into_owned();
+        assert!(!done.status.success(), "{kernel}: {said}");
+        assert!(said.contains(&format!("kernel {kernel} is off by")), "{said}");
+    }
+}

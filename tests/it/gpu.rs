@@ -1,0 +1,167 @@
+//! What a GPU needs beside its kernels, on the emulation: memory that is planned and grows, and a device that is held
+//! against the CPU before it is used.
+#![cfg(feature = "emulated-gpu")]
+
+use std::process::Output;
+
+use assert_cmd::Command;
+use candle_core::Device;
+use tealight::model::{BackendKind, PackedSequences};
+use tealight::policy::Policy;
+
+use crate::support::binary::{Folder, said};
+use crate::support::{self, Place};
+
+/// Runs the binary with variables set, with a cache of its own.
+fn run(folder: &Folder, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
+    let mut command = Command::cargo_bin("tealight").expect("the binary");
+    command.env("RUST_BACKTRACE", "0").env("HF_HOME", folder.path("cache")).args(arguments);
+    command.envs(variables.iter().copied()).output().expect("runs")
+}
+
+const EVALUATION: [&str; 13] = [
+    "eval",
+    "--device",
+    "emulated",
+    "--max-samples",
+    "2",
+    "-n",
+    "8",
+    "-k",
+    "1,4",
+    "--max-completion-length",
+    "24",
+    "--quiet",
+    "--output",
+];
+
+#[test]
+fn a_cache_for_decoding_grows_with_its_rows_and_changes_no_bit() {
+    let cpu = support::policy(20, 4);
+    let (architecture, weights) = (cpu.decoder().architecture(), cpu.weights());
+    let weights = weights.iter().map(|(name, var)| (name.clone(), var.as_detached_tensor()));
+    let place = Place { kind: BackendKind::Gpu, device: Device::Cpu, is_exact: false };
+    let policy: Policy = place.policy(architecture, &weights.collect());
+    let decoder = policy.decoder();
+    let mut grown = decoder.decoding_cache(3, 64, 2).expect("a cache");
+    assert_eq!(grown.slots(), 64, "prompts and what is added");
+    // Up to 200 tokens after prompts of 10: room for the first of them.
+    grown = decoder.decoding_cache(3, 210, 200).expect("a cache");
+    assert_eq!(grown.slots(), 74);
+    let mut whole = decoder.cache(3, 210).expect("a cache");
+    let ids: Vec<u32> = (0..60).map(|at| at * 7 % 19).collect();
+    let pieces =
+        [PackedSequences::from_start([20, 20, 20]), PackedSequences::from_start([50, 5, 5])];
+    for packed in &pieces {
+        let of = |cache| decoder.hidden(&ids, packed, Some(cache)).expect("a pass");
+        let (one, other) = (of(&mut grown), of(&mut whole));
+        assert_eq!(one.to_vec2::<f32>().expect("values"), other.to_vec2::<f32>().expect("values"));
+    }
+    for past in [73, 74, 150] {
+        // What is between was never written: zeros, in both.
+        let packed = PackedSequences::after([past, 5, past]);
+        let of = |cache| decoder.hidden(&[1, 2, 3], &packed, Some(cache)).expect("a pass");
+        let (one, other) = (of(&mut grown), of(&mut whole));
+        assert_eq!(one.to_vec2::<f32>().expect("values"), other.to_vec2::<f32>().expect("values"));
+        assert_eq!(
+            grown.slots(),
+            [74, 111, 166][[73, 74, 150].iter().position(|x| *x == past).expect("it is")]
+        );
+    }
+    let beyond = PackedSequences::after([210, 1, 1]);
+    assert!(decoder.hidden(&[1, 2, 3], &beyond, Some(&mut grown)).is_err(), "not beyond its room");
+}
+
+/// Megabytes of a part of a plan.
+fn planned(text: &str, part: &str) -> f64 {
+    let line = text.lines().find(|line| line.trim_start().starts_with(part)).expect("the part");
+    let words: Vec<&str> = line.split_whitespace().collect();
+    words[words.len() - 2].parse().expect("megabytes")
+}
+
+#[test]
+fn a_dry_run_plans_the_memory_of_a_gpu() {
+    let folder = Folder::new();
+    let dry = |more: &[&str]| {
+        let fixed = [
+            "train",
+            "--dry-run",
+            "--device",
+            "emulated",
+            "--max-samples",
+            "8",
+            "--max-steps",
+            "1",
+        ];
+        let done = run(&folder, &[&fixed[..], more].concat(), &[]);
+        assert!(done.status.success(), "{}", said(&done));
+        String::from_utf8(done.stdout).expect("text")
+    };
+    let wide = dry(&[]);
+    let half = dry(&["--dtype", "bfloat16"]);
+    assert!(
+        planned(&wide, "at most") > planned(&wide, "rollout: keys")
+            && planned(&wide, "rollout: keys") > 0.0
+    );
+    for part in ["weights of the base", "activations"] {
+        let (wide, half) = (planned(&wide, part), planned(&half, part));
+        assert!((half / wide - 0.5).abs() < 0.1, "{part}: {half} of {wide} MB");
+    }
+    // Trained weights are f32 in both, with a copy in bf16.
+    assert!(
+        planned(&half, "weights of the policy") > 1.4 * planned(&wide, "weights of the policy")
+    );
+    let longer = dry(&["--max-completion-length", "24"]);
+    let shorter = dry(&["--max-completion-length", "12"]);
+    assert!(planned(&longer, "rollout: keys") > planned(&shorter, "rollout: keys"));
+}
+
+#[test]
+fn a_gpu_without_room_for_one_sequence_is_refused_before_it_samples() {
+    let folder = Folder::new();
+    let output = folder.path("none");
+    let arguments = [&EVALUATION[..], &[output.as_str()]].concat();
+    let done = run(&folder, &arguments, &[("TEALIGHT_EMULATED_MEMORY", "1000")]);
+    assert!(!done.status.success());
+    assert!(said(&done).contains("lower --max-completion-length"), "{}", said(&done));
+}
+
+#[test]
+fn a_device_is_checked_once_and_refused_where_a_kernel_is_wrong() {
+    let folder = Folder::new();
+    let verdicts = || {
+        let folder = std::path::PathBuf::from(folder.path("cache/hub/tealight-kernels"));
+        let names = std::fs::read_dir(folder)
+            .map_or(vec![], |all| all.map(|one| one.expect("a file").file_name()).collect());
+        names.len()
+    };
+    let output = folder.path("wrong");
+    let arguments = [&EVALUATION[..], &[output.as_str()]].concat();
+    let wrong = run(&folder, &arguments, &[("TEALIGHT_EMULATED_FAULT", "rope_f32")]);
+    assert!(!wrong.status.success(), "a wrong kernel is no device");
+    let text = said(&wrong);
+    assert!(text.contains("kernel rope_f32 is off by") && text.contains("--device cpu"), "{text}");
+    assert_eq!(verdicts(), 0, "no verdict is kept of what is wrong");
+
+    let output = folder.path("well");
+    let arguments = [&EVALUATION[..], &[output.as_str(), "--overwrite"]].concat();
+    for _ in 0..2 {
+        let well = run(&folder, &arguments, &[]);
+        assert!(well.status.success(), "{}", said(&well));
+        assert_eq!(verdicts(), 1, "one verdict on one device at one model's sizes");
+    }
+}
+
+#[test]
+fn doctor_runs_every_kernel_of_a_gpu() {
+    let folder = Folder::new();
+    let well = run(&folder, &["doctor", "--device", "emulated"], &[]);
+    let text = String::from_utf8(well.stdout.clone()).expect("text");
+    assert!(well.status.success(), "{text}{}", said(&well));
+    assert!(text.contains("compute what they do on the CPU"), "{text}");
+    let variables = [("TEALIGHT_EMULATED_FAULT", "attention_keys_bf16")];
+    let wrong = run(&folder, &["doctor", "--device", "emulated"], &variables);
+    let text = String::from_utf8(wrong.stdout.clone()).expect("text");
+    assert!(!wrong.status.success() && text.contains("FAIL kernels"), "{text}");
+    assert!(text.contains("kernel attention_keys_bf16 is off by"), "{text}");
+}
