@@ -1,5 +1,5 @@
-//! Compiles the C twin of the kernels, where a feature asks for kernels: a device is held against it; and, with the feature
-//! `emulated`, the other ways to run them without a GPU.
+//! Compiles the C twin of the kernels, where a feature asks for kernels: a device is held against it; and, with the
+//! feature `emulated`, the other ways to run them without a GPU.
 
 #[cfg(any(feature = "emulated", feature = "cuda", feature = "metal"))]
 #[path = "src/sizes.rs"]

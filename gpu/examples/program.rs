@@ -1,5 +1,6 @@
-//! Prints the text of the kernels as a device's compiler gets it: `program cuda`, `opencl` or `metal`. With the name of a
-//! kernel and a number, that barrier of the kernel, counted from 0, is left out: what checks for races must find it.
+//! Prints the text of the kernels as a device's compiler gets it: `program cuda`, `opencl` or `metal`. With the name
+//! of a kernel and a number, that barrier of the kernel, counted from 0, is left out: what checks for races must find
+//! it.
 
 use std::io::Write;
 

@@ -55,7 +55,7 @@ pub(crate) struct Settings {
 pub(crate) enum Engine {
     Plain,
     /// The threads of a group in this order.
-    Ordered([c_int; BLOCK]),
+    Ordered(Box<[c_int; BLOCK]>),
     #[cfg(unix)]
     Cuda,
     #[cfg(feature = "opencl")]
@@ -81,11 +81,13 @@ impl Engine {
         let forwards: [c_int; BLOCK] = std::array::from_fn(|thread| thread as c_int);
         Ok(match name {
             "" | "plain" => Self::Plain,
-            "backward" => Self::Ordered(std::array::from_fn(|thread| forwards[BLOCK - 1 - thread])),
-            // An odd factor reaches every thread of a power of two once.
-            "shuffled" => {
-                Self::Ordered(std::array::from_fn(|thread| (thread * 97 + 31) as c_int % 256))
+            "backward" => {
+                Self::Ordered(Box::new(std::array::from_fn(|thread| forwards[BLOCK - 1 - thread])))
             }
+            // An odd factor reaches every thread of a power of two once.
+            "shuffled" => Self::Ordered(Box::new(std::array::from_fn(|thread| {
+                (thread * 97 + 31) as c_int % 256
+            }))),
             #[cfg(unix)]
             "cuda" => Self::Cuda,
             #[cfg(feature = "opencl")]

@@ -88,7 +88,7 @@ fn a_file_joined_with_itself_is_refused_and_an_empty_one_is_no_success() {
     ok(&[&options[..], &[&output]].concat());
     let samples = std::fs::read_to_string(format!("{output}/samples/countdown-train.jsonl"));
     let samples = samples.expect("samples");
-    let twice = folder.write("twice.jsonl", &format!("{samples}{samples}"));
+    let twice = folder.write("twice.jsonl", format!("{samples}{samples}"));
     let said = refusal(&["grade", &twice, "--dataset", "countdown"]);
     assert!(said.contains("is there twice"), "{said}");
     let empty = folder.write("empty.jsonl", "\n");

@@ -62,7 +62,7 @@ impl Task for Change {
         if (prefix[last] == b'+') != (last % 2 == 1) {
             return Err("is not coins with + between them");
         }
-        if last >= 2 && last % 2 == 0 && prefix[last] < prefix[last - 2] {
+        if last >= 2 && last.is_multiple_of(2) && prefix[last] < prefix[last - 2] {
             return Err("has a coin after a larger one");
         }
         let paid: usize = prefix.iter().step_by(2).map(|coin| usize::from(*coin - b'0')).sum();

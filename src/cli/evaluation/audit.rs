@@ -103,8 +103,7 @@ fn rates(audit: &Audit) -> Result<()> {
     Ok(print(format_args!(
         "In training, the expected reward is {positive:.4} + {signal:.4} x accuracy: errors that do not depend on the \
          prompt shrink the policy gradient to {signal:.4} of its size. (reward - {positive:.4}) / {signal:.4} is the \
-         reward \
-         without that bias."
+         reward without that bias."
     ))?)
 }
 
