@@ -30,11 +30,14 @@ pub fn write_atomic_by(path: &Path, write: impl FnOnce(&Path) -> Result<()>) -> 
     let directory = directory.unwrap_or(Path::new("."));
     let file = readable().tempfile_in(directory).with_context(describe)?;
     let permissions = file.as_file().metadata().with_context(describe)?.permissions();
-    write(file.path()).with_context(describe)?;
+    // Closed first: Windows puts no other file in the place of an open one.
+    let file = file.into_temp_path();
+    write(&file).with_context(describe)?;
     // Whoever wrote may have put another file in its place.
-    let written = File::options().write(true).open(file.path()).with_context(describe)?;
+    let written = File::options().write(true).open(&file).with_context(describe)?;
     written.set_permissions(permissions).with_context(describe)?;
     written.sync_all().with_context(describe)?;
+    drop(written);
     file.persist(path).with_context(describe)?;
     sync_directory(directory).with_context(describe)
 }

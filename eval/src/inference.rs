@@ -44,8 +44,21 @@ pub const SIGNIFICANT: f64 = 0.05;
 /// that differ much cover 91 %.
 const FREEDOM_A_SEED: f64 = 2.0;
 
-/// The mean of a table with a row a seed and a column a problem, all rows of one length.
+/// The mean of a table with a row a seed and a column a problem, all rows of one length. Where no problem changed under any
+/// seed others may: the interval is then as wide as a change by one in as many problems as the interval of a share of none
+/// allows.
 pub fn crossed(rows: &[Vec<f64>]) -> Effect {
+    let effect = varied(rows);
+    if effect.value.is_nan() || effect.high > effect.low {
+        return effect;
+    }
+    let problems = rows.first().map_or(0, Vec::len);
+    let most = crate::interval::share(&vec![0.0; problems]).high;
+    Effect { low: effect.low - most, high: effect.high + most, ..effect }
+}
+
+/// The same, and a point where nothing varies.
+fn varied(rows: &[Vec<f64>]) -> Effect {
     let (seeds, problems) = (rows.len(), rows.first().map_or(0, Vec::len));
     debug_assert!(rows.iter().all(|row| row.len() == problems));
     if seeds == 0 || problems == 0 {
@@ -78,10 +91,8 @@ pub fn crossed(rows: &[Vec<f64>]) -> Effect {
     if numerator < least * 1e-9 {
         (numerator, doubt) = (least, share(least, p - 1.0));
     }
-    // No problem changed under any seed: others may, as many as the interval of a share of none allows, by one each.
     if numerator <= 0.0 {
-        let most = crate::interval::share(&vec![0.0; problems]).high;
-        return Effect { value, low: value - most, high: value + most, p_value: 1.0, seeds };
+        return Effect { value, low: value, high: value, p_value: 1.0, seeds };
     }
     let freedom = if doubt > 0.0 { numerator * numerator / doubt } else { 1.0 };
     // Few seeds can look alike by luck, and then Satterthwaite's count is far too many.
@@ -141,7 +152,7 @@ pub fn average(sets: &[Vec<Vec<f64>>]) -> Effect {
             row.extend(values.iter().map(|x| value + weight * (x - centre)));
         }
     }
-    crossed(&rows)
+    varied(&rows)
 }
 
 /// P-values adjusted for there being several (Holm 1979): one below .05 is wrong in all of the table with chance

@@ -46,6 +46,7 @@ mod tests {
             "changes",
             "fts3_tokenizer",
             "json_patch",
+            "json_pretty",
             "jsonb_patch",
             "last_insert_rowid",
             "load_extension",
