@@ -44,9 +44,9 @@ pub const SIGNIFICANT: f64 = 0.05;
 /// that differ much cover 91 %.
 const FREEDOM_A_SEED: f64 = 2.0;
 
-/// The mean of a table with a row a seed and a column a problem, all rows of one length. Where no problem changed under any
-/// seed others may: the interval is then as wide as a change by one in as many problems as the interval of a share of none
-/// allows.
+/// The mean of a table with a row a seed and a column a problem, all rows of one length. Where no problem changed
+/// under any seed others may: the interval is then as wide as a change by one in as many problems as the interval of a
+/// share of none allows.
 pub fn crossed(rows: &[Vec<f64>]) -> Effect {
     let effect = varied(rows);
     if effect.value.is_nan() || effect.high > effect.low {
