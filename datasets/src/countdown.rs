@@ -97,7 +97,7 @@ fn load(split: &str, limit: Option<usize>) -> Result<Dataset> {
     let wanted = limit.unwrap_or(DEFAULT_PROBLEMS);
     let mut stream = Stream { count: numbers, ..Stream::new(split, 0, number) };
     let problems = match number {
-        0 => distinct(wanted, PATIENCE, || stream.next_problem()),
+        0 => distinct(wanted, PATIENCE, || Some(stream.next_problem())),
         _ => {
             let first = Stream { count: numbers, ..Stream::new(split, 0, 0) };
             Reported::new(first, REPORTED).others(stream, wanted)

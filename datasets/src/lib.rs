@@ -209,17 +209,17 @@ impl Dataset {
     }
 }
 
-/// The first `wanted` different problems of an endless stream; fewer where it only repeats itself for
-/// `patience` problems.
+/// The first `wanted` different problems of a stream; fewer where it ends, or only repeats itself for `patience`
+/// problems.
 pub(crate) fn distinct(
     wanted: usize,
     patience: usize,
-    mut next: impl FnMut() -> Problem,
+    mut next: impl FnMut() -> Option<Problem>,
 ) -> Vec<Problem> {
     let (mut problems, mut repeats) = (Vec::with_capacity(wanted), 0);
     let mut seen = std::collections::HashSet::new();
     while problems.len() < wanted && repeats < patience {
-        let problem = next();
+        let Some(problem) = next() else { break };
         if seen.insert(problem.id.clone()) {
             problems.push(problem);
             repeats = 0;

@@ -86,7 +86,7 @@ fn load(split: &str, limit: Option<usize>) -> Result<Dataset> {
     let rng = ChaCha8Rng::seed_from_u64(0x0a1c_2200);
     let mut generator = Generator { rng, steps, held_out, bans };
     let wanted = limit.unwrap_or(DEFAULT_PROBLEMS);
-    let problems = distinct(wanted, 20_000, || generator.problem());
+    let problems = distinct(wanted, 20_000, || Some(generator.problem()));
     let dataset = Dataset::generated(format!("walk/{split}"), problems, Walk);
     let list: List = |problem| answers(&problem.answer);
     Ok(Dataset { answers: Some(list), spellings: Some(list), ..dataset })

@@ -24,7 +24,7 @@ pub(super) struct Reported {
 impl Reported {
     /// The first `count` distinct problems of `stream`.
     pub(super) fn new(mut stream: Stream, count: usize) -> Self {
-        let problems = distinct(count, PATIENCE, || stream.next_problem());
+        let problems = distinct(count, PATIENCE, || Some(stream.next_problem()));
         let ids = problems.into_iter().map(|problem| problem.id).collect();
         Self { ids, attempts: stream.attempts, chances: Chances::default() }
     }
@@ -192,7 +192,7 @@ mod tests {
             for seed in 1..=lists {
                 let stream = |number| Stream::new(Split::Test, seed, number);
                 let mut first = stream(0);
-                let listed = distinct(count, PATIENCE, || first.next_problem());
+                let listed = distinct(count, PATIENCE, || Some(first.next_problem()));
                 test += ease(&listed, &mut chances) / lists as f64;
                 let reported = Reported::new(stream(0), REPORTED);
                 let ids = reported.ids.clone();
@@ -201,7 +201,7 @@ mod tests {
                 valid += ease(&others, &mut chances) / lists as f64;
                 // What `valid` was: the rest, as it comes.
                 let mut rest = stream(1);
-                let mut rest = distinct(1000 + count, PATIENCE, || rest.next_problem());
+                let mut rest = distinct(1000 + count, PATIENCE, || Some(rest.next_problem()));
                 let ids = Reported::new(stream(0), 1000).ids;
                 rest.retain(|problem| !ids.contains(&problem.id));
                 plain += ease(&rest[..count.min(rest.len())], &mut chances) / lists as f64;

@@ -42,7 +42,7 @@ fn load(split: &str, limit: Option<usize>) -> Result<Dataset> {
     let wanted = limit.unwrap_or(DEFAULT_PROBLEMS);
     let mut generator = Generator::new(0, 0);
     // A split has some hundred questions.
-    let problems = distinct(wanted, 20_000, || generator.problem(split));
+    let problems = distinct(wanted, 20_000, || Some(generator.problem(split)));
     Ok(Dataset::generated(name.into(), problems, Sql::from_scripts()))
 }
 

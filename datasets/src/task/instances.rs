@@ -3,12 +3,10 @@
 //! An instance belongs to a split by a hash of its statement, so splits are disjoint whatever the seed and the
 //! knobs, and each is the task's one distribution, given the hash.
 
-use std::collections::HashSet;
-
 use super::judge::Judge;
 use super::knobs::{self, Split, Wanted};
 use super::{Answer, Draw, Kind, classes};
-use crate::{DataError, Dataset, Problem, Prompt, Result, fnv};
+use crate::{DataError, Dataset, Problem, Prompt, Result, distinct, fnv};
 
 /// Problems in a split when no limit is given.
 const DEFAULT_PROBLEMS: usize = 96;
@@ -58,18 +56,7 @@ impl Stream {
 
     /// The next `wanted` problems, no two the same; fewer where there are no more.
     pub fn distinct(&mut self, wanted: usize) -> Vec<Problem> {
-        let (mut problems, mut repeats) = (Vec::new(), 0);
-        let mut seen = HashSet::new();
-        while problems.len() < wanted && repeats < REPEATS {
-            let Some(problem) = self.next_problem() else { break };
-            if seen.insert(problem.id.clone()) {
-                problems.push(problem);
-                repeats = 0;
-            } else {
-                repeats += 1;
-            }
-        }
-        problems
+        distinct(wanted, REPEATS, || self.next_problem())
     }
 }
 
