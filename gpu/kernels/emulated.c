@@ -57,31 +57,8 @@ static float block_max(float* values) {
   return top;
 }
 
-#define NAME(name) name##_f32
-#define REAL float
-#include "layers.c"
-#include "attention.c"
-#include "gradients.c"
-#include "delta.c"
-#undef REAL
-#undef NAME
-#define NAME(name) name##_bf16
-#define REAL bf16
-#include "layers.c"
-#include "attention.c"
-#include "gradients.c"
-#include "delta.c"
-#undef REAL
-#undef NAME
-#define NAME(name) name##_f32
-#include "single.c"
-
 typedef void Kernel(void*, void*, void*, void*, void*, void*, void*, void*, void*, void*, const Params, const int);
-static const struct { const char* name; Kernel* kernel; } KERNELS[] = {
-#define ONE(name) {#name "_f32", name##_f32},
-#define TWO(name) {#name "_f32", name##_f32}, {#name "_bf16", name##_bf16},
-#include "names.h"
-};
+#include "all.h"
 
 // Runs all groups of a kernel in turn; 1 where there is none of that name.
 #ifdef ORDERED

@@ -46,31 +46,8 @@ static inline float __shfl_xor_sync(unsigned mask, float x, int lanes) {
 
 #include "cuda.h"
 
-#define NAME(name) name##_f32
-#define REAL float
-#include "layers.c"
-#include "attention.c"
-#include "gradients.c"
-#include "delta.c"
-#undef REAL
-#undef NAME
-#define NAME(name) name##_bf16
-#define REAL bf16
-#include "layers.c"
-#include "attention.c"
-#include "gradients.c"
-#include "delta.c"
-#undef REAL
-#undef NAME
-#define NAME(name) name##_f32
-#include "single.c"
-
 typedef void Kernel(void*, void*, void*, void*, void*, void*, void*, void*, void*, void*, const Params);
-static const struct { const char* name; Kernel* kernel; } KERNELS[] = {
-#define ONE(name) {#name "_f32", name##_f32},
-#define TWO(name) {#name "_f32", name##_f32}, {#name "_bf16", name##_bf16},
-#include "names.h"
-};
+#include "all.h"
 
 static struct { Kernel* kernel; void** b; const Params* params; } launch;
 
