@@ -310,6 +310,6 @@ fn draw_curve(base: &BaseValidity, rows: &[BetaMeaning], output: &Path) -> Resul
         .charts(vec![validity, cost])
         .table(Table::new(std::iter::once(header).chain(cells).collect()));
     let lead = format!("{} prompts", base.prompts());
-    let page = sheet("What beta means for this model", &lead, vec![section])?;
+    let page = sheet("KL coefficient and expected accuracy", &lead, vec![section])?;
     write_atomic(&output.join("beta.html"), page.as_bytes())
 }

@@ -6,10 +6,11 @@ use super::view::{Chart, Line, Section, Table};
 use crate::ledger::{Ledger, Point, SHARES};
 
 /// What the table shows.
-pub fn note(ledger: &Ledger) -> String {
+pub fn note(study: &Study, ledger: &Ledger) -> String {
     format!(
-        "Exact log-probabilities of {} listed correct answers ({} token sequences) to {} problems of {}, temperature {}: no \
-         sampling noise. listed: their probability, the mean over problems; sampled: pass@1 on the same problems by samples; \
+        "Exact log-probabilities of {} listed correct answers ({} token sequences) to {} problems of {}, temperature {}, \
+         no filters: no sampling noise. listed: their probability, the mean over problems; sampled: pass@1 on the same \
+         problems by samples, with {}; \
          effective: exp of the entropy over listed answers. Then the share of answers whose probability is at least half / \
          at least a tenth of the base's, by the base's probability. Ends of training, means over seeds; no interval over \
          problems.",
@@ -17,7 +18,8 @@ pub fn note(ledger: &Ledger) -> String {
         ledger.spellings,
         ledger.problems,
         ledger.dataset,
-        ledger.temperature
+        ledger.temperature,
+        study.filters
     )
 }
 
@@ -39,7 +41,7 @@ pub fn rows(study: &Study, ledger: &Ledger) -> Vec<Vec<String>> {
 /// Table and curves.
 pub(super) fn section(study: &Study, ledger: &Ledger) -> Section {
     Section::of_training("Ledger of correct answers")
-        .table(Table::new(rows(study, ledger)).titled("", note(ledger)))
+        .table(Table::new(rows(study, ledger)).titled("", note(study, ledger)))
         .charts(vec![by_probability(study, ledger), along_training(study, ledger)])
 }
 

@@ -150,7 +150,7 @@ fn document(study: &Study, courses: &[(String, Followed)]) -> Document {
         warnings.push(ONE_SEED.to_owned());
     }
     Document {
-        title: format!("What fine-tuning did to the answers of {}", study.model),
+        title: format!("Study of {}", study.model),
         lead: vec![lead(study)],
         verdict: verdict(study, reported),
         warnings,
@@ -239,10 +239,7 @@ fn sections(
         study.objectives.iter().map(|(label, resolved)| vec![label.clone(), resolved.clone()]);
     let header = vec!["objective".to_owned(), "settings".to_owned()];
     let table = Table::new(std::iter::once(header).chain(stand_for).collect());
-    all.push(Section {
-        is_folded: true,
-        ..Section::new("What the objectives stand for").table(table)
-    });
+    all.push(Section { is_folded: true, ..Section::new("Objectives").table(table) });
     all.retain(|section| !section.blocks.is_empty());
     all
 }

@@ -36,14 +36,14 @@ pub(super) fn markdown(study: &Study) -> String {
         add(&title, &tables::pairs(study, evaluated));
     }
     if let Some(ledger_report) = &study.ledger {
-        let title = format!("Ledger of correct answers. {}", ledger::note(ledger_report));
+        let title = format!("Ledger of correct answers. {}", ledger::note(study, ledger_report));
         add(&title, &ledger::rows(study, ledger_report));
     }
     levels::averages(study).iter().for_each(|(title, rows)| add(title, rows));
     if let Some(forgetting) = &study.forgetting {
         add(&forgetting.title(), &forgetting.rows());
     }
-    let title = format!("What each was given. {}", tables::BUDGET_LEGEND);
+    let title = format!("Budgets. {}", tables::BUDGET_LEGEND);
     add(&title, &tables::budgets(study));
     text
 }
