@@ -13,6 +13,8 @@ use crate::files::{Claim, OWNER, TEMPORARY, read_limited};
 const SETTINGS: [&str; 3] = ["config.toml", "request.json", ".lock"];
 /// Where a study has the samples of the base's second draw.
 pub(crate) const SECOND_DRAW: &str = "base-second";
+/// Where a run has its trained model.
+pub(crate) const FINAL: &str = "final";
 /// Most bytes of settings that are read.
 pub(crate) const MAX_SETTINGS: u64 = 16 << 20;
 /// What commands write, and --overwrite therefore removes.
@@ -21,7 +23,7 @@ const OURS: [&str; 26] = [
     "request.json",
     "metrics.jsonl",
     "latest",
-    "final",
+    FINAL,
     "best",
     "best.json",
     "evals.jsonl",

@@ -8,7 +8,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use crate::adapter;
-use crate::app::directory::MAX_SETTINGS;
+use crate::app::directory::{FINAL, MAX_SETTINGS};
 use crate::app::model_card::Card;
 use crate::files::{MAX_SMALL, read_text, write_atomic};
 use crate::hub::push::Push;
@@ -64,7 +64,7 @@ pub fn dry_run(options: &PushOptions, run: &Path, repository: &str) -> Result<Ve
 
 /// The folder that is sent, with its card.
 fn folder(options: &PushOptions, run: &Path, repository: &str) -> Result<PathBuf> {
-    let folder = if run.join("final").is_dir() { run.join("final") } else { run.to_owned() };
+    let folder = if run.join(FINAL).is_dir() { run.join(FINAL) } else { run.to_owned() };
     let is_model = folder.join("config.json").exists();
     if !is_model && !folder.join(adapter::CONFIG).exists() {
         bail!("{}: no model and no adapter here", folder.display());

@@ -13,6 +13,7 @@ use super::StudyOptions;
 use super::configuration::Configuration;
 use super::tuning::{Objectives, Tuning};
 use crate::adapter;
+use crate::app::directory::FINAL;
 use crate::app::session::Session;
 use crate::app::training::fine_tune::Place;
 use crate::app::training::held_out::{self, BEST, HeldOutSet};
@@ -255,7 +256,7 @@ impl StudyOptions {
         held_out: Option<&HeldOutSet>,
         folder: &Path,
     ) -> Result<Decoder> {
-        let last = folder.join("final");
+        let last = folder.join(FINAL);
         let is_done = ["config.json", adapter::CONFIG].iter().any(|file| last.join(file).exists());
         let decoder = if is_done {
             session.base.tuned(&last, &session.device)?
@@ -275,7 +276,6 @@ impl StudyOptions {
             };
             let tuned = session.fine_tune(train, config, &place)?;
             session.stop.check()?;
-            session.ranks.first(|| crate::files::writable_subfolder(&last))?;
             session.save(&tuned, &last)?;
             tuned.policy.decoder().clone()
         };
@@ -292,7 +292,7 @@ impl StudyOptions {
 
 /// The weights that the run in `folder` ended with.
 pub(crate) fn last_weights(session: &Session<'_>, folder: &Path) -> Result<Weights> {
-    let last = folder.join("final").display().to_string();
+    let last = folder.join(FINAL).display().to_string();
     Pretrained::load(&last, session.base.precision, &session.device)?.merged()
 }
 

@@ -180,10 +180,13 @@ impl Session<'_> {
         Ok(config)
     }
 
-    /// Writes a fine-tuned model, or adapter, in Hub layout.
+    /// Writes a fine-tuned model, or adapter, in Hub layout to a directory of a run, in whose place no link may stand.
     pub(crate) fn save(&self, tuned: &FineTuned, directory: &Path) -> Result<()> {
         let (adapter, tensors) = (tuned.adapter.as_ref(), tuned.policy.tensors());
-        self.ranks.first(|| self.base.save_trained(adapter, &tensors, directory))
+        self.ranks.first(|| {
+            crate::files::writable_subfolder(directory)?;
+            self.base.save_trained(adapter, &tensors, directory)
+        })
     }
 
     fn policy(&self, config: &RlvrConfig, adapter: Option<&Adapter>) -> Result<Policy> {

@@ -8,17 +8,17 @@ mod recorder;
 pub mod sft;
 pub(crate) mod space;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use tealight_datasets::Dataset;
 
-use crate::app::directory::{self, RunDirectory, Start};
+use crate::app::directory::{self, FINAL, RunDirectory, Start};
 use crate::app::session::Session;
 use crate::app::settings::{self, DataOptions, ModelOptions, WithOutput};
-use crate::files::{Claim, writable_subfolder};
+use crate::files::Claim;
 use crate::pretrained::Pretrained;
 use crate::process::Process;
 use crate::remote::EngineOptions;
@@ -149,7 +149,6 @@ pub fn run(
         return Err(Interrupted(code).into());
     }
     let model = output.join(FINAL);
-    ranks.first(|| writable_subfolder(&model))?;
     session.save(&tuned, &model)?;
     let state = tuned.state;
     tracing::info!(
@@ -185,8 +184,13 @@ impl RunDirectory {
             Start::Resume(which) => {
                 let claim = Claim::take(output)?;
                 let checkpoint = checkpoint::find(output, which)?;
-                if checkpoint.is_none() {
-                    refuse_finished(output)?;
+                // A run that ended and left no checkpoint would begin anew, over its result.
+                if checkpoint.is_none() && output.join(FINAL).exists() {
+                    bail!(
+                        "{}: this run has ended and has no checkpoint to continue from; begin anew with --overwrite in \
+                         place of --resume",
+                        output.display()
+                    );
                 }
                 (claim, checkpoint)
             }
@@ -216,20 +220,6 @@ impl RlvrConfig {
         let silent = Self { settings: self.settings.unlogged(), ..self.clone() };
         Ok(self.holds_base()? && !silent.holds_base()?)
     }
-}
-
-/// The folder of a run's trained model.
-pub(crate) const FINAL: &str = "final";
-
-/// Refuses to begin a run anew in the folder of one that ended and left no checkpoint to continue from.
-pub(crate) fn refuse_finished(output: &Path) -> Result<()> {
-    if output.join(FINAL).exists() {
-        bail!(
-            "{}: this run has ended and has no checkpoint to continue from; begin anew with --overwrite in place of --resume",
-            output.display()
-        );
-    }
-    Ok(())
 }
 
 impl TrainOptions {

@@ -10,12 +10,11 @@ use serde_json::{Value, json};
 use tealight_datasets::{Dataset, Problem, SOURCES};
 
 use super::fine_tune::{dataset_checksum, new_adapter};
-use super::{FINAL, refuse_finished};
 use crate::adapter::LoraOptions;
-use crate::app::directory::{self, RunDirectory, Start};
+use crate::app::directory::{self, FINAL, RunDirectory};
 use crate::app::settings::{self, DataOptions, ModelOptions, WithOutput};
 use crate::device;
-use crate::files::{Claim, writable_subfolder};
+use crate::files::writable_subfolder;
 use crate::policy::Sequence;
 use crate::pretrained::Pretrained;
 use crate::ranks::Ranks;
@@ -61,17 +60,7 @@ pub fn run(options: &SftOptions, run_directory: &RunDirectory, stop: &Stop) -> R
     options.lora.check()?;
     options.model.refuse_rollout_dtype()?;
     options.model.precision.check(options.lora.use_peft)?;
-    let (_claim, resumed) = match start {
-        Start::Resume(which) => {
-            let claim = Claim::take(output)?;
-            let checkpoint = checkpoint::find(output, which)?;
-            if checkpoint.is_none() {
-                refuse_finished(output)?;
-            }
-            (claim, checkpoint)
-        }
-        Start::New | Start::Replace => (directory::fresh(output, start.existing())?, None),
-    };
+    let (_claim, resumed) = run_directory.take()?;
     let dataset = options.data.open(&options.data.dataset)?;
     let (mut base, device) = match (&options.from_scratch, &options.tokenizer) {
         (Some(config), Some(tokenizer)) => options.fresh_model(config, tokenizer)?,
