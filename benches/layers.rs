@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 
 use candle_core::Device;
 use divan::Bencher;
-use tealight::generate::{Filters, LocalSampler, RngKey, SampleRequest, Sampler, SamplingParams};
-use tealight::model::{Architecture, PackedSequences, weights};
-use tealight::policy::{GradAccumulator, Policy, Sequence};
+use tealight::nn::generate::{
+    Filters, LocalSampler, RngKey, SampleRequest, Sampler, SamplingParams,
+};
+use tealight::nn::model::{Architecture, PackedSequences, weights};
+use tealight::nn::policy::{GradAccumulator, Policy, Sequence};
 use tealight_matmul::{Matrix, Packed, Right, product};
 
 fn main() {

@@ -11,7 +11,7 @@ use serde_json::Value;
 use tealight::app::directory::RunDirectory;
 use tealight::app::settings::defaults;
 use tealight::app::training::{self, TrainOptions};
-use tealight::process::Process;
+use tealight::system::process::Process;
 
 const OBJECTIVE: &str =
     "grpo:baseline=loo:divergence=hellinger:estimator=full:beta=0.2:entropy=0.001";

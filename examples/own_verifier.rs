@@ -8,11 +8,11 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use tealight::device::{self, Precision};
-use tealight::generate::{Filters, SamplingParams};
-use tealight::pretrained::Pretrained;
-use tealight::sampled::Sampled;
-use tealight::solver::LocalSolver;
+use tealight::formats::pretrained::Pretrained;
+use tealight::nn::device::{self, Precision};
+use tealight::nn::generate::{Filters, SamplingParams};
+use tealight::solvers::local::LocalSolver;
+use tealight::solvers::sampled::Sampled;
 use tealight_datasets::read::Columns;
 use tealight_datasets::{Problem, Verdict, Verifier};
 use tealight_eval::Summary;

@@ -1,6 +1,6 @@
 //! The `tealight` binary.
 
-use tealight::budget::Counting;
+use tealight::system::budget::Counting;
 
 #[cfg(target_env = "musl")]
 #[global_allocator]
@@ -11,6 +11,6 @@ static ALLOCATOR: Counting<mimalloc::MiMalloc> = Counting(mimalloc::MiMalloc);
 static ALLOCATOR: Counting<std::alloc::System> = Counting(std::alloc::System);
 
 fn main() -> std::process::ExitCode {
-    tealight::budget::quiet_panics();
+    tealight::system::budget::quiet_panics();
     tealight::cli::main()
 }

@@ -10,17 +10,18 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::app::settings::ModelOptions;
-use crate::device;
-use crate::generate::{Filters, LocalSampler, RngKey, SampleRequest, Sampler, SamplingParams};
-use crate::gguf::Gguf;
-use crate::limits;
-use crate::model::weights::{self, Weights};
-use crate::model::{Architecture, Decoder};
-use crate::objective::Objective;
-use crate::policy::{self, Policy, Sequence};
-use crate::train::bench::{StepParts, step};
-use crate::train::memory::{Hardware, MemoryPlan, Sizes};
-use crate::train::{AdamW, AdamWConfig};
+use crate::formats::gguf::Gguf;
+use crate::learn::objective::Objective;
+use crate::learn::train::bench::{StepParts, step};
+use crate::learn::train::memory::{Hardware, MemoryPlan, Sizes};
+use crate::learn::train::{AdamW, AdamWConfig};
+use crate::nn::device;
+use crate::nn::generate::{Filters, LocalSampler, RngKey, SampleRequest, Sampler, SamplingParams};
+use crate::nn::model::weights::{self, Weights};
+use crate::nn::model::{Architecture, Decoder};
+use crate::nn::policy::{self, Policy, Sequence};
+use crate::nn::work::Work;
+use crate::system::machine;
 
 /// What the training step optimises: GRPO's loss with a divergence to the reference, as the peers' does.
 const OBJECTIVE: &str = "kl-k3";
@@ -100,7 +101,7 @@ pub fn run(options: &BenchOptions) -> Result<Value> {
         bail!("{longest} tokens do not fit the model's context of {}", architecture.max_positions);
     }
     let reference = policy::frozen_decoder(&architecture, &weights)?;
-    let startup = limits::since_start();
+    let startup = machine::since_start();
     let name = &options.model.model;
     options.model.announce(&architecture, &described);
     let (rows, share) = (options.prompts * options.group, options.share());
@@ -112,9 +113,9 @@ pub fn run(options: &BenchOptions) -> Result<Value> {
         false => Some(train(options, &architecture, &weights, &reference)?),
     };
     // Before the limits are measured, which take memory of their own.
-    let peak = limits::peak_rss();
-    let limits = limits::measure(&device, options.model.precision.dtype.storage(&device)?)?;
-    let work = limits::Work::of(
+    let peak = machine::peak_rss();
+    let limits = machine::measure(&device, options.model.precision.dtype.storage(&device)?)?;
+    let work = Work::of(
         &architecture,
         options.prompts,
         options.group,
@@ -196,7 +197,7 @@ impl BenchOptions {
 fn load(options: &BenchOptions, device: &Device) -> Result<(Architecture, Weights)> {
     let placement = options.model.precision.placement(device)?;
     let path = Path::new(&options.model.model);
-    if let Some(path) = crate::hub::gguf_file(&options.model.model)? {
+    if let Some(path) = crate::formats::hub::gguf_file(&options.model.model)? {
         let file = Gguf::open(&path)?;
         let architecture = Architecture::from_config(&file.to_hub()?.config)?;
         let weights = file.weights(&architecture, placement)?;
@@ -209,7 +210,7 @@ fn load(options: &BenchOptions, device: &Device) -> Result<(Architecture, Weight
             |(name, weight): (String, candle_core::Tensor)| Ok((name, placement.place(&weight)?));
         return Ok((architecture, weights.into_iter().map(placed).collect::<Result<_>>()?));
     }
-    let files = crate::hub::resolve(&options.model.model)?;
+    let files = crate::formats::hub::resolve(&options.model.model)?;
     let (architecture, _) =
         Architecture::read(&PathBuf::from(&files.directory).join("config.json"))?;
     let weights = weights::load(&files.directory, &architecture, placement)?;

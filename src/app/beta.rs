@@ -12,12 +12,12 @@ use tealight_eval::report::view::{Chart, Line, Section, Table};
 use crate::app::directory::{self, Existing};
 use crate::app::session::Session;
 use crate::app::settings::{self, DataOptions, ModelOptions};
-use crate::base_validity::{BaseValidity, Reached};
-use crate::files::{Claim, write_atomic};
-use crate::objective::target;
-use crate::presample::PresampleSpec;
-use crate::rollout::Encoded;
-use crate::train::Stop;
+use crate::learn::base_validity::{BaseValidity, Reached};
+use crate::learn::objective::target;
+use crate::learn::presample::PresampleSpec;
+use crate::learn::rollout::Encoded;
+use crate::system::files::{Claim, write_atomic};
+use crate::system::stop::Stop;
 
 /// Options of `tealight beta`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]

@@ -11,7 +11,7 @@ use tealight_eval::results::{Results, SetResult};
 use tealight_eval::transition::{Aligned, Change, align};
 use tealight_eval::{comparable, report};
 
-use crate::files::{writable_directory, write_atomic};
+use crate::system::files::{writable_directory, write_atomic};
 
 /// Options of `tealight compare`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]

@@ -9,15 +9,15 @@ use serde_json::{Map, Value};
 use tealight_datasets::Dataset;
 use tealight_datasets::read::{self, Columns};
 
-use crate::budget;
-use crate::limits;
+use crate::system::budget;
+use crate::system::machine;
 
 /// Opens a named source, a file, or a file of a dataset on the Hub.
 pub(crate) fn open(spec: &str, columns: &Columns, limit: Option<usize>) -> Result<Dataset> {
     let Some(place) = spec.strip_prefix("hub:") else {
         return problems(spec, columns, limit);
     };
-    let file = crate::hub::dataset_file(place)?;
+    let file = crate::formats::hub::dataset_file(place)?;
     let dataset = problems(&file.to_string_lossy(), columns, limit)?;
     Ok(Dataset { name: spec.to_owned(), ..dataset })
 }
@@ -43,7 +43,7 @@ fn bounded<R: Send + 'static>(
     const BYTES_A_BYTE: u64 = 64;
     const TIME: Duration = Duration::from_secs(1800);
     let size = std::fs::metadata(spec).map_or(0, |kind| kind.len());
-    let free = limits::available_memory().map_or(u64::MAX, |free| free / 4 * 3);
+    let free = machine::available_memory().map_or(u64::MAX, |free| free / 4 * 3);
     let bytes = size.saturating_mul(BYTES_A_BYTE).max(LEAST).min(free);
     budget::within_time(spec, usize::try_from(bytes).unwrap_or(usize::MAX), TIME, work)
 }

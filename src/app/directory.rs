@@ -7,7 +7,7 @@ use serde::Serialize;
 use tealight_eval::results::MAX_RESULTS;
 use tempfile::TempDir;
 
-use crate::files::{Claim, OWNER, TEMPORARY, read_limited};
+use crate::system::files::{Claim, OWNER, TEMPORARY, read_limited};
 
 /// Files that a command leaves before it has produced anything: settings, and the lock.
 const SETTINGS: [&str; 3] = ["config.toml", "request.json", ".lock"];

@@ -9,15 +9,15 @@ use serde::Serialize;
 use tealight_gpu::self_check::{self, Outcome, Shapes};
 use tealight_matmul::{InstructionSet, VARIABLE};
 
-use crate::device::{self, Precision};
-use crate::files::writable_directory;
-use crate::generate::{Filters, LocalSampler, RngKey, SampleRequest, Sampler, SamplingParams};
-use crate::hub::{self, token};
-use crate::limits;
-use crate::model::BackendKind;
-use crate::policy::{GradAccumulator, Policy, Sequence, by_row, rounding};
-use crate::pretrained::Pretrained;
-use crate::tokenizer::Tokenizer;
+use crate::formats::hub::{self, token};
+use crate::formats::pretrained::Pretrained;
+use crate::nn::device::{self, Precision};
+use crate::nn::generate::{Filters, LocalSampler, RngKey, SampleRequest, Sampler, SamplingParams};
+use crate::nn::model::BackendKind;
+use crate::nn::policy::{GradAccumulator, Policy, Sequence, by_row, rounding};
+use crate::nn::tokenizer::Tokenizer;
+use crate::system::files::writable_directory;
+use crate::system::{hf_home, machine};
 
 /// One finding.
 #[derive(Serialize)]
@@ -81,7 +81,7 @@ fn processor() -> String {
 }
 
 fn memory() -> Finding {
-    match limits::available_memory() {
+    match machine::available_memory() {
         None => well("memory", "unknown".to_owned()),
         Some(bytes) => Finding {
             name: "memory",
@@ -92,7 +92,7 @@ fn memory() -> Finding {
 }
 
 fn space() -> Finding {
-    match limits::free_space(Path::new(".")) {
+    match machine::free_space(Path::new(".")) {
         None => well("disk", "unknown".to_owned()),
         Some(bytes) => Finding {
             name: "disk",
@@ -103,9 +103,9 @@ fn space() -> Finding {
 }
 
 fn cache() -> Result<String> {
-    let directory = hub::cache_directory();
+    let directory = hf_home::cache_directory();
     writable_directory(&directory)?;
-    let free = limits::free_space(&directory);
+    let free = machine::free_space(&directory);
     let free = free.map_or(String::new(), |bytes| format!(", {:.1} GB free", bytes as f64 / 1e9));
     Ok(format!("{}{free}", directory.display()))
 }

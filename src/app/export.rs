@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::app::directory::{self, Existing};
 use crate::app::settings::ModelOptions;
-use crate::files::Claim;
-use crate::gguf::GgufType;
-use crate::model::weights::{self, Weights};
+use crate::formats::gguf::GgufType;
+use crate::nn::model::weights::{self, Weights};
+use crate::system::files::Claim;
 
 /// Options of `tealight export`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]

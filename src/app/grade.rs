@@ -17,7 +17,7 @@ use crate::app::directory::{self, Destination, Existing};
 use crate::app::evaluate::outcome::{self, Judged};
 use crate::app::prompts::PromptOptions;
 use crate::app::settings::DataOptions;
-use crate::process::Process;
+use crate::system::process::Process;
 
 /// How often the progress of grading is logged.
 const LOG_EVERY: Duration = Duration::from_secs(10);
@@ -93,7 +93,7 @@ pub fn run(
     ranks.first(|| {
         claim = Some(directory::fresh(output, existing)?);
         directory::clear(output, existing)?;
-        crate::files::writable_subfolder(&output.join("samples"))
+        crate::system::files::writable_subfolder(&output.join("samples"))
     })?;
     let set = match Path::new(file).file_stem().filter(|_| file != "-") {
         Some(stem) => stem.to_string_lossy().into_owned(),

@@ -7,11 +7,11 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 use tealight_datasets::names;
 
-use crate::adapter;
 use crate::app::directory::MAX_SETTINGS;
-use crate::files::{MAX_LINES, read_json, read_text};
-use crate::hub;
-use crate::objective::Objective;
+use crate::formats::adapter;
+use crate::formats::hub;
+use crate::learn::objective::Objective;
+use crate::system::files::{MAX_LINES, read_json, read_text};
 
 /// Longest chain of runs, each trained from the model of the one before, that is followed to a model on the Hub.
 const MAX_RUNS: usize = 16;

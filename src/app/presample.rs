@@ -10,12 +10,12 @@ use tealight_eval::pass_at_k::pass_at_k;
 use crate::app::directory;
 use crate::app::session::Session;
 use crate::app::settings::{self, DataOptions, ModelOptions, WithOutput};
-use crate::base_validity::BaseValidity;
-use crate::files::write_atomic;
-use crate::presample::{PresampleSpec, Presamples, PromptSamples, SplitRule};
-use crate::process::Process;
-use crate::remote::{Remote, RemoteOptions, RemoteSampler};
-use crate::rollout::Encoded;
+use crate::learn::base_validity::BaseValidity;
+use crate::learn::presample::{PresampleSpec, Presamples, PromptSamples, SplitRule};
+use crate::learn::rollout::Encoded;
+use crate::solvers::remote::{Remote, RemoteOptions, RemoteSampler};
+use crate::system::files::write_atomic;
+use crate::system::process::Process;
 
 /// Options of `tealight presample`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
@@ -153,7 +153,7 @@ pub fn run(options: &PresampleOptions, output: &Path, process: &Process) -> Resu
                 output.display()
             );
         }
-        claim = Some(crate::files::Claim::take(output)?);
+        claim = Some(crate::system::files::Claim::take(output)?);
         let settings = PresampleOptions { max_completion_length: Some(length), ..options.clone() };
         settings::record_config(&WithOutput { settings: &settings, output }, output)
     })?;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tealight_datasets::prompting::{Template, choose};
 use tealight_datasets::{Problem, Prompting};
 
-use crate::files::read_limited;
+use crate::system::files::read_limited;
 
 /// Largest template, in bytes.
 const MAX_TEMPLATE: u64 = 1 << 20;

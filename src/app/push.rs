@@ -7,11 +7,11 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use crate::adapter;
 use crate::app::directory::{FINAL, MAX_SETTINGS};
 use crate::app::model_card::Card;
-use crate::files::{MAX_SMALL, read_text, write_atomic};
-use crate::hub::push::Push;
+use crate::formats::adapter;
+use crate::formats::hub::push::Push;
+use crate::system::files::{MAX_SMALL, read_text, write_atomic};
 
 /// The file that the Hub shows.
 const CARD: &str = "README.md";

@@ -8,19 +8,19 @@ use candle_core::Device;
 use tealight_datasets::Dataset;
 
 use crate::app::evaluate::probes::Scorer;
-use crate::generate::{Filters, LocalSampler, Sampler, SamplingParams};
-use crate::model::Decoder;
-use crate::objective::Plan;
-use crate::policy::Policy;
-use crate::presample::{self, Presamples, presample};
-use crate::pretrained::Pretrained;
-use crate::ranks::Ranks;
-use crate::rollout::{Collector, Encoded};
-use crate::solver::LocalSolver;
-use crate::telemetry::Progress;
-use crate::tokenizer::{HubTokenizer, Tokenizer};
-use crate::train::Stop;
-use crate::train::rlvr::{RlvrConfig, wants_extra_check, wants_presamples};
+use crate::formats::pretrained::Pretrained;
+use crate::learn::objective::Plan;
+use crate::learn::presample::{self, Presamples, presample};
+use crate::learn::rollout::{Collector, Encoded};
+use crate::learn::train::rlvr::{RlvrConfig, wants_extra_check, wants_presamples};
+use crate::nn::generate::{Filters, LocalSampler, Sampler, SamplingParams};
+use crate::nn::model::Decoder;
+use crate::nn::policy::Policy;
+use crate::nn::tokenizer::{HubTokenizer, Tokenizer};
+use crate::solvers::local::LocalSolver;
+use crate::system::ranks::Ranks;
+use crate::system::stop::Stop;
+use crate::system::telemetry::Progress;
 
 /// The seed of a base's second draw, whose samples are independent of those that `seed` gives and of those of any other
 /// small number.

@@ -15,15 +15,15 @@ use tealight_matmul::{InstructionSet, Quantized};
 
 use crate::app::data_file;
 use crate::app::prompts::PromptOptions;
-use crate::device::{self, Precision};
-use crate::generate::{Filters, SamplingParams};
-use crate::model::{Architecture, RolloutDtype};
-use crate::pretrained::Pretrained;
-use crate::ranks::Ranks;
-use crate::rollout::Encoded;
-use crate::sampled::Sampled;
-use crate::tokenizer::HubTokenizer;
-use crate::train::rlvr::LENGTH;
+use crate::formats::pretrained::Pretrained;
+use crate::learn::rollout::Encoded;
+use crate::learn::train::rlvr::LENGTH;
+use crate::nn::device::{self, Precision};
+use crate::nn::generate::{Filters, SamplingParams};
+use crate::nn::model::{Architecture, RolloutDtype};
+use crate::nn::tokenizer::HubTokenizer;
+use crate::solvers::sampled::Sampled;
+use crate::system::ranks::Ranks;
 
 /// Settings with every option at its default: where another program begins.
 ///
@@ -381,7 +381,7 @@ pub(crate) fn record_config(options: &impl Serialize, output: &Path) -> Result<(
     let (version, revision) = (env!("CARGO_PKG_VERSION"), env!("TEALIGHT_REVISION"));
     let text = format!("# tealight {version}, revision {revision}\n{}", toml::to_string(options)?);
     let file = output.join("config.toml");
-    crate::files::write_atomic(&file, text.as_bytes())?;
+    crate::system::files::write_atomic(&file, text.as_bytes())?;
     tracing::info!("all settings in {}", file.display());
     Ok(())
 }

@@ -15,7 +15,7 @@ use crate::app::compare::CompareOptions;
 use crate::app::evaluate::EvalOptions;
 use crate::app::lab::LabOptions;
 use crate::app::study::StudyOptions;
-use crate::process::Process;
+use crate::system::process::Process;
 
 /// A command.
 pub(super) struct Entry {

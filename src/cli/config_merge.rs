@@ -60,7 +60,7 @@ where
     }
     ranges::check(&table)?;
     if is_quiet {
-        crate::telemetry::be_quiet();
+        crate::system::telemetry::be_quiet();
     }
     Ok(Value::Table(table).try_into()?)
 }

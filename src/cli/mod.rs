@@ -22,12 +22,12 @@ use tealight_datasets::Prompting;
 use tealight_matmul::InstructionSet;
 
 use crate::app::evaluate::Doubtful;
-use crate::limits;
-use crate::process::{self, Process};
-use crate::ranks::{FirstFailed, Ranks};
-use crate::sampled::Sampled;
-use crate::telemetry::{self, Terminal};
-use crate::train::{Interrupted, Stop};
+use crate::solvers::sampled::Sampled;
+use crate::system::machine;
+use crate::system::process::{self, Process};
+use crate::system::ranks::{FirstFailed, Ranks};
+use crate::system::stop::{Interrupted, Stop};
+use crate::system::telemetry::{self, Terminal};
 
 /// What asks a command to stop, and the exit code then.
 #[cfg(unix)]
@@ -245,7 +245,7 @@ fn leave_it_to_the_first(error: &anyhow::Error, ended: &AtomicUsize) {
 fn share_machine(ranks: &Ranks) {
     telemetry::be_silent(!ranks.is_first());
     let (_, here) = ranks.local();
-    if here > 1 && !limits::is_bound() && std::env::var_os("RAYON_NUM_THREADS").is_none() {
+    if here > 1 && !machine::is_bound() && std::env::var_os("RAYON_NUM_THREADS").is_none() {
         let all = std::thread::available_parallelism().map_or(1, usize::from);
         // It can be set once; a test may have been first.
         let _ = rayon::ThreadPoolBuilder::new().num_threads((all / here).max(1)).build_global();

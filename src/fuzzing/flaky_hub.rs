@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use crate::hub;
+use crate::formats::hub;
 
 /// Downloads that are tried before the server gives up breaking off.
 const TRIES: usize = 3;

@@ -16,12 +16,12 @@ use tealight_datasets::read::Columns;
 use tealight_datasets::{Message, Prompt, Prompting, names};
 
 use crate::app::verdicts::{Audit, Judge, Pair};
-use crate::device::{Placement, Precision};
-use crate::gguf::Gguf;
-use crate::model::{Architecture, weights};
-use crate::pretrained::Pretrained;
-use crate::sampled::Sampled;
-use crate::tokenizer::{HubTokenizer, Tokenizer};
+use crate::formats::gguf::Gguf;
+use crate::formats::pretrained::Pretrained;
+use crate::nn::device::{Placement, Precision};
+use crate::nn::model::{Architecture, weights};
+use crate::nn::tokenizer::{HubTokenizer, Tokenizer};
+use crate::solvers::sampled::Sampled;
 
 /// A kind of input: its name, what reads it, and an input to begin from.
 pub type Target = (&'static str, fn(&[u8]), &'static [u8]);
@@ -121,9 +121,9 @@ fn config(data: &[u8]) {
     {
         assert!(architecture.tensors().len() < 1 << 16 && architecture.parameters() < 1 << 41);
     }
-    with_file(crate::adapter::CONFIG, data, |folder| {
-        drop(crate::adapter::Adapter::base_of(folder));
-        drop(crate::adapter::Adapter::load(folder, &small(), &Device::Cpu));
+    with_file(crate::formats::adapter::CONFIG, data, |folder| {
+        drop(crate::formats::adapter::Adapter::base_of(folder));
+        drop(crate::formats::adapter::Adapter::load(folder, &small(), &Device::Cpu));
     });
 }
 
@@ -182,7 +182,7 @@ fn parquet(data: &[u8]) {
         with_file("a.parquet", &bytes, |folder| {
             let path = folder.join("a.parquet").display().to_string();
             // A panic of the library is an error there, as in `app::data_file`.
-            drop(crate::budget::caught("parquet", || {
+            drop(crate::system::budget::caught("parquet", || {
                 tealight_datasets::open(&path, &Columns::default(), Some(1000))
             }));
         });
@@ -196,7 +196,7 @@ fn metadata(data: &[u8]) {
 fn embedded() -> &'static Pretrained {
     static MODEL: OnceLock<Pretrained> = OnceLock::new();
     MODEL.get_or_init(|| {
-        Pretrained::load(crate::hub::EMBEDDED, Precision::default(), &Device::Cpu)
+        Pretrained::load(crate::formats::hub::EMBEDDED, Precision::default(), &Device::Cpu)
             .expect("the embedded model")
     })
 }
@@ -204,7 +204,8 @@ fn embedded() -> &'static Pretrained {
 fn batch(data: &[u8]) {
     static MODEL: OnceLock<Sampled> = OnceLock::new();
     let model = MODEL.get_or_init(|| {
-        let model = Pretrained::load(crate::hub::EMBEDDED, Precision::default(), &Device::Cpu);
+        let model =
+            Pretrained::load(crate::formats::hub::EMBEDDED, Precision::default(), &Device::Cpu);
         model.and_then(Sampled::ours).expect("the embedded model")
     });
     if let Ok(line) = serde_json::from_slice::<Value>(data) {
@@ -213,7 +214,7 @@ fn batch(data: &[u8]) {
 }
 
 fn engine(data: &[u8]) {
-    crate::remote::read_answer(data);
+    crate::solvers::remote::read_answer(data);
 }
 
 #[cfg(test)]

@@ -11,12 +11,12 @@ use tealight_eval::results::Results;
 use super::embedded;
 use crate::app::directory::{self, Existing};
 use crate::app::grade::{GradeOptions, run};
-use crate::presample;
-use crate::pretrained::Pretrained;
-use crate::process::Process;
-use crate::ranks::Ranks;
-use crate::train::checkpoint::{self, Checkpoints, State};
-use crate::train::{AdamW, AdamWConfig};
+use crate::formats::pretrained::Pretrained;
+use crate::learn::presample;
+use crate::learn::train::checkpoint::{self, Checkpoints, State};
+use crate::learn::train::{AdamW, AdamWConfig};
+use crate::system::process::Process;
+use crate::system::ranks::Ranks;
 
 /// The files that are changed, by the first byte of an input.
 const FILES: [&str; 6] = [

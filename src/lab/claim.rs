@@ -7,8 +7,8 @@ use candle_core::{Device, Tensor};
 
 use super::exact::gradient_of;
 use super::{Class, Table, World};
-use crate::objective::target::Target;
-use crate::objective::{
+use crate::learn::objective::target::Target;
+use crate::learn::objective::{
     AdvantageEstimator, Anchor, Baseline, Divergence, Estimator, GroupStats, Matching, Plan,
     SampleSource, advantages,
 };

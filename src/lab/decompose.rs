@@ -22,8 +22,8 @@ use super::member::{Family, Member};
 pub use super::update::Training;
 use super::update::{Aim, Update};
 use super::{Descent, Measures, World};
-use crate::objective::Divergence;
-use crate::objective::target::Target;
+use crate::learn::objective::Divergence;
+use crate::learn::objective::target::Target;
 
 /// Least log-probability that a gradient is computed of.
 const LEAST_LOGP: f64 = -650.0;

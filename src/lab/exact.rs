@@ -5,7 +5,7 @@ use anyhow::{Result, bail};
 use candle_core::{Device, Tensor};
 
 use super::{Class, Table, World};
-use crate::objective::{
+use crate::learn::objective::{
     AdvantageEstimator, Anchor, Completions, Estimator, GroupStats, LossInputs, Normaliser,
     Offsets, Plan, Regulariser, SampleSource, StoredInputs, StoredWeight, TrustRegion,
     VocabularyInputs, advantages, subtract_penalty_to_go, vocabulary,

@@ -13,8 +13,8 @@ use serde::Serialize;
 use super::decompose::{best, log_target};
 use super::member::{Family, Member};
 use super::{Class, Descent, Measures, World};
-use crate::objective::Divergence;
-use crate::objective::target::beta_for;
+use crate::learn::objective::Divergence;
+use crate::learn::objective::target::beta_for;
 
 /// Halvings of the interval that the class's own beta is sought in.
 const HALVINGS: usize = 24;

@@ -15,7 +15,7 @@ use anyhow::{Result, bail};
 use clap::ValueEnum;
 
 use super::{Class, Table, World};
-use crate::generate::RngKey;
+use crate::nn::generate::RngKey;
 
 /// Lowest logit of a projected table below the largest of its row: a start from which gradients still lead away.
 const FLOOR: f64 = -25.0;

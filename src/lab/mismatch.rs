@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::sampled::off_base;
 use super::{Class, Table, World};
-use crate::objective::{ImportanceCorrection, Offsets};
+use crate::learn::objective::{ImportanceCorrection, Offsets};
 
 /// One correction of one engine's samples.
 #[derive(Debug, Clone, Serialize)]

@@ -22,7 +22,7 @@ mod world;
 
 use anyhow::{Result, bail};
 
-use crate::objective::{Plan, target};
+use crate::learn::objective::{Plan, target};
 
 pub use class::{Class, Table};
 pub use exact::{Descent, Setting};

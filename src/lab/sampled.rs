@@ -6,11 +6,11 @@ use candle_nn::ops::log_softmax;
 
 use super::exact::{Setting, Terms, at_ratio_one, gradient_of};
 use super::{Class, Table, World};
-use crate::generate::RngKey;
-use crate::objective::{
+use crate::learn::objective::{
     AdvantageEstimator, Anchor, Completions, GroupStats, Offsets, Partition, Plan, SampleSource,
     advantages, partition_of, subtract_penalty_to_go,
 };
+use crate::nn::generate::RngKey;
 
 /// Whether two samples are too few for the plan's rule.
 pub fn needs_larger_groups(plan: &Plan) -> bool {

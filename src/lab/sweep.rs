@@ -5,8 +5,8 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use super::{Class, Descent, Measures, Setting, Table, World};
-use crate::objective::target::{Target, best_value};
-use crate::objective::{Anchor, Divergence, Objective};
+use crate::learn::objective::target::{Target, best_value};
+use crate::learn::objective::{Anchor, Divergence, Objective};
 
 /// The objective.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -6,10 +6,10 @@ use serde::Serialize;
 
 use super::sampled::{Cumulative, Scores, off_base};
 use super::{Class, Descent, Measures, Table, World};
-use crate::generate::RngKey;
-use crate::objective::{
+use crate::learn::objective::{
     Divergence, GroupStats, Objective, PointwiseLoss, advantages, partition_of,
 };
+use crate::nn::generate::RngKey;
 
 /// One estimator of KL(pi || a), exactly.
 #[derive(Debug, Clone, Serialize)]

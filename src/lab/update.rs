@@ -6,8 +6,8 @@ use super::claim::reward_weight;
 use super::member::{Member, Policy};
 use super::sampled::Cumulative;
 use super::{Descent, World};
-use crate::generate::RngKey;
-use crate::objective::{GroupStats, Objective, Plan, advantages};
+use crate::learn::objective::{GroupStats, Objective, Plan, advantages};
+use crate::nn::generate::RngKey;
 
 /// Training that ends.
 #[derive(Debug, Clone, Copy)]

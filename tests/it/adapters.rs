@@ -9,11 +9,11 @@ use crate::support;
 use crate::support::binary::{Folder, refusal, tealight};
 use crate::support::runs::{SMALL, json, train};
 use candle_core::{Device, Tensor};
-use tealight::adapter::Adapter;
-use tealight::device::Precision;
-use tealight::model::BackendKind;
-use tealight::policy::{Policy, Sequence, token_logp};
-use tealight::pretrained::Pretrained;
+use tealight::formats::adapter::Adapter;
+use tealight::formats::pretrained::Pretrained;
+use tealight::nn::device::Precision;
+use tealight::nn::model::BackendKind;
+use tealight::nn::policy::{Policy, Sequence, token_logp};
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/peft").join(name)

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use tealight::app::directory::{Existing, RunDirectory};
 use tealight::app::settings::defaults;
 use tealight::app::{beta, compare, evaluate, grade, lab, presample, training};
-use tealight::process::Process;
+use tealight::system::process::Process;
 
 #[test]
 fn a_run_is_trained_and_evaluated_and_compared_without_the_binary() {

@@ -1,6 +1,6 @@
 //! `--target-validity` and `beta --measure` on simulated bases: the validity that is reached against the one asked for.
 
-use tealight::base_validity::BaseValidity;
+use tealight::learn::base_validity::BaseValidity;
 use tealight_eval::population::{Trials, validity};
 
 /// Prompts of a simulated base.
@@ -113,7 +113,9 @@ fn by_shares(base: &Simulated, trials: &[Trials], target: f64) -> f64 {
         (share / (1.0 - share)).ln()
     };
     let atoms: Vec<(f64, f64)> = trials.iter().map(|one| (logit(one), weight)).collect();
-    base.reached(tealight::objective::target::common_beta(&atoms, target).expect("above the base"))
+    base.reached(
+        tealight::learn::objective::target::common_beta(&atoms, target).expect("above the base"),
+    )
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! and every p_beta rest on. The numbers are those of the notes' facts.
 
 use proptest::prelude::*;
-use tealight::objective::target::{
+use tealight::learn::objective::target::{
     Target, bernoulli_kl, best_value, beta_for, cost, log_partition, validity_of,
 };
 

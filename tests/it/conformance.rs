@@ -6,11 +6,13 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use candle_core::{DType, Device, Tensor};
-use tealight::device::{Placement, Precision};
-use tealight::generate::{Filters, LocalSampler, RngKey, SampleRequest, Sampler, SamplingParams};
-use tealight::model::{Architecture, Decoder, PackedSequences, weights};
-use tealight::policy::{Policy, Sequence};
-use tealight::pretrained::Pretrained;
+use tealight::formats::pretrained::Pretrained;
+use tealight::nn::device::{Placement, Precision};
+use tealight::nn::generate::{
+    Filters, LocalSampler, RngKey, SampleRequest, Sampler, SamplingParams,
+};
+use tealight::nn::model::{Architecture, Decoder, PackedSequences, weights};
+use tealight::nn::policy::{Policy, Sequence};
 
 use crate::support::{gradients, places};
 

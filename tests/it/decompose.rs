@@ -3,7 +3,7 @@
 use tealight::lab::decompose::{Parts, Request, Training, decompose};
 use tealight::lab::fixed_mu::{Series, fixed_mu};
 use tealight::lab::{Class, Descent, Family, World};
-use tealight::objective::Divergence;
+use tealight::learn::objective::Divergence;
 use tealight_datasets::{Dataset, read};
 
 /// Training that goes on until nothing changes.

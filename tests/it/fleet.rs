@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex};
 
 use candle_core::Device;
 use serde_json::{Value, json};
-use tealight::device::Precision;
-use tealight::generate::{
+use tealight::formats::pretrained::Pretrained;
+use tealight::nn::device::Precision;
+use tealight::nn::generate::{
     Filters, Finish, LocalSampler, RngKey, SampleRequest, Sampler, SamplingParams,
 };
-use tealight::model::Decoder;
-use tealight::pretrained::Pretrained;
+use tealight::nn::model::Decoder;
 
 use crate::support::binary::{Folder, ok, refusal, said, tealight};
 use crate::support::metrics::rows;

@@ -4,8 +4,8 @@ use crate::support;
 use std::collections::{BTreeMap, HashMap};
 
 use candle_core::{DType, Device, Tensor};
-use tealight::device::Placement;
-use tealight::model::weights;
+use tealight::nn::device::Placement;
+use tealight::nn::model::weights;
 
 fn flat(tensor: &Tensor) -> Vec<f32> {
     tensor.flatten_all().and_then(|x| x.to_vec1()).expect("f32")

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use candle_core::{Device, Tensor};
 use serde_json::Value;
-use tealight::model::weights::{Weights, between, mean};
+use tealight::nn::model::weights::{Weights, between, mean};
 
 use crate::support::binary::{Folder, ok, refusal, tealight};
 use crate::support::runs::{SMALL, json};

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
-use tealight::budget::Counting;
 use tealight::fuzzing::TARGETS;
+use tealight::system::budget::Counting;
 
 #[global_allocator]
 static ALLOCATOR: Counting<std::alloc::System> = Counting(std::alloc::System);
@@ -77,7 +77,7 @@ fn mutated(seed: &[u8], rng: &mut ChaCha8Rng) -> Vec<u8> {
 
 #[test]
 fn no_reader_of_strangers_bytes_panics_or_hangs() {
-    tealight::budget::quiet_panics();
+    tealight::system::budget::quiet_panics();
     let seconds = std::env::var("TEALIGHT_FUZZ_SECONDS")
         .ok()
         .and_then(|text| text.parse().ok())

@@ -4,13 +4,13 @@
 use std::path::{Path, PathBuf};
 
 use candle_core::{Device, Tensor};
-use tealight::device::Precision;
-use tealight::gguf::{Gguf, GgufType, Value};
-use tealight::model::Architecture;
-use tealight::policy::{Sequence, token_logp};
-use tealight::pretrained::Pretrained;
-use tealight::sampled::Sampled;
-use tealight::tokenizer::Tokenizer;
+use tealight::formats::gguf::{Gguf, GgufType, Value};
+use tealight::formats::pretrained::Pretrained;
+use tealight::nn::device::Precision;
+use tealight::nn::model::Architecture;
+use tealight::nn::policy::{Sequence, token_logp};
+use tealight::nn::tokenizer::Tokenizer;
+use tealight::solvers::sampled::Sampled;
 use tealight_datasets::{Message, Prompt};
 
 use crate::support::binary::{Folder, refusal, tealight};

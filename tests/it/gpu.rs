@@ -6,8 +6,8 @@ use std::process::Output;
 
 use assert_cmd::Command;
 use candle_core::Device;
-use tealight::model::{BackendKind, PackedSequences};
-use tealight::policy::Policy;
+use tealight::nn::model::{BackendKind, PackedSequences};
+use tealight::nn::policy::Policy;
 
 use crate::support::binary::{Folder, said};
 use crate::support::{self, Place};

@@ -1,9 +1,9 @@
 //! Training in bf16 on a GPU, or on the CPU in its place: `cargo test --features emulated-gpu`.
 
 use candle_core::{DType, Device, Tensor};
-use tealight::model::weights::{self, Weights};
-use tealight::model::{Architecture, BackendKind};
-use tealight::policy::Sequence;
+use tealight::nn::model::weights::{self, Weights};
+use tealight::nn::model::{Architecture, BackendKind};
+use tealight::nn::policy::Sequence;
 
 use crate::support::{Place, gradients, graph, places};
 

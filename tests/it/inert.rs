@@ -4,7 +4,7 @@ use std::path::Path;
 
 use tealight::app::directory::RunDirectory;
 use tealight::app::training::{self, TrainOptions};
-use tealight::process::Process;
+use tealight::system::process::Process;
 
 use crate::ranks::{apart, assert_same_course, options};
 use crate::support::metrics::rows;

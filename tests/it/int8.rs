@@ -5,19 +5,19 @@ use std::path::{Path, PathBuf};
 
 use candle_core::{DType, Device, Tensor};
 use serde_json::json;
-use tealight::adapter::{Adapter, LoraOptions};
-use tealight::device::{BaseDtype, Precision};
-use tealight::gguf::GgufType;
-use tealight::model::{BackendKind, PackedSequences};
-use tealight::policy::{Policy, Sequence};
-use tealight::pretrained::Pretrained;
+use tealight::formats::adapter::{Adapter, LoraOptions};
+use tealight::formats::gguf::GgufType;
+use tealight::formats::pretrained::Pretrained;
+use tealight::nn::device::{BaseDtype, Precision};
+use tealight::nn::model::{BackendKind, PackedSequences};
+use tealight::nn::policy::{Policy, Sequence};
 
 use crate::support;
 use crate::support::binary::{Folder, refusal, tealight};
 use crate::support::runs::{json as read_json, train};
 
 const INT8: Precision = Precision {
-    dtype: tealight::device::Dtype::Float32,
+    dtype: tealight::nn::device::Dtype::Float32,
     base_dtype: Some(BaseDtype::Int8),
     rollout_dtype: None,
 };

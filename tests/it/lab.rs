@@ -5,7 +5,7 @@ use tealight::lab::sampled::{Draws, estimate, expected_gradient, needs_larger_gr
 use tealight::lab::sweep::{Optimum, Point, Start, sweep};
 use tealight::lab::tables::{kl_estimators, online_z};
 use tealight::lab::{Class, Descent, Table, World};
-use tealight::objective::{Divergence, Objective};
+use tealight::learn::objective::{Divergence, Objective};
 
 fn world(name: &str) -> World {
     World::named(name).expect("known")
@@ -187,7 +187,7 @@ fn every_expected_gradient_is_what_it_claims() {
         let objective: Objective = text.parse().expect("possible");
         let mut plan = objective.plan;
         // The cut of large pseudo-rewards is a bias by intent.
-        if let tealight::objective::Anchor::Target(matching) = &mut plan.anchor {
+        if let tealight::learn::objective::Anchor::Target(matching) = &mut plan.anchor {
             matching.max_reward = f64::INFINITY;
         }
         if needs_larger_groups(&plan) {
@@ -216,7 +216,7 @@ fn sampled_gradients_agree_with_their_claims() {
     let draws = Draws { group: 8, groups: 4000, seed: 3 };
     for text in Objective::names().chain(["f-dpg:tv", "match:p-star:js:filtered"]) {
         let mut plan = text.parse::<Objective>().expect("possible").plan;
-        if let tealight::objective::Anchor::Target(matching) = &mut plan.anchor {
+        if let tealight::learn::objective::Anchor::Target(matching) = &mut plan.anchor {
             matching.max_reward = f64::INFINITY;
         }
         let Some(claim) = claimed_gradient(&ends, &table, &plan, 8).expect("memory") else {
@@ -245,7 +245,7 @@ fn rarity_rules_expect_what_their_formulas_say() {
             for y in 0..count {
                 for z in [0, 5, 13, 26] {
                     let group = [x, y, z];
-                    let stats = tealight::objective::GroupStats {
+                    let stats = tealight::learn::objective::GroupStats {
                         rewards: group.map(|i| f64::from(right[i])).into(),
                         classes: group.map(|i| right[i].then_some(i)).into(),
                         policy_logp: group.map(|i| q[i].ln()).into(),
@@ -256,7 +256,7 @@ fn rarity_rules_expect_what_their_formulas_say() {
                         greedy: None,
                         mass: None,
                     };
-                    let ours = tealight::objective::advantages(&plan, &[stats]).remove(0);
+                    let ours = tealight::learn::objective::advantages(&plan, &[stats]).remove(0);
                     let exact = rarity(&group.map(|i| q[i]), &group.map(|i| right[i]), is_ucpo);
                     worst =
                         ours.iter().zip(exact).map(|(a, b)| (a - b).abs()).fold(worst, f64::max);
@@ -343,7 +343,7 @@ fn every_objective_is_documented() {
 /// the group's deviation and the KL not, ends far above.
 #[test]
 fn the_presets_of_the_control_theory_end_at_the_tilted_model() {
-    use tealight::objective::target::validity_of;
+    use tealight::learn::objective::target::validity_of;
     // Prompts of very different validity: .1 to .7.
     let strategies = world("strategies");
     let beta = 0.5;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use candle_core::{DType, Device, Tensor};
 use serde_json::json;
-use tealight::model::weights::{self, Weights};
-use tealight::model::{Architecture, PackedSequences};
-use tealight::policy::{self, Policy, Sequence, by_row, token_logp};
+use tealight::nn::model::weights::{self, Weights};
+use tealight::nn::model::{Architecture, PackedSequences};
+use tealight::nn::policy::{self, Policy, Sequence, by_row, token_logp};
 
 use crate::support::{gradients, graph, places};
 

@@ -3,19 +3,20 @@
 use crate::support;
 use candle_core::Device;
 use clap::{Args, Command, FromArgMatches};
-use tealight::base_validity::BaseValidity;
-use tealight::generate::LocalSampler;
-use tealight::objective::{LossType, Objective};
-use tealight::policy::Policy;
-use tealight::presample::{PresampleSpec, Presamples, presample};
-use tealight::pretrained::Pretrained;
-use tealight::ranks::Ranks;
-use tealight::rollout::{Collector, Encoded};
-use tealight::tokenizer::Tokenizer;
-use tealight::train::rlvr::{
+use tealight::formats::pretrained::Pretrained;
+use tealight::learn::base_validity::BaseValidity;
+use tealight::learn::objective::{LossType, Objective};
+use tealight::learn::presample::{PresampleSpec, Presamples, presample};
+use tealight::learn::rollout::{Collector, Encoded};
+use tealight::learn::train::rlvr::{
     self, BetaPer, End, Metrics, RlvrConfig, Run, Settings, TrainingData, wants_presamples,
 };
-use tealight::train::{AdamW, Stop, checkpoint::State};
+use tealight::learn::train::{AdamW, checkpoint::State};
+use tealight::nn::generate::LocalSampler;
+use tealight::nn::policy::Policy;
+use tealight::nn::tokenizer::Tokenizer;
+use tealight::system::ranks::Ranks;
+use tealight::system::stop::Stop;
 use tealight_datasets::{Problem, Prompt, Verdict, Verifier};
 
 /// Tokens are letters; token 0 ends.
@@ -99,7 +100,7 @@ fn base_samples(
         temperature: 1.0,
         max_completion_length: settings.length(),
         seed: 1,
-        precision: tealight::device::Precision::default(),
+        precision: tealight::nn::device::Precision::default(),
     };
     let (folder, alone) = (tempfile::tempdir().expect("a directory"), Ranks::alone());
     let draw = presample(&collector, problems, &request, folder.path(), &alone, &mut || Ok(()));
@@ -385,8 +386,9 @@ fn the_same_seed_gives_the_same_bits() {
 
 #[test]
 fn the_embedded_model_loads_and_solves_some_countdown() {
-    let model = Pretrained::load("countdown", tealight::device::Precision::default(), &Device::Cpu)
-        .expect("loads");
+    let model =
+        Pretrained::load("countdown", tealight::nn::device::Precision::default(), &Device::Cpu)
+            .expect("loads");
     let dataset = tealight_datasets::open("countdown/test", &Default::default(), Some(16));
     let dataset = dataset.expect("generated");
     let policy = Policy::new(&model.architecture, &model.weights).expect("all weights");

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use candle_core::Device;
 use serde_json::Value;
-use tealight::device::Precision;
-use tealight::policy::Sequence;
-use tealight::pretrained::Pretrained;
-use tealight::tokenizer::Tokenizer;
+use tealight::formats::pretrained::Pretrained;
+use tealight::nn::device::Precision;
+use tealight::nn::policy::Sequence;
+use tealight::nn::tokenizer::Tokenizer;
 use tealight_datasets::{countdown, read};
 use tealight_eval::store;
 

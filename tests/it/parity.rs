@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use candle_core::{Device, Tensor};
 use serde_json::Value;
-use tealight::model::{Architecture, PackedSequences};
-use tealight::policy::Sequence;
+use tealight::nn::model::{Architecture, PackedSequences};
+use tealight::nn::policy::Sequence;
 
 use crate::support::{gradients, places};
 

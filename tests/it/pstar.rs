@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use tealight::lab::{Class, Measures, World, sampled};
-use tealight::objective::pstar::{
+use tealight::learn::objective::pstar::{
     Evidence, MISSING, PstarDistances, ScoredCompletion, StoredEvidence,
 };
 

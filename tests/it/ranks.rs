@@ -13,10 +13,10 @@ use tealight::app::presample::PresampleOptions;
 use tealight::app::study::StudyOptions;
 use tealight::app::training::TrainOptions;
 use tealight::app::{evaluate, grade, presample, study, training};
-use tealight::model::weights;
-use tealight::process::Process;
-use tealight::ranks::threads;
-use tealight::train::Stop;
+use tealight::nn::model::weights;
+use tealight::system::process::Process;
+use tealight::system::ranks::threads;
+use tealight::system::stop::Stop;
 
 use crate::fleet::Vllm;
 use crate::support::metrics::rows;

@@ -4,13 +4,13 @@ use crate::support;
 use std::collections::HashMap;
 
 use candle_core::Device;
-use tealight::device::Precision;
-use tealight::generate::{
+use tealight::formats::pretrained::Pretrained;
+use tealight::nn::device::Precision;
+use tealight::nn::generate::{
     Completion, Filters, Finish, LocalSampler, RngKey, SampleRequest, Sampler, SamplingParams,
 };
-use tealight::model::RolloutDtype;
-use tealight::policy::{Policy, Sequence, by_row, token_logp};
-use tealight::pretrained::Pretrained;
+use tealight::nn::model::RolloutDtype;
+use tealight::nn::policy::{Policy, Sequence, by_row, token_logp};
 
 const NOISE: RngKey = RngKey { seed: 11, step: 3 };
 

@@ -4,12 +4,14 @@ use std::path::Path;
 
 use tealight::app::directory::RunDirectory;
 use tealight::app::training::{self, TrainOptions};
-use tealight::generate::{Filters, LocalSampler, RngKey, SampleRequest, Sampler, SamplingParams};
-use tealight::model::RolloutDtype;
-use tealight::policy::{Policy, Sequence, by_row, token_logp};
-use tealight::pretrained::Pretrained;
-use tealight::process::Process;
-use tealight::tokenizer::Tokenizer;
+use tealight::formats::pretrained::Pretrained;
+use tealight::nn::generate::{
+    Filters, LocalSampler, RngKey, SampleRequest, Sampler, SamplingParams,
+};
+use tealight::nn::model::RolloutDtype;
+use tealight::nn::policy::{Policy, Sequence, by_row, token_logp};
+use tealight::nn::tokenizer::Tokenizer;
+use tealight::system::process::Process;
 
 use crate::ranks::{apart, assert_same_course, options};
 use crate::support::binary::{Folder, ok, refusal};

@@ -6,94 +6,47 @@ const MAX_LINES: usize = 400;
 /// Of comments and code; a string literal may be longer.
 const MAX_WIDTH: usize = 120;
 
-/// Module and what its files must never name; `ARCHITECTURE.md` gives the reasons.
-const FORBIDDEN: [(&str, &[&str]); 21] = [
+/// The folders of `src`, the lowest first: none names a later one. `ARCHITECTURE.md` gives the reasons.
+const FLOORS: [&str; 9] =
+    ["divergence", "system", "nn", "formats", "learn", "solvers", "lab", "app", "cli"];
+
+/// Module and what its files must never name, beside what `FLOORS` forbids.
+const FORBIDDEN: [(&str, &[&str]); 17] = [
     // A sort of a vocabulary does not fit a block's shared memory; a device of one's own has a stream of one's own, and
     // a flag of the process sets the precision of everybody's products: see `gpu/src/lib.rs`.
     ("src/", &["sort_last_dim", "::new_cuda", "set_gemm_reduced_precision"]),
     ("gpu/", &["sort_last_dim", "::new_cuda(", "set_gemm_reduced_precision"]),
-    ("src/divergence", &["crate::"]),
     ("datasets/", &["candle", "tealight_eval"]),
     ("eval/", &["candle", "tokenizers"]),
-    (
-        "src/model",
-        &[
-            "crate::generate",
-            "crate::policy",
-            "crate::objective",
-            "crate::rollout",
-            "crate::train",
-            "tealight_datasets",
-            "tealight_eval",
-        ],
-    ),
-    (
-        "src/backend",
-        &[
-            "crate::model",
-            "crate::generate",
-            "crate::policy",
-            "crate::objective",
-            "crate::train",
-            "tealight_datasets",
-            "tealight_eval",
-        ],
-    ),
-    ("src/app", &["crate::cli", "telemetry::print", "telemetry::out", "println!"]),
-    ("src/cli", &["crate::backend", "crate::lab::exact", "candle_nn"]),
     ("matmul/", &["candle", "tealight_datasets", "tealight_eval"]),
     ("gpu/", &["tealight_datasets", "tealight_eval", "tealight_matmul"]),
+    ("src/system/ranks", &["crate::", "tealight_", "candle"]),
     (
-        "src/objective",
-        &[
-            "crate::model",
-            "crate::policy",
-            "crate::rollout",
-            "crate::tokenizer",
-            "crate::train",
-            "tealight_",
-        ],
+        "src/nn/backend",
+        &["nn::model", "nn::generate", "nn::policy", "tealight_datasets", "tealight_eval"],
     ),
+    ("src/nn/model", &["nn::generate", "nn::policy", "tealight_datasets", "tealight_eval"]),
+    ("src/nn/policy", &["nn::generate", "tealight_datasets", "tealight_eval", "tealight_matmul"]),
     (
-        "src/generate",
-        &[
-            "crate::objective",
-            "crate::rollout",
-            "crate::tokenizer",
-            "crate::train",
-            "tealight_datasets",
-            "tealight_eval",
-            "tealight_matmul",
-        ],
+        "src/nn/generate",
+        &["nn::tokenizer", "tealight_datasets", "tealight_eval", "tealight_matmul"],
     ),
-    (
-        "src/policy",
-        &[
-            "crate::generate",
-            "crate::rollout",
-            "crate::train",
-            "tealight_datasets",
-            "tealight_eval",
-            "tealight_matmul",
-        ],
-    ),
-    ("src/rollout", &["crate::objective", "crate::policy", "crate::train"]),
+    ("src/nn/tokenizer", &["nn::model", "nn::generate"]),
+    ("src/learn/objective", &["crate::nn", "learn::rollout", "learn::train", "tealight_"]),
+    ("src/learn/rollout", &["learn::objective", "nn::policy", "learn::train"]),
+    ("src/learn/train", &["formats::hub", "tealight_datasets::read"]),
     (
         "src/lab",
         &[
-            "crate::model",
-            "crate::policy",
-            "crate::rollout",
-            "crate::tokenizer",
-            "crate::train",
+            "nn::model",
+            "nn::policy",
+            "learn::rollout",
+            "nn::tokenizer",
+            "learn::train",
             "tealight_",
         ],
     ),
-    ("src/solver", &["crate::objective", "crate::policy", "crate::train"]),
-    ("src/presample", &["crate::objective", "crate::train"]),
-    ("src/train", &["crate::cli", "crate::app", "crate::hub", "tealight_datasets::read"]),
-    ("src/ranks", &["crate::", "tealight_", "candle"]),
-    ("src/tokenizer", &["crate::model", "crate::generate", "crate::train"]),
+    ("src/app", &["telemetry::print", "telemetry::out", "println!"]),
 ];
 
 const BANNED: [&str; 4] = ["todo!(", "dbg!(", "allow(clippy", "unimplemented!("];
@@ -156,7 +109,7 @@ fn the_viewer_says_what_it_is_and_stays_short() {
     assert!(count > 10, "the sources were found");
 }
 
-/// What `simd` runs must be one piece: see `src/backend/cpu/math.rs`.
+/// What `simd` runs must be one piece: see `src/nn/backend/cpu/math.rs`.
 #[test]
 fn arithmetic_for_wide_registers_stands_in_plain_loops() {
     for (name, text) in sources() {
@@ -164,7 +117,7 @@ fn arithmetic_for_wide_registers_stands_in_plain_loops() {
             let is_apart = line.contains(".for_each(")
                 && ["exp(", "mul_add(", ".add("].iter().any(|word| line.contains(word));
             let at = index + 1;
-            assert!(!(is_apart && name.starts_with("src/backend/cpu")), "{name}:{at}: {line}");
+            assert!(!(is_apart && name.starts_with("src/nn/backend/cpu")), "{name}:{at}: {line}");
         }
     }
 }
@@ -203,16 +156,32 @@ fn nothing_but_the_command_line_parses() {
 #[test]
 fn imports_point_one_way() {
     for (name, text) in sources() {
+        let holds = |word: &str| {
+            let found = text
+                .lines()
+                .find(|line| !line.trim_start().starts_with("//") && line.contains(word));
+            assert!(found.is_none(), "{name} must not know `{word}`: {found:?}");
+        };
         for (module, forbidden) in FORBIDDEN {
-            if !name.starts_with(module) {
-                continue;
-            }
-            for word in forbidden {
-                let found = text
-                    .lines()
-                    .find(|line| !line.trim_start().starts_with("//") && line.contains(word));
-                assert!(found.is_none(), "{name} must not know `{word}`: {found:?}");
+            if name.starts_with(module) {
+                forbidden.iter().for_each(|word| holds(word));
             }
         }
+        let floor = |floor: &&str| name.starts_with(&format!("src/{floor}/"));
+        if let Some(at) = FLOORS.iter().position(floor) {
+            FLOORS[at + 1..].iter().for_each(|later| holds(&format!("crate::{later}")));
+        }
+    }
+}
+
+#[test]
+fn every_folder_has_its_floor() {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    for entry in std::fs::read_dir(src).expect("the sources") {
+        let entry = entry.expect("an entry");
+        let name = entry.file_name().into_string().expect("a name in UTF-8");
+        let is_known =
+            FLOORS.contains(&&*name) || ["lib.rs", "main.rs", "fuzzing"].contains(&&*name);
+        assert!(is_known, "src/{name}: neither a floor of `FLOORS` nor lib, main or fuzzing");
     }
 }

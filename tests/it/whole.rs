@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use candle_core::{Device, Tensor, Var};
-use tealight::model::{Architecture, weights};
-use tealight::objective::{Divergence, vocabulary};
-use tealight::policy::{Base, FullVocabulary, GradAccumulator, Sequence, by_row, token_logp};
+use tealight::learn::objective::{Divergence, vocabulary};
+use tealight::nn::model::{Architecture, weights};
+use tealight::nn::policy::{Base, FullVocabulary, GradAccumulator, Sequence, by_row, token_logp};
 
 use crate::support::{graph, places};
 
@@ -135,7 +135,7 @@ fn a_model_is_at_no_distance_from_itself_and_pulls_nowhere() {
         let said = token_logp(policy.decoder(), &rows(), TEMPERATURE).expect("a pass");
         let parts = said.distributions.split([3, 1, 2].into_iter()).expect("six places");
         let parts: Vec<_> = parts.iter().collect();
-        let distributions = tealight::policy::Distributions::joined(&parts).expect("memory");
+        let distributions = tealight::nn::policy::Distributions::joined(&parts).expect("memory");
         let base = Base { decoder: policy.decoder(), distributions, divergence };
         let whole = FullVocabulary { likeliest: 0, base: Some(base) };
         let forward =

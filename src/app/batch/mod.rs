@@ -19,11 +19,11 @@ use tealight_datasets::read::Columns;
 use crate::app::data_file;
 use crate::app::prompts::PromptOptions;
 use crate::app::settings::ModelOptions;
-use crate::generate::{Completion, Finish, RngKey, SampleRequest, Sampler};
-use crate::sampled::Sampled;
-use crate::telemetry::{JsonLines, Progress};
-use crate::tokenizer::Tokenizer;
-use crate::train::Stop;
+use crate::nn::generate::{Completion, Finish, RngKey, SampleRequest, Sampler};
+use crate::nn::tokenizer::Tokenizer;
+use crate::solvers::sampled::Sampled;
+use crate::system::stop::Stop;
+use crate::system::telemetry::{JsonLines, Progress};
 pub(crate) use request::BatchRequest;
 
 /// Lines that are read and answered together, where they ask in the same way.

@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use tealight_datasets::{Message, Problem, Prompt, Prompting};
 
 use super::BatchOptions;
-use crate::generate::{Filters, SamplingParams};
-use crate::sampled::Sampled;
-use crate::tokenizer::Tokenizer;
-use crate::train::rlvr::LENGTH;
+use crate::learn::train::rlvr::LENGTH;
+use crate::nn::generate::{Filters, SamplingParams};
+use crate::nn::tokenizer::Tokenizer;
+use crate::solvers::sampled::Sampled;
 
 /// A line of input, checked.
 pub(crate) struct BatchRequest {

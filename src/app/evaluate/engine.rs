@@ -11,15 +11,15 @@ use super::EvalOptions;
 use super::probes::{self, Scorer};
 use crate::app::session::Draw;
 use crate::app::settings::{self, ModelOptions};
-use crate::generate::{Filters, SamplingParams};
-use crate::model::Decoder;
-use crate::pretrained::Pretrained;
-use crate::ranks::Ranks;
-use crate::remote::Remote;
-use crate::sampled::Sampled;
-use crate::solver::LocalSolver;
-use crate::tokenizer::Tokenizer;
-use crate::train::rlvr::LENGTH;
+use crate::formats::pretrained::Pretrained;
+use crate::learn::train::rlvr::LENGTH;
+use crate::nn::generate::{Filters, SamplingParams};
+use crate::nn::model::Decoder;
+use crate::nn::tokenizer::Tokenizer;
+use crate::solvers::local::LocalSolver;
+use crate::solvers::remote::Remote;
+use crate::solvers::sampled::Sampled;
+use crate::system::ranks::Ranks;
 
 /// Who samples.
 pub(super) enum Engine {

@@ -25,12 +25,12 @@ use tealight_eval::results::{Results, VERSION};
 use crate::app::directory::{self, Destination, Existing};
 use crate::app::session::{Draw, Session};
 use crate::app::settings::{self, DataOptions, DecodingOptions, ModelOptions};
-use crate::device::Precision;
-use crate::files::Claim;
-use crate::generate::{Filters, SamplingParams};
-use crate::process::Process;
-use crate::remote::RemoteOptions;
-use crate::train::Stop;
+use crate::nn::device::Precision;
+use crate::nn::generate::{Filters, SamplingParams};
+use crate::solvers::remote::RemoteOptions;
+use crate::system::files::Claim;
+use crate::system::process::Process;
+use crate::system::stop::Stop;
 use engine::Engine;
 use eval_sets::{EvalSet, eval_sets};
 pub use outcome::{Doubtful, Judged};
@@ -106,7 +106,7 @@ pub struct EvalOptions {
 /// use tealight::app::directory::Existing;
 /// use tealight::app::evaluate::{self, EvalOptions};
 /// use tealight::app::settings::defaults;
-/// use tealight::process::Process;
+/// use tealight::system::process::Process;
 ///
 /// let mut options: EvalOptions = defaults();
 /// options.data.dataset = "countdown/test".into();

@@ -9,7 +9,7 @@ use tealight_eval::results::{Question, Results, SetResult};
 use tealight_eval::{Sample, Tally, export, report, store};
 
 use crate::app::directory::Destination;
-use crate::files::{writable_subfolder, write_atomic};
+use crate::system::files::{writable_subfolder, write_atomic};
 
 /// Reasons that are shown of completions that could not be judged.
 const REASONS: usize = 3;

@@ -8,11 +8,11 @@ use anyhow::Result;
 use tealight_datasets::Dataset;
 use tealight_eval::{Tally, store};
 
-use crate::model::Decoder;
-use crate::policy::{Sequence, by_row, token_logp};
-use crate::presample::{self, BaseCompletion, PromptSamples};
-use crate::rollout::Encoded;
-use crate::tokenizer::{HubTokenizer, Tokenizer};
+use crate::learn::presample::{self, BaseCompletion, PromptSamples};
+use crate::learn::rollout::Encoded;
+use crate::nn::model::Decoder;
+use crate::nn::policy::{Sequence, by_row, token_logp};
+use crate::nn::tokenizer::{HubTokenizer, Tokenizer};
 
 /// Completions in one forward pass.
 const ROWS: usize = 64;

@@ -4,9 +4,9 @@ use anyhow::Result;
 use tealight_eval::Sample;
 use tealight_eval::evaluate::{EvalProgress, SampleBatch, Team};
 
-use crate::ranks::Ranks;
-use crate::telemetry::Progress;
-use crate::train::Stop;
+use crate::system::ranks::Ranks;
+use crate::system::stop::Stop;
+use crate::system::telemetry::Progress;
 
 /// Shows the Pass@1 so far, and ends the evaluation where the process is asked to stop.
 pub(crate) struct EvalBar<'a> {

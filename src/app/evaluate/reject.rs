@@ -11,12 +11,12 @@ use tealight_eval::{Estimate, Level, Solver, interval};
 
 use super::probes::mean_gap;
 use crate::app::session::{Draw, Session};
-use crate::files::write_atomic;
-use crate::generate::RngKey;
-use crate::presample;
-use crate::rollout::Encoded;
-use crate::solver::LocalSolver;
-use crate::telemetry::{JsonLines, Progress};
+use crate::learn::presample;
+use crate::learn::rollout::Encoded;
+use crate::nn::generate::RngKey;
+use crate::solvers::local::LocalSolver;
+use crate::system::files::write_atomic;
+use crate::system::telemetry::{JsonLines, Progress};
 
 /// Keys the randomness of rejection apart from that of evaluations.
 const REJECTION: u64 = u64::MAX - 1_000_000;

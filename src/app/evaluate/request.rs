@@ -10,9 +10,9 @@ use tealight_datasets::{Dataset, Problem, fnv};
 use tealight_eval::results::MAX_RESULTS;
 
 use crate::app::directory::{self, Existing};
-use crate::device::Precision;
-use crate::files::{read_limited, writable_subfolder, write_atomic};
-use crate::generate::Filters;
+use crate::nn::device::Precision;
+use crate::nn::generate::Filters;
+use crate::system::files::{read_limited, writable_subfolder, write_atomic};
 
 /// What decides the samples: two runs that agree in this draw the same.
 #[derive(Debug, Serialize, Deserialize)]

@@ -13,9 +13,9 @@ use super::EvalOptions;
 use super::engine::Engine;
 use super::eval_sets::EvalSet;
 use super::progress::EvalBar;
-use crate::generate::SamplingParams;
-use crate::process::Process;
-use crate::train::rlvr::LENGTH;
+use crate::learn::train::rlvr::LENGTH;
+use crate::nn::generate::SamplingParams;
+use crate::system::process::Process;
 
 /// What the sets of one evaluation share.
 pub(super) struct Evaluation<'a> {

@@ -8,7 +8,7 @@ use super::{LabOptions, Printed, choice, number};
 use crate::lab::decompose::{Parts, Request, Training, decompose};
 use crate::lab::fixed_mu::{FixedMu, Series, fixed_mu};
 use crate::lab::{Class, Descent, Family, World};
-use crate::objective::Divergence;
+use crate::learn::objective::Divergence;
 
 /// Most steps of a search for an optimum: there are many of them.
 const MOST_ITERATIONS: usize = 2500;

@@ -5,7 +5,7 @@ use tealight_eval::report::view::{Chart, Line, Section, Table};
 
 use crate::lab::World;
 use crate::lab::sweep::{Optimum, Point};
-use crate::objective::target::validity_of;
+use crate::learn::objective::target::validity_of;
 
 /// Right outputs that the mass bars show at most.
 const OUTPUTS: usize = 16;

@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 use tealight_eval::report::sheet;
 use tealight_eval::report::view::{Section, Table};
 
-use crate::files::write_atomic;
 use crate::lab::sweep::{Point, Start, sweep};
 use crate::lab::{Class, Descent, KS, Measures, World};
-use crate::objective::{Divergence, Objective};
+use crate::learn::objective::{Divergence, Objective};
+use crate::system::files::write_atomic;
 pub use collapse::CollapseOptions;
 
 /// Options of `tealight lab`.
@@ -255,7 +255,7 @@ pub(crate) fn number(x: f64) -> String {
 }
 
 fn save(output: &Path, printed: &Printed, page: &str) -> Result<()> {
-    crate::files::writable_directory(output)?;
+    crate::system::files::writable_directory(output)?;
     let json = serde_json::to_string_pretty(&printed.json)?;
     write_atomic(&output.join("lab.json"), json.as_bytes())?;
     let quote = |cell: &String| {

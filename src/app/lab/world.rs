@@ -57,7 +57,7 @@ enum Right {
 /// prompts that every output or none is correct on.
 pub(crate) fn read(path: &Path) -> Result<(World, Option<String>)> {
     let at = || path.display().to_string();
-    let bytes = crate::files::read_limited(path, MOST_BYTES)?;
+    let bytes = crate::system::files::read_limited(path, MOST_BYTES)?;
     let text = String::from_utf8(bytes).with_context(at)?;
     let written: Written = toml::from_str(&text).map_err(|error| {
         let line = error.span().map_or(0, |span| text[..span.start].matches('\n').count()) + 1;

@@ -22,10 +22,10 @@ use tealight_eval::ledger::{Ledger, Mode, Scored, csv};
 
 use super::sets::{Model, StudySet};
 use crate::app::session::Session;
-use crate::files::{read_limited, write_atomic};
-use crate::policy::{Sequence, by_row, token_logp};
-use crate::telemetry::Progress;
-use crate::tokenizer::Tokenizer;
+use crate::nn::policy::{Sequence, by_row, token_logp};
+use crate::nn::tokenizer::Tokenizer;
+use crate::system::files::{read_limited, write_atomic};
+use crate::system::telemetry::Progress;
 
 /// Completions in one forward pass.
 const ROWS: usize = 128;
@@ -188,7 +188,7 @@ impl LedgerSet {
             session.stop.check()?;
         }
         let logp = self.summed(&of_rows);
-        crate::files::writable_subfolder(folder)?;
+        crate::system::files::writable_subfolder(folder)?;
         let lines: Vec<String> = self
             .modes
             .iter()

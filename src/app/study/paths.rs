@@ -18,10 +18,10 @@ use super::{Prepared, StudyOptions};
 use crate::app::session::{Draw, Session};
 use crate::app::training::held_out::HeldOutSet;
 use crate::app::training::path::PathPoints;
-use crate::generate::SamplingParams;
-use crate::model::{Decoder, weights};
-use crate::policy;
-use crate::train::rlvr::RlvrConfig;
+use crate::learn::train::rlvr::RlvrConfig;
+use crate::nn::generate::SamplingParams;
+use crate::nn::model::{Decoder, weights};
+use crate::nn::policy;
 
 /// The name of the baseline that lowers the base's temperature.
 const COLDER: &str = "base at lower temperatures";

@@ -15,10 +15,10 @@ use super::{Prepared, StudyOptions};
 use crate::app::evaluate::progress::EvalBar;
 use crate::app::session::{Draw, Session};
 use crate::app::training::fine_tune::Place;
-use crate::files::read_limited;
-use crate::objective::ImportanceCorrection;
-use crate::process::Process;
-use crate::train::rlvr::{ReportTo, wants_extra_check, wants_presamples};
+use crate::learn::objective::ImportanceCorrection;
+use crate::learn::train::rlvr::{ReportTo, wants_extra_check, wants_presamples};
+use crate::system::files::read_limited;
+use crate::system::process::Process;
 
 /// Problems whose samples the time is measured by.
 const PROBLEMS: usize = 32;

@@ -12,18 +12,18 @@ use tealight_eval::report::{Training, TrainingPoint};
 use super::StudyOptions;
 use super::configuration::Configuration;
 use super::tuning::{Objectives, Tuning};
-use crate::adapter;
 use crate::app::directory::FINAL;
 use crate::app::session::Session;
 use crate::app::training::fine_tune::Place;
 use crate::app::training::held_out::{self, BEST, HeldOutSet};
-use crate::model::Decoder;
-use crate::model::weights::{self, Weights};
-use crate::objective::ImportanceCorrection;
-use crate::policy;
-use crate::pretrained::Pretrained;
-use crate::train::checkpoint;
-use crate::train::rlvr::{RlvrConfig, wants_extra_check, wants_presamples};
+use crate::formats::adapter;
+use crate::formats::pretrained::Pretrained;
+use crate::learn::objective::ImportanceCorrection;
+use crate::learn::train::checkpoint;
+use crate::learn::train::rlvr::{RlvrConfig, wants_extra_check, wants_presamples};
+use crate::nn::model::Decoder;
+use crate::nn::model::weights::{self, Weights};
+use crate::nn::policy;
 
 /// In what every run of a study is given as much.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
@@ -236,7 +236,7 @@ impl StudyOptions {
         let presamples = Self::presamples(output, seed);
         let config = self.budget(configuration, seed, train.problems.len(), &presamples)?;
         let folder = Self::folder(output, configuration, seed);
-        crate::files::writable_subfolder(&folder)?;
+        crate::system::files::writable_subfolder(&folder)?;
         let label = configuration.label();
         let tuned = self.tuned_model(session, train, (&label, &config), held_out, &folder)?;
         let mut models = vec![(label.clone(), tuned, folder.clone())];

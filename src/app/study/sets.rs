@@ -15,10 +15,10 @@ use crate::app::evaluate::probes;
 use crate::app::evaluate::progress::EvalBar;
 use crate::app::session::{Draw, Session};
 use crate::app::settings::{self, DataOptions};
-use crate::generate::{Filters, SamplingParams};
-use crate::model::Decoder;
-use crate::tokenizer::Tokenizer;
-use crate::train::rlvr::Settings;
+use crate::learn::train::rlvr::Settings;
+use crate::nn::generate::{Filters, SamplingParams};
+use crate::nn::model::Decoder;
+use crate::nn::tokenizer::Tokenizer;
 
 /// Which sets, and how many samples.
 #[derive(Debug, Clone, clap::Args, Serialize, Deserialize)]
@@ -198,7 +198,7 @@ impl StudySet {
         (draw, temperature): (&Draw<'_>, f64),
         folder: &Path,
     ) -> Result<Vec<Tally>> {
-        crate::files::writable_subfolder(folder)?;
+        crate::system::files::writable_subfolder(folder)?;
         let dataset = &self.dataset;
         let label = format!("{} on {}", model.name, dataset.name);
         let params = SamplingParams { temperature, ..draw.params.clone() };
@@ -245,7 +245,7 @@ impl StudySet {
         greedy: bool,
         folder: &Path,
     ) -> Result<Vec<Tally>> {
-        crate::files::writable_subfolder(folder)?;
+        crate::system::files::writable_subfolder(folder)?;
         let dataset = &self.dataset;
         let label = format!("{who} on {}", dataset.name);
         let params = SamplingParams { temperature: self.temperature, ..draw.params.clone() };

@@ -14,7 +14,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::configuration::{Configuration, Setting};
-use crate::objective::Objective;
+use crate::learn::objective::Objective;
 
 /// Most configurations of an objective.
 const MOST: usize = 100;

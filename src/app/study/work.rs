@@ -20,9 +20,9 @@ use super::{Prepared, StudyOptions, fronts, ledger};
 use crate::app::directory;
 use crate::app::session::{self, Draw, Session};
 use crate::app::training::space::planned_peak;
-use crate::generate::SamplingParams;
-use crate::model::Decoder;
-use crate::ranks::Ranks;
+use crate::nn::generate::SamplingParams;
+use crate::nn::model::Decoder;
+use crate::system::ranks::Ranks;
 
 /// A study under way.
 pub(super) struct Work<'a> {

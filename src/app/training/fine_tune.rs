@@ -11,20 +11,20 @@ use super::held_out::HeldOutSet;
 use super::journal::OnStep;
 use super::path::PathPoints;
 use super::recorder::Recorder;
-use crate::adapter::{Adapter, LoraOptions};
 use crate::app::session::Session;
-use crate::generate::Engine;
+use crate::formats::adapter::{Adapter, LoraOptions};
+use crate::formats::pretrained::Pretrained;
 use crate::lab;
-use crate::objective::{ImportanceCorrection, Plan};
-use crate::policy::Policy;
-use crate::presample::Presamples;
-use crate::pretrained::Pretrained;
-use crate::remote::{EngineOptions, Fleet};
-use crate::rollout::Encoded;
-use crate::telemetry::JsonLines;
-use crate::train::AdamW;
-use crate::train::checkpoint::{self, Checkpoint, Checkpoints, State};
-use crate::train::rlvr::{self, RlvrConfig, RolloutEngine, Run, TrainingData};
+use crate::learn::objective::{ImportanceCorrection, Plan};
+use crate::learn::presample::Presamples;
+use crate::learn::rollout::Encoded;
+use crate::learn::train::AdamW;
+use crate::learn::train::checkpoint::{self, Checkpoint, Checkpoints, State};
+use crate::learn::train::rlvr::{self, RlvrConfig, RolloutEngine, Run, TrainingData};
+use crate::nn::generate::Engine;
+use crate::nn::policy::Policy;
+use crate::solvers::remote::{EngineOptions, Fleet};
+use crate::system::telemetry::JsonLines;
 
 /// Where a run goes and what it continues.
 pub(crate) struct Place<'a> {
@@ -156,7 +156,7 @@ impl Session<'_> {
         let metrics = place.output.join("metrics.jsonl");
         self.ranks.first(|| {
             match &restored {
-                Some(restored) => crate::files::write_atomic(&metrics, &restored.metrics)?,
+                Some(restored) => crate::system::files::write_atomic(&metrics, &restored.metrics)?,
                 None => JsonLines::create(&metrics).map(drop)?,
             }
             let step = restored.as_ref().map(|restored| restored.state.global_step);
@@ -184,7 +184,7 @@ impl Session<'_> {
     pub(crate) fn save(&self, tuned: &FineTuned, directory: &Path) -> Result<()> {
         let (adapter, tensors) = (tuned.adapter.as_ref(), tuned.policy.tensors());
         self.ranks.first(|| {
-            crate::files::writable_subfolder(directory)?;
+            crate::system::files::writable_subfolder(directory)?;
             self.base.save_trained(adapter, &tensors, directory)
         })
     }

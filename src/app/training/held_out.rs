@@ -15,10 +15,10 @@ use tealight_eval::report::{HeldOut, grid};
 use crate::app::evaluate::progress::EvalBar;
 use crate::app::session::{Draw, Session};
 use crate::app::settings::DataOptions;
-use crate::files::{MAX_LINES, MAX_SMALL, read_limited, read_text, write_atomic};
-use crate::generate::{Filters, SamplingParams};
-use crate::model::Decoder;
-use crate::telemetry::JsonLines;
+use crate::nn::generate::{Filters, SamplingParams};
+use crate::nn::model::Decoder;
+use crate::system::files::{MAX_LINES, MAX_SMALL, read_limited, read_text, write_atomic};
+use crate::system::telemetry::JsonLines;
 
 /// The file of a run that evaluations during training go to.
 pub(crate) const FILE: &str = "evals.jsonl";

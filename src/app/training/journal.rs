@@ -7,12 +7,12 @@ use tealight_datasets::Verdict;
 use tealight_eval::report::HeldOut;
 
 use super::fine_tune::Place;
-use crate::generate::Finish;
-use crate::rollout::Encoded;
-use crate::telemetry::completions::{self, Logged};
-use crate::telemetry::tensorboard::EventFile;
-use crate::telemetry::{JsonLines, Progress};
-use crate::train::rlvr::{Health, Metrics, ReportTo, RlvrConfig, Step};
+use crate::learn::rollout::Encoded;
+use crate::learn::train::rlvr::{Health, Metrics, ReportTo, RlvrConfig, Step};
+use crate::nn::generate::Finish;
+use crate::system::telemetry::completions::{self, Logged};
+use crate::system::telemetry::tensorboard::EventFile;
+use crate::system::telemetry::{JsonLines, Progress};
 
 /// Called with the row of metrics of every step.
 pub type OnStep<'a> = dyn Fn(&serde_json::Value) -> Result<()> + 'a;

@@ -9,10 +9,10 @@ use super::held_out::BEST;
 use super::journal::Journal;
 use super::path::PathPoints;
 use crate::app::session::{Draw, Session};
-use crate::policy;
-use crate::train::AdamW;
-use crate::train::checkpoint::{Checkpoints, State};
-use crate::train::rlvr::{End, Run, Step};
+use crate::learn::train::AdamW;
+use crate::learn::train::checkpoint::{Checkpoints, State};
+use crate::learn::train::rlvr::{End, Run, Step};
+use crate::nn::policy;
 
 /// Records a run in its output folder.
 pub(super) struct Recorder<'a> {
@@ -114,7 +114,7 @@ impl<'a> Recorder<'a> {
     }
 
     fn save_model(&self, folder: &Path) -> Result<()> {
-        crate::files::writable_subfolder(folder)?;
+        crate::system::files::writable_subfolder(folder)?;
         let tensors = self.run.policy.tensors();
         self.session.base.save_trained(self.checkpoints.adapter, &tensors, folder)
     }

@@ -10,19 +10,20 @@ use serde_json::{Value, json};
 use tealight_datasets::{Dataset, Problem, SOURCES};
 
 use super::fine_tune::{dataset_checksum, new_adapter};
-use crate::adapter::LoraOptions;
 use crate::app::directory::{self, FINAL, RunDirectory};
 use crate::app::settings::{self, DataOptions, ModelOptions, WithOutput};
-use crate::device;
-use crate::files::writable_subfolder;
-use crate::policy::Sequence;
-use crate::pretrained::Pretrained;
-use crate::ranks::Ranks;
-use crate::telemetry::{JsonLines, Progress};
-use crate::tokenizer::Tokenizer;
-use crate::train::checkpoint::{self, Checkpoints, State};
-use crate::train::sft::{self, Examples, SftConfig};
-use crate::train::{AdamW, Stop};
+use crate::formats::adapter::LoraOptions;
+use crate::formats::pretrained::Pretrained;
+use crate::learn::train::AdamW;
+use crate::learn::train::checkpoint::{self, Checkpoints, State};
+use crate::learn::train::sft::{self, Examples, SftConfig};
+use crate::nn::device;
+use crate::nn::policy::Sequence;
+use crate::nn::tokenizer::Tokenizer;
+use crate::system::files::writable_subfolder;
+use crate::system::ranks::Ranks;
+use crate::system::stop::Stop;
+use crate::system::telemetry::{JsonLines, Progress};
 
 /// Options of `tealight sft`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
@@ -93,7 +94,7 @@ pub fn run(options: &SftOptions, run_directory: &RunDirectory, stop: &Stop) -> R
         let restored = checkpoints.load(path, &device)?;
         policy.restore(&restored.weights)?;
         optimizer.restore(restored.state.optimizer_steps, &restored.moments)?;
-        crate::files::write_atomic(&metrics, &restored.metrics)?;
+        crate::system::files::write_atomic(&metrics, &restored.metrics)?;
         state = restored.state;
         tracing::info!("resumed from {}", path.display());
     } else {

@@ -4,13 +4,13 @@ use anyhow::{Result, bail};
 use tealight_datasets::Dataset;
 
 use crate::app::session::Session;
-use crate::limits;
-use crate::policy::Policy;
-use crate::pretrained::Pretrained;
-use crate::rollout::Encoded;
-use crate::train::checkpoint::Checkpoints;
-use crate::train::memory::{Hardware, MemoryPlan, Sizes};
-use crate::train::rlvr::{RlvrConfig, reads_base};
+use crate::formats::pretrained::Pretrained;
+use crate::learn::rollout::Encoded;
+use crate::learn::train::checkpoint::Checkpoints;
+use crate::learn::train::memory::{Hardware, MemoryPlan, Sizes};
+use crate::learn::train::rlvr::{RlvrConfig, reads_base};
+use crate::nn::policy::Policy;
+use crate::system::machine;
 
 impl Session<'_> {
     /// Tokens of a micro-batch: what was asked for, or as many as the memory plan has room for.
@@ -31,7 +31,7 @@ impl Session<'_> {
         let plan = |sizes: Sizes| MemoryPlan::at(&self.base.architecture, sizes, &place);
         let (available, rows) = match &place {
             Hardware::Cpu => (
-                limits::available_memory().map(|free| free / self.ranks.local().1 as u64),
+                machine::available_memory().map(|free| free / self.ranks.local().1 as u64),
                 sizes.rows,
             ),
             // The weights are there already. Of rows there are as many at a time as fit: see `Decoder::rows_that_fit`.
@@ -69,7 +69,7 @@ impl Session<'_> {
 
     /// Warns where the disk will not hold the checkpoints and the result.
     pub(super) fn warn_of_space(&self, checkpoints: &Checkpoints<'_>, policy: &Policy) {
-        let Some(free) = limits::free_space(checkpoints.output) else { return };
+        let Some(free) = machine::free_space(checkpoints.output) else { return };
         let trained: usize = policy.weights().values().map(|var| var.elem_count()).sum();
         // Weights and two moments; one more while it is written, and the result.
         let kept = checkpoints.limit.max(1) as u64 + 2;

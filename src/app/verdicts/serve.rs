@@ -33,7 +33,7 @@ use super::connection::Connection;
 use super::judge::{Judge, Judged, Kind, Pair};
 use super::metrics::Metrics;
 use super::stream;
-use crate::train::Stop;
+use crate::system::stop::Stop;
 
 /// Most bytes of a JSON body.
 const MAX_BODY: usize = 16 << 20;

@@ -7,7 +7,7 @@ use anyhow::Result;
 use tealight_eval::Estimate;
 
 use crate::app::verdicts::{Audit, Case, Judge};
-use crate::telemetry::{out, print};
+use crate::system::telemetry::{out, print};
 
 /// Pairs of a kind that are shown.
 const SHOWN: usize = 3;

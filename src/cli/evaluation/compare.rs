@@ -8,7 +8,7 @@ use tealight_eval::transition::{Aligned, Change};
 
 use crate::app::compare::{self, CompareOptions};
 use crate::cli::table;
-use crate::telemetry::print;
+use crate::system::telemetry::print;
 
 pub(in crate::cli) fn run(options: &CompareOptions) -> Result<()> {
     let comparison = compare::run(options)?;

@@ -10,9 +10,9 @@ use crate::app::evaluate::reject::Rejection;
 use crate::app::evaluate::{self, EvalOptions, Judged};
 use crate::app::grade::{self, GradeOptions};
 use crate::cli::{config_merge, required, table};
-use crate::process::Process;
-use crate::telemetry::print;
-use crate::train::Interrupted;
+use crate::system::process::Process;
+use crate::system::stop::Interrupted;
+use crate::system::telemetry::print;
 
 /// The settings of `grade`, and the file that a settings file may name too.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]

@@ -10,14 +10,14 @@ use serde_json::json;
 use tealight_datasets::{Message, Prompt};
 
 use crate::app::settings::ModelOptions;
-use crate::files::read_limited;
-use crate::generate::{Filters, Finish, RngKey, SampleRequest, SamplingParams};
-use crate::hub;
-use crate::sampled::Sampled;
-use crate::telemetry::{out, print};
-use crate::tokenizer::{TextStream, Tokenizer};
-use crate::train::Stop;
-use crate::train::rlvr::LENGTH;
+use crate::formats::hub;
+use crate::learn::train::rlvr::LENGTH;
+use crate::nn::generate::{Filters, Finish, RngKey, SampleRequest, SamplingParams};
+use crate::nn::tokenizer::{TextStream, Tokenizer};
+use crate::solvers::sampled::Sampled;
+use crate::system::files::read_limited;
+use crate::system::stop::Stop;
+use crate::system::telemetry::{out, print};
 
 /// Largest prompt, in bytes.
 const MAX_PROMPT: u64 = 64 << 20;

@@ -19,8 +19,8 @@ use tealight_datasets::{names, regular};
 use tealight_eval::report::{self, Live, Study};
 use tealight_eval::results::{MAX_RESULTS, Results};
 
-use crate::telemetry::print;
-use crate::train::Stop;
+use crate::system::stop::Stop;
+use crate::system::telemetry::print;
 
 /// Options of `tealight report`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]

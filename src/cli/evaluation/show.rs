@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::app::data_file;
-use crate::telemetry::{completions, out};
+use crate::system::telemetry::{completions, out};
 
 /// Options of `tealight show`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]

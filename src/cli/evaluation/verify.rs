@@ -15,8 +15,8 @@ use tealight_datasets::{Verdict, Verifier};
 
 use super::audit;
 use crate::app::verdicts::{Judge, Judged, Kind, judged_by, math_line, serve};
-use crate::telemetry::{out, print};
-use crate::train::Stop;
+use crate::system::stop::Stop;
+use crate::system::telemetry::{out, print};
 
 /// Lines that are judged at a time; their order is kept.
 const CHUNK: usize = 8192;

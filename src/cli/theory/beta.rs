@@ -5,10 +5,10 @@ use clap::ArgMatches;
 use clap::parser::ValueSource;
 
 use crate::app::beta::{self, BetaMeaning, BetaOptions};
-use crate::base_validity::BaseValidity;
 use crate::cli::{config_merge, table};
-use crate::telemetry::print;
-use crate::train::Stop;
+use crate::learn::base_validity::BaseValidity;
+use crate::system::stop::Stop;
+use crate::system::telemetry::print;
 
 /// The options of this command: those of sampling mean nothing without `--measure`.
 ///

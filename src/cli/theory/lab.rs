@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use crate::app::lab::{self, LabOptions};
 use crate::cli::table;
-use crate::telemetry::out;
+use crate::system::telemetry::out;
 
 pub(in crate::cli) fn run(options: &LabOptions) -> Result<()> {
     let printed = lab::run(options)?;

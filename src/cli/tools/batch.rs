@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::app::batch::{self, BatchOptions};
 use crate::cli::required;
-use crate::train::Stop;
+use crate::system::stop::Stop;
 
 /// The settings of this command, and the files that a settings file may name too.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]

@@ -5,7 +5,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use crate::app::doctor;
-use crate::telemetry::print;
+use crate::system::telemetry::print;
 
 /// Options of `tealight doctor`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]

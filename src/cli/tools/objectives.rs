@@ -6,8 +6,8 @@ use anyhow::Result;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use crate::objective::{self, Description};
-use crate::telemetry::out;
+use crate::learn::objective::{self, Description};
+use crate::system::telemetry::out;
 
 /// Options of `tealight objectives`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]

@@ -8,8 +8,8 @@ use clap::{Args, Command};
 use serde::{Deserialize, Serialize};
 
 use crate::cli::commands;
-use crate::files::{writable_directory, write_atomic};
-use crate::telemetry::out;
+use crate::system::files::{writable_directory, write_atomic};
+use crate::system::telemetry::out;
 
 /// Options of `tealight completions`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tealight_datasets::task::{self, Kind, instances, knobs, reasoning_gym};
 
-use crate::telemetry::out;
+use crate::system::telemetry::out;
 
 /// Problems that the numbers of answers are taken over.
 const PROBLEMS: usize = 200;

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::app::presample::{self, PresampleOptions, Summary};
 use crate::cli::{NO_OUTPUT, required, table};
-use crate::process::Process;
-use crate::telemetry::print;
+use crate::system::process::Process;
+use crate::system::telemetry::print;
 
 /// The settings of this command, and the directory that a settings file may name too.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::app::push::{self, PushOptions};
 use crate::cli::{config_merge, required};
-use crate::telemetry::print;
+use crate::system::telemetry::print;
 
 /// The settings of this command, and what a settings file may name too: a run and a repository.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::app::directory::{MAX_SETTINGS, RunDirectory, Start, as_argument};
 use crate::cli::config_merge;
-use crate::files::read_text;
+use crate::system::files::read_text;
 
 /// The settings of a command that trains, and the directory that a settings file may name too.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]

@@ -6,7 +6,7 @@ use clap::ArgMatches;
 use super::resume::{self, RunFlags, RunSettings};
 use crate::app::training::sft::{self, SftOptions};
 use crate::cli::{NO_OUTPUT, required};
-use crate::train::Stop;
+use crate::system::stop::Stop;
 
 /// The settings of this command.
 pub(in crate::cli) type Settings = RunSettings<SftOptions>;

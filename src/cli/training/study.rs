@@ -8,9 +8,9 @@ use clap::{ArgMatches, Args, FromArgMatches};
 use crate::app::directory::Start;
 use crate::app::study::{self, StudyOptions};
 use crate::cli::{config_merge, table};
-use crate::hub;
-use crate::process::Process;
-use crate::telemetry::print;
+use crate::formats::hub;
+use crate::system::process::Process;
+use crate::system::telemetry::print;
 
 /// What the default study is run with: the embedded model on Countdown in a few minutes on two
 /// cores. Any flag or `--config` overrides these; see `recipes/countdown-study.toml`.

@@ -9,8 +9,8 @@ use serde_json::Value;
 use super::resume::{self, RunFlags, RunSettings};
 use crate::app::training::{self, DryRun, TrainOptions};
 use crate::cli::{NO_OUTPUT, required};
-use crate::process::Process;
-use crate::telemetry::{out, print};
+use crate::system::process::Process;
+use crate::system::telemetry::{out, print};
 
 /// The settings of this command.
 pub(in crate::cli) type Settings = RunSettings<TrainOptions>;

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use candle_core::{D, DType, Device, Tensor, Var};
 use candle_nn::ops::{log_softmax, rms_norm_slow, sigmoid, silu, softmax};
-use tealight::model::weights::Weights;
-use tealight::model::{Activation, Architecture, LayerKind, NormPlacement, QkNorm, Rope};
-use tealight::policy::Sequence;
+use tealight::nn::model::weights::Weights;
+use tealight::nn::model::{Activation, Architecture, LayerKind, NormPlacement, QkNorm, Rope};
+use tealight::nn::policy::Sequence;
 
 type Result<T> = candle_core::Result<T>;
 

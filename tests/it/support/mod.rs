@@ -10,9 +10,9 @@ pub(crate) mod server;
 use std::collections::BTreeMap;
 
 use candle_core::{Device, Tensor};
-use tealight::model::weights::Weights;
-use tealight::model::{Architecture, BackendKind, weights};
-use tealight::policy::{GradAccumulator, Policy, Sequence};
+use tealight::nn::model::weights::Weights;
+use tealight::nn::model::{Architecture, BackendKind, weights};
+use tealight::nn::policy::{GradAccumulator, Policy, Sequence};
 
 /// Something that computes a model here.
 #[derive(Debug, Clone)]
@@ -31,7 +31,7 @@ pub(crate) fn places() -> Vec<Place> {
     if cfg!(feature = "emulated-gpu") {
         places.push(Place { kind: BackendKind::Gpu, device: Device::Cpu, is_exact: false });
     }
-    let (device, _) = tealight::device::open("auto").expect("a device");
+    let (device, _) = tealight::nn::device::open("auto").expect("a device");
     if !device.is_cpu() {
         places.push(Place { kind: BackendKind::Gpu, device, is_exact: false });
     }

@@ -1,0 +1,114 @@
+//! The Hub's cache on disk, in the layout of the Python client, so that both share it:
+//! `models--owner--name/{blobs/ETAG, snapshots/COMMIT/FILE -> blob, refs/REVISION holding COMMIT}`.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use tealight_datasets::{names, output};
+
+use crate::system::hf_home::cache_directory;
+
+/// One repository's folder.
+pub(super) struct Folder {
+    path: PathBuf,
+    revision: String,
+}
+
+impl Folder {
+    /// The folder of `id` (of `kind`, `models` or `datasets`) at `revision`.
+    ///
+    /// # Errors
+    /// A revision that cannot be one.
+    pub(super) fn new(kind: &str, id: &str, revision: &str) -> Result<Self> {
+        let path = cache_directory().join(format!("{kind}--{}", id.replace('/', "--")));
+        names::inside(&path, revision).context("a revision is a branch, a tag or a commit")?;
+        Ok(Self { path, revision: revision.into() })
+    }
+
+    /// The main branch, in a folder of its own.
+    pub(super) fn at(path: &Path) -> Self {
+        Self { path: path.into(), revision: "main".into() }
+    }
+
+    /// The path of `file` in the snapshot of this revision, if it is there.
+    pub(super) fn get(&self, file: &str) -> Option<PathBuf> {
+        let snapshots = self.path.join("snapshots");
+        let commit = match is_commit(&self.revision) {
+            true => self.revision.clone(),
+            false => {
+                let branch = names::inside(&self.path.join("refs"), &self.revision).ok()?;
+                std::fs::read_to_string(branch).ok()?.trim().to_owned()
+            }
+        };
+        let path = names::inside(&names::inside(&snapshots, &commit).ok()?, file).ok()?;
+        path.is_file().then_some(path)
+    }
+
+    /// The file that holds what is downloaded so far of `etag`, for this process alone.
+    pub(super) fn incomplete(&self, etag: &str) -> Result<File> {
+        let blobs = self.path.join("blobs");
+        std::fs::create_dir_all(&blobs).with_context(|| blobs.display().to_string())?;
+        let path = names::inside(&blobs, &format!("{etag}.incomplete"))?;
+        let describe = || format!("{}: cannot be written", path.display());
+        let mut options = File::options();
+        let file = output::open(options.create(true).truncate(false).read(true).write(true), &path);
+        let file = file.with_context(describe)?;
+        // Two processes that want one model: the second waits, and finds it there.
+        file.lock().with_context(describe)?;
+        Ok(file)
+    }
+
+    /// Makes what was downloaded the content `etag`.
+    pub(super) fn complete(&self, etag: &str) -> Result<()> {
+        let blobs = self.path.join("blobs");
+        let from = names::inside(&blobs, &format!("{etag}.incomplete"))?;
+        let to = names::inside(&blobs, etag)?;
+        std::fs::rename(&from, &to).with_context(|| format!("{}: cannot be written", to.display()))
+    }
+
+    /// Whether the content `etag` is there.
+    pub(super) fn has(&self, etag: &str) -> bool {
+        names::inside(&self.path.join("blobs"), etag).is_ok_and(|path| path.is_file())
+    }
+
+    /// Names the content `etag` as `file` of `commit`, which this revision now is.
+    pub(super) fn link(&self, file: &str, etag: &str, commit: &str) -> Result<PathBuf> {
+        if !is_commit(commit) {
+            bail!("the server's commit is none");
+        }
+        let path = names::inside(&self.path.join("snapshots").join(commit), file)?;
+        let describe = || format!("{}: cannot be written", path.display());
+        let parent = path.parent().unwrap_or(&self.path);
+        std::fs::create_dir_all(parent).with_context(describe)?;
+        if path.symlink_metadata().is_ok() {
+            std::fs::remove_file(&path).with_context(describe)?;
+        }
+        let blob = names::inside(&self.path.join("blobs"), etag)?;
+        point(&path, &blob, file.split('/').count() + 1).with_context(describe)?;
+        if !is_commit(&self.revision) {
+            let branch = names::inside(&self.path.join("refs"), &self.revision)?;
+            std::fs::create_dir_all(branch.parent().unwrap_or(&self.path))
+                .with_context(describe)?;
+            crate::system::files::write_atomic(&branch, commit.as_bytes())?;
+        }
+        Ok(path)
+    }
+}
+
+/// `path` stands for `blob`, `depth` folders below the repository's.
+#[cfg(unix)]
+fn point(path: &Path, blob: &Path, depth: usize) -> std::io::Result<()> {
+    let name = blob.file_name().unwrap_or_default();
+    std::os::unix::fs::symlink(Path::new(&"../".repeat(depth)).join("blobs").join(name), path)
+}
+
+/// Links need a privilege there.
+#[cfg(not(unix))]
+fn point(path: &Path, blob: &Path, _depth: usize) -> std::io::Result<()> {
+    std::fs::hard_link(blob, path).or_else(|_| std::fs::copy(blob, path).map(drop))
+}
+
+fn is_commit(text: &str) -> bool {
+    text.len() == 40 && text.bytes().all(|b| b.is_ascii_hexdigit())
+}

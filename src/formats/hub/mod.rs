@@ -1,0 +1,224 @@
+//! A model's name to a directory of files: a path, `countdown` (embedded), or a Hub id.
+//!
+//! A Hub id (`owner/name[@revision]`) is looked up in the local cache first; a hit makes no network
+//! call. `HF_HOME`, `HF_HUB_CACHE`, `HF_TOKEN`, `HF_ENDPOINT`, `HF_HUB_DOWNLOAD_TIMEOUT` and `HF_HUB_OFFLINE` mean
+//! what they mean to the Python client.
+
+mod cache;
+mod client;
+mod headers;
+pub mod push;
+pub mod token;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use sha2::{Digest, Sha256};
+use tealight_datasets::names;
+
+use client::Repository;
+
+use crate::formats::adapter;
+use crate::nn::model::weights;
+use crate::system::hf_home::cache_directory;
+
+/// The name of the embedded model.
+pub const EMBEDDED: &str = "countdown";
+
+/// The files of the embedded model.
+const EMBEDDED_FILES: [(&str, &[u8]); 5] = [
+    ("config.json", include_bytes!("../../../models/countdown/config.json")),
+    ("generation_config.json", include_bytes!("../../../models/countdown/generation_config.json")),
+    ("model.safetensors", include_bytes!("../../../models/countdown/model.safetensors")),
+    ("tokenizer.json", include_bytes!("../../../models/countdown/tokenizer.json")),
+    ("tokenizer_config.json", include_bytes!("../../../models/countdown/tokenizer_config.json")),
+];
+
+/// Files of a tokenizer, not all of which every model has.
+pub(crate) const TOKENIZER_FILES: [&str; 6] = [
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "chat_template.jinja",
+    "vocab.json",
+    "merges.txt",
+];
+/// What else is fetched before the weights, where the repository has it.
+const CONFIG_FILES: [&str; 3] = ["config.json", "generation_config.json", adapter::CONFIG];
+
+/// A directory with a model in Hub layout.
+#[derive(Debug)]
+pub struct ModelFiles {
+    /// Where the files are.
+    pub directory: PathBuf,
+    /// Keeps the directory of an embedded model alive.
+    _unpacked: Option<tempfile::TempDir>,
+}
+
+/// Finds the model called `name`, downloading it where needed.
+///
+/// # Errors
+/// No such directory or repository, no network, no permission; the message says which.
+pub fn resolve(name: &str) -> Result<ModelFiles> {
+    if name == EMBEDDED {
+        let directory = tempfile::tempdir().context("no room for the embedded model")?;
+        for (file, bytes) in EMBEDDED_FILES {
+            crate::system::files::write_atomic(&directory.path().join(file), bytes)?;
+        }
+        let path = directory.path().to_owned();
+        return Ok(ModelFiles { directory: path, _unpacked: Some(directory) });
+    }
+    if Path::new(name).is_dir() {
+        return Ok(ModelFiles { directory: name.into(), _unpacked: None });
+    }
+    let (id, revision) = name.split_once('@').unwrap_or((name, "main"));
+    if !names::is_repository(id) {
+        bail!(
+            "model `{name}`: no such directory, and not a Hub id (owner/name[@revision]) or \
+             `{EMBEDDED}`, the embedded model"
+        );
+    }
+    // `runs/final` reads like an id; who has a folder `runs` means a folder.
+    let parent = Path::new(id).parent().filter(|parent| parent.is_dir());
+    let repository = Repository::new("models", id, revision)?;
+    if let (Some(parent), None) = (parent, cached(&repository)) {
+        bail!(
+            "model `{name}`: {} has no such directory. If the Hub's model of this name is meant, call the command \
+             in a directory without `{}`",
+            parent.display(),
+            parent.display()
+        );
+    }
+    Ok(ModelFiles { directory: fetch(&repository)?, _unpacked: None })
+}
+
+/// Whether `name` is fetched from the Hub, and not a directory or the embedded model.
+pub fn is_remote(name: &str) -> bool {
+    name != EMBEDDED && !Path::new(name).is_dir()
+}
+
+/// The file that `OWNER/NAME[@REVISION]:PATH` names in a dataset repository, from the cache or the
+/// network.
+///
+/// # Errors
+/// A name of another form, no such repository or file, no network, no permission.
+pub fn dataset_file(spec: &str) -> Result<PathBuf> {
+    let form = "a Hub dataset is named hub:OWNER/NAME[@REVISION]:FILE";
+    let (repository, file) = spec.split_once(':').with_context(|| format!("`{spec}`: {form}"))?;
+    let (id, revision) = repository.split_once('@').unwrap_or((repository, "main"));
+    if !names::is_repository(id) || file.is_empty() {
+        bail!("`{spec}`: {form}");
+    }
+    Repository::new("datasets", id, revision)?
+        .fetch(file)
+        .with_context(|| format!("dataset `{spec}`"))
+}
+
+/// The GGUF file that `name` means: a path, or `OWNER/NAME[@REVISION]:FILE.gguf` on the Hub, from the cache or the
+/// network; none where it means another kind of model.
+///
+/// # Errors
+/// No such repository or file, no network, no permission.
+pub fn gguf_file(name: &str) -> Result<Option<PathBuf>> {
+    if !name.ends_with(".gguf") || Path::new(name).is_dir() {
+        return Ok(None);
+    }
+    if Path::new(name).is_file() {
+        return Ok(Some(name.into()));
+    }
+    let Some((repository, file)) = name.split_once(':') else {
+        bail!("model `{name}`: no such file");
+    };
+    let (id, revision) = repository.split_once('@').unwrap_or((repository, "main"));
+    if !names::is_repository(id) {
+        bail!("model `{name}`: no such file, and not OWNER/NAME[@REVISION]:FILE.gguf on the Hub");
+    }
+    let path = Repository::new("models", id, revision)?.fetch(file);
+    Ok(Some(path.with_context(|| format!("model `{name}`"))?))
+}
+
+/// A file of the model `a/b` from `endpoint`, cached in `folder`: for `fuzzing`, whose servers break off.
+///
+/// # Errors
+/// Those of a download.
+pub(crate) fn fetch_from(endpoint: &str, folder: &Path, file: &str) -> Result<PathBuf> {
+    Repository::at(endpoint, folder).fetch(file)
+}
+
+/// The SHA-256 of `bytes`, in hexadecimal.
+pub(crate) fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Whether the user forbids network calls.
+pub fn is_offline() -> bool {
+    std::env::var("HF_HUB_OFFLINE")
+        .is_ok_and(|value| matches!(value.to_lowercase().as_str(), "1" | "true" | "yes" | "on"))
+}
+
+/// Silence after which a connection counts as broken, unless `HF_HUB_DOWNLOAD_TIMEOUT` says otherwise.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The seconds of `HF_HUB_DOWNLOAD_TIMEOUT`, or [`TIMEOUT`].
+fn timeout() -> Result<Duration> {
+    const NAME: &str = "HF_HUB_DOWNLOAD_TIMEOUT";
+    let Some(text) = std::env::var_os(NAME) else { return Ok(TIMEOUT) };
+    let seconds = text.to_str().and_then(|text| text.parse().ok());
+    let seconds = seconds.filter(|seconds| (1..=86_400).contains(seconds));
+    let seconds = seconds
+        .with_context(|| format!("{NAME}={}: give whole seconds, 1 to 86400", text.display()))?;
+    Ok(Duration::from_secs(seconds))
+}
+
+/// The directory of a model's snapshot, from the cache or the network.
+fn fetch(repository: &Repository) -> Result<PathBuf> {
+    if let Some(directory) = cached(repository) {
+        return Ok(directory);
+    }
+    if is_offline() {
+        bail!(
+            "{} is not in the cache ({}) and HF_HUB_OFFLINE forbids downloading it",
+            repository.shown(),
+            cache_directory().display(),
+        );
+    }
+    download(repository)
+}
+
+/// The snapshot, if all of its weights are there. Weights are fetched last, so then the rest is there too.
+fn cached(repository: &Repository) -> Option<PathBuf> {
+    if let Some(config) = repository.cached(adapter::CONFIG) {
+        repository.cached(adapter::WEIGHTS)?;
+        return Some(config.parent()?.to_owned());
+    }
+    let directory = repository.cached("config.json")?.parent()?.to_owned();
+    let needed = match repository.cached(weights::INDEX) {
+        Some(index) => weights::shard_names(&index).ok()?,
+        None => vec![weights::WHOLE.to_owned()],
+    };
+    needed.iter().all(|file| repository.cached(file).is_some()).then_some(directory)
+}
+
+fn download(repository: &Repository) -> Result<PathBuf> {
+    let there = repository.files()?;
+    let has = |file: &str| there.iter().any(|name| name == file);
+    let mut directory = None;
+    for file in CONFIG_FILES.into_iter().chain(TOKENIZER_FILES).filter(|file| has(file)) {
+        let path = repository.fetch(file)?;
+        directory = path.parent().map(Path::to_owned);
+    }
+    let shards = if has(adapter::CONFIG) && has(adapter::WEIGHTS) {
+        vec![adapter::WEIGHTS.to_owned()]
+    } else if has(weights::WHOLE) {
+        vec![weights::WHOLE.to_owned()]
+    } else if has(weights::INDEX) {
+        weights::shard_names(&repository.fetch(weights::INDEX)?)?
+    } else {
+        bail!("{}: the repository has no safetensors weights", repository.shown());
+    };
+    for shard in shards {
+        repository.fetch(&shard)?;
+    }
+    directory.with_context(|| format!("{}: the repository has no config.json", repository.shown()))
+}

@@ -1,0 +1,334 @@
+//! A folder to a model repository on the Hub, by its HTTP interface: large files first, each on its own, then
+//! one commit with all of them.
+//!
+//! A push that was cut off is done again: files that the server has already are not sent, so it goes on where
+//! it ended. Large files go by Git LFS's `basic` transfer, which every Hub accepts, in one request each.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use tealight_datasets::names;
+use ureq::http::{Response, StatusCode};
+use ureq::{Agent, Body, RequestBuilder};
+
+use super::token::{endpoint, token, with_token};
+use crate::system::http::{agent, body, described};
+
+/// How often a request that failed on the way is tried in all.
+const ATTEMPTS: usize = 4;
+/// How long an answer may be waited for once everything is sent, and how long its body may take.
+const ANSWER: Duration = Duration::from_secs(120);
+/// The largest file that one request carries.
+const LARGEST: u64 = 5_000_000_000;
+/// Largest answer that is read, in bytes.
+const MAX_ANSWER: u64 = 64 << 20;
+/// The kinds of body that are sent.
+const JSON: &str = "application/json";
+const LFS: &str = "application/vnd.git-lfs+json";
+/// Bytes of a file that the server looks at to choose how it is stored.
+const SAMPLE: usize = 512;
+
+/// What to push, and where to.
+pub struct Push<'a> {
+    /// `owner/name`.
+    pub repository: &'a str,
+    /// The branch.
+    pub revision: &'a str,
+    /// Whether a repository that has to be made is private.
+    pub private: bool,
+    /// The commit's title.
+    pub message: &'a str,
+}
+
+/// One file of the folder.
+struct Item {
+    path: PathBuf,
+    name: String,
+    bytes: u64,
+    sha256: String,
+}
+
+/// The server and who asks.
+struct Hub {
+    http: Agent,
+    endpoint: String,
+    token: String,
+}
+
+impl Push<'_> {
+    /// Sends every file of `folder`; `said` hears of each. Returns the address of the commit.
+    ///
+    /// # Errors
+    /// No token, no permission, a name that is none, a network that stays broken, a file that is too large.
+    pub fn run(&self, folder: &Path, said: &mut dyn FnMut(&str)) -> Result<String> {
+        if super::is_offline() {
+            bail!("HF_HUB_OFFLINE forbids pushing: unset the variable");
+        }
+        if !names::is_repository(self.repository) {
+            bail!("`{}`: a repository is named owner/name", self.repository);
+        }
+        let token = token().context(
+            "no token: set HF_TOKEN to one that may write, or log in with `hf auth login`",
+        )?;
+        let hub = Hub { http: agent(None), endpoint: endpoint(), token };
+        let items = items(folder)?;
+        self.create(&hub)?;
+        let modes = self.modes(&hub, &items)?;
+        let (large, small): (Vec<&Item>, Vec<&Item>) =
+            items.iter().partition(|item| modes.contains(&item.name));
+        self.upload(&hub, &large, said)?;
+        let address = self.commit(&hub, &large, &small)?;
+        said(&format!("{} files in one commit", items.len()));
+        Ok(address)
+    }
+
+    /// Makes the repository, unless it is there.
+    fn create(&self, hub: &Hub) -> Result<()> {
+        let (owner, name) = self.repository.split_once('/').unwrap_or_default();
+        let body =
+            json!({"type": "model", "name": name, "organization": owner, "private": self.private});
+        let whole = json!({"type": "model", "name": name, "private": self.private});
+        let url = format!("{}/api/repos/create", hub.endpoint);
+        let mut answer = hub.post(&url, JSON, &body.to_string())?;
+        if answer.status() == StatusCode::FORBIDDEN || answer.status() == StatusCode::BAD_REQUEST {
+            // Of one's own account, which is no organisation.
+            answer = hub.post(&url, JSON, &whole.to_string())?;
+        }
+        match answer.status() {
+            StatusCode::CONFLICT => Ok(()),
+            _ => self.accepted(answer, "make the repository").map(drop),
+        }
+    }
+
+    /// The names of the files that are stored as LFS objects.
+    fn modes(&self, hub: &Hub, items: &[Item]) -> Result<Vec<String>> {
+        let mut files = Vec::new();
+        for item in items {
+            let mut sample = Vec::new();
+            File::open(&item.path)?.take(SAMPLE as u64).read_to_end(&mut sample)?;
+            let sample = STANDARD.encode(sample);
+            files.push(json!({"path": item.name, "size": item.bytes, "sample": sample}));
+        }
+        let url = self.api(hub, "preupload");
+        let body = json!({ "files": files });
+        let answer = self.accepted(hub.post(&url, JSON, &body.to_string())?, "write there")?;
+        let answer = json_of(answer)?;
+        let files =
+            answer["files"].as_array().context("the Hub does not say how to store files")?;
+        let is_large = |file: &&Value| file["uploadMode"] == "lfs";
+        let name = |file: &Value| file["path"].as_str().map(str::to_owned);
+        Ok(files.iter().filter(is_large).filter_map(name).collect())
+    }
+
+    /// Sends the large files that the server does not have.
+    fn upload(&self, hub: &Hub, items: &[&Item], said: &mut dyn FnMut(&str)) -> Result<()> {
+        if items.is_empty() {
+            return Ok(());
+        }
+        if let Some(item) = items.iter().find(|item| item.bytes > LARGEST) {
+            bail!(
+                "{}: {:.1} GB are more than one request carries; write it smaller with `tealight export --save-dtype \
+                 bfloat16`, or push the folder with `hf upload`",
+                item.path.display(),
+                item.bytes as f64 / 1e9
+            );
+        }
+        let objects: Vec<Value> =
+            items.iter().map(|item| json!({"oid": item.sha256, "size": item.bytes})).collect();
+        let body = json!({
+            "operation": "upload", "transfers": ["basic"], "hash_algo": "sha_256",
+            "ref": {"name": self.revision}, "objects": objects,
+        });
+        let url = format!("{}/{}.git/info/lfs/objects/batch", hub.endpoint, self.repository);
+        let answer = hub.post(&url, LFS, &body.to_string())?;
+        let answer = json_of(self.accepted(answer, "send large files")?)?;
+        let objects = answer["objects"].as_array().context("the Hub names no objects to send")?;
+        for item in items {
+            let object = objects.iter().find(|object| object["oid"] == item.sha256.as_str());
+            let object = object.with_context(|| format!("the Hub forgot {}", item.name))?;
+            if let Some(error) = object["error"]["message"].as_str() {
+                bail!("{}: the Hub refused it: {error}", item.name);
+            }
+            let Some(to) = object["actions"]["upload"]["href"].as_str() else {
+                said(&format!("{} is there already", item.name));
+                continue;
+            };
+            said(&format!("sending {} ({:.1} MB)", item.name, item.bytes as f64 / 1e6));
+            let headers = &object["actions"]["upload"]["header"];
+            let answer = hub.send(to, headers, &item.path)?;
+            self.accepted(answer, "send a file").with_context(|| item.name.clone())?;
+            if let Some(check) = object["actions"]["verify"]["href"].as_str() {
+                let body = json!({"oid": item.sha256, "size": item.bytes});
+                let headers = &object["actions"]["verify"]["header"];
+                let answer = hub.post_with(check, headers, &body.to_string())?;
+                self.accepted(answer, "check a file").with_context(|| item.name.clone())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// One commit with all files.
+    fn commit(&self, hub: &Hub, large: &[&Item], small: &[&Item]) -> Result<String> {
+        let mut lines =
+            vec![json!({"key": "header", "value": {"summary": self.message, "description": ""}})];
+        for item in small {
+            let content = STANDARD.encode(std::fs::read(&item.path)?);
+            lines.push(json!({
+                "key": "file",
+                "value": {"path": item.name, "content": content, "encoding": "base64"},
+            }));
+        }
+        for item in large {
+            lines.push(json!({
+                "key": "lfsFile",
+                "value": {"path": item.name, "algo": "sha256", "oid": item.sha256, "size": item.bytes},
+            }));
+        }
+        let body: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        let url = self.api(hub, "commit");
+        let answer = hub.post(&url, "application/x-ndjson", &body)?;
+        let answer = json_of(self.accepted(answer, "commit")?).unwrap_or_default();
+        let shown = format!("{}/{}", hub.endpoint, self.repository);
+        Ok(answer["commitUrl"].as_str().map_or(shown, str::to_owned))
+    }
+
+    fn api(&self, hub: &Hub, what: &str) -> String {
+        format!("{}/api/models/{}/{what}/{}", hub.endpoint, self.repository, self.revision)
+    }
+
+    fn accepted(&self, mut answer: Response<Body>, what: &str) -> Result<Response<Body>> {
+        let status = answer.status();
+        if status.is_success() {
+            return Ok(answer);
+        }
+        let fix = match status {
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+                "the token may not: set HF_TOKEN to one that may write to this repository"
+            }
+            StatusCode::NOT_FOUND => "there is no such repository or branch",
+            _ => "try again later",
+        };
+        let said = body(&mut answer, MAX_ANSWER).unwrap_or_default();
+        let said: String = String::from_utf8_lossy(&said).chars().take(200).collect();
+        bail!("{}: cannot {what} ({status}): {fix}. {said}", self.repository)
+    }
+}
+
+/// The body of an answer.
+fn json_of(mut answer: Response<Body>) -> Result<Value> {
+    let text = body(&mut answer, MAX_ANSWER)?;
+    serde_json::from_slice(&text).context("the Hub's answer is no JSON")
+}
+
+impl Hub {
+    /// Posts `text` of a kind until there is an answer; a server in trouble is asked again.
+    fn post(&self, url: &str, kind: &str, text: &str) -> Result<Response<Body>> {
+        self.tried(|| {
+            let request = within_time(self.http.post(url));
+            let request = request.header("Content-Type", kind).header("Accept", kind);
+            Ok(with_token(request, url, &self.endpoint, Some(&self.token)).send(text))
+        })
+    }
+
+    /// Posts JSON to an address of the Hub's choice, with the headers that the Hub gives for it. Only the Hub's own
+    /// host sees the token.
+    fn post_with(&self, url: &str, headers: &Value, text: &str) -> Result<Response<Body>> {
+        self.tried(|| {
+            let request = within_time(self.http.post(url));
+            let request = request.header("Content-Type", LFS).header("Accept", LFS);
+            let has_permission = headers.get("Authorization").is_some();
+            let token = Some(self.token.as_str()).filter(|_| !has_permission);
+            let request = with_headers(request, headers);
+            Ok(with_token(request, url, &self.endpoint, token).send(text))
+        })
+    }
+
+    /// Sends a file to an address that carries its own permission.
+    fn send(&self, to: &str, headers: &Value, file: &Path) -> Result<Response<Body>> {
+        self.tried(|| {
+            Ok(with_headers(within_time(self.http.put(to)), headers).send(File::open(file)?))
+        })
+    }
+
+    fn tried(
+        &self,
+        request: impl Fn() -> Result<Result<Response<Body>, ureq::Error>>,
+    ) -> Result<Response<Body>> {
+        let mut attempt = 1;
+        loop {
+            let answer = request()?;
+            let is_final = match &answer {
+                Ok(answer) => {
+                    !answer.status().is_server_error()
+                        && answer.status() != StatusCode::TOO_MANY_REQUESTS
+                }
+                Err(_) => false,
+            };
+            if is_final || attempt == ATTEMPTS {
+                return answer.map_err(|error| anyhow!(described(&error))).context(
+                    "the network failed; what was sent stays, so the same command goes on from there",
+                );
+            }
+            std::thread::sleep(Duration::from_millis(200 << attempt));
+            attempt += 1;
+        }
+    }
+}
+
+/// A request whose answer begins and ends in time once everything is sent; sending may take as long as the file is
+/// large.
+fn within_time<T>(request: RequestBuilder<T>) -> RequestBuilder<T> {
+    let config = request.config().timeout_recv_response(Some(ANSWER));
+    config.timeout_recv_body(Some(ANSWER)).build()
+}
+
+/// A request with the headers that an answer of the Hub asks for.
+fn with_headers<T>(request: RequestBuilder<T>, headers: &Value) -> RequestBuilder<T> {
+    let headers = headers.as_object().into_iter().flatten();
+    headers.fold(request, |request, (name, value)| {
+        request.header(name, value.as_str().unwrap_or_default())
+    })
+}
+
+/// The SHA-256 of what is left to read of a file, in hexadecimal, and its length.
+pub(super) fn sha256(file: &mut File) -> std::io::Result<(String, u64)> {
+    let (mut hasher, mut buffer, mut bytes) = (Sha256::new(), vec![0u8; 1 << 20], 0);
+    loop {
+        match file.read(&mut buffer)? {
+            0 => break,
+            count => {
+                hasher.update(&buffer[..count]);
+                bytes += count as u64;
+            }
+        }
+    }
+    Ok((hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect(), bytes))
+}
+
+/// The files of a folder, hidden ones left out, in the order of names.
+fn items(folder: &Path) -> Result<Vec<Item>> {
+    let describe = || format!("{}: cannot be read", folder.display());
+    let mut items = Vec::new();
+    for entry in std::fs::read_dir(folder).with_context(describe)? {
+        let path = entry.with_context(describe)?.path();
+        let name =
+            path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        if name.starts_with('.') || !path.is_file() {
+            continue;
+        }
+        let (sha256, bytes) = sha256(&mut File::open(&path)?)?;
+        items.push(Item { path, name, bytes, sha256 });
+    }
+    items.sort_by(|a, b| a.name.cmp(&b.name));
+    match items.is_empty() {
+        true => bail!("{}: nothing to push", folder.display()),
+        false => Ok(items),
+    }
+}

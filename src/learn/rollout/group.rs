@@ -1,0 +1,140 @@
+//! Sampling a group of completions for each prompt and judging them.
+
+use std::ops::Range;
+
+use anyhow::{Result, bail};
+use serde::{Deserialize, Serialize};
+use tealight_datasets::thinking::judge;
+use tealight_datasets::{Verdict, Verifier};
+
+use super::Encoded;
+use crate::nn::generate::{Completion, Finish, RngKey, SampleRequest, Sampler, SamplingParams};
+use crate::nn::tokenizer::Tokenizer;
+use crate::system::ranks::{Ranks, Sink};
+
+/// One completion and what the verifier said of it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Rollout {
+    /// The tokens and their log-probabilities.
+    pub completion: Completion,
+    /// The text, special tokens left out.
+    pub text: String,
+    /// The verdict on the text.
+    pub verdict: Verdict,
+}
+
+impl Rollout {
+    /// 1 for a correct completion that ended by itself, else 0: a truncated one is not an answer.
+    pub fn reward(&self) -> f64 {
+        f64::from(self.completion.finish == Finish::Stop && self.verdict.is_correct())
+    }
+}
+
+/// All samples of one prompt of one step: the unit that advantages are computed over.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Group {
+    /// The prompt's index among those that were given to [`collect`].
+    pub problem: usize,
+    /// The samples, in order.
+    pub rollouts: Vec<Rollout>,
+    /// The greedy completion, where the objective's baseline is its reward.
+    #[serde(default)]
+    pub greedy: Option<Rollout>,
+}
+
+impl Group {
+    /// The solution class of each sample, numbered in the order of first appearance; none where the reward is 0.
+    pub fn classes(&self) -> Vec<Option<usize>> {
+        let (mut known, mut classes) = (Vec::<&str>::new(), Vec::new());
+        for rollout in &self.rollouts {
+            classes.push(match &rollout.verdict {
+                Verdict::Correct { class, .. } if rollout.reward() > 0.0 => {
+                    let index = known.iter().position(|other| other == class);
+                    if index.is_none() {
+                        known.push(class);
+                    }
+                    Some(index.unwrap_or(known.len() - 1))
+                }
+                _ => None,
+            });
+        }
+        classes
+    }
+
+    /// The rewards, in order.
+    pub fn rewards(&self) -> Vec<f64> {
+        self.rollouts.iter().map(Rollout::reward).collect()
+    }
+}
+
+/// The sampler, the tokenizer and the verifier that make groups of prompts.
+pub struct Collector<'a> {
+    sampler: &'a dyn Sampler,
+    tokenizer: &'a dyn Tokenizer,
+    verifier: &'a dyn Verifier,
+    params: &'a SamplingParams,
+    ranks: Ranks,
+}
+
+/// Samples the completions of these `numbers` for each of `chosen` (an index into `problems`, which also keys its
+/// randomness) and hands each judged group to `sink` as soon as it is whole. Ranks that collect together take prompts
+/// in turn, and every one is handed all groups.
+///
+/// # Errors
+/// Whatever the sampler or `sink` fails with.
+pub fn collect(
+    collector: &Collector<'_>,
+    problems: &[Encoded<'_>],
+    chosen: &[usize],
+    numbers: Range<usize>,
+    rng_key: RngKey,
+    sink: &mut dyn FnMut(Group) -> Result<()>,
+) -> Result<()> {
+    let mut generate = |chosen: &[usize], sink: &mut Sink<'_, Group>| {
+        let request = |index: &usize| SampleRequest {
+            prompt: problems[*index].prompt.clone(),
+            first: numbers.start,
+            count: numbers.len(),
+            key: *index as u64,
+        };
+        let requests: Vec<SampleRequest> = chosen.iter().map(request).collect();
+        let Collector { sampler, params, .. } = collector;
+        sampler.generate(&requests, params, rng_key, &mut |index, completions| {
+            let problem = chosen[index];
+            let rollouts = completions
+                .into_iter()
+                .map(|completion| collector.judge(&problems[problem], completion))
+                .collect::<Result<_>>()?;
+            sink(Group { problem, rollouts, greedy: None })
+        })
+    };
+    collector.ranks.divide(chosen, numbers.len(), &mut generate, sink)
+}
+
+impl<'a> Collector<'a> {
+    /// Samples with `params`, reads with `tokenizer`, judges with `verifier`.
+    pub fn new(
+        sampler: &'a dyn Sampler,
+        tokenizer: &'a dyn Tokenizer,
+        verifier: &'a dyn Verifier,
+        params: &'a SamplingParams,
+    ) -> Self {
+        Self { sampler, tokenizer, verifier, params, ranks: Ranks::alone() }
+    }
+
+    /// The same, with the others of `ranks`.
+    pub fn among(self, ranks: &Ranks) -> Self {
+        Self { ranks: ranks.clone(), ..self }
+    }
+
+    fn judge(&self, problem: &Encoded<'_>, completion: Completion) -> Result<Rollout> {
+        let text = self.tokenizer.decode(&completion.tokens)?;
+        let verdict = judge(self.verifier, problem.problem, &text, problem.opens_thought);
+        // A failure is not a zero: it would be learned from.
+        // But an answer that is too much to compare earns nothing: it could have been shorter.
+        if let Verdict::Unjudged { why, is_too_costly: false } = &verdict {
+            bail!("problem `{}`: a completion could not be judged: {why}", problem.problem.id);
+        }
+        Ok(Rollout { completion, text, verdict })
+    }
+}

@@ -1,0 +1,17 @@
+//! Fine-tuning: supervised (`sft`) and by verifiable rewards (`rlvr`), over one optimizer step.
+//!
+//! Nothing here knows the command line or dataset formats.
+
+mod adamw;
+pub mod bench;
+pub mod checkpoint;
+pub mod memory;
+mod order;
+pub mod rlvr;
+mod schedule;
+pub mod sft;
+mod shared;
+mod step;
+
+pub use adamw::{AdamW, AdamWConfig};
+pub use schedule::{Schedule, Scheduler};

@@ -1,0 +1,207 @@
+//! What each step measures.
+
+use serde::Serialize;
+use tealight_datasets::Verdict;
+
+use super::update::{Update, UpdateStats};
+use crate::learn::objective::Mismatch;
+use crate::learn::objective::pstar::PstarDistances;
+use crate::learn::rollout::{Group, Rollout};
+use crate::learn::train::checkpoint::State;
+use crate::nn::generate::Finish;
+
+/// One row of `metrics.jsonl`; names are TRL's.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Metrics {
+    /// Steps done.
+    pub step: usize,
+    /// Policy loss plus weighted divergence.
+    pub loss: f64,
+    /// Mean reward.
+    pub reward: f64,
+    /// Mean over groups of the standard deviation of rewards.
+    pub reward_std: f64,
+    /// Share of zero-variance groups: rewards are all equal, and so is the gradient of their policy loss to zero.
+    pub frac_reward_zero_std: f64,
+    /// Mean entropy of the policy at sampled tokens, in nats.
+    pub entropy: f64,
+    /// Estimate of `KL(policy || base)` per completion, in nats, by its log-ratio; null where not logged.
+    pub kl: Option<f64>,
+    /// Standard error of `kl` over the completions of the step.
+    pub kl_stderr: Option<f64>,
+    /// The divergence on the base's correct answers, per token; null where not rehearsed.
+    pub rehearsal_divergence: Option<f64>,
+    /// Mean log-probability of a stored token under the policy; falls where the base's answers are
+    /// forgotten, nears 0 where they are learned by heart.
+    pub rehearsal_logp: Option<f64>,
+    /// Share of stored tokens or completions whose log-ratio was cut (see `PointwiseLoss`).
+    pub rehearsal_clamped: Option<f64>,
+    /// Share of correct completions whose pseudo-reward was cut at `max-reward`; null without a target.
+    pub max_reward_ratio: Option<f64>,
+    /// Weight of the entropy bonus; null where it does not adapt.
+    pub entropy_bonus: Option<f64>,
+    /// The regulariser's coefficient, or the target's beta; null where there is none, or one a prompt.
+    pub coefficient: Option<f64>,
+    /// Norm of the gradient before clipping, of the last update of the step.
+    pub grad_norm: f64,
+    /// Learning rate of the step.
+    pub learning_rate: f64,
+    /// Mean tokens in a completion.
+    #[serde(rename = "completions/mean_length")]
+    pub mean_length: f64,
+    /// Tokens in the shortest completion.
+    #[serde(rename = "completions/min_length")]
+    pub min_length: f64,
+    /// Tokens in the longest completion.
+    #[serde(rename = "completions/max_length")]
+    pub max_length: f64,
+    /// Mean tokens in a completion that ended by itself; null where none did.
+    #[serde(rename = "completions/mean_terminated_length")]
+    pub mean_terminated_length: f64,
+    /// Share of completions cut off by the length limit.
+    #[serde(rename = "completions/clipped_ratio")]
+    pub clipped_ratio: f64,
+    /// Share of completions in which no answer was found, or none that could be read.
+    #[serde(rename = "completions/no_answer_ratio")]
+    pub no_answer_ratio: f64,
+    /// Share of tokens whose ratio was clipped.
+    #[serde(rename = "clip_ratio/region_mean")]
+    pub clip_region: f64,
+    /// Largest difference of log-probabilities between rollout and training.
+    #[serde(rename = "sampling/sampling_logp_difference/max")]
+    pub logp_difference: f64,
+    /// Steps that the weights which sampled are behind; null where this process samples.
+    #[serde(rename = "sampling/staleness")]
+    pub staleness: Option<usize>,
+    /// How far what sampled is from the policy; nothing where that is the policy itself.
+    #[serde(flatten)]
+    pub mismatch: Option<Mismatch>,
+    /// How far the policy is from p*, of steps that log it.
+    #[serde(flatten)]
+    pub pstar: Option<PstarDistances>,
+    /// Steps skipped so far because the gradient was not finite.
+    pub skipped_steps: usize,
+    /// Tokens sampled so far.
+    pub num_tokens: usize,
+    /// Completions sampled so far, those of the base included.
+    pub num_completions: usize,
+    /// Optimizer steps so far.
+    pub num_updates: usize,
+    /// Completions that went through a backward pass so far, stored ones of the base included.
+    pub num_gradients: usize,
+    /// Stored ones among them.
+    pub num_rehearsed: usize,
+    /// Whether this step is one of them.
+    #[serde(skip)]
+    pub skipped_now: bool,
+    /// Completions of the step that went through a backward pass: rollouts, and stored ones.
+    #[serde(skip)]
+    pub step_gradients: (usize, usize),
+    /// Tokens sampled in the step.
+    #[serde(skip)]
+    pub step_tokens: usize,
+    /// Seconds the step took.
+    pub step_time: f64,
+    /// Seconds of it until its rollouts were there, judged.
+    #[serde(rename = "time/sampling")]
+    pub sampling_time: f64,
+    /// Seconds in which gradients were summed over ranks, waiting for the slowest included; null where one trains.
+    #[serde(rename = "time/reduction")]
+    pub reduction_time: Option<f64>,
+}
+
+impl Metrics {
+    /// Of a step without rollouts: what only rollouts have is not a number, null in the log.
+    pub(super) fn supervised() -> Self {
+        Self {
+            reward: f64::NAN,
+            reward_std: f64::NAN,
+            frac_reward_zero_std: f64::NAN,
+            entropy: f64::NAN,
+            mean_length: f64::NAN,
+            min_length: f64::NAN,
+            max_length: f64::NAN,
+            mean_terminated_length: f64::NAN,
+            clipped_ratio: f64::NAN,
+            no_answer_ratio: f64::NAN,
+            clip_region: f64::NAN,
+            logp_difference: f64::NAN,
+            ..Self::default()
+        }
+    }
+
+    /// Takes over the counters of the run after the step.
+    pub(super) fn count(&mut self, state: &State) {
+        self.step = state.global_step;
+        self.num_tokens = state.num_tokens;
+        self.num_completions = state.num_completions;
+        self.skipped_steps = state.skipped_steps;
+        self.num_gradients = state.num_gradients;
+        self.num_rehearsed = state.num_rehearsed;
+        self.num_updates = state.optimizer_steps;
+    }
+
+    /// Takes in what an update measured; means over the updates of the step.
+    pub(super) fn add(&mut self, stats: &UpdateStats, update: Update) {
+        let share = 1.0 / update.of as f64;
+        self.loss += share * stats.loss;
+        if let Some(seconds) = stats.reduction_time {
+            *self.reduction_time.get_or_insert(0.0) += seconds;
+        }
+        self.mismatch = stats.mismatch.or(self.mismatch);
+        if let Some(rollouts) = &stats.rollouts {
+            self.step_gradients.0 += rollouts.count;
+            self.entropy += rollouts.entropy;
+            self.clip_region += rollouts.clipped;
+            self.logp_difference = self.logp_difference.max(rollouts.logp_difference);
+        }
+        if let Some(stored) = &stats.stored {
+            self.step_gradients.1 += stored.count;
+            if stored.count > 0 {
+                *self.rehearsal_logp.get_or_insert(0.0) += stored.logp;
+                *self.rehearsal_clamped.get_or_insert(0.0) += stored.clamped;
+            }
+            if stats.is_rehearsal {
+                *self.rehearsal_divergence.get_or_insert(0.0) += share * stored.value;
+            }
+        }
+    }
+
+    /// Metrics of the rewards and lengths of a step's groups.
+    pub(super) fn of(groups: &[Group]) -> Self {
+        let all: Vec<_> = groups.iter().flat_map(|group| &group.rollouts).collect();
+        let count = all.len() as f64;
+        let deviations: Vec<f64> = groups
+            .iter()
+            .map(|group| {
+                let rewards = group.rewards();
+                let mean = rewards.iter().sum::<f64>() / rewards.len() as f64;
+                let squares: f64 = rewards.iter().map(|r| (r - mean) * (r - mean)).sum();
+                (squares / (rewards.len() as f64 - 1.0)).sqrt()
+            })
+            .collect();
+        let of_groups = groups.len() as f64;
+        let no_answer = |verdict: &Verdict| {
+            f64::from(matches!(verdict, Verdict::NoAnswer | Verdict::Unparsable { .. }))
+        };
+        let length = |rollout: &&Rollout| rollout.completion.tokens.len() as f64;
+        let lengths: Vec<f64> = all.iter().map(length).collect();
+        let has_ended = |rollout: &&&Rollout| rollout.completion.finish == Finish::Stop;
+        let ended: Vec<f64> = all.iter().filter(has_ended).map(length).collect();
+        let truncated = |finish| f64::from(finish == Finish::Length);
+        Self {
+            reward: all.iter().map(|rollout| rollout.reward()).sum::<f64>() / count,
+            reward_std: deviations.iter().sum::<f64>() / of_groups,
+            frac_reward_zero_std: deviations.iter().filter(|d| **d == 0.0).count() as f64
+                / of_groups,
+            min_length: lengths.iter().copied().fold(f64::INFINITY, f64::min),
+            max_length: lengths.iter().copied().fold(0.0, f64::max),
+            mean_terminated_length: ended.iter().sum::<f64>() / ended.len() as f64,
+            mean_length: all.iter().map(|r| r.completion.tokens.len()).sum::<usize>() as f64
+                / count,
+            no_answer_ratio: all.iter().map(|r| no_answer(&r.verdict)).sum::<f64>() / count,
+            clipped_ratio: all.iter().map(|r| truncated(r.completion.finish)).sum::<f64>() / count,
+            ..Self::default()
+        }
+    }
+}

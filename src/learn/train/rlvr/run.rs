@@ -1,0 +1,109 @@
+//! What a run holds while it trains: settings, models, prompts, and where its samples come from.
+
+use candle_core::Device;
+use tealight_datasets::Verifier;
+
+use super::config::RlvrConfig;
+use super::scorer::Scorer;
+use super::training_data::TrainingData;
+use crate::learn::objective::{Coefficients, ImportanceCorrection, Plan};
+use crate::learn::presample::Presamples;
+use crate::learn::rollout::Encoded;
+use crate::learn::train::checkpoint::State;
+use crate::nn::generate::Engine;
+use crate::nn::model::{Decoder, RolloutDtype};
+use crate::nn::policy::Policy;
+use crate::nn::tokenizer::Tokenizer;
+use crate::system::ranks::Ranks;
+
+/// A run: its models, prompts and settings. Only the weights of the policy change.
+pub struct Run<'a> {
+    /// The settings, checked.
+    pub config: &'a RlvrConfig,
+    /// The plan of the settings.
+    pub plan: &'a Plan,
+    /// The model that changes.
+    pub policy: &'a Policy,
+    /// The base, which does not; none where nothing reads it ([`super::reads_base`]) and its weights are not held.
+    pub reference: Option<&'a Decoder>,
+    /// The prompts.
+    pub problems: &'a [Encoded<'a>],
+    /// Statistics of the prompts, and stored completions.
+    pub data: &'a TrainingData,
+    /// The base's completions of all problems, where there are some, that the log reads.
+    pub presamples: Option<&'a Presamples>,
+    /// Decodes completions.
+    pub tokenizer: &'a dyn Tokenizer,
+    /// Judges them.
+    pub verifier: &'a dyn Verifier,
+    /// The engine that samples in place of this process.
+    pub engine: Option<RolloutEngine<'a>>,
+    /// The type that the policy is rounded to where this process samples.
+    pub rollout_dtype: Option<RolloutDtype>,
+    /// The importance correction of samples of another model than the policy: a server's, or the rounded policy's.
+    pub correction: Option<ImportanceCorrection>,
+    /// The processes that train together.
+    pub ranks: &'a Ranks,
+}
+
+/// An engine outside this process.
+pub struct RolloutEngine<'a> {
+    /// The engine; none on ranks for which the first asks it.
+    pub engine: Option<&'a dyn Engine>,
+    /// Steps that it may be ahead of training: 0 waits for every step's weights.
+    pub max_staleness: usize,
+}
+
+impl Run<'_> {
+    /// Whether there is a further step to do.
+    pub fn goes_on(&self, state: &State) -> bool {
+        let settings = &self.config.settings;
+        let has_budget = settings.max_completions.is_none_or(|most| state.num_completions < most);
+        let has_tokens = settings.max_tokens.is_none_or(|most| state.num_tokens < most);
+        state.global_step < settings.max_steps && has_budget && has_tokens
+    }
+
+    /// The models, as they score completions.
+    pub(super) fn scorer(&self) -> Scorer<'_> {
+        Scorer {
+            policy: self.policy,
+            base: self.reference,
+            temperature: self.config.settings.temperature,
+            micro_batch_tokens: self.config.settings.micro_batch_tokens,
+            ranks: self.ranks,
+        }
+    }
+
+    pub(super) fn device(&self) -> &Device {
+        self.policy.decoder().device()
+    }
+
+    /// The coefficients of a step.
+    pub(super) fn coefficients(&self, step: usize) -> Coefficients {
+        self.plan.coefficients(step, self.config.settings.max_steps)
+    }
+
+    /// The coefficient of a problem at a step.
+    pub(super) fn beta(&self, problem: usize, step: usize) -> f64 {
+        self.data.beta[problem] * self.coefficients(step).beta
+    }
+
+    /// The regulariser's coefficient, or the target's beta, at a step; none where there is neither or prompts have
+    /// their own.
+    pub(super) fn common_beta(&self, step: usize) -> Option<f64> {
+        let first = *self.data.beta.first()?;
+        let is_one = first > 0.0 && self.data.beta.iter().all(|beta| *beta == first);
+        is_one.then(|| self.beta(0, step))
+    }
+
+    /// The weight of the entropy bonus: where it adapts, none while entropy is above its target.
+    pub(super) fn entropy_bonus(&self, state: &State) -> f64 {
+        let fixed = self.coefficients(state.global_step).entropy;
+        match self.plan.entropy.target {
+            None => fixed,
+            Some(_) if state.is_above_entropy => 0.0,
+            Some(_) if state.entropy_bonus > 0.0 => state.entropy_bonus,
+            Some(_) => fixed,
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! The settings that the runs of a study share.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use clap::{Args, ValueEnum};
+use serde::{Deserialize, Serialize};
+
+use crate::formats::adapter::LoraOptions;
+use crate::learn::objective::{Baseline, LossType};
+use crate::learn::train::{AdamWConfig, Schedule};
+use crate::nn::generate::{Filters, SamplingParams};
+use crate::nn::tokenizer::Tokenizer;
+
+/// Maximum new tokens of a completion where nobody says and the context leaves more.
+pub const LENGTH: usize = 512;
+
+/// What runs of a study share; names are TRL's where TRL has one.
+#[derive(Debug, Clone, PartialEq, Args, Serialize, Deserialize)]
+pub struct Settings {
+    /// Override the objective's baseline.
+    #[arg(long, value_enum, alias = "advantage")]
+    pub baseline: Option<Baseline>,
+    /// Override the objective's average over tokens.
+    #[arg(long, value_enum)]
+    pub loss_type: Option<LossType>,
+    /// Override the objective's clip: ratios below 1 minus this earn no gradient.
+    #[arg(long)]
+    pub epsilon: Option<f64>,
+    /// Override the objective's clip: ratios above 1 plus this earn no gradient.
+    #[arg(long)]
+    pub epsilon_high: Option<f64>,
+    /// Override the objective's penalty coefficient, or the temperature of its target p_beta. Larger keeps more of the
+    /// base's answers.
+    #[arg(long)]
+    pub beta: Option<f64>,
+    /// Override the objective's number of passes over each batch of rollouts.
+    #[arg(long)]
+    pub num_iterations: Option<usize>,
+    /// Override the number of mini-batches, each with its own optimizer step, that a batch of rollouts is split into. A
+    /// trust region acts only with more than one update a batch.
+    #[arg(long)]
+    #[serde(default)]
+    pub steps_per_generation: Option<usize>,
+    /// Set beta so that the optimal policy is correct on this share of samples, on average over prompts.
+    #[arg(long)]
+    pub target_validity: Option<f64>,
+    /// Whether --target-validity sets one beta for the run or one for each prompt.
+    #[arg(long, value_enum, default_value_t = BetaPer::Run)]
+    pub beta_per: BetaPer,
+    /// Completions sampled for each prompt of a step.
+    #[arg(long, default_value_t = 8)]
+    pub num_generations: usize,
+    /// Prompts in a step.
+    #[arg(long, default_value_t = 8)]
+    pub prompts_per_step: usize,
+    /// Number of training steps; each step samples its own rollouts.
+    #[arg(long, default_value_t = 100)]
+    pub max_steps: usize,
+    /// Stop when this many completions have been sampled, those of the base included.
+    #[arg(long)]
+    pub max_completions: Option<usize>,
+    /// Stop when this many tokens have been sampled, those of the base included.
+    #[arg(long)]
+    #[serde(default)]
+    pub max_tokens: Option<usize>,
+    /// Maximum new tokens of a completion; a truncated completion earns no reward. Default: the room that the
+    /// context leaves, up to 512.
+    #[arg(long)]
+    pub max_completion_length: Option<usize>,
+    /// Leave completions that were cut off out of the loss instead of counting them as wrong.
+    #[arg(long, default_value_t = false, action = clap::ArgAction::Set)]
+    pub mask_truncated_completions: bool,
+    /// Temperature of rollouts; log-probabilities are taken at the same.
+    #[arg(long, default_value_t = 1.0)]
+    pub temperature: f64,
+    /// Completions of the base for each prompt, where the objective needs them.
+    #[arg(long, default_value_t = 16)]
+    pub num_presamples: usize,
+    /// Take the base's completions from this directory, made by `tealight presample`.
+    #[arg(long)]
+    pub presamples: Option<PathBuf>,
+    /// Override the objective's threshold for rehearsal: prompts of whose samples the base solves at least this share
+    /// are rehearsed (DPH-RL's D_pef).
+    #[arg(long)]
+    pub pef_threshold: Option<f64>,
+    /// Override whether a prompt is rehearsed only if one further sample of the base is correct too.
+    #[arg(long)]
+    pub extra_check: Option<bool>,
+    /// Override the prompts that a rehearsing objective explores: those that are not rehearsed (D_exp), or all.
+    #[arg(long, value_enum)]
+    pub explore: Option<Explore>,
+    /// Override whether a rehearsing objective leaves out prompts that the base never solved.
+    #[arg(long)]
+    pub drop_unsolved: Option<bool>,
+    /// Override the number of correct completions that are stored of each rehearsed prompt: all, or one (DPH-RL).
+    #[arg(long, value_enum)]
+    #[serde(default)]
+    pub rehearsal_samples: Option<RehearsalSamples>,
+    /// Stored completions of the base in each step, where the objective trains on them.
+    #[arg(long, default_value_t = 64)]
+    pub rehearsal_batch_size: usize,
+    /// Log the KL to the base for objectives that do not compute that KL: estimated on a few completions, of all, or
+    /// off. true and false are understood.
+    #[arg(long, value_enum, default_value_t = LogKl::Estimate)]
+    pub log_kl: LogKl,
+    /// Log estimates of the distance from p* every so many steps, with --presamples of lost answers too; 0 never.
+    #[arg(long, value_name = "STEPS", num_args = 0..=1, default_value_t = 0, default_missing_value = "10")]
+    #[serde(default)]
+    pub log_divergences: usize,
+    /// Most tokens in one forward and backward pass. The result does not depend on this number; the memory does.
+    #[arg(long, default_value_t = 4096)]
+    pub micro_batch_tokens: usize,
+    /// Keep the input of each layer alone for the backward pass and compute the rest again (on the CPU): a
+    /// third more arithmetic, a fraction of the memory, the same result.
+    #[arg(long)]
+    #[serde(default)]
+    pub gradient_checkpointing: bool,
+    /// Most sequences in one decoding batch.
+    #[arg(long, default_value_t = 256)]
+    pub max_num_seqs: usize,
+    /// Steps between checkpoints; the last step writes one too. 0 writes a checkpoint only when interrupted.
+    #[arg(long, default_value_t = 50)]
+    pub save_steps: usize,
+    /// Number of the newest checkpoints to keep, besides the best by mean reward; 0 keeps all.
+    #[arg(long, default_value_t = 3)]
+    #[serde(default)]
+    pub save_total_limit: usize,
+    /// Stop after this many optimizer steps in a row were left out because the loss or the gradient was not finite.
+    #[arg(long, default_value_t = 5)]
+    #[serde(default)]
+    pub max_skipped_steps: usize,
+    /// Steps between files of completions, completions/*.parquet; 0 writes none.
+    #[arg(long, value_name = "STEPS", num_args = 0..=1, default_value_t = 10, default_missing_value = "1")]
+    #[serde(default)]
+    pub log_completions: usize,
+    /// Further form of the metrics besides metrics.jsonl: TensorBoard event files, or none.
+    #[arg(long, value_enum, default_value_t = ReportTo::Tensorboard)]
+    #[serde(default)]
+    pub report_to: ReportTo,
+    /// Save a checkpoint and stop where a run would only warn.
+    #[arg(long)]
+    #[serde(default)]
+    pub strict: bool,
+    /// The adapter, where one is trained.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub lora: LoraOptions,
+    /// See the optimizer's settings.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub schedule: Schedule,
+    /// See the optimizer's settings.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub adamw: AdamWConfig,
+}
+
+/// Where metrics go besides `metrics.jsonl`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReportTo {
+    /// Event files in `tensorboard/`, which trackio imports too.
+    #[default]
+    Tensorboard,
+    /// Nowhere.
+    None,
+}
+
+/// What a target validity sets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BetaPer {
+    /// One beta, from the base's mean validity.
+    Run,
+    /// One beta a prompt, from its own; prompts that are there already are left out.
+    Prompt,
+}
+
+/// How many of a prompt's stored completions are rehearsed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RehearsalSamples {
+    /// All.
+    All,
+    /// The first.
+    One,
+}
+
+/// Which prompts are explored where others are rehearsed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Explore {
+    /// Those that are not.
+    Rest,
+    /// All.
+    All,
+}
+
+/// Of which completions the KL to the base is logged, where the objective does not compare them all with it anyway.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LogKl {
+    /// Of 32 of every fifth step.
+    #[default]
+    Estimate,
+    /// Of all, in every step: a further forward pass.
+    #[value(alias = "true")]
+    All,
+    /// Of none.
+    #[value(alias = "false")]
+    Off,
+}
+
+impl Settings {
+    /// The same settings, of which nothing is read for the log alone.
+    pub fn unlogged(&self) -> Self {
+        Self { log_kl: LogKl::Off, log_divergences: 0, ..self.clone() }
+    }
+
+    /// Maximum new tokens of a completion; [`LENGTH`] until it is known what fits.
+    pub fn length(&self) -> usize {
+        self.max_completion_length.unwrap_or(LENGTH)
+    }
+
+    /// Whether anything is said about which prompts to rehearse.
+    pub fn splits(&self) -> bool {
+        self.pef_threshold.is_some()
+            || self.extra_check.is_some()
+            || self.explore.is_some()
+            || self.drop_unsolved.is_some()
+            || self.rehearsal_samples.is_some()
+    }
+
+    /// How rollouts are sampled: the whole distribution, since log-probabilities are those of the
+    /// full softmax.
+    pub fn sampling(&self, tokenizer: &dyn Tokenizer) -> SamplingParams {
+        SamplingParams {
+            temperature: self.temperature,
+            filters: Filters::default(),
+            max_new_tokens: self.length(),
+            eos: tokenizer.eos().to_vec(),
+        }
+    }
+
+    /// Refuses settings that contradict each other or cannot train.
+    ///
+    /// # Errors
+    /// The setting and the fix.
+    pub fn check(&self) -> Result<()> {
+        for (name, value) in [
+            ("prompts-per-step", self.prompts_per_step),
+            ("num-generations", self.num_generations),
+            ("max-completion-length", self.length()),
+            ("max-num-seqs", self.max_num_seqs),
+            ("num-presamples", self.num_presamples),
+            ("rehearsal-batch-size", self.rehearsal_batch_size),
+            ("max-skipped-steps", self.max_skipped_steps),
+        ] {
+            if value == 0 {
+                bail!("{name} must be at least 1");
+            }
+        }
+        self.lora.check()?;
+        if !(self.temperature > 0.0 && self.temperature.is_finite()) {
+            bail!("temperature must be above 0 in training, not {}", self.temperature);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,248 @@
+//! `--device`, `--dtype`, `--base-dtype` and `--rollout-dtype` to Candle's types; never a silent fallback.
+
+use anyhow::{Context, Result, bail};
+use candle_core::{DType, Device, Tensor};
+use clap::{Args, ValueEnum};
+use serde::{Deserialize, Serialize};
+use tealight_matmul::InstructionSet;
+
+use crate::nn::backend::{RolloutDtype, int8};
+
+/// The floating-point type of weights and activations.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[value(rename_all = "lowercase")]
+pub enum Dtype {
+    /// 32 bits.
+    #[default]
+    Float32,
+    /// 16 bits with the range of float32, on a GPU: weights and activations are in it, and the weights that are
+    /// trained stay float32 with a rounded copy.
+    Bfloat16,
+}
+
+impl Dtype {
+    /// The type of weights and activations on `device`.
+    ///
+    /// # Errors
+    /// bfloat16 on the CPU.
+    pub fn storage(self, device: &Device) -> Result<DType> {
+        match self {
+            Dtype::Float32 => Ok(DType::F32),
+            Dtype::Bfloat16 if device.is_cpu() && !tealight_gpu::is_emulating() => {
+                bail!(
+                    "--dtype bfloat16 is for GPUs; the CPU computes in float32: leave --dtype out"
+                )
+            }
+            Dtype::Bfloat16 => Ok(DType::BF16),
+        }
+    }
+}
+
+/// The type of weights that are not trained.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[value(rename_all = "lowercase")]
+pub enum BaseDtype {
+    /// 8 bits and an f16 scale for every 32 values of a row, as GGUF's Q8_0; they are widened as products read them,
+    /// so that everything is computed in float32 with the model that the blocks stand for.
+    Int8,
+}
+
+/// What a model is computed in, and what its weights are stored as.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
+pub struct Precision {
+    /// Type of weights and activations; bfloat16 is for GPUs.
+    #[arg(long, value_enum, default_value_t = Dtype::Float32, alias = "torch-dtype")]
+    #[serde(default)]
+    pub dtype: Dtype,
+    /// Type of a base that is not trained, for adapters and evaluations on the CPU. Default: --dtype.
+    #[arg(long, value_enum)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base_dtype: Option<BaseDtype>,
+    /// Quantise the rollout model to this type, on the CPU. Sampling is faster and from another model; training
+    /// corrects its samples with --importance-correction.
+    #[arg(long, value_enum)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollout_dtype: Option<RolloutDtype>,
+}
+
+impl Precision {
+    /// What weights become on `device`.
+    ///
+    /// # Errors
+    /// bfloat16 on the CPU, int8 elsewhere.
+    pub fn placement(self, device: &Device) -> Result<Placement<'_>> {
+        let is_int8 = self.base_dtype.is_some();
+        if is_int8 && !device.is_cpu() {
+            bail!("--base-dtype int8 is for the CPU: add --device cpu, or leave it out");
+        }
+        if self.rollout_dtype.is_some() && !device.is_cpu() {
+            bail!("--rollout-dtype int8 is for the CPU: add --device cpu, or leave it out");
+        }
+        Ok(Placement { dtype: self.dtype.storage(device)?, is_int8, device })
+    }
+
+    /// That of the model itself, whatever is sampled from.
+    pub fn of_model(self) -> Self {
+        Self { rollout_dtype: None, ..self }
+    }
+
+    /// Refuses to train weights of 8 bits.
+    ///
+    /// # Errors
+    /// No adapter is to be trained in their place.
+    pub fn check(self, trains_adapter: bool) -> Result<()> {
+        if self.base_dtype.is_some() && !trains_adapter {
+            bail!(
+                "--base-dtype int8 is for weights that are not trained: train an adapter with --use-peft"
+            );
+        }
+        Ok(())
+    }
+}
+
+/// How weights are stored, and where.
+#[derive(Debug, Clone, Copy)]
+pub struct Placement<'a> {
+    dtype: DType,
+    is_int8: bool,
+    device: &'a Device,
+}
+
+impl Placement<'_> {
+    /// In f32 on the CPU.
+    pub const F32: Placement<'static> =
+        Placement { dtype: DType::F32, is_int8: false, device: &Device::Cpu };
+
+    /// Whether weights of this shape are to be in blocks of 8 bits.
+    pub(crate) fn is_int8(&self, shape: &[usize]) -> bool {
+        self.is_int8 && int8::fits(shape)
+    }
+
+    /// A weight as it is to be stored.
+    ///
+    /// # Errors
+    /// No memory.
+    pub fn place(&self, weight: &Tensor) -> candle_core::Result<Tensor> {
+        match self.is_int8(weight.dims()) {
+            true => int8::narrowed(weight),
+            false => weight.to_dtype(self.dtype)?.to_device(self.device),
+        }
+    }
+}
+
+/// The device of one of several processes on a machine: `cuda`, and `auto` where there are GPUs, are one each, in turn;
+/// a device that is named by its number stays.
+///
+/// # Errors
+/// The driver does not say how many there are.
+pub fn of_rank(name: &str, (rank, here): (usize, usize)) -> Result<String> {
+    let is_open = name == "cuda" || (name == "auto" && cfg!(feature = "cuda"));
+    match cuda_devices()? {
+        count if is_open && here > 1 && count > 0 => Ok(format!("cuda:{}", rank % count)),
+        _ => Ok(name.to_owned()),
+    }
+}
+
+#[cfg(feature = "cuda")]
+fn cuda_devices() -> Result<usize> {
+    let count = candle_core::cuda::cudarc::driver::CudaContext::device_count();
+    Ok(count.context("CUDA devices cannot be counted")? as usize)
+}
+
+#[cfg(not(feature = "cuda"))]
+fn cuda_devices() -> Result<usize> {
+    Ok(0)
+}
+
+/// The threads and the instruction set that the CPU computes with.
+pub fn processor() -> String {
+    let (threads, set) = (rayon::current_num_threads(), InstructionSet::in_use().name());
+    format!("{threads} threads, {set}")
+}
+
+/// Opens the device that `name` asks for and says which one it is, for the user to see.
+///
+/// `auto` is the first CUDA device, else Metal, else the CPU, of those this binary was built for.
+///
+/// # Errors
+/// An unknown name; a device that this binary was not built for, or that is not there.
+pub fn open(name: &str) -> Result<(Device, String)> {
+    let cpu = || (Device::Cpu, format!("cpu, {}", processor()));
+    let (kind, index) = name.split_once(':').unwrap_or((name, "0"));
+    match kind {
+        "cpu" if index != "0" => bail!("device `{name}`: there is one CPU device, `cpu`"),
+        "cpu" => Ok(cpu()),
+        "cuda" => {
+            let index: usize = index
+                .parse()
+                .with_context(|| format!("device `{name}`: `{index}` is not a device number"))?;
+            cuda(index)
+        }
+        "metal" => metal(),
+        // For rehearsals: the kernels of a GPU as C, on the CPU.
+        "emulated" if cfg!(feature = "emulated-gpu") => {
+            tealight_gpu::emulate();
+            keep_kernels();
+            Ok((Device::Cpu, format!("emulated GPU, {}", processor())))
+        }
+        "auto" if cfg!(feature = "cuda") => match cuda(0) {
+            Ok(found) => Ok(found),
+            Err(error) => {
+                let (device, described) = cpu();
+                Ok((device, format!("{described} (no CUDA device: {error:#})")))
+            }
+        },
+        "auto" if cfg!(feature = "metal") => metal(),
+        "auto" => Ok(cpu()),
+        _ => bail!("device `{name}` is not known; choose auto, cpu, cuda, cuda:N or metal"),
+    }
+}
+
+#[cfg(feature = "cuda")]
+fn cuda(index: usize) -> Result<(Device, String)> {
+    keep_kernels();
+    let device = tealight_gpu::open_cuda(index).map_err(short)?;
+    Ok((device, format!("cuda:{index}")))
+}
+
+#[cfg(not(feature = "cuda"))]
+fn cuda(_: usize) -> Result<(Device, String)> {
+    bail!("this binary was built without CUDA; build it with `--features cuda`");
+}
+
+/// Keeps compiled kernels, and verdicts on them, in the user's cache.
+fn keep_kernels() {
+    tealight_gpu::kept::keep_in(crate::system::hf_home::cache_directory().join("tealight-kernels"));
+}
+
+fn metal() -> Result<(Device, String)> {
+    if !cfg!(feature = "metal") {
+        bail!("this binary was built without Metal; build it with `--features metal`");
+    }
+    keep_kernels();
+    let device = Device::new_metal(0).map_err(short)?;
+    Ok((device, "metal".into()))
+}
+
+/// The first line of a driver's error, without its backtrace.
+fn short(error: candle_core::Error) -> anyhow::Error {
+    let text = error.to_string();
+    anyhow::anyhow!("{}", text.lines().next().unwrap_or("unknown error"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_that_is_not_there_is_refused_not_replaced() {
+        assert!(open("tpu").unwrap_err().to_string().contains("tpu"));
+        assert!(open("cuda:x").is_err());
+        if !cfg!(feature = "cuda") {
+            assert!(open("cuda").unwrap_err().to_string().contains("--features cuda"));
+        }
+        assert!(open("auto").is_ok());
+    }
+}

@@ -1,0 +1,36 @@
+//! A decoder-only transformer: one implementation for every supported family.
+//!
+//! [`Architecture`] is read from `config.json`; [`weights`] reads and writes safetensors;
+//! [`Decoder`] maps token ids to hidden states and logits; [`KvCache`] is an argument of its forward pass, never a
+//! field. A layer is written once, over `backend::Backend`. To add a family, add a row of choices in `config.rs` and
+//! reference values; what no family chose before, in `architecture.rs` and `layer.rs`.
+
+mod architecture;
+mod attention;
+mod config;
+mod decoder;
+mod delta;
+mod keys;
+mod kind;
+mod kv_cache;
+mod layer;
+mod layer_kinds;
+mod linear;
+pub mod lora;
+mod room;
+mod rope;
+mod run;
+mod text_part;
+pub mod weights;
+
+pub use crate::nn::backend::{PackedSequences, RolloutDtype, Segment};
+pub use architecture::{
+    Activation, Architecture, DeltaSizes, Fusion, LayerKind, NormPlacement, QkNorm, Rope,
+    RopeScaling,
+};
+pub use decoder::Decoder;
+pub(crate) use decoder::{LogpTrace, Trace};
+pub use kind::BackendKind;
+pub use kv_cache::KvCache;
+pub(crate) use room::{prefill_bytes, row_bytes};
+pub(crate) use rope::inverse_frequencies;

@@ -1,0 +1,391 @@
+//! Servers that sample for a training run: prompts go out as tokens, completions come back as tokens with their
+//! log-probabilities, and before every step the servers are given the weights as they are.
+//!
+//! A server that fails is left out, and taken in again when it answers; what it was asked for, another one draws. Text
+//! is never tokenized again: what was sampled is what is trained on.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::{Context, Result, anyhow, bail};
+use clap::{Args, ValueEnum};
+use serde::{Deserialize, Serialize};
+
+use super::answers::Drawn;
+use super::client::{Asked, Request};
+use super::replica::Replica;
+use super::{RemoteOptions, mixed};
+use crate::learn::objective::ImportanceCorrection;
+use crate::nn::generate::{
+    Completion, CompletionSink, Engine, EngineLost, Finish, RngKey, SampleRequest, Sampler,
+    SamplingParams,
+};
+use crate::system::telemetry::count_tokens;
+
+/// How often a request is tried again at a server while there are others.
+const TRIES_ELSEWHERE: usize = 1;
+/// How the folders and the names of adapters begin.
+const ADAPTER: &str = "policy-";
+/// The folder of all weights.
+const WEIGHTS: &str = "weights";
+
+/// Options of the servers that sample for a training run.
+#[derive(Debug, Clone, PartialEq, Args, Serialize, Deserialize)]
+pub struct EngineOptions {
+    /// Which servers, several separated by commas, and how they are asked.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub remote: RemoteOptions,
+    /// Weights that the servers receive before every step: the adapter (the default with --use-peft), all weights
+    /// (full), or none, so that the servers go on sampling from the base.
+    #[arg(long, value_enum, help_heading = "Engine", requires = "engine")]
+    #[serde(default)]
+    pub engine_weights: Option<EngineWeights>,
+    /// Directory through which weights are handed to the servers, which must see the directory under the same path.
+    /// Default: a directory in --output.
+    #[arg(long, value_name = "DIR", help_heading = "Engine", requires = "engine")]
+    #[serde(default)]
+    pub engine_folder: Option<PathBuf>,
+    /// Staleness in steps: 0 samples every step from the current weights, 1 samples the next step while this step
+    /// trains.
+    #[arg(long, default_value_t = 0, value_name = "STEPS", help_heading = "Engine")]
+    #[serde(default)]
+    pub max_staleness: usize,
+    /// Importance correction of samples from a server or from the policy rounded to --rollout-dtype: token-truncate:C,
+    /// sequence-mask:C or none [default: sequence-mask:3].
+    #[arg(long, value_name = "CORRECTION", help_heading = "Engine")]
+    #[serde(default)]
+    pub importance_correction: Option<ImportanceCorrection>,
+}
+
+/// What servers are given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EngineWeights {
+    /// The adapter, by a new name each time.
+    Adapter,
+    /// All weights; vLLM must have been started with VLLM_SERVER_DEV_MODE=1.
+    Full,
+    /// Nothing.
+    None,
+}
+
+impl EngineOptions {
+    /// Refuses options without a server.
+    ///
+    /// # Errors
+    /// The option.
+    pub fn check(&self, trains_adapter: bool, rounds: bool) -> Result<()> {
+        self.remote.check()?;
+        if self.remote.engine.is_none() {
+            if self.engine_weights.is_some()
+                || self.engine_folder.is_some()
+                || self.max_staleness > 0
+            {
+                bail!(
+                    "--engine-weights, --engine-folder and --max-staleness have no effect without --engine"
+                );
+            }
+            if self.importance_correction.is_some() && !rounds {
+                bail!("--importance-correction has no effect without --engine or --rollout-dtype");
+            }
+            return Ok(());
+        }
+        if rounds {
+            bail!("--rollout-dtype has no effect with --engine: the server has its own");
+        }
+        match self.weights(trains_adapter) {
+            EngineWeights::Adapter if !trains_adapter => {
+                bail!(
+                    "--engine-weights adapter: no adapter is trained; add --use-peft, or take `full`"
+                )
+            }
+            EngineWeights::Full if trains_adapter => {
+                bail!(
+                    "--engine-weights full with --use-peft: an adapter is trained; take `adapter`"
+                )
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What servers are given.
+    pub fn weights(&self, trains_adapter: bool) -> EngineWeights {
+        self.engine_weights.unwrap_or(match trains_adapter {
+            true => EngineWeights::Adapter,
+            false => EngineWeights::Full,
+        })
+    }
+
+    /// How their samples are weighted.
+    pub fn correction(&self) -> ImportanceCorrection {
+        self.importance_correction.unwrap_or_default()
+    }
+}
+
+/// Writes what is trained to a folder, as the Hub or PEFT has it.
+type Write<'a> = dyn Fn(&Path) -> Result<()> + Sync + 'a;
+
+/// Servers that sample for a run.
+pub struct Fleet<'a> {
+    replicas: Vec<Replica>,
+    weights: EngineWeights,
+    write: Box<Write<'a>>,
+    folder: PathBuf,
+    /// Tells the names of this process from those of others.
+    nonce: String,
+    /// The adapter that servers have of us.
+    published: Mutex<Option<String>>,
+    concurrency: usize,
+    retries: usize,
+    vocabulary: usize,
+}
+
+impl<'a> Fleet<'a> {
+    /// Asks the servers what they are, and removes what a killed run has left in the folder and on them.
+    ///
+    /// # Errors
+    /// A server that is not there or neither vLLM nor SGLang, a folder that cannot be written.
+    pub fn new(
+        options: &EngineOptions,
+        (weights, vocabulary): (EngineWeights, usize),
+        output: &Path,
+        write: Box<Write<'a>>,
+    ) -> Result<Self> {
+        let remote = &options.remote;
+        let engines = remote.engine.as_deref().unwrap_or_default().split(',').map(str::trim);
+        let engines = engines.filter(|engine| !engine.is_empty());
+        let replicas: Vec<Replica> =
+            engines.map(|engine| Replica::new(engine, remote)).collect::<Result<_>>()?;
+        if replicas.is_empty() {
+            bail!("--engine names no server");
+        }
+        let output = std::path::absolute(output)?;
+        let folder = match &options.engine_folder {
+            None => output.join("engine"),
+            // Runs that share it are told apart by where they write.
+            Some(shared) => {
+                let own = tealight_datasets::fnv(output.display().to_string().bytes());
+                std::path::absolute(shared)?.join(format!("run-{own:016x}"))
+            }
+        };
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let now = now.map_or(0, |now| now.as_nanos() as u64);
+        let nonce = mixed(now, u64::from(std::process::id()), 0);
+        let fleet = Self {
+            replicas,
+            weights,
+            write,
+            folder,
+            nonce: format!("{nonce:08x}"),
+            published: Mutex::default(),
+            concurrency: remote.concurrency,
+            retries: remote.retries,
+            vocabulary,
+        };
+        fleet.replicas.iter().for_each(|replica| replica.unload_those_in(&fleet.folder));
+        fleet.clean()?;
+        Ok(fleet)
+    }
+
+    /// Removes what was handed over, by this run or one before it in the same place.
+    fn clean(&self) -> Result<()> {
+        let shown = || self.folder.display().to_string();
+        if self.folder.exists() {
+            for entry in std::fs::read_dir(&self.folder).with_context(shown)? {
+                let path = entry.with_context(shown)?.path();
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                if name.starts_with(ADAPTER) || name == WEIGHTS {
+                    std::fs::remove_dir_all(&path).with_context(shown)?;
+                }
+            }
+            // Where nothing else is in it.
+            drop(std::fs::remove_dir(&self.folder));
+        }
+        Ok(())
+    }
+
+    /// Gives weights to every server that answers, leaving out those that fail.
+    fn update(&self, change: impl Fn(&Replica, &mut Option<String>) -> Result<()>) -> Result<()> {
+        let mut last = None;
+        for replica in &self.replicas {
+            if let Err(error) = replica.update(&self.folder, &change) {
+                last = Some(error);
+            }
+        }
+        match self.replicas.iter().any(Replica::is_up) {
+            true => Ok(()),
+            false => Err(lost(last)),
+        }
+    }
+
+    /// All completions of one request.
+    fn complete(
+        &self,
+        (index, request): (usize, &SampleRequest),
+        params: &SamplingParams,
+        rng_key: RngKey,
+        is_over: &AtomicBool,
+    ) -> Result<Vec<Completion>> {
+        let mut found: Vec<Completion> = Vec::with_capacity(request.count);
+        let (mut requests, mut barren, mut place) = (0, 0, index);
+        let mut last = None;
+        while found.len() < request.count {
+            let up: Vec<&Replica> =
+                self.replicas.iter().filter(|replica| replica.is_up()).collect();
+            let Some(replica) = up.get(place % up.len().max(1)) else { return Err(lost(last)) };
+            let retries = if up.len() > 1 { TRIES_ELSEWHERE } else { self.retries };
+            // It has these weights until it has answered.
+            let Some(policy) = replica.policy() else { continue };
+            let asked = Request {
+                asked: Asked::Tokens(&request.prompt),
+                model: policy.model(),
+                adapter: policy.adapter(),
+                params,
+                seed: mixed(rng_key.seed ^ rng_key.step.rotate_left(32), request.key, requests),
+                retries,
+            };
+            requests += 1;
+            let missing = request.count - found.len();
+            let drawn = match replica.client.complete(asked, missing, is_over) {
+                Ok(drawn) => drawn,
+                Err(error) => {
+                    if is_over.load(Ordering::Relaxed) {
+                        return Err(error);
+                    }
+                    replica.give_up(&error);
+                    last = Some(error);
+                    place += 1;
+                    continue;
+                }
+            };
+            let (before, mut why) = (found.len(), "no completion".to_owned());
+            for one in drawn.into_iter().take(missing) {
+                match one {
+                    Ok(drawn) => found.push(self.completion(drawn, params)?),
+                    Err(reason) => why = reason,
+                }
+            }
+            count_tokens(found[before..].iter().map(|one| one.tokens.len()).sum());
+            barren = if found.len() > before { 0 } else { barren + 1 };
+            if barren > self.retries {
+                // One that is missing would bias what is learned.
+                bail!("{}: completions fail again and again: {why}", replica.client.address());
+            }
+        }
+        Ok(found)
+    }
+
+    /// What a server drew, held against what was asked.
+    fn completion(&self, drawn: Drawn, params: &SamplingParams) -> Result<Completion> {
+        let (Some(tokens), Some(logp)) = (drawn.token_ids, drawn.token_logp) else {
+            bail!("the server gives no tokens with their log-probabilities: training needs both");
+        };
+        if tokens.len() != logp.len() || tokens.is_empty() || tokens.len() > params.max_new_tokens {
+            bail!(
+                "the server gave {} tokens with {} log-probabilities where {} were asked for at most",
+                tokens.len(),
+                logp.len(),
+                params.max_new_tokens
+            );
+        }
+        if let Some(id) = tokens.iter().find(|id| **id as usize >= self.vocabulary) {
+            bail!(
+                "the server drew token {id}, beyond the vocabulary of {} here: it has another model",
+                self.vocabulary
+            );
+        }
+        let ends = tokens.last().is_some_and(|last| params.eos.contains(last));
+        if drawn.answer.is_finished != ends {
+            bail!(
+                "the server ended a completion without an end-of-sequence token, or not at one: start vLLM with \
+                 --generation-config vllm"
+            );
+        }
+        let finish = if ends { Finish::Stop } else { Finish::Length };
+        Ok(Completion { tokens, logp: logp.into_iter().map(|x| x as f32).collect(), finish })
+    }
+}
+
+fn lost(why: Option<anyhow::Error>) -> anyhow::Error {
+    let why = why.map_or_else(String::new, |why| format!(": {why:#}"));
+    anyhow!(EngineLost(format!("no server is left to sample from{why}")))
+}
+
+impl Engine for Fleet<'_> {
+    fn publish(&self, step: usize) -> Result<()> {
+        match self.weights {
+            EngineWeights::None => self.update(|_, _| Ok(())),
+            EngineWeights::Full => {
+                let folder = self.folder.join(WEIGHTS);
+                (self.write)(&folder)?;
+                self.update(|replica, _| replica.reload(&folder))
+            }
+            EngineWeights::Adapter => {
+                let name = format!("{ADAPTER}{step}-{}", self.nonce);
+                let folder = self.folder.join(&name);
+                // Whole before it has its name.
+                let partial = self.folder.join(format!("{name}.partial"));
+                (self.write)(&partial)?;
+                std::fs::rename(&partial, &folder).with_context(|| folder.display().to_string())?;
+                self.update(|replica, own| replica.load_adapter(own, &name, &folder))?;
+                let mut published = self.published.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Some(old) = published.replace(name) {
+                    let old = self.folder.join(old);
+                    std::fs::remove_dir_all(&old).with_context(|| old.display().to_string())?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Sampler for Fleet<'_> {
+    fn generate(
+        &self,
+        requests: &[SampleRequest],
+        params: &SamplingParams,
+        rng_key: RngKey,
+        sink: &mut CompletionSink<'_>,
+    ) -> Result<()> {
+        let (next, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let (send, found) = channel();
+        std::thread::scope(|scope| {
+            for _ in 0..self.concurrency.min(requests.len()) {
+                let (send, next, is_over) = (send.clone(), &next, &is_over);
+                scope.spawn(move || {
+                    while !is_over.load(Ordering::Relaxed) {
+                        let index = next.fetch_add(1, Ordering::Relaxed);
+                        let Some(request) = requests.get(index) else { break };
+                        let found = self.complete((index, request), params, rng_key, is_over);
+                        if send.send((index, found)).is_err() {
+                            break;
+                        }
+                    }
+                });
+            }
+            drop(send);
+            let mut failed = None;
+            while let Ok((index, completions)) = found.recv() {
+                if let Err(error) = completions.and_then(|completions| sink(index, completions)) {
+                    is_over.store(true, Ordering::Relaxed);
+                    failed = failed.or(Some(error));
+                }
+            }
+            failed.map_or(Ok(()), Err)
+        })
+    }
+}
+
+impl Drop for Fleet<'_> {
+    fn drop(&mut self) {
+        for replica in self.replicas.iter().filter(|replica| replica.is_up()) {
+            replica.unload_adapter();
+        }
+        if let Err(error) = self.clean() {
+            tracing::warn!("what was handed to the servers is left behind: {error:#}");
+        }
+    }
+}

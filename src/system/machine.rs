@@ -1,0 +1,140 @@
+//! What this machine can do at best, and what is free on it.
+
+use std::time::Instant;
+
+use candle_core::{DType, Device, Result, Tensor};
+use rayon::prelude::*;
+use serde::Serialize;
+use tealight_matmul::{Matrix, Right, peak, product};
+
+/// Rates that were measured here, with all threads.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Limits {
+    /// Floating-point operations a second on values in registers; on a GPU, in a large product.
+    pub peak: f64,
+    /// The same in a product of two large matrices.
+    pub product: f64,
+    /// Bytes a second that a large array is read at.
+    pub read: f64,
+}
+
+/// Measures the limits of `device` for products of this type, which on the CPU is f32; takes about a second.
+///
+/// # Errors
+/// No memory.
+pub fn measure(device: &Device, dtype: DType) -> Result<Limits> {
+    if device.is_cpu() {
+        let (size, side) = (2048 * 2048, 2048);
+        let (left, right) = (vec![0.5f32; size], vec![0.25f32; size]);
+        let (left, right) = (Matrix::new(&left, side, side), Matrix::new(&right, side, side));
+        let seconds = best(5, || {
+            std::hint::black_box(product(left, Right::Plain(right)));
+            Ok(())
+        })?;
+        let product = 2.0 * (side as f64).powi(3) / seconds;
+        return Ok(Limits { peak: peak(), product, read: read(device)? });
+    }
+    let side = 8192;
+    let left = Tensor::ones((side, side), dtype, device)?;
+    let right = left.copy()?;
+    let seconds = best(5, || {
+        left.matmul(&right)?;
+        device.synchronize()
+    })?;
+    let rate = 2.0 * (side as f64).powi(3) / seconds;
+    Ok(Limits { peak: rate, product: rate, read: read(device)? })
+}
+
+/// Bytes a second that 512 MiB are read at.
+fn read(device: &Device) -> Result<f64> {
+    const VALUES: usize = 128 << 20;
+    if device.is_cpu() {
+        let values = vec![1f32; VALUES];
+        let seconds = best(5, || {
+            // Parts large enough to stream, summed in independent lanes.
+            let sum = |part: &[f32]| {
+                let mut lanes = [0f32; 64];
+                for block in part.as_chunks::<64>().0 {
+                    lanes.iter_mut().zip(block).for_each(|(lane, x)| *lane += x);
+                }
+                lanes.iter().sum::<f32>()
+            };
+            std::hint::black_box(values.par_chunks(1 << 20).map(sum).sum::<f32>());
+            Ok(())
+        })?;
+        return Ok(4.0 * VALUES as f64 / seconds);
+    }
+    let values = Tensor::ones(VALUES, DType::F32, device)?;
+    let seconds = best(5, || {
+        values.sum_all()?;
+        device.synchronize()
+    })?;
+    Ok(4.0 * VALUES as f64 / seconds)
+}
+
+/// The fewest seconds of several tries.
+fn best(tries: usize, mut work: impl FnMut() -> Result<()>) -> Result<f64> {
+    let mut least = f64::INFINITY;
+    for _ in 0..tries {
+        let start = Instant::now();
+        work()?;
+        least = least.min(start.elapsed().as_secs_f64());
+    }
+    Ok(least)
+}
+
+/// Seconds since this process began; none where the system does not say.
+pub fn since_start() -> Option<f64> {
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    // Fields follow the name in parentheses; the 20th of them counts ticks of 10 ms since boot.
+    let ticks: f64 = stat.rsplit(')').next()?.split_whitespace().nth(19)?.parse().ok()?;
+    let uptime = std::fs::read_to_string("/proc/uptime").ok()?;
+    let uptime: f64 = uptime.split_whitespace().next()?.parse().ok()?;
+    Some((uptime - ticks / 100.0).max(0.0))
+}
+
+/// Whether this process was given processors of its own, other than those of the process that started it.
+pub fn is_bound() -> bool {
+    let field = |process: &str, name: &str| {
+        let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+        status.lines().find_map(|line| Some(line.strip_prefix(name)?.trim().to_owned()))
+    };
+    let processors = |process: &str| field(process, "Cpus_allowed_list:");
+    let parent = field("self", "PPid:").and_then(|parent| processors(&parent));
+    parent.is_some() && parent != processors("self")
+}
+
+/// Bytes of memory that this process may still take, and has taken: what is free, within the limit of its
+/// control group; none where the system does not say.
+pub fn available_memory() -> Option<u64> {
+    let mut system = sysinfo::System::new();
+    system.refresh_memory();
+    let own = rss().unwrap_or(0);
+    let free = Some(system.available_memory()).filter(|bytes| *bytes > 0)?;
+    let limited = system.cgroup_limits().map(|limits| limits.free_memory);
+    Some(limited.map_or(free, |limited| free.min(limited)) + own)
+}
+
+/// Bytes of memory that this process holds.
+fn rss() -> Option<u64> {
+    let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
+    Some(statm.split(' ').nth(1)?.parse::<u64>().ok()? * 4096)
+}
+
+/// Free bytes of the disk that `path` is on; none where the system does not say.
+pub fn free_space(path: &std::path::Path) -> Option<u64> {
+    let path = std::fs::canonicalize(path).ok()?;
+    let disks = sysinfo::Disks::new_with_refreshed_list();
+    let holds = disks.iter().filter(|disk| path.starts_with(disk.mount_point()));
+    holds
+        .max_by_key(|disk| disk.mount_point().components().count())
+        .map(|disk| disk.available_space())
+}
+
+/// Most bytes of memory that this process has held; none where the system does not say.
+pub fn peak_rss() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    let kilobytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kilobytes * 1024)
+}
