@@ -7,7 +7,8 @@
 //! thread after the other, which is how the tests run them.
 //!
 //! [`kernels`] has a function for each kernel, which checks sizes and types; [`self_check`] holds a device's results
-//! against those of the kernels as C before a model is computed there.
+//! against those of the kernels as C before a model is computed there. [`use_candle`] has Candle's own operations
+//! compute what the kernels would.
 
 #[cfg(feature = "cuda")]
 mod cuda;
@@ -19,6 +20,7 @@ pub mod kept;
 pub mod kernels;
 #[cfg(all(feature = "metal", target_os = "macos"))]
 mod metal;
+mod operations;
 pub mod self_check;
 mod sizes;
 mod witness;
@@ -50,8 +52,11 @@ struct Call<'a> {
     params: Params,
 }
 
-/// Whether kernels run on `device` in this build.
+/// Whether kernels, or what stands in for them, run on `device` in this build.
 pub fn runs_on(device: &Device) -> bool {
+    if is_by_candle() {
+        return true;
+    }
     match device {
         Device::Cpu => cfg!(feature = "emulated"),
         Device::Cuda(_) => cfg!(feature = "cuda"),
@@ -68,7 +73,20 @@ pub fn emulate() {
 
 /// Whether the CPU takes a GPU's place.
 pub fn is_emulating() -> bool {
-    EMULATES.load(Ordering::Relaxed)
+    EMULATES.load(Ordering::Relaxed) || is_by_candle()
+}
+
+static BY_CANDLE: AtomicBool = AtomicBool::new(false);
+
+/// Has Candle's own operations compute what our kernels would, on every device of this process from now on: slower, and
+/// independent of our kernels. The CPU then takes a GPU's place.
+pub fn use_candle() {
+    BY_CANDLE.store(true, Ordering::Relaxed);
+}
+
+/// Whether Candle's operations stand in for our kernels.
+pub fn is_by_candle() -> bool {
+    BY_CANDLE.load(Ordering::Relaxed)
 }
 
 /// A tensor of any values, to be written whole.
@@ -210,6 +228,9 @@ impl Call<'_> {
     }
 
     fn launch(&self, device: &Device) -> Result<()> {
+        if is_by_candle() {
+            return operations::run(self);
+        }
         match device {
             #[cfg(feature = "cuda")]
             Device::Cuda(device) => cuda::run(self, device),

@@ -15,7 +15,6 @@ use crate::learn::objective::Objective;
 use crate::learn::train::bench::{StepParts, step};
 use crate::learn::train::memory::{Hardware, MemoryPlan, Sizes};
 use crate::learn::train::{AdamW, AdamWConfig};
-use crate::nn::device;
 use crate::nn::generate::{Filters, LocalSampler, RngKey, SampleRequest, Sampler, SamplingParams};
 use crate::nn::model::weights::{self, Weights};
 use crate::nn::model::{Architecture, Decoder};
@@ -94,7 +93,7 @@ pub fn run(options: &BenchOptions) -> Result<Value> {
                --rollout-only"
         );
     }
-    let (device, described) = device::open(&options.model.device)?;
+    let (device, described) = options.model.open_device()?;
     let (architecture, weights) = load(options, &device)?;
     let longest = options.prompt_len + options.new_tokens;
     if longest > architecture.max_positions {

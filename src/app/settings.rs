@@ -18,7 +18,7 @@ use crate::app::prompts::PromptOptions;
 use crate::formats::pretrained::Pretrained;
 use crate::learn::rollout::Encoded;
 use crate::learn::train::rlvr::LENGTH;
-use crate::nn::device::{self, Precision};
+use crate::nn::device::{self, Kernels, Precision};
 use crate::nn::generate::{Filters, SamplingParams};
 use crate::nn::model::{Architecture, RolloutDtype};
 use crate::nn::tokenizer::HubTokenizer;
@@ -79,6 +79,11 @@ pub struct ModelOptions {
     /// auto, cpu, cuda, cuda:N or metal; auto is the first GPU this binary was built for, else the CPU.
     #[arg(long, default_value = "auto")]
     pub device: String,
+    /// What computes a model on a GPU: kernels of ours, or Candle's own operations, slower and independent of them. With
+    /// --device cpu, candle computes there what a GPU would.
+    #[arg(long, value_enum, default_value_t = Kernels::Tealight)]
+    #[serde(default)]
+    pub kernels: Kernels,
     /// Types of numbers.
     #[command(flatten)]
     #[serde(flatten)]
@@ -90,6 +95,11 @@ pub struct ModelOptions {
 }
 
 impl ModelOptions {
+    /// Opens the device that they ask for, with the kernels that they ask for.
+    pub(crate) fn open_device(&self) -> Result<(Device, String)> {
+        device::open_with(&self.device, self.kernels)
+    }
+
     /// Loads the model by `load`, on this rank's GPU where there are several of both; what comes from the Hub the first
     /// has fetched by then.
     pub(crate) fn load_on<T>(
@@ -104,7 +114,7 @@ impl ModelOptions {
     /// Loads the model to sample from it, by candle-transformers where that is asked for or where we do not know its
     /// family, and says so; none where it is one of ours.
     pub(crate) fn load_elsewhere(&self) -> Result<Option<Sampled>> {
-        let (device, described) = device::open(&self.device)?;
+        let (device, described) = self.open_device()?;
         let model = match self.quantized {
             true => Some(Sampled::quantized(&self.model, self.precision, &device)?),
             false => Sampled::elsewhere(&self.model, self.precision, &device)?,
@@ -141,7 +151,7 @@ impl ModelOptions {
     /// The same for what samples from it, in whatever type.
     pub(crate) fn load_for_rollouts(&self) -> Result<(Pretrained, Device)> {
         self.refuse_quantized()?;
-        let (device, described) = device::open(&self.device)?;
+        let (device, described) = self.open_device()?;
         let mut model = Pretrained::load(&self.model, self.precision, &device)?;
         if let Some(adapter) = &self.adapter {
             model = model.adapted(adapter, &device)?;
@@ -178,7 +188,7 @@ impl ModelOptions {
 
     /// The same as [`Self::load_for_rollouts`] for a model that is to be trained.
     pub(crate) fn load_to_train(&self) -> Result<(Pretrained, Device)> {
-        self.precision.placement(&device::open(&self.device)?.0)?;
+        self.precision.placement(&self.open_device()?.0)?;
         let (model, device) = self.load_for_rollouts()?;
         if model.adapter.is_some() {
             bail!(

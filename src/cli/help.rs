@@ -21,6 +21,7 @@ const GROUPS: [Group; 8] = [
             "dtype",
             "base_dtype",
             "rollout_dtype",
+            "kernels",
             "quantized",
             "lora_r",
             "lora_alpha",

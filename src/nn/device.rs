@@ -162,6 +162,31 @@ pub fn processor() -> String {
     format!("{threads} threads, {set}")
 }
 
+/// What computes a model where a GPU does, or the CPU in its place.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[value(rename_all = "lowercase")]
+pub enum Kernels {
+    /// Ours.
+    #[default]
+    Tealight,
+    /// Candle's own operations: slower, and independent of ours.
+    Candle,
+}
+
+/// The same as [`open`] for a process that computes with `kernels`: the choice holds for all of its devices.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_with(name: &str, kernels: Kernels) -> Result<(Device, String)> {
+    let (device, described) = open(name)?;
+    if kernels == Kernels::Tealight {
+        return Ok((device, described));
+    }
+    tealight_gpu::use_candle();
+    Ok((device, format!("{described}, by Candle's operations")))
+}
+
 /// Opens the device that `name` asks for and says which one it is, for the user to see.
 ///
 /// `auto` is the first CUDA device, else Metal, else the CPU, of those this binary was built for.

@@ -5,6 +5,7 @@ mod app;
 mod audit;
 mod base_validity;
 mod candle;
+mod candle_kernels;
 mod cli;
 mod closed_forms;
 mod conformance;

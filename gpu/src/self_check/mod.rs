@@ -120,18 +120,22 @@ pub fn judged(outcomes: Vec<Outcome>) -> Result<Vec<Outcome>> {
     if !said.is_empty() {
         bail!(
             "this GPU does not compute what the CPU does: {}; run `tealight doctor` with --device for all kernels, report \
-             this with the driver's version, and use --device cpu until then",
+             this with the driver's version, and until then use --kernels candle, which is slower, or --device cpu",
             said.join("; ")
         );
     }
     Ok(outcomes)
 }
 
-/// Checks a device at a model's sizes, unless a verdict on these kernels, this device and this driver is kept.
+/// Checks a device at a model's sizes, unless a verdict on these kernels, this device and this driver is kept, or
+/// Candle computes in their place.
 ///
 /// # Errors
 /// Kernels that differ; the device's.
 pub fn first_use(device: &Device, shapes: &Shapes) -> Result<()> {
+    if crate::is_by_candle() {
+        return Ok(());
+    }
     let text = crate::program(crate::Dialect::of(device));
     let (identity, sizes) = (identity(device)?, format!("{shapes:?}"));
     let key = Key { what: "checked", text: &text, parts: &[&identity, &sizes] };

@@ -17,7 +17,6 @@ use crate::formats::pretrained::Pretrained;
 use crate::learn::train::AdamW;
 use crate::learn::train::checkpoint::{self, Checkpoints, State};
 use crate::learn::train::sft::{self, Examples, SftConfig};
-use crate::nn::device;
 use crate::nn::policy::Sequence;
 use crate::nn::tokenizer::Tokenizer;
 use crate::system::files::writable_subfolder;
@@ -158,7 +157,7 @@ impl SftOptions {
             bail!("an adapter needs a base: leave --from-scratch out");
         }
         self.model.refuse_quantized()?;
-        let (device, described) = device::open(&self.model.device)?;
+        let (device, described) = self.model.open_device()?;
         let (seed, precision) = (self.sft.seed, self.model.precision);
         let base = Pretrained::from_scratch(config, tokenizer, seed, precision, &device)?;
         self.model.announce(&base.architecture, &described);

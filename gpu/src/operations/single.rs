@@ -1,0 +1,115 @@
+//! Logits, samples and the optimizer: `kernels/single.c`.
+
+use candle_core::{D, DType, Result, Tensor};
+
+use super::index;
+use crate::Call;
+use crate::sizes::SQUARES;
+
+pub(super) fn add_or_narrow(call: &Call<'_>) -> Result<()> {
+    match call.name.starts_with("narrow") {
+        true => call.put(1, &call.wide(0)?),
+        false => call.put(0, &(call.wide(0)? + call.wide(1)?)?),
+    }
+}
+
+/// Logits `[rows, V]` over the temperature, and the targets as `[rows, 1]`.
+fn of_targets(call: &Call<'_>) -> Result<[Tensor; 2]> {
+    let logits = (call.rows(0, call.n(0))? * call.f(0))?;
+    Ok([logits, call.tensors[1].flatten_all()?.unsqueeze(1)?])
+}
+
+pub(super) fn logits_grad(call: &Call<'_>) -> Result<()> {
+    let [logits, targets] = of_targets(call)?;
+    let p = logits.broadcast_sub(&call.wide(2)?.unsqueeze(1)?)?.exp()?;
+    let ones = targets.ones_like()?.to_dtype(DType::F32)?;
+    let pull = p.neg()?.scatter_add(&targets, &ones, 1)?;
+    let slope = (call.wide(3)?.unsqueeze(1)? * call.f(0))?;
+    call.put(4, &pull.broadcast_mul(&slope)?)
+}
+
+pub(super) fn logp(call: &Call<'_>) -> Result<()> {
+    let [logits, targets] = of_targets(call)?;
+    let top = logits.max_keepdim(D::Minus1)?;
+    let x = logits.broadcast_sub(&top)?;
+    let share = x.exp()?;
+    let mass = share.sum_keepdim(D::Minus1)?;
+    let moment = (share * &x)?.sum_keepdim(D::Minus1)?;
+    let log_mass = mass.log()?;
+    call.put(2, &(x.gather(&targets, 1)? - &log_mass)?)?;
+    call.put(3, &(&log_mass - (moment / mass)?)?)?;
+    call.put(4, &(top + log_mass)?)
+}
+
+/// Draws on the CPU, from masses that are added up in f64.
+pub(super) fn sample(call: &Call<'_>) -> Result<()> {
+    let (width, inverse) = (call.n(0), call.f(0));
+    let rows = call.rows(0, width)?.to_vec2::<f32>()?;
+    let uniform = call.wide(1)?.to_vec1::<f32>()?;
+    let is_greedy = call.n(1) == 1;
+    let draw = |(logits, uniform): (&Vec<f32>, &f32)| {
+        let top = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let mass = |logit: &f32| (f64::from(logit - top) * inverse).exp();
+        let total: f64 = logits.iter().map(mass).sum();
+        if !total.is_finite() || !top.is_finite() {
+            return (u32::MAX, 0.0);
+        }
+        let chosen = if is_greedy {
+            logits.iter().position(|logit| *logit == top)
+        } else {
+            let goal = f64::from(*uniform) * total;
+            let mut sum = 0.0;
+            let passed = logits.iter().position(|logit| {
+                sum += mass(logit);
+                sum > goal
+            });
+            // Rounding may leave the goal past the end: then it is the last with any mass.
+            passed.or_else(|| logits.iter().rposition(|logit| mass(logit) > 0.0))
+        };
+        let chosen = chosen.unwrap_or(0);
+        (chosen as u32, (f64::from(logits[chosen] - top) * inverse - total.ln()) as f32)
+    };
+    let (tokens, logp): (Vec<u32>, Vec<f32>) = rows.iter().zip(&uniform).map(draw).unzip();
+    let count = logp.len();
+    call.put(2, &index(tokens, call.device())?)?;
+    call.put(3, &Tensor::from_vec(logp, count, call.device())?)
+}
+
+/// Sorts on the CPU.
+pub(super) fn likeliest(call: &Call<'_>) -> Result<()> {
+    let (width, count, inverse) = (call.n(0), call.n(1), call.params.f[0]);
+    let rows = call.rows(0, width)?.to_vec2::<f32>()?;
+    let sums = call.wide(3)?.to_vec1::<f32>()?;
+    let (mut tokens, mut logp) = (Vec::new(), Vec::new());
+    for (logits, sum) in rows.iter().zip(&sums) {
+        let mut order: Vec<usize> = (0..width).filter(|at| !logits[*at].is_nan()).collect();
+        order.sort_by(|a, b| logits[*b].total_cmp(&logits[*a]).then(a.cmp(b)));
+        for rank in 0..count {
+            let found = order.get(rank);
+            tokens.push(found.map_or(u32::MAX, |token| *token as u32));
+            logp.push(found.map_or(0.0, |token| logits[*token]) * inverse - sum);
+        }
+    }
+    let count = logp.len();
+    call.put(1, &index(tokens, call.device())?)?;
+    call.put(2, &Tensor::from_vec(logp, count, call.device())?)
+}
+
+pub(super) fn adamw(call: &Call<'_>) -> Result<()> {
+    let gradient = (call.wide(3)? * call.f(0))?;
+    let mean = ((call.wide(1)? * call.f(1))? + (&gradient * call.f(2))?)?;
+    let square = ((call.wide(2)? * call.f(3))? + (gradient.sqr()? * call.f(4))?)?;
+    let root = ((&square * call.f(6))?.sqrt()? + call.f(7))?;
+    let step = ((&mean * call.f(5))? / root)?;
+    call.put(0, &((call.wide(0)? * call.f(8))? - step)?)?;
+    call.put(1, &mean)?;
+    call.put(2, &square)
+}
+
+pub(super) fn squares(call: &Call<'_>) -> Result<()> {
+    let x = call.wide(0)?.sqr()?;
+    let count = x.elem_count();
+    let parts = count.div_ceil(SQUARES);
+    let padded = x.pad_with_zeros(0, 0, parts * SQUARES - count)?;
+    call.put_from(1, call.n(1), &padded.reshape((parts, SQUARES))?.sum(1)?)
+}
