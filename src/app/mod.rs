@@ -15,6 +15,7 @@ pub mod evaluate;
 pub mod export;
 pub mod grade;
 pub mod lab;
+pub mod launch;
 mod model_card;
 pub mod presample;
 pub mod prompts;

@@ -7,7 +7,7 @@ use super::config_merge::resolve_plain as resolve;
 use super::evaluation::{compare, eval, generate, report, show, verify};
 use super::help;
 use super::theory::{beta, lab};
-use super::tools::{batch, bench, doctor, objectives, pages, tasks};
+use super::tools::{batch, bench, doctor, launch, objectives, pages, tasks};
 use super::training::{export, presample, push, sft, study, train};
 use crate::app::bench::BenchOptions;
 use crate::app::beta::BetaOptions;
@@ -311,6 +311,20 @@ Examples:
   tealight bench --model config.json --dtype bfloat16 --json   # random weights",
         check: |m| resolve::<BenchOptions>(m).map(drop),
         run: |m, _| bench::run(&resolve(m)?),
+    },
+    Entry {
+        name: "launch",
+        options: launch::LaunchOptions::augment_args,
+        about: "Run a command in several processes, on one machine or several, without MPI",
+        more: "\
+The command is train, study, eval, presample or grade. docs/how-to/cluster.md says what is divided.
+
+Examples:
+  tealight launch -n 2 train --output runs/two
+  TEALIGHT_LAUNCH_KEY=... tealight launch -n 8 --nnodes 2 --node-rank 0 \\
+      --master-addr node0 train --config train.toml --output /shared/runs/js",
+        check: |m| launch::check(&resolve(m)?),
+        run: |m, process| launch::run(&resolve(m)?, &process.stop),
     },
     Entry {
         name: "objectives",

@@ -11,6 +11,7 @@ mod theory;
 mod tools;
 mod training;
 
+use std::io::Read;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,6 +23,7 @@ use tealight_datasets::Prompting;
 use tealight_matmul::InstructionSet;
 
 use crate::app::evaluate::Doubtful;
+use crate::app::launch::RankFailed;
 use crate::solvers::sampled::Sampled;
 use crate::system::machine;
 use crate::system::process::{self, Process};
@@ -133,6 +135,10 @@ fn report(error: &anyhow::Error) -> u8 {
     if let Some(Interrupted(code)) = error.downcast_ref::<Interrupted>() {
         return *code as u8;
     }
+    // The rank has said why itself.
+    if let Some(RankFailed(code)) = error.downcast_ref::<RankFailed>() {
+        return *code;
+    }
     // Whoever read our output has seen enough, as `head` does.
     let is_unread = error.chain().any(|cause| {
         let cause = cause.downcast_ref::<std::io::Error>();
@@ -198,12 +204,17 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let launched = if entry.is_shared() {
         process::launch()?
     } else {
-        process::refuse_several(&format!("`{name}` runs in one: start it without mpirun or srun"))?;
+        process::refuse_several(&format!(
+            "`{name}` runs in one: start it without mpirun, srun or tealight launch"
+        ))?;
         None
     };
     let ranks = launched.as_ref().map_or_else(Ranks::alone, |launched| launched.ranks.clone());
     if ranks.size() > 1 {
         share_machine(&ranks);
+    }
+    if launched.as_ref().is_some_and(|launched| launched.has_launcher) {
+        obey_the_launcher();
     }
     let ended = Arc::<AtomicUsize>::default();
     let stop = match ranks.is_first() {
@@ -225,6 +236,19 @@ fn run(matches: &ArgMatches) -> Result<()> {
         launched.finish();
     }
     result
+}
+
+/// Takes the signals that `tealight launch` got for this process's own, and ends with it.
+fn obey_the_launcher() {
+    std::thread::spawn(|| {
+        let mut code = [0];
+        while std::io::stdin().read_exact(&mut code).is_ok() {
+            if let Some((signal, _)) = signals().find(|(_, other)| *other == i32::from(code[0])) {
+                let _ = signal_hook::low_level::raise(signal);
+            }
+        }
+        std::process::exit(1);
+    });
 }
 
 /// Waits for the first rank to say what went wrong here too, and to end all; returns where it does not.

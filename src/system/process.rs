@@ -1,8 +1,8 @@
 //! What a command is told of the process it runs in: who may stop it, and which of several it is.
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
-use crate::system::ranks::Ranks;
+use crate::system::ranks::{Ranks, tcp};
 use crate::system::stop::Stop;
 
 /// Who may stop a command, and the processes that do it together.
@@ -53,43 +53,69 @@ pub(crate) fn refuse_several(why: &str) -> Result<()> {
     bail!("started as {size} processes: {why}")
 }
 
-/// MPI, until it is dropped.
-#[cfg(feature = "mpi")]
-pub(crate) type Launched = crate::system::ranks::Launched;
-/// No MPI in this build.
-#[cfg(not(feature = "mpi"))]
+/// What `tealight launch` tells the processes that it starts: their place in it, and the key that they share.
+pub(crate) const PLACE: &str = "TEALIGHT_LAUNCHED";
+/// The key of a launch; chosen by the user where it spans several nodes.
+pub(crate) const KEY: &str = "TEALIGHT_LAUNCH_KEY";
+
+/// The other processes of this command, while it runs.
 pub(crate) struct Launched {
     pub(crate) ranks: Ranks,
+    /// Whether `tealight launch` started them, and says on standard input which signals it got.
+    pub(crate) has_launcher: bool,
+    #[cfg(feature = "mpi")]
+    mpi: Option<crate::system::ranks::Launched>,
 }
 
 /// Joins the other processes of this command, where a launcher started any.
 ///
 /// # Errors
-/// They cannot be joined.
-#[cfg(feature = "mpi")]
+/// They cannot be joined; a launcher of MPI started several, and this build has no MPI.
 pub(crate) fn launch() -> Result<Option<Launched>> {
+    if let Ok(place) = std::env::var(PLACE) {
+        let key = tcp::Key::new(std::env::var(KEY).unwrap_or_default())?;
+        let place =
+            serde_json::from_str(&place).with_context(|| format!("{PLACE} is set, and wrong"))?;
+        let ranks = tcp::join(&place, &key).context("the ranks of `tealight launch`")?;
+        return Ok(Some(Launched {
+            ranks,
+            has_launcher: true,
+            #[cfg(feature = "mpi")]
+            mpi: None,
+        }));
+    }
+    launch_by_mpi()
+}
+
+#[cfg(feature = "mpi")]
+fn launch_by_mpi() -> Result<Option<Launched>> {
     if number(&STARTED).is_none() {
         if number(&TASKS).is_some_and(|tasks| tasks > 1) {
             tracing::info!("one of several tasks of Slurm, alone: `srun --mpi=pmix` joins them");
         }
         return Ok(None);
     }
-    crate::system::ranks::launch().map(Some)
+    let mpi = crate::system::ranks::launch()?;
+    Ok(Some(Launched { ranks: mpi.ranks.clone(), has_launcher: false, mpi: Some(mpi) }))
 }
 
-/// Refuses to run in several processes.
-///
-/// # Errors
-/// A launcher started several.
 #[cfg(not(feature = "mpi"))]
-pub(crate) fn launch() -> Result<Option<Launched>> {
+fn launch_by_mpi() -> Result<Option<Launched>> {
     refuse_several(
-        "this build has no MPI; build it with `--features mpi` (docs/how-to/cluster.md)",
+        "this build has no MPI; use `tealight launch`, or build with `--features mpi` (docs/how-to/cluster.md)",
     )?;
     Ok(None)
 }
 
-#[cfg(not(feature = "mpi"))]
 impl Launched {
-    pub(crate) fn finish(self) {}
+    /// Waits until all ranks end.
+    pub(crate) fn finish(self) {
+        #[cfg(feature = "mpi")]
+        if let Some(mpi) = self.mpi {
+            mpi.finish();
+            return;
+        }
+        // Who is gone has said why itself.
+        let _ = self.ranks.wait();
+    }
 }

@@ -28,6 +28,7 @@ mod inert;
 mod int8;
 mod judges;
 mod lab;
+mod launch;
 mod layers;
 mod learns;
 mod ledger;

@@ -1,6 +1,6 @@
 //! The kernels by Candle's own operations: slow, independent of our kernels' text, and on any device that Candle has.
 //!
-//! A launch is computed from its name, tensors and numbers as `kernels/*.c` says of each kernel. Sums are in f32 and in
+//! A launch is computed from its name, tensors and numbers as `kernels/*.c` says of each kernel. Sums are in f32 and
 //! Candle's order, so results agree with the kernels' to rounding. Tables of numbers, samples and the likeliest tokens are
 //! read on the CPU.
 

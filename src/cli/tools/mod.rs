@@ -3,6 +3,7 @@
 pub(super) mod batch;
 pub(super) mod bench;
 pub(super) mod doctor;
+pub(super) mod launch;
 pub(super) mod objectives;
 pub(super) mod pages;
 pub(super) mod tasks;

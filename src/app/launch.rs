@@ -1,0 +1,147 @@
+//! `tealight launch`: a command in several processes of this machine, or of several, without MPI.
+
+use std::io::Write;
+use std::net::TcpListener;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::system::process::{KEY, PLACE};
+use crate::system::ranks::tcp::{Key, Membership, rendezvous};
+use crate::system::stop::Stop;
+
+/// How long the other ranks are given to end after one has failed: those that say what the first says anyway wait longer.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// Processes to start, and where the others are.
+#[derive(Debug, Clone)]
+pub struct Launch {
+    /// Processes of this node.
+    pub processes: usize,
+    /// Nodes, each with as many processes.
+    pub nodes: usize,
+    /// Which of them this one is, from 0.
+    pub node: usize,
+    /// Where the first node waits for the others, as `host:port`.
+    pub first_node: String,
+    /// The command and its options.
+    pub command: Vec<String>,
+}
+
+/// A rank failed, and has said why; its exit code.
+#[derive(Debug, Clone, Copy, thiserror::Error)]
+#[error("a rank failed")]
+pub struct RankFailed(pub u8);
+
+/// The processes of this node; those that are left are killed with it.
+struct Ranks(Vec<Child>);
+
+impl Drop for Ranks {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            // One that has ended cannot be killed.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+impl Ranks {
+    /// Hands the exit code of a signal to all: a rank takes the signal for its own.
+    fn signal(&mut self, code: usize) {
+        for child in &mut self.0 {
+            if let Some(input) = &mut child.stdin {
+                // One that has ended reads nothing.
+                let _ = input.write_all(&[code as u8]).and_then(|()| input.flush());
+            }
+        }
+    }
+
+    /// How they ended, of those that have.
+    fn ended(&mut self) -> Result<Vec<Option<ExitStatus>>> {
+        self.0.iter_mut().map(|child| Ok(child.try_wait()?)).collect()
+    }
+}
+
+/// Runs the command and waits for all of its processes on this node.
+///
+/// # Errors
+/// A process cannot be started; [`RankFailed`] where one failed; ranks do not come; no key for several nodes.
+pub fn run(launch: &Launch, stop: &Stop) -> Result<()> {
+    ensure!(launch.node < launch.nodes, "--node-rank {} of --nnodes {}", launch.node, launch.nodes);
+    let (size, is_alone) = (launch.nodes * launch.processes, launch.nodes == 1);
+    let key = match std::env::var(KEY) {
+        Ok(key) => Key::new(key)?,
+        Err(_) if is_alone => Key::random()?,
+        Err(_) => bail!("set {KEY} to one secret text on all nodes: ranks admit only who knows it"),
+    };
+    let mut place = launch.first_node.clone();
+    let mut meeting = None;
+    if launch.node == 0 {
+        let address = if is_alone { "127.0.0.1:0" } else { &place };
+        let listener = TcpListener::bind(address)
+            .with_context(|| format!("{address}: ranks cannot be awaited there"))?;
+        place = listener.local_addr()?.to_string();
+        let key = key.clone();
+        meeting = Some(std::thread::spawn(move || rendezvous(&listener, size, &key)));
+    }
+    stop.saves();
+    let mut ranks = Ranks(Vec::new());
+    for local in 0..launch.processes {
+        let membership = Membership {
+            rank: launch.node * launch.processes + local,
+            size,
+            local: (local, launch.processes),
+            rendezvous: place.clone(),
+        };
+        ranks.0.push(start(launch, &membership, &key)?);
+    }
+    let mut failed: Option<(Instant, u8)> = None;
+    let mut is_told = false;
+    loop {
+        if let (Some(code), false) = (stop.exit_code(), is_told) {
+            ranks.signal(code);
+            is_told = true;
+        }
+        if let Some(thread) = meeting.take_if(|thread| thread.is_finished()) {
+            thread.join().map_err(|_| anyhow::anyhow!("the rendezvous panicked"))??;
+        }
+        let ended = ranks.ended()?;
+        if failed.is_none() {
+            let wrong = ended.iter().position(|status| status.is_some_and(|s| !s.success()));
+            failed = wrong.map(|rank| (Instant::now(), code(rank, ended[rank])));
+        }
+        // Who was asked to stop may take the time that saving takes.
+        let is_over = !is_told && failed.is_some_and(|(at, _)| at.elapsed() > LAST_WORDS);
+        if is_over || ended.iter().all(Option::is_some) {
+            return failed.map_or(Ok(()), |(_, code)| Err(RankFailed(code).into()));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The exit code of a rank that failed; one that a signal killed cannot have said so.
+fn code(rank: usize, status: Option<ExitStatus>) -> u8 {
+    match status.and_then(|status| status.code()) {
+        Some(code) => u8::try_from(code).unwrap_or(1),
+        None => {
+            tracing::error!("rank {rank} of this node was killed; what it saved is there");
+            1
+        }
+    }
+}
+
+fn start(launch: &Launch, membership: &Membership, key: &Key) -> Result<Child> {
+    let program = std::env::current_exe().context("where this program is")?;
+    let mut command = Command::new(program);
+    command
+        .args(&launch.command)
+        .env(PLACE, serde_json::to_string(membership)?)
+        .env(KEY, key.text())
+        .stdin(Stdio::piped());
+    // A terminal's Ctrl-C is for the launcher, which hands it on: a rank would get it twice.
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    command.spawn().context("a rank cannot be started")
+}
