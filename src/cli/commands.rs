@@ -322,7 +322,7 @@ The command is train, study, eval, presample or grade. docs/how-to/cluster.md sa
 Examples:
   tealight launch -n 2 train --output runs/two
   TEALIGHT_LAUNCH_KEY=... tealight launch -n 8 --nnodes 2 --node-rank 0 \\
-      --master-addr node0 train --config train.toml --output /shared/runs/js",
+      --master-addr node0 train --config recipes/countdown.toml --output /shared/runs/js",
         check: |m| launch::check(&resolve(m)?),
         run: |m, process| launch::run(&resolve(m)?, &process.stop),
     },

@@ -80,6 +80,7 @@ const GROUPS: [Group; 8] = [
         title: "Rollout",
         common: &["num_generations", "prompts_per_step", "max_completion_length", "temperature"],
         further: &[
+            "prompt_allocation",
             "max_num_seqs",
             "engine",
             "engine_model",

@@ -35,6 +35,7 @@ mod ledger;
 mod memory;
 mod mpi;
 mod parity;
+mod prompt_allocation;
 mod prompts;
 mod pstar;
 mod push;

@@ -1,8 +1,8 @@
 //! The kernels by Candle's own operations: slow, independent of our kernels' text, and on any device that Candle has.
 //!
-//! A launch is computed from its name, tensors and numbers as `kernels/*.c` says of each kernel. Sums are in f32 and
-//! Candle's order, so results agree with the kernels' to rounding. Tables of numbers, samples and the likeliest tokens are
-//! read on the CPU.
+//! A launch is computed from its name, tensors and numbers as `kernels/*.c` says of each kernel. Sums are in f32 and in
+//! the order of Candle, so results agree with the kernels to rounding. Tables of numbers, samples and the likeliest
+//! tokens are read on the CPU.
 
 mod attention;
 mod convolution;
@@ -117,7 +117,7 @@ fn softplus(x: &Tensor) -> Result<Tensor> {
     x.relu()? + small.lt(1e-3)?.where_cond(&series, &log)?
 }
 
-/// `x` `[N, ..]` with rows of zeros up to a multiple of `part`, as `[parts, part, ..]`, summed over the rows of each part.
+/// `x` `[N, width]` with rows of zeros up to a multiple of `part`, summed over every `part` rows.
 fn sums_of_parts(x: &Tensor, part: usize) -> Result<Tensor> {
     let (rows, width) = x.dims2()?;
     let parts = rows.div_ceil(part);

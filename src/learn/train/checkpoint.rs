@@ -16,6 +16,7 @@ use serde_json::Value;
 use tealight_datasets::names;
 
 use super::AdamW;
+use super::allocation::PromptTrials;
 use crate::formats::adapter::Adapter;
 use crate::formats::pretrained::Pretrained;
 use crate::nn::device::Precision;
@@ -67,6 +68,9 @@ pub struct State {
     /// Sum and number of estimates of the base's validity by problem id, where they accumulate.
     #[serde(default)]
     pub partition: BTreeMap<String, (f64, usize)>,
+    /// How prompts were solved so far, where that allocates them.
+    #[serde(default)]
+    pub prompt_trials: PromptTrials,
     /// Sum and number, since the last checkpoint, of what tells which checkpoint is best.
     #[serde(default)]
     pub since_save: (f64, usize),

@@ -3,6 +3,7 @@
 //! Nothing here knows the command line or dataset formats.
 
 mod adamw;
+mod allocation;
 pub mod bench;
 pub mod checkpoint;
 pub mod memory;
@@ -14,4 +15,5 @@ mod shared;
 mod step;
 
 pub use adamw::{AdamW, AdamWConfig};
+pub use allocation::{Known, PromptAllocation, PromptTrials};
 pub use schedule::{Schedule, Scheduler};

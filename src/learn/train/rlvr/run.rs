@@ -1,5 +1,6 @@
 //! What a run holds while it trains: settings, models, prompts, and where its samples come from.
 
+use anyhow::{Result, bail};
 use candle_core::Device;
 use tealight_datasets::Verifier;
 
@@ -55,6 +56,27 @@ pub struct RolloutEngine<'a> {
 }
 
 impl Run<'_> {
+    /// The id of a problem.
+    pub(super) fn id(&self, problem: usize) -> &str {
+        &self.problems[problem].problem.id
+    }
+
+    /// Refuses prompts by their pass rates where they are sampled before those are known.
+    ///
+    /// # Errors
+    /// See above.
+    pub(super) fn check_allocation(&self) -> Result<()> {
+        let is_ahead = self.engine.as_ref().is_some_and(|engine| engine.max_staleness > 0);
+        let rule = self.config.settings.prompt_allocation;
+        if is_ahead && rule.is_adaptive() {
+            bail!(
+                "--prompt-allocation {rule} goes by the steps before, which are not known where steps are sampled ahead: \
+                 use --max-staleness 0 or --prompt-allocation uniform"
+            );
+        }
+        Ok(())
+    }
+
     /// Whether there is a further step to do.
     pub fn goes_on(&self, state: &State) -> bool {
         let settings = &self.config.settings;

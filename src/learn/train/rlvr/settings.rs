@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::formats::adapter::LoraOptions;
 use crate::learn::objective::{Baseline, LossType};
-use crate::learn::train::{AdamWConfig, Schedule};
+use crate::learn::train::{AdamWConfig, PromptAllocation, Schedule};
 use crate::nn::generate::{Filters, SamplingParams};
 use crate::nn::tokenizer::Tokenizer;
 
@@ -54,6 +54,13 @@ pub struct Settings {
     /// Prompts in a step.
     #[arg(long, default_value_t = 8)]
     pub prompts_per_step: usize,
+    /// Which prompts a step samples: uniform (each once an epoch), band:LOW:HIGH (pass rates in the band), thompson or
+    /// thompson:TARGET (a posterior draw of the pass rate nearest to the target, 0.5), inverse-success (weights inverse to
+    /// the pass rate), unsolved (never solved so far). Pass rates are the run's own, older completions counting half at
+    /// every visit; the base's pre-samples are the first.
+    #[arg(long, default_value_t = PromptAllocation::Uniform, value_name = "RULE")]
+    #[serde(default)]
+    pub prompt_allocation: PromptAllocation,
     /// Number of training steps; each step samples its own rollouts.
     #[arg(long, default_value_t = 100)]
     pub max_steps: usize,

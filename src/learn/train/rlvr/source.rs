@@ -5,10 +5,12 @@ use anyhow::Result;
 use super::ahead::Ahead;
 use super::rollouts::{Rollouts, sample};
 use super::run::{RolloutEngine, Run};
+use crate::learn::train::PromptTrials;
+use crate::learn::train::checkpoint::State;
 use crate::nn::generate::EngineLost;
 
-/// Gives the rollouts of a step: its number, and that of its first round of prompts.
-pub(super) type Source<'a> = dyn FnMut(usize, usize) -> Result<Rollouts> + 'a;
+/// Gives the rollouts of the step that follows a state.
+pub(super) type Source<'a> = dyn FnMut(&State) -> Result<Rollouts> + 'a;
 
 /// Does `steps` with rollouts from a step and a round of prompts on.
 pub(super) fn with_rollouts<T>(
@@ -17,27 +19,30 @@ pub(super) fn with_rollouts<T>(
     steps: impl FnOnce(&mut Source<'_>) -> Result<T>,
 ) -> Result<T> {
     let Some(RolloutEngine { engine, max_staleness }) = &run.engine else {
-        return steps(&mut |_, round| sample(run, round));
+        return steps(&mut |state| sample(run, state.rounds, &state.prompt_trials));
     };
     let Some(engine) = engine else {
-        return steps(&mut |_, _| from_engine(run, || unreachable!("the first rank samples")));
+        return steps(&mut |_| from_engine(run, || unreachable!("the first rank samples")));
     };
     if *max_staleness == 0 {
-        return steps(&mut |step, round| {
+        return steps(&mut |state| {
             from_engine(run, || {
-                engine.publish(step)?;
-                sample(run, round)
+                engine.publish(state.global_step)?;
+                sample(run, state.rounds, &state.prompt_trials)
             })
         });
     }
     let ahead = Ahead::new(*max_staleness, step, round);
     std::thread::scope(|scope| {
         let steps_in_all = run.config.settings.max_steps;
-        let rollouts = ahead.start(scope, steps_in_all, move |round| sample(run, round));
-        steps(&mut |step, _| {
+        let rollouts = ahead.start(scope, steps_in_all, move |round| {
+            // What is sampled ahead cannot go by steps that are still to come: `Run::check_allocation` refuses rules that do.
+            sample(run, round, &PromptTrials::default())
+        });
+        steps(&mut |state| {
             from_engine(run, || {
-                engine.publish(step)?;
-                rollouts.at(step)
+                engine.publish(state.global_step)?;
+                rollouts.at(state.global_step)
             })
         })
     })

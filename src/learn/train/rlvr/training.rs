@@ -65,6 +65,7 @@ pub fn train(
     stop: &Stop,
     report: &mut Report<'_>,
 ) -> Result<End> {
+    run.check_allocation()?;
     let begin = (state.global_step, state.rounds);
     with_rollouts(run, begin, |source| steps(run, state, optimizer, stop, source, report))
 }
@@ -164,9 +165,12 @@ fn sample(
     }
     let failed = || format!("step {}: the rollouts failed", state.global_step + 1);
     let started = Instant::now();
-    let rollouts = source(state.global_step, state.rounds).with_context(failed)?;
+    let rollouts = source(state).with_context(failed)?;
     let sampling_time = started.elapsed().as_secs_f64();
     state.rounds = rollouts.rounds;
+    if run.config.settings.prompt_allocation.is_adaptive() {
+        state.prompt_trials.add(&rollouts.sampled, |problem| run.id(problem));
+    }
     // Greedy completions cost as much as others.
     let sampled = rollouts.sampled.iter();
     let sampled = || sampled.clone().flat_map(|group| group.rollouts.iter().chain(&group.greedy));

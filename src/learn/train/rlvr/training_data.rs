@@ -37,6 +37,8 @@ pub struct TrainingData {
     pub stored_prompts: Vec<Range<usize>>,
     /// The base's accuracy on each problem; empty where it was not measured.
     pub solve_rate: Vec<f64>,
+    /// Correct completions of the base among all, by problem; empty where they were not counted.
+    pub base_trials: Vec<(f64, f64)>,
     /// Coefficient or temperature by problem.
     pub beta: Vec<f64>,
     /// Notes for the log on how the data was divided.
@@ -61,21 +63,16 @@ impl TrainingData {
             Anchor::Base(regulariser) => regulariser.beta,
             Anchor::Target(matching) => matching.beta,
         };
-        let mut data = Self {
-            explore: (0..problems).collect(),
-            rehearsal: vec![],
-            stored_prompts: vec![],
-            solve_rate: vec![],
-            beta: vec![beta; problems],
-            notes: vec![],
-            cautions: vec![],
-        };
+        let mut data = Self { beta: vec![beta; problems], ..Self::of_problems(problems) };
         let Some(presamples) = presamples else { return Ok(data) };
         let (completions, solved) = (presamples.completions(), presamples.solved());
         data.notes.push(format!(
             "base: {completions} pre-samples, {:.3} correct, {solved} of {problems} prompts solved",
             presamples.mean_solve_rate()
         ));
+        let counts = |trials: Trials| (trials.correct as f64, trials.drawn as f64);
+        data.base_trials =
+            presamples.prompts.iter().map(|prompt| counts(prompt.trials())).collect();
         data.solve_rate = presamples.prompts.iter().map(PromptSamples::solve_rate).collect();
         match &plan.anchor {
             Anchor::Base(regulariser) if regulariser.sampler != SampleSource::Policy => {
@@ -106,6 +103,20 @@ impl TrainingData {
             data.aim(config.settings.beta_per, target, presamples)?;
         }
         Ok(data)
+    }
+
+    /// Of so many problems, all of them explored and nothing else known.
+    pub(super) fn of_problems(problems: usize) -> Self {
+        Self {
+            explore: (0..problems).collect(),
+            rehearsal: vec![],
+            stored_prompts: vec![],
+            solve_rate: vec![],
+            base_trials: vec![],
+            beta: vec![0.0; problems],
+            notes: vec![],
+            cautions: vec![],
+        }
     }
 
     fn divide(&mut self, threshold: f64, split: &Split) -> Result<()> {

@@ -1,0 +1,76 @@
+//! `--prompt-allocation`: a rule goes by the run's own pass rates, through checkpoints and on ranks.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::support::binary::{Folder, ok, tealight};
+use crate::support::metrics::rows;
+
+fn train(launch: &[&str], [prompts, problems]: [&str; 2], more: &[&str]) {
+    let run = [
+        "train",
+        "--objective",
+        "rloo",
+        "--num-generations",
+        "4",
+        "--max-completion-length",
+        "16",
+        "--learning-rate",
+        "1e-4",
+    ];
+    let sizes = ["--prompts-per-step", prompts, "--max-samples", problems];
+    ok(&[launch, &run, &sizes, more].concat());
+}
+
+fn few(launch: &[&str], rule: &str, steps: &str, more: &[&str]) {
+    let rule = ["--prompt-allocation", rule, "--max-steps", steps];
+    train(launch, ["3", "12"], &[&rule, more].concat());
+}
+
+fn rewards(output: &str) -> Vec<Value> {
+    rows(Path::new(output)).into_iter().map(|row| row["reward"].clone()).collect()
+}
+
+#[test]
+fn an_adaptive_run_is_the_same_resumed_and_on_ranks() {
+    let folder = Folder::new();
+    let [whole, cut, ranks, uniform] =
+        ["whole", "cut", "ranks", "uniform"].map(|name| folder.path(name));
+    few(&[], "thompson", "6", &["--output", &whole]);
+    few(&[], "thompson", "3", &["--output", &cut, "--save-steps", "3"]);
+    few(&[], "thompson", "6", &["--output", &cut, "--save-steps", "3", "--resume"]);
+    assert_eq!(rows(Path::new(&whole)), rows(Path::new(&cut)));
+    few(&["launch", "-n", "2"], "thompson", "6", &["--output", &ranks]);
+    assert_eq!(rewards(&whole), rewards(&ranks));
+    few(&[], "uniform", "6", &["--output", &uniform]);
+    assert_ne!(rewards(&whole), rewards(&uniform), "the rule changes which prompts are sampled");
+}
+
+#[test]
+fn pass_rates_are_logged_and_a_rule_moves_them() {
+    let folder = Folder::new();
+    let shares = |rule: &str| -> f64 {
+        let output = folder.path(&rule.replace(':', "-"));
+        let more = ["--prompt-allocation", rule, "--max-steps", "16", "--output", &output];
+        train(&[], ["6", "36"], &more);
+        let rows = rows(Path::new(&output));
+        for row in &rows {
+            let names = ["0", "0-33", "33-67", "67-100", "100"];
+            let share = |name| row[format!("pass_rate/{name}")].as_f64().expect("a share");
+            let sum: f64 = names.map(share).iter().sum();
+            assert!((sum - 1.0).abs() < 1e-12, "every group has a pass rate");
+        }
+        // After every prompt was seen once.
+        rows[6..].iter().map(|row| row["pass_rate/0"].as_f64().expect("a share")).sum()
+    };
+    let (unsolved, banded) = (shares("unsolved"), shares("band:0.2:1"));
+    assert!(unsolved > banded, "{unsolved} and {banded} steps' worth of unsolved groups");
+}
+
+#[test]
+fn a_rule_that_is_none_is_refused() {
+    let done = tealight(&["train", "--prompt-allocation", "hard"]);
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(!done.status.success() && said.contains("inverse-success"), "{said}");
+}
