@@ -11,7 +11,7 @@ use crate::system::process::{KEY, PLACE};
 use crate::system::ranks::tcp::{Key, Membership, rendezvous};
 use crate::system::stop::Stop;
 
-/// How long the other ranks are given to end after one has failed: those that say what the first says anyway wait longer.
+/// How long the other ranks may go on after one has failed. It is less than they wait for the first to say why.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// Processes to start, and where the others are.

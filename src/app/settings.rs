@@ -79,8 +79,8 @@ pub struct ModelOptions {
     /// auto, cpu, cuda, cuda:N or metal; auto is the first GPU this binary was built for, else the CPU.
     #[arg(long, default_value = "auto")]
     pub device: String,
-    /// What computes a model on a GPU: kernels of ours, or Candle's own operations, slower and independent of them. With
-    /// --device cpu, candle computes there what a GPU would.
+    /// What computes a model on a GPU: kernels of ours, or Candle's own operations, slower and independent of them.
+    /// With --device cpu, candle computes there what a GPU would.
     #[arg(long, value_enum, default_value_t = Kernels::Tealight)]
     #[serde(default)]
     pub kernels: Kernels,

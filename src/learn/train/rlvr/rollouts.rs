@@ -28,8 +28,8 @@ pub(super) struct Rollouts {
     pub(super) staleness: usize,
 }
 
-/// Samples the rollouts of a step: rounds of prompts from `round` on, until enough groups are kept. `trials` are those of
-/// the steps before.
+/// Samples the rollouts of a step: rounds of prompts from `round` on, until enough groups are kept. `trials` are those
+/// of the steps before.
 pub(super) fn sample(run: &Run<'_>, round: usize, trials: &PromptTrials) -> Result<Rollouts> {
     let group_count = run.config.settings.prompts_per_step.min(run.data.explore.len());
     let (mut groups, mut sampled): (Vec<Group>, Vec<Group>) = (Vec::new(), Vec::new());

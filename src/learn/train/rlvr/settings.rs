@@ -55,9 +55,9 @@ pub struct Settings {
     #[arg(long, default_value_t = 8)]
     pub prompts_per_step: usize,
     /// Which prompts a step samples: uniform (each once an epoch), band:LOW:HIGH (pass rates in the band), thompson or
-    /// thompson:TARGET (a posterior draw of the pass rate nearest to the target, 0.5), inverse-success (weights inverse to
-    /// the pass rate), unsolved (never solved so far). Pass rates are the run's own, older completions counting half at
-    /// every visit; the base's pre-samples are the first.
+    /// thompson:TARGET (a posterior draw of the pass rate nearest to the target, 0.5), inverse-success (weights inverse
+    /// to the pass rate), unsolved (never solved so far). Pass rates are the run's own, older completions counting half
+    /// at every visit; the base's pre-samples are the first.
     #[arg(long, default_value_t = PromptAllocation::Uniform, value_name = "RULE")]
     #[serde(default)]
     pub prompt_allocation: PromptAllocation,

@@ -36,7 +36,7 @@ pub(super) fn with_rollouts<T>(
     std::thread::scope(|scope| {
         let steps_in_all = run.config.settings.max_steps;
         let rollouts = ahead.start(scope, steps_in_all, move |round| {
-            // What is sampled ahead cannot go by steps that are still to come: `Run::check_allocation` refuses rules that do.
+            // `Run::check_allocation` refuses rules that would go by steps which are still to come.
             sample(run, round, &PromptTrials::default())
         });
         steps(&mut |state| {
