@@ -44,7 +44,7 @@ pub const SOURCE: Source = Source {
 };
 
 fn examples(seed: u64, step: u64, count: usize) -> Vec<Problem> {
-    let mut stream = Stream::new(Split::Sft, seed, step);
+    let mut stream = CountdownStream::new(Split::Sft, seed, step);
     (0..count).map(|_| stream.next_problem()).collect()
 }
 
@@ -95,11 +95,11 @@ fn load(split: &str, limit: Option<usize>) -> Result<Dataset> {
         }
     };
     let wanted = limit.unwrap_or(DEFAULT_PROBLEMS);
-    let mut stream = Stream { count: numbers, ..Stream::new(split, 0, number) };
+    let mut stream = CountdownStream { count: numbers, ..CountdownStream::new(split, 0, number) };
     let problems = match number {
         0 => distinct(wanted, PATIENCE, || Some(stream.next_problem())),
         _ => {
-            let first = Stream { count: numbers, ..Stream::new(split, 0, 0) };
+            let first = CountdownStream { count: numbers, ..CountdownStream::new(split, 0, 0) };
             Reported::new(first, REPORTED).others(stream, wanted)
         }
     };
@@ -109,7 +109,7 @@ fn load(split: &str, limit: Option<usize>) -> Result<Dataset> {
 }
 
 /// An endless, reproducible stream of solved problems of one split.
-pub struct Stream {
+pub struct CountdownStream {
     split: Split,
     count: usize,
     rng: ChaCha8Rng,
@@ -117,7 +117,7 @@ pub struct Stream {
     attempts: u64,
 }
 
-impl Stream {
+impl CountdownStream {
     /// The stream keyed by `seed` and `number`; 0 and 0 is the one the named source is made from.
     pub fn new(split: Split, seed: u64, number: u64) -> Self {
         let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0x00c0_ffee);
@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn every_generated_solution_is_right() {
         for split in [Split::Sft, Split::Train, Split::Test] {
-            let mut stream = Stream::new(split, 7, 1);
+            let mut stream = CountdownStream::new(split, 7, 1);
             for _ in 0..500 {
                 let problem = stream.next_problem();
                 let solution = problem.solution.clone().unwrap();

@@ -2,8 +2,6 @@
 
 use std::path::PathBuf;
 
-use crate::suite::{self, SUITES};
-
 /// Shorthand for results of this crate.
 pub type Result<T> = std::result::Result<T, DataError>;
 
@@ -11,15 +9,14 @@ pub type Result<T> = std::result::Result<T, DataError>;
 #[derive(Debug, thiserror::Error)]
 pub enum DataError {
     /// Neither a named source nor a file.
-    #[error(
-        "dataset `{spec}`: no such file, and not a named source (there is: {known}). {}",
-        instead(spec)
-    )]
+    #[error("dataset `{spec}`: no such file, and not a named source (there is: {known}). {fix}")]
     Unknown {
         /// What was asked for.
         spec: String,
         /// The names there are.
         known: String,
+        /// What to give in its place.
+        fix: String,
     },
     /// A named source has no such split.
     #[error("dataset `{name}`: no split `{split}`; choose one of {known}")]
@@ -103,21 +100,4 @@ pub enum DataError {
         /// The dataset.
         name: String,
     },
-}
-
-/// What to give in place of a dataset that is not there.
-fn instead(spec: &str) -> String {
-    let suite = SUITES.iter().find(|(name, _)| *name == spec);
-    match suite.and_then(|_| suite::open(spec).ok()) {
-        Some(sets) => {
-            let sets: Vec<&str> = sets.iter().map(|set| set.dataset.as_str()).collect();
-            format!(
-                "`{spec}` is a suite: give --suite {spec} to eval, --test-suite {spec} to study, or its dataset, {}",
-                sets.join(", ")
-            )
-        }
-        None => {
-            "Give the path of a .jsonl, .json, .csv or .parquet file, or hub:OWNER/NAME:FILE".into()
-        }
-    }
 }

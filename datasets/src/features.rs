@@ -101,12 +101,12 @@ mod tests {
     #[test]
     fn what_is_too_long_is_shortened_and_stays_different() {
         let long = |end: char| format!("shape:{}{end}", "é".repeat(50));
-        let found = Features::bounded([long('a'), long('b'), "b".into(), "a".into()]);
-        let names: Vec<String> = found.clone().into();
+        let features = Features::bounded([long('a'), long('b'), "b".into(), "a".into()]);
+        let names: Vec<String> = features.clone().into();
         assert_eq!(names[..2], ["a", "b"]);
         assert!(names[2] != names[3] && names.iter().all(|name| name.len() <= 64), "{names:?}");
-        assert_eq!(Features::new(names).unwrap(), found);
-        let kinds: Vec<&str> = found.iter().map(|(kind, _)| kind).collect();
+        assert_eq!(Features::new(names).unwrap(), features);
+        let kinds: Vec<&str> = features.iter().map(|(kind, _)| kind).collect();
         assert_eq!(kinds, [OTHER, OTHER, "shape", "shape"]);
         assert_eq!(Features::bounded(vec!["a".to_owned(); 100]).iter().count(), Features::MOST);
     }

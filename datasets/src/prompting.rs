@@ -71,7 +71,7 @@ impl Template {
 impl Prompting {
     /// What the model is asked, for a bare question; `usual` is the instruction where none was chosen.
     pub fn apply(&self, problem: &Problem, usual: Option<&str>) -> Prompt {
-        let own = self.question(&problem.prompt, usual);
+        let question = self.question(&problem.prompt, usual);
         let examples: Vec<(Prompt, &str)> = self
             .examples
             .iter()
@@ -80,7 +80,7 @@ impl Prompting {
                 Some((self.question(&example.prompt, usual), example.solution.as_deref()?))
             })
             .collect();
-        if let (Prompt::Text(text), None) = (&own, &self.system_prompt) {
+        if let (Prompt::Text(text), None) = (&question, &self.system_prompt) {
             let before =
                 examples.iter().map(|(prompt, answer)| format!("{}{answer}\n", prompt.plain()));
             return Prompt::Text(before.collect::<String>() + text);
@@ -95,7 +95,7 @@ impl Prompting {
             messages.extend(turns(prompt));
             messages.push(Message::new("assistant", answer));
         }
-        messages.extend(turns(own));
+        messages.extend(turns(question));
         Prompt::Chat(messages)
     }
 

@@ -87,6 +87,23 @@ pub fn open(spec: &str) -> Result<Vec<SuiteSet>> {
     Ok(file.set)
 }
 
+/// What to give in place of a dataset that is not there.
+pub(crate) fn instead(spec: &str) -> String {
+    let suite = SUITES.iter().find(|(name, _)| *name == spec);
+    match suite.and_then(|_| open(spec).ok()) {
+        Some(sets) => {
+            let sets: Vec<&str> = sets.iter().map(|set| set.dataset.as_str()).collect();
+            format!(
+                "`{spec}` is a suite: give --suite {spec} to eval, --test-suite {spec} to study, or its dataset, {}",
+                sets.join(", ")
+            )
+        }
+        None => {
+            "Give the path of a .jsonl, .json, .csv or .parquet file, or hub:OWNER/NAME:FILE".into()
+        }
+    }
+}
+
 impl SuiteSet {
     /// A set that is only a dataset.
     pub fn of(dataset: &str) -> Self {

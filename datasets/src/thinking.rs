@@ -96,8 +96,8 @@ mod tests {
             ("<think>4</think>", false, Some(""), Some(true)),
             ("", true, None, Some(false)),
         ] {
-            let found = parts(completion, starts_inside);
-            assert_eq!(found, Parts { answer, is_finished }, "{completion}");
+            let split = parts(completion, starts_inside);
+            assert_eq!(split, Parts { answer, is_finished }, "{completion}");
         }
     }
 

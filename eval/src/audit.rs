@@ -55,7 +55,7 @@ pub fn rates(strata: &[Stratum]) -> Option<Rates> {
     }
     let shares: Vec<f64> =
         strata.iter().map(|stratum| stratum.correct as f64 / stratum.labelled as f64).collect();
-    let found = of_shares(&strata, &shares);
+    let rates = of_shares(&strata, &shares);
     let mut rng = ChaCha8Rng::seed_from_u64(0);
     let mut draws: [Vec<f64>; 3] = Default::default();
     let posteriors: Vec<Option<Beta>> = strata
@@ -77,7 +77,7 @@ pub fn rates(strata: &[Stratum]) -> Option<Rates> {
             draws.push(value);
         }
     }
-    let mut estimates = found.iter().zip(&mut draws).map(|(value, draws)| {
+    let mut estimates = rates.iter().zip(&mut draws).map(|(value, draws)| {
         draws.sort_by(f64::total_cmp);
         let at = |chance: f64| draws[((DRAWS as f64 * chance) as usize).min(DRAWS - 1)];
         let (low, high) = (at(TAIL), at(1.0 - TAIL));
@@ -160,10 +160,10 @@ mod tests {
 
     #[test]
     fn rates_are_those_of_the_whole_when_all_is_labelled() {
-        let found = rates(&[stratum(true, 80, 80, 72), stratum(false, 20, 20, 3)]).unwrap();
-        assert!((found.false_positive.value - 8.0 / 25.0).abs() < 1e-12);
-        assert!((found.false_negative.value - 3.0 / 75.0).abs() < 1e-12);
-        assert!((found.correct.value - 0.75).abs() < 1e-12);
+        let estimated = rates(&[stratum(true, 80, 80, 72), stratum(false, 20, 20, 3)]).unwrap();
+        assert!((estimated.false_positive.value - 8.0 / 25.0).abs() < 1e-12);
+        assert!((estimated.false_negative.value - 3.0 / 75.0).abs() < 1e-12);
+        assert!((estimated.correct.value - 0.75).abs() < 1e-12);
     }
 
     #[test]
@@ -171,10 +171,10 @@ mod tests {
         // Every disagreement is labelled, and few of the others.
         let strata =
             [stratum(true, 900, 30, 30), stratum(true, 10, 10, 4), stratum(false, 90, 30, 0)];
-        let found = rates(&strata).unwrap();
-        assert!((found.false_positive.value - 6.0 / 96.0).abs() < 1e-12);
-        assert!(found.false_negative.value == 0.0 && found.false_negative.low == 0.0);
-        assert!(found.false_negative.high > 0.0, "{found:?}");
+        let estimated = rates(&strata).unwrap();
+        assert!((estimated.false_positive.value - 6.0 / 96.0).abs() < 1e-12);
+        assert!(estimated.false_negative.value == 0.0 && estimated.false_negative.low == 0.0);
+        assert!(estimated.false_negative.high > 0.0, "{estimated:?}");
     }
 
     #[test]
@@ -220,9 +220,11 @@ mod tests {
                 .iter()
                 .map(|one| stratum(one.0, one.2, one.3, draws.binomial(one.3, one.1)))
                 .collect();
-            let found = rates(&seen).unwrap();
+            let estimated = rates(&seen).unwrap();
             for (index, estimate) in
-                [found.false_positive, found.false_negative, found.correct].iter().enumerate()
+                [estimated.false_positive, estimated.false_negative, estimated.correct]
+                    .iter()
+                    .enumerate()
             {
                 held[index] +=
                     i32::from(estimate.low <= truth[index] && truth[index] <= estimate.high);

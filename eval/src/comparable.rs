@@ -7,19 +7,8 @@ use tealight_datasets::fnv;
 
 use crate::results::{Results, SetResult};
 
-/// Settings of an evaluation that its numbers depend on, as `config` in its results calls them.
-const RECORDED: [&str; 10] = [
-    "max_completion_length",
-    "top_k",
-    "top_p",
-    "min_p",
-    "instruction",
-    "system_prompt",
-    "prompt_template",
-    "few_shot",
-    "few_shot_dataset",
-    "few_shot_seed",
-];
+/// Settings of sampling that an evaluation's numbers depend on, as `config` in its results calls them.
+const SAMPLING: [&str; 4] = ["max_completion_length", "top_k", "top_p", "min_p"];
 /// Settings that prompts are made by.
 pub const PROMPTING: [&str; 6] = [
     "instruction",
@@ -29,23 +18,11 @@ pub const PROMPTING: [&str; 6] = [
     "few_shot_dataset",
     "few_shot_seed",
 ];
+
 /// All keys that runs may differ in.
-pub const KEYS: [&str; 14] = [
-    "temperature",
-    "n",
-    "verifier",
-    "prompts",
-    "max_completion_length",
-    "top_k",
-    "top_p",
-    "min_p",
-    "instruction",
-    "system_prompt",
-    "prompt_template",
-    "few_shot",
-    "few_shot_dataset",
-    "few_shot_seed",
-];
+pub fn keys() -> Vec<&'static str> {
+    [&["temperature", "n", "verifier", "prompts"][..], &SAMPLING, &PROMPTING].concat()
+}
 
 /// What a set's numbers depend on, by key; what is not known is not there.
 fn settings(results: &Results, set: &SetResult) -> BTreeMap<&'static str, String> {
@@ -56,7 +33,7 @@ fn settings(results: &Results, set: &SetResult) -> BTreeMap<&'static str, String
     if let Some(temperature) = set.temperature {
         put("temperature", temperature.to_string());
         // Only what was sampled here says how.
-        for key in RECORDED {
+        for key in SAMPLING.into_iter().chain(PROMPTING) {
             let value = results.config.get(key).filter(|value| !value.is_null());
             put(
                 key,
@@ -87,7 +64,7 @@ pub fn differences(
     second: (&Results, &SetResult),
 ) -> Vec<Difference> {
     let (a, b) = (settings(first.0, first.1), settings(second.0, second.1));
-    let mut found: Vec<Difference> = a
+    let mut different: Vec<Difference> = a
         .iter()
         .filter_map(|(key, value)| {
             let other = b.get(key).filter(|other| *other != value)?;
@@ -107,9 +84,9 @@ pub fn differences(
     if let Some(id) = changed.first() {
         let values =
             [format!("{} prompts", changed.len()), format!("others, such as that of `{id}`")];
-        found.push(Difference { key: "prompts", values });
+        different.push(Difference { key: "prompts", values });
     }
-    found
+    different
 }
 
 /// Whether `second` is a second draw of the first run's model whose samples are independent of those of all `runs`: as
@@ -133,12 +110,12 @@ pub fn check_second_draw(
     for set in &base.sets {
         let other = second.sets.iter().find(|other| other.name == set.name);
         let Some(other) = other else { continue };
-        if let Some(found) = differences((base, set), (second, other)).first() {
-            let [a, b] = &found.values;
+        if let Some(difference) = differences((base, set), (second, other)).first() {
+            let [a, b] = &difference.values;
             return Err(format!(
                 "--second-draw {name}: {} of {} is {b} there and {a} in the base {base_name}; a second draw is sampled as \
                  the first was, but for its --seed",
-                found.key, set.name
+                difference.key, set.name
             ));
         }
     }
@@ -237,7 +214,7 @@ mod tests {
         graded.sets[0].temperature = None;
         assert_eq!(keys(&a, &graded), Vec::<&str>::new());
         for key in keys(&a, &b) {
-            assert!(KEYS.contains(&key));
+            assert!(keys().contains(&key));
         }
     }
 }

@@ -4,27 +4,27 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::Tally;
-use crate::contrast::rho;
 use crate::inference::{Effect, crossed};
+use crate::measure::pass_at_k::tally_pass_at_k;
 
-/// Places between two k at which the ends of the interval are looked for.
+/// Points between two k at which the ends of the interval are looked for.
 const STEPS: usize = 16;
 
 /// The crossing with a 95 % interval over seeds and problems; with one seed, over problems alone.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Crossing {
     /// The k.
-    pub at: Place,
+    pub at: CrossingPoint,
     /// Lower end.
-    pub low: Place,
+    pub low: CrossingPoint,
     /// Upper end.
-    pub high: Place,
+    pub high: CrossingPoint,
 }
 
 /// A k on the curves, or beyond an end of them.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Place {
+pub enum CrossingPoint {
     /// The base is ahead at every k.
     FromTheStart,
     /// From this k on.
@@ -33,12 +33,12 @@ pub enum Place {
     Never,
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for CrossingPoint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Place::FromTheStart => f.write_str("1"),
-            Place::K(k) => write!(f, "{k:.1}"),
-            Place::Never => f.write_str("never"),
+            CrossingPoint::FromTheStart => f.write_str("1"),
+            CrossingPoint::K(k) => write!(f, "{k:.1}"),
+            CrossingPoint::Never => f.write_str("never"),
         }
     }
 }
@@ -47,39 +47,39 @@ impl std::fmt::Display for Crossing {
     /// As in "the base overtakes at k = 3.1 (95 %: 2.2 to never)".
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.at {
-            Place::FromTheStart => f.write_str("the base is ahead from the start")?,
-            Place::K(k) => write!(f, "the base overtakes at k = {k:.1}")?,
-            Place::Never => f.write_str("the base never overtakes")?,
+            CrossingPoint::FromTheStart => f.write_str("the base is ahead from the start")?,
+            CrossingPoint::K(k) => write!(f, "the base overtakes at k = {k:.1}")?,
+            CrossingPoint::Never => f.write_str("the base never overtakes")?,
         }
         write!(f, " (95 %: {} to {})", self.low, self.high)
     }
 }
 
-impl Place {
+impl CrossingPoint {
     /// The k, where there is one.
     pub fn k(self) -> Option<f64> {
         match self {
-            Place::K(k) => Some(k),
-            Place::FromTheStart | Place::Never => None,
+            CrossingPoint::K(k) => Some(k),
+            CrossingPoint::FromTheStart | CrossingPoint::Never => None,
         }
     }
 }
 
 /// Where the base's curve overtakes: interpolated linearly in log k between the two points around it.
-pub fn place(ks: &[usize], base: &[f64], tuned: &[f64]) -> Place {
+pub fn place(ks: &[usize], base: &[f64], tuned: &[f64]) -> CrossingPoint {
     let gap = |i: usize| base[i] - tuned[i];
     if ks.is_empty() || gap(0) >= 0.0 {
         return if (0..ks.len()).all(|i| gap(i) <= 0.0) {
-            Place::Never
+            CrossingPoint::Never
         } else {
-            Place::FromTheStart
+            CrossingPoint::FromTheStart
         };
     }
-    let Some(after) = (1..ks.len()).find(|i| gap(*i) >= 0.0) else { return Place::Never };
+    let Some(after) = (1..ks.len()).find(|i| gap(*i) >= 0.0) else { return CrossingPoint::Never };
     let (before, now) = (gap(after - 1), gap(after));
     let share = before / (before - now);
     let (low, high) = ((ks[after - 1] as f64).ln(), (ks[after] as f64).ln());
-    Place::K((low + share * (high - low)).exp())
+    CrossingPoint::K((low + share * (high - low)).exp())
 }
 
 /// Of runs, one a seed, against the base on the same problems.
@@ -90,20 +90,27 @@ pub fn place(ks: &[usize], base: &[f64], tuned: &[f64]) -> Place {
 /// as that of a difference misses the truth, and so in few seeds as in many.
 pub fn crossing(ks: &[usize], base: &[Tally], runs: &[&[Tally]]) -> Crossing {
     if base.is_empty() || runs.is_empty() || ks.is_empty() {
-        return Crossing { at: Place::Never, low: Place::Never, high: Place::Never };
+        return Crossing {
+            at: CrossingPoint::Never,
+            low: CrossingPoint::Never,
+            high: CrossingPoint::Never,
+        };
     }
     // By k: a row a seed, the base less the model, problem by problem.
     let gaps: Vec<Vec<Vec<f64>>> = ks
         .par_iter()
         .map(|k| {
             let row = |run: &&[Tally]| {
-                base.iter().zip(run.iter()).map(|(b, m)| rho(b, *k) - rho(m, *k)).collect()
+                base.iter()
+                    .zip(run.iter())
+                    .map(|(b, m)| tally_pass_at_k(b, *k) - tally_pass_at_k(m, *k))
+                    .collect()
             };
             runs.iter().map(row).collect()
         })
         .collect();
     let curve = |run: &[Tally]| -> Vec<f64> {
-        ks.iter().map(|k| run.iter().map(|tally| rho(tally, *k)).sum::<f64>()).collect()
+        ks.iter().map(|k| run.iter().map(|tally| tally_pass_at_k(tally, *k)).sum::<f64>()).collect()
     };
     let tuned: Vec<Vec<f64>> = runs.iter().map(|run| curve(run)).collect();
     let mean = |k: usize| tuned.iter().map(|curve| curve[k]).sum::<f64>() / runs.len() as f64;
@@ -124,14 +131,14 @@ pub fn crossing(ks: &[usize], base: &[Tally], runs: &[&[Tally]]) -> Crossing {
         .collect();
     let first =
         |is_there: fn(&Effect) -> bool| match intervals.iter().position(|(_, gap)| is_there(gap)) {
-            Some(0) => Place::FromTheStart,
-            Some(step) => Place::K(intervals[step].0),
-            None => Place::Never,
+            Some(0) => CrossingPoint::FromTheStart,
+            Some(step) => CrossingPoint::K(intervals[step].0),
+            None => CrossingPoint::Never,
         };
     let (low, high) = (first(|gap| gap.high >= 0.0), first(|gap| gap.low > 0.0));
     // The crossing itself lies between two steps.
-    let least = |a: Place, b: Place| if b < a { b } else { a };
-    let most = |a: Place, b: Place| if b > a { b } else { a };
+    let least = |a: CrossingPoint, b: CrossingPoint| if b < a { b } else { a };
+    let most = |a: CrossingPoint, b: CrossingPoint| if b > a { b } else { a };
     Crossing { at, low: least(low, at), high: most(high, at) }
 }
 
@@ -147,10 +154,13 @@ mod tests {
         assert!((end - 16.0).abs() < 1e-9, "{end}");
         let middle = place(&ks, &[0.1, 0.4, 0.9], &[0.3, 0.5, 0.8]).k().unwrap();
         assert!((middle - 8.0).abs() < 1e-9, "{middle}");
-        assert_eq!(place(&ks, &[0.1, 0.2, 0.3], &[0.2, 0.3, 0.4]), Place::Never);
-        assert_eq!(place(&ks, &[0.2, 0.3, 0.4], &[0.1, 0.2, 0.3]), Place::FromTheStart);
-        assert_eq!(place(&ks, &[0.2; 3], &[0.2; 3]), Place::Never);
-        assert!(Place::FromTheStart < Place::K(1.0) && Place::K(9.0) < Place::Never);
+        assert_eq!(place(&ks, &[0.1, 0.2, 0.3], &[0.2, 0.3, 0.4]), CrossingPoint::Never);
+        assert_eq!(place(&ks, &[0.2, 0.3, 0.4], &[0.1, 0.2, 0.3]), CrossingPoint::FromTheStart);
+        assert_eq!(place(&ks, &[0.2; 3], &[0.2; 3]), CrossingPoint::Never);
+        assert!(
+            CrossingPoint::FromTheStart < CrossingPoint::K(1.0)
+                && CrossingPoint::K(9.0) < CrossingPoint::Never
+        );
     }
 
     const KS: [usize; 6] = [1, 2, 4, 8, 16, 32];
@@ -177,8 +187,8 @@ mod tests {
         let mut run = |_| {
             let seed = spread * draws.normal();
             let of = |(_, tuned): &(f64, f64)| {
-                let own = 0.3 * draws.normal();
-                sampled(draws, tuned + seed + own)
+                let noise = 0.3 * draws.normal();
+                sampled(draws, tuned + seed + noise)
             };
             odds.iter().map(of).collect()
         };
@@ -191,24 +201,29 @@ mod tests {
     }
 
     /// What the interval was: percentiles of a bootstrap of seeds, then problems.
-    fn by_bootstrap([base, runs]: &[Vec<Vec<Tally>>; 2], draws: &mut Draws) -> (Place, Place) {
+    fn by_bootstrap(
+        [base, runs]: &[Vec<Vec<Tally>>; 2],
+        draws: &mut Draws,
+    ) -> (CrossingPoint, CrossingPoint) {
         let curves = |run: &[Tally]| -> Vec<Vec<f64>> {
-            run.iter().map(|tally| KS.iter().map(|k| rho(tally, *k)).collect()).collect()
+            run.iter()
+                .map(|tally| KS.iter().map(|k| tally_pass_at_k(tally, *k)).collect())
+                .collect()
         };
         let (base, runs) =
             (curves(&base[0]), runs.iter().map(|run| curves(run)).collect::<Vec<_>>());
-        let mut places: Vec<Place> = (0..400)
+        let mut places: Vec<CrossingPoint> = (0..400)
             .map(|_| {
                 let mut pick = |count: usize| (draws.uniform() * count as f64) as usize;
                 let seeds: Vec<usize> = runs.iter().map(|_| pick(runs.len())).collect();
                 let problems: Vec<usize> = base.iter().map(|_| pick(base.len())).collect();
                 let at =
                     |curves: &[Vec<f64>], k: usize| problems.iter().map(|i| curves[*i][k]).sum();
-                let own: Vec<f64> = (0..KS.len()).map(|k| at(&base, k)).collect();
+                let curve: Vec<f64> = (0..KS.len()).map(|k| at(&base, k)).collect();
                 let mean = |k: usize| {
                     seeds.iter().map(|seed| at(&runs[*seed], k)).sum::<f64>() / seeds.len() as f64
                 };
-                place(&KS, &own, &(0..KS.len()).map(mean).collect::<Vec<_>>())
+                place(&KS, &curve, &(0..KS.len()).map(mean).collect::<Vec<_>>())
             })
             .collect();
         places.sort_by(|a, b| a.partial_cmp(b).unwrap());
@@ -258,11 +273,14 @@ mod tests {
         };
         let [weak, strong] = [0.1, 0.5].map(|p| sampled(&mut draws, p));
         let never = crossing(&KS[..4], &weak, &[&strong]);
-        assert_eq!((never.at, never.low, never.high), (Place::Never, Place::Never, Place::Never));
+        assert_eq!(
+            (never.at, never.low, never.high),
+            (CrossingPoint::Never, CrossingPoint::Never, CrossingPoint::Never)
+        );
         let start = crossing(&KS[..4], &strong, &[&weak]);
-        assert_eq!([start.at, start.low, start.high], [Place::FromTheStart; 3]);
+        assert_eq!([start.at, start.low, start.high], [CrossingPoint::FromTheStart; 3]);
         // Alike: nothing is known.
         let alike = crossing(&KS, &weak, &[&weak]);
-        assert_eq!((alike.low, alike.high), (Place::FromTheStart, Place::Never));
+        assert_eq!((alike.low, alike.high), (CrossingPoint::FromTheStart, CrossingPoint::Never));
     }
 }

@@ -6,10 +6,10 @@
 
 use anyhow::Result;
 use rayon::prelude::*;
-use serde::{Deserialize, Serialize};
 use tealight_datasets::{Dataset, Problem, Verifier};
 
 use crate::store::SampleStore;
+pub use crate::team::{Alone, SampleBatch, Team};
 use crate::{Answer, ProblemRequest, Sample, Solver, Tally};
 
 /// One evaluation. Samples that the store holds already, the first `n` of a problem, are judged again and not drawn.
@@ -67,66 +67,6 @@ pub struct EvalJob<'a> {
     pub progress: Box<dyn EvalProgress + 'a>,
 }
 
-/// The judged samples of one problem, or of one block of a file, by its index.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct SampleBatch {
-    /// Index of the problem or block.
-    pub index: usize,
-    /// Its samples.
-    pub samples: Vec<Sample>,
-}
-
-/// The processes that do an evaluation together: each samples a share of the problems, and all know all samples.
-pub trait Team {
-    /// Whether this process is the one that reads directories and writes files.
-    fn is_first(&self) -> bool;
-
-    /// This process's share of `items`, in rounds: after each round the processes gather what they have. `each` is the
-    /// number of samples of one item.
-    fn shares(&self, items: &[usize], each: usize) -> Vec<Vec<usize>>;
-
-    /// The batches of all processes, in order of rank, or none where batches are used as soon as they are there
-    /// ([`Team::is_alone`]).
-    ///
-    /// # Errors
-    /// Another process disconnected.
-    fn gather(&self, batches: Vec<SampleBatch>) -> Result<Vec<SampleBatch>>;
-
-    /// Whether there is no other process to wait for.
-    fn is_alone(&self) -> bool;
-
-    /// Does `work` on the first process alone; every process gets the result.
-    ///
-    /// # Errors
-    /// Whatever `work` fails with, on every process.
-    fn on_first(&self, work: &mut dyn FnMut() -> Result<bool>) -> Result<bool>;
-}
-
-/// A team of one process.
-pub struct Alone;
-
-impl Team for Alone {
-    fn is_first(&self) -> bool {
-        true
-    }
-
-    fn shares(&self, items: &[usize], _: usize) -> Vec<Vec<usize>> {
-        vec![items.to_vec()]
-    }
-
-    fn gather(&self, batches: Vec<SampleBatch>) -> Result<Vec<SampleBatch>> {
-        Ok(batches)
-    }
-
-    fn is_alone(&self) -> bool {
-        true
-    }
-
-    fn on_first(&self, work: &mut dyn FnMut() -> Result<bool>) -> Result<bool> {
-        work()
-    }
-}
-
 /// Follows an evaluation; an error ends it, and the store keeps the samples so far.
 pub trait EvalProgress {
     /// Samples are missing for this number of problems.
@@ -172,7 +112,7 @@ impl<'a> EvalJob<'a> {
     /// Draws the missing samples and counts all of them; the tallies are in the order of the problems.
     ///
     /// # Errors
-    /// Whatever the solver, the store, the team or `progress` fails with.
+    /// An error of the solver, the store, the team or `progress`.
     pub fn run(mut self) -> Result<Vec<Tally>> {
         let (problems, solver, team) = (self.problems, self.solver, self.team);
         let mut tallies = self.known();

@@ -193,8 +193,8 @@ mod tests {
     fn paired_differences_see_through_the_spread_of_problems() {
         let hard: Vec<f64> = (0..200).map(|i| f64::from(i % 10) / 10.0).collect();
         let better: Vec<f64> = hard.iter().map(|x| x + 0.02 + 0.01 * (x - 0.5)).collect();
-        let found = paired(&better, &hard);
-        assert!((found.value - 0.0195).abs() < 1e-3 && found.p_value < 1e-3, "{found:?}");
+        let effect = paired(&better, &hard);
+        assert!((effect.value - 0.0195).abs() < 1e-3 && effect.p_value < 1e-3, "{effect:?}");
         let same = paired(&hard, &hard);
         assert_eq!((same.value, same.p_value), (0.0, 1.0));
         // Never 0, never a point, even where every problem says the same.
@@ -258,9 +258,9 @@ mod tests {
                     let (mut held, mut wrong, studies) = (0, 0, 2000);
                     for _ in 0..studies {
                         let rows = study(&mut draws, (seeds, 60), k, effect, spread_of_seeds);
-                        let found = crossed(&rows);
-                        held += i32::from(found.low <= truth && truth <= found.high);
-                        wrong += i32::from(found.p_value < 0.05);
+                        let estimate = crossed(&rows);
+                        held += i32::from(estimate.low <= truth && truth <= estimate.high);
+                        wrong += i32::from(estimate.p_value < 0.05);
                     }
                     let share = |count: i32| f64::from(count) / f64::from(studies);
                     let at = format!(

@@ -107,9 +107,9 @@ impl Ledger {
             log10.iter().map(|log10| bin_of(log10).unwrap_or(EDGES.len() - 1)).collect();
         let of = |scored: &Scored| point(scored, modes, &base.logp, &bins);
         let bin = |(index, name): (usize, &&str)| {
-            let own = bins.iter().zip(&log10).filter(|(bin, _)| **bin == index);
-            let answers = own.clone().count();
-            let sum: f64 = own.map(|(_, log10)| log10).sum();
+            let in_bin = bins.iter().zip(&log10).filter(|(bin, _)| **bin == index);
+            let answers = in_bin.clone().count();
+            let sum: f64 = in_bin.map(|(_, log10)| log10).sum();
             Bin { name: (*name).to_owned(), answers, log10: sum / answers.max(1) as f64 }
         };
         Self {
@@ -142,13 +142,13 @@ fn point(scored: &Scored, modes: &[Mode], base: &[f64], bins: &[usize]) -> Point
     let mut of_problem = Vec::new();
     let mut rest = scored.logp.as_slice();
     for answers in modes.chunk_by(|a, b| a.problem == b.problem) {
-        let (own, others) = rest.split_at(answers.len());
+        let (logps, others) = rest.split_at(answers.len());
         rest = others;
-        let mass: f64 = own.iter().map(|logp| logp.exp()).sum();
+        let mass: f64 = logps.iter().map(|logp| logp.exp()).sum();
         // Sums over shares in log space: a mass of 1e-300 has an effective number all the same.
-        let top = own.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let log_mass = top + own.iter().map(|logp| (logp - top).exp()).sum::<f64>().ln();
-        let entropy: f64 = own
+        let top = logps.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let log_mass = top + logps.iter().map(|logp| (logp - top).exp()).sum::<f64>().ln();
+        let entropy: f64 = logps
             .iter()
             .map(|logp| logp - log_mass)
             .map(|share| if share == f64::NEG_INFINITY { 0.0 } else { -share.exp() * share })
@@ -164,9 +164,9 @@ fn point(scored: &Scored, modes: &[Mode], base: &[f64], bins: &[usize]) -> Point
         })
         .collect();
     let share_of = |survives: &[bool], wanted: &dyn Fn(usize) -> bool| -> Option<f64> {
-        let own = survives.iter().enumerate().filter(|(place, _)| wanted(*place));
-        let all = own.clone().count();
-        (all > 0).then(|| own.filter(|(_, survives)| **survives).count() as f64 / all as f64)
+        let selected = survives.iter().enumerate().filter(|(place, _)| wanted(*place));
+        let all = selected.clone().count();
+        (all > 0).then(|| selected.filter(|(_, survives)| **survives).count() as f64 / all as f64)
     };
     let in_bins = |survives: &Vec<bool>| -> Vec<Option<f64>> {
         (0..EDGES.len()).map(|bin| share_of(survives, &|place| bins[place] == bin)).collect()

@@ -32,6 +32,7 @@ pub mod self_check;
 mod simulated;
 pub mod store;
 pub mod summary;
+mod team;
 pub mod transition;
 
 use anyhow::Result;
@@ -97,7 +98,7 @@ pub trait Solver {
     /// the answer's number alone.
     ///
     /// # Errors
-    /// Whatever the model or `sink` fails with.
+    /// An error of the model or `sink`.
     fn solve(
         &self,
         problems: &[ProblemRequest<'_>],

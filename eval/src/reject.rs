@@ -42,7 +42,7 @@ impl RejectionJob<'_> {
     /// Samples, and hands each correct answer that is kept to `accept`.
     ///
     /// # Errors
-    /// Whatever the solver or `accept` fails with.
+    /// An error of the solver or `accept`.
     pub fn run(&self, accept: &mut dyn FnMut(&Sample) -> Result<()>) -> Result<Vec<Rejected>> {
         let Self { dataset, wanted, .. } = *self;
         let mut tallies: Vec<Tally> = dataset.problems.iter().map(Tally::new).collect();
@@ -123,14 +123,14 @@ mod tests {
                     drawn += 1;
                     accepted += usize::from(draws.uniform() < p);
                 }
-                let found = Rejected {
+                let rejected = Rejected {
                     problem: String::new(),
                     accepted,
                     drawn,
                     acceptance_rate: 0.0,
                     classes: Classes::default(),
                 };
-                sum += found.log_acceptance_rate().unwrap();
+                sum += rejected.log_acceptance_rate().unwrap();
             }
             let mean = sum / f64::from(runs);
             assert!((mean - f64::ln(p)).abs() < 0.02, "{p}, {wanted}: {mean}");

@@ -11,7 +11,7 @@ use tealight_datasets::lines::Lines;
 use tealight_datasets::{Problem, output, regular};
 
 use crate::Sample;
-use crate::evaluate::Team;
+use crate::team::Team;
 
 /// The samples of one evaluation: those of earlier calls, and the file that new ones are appended to. By default there
 /// is no file, and nothing is kept.
@@ -123,7 +123,7 @@ impl Index {
     /// A file that cannot be read, a malformed line that is not the last, the same sample twice.
     pub fn open(path: &Path) -> Result<Self> {
         let file = regular::open(path).with_context(|| format!("{}", path.display()))?;
-        let mut found = Self {
+        let mut store = Self {
             path: path.into(),
             file: Mutex::new(file.try_clone().with_context(|| format!("{}", path.display()))?),
             problems: HashMap::new(),
@@ -140,9 +140,9 @@ impl Index {
                     // A line has at most 64 MiB.
                     let place =
                         LineSpan { offset: line.offset, sample, length: line.bytes.len() as u32 };
-                    found.problems.entry(problem).or_default().push(place);
+                    store.problems.entry(problem).or_default().push(place);
                 }
-                Err(_) if !line.is_whole => found.notes.push(format!(
+                Err(_) if !line.is_whole => store.notes.push(format!(
                     "{}:{number}: the last line was cut off by a crash and is left out",
                     path.display()
                 )),
@@ -151,7 +151,7 @@ impl Index {
         }
         // The first line of the file that says again what one before it said.
         let mut again: Option<(LineSpan, &str)> = None;
-        for (problem, places) in &mut found.problems {
+        for (problem, places) in &mut store.problems {
             places.sort_by_key(|place| place.sample);
             for two in places.windows(2).filter(|two| two[0].sample == two[1].sample) {
                 if again.is_none_or(|(first, _)| two[1].offset < first.offset) {
@@ -161,7 +161,7 @@ impl Index {
             let whole =
                 places.iter().zip(0..).take_while(|(place, at)| place.sample == *at).count();
             if whole < places.len() {
-                found.notes.push(format!(
+                store.notes.push(format!(
                     "{}: problem `{problem}` lacks its sample {whole}; what comes after it is drawn again",
                     path.display(),
                 ));
@@ -175,7 +175,7 @@ impl Index {
                 line_at(path, offset)?
             );
         }
-        Ok(found)
+        Ok(store)
     }
 
     /// The ids of the problems that have samples, in no order.
@@ -223,7 +223,7 @@ pub fn read(path: &Path) -> Result<SamplesFile> {
 /// Writes samples beside `path`, synced and renamed: never half a file.
 ///
 /// # Errors
-/// A directory that cannot be written, a full disk.
+/// A directory that cannot be written.
 pub fn write<'a>(path: &Path, samples: impl Iterator<Item = &'a Sample>) -> Result<()> {
     whole(path, |out| {
         for sample in samples {
@@ -237,7 +237,7 @@ pub fn write<'a>(path: &Path, samples: impl Iterator<Item = &'a Sample>) -> Resu
 /// Writes lines of text likewise.
 ///
 /// # Errors
-/// A directory that cannot be written, a full disk; whatever a line fails with.
+/// A directory that cannot be written, a full disk; an error of a line.
 pub fn write_lines(path: &Path, lines: impl Iterator<Item = Result<String>>) -> Result<()> {
     whole(path, |out| {
         for line in lines {
@@ -250,7 +250,7 @@ pub fn write_lines(path: &Path, lines: impl Iterator<Item = Result<String>>) -> 
 /// Writes a file likewise.
 ///
 /// # Errors
-/// A directory that cannot be written, a full disk.
+/// A directory that cannot be written.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     whole(path, |out| Ok(out.write_all(bytes)?))
 }
@@ -269,7 +269,7 @@ fn whole(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> Result<()>) -> 
 /// Writes samples in the order of `problems`, then those of other problems.
 ///
 /// # Errors
-/// A directory that cannot be written, a full disk.
+/// A directory that cannot be written.
 fn write_in_order(
     file: &Path,
     problems: &[Problem],

@@ -5,9 +5,10 @@ use std::collections::{HashMap, HashSet};
 use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 
-use crate::contrast::{Contrast, Evaluations, rho};
+use crate::contrast::{Contrast, Evaluations};
 use crate::inference::{Effect, paired};
 use crate::interval::{Estimate, share};
+use crate::measure::pass_at_k::tally_pass_at_k;
 use crate::results::{Question, Results, SetResult};
 use crate::{Summary, Tally};
 
@@ -167,7 +168,7 @@ impl Aligned {
     pub fn matrix(&self) -> Vec<Vec<Option<Effect>>> {
         let most = self.ks.last().copied().unwrap_or(1);
         let values = |run: &[Tally], k: usize| -> Vec<f64> {
-            run.iter().map(|tally| rho(tally, k)).collect()
+            run.iter().map(|tally| tally_pass_at_k(tally, k)).collect()
         };
         let cell = |row: usize, column: usize| {
             let k = match row.cmp(&column) {
@@ -175,8 +176,8 @@ impl Aligned {
                 std::cmp::Ordering::Greater => 1,
                 std::cmp::Ordering::Less => most,
             };
-            let found = paired(&values(&self.runs[row], k), &values(&self.runs[column], k));
-            Some(found.within(-1.0, 1.0))
+            let effect = paired(&values(&self.runs[row], k), &values(&self.runs[column], k));
+            Some(effect.within(-1.0, 1.0))
         };
         let runs = 0..self.runs.len();
         runs.clone().map(|row| runs.clone().map(|column| cell(row, column)).collect()).collect()

@@ -45,11 +45,17 @@ impl Values {
     fn of(tensor: &Tensor, name: &str) -> Result<(Self, *const u8)> {
         let (storage, layout) = tensor.storage_and_layout();
         let Storage::Cpu(storage) = &*storage else { bail!("{name}: a tensor is not on the CPU") };
-        let own = layout.start_offset()..layout.start_offset() + layout.shape().elem_count();
+        let range = layout.start_offset()..layout.start_offset() + layout.shape().elem_count();
         Ok(match storage {
-            CpuStorage::F32(x) => (Self::Single(x[own.clone()].to_vec()), x[own].as_ptr().cast()),
-            CpuStorage::BF16(x) => (Self::Half(x[own.clone()].to_vec()), x[own].as_ptr().cast()),
-            CpuStorage::U32(x) => (Self::Numbers(x[own.clone()].to_vec()), x[own].as_ptr().cast()),
+            CpuStorage::F32(x) => {
+                (Self::Single(x[range.clone()].to_vec()), x[range].as_ptr().cast())
+            }
+            CpuStorage::BF16(x) => {
+                (Self::Half(x[range.clone()].to_vec()), x[range].as_ptr().cast())
+            }
+            CpuStorage::U32(x) => {
+                (Self::Numbers(x[range.clone()].to_vec()), x[range].as_ptr().cast())
+            }
             _ => bail!("{name}: kernels know f32, bf16 and u32"),
         })
     }
@@ -101,23 +107,15 @@ impl InplaceOp1 for Values {
     }
 
     fn cpu_fwd(&self, storage: &mut CpuStorage, layout: &Layout) -> Result<()> {
-        let own = layout.start_offset()..layout.start_offset() + layout.shape().elem_count();
+        let range = layout.start_offset()..layout.start_offset() + layout.shape().elem_count();
         match (self, storage) {
-            (Self::Single(x), CpuStorage::F32(to)) => to[own].copy_from_slice(x),
-            (Self::Half(x), CpuStorage::BF16(to)) => to[own].copy_from_slice(x),
-            (Self::Numbers(x), CpuStorage::U32(to)) => to[own].copy_from_slice(x),
+            (Self::Single(x), CpuStorage::F32(to)) => to[range].copy_from_slice(x),
+            (Self::Half(x), CpuStorage::BF16(to)) => to[range].copy_from_slice(x),
+            (Self::Numbers(x), CpuStorage::U32(to)) => to[range].copy_from_slice(x),
             _ => bail!("the tensor has changed its type"),
         }
         Ok(())
     }
-}
-
-/// Runs it as the environment asks: see `emulators`.
-#[cfg(feature = "emulated")]
-pub(crate) fn run(call: &Call<'_>) -> Result<()> {
-    let settings = crate::emulators::settings()?;
-    let is_faulty = settings.fault.as_deref() == Some(call.name.as_str());
-    run_by(call, is_faulty, |launch| settings.engine.launch(launch))
 }
 
 /// Runs it as C, thread after thread in order: what others are held against.
@@ -136,7 +134,7 @@ pub(crate) fn plain(launch: &Launch<'_>) -> c_int {
     }
 }
 
-fn run_by(
+pub(crate) fn run_by(
     call: &Call<'_>,
     is_faulty: bool,
     engine: impl FnOnce(&Launch<'_>) -> c_int,

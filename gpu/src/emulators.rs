@@ -14,9 +14,9 @@ use std::sync::OnceLock;
 
 use candle_core::{Result, bail};
 
-use crate::Params;
-use crate::emulated::{Launch, plain};
+use crate::emulated::{Launch, plain, run_by};
 use crate::sizes::BLOCK;
+use crate::{Call, Params};
 
 #[allow(unsafe_code)]
 // SAFETY: the signatures are those of `kernels/emulated.c`, `kernels/fibers.cc` and `kernels/opencl.c`.
@@ -44,6 +44,13 @@ unsafe extern "C" {
         params: *const Params,
         groups: c_int,
     ) -> c_int;
+}
+
+/// Runs a kernel as the environment asks.
+pub(crate) fn run(call: &Call<'_>) -> Result<()> {
+    let settings = settings()?;
+    let is_faulty = settings.fault.as_deref() == Some(call.name.as_str());
+    run_by(call, is_faulty, |launch| settings.engine.launch(launch))
 }
 
 /// What the environment asks for.

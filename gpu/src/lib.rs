@@ -21,6 +21,7 @@ pub mod kernels;
 #[cfg(all(feature = "metal", target_os = "macos"))]
 mod metal;
 mod operations;
+mod outcome;
 pub mod self_check;
 mod sizes;
 mod witness;
@@ -90,9 +91,6 @@ pub fn is_by_candle() -> bool {
 }
 
 /// A tensor of any values, to be written whole.
-///
-/// # Errors
-/// No memory.
 pub fn empty(shape: impl Into<Shape>, dtype: DType, device: &Device) -> Result<Tensor> {
     let shape = shape.into();
     if shape.elem_count() == 0 {
@@ -117,7 +115,7 @@ pub fn empty(shape: impl Into<Shape>, dtype: DType, device: &Device) -> Result<T
 /// the process is set, which another thread's products would read.
 ///
 /// # Errors
-/// Sizes that do not fit, no memory, the device's.
+/// Sizes that do not fit.
 pub fn wide_product(x: &Tensor, w: &Tensor) -> Result<Tensor> {
     #[cfg(feature = "cuda")]
     if let Device::Cuda(device) = x.device()
@@ -237,7 +235,7 @@ impl Call<'_> {
             #[cfg(all(feature = "metal", target_os = "macos"))]
             Device::Metal(device) => metal::run(self, device),
             #[cfg(feature = "emulated")]
-            Device::Cpu => emulated::run(self),
+            Device::Cpu => emulators::run(self),
             _ => bail!("{}: no kernels for this device in this build", self.name),
         }
     }

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use candle_core::{DType, Device, Result, Tensor};
 
 use crate::Call;
-use crate::self_check::Outcome;
+use crate::outcome::Outcome;
 
 thread_local! {
     /// What was found, while somebody looks.

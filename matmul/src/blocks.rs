@@ -71,11 +71,11 @@ impl<'a> Blocks<'a> {
             let block = &line[at / BLOCK * BLOCK_BYTES..][..BLOCK_BYTES];
             let scale = f16::from_le_bytes([block[0], block[1]]).to_f32();
             let values = &block[2 + at % BLOCK..];
-            let (own, others) = rest.split_at_mut(values.len().min(rest.len()));
-            for (out, byte) in own.iter_mut().zip(values) {
+            let (values_of_block, others) = rest.split_at_mut(values.len().min(rest.len()));
+            for (out, byte) in values_of_block.iter_mut().zip(values) {
                 *out = scale * f32::from(byte.cast_signed());
             }
-            at += own.len();
+            at += values_of_block.len();
             rest = others;
         }
     }

@@ -6,11 +6,8 @@
 
 use rayon::prelude::*;
 
-use super::kernel::integers::{IntegerKernel, Layout, Level, Tile};
+use super::kernel::integers::{GROUP, IntegerKernel, Layout, Level, Tile};
 use super::{Matrix, Part, Right, SERIAL, pack, vectorized};
-
-/// Values along k that share a scale.
-pub(super) const GROUP: usize = 32;
 
 /// A right operand `[k, n]` in 8 bits.
 #[derive(Debug)]

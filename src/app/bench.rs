@@ -72,27 +72,7 @@ pub struct BenchOptions {
 /// # Errors
 /// A model that cannot be read or measured so.
 pub fn run(options: &BenchOptions) -> Result<Value> {
-    for (name, value) in [
-        ("prompts", options.prompts),
-        ("group", options.group),
-        ("prompt-len", options.prompt_len),
-        ("new-tokens", options.new_tokens),
-        ("reps", options.reps),
-    ] {
-        if value == 0 {
-            bail!("{name} must be at least 1");
-        }
-    }
-    if options.model.adapter.is_some() {
-        bail!("bench measures whole models: leave --adapter out");
-    }
-    options.model.refuse_quantized()?;
-    if options.model.precision.base_dtype.is_some() && !options.rollout_only {
-        bail!(
-            "the step that bench measures trains all weights, and those of --base-dtype int8 are not trained: add \
-               --rollout-only"
-        );
-    }
+    options.check()?;
     let (device, described) = options.model.open_device()?;
     let (architecture, weights) = load(options, &device)?;
     let longest = options.prompt_len + options.new_tokens;
@@ -158,6 +138,32 @@ pub fn run(options: &BenchOptions) -> Result<Value> {
 }
 
 impl BenchOptions {
+    /// Refuses settings that cannot be measured.
+    fn check(&self) -> Result<()> {
+        for (name, value) in [
+            ("prompts", self.prompts),
+            ("group", self.group),
+            ("prompt-len", self.prompt_len),
+            ("new-tokens", self.new_tokens),
+            ("reps", self.reps),
+        ] {
+            if value == 0 {
+                bail!("{name} must be at least 1");
+            }
+        }
+        if self.model.adapter.is_some() {
+            bail!("bench measures whole models: leave --adapter out");
+        }
+        self.model.refuse_quantized()?;
+        if self.model.precision.base_dtype.is_some() && !self.rollout_only {
+            bail!(
+                "the step that bench measures trains all weights, and those of --base-dtype int8 are not trained: add \
+                   --rollout-only"
+            );
+        }
+        Ok(())
+    }
+
     /// Seconds for the repetitions of the rollout, and as many for those of the step.
     fn share(&self) -> f64 {
         if self.rollout_only { self.max_seconds } else { self.max_seconds / 2.0 }
@@ -262,14 +268,7 @@ fn train(
     if options.gradient_checkpointing {
         policy = policy.recomputing();
     }
-    let config = AdamWConfig {
-        adam_beta1: 0.9,
-        adam_beta2: 0.999,
-        adam_epsilon: 1e-8,
-        weight_decay: 0.0,
-        max_grad_norm: 1.0,
-    };
-    let mut optimizer = AdamW::new(config, policy.weights())?;
+    let mut optimizer = AdamW::new(AdamWConfig::DEFAULT, policy.weights())?;
     let plan = OBJECTIVE.parse::<Objective>()?.plan;
     let mut all = Vec::new();
     let what = format!("training step on {} completions", rows.len());

@@ -120,8 +120,8 @@ impl CompareOptions {
     /// They differ in something else, or in nothing that --across names.
     fn names(&self, loaded: &[Results]) -> Result<Vec<String>> {
         let across: Vec<String> = self.across.iter().map(|key| key.replace('-', "_")).collect();
-        if let Some(key) = across.iter().find(|key| !comparable::KEYS.contains(&key.as_str())) {
-            bail!("--across {key}: runs differ in {}", comparable::KEYS.join(", "));
+        if let Some(key) = across.iter().find(|key| !comparable::keys().contains(&key.as_str())) {
+            bail!("--across {key}: runs differ in {}", comparable::keys().join(", "));
         }
         // Prompts differ where what makes them does.
         let makes = |key: &String| comparable::PROMPTING.contains(&key.as_str());

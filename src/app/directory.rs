@@ -9,6 +9,8 @@ use tempfile::TempDir;
 
 use crate::system::files::{Claim, OWNER, TEMPORARY, read_limited};
 
+pub(crate) use tealight_eval::report::shell_argument as as_argument;
+
 /// Files that a command leaves before it has produced anything: settings, and the lock.
 const SETTINGS: [&str; 3] = ["config.toml", "request.json", ".lock"];
 /// Where a study has the samples of the base's second draw.
@@ -292,16 +294,6 @@ fn is_off(value: &toml::Value) -> bool {
         toml::Value::Integer(number) => *number == 0,
         toml::Value::Array(list) => list.is_empty(),
         _ => false,
-    }
-}
-
-/// A path as a shell takes it for one argument.
-pub(crate) fn as_argument(path: &Path) -> String {
-    let text = path.display().to_string();
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@%".contains(c);
-    match !text.is_empty() && text.chars().all(is_plain) {
-        true => text,
-        false => format!("'{}'", text.replace('\'', "'\\''")),
     }
 }
 

@@ -286,10 +286,10 @@ instruction = "```\n# out of the fence"
     #[test]
     fn a_base_that_is_not_on_the_hub_is_called_so() {
         let folder = tempfile::tempdir().unwrap();
-        let own = folder.path().display().to_string();
-        assert_eq!(on_hub(&own, 0), None);
-        std::fs::write(folder.path().join("config.toml"), format!("model = \"{own}\"")).unwrap();
-        assert_eq!(on_hub(&own, 0), None, "a run of itself");
+        let base = folder.path().display().to_string();
+        assert_eq!(on_hub(&base, 0), None);
+        std::fs::write(folder.path().join("config.toml"), format!("model = \"{base}\"")).unwrap();
+        assert_eq!(on_hub(&base, 0), None, "a run of itself");
         assert!(
             card(folder.path()).contains("fine-tuned from a model that is not on the Hub with")
         );

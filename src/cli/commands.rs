@@ -366,7 +366,7 @@ Exits 1 where something is wrong. Nothing is asked of the network.",
 Example:
   tealight completions bash > ~/.local/share/bash-completion/completions/tealight",
         check: |m| resolve::<pages::CompletionsOptions>(m).map(drop),
-        run: |m, _| pages::completions(&resolve(m)?),
+        run: |m, _| pages::completions(&resolve(m)?, command()),
     },
     Entry {
         name: "man",
@@ -377,6 +377,6 @@ Examples:
   tealight man --output ~/.local/share/man/man1
   tealight man --markdown > docs/reference.md",
         check: |m| resolve::<pages::ManOptions>(m).map(drop),
-        run: |m, _| pages::man(&resolve(m)?),
+        run: |m, _| pages::man(&resolve(m)?, command()),
     },
 ];

@@ -43,9 +43,6 @@ pub struct Pretrained {
 
 impl Pretrained {
     /// Loads the model called `name`: a directory, a Hub id or the embedded one.
-    ///
-    /// # Errors
-    /// See [`hub::resolve`], [`Architecture::read`], [`weights::load`], [`HubTokenizer::load`].
     pub fn load(name: &str, precision: Precision, device: &Device) -> Result<Self> {
         if let Some(path) = hub::gguf_file(name)? {
             return Self::load_gguf(name, &path, precision, device);
@@ -63,14 +60,14 @@ impl Pretrained {
                 let model = Self::load_gguf(&base, &path, precision, device).with_context(fix)?;
                 return model.with_adapter(name, &files.directory, device);
             }
-            let found = hub::resolve(&base).with_context(fix)?;
-            if Adapter::base_of(&found.directory)?.is_some() {
+            let files = hub::resolve(&base).with_context(fix)?;
+            if Adapter::base_of(&files.directory)?.is_some() {
                 bail!(
                     "{name}: its base `{base}` is an adapter itself; merge that one first (tealight export --merge)"
                 );
             }
             let model =
-                Self::load_whole(&base, &found.directory, precision, device).with_context(fix)?;
+                Self::load_whole(&base, &files.directory, precision, device).with_context(fix)?;
             return model.with_adapter(name, &files.directory, device);
         }
         Self::load_whole(name, &files.directory, precision, device)
@@ -79,13 +76,13 @@ impl Pretrained {
     /// Loads a GGUF file: its tensors dequantised, its tokenizer as files of the Hub's.
     fn load_gguf(name: &str, path: &Path, precision: Precision, device: &Device) -> Result<Self> {
         let file = Gguf::open(path)?;
-        let found = file.to_hub()?;
+        let hub = file.to_hub()?;
         let at = || path.display().to_string();
-        let architecture = Architecture::from_config(&found.config).with_context(at)?;
+        let architecture = Architecture::from_config(&hub.config).with_context(at)?;
         let weights = file.weights(&architecture, precision.placement(device)?)?;
-        let folder = found.unpacked()?;
+        let folder = hub.unpacked()?;
         let parts = (architecture, precision);
-        Self::assemble(name, parts, found.config, weights, folder.path()).with_context(at)
+        Self::assemble(name, parts, hub.config, weights, folder.path()).with_context(at)
     }
 
     /// Loads what is no adapter.
@@ -101,9 +98,6 @@ impl Pretrained {
     }
 
     /// The same model with the adapter called `adapter`: a directory or a Hub id.
-    ///
-    /// # Errors
-    /// See [`hub::resolve`] and [`Adapter::load`]; a model that has one already.
     pub fn adapted(self, adapter: &str, device: &Device) -> Result<Self> {
         let files = hub::resolve(adapter)?;
         self.with_adapter(adapter, &files.directory, device)
@@ -210,7 +204,7 @@ impl Pretrained {
     /// A decoder for sampling and log-probabilities, which takes the weights with it.
     ///
     /// # Errors
-    /// Missing weights, no memory.
+    /// Missing weights.
     pub fn take_sampling_decoder(&mut self) -> Result<Decoder> {
         let decoder = self.decoder()?;
         self.weights.clear();
@@ -220,7 +214,7 @@ impl Pretrained {
     /// A policy that starts here: of all weights, or of an adapter on weights that it shares with this model.
     ///
     /// # Errors
-    /// Matrices that do not fit, no memory.
+    /// Matrices that do not fit.
     pub fn policy(&self, adapter: Option<&Adapter>) -> Result<Policy> {
         let (architecture, weights) = (&self.architecture, &self.weights);
         let policy = match adapter {
@@ -231,9 +225,6 @@ impl Pretrained {
     }
 
     /// A decoder over the weights in `directory`, or with the adapter there: what a run of this model came to.
-    ///
-    /// # Errors
-    /// See [`weights::load`] and [`Adapter::load`].
     pub fn tuned(&self, directory: &Path, device: &Device) -> Result<Decoder> {
         let architecture = &self.architecture;
         if directory.join(crate::formats::adapter::CONFIG).exists() {
@@ -246,9 +237,6 @@ impl Pretrained {
     }
 
     /// Its weights, the adapter's added to them; what is in blocks of 8 bits is widened.
-    ///
-    /// # Errors
-    /// No memory.
     pub fn merged(&self) -> Result<Weights> {
         let wide = |(name, x): (&String, &Tensor)| Ok((name.clone(), int8::widened(x)?));
         let mut weights: Weights = self.weights.iter().map(wide).collect::<Result<_>>()?;
@@ -259,7 +247,7 @@ impl Pretrained {
     /// Writes an adapter of this model with the model's tokenizer to `directory`, as PEFT and TRL do.
     ///
     /// # Errors
-    /// A directory that cannot be written, a full disk.
+    /// A directory that cannot be written.
     pub fn save_adapter(&self, adapter: &Adapter, weights: &Weights, to: &Path) -> Result<()> {
         crate::system::files::writable_directory(to)?;
         self.save_tokenizer(to)?;
@@ -270,7 +258,7 @@ impl Pretrained {
     /// Writes what was trained: an adapter's matrices where there is one, else all weights.
     ///
     /// # Errors
-    /// A directory that cannot be written, a full disk.
+    /// A directory that cannot be written.
     pub fn save_trained(
         &self,
         adapter: Option<&Adapter>,
@@ -296,8 +284,8 @@ impl Pretrained {
     ) -> Result<PathBuf> {
         crate::system::files::writable_directory(directory)?;
         let json = |name: &str| -> Result<Value> {
-            let own = self.tokenizer_files.iter().find(|(file, _)| file.as_os_str() == name);
-            own.map_or(Ok(Value::Null), |(_, bytes)| Ok(serde_json::from_slice(bytes)?))
+            let file_entry = self.tokenizer_files.iter().find(|(file, _)| file.as_os_str() == name);
+            file_entry.map_or(Ok(Value::Null), |(_, bytes)| Ok(serde_json::from_slice(bytes)?))
         };
         let mut settings = json("tokenizer_config.json")?;
         if let Some(template) = self.tokenizer.chat_template() {
@@ -328,7 +316,7 @@ impl Pretrained {
     /// Writes `weights` with this model's config and tokenizer to `directory`, in Hub layout.
     ///
     /// # Errors
-    /// A directory that cannot be written, a full disk.
+    /// A directory that cannot be written.
     pub fn save(&self, weights: &Weights, directory: &Path) -> Result<()> {
         crate::system::files::writable_directory(directory)?;
         let mut config = self.config.clone();

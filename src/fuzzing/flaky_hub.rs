@@ -111,10 +111,10 @@ fn server() -> &'static (String, Arc<Mutex<Script>>) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = format!("http://{}", listener.local_addr().expect("an address"));
         let script = Arc::new(Mutex::new(Script::default()));
-        let own = Arc::clone(&script);
+        let served = Arc::clone(&script);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                drop(serve(stream, &own));
+                drop(serve(stream, &served));
             }
         });
         (address, script)
@@ -134,8 +134,8 @@ pub(super) fn try_downloads(data: &[u8]) {
         }
         match hub::fetch_from(address, folder.path(), "model.safetensors") {
             Ok(path) => {
-                let found = std::fs::read(path).expect("the file");
-                assert!(versions.contains(&found), "{} bytes, of no version", found.len());
+                let bytes = std::fs::read(path).expect("the file");
+                assert!(versions.contains(&bytes), "{} bytes, of no version", bytes.len());
             }
             Err(error) => assert!(attempt < TRIES, "a good server is refused: {error:#}"),
         }

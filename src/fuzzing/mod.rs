@@ -48,8 +48,8 @@ pub const TARGETS: [Target; 16] = [
 
 /// Gives an input to the kind called `name`.
 pub fn try_input(name: &str, data: &[u8]) {
-    let found = TARGETS.iter().find(|(own, ..)| *own == name);
-    found.unwrap_or_else(|| panic!("no kind of input is called {name}")).1(data);
+    let target = TARGETS.iter().find(|(target, ..)| *target == name);
+    target.unwrap_or_else(|| panic!("no kind of input is called {name}")).1(data);
 }
 
 /// A file called `name` with these bytes, in a folder of its own.

@@ -68,15 +68,8 @@ fn whole() -> &'static Path {
         run(&options, &input.display().to_string(), Existing::Keep, &Process::alone())
             .expect("graded");
         let (output, config) = (folder.path().join("run"), settings());
-        const ADAMW: AdamWConfig = AdamWConfig {
-            adam_beta1: 0.9,
-            adam_beta2: 0.999,
-            adam_epsilon: 1e-8,
-            weight_decay: 0.0,
-            max_grad_norm: 1.0,
-        };
         let (model, ranks) = (embedded(), Ranks::alone());
-        let optimizer = AdamW::new(ADAMW, &Default::default()).expect("nothing");
+        let optimizer = AdamW::new(AdamWConfig::DEFAULT, &Default::default()).expect("nothing");
         let kept = checkpoints(&output, &config, model, &ranks);
         kept.save(&model.weights, &optimizer, &mut State::default()).expect("saved");
         std::fs::write(output.join("metrics.jsonl"), METRICS).expect("written");

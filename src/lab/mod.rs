@@ -9,6 +9,7 @@
 pub mod claim;
 mod class;
 pub mod decompose;
+mod descent;
 mod exact;
 pub mod fixed_mu;
 mod measure;
@@ -25,7 +26,8 @@ use anyhow::{Result, bail};
 use crate::learn::objective::{Plan, target};
 
 pub use class::{Class, Table};
-pub use exact::{Descent, Setting};
+pub use descent::Descent;
+pub use exact::Setting;
 pub use measure::{KS, Measures};
 pub use member::Family;
 pub use world::{WALKS, WORLDS, World};

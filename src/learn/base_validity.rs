@@ -119,19 +119,19 @@ impl BaseValidity {
         target::common_beta(&atoms, target)
     }
 
-    /// A coefficient for each of the prompts at `places`, at which its own validity is expected to be `target`.
+    /// A coefficient for each of the prompts at `indices`, at which its own validity is expected to be `target`.
     ///
     /// # Errors
     /// A target that is not below 1.
-    pub fn prompt_betas(&self, places: &[usize], target: f64) -> Result<PromptBetas> {
+    pub fn prompt_betas(&self, indices: &[usize], target: f64) -> Result<PromptBetas> {
         let Some((population, trials)) = &self.measured else {
             bail!("a coefficient for each prompt needs prompts that were sampled");
         };
         // Prompts with the same trials have the same coefficient.
         let mut of_trials: Vec<(Trials, Option<f64>)> = Vec::new();
         let mut betas = Vec::new();
-        for place in places {
-            let one = trials[*place];
+        for index in indices {
+            let one = trials[*index];
             let known = of_trials.iter().find(|(known, _)| *known == one).map(|(_, beta)| *beta);
             let beta = match known {
                 Some(beta) => beta,
@@ -148,9 +148,9 @@ impl BaseValidity {
                     beta
                 }
             };
-            betas.extend(beta.map(|beta| (*place, beta)));
+            betas.extend(beta.map(|beta| (*index, beta)));
         }
-        let share = betas.len() as f64 / places.len().max(1) as f64;
+        let share = betas.len() as f64 / indices.len().max(1) as f64;
         let interval = population.interval_by_trials(&|one, logit| {
             let beta =
                 of_trials.iter().find(|(known, _)| *known == one).and_then(|(_, beta)| *beta);

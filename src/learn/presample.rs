@@ -126,7 +126,7 @@ pub struct Presamples {
 /// once a prompt. Of ranks that collect together the first reads and writes the directory.
 ///
 /// # Errors
-/// A directory that holds another request's samples, whatever the sampler fails with, a full disk.
+/// A directory that holds another request's samples, an error of the sampler, a full disk.
 pub fn presample(
     collector: &Collector<'_>,
     problems: &[Encoded<'_>],

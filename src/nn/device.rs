@@ -121,9 +121,6 @@ impl Placement<'_> {
     }
 
     /// A weight as it is to be stored.
-    ///
-    /// # Errors
-    /// No memory.
     pub fn place(&self, weight: &Tensor) -> candle_core::Result<Tensor> {
         match self.is_int8(weight.dims()) {
             true => int8::narrowed(weight),

@@ -38,9 +38,6 @@ enum Engine {
 
 impl Sampled {
     /// A model that could be trained, its weights packed for sampling.
-    ///
-    /// # Errors
-    /// No memory.
     pub fn ours(mut model: Pretrained) -> Result<Self> {
         let decoder = Box::new(model.take_sampling_decoder()?);
         let context = model.architecture.max_positions;
@@ -69,9 +66,6 @@ impl Sampled {
     }
 
     /// The model in `directory` by candle-transformers, whether we know its family or not.
-    ///
-    /// # Errors
-    /// See [`CandleModel::new`].
     pub fn by_candle(
         directory: &Path,
         config: &Value,
@@ -90,9 +84,6 @@ impl Sampled {
     }
 
     /// A GGUF file with its weights as they are.
-    ///
-    /// # Errors
-    /// See [`CandleModel::quantized`]; a name that is no file's.
     pub fn quantized(name: &str, precision: Precision, device: &Device) -> Result<Self> {
         if precision != Precision::default() {
             bail!(
@@ -104,10 +95,10 @@ impl Sampled {
         };
         // With our limits before theirs, and every tensor of the shape that the header says.
         let file = Gguf::open(&path)?;
-        let found = file.to_hub()?;
-        file.checked_tensors(&Architecture::from_config(&found.config)?)?;
-        let folder = found.unpacked()?;
-        Self::with_candle(CandleModel::quantized(&path, &found.config, device)?, folder.path())
+        let model = file.to_hub()?;
+        file.checked_tensors(&Architecture::from_config(&model.config)?)?;
+        let folder = model.unpacked()?;
+        Self::with_candle(CandleModel::quantized(&path, &model.config, device)?, folder.path())
     }
 
     fn with_candle(model: CandleModel, tokenizer: &Path) -> Result<Self> {
@@ -135,7 +126,7 @@ impl Sampled {
     /// Draws a completion of `prompt` token by token; see [`stream`].
     ///
     /// # Errors
-    /// A prompt that is empty or does not fit, whatever `sink` fails with.
+    /// A prompt that is empty or does not fit, an error of `sink`.
     pub fn stream(
         &self,
         prompt: &[u32],

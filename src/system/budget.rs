@@ -6,6 +6,11 @@
 //! for more than its budget it never gets an answer, and whoever waits for it learns why. What such a thread holds
 //! then, at most its budget, is lost until the process ends. A library without [`Counting`] as its allocator has the
 //! limit of time alone.
+//!
+//! Two simpler designs do not hold. minijinja's fuel counts instructions and its output can be cut off, but `x ~ x` in a
+//! loop doubles a text with every step, and no hook of minijinja sees it; tokenizers and Parquet readers have no such
+//! limits at all. A child process would need a binary to start, which a library does not have, and would start for every
+//! prompt: this is the path of rollouts.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
@@ -38,32 +43,32 @@ pub struct Counting<A>(pub A);
 #[expect(unsafe_code, reason = "an allocator is unsafe to implement")]
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        charge(layout.size() as i64);
+        count(layout.size() as i64);
         // SAFETY: the caller's promise is that of the allocator below.
         unsafe { self.0.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        charge(layout.size() as i64);
+        count(layout.size() as i64);
         // SAFETY: the caller's promise is that of the allocator below.
         unsafe { self.0.alloc_zeroed(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        charge(-(layout.size() as i64));
+        count(-(layout.size() as i64));
         // SAFETY: the caller's promise is that of the allocator below.
         unsafe { self.0.dealloc(at, layout) }
     }
 
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        charge(size as i64 - layout.size() as i64);
+        count(size as i64 - layout.size() as i64);
         // SAFETY: the caller's promise is that of the allocator below.
         unsafe { self.0.realloc(at, layout, size) }
     }
 }
 
 /// Counts bytes that this thread takes or gives back.
-fn charge(bytes: i64) {
+fn count(bytes: i64) {
     // A thread that ends has no budget any more.
     let _ = LEFT.try_with(|cell| {
         let Some((left, over)) = cell.get() else { return };
@@ -81,7 +86,7 @@ fn charge(bytes: i64) {
 /// Does `work` with at most `bytes` of memory, its result included. `what` is what the message calls it.
 ///
 /// # Errors
-/// Whatever the work fails with; it takes more memory or time than it may; it panics.
+/// An error of the work; it takes more memory or time than it may; it panics.
 pub fn within<R: Send + 'static>(
     what: &str,
     bytes: usize,
@@ -91,9 +96,6 @@ pub fn within<R: Send + 'static>(
 }
 
 /// The same in a time of one's own.
-///
-/// # Errors
-/// See [`within`].
 pub fn within_time<R: Send + 'static>(
     what: &str,
     bytes: usize,
@@ -182,8 +184,8 @@ mod tests {
         static OVER: AtomicBool = AtomicBool::new(false);
         LEFT.set(Some((100, &OVER)));
         for _ in 0..10 {
-            charge(90);
-            charge(-90);
+            count(90);
+            count(-90);
         }
         let left = LEFT.take().map(|(left, _)| left);
         assert_eq!((left, OVER.load(Ordering::SeqCst)), (Some(100), false));

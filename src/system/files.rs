@@ -23,7 +23,7 @@ pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<()> {
 /// The same by whatever `write` puts into the temporary file that it is given.
 ///
 /// # Errors
-/// The directory cannot be written, the disk is full, whatever `write` fails with; `path` is then as it was.
+/// The directory cannot be written, the disk is full, an error of `write`; `path` is then as it was.
 pub fn write_atomic_by(path: &Path, write: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
     let describe = || format!("{}: cannot be written", path.display());
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -81,9 +81,6 @@ pub fn read_limited(path: &Path, limit: u64) -> Result<Vec<u8>> {
 }
 
 /// Reads a text that a stranger may have made: see [`read_limited`].
-///
-/// # Errors
-/// See [`read_limited`]; the bytes are not UTF-8.
 pub fn read_text(path: &Path, limit: u64) -> Result<String> {
     let text = String::from_utf8(read_limited(path, limit)?);
     text.with_context(|| format!("{}: not UTF-8", path.display()))
@@ -106,9 +103,6 @@ fn said(path: &Path, error: std::io::Error) -> anyhow::Error {
 }
 
 /// A JSON file that a stranger may have made, of at most `limit` bytes.
-///
-/// # Errors
-/// See [`read_limited`]; not JSON.
 pub fn read_json(path: &Path, limit: u64) -> Result<serde_json::Value> {
     let bytes = read_limited(path, limit)?;
     let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);

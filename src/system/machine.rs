@@ -19,9 +19,6 @@ pub struct Limits {
 }
 
 /// Measures the limits of `device` for products of this type, which on the CPU is f32; takes about a second.
-///
-/// # Errors
-/// No memory.
 pub fn measure(device: &Device, dtype: DType) -> Result<Limits> {
     if device.is_cpu() {
         let (size, side) = (2048 * 2048, 2048);
@@ -109,10 +106,10 @@ pub fn is_bound() -> bool {
 pub fn available_memory() -> Option<u64> {
     let mut system = sysinfo::System::new();
     system.refresh_memory();
-    let own = rss().unwrap_or(0);
+    let used = rss().unwrap_or(0);
     let free = Some(system.available_memory()).filter(|bytes| *bytes > 0)?;
     let limited = system.cgroup_limits().map(|limits| limits.free_memory);
-    Some(limited.map_or(free, |limited| free.min(limited)) + own)
+    Some(limited.map_or(free, |limited| free.min(limited)) + used)
 }
 
 /// Bytes of memory that this process holds.

@@ -30,7 +30,10 @@ fn policy(kind: BackendKind, base: &Pretrained, adapter: &Adapter) -> Policy {
 
 /// The backends that compute on the CPU's memory.
 fn kinds() -> impl Iterator<Item = BackendKind> {
-    support::places().into_iter().filter(|place| place.device.is_cpu()).map(|place| place.kind)
+    support::backends()
+        .into_iter()
+        .filter(|backend| backend.device.is_cpu())
+        .map(|backend| backend.kind)
 }
 
 /// Log-probabilities of `rows` and all gradients of their sum, in pass 7.

@@ -14,7 +14,7 @@ use tealight::nn::generate::{
 use tealight::nn::model::{Architecture, Decoder, PackedSequences, weights};
 use tealight::nn::policy::{Policy, Sequence};
 
-use crate::support::{gradients, places};
+use crate::support::{backends, gradients};
 
 const MODELS: [&str; 17] = [
     "family-granite4",
@@ -59,7 +59,7 @@ impl Case {
         let (architecture, _) = Architecture::read(&self.directory.join(config)).expect("config");
         let weights = weights::load(&self.directory, &architecture, Placement::F32);
         let weights = weights.expect("weights");
-        places().iter().map(|place| place.policy(&architecture, &weights)).collect()
+        backends().iter().map(|backend| backend.policy(&architecture, &weights)).collect()
     }
 
     /// For logits and log-probabilities, absolute; for gradients, relative to the largest entry. In Qwen3.5 the

@@ -17,7 +17,7 @@ use tealight::nn::model::Decoder;
 
 use crate::support::binary::{Folder, ok, refusal, said, tealight};
 use crate::support::metrics::rows;
-use crate::support::server::{Answer, Asked, serve};
+use crate::support::server::{Answer, ReceivedRequest, serve};
 
 /// A stand-in for vLLM that serves the embedded model.
 pub(crate) struct Vllm {
@@ -59,7 +59,7 @@ impl Vllm {
         (own, serve(move |asked| shared.answer(asked)))
     }
 
-    pub(crate) fn answer(&self, asked: &Asked) -> Answer {
+    pub(crate) fn answer(&self, asked: &ReceivedRequest) -> Answer {
         if asked.path == "/health" && self.returns.load(Ordering::SeqCst) {
             self.lasts.store(usize::MAX, Ordering::SeqCst);
             self.is_up.store(true, Ordering::SeqCst);

@@ -10,7 +10,7 @@ use tealight::nn::model::{BackendKind, PackedSequences};
 use tealight::nn::policy::Policy;
 
 use crate::support::binary::{Folder, said};
-use crate::support::{self, Place};
+use crate::support::{self, TestBackend};
 
 /// Runs the binary with variables set, with a cache of its own.
 fn run(folder: &Folder, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
@@ -40,8 +40,8 @@ fn a_cache_for_decoding_grows_with_its_rows_and_changes_no_bit() {
     let cpu = support::policy(20, 4);
     let (architecture, weights) = (cpu.decoder().architecture(), cpu.weights());
     let weights = weights.iter().map(|(name, var)| (name.clone(), var.as_detached_tensor()));
-    let place = Place { kind: BackendKind::Gpu, device: Device::Cpu, is_exact: false };
-    let policy: Policy = place.policy(architecture, &weights.collect());
+    let backend = TestBackend { kind: BackendKind::Gpu, device: Device::Cpu, is_exact: false };
+    let policy: Policy = backend.policy(architecture, &weights.collect());
     let decoder = policy.decoder();
     let mut grown = decoder.decoding_cache(3, 64, 2).expect("a cache");
     assert_eq!(grown.slots(), 64, "prompts and what is added");

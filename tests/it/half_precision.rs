@@ -5,7 +5,7 @@ use tealight::nn::model::weights::{self, Weights};
 use tealight::nn::model::{Architecture, BackendKind};
 use tealight::nn::policy::Sequence;
 
-use crate::support::{Place, gradients, graph, places};
+use crate::support::{TestBackend, backends, gradients, graph};
 
 fn architecture(family: &str) -> Architecture {
     let config = serde_json::json!({
@@ -31,8 +31,8 @@ fn mean(logp: &Tensor) -> candle_core::Result<Tensor> {
 }
 
 /// Places that compute in bf16.
-fn gpus() -> impl Iterator<Item = Place> {
-    places().into_iter().filter(|place| place.kind == BackendKind::Gpu)
+fn gpus() -> impl Iterator<Item = TestBackend> {
+    backends().into_iter().filter(|backend| backend.kind == BackendKind::Gpu)
 }
 
 fn cast(weights: &Weights, dtype: DType) -> Weights {
@@ -42,7 +42,7 @@ fn cast(weights: &Weights, dtype: DType) -> Weights {
 
 #[test]
 fn gradients_in_bf16_point_where_those_in_f64_do() {
-    for (family, place) in ["qwen2", "qwen3", "llama", "qwen3_5_text"]
+    for (family, backend) in ["qwen2", "qwen3", "llama", "qwen3_5_text"]
         .into_iter()
         .flat_map(|f| gpus().map(move |p| (f, p)))
     {
@@ -54,7 +54,7 @@ fn gradients_in_bf16_point_where_those_in_f64_do() {
         let (exact_logp, exact) =
             graph::gradients(&architecture, &tracked, &variables, (&rows(), 0.9), mean);
         for is_again in [false, true] {
-            let mut policy = place.policy(&architecture, &half);
+            let mut policy = backend.policy(&architecture, &half);
             if is_again {
                 policy = policy.recomputing();
             }
@@ -79,10 +79,10 @@ fn gradients_in_bf16_point_where_those_in_f64_do() {
 
 #[test]
 fn weights_stay_f32_and_steps_too_small_for_bf16_add_up() {
-    for place in gpus() {
+    for backend in gpus() {
         let architecture = architecture("qwen2");
         let fresh = weights::random(&architecture, 3, &Device::Cpu).expect("weights");
-        let policy = place.policy(&architecture, &cast(&fresh, DType::BF16));
+        let policy = backend.policy(&architecture, &cast(&fresh, DType::BF16));
         let value = || gradients(&policy, (&rows(), 0.9), None, mean).0;
         assert!(policy.weights().values().all(|var| var.dtype() == DType::F32));
         assert_eq!(policy.decoder().dtype(), DType::BF16);

@@ -9,7 +9,7 @@ use tealight::nn::model::weights::{self, Weights};
 use tealight::nn::model::{Architecture, PackedSequences};
 use tealight::nn::policy::{self, Policy, Sequence, by_row, token_logp};
 
-use crate::support::{gradients, graph, places};
+use crate::support::{backends, gradients, graph};
 
 /// One of every kind of layer: biases, norms of queries and keys, a head of its own; norms after and around blocks,
 /// windows that reach into a prompt and not beyond, layers without positions, fused weights, multipliers.
@@ -128,9 +128,9 @@ fn layers_agree_with_the_graph_in_f64() {
         let tracked = graph::tracked(&variables);
         let (exact, exact_grads) =
             graph::gradients(architecture, &tracked, &variables, (&rows, 0.8), loss);
-        for place in places() {
-            let kept = place.policy(architecture, &weights);
-            let again = place.policy(architecture, &weights).recomputing();
+        for backend in backends() {
+            let kept = backend.policy(architecture, &weights);
+            let again = backend.policy(architecture, &weights).recomputing();
             let (ours, found) = gradients(&kept, (&rows, 0.8), None, loss);
             close(&wide(&ours), &exact, "log-probabilities");
             assert_eq!(found.len(), weights.len());
@@ -157,8 +157,8 @@ fn hidden_states_agree_with_the_graph_and_what_a_cache_continues_with_both() {
         let weights = random(&architecture);
         let exact_weights = graph::tracked(&graph::variables(&weights));
         let exact = graph::hidden(&architecture, &exact_weights, &ids).expect("a graph");
-        for place in places() {
-            let policy = place.policy(&architecture, &weights);
+        for backend in backends() {
+            let policy = backend.policy(&architecture, &weights);
             for decoder in
                 [policy.decoder().clone(), policy.decoder().prepacked(None).expect("packed")]
             {
@@ -194,11 +194,11 @@ fn what_a_window_no_longer_sees_is_let_go_of_and_nothing_else_changes() {
         }
         architecture.max_positions = 256;
         let weights = random(&architecture);
-        let decoders = places().into_iter().flat_map(|place| {
-            let decoder = place.policy(&architecture, &weights).decoder().clone();
+        let decoders = backends().into_iter().flat_map(|backend| {
+            let decoder = backend.policy(&architecture, &weights).decoder().clone();
             // Small models that are packed are decoded with some rows a thread.
             let packed = decoder.clone().packed_alone(None).expect("packed");
-            [(place.is_exact, decoder), (place.is_exact, packed)]
+            [(backend.is_exact, decoder), (backend.is_exact, packed)]
         });
         for (is_exact, decoder) in decoders {
             let whole = decoder.hidden(&ids, &PackedSequences::from_start([count]), None);
@@ -250,10 +250,10 @@ fn rows_that_continue_one_prompt_decode_as_if_each_had_its_own() {
         let of = |t: usize| t * 7 + prompt * 11 + if t < prompts[prompt] { 0 } else { sample * 3 };
         (0..prompts[prompt] + 20).map(|t| of(t) as u32 % 50).collect()
     };
-    for (architecture, place) in
-        architectures().iter().flat_map(|a| places().into_iter().map(move |p| (a, p)))
+    for (architecture, backend) in
+        architectures().iter().flat_map(|a| backends().into_iter().map(move |p| (a, p)))
     {
-        let decoder = place.policy(architecture, &random(architecture)).decoder().clone();
+        let decoder = backend.policy(architecture, &random(architecture)).decoder().clone();
         for decoder in [decoder.clone().packed_alone(None).expect("packed"), decoder] {
             let starts: Vec<u32> =
                 (0..3).flat_map(|prompt| ids(prompt, 0)[..prompts[prompt]].to_vec()).collect();
@@ -288,7 +288,7 @@ fn rows_that_continue_one_prompt_decode_as_if_each_had_its_own() {
                     let whole = flat(&decoder.hidden(whole, &packed, None).expect("hidden"));
                     let width = architecture.hidden_size;
                     let (ours, exact) = (&hidden[row * width..][..width], &whole[past * width..]);
-                    match place.is_exact {
+                    match backend.is_exact {
                         true => assert_eq!(ours, exact, "token {past} of row {row}"),
                         false => close(ours, exact, "a decoded token"),
                     }
@@ -306,16 +306,16 @@ fn completions_that_share_their_prompt_are_computed_as_if_they_did_not() {
     // A neighbour with another prompt in between keeps the last two apart.
     let shared = [row(&[4, 5, 6]), row(&[8]), row(&[]), row(&[4, 4])];
     let apart = [row(&[4, 5, 6]), other.clone(), row(&[8]), other.clone(), row(&[4, 4])];
-    for (architecture, place) in
-        architectures().iter().flat_map(|a| places().into_iter().map(move |p| (a, p)))
+    for (architecture, backend) in
+        architectures().iter().flat_map(|a| backends().into_iter().map(move |p| (a, p)))
     {
-        let policy = place.policy(architecture, &random(architecture));
+        let policy = backend.policy(architecture, &random(architecture));
         let run = |rows: &[Sequence]| {
             let mask: Vec<f32> = rows
                 .iter()
                 .flat_map(|row| vec![f32::from(u8::from(*row != other)); row.completion.len()])
                 .collect();
-            let counted = Tensor::from_slice(&mask, mask.len(), &place.device).expect("a mask");
+            let counted = Tensor::from_slice(&mask, mask.len(), &backend.device).expect("a mask");
             let loss = |logp: &Tensor| (logp.sqr()? * &counted)?.sum_all();
             let (logp, found) = gradients(&policy, (rows, 0.8), None, loss);
             let mut logp = logp.into_iter();
@@ -325,7 +325,7 @@ fn completions_that_share_their_prompt_are_computed_as_if_they_did_not() {
         let ((one, found), (each, singly)) = (run(&shared), run(&apart));
         for (some, others) in [0, 1, 3].map(|i| &one[i]).iter().zip([0, 2, 4].map(|i| &each[i])) {
             for (some, other) in some.iter().zip(others) {
-                assert!(some == other || !place.is_exact && (some - other).abs() < 1e-5);
+                assert!(some == other || !backend.is_exact && (some - other).abs() < 1e-5);
             }
         }
         // Sums over the prompt are in another order; of states they round more.
@@ -345,10 +345,10 @@ fn a_sequence_is_worth_the_same_bits_in_every_batch() {
             completion: (0..3 + i).map(|t| t * 5 % 50).collect(),
         })
         .collect();
-    for (architecture, place) in
-        architectures().iter().flat_map(|a| places().into_iter().map(move |p| (a, p)))
+    for (architecture, backend) in
+        architectures().iter().flat_map(|a| backends().into_iter().map(move |p| (a, p)))
     {
-        let policy = place.policy(architecture, &random(architecture));
+        let policy = backend.policy(architecture, &random(architecture));
         let logp = |rows: &[Sequence]| {
             let said = token_logp(policy.decoder(), rows, 1.0).expect("logp");
             by_row(&said.logp, rows).expect("rows")
@@ -356,7 +356,7 @@ fn a_sequence_is_worth_the_same_bits_in_every_batch() {
         let all = logp(&rows);
         for (row, all) in rows.iter().zip(&all) {
             for (alone, all) in logp(std::slice::from_ref(row))[0].iter().zip(all) {
-                assert!(alone == all || !place.is_exact && (alone - all).abs() < 1e-5);
+                assert!(alone == all || !backend.is_exact && (alone - all).abs() < 1e-5);
             }
         }
     }

@@ -1,6 +1,7 @@
 //! The loop by what it learns: a small random model, a reward that a rule gives.
 
 use crate::support;
+use crate::support::letters::{Letters, StartsAlike, problems};
 use candle_core::Device;
 use clap::{Args, Command, FromArgMatches};
 use tealight::formats::pretrained::Pretrained;
@@ -17,58 +18,7 @@ use tealight::nn::policy::Policy;
 use tealight::nn::tokenizer::Tokenizer;
 use tealight::system::ranks::Ranks;
 use tealight::system::stop::Stop;
-use tealight_datasets::{Problem, Prompt, Verdict, Verifier};
-
-/// Tokens are letters; token 0 ends.
-struct Letters;
-
-impl Tokenizer for Letters {
-    fn encode_prompt(&self, prompt: &Prompt) -> anyhow::Result<Vec<u32>> {
-        self.encode_completion(&prompt.plain())
-    }
-
-    fn encode_completion(&self, text: &str) -> anyhow::Result<Vec<u32>> {
-        Ok(text.bytes().map(|byte| u32::from(byte - b'a') + 1).collect())
-    }
-
-    fn decode(&self, ids: &[u32]) -> anyhow::Result<String> {
-        let letters = ids.iter().filter(|id| **id > 0);
-        Ok(letters.map(|id| char::from(b'a' + (*id - 1) as u8)).collect())
-    }
-
-    fn eos(&self) -> &[u32] {
-        &[0]
-    }
-}
-
-/// Right is what starts with the letter of the prompt.
-struct StartsAlike;
-
-impl Verifier for StartsAlike {
-    fn name(&self) -> &'static str {
-        "starts-alike"
-    }
-
-    fn verify(&self, problem: &Problem, completion: &str) -> Verdict {
-        match completion.starts_with(&problem.answer) {
-            true => Verdict::correct(completion, completion),
-            false => Verdict::wrong(),
-        }
-    }
-}
-
-fn problems() -> Vec<Problem> {
-    ["a", "b", "c", "d"]
-        .map(|letter| Problem {
-            id: letter.into(),
-            prompt: Prompt::Text(letter.into()),
-            answer: letter.into(),
-            solution: None,
-            context: None,
-            total: None,
-        })
-        .into()
-}
+use tealight_datasets::Verifier;
 
 fn config(objective: &str, max_steps: usize) -> RlvrConfig {
     let flags = [

@@ -9,7 +9,7 @@ use serde_json::Value;
 use tealight::nn::model::{Architecture, PackedSequences};
 use tealight::nn::policy::Sequence;
 
-use crate::support::{gradients, places};
+use crate::support::{backends, gradients};
 
 const FIXTURES: [(&str, &str); 3] = [
     ("qwen2", include_str!("../fixtures/parity/qwen2.json")),
@@ -44,8 +44,8 @@ fn logits_and_every_gradient_equal_the_independent_reference() {
         let row =
             |row: &Vec<u32>| Sequence { prompt: row[..1].into(), completion: row[1..].into() };
         let rows: Vec<Sequence> = ids.iter().map(row).collect();
-        for place in places() {
-            let policy = place.policy(&architecture, &weights);
+        for backend in backends() {
+            let policy = backend.policy(&architecture, &weights);
             let decoder = policy.decoder();
             let packed = PackedSequences::from_start(ids.iter().map(Vec::len));
             let hidden = decoder.hidden(&ids.concat(), &packed, None).expect("hidden");

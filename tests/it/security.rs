@@ -9,7 +9,7 @@ use assert_cmd::Command;
 use serde_json::{Value, json};
 
 use crate::support::binary::{Folder, ok, refusal, said, tealight};
-use crate::support::server::{Asked, serve};
+use crate::support::server::{ReceivedRequest, serve};
 
 const TOKEN: &str = "hf_secret_of_the_user";
 const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
@@ -26,7 +26,7 @@ fn with_hub(endpoint: &str, home: &Folder, arguments: &[&str]) -> Output {
 fn foreigner() -> (String, Arc<Mutex<String>>) {
     let traffic = Arc::new(Mutex::new(String::new()));
     let kept = traffic.clone();
-    let address = serve(move |asked: &Asked| {
+    let address = serve(move |asked: &ReceivedRequest| {
         let mut traffic = kept.lock().expect("traffic");
         traffic.push_str(&asked.head);
         traffic.push_str(&String::from_utf8_lossy(&asked.body));
@@ -39,7 +39,7 @@ fn foreigner() -> (String, Arc<Mutex<String>>) {
 fn a_hub_that_names_other_hosts_does_not_give_them_the_token() {
     let (other, traffic) = foreigner();
     let seen = other.clone();
-    let hub = serve(move |asked: &Asked| {
+    let hub = serve(move |asked: &ReceivedRequest| {
         let request: Value = serde_json::from_slice(&asked.body).unwrap_or_default();
         let answer = match asked.path.as_str() {
             "/api/repos/create" => json!({}),
@@ -139,7 +139,7 @@ fn a_disturbed_download_is_right_or_refused_and_never_cached_wrong() {
     let mut finished = 0;
     for kind in 0..7 {
         let (text, count) = (whole.clone(), AtomicUsize::new(0));
-        let hub = serve(move |asked: &Asked| {
+        let hub = serve(move |asked: &ReceivedRequest| {
             let head = asked.head.to_lowercase();
             let from = head
                 .split("range: bytes=")

@@ -8,13 +8,16 @@ use serde_json::{Value, json};
 use crate::fleet::{Vllm, arguments, number};
 use crate::support::binary::{Folder, ok};
 use crate::support::metrics::rows;
-use crate::support::server::{Answer, Asked, serve};
+use crate::support::server::{Answer, ReceivedRequest, serve};
 
 /// SGLang's calls in front of the stand-in for vLLM.
-fn answer(server: &Vllm, asked: &Asked) -> Answer {
+fn answer(server: &Vllm, asked: &ReceivedRequest) -> Answer {
     let pass = |path: &str, body: &Value| {
-        let asked =
-            Asked { path: path.into(), head: String::new(), body: body.to_string().into_bytes() };
+        let asked = ReceivedRequest {
+            path: path.into(),
+            head: String::new(),
+            body: body.to_string().into_bytes(),
+        };
         let (status, head, said) = server.answer(&asked);
         (status, head, serde_json::from_slice::<Value>(&said).expect("JSON"))
     };

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 
 const MAX_LINES: usize = 400;
+/// Of a function, with its signature.
+const MAX_FUNCTION: usize = 80;
 /// Of comments and code; a string literal may be longer.
 const MAX_WIDTH: usize = 120;
 
@@ -87,6 +89,49 @@ fn files_say_what_they_are_and_stay_short() {
             assert!(is_text || width <= MAX_WIDTH, "{name}:{at}: {width} columns");
         }
     }
+}
+
+/// The first line, the name and the number of lines of every function, as rustfmt sets them: it ends where a brace stands
+/// below its first letter.
+fn functions(text: &str) -> Vec<(usize, &str, usize)> {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut functions = Vec::new();
+    for (index, line) in lines.iter().enumerate() {
+        let (indentation, code) = line.split_at(line.len() - line.trim_start().len());
+        let words =
+            ["pub", "pub(crate)", "pub(super)", "const", "async", "unsafe", "extern", "\"C\""];
+        let mut rest = code.split(' ').skip_while(|word| words.contains(word));
+        if rest.next() != Some("fn") || line.ends_with('}') || line.ends_with(';') {
+            continue;
+        }
+        let name = rest.next().unwrap_or_default().split(['(', '<']).next().unwrap_or_default();
+        let below = lines[index..].iter().take_while(|line| {
+            let code = line.strip_prefix(indentation);
+            !code.is_some_and(|code| code == "}" || (code.starts_with(')') && code.ends_with(';')))
+        });
+        functions.push((index + 1, name, below.count() + 1));
+    }
+    functions
+}
+
+#[test]
+fn functions_are_stages_with_names() {
+    let mut count = 0;
+    for (name, text) in sources().iter().filter(|(name, _)| !name.contains("tests/")) {
+        for (line, function, lines) in functions(text) {
+            assert!(
+                lines <= MAX_FUNCTION,
+                "{name}:{line}: `{function}` has {lines} lines, more than {MAX_FUNCTION}; cut it into stages"
+            );
+            count += 1;
+        }
+    }
+    assert!(count > 2000, "{count} functions");
+    let long = format!(
+        "impl A {{\n    pub(crate) fn f(\n        a: u8,\n    ) {{\n{}    }}\n}}\n",
+        "\n".repeat(90)
+    );
+    assert_eq!(functions(&long), [(2, "f", 94)]);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-use super::{MAX_NUMBER, PATIENCE, Stream, TARGETS};
+use super::{CountdownStream, MAX_NUMBER, PATIENCE, TARGETS};
 use crate::{Problem, distinct};
 
 /// Share of draws that are taken of a problem that is never among the reported; less than the least chance of not being
@@ -23,7 +23,7 @@ pub(super) struct Reported {
 
 impl Reported {
     /// The first `count` distinct problems of `stream`.
-    pub(super) fn new(mut stream: Stream, count: usize) -> Self {
+    pub(super) fn new(mut stream: CountdownStream, count: usize) -> Self {
         let problems = distinct(count, PATIENCE, || Some(stream.next_problem()));
         let ids = problems.into_iter().map(|problem| problem.id).collect();
         Self { ids, attempts: stream.attempts, chances: Chances::default() }
@@ -37,7 +37,7 @@ impl Reported {
     /// in this list with the same chance, it has to be with chance `(1 - (1 - r)^t) / q` where it is none of these:
     /// the hazard of that over r is the chance with which a draw is taken, times a constant. Of the likeliest problems
     /// long lists have fewer than they should, since both together cannot have more than all of them.
-    pub(super) fn others(mut self, mut stream: Stream, wanted: usize) -> Vec<Problem> {
+    pub(super) fn others(mut self, mut stream: CountdownStream, wanted: usize) -> Vec<Problem> {
         let mut coin = ChaCha8Rng::seed_from_u64(0x00c0_ffee);
         coin.set_stream(u64::MAX);
         let (mut problems, mut seen, mut repeats) = (Vec::new(), HashSet::new(), 0);
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn chances_are_what_the_stream_draws() {
-        let mut stream = Stream::new(Split::Test, 5, 9);
+        let mut stream = CountdownStream::new(Split::Test, 5, 9);
         let (mut counts, mut chances) = (HashMap::new(), Chances::default());
         for _ in 0..60_000 {
             *counts.entry(stream.next_problem().id).or_insert(0_u32) += 1;
@@ -190,7 +190,7 @@ mod tests {
         for (count, most) in [(64, 0.07), (96, 0.07), (240, 0.12)] {
             let (mut test, mut valid, mut plain) = (0.0, 0.0, 0.0);
             for seed in 1..=lists {
-                let stream = |number| Stream::new(Split::Test, seed, number);
+                let stream = |number| CountdownStream::new(Split::Test, seed, number);
                 let mut first = stream(0);
                 let listed = distinct(count, PATIENCE, || Some(first.next_problem()));
                 test += ease(&listed, &mut chances) / lists as f64;

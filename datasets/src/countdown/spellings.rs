@@ -42,7 +42,7 @@ pub fn spellings(problem: &str) -> Option<Vec<String>> {
         texts.extend((numbers[0] == target.0 as u32).then(|| numbers[0].to_string()));
     }
     for used in 1..=all {
-        let mut found = Vec::new();
+        let mut spellings = Vec::new();
         for left in (1..used).filter(|left| left & used == *left) {
             for (left, right) in
                 parts[left].iter().flat_map(|l| parts[used - left].iter().map(move |r| (l, r)))
@@ -57,7 +57,7 @@ pub fn spellings(problem: &str) -> Option<Vec<String>> {
                     let tree = Expression::Binary(operator, sides.0, sides.1);
                     match used == all {
                         true => _ = texts.insert(tree.to_string()),
-                        false => found.push(Part { tree, value }),
+                        false => spellings.push(Part { tree, value }),
                     }
                 }
             }
@@ -65,7 +65,7 @@ pub fn spellings(problem: &str) -> Option<Vec<String>> {
                 return None;
             }
         }
-        parts[used].extend(found);
+        parts[used].extend(spellings);
     }
     Some(texts.into_iter().collect())
 }
@@ -92,7 +92,7 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
-    use crate::countdown::{Split, Stream};
+    use crate::countdown::{CountdownStream, Split};
     use crate::verify::countdown::Countdown;
     use crate::{Problem, Verifier};
 
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn every_solution_of_the_task_is_listed() {
-        let mut stream = Stream::new(Split::Test, 3, 0);
+        let mut stream = CountdownStream::new(Split::Test, 3, 0);
         for _ in 0..40 {
             let problem = stream.next_problem();
             let listed = spellings(&problem.answer).unwrap();

@@ -161,12 +161,12 @@ fn lookup<'a>(values: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
 impl Row {
     /// The row's own id, or its line.
     fn id(&self) -> String {
-        let own = ["id", "unique_id", "ID"].iter().find_map(|name| match self.values.get(*name) {
+        let id = ["id", "unique_id", "ID"].iter().find_map(|name| match self.values.get(*name) {
             Some(Value::String(id)) => Some(id.clone()),
             Some(Value::Number(id)) => Some(id.to_string()),
             _ => None,
         });
-        own.unwrap_or_else(|| self.line.to_string())
+        id.unwrap_or_else(|| self.line.to_string())
     }
 }
 

@@ -86,13 +86,13 @@ mod tests {
         group.close().unwrap();
         writer.close().unwrap();
 
-        let found = super::super::open(&path, &Default::default(), None).unwrap();
+        let dataset = super::super::open(&path, &Default::default(), None).unwrap();
         assert_eq!(
-            found.notes,
+            dataset.notes,
             ["columns: prompt = `question`, answer = `reward_model.ground_truth`"]
         );
-        assert_eq!(found.problems[1].answer, "4");
-        assert!(found.problems[1].prompt.plain().starts_with("2+2?"));
+        assert_eq!(dataset.problems[1].answer, "4");
+        assert!(dataset.problems[1].prompt.plain().starts_with("2+2?"));
         assert_eq!(rows(&path, 1).unwrap().len(), 1);
     }
 }

@@ -16,19 +16,19 @@ const PATIENCE: usize = 5_000;
 const REPEATS: usize = 2_000;
 
 /// An endless, reproducible stream of solved problems of one split.
-pub struct Stream {
+pub struct InstanceStream {
     kind: &'static Kind,
     split: Split,
     knobs: Vec<usize>,
     draw: Draw,
 }
 
-impl Stream {
+impl InstanceStream {
     /// The stream keyed by `seed` and `number`; 0 and 0 is the one the named datasets are made from.
     pub fn new(kind: &'static Kind, wanted: &Wanted, seed: u64, number: u64) -> Self {
-        let own = fnv(kind.name.bytes());
+        let hash = fnv(kind.name.bytes());
         let Wanted { split, knobs, .. } = wanted;
-        Self { kind, split: *split, knobs: knobs.clone(), draw: Draw::new(seed ^ own, number) }
+        Self { kind, split: *split, knobs: knobs.clone(), draw: Draw::new(seed ^ hash, number) }
     }
 
     /// The next problem; `None` where the knobs allow hardly any.
@@ -89,7 +89,7 @@ pub fn with_seed(
 ) -> Result<Dataset> {
     let wanted = knobs::parse(kind, split)?;
     let limit = limit.unwrap_or(DEFAULT_PROBLEMS);
-    let problems = Stream::new(kind, &wanted, seed, 0).distinct(limit);
+    let problems = InstanceStream::new(kind, &wanted, seed, 0).distinct(limit);
     if problems.is_empty() && limit > 0 {
         let (least, most) = kind.answers;
         let what = format!("hardly any instance with these knobs has {least} to {most} answers");
@@ -106,7 +106,7 @@ pub(super) fn examples(kind: &'static Kind, seed: u64, step: u64, count: usize) 
     let knobs = kind.knobs.iter().map(|knob| knob.default).collect();
     let wanted = Wanted { split: Split::Sft, knobs, name: "sft".into() };
     // Number 0 is that of the datasets.
-    let mut stream = Stream::new(kind, &wanted, seed, step.wrapping_add(1));
+    let mut stream = InstanceStream::new(kind, &wanted, seed, step.wrapping_add(1));
     (0..count).map_while(|_| stream.next_problem()).collect()
 }
 

@@ -52,7 +52,7 @@ impl Task for Subset {
         for byte in prefix {
             match (last, byte) {
                 (Some(number), b'+') => {
-                    let place = unused.iter().position(|own| *own == number);
+                    let place = unused.iter().position(|given| *given == number);
                     sum += unused
                         .swap_remove(place.ok_or("uses a number that is not given, or one twice")?);
                     last = None;
@@ -63,12 +63,14 @@ impl Task for Subset {
                 (_, digit) => last = Some(10 * last.unwrap_or(0) + usize::from(digit - b'0')),
             }
         }
-        let fits = |own: &usize| sum + own <= self.target;
+        let fits = |number: &usize| sum + number <= self.target;
         match last {
             Some(number) if sum + number == self.target && unused.contains(&number) => Ok(true),
             // A number may go on, as 1 to 12.
             Some(number)
-                if unused.iter().any(|own| [*own, own / 10].contains(&number) && fits(own)) =>
+                if unused
+                    .iter()
+                    .any(|given| [*given, given / 10].contains(&number) && fits(given)) =>
             {
                 Ok(false)
             }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 
-use super::instances::{Stream, spread, with_seed};
+use super::instances::{InstanceStream, spread, with_seed};
 use super::judge::Judge;
 use super::knobs::{Split, parse};
 use super::{ALPHABET, Kind, TASKS, classes, find};
@@ -94,8 +94,8 @@ fn only_listed_texts_are_accepted() {
                         near.push(format!("{before}{letter}{shorter}"));
                     }
                     for near in near {
-                        let found = is_correct(kind, &problem.answer, &near);
-                        assert_eq!(found, listed.contains(&near), "{} {near}", problem.id);
+                        let verdict = is_correct(kind, &problem.answer, &near);
+                        assert_eq!(verdict, listed.contains(&near), "{} {near}", problem.id);
                     }
                 }
             }
@@ -111,8 +111,8 @@ fn splits_are_disjoint_of_one_distribution_and_the_same_every_time() {
             [("train", 0), ("valid", 0), ("test", 0), ("sft", 0), ("train", 9), ("test", 9)]
         {
             for problem in with_seed(kind, split, Some(60), seed).unwrap().problems {
-                let own = *seen.entry(problem.id.clone()).or_insert(split);
-                assert_eq!(own, split, "{}", problem.id);
+                let first_split = *seen.entry(problem.id.clone()).or_insert(split);
+                assert_eq!(first_split, split, "{}", problem.id);
             }
         }
         let load = || with_seed(kind, "test", Some(20), 0).unwrap().problems;
@@ -124,7 +124,7 @@ fn splits_are_disjoint_of_one_distribution_and_the_same_every_time() {
         // Means over splits differ by chance alone: five standard errors.
         let totals = |split: &str| -> Vec<f64> {
             let wanted = parse(kind, split).unwrap();
-            let mut stream = Stream::new(kind, &wanted, 4, 0);
+            let mut stream = InstanceStream::new(kind, &wanted, 4, 0);
             (0..150).map(|_| stream.next_problem().unwrap().total.unwrap() as f64).collect()
         };
         let moments = |values: Vec<f64>| {
@@ -142,7 +142,7 @@ fn solutions_are_drawn_uniformly_from_the_classes() {
     // One instance, met again and again: of three nodes there are few.
     let kind = find("colouring").unwrap();
     let wanted = parse(kind, "sft-n3-m2").unwrap();
-    let mut stream = Stream::new(kind, &wanted, 0, 0);
+    let mut stream = InstanceStream::new(kind, &wanted, 0, 0);
     let mut counts: HashMap<(String, String), f64> = HashMap::new();
     let mut met: HashMap<String, (f64, f64)> = HashMap::new();
     for _ in 0..3000 {
@@ -274,8 +274,8 @@ fn splits_hold_some_hundred_problems() {
     let mut missing = Vec::new();
     for kind in TASKS {
         for split in ["train", "valid", "test"] {
-            let found = with_seed(kind, split, Some(300), 0).unwrap().problems.len();
-            missing.extend((found < 300).then(|| format!("{}/{split}: {found}", kind.name)));
+            let count = with_seed(kind, split, Some(300), 0).unwrap().problems.len();
+            missing.extend((count < 300).then(|| format!("{}/{split}: {count}", kind.name)));
         }
     }
     assert!(missing.is_empty(), "{missing:?}");

@@ -49,11 +49,11 @@ impl Verifier for Numeric {
                 super::short(&problem.answer)
             ));
         };
-        let Some(found) = math::extract(completion, Mode::Flexible) else {
+        let Some(extracted) = math::extract(completion, Mode::Flexible) else {
             return Verdict::NoAnswer;
         };
-        let Some(answer) = math::number(&found.span) else {
-            return Verdict::Unparsable { found: super::short(&found.span) };
+        let Some(answer) = math::number(&extracted.span) else {
+            return Verdict::Unparsable { found: super::short(&extracted.span) };
         };
         if (answer - gold).abs() <= self.absolute.max(self.relative * gold.abs()) {
             Verdict::correct(&math::solution(completion), &gold.to_string())

@@ -32,16 +32,16 @@ impl Verifier for Pattern {
 
     fn verify(&self, problem: &Problem, completion: &str) -> Verdict {
         let text = super::tail(completion, MAX_SEARCHED);
-        let Some(found) = self.pattern.captures_iter(text).last() else {
+        let Some(captures) = self.pattern.captures_iter(text).last() else {
             return Verdict::NoAnswer;
         };
-        let found = found.get(1).or_else(|| found.get(0)).map_or("", |span| span.as_str());
-        if found.trim() == problem.answer.trim() {
-            Verdict::correct(found.trim(), found.trim())
+        let span = captures.get(1).or_else(|| captures.get(0)).map_or("", |span| span.as_str());
+        if span.trim() == problem.answer.trim() {
+            Verdict::correct(span.trim(), span.trim())
         } else {
             Verdict::Wrong {
-                why: Some(format!("found `{}`", super::short(found))),
-                answer: Some(found.trim().into()),
+                why: Some(format!("found `{}`", super::short(span))),
+                answer: Some(span.trim().into()),
             }
         }
     }

@@ -167,18 +167,18 @@ impl Program {
     fn process(&self) -> Command {
         use std::os::unix::process::CommandExt;
         let mut command = Command::new("sh");
-        let own = std::process::id().to_string();
+        let pid = std::process::id().to_string();
         match &self.launch {
             Launch::Shell => command.args([
                 "-c",
                 &format!("{GROUP}exec sh -c \"$2\""),
                 "tealight",
-                &own,
+                &pid,
                 &self.command,
             ]),
             Launch::Interpreter(arguments, _) => {
                 let run = format!("{GROUP}shift; exec \"$@\"");
-                command.args(["-c", &run, "tealight", &own]).args(arguments)
+                command.args(["-c", &run, "tealight", &pid]).args(arguments)
             }
         };
         command.process_group(0);

@@ -142,9 +142,9 @@ mod tests {
         let collapsed = drawn(&mut draws, 150, 0.9, &[0.97, 0.01, 0.01, 0.01]);
         let at = |run: &[Tally]| {
             let of = Evaluations { base: &base, second: None, runs: &[run], table: &[run] };
-            let found = Contrast::new(&of, &[1, 32]);
-            let matched = found.matched.iter().find(|m| m.right == 4).unwrap().clone();
-            (found.distinct[1].1, matched)
+            let result = Contrast::new(&of, &[1, 32]);
+            let matched = result.matched.iter().find(|m| m.right == 4).unwrap().clone();
+            (result.distinct[1].1, matched)
         };
         // Among all samples the better model shows more; among four correct answers as many.
         let (all, matched) = at(&better);
@@ -209,10 +209,10 @@ mod tests {
             let runs = &table[run..=run];
             Matched::new(&Evaluations { base: &base, second: None, runs, table: &table }, 4)
         };
-        let found = [of(0).unwrap(), of(1).unwrap()];
-        assert_eq!(found.each_ref().map(|matched| matched.problems), [40, 40]);
+        let matched = [of(0).unwrap(), of(1).unwrap()];
+        assert_eq!(matched.each_ref().map(|matched| matched.problems), [40, 40]);
         // And so the base's mean beside them is one number.
-        assert_eq!(found[0].measures[0].1, found[1].measures[0].1);
+        assert_eq!(matched[0].measures[0].1, matched[1].measures[0].1);
         let alone = Evaluations { base: &base, second: None, runs: &table[..1], table: &[] };
         assert_eq!(Matched::new(&alone, 4).unwrap().problems, 60);
     }

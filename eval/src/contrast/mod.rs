@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::crossing::{Crossing, crossing};
 use crate::inference::{Effect, crossed};
 use crate::interval::share;
-use crate::measure::pass_at_k::pass_at_k;
+use crate::measure::pass_at_k::tally_pass_at_k;
 use crate::measure::rarefaction::unique_correct;
 use crate::{Level, Tally};
 
@@ -96,8 +96,9 @@ impl Contrast {
         };
         let pass = |k: &usize| {
             // The model's share is between 0 and 1, the base's inside its own interval.
-            let base = share(&base.iter().map(|tally| rho(tally, *k)).collect::<Vec<_>>());
-            (*k, to_base(&|tally| rho(tally, *k)).within(-base.high, 1.0 - base.low))
+            let base =
+                share(&base.iter().map(|tally| tally_pass_at_k(tally, *k)).collect::<Vec<_>>());
+            (*k, to_base(&|tally| tally_pass_at_k(tally, *k)).within(-base.high, 1.0 - base.low))
         };
         let distinct = |k: &usize| {
             let of =
@@ -130,15 +131,11 @@ impl Contrast {
     }
 }
 
-/// Pass@k of one problem, at the samples that could be judged where those are fewer.
-pub fn rho(tally: &Tally, k: usize) -> f64 {
-    pass_at_k(tally.samples, tally.correct, k.min(tally.samples))
-}
-
 /// Of each run, problem by problem, a value less the base's.
 fn differences(base: &[Tally], runs: &[&[Tally]], value: &dyn Fn(&Tally) -> f64) -> Vec<Vec<f64>> {
-    let own: Vec<f64> = base.iter().map(value).collect();
-    let row = |run: &&[Tally]| run.iter().map(value).zip(&own).map(|(m, b)| m - b).collect();
+    let values_of_base: Vec<f64> = base.iter().map(value).collect();
+    let row =
+        |run: &&[Tally]| run.iter().map(value).zip(&values_of_base).map(|(m, b)| m - b).collect();
     runs.iter().map(row).collect()
 }
 
@@ -151,15 +148,17 @@ mod tests {
         let solved = |correct: usize| vec![Tally { samples: 8, correct, ..Tally::default() }; 12];
         let (base, none, all) = (solved(4), solved(0), solved(8));
         let runs = [none.as_slice(), all.as_slice()];
-        let values = differences(&base, &runs, &|tally| rho(tally, 1));
+        let values = differences(&base, &runs, &|tally| tally_pass_at_k(tally, 1));
         assert!(crossed(&values).low < -1.0, "two seeds alone say nothing");
         let of = Evaluations { base: &base, second: Some(&base), runs: &runs, table: &runs };
-        let found = Contrast::new(&of, &[1, 8]);
-        let pass = found.pass[0].1;
+        let result = Contrast::new(&of, &[1, 8]);
+        let pass = result.pass[0].1;
         assert!(pass.low > -1.0 && pass.low <= -0.5 && pass.high < 1.0 && pass.high >= 0.5);
         let inside = |effect: &Effect, most: f64| effect.low >= -most && effect.high <= most;
-        assert!(found.distinct.iter().all(|(k, effect)| inside(effect, *k as f64)));
-        assert!(found.keep.iter().chain(&found.explore).all(|beyond| inside(&beyond.excess, 1.0)));
-        assert!(found.strata.iter().flat_map(|s| &s.pass).all(|(.., effect)| inside(effect, 1.0)));
+        assert!(result.distinct.iter().all(|(k, effect)| inside(effect, *k as f64)));
+        assert!(
+            result.keep.iter().chain(&result.explore).all(|beyond| inside(&beyond.excess, 1.0))
+        );
+        assert!(result.strata.iter().flat_map(|s| &s.pass).all(|(.., effect)| inside(effect, 1.0)));
     }
 }

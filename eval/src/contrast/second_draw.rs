@@ -6,9 +6,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{DIFFICULTIES, Evaluations, differences, rho};
+use super::{DIFFICULTIES, Evaluations, differences};
 use crate::Tally;
 use crate::inference::{Effect, crossed, ratio};
+use crate::measure::pass_at_k::tally_pass_at_k;
 
 /// A measure of what was kept or found, beside the same of the base itself.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -46,13 +47,14 @@ pub struct Transitions {
 
 impl Beyond {
     pub(super) fn keep(second: &[Tally], of: &Evaluations<'_>, k: usize) -> Option<Self> {
-        let solved: Vec<f64> = second.iter().map(|tally| rho(tally, k)).collect();
+        let solved: Vec<f64> = second.iter().map(|tally| tally_pass_at_k(tally, k)).collect();
         let total: f64 = solved.iter().sum();
         if total <= 0.0 || of.runs.is_empty() {
             return None;
         }
         let excess = ratio(&weighted(of, &solved, k), &solved).within(-1.0, 1.0);
-        let again = solved.iter().zip(of.base).map(|(weight, base)| weight * rho(base, k));
+        let again =
+            solved.iter().zip(of.base).map(|(weight, base)| weight * tally_pass_at_k(base, k));
         let null = again.sum::<f64>() / total;
         Some(Self { k, value: null + excess.value, null, excess })
     }
@@ -61,9 +63,11 @@ impl Beyond {
         if second.is_empty() || of.runs.is_empty() {
             return None;
         }
-        let unsolved: Vec<f64> = second.iter().map(|tally| 1.0 - rho(tally, k)).collect();
+        let unsolved: Vec<f64> =
+            second.iter().map(|tally| 1.0 - tally_pass_at_k(tally, k)).collect();
         let excess = crossed(&weighted(of, &unsolved, k)).within(-1.0, 1.0);
-        let again = unsolved.iter().zip(of.base).map(|(weight, base)| weight * rho(base, k));
+        let again =
+            unsolved.iter().zip(of.base).map(|(weight, base)| weight * tally_pass_at_k(base, k));
         let null = again.sum::<f64>() / unsolved.len() as f64;
         Some(Self { k, value: null + excess.value, null, excess })
     }
@@ -71,7 +75,7 @@ impl Beyond {
 
 /// Of each run, problem by problem, the weight times the difference of Pass@k to the base's first draw.
 fn weighted(of: &Evaluations<'_>, weights: &[f64], k: usize) -> Vec<Vec<f64>> {
-    let mut rows = differences(of.base, of.runs, &|tally| rho(tally, k));
+    let mut rows = differences(of.base, of.runs, &|tally| tally_pass_at_k(tally, k));
     for row in &mut rows {
         row.iter_mut().zip(weights).for_each(|(value, weight)| *value *= weight);
     }
@@ -88,7 +92,8 @@ impl Stratum {
             let problems: f64 = weights.iter().sum();
             let pass = |k: &usize| {
                 let effect = ratio(&weighted(of, &weights, *k), &weights).within(-1.0, 1.0);
-                let base = weights.iter().zip(of.base).map(|(w, tally)| w * rho(tally, *k));
+                let base =
+                    weights.iter().zip(of.base).map(|(w, tally)| w * tally_pass_at_k(tally, *k));
                 let base = base.sum::<f64>() / problems;
                 (*k, base, base + effect.value, effect)
             };
@@ -149,22 +154,22 @@ mod tests {
         (problems, common): (usize, f64),
         chance: &dyn Fn(f64) -> f64,
     ) -> [Vec<Tally>; 3] {
-        let mut found: [Vec<Tally>; 3] = Default::default();
+        let mut tallies: [Vec<Tally>; 3] = Default::default();
         for _ in 0..problems {
             let p = draws.beta(0.6, 1.7);
             let (mut first, mut model) = (0, 0);
             for _ in 0..SAMPLES {
                 let u = draws.uniform();
                 first += usize::from(u < p);
-                let own = if draws.uniform() < common { u } else { draws.uniform() };
-                model += usize::from(own < chance(p));
+                let v = if draws.uniform() < common { u } else { draws.uniform() };
+                model += usize::from(v < chance(p));
             }
             let second = draws.binomial(SAMPLES, p);
-            for (all, correct) in found.iter_mut().zip([first, second, model]) {
+            for (all, correct) in tallies.iter_mut().zip([first, second, model]) {
                 all.push(tally(correct));
             }
         }
-        found
+        tallies
     }
 
     fn contrast([base, second, model]: &[Vec<Tally>; 3], ks: &[usize]) -> Contrast {
@@ -176,13 +181,16 @@ mod tests {
     /// What was tested before there was a second draw: the base's own samples in place of one, as if the model had been
     /// drawn independently of them.
     fn keep_by_one_draw(base: &[Tally], model: &[Tally], k: usize) -> Effect {
-        let own: Vec<f64> = base.iter().map(|tally| rho(tally, k)).collect();
+        let weights: Vec<f64> = base.iter().map(|tally| tally_pass_at_k(tally, k)).collect();
         let square = |tally: &Tally| {
             let at = |k| pass_at_k(tally.samples, tally.correct, k);
             2.0 * at(k) - at(2 * k)
         };
-        let row = base.iter().zip(model).map(|(b, m)| rho(b, k) * rho(m, k) - square(b));
-        ratio(&[row.collect()], &own)
+        let row = base
+            .iter()
+            .zip(model)
+            .map(|(b, m)| tally_pass_at_k(b, k) * tally_pass_at_k(m, k) - square(b));
+        ratio(&[row.collect()], &weights)
     }
 
     #[test]
@@ -194,13 +202,13 @@ mod tests {
             let (mut wrong, mut before, mut means) = ([0; 5], 0, [0.0; 2]);
             for _ in 0..studies {
                 let drawn = study(&mut draws, (80, common), &|p| p);
-                let found = contrast(&drawn, &[1, 16]);
-                let medium = found.strata.iter().find(|stratum| stratum.difficulty == "medium");
+                let result = contrast(&drawn, &[1, 16]);
+                let medium = result.strata.iter().find(|stratum| stratum.difficulty == "medium");
                 let effects = [
-                    Some(found.keep[0].excess),
-                    Some(found.keep[1].excess),
-                    Some(found.explore[0].excess),
-                    Some(found.explore[1].excess),
+                    Some(result.keep[0].excess),
+                    Some(result.keep[1].excess),
+                    Some(result.explore[0].excess),
+                    Some(result.explore[1].excess),
                     medium.map(|stratum| stratum.pass[0].3),
                 ];
                 for (count, effect) in wrong.iter_mut().zip(effects) {
@@ -208,7 +216,7 @@ mod tests {
                 }
                 let one = keep_by_one_draw(&drawn[0], &drawn[2], 16);
                 before += i32::from(one.p_value < 0.05);
-                means[0] += found.keep[1].excess.value / f64::from(studies);
+                means[0] += result.keep[1].excess.value / f64::from(studies);
                 means[1] += one.value / f64::from(studies);
             }
             let share = |count: i32| f64::from(count) / f64::from(studies);
@@ -237,12 +245,12 @@ mod tests {
     fn keep_and_new_are_what_probabilities_say() {
         // Half of the chance is left; most random numbers are shared.
         let mut draws = Draws::new(11);
-        let (mut found, mut sums) = ([0.0; 4], [0.0; 4]);
+        let (mut hits, mut sums) = ([0.0; 4], [0.0; 4]);
         for _ in 0..300 {
             let drawn = study(&mut draws, (80, 0.8), &|p| 0.5 * p);
             let contrast = contrast(&drawn, &[4]);
             let of = [contrast.keep[0], contrast.explore[0]];
-            for (sum, value) in found.iter_mut().zip(of.iter().flat_map(|b| [b.value, b.null])) {
+            for (sum, value) in hits.iter_mut().zip(of.iter().flat_map(|b| [b.value, b.null])) {
                 *sum += value / 300.0;
             }
         }
@@ -257,8 +265,8 @@ mod tests {
         }
         let [base, model, square, both] = sums;
         let exact = [both / base, square / base, model - both, base - square];
-        for (found, exact) in found.iter().zip(exact) {
-            assert!((found - exact).abs() < 0.01, "{found} {exact}");
+        for (hits, exact) in hits.iter().zip(exact) {
+            assert!((hits - exact).abs() < 0.01, "{hits} {exact}");
         }
     }
 
@@ -272,10 +280,10 @@ mod tests {
         };
         // Every second problem is forgotten.
         let forgets = |i: usize, p: f64| p * f64::from(i as u32 % 2);
-        let found = contrast(&[drawn(&|_, p| p), drawn(&|_, p| p), drawn(&forgets)], &[1, 8]);
-        let keep = found.keep[1];
+        let result = contrast(&[drawn(&|_, p| p), drawn(&|_, p| p), drawn(&forgets)], &[1, 8]);
+        let keep = result.keep[1];
         assert!(keep.excess.high < -0.2, "{keep:?}");
-        let Transitions { model, null } = found.transitions.unwrap();
+        let Transitions { model, null } = result.transitions.unwrap();
         let total = |table: &[[f64; 4]; 4]| table.iter().flatten().sum::<f64>();
         assert!((total(&model) - 200.0).abs() < 1e-6 && (total(&null) - 200.0).abs() < 1e-6);
         assert!(model[1][3] > 3.0 * null[1][3]);
@@ -291,9 +299,9 @@ mod tests {
                 .collect()
         };
         let drawn = [drawn(), drawn(), drawn()];
-        let found = contrast(&drawn, &[1]);
-        assert_eq!(found.strata.iter().map(|stratum| stratum.problems).sum::<usize>(), 400);
-        for stratum in found.strata.iter().filter(|stratum| stratum.problems > 20) {
+        let result = contrast(&drawn, &[1]);
+        assert_eq!(result.strata.iter().map(|stratum| stratum.problems).sum::<usize>(), 400);
+        for stratum in result.strata.iter().filter(|stratum| stratum.problems > 20) {
             assert!((stratum.pass[0].1 - 0.3).abs() < 0.1, "{stratum:?}");
         }
     }
@@ -308,16 +316,16 @@ mod tests {
         let (one, other) = (counts(&[10, 9, 0, 3, 1, 0, 8]), counts(&[9, 9, 0, 3, 0, 0, 8]));
         let runs = [one.as_slice(), other.as_slice()];
         let of = Evaluations { base: &base, second: None, runs: &runs, table: &runs };
-        let found = Contrast::new(&of, &[1]).one_draw_transitions;
+        let transitions = Contrast::new(&of, &[1]).one_draw_transitions;
         assert_eq!(
-            found,
+            transitions,
             [[1., 1., 0., 0.], [1., 0., 0., 1.], [0., 1., 0.5, 0.5], [0., 0., 0., 1.]]
         );
         // From an evaluation to itself nothing moves: there is no noise to see, and so no null.
         let same = [base.as_slice()];
         let of = Evaluations { base: &base, second: None, runs: &same, table: &same };
-        let found = Contrast::new(&of, &[1]).one_draw_transitions;
-        assert!((0..4).all(|from| (0..4).all(|to| from == to || found[from][to] == 0.0)));
+        let transitions = Contrast::new(&of, &[1]).one_draw_transitions;
+        assert!((0..4).all(|from| (0..4).all(|to| from == to || transitions[from][to] == 0.0)));
     }
 
     #[test]
@@ -326,10 +334,10 @@ mod tests {
         let [base, _, model] = study(&mut draws, (40, 0.5), &|p| p);
         let runs = [model.as_slice()];
         let of = Evaluations { base: &base, second: None, runs: &runs, table: &runs };
-        let found = Contrast::new(&of, &[1, 16]);
-        assert!(found.keep.is_empty() && found.explore.is_empty() && found.strata.is_empty());
-        assert!(found.transitions.is_none() && found.pass.len() == 2);
+        let result = Contrast::new(&of, &[1, 16]);
+        assert!(result.keep.is_empty() && result.explore.is_empty() && result.strata.is_empty());
+        assert!(result.transitions.is_none() && result.pass.len() == 2);
         // Those from the evaluation that the model is compared with need none.
-        assert_eq!(found.one_draw_transitions.iter().flatten().sum::<f64>(), 40.0);
+        assert_eq!(result.one_draw_transitions.iter().flatten().sum::<f64>(), 40.0);
     }
 }

@@ -25,16 +25,16 @@ pub fn plan(
     if seeds < 2 || problems < 2 {
         return None;
     }
-    let found = at(seeds);
+    let minimum = at(seeds);
     // More seeds never find less.
     let (mut too_few, mut enough) = (seeds, MOST_SEEDS.max(seeds + 1));
-    let is_possible = at(enough) <= found / 2.0;
+    let is_possible = at(enough) <= minimum / 2.0;
     while is_possible && enough - too_few > 1 {
         let middle = (too_few + enough) / 2;
-        if at(middle) <= found / 2.0 { enough = middle } else { too_few = middle }
+        if at(middle) <= minimum / 2.0 { enough = middle } else { too_few = middle }
     }
     let seeds_for_half = is_possible.then_some(enough);
-    Some(Power { seeds, problems, least: found, seeds_for_half })
+    Some(Power { seeds, problems, least: minimum, seeds_for_half })
 }
 
 impl Variances {

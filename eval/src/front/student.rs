@@ -97,13 +97,13 @@ mod tests {
         let mut draws = Draws::new(3);
         for freedom in [2, 6] {
             let studies = 20_000;
-            let mut found = 0;
+            let mut covered = 0;
             for _ in 0..studies {
                 let z = 3.0 + draws.normal();
                 let square: f64 = (0..freedom).map(|_| draws.normal().powi(2)).sum();
-                found += i32::from(tail(z / (square / freedom as f64).sqrt(), freedom) < 0.05);
+                covered += i32::from(tail(z / (square / freedom as f64).sqrt(), freedom) < 0.05);
             }
-            let simulated = f64::from(found) / f64::from(studies);
+            let simulated = f64::from(covered) / f64::from(studies);
             let test = Test::new(0.05, freedom as f64);
             let ours = test.power(3.0);
             assert!((simulated - ours).abs() < 0.01, "{freedom}: {simulated} {ours}");

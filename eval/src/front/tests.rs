@@ -40,45 +40,45 @@ fn a_choice_is_made_on_valid_and_reported_on_test() {
         levels: Levels::At(vec![0.25, 0.5, 0.6]),
         ..request(1)
     };
-    let found = fronts(&base, &paths, &request).unwrap();
+    let result = fronts(&base, &paths, &request).unwrap();
     let steps = |front: usize, level: usize| {
-        let chosen = found.fronts[front].levels[level].chosen.iter();
+        let chosen = result.fronts[front].levels[level].chosen.iter();
         chosen.map(|choice| choice.step).collect::<Vec<_>>()
     };
     // Of a's at .5 the one that solves all problems of `valid`, though `test` says otherwise.
     assert_eq!((steps(0, 1), steps(0, 2)), (vec![2], vec![]));
     // Equals of the base at .25: the more accurate.
     assert_eq!((steps(0, 0), steps(1, 0)), (vec![2], vec![0]));
-    let at = &found.fronts[0].levels[1];
+    let at = &result.fronts[0].levels[1];
     assert_eq!((at.value.unwrap().value, at.pass_at_1.unwrap().value), (0.5, 0.375));
     assert_eq!((at.chosen[0].valid_value, at.chosen[0].valid_pass_at_1), (1.0, 0.5));
-    let beyond = &found.fronts[1].levels[1];
+    let beyond = &result.fronts[1].levels[1];
     assert_eq!((beyond.reached, beyond.of, beyond.value), (0, 1, None));
     // One run each: never significant, and it says so.
-    assert_eq!(found.pairs[0].levels.len(), 1);
-    assert!(found.pairs[0].p_value.unwrap() < 0.05 && !found.pairs[0].is_significant);
-    let verdict = found.verdict.unwrap();
+    assert_eq!(result.pairs[0].levels.len(), 1);
+    assert!(result.pairs[0].p_value.unwrap() < 0.05 && !result.pairs[0].is_significant);
+    let verdict = result.verdict.unwrap();
     assert!(verdict.text.contains("two runs, not objectives"), "{}", verdict.text);
     assert_eq!(verdict.power, None);
 }
 
 #[test]
 fn results_survive_json_and_the_same_key_gives_the_same_bits() {
-    let found = study_of_three();
-    let text = serde_json::to_string(&found).unwrap();
-    assert_eq!(serde_json::from_str::<Fronts>(&text).unwrap(), found);
-    assert_eq!(study_of_three(), found);
-    let verdict = found.verdict.unwrap();
+    let result = study_of_three();
+    let text = serde_json::to_string(&result).unwrap();
+    assert_eq!(serde_json::from_str::<Fronts>(&text).unwrap(), result);
+    assert_eq!(study_of_three(), result);
+    let verdict = result.verdict.unwrap();
     println!("{}", verdict.text);
     assert!(verdict.text.starts_with("At pass@1 of at least ."), "{}", verdict.text);
     // Everybody reaches its level, and nobody a higher one in every seed.
     let reaching = |level: f64| {
         let at =
             |front: &&Front| front.levels.iter().any(|at| at.level == level && at.value.is_some());
-        found.fronts.iter().filter(at).count()
+        result.fronts.iter().filter(at).count()
     };
     assert_eq!(reaching(verdict.level), 3);
-    for level in found.levels.iter().filter(|level| **level > verdict.level) {
+    for level in result.levels.iter().filter(|level| **level > verdict.level) {
         assert!(reaching(*level) < 3);
     }
     let power = verdict.power.unwrap();
@@ -94,10 +94,10 @@ fn a_baseline_without_seeds_varies_over_problems_alone() {
     paths.push(colder.clone());
     let reference = Some("lower temperature".into());
     let asked = Request { reference, levels: Levels::Auto, ..request(2) };
-    let found = fronts(&base, &paths, &asked).unwrap();
-    let front = &found.fronts[2];
+    let result = fronts(&base, &paths, &asked).unwrap();
+    let front = &result.fronts[2];
     assert_eq!((front.seeds, front.levels[0].of), (0, 1));
-    let pair = found.pairs.iter().find(|pair| pair.second == front.objective).unwrap();
+    let pair = result.pairs.iter().find(|pair| pair.second == front.objective).unwrap();
     assert_eq!(pair.seeds, 3);
     // The same run as an only seed: the same numbers, but it may not speak for its objective.
     paths.pop();
@@ -106,7 +106,7 @@ fn a_baseline_without_seeds_varies_over_problems_alone() {
     assert_eq!(single.fronts[2].levels[0].value, front.levels[0].value);
     let pair = single.pairs.iter().find(|pair| pair.second == front.objective).unwrap();
     assert_eq!((pair.seeds, pair.is_significant), (1, false));
-    assert_eq!(found.verdict.unwrap().second, "lower temperature");
+    assert_eq!(result.verdict.unwrap().second, "lower temperature");
 }
 
 #[test]
@@ -126,14 +126,14 @@ fn distinct_solutions_are_counted_on_problems_that_all_have_enough_of() {
     // Where the base is not eligible, the second has one solution among two.
     let levels = Levels::At(vec![0.33]);
     let asked = Request { measure: Measure::Distinct(2), levels, ..request(6) };
-    let found = fronts(&base, &paths, &asked).unwrap();
-    let value = |front: usize| found.fronts[front].levels[0].value.unwrap();
+    let result = fronts(&base, &paths, &asked).unwrap();
+    let value = |front: usize| result.fronts[front].levels[0].value.unwrap();
     assert_eq!((value(0).value, value(1).value), (2.0, 1.0));
     assert!(value(0).low < 2.0 && value(0).high == 2.0, "{:?}", value(0));
-    assert!(found.measured_problems < found.test_problems);
-    let pair = &found.pairs[0];
+    assert!(result.measured_problems < result.test_problems);
+    let pair = &result.pairs[0];
     assert!(pair.is_significant && pair.mean.unwrap().low > 0.0, "{pair:?}");
-    let text = found.verdict.unwrap().text;
+    let text = result.verdict.unwrap().text;
     assert!(text.contains("has 2.00 distinct solutions among 2 correct"), "{text}");
     let all = Request { measure: Measure::Distinct(32), ..asked };
     let error = fronts(&base, &paths, &all).unwrap_err().to_string();

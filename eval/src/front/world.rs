@@ -52,8 +52,8 @@ pub(super) const COLLAPSES: Law = Law { gain: 0.7, taste: 3.2, spread: 0.15 };
 fn path(draws: &mut Draws, law: Law) -> Vec<Vec<(f64, f64)>> {
     let common = (draws.normal(), draws.normal());
     let configuration = |strength: &f64, draws: &mut Draws| -> Vec<(f64, f64)> {
-        let own = |common: f64, draws: &mut Draws| 0.6 * common + 0.8 * draws.normal();
-        let (a, b) = (own(common.0, draws), own(common.1, draws));
+        let correlated = |common: f64, draws: &mut Draws| 0.6 * common + 0.8 * draws.normal();
+        let (a, b) = (correlated(common.0, draws), correlated(common.1, draws));
         let at = |u: &f64| {
             let done = strength * u;
             (done * (law.gain + law.spread * a), done * (law.taste + 2.0 * law.spread * b))

@@ -171,8 +171,8 @@ mod tests {
         let q = [0.5 * 0.5 + 0.3, 0.5 * 0.5, 0.2];
         let gini = 1.0 - q.iter().map(|q| q * q).sum::<f64>();
         for n in 2..=6 {
-            let found = expected(n, &|shares| shares.gini_simpson().unwrap());
-            assert!((found - gini).abs() < 1e-12, "{n}: {found} {gini}");
+            let estimate = expected(n, &|shares| shares.gini_simpson().unwrap());
+            assert!((estimate - gini).abs() < 1e-12, "{n}: {estimate} {gini}");
         }
         let entropy = |n: usize, r: usize| expected(n, &|shares| shares.entropy(r).unwrap());
         for (r, n) in [(2, 5), (3, 5), (4, 6)] {

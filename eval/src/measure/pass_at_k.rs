@@ -1,6 +1,6 @@
 //! Pass@k: the chance that at least one of k samples is correct.
 
-use crate::SummaryError;
+use crate::{SummaryError, Tally};
 
 /// The unbiased estimate from `c` right of `n` samples (Chen et al., arXiv 2107.03374):
 /// `1 - C(n - c, k) / C(n, k)`, computed as a product so that nothing overflows.
@@ -41,6 +41,11 @@ pub fn check(n: usize, ks: &[usize]) -> Result<(), SummaryError> {
         Some(k) => Err(SummaryError::TooFewSamples { k: *k, n }),
         None => Ok(()),
     }
+}
+
+/// Pass@k of one problem, at the samples that could be judged where those are fewer.
+pub fn tally_pass_at_k(tally: &Tally, k: usize) -> f64 {
+    pass_at_k(tally.samples, tally.correct, k.min(tally.samples))
 }
 
 #[cfg(test)]

@@ -64,10 +64,12 @@ mod tests {
             counts.iter().enumerate().flat_map(|(class, count)| vec![class; *count]).collect();
         let (mut sum, mut all) = (0.0, 0);
         for set in (0_u32..1 << drawn.len()).filter(|set| set.count_ones() as usize == r) {
-            let mut found = vec![0; counts.len()];
-            (0..drawn.len()).filter(|i| set & (1 << i) != 0).for_each(|i| found[drawn[i]] += 1);
-            found.retain(|count| *count > 0);
-            sum += of(&found);
+            let mut drawn_counts = vec![0; counts.len()];
+            (0..drawn.len())
+                .filter(|i| set & (1 << i) != 0)
+                .for_each(|i| drawn_counts[drawn[i]] += 1);
+            drawn_counts.retain(|count| *count > 0);
+            sum += of(&drawn_counts);
             all += 1;
         }
         sum / f64::from(all)

@@ -124,16 +124,16 @@ mod tests {
                     }
                     subsets += 1.0;
                 }
-                let found = majority_at_k(count(0), &wrong, count(9), k).unwrap();
-                assert!((found - total / subsets).abs() < 1e-12, "{answers:?} {k}");
+                let estimate = majority_at_k(count(0), &wrong, count(9), k).unwrap();
+                assert!((estimate - total / subsets).abs() < 1e-12, "{answers:?} {k}");
             }
         }
     }
 
     #[test]
     fn large_counts_stay_finite() {
-        let found = majority_at_k(150, &[60, 40, 6], 0, 64).unwrap();
-        assert!(found > 0.99 && found <= 1.0 + 1e-9, "{found}");
+        let estimate = majority_at_k(150, &[60, 40, 6], 0, 64).unwrap();
+        assert!(estimate > 0.99 && estimate <= 1.0 + 1e-9, "{estimate}");
         assert_eq!(majority_at_k(600, &[600], 0, 64), None);
         assert_eq!(majority_at_k(600, &[600], 0, 1200), Some(0.5));
     }

@@ -124,11 +124,11 @@ impl At {
         let share = self.parameters.get(4).map(|logit| super::validity(*logit));
         let mut slopes = Vec::new();
         for (number, part) in self.parts.iter().enumerate() {
-            let own = share.map_or(1.0, |share| if number == 0 { share } else { 1.0 - share });
+            let weight = share.map_or(1.0, |share| if number == 0 { share } else { 1.0 - share });
             let logs: [fn(&Point) -> f64; 2] = [|point| point.log_right, |point| point.log_wrong];
             for (which, log) in logs.iter().enumerate() {
                 let centre: f64 = grid.iter().zip(part).map(|(point, p)| p * log(point)).sum();
-                let scale = own * self.parameters[2 * number + which].exp();
+                let scale = weight * self.parameters[2 * number + which].exp();
                 let slope =
                     grid.iter().zip(part).map(|(point, p)| scale * p * (log(point) - centre));
                 slopes.push(slope.collect());

@@ -22,11 +22,10 @@ pub(super) fn section(contrast: &Contrast, name: &str) -> Section {
     );
     let mut section = Section::new(format!("Problems kept, lost and gained: {name}")).text(said);
     section.is_folded = true;
-    let found = contrast.transitions.as_ref();
     section
         .table(matched(contrast))
         .table(strata(contrast))
-        .table(found.map(|found| transitions(found, name)).unwrap_or_default())
+        .table(contrast.transitions.as_ref().map(|all| transitions(all, name)).unwrap_or_default())
         .table(one_draw(&contrast.one_draw_transitions, name))
 }
 

@@ -168,9 +168,9 @@ fn grading(results: &Results) -> Option<String> {
     let of = |key: &str| results.config.get(key).and_then(Value::as_str);
     let option = |key: &str| {
         let value = of(key)?;
-        Some(format!(" --{} {}", key.replace('_', "-"), page::argument(Path::new(value))))
+        Some(format!(" --{} {}", key.replace('_', "-"), page::shell_argument(Path::new(value))))
     };
-    let file = page::argument(Path::new(of("file")?));
+    let file = page::shell_argument(Path::new(of("file")?));
     let options = ["dataset", "prompt_column", "answer_column", "verifier"];
     let options: String = options.into_iter().filter_map(option).collect();
     Some(format!("tealight grade {file}{options} --output again"))
@@ -184,9 +184,10 @@ fn recipes(runs: &[(&Path, &Results)], output: &Path) -> Vec<Recipe> {
     };
     let mut all: Vec<Recipe> = runs.iter().map(one).collect();
     if runs.len() > 1 {
-        let folders = runs.iter().map(|(path, _)| page::argument(path));
+        let folders = runs.iter().map(|(path, _)| page::shell_argument(path));
         let folders = folders.collect::<Vec<_>>().join(" ");
-        let command = format!("tealight compare {folders} --output {}", page::argument(output));
+        let command =
+            format!("tealight compare {folders} --output {}", page::shell_argument(output));
         all.push(Recipe { command, ..Recipe::default() });
     }
     all

@@ -1,34 +1,11 @@
 //! Forgetting: what training on one domain does to others, averaged over the sets outside the training domain.
 
-use serde::{Deserialize, Serialize};
-
 use super::tables::runs;
-use super::{Evaluated, Study};
+use super::{Evaluated, Forgetting, Forgotten, Study};
 use crate::Tally;
-use crate::contrast::rho;
 use crate::inference::{Effect, average, cells};
 use crate::interval::share;
-
-/// Changes from base, averaged over the sets outside the training domain.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Forgetting {
-    /// The sets, which count alike however many problems each has.
-    pub sets: Vec<String>,
-    /// Sampling temperature.
-    pub temperature: f64,
-    /// The models, one row each.
-    pub models: Vec<Forgotten>,
-}
-
-/// One model, over its seeds.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Forgotten {
-    /// Its label in the study's tables.
-    pub objective: String,
-    /// By k, the mean over sets of Pass@k minus the base's; negative where the model forgot.
-    #[serde(rename = "pass@k")]
-    pub pass: Vec<(usize, Effect)>,
-}
+use crate::measure::pass_at_k::tally_pass_at_k;
 
 impl Forgetting {
     /// Of a study with such sets, at the first of its temperatures.
@@ -79,14 +56,14 @@ impl Forgetting {
 /// The mean over sets of the mean change of each. Where no problem changed under any seed, others still may: the
 /// interval is then as wide as the share of problems that may change where none of so many did.
 fn mean_change(sets: &[Vec<Vec<f64>>]) -> Effect {
-    let found = average(sets).within(-1.0, 1.0);
-    if found.value.is_nan() || found.high > found.low {
-        return found;
+    let change = average(sets).within(-1.0, 1.0);
+    if change.value.is_nan() || change.high > change.low {
+        return change;
     }
     let count = |set: &Vec<Vec<f64>>| set.first().map_or(0, Vec::len);
     let most = sets.iter().map(|set| share(&vec![0.0; count(set)]).high).sum::<f64>();
     let most = most / sets.len() as f64;
-    Effect { low: found.low - most, high: found.high + most, ..found }.within(-1.0, 1.0)
+    Effect { low: change.low - most, high: change.high + most, ..change }.within(-1.0, 1.0)
 }
 
 /// Pass@k of runs minus the base's, a row a run, on the problems that all of them were judged on.
@@ -95,8 +72,12 @@ fn changes(base: &[Tally], runs: &[&[Tally]], k: usize) -> Vec<Vec<f64>> {
         base[*i].samples > 0 && runs.iter().all(|run| run.get(*i).is_some_and(|t| t.samples > 0))
     };
     let judged: Vec<usize> = (0..base.len()).filter(is_judged).collect();
-    let row =
-        |run: &&[Tally]| judged.iter().map(|i| rho(&run[*i], k) - rho(&base[*i], k)).collect();
+    let row = |run: &&[Tally]| {
+        judged
+            .iter()
+            .map(|i| tally_pass_at_k(&run[*i], k) - tally_pass_at_k(&base[*i], k))
+            .collect()
+    };
     runs.iter().map(row).collect()
 }
 
@@ -121,8 +102,8 @@ mod tests {
         assert_eq!(changes(&base, &[&unjudged[..]], 1), [[-0.25]]);
         // A set of 2 problems with a mean of -.1875 and one of 4 with +.5.
         let large = vec![vec![0.5; 4]; 2];
-        let found = average(&[small, large]).value;
-        assert!((found - (0.5 - 0.1875) / 2.0).abs() < 1e-12, "{found}");
+        let mean = average(&[small, large]).value;
+        assert!((mean - (0.5 - 0.1875) / 2.0).abs() < 1e-12, "{mean}");
         // Four problems that nobody changed are no proof that no problem changes.
         let still = mean_change(&[vec![vec![0.0; 4]; 2]]);
         assert!(still.value == 0.0 && still.high > 0.5 && still.low == -still.high, "{still:?}");
@@ -156,9 +137,9 @@ mod tests {
             for seeds in [2, 3, 5] {
                 let (mut held, mut wrong, studies) = (0, 0, 1500);
                 for _ in 0..studies {
-                    let found = drawn(&mut draws, (seeds, 20), effect);
-                    held += i32::from(found.low <= truth && truth <= found.high);
-                    wrong += i32::from(found.p_value < 0.05);
+                    let estimate = drawn(&mut draws, (seeds, 20), effect);
+                    held += i32::from(estimate.low <= truth && truth <= estimate.high);
+                    wrong += i32::from(estimate.p_value < 0.05);
                 }
                 let share = |count: i32| f64::from(count) / f64::from(studies);
                 let (held, wrong) = (share(held), share(wrong));

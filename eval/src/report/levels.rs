@@ -3,9 +3,9 @@
 
 use super::tables::{has_greedy, runs};
 use super::{Evaluated, Study};
-use crate::contrast::rho;
 use crate::inference::average;
 use crate::interval::{Estimate, share};
+use crate::measure::pass_at_k::tally_pass_at_k;
 use crate::measure::rarefaction::unique_correct;
 use crate::{Level, Tally};
 
@@ -19,7 +19,7 @@ struct Number {
 
 impl Number {
     fn pass(k: usize) -> Self {
-        let of = Box::new(move |tally: &Tally| rho(tally, k));
+        let of = Box::new(move |tally: &Tally| tally_pass_at_k(tally, k));
         Self { title: format!("pass@{k}"), digits: 3, most: 1.0, of }
     }
 
@@ -44,8 +44,8 @@ impl Number {
 /// The mean of the means of sets, each with a row a seed and a value a problem, between 0 and `most`. The interval is over
 /// seeds and problems, with one seed over problems alone; it stays between 0 and `most` and is never a point.
 fn level(sets: &[Vec<Vec<f64>>], most: f64) -> Estimate {
-    let found = average(sets).within(0.0, most);
-    let (mut low, mut high) = (found.low, found.high);
+    let mean = average(sets).within(0.0, most);
+    let (mut low, mut high) = (mean.low, mean.high);
     // What few problems show at an end of the range is no proof that others would show the same.
     let of_problems = |set: &Vec<Vec<f64>>| {
         let mean = |i: usize| set.iter().map(|row| row[i]).sum::<f64>() / set.len() as f64;
@@ -62,7 +62,7 @@ fn level(sets: &[Vec<Vec<f64>>], most: f64) -> Estimate {
         };
         (low, high) = (ends(|e| e.low), ends(|e| e.high));
     }
-    Estimate { value: found.value, low, high }
+    Estimate { value: mean.value, low, high }
 }
 
 /// A row a run with the values of the problems that all of them were judged on.
@@ -121,9 +121,9 @@ pub fn best_temperatures(study: &Study, name: &str) -> Vec<Vec<String>> {
         let (mut row, mut used) = (vec![name.to_owned()], Vec::new());
         for number in &numbers {
             // By temperature, a row a run.
-            let found: Vec<Vec<Vec<f64>>> =
+            let by_temperature: Vec<Vec<Vec<f64>>> =
                 sets.iter().map(|set| values(&runs(set, name), &number.of)).collect();
-            let (halves, chosen) = at_best(&found);
+            let (halves, chosen) = at_best(&by_temperature);
             row.push(number.cell(&halves));
             let [even, odd] = chosen.map(|place| sets[place].temperature);
             used.push(if even == odd { even.to_string() } else { format!("{even} or {odd}") });
@@ -188,9 +188,11 @@ mod tests {
         for seeds in [2, 3, 5] {
             let (mut held, studies) = (0, 1500);
             for _ in 0..studies {
-                let found = level(&study(&mut draws, (seeds, 20)), 1.0);
-                assert!(found.low >= 0.0 && found.high <= 1.0 && found.low < found.high);
-                held += i32::from(found.low <= truth && truth <= found.high);
+                let estimate = level(&study(&mut draws, (seeds, 20)), 1.0);
+                assert!(
+                    estimate.low >= 0.0 && estimate.high <= 1.0 && estimate.low < estimate.high
+                );
+                held += i32::from(estimate.low <= truth && truth <= estimate.high);
             }
             let held = f64::from(held) / f64::from(studies);
             println!("average of two sets, {seeds} seeds: covered {held:.3}");
@@ -209,9 +211,9 @@ mod tests {
                 let seeds: Vec<f64> = vec![0.0; seeds];
                 let odds = odds(&mut draws, 60, -1.0);
                 let four: Vec<_> = (0..4).map(|_| set(&mut draws, &seeds, &odds)).collect();
-                let found = level(&at_best(&four).0, 1.0);
-                held += i32::from(found.low <= truth && truth <= found.high);
-                mean += found.value / f64::from(studies);
+                let estimate = level(&at_best(&four).0, 1.0);
+                held += i32::from(estimate.low <= truth && truth <= estimate.high);
+                mean += estimate.value / f64::from(studies);
                 let best = four.iter().map(|rows| level(std::slice::from_ref(rows), 1.0).value);
                 naive += best.fold(0.0, f64::max) / f64::from(studies);
             }
@@ -231,11 +233,14 @@ mod tests {
     #[test]
     fn levels_stay_inside_what_is_possible_and_are_never_a_point() {
         let seeds = vec![vec![0.0, 1.0, 0.0, 0.0], vec![1.0, 1.0, 1.0, 0.0]];
-        let found = level(&[seeds], 1.0);
-        assert!(found.low == 0.0 && found.high == 1.0, "{found:?}");
+        let estimate = level(&[seeds], 1.0);
+        assert!(estimate.low == 0.0 && estimate.high == 1.0, "{estimate:?}");
         for sets in [vec![vec![vec![0.0; 4]]], vec![vec![vec![0.0; 4]; 2]; 2]] {
-            let found = level(&sets, 1.0);
-            assert!(found.low == 0.0 && found.high > 0.5 && found.high < 0.61, "{found:?}");
+            let estimate = level(&sets, 1.0);
+            assert!(
+                estimate.low == 0.0 && estimate.high > 0.5 && estimate.high < 0.61,
+                "{estimate:?}"
+            );
         }
     }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use super::training::{Followed, Stored, charts, completions, rows};
+use super::training::{Followed, StepFile, charts, completions, rows};
 use super::view::{Document, Section, Table};
 
 /// Deepest folder below the run's that is looked into.
@@ -18,7 +18,7 @@ const MAX_DEPTH: usize = 3;
 pub struct Live {
     directory: PathBuf,
     files: BTreeMap<PathBuf, Followed>,
-    steps: Vec<Stored>,
+    steps: Vec<StepFile>,
 }
 
 impl Live {
@@ -46,7 +46,7 @@ impl Live {
         // Only what is there is linked: a folder of runs has no report of its own.
         let report = self.directory.join("report.html");
         shown["report"] = json!(report.symlink_metadata().is_ok_and(|kind| kind.is_file()));
-        let step = |one: &Stored| json!({"run": one.run, "step": one.step});
+        let step = |one: &StepFile| json!({"run": one.run, "step": one.step});
         shown["steps"] = self.steps.iter().map(step).collect();
         Ok(shown.to_string())
     }

@@ -17,11 +17,11 @@ mod training;
 pub mod view;
 
 pub use evaluation::write;
-pub use forgetting::{Forgetting, Forgotten};
 pub use live::Live;
-pub use page::{live_page, sheet};
+pub use page::{live_page, sheet, shell_argument};
 pub use study::{
-    Evaluated, EvaluationFilters, HeldOut, Measured, Study, Training, TrainingPoint, Tuned,
+    Evaluated, EvaluationFilters, Forgetting, Forgotten, HeldOut, Measured, Study, Training,
+    TrainingPoint, Tuned,
 };
 pub use study_page::{write_study, write_training};
 

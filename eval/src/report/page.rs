@@ -12,7 +12,7 @@ use serde_json::json;
 use tealight_datasets::regular;
 
 use super::samples::Placed;
-use super::training::{Stored, rows, some};
+use super::training::{StepFile, rows, some};
 use super::view::{Document, Recipe, Section, Step};
 
 const SCRIPT: &str = include_str!("assets/viewer.js");
@@ -94,12 +94,12 @@ pub(super) fn html(document: &Document, placed: &Placed) -> Result<String> {
 }
 
 /// Embeds completions by training step, as many as a page holds, and lists them.
-pub(super) fn embed_steps(placed: &mut Placed, stored: Vec<Stored>) -> Result<Vec<Step>> {
+pub(super) fn embed_steps(placed: &mut Placed, stored: Vec<StepFile>) -> Result<Vec<Step>> {
     let mut steps = Vec::new();
     for one in some(stored) {
         // What a run left half-written is not shown.
-        let Ok(found) = rows(&one) else { continue };
-        placed.with(&format!("step-{}", steps.len()), &json!(found))?;
+        let Ok(problems) = rows(&one) else { continue };
+        placed.with(&format!("step-{}", steps.len()), &json!(problems))?;
         steps.push(Step { run: one.run, step: one.step });
     }
     Ok(steps)
@@ -121,8 +121,8 @@ impl Recipe {
     }
 }
 
-/// A path as an argument of a shell.
-pub(super) fn argument(path: &Path) -> String {
+/// A path as a shell takes it for one argument.
+pub fn shell_argument(path: &Path) -> String {
     let text = path.display().to_string();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@%".contains(c);
     match !text.is_empty() && text.chars().all(is_plain) {

@@ -328,8 +328,8 @@ mod tests {
         };
         let placed = place(&["m".into()], &[set], folder.path()).unwrap();
         let of = |id: &str| {
-            let found = placed.embedded().find(|(name, _)| name == id).unwrap();
-            unpacked(&found.1)
+            let block = placed.embedded().find(|(name, _)| name == id).unwrap();
+            unpacked(&block.1)
         };
         let expected = json!([[[
             ["t", "incorrect", "", 3, 1, 1, 1],

@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Forgetting;
 use crate::contrast::{Contrast, Evaluations};
 use crate::front::Fronts;
+use crate::inference::Effect;
 use crate::ledger::Ledger;
 use crate::results::Question;
 use crate::{Summary, Tally};
@@ -55,6 +55,27 @@ pub struct Study {
     pub ledger: Option<Ledger>,
     /// Wall time of everything.
     pub seconds: f64,
+}
+
+/// Changes from base, averaged over the sets outside the training domain.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Forgetting {
+    /// The sets, which count alike however many problems each has.
+    pub sets: Vec<String>,
+    /// Sampling temperature.
+    pub temperature: f64,
+    /// The models, one row each.
+    pub models: Vec<Forgotten>,
+}
+
+/// One model, over its seeds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Forgotten {
+    /// Its label in the study's tables.
+    pub objective: String,
+    /// By k, the mean over sets of Pass@k minus the base's; negative where the model forgot.
+    #[serde(rename = "pass@k")]
+    pub pass: Vec<(usize, Effect)>,
 }
 
 /// What is kept of each next-token distribution before a token is drawn; what is kept is renormalised.
@@ -189,7 +210,7 @@ pub struct Training {
     pub tokens: usize,
     /// Completions that went through a backward pass, stored ones included.
     pub gradients: usize,
-    /// Stored completions of the base among them.
+    /// StepFile completions of the base among them.
     pub rehearsed: usize,
     /// Wall time of the steps, pre-sampling and evaluation not counted.
     pub seconds: f64,

@@ -111,7 +111,7 @@ fn split(set: &Evaluated) -> &'static str {
 }
 
 /// The metrics of every run that tables show, by objective, and the files of completions.
-fn courses(study: &Study, folder: &Path) -> (Vec<(String, Followed)>, Vec<training::Stored>) {
+fn courses(study: &Study, folder: &Path) -> (Vec<(String, Followed)>, Vec<training::StepFile>) {
     let (mut courses, mut stored) = (Vec::new(), Vec::new());
     for run in study.shown() {
         let place = run.folder.as_ref().and_then(|name| names::inside(folder, name).ok());

@@ -1,8 +1,9 @@
 //! A study's tables as rows of cells, for the terminal, documents and the page.
 
 use super::{Evaluated, Study};
-use crate::contrast::{Beyond, Contrast, Matched, rho};
+use crate::contrast::{Beyond, Contrast, Matched};
 use crate::inference::{Effect, cells, crossed};
+use crate::measure::pass_at_k::tally_pass_at_k;
 use crate::{Summary, Tally};
 
 /// Correct answers that the table's diversity is compared at.
@@ -140,7 +141,7 @@ pub fn to_base(study: &Study, evaluated: &Evaluated) -> Vec<Vec<String>> {
     let at = |effects: &[(usize, Effect)], k: usize| {
         effects.iter().find(|(at, _)| *at == k).map(|(_, effect)| *effect)
     };
-    let found: Vec<Vec<Option<Effect>>> = evaluated
+    let effects: Vec<Vec<Option<Effect>>> = evaluated
         .contrasts
         .iter()
         .map(|(_, contrast)| {
@@ -165,8 +166,9 @@ pub fn to_base(study: &Study, evaluated: &Evaluated) -> Vec<Vec<String>> {
         "base overtakes at k".into(),
     ];
     let mut rows = vec![header.to_vec()];
-    let values = cells(&found, false);
-    for (((label, contrast), effects), values) in evaluated.contrasts.iter().zip(&found).zip(values)
+    let values = cells(&effects, false);
+    for (((label, contrast), effects), values) in
+        evaluated.contrasts.iter().zip(&effects).zip(values)
     {
         let mut row = vec![label.clone()];
         for (effect, value) in effects.iter().zip(values) {
@@ -219,7 +221,7 @@ fn difference(first: &[&[Tally]], second: &[&[Tally]], k: usize) -> Effect {
     let count = first.len().max(second.len());
     let nth = |runs: &[&[Tally]], seed: usize| -> Vec<f64> {
         let run = runs.get(seed).or(runs.last()).copied().unwrap_or_default();
-        run.iter().map(|tally| rho(tally, k)).collect()
+        run.iter().map(|tally| tally_pass_at_k(tally, k)).collect()
     };
     let row = |seed: usize| -> Vec<f64> {
         nth(first, seed).iter().zip(nth(second, seed)).map(|(a, b)| a - b).collect()

@@ -175,7 +175,7 @@ fn chart(runs: &[(String, &Followed)], key: &str, title: &str, mut about: String
 
 /// The training of models whose runs left their metrics beside them, `RUN/metrics.jsonl` for the model `RUN/final`: their
 /// charts, and the files of their completions.
-pub(super) fn beside(models: &[(&str, &str)]) -> (Section, Vec<Stored>) {
+pub(super) fn beside(models: &[(&str, &str)]) -> (Section, Vec<StepFile>) {
     let (mut followed, mut stored) = (Vec::new(), Vec::new());
     for (name, model) in models {
         let Some(run) = Path::new(model).parent() else { continue };
@@ -206,7 +206,7 @@ impl Followed {
 
 /// The completions of one training step in a file.
 #[derive(Debug, Clone)]
-pub(super) struct Stored {
+pub(super) struct StepFile {
     /// What the run is called.
     pub(super) run: String,
     pub(super) step: usize,
@@ -214,7 +214,7 @@ pub(super) struct Stored {
 }
 
 /// The files of a run's completions, by step.
-pub(super) fn completions(run: &Path, name: &str) -> Vec<Stored> {
+pub(super) fn completions(run: &Path, name: &str) -> Vec<StepFile> {
     let folder = run.join("completions");
     // Links are not followed.
     let is_own = folder.symlink_metadata().is_ok_and(|kind| kind.is_dir());
@@ -225,15 +225,15 @@ pub(super) fn completions(run: &Path, name: &str) -> Vec<Stored> {
         let file = entry.file_name().into_string().ok()?;
         let step = file.strip_prefix("completions_")?.strip_suffix(".parquet")?.parse().ok()?;
         let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
-        is_file.then(|| Stored { run: name.to_owned(), step, path: entry.path() })
+        is_file.then(|| StepFile { run: name.to_owned(), step, path: entry.path() })
     };
-    let mut all: Vec<Stored> = entries.flatten().filter_map(stored).collect();
+    let mut all: Vec<StepFile> = entries.flatten().filter_map(stored).collect();
     all.sort_by_key(|one| one.step);
     all
 }
 
 /// Some of these, at equal distances, the last among them: as many as a page holds.
-pub(super) fn some(mut all: Vec<Stored>) -> Vec<Stored> {
+pub(super) fn some(mut all: Vec<StepFile>) -> Vec<StepFile> {
     let count = all.len();
     if count <= MAX_FILES {
         return all;
@@ -252,7 +252,7 @@ pub(super) fn some(mut all: Vec<Stored>) -> Vec<Stored> {
 ///
 /// # Errors
 /// A file that cannot be read.
-pub(super) fn rows(stored: &Stored) -> Result<Value> {
+pub(super) fn rows(stored: &StepFile) -> Result<Value> {
     let rows = read::table(&stored.path)?;
     let text = |value: Option<&Value>| -> String {
         value.and_then(Value::as_str).unwrap_or_default().chars().take(MAX_TEXT).collect()
@@ -312,7 +312,7 @@ mod tests {
 
     #[test]
     fn the_last_step_is_always_among_those_a_page_holds() {
-        let file = |step| Stored { run: String::new(), step, path: PathBuf::new() };
+        let file = |step| StepFile { run: String::new(), step, path: PathBuf::new() };
         let kept = some((0..1000).map(file).collect());
         assert!(kept.len() <= MAX_FILES && kept.last().is_some_and(|one| one.step == 999));
     }

@@ -65,7 +65,7 @@ impl Runs {
     /// The tables of `runs`; products of queries and keys are multiplied by `scale`.
     ///
     /// # Errors
-    /// Heads that are not known, no memory.
+    /// Heads that are not known.
     pub fn new(runs: &[Run], heads: Heads, scale: f64, device: &Device) -> Result<Self> {
         if !heads.are_known() {
             bail!("attention on a GPU does not know {heads:?}");
@@ -131,7 +131,7 @@ impl Runs {
 /// all; with it the logarithm of the sum of every query's weights, `[N, H]`.
 ///
 /// # Errors
-/// Sizes that do not fit, no memory, the device's.
+/// Sizes that do not fit.
 pub fn attention(
     q: &Tensor,
     k: &Tensor,
@@ -151,7 +151,7 @@ pub fn attention(
 /// tokens themselves.
 ///
 /// # Errors
-/// Sizes that do not fit, no memory, the device's.
+/// Sizes that do not fit.
 pub fn attention_back(
     [q, k, v]: [&Tensor; 3],
     (out, sums): (&Tensor, &Tensor),

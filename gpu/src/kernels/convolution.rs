@@ -30,7 +30,7 @@ impl Taps {
     /// it.
     ///
     /// # Errors
-    /// Too many taps, runs that go on from others where there is a cache, no memory.
+    /// Too many taps, runs that go on from others where there is a cache.
     pub fn new(
         runs: &[DeltaRun],
         tokens: usize,
@@ -94,7 +94,7 @@ impl Taps {
 /// `past` `[rows, (taps - 1) * C]` runs that go on read what is there, and leave what the next will read.
 ///
 /// # Errors
-/// Sizes that do not fit, no memory, the device's.
+/// Sizes that do not fit.
 pub fn convolution(
     x: &Tensor,
     kernel: &Tensor,
@@ -125,7 +125,7 @@ pub fn convolution(
 /// The gradient of [`convolution`]'s `x` for that of its result, without a cache; the kernel's is added to `sums`.
 ///
 /// # Errors
-/// Sizes that do not fit, no memory, the device's.
+/// Sizes that do not fit.
 pub fn convolution_back(
     x: &Tensor,
     kernel: &Tensor,

@@ -159,7 +159,7 @@ fn tables(runs: &[DeltaRun], tokens: usize) -> Result<[Vec<[i32; 6]>; 2]> {
 /// there, and all leave theirs.
 ///
 /// # Errors
-/// Sizes that do not fit, no memory, the device's.
+/// Sizes that do not fit.
 pub fn delta_rule(
     rule: Delta<'_>,
     inputs: [&Tensor; 3],
@@ -189,7 +189,7 @@ pub fn delta_rule(
 /// those of its weights.
 ///
 /// # Errors
-/// Sizes that do not fit, no memory, the device's.
+/// Sizes that do not fit.
 pub fn delta_back(
     rule: Delta<'_>,
     inputs: [&Tensor; 3],

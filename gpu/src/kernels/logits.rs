@@ -19,22 +19,22 @@ pub struct RowSums {
 /// Log-probabilities of `targets` `[N]` under `softmax(logits / temperature)`, of f32 logits `[N, V]`.
 ///
 /// # Errors
-/// Sizes that do not fit, no memory, the device's.
+/// Sizes that do not fit.
 pub fn logp(logits: &Tensor, targets: &Tensor, temperature: f64) -> Result<RowSums> {
     let (rows, width) = logits.dims2()?;
     expect(logits, DType::F32, rows * width, "logp")?;
     expect(targets, DType::U32, rows, "logp")?;
     let row = || empty(rows, DType::F32, logits.device());
-    let found = RowSums { logp: row()?, entropy: row()?, sums: row()? };
-    let tensors = [logits, targets, &found.logp, &found.entropy, &found.sums];
+    let sums = RowSums { logp: row()?, entropy: row()?, sums: row()? };
+    let tensors = [logits, targets, &sums.logp, &sums.entropy, &sums.sums];
     launch("logp", None, rows, &tensors, &[width], &[1.0 / temperature])?;
-    Ok(found)
+    Ok(sums)
 }
 
 /// The gradient `[N, V]`, in `dtype`, of the logits for the gradient `grad` `[N]` of [`logp`]'s.
 ///
 /// # Errors
-/// Sizes that do not fit, no memory, the device's.
+/// Sizes that do not fit.
 pub fn logits_grad(
     logits: &Tensor,
     targets: &Tensor,
@@ -58,7 +58,7 @@ pub fn logits_grad(
 /// log-probabilities `[N]` at the temperature (at 1 where that is 0).
 ///
 /// # Errors
-/// Sizes that do not fit, no memory, the device's.
+/// Sizes that do not fit.
 pub fn sample(logits: &Tensor, uniform: &Tensor, temperature: f64) -> Result<(Tensor, Tensor)> {
     let (rows, width) = logits.dims2()?;
     expect(logits, DType::F32, rows * width, "sample")?;

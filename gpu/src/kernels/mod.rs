@@ -86,7 +86,7 @@ pub struct Gain<'a> {
 /// Of `x` plus `more`, where there is any, the sum and its root-mean-square norm over rows as wide as the weight.
 ///
 /// # Errors
-/// Sizes that do not fit, no memory, the device's.
+/// Sizes that do not fit.
 pub fn add_norm(
     x: &Tensor,
     more: Option<&Tensor>,
@@ -112,7 +112,7 @@ pub fn add_norm(
 /// Adds `y` to `x`.
 ///
 /// # Errors
-/// Sizes that do not fit, the device's.
+/// Sizes that do not fit.
 pub fn add(x: &Tensor, y: &Tensor) -> Result<()> {
     let count = x.elem_count();
     expect(y, x.dtype(), count, "add")?;
@@ -122,7 +122,7 @@ pub fn add(x: &Tensor, y: &Tensor) -> Result<()> {
 /// Adds `bias` to every row of `x`.
 ///
 /// # Errors
-/// Sizes that do not fit, the device's.
+/// Sizes that do not fit.
 pub fn add_bias(x: &Tensor, bias: &Tensor) -> Result<()> {
     let width = bias.elem_count();
     expect(bias, x.dtype(), width, "add_bias")?;
@@ -133,7 +133,7 @@ pub fn add_bias(x: &Tensor, bias: &Tensor) -> Result<()> {
 /// at most `D / 2` pairs, or, `back`, by their inverse, which is the gradient.
 ///
 /// # Errors
-/// Sizes that do not fit, the device's.
+/// Sizes that do not fit.
 pub fn rope(x: &Tensor, dim: usize, [cos, sin]: [&Tensor; 2], back: bool) -> Result<()> {
     let (tokens, pairs) = cos.dims2()?;
     let heads = rows(x, dim * tokens.max(1), "rope")?;
@@ -166,7 +166,7 @@ impl Gate {
 /// `up` times what `gate` passes through.
 ///
 /// # Errors
-/// Sizes that do not fit, no memory, the device's.
+/// Sizes that do not fit.
 pub fn gated(gate: &Tensor, up: &Tensor, through: Gate) -> Result<Tensor> {
     let count = gate.elem_count();
     expect(up, gate.dtype(), count, "gated")?;
@@ -179,7 +179,7 @@ pub fn gated(gate: &Tensor, up: &Tensor, through: Gate) -> Result<Tensor> {
 /// Copies the rows of `x` `[N, width]` to those rows of `out` that `places` `[N]` names: each must be one.
 ///
 /// # Errors
-/// Sizes that do not fit, the device's.
+/// Sizes that do not fit.
 pub fn store_rows(x: &Tensor, out: &Tensor, places: &Tensor) -> Result<()> {
     let count = places.elem_count();
     expect(places, DType::U32, count, "store_rows")?;
@@ -190,9 +190,6 @@ pub fn store_rows(x: &Tensor, out: &Tensor, places: &Tensor) -> Result<()> {
 
 /// `x` with values dropped: value `i` is zero where the upper half of SplitMix64's hash of `key + i` is below
 /// `limit`, and times `kept` where it is not.
-///
-/// # Errors
-/// No memory, the device's.
 pub fn drop_values(x: &Tensor, key: u64, limit: u32, kept: f32) -> Result<Tensor> {
     let out = empty(x.shape(), x.dtype(), x.device())?;
     let count = x.elem_count();

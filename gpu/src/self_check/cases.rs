@@ -137,8 +137,8 @@ impl On<'_> {
             kernels::attention_back([&q, &k, &v], (&out, &sums), &grad, (&runs, window))?;
         }
         // One token after 40 in the second row of a cache of 45 slots: more keys than one tile.
-        let own = Run { first: 0, tokens: 1, sees: 41, start: 45, split: 45, rest: 0, until: 1 };
-        let runs = Runs::new(&[own], heads, scale, self.device)?;
+        let run = Run { first: 0, tokens: 1, sees: 41, start: 45, split: 45, rest: 0, until: 1 };
+        let runs = Runs::new(&[run], heads, scale, self.device)?;
         let cache = |by| self.x(&[90, keys * dim], by);
         kernels::attention(&q.narrow(0, 0, 1)?, &cache(0.3)?, &cache(0.6)?, (&runs, None))?;
         Ok(())
@@ -150,10 +150,10 @@ impl On<'_> {
         let logits = (self.single(&[3, vocabulary], 1.7)? * 4.0)?;
         let last = vocabulary as u32 - 1;
         let targets = self.numbers(&[0, last / 2, last])?;
-        let found = kernels::logp(&logits, &targets, 0.7)?;
-        let known = (&found.sums, &self.single(&[3], 0.9)?);
+        let sums = kernels::logp(&logits, &targets, 0.7)?;
+        let known = (&sums.sums, &self.single(&[3], 0.9)?);
         kernels::logits_grad(&logits, &targets, known, 0.7, self.shapes.dtype)?;
-        kernels::likeliest(&logits, &found.sums, 3.min(vocabulary), 0.7)?;
+        kernels::likeliest(&logits, &sums.sums, 3.min(vocabulary), 0.7)?;
         let uniform = Tensor::new(&[0.05f32, 0.5, 0.95], self.device)?;
         for temperature in [0.0, 1.0] {
             kernels::sample(&logits, &uniform, temperature)?;

@@ -9,6 +9,7 @@ mod cases;
 use candle_core::{DType, Device, Result, bail};
 
 use crate::kept::{Key, kept};
+pub use crate::outcome::Outcome;
 use crate::witness;
 
 /// What a model asks of the kernels.
@@ -41,24 +42,6 @@ pub struct DeltaShapes {
     pub dims: [usize; 2],
     /// Taps of the convolution.
     pub taps: usize,
-}
-
-/// What was seen of one launch of a kernel.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Outcome {
-    /// The kernel, as `logp_f32`.
-    pub kernel: String,
-    /// Its largest difference from the CPU's result, over the largest value; not a number where a value is none.
-    pub error: f64,
-    /// Most that it may be.
-    pub most: f64,
-}
-
-impl Outcome {
-    /// Whether the device computes what the CPU does.
-    pub fn is_well(&self) -> bool {
-        self.error <= self.most
-    }
 }
 
 impl Shapes {

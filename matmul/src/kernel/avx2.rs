@@ -6,7 +6,7 @@ use std::arch::x86_64::{
     _mm256_storeu_ps,
 };
 
-use super::Place;
+use super::OutputTile;
 
 /// Columns of a panel: two registers.
 const COLUMNS: usize = 16;
@@ -17,7 +17,7 @@ const AHEAD: usize = 4096;
 
 /// # Safety
 /// AVX2 and FMA are there; `place` is valid memory that no one else has.
-pub(super) unsafe fn tile(left: &[f32], right: &[f32], height: usize, place: Place) {
+pub(super) unsafe fn tile(left: &[f32], right: &[f32], height: usize, place: OutputTile) {
     // SAFETY: as the caller promises.
     unsafe {
         match height {
@@ -32,7 +32,7 @@ pub(super) unsafe fn tile(left: &[f32], right: &[f32], height: usize, place: Pla
 }
 
 #[target_feature(enable = "avx2,fma")]
-unsafe fn rows<const ROWS: usize>(left: &[f32], right: &[f32], place: Place) {
+unsafe fn rows<const ROWS: usize>(left: &[f32], right: &[f32], place: OutputTile) {
     let mut sums = [[_mm256_setzero_ps(); WIDE]; ROWS];
     let (mut a, mut b) = (left.as_ptr(), right.as_ptr());
     for _ in 0..right.len() / COLUMNS {
@@ -58,7 +58,7 @@ static LANES: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 
 
 #[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn store<const ROWS: usize>(sums: &[[__m256; WIDE]; ROWS], place: Place) {
+unsafe fn store<const ROWS: usize>(sums: &[[__m256; WIDE]; ROWS], place: OutputTile) {
     if place.columns == COLUMNS {
         for (row, sums) in sums.iter().enumerate().take(place.rows) {
             for (index, sum) in sums.iter().enumerate() {

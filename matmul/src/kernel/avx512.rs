@@ -5,7 +5,7 @@ use std::arch::x86_64::{
     _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps, _mm512_set1_ps, _mm512_setzero_ps,
 };
 
-use super::Place;
+use super::OutputTile;
 
 /// Columns of a panel: two registers.
 const COLUMNS: usize = 32;
@@ -19,7 +19,7 @@ const WIDE: usize = COLUMNS / 16;
 
 /// # Safety
 /// AVX-512F is there; `place` is valid memory that no one else has.
-pub(super) unsafe fn tile(left: &[f32], right: &[f32], height: usize, place: Place) {
+pub(super) unsafe fn tile(left: &[f32], right: &[f32], height: usize, place: OutputTile) {
     macro_rules! by_height {
         ($($rows:literal)*) => {
             match height {
@@ -33,7 +33,7 @@ pub(super) unsafe fn tile(left: &[f32], right: &[f32], height: usize, place: Pla
 }
 
 #[target_feature(enable = "avx512f,fma")]
-unsafe fn rows<const ROWS: usize>(left: &[f32], right: &[f32], place: Place) {
+unsafe fn rows<const ROWS: usize>(left: &[f32], right: &[f32], place: OutputTile) {
     let mut sums = [[_mm512_setzero_ps(); WIDE]; ROWS];
     let (mut a, mut b) = (left.as_ptr(), right.as_ptr());
     for _ in 0..right.len() / COLUMNS {
@@ -57,7 +57,7 @@ unsafe fn rows<const ROWS: usize>(left: &[f32], right: &[f32], place: Place) {
 
 #[inline]
 #[target_feature(enable = "avx512f")]
-unsafe fn store<const ROWS: usize>(sums: &[[__m512; WIDE]; ROWS], place: Place) {
+unsafe fn store<const ROWS: usize>(sums: &[[__m512; WIDE]; ROWS], place: OutputTile) {
     let mask = |from: usize| -> __mmask16 {
         match place.columns.saturating_sub(from) {
             0 => 0,

@@ -12,7 +12,9 @@ mod vnni;
 
 use super::Target;
 use crate::InstructionSet;
-use crate::quantized::GROUP;
+
+/// Values along k that share a scale.
+pub(crate) const GROUP: usize = 32;
 
 /// A tile of rows times a panel of columns. A left value is an i8, or that as an i16.
 #[derive(Clone, Copy)]

@@ -59,7 +59,7 @@ impl<'a> Target<'a> {
 /// Where a tile goes, and how many of its rows and columns lie within the result.
 #[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy)]
-struct Place {
+struct OutputTile {
     start: *mut f32,
     stride: usize,
     rows: usize,
@@ -89,7 +89,7 @@ pub(super) fn tile(
     assert_eq!(panels.left.len(), depth * panels.height, "panels of one depth");
     assert!(at[0] < target.rows && at[1] < target.columns);
     #[cfg(target_arch = "x86_64")]
-    let place = Place {
+    let place = OutputTile {
         // SAFETY: row and column are within the result.
         start: unsafe { target.start.add(at[0] * target.stride + at[1]) },
         stride: target.stride,

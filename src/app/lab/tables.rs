@@ -1,6 +1,7 @@
 //! The tables of `tealight lab --sampled` and `--table`.
 
 use anyhow::{Result, bail};
+use serde::Serialize;
 
 use super::{LabOptions, Printed, TableKind, collapse, number};
 use crate::lab::claim::claimed_gradient;
@@ -92,90 +93,98 @@ pub(crate) fn table(
     match kind {
         TableKind::Decompose => collapse::decomposition(options, world),
         TableKind::FixedMu => collapse::at_fixed_mu(options, world),
-        TableKind::KlEstimators => {
-            let header = [
-                "estimator",
-                "value",
-                "KL(q||a)",
-                "|gradient|",
-                "off reverse KL's",
-                "off forward KL's",
-                "noise",
-            ];
-            let rows = kl_estimators(world, class)?;
-            let mut cells = vec![header.map(str::to_owned).to_vec()];
-            for row in &rows {
-                let values = [
-                    row.value,
-                    row.reverse_kl,
-                    row.gradient,
-                    row.off_reverse,
-                    row.off_forward,
-                    row.noise,
-                ];
-                cells.push([vec![row.estimator.to_owned()], values.map(number).to_vec()].concat());
-            }
-            Ok(Printed {
-                cells,
-                json: rows.iter().map(serde_json::to_value).collect::<std::result::Result<_, _>>()?,
-                note: "Exact, at a policy off the base, whole outputs as samples: k1 in the loss has no \
-                       gradient, k2 has reverse KL's, k3 forward KL's. Distances and noise are shares of \
-                       the gradient they are compared with (noise: of reverse KL's, one sample)."
-                    .into(),
-            })
-        }
-        TableKind::EngineMismatch => {
-            let header = [
-                "samples of",
-                "correction",
-                "nats a token",
-                "effective samples",
-                "masked",
-                "bias / gradient",
-                "cosine",
-            ];
-            let rows = corrections(world, class)?;
-            let mut cells = vec![header.map(str::to_owned).to_vec()];
-            for row in &rows {
-                let values = [row.difference, row.effective, row.masked, row.bias, row.cosine];
-                let names = vec![row.engine.to_owned(), row.correction.clone()];
-                cells.push([names, values.map(number).to_vec()].concat());
-            }
-            Ok(Printed {
-                cells,
-                json: rows.iter().map(serde_json::to_value).collect::<std::result::Result<_, _>>()?,
-                note: "Exact, at a policy off the base: the gradient of expected reward by another engine's \
-                       samples, as --importance-correction weighs them, beside that of the policy's own. The bias is \
-                       of an infinite batch; how noisy a finite one is, the effective samples say."
-                    .into(),
-            })
-        }
-        TableKind::OnlineZ => {
-            let groups = [Some(2), Some(4), Some(16), Some(64), None];
-            let descent = Descent {
-                iterations: options.iterations.min(2500),
-                learning_rate: options.learning_rate,
-            };
-            let rows = online_z(world, class, &[0.0, 0.25, 0.5], &groups, descent, options.seed)?;
-            let header = ["alpha", "samples for Z", "validity", "N_eff"];
-            let mut cells = vec![header.map(str::to_owned).to_vec()];
-            for row in &rows {
-                let group = row.group.map_or("fixed".to_owned(), |group| group.to_string());
-                cells.push(vec![
-                    row.alpha.to_string(),
-                    group,
-                    number(row.validity),
-                    number(row.effective_valid),
-                ]);
-            }
-            Ok(Printed {
-                cells,
-                json: rows.iter().map(serde_json::to_value).collect::<std::result::Result<_, _>>()?,
-                note: "Where alpha-DPG settles when Z is estimated from the group itself, 2048 samples a \
-                       step: with few samples it forgets most correct outputs. With the fixed Z it reaches \
-                       the exact optimum."
-                    .into(),
-            })
-        }
+        TableKind::KlEstimators => kl_table(world, class),
+        TableKind::EngineMismatch => mismatch_table(world, class),
+        TableKind::OnlineZ => online_z_table(options, world, class),
     }
+}
+
+/// A header, a row of cells for each of `rows`, and the rows as JSON.
+fn printed<const N: usize, R: Serialize>(
+    header: [&str; N],
+    rows: &[R],
+    cells: impl Fn(&R) -> Vec<String>,
+    note: &str,
+) -> Result<Printed> {
+    let header = header.map(str::to_owned).to_vec();
+    Ok(Printed {
+        cells: std::iter::once(header).chain(rows.iter().map(cells)).collect(),
+        json: rows.iter().map(serde_json::to_value).collect::<std::result::Result<_, _>>()?,
+        note: note.to_owned(),
+    })
+}
+
+fn kl_table(world: &World, class: Class) -> Result<Printed> {
+    let header = [
+        "estimator",
+        "value",
+        "KL(q||a)",
+        "|gradient|",
+        "off reverse KL's",
+        "off forward KL's",
+        "noise",
+    ];
+    printed(
+        header,
+        &kl_estimators(world, class)?,
+        |row| {
+            let values = [
+                row.value,
+                row.reverse_kl,
+                row.gradient,
+                row.off_reverse,
+                row.off_forward,
+                row.noise,
+            ];
+            [vec![row.estimator.to_owned()], values.map(number).to_vec()].concat()
+        },
+        "Exact, at a policy off the base, whole outputs as samples: k1 in the loss has no \
+         gradient, k2 has reverse KL's, k3 forward KL's. Distances and noise are shares of \
+         the gradient they are compared with (noise: of reverse KL's, one sample).",
+    )
+}
+
+fn mismatch_table(world: &World, class: Class) -> Result<Printed> {
+    let header = [
+        "samples of",
+        "correction",
+        "nats a token",
+        "effective samples",
+        "masked",
+        "bias / gradient",
+        "cosine",
+    ];
+    printed(
+        header,
+        &corrections(world, class)?,
+        |row| {
+            let values = [row.difference, row.effective, row.masked, row.bias, row.cosine];
+            let names = vec![row.engine.to_owned(), row.correction.clone()];
+            [names, values.map(number).to_vec()].concat()
+        },
+        "Exact, at a policy off the base: the gradient of expected reward by another engine's \
+         samples, as --importance-correction weighs them, beside that of the policy's own. The bias is \
+         of an infinite batch; how noisy a finite one is, the effective samples say.",
+    )
+}
+
+fn online_z_table(options: &LabOptions, world: &World, class: Class) -> Result<Printed> {
+    let groups = [Some(2), Some(4), Some(16), Some(64), None];
+    let descent =
+        Descent { iterations: options.iterations.min(2500), learning_rate: options.learning_rate };
+    printed(
+        ["alpha", "samples for Z", "validity", "N_eff"],
+        &online_z(world, class, &[0.0, 0.25, 0.5], &groups, descent, options.seed)?,
+        |row| {
+            vec![
+                row.alpha.to_string(),
+                row.group.map_or("fixed".to_owned(), |group| group.to_string()),
+                number(row.validity),
+                number(row.effective_valid),
+            ]
+        },
+        "Where alpha-DPG settles when Z is estimated from the group itself, 2048 samples a \
+         step: with few samples it forgets most correct outputs. With the fixed Z it reaches \
+         the exact optimum.",
+    )
 }

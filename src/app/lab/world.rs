@@ -167,8 +167,8 @@ mod tests {
              transitions = [[0.5, 0.3, 0.2], [0.25, 0.45, 0.3], [0.3, 0.3, 0.4]]\n",
         )
         .unwrap();
-        let own = World::named("ends").unwrap();
-        assert_eq!((written.base, written.is_right), (own.base, own.is_right));
+        let built_in = World::named("ends").unwrap();
+        assert_eq!((written.base, written.is_right), (built_in.base, built_in.is_right));
         let listed = of(
             "symbols = [\"a\", \"b\"]\nlength = 2\n[[prompts]]\nright = [\"ab\"]\n[[prompts]]\nright = \"b.\"\n",
         );

@@ -14,7 +14,7 @@ use super::configuration::Configuration;
 use super::{Prepared, StudyOptions};
 use crate::app::evaluate::progress::EvalBar;
 use crate::app::session::{Draw, Session};
-use crate::app::training::fine_tune::Place;
+use crate::app::training::setup::RunSetup;
 use crate::learn::objective::ImportanceCorrection;
 use crate::learn::train::rlvr::{ReportTo, wants_extra_check, wants_presamples};
 use crate::system::files::read_limited;
@@ -254,7 +254,7 @@ impl Prepared {
         (settings.max_steps, settings.save_steps, settings.log_completions) = (STEPS, 0, 0);
         settings.report_to = ReportTo::None;
         let folder = tempfile::tempdir().context("no room for a training step")?;
-        let place = Place {
+        let setup = RunSetup {
             label: "a training step",
             output: folder.path(),
             resume: None,
@@ -264,7 +264,7 @@ impl Prepared {
             engine: None,
             correction: ImportanceCorrection::default(),
         };
-        session.fine_tune(&self.train, &config, &place)?;
+        session.fine_tune(&self.train, &config, &setup)?;
         session.stop.check()?;
         let times = tealight_datasets::read::table(&folder.path().join("metrics.jsonl"))?;
         let of = |row: &serde_json::Map<String, serde_json::Value>| row.get("step_time")?.as_f64();

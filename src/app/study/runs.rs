@@ -14,8 +14,8 @@ use super::configuration::Configuration;
 use super::tuning::{Objectives, Tuning};
 use crate::app::directory::FINAL;
 use crate::app::session::Session;
-use crate::app::training::fine_tune::Place;
 use crate::app::training::held_out::{self, BEST, HeldOutSet};
+use crate::app::training::setup::RunSetup;
 use crate::formats::adapter;
 use crate::formats::pretrained::Pretrained;
 use crate::learn::objective::ImportanceCorrection;
@@ -264,7 +264,7 @@ impl StudyOptions {
             let label = format!("train {label} seed {}", config.seed);
             let resume = checkpoint::find(folder, "")?;
             let resume = resume.as_deref();
-            let place = Place {
+            let setup = RunSetup {
                 label: &label,
                 output: folder,
                 resume,
@@ -274,7 +274,7 @@ impl StudyOptions {
                 engine: None,
                 correction: ImportanceCorrection::default(),
             };
-            let tuned = session.fine_tune(train, config, &place)?;
+            let tuned = session.fine_tune(train, config, &setup)?;
             session.stop.check()?;
             session.save(&tuned, &last)?;
             tuned.policy.decoder().clone()

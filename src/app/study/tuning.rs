@@ -299,8 +299,8 @@ mod tests {
             Ok(Objectives::all(&file.objectives).map(ToString::to_string).collect())
         };
         let table = "[objectives]\ngrpo = { learning-rate = [3e-5, 7e-5] }\nforward-kl = [0.1, 1]\nrft = []\n";
-        let found = read(table).unwrap();
-        assert_eq!(found, ["forward-kl@{0.1,1}", "grpo@{learning-rate=3e-5,7e-5}", "rft"]);
+        let names = read(table).unwrap();
+        assert_eq!(names, ["forward-kl@{0.1,1}", "grpo@{learning-rate=3e-5,7e-5}", "rft"]);
         let list = "objectives = [\"js@{1,2}\", \"grpo\"]";
         assert_eq!(read(list).unwrap(), ["js@{1,2}", "grpo"]);
         let said = read("[objectives]\ngrpo = [1]\n").unwrap_err().to_string();

@@ -8,14 +8,13 @@ use serde_json::{Value, json};
 use tealight_datasets::{Dataset, Problem};
 
 use super::held_out::HeldOutSet;
-use super::journal::OnStep;
-use super::path::PathPoints;
 use super::recorder::Recorder;
+use super::setup::RunSetup;
 use crate::app::session::Session;
 use crate::formats::adapter::{Adapter, LoraOptions};
 use crate::formats::pretrained::Pretrained;
 use crate::lab;
-use crate::learn::objective::{ImportanceCorrection, Plan};
+use crate::learn::objective::Plan;
 use crate::learn::presample::Presamples;
 use crate::learn::rollout::Encoded;
 use crate::learn::train::AdamW;
@@ -23,28 +22,8 @@ use crate::learn::train::checkpoint::{self, Checkpoint, Checkpoints, State};
 use crate::learn::train::rlvr::{self, RlvrConfig, RolloutEngine, Run, TrainingData};
 use crate::nn::generate::Engine;
 use crate::nn::policy::Policy;
-use crate::solvers::remote::{EngineOptions, Fleet};
+use crate::solvers::remote::Fleet;
 use crate::system::telemetry::JsonLines;
-
-/// Where a run goes and what it continues.
-pub(crate) struct Place<'a> {
-    /// What it is called while it goes.
-    pub(crate) label: &'a str,
-    /// Its directory.
-    pub(crate) output: &'a Path,
-    /// The checkpoint to continue from.
-    pub(crate) resume: Option<&'a Path>,
-    /// Called with every step's metrics; no progress is shown then.
-    pub(crate) on_step: Option<&'a OnStep<'a>>,
-    /// What it is evaluated on while it goes.
-    pub(crate) held_out: Option<&'a HeldOutSet>,
-    /// The steps whose weights are saved, to be evaluated when the run has ended.
-    pub(crate) path: Option<PathPoints>,
-    /// What samples in place of this process.
-    pub(crate) engine: Option<&'a EngineOptions>,
-    /// How samples of a server, or of a rounded policy, are weighted.
-    pub(crate) correction: ImportanceCorrection,
-}
 
 /// A run that has ended.
 pub(crate) struct FineTuned {
@@ -56,7 +35,7 @@ pub(crate) struct FineTuned {
 
 impl Session<'_> {
     /// Fine-tunes a copy of the base, or an adapter on it, and leaves metrics, checkpoints and the settings in
-    /// the place.
+    /// its directory.
     ///
     /// # Errors
     /// Whatever goes wrong; a run that was stopped or gave up has saved a checkpoint first.
@@ -64,28 +43,28 @@ impl Session<'_> {
         &self,
         dataset: &Dataset,
         config: &RlvrConfig,
-        place: &Place<'_>,
+        setup: &RunSetup<'_>,
     ) -> Result<FineTuned> {
         let plan = checked_plan(config)?;
         let problems = self.encoded(dataset, config)?;
         let adapter = new_adapter(&config.settings.lora, self.base, config.seed, &self.device)?;
         let policy = self.policy(config, adapter.as_ref())?;
         // Before anything is sampled for a run that cannot go on.
-        let fleet = self.fleet(place, &policy, adapter.as_ref())?;
-        let identity = self.identity(config, dataset, &problems, (place, adapter.is_some()))?;
+        let fleet = self.fleet(setup, &policy, adapter.as_ref())?;
+        let identity = self.identity(config, dataset, &problems, (setup, adapter.is_some()))?;
         let checkpoints = Checkpoints {
-            output: place.output,
+            output: setup.output,
             model: self.base,
             adapter: adapter.as_ref(),
             config: &identity,
             limit: config.settings.save_total_limit,
             ranks: &self.ranks,
         };
-        let restored = self.open_output(&checkpoints, place)?;
+        let restored = self.open_output(&checkpoints, setup)?;
         // Before the policy moves: where the base is not held it is the base until then.
-        let presamples = self.presamples(dataset, &problems, config, &plan, place.output)?;
+        let presamples = self.presamples(dataset, &problems, config, &plan, setup.output)?;
         let mut optimizer = AdamW::new(config.settings.adamw, policy.weights())?;
-        let mut state = restore(restored, &policy, &mut optimizer, place.resume)?;
+        let mut state = restore(restored, &policy, &mut optimizer, setup.resume)?;
         let logged_presamples = match &presamples {
             Some(_) => None,
             None => self.presamples_to_log(dataset, &problems, config)?,
@@ -93,10 +72,10 @@ impl Session<'_> {
         let data = TrainingData::new(config, &plan, problems.len(), presamples.as_ref())?;
         data.notes.iter().for_each(|note| tracing::info!("  {note}"));
         data.cautions.iter().for_each(|caution| tracing::warn!("{caution}"));
-        self.count_presamples(presamples.as_ref(), place.resume, &mut state)?;
+        self.count_presamples(presamples.as_ref(), setup.resume, &mut state)?;
         let config = &self.with_micro_batches(config, &problems, &mut state)?;
         self.warn_of_space(&checkpoints, &policy);
-        let engine = place.engine.map(|options| RolloutEngine {
+        let engine = setup.engine.map(|options| RolloutEngine {
             engine: fleet.as_ref().map(|fleet| fleet as &dyn Engine),
             max_staleness: options.max_staleness,
         });
@@ -105,7 +84,7 @@ impl Session<'_> {
         let run = Run {
             engine,
             rollout_dtype,
-            correction: is_sampled_elsewhere.then_some(place.correction),
+            correction: is_sampled_elsewhere.then_some(setup.correction),
             config,
             plan: &plan,
             policy: &policy,
@@ -117,7 +96,7 @@ impl Session<'_> {
             verifier: &*dataset.verifier,
             ranks: &self.ranks,
         };
-        let mut recorder = Recorder::new(self, &run, place, &checkpoints, state.global_step)?;
+        let mut recorder = Recorder::new(self, &run, setup, &checkpoints, state.global_step)?;
         let end = rlvr::train(&run, &mut state, &mut optimizer, self.stop, &mut |step| {
             recorder.record(step)
         })?;
@@ -135,33 +114,33 @@ impl Session<'_> {
     /// The servers that sample, where some do; the first rank alone talks to them.
     fn fleet<'f>(
         &'f self,
-        place: &'f Place<'_>,
+        setup: &'f RunSetup<'_>,
         policy: &'f Policy,
         adapter: Option<&'f Adapter>,
     ) -> Result<Option<Fleet<'f>>> {
-        let Some(options) = place.engine.filter(|_| self.ranks.is_first()) else { return Ok(None) };
+        let Some(options) = setup.engine.filter(|_| self.ranks.is_first()) else { return Ok(None) };
         let write = move |folder: &Path| self.base.save_trained(adapter, &policy.tensors(), folder);
         let weights = (options.weights(adapter.is_some()), self.base.architecture.vocab_size);
-        Fleet::new(options, weights, place.output, Box::new(write)).map(Some)
+        Fleet::new(options, weights, setup.output, Box::new(write)).map(Some)
     }
 
     /// Reads the checkpoint to go on from, where there is one, and brings the files of the output back to it.
     fn open_output(
         &self,
         checkpoints: &Checkpoints<'_>,
-        place: &Place<'_>,
+        setup: &RunSetup<'_>,
     ) -> Result<Option<Checkpoint>> {
         let load = |path| checkpoints.load(path, &self.device);
-        let restored = place.resume.map(load).transpose()?;
-        let metrics = place.output.join("metrics.jsonl");
+        let restored = setup.resume.map(load).transpose()?;
+        let metrics = setup.output.join("metrics.jsonl");
         self.ranks.first(|| {
             match &restored {
                 Some(restored) => crate::system::files::write_atomic(&metrics, &restored.metrics)?,
                 None => JsonLines::create(&metrics).map(drop)?,
             }
             let step = restored.as_ref().map(|restored| restored.state.global_step);
-            HeldOutSet::go_back(place.output, step)?;
-            checkpoint::clean(place.output)
+            HeldOutSet::go_back(setup.output, step)?;
+            checkpoint::clean(setup.output)
         })?;
         Ok(restored)
     }
@@ -230,20 +209,20 @@ impl Session<'_> {
         config: &RlvrConfig,
         dataset: &Dataset,
         problems: &[Encoded<'_>],
-        (place, is_adapter): (&Place<'_>, bool),
+        (setup, is_adapter): (&RunSetup<'_>, bool),
     ) -> Result<Value> {
         let mut identity = serde_json::to_value(config.identity())?;
         identity["precision"] = json!(self.base.precision);
         identity["model_checksum"] = json!(self.base.fingerprint()?);
         identity["dataset_checksum"] = json!(dataset_checksum(problems.iter().map(|p| p.problem)));
         identity["verifier"] = json!(dataset.verifier.name());
-        if let Some(engine) = place.engine {
+        if let Some(engine) = setup.engine {
             // Where servers are does not matter, but what is made of their samples does.
             identity["engine"] = json!({"weights": engine.weights(is_adapter),
-                "correction": place.correction, "max_staleness": engine.max_staleness});
+                "correction": setup.correction, "max_staleness": engine.max_staleness});
         }
         if self.base.precision.rollout_dtype.is_some() {
-            identity["importance_correction"] = json!(place.correction);
+            identity["importance_correction"] = json!(setup.correction);
         }
         Ok(identity)
     }
@@ -307,9 +286,9 @@ pub(crate) fn new_adapter(
         false => base.name.clone(),
     };
     let adapter = lora.adapter(&base.architecture, &name, seed, device)?;
-    if let (Some(own), Some(trained)) = (&adapter, lora.parameters(&base.architecture)) {
+    if let (Some(adapter), Some(trained)) = (&adapter, lora.parameters(&base.architecture)) {
         let share = trained as f64 / base.architecture.parameters() as f64 * 100.0;
-        let (rank, targets) = (own.scaling.r, own.targets.join(", "));
+        let (rank, targets) = (adapter.scaling.r, adapter.targets.join(", "));
         tracing::info!("adapter of rank {rank} on {targets}: {trained} parameters, {share:.2} %");
     }
     Ok(adapter)

@@ -206,7 +206,7 @@ pub(crate) fn read(output: &Path) -> Result<Vec<(HeldOut, String)>> {
         return Ok(Vec::new());
     }
     let text = read_text(&path, MAX_LINES)?;
-    let whole = text.lines().enumerate().map(|(number, line)| {
+    let rows = text.lines().enumerate().map(|(number, line)| {
         let row: Map<String, Value> = serde_json::from_str(line)
             .with_context(|| format!("{}:{}: not an evaluation", path.display(), number + 1))?;
         let mut pass_at_k: Vec<(usize, f64)> = row
@@ -221,5 +221,5 @@ pub(crate) fn read(output: &Path) -> Result<Vec<(HeldOut, String)>> {
             HeldOut { step: number("step") as usize, pass_at_k, distinct: number("distinct") };
         Ok((point, line.to_owned()))
     });
-    whole.collect()
+    rows.collect()
 }

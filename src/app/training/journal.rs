@@ -6,16 +6,13 @@ use anyhow::Result;
 use tealight_datasets::Verdict;
 use tealight_eval::report::HeldOut;
 
-use super::fine_tune::Place;
+use super::setup::{OnStep, RunSetup};
 use crate::learn::rollout::Encoded;
 use crate::learn::train::rlvr::{Health, Metrics, ReportTo, RlvrConfig, Step};
 use crate::nn::generate::Finish;
 use crate::system::telemetry::completions::{self, Logged};
 use crate::system::telemetry::tensorboard::EventFile;
 use crate::system::telemetry::{JsonLines, Progress};
-
-/// Called with the row of metrics of every step.
-pub type OnStep<'a> = dyn Fn(&serde_json::Value) -> Result<()> + 'a;
 
 /// Where the metrics of a run go, and what they warn of.
 pub(crate) struct Journal<'a> {
@@ -32,7 +29,7 @@ pub(crate) struct Journal<'a> {
 impl<'a> Journal<'a> {
     pub(crate) fn new(
         config: &RlvrConfig,
-        place: &Place<'a>,
+        setup: &RunSetup<'a>,
         step: usize,
         rounding: f64,
     ) -> Result<Self> {
@@ -40,21 +37,21 @@ impl<'a> Journal<'a> {
         let events = match settings.report_to {
             ReportTo::None => None,
             ReportTo::Tensorboard => {
-                Some(EventFile::create(&place.output.join("tensorboard"), step + 1)?)
+                Some(EventFile::create(&setup.output.join("tensorboard"), step + 1)?)
             }
         };
         Ok(Self {
-            lines: JsonLines::append(&place.output.join("metrics.jsonl"))?,
+            lines: JsonLines::append(&setup.output.join("metrics.jsonl"))?,
             events,
-            progress: match place.on_step.is_some() {
-                true => Progress::silent(place.label, settings.max_steps.saturating_sub(step)),
-                false => Progress::new(place.label, settings.max_steps.saturating_sub(step)),
+            progress: match setup.on_step.is_some() {
+                true => Progress::silent(setup.label, settings.max_steps.saturating_sub(step)),
+                false => Progress::new(setup.label, settings.max_steps.saturating_sub(step)),
             },
             health: Health::new(rounding),
-            output: place.output.to_owned(),
+            output: setup.output.to_owned(),
             log_completions: settings.log_completions,
             strict: settings.strict,
-            on_step: place.on_step,
+            on_step: setup.on_step,
         })
     }
 

@@ -5,6 +5,7 @@ pub(crate) mod held_out;
 mod journal;
 pub(crate) mod path;
 mod recorder;
+pub(crate) mod setup;
 pub mod sft;
 pub(crate) mod space;
 
@@ -27,12 +28,11 @@ use crate::solvers::remote::EngineOptions;
 use crate::system::files::Claim;
 use crate::system::process::Process;
 use crate::system::stop::Interrupted;
-use fine_tune::Place;
 pub use held_out::HeldOutOptions;
 use held_out::HeldOutSet;
+pub use setup::OnStep;
+use setup::RunSetup;
 use space::sizes;
-
-pub use journal::OnStep;
 
 /// Options of `tealight train`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
@@ -134,7 +134,7 @@ pub fn run(
     };
     let session = session.among(ranks);
     let label = options.rlvr.objective.to_string();
-    let place = Place {
+    let setup = RunSetup {
         label: &label,
         output,
         resume: resumed.as_deref(),
@@ -144,7 +144,7 @@ pub fn run(
         engine: options.engine.remote.engine.is_some().then_some(&options.engine),
         correction: options.engine.correction(),
     };
-    let tuned = session.fine_tune(&dataset, &options.rlvr, &place)?;
+    let tuned = session.fine_tune(&dataset, &options.rlvr, &setup)?;
     if let Some(code) = ranks.first(|| Ok(stop.exit_code()))? {
         tracing::info!("continue with: tealight train --resume {}", directory::as_argument(output));
         return Err(Interrupted(code).into());

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 
-use super::fine_tune::Place;
 use super::held_out::BEST;
 use super::journal::Journal;
 use super::path::PathPoints;
+use super::setup::RunSetup;
 use crate::app::session::{Draw, Session};
 use crate::learn::train::AdamW;
 use crate::learn::train::checkpoint::{Checkpoints, State};
@@ -18,7 +18,7 @@ use crate::nn::policy;
 pub(super) struct Recorder<'a> {
     session: &'a Session<'a>,
     run: &'a Run<'a>,
-    place: &'a Place<'a>,
+    setup: &'a RunSetup<'a>,
     checkpoints: &'a Checkpoints<'a>,
     /// On the first rank.
     journal: Option<Journal<'a>>,
@@ -31,16 +31,16 @@ impl<'a> Recorder<'a> {
     pub(super) fn new(
         session: &'a Session<'a>,
         run: &'a Run<'a>,
-        place: &'a Place<'a>,
+        setup: &'a RunSetup<'a>,
         checkpoints: &'a Checkpoints<'a>,
         step: usize,
     ) -> Result<Self> {
         let rounding = policy::rounding(run.policy.decoder());
         let journal = match session.ranks.is_first() {
-            true => Some(Journal::new(run.config, place, step, rounding)?),
+            true => Some(Journal::new(run.config, setup, step, rounding)?),
             false => None,
         };
-        let mut recorder = Self { session, run, place, checkpoints, journal, saved: None };
+        let mut recorder = Self { session, run, setup, checkpoints, journal, saved: None };
         if step == 0 {
             recorder.evaluate(0)?;
         }
@@ -55,12 +55,12 @@ impl<'a> Recorder<'a> {
         })?;
         let Step { state, optimizer, metrics, .. } = step;
         let is_last = !self.run.goes_on(state);
-        if self.place.held_out.is_some_and(|set| set.is_due(state.global_step, is_last)) {
+        if self.setup.held_out.is_some_and(|set| set.is_due(state.global_step, is_last)) {
             self.evaluate(state.global_step)?;
         }
-        if self.place.path.is_some_and(|points| points.is_due(state.global_step)) && !is_last {
+        if self.setup.path.is_some_and(|points| points.is_due(state.global_step)) && !is_last {
             // Before the checkpoint: a run that goes on from there finds these weights.
-            let folder = PathPoints::model(self.place.output, state.global_step);
+            let folder = PathPoints::model(self.setup.output, state.global_step);
             self.session.ranks.first(|| self.save_model(&folder))?;
         }
         let merit = if metrics.reward.is_nan() { -metrics.loss } else { metrics.reward };
@@ -93,13 +93,13 @@ impl<'a> Recorder<'a> {
 
     /// Evaluates the policy on the held-out set, where there is one, and saves the best model so far.
     fn evaluate(&mut self, step: usize) -> Result<()> {
-        let Some(held_out) = self.place.held_out else { return Ok(()) };
+        let Some(held_out) = self.setup.held_out else { return Ok(()) };
         let config = self.run.config;
         let params = config.settings.sampling(self.run.tokenizer);
         let max_num_seqs = config.settings.max_num_seqs;
         // The held-out set has the number of samples a problem.
         let draw = Draw { n: 0, params: &params, seed: config.seed, max_num_seqs };
-        let (output, decoder) = (self.place.output, self.run.policy.decoder());
+        let (output, decoder) = (self.setup.output, self.run.policy.decoder());
         let (measured, best) = held_out.check(self.session, decoder, &draw, (step, output))?;
         if let Some(best) = best {
             self.session.ranks.first(|| {

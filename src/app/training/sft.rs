@@ -62,12 +62,7 @@ pub fn run(options: &SftOptions, run_directory: &RunDirectory, stop: &Stop) -> R
     options.model.precision.check(options.lora.use_peft)?;
     let (_claim, resumed) = run_directory.take()?;
     let dataset = options.data.open(&options.data.dataset)?;
-    let (mut base, device) = match (&options.from_scratch, &options.tokenizer) {
-        (Some(config), Some(tokenizer)) => options.fresh_model(config, tokenizer)?,
-        (Some(_), None) => bail!("--from-scratch needs --tokenizer DIR"),
-        (None, Some(_)) => bail!("--tokenizer is only for --from-scratch"),
-        (None, None) => options.model.load_to_train()?,
-    };
+    let (mut base, device) = options.load_model()?;
     directory::clear(output, start.existing())?;
     settings::record_config(&WithOutput { settings: options, output }, output)?;
     let adapter = new_adapter(&options.lora, &base, options.sft.seed, &device)?;
@@ -141,6 +136,16 @@ pub fn run(options: &SftOptions, run_directory: &RunDirectory, stop: &Stop) -> R
 }
 
 impl SftOptions {
+    /// The model that is trained: a fresh one, or --model.
+    fn load_model(&self) -> Result<(Pretrained, Device)> {
+        match (&self.from_scratch, &self.tokenizer) {
+            (Some(config), Some(tokenizer)) => self.fresh_model(config, tokenizer),
+            (Some(_), None) => bail!("--from-scratch needs --tokenizer DIR"),
+            (None, Some(_)) => bail!("--tokenizer is only for --from-scratch"),
+            (None, None) => self.model.load_to_train(),
+        }
+    }
+
     /// All that the result of a run depends on.
     fn identity(&self, base: &Pretrained, dataset: &Dataset) -> Result<Value> {
         let mut identity = serde_json::to_value(self.sft.identity())?;

@@ -171,8 +171,8 @@ impl Judge {
         let (gold, answer) = (pair.gold.into_string(), pair.answer.into_string());
         Ok(match self {
             Judge::Math(mode) => {
-                let found = check(&gold, &answer, *mode);
-                Judged { json: math_line(&found)?, kind: found.outcome.into() }
+                let checked = check(&gold, &answer, *mode);
+                Judged { json: math_line(&checked)?, kind: checked.outcome.into() }
             }
             Judge::Other(verifier) => {
                 let verdict = judged_by(&**verifier, gold, &answer, pair.context);

@@ -5,6 +5,7 @@ mod connection;
 mod judge;
 mod metrics;
 mod serve;
+mod service;
 mod stream;
 
 pub use audit::{Audit, Case, Dispute};

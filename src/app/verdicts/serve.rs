@@ -7,10 +7,9 @@
 //! cannot choose.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use axum::Router;
@@ -23,92 +22,25 @@ use axum::routing::{get, post};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use rayon::prelude::*;
 use serde_json::json;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{sleep, timeout};
 
 use super::connection::Connection;
-use super::judge::{Judge, Judged, Kind, Pair};
-use super::metrics::Metrics;
+use super::judge::{Judge, Pair};
+use super::service::{PATIENCE, Service, refuse};
 use super::stream;
 use crate::system::stop::Stop;
 
 /// Most bytes of a JSON body.
 const MAX_BODY: usize = 16 << 20;
-/// Most bytes of all requests in memory; who comes while they are taken is sent away.
-const MAX_IN_FLIGHT: usize = 256 << 20;
 /// Most connections; others wait to be accepted.
 const MAX_CONNECTIONS: usize = 1024;
-/// How long a client may take to send its headers, the next part of its body, or to read.
-pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a JSON body may take as a whole.
 const WHOLE_BODY: Duration = Duration::from_secs(60);
 /// How long requests that have begun may go on after Ctrl-C.
 const FAREWELL: Duration = Duration::from_secs(10);
-
-/// What all requests share.
-pub(super) struct Service {
-    judge: Judge,
-    /// Batches that are judged at a time.
-    cores: Arc<Semaphore>,
-    bytes: Arc<Semaphore>,
-    pub(super) metrics: Metrics,
-    is_ending: AtomicBool,
-}
-
-impl Service {
-    /// Memory for `bytes` of a request, where there is any left.
-    pub(super) fn reserve(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
-        self.bytes.clone().try_acquire_many_owned(u32::try_from(bytes).ok()?).ok()
-    }
-
-    /// Judges `work` where it blocks nobody, a batch for each processor at a time. What is `held` is given back with
-    /// the verdicts: work goes on where its client is gone, and so does what it takes.
-    pub(super) async fn judge<T: Send + 'static, H: Send + 'static>(
-        self: &Arc<Self>,
-        work: Vec<T>,
-        held: H,
-        one: fn(&Judge, T) -> Result<Option<Judged>>,
-    ) -> Result<(Vec<Option<Judged>>, H), String> {
-        let core = self.cores.clone().acquire_owned().await.map_err(|error| error.to_string())?;
-        let service = self.clone();
-        let judged = tokio::task::spawn_blocking(move || {
-            let started = Instant::now();
-            let judged: Vec<Option<Judged>> =
-                work.into_par_iter().map(|item| service.judged(item, one)).collect();
-            service.metrics.took(started.elapsed());
-            drop(core);
-            (judged, held)
-        });
-        judged.await.map_err(|error| error.to_string())
-    }
-
-    /// One verdict, counted. Verifiers are total; should one fail all the same, only its pair is unjudged.
-    fn judged<T>(&self, item: T, one: fn(&Judge, T) -> Result<Option<Judged>>) -> Option<Judged> {
-        let judged = catch_unwind(AssertUnwindSafe(|| one(&self.judge, item)));
-        let said = |key: &str, what: &str| json!({"verdict": "unjudged", key: what}).to_string();
-        match judged {
-            Ok(Ok(judged)) => {
-                if let Some(judged) = &judged {
-                    self.metrics.judged(judged.kind);
-                }
-                judged
-            }
-            Ok(Err(error)) => {
-                self.metrics.bad_line();
-                let json = said("error", &format!("{error:#}"));
-                Some(Judged { json, kind: Kind::Unjudged })
-            }
-            Err(_) => {
-                self.metrics.judged(Kind::Unjudged);
-                let json = said("why", "the verifier panicked: please report this pair");
-                Some(Judged { json, kind: Kind::Unjudged })
-            }
-        }
-    }
-}
 
 /// Serves until `stop`; `listening` is told the address once connections are accepted.
 ///
@@ -123,23 +55,16 @@ pub fn serve(
     let refused =
         || format!("--serve {address}: cannot listen there; give IP:PORT, such as 127.0.0.1:8080");
     let addresses: Vec<SocketAddr> = address.to_socket_addrs().with_context(refused)?.collect();
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let service = Arc::new(Service {
-        judge,
-        cores: Arc::new(Semaphore::new(cores)),
-        bytes: Arc::new(Semaphore::new(MAX_IN_FLIGHT)),
-        metrics: Metrics::default(),
-        is_ending: AtomicBool::new(false),
-    });
+    let service = Arc::new(Service::new(judge));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let served = runtime.block_on(async {
         let listener = TcpListener::bind(&addresses[..]).await.with_context(refused)?;
-        let own = listener.local_addr()?;
+        let bound = listener.local_addr()?;
         // Requests that have begun are finished.
         stop.saves();
-        listening(own)?;
+        listening(bound)?;
         tracing::info!("verdicts of {} at POST /verify; Ctrl-C ends it", service.judge.name());
-        accept(listener, own.ip(), &service, stop).await;
+        accept(listener, bound.ip(), &service, stop).await;
         Ok(())
     });
     runtime.shutdown_timeout(Duration::from_secs(1));
@@ -147,12 +72,12 @@ pub fn serve(
 }
 
 /// Accepts connections until `stop`, then waits for those that are open.
-async fn accept(listener: TcpListener, own: IpAddr, service: &Arc<Service>, stop: &Stop) {
+async fn accept(listener: TcpListener, address: IpAddr, service: &Arc<Service>, stop: &Stop) {
     let router = Router::new()
         .route("/verify", post(verify))
         .route("/health", get(health))
         .route("/metrics", get(metrics))
-        .layer(middleware::from_fn(move |request, next| guard(own, request, next)))
+        .layer(middleware::from_fn(move |request, next| guard(address, request, next)))
         .layer(middleware::from_fn_with_state(service.clone(), count))
         .with_state(service.clone());
     let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
@@ -235,7 +160,7 @@ async fn count(State(service): State<Arc<Service>>, request: Request, next: Next
 
 /// On this machine's own address, refuses who asks by another name: a web page elsewhere could give its name this
 /// address.
-async fn guard(own: IpAddr, request: Request, next: Next) -> Response {
+async fn guard(address: IpAddr, request: Request, next: Next) -> Response {
     let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
     let name = host.map(|host| match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
@@ -243,20 +168,9 @@ async fn guard(own: IpAddr, request: Request, next: Next) -> Response {
     });
     match name {
         Some("127.0.0.1" | "localhost" | "[::1]") => next.run(request).await,
-        _ if !own.is_loopback() => next.run(request).await,
+        _ if !address.is_loopback() => next.run(request).await,
         _ => refuse(StatusCode::MISDIRECTED_REQUEST, "ask http://127.0.0.1"),
     }
-}
-
-/// An error as JSON.
-pub(super) fn refuse(status: StatusCode, why: &str) -> Response {
-    let json = [(header::CONTENT_TYPE, "application/json")];
-    let body = json!({"error": why}).to_string();
-    let mut response = (status, json, body).into_response();
-    if status == StatusCode::SERVICE_UNAVAILABLE {
-        response.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from_static("1"));
-    }
-    response
 }
 
 async fn health(State(service): State<Arc<Service>>) -> Response {
@@ -268,9 +182,8 @@ async fn health(State(service): State<Arc<Service>>) -> Response {
 }
 
 async fn metrics(State(service): State<Arc<Service>>) -> Response {
-    let in_flight = MAX_IN_FLIGHT - service.bytes.available_permits();
     let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4")];
-    (kind, service.metrics.text(in_flight)).into_response()
+    (kind, service.metrics.text(service.in_flight())).into_response()
 }
 
 async fn verify(State(service): State<Arc<Service>>, request: Request) -> Response {

@@ -15,7 +15,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::timeout;
 
-use super::serve::{PATIENCE, Service, refuse};
+use super::service::{PATIENCE, Service, refuse};
 
 /// Lines that are judged at a time.
 const CHUNK: usize = 1024;

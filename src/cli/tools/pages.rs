@@ -7,7 +7,6 @@ use anyhow::{Result, bail};
 use clap::{Args, Command};
 use serde::{Deserialize, Serialize};
 
-use crate::cli::commands;
 use crate::system::files::{writable_directory, write_atomic};
 use crate::system::telemetry::out;
 
@@ -30,31 +29,33 @@ pub(in crate::cli) struct ManOptions {
     markdown: bool,
 }
 
-pub(in crate::cli) fn completions(options: &CompletionsOptions) -> Result<()> {
+pub(in crate::cli) fn completions(
+    options: &CompletionsOptions,
+    mut program: Command,
+) -> Result<()> {
     let known = "bash, zsh, fish, elvish, powershell";
     let Some(name) = &options.shell else { bail!("name a shell: {known}") };
     let Ok(shell) = name.parse::<clap_complete::Shell>() else {
         bail!("no completions for `{name}`; there are some for {known}")
     };
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut commands::command(), "tealight", &mut script);
+    clap_complete::generate(shell, &mut program, "tealight", &mut script);
     Ok(out().write_all(&script)?)
 }
 
-pub(in crate::cli) fn man(options: &ManOptions) -> Result<()> {
-    let whole = commands::command();
+pub(in crate::cli) fn man(options: &ManOptions, program: Command) -> Result<()> {
     if options.markdown {
-        return Ok(out().write_all(markdown(whole).as_bytes())?);
+        return Ok(out().write_all(markdown(program).as_bytes())?);
     }
     let Some(output) = &options.output else { bail!("--output DIR or --markdown is needed") };
     writable_directory(output)?;
-    let all: Vec<Command> = whole.get_subcommands().cloned().collect();
+    let all: Vec<Command> = program.get_subcommands().cloned().collect();
     let page = |name: &str, command: Command| -> Result<()> {
         let mut text = Vec::new();
         clap_mangen::Man::new(command).render(&mut text)?;
         write_atomic(&output.join(format!("{name}.1")), &text)
     };
-    page("tealight", whole)?;
+    page("tealight", program)?;
     for command in all {
         let name = format!("tealight-{}", command.get_name());
         let shown = format!("tealight {}", command.get_name());
@@ -64,12 +65,12 @@ pub(in crate::cli) fn man(options: &ManOptions) -> Result<()> {
 }
 
 /// Every command with every option, its default and what it means.
-fn markdown(mut whole: Command) -> String {
-    whole.build();
+fn markdown(mut program: Command) -> String {
+    program.build();
     let mut text = String::from(
         "# Every option\n\nWritten by `tealight man --markdown`. Keys of `--config` files are the names below, with `-` or `_`.\n",
     );
-    for command in whole.get_subcommands().filter(|command| command.get_name() != "help") {
+    for command in program.get_subcommands().filter(|command| command.get_name() != "help") {
         let about = command.get_about().map(ToString::to_string).unwrap_or_default();
         text.push_str(&format!("\n## tealight {}\n\n{about}.\n\n", command.get_name()));
         let is_shown = |option: &&clap::Arg| option.get_id() != "help" && !option.is_hide_set();

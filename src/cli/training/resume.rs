@@ -84,10 +84,10 @@ fn refuse_programs(text: &str, file: &Path, matches: &ArgMatches) -> Result<()> 
         }
     };
     for (option, what) in [("verifier", "starts the program"), ("engine", "asks the server")] {
-        let found = texts(option).into_iter().find(|value| {
+        let risky = texts(option).into_iter().find(|value| {
             option == "engine" || value.starts_with("program:") || value.starts_with("python:")
         });
-        if let Some(value) = found.filter(|_| !given(option)) {
+        if let Some(value) = risky.filter(|_| !given(option)) {
             bail!(
                 "{}: this run {what} `{value}`; if that is yours, say so: add --{option} {}",
                 file.display(),

@@ -87,8 +87,8 @@ impl Config {
 
     fn unsupported(&self) -> Option<&str> {
         let bias = self.other.get("bias").filter(|bias| **bias != "none" && !bias.is_null());
-        let found = UNSUPPORTED.into_iter().find(|key| self.is_set(key));
-        found.or(bias.map(|_| "bias"))
+        let option = UNSUPPORTED.into_iter().find(|key| self.is_set(key));
+        option.or(bias.map(|_| "bias"))
     }
 
     /// Whether `target_modules` name `module`, as far as that can be told: as a list of names, where no other key takes

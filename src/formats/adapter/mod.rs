@@ -231,11 +231,11 @@ impl Adapter {
         let mut weights = Weights::new();
         let mut targets = BTreeSet::new();
         for (name, tensor) in weights::read_all(&file, device)? {
-            let own = name.strip_prefix(PREFIX).unwrap_or(&name);
+            let stem = name.strip_prefix(PREFIX).unwrap_or(&name);
             let fit = known.iter().find_map(|(module, [out, inner])| {
                 let [a, b] = lora::names(module);
-                let shape = if own == a { [config.r, *inner] } else { [*out, config.r] };
-                (own == a || own == b).then_some((module, shape))
+                let shape = if stem == a { [config.r, *inner] } else { [*out, config.r] };
+                (stem == a || stem == b).then_some((module, shape))
             });
             let Some((module, shape)) = fit else {
                 bail!(
@@ -253,7 +253,7 @@ impl Adapter {
                 );
             }
             targets.extend(module.rsplit('.').next().map(str::to_owned));
-            weights.insert(own.to_owned(), tensor.to_dtype(DType::F32)?);
+            weights.insert(stem.to_owned(), tensor.to_dtype(DType::F32)?);
         }
         for name in weights.keys() {
             let other = match name.strip_suffix("lora_A.weight") {
@@ -306,7 +306,7 @@ impl Adapter {
     /// Writes the configuration and `weights`, matrices under their names here, to `directory`.
     ///
     /// # Errors
-    /// A directory that cannot be written, a full disk.
+    /// A directory that cannot be written.
     pub fn save(&self, weights: &Weights, directory: &Path) -> Result<()> {
         let named = weights.iter().map(|(name, x)| (format!("{PREFIX}{name}"), x.clone()));
         weights::save(&named.collect(), &directory.join(WEIGHTS))?;

@@ -37,14 +37,14 @@ pub(super) fn is_norm(name: &str) -> bool {
     name.ends_with("norm.weight")
 }
 
-/// The name in a file of the family `own` of a tensor that is called `name` on the Hub.
-pub(super) fn in_file(name: &str, own: &str) -> Option<String> {
+/// The name in a file of the family `file_family` of a tensor that is called `name` on the Hub.
+pub(super) fn in_file(name: &str, file_family: &str) -> Option<String> {
     if let Some((file, _)) = WHOLE.iter().find(|(_, hub)| *hub == name) {
         return Some((*file).to_owned());
     }
     let (layer, rest) = name.strip_prefix("model.layers.")?.split_once('.')?;
     let (part, kind) = rest.rsplit_once('.')?;
-    let gemma = if own == GEMMA_FILE { &GEMMA_PARTS[..] } else { &[] };
+    let gemma = if file_family == GEMMA_FILE { &GEMMA_PARTS[..] } else { &[] };
     let (file, _) = gemma.iter().chain(&PARTS).find(|(_, hub)| *hub == part)?;
     Some(format!("blk.{layer}.{file}.{kind}"))
 }

@@ -26,12 +26,12 @@ impl Pieces {
         if tokenizer["model"]["byte_fallback"] != true {
             return None;
         }
-        let own = |has_prefix: bool| Self { has_prefix };
+        let pieces = |has_prefix: bool| Self { has_prefix };
         let is_same = |pieces: &Self| pieces.normalizer() == tokenizer["normalizer"];
         let before = &tokenizer["pre_tokenizer"];
         // Where spaces are no longer spaces nothing is split at them.
         let is_plain = before.is_null() || *before == pre_tokenizer();
-        [own(false), own(true)].into_iter().find(is_same).filter(|_| is_plain)
+        [pieces(false), pieces(true)].into_iter().find(is_same).filter(|_| is_plain)
     }
 
     /// As `tokenizer.json` has it.
@@ -73,29 +73,29 @@ pub(super) fn merges<'a>(
     let is_text = |id: usize| [TOKEN_NORMAL, TOKEN_USER_DEFINED].contains(&kinds[id]);
     let ids: HashMap<&str, usize> =
         (0..tokens.len()).filter(|id| is_text(*id)).map(|id| (tokens[id].as_str(), id)).collect();
-    let mut found = Vec::new();
+    let mut merges = Vec::new();
     let is_made = |(id, token): &(usize, &String)| is_text(*id) && token.len() <= MAX_PIECE;
     for (id, token) in tokens.iter().enumerate().filter(is_made) {
         for (at, _) in token.char_indices().skip(1) {
             let (left, right) = token.split_at(at);
             if let (Some(one), Some(other)) = (ids.get(left), ids.get(right)) {
-                found.push((scores[id], id, (*one, *other)));
+                merges.push((scores[id], id, (*one, *other)));
             }
         }
     }
-    found.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)).then(a.2.cmp(&b.2)));
-    found.into_iter().map(|(_, _, (a, b))| (tokens[a].as_str(), tokens[b].as_str())).collect()
+    merges.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)).then(a.2.cmp(&b.2)));
+    merges.into_iter().map(|(_, _, (a, b))| (tokens[a].as_str(), tokens[b].as_str())).collect()
 }
 
 /// Scores that give back the order in which pieces are first merged; those that no merge makes come last.
 pub(super) fn scores(tokens: &[String], merges: &[(String, String)]) -> Vec<f64> {
-    let mut places: HashMap<String, usize> = HashMap::new();
+    let mut ranks: HashMap<String, usize> = HashMap::new();
     for (a, b) in merges {
-        let next = places.len();
-        places.entry(format!("{a}{b}")).or_insert(next);
+        let next = ranks.len();
+        ranks.entry(format!("{a}{b}")).or_insert(next);
     }
-    let last = places.len();
-    let of = |token: &String| -(places.get(token).copied().unwrap_or(last) as f64);
+    let last = ranks.len();
+    let of = |token: &String| -(ranks.get(token).copied().unwrap_or(last) as f64);
     tokens.iter().map(of).collect()
 }
 
@@ -112,9 +112,9 @@ mod tests {
         let given = [pair("b", "c"), pair("a", "b"), pair("a", "bc"), pair("ab", "c")];
         let scores = scores(&tokens, &given);
         assert_eq!(scores, [-3.0, -3.0, -3.0, -3.0, 0.0, -1.0, -2.0, -3.0]);
-        let found = merges(&tokens, &scores, &kinds);
-        assert_eq!(found, [("b", "c"), ("a", "b"), ("a", "bc"), ("ab", "c")]);
-        let order: Vec<_> = found.iter().map(|(a, b)| pair(a, b)).collect();
+        let pairs = merges(&tokens, &scores, &kinds);
+        assert_eq!(pairs, [("b", "c"), ("a", "b"), ("a", "bc"), ("ab", "c")]);
+        let order: Vec<_> = pairs.iter().map(|(a, b)| pair(a, b)).collect();
         assert_eq!(super::scores(&tokens, &order), scores);
     }
 

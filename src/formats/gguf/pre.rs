@@ -47,7 +47,7 @@ pub(super) fn spelled(tokenizer: &Value) -> Option<&'static Pre> {
         for part in value["pretokenizers"].as_array_mut().into_iter().flatten() {
             part.as_object_mut().map(|part| part.remove("trim_offsets"));
         }
-        value.as_object_mut().map(|own| own.remove("trim_offsets"));
+        value.as_object_mut().map(|part| part.remove("trim_offsets"));
         value
     };
     let merges = tokenizer["model"]["ignore_merges"].as_bool().unwrap_or(false);
@@ -92,8 +92,8 @@ mod tests {
         for pre in &ALL {
             let tokenizer = json!({"pre_tokenizer": pre.pre_tokenizer(), "normalizer": pre.normalizer(),
                 "model": {"ignore_merges": pre.ignores_merges}});
-            let found = spelled(&tokenizer).unwrap();
-            assert_eq!(found.pre_tokenizer(), pre.pre_tokenizer(), "{}", pre.name);
+            let named = spelled(&tokenizer).unwrap();
+            assert_eq!(named.pre_tokenizer(), pre.pre_tokenizer(), "{}", pre.name);
         }
         assert!(
             spelled(&json!({"pre_tokenizer": null, "normalizer": null, "model": {}})).is_none()

@@ -22,9 +22,6 @@ pub struct HubModel {
 
 impl HubModel {
     /// A folder with the files of the tokenizer.
-    ///
-    /// # Errors
-    /// A full disk.
     pub fn unpacked(&self) -> Result<tempfile::TempDir> {
         let folder = tempfile::tempdir().context("no room for the tokenizer of a GGUF file")?;
         for (file, bytes) in &self.files {
@@ -39,12 +36,12 @@ const STRETCHED: [(f64, f64); 2] = [(8.0, 8192.0), (32.0, 8192.0)];
 
 impl Gguf {
     fn architecture(&self) -> Result<(&str, &'static str)> {
-        let own = self.text("general.architecture")?.context("no `general.architecture`")?;
-        match FAMILIES.iter().find(|(file, _)| *file == own) {
-            Some((_, hub)) => Ok((own, hub)),
+        let name = self.text("general.architecture")?.context("no `general.architecture`")?;
+        match FAMILIES.iter().find(|(file, _)| *file == name) {
+            Some((_, hub)) => Ok((name, hub)),
             None => {
                 let known = FAMILIES.map(|(file, _)| file).join(", ");
-                bail!("architecture `{own}` is not supported; {known} are")
+                bail!("architecture `{name}` is not supported; {known} are")
             }
         }
     }
@@ -54,8 +51,8 @@ impl Gguf {
     /// # Errors
     /// An architecture, a tokenizer or a setting that is not supported; the message names it.
     pub fn to_hub(&self) -> Result<HubModel> {
-        let found = self.hub_files();
-        found.with_context(|| self.path().display().to_string())
+        let model = self.hub_files();
+        model.with_context(|| self.path().display().to_string())
     }
 
     fn hub_files(&self) -> Result<HubModel> {
@@ -76,14 +73,14 @@ impl Gguf {
     }
 
     fn config(&self) -> Result<Json> {
-        let (own, family) = self.architecture()?;
+        let (prefix, family) = self.architecture()?;
         let class = match family {
             "qwen2" => "Qwen2ForCausalLM",
             "qwen3" => "Qwen3ForCausalLM",
             GEMMA => "Gemma3ForCausalLM",
             _ => "LlamaForCausalLM",
         };
-        let key = |name: &str| format!("{own}.{name}");
+        let key = |name: &str| format!("{prefix}.{name}");
         let size = |name: &str| {
             let value = self.int(&key(name))?.filter(|size| *size > 0);
             value.with_context(|| format!("no size at key `{}`", key(name)))
@@ -121,7 +118,7 @@ impl Gguf {
         if family == GEMMA {
             self.add_gemma(&mut config, scaling.is_some())?;
         }
-        self.refuse_other_heads(own, &config)?;
+        self.refuse_other_heads(prefix, &config)?;
         if self.shape("rope_freqs.weight").is_some() {
             config["rope_scaling"] = self.stretching(&config)?;
         }
@@ -129,18 +126,18 @@ impl Gguf {
     }
 
     /// Refuses sizes that no decoder here follows: positions on a part of a head, values of another width, experts.
-    fn refuse_other_heads(&self, own: &str, config: &Json) -> Result<()> {
+    fn refuse_other_heads(&self, prefix: &str, config: &Json) -> Result<()> {
         let number = |name: &str| config[name].as_u64().unwrap_or(0);
         let width = number("hidden_size") / number("num_attention_heads").max(1);
         let dim = config["head_dim"].as_u64().unwrap_or(width);
         for name in ["rope.dimension_count", "attention.value_length"] {
-            let key = format!("{own}.{name}");
+            let key = format!("{prefix}.{name}");
             if let Some(value) = self.int(&key)?.filter(|value| u64::try_from(*value) != Ok(dim)) {
                 bail!("{key} = {value} is not supported: heads have {dim} values");
             }
         }
         for name in ["expert_count", "expert_used_count"] {
-            let key = format!("{own}.{name}");
+            let key = format!("{prefix}.{name}");
             if let Some(value) = self.int(&key)?.filter(|value| *value != 0) {
                 bail!("{key} = {value}: mixtures of experts are not supported");
             }
@@ -200,7 +197,7 @@ impl Gguf {
     /// The weights under the Hub's names; what is Q8_0 in the file and is to be of 8 bits keeps its bytes.
     ///
     /// # Errors
-    /// A tensor that is missing, unexpected or of another shape than the architecture says, no memory.
+    /// A tensor that is missing, unexpected or of another shape than the architecture says.
     pub fn weights(
         &self,
         architecture: &Architecture,
@@ -208,10 +205,10 @@ impl Gguf {
     ) -> Result<Weights> {
         let (file, _) = self.architecture()?;
         let mut weights = Weights::new();
-        for (name, own, shape) in self.checked_tensors(architecture)? {
-            let tensor = match self.blocks(&own)?.filter(|_| placement.is_int8(&shape)) {
+        for (name, stored, shape) in self.checked_tensors(architecture)? {
+            let tensor = match self.blocks(&stored)?.filter(|_| placement.is_int8(&shape)) {
                 Some(blocks) => blocks,
-                None => placement.place(&self.tensor(&own)?)?,
+                None => placement.place(&self.tensor(&stored)?)?,
             };
             let tensor = self.ordered(&name, tensor, architecture, file)?;
             weights.insert(name, tensor);
@@ -231,18 +228,18 @@ impl Gguf {
         let mut left: HashSet<&str> = self.tensor_names().collect();
         let mut tensors = Vec::new();
         for (name, shape) in architecture.tensors() {
-            let own = names::in_file(&name, file)
+            let stored = names::in_file(&name, file)
                 .with_context(|| format!("no GGUF name for `{name}`"))?;
-            let found = self.shape(&own);
-            let found = found
-                .with_context(|| format!("{}: tensor `{own}` is missing", self.path().display()))?;
+            let dims = self.shape(&stored).with_context(|| {
+                format!("{}: tensor `{stored}` is missing", self.path().display())
+            })?;
             ensure!(
-                found == shape,
-                "{}: tensor `{own}` has shape {found:?}, but the header makes it {shape:?}",
+                dims == shape,
+                "{}: tensor `{stored}` has shape {dims:?}, but the header makes it {shape:?}",
                 self.path().display(),
             );
-            left.remove(own.as_str());
-            tensors.push((name, own, shape));
+            left.remove(stored.as_str());
+            tensors.push((name, stored, shape));
         }
         left.retain(|name| *name != "rope_freqs.weight");
         ensure!(

@@ -114,10 +114,10 @@ impl Gguf {
         ensure!(scores.len() == tokens.len(), "there are not as many scores as tokens");
         let has_prefix = self.bool("tokenizer.ggml.add_space_prefix")?.unwrap_or(true);
         let unknown = kinds.iter().position(|kind| *kind == TOKEN_UNKNOWN);
-        let own = Pieces { has_prefix };
+        let pieces_style = Pieces { has_prefix };
         Ok(json!({
-            "truncation": null, "padding": null, "normalizer": own.normalizer(),
-            "pre_tokenizer": pieces::pre_tokenizer(), "decoder": own.decoder(),
+            "truncation": null, "padding": null, "normalizer": pieces_style.normalizer(),
+            "pre_tokenizer": pieces::pre_tokenizer(), "decoder": pieces_style.decoder(),
             "model": {"type": "BPE", "dropout": null, "unk_token": unknown.map(|id| &tokens[id]),
                 "continuing_subword_prefix": null, "end_of_word_suffix": null, "fuse_unk": true, "byte_fallback": true,
                 "ignore_merges": false, "vocab": vocabulary, "merges": pieces::merges(tokens, scores, kinds)},
@@ -131,92 +131,122 @@ pub(super) fn values(
     vocab_size: usize,
     (config, tokenizer, settings): (&Json, &Json, &Json),
 ) -> Result<Vec<(String, Value)>> {
-    let model = &tokenizer["model"];
-    let is_bpe = matches!(model["type"].as_str(), Some("BPE") | None);
-    let unknown = model["unk_token"].as_str();
-    let mut tokens = vec![None; vocab_size];
-    let mut kinds = vec![TOKEN_NORMAL; tokens.len()];
-    let mut set = |id: &Json, text: &str, kind: i64| -> Result<()> {
-        let id = id.as_u64().map(|id| id as usize).filter(|id| *id < vocab_size);
-        let id = id.with_context(|| format!("token `{text}` is beyond the vocabulary"))?;
-        tokens[id] = Some(text.to_owned());
-        kinds[id] = kind;
-        Ok(())
-    };
-    let found = (pre::spelled(tokenizer), Pieces::spelled(tokenizer));
-    for (text, id) in model["vocab"].as_object().into_iter().flatten() {
-        let is_byte = found.1.is_some() && text.len() == 6 && text.starts_with("<0x");
-        set(id, text, if is_byte { TOKEN_BYTE } else { TOKEN_NORMAL })?;
-    }
-    for added in tokenizer["added_tokens"].as_array().into_iter().flatten() {
-        let is_special = added["special"].as_bool().unwrap_or(false);
-        let text = added["content"].as_str().unwrap_or_default();
-        let kind = if is_special { TOKEN_CONTROL } else { TOKEN_USER_DEFINED };
-        set(&added["id"], text, kind)?;
-    }
-    let find = |text: &str| tokens.iter().position(|token| token.as_deref() == Some(text));
-    let unknown = unknown.filter(|_| found.1.is_some()).and_then(find);
+    let spelling = (pre::spelled(tokenizer), Pieces::spelled(tokenizer));
+    let has_pieces = spelling.1.is_some();
+    let mut vocabulary = Vocabulary::read(vocab_size, tokenizer, has_pieces)?;
+    let unknown = tokenizer["model"]["unk_token"].as_str().filter(|_| has_pieces);
+    let unknown = unknown.and_then(|text| vocabulary.find(text));
     if let Some(id) = unknown {
-        kinds[id] = TOKEN_UNKNOWN;
+        vocabulary.kinds[id] = TOKEN_UNKNOWN;
     }
-    let named = |key: &str| match &settings[key] {
-        Json::String(text) => find(text),
-        other => other["content"].as_str().and_then(find),
-    };
-    let id_of = |key: &str, name: &str| {
-        let id = match &config[key] {
-            Json::Array(ids) => ids.first().and_then(Json::as_u64),
-            id => id.as_u64(),
-        };
-        id.map(|id| id as usize).or_else(|| named(name))
-    };
-    let ids = [
-        ("bos_token_id", id_of("bos_token_id", "bos_token")),
-        ("eos_token_id", id_of("eos_token_id", "eos_token")),
-        ("padding_token_id", id_of("pad_token_id", "pad_token")),
+    let special = [
+        ("bos_token_id", vocabulary.special(config, settings, "bos")),
+        ("eos_token_id", vocabulary.special(config, settings, "eos")),
+        ("padding_token_id", vocabulary.special(config, settings, "pad")),
         ("unknown_token_id", unknown),
     ];
     let begins = tokenizer["post_processor"]["type"] == "TemplateProcessing";
-    // A row of the embedding without a token is one that text never comes to.
-    let texts = tokens.iter().enumerate();
-    let texts = texts.map(|(id, token)| token.clone().unwrap_or_else(|| format!("[PAD{id}]")));
-    let texts: Vec<String> = texts.collect();
+    let texts = vocabulary.texts();
+    let mut values = model_values(tokenizer, spelling, &texts)?;
+    values.extend([
+        ("tokens", Value::Texts(texts)),
+        ("token_type", Value::Ints(vocabulary.kinds)),
+        ("add_bos_token", Value::Bool(begins)),
+    ]);
+    for (name, id) in special {
+        values.extend(id.map(|id| (name, Value::Int(id as i64))));
+    }
+    let prefixed = |(name, value): (&str, Value)| (format!("tokenizer.ggml.{name}"), value);
+    let mut values: Vec<_> = values.into_iter().map(prefixed).collect();
+    if let Some(template) = settings["chat_template"].as_str() {
+        values.push(("tokenizer.chat_template".into(), Value::Text(template.into())));
+    }
+    Ok(values)
+}
+
+/// Text and kind of every token of a `tokenizer.json`, by id.
+struct Vocabulary {
+    tokens: Vec<Option<String>>,
+    kinds: Vec<i64>,
+}
+
+impl Vocabulary {
+    fn read(vocab_size: usize, tokenizer: &Json, has_pieces: bool) -> Result<Self> {
+        let mut vocabulary =
+            Self { tokens: vec![None; vocab_size], kinds: vec![TOKEN_NORMAL; vocab_size] };
+        for (text, id) in tokenizer["model"]["vocab"].as_object().into_iter().flatten() {
+            let is_byte = has_pieces && text.len() == 6 && text.starts_with("<0x");
+            vocabulary.set(id, text, if is_byte { TOKEN_BYTE } else { TOKEN_NORMAL })?;
+        }
+        for added in tokenizer["added_tokens"].as_array().into_iter().flatten() {
+            let is_special = added["special"].as_bool().unwrap_or(false);
+            let text = added["content"].as_str().unwrap_or_default();
+            let kind = if is_special { TOKEN_CONTROL } else { TOKEN_USER_DEFINED };
+            vocabulary.set(&added["id"], text, kind)?;
+        }
+        Ok(vocabulary)
+    }
+
+    fn set(&mut self, id: &Json, text: &str, kind: i64) -> Result<()> {
+        let id = id.as_u64().map(|id| id as usize).filter(|id| *id < self.tokens.len());
+        let id = id.with_context(|| format!("token `{text}` is beyond the vocabulary"))?;
+        self.tokens[id] = Some(text.to_owned());
+        self.kinds[id] = kind;
+        Ok(())
+    }
+
+    fn find(&self, text: &str) -> Option<usize> {
+        self.tokens.iter().position(|token| token.as_deref() == Some(text))
+    }
+
+    /// The id of a special token, by `config.json`, or by its text in `tokenizer_config.json`.
+    fn special(&self, config: &Json, settings: &Json, name: &str) -> Option<usize> {
+        let id = match &config[format!("{name}_token_id")] {
+            Json::Array(ids) => ids.first().and_then(Json::as_u64),
+            id => id.as_u64(),
+        };
+        id.map(|id| id as usize).or_else(|| match &settings[format!("{name}_token")] {
+            Json::String(text) => self.find(text),
+            other => other["content"].as_str().and_then(|text| self.find(text)),
+        })
+    }
+
+    /// The tokens; a row of the embedding without a token has a text that no input contains.
+    fn texts(&self) -> Vec<String> {
+        let texts = self.tokens.iter().enumerate();
+        texts.map(|(id, token)| token.clone().unwrap_or_else(|| format!("[PAD{id}]"))).collect()
+    }
+}
+
+/// What the two kinds of tokenizers differ in.
+fn model_values(
+    tokenizer: &Json,
+    spelling: (Option<&pre::Pre>, Option<Pieces>),
+    texts: &[String],
+) -> Result<Vec<(&'static str, Value)>> {
+    let model = &tokenizer["model"];
+    let is_bpe = matches!(model["type"].as_str(), Some("BPE") | None);
     let merges = model["merges"].as_array().into_iter().flatten().map(pair);
     let merges: Option<Vec<(String, String)>> = merges.collect();
     let merges = merges.context("merges that are not pairs")?;
     let text = |value: &str| Value::Text(value.to_owned());
-    let own = match found {
+    Ok(match spelling {
         (Some(pre), _) if is_bpe => vec![
             ("model", text(BYTES)),
             ("pre", text(pre.name)),
             ("merges", Value::Texts(merges.iter().map(|(a, b)| format!("{a} {b}")).collect())),
         ],
-        (None, Some(own)) if is_bpe => vec![
+        (None, Some(pieces)) if is_bpe => vec![
             ("model", text(PIECES)),
             ("pre", text("default")),
-            ("scores", Value::Floats(pieces::scores(&texts, &merges))),
-            ("add_space_prefix", Value::Bool(own.has_prefix)),
+            ("scores", Value::Floats(pieces::scores(texts, &merges))),
+            ("add_space_prefix", Value::Bool(pieces.has_prefix)),
         ],
         _ => bail!(
             "its tokenizer has no name in GGUF: byte-level BPE with the pre-tokenizer of {} has, and SentencePiece's BPE",
             pre::names()
         ),
-    };
-    let mut values = own;
-    values.extend([
-        ("tokens", Value::Texts(texts)),
-        ("token_type", Value::Ints(kinds)),
-        ("add_bos_token", Value::Bool(begins)),
-    ]);
-    for (name, id) in ids {
-        values.extend(id.map(|id| (name, Value::Int(id as i64))));
-    }
-    let named = |(name, value): (&str, Value)| (format!("tokenizer.ggml.{name}"), value);
-    let mut values: Vec<_> = values.into_iter().map(named).collect();
-    if let Some(template) = settings["chat_template"].as_str() {
-        values.push(("tokenizer.chat_template".into(), Value::Text(template.into())));
-    }
-    Ok(values)
+    })
 }
 
 /// A merge in either of the two ways in which `tokenizer.json` has them.

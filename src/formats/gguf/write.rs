@@ -63,7 +63,7 @@ pub(super) fn divisors(architecture: &Architecture) -> Vec<f32> {
     let (rope, dim) = (&architecture.ropes[0], architecture.rotary_dim);
     let plain = Rope { scaling: None, ..rope.clone() };
     let of = crate::nn::model::inverse_frequencies;
-    of(&plain, dim).iter().zip(of(rope, dim)).map(|(plain, own)| plain / own).collect()
+    of(&plain, dim).iter().zip(of(rope, dim)).map(|(plain, scaled)| plain / scaled).collect()
 }
 
 /// One tensor of a file.
@@ -85,14 +85,14 @@ pub fn write(
     kind: GgufType,
 ) -> Result<()> {
     let family = config["model_type"].as_str().unwrap_or_default();
-    let Some((own, _)) = FAMILIES.iter().find(|(_, hub)| *hub == family) else {
+    let Some((file_family, _)) = FAMILIES.iter().find(|(_, hub)| *hub == family) else {
         bail!("GGUF export knows {}, not `{family}`", FAMILIES.map(|(_, hub)| hub).join(", "));
     };
-    refuse(own, architecture)?;
-    let mut values = header(own, architecture, kind);
+    refuse(file_family, architecture)?;
+    let mut values = header(file_family, architecture, kind);
     let parts = (config, tokenizer, settings);
     values.extend(tokenizer::values(architecture.vocab_size, parts)?);
-    let entries = entries(own, architecture, weights, kind)?;
+    let entries = entries(file_family, architecture, weights, kind)?;
     crate::system::files::write_atomic_by(path, |temporary| {
         let mut out = BufWriter::with_capacity(1 << 20, File::create(temporary)?);
         put(&mut out, &values, &entries)?;
@@ -101,16 +101,16 @@ pub fn write(
 }
 
 /// Refuses what files of these families cannot say, or llama.cpp would not read there.
-fn refuse(own: &str, architecture: &Architecture) -> Result<()> {
+fn refuse(file_family: &str, architecture: &Architecture) -> Result<()> {
     match &architecture.ropes[0].scaling {
         None => {}
-        Some(RopeScaling::Llama3 { .. }) if own == "llama" => {}
-        Some(RopeScaling::Linear { .. }) if own == GEMMA_FILE => {}
+        Some(RopeScaling::Llama3 { .. }) if file_family == "llama" => {}
+        Some(RopeScaling::Linear { .. }) if file_family == GEMMA_FILE => {}
         Some(_) => bail!(
             "GGUF export knows positions stretched as in Llama 3 alone, and in `llama` models"
         ),
     }
-    if own == GEMMA_FILE {
+    if file_family == GEMMA_FILE {
         return refuse_gemma(architecture);
     }
     if architecture.rotary_dim != architecture.head_dim {
@@ -145,14 +145,14 @@ fn refuse_gemma(a: &Architecture) -> Result<()> {
     Ok(())
 }
 
-fn header(own: &str, a: &Architecture, kind: GgufType) -> Vec<(String, Value)> {
+fn header(file_family: &str, a: &Architecture, kind: GgufType) -> Vec<(String, Value)> {
     let int = |number: usize| Value::Int(number as i64);
     let mut values = vec![
-        ("general.architecture".to_owned(), Value::Text(own.to_owned())),
+        ("general.architecture".to_owned(), Value::Text(file_family.to_owned())),
         ("general.file_type".to_owned(), Value::Int(kind.file_type().0)),
         ("general.quantization_version".to_owned(), Value::Int(2)),
     ];
-    let mut add = |name: &str, value| values.push((format!("{own}.{name}"), value));
+    let mut add = |name: &str, value| values.push((format!("{file_family}.{name}"), value));
     add("context_length", int(a.max_positions));
     add("embedding_length", int(a.hidden_size));
     add("block_count", int(a.num_layers));
@@ -164,7 +164,7 @@ fn header(own: &str, a: &Architecture, kind: GgufType) -> Vec<(String, Value)> {
     add("attention.value_length", int(a.head_dim));
     add("rope.dimension_count", int(a.head_dim));
     add("rope.freq_base", Value::Float(a.ropes[0].theta));
-    if own == GEMMA_FILE {
+    if file_family == GEMMA_FILE {
         if let Some(window) = a.layers.iter().find_map(|kind| kind.window()) {
             add("attention.sliding_window", int(window));
         }
@@ -178,7 +178,7 @@ fn header(own: &str, a: &Architecture, kind: GgufType) -> Vec<(String, Value)> {
 }
 
 fn entries(
-    own: &str,
+    file_family: &str,
     architecture: &Architecture,
     weights: &Weights,
     kind: GgufType,
@@ -192,11 +192,11 @@ fn entries(
             name if name.contains("self_attn.k_proj") => Some(architecture.num_kv_heads),
             _ => None,
         };
-        let tensor = match heads.filter(|_| own == "llama") {
+        let tensor = match heads.filter(|_| file_family == "llama") {
             Some(heads) => names::permuted(&tensor, heads, Order::ToFile)?,
             None => tensor,
         };
-        let tensor = match own == GEMMA_FILE && names::is_norm(&name) {
+        let tensor = match file_family == GEMMA_FILE && names::is_norm(&name) {
             true => (tensor + 1.0)?,
             false => tensor,
         };
@@ -207,11 +207,11 @@ fn entries(
             "tensor `{name}`: rows of {row} values do not divide into blocks of {}; choose f16 or bf16",
             dtype.block_size()
         );
-        let name =
-            names::in_file(&name, own).with_context(|| format!("no GGUF name for `{name}`"))?;
+        let name = names::in_file(&name, file_family)
+            .with_context(|| format!("no GGUF name for `{name}`"))?;
         entries.push(Entry { name, tensor, dtype });
     }
-    if own == "llama" && architecture.ropes[0].scaling.is_some() {
+    if file_family == "llama" && architecture.ropes[0].scaling.is_some() {
         let divisors = divisors(architecture);
         let count = divisors.len();
         let tensor = Tensor::from_vec(divisors, count, &candle_core::Device::Cpu)?;

@@ -10,18 +10,12 @@ use crate::nn::policy::Policy;
 
 impl Pretrained {
     /// A policy of all weights that starts here and takes the weights with it, so that there is one copy of them.
-    ///
-    /// # Errors
-    /// No memory.
     pub fn take_policy(&mut self) -> Result<Policy> {
         self.taken = Some(self.fingerprint()?);
         Ok(Policy::in_place_of(&self.architecture, std::mem::take(&mut self.weights))?)
     }
 
     /// A checksum of all weights, to tell bases of one name apart.
-    ///
-    /// # Errors
-    /// No memory.
     pub fn fingerprint(&self) -> Result<String> {
         if let Some(taken) = &self.taken {
             return Ok(taken.clone());
@@ -57,9 +51,9 @@ mod tests {
         assert!(base.weights.is_empty() && base.fingerprint().unwrap() == checksum);
         // The same policy as one beside the base, of the same bits.
         let beside = other.policy(None).unwrap();
-        let (own, others) = (policy.tensors(), beside.tensors());
-        assert_eq!(own.keys().collect::<Vec<_>>(), others.keys().collect::<Vec<_>>());
-        for (name, weight) in &own {
+        let (tensors, others) = (policy.tensors(), beside.tensors());
+        assert_eq!(tensors.keys().collect::<Vec<_>>(), others.keys().collect::<Vec<_>>());
+        for (name, weight) in &tensors {
             let values =
                 |x: &candle_core::Tensor| x.flatten_all().unwrap().to_vec1::<f32>().unwrap();
             assert_eq!(values(weight), values(&others[name]), "{name}");
@@ -67,8 +61,8 @@ mod tests {
         }
         // A clone is the same policy.
         let clone = policy.clone();
-        let name = own.keys().next().unwrap();
-        let zero = own[name].zeros_like().unwrap();
+        let name = tensors.keys().next().unwrap();
+        let zero = tensors[name].zeros_like().unwrap();
         policy.weights()[name].set(&zero).unwrap();
         let sum = clone.tensors()[name].abs().unwrap().sum_all().unwrap();
         assert_eq!(sum.to_scalar::<f32>().unwrap(), 0.0);

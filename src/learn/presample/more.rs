@@ -15,7 +15,7 @@ use crate::system::telemetry::JsonLines;
 /// a prompt.
 ///
 /// # Errors
-/// Whatever the sampler fails with, a full disk.
+/// An error of the sampler, a full disk.
 pub fn draw_more(
     collector: &Collector<'_>,
     problems: &[Encoded<'_>],

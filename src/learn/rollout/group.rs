@@ -81,7 +81,7 @@ pub struct Collector<'a> {
 /// in turn, and every one is handed all groups.
 ///
 /// # Errors
-/// Whatever the sampler or `sink` fails with.
+/// An error of the sampler or `sink`.
 pub fn collect(
     collector: &Collector<'_>,
     problems: &[Encoded<'_>],

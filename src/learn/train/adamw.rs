@@ -31,6 +31,17 @@ pub struct AdamWConfig {
     pub max_grad_norm: f64,
 }
 
+impl AdamWConfig {
+    /// The settings where no option says otherwise.
+    pub const DEFAULT: Self = Self {
+        adam_beta1: 0.9,
+        adam_beta2: 0.999,
+        adam_epsilon: 1e-8,
+        weight_decay: 0.0,
+        max_grad_norm: 1.0,
+    };
+}
+
 /// The optimizer: two moments for each weight and the number of steps taken.
 pub struct AdamW {
     config: AdamWConfig,
@@ -171,13 +182,7 @@ mod tests {
     use super::*;
     use candle_core::Device;
 
-    const CONFIG: AdamWConfig = AdamWConfig {
-        adam_beta1: 0.9,
-        adam_beta2: 0.999,
-        adam_epsilon: 1e-8,
-        weight_decay: 0.1,
-        max_grad_norm: 1.0,
-    };
+    const CONFIG: AdamWConfig = AdamWConfig { weight_decay: 0.1, ..AdamWConfig::DEFAULT };
 
     fn weights() -> BTreeMap<String, Var> {
         let values = Tensor::new(&[[1.0_f32, -2.0]], &Device::Cpu).unwrap();

@@ -37,7 +37,7 @@ pub(crate) struct Likeliest {
     pub(crate) logp: Tensor,
 }
 
-/// Another model's distributions at the same places, and how distances from them are measured.
+/// Another model's distributions at the same positions, and how distances from them are measured.
 #[derive(Clone)]
 pub(crate) struct Anchor {
     /// Its output layer.

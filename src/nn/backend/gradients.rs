@@ -27,9 +27,6 @@ pub(crate) enum Gradient {
 
 impl Gradient {
     /// The size of the largest value; not a number where any is not.
-    ///
-    /// # Errors
-    /// The device's.
     pub(crate) fn largest(&self) -> Result<f32> {
         let larger = |most: f32, x: f32| if x > most || x.is_nan() { x } else { most };
         match self {
@@ -69,7 +66,7 @@ impl GradAccumulator {
     /// of several at a time. In whose order, the weights say.
     ///
     /// # Errors
-    /// Whatever `change` fails with; no memory.
+    /// An error of `change`.
     pub(crate) fn change(
         &mut self,
         weights: &[(&str, &Var)],
@@ -112,12 +109,12 @@ impl GradAccumulator {
             change(&mut together)?;
             let mut changed = together.as_slice();
             for (name, weight) in some {
-                let (own, others) = changed.split_at(weight.elem_count());
+                let (values, others) = changed.split_at(weight.elem_count());
                 changed = others;
                 match self.sums.get_mut(*name) {
-                    Some(Gradient::Cpu(sums)) => sums.copy_from_slice(own),
+                    Some(Gradient::Cpu(sums)) => sums.copy_from_slice(values),
                     Some(Gradient::Gpu(sums)) => {
-                        *sums = Tensor::from_slice(own, weight.shape(), weight.device())?;
+                        *sums = Tensor::from_slice(values, weight.shape(), weight.device())?;
                     }
                     None => unreachable!("zeros at least"),
                 }
@@ -127,9 +124,6 @@ impl GradAccumulator {
     }
 
     /// All of them by name, flat.
-    ///
-    /// # Errors
-    /// No memory.
     pub fn tensors(&self) -> Result<BTreeMap<String, Tensor>> {
         let flat = |gradient: &Gradient| match gradient {
             Gradient::Cpu(sums) => Tensor::from_slice(sums, sums.len(), &Device::Cpu),

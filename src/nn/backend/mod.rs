@@ -272,8 +272,8 @@ pub(crate) trait Backend {
     /// The values of a tensor `[N, D]`.
     fn of_tensor(&self, x: &Tensor) -> Result<Self::Array>;
 
-    /// `[rows, D]` with the rows of `x` `[N, D]` added at `places`.
-    fn scatter(&self, x: &Tensor, places: &[u32], rows: usize) -> Result<Tensor>;
+    /// `[rows, D]` with the rows of `x` `[N, D]` added at `indices`.
+    fn scatter(&self, x: &Tensor, indices: &[u32], rows: usize) -> Result<Tensor>;
     /// Log-probabilities of `targets` under `softmax(hidden W^T / temperature)` of hidden states `[N, D]`, and of so
     /// many of the likeliest tokens; logits of all tokens never exist at once.
     fn logp(

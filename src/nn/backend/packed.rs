@@ -30,8 +30,8 @@ pub struct PackedSequences {
 pub(crate) struct KeyRow {
     /// The tokens before its own, where they are in the same pass.
     pub(crate) prefix: Range<usize>,
-    /// Its own tokens.
-    pub(crate) own: Range<usize>,
+    /// Its tokens.
+    pub(crate) tokens: Range<usize>,
     /// Where among the row's keys its own begin.
     pub(crate) past: usize,
 }
@@ -110,7 +110,7 @@ impl PackedSequences {
         &self.all
     }
 
-    /// The places of segment `index`'s tokens.
+    /// The positions of segment `index`'s tokens.
     pub fn range(&self, index: usize) -> Range<usize> {
         self.starts[index]..self.starts[index + 1]
     }
@@ -145,7 +145,7 @@ impl PackedSequences {
                 None => 0..0,
             };
             row_of[index] = Some(rows.len());
-            rows.push(KeyRow { prefix, own: self.range(index), past: segment.past });
+            rows.push(KeyRow { prefix, tokens: self.range(index), past: segment.past });
         }
         let seen = self.all.iter().zip(&row_of).flat_map(|(segment, row)| {
             let row = row.expect("every segment has a row of keys");
@@ -169,7 +169,7 @@ mod tests {
         packed.push_prefix(2);
         assert_eq!(packed.positions().collect::<Vec<_>>(), [0, 1, 2, 3, 4, 3, 0, 1]);
         let (rows, seen) = packed.rows();
-        let row = |prefix, own, past| KeyRow { prefix, own, past };
+        let row = |prefix, tokens, past| KeyRow { prefix, tokens, past };
         assert_eq!(rows, [row(0..3, 3..5, 3), row(0..3, 5..6, 3), row(0..0, 6..8, 0)]);
         let seen: Vec<_> = seen.iter().map(|seen| (seen.row, seen.count)).collect();
         assert_eq!(seen, [(0, 1), (0, 2), (0, 3), (0, 4), (0, 5), (1, 4), (2, 1), (2, 2)]);

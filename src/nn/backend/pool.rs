@@ -47,10 +47,10 @@ impl Pool {
 
     fn take_rows(self: &Arc<Self>, rows: usize, width: usize, count: usize) -> Buffer {
         let mut idle = self.idle.lock().expect("no panic while the lock is held");
-        let own = idle.by_width.get_mut(&width).and_then(Vec::pop);
+        let recycled = idle.by_width.get_mut(&width).and_then(Vec::pop);
         drop(idle);
         // One that is too small makes way for a larger one.
-        let fits = own.filter(|own| own.capacity() >= count);
+        let fits = recycled.filter(|recycled| recycled.capacity() >= count);
         let room = rows.next_power_of_two() * width;
         let mut values = fits.unwrap_or_else(|| Vec::with_capacity(room.max(count)));
         values.resize(count, 0.0);

@@ -11,7 +11,7 @@ use anyhow::{Result, bail};
 use candle_core::Tensor;
 
 use super::logits::Logits;
-use super::rng::Stream;
+use super::rng::RandomStream;
 use super::{Completion, CompletionSink, Finish, RngKey, SampleRequest, Sampler, SamplingParams};
 use crate::nn::model::{Decoder, KvCache, PackedSequences};
 use crate::system::telemetry::count_tokens;
@@ -32,7 +32,7 @@ pub struct LocalSampler<'a> {
 struct ActiveSample {
     request: usize,
     sample: usize,
-    stream: Stream,
+    stream: RandomStream,
     /// Tokens whose keys and values are in the cache.
     cached: usize,
     completion: Completion,

@@ -7,7 +7,7 @@ use candle_core::Tensor;
 use rayon::prelude::*;
 use tealight_gpu::kernels;
 
-use super::rng::Stream;
+use super::rng::RandomStream;
 use super::{Filters, SamplingParams};
 use crate::nn::backend::Buffer;
 use crate::nn::model::Decoder;
@@ -43,7 +43,7 @@ impl Logits {
     /// Draws a token for each pair of a row and a stream: its id and log-probability.
     pub(super) fn draw(
         &self,
-        picks: &mut [(usize, &mut Stream)],
+        picks: &mut [(usize, &mut RandomStream)],
         params: &SamplingParams,
     ) -> Result<Vec<(u32, f32)>> {
         match self {

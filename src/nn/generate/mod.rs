@@ -99,7 +99,7 @@ pub trait Sampler {
     /// requests may end in any order.
     ///
     /// # Errors
-    /// Whatever the engine or `sink` fails with.
+    /// An error of the engine or `sink`.
     fn generate(
         &self,
         requests: &[SampleRequest],

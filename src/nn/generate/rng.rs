@@ -17,20 +17,20 @@ pub struct RngKey {
 
 impl RngKey {
     /// The stream of one sample of one prompt.
-    pub(crate) fn stream(self, prompt: u64, sample: u64) -> Stream {
+    pub(crate) fn stream(self, prompt: u64, sample: u64) -> RandomStream {
         let mut key = [0u8; 32];
         for (bytes, word) in key.chunks_mut(8).zip([self.seed, self.step, prompt, sample]) {
             bytes.copy_from_slice(&word.to_le_bytes());
         }
-        Stream(ChaCha8Rng::from_seed(key))
+        RandomStream(ChaCha8Rng::from_seed(key))
     }
 }
 
 /// Uniform numbers of one sample.
 #[derive(Debug, Clone)]
-pub(crate) struct Stream(ChaCha8Rng);
+pub(crate) struct RandomStream(ChaCha8Rng);
 
-impl Stream {
+impl RandomStream {
     /// The next number in [0, 1), of 53 random bits.
     pub(crate) fn uniform(&mut self) -> f64 {
         (self.0.next_u64() >> 11) as f64 / (1u64 << 53) as f64

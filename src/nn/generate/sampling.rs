@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 
-use super::rng::Stream;
+use super::rng::RandomStream;
 use crate::nn::backend::cpu;
 
 /// What is said of logits that cannot be drawn from.
@@ -77,7 +77,7 @@ impl SamplingParams {
     ///
     /// # Errors
     /// Logits that are not finite.
-    pub(super) fn draw(&self, logits: &[f32], stream: &mut Stream) -> Result<(u32, f32)> {
+    pub(super) fn draw(&self, logits: &[f32], stream: &mut RandomStream) -> Result<(u32, f32)> {
         let inverse = if self.temperature == 0.0 { 1.0 } else { 1.0 / self.temperature };
         if self.temperature > 0.0 && self.filters == Filters::default() {
             // As training will compute it: the importance ratio begins at exactly 1.
@@ -185,12 +185,12 @@ mod tests {
         let kept = |filters| -> Vec<bool> {
             frequencies(&params(1.0, filters), &logits).iter().map(|p| *p > 0.0).collect()
         };
-        let whole = Filters::default();
-        assert_eq!(kept(Filters { top_k: 2, ..whole }), [true, true, false, false]);
-        assert_eq!(kept(Filters { top_p: 0.79, ..whole }), [true, true, false, false]);
-        assert_eq!(kept(Filters { top_p: 0.81, ..whole }), [true, true, true, false]);
-        assert_eq!(kept(Filters { min_p: 0.2, ..whole }), [true, true, true, false]);
-        let two = params(1.0, Filters { top_k: 2, ..whole });
+        let unfiltered = Filters::default();
+        assert_eq!(kept(Filters { top_k: 2, ..unfiltered }), [true, true, false, false]);
+        assert_eq!(kept(Filters { top_p: 0.79, ..unfiltered }), [true, true, false, false]);
+        assert_eq!(kept(Filters { top_p: 0.81, ..unfiltered }), [true, true, true, false]);
+        assert_eq!(kept(Filters { min_p: 0.2, ..unfiltered }), [true, true, true, false]);
+        let two = params(1.0, Filters { top_k: 2, ..unfiltered });
         let (id, logp) =
             two.draw(&logits, &mut RngKey { seed: 0, step: 0 }.stream(0, 0)).expect("finite");
         assert!((logp.exp() - [0.625, 0.375][id as usize]).abs() < 1e-5);

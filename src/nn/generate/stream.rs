@@ -9,7 +9,7 @@ use crate::nn::model::{Decoder, PackedSequences};
 /// Draws a completion of `prompt` and hands every token with its log-probability to `sink`, the end included.
 ///
 /// # Errors
-/// A prompt that is empty or does not fit, whatever `sink` fails with.
+/// A prompt that is empty or does not fit, an error of `sink`.
 pub fn stream(
     decoder: &Decoder,
     prompt: &[u32],

@@ -3,7 +3,7 @@
 use candle_core::Result;
 
 use super::architecture::{Architecture, QkNorm};
-use super::layer::{At, Weights};
+use super::layer_parts::{At, Weights};
 use super::linear::{Joined, Linear};
 use crate::nn::backend::{Activation, Backend, GradAccumulator, Norm, Turn};
 
@@ -21,7 +21,7 @@ pub(super) struct Attention {
 }
 
 /// What it computes on its way.
-pub(super) struct Saved<B: Backend> {
+pub(super) struct SavedAttention<B: Backend> {
     /// Queries, keys and values, as attention reads them.
     qkv: [B::Array; 3],
     /// Queries and keys before their norms, where they have any.
@@ -57,7 +57,7 @@ impl Attention {
         At { backend, pass, number }: At<'_, B>,
         x: &B::Array,
         cache: Option<&mut B::Cache<'_>>,
-    ) -> Result<Saved<B>> {
+    ) -> Result<SavedAttention<B>> {
         let [mut q, mut k, v] = self.qkv.forward(backend, x, number)?;
         let mut gate = None;
         if let Some(dim) = self.gated {
@@ -75,14 +75,14 @@ impl Attention {
             backend.rope(pass, of_keys, &mut k, Turn::Forward)?;
         }
         let attended = backend.attention(pass, self.window, [&q, &k, &v], cache)?;
-        Ok(Saved { qkv: [q, k, v], raw, gate, attended })
+        Ok(SavedAttention { qkv: [q, k, v], raw, gate, attended })
     }
 
     /// What the output projection reads.
     pub(super) fn with_result<B: Backend, R>(
         &self,
         backend: &B,
-        saved: &Saved<B>,
+        saved: &SavedAttention<B>,
         read: impl FnOnce(&B::Array) -> Result<R>,
     ) -> Result<R> {
         match &saved.gate {
@@ -95,12 +95,12 @@ impl Attention {
     pub(super) fn backward<B: Backend>(
         &self,
         At { backend, pass, number }: At<'_, B>,
-        saved: Saved<B>,
+        saved: SavedAttention<B>,
         grad: B::Array,
         x: impl FnOnce() -> Result<B::Array>,
         grads: &mut GradAccumulator,
     ) -> Result<B::Array> {
-        let Saved { qkv: [q, k, v], raw, gate, attended } = saved;
+        let SavedAttention { qkv: [q, k, v], raw, gate, attended } = saved;
         let (mut d_attended, mut d_gate) = (grad, None);
         if let Some(mut gate) = gate {
             let mut up = backend.copy(&attended.0)?;

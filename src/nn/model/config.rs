@@ -1,4 +1,4 @@
-//! `config.json` to an [`Architecture`]: every family that is supported is a row of choices here.
+//! `config.json` to an [`Architecture`], by the choices of its family.
 //!
 //! Both layouts are read: that of models on the Hub (`rope_theta`, `rope_scaling`, `torch_dtype`)
 //! and that of transformers 5 (`rope_parameters`, `dtype`). What is not supported is refused here.
@@ -8,91 +8,17 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use super::architecture::{
-    Activation, Architecture, DeltaSizes, Fusion, LayerKind, NormPlacement, QkNorm, Rope,
-};
+use super::architecture::{Activation, Architecture, DeltaSizes, LayerKind, Rope};
+use super::family::{FAMILIES, Family, Scales, Windows, family};
 use super::keys::Keys;
-use super::layer_kinds::{Windows, layers};
+use super::layer_kinds::layers;
 use super::text_part;
 use crate::system::files::read_json;
-
-/// Families that are supported, as `model_type` in `config.json` names them.
-const FAMILIES: &str = "llama (Llama 3.x, SmolLM2), qwen2 (Qwen2, Qwen2.5), qwen3, gemma3_text (Gemma 3 270M and 1B), \
-                        qwen3_5_text (Qwen3.5), \
-                        smollm3, olmo2, olmo3, mistral, ministral3, phi3 (Phi-3, Phi-4-mini), granite (Granite 3), granitemoehybrid (Granite 4, dense)";
 
 /// The most parameters of a model.
 const MAX_PARAMETERS: u64 = 1 << 40;
 /// Largest `config.json`, in bytes.
 const MAX_CONFIG: u64 = 16 << 20;
-
-/// What a family chooses that its `config.json` does not say, or leaves to a default of its own.
-pub(super) struct Family {
-    norms: NormPlacement,
-    qk_norm: QkNorm,
-    /// Biases of queries, keys and values where `attention_bias` says nothing.
-    qkv_bias: bool,
-    fusion: Fusion,
-    /// Whether positions turn heads only where `position_embedding_type` says so.
-    pub(super) asks_for_rope: bool,
-    norm_offset: f64,
-    ties: bool,
-    theta: f64,
-    /// Share of a head that positions turn.
-    rotary_share: f64,
-    pub(super) windows: Windows,
-}
-
-fn family(name: &str) -> Option<Family> {
-    let llama = Family {
-        norms: NormPlacement::Before,
-        qk_norm: QkNorm::No,
-        qkv_bias: false,
-        fusion: Fusion::No,
-        asks_for_rope: false,
-        norm_offset: 0.0,
-        ties: false,
-        theta: 10_000.0,
-        rotary_share: 1.0,
-        windows: Windows::No,
-    };
-    let olmo = |windows| Family {
-        norms: NormPlacement::After,
-        qk_norm: QkNorm::Whole,
-        theta: 500_000.0,
-        windows,
-        ..llama
-    };
-    Some(match name {
-        "llama" | "granite" => llama,
-        "mistral" => Family { windows: Windows::All, ..llama },
-        "ministral3" => Family { windows: Windows::All, theta: 1e6, ..llama },
-        "qwen2" => Family { qkv_bias: true, windows: Windows::Upper, ..llama },
-        "qwen3" => Family { qk_norm: QkNorm::Heads, windows: Windows::Upper, ..llama },
-        "smollm3" => Family { ties: true, theta: 2e6, windows: Windows::Upper, ..llama },
-        "phi3" => Family { fusion: Fusion::All, windows: Windows::All, ..llama },
-        "granitemoehybrid" => Family { fusion: Fusion::GateUp, asks_for_rope: true, ..llama },
-        "olmo2" => olmo(Windows::No),
-        "olmo3" => olmo(Windows::Pattern(4)),
-        "qwen3_5_text" => Family {
-            qk_norm: QkNorm::Heads,
-            norm_offset: 1.0,
-            windows: Windows::Delta,
-            rotary_share: 0.25,
-            ..llama
-        },
-        "gemma3_text" => Family {
-            norms: NormPlacement::Around,
-            qk_norm: QkNorm::Heads,
-            norm_offset: 1.0,
-            ties: true,
-            theta: 1e6,
-            windows: Windows::Pattern(6),
-            ..llama
-        },
-        _ => return None,
-    })
-}
 
 impl Architecture {
     /// Whether models of this `model_type`, or their text part, can be trained.
@@ -115,9 +41,6 @@ impl Architecture {
     }
 
     /// The choices of a parsed `config.json`.
-    ///
-    /// # Errors
-    /// See [`Architecture::read`].
     pub fn from_config(config: &Value) -> Result<Self> {
         let keys = Keys(config);
         let name = keys.text("model_type")?;
@@ -127,34 +50,17 @@ impl Architecture {
                  generate and batch)"
             );
         };
-        for key in ["mlp_bias", "use_bidirectional_attention"] {
-            keys.refuse(key, &Value::Bool(true))?;
-        }
-        for key in ["attn_logit_softcapping", "final_logit_softcapping"] {
-            if let Some(value) = keys.present(key) {
-                bail!("{key} = {value} is not supported");
-            }
-        }
-        let is_gemma = name == "gemma3_text";
+        refuse_unsupported(&keys, &family)?;
         let attention_bias = keys.flag("attention_bias", false)?;
         let (hidden_size, num_heads) =
             (keys.size("hidden_size")?, keys.size("num_attention_heads")?);
-        let is_delta = family.windows == Windows::Delta;
-        let usual = if is_gemma || is_delta { 256 } else { hidden_size / num_heads };
+        let usual = family.head_dim.unwrap_or(hidden_size / num_heads);
         let head_dim = keys.size_or("head_dim", usual)?;
         let num_layers = keys.size("num_hidden_layers")?;
-        let share = keys.rope_number("partial_rotary_factor")?;
-        let share = share.unwrap_or(family.rotary_share);
-        let rotary_dim = (head_dim as f64 * share) as usize;
-        if !(0.0..=1.0).contains(&share) || rotary_dim == 0 || !rotary_dim.is_multiple_of(2) {
-            bail!(
-                "positions turn {rotary_dim} of the {head_dim} values of a head: it must be an even number"
-            );
-        }
-        let (mut ropes, original) =
-            keys.ropes(family.theta, is_gemma, name == "olmo3", rotary_dim)?;
+        let rotary_dim = rotary_dim(&keys, &family, head_dim)?;
+        let (mut ropes, original) = keys.ropes(family.theta, family.window_rope, rotary_dim)?;
         let layers = layers(&keys, &family, num_layers, ropes.len())?;
-        let growth = if name == "ministral3" { keys.growth()? } else { None };
+        let growth = if family.queries_grow { keys.growth()? } else { None };
         let query_rope = growth.map(|_| ropes.len());
         if let Some(growth) = growth {
             if rotary_dim != head_dim || layers.iter().any(|kind| !kind.turns()) {
@@ -164,35 +70,12 @@ impl Architecture {
             }
             ropes.push(Rope { growth: Some(growth), ..ropes[0].clone() });
         }
-        let root = 1.0 / (head_dim as f64).sqrt();
-        let (embedding_scale, attention_scale) = match name {
-            "gemma3_text" => {
-                let scalar = keys.number_or("query_pre_attn_scalar", 256.0)?;
-                ((hidden_size as f64).sqrt(), scalar.powf(-0.5))
-            }
-            "granite" | "granitemoehybrid" => (
-                keys.number_or("embedding_multiplier", 1.0)?,
-                keys.number_or("attention_multiplier", 1.0)?,
-            ),
-            _ => (1.0, root),
-        };
-        let (residual_scale, logits_scale) = match name {
-            "granite" | "granitemoehybrid" => (
-                keys.number_or("residual_multiplier", 1.0)?,
-                1.0 / keys.number_or("logits_scaling", 1.0)?,
-            ),
-            _ => (1.0, 1.0),
-        };
+        let factors = Factors::read(&keys, family.scales, (hidden_size, head_dim))?;
         let max_positions = keys.size("max_position_embeddings")?;
-        let is_hybrid = name == "granitemoehybrid";
-        if is_hybrid && keys.number_or("num_local_experts", 62.0)? != 0.0 {
-            bail!("num_local_experts: mixtures of experts are not supported");
-        }
-        let width = if is_hybrid { "shared_intermediate_size" } else { "intermediate_size" };
         let architecture = Self {
             vocab_size: keys.size("vocab_size")?,
             hidden_size,
-            intermediate_size: keys.size(width)?,
+            intermediate_size: keys.size(family.width)?,
             num_layers,
             num_heads,
             num_kv_heads: keys.size_or("num_key_value_heads", num_heads)?,
@@ -203,20 +86,20 @@ impl Architecture {
             norm_offset: family.norm_offset,
             norms: family.norms,
             qk_norm: family.qk_norm,
-            activation: activation(&keys, is_gemma)?,
+            activation: activation(&keys, family.activation)?,
             delta: layers.contains(&LayerKind::Delta).then(|| delta(&keys)).transpose()?,
-            output_gate: is_delta,
+            output_gate: family.windows == Windows::Delta,
             layers,
             ropes,
             query_rope,
             qkv_bias: family.qkv_bias || attention_bias,
-            output_bias: attention_bias && name != "qwen2",
+            output_bias: family.has_output_bias && attention_bias,
             fusion: family.fusion,
             tied_embeddings: keys.flag("tie_word_embeddings", family.ties)?,
-            embedding_scale,
-            residual_scale,
-            attention_scale,
-            logits_scale,
+            embedding_scale: factors.embeddings,
+            residual_scale: factors.residuals,
+            attention_scale: factors.attention,
+            logits_scale: factors.logits,
             initializer_range: keys.number_or("initializer_range", 0.02)?,
         };
         architecture.check()?;
@@ -260,6 +143,69 @@ impl Architecture {
     }
 }
 
+/// Refuses options that would change what a layer computes.
+fn refuse_unsupported(keys: &Keys<'_>, family: &Family) -> Result<()> {
+    for key in ["mlp_bias", "use_bidirectional_attention"] {
+        keys.refuse(key, &Value::Bool(true))?;
+    }
+    for key in ["attn_logit_softcapping", "final_logit_softcapping"] {
+        if let Some(value) = keys.present(key) {
+            bail!("{key} = {value} is not supported");
+        }
+    }
+    if let Some(usual) = family.experts
+        && keys.number_or("num_local_experts", usual)? != 0.0
+    {
+        bail!("num_local_experts: mixtures of experts are not supported");
+    }
+    Ok(())
+}
+
+/// How many values of a head positions turn.
+fn rotary_dim(keys: &Keys<'_>, family: &Family, head_dim: usize) -> Result<usize> {
+    let share = keys.rope_number("partial_rotary_factor")?.unwrap_or(family.rotary_share);
+    let rotary_dim = (head_dim as f64 * share) as usize;
+    if !(0.0..=1.0).contains(&share) || rotary_dim == 0 || !rotary_dim.is_multiple_of(2) {
+        bail!(
+            "positions turn {rotary_dim} of the {head_dim} values of a head: it must be an even number"
+        );
+    }
+    Ok(rotary_dim)
+}
+
+/// Factors of what layers compute.
+struct Factors {
+    embeddings: f64,
+    residuals: f64,
+    attention: f64,
+    logits: f64,
+}
+
+impl Factors {
+    fn read(
+        keys: &Keys<'_>,
+        scales: Scales,
+        (hidden_size, head_dim): (usize, usize),
+    ) -> Result<Self> {
+        let attention = 1.0 / (head_dim as f64).sqrt();
+        let usual = Self { embeddings: 1.0, residuals: 1.0, attention, logits: 1.0 };
+        Ok(match scales {
+            Scales::Usual => usual,
+            Scales::Gemma => Self {
+                embeddings: (hidden_size as f64).sqrt(),
+                attention: keys.number_or("query_pre_attn_scalar", 256.0)?.powf(-0.5),
+                ..usual
+            },
+            Scales::Keys => Self {
+                embeddings: keys.number_or("embedding_multiplier", 1.0)?,
+                residuals: keys.number_or("residual_multiplier", 1.0)?,
+                attention: keys.number_or("attention_multiplier", 1.0)?,
+                logits: 1.0 / keys.number_or("logits_scaling", 1.0)?,
+            },
+        })
+    }
+}
+
 /// The sizes of the delta rule.
 fn delta(keys: &Keys<'_>) -> Result<DeltaSizes> {
     let sizes = DeltaSizes {
@@ -281,12 +227,10 @@ fn delta(keys: &Keys<'_>) -> Result<DeltaSizes> {
     Ok(sizes)
 }
 
-fn activation(keys: &Keys<'_>, is_gemma: bool) -> Result<Activation> {
+fn activation(keys: &Keys<'_>, usual: Activation) -> Result<Activation> {
     let key =
         ["hidden_activation", "hidden_act"].into_iter().find(|key| keys.present(key).is_some());
-    let Some(key) = key else {
-        return Ok(if is_gemma { Activation::GeluTanh } else { Activation::Silu });
-    };
+    let Some(key) = key else { return Ok(usual) };
     match keys.text(key)? {
         "silu" => Ok(Activation::Silu),
         "gelu_pytorch_tanh" => Ok(Activation::GeluTanh),

@@ -3,7 +3,7 @@
 use candle_core::Result;
 
 use super::architecture::DeltaSizes;
-use super::layer::{At, Weights};
+use super::layer_parts::{At, Weights};
 use super::linear::{Joined, Linear};
 use crate::nn::backend::{Activation, Backend, Delta, GradAccumulator, Norm, Parameter};
 
@@ -18,7 +18,7 @@ pub(super) struct DeltaRule {
 }
 
 /// What it computes on its way.
-pub(super) struct Saved<B: Backend> {
+pub(super) struct SavedDelta<B: Backend> {
     /// Queries, keys and values before the convolution, gates, `b` and `a`.
     inputs: [B::Array; 4],
     mixed: B::Array,
@@ -48,19 +48,19 @@ impl DeltaRule {
         At { backend, pass, number }: At<'_, B>,
         x: &B::Array,
         mut cache: Option<&mut B::Cache<'_>>,
-    ) -> Result<Saved<B>> {
+    ) -> Result<SavedDelta<B>> {
         let inputs = self.inputs.forward(backend, x, number)?;
         let [raw, _, b, a] = &inputs;
         let mixed = backend.convolution(pass, raw, &self.kernel, cache.as_deref_mut())?;
         let result = backend.delta_rule(pass, &self.rule, [&mixed, b, a], cache)?;
-        Ok(Saved { inputs, mixed, result })
+        Ok(SavedDelta { inputs, mixed, result })
     }
 
     /// What the output projection reads.
     pub(super) fn with_result<B: Backend, R>(
         &self,
         backend: &B,
-        saved: &Saved<B>,
+        saved: &SavedDelta<B>,
         read: impl FnOnce(&B::Array) -> Result<R>,
     ) -> Result<R> {
         let normed = backend.head_norm(&saved.result, &self.norm)?;
@@ -71,12 +71,12 @@ impl DeltaRule {
     pub(super) fn backward<B: Backend>(
         &self,
         At { backend, pass, number }: At<'_, B>,
-        saved: Saved<B>,
+        saved: SavedDelta<B>,
         grad: B::Array,
         x: impl FnOnce() -> Result<B::Array>,
         grads: &mut GradAccumulator,
     ) -> Result<B::Array> {
-        let Saved { inputs: [raw, mut gate, b, a], mixed, result } = saved;
+        let SavedDelta { inputs: [raw, mut gate, b, a], mixed, result } = saved;
         let mut normed = backend.head_norm(&result, &self.norm)?;
         backend.gated_backward(Activation::Silu, &mut gate, &mut normed, &grad)?;
         let mut d_result = backend.zeros_like(&result)?;

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use super::architecture::{Growth, Rope, RopeScaling};
+use super::architecture::Growth;
 
 /// The most that sizes may be; they are far above every model there is, and far below what a machine can hold.
 const LIMITS: [(&str, u64); 13] = [
@@ -93,7 +93,7 @@ impl<'a> Keys<'a> {
         list.iter().map(|value| number(value, key)).collect::<Result<_>>().map(Some)
     }
 
-    fn rope_parameters(&self) -> Option<&'a Value> {
+    pub(super) fn rope_parameters(&self) -> Option<&'a Value> {
         self.present("rope_parameters").or(self.present("rope_scaling"))
     }
 
@@ -115,135 +115,9 @@ impl<'a> Keys<'a> {
             }
         }
     }
-
-    /// The rotary embeddings of layers that see everything and, where theirs differs, of those with windows; and the
-    /// original context, where only that is supported.
-    pub(super) fn ropes(
-        &self,
-        theta: f64,
-        is_gemma: bool,
-        windows_are_plain: bool,
-        rotary_dim: usize,
-    ) -> Result<(Vec<Rope>, Option<usize>)> {
-        let parameters = self.rope_parameters();
-        let by_type = |kind: &str| parameters.and_then(|parameters| parameters.get(kind));
-        if let (Some(full), Some(sliding)) =
-            (by_type("full_attention"), by_type("sliding_attention"))
-        {
-            let of = |own, theta| self.rope(Some(own), theta, rotary_dim).map(|(rope, _)| rope);
-            return Ok((vec![of(full, theta)?, of(sliding, 10_000.0)?], None));
-        }
-        let (rope, original) =
-            self.rope(parameters, self.number_or("rope_theta", theta)?, rotary_dim)?;
-        let plain = |theta| Rope { theta, scaling: None, growth: None };
-        let mut ropes = vec![rope];
-        if is_gemma {
-            ropes.push(plain(self.number_or("rope_local_base_freq", 10_000.0)?));
-        } else if windows_are_plain && ropes[0].scaling.is_some() {
-            ropes.push(plain(ropes[0].theta));
-        }
-        Ok((ropes, original))
-    }
-
-    fn rope(
-        &self,
-        parameters: Option<&Value>,
-        theta: f64,
-        rotary_dim: usize,
-    ) -> Result<(Rope, Option<usize>)> {
-        let Some(parameters) = parameters else {
-            return Ok((Rope { theta, scaling: None, growth: None }, None));
-        };
-        let theta = match parameters.get("rope_theta") {
-            Some(theta) => number(theta, "rope_theta")?,
-            None => theta,
-        };
-        let positive = |key: &str| -> Result<Option<f64>> {
-            let Some(value) = parameters.get(key).filter(|value| !value.is_null()) else {
-                return Ok(None);
-            };
-            match number(value, key)? {
-                number if number > 0.0 => Ok(Some(number)),
-                number => bail!("rope scaling: `{key}` must be above 0, not {number}"),
-            }
-        };
-        let needed = |key: &str| {
-            positive(key)?.with_context(|| format!("rope scaling has no number at key `{key}`"))
-        };
-        let original = || -> Result<f64> {
-            match positive("original_max_position_embeddings")? {
-                Some(original) => Ok(original),
-                None => {
-                    let key = "original_max_position_embeddings";
-                    let key = self.present(key).map_or("max_position_embeddings", |_| key);
-                    Ok(self.size(key)? as f64)
-                }
-            }
-        };
-        let kind = ["rope_type", "type"].iter().find_map(|key| parameters.get(*key)?.as_str());
-        let (scaling, limit) = match kind.unwrap_or("default") {
-            "default" => (None, None),
-            "linear" => (Some(RopeScaling::Linear { factor: needed("factor")? }), None),
-            "llama3" => {
-                let scaling = RopeScaling::Llama3 {
-                    factor: needed("factor")?,
-                    low_freq_factor: needed("low_freq_factor")?,
-                    high_freq_factor: needed("high_freq_factor")?,
-                    original_max_positions: needed("original_max_position_embeddings")?,
-                };
-                (Some(scaling), None)
-            }
-            "yarn" => {
-                if parameters.get("truncate").is_some_and(|value| *value != Value::Bool(true)) {
-                    bail!("yarn's `truncate` is not supported");
-                }
-                let factor = needed("factor")?;
-                let stretch = |mscale: f64| 0.1 * mscale * factor.max(1.0).ln() + 1.0;
-                let scaling = RopeScaling::Yarn {
-                    factor,
-                    beta_fast: positive("beta_fast")?.unwrap_or(32.0),
-                    beta_slow: positive("beta_slow")?.unwrap_or(1.0),
-                    original_max_positions: original()?,
-                    attention_factor: match positive("attention_factor")? {
-                        Some(factor) => factor,
-                        None => match (positive("mscale")?, positive("mscale_all_dim")?) {
-                            (Some(one), Some(all)) => stretch(one) / stretch(all),
-                            _ => stretch(1.0),
-                        },
-                    },
-                };
-                (Some(scaling), None)
-            }
-            "longrope" => {
-                let (original, all) = (original()?, self.size("max_position_embeddings")? as f64);
-                let factors = parameters.get("short_factor").and_then(Value::as_array);
-                let factors = factors.filter(|factors| factors.len() == rotary_dim / 2);
-                let Some(factors) = factors else {
-                    bail!("longrope's `short_factor` must be a list of {} numbers", rotary_dim / 2);
-                };
-                let factors = factors.iter().map(|value| number(value, "short_factor"));
-                let short_factor: Vec<f64> = factors.collect::<Result<_>>()?;
-                if short_factor.iter().any(|factor| *factor <= 0.0) {
-                    bail!("longrope's `short_factor` must be above 0");
-                }
-                let stretch = (all / original).max(1.0);
-                let attention_factor = match positive("attention_factor")? {
-                    Some(factor) => factor,
-                    None => (1.0 + stretch.ln() / original.ln()).sqrt(),
-                };
-                // Beyond the original context other factors would hold, for the tokens before as well.
-                let scaling = RopeScaling::LongRope { short_factor, attention_factor };
-                (Some(scaling), Some(original as usize))
-            }
-            other => bail!(
-                "rope scaling `{other}` is not supported; default, linear, llama3, yarn and longrope are"
-            ),
-        };
-        Ok((Rope { theta, scaling, growth: None }, limit))
-    }
 }
 
-fn number(value: &Value, key: &str) -> Result<f64> {
+pub(super) fn number(value: &Value, key: &str) -> Result<f64> {
     let number = value.as_f64().filter(|number| number.is_finite());
     number.with_context(|| format!("key `{key}` must be a number, not {value}"))
 }

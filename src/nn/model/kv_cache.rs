@@ -94,8 +94,8 @@ impl Lent {
     fn of_layer(&self, layer: usize) -> Option<Beginning<'_>> {
         let Storage::Cpu(layers) = &self.cache.storage else { return None };
         let (RowLayout::Keys(layout), parts) = &layers[layer] else { return None };
-        let own = self.row * layout.row()..(self.row + 1) * layout.row();
-        let parts = parts.each_ref().map(|part| &part[own.clone()]);
+        let range = self.row * layout.row()..(self.row + 1) * layout.row();
+        let parts = parts.each_ref().map(|part| &part[range.clone()]);
         Some(Beginning { parts, head: layout.head(), tokens: self.tokens })
     }
 }
@@ -125,10 +125,11 @@ impl KvCache {
                 if added.is_some() {
                     lent = vec![None; rows];
                 }
-                let own = added.map_or(slots, |added| KeyLayout::after_others(added).min(slots));
+                let capacity =
+                    added.map_or(slots, |added| KeyLayout::after_others(added).min(slots));
                 let layer = |past: Past| {
                     let layout = match past {
-                        Past::All => RowLayout::Keys(KeyLayout::new(heads, own)),
+                        Past::All => RowLayout::Keys(KeyLayout::new(heads, capacity)),
                         Past::Window(window) => {
                             RowLayout::Keys(KeyLayout::sliding(heads, slots, window))
                         }
@@ -207,15 +208,15 @@ impl KvCache {
             (Storage::Cpu(layers), Storage::Cpu(others)) => {
                 for ((mine, layer), (theirs, other)) in layers.iter_mut().zip(others) {
                     match (&*mine, theirs) {
-                        (RowLayout::Keys(own), RowLayout::Keys(theirs)) => {
-                            let first = own.first_own(tokens, shared);
-                            copy((other, theirs, row), (layer, own, to), first..tokens);
+                        (RowLayout::Keys(mine), RowLayout::Keys(theirs)) => {
+                            let first = mine.first_own(tokens, shared);
+                            copy((other, theirs, row), (layer, mine, to), first..tokens);
                         }
                         (mine, _) => {
-                            for ((own, other), size) in
+                            for ((state, other), size) in
                                 layer.iter_mut().zip(other).zip(mine.sizes())
                             {
-                                own[to * size..][..size]
+                                state[to * size..][..size]
                                     .copy_from_slice(&other[row * size..][..size]);
                             }
                         }
@@ -276,8 +277,8 @@ impl KvCache {
 
 /// The first `tokens` slots of a row on a GPU; of a state all there is.
 fn first(values: &Tensor, row: usize, tokens: usize) -> Result<Tensor> {
-    let own = values.narrow(0, row, 1)?;
-    if values.rank() == 3 { own.narrow(1, 0, tokens) } else { Ok(own) }
+    let values = values.narrow(0, row, 1)?;
+    if values.rank() == 3 { values.narrow(1, 0, tokens) } else { Ok(values) }
 }
 
 /// Moves the first `held` slots of a row to another: what is written to for the first time takes memory.
@@ -301,11 +302,11 @@ fn copy(
     // Keys are in blocks, and whole ones are copied: what is held begins with one.
     let of_keys = KeyLayout::whole_blocks(held.clone());
     let parts = [(keys, own_keys, of_keys), (values, own_values, held)];
-    for (others, own, held) in parts {
+    for (others, heads, held) in parts {
         let others = others[from * theirs.row()..][..theirs.row()].chunks_exact(theirs.head());
-        let own = own[to * mine.row()..][..mine.row()].chunks_exact_mut(mine.head());
-        for (own, other) in own.zip(others) {
-            own[..held.len() * dim].copy_from_slice(&other[held.start * dim..held.end * dim]);
+        let heads = heads[to * mine.row()..][..mine.row()].chunks_exact_mut(mine.head());
+        for (heads, other) in heads.zip(others) {
+            heads[..held.len() * dim].copy_from_slice(&other[held.start * dim..held.end * dim]);
         }
     }
 }

@@ -5,6 +5,7 @@ use candle_core::{Result, bail};
 use super::architecture::{Activation, Architecture, LayerKind};
 use super::attention::{self, Attention};
 use super::delta::{self, DeltaRule};
+use super::layer_parts::{At, Weights};
 use super::linear::{Joined, Linear};
 use crate::nn::backend::{Backend, GradAccumulator, Norm, Parameter};
 
@@ -28,8 +29,8 @@ enum Mixer {
 
 /// What a mixer computes on its way.
 enum Mixed<B: Backend> {
-    Attention(attention::Saved<B>),
-    Delta(delta::Saved<B>),
+    Attention(attention::SavedAttention<B>),
+    Delta(delta::SavedDelta<B>),
 }
 
 /// What goes into a block and what becomes of its result.
@@ -60,22 +61,6 @@ struct Inside<B: Backend> {
     /// Of both blocks: the result before its norm, where it has one.
     results: [Option<B::Array>; 2],
 }
-
-/// The pass that a layer is part of.
-pub(super) struct At<'a, B: Backend> {
-    pub(super) backend: &'a B,
-    pub(super) pass: &'a B::Pass,
-    /// Of a training pass.
-    pub(super) number: Option<u64>,
-}
-
-impl<B: Backend> Clone for At<'_, B> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<B: Backend> Copy for At<'_, B> {}
 
 impl<B: Backend> SavedActivations<B> {
     /// Keeps the layer's input alone: the rest is computed again.
@@ -167,28 +152,6 @@ impl Block {
     }
 }
 
-/// The weights of a layer, by the names that follow its own.
-pub(super) struct Weights<'a> {
-    architecture: &'a Architecture,
-    find: &'a mut dyn FnMut(&str) -> Result<Parameter>,
-}
-
-impl Weights<'_> {
-    pub(super) fn get(&mut self, name: &str) -> Result<Parameter> {
-        (self.find)(name)
-    }
-
-    pub(super) fn norm(&mut self, name: &str, offset: f64) -> Result<Norm> {
-        Ok(Norm { weight: self.get(name)?, eps: self.architecture.rms_norm_eps, offset })
-    }
-
-    pub(super) fn linear(&mut self, name: &str) -> Result<Linear> {
-        let has_bias = self.architecture.has_bias(name);
-        let bias = has_bias.then(|| self.get(&format!("{name}.bias"))).transpose()?;
-        Ok(Linear { weight: self.get(&format!("{name}.weight"))?, bias, adapter: None })
-    }
-}
-
 impl Mixer {
     fn forward<B: Backend>(
         &self,
@@ -197,8 +160,8 @@ impl Mixer {
         cache: Option<&mut B::Cache<'_>>,
     ) -> Result<Mixed<B>> {
         match self {
-            Self::Attention(own) => own.forward(at, x, cache).map(Mixed::Attention),
-            Self::Delta(own) => own.forward(at, x, cache).map(Mixed::Delta),
+            Self::Attention(mixer) => mixer.forward(at, x, cache).map(Mixed::Attention),
+            Self::Delta(mixer) => mixer.forward(at, x, cache).map(Mixed::Delta),
         }
     }
 
@@ -210,10 +173,10 @@ impl Mixer {
         read: impl FnOnce(&B::Array) -> Result<R>,
     ) -> Result<R> {
         match (self, mixed) {
-            (Self::Attention(own), Mixed::Attention(mixed)) => {
-                own.with_result(backend, mixed, read)
+            (Self::Attention(mixer), Mixed::Attention(mixed)) => {
+                mixer.with_result(backend, mixed, read)
             }
-            (Self::Delta(own), Mixed::Delta(mixed)) => own.with_result(backend, mixed, read),
+            (Self::Delta(mixer), Mixed::Delta(mixed)) => mixer.with_result(backend, mixed, read),
             _ => unreachable!("a layer saves what its own mixer computes"),
         }
     }
@@ -228,25 +191,25 @@ impl Mixer {
         grads: &mut GradAccumulator,
     ) -> Result<B::Array> {
         match (self, mixed) {
-            (Self::Attention(own), Mixed::Attention(mixed)) => {
-                own.backward(at, mixed, grad, x, grads)
+            (Self::Attention(mixer), Mixed::Attention(mixed)) => {
+                mixer.backward(at, mixed, grad, x, grads)
             }
-            (Self::Delta(own), Mixed::Delta(mixed)) => own.backward(at, mixed, grad, x, grads),
+            (Self::Delta(mixer), Mixed::Delta(mixed)) => mixer.backward(at, mixed, grad, x, grads),
             _ => unreachable!("a layer saves what its own mixer computes"),
         }
     }
 
     fn linears(&self) -> &[Linear] {
         match self {
-            Self::Attention(own) => own.linears(),
-            Self::Delta(own) => own.linears(),
+            Self::Attention(mixer) => mixer.linears(),
+            Self::Delta(mixer) => mixer.linears(),
         }
     }
 
     fn linears_mut(&mut self) -> &mut [Linear] {
         match self {
-            Self::Attention(own) => own.linears_mut(),
-            Self::Delta(own) => own.linears_mut(),
+            Self::Attention(mixer) => mixer.linears_mut(),
+            Self::Delta(mixer) => mixer.linears_mut(),
         }
     }
 }

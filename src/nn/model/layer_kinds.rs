@@ -3,23 +3,8 @@
 use anyhow::{Result, bail};
 
 use super::architecture::LayerKind;
-use super::config::Family;
+use super::family::{Family, Windows};
 use super::keys::Keys;
-
-/// Which layers see a window, where no `layer_types` says it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Windows {
-    /// None.
-    No,
-    /// All, where there is a `sliding_window`.
-    All,
-    /// From `max_window_layers` on, where `use_sliding_window` says so.
-    Upper,
-    /// All but one in `sliding_window_pattern`.
-    Pattern(usize),
-    /// None, but all layers except one in `full_attention_interval` have the delta rule.
-    Delta,
-}
 
 /// What layers differ in.
 pub(super) fn layers(

@@ -66,21 +66,18 @@ pub fn names(module: &str) -> [String; 2] {
 pub fn modules(architecture: &Architecture, targets: &[String]) -> Vec<(String, [usize; 2])> {
     let is_target = |name: &str| targets.iter().any(|t| name.rsplit('.').next() == Some(t));
     let shapes: BTreeMap<String, Vec<usize>> = architecture.tensors().into_iter().collect();
-    let mut found = Vec::new();
+    let mut matrices = Vec::new();
     for layer in 0..architecture.num_layers {
         for module in architecture.modules(layer).into_iter().filter(|module| is_target(module)) {
             let name = format!("model.layers.{layer}.{module}");
             let shape = &shapes[&format!("{name}.weight")];
-            found.push((name, [shape[0], shape[1]]));
+            matrices.push((name, [shape[0], shape[1]]));
         }
     }
-    found
+    matrices
 }
 
 /// A fresh adapter: A uniform in `+-1 / sqrt(in)` as PEFT draws it, B zero, so that it changes nothing yet.
-///
-/// # Errors
-/// No memory.
 pub fn fresh(
     modules: &[(String, [usize; 2])],
     rank: usize,

@@ -2,7 +2,7 @@
 //!
 //! [`Architecture`] is read from `config.json`; [`weights`] reads and writes safetensors;
 //! [`Decoder`] maps token ids to hidden states and logits; [`KvCache`] is an argument of its forward pass, never a
-//! field. A layer is written once, over `backend::Backend`. To add a family, add a row of choices in `config.rs` and
+//! field. A layer is written once, over `backend::Backend`. To add a family, add a row of choices in `family.rs` and
 //! reference values; what no family chose before, in `architecture.rs` and `layer.rs`.
 
 mod architecture;
@@ -10,15 +10,19 @@ mod attention;
 mod config;
 mod decoder;
 mod delta;
+mod family;
+mod forward;
 mod keys;
 mod kind;
 mod kv_cache;
 mod layer;
 mod layer_kinds;
+mod layer_parts;
 mod linear;
 pub mod lora;
 mod room;
 mod rope;
+mod rope_config;
 mod run;
 mod text_part;
 pub mod weights;
@@ -29,7 +33,7 @@ pub use architecture::{
     RopeScaling,
 };
 pub use decoder::Decoder;
-pub(crate) use decoder::{LogpTrace, Trace};
+pub(crate) use forward::{LogpTrace, Trace};
 pub use kind::BackendKind;
 pub use kv_cache::KvCache;
 pub(crate) use room::{prefill_bytes, row_bytes};

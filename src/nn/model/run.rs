@@ -5,13 +5,14 @@ use candle_core::{Result, Tensor};
 use super::decoder::Decoder;
 use super::kind::heads;
 use super::kv_cache::{Cached, KvCache};
-use super::layer::{At, SavedActivations};
+use super::layer::SavedActivations;
+use super::layer_parts::At;
 use crate::nn::backend::cpu::Cpu;
 use crate::nn::backend::cpu::slots::Slots;
 use crate::nn::backend::{Backend, GradAccumulator, PackedSequences};
 
 /// What a pass through all layers leaves for its backward pass.
-pub(crate) struct Saved<B: Backend> {
+pub(crate) struct SavedLayers<B: Backend> {
     ids: Vec<u32>,
     pass: B::Pass,
     number: Option<u64>,
@@ -68,7 +69,7 @@ pub(super) fn forward<B: Backend>(
     ids: &[u32],
     packed: &PackedSequences,
     number: Option<u64>,
-) -> Result<(Tensor, Saved<B>)> {
+) -> Result<(Tensor, SavedLayers<B>)> {
     let pass = pass(decoder, backend, packed, None)?;
     let mut stream =
         backend.embed(&decoder.embedding, ids, decoder.architecture.embedding_scale)?;
@@ -79,18 +80,18 @@ pub(super) fn forward<B: Backend>(
     }
     let hidden = last_norm(decoder, backend, &mut stream)?;
     let last = backend.saved(&mut stream)?;
-    Ok((hidden, Saved { ids: ids.to_vec(), pass, number, layers, last }))
+    Ok((hidden, SavedLayers { ids: ids.to_vec(), pass, number, layers, last }))
 }
 
 /// Adds the gradients of all weights for the gradient `grad` `[N, D]` of the hidden states.
 pub(super) fn backward<B: Backend>(
     decoder: &Decoder,
     backend: &B,
-    saved: Saved<B>,
+    saved: SavedLayers<B>,
     grad: &Tensor,
     grads: &mut GradAccumulator,
 ) -> Result<()> {
-    let Saved { ids, pass, number, layers, last } = saved;
+    let SavedLayers { ids, pass, number, layers, last } = saved;
     let architecture = &decoder.architecture;
     let mut grad = backend.of_tensor(grad)?;
     if architecture.logits_scale != 1.0 {
@@ -122,16 +123,16 @@ pub(super) fn on_cpu(
 ) -> Result<Tensor> {
     /// Packed weights that fit the caches of a processor's cores, in bytes.
     const SMALL: usize = 32 << 20;
-    let whole = pass(decoder, cpu, packed, cache.as_ref().map(|cache| cache.slots()))?;
+    let pass = pass(decoder, cpu, packed, cache.as_ref().map(|cache| cache.slots()))?;
     let mut stream = cpu.embed(&decoder.embedding, ids, decoder.architecture.embedding_scale)?;
-    let threads = rayon::current_num_threads().min(whole.rows.len());
+    let threads = rayon::current_num_threads().min(pass.rows.len());
     let is_small = decoder.prepacked_bytes().is_some_and(|bytes| bytes <= SMALL);
-    let mut caches = cache.map(|cache| Cpu::layers(cache, whole.rows.len())).transpose()?;
+    let mut caches = cache.map(|cache| Cpu::layers(cache, pass.rows.len())).transpose()?;
     match caches {
         Some(caches) if is_small && threads > 1 => {
-            by_rows(decoder, cpu, &whole, &mut stream, caches, threads)?;
+            by_rows(decoder, cpu, &pass, &mut stream, caches, threads)?;
         }
-        _ => layers(decoder, cpu, &whole, &mut stream, caches.as_deref_mut())?,
+        _ => layers(decoder, cpu, &pass, &mut stream, caches.as_deref_mut())?,
     }
     last_norm(decoder, cpu, &mut stream)
 }
@@ -151,8 +152,9 @@ fn by_rows(
     for Slots { parts: [first, second], layout, beginnings } in caches {
         let [one, other] = layout.sizes().map(|size| share * size);
         let chunks = first.chunks_mut(one).zip(second.chunks_mut(other));
-        let own = beginnings.chunks(share).map(<[_]>::to_vec).chain(std::iter::repeat(vec![]));
-        let slots = chunks.zip(own).map(|((first, second), beginnings)| Slots {
+        let beginnings_of_part =
+            beginnings.chunks(share).map(<[_]>::to_vec).chain(std::iter::repeat(vec![]));
+        let slots = chunks.zip(beginnings_of_part).map(|((first, second), beginnings)| Slots {
             parts: [first, second],
             layout,
             beginnings,
@@ -164,17 +166,17 @@ fn by_rows(
     rayon::scope(|scope| {
         let mut rest = stream;
         for ((index, mut caches), done) in parts.into_iter().enumerate().zip(&mut done) {
-            let own = index * share..((index + 1) * share).min(rows);
-            if own.is_empty() {
+            let range = index * share..((index + 1) * share).min(rows);
+            if range.is_empty() {
                 return;
             }
-            let values = pass.tokens_of(own.clone()).len() * width;
+            let values = pass.tokens_of(range.clone()).len() * width;
             let (own_stream, others) = std::mem::take(&mut rest).split_at_mut(values);
             rest = others;
             let cpu = &cpu;
             scope.spawn(move |_| {
                 let mut own_pass = cpu.pool.copy(own_stream);
-                let part = pass.part(own);
+                let part = pass.part(range);
                 *done = layers(decoder, cpu, &part, &mut own_pass, Some(&mut caches));
                 own_stream.copy_from_slice(&own_pass);
             });

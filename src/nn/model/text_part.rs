@@ -58,11 +58,11 @@ pub(super) fn of_config(config: Value) -> Result<Value> {
     let mut text =
         text.with_context(|| format!("a `{whole}` model without a text_config"))?.clone();
     let kinds = || KINDS.iter().filter(|(of, ..)| *of == whole);
-    let own = text.get("model_type").and_then(Value::as_str).unwrap_or_default();
-    let Some((_, _, class, defaults)) = kinds().find(|(_, kind, ..)| *kind == own) else {
+    let kind_of_text = text.get("model_type").and_then(Value::as_str).unwrap_or_default();
+    let Some((_, _, class, defaults)) = kinds().find(|(_, kind, ..)| *kind == kind_of_text) else {
         let known: Vec<_> = kinds().map(|(_, kind, ..)| *kind).collect();
         bail!(
-            "a `{whole}` model whose text is `{own}` is not supported; {} is",
+            "a `{whole}` model whose text is `{kind_of_text}` is not supported; {} is",
             known.join(" or ")
         );
     };
@@ -82,8 +82,8 @@ pub(super) fn of_config(config: Value) -> Result<Value> {
 
 /// The name by itself of a weight of the text part; none where it has no other.
 pub(super) fn name(stored: &str) -> Option<String> {
-    let own = |(from, to): &(&str, &str)| Some(format!("{to}{}", stored.strip_prefix(from)?));
-    PREFIXES.iter().find_map(own)
+    let renamed = |(from, to): &(&str, &str)| Some(format!("{to}{}", stored.strip_prefix(from)?));
+    PREFIXES.iter().find_map(renamed)
 }
 
 /// Whether a weight belongs to what sees images, or predicts several tokens at once.
@@ -100,11 +100,11 @@ mod tests {
         let text = json!({"model_type": "gemma3_text", "hidden_size": 8});
         let whole = json!({"model_type": "gemma3", "text_config": text, "eos_token_id": [1, 106],
             "vision_config": {"hidden_size": 4}});
-        let found = of_config(whole).unwrap();
-        assert_eq!((&found["hidden_size"], &found["vocab_size"]), (&json!(8), &json!(262_208)));
-        assert_eq!(found["architectures"], json!(["Gemma3ForCausalLM"]));
-        assert_eq!(found["eos_token_id"], json!([1, 106]));
-        assert!(found.get("vision_config").is_none());
+        let text = of_config(whole).unwrap();
+        assert_eq!((&text["hidden_size"], &text["vocab_size"]), (&json!(8), &json!(262_208)));
+        assert_eq!(text["architectures"], json!(["Gemma3ForCausalLM"]));
+        assert_eq!(text["eos_token_id"], json!([1, 106]));
+        assert!(text.get("vision_config").is_none());
         let alone = json!({"model_type": "llama"});
         assert_eq!(of_config(alone.clone()).unwrap(), alone);
         let said = |config: Value| of_config(config).unwrap_err().to_string();

@@ -38,7 +38,7 @@ pub type Weights = BTreeMap<String, Tensor>;
 /// The mean of several models' weights, in f32.
 ///
 /// # Errors
-/// Weights of other names or shapes, no memory.
+/// Weights of other names or shapes.
 pub fn mean(models: &[Weights]) -> Result<Weights> {
     let Some((first, others)) = models.split_first() else { bail!("there is nothing to average") };
     let share = 1.0 / models.len() as f64;
@@ -63,7 +63,7 @@ pub fn mean(models: &[Weights]) -> Result<Weights> {
 /// Weights on the straight line from one model to another, in f32: `from` at 0, `to` at 1.
 ///
 /// # Errors
-/// Weights of other names or shapes, no memory.
+/// Weights of other names or shapes.
 pub fn between(from: &Weights, to: &Weights, share: f64) -> Result<Weights> {
     let one = |(name, start): (&String, &Tensor)| -> Result<(String, Tensor)> {
         let Some(end) = to.get(name).filter(|end| end.shape() == start.shape()) else {
@@ -175,9 +175,6 @@ pub fn read_all(path: &Path, device: &Device) -> Result<Vec<(String, Tensor)>> {
 
 /// Fresh weights: normal with the configured deviation, norms what leaves their input as it is, biases 0,
 /// decays of the delta rule of all speeds.
-///
-/// # Errors
-/// No memory.
 pub fn random(architecture: &Architecture, seed: u64, device: &Device) -> Result<Weights> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut weights = Weights::new();

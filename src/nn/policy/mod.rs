@@ -47,9 +47,6 @@ impl Policy {
     }
 
     /// A policy that takes the place of `weights`, one after the other: no two copies of all of them are ever held.
-    ///
-    /// # Errors
-    /// See [`Policy::new`]; the weights are gone then.
     pub fn in_place_of(architecture: &Architecture, weights: Weights) -> Result<Self> {
         Self::of(kind_of(&weights), architecture, weights)
     }

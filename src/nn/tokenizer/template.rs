@@ -37,14 +37,14 @@ impl ChatTemplate {
     /// Renders messages the way transformers does.
     pub(super) fn render(&self, prompt: &Prompt) -> Result<String> {
         let Prompt::Chat(messages) = prompt else { return Ok(prompt.plain()) };
-        let (own, messages) = (self.clone(), messages.clone());
+        let (template, messages) = (self.clone(), messages.clone());
         let given: usize = messages.iter().map(|message| message.content.len()).sum();
         let limits = (
             MEMORY.saturating_add(given.saturating_mul(16)),
             MAX_OUTPUT.saturating_add(given.saturating_mul(2)),
         );
         let text = budget::within("the model's chat template", limits.0, move || {
-            own.rendered(&messages, limits.1)
+            template.rendered(&messages, limits.1)
         })?;
         Ok(text)
     }

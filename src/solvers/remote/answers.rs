@@ -7,7 +7,7 @@ use tealight_eval::grade::{plausible_logp, token_count};
 
 /// One completion that a server drew.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Drawn {
+pub(super) struct ServerSample {
     /// As evaluations see it.
     pub(super) answer: Answer,
     /// Its tokens, where the server gives them; whether the last one ends it differs from server to server.
@@ -21,7 +21,7 @@ pub(super) struct Answers {
     /// The name of the model that answered, where the server gives one.
     pub(super) model: Option<String>,
     /// The completions, each with the reason where it failed.
-    pub(super) drawn: Vec<Result<Drawn, String>>,
+    pub(super) drawn: Vec<Result<ServerSample, String>>,
 }
 
 /// What a response body holds.
@@ -46,7 +46,7 @@ pub(super) fn read(text: &[u8]) -> Result<Answers> {
     Ok(Answers { model, drawn: choices.iter().map(|choice| drawn(choice, each)).collect() })
 }
 
-fn drawn(choice: &Value, tokens: usize) -> Result<Drawn, String> {
+fn drawn(choice: &Value, tokens: usize) -> Result<ServerSample, String> {
     let message = &choice["message"];
     // Servers with a parser for reasoning hand thoughts out apart; where one was never finished, there is no content.
     let is_thought = |key: &&str| message[*key].as_str().is_some_and(|text| !text.is_empty());
@@ -71,7 +71,7 @@ fn drawn(choice: &Value, tokens: usize) -> Result<Drawn, String> {
         (None, None) => tokens,
     };
     let logp = logps.as_ref().map(|logps| logps.iter().sum());
-    Ok(Drawn {
+    Ok(ServerSample {
         answer: Answer {
             text: text.into(),
             is_finished,
@@ -87,7 +87,7 @@ fn drawn(choice: &Value, tokens: usize) -> Result<Drawn, String> {
 }
 
 /// A completion in SGLang's own form: `[log-probability, token, text]` for every token.
-fn native(one: &Value) -> Result<Drawn, String> {
+fn native(one: &Value) -> Result<ServerSample, String> {
     let meta = &one["meta_info"];
     let is_finished = match meta["finish_reason"]["type"].as_str() {
         Some("stop") => true,
@@ -101,7 +101,7 @@ fn native(one: &Value) -> Result<Drawn, String> {
     let tokens: Option<Vec<(f64, u32)>> = tokens.iter().map(token).collect();
     let (logp, ids): (Vec<f64>, Vec<u32>) =
         tokens.ok_or("a token without its log-probability")?.into_iter().unzip();
-    Ok(Drawn {
+    Ok(ServerSample {
         answer: Answer {
             text: one["text"].as_str().unwrap_or_default().to_owned(),
             is_finished,
@@ -145,9 +145,9 @@ mod tests {
             {"message": {"content": null, "reasoning_content": "2 +"}, "finish_reason": "length"},
             {"message": {"content": "4", "reasoning_content": null}, "finish_reason": "stop"},
         ]});
-        let found = read(body.to_string().as_bytes()).unwrap().drawn;
+        let answers = read(body.to_string().as_bytes()).unwrap().drawn;
         let of = |index: usize| {
-            let answer = &found[index].as_ref().unwrap().answer;
+            let answer = &answers[index].as_ref().unwrap().answer;
             (answer.text.as_str(), answer.is_stripped, answer.starts_inside)
         };
         assert_eq!(
@@ -167,13 +167,13 @@ mod tests {
             {"message": {"content": "d"}, "finish_reason": "length",
                 "logprobs": {"content": [{"id": 7, "logprob": -2.0}]}},
         ]});
-        let found = read(body.to_string().as_bytes()).unwrap().drawn;
-        let ok: Vec<_> = found.iter().map(Result::is_ok).collect();
+        let answers = read(body.to_string().as_bytes()).unwrap().drawn;
+        let ok: Vec<_> = answers.iter().map(Result::is_ok).collect();
         assert_eq!(ok, [true, false, false, false, true]);
-        let first = found[0].as_ref().unwrap();
+        let first = answers[0].as_ref().unwrap();
         assert_eq!((first.answer.logp, first.answer.tokens), (Some(-1.5), 2));
-        assert_eq!(found[4].as_ref().unwrap().token_ids, Some(vec![7]));
-        assert!(!found[4].as_ref().unwrap().answer.is_finished);
+        assert_eq!(answers[4].as_ref().unwrap().token_ids, Some(vec![7]));
+        assert!(!answers[4].as_ref().unwrap().answer.is_finished);
         assert!(read(b"[]").is_err() && read(b"{\"choices\":").is_err());
     }
 }

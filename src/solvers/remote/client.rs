@@ -10,7 +10,7 @@ use ureq::http::{Response, StatusCode, Uri};
 use ureq::typestate::WithoutBody;
 use ureq::{Agent, Body, RequestBuilder};
 
-use super::answers::{self, Drawn};
+use super::answers::{self, ServerSample};
 use super::{Dialect, RemoteOptions};
 use crate::nn::generate::SamplingParams;
 use crate::system::http::{agent, body, described, header};
@@ -42,7 +42,7 @@ pub(super) struct Client {
 
 /// What a server is asked to complete.
 #[derive(Clone, Copy)]
-pub(super) enum Asked<'a> {
+pub(super) enum PromptInput<'a> {
     /// What it renders and tokenizes itself.
     Prompt(&'a Prompt),
     /// Tokens.
@@ -52,7 +52,7 @@ pub(super) enum Asked<'a> {
 /// One request for completions.
 #[derive(Clone, Copy)]
 pub(super) struct Request<'a> {
-    pub(super) asked: Asked<'a>,
+    pub(super) input: PromptInput<'a>,
     /// The name that the server knows the model by.
     pub(super) model: &'a str,
     /// The adapter on it.
@@ -155,7 +155,7 @@ impl Client {
         request: Request<'_>,
         n: usize,
         is_over: &AtomicBool,
-    ) -> Result<Vec<Result<Drawn, String>>> {
+    ) -> Result<Vec<Result<ServerSample, String>>> {
         let n = n.min(self.most);
         let (path, body) = self.written(request, n);
         let tokens = (n as u64).saturating_mul(request.params.max_new_tokens as u64);
@@ -198,24 +198,24 @@ impl Client {
     }
 
     fn written(&self, request: Request<'_>, n: usize) -> (&'static str, Value) {
-        let Request { asked, model, adapter, params, seed, .. } = request;
+        let Request { input, model, adapter, params, seed, .. } = request;
         let mut body = json!({"model": adapter.unwrap_or(model), "n": n});
         self.dialect.write(&mut body, params, seed);
-        match asked {
-            Asked::Tokens(ids) if self.dialect == Dialect::Sglang => {
+        match input {
+            PromptInput::Tokens(ids) if self.dialect == Dialect::Sglang => {
                 ("/generate", self.dialect.natively(ids, n, adapter, params))
             }
-            Asked::Prompt(Prompt::Chat(messages)) => {
+            PromptInput::Prompt(Prompt::Chat(messages)) => {
                 body["messages"] = json!(messages);
                 body["logprobs"] = json!(true);
                 ("/v1/chat/completions", body)
             }
-            Asked::Prompt(Prompt::Text(text)) => {
+            PromptInput::Prompt(Prompt::Text(text)) => {
                 body["prompt"] = json!(text);
                 body["logprobs"] = json!(1);
                 ("/v1/completions", body)
             }
-            Asked::Tokens(ids) => {
+            PromptInput::Tokens(ids) => {
                 body["prompt"] = json!(ids);
                 // Of the token that was drawn alone.
                 body["logprobs"] = json!(0);

@@ -102,14 +102,15 @@ impl Dialect {
         adapter: Option<&str>,
         params: &SamplingParams,
     ) -> Value {
-        let mut own =
+        let mut sampling =
             json!({"n": n, "max_new_tokens": params.max_new_tokens, "stop_token_ids": params.eos});
-        self.write(&mut own, params, 0);
-        if let Some(fields) = own.as_object_mut() {
+        self.write(&mut sampling, params, 0);
+        if let Some(fields) = sampling.as_object_mut() {
             // It refuses names that it does not know.
             fields.retain(|name, _| !["max_tokens", "seed"].contains(&name.as_str()));
         }
-        let mut body = json!({"input_ids": prompt, "sampling_params": own, "return_logprob": true});
+        let mut body =
+            json!({"input_ids": prompt, "sampling_params": sampling, "return_logprob": true});
         if let Some(adapter) = adapter {
             body["lora_path"] = json!(adapter);
         }

@@ -5,17 +5,17 @@
 //! is never tokenized again: what was sampled is what is trained on.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::channel;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
-use super::answers::Drawn;
-use super::client::{Asked, Request};
+use super::answers::ServerSample;
+use super::client::{PromptInput, Request};
 use super::replica::Replica;
+use super::workers::ask_each;
 use super::{RemoteOptions, mixed};
 use crate::learn::objective::ImportanceCorrection;
 use crate::nn::generate::{
@@ -167,8 +167,8 @@ impl<'a> Fleet<'a> {
             None => output.join("engine"),
             // Runs that share it are told apart by where they write.
             Some(shared) => {
-                let own = tealight_datasets::fnv(output.display().to_string().bytes());
-                std::path::absolute(shared)?.join(format!("run-{own:016x}"))
+                let hash = tealight_datasets::fnv(output.display().to_string().bytes());
+                std::path::absolute(shared)?.join(format!("run-{hash:016x}"))
             }
         };
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
@@ -229,10 +229,10 @@ impl<'a> Fleet<'a> {
         rng_key: RngKey,
         is_over: &AtomicBool,
     ) -> Result<Vec<Completion>> {
-        let mut found: Vec<Completion> = Vec::with_capacity(request.count);
+        let mut completions: Vec<Completion> = Vec::with_capacity(request.count);
         let (mut requests, mut barren, mut place) = (0, 0, index);
         let mut last = None;
-        while found.len() < request.count {
+        while completions.len() < request.count {
             let up: Vec<&Replica> =
                 self.replicas.iter().filter(|replica| replica.is_up()).collect();
             let Some(replica) = up.get(place % up.len().max(1)) else { return Err(lost(last)) };
@@ -240,7 +240,7 @@ impl<'a> Fleet<'a> {
             // It has these weights until it has answered.
             let Some(policy) = replica.policy() else { continue };
             let asked = Request {
-                asked: Asked::Tokens(&request.prompt),
+                input: PromptInput::Tokens(&request.prompt),
                 model: policy.model(),
                 adapter: policy.adapter(),
                 params,
@@ -248,7 +248,7 @@ impl<'a> Fleet<'a> {
                 retries,
             };
             requests += 1;
-            let missing = request.count - found.len();
+            let missing = request.count - completions.len();
             let drawn = match replica.client.complete(asked, missing, is_over) {
                 Ok(drawn) => drawn,
                 Err(error) => {
@@ -261,25 +261,25 @@ impl<'a> Fleet<'a> {
                     continue;
                 }
             };
-            let (before, mut why) = (found.len(), "no completion".to_owned());
+            let (before, mut why) = (completions.len(), "no completion".to_owned());
             for one in drawn.into_iter().take(missing) {
                 match one {
-                    Ok(drawn) => found.push(self.completion(drawn, params)?),
+                    Ok(drawn) => completions.push(self.completion(drawn, params)?),
                     Err(reason) => why = reason,
                 }
             }
-            count_tokens(found[before..].iter().map(|one| one.tokens.len()).sum());
-            barren = if found.len() > before { 0 } else { barren + 1 };
+            count_tokens(completions[before..].iter().map(|one| one.tokens.len()).sum());
+            barren = if completions.len() > before { 0 } else { barren + 1 };
             if barren > self.retries {
                 // One that is missing would bias what is learned.
                 bail!("{}: completions fail again and again: {why}", replica.client.address());
             }
         }
-        Ok(found)
+        Ok(completions)
     }
 
     /// What a server drew, held against what was asked.
-    fn completion(&self, drawn: Drawn, params: &SamplingParams) -> Result<Completion> {
+    fn completion(&self, drawn: ServerSample, params: &SamplingParams) -> Result<Completion> {
         let (Some(tokens), Some(logp)) = (drawn.token_ids, drawn.token_logp) else {
             bail!("the server gives no tokens with their log-probabilities: training needs both");
         };
@@ -350,32 +350,12 @@ impl Sampler for Fleet<'_> {
         rng_key: RngKey,
         sink: &mut CompletionSink<'_>,
     ) -> Result<()> {
-        let (next, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
-        let (send, found) = channel();
-        std::thread::scope(|scope| {
-            for _ in 0..self.concurrency.min(requests.len()) {
-                let (send, next, is_over) = (send.clone(), &next, &is_over);
-                scope.spawn(move || {
-                    while !is_over.load(Ordering::Relaxed) {
-                        let index = next.fetch_add(1, Ordering::Relaxed);
-                        let Some(request) = requests.get(index) else { break };
-                        let found = self.complete((index, request), params, rng_key, is_over);
-                        if send.send((index, found)).is_err() {
-                            break;
-                        }
-                    }
-                });
-            }
-            drop(send);
-            let mut failed = None;
-            while let Ok((index, completions)) = found.recv() {
-                if let Err(error) = completions.and_then(|completions| sink(index, completions)) {
-                    is_over.store(true, Ordering::Relaxed);
-                    failed = failed.or(Some(error));
-                }
-            }
-            failed.map_or(Ok(()), Err)
-        })
+        ask_each(
+            requests.len(),
+            self.concurrency,
+            |index, is_over| self.complete((index, &requests[index]), params, rng_key, is_over),
+            sink,
+        )
     }
 }
 

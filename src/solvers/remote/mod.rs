@@ -13,10 +13,9 @@ mod dialect;
 mod fleet;
 mod replica;
 mod sampler;
+mod workers;
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::channel;
+use std::sync::atomic::AtomicBool;
 
 use anyhow::{Result, bail};
 use clap::Args;
@@ -25,8 +24,9 @@ use tealight_eval::{Answer, AnswerSink, ProblemRequest, Solver};
 
 use crate::nn::generate::SamplingParams;
 use crate::system::telemetry::count_tokens;
-use answers::Drawn;
-use client::{Asked, Client, Request};
+use answers::ServerSample;
+use client::{Client, PromptInput, Request};
+use workers::ask_each;
 
 pub use dialect::Dialect;
 pub use fleet::{EngineOptions, EngineWeights, Fleet};
@@ -128,7 +128,7 @@ impl Solver for RemoteSolver<'_> {
         sink: &mut AnswerSink<'_>,
     ) -> Result<()> {
         self.draw(problems, n, &mut |index, drawn| {
-            let answer = |one: Result<Drawn, String>| match one {
+            let answer = |one: Result<ServerSample, String>| match one {
                 Ok(drawn) => drawn.answer,
                 Err(why) => Answer::failed(format!("the server gave {why}")),
             };
@@ -138,47 +138,21 @@ impl Solver for RemoteSolver<'_> {
 }
 
 /// Receives what was drawn for a problem, by its index; what failed for good with the reason.
-type DrawnSink<'a> = dyn FnMut(usize, Vec<Result<Drawn, String>>) -> Result<()> + 'a;
+type SampleSink<'a> = dyn FnMut(usize, Vec<Result<ServerSample, String>>) -> Result<()> + 'a;
 
 impl RemoteSolver<'_> {
     fn draw(
         &self,
         problems: &[ProblemRequest<'_>],
         n: usize,
-        sink: &mut DrawnSink<'_>,
+        sink: &mut SampleSink<'_>,
     ) -> Result<()> {
-        let next = AtomicUsize::new(0);
-        let is_over = AtomicBool::new(false);
-        let (send, answers) = channel();
-        let send = Mutex::new(send);
-        std::thread::scope(|scope| {
-            for _ in 0..self.remote.concurrency.min(problems.len()) {
-                let (next, is_over) = (&next, &is_over);
-                let send = send.lock().map(|send| send.clone());
-                let Ok(send) = send else { bail!("the workers cannot be started") };
-                scope.spawn(move || {
-                    while !is_over.load(Ordering::Relaxed) {
-                        let index = next.fetch_add(1, Ordering::Relaxed);
-                        let Some(asked) = problems.get(index) else { break };
-                        let found = self.answers(asked, n, is_over);
-                        if send.send((index, found)).is_err() {
-                            break;
-                        }
-                    }
-                });
-            }
-            drop(send);
-            let mut failed = None;
-            while let Ok((index, found)) = answers.recv() {
-                // What other workers still bring is kept, so that a later run need not ask again.
-                let done = found.and_then(|answers| sink(index, answers));
-                if let Err(error) = done {
-                    is_over.store(true, Ordering::Relaxed);
-                    failed = failed.or(Some(error));
-                }
-            }
-            failed.map_or(Ok(()), Err)
-        })
+        ask_each(
+            problems.len(),
+            self.remote.concurrency,
+            |index, is_over| self.answers(&problems[index], n, is_over),
+            sink,
+        )
     }
 
     /// All answers to one problem; servers may give fewer than asked for at once.
@@ -187,47 +161,47 @@ impl RemoteSolver<'_> {
         asked: &ProblemRequest<'_>,
         n: usize,
         is_over: &AtomicBool,
-    ) -> Result<Vec<Result<Drawn, String>>> {
+    ) -> Result<Vec<Result<ServerSample, String>>> {
         let n = n.saturating_sub(asked.known);
-        let mut whole = Vec::with_capacity(n);
+        let mut answers = Vec::with_capacity(n);
         // Other seeds than those that drew what is known.
         let (mut requests, mut barren) = (asked.known as u64, 0);
         let mut why = "no completion".to_owned();
-        while whole.len() < n {
-            let missing = n - whole.len();
+        while answers.len() < n {
+            let missing = n - answers.len();
             if barren > self.remote.retries {
                 tracing::warn!(
                     "problem `{}`: {missing} of {n} samples failed, the server gave {why}",
                     asked.problem.id
                 );
-                whole.resize_with(n, || Err(why.clone()));
+                answers.resize_with(n, || Err(why.clone()));
                 break;
             }
             // Another seed for each request: the same one would bring the same answers again.
             let seed = mixed(self.remote.seed, asked.key, requests);
             requests += 1;
             let request = Request {
-                asked: Asked::Prompt(&asked.problem.prompt),
+                input: PromptInput::Prompt(&asked.problem.prompt),
                 model: &self.remote.model,
                 adapter: None,
                 params: self.params,
                 seed,
                 retries: self.remote.retries,
             };
-            let found = self.remote.client.complete(request, missing, is_over)?;
-            let before = whole.len();
-            for one in found.into_iter().take(missing) {
+            let drawn = self.remote.client.complete(request, missing, is_over)?;
+            let before = answers.len();
+            for one in drawn.into_iter().take(missing) {
                 match one {
                     Ok(drawn) => {
                         count_tokens(drawn.answer.tokens);
-                        whole.push(Ok(drawn));
+                        answers.push(Ok(drawn));
                     }
                     Err(reason) => why = reason,
                 }
             }
-            barren = if whole.len() > before { 0 } else { barren + 1 };
+            barren = if answers.len() > before { 0 } else { barren + 1 };
         }
-        Ok(whole)
+        Ok(answers)
     }
 }
 

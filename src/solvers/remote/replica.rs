@@ -115,7 +115,7 @@ impl Replica {
     /// answer a known one from what it remembers of it.
     ///
     /// # Errors
-    /// The server's words.
+    /// The server refuses, in its words.
     pub(super) fn load_adapter(
         &self,
         adapter: &mut Option<String>,
@@ -169,7 +169,7 @@ impl Replica {
     /// Has it read all weights again from `folder`. vLLM must be in its development mode.
     ///
     /// # Errors
-    /// The server's words.
+    /// The server refuses, in its words.
     pub(super) fn reload(&self, folder: &Path) -> Result<()> {
         if self.client.dialect() == Dialect::Sglang {
             let request = json!({"model_path": folder, "flush_cache": true});

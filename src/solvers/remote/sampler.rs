@@ -8,7 +8,7 @@ use anyhow::{Result, anyhow, bail};
 use tealight_eval::ProblemRequest;
 
 use super::Remote;
-use super::answers::Drawn;
+use super::answers::ServerSample;
 use crate::learn::rollout::Encoded;
 use crate::nn::generate::{
     Completion, CompletionSink, Finish, RngKey, SampleRequest, Sampler, SamplingParams,
@@ -69,7 +69,7 @@ impl Sampler for RemoteSampler<'_> {
 
 impl RemoteSampler<'_> {
     /// The tokens of what was drawn: the server's own, or its text tokenized.
-    fn completion(&self, drawn: Drawn, params: &SamplingParams) -> Result<Completion> {
+    fn completion(&self, drawn: ServerSample, params: &SamplingParams) -> Result<Completion> {
         let mut tokens = match drawn.token_ids {
             Some(ids) => ids,
             None => self.tokenizer.encode_completion(&drawn.answer.text)?,

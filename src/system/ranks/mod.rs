@@ -38,19 +38,19 @@ pub trait Link: Send + Sync {
     /// Everyone's bytes, in order of rank.
     ///
     /// # Errors
-    /// The others are gone.
-    fn all_gather(&self, own: &[u8]) -> Result<Vec<Vec<u8>>>;
-    /// Hands part `r` of `own` to rank `r`, and puts this one's part of everyone's into `parts`, in order of rank. The
+    /// Another rank disconnected.
+    fn all_gather(&self, local: &[u8]) -> Result<Vec<Vec<u8>>>;
+    /// Hands part `r` of `local` to rank `r`, and puts this one's part of everyone's into `parts`, in order of rank. The
     /// parts are equally long.
     ///
     /// # Errors
-    /// The others are gone.
-    fn exchange(&self, own: &[f32], parts: &mut [f32]) -> Result<()>;
+    /// Another rank disconnected.
+    fn exchange(&self, local: &[f32], parts: &mut [f32]) -> Result<()>;
     /// Puts everyone's numbers into `all`, in order of rank; all have as many.
     ///
     /// # Errors
-    /// The others are gone.
-    fn concatenate(&self, own: &[f32], all: &mut [f32]) -> Result<()>;
+    /// Another rank disconnected.
+    fn concatenate(&self, local: &[f32], all: &mut [f32]) -> Result<()>;
     /// Ends all of them with this exit code.
     fn abort(&self, code: i32) -> !;
 }
@@ -145,26 +145,26 @@ impl Ranks {
     /// Everyone's values, in order of rank.
     ///
     /// # Errors
-    /// The others are gone.
-    pub fn gather<T: Serialize + DeserializeOwned>(&self, own: T) -> Result<Vec<T>> {
-        let Some(link) = &self.0 else { return Ok(vec![own]) };
-        link.all_gather(&serde_json::to_vec(&own)?)?.iter().map(|bytes| read(bytes)).collect()
+    /// Another rank disconnected.
+    pub fn gather<T: Serialize + DeserializeOwned>(&self, local: T) -> Result<Vec<T>> {
+        let Some(link) = &self.0 else { return Ok(vec![local]) };
+        link.all_gather(&serde_json::to_vec(&local)?)?.iter().map(|bytes| read(bytes)).collect()
     }
 
     /// Everyone's numbers bit by bit, in order of rank.
     ///
     /// # Errors
-    /// The others are gone.
-    pub fn gather_numbers<T: Pod + Zeroable>(&self, own: Vec<T>) -> Result<Vec<Vec<T>>> {
-        let Some(link) = &self.0 else { return Ok(vec![own]) };
-        let all = link.all_gather(cast_slice(&own))?;
+    /// Another rank disconnected.
+    pub fn gather_numbers<T: Pod + Zeroable>(&self, local: Vec<T>) -> Result<Vec<Vec<T>>> {
+        let Some(link) = &self.0 else { return Ok(vec![local]) };
+        let all = link.all_gather(cast_slice(&local))?;
         Ok(all.iter().map(|bytes| pod_collect_to_vec(bytes)).collect())
     }
 
     /// Waits for all.
     ///
     /// # Errors
-    /// The others are gone.
+    /// Another rank disconnected.
     pub fn wait(&self) -> Result<()> {
         self.gather_numbers::<u8>(vec![]).map(drop)
     }
@@ -173,7 +173,7 @@ impl Ranks {
     /// the order of ranks and rounded once: the same bits on every rank and in every run of as many ranks.
     ///
     /// # Errors
-    /// The others are gone.
+    /// Another rank disconnected.
     pub fn sum(&self, values: &mut [f32]) -> Result<()> {
         let Some(link) = &self.0 else { return Ok(()) };
         let size = link.size();
@@ -187,8 +187,8 @@ impl Ranks {
             for other in parts.chunks_exact(part) {
                 sums.iter_mut().zip(other).for_each(|(sum, x)| *sum += f64::from(*x));
             }
-            let own: Vec<f32> = sums.iter().map(|sum: &f64| *sum as f32).collect();
-            link.concatenate(&own, &mut whole)?;
+            let rounded: Vec<f32> = sums.iter().map(|sum: &f64| *sum as f32).collect();
+            link.concatenate(&rounded, &mut whole)?;
             values.copy_from_slice(&whole[..values.len()]);
         }
         Ok(())
@@ -199,7 +199,7 @@ impl Ranks {
     /// comes.
     ///
     /// # Errors
-    /// Whatever `work` or `sink` fails with.
+    /// An error of `work` or `sink`.
     pub fn divide<T: Serialize + DeserializeOwned>(
         &self,
         items: &[usize],
@@ -229,14 +229,12 @@ impl Ranks {
             return vec![items.to_vec()];
         }
         let round = ROUND.div_ceil(each.max(1)) * size;
-        let own = |items: &[usize]| items.iter().skip(self.rank()).step_by(size).copied().collect();
-        items.chunks(round).map(own).collect()
+        let share =
+            |items: &[usize]| items.iter().skip(self.rank()).step_by(size).copied().collect();
+        items.chunks(round).map(share).collect()
     }
 
     /// Fails where the ranks do not agree on `value`.
-    ///
-    /// # Errors
-    /// See above; the message says that it is `what`.
     pub fn agree(&self, value: u64, what: &str) -> Result<()> {
         let all = self.gather_numbers(vec![value])?;
         match all.iter().position(|other| *other != all[0]) {
@@ -289,10 +287,10 @@ mod tests {
     fn items_are_divided_and_every_rank_sees_all_in_one_order() {
         for size in [1, 2, 3] {
             let seen = on_each(size, |ranks| {
-                let (mut own, mut all) = (Vec::new(), Vec::new());
+                let (mut mine, mut all) = (Vec::new(), Vec::new());
                 let items = [5, 3, 8, 1, 9, 2, 7];
                 let mut work = |items: &[usize], sink: &mut Sink<'_, usize>| {
-                    own.extend_from_slice(items);
+                    mine.extend_from_slice(items);
                     items.iter().try_for_each(|item| sink(item * 10))
                 };
                 let sink = &mut |found| {
@@ -300,9 +298,9 @@ mod tests {
                     Ok(())
                 };
                 ranks.divide(&items, ROUND / 2, &mut work, sink).unwrap();
-                (own, all)
+                (mine, all)
             });
-            let worked: usize = seen.iter().map(|(own, _)| own.len()).sum();
+            let worked: usize = seen.iter().map(|(local, _)| local.len()).sum();
             assert_eq!(worked, 7);
             assert!(seen.iter().all(|(_, all)| *all == seen[0].1));
             let mut sorted = seen[0].1.clone();

@@ -75,12 +75,12 @@ impl Link for World {
         self.local
     }
 
-    fn all_gather(&self, own: &[u8]) -> Result<Vec<Vec<u8>>> {
+    fn all_gather(&self, local: &[u8]) -> Result<Vec<Vec<u8>>> {
         let mut lengths = vec![0u64; self.size];
-        world().all_gather_into(&(own.len() as u64), &mut lengths[..]);
+        world().all_gather_into(&(local.len() as u64), &mut lengths[..]);
         let mut all: Vec<Vec<u8>> =
             lengths.iter().map(|length| vec![0; *length as usize]).collect();
-        all[self.rank].copy_from_slice(own);
+        all[self.rank].copy_from_slice(local);
         for (rank, bytes) in all.iter_mut().enumerate() {
             for message in bytes.chunks_mut(MESSAGE) {
                 world().process_at_rank(rank as i32).broadcast_into(message);
@@ -89,13 +89,13 @@ impl Link for World {
         Ok(all)
     }
 
-    fn exchange(&self, own: &[f32], parts: &mut [f32]) -> Result<()> {
-        world().all_to_all_into(own, parts);
+    fn exchange(&self, local: &[f32], parts: &mut [f32]) -> Result<()> {
+        world().all_to_all_into(local, parts);
         Ok(())
     }
 
-    fn concatenate(&self, own: &[f32], all: &mut [f32]) -> Result<()> {
-        world().all_gather_into(own, all);
+    fn concatenate(&self, local: &[f32], all: &mut [f32]) -> Result<()> {
+        world().all_gather_into(local, all);
         Ok(())
     }
 

@@ -40,9 +40,9 @@ impl Link for Thread {
         (self.rank, self.size)
     }
 
-    fn all_gather(&self, own: &[u8]) -> Result<Vec<Vec<u8>>> {
+    fn all_gather(&self, local: &[u8]) -> Result<Vec<Vec<u8>>> {
         let said = || self.board.said.lock().unwrap_or_else(PoisonError::into_inner);
-        said()[self.rank] = own.to_vec();
+        said()[self.rank] = local.to_vec();
         self.board.barrier.wait();
         let all = said().clone();
         // Nobody writes again before all have read.
@@ -50,9 +50,9 @@ impl Link for Thread {
         Ok(all)
     }
 
-    fn exchange(&self, own: &[f32], parts: &mut [f32]) -> Result<()> {
-        let part = own.len() / self.size;
-        let all = self.all_gather(bytemuck::cast_slice(own))?;
+    fn exchange(&self, local: &[f32], parts: &mut [f32]) -> Result<()> {
+        let part = local.len() / self.size;
+        let all = self.all_gather(bytemuck::cast_slice(local))?;
         for (part, other) in parts.chunks_mut(part).zip(&all) {
             let other: Vec<f32> = bytemuck::pod_collect_to_vec(other);
             part.copy_from_slice(&other[part.len() * self.rank..][..part.len()]);
@@ -60,9 +60,9 @@ impl Link for Thread {
         Ok(())
     }
 
-    fn concatenate(&self, own: &[f32], all: &mut [f32]) -> Result<()> {
-        let parts = self.all_gather(bytemuck::cast_slice(own))?;
-        for (part, other) in all.chunks_mut(own.len()).zip(&parts) {
+    fn concatenate(&self, local: &[f32], all: &mut [f32]) -> Result<()> {
+        let parts = self.all_gather(bytemuck::cast_slice(local))?;
+        for (part, other) in all.chunks_mut(local.len()).zip(&parts) {
             part.copy_from_slice(&bytemuck::pod_collect_to_vec::<u8, f32>(other));
         }
         Ok(())

@@ -11,23 +11,10 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::Interest;
 use tracing::{Event, Level, Metadata, Subscriber};
 
-use super::terminal::{escaped, shortened};
+use super::terminal::{escaped, is_silent, shortened};
 
 /// Whether information is left out, and warnings and errors alone are shown.
 static IS_QUIET: AtomicBool = AtomicBool::new(false);
-
-/// Whether nothing is shown or printed at all.
-static IS_SILENT: AtomicBool = AtomicBool::new(false);
-
-/// From now on nothing is shown or printed, neither errors nor results, or it is again: of several processes that do
-/// the same one talks.
-pub fn be_silent(is_silent: bool) {
-    IS_SILENT.store(is_silent, Ordering::Relaxed);
-}
-
-pub(super) fn is_silent() -> bool {
-    IS_SILENT.load(Ordering::Relaxed)
-}
 
 /// From now on warnings and errors alone are shown.
 pub fn be_quiet() {

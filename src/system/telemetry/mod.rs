@@ -14,9 +14,9 @@ use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use tealight_datasets::output;
 
-pub use log::{Terminal, be_quiet, be_silent};
+pub use log::{Terminal, be_quiet};
 pub use progress::{Progress, Transfer, count_tokens, phase};
-pub use terminal::{escaped, out, print};
+pub use terminal::{be_silent, escaped, out, print};
 
 /// A file of one JSON object a line, each on disk as soon as it is written.
 pub struct JsonLines {
@@ -26,9 +26,6 @@ pub struct JsonLines {
 
 impl JsonLines {
     /// Starts an empty file.
-    ///
-    /// # Errors
-    /// It cannot be written.
     pub fn create(path: &Path) -> Result<Self> {
         let file = output::create(path)
             .with_context(|| format!("{}: cannot be written", path.display()))?;
@@ -36,9 +33,6 @@ impl JsonLines {
     }
 
     /// Continues a file after what it holds.
-    ///
-    /// # Errors
-    /// It cannot be written.
     pub fn append(path: &Path) -> Result<Self> {
         let file = output::open(OpenOptions::new().append(true).create(true), path);
         let file = file.with_context(|| format!("{}: cannot be written", path.display()))?;
@@ -69,18 +63,12 @@ impl JsonLines {
     }
 
     /// Takes away what stands behind the first `length` bytes.
-    ///
-    /// # Errors
-    /// It cannot be written.
     pub fn cut(&mut self, length: usize) -> Result<()> {
         let cut = self.file.set_len(length as u64);
         cut.with_context(|| format!("{}: cannot be written", self.path))
     }
 
     /// Appends rows in one write.
-    ///
-    /// # Errors
-    /// A full disk.
     pub fn write_all(&mut self, rows: &[impl Serialize]) -> Result<()> {
         let mut text = String::new();
         for row in rows {
@@ -92,9 +80,6 @@ impl JsonLines {
     }
 
     /// Appends a row. Numbers that are not finite are written as null.
-    ///
-    /// # Errors
-    /// A full disk.
     pub fn write(&mut self, row: &impl Serialize) -> Result<()> {
         let mut line = serde_json::to_string(row)?;
         line.push('\n');

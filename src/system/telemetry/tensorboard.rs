@@ -44,9 +44,6 @@ impl EventFile {
     }
 
     /// Writes the values of one step, which viewers can see at once.
-    ///
-    /// # Errors
-    /// A full disk.
     pub fn scalars(&mut self, step: usize, values: &[(String, f64)]) -> Result<()> {
         let mut summary = Vec::new();
         for (tag, value) in values {
@@ -116,20 +113,20 @@ mod tests {
         events.scalars(300, &[("train/reward".to_owned(), 0.5)]).expect("written");
         let bytes = std::fs::read(&events.path).expect("read");
         let mut rest = &bytes[..];
-        let mut found = Vec::new();
+        let mut events = Vec::new();
         while !rest.is_empty() {
             let length = u64::from_le_bytes(rest[..8].try_into().expect("8 bytes")) as usize;
             assert_eq!(rest[8..12], masked_crc(&rest[..8]));
             let data = &rest[12..12 + length];
             assert_eq!(rest[12 + length..16 + length], masked_crc(data));
-            found.push(data.to_vec());
+            events.push(data.to_vec());
             rest = &rest[16 + length..];
         }
-        assert_eq!(found.len(), 3);
-        assert!(found[0].ends_with(b"brain.Event:2"));
+        assert_eq!(events.len(), 3);
+        assert!(events[0].ends_with(b"brain.Event:2"));
         // Step 300 as a varint, then the summary with its tag and 0.5 as f32.
-        assert_eq!(found[2][9..12], [0x10, 0xac, 0x02]);
-        assert!(found[2].windows(12).any(|part| part == b"train/reward"));
-        assert!(found[2].ends_with(&[0x15, 0, 0, 0, 0x3f]));
+        assert_eq!(events[2][9..12], [0x10, 0xac, 0x02]);
+        assert!(events[2].windows(12).any(|part| part == b"train/reward"));
+        assert!(events[2].ends_with(&[0x15, 0, 0, 0, 0x3f]));
     }
 }

@@ -6,8 +6,20 @@
 use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::{Stdout, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::log::is_silent;
+/// Whether nothing is shown or printed at all.
+static IS_SILENT: AtomicBool = AtomicBool::new(false);
+
+/// From now on nothing is shown or printed, neither errors nor results, or it is again: of several processes that do
+/// the same one talks.
+pub fn be_silent(is_silent: bool) {
+    IS_SILENT.store(is_silent, Ordering::Relaxed);
+}
+
+pub(super) fn is_silent() -> bool {
+    IS_SILENT.load(Ordering::Relaxed)
+}
 
 /// Characters that a terminal acts on: C0 but for line feed and tab, DEL, C1, and those that turn the direction.
 fn is_active(c: char) -> bool {

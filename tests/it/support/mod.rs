@@ -2,6 +2,7 @@
 
 pub(crate) mod binary;
 pub(crate) mod graph;
+pub(crate) mod letters;
 pub(crate) mod metrics;
 pub(crate) mod roomy;
 pub(crate) mod runs;
@@ -16,7 +17,7 @@ use tealight::nn::policy::{GradAccumulator, Policy, Sequence};
 
 /// Something that computes a model here.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub(crate) struct TestBackend {
     pub(crate) kind: BackendKind,
     pub(crate) device: Device,
     /// Whether what is computed of a token does not depend on its batch, to the bit.
@@ -25,20 +26,20 @@ pub(crate) struct Place {
 
 /// Every backend of this build: the CPU; with the feature `emulated-gpu` the kernels of a GPU, as C; with `cuda` or
 /// `metal` the GPU.
-pub(crate) fn places() -> Vec<Place> {
-    let cpu = Place { kind: BackendKind::Cpu, device: Device::Cpu, is_exact: true };
-    let mut places = vec![cpu];
+pub(crate) fn backends() -> Vec<TestBackend> {
+    let cpu = TestBackend { kind: BackendKind::Cpu, device: Device::Cpu, is_exact: true };
+    let mut backends = vec![cpu];
     if cfg!(feature = "emulated-gpu") {
-        places.push(Place { kind: BackendKind::Gpu, device: Device::Cpu, is_exact: false });
+        backends.push(TestBackend { kind: BackendKind::Gpu, device: Device::Cpu, is_exact: false });
     }
     let (device, _) = tealight::nn::device::open("auto").expect("a device");
     if !device.is_cpu() {
-        places.push(Place { kind: BackendKind::Gpu, device, is_exact: false });
+        backends.push(TestBackend { kind: BackendKind::Gpu, device, is_exact: false });
     }
-    places
+    backends
 }
 
-impl Place {
+impl TestBackend {
     /// A policy of these weights here.
     pub(crate) fn policy(&self, architecture: &Architecture, weights: &Weights) -> Policy {
         let here = |(name, x): (&String, &Tensor)| {

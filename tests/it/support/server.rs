@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 
 /// What was asked.
-pub(crate) struct Asked {
+pub(crate) struct ReceivedRequest {
     /// The path, without its query.
     pub(crate) path: String,
     /// The request line and all headers.
@@ -17,7 +17,7 @@ pub(crate) struct Asked {
 pub(crate) type Answer = (u16, String, Vec<u8>);
 
 /// Serves on a free port until the process ends; returns the address.
-pub(crate) fn serve(answer: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> String {
+pub(crate) fn serve(answer: impl Fn(&ReceivedRequest) -> Answer + Send + Sync + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = format!("http://{}", listener.local_addr().expect("bound"));
     let answer = std::sync::Arc::new(answer);
@@ -31,7 +31,7 @@ pub(crate) fn serve(answer: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -
     address
 }
 
-fn one(mut stream: &TcpStream, answer: &dyn Fn(&Asked) -> Answer) -> std::io::Result<()> {
+fn one(mut stream: &TcpStream, answer: &dyn Fn(&ReceivedRequest) -> Answer) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream);
     let mut first = String::new();
     reader.read_line(&mut first)?;
@@ -51,7 +51,7 @@ fn one(mut stream: &TcpStream, answer: &dyn Fn(&Asked) -> Answer) -> std::io::Re
     reader.by_ref().take(length).read_to_end(&mut sent)?;
     let target = first.split(' ').nth(1).unwrap_or_default();
     let path = target.split('?').next().unwrap_or_default().to_owned();
-    let (status, headers, body) = answer(&Asked { path, head, body: sent });
+    let (status, headers, body) = answer(&ReceivedRequest { path, head, body: sent });
     write!(stream, "HTTP/1.1 {status} x\r\nConnection: close\r\n{headers}")?;
     if !headers.to_lowercase().contains("content-length") {
         write!(stream, "Content-Length: {}\r\n", body.len())?;

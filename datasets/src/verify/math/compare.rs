@@ -3,16 +3,16 @@
 
 use dashu_ratio::RBig;
 
-use super::exact::{Fuel, rational};
+use super::exact::rational;
+use super::fuel::Fuel;
+use super::names::is_name;
+use super::pairing::{MAX_MEMBERS, pair_up};
 use super::regions::same_region;
-use super::relations::{chains, is_name};
+use super::relations::chains;
 use super::text::{number_word, same_words};
 use super::tree::{Answer, Expr, Mark, Relation};
 use super::units::{conversion, is_known};
-use super::values::{has_plus_minus, resolved, values, variables};
-
-/// Most members of sets that are matched.
-const MAX_MEMBERS: usize = 64;
+use super::values::{same_value, signs, values};
 
 /// Whether the two are the same answer.
 pub(super) fn equal(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
@@ -20,9 +20,7 @@ pub(super) fn equal(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
         return false;
     }
     match (gold, answer) {
-        (Answer::Value(a), Answer::Value(b)) => {
-            values(a, b, fuel) || without_unit(a, b).is_some_and(|b| values(a, b, fuel))
-        }
+        (Answer::Value(a), Answer::Value(b)) => same_value(a, b, fuel),
         (Answer::Marked(..), _) | (_, Answer::Marked(..)) => marked(gold, answer, fuel),
         (Answer::Member(..), Answer::Chain(..)) => same_region(gold, answer, fuel),
         (Answer::Member(_, set), other) => equal(set, other, fuel),
@@ -46,12 +44,18 @@ pub(super) fn equal(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
             matches!(parts.as_slice(), [Answer::Value(a), Answer::Value(b)]
                 if values(&Expr::Quotient(Box::new(a.clone()), Box::new(b.clone())), value, fuel))
         }
-        (Answer::Chain(..), _) | (_, Answer::Chain(..)) => chains(gold, answer, fuel),
+        (Answer::Chain(..), _) | (_, Answer::Chain(..)) => chains(gold, answer, equal, fuel),
+        _ => collections(gold, answer, fuel),
+    }
+}
+
+/// Tuples, lists, sets, unions and matrices; and times and words.
+fn collections(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
+    match (gold, answer) {
         (Answer::Tuple(open, a, close), Answer::Tuple(left, b, right)) => {
             // Two entries may be an interval, whose brackets matter.
             let is_same = a.len() != 2
-                || (is_in('[', *open) == is_in('[', *left)
-                    && is_in(']', *close) == is_in(']', *right));
+                || ((*open == '[') == (*left == '[') && (*close == ']') == (*right == ']'));
             is_same && in_order(a, b, fuel)
         }
         (Answer::Tuple(_, a, _), Answer::List(b)) => in_order(a, b, fuel),
@@ -99,11 +103,6 @@ pub(super) fn equal(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
     }
 }
 
-/// Whether a bracket includes its end: `[` on the left and `]` on the right do, `]2, 5[` is open.
-pub(super) fn is_in(closed: char, bracket: char) -> bool {
-    bracket == closed
-}
-
 /// Assignments to names that all differ.
 fn assigned(items: &[Answer]) -> Option<Vec<(&Answer, &Answer)>> {
     let pairs = items.iter().map(|item| match item {
@@ -136,48 +135,19 @@ fn letter(answer: &Answer) -> Option<String> {
 }
 
 /// Member by member.
-pub(super) fn in_order(a: &[Answer], b: &[Answer], fuel: &mut Fuel) -> bool {
+fn in_order(a: &[Answer], b: &[Answer], fuel: &mut Fuel) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal(a, b, fuel))
 }
 
-/// Each of the one has a partner of its own in the other. Equality of values is transitive, so taking
-/// the first partner loses nothing.
-pub(super) fn unordered(a: &[Answer], b: &[Answer], fuel: &mut Fuel) -> bool {
-    // Each with each: beyond this, too much work.
-    if (a.len() > MAX_MEMBERS || b.len() > MAX_MEMBERS) && fuel.spend(u32::MAX).is_none() {
-        return false;
-    }
-    let (a, b) = (distinct(a, fuel), distinct(b, fuel));
-    if a.len() != b.len() {
-        return false;
-    }
-    let mut left = b;
-    a.into_iter().all(|a| match left.iter().position(|b| equal(a, b, fuel)) {
-        Some(at) => {
-            left.swap_remove(at);
-            true
-        }
-        None => false,
-    })
-}
-
-/// The members, each once.
-fn distinct<'a>(items: &'a [Answer], fuel: &mut Fuel) -> Vec<&'a Answer> {
-    let mut kept: Vec<&Answer> = Vec::new();
-    for item in items {
-        if !kept.iter().any(|known| equal(known, item, fuel)) {
-            kept.push(item);
-        }
-    }
-    kept
+/// Each of the one has a partner of its own in the other.
+fn unordered(a: &[Answer], b: &[Answer], fuel: &mut Fuel) -> bool {
+    pair_up(a, b, fuel, equal)
 }
 
 /// Members with every plus-minus written out.
-pub(super) fn expanded(items: &[Answer]) -> Vec<Answer> {
+fn expanded(items: &[Answer]) -> Vec<Answer> {
     let one = |item: &Answer| match item {
-        Answer::Value(expr) if has_plus_minus(expr) => {
-            [false, true].iter().map(|is_minus| Answer::Value(resolved(expr, *is_minus))).collect()
-        }
+        Answer::Value(expr) => signs(expr).into_iter().map(Answer::Value).collect(),
         Answer::Chain(sides, relations)
             if relations.as_slice() == [Relation::Equal] && is_name(&sides[0]) =>
         {
@@ -217,18 +187,6 @@ fn marked(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
         _ => {}
     }
     equal(&a, &b, fuel)
-}
-
-/// The number of an answer like `5 m` or `5 m^2` to a gold that has no variables.
-fn without_unit<'a>(gold: &Expr, answer: &'a Expr) -> Option<&'a Expr> {
-    let Expr::Product(factors) = answer else { return None };
-    let [value, unit] = factors.as_slice() else { return None };
-    let name = match unit {
-        Expr::Power(base, _) => base,
-        other => other,
-    };
-    let is_unit = matches!(name, Expr::Variable(name) if is_known(name));
-    (is_unit && variables(gold).is_empty()).then_some(value)
 }
 
 /// `5 m` beside a value with a unit: its letter is a unit too.

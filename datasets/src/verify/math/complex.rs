@@ -40,6 +40,14 @@ impl<R: Real> Complex<R> {
         let above = self.mul(&conjugate);
         Some(Self { re: above.re.div(&size), im: above.im.div(&size) })
     }
+    /// The quotient, where the divisor is more than rounding.
+    pub(super) fn over(&self, divisor: &Self) -> Option<Self> {
+        if divisor.is_rounding() { None } else { self.div(divisor) }
+    }
+    /// Whether no bit of it can be trusted.
+    pub(super) fn is_rounding(&self) -> bool {
+        self.exponent() < -R::trusted_bits()
+    }
     pub(super) fn size(&self) -> R {
         if self.im.is_zero() {
             return if self.re.is_negative() {

@@ -1,44 +1,18 @@
-//! Exact values: rationals of bounded size, and rational functions modulo primes, where equality is
-//! decided by evaluation at random points (Schwartz-Zippel).
+//! Exact values: rationals of bounded size.
 
-use std::collections::BTreeMap;
-
-use dashu_base::Gcd;
-use dashu_base::{BitTest, Sign};
+use dashu_base::{BitTest, Gcd, Sign};
 use dashu_int::{IBig, UBig};
 use dashu_ratio::RBig;
 
-use super::series::{is_series, series};
+use super::fuel::Fuel;
 use super::tree::Expr;
 
 /// Largest numerator or denominator, in bits.
 const MAX_BITS: usize = 8192;
 /// Largest number whose factorial is expanded.
 const MAX_FACTORIAL: u64 = 600;
-/// Largest number whose factorial is computed modulo a prime.
-const MAX_MODULAR_FACTORIAL: u64 = 20_000;
-
-/// Work that may still be done; a verdict never depends on a clock.
-#[derive(Debug)]
-pub(super) struct Fuel {
-    left: u32,
-    /// Whether something was not done for want of it: what was compared then is not known to differ.
-    pub(super) is_out: bool,
-}
-
-impl Fuel {
-    pub(super) fn new(units: u32) -> Self {
-        Self { left: units, is_out: false }
-    }
-
-    pub(super) fn spend(&mut self, units: u32) -> Option<()> {
-        match self.left.checked_sub(units) {
-            Some(left) => self.left = left,
-            None => self.is_out = true,
-        }
-        (!self.is_out).then_some(())
-    }
-}
+/// Most terms of a sum or product that are written out.
+const MAX_TERMS: i64 = 1000;
 
 /// The rational value of an expression without variables, roots or functions that leave the
 /// rationals; `None` where it has none, or is too large.
@@ -90,6 +64,29 @@ pub(super) fn rational(expr: &Expr, fuel: &mut Fuel) -> Option<RBig> {
     Some(value)
 }
 
+/// Whether a call by this name holds a name, two bounds and the terms.
+pub(super) fn is_series(name: &str) -> bool {
+    matches!(name, "sum" | "prod")
+}
+
+/// The sum or product with its terms written out; `None` without integer bounds, or with too many
+/// terms.
+pub(super) fn series(name: &str, arguments: &[Expr], fuel: &mut Fuel) -> Option<Expr> {
+    let [Expr::Variable(index), from, to, body] = arguments else { return None };
+    let bound = |expr: &Expr, fuel: &mut Fuel| -> Option<i64> {
+        let value = rational(expr, fuel)?;
+        value.is_int().then(|| i64::try_from(value.numerator().clone()).ok()).flatten()
+    };
+    let (from, to) = (bound(from, fuel)?, bound(to, fuel)?);
+    let count = to.checked_sub(from)?.checked_add(1)?.max(0);
+    if count > MAX_TERMS {
+        return None;
+    }
+    fuel.spend(u32::try_from(count as usize * body.size()).ok()?)?;
+    let terms = (from..=to).map(|value| body.with(index, &Expr::integer(value))).collect();
+    Some(if name == "sum" { Expr::Sum(terms) } else { Expr::Product(terms) })
+}
+
 fn bounded(value: &RBig, fuel: &mut Fuel) -> Option<()> {
     let bits = value.numerator().bit_len().max(value.denominator().bit_len());
     fuel.spend(bits as u32 / 64)?;
@@ -120,7 +117,7 @@ fn power(base: &RBig, exponent: &RBig, fuel: &mut Fuel) -> Option<RBig> {
 }
 
 /// The size of an integer, whatever its sign.
-trait Size {
+pub(super) trait Size {
     fn unsigned_abs_value(self) -> UBig;
 }
 
@@ -154,7 +151,7 @@ fn factorial(value: &RBig, fuel: &mut Fuel) -> Option<RBig> {
     Some(RBig::from(IBig::from(product)))
 }
 
-fn integer(value: &RBig) -> Option<UBig> {
+pub(super) fn integer(value: &RBig) -> Option<UBig> {
     (value.is_int() && value.sign() == Sign::Positive)
         .then(|| value.numerator().clone().unsigned_abs_value())
 }
@@ -171,19 +168,9 @@ fn call(name: &str, values: &[RBig], fuel: &mut Fuel) -> Option<RBig> {
         }
         ("floor", []) => RBig::from(first.floor()),
         ("ceil", []) => RBig::from(first.ceil()),
-        ("gcd" | "lcm", rest) => {
-            let mut all = integer(first)?;
-            for other in rest {
-                let other = integer(other)?;
-                let shared = (&all).gcd(&other);
-                all = if name == "gcd" { shared } else { all * other / shared };
-                fuel.spend(4 + all.bit_len() as u32 / 16)?;
-            }
-            RBig::from(IBig::from(all))
-        }
+        ("gcd" | "lcm", rest) => shared(name, first, rest, fuel)?,
         ("perm", [k]) => {
-            let (n, k): (u64, u64) =
-                (integer(first)?.try_into().ok()?, integer(k)?.try_into().ok()?);
+            let (n, k) = (small(first)?, small(k)?);
             if n > MAX_FACTORIAL {
                 return None;
             }
@@ -194,7 +181,7 @@ fn call(name: &str, values: &[RBig], fuel: &mut Fuel) -> Option<RBig> {
         ("max", rest) => rest.iter().fold(first.clone(), |a, b| if *b > a { b.clone() } else { a }),
         ("min", rest) => rest.iter().fold(first.clone(), |a, b| if *b < a { b.clone() } else { a }),
         ("root", [inner]) => {
-            let degree: u64 = integer(first)?.try_into().ok()?;
+            let degree = small(first)?;
             // The cube root of -8 is -2 wherever a root sign stands.
             if inner.sign() == Sign::Negative && degree % 2 == 1 {
                 -exact_root(&-inner.clone(), degree)?
@@ -202,167 +189,55 @@ fn call(name: &str, values: &[RBig], fuel: &mut Fuel) -> Option<RBig> {
                 exact_root(inner, degree)?
             }
         }
-        ("binom", [k]) => {
-            let (n, k): (u64, u64) =
-                (integer(first)?.try_into().ok()?, integer(k)?.try_into().ok()?);
-            if k > n {
-                return Some(RBig::ZERO);
-            }
-            let k = k.min(n - k);
-            if n > 100_000 || k > MAX_FACTORIAL {
-                return None;
-            }
-            fuel.spend(k as u32)?;
-            let mut product = UBig::ONE;
-            for i in 0..k {
-                product = product * UBig::from(n - i) / UBig::from(i + 1);
-                fuel.spend(product.bit_len() as u32 / 64)?;
-            }
-            RBig::from(IBig::from(product))
-        }
-        ("log", [inner]) => {
-            // log_b of an exact power.
-            let mut value = inner.clone();
-            let mut count = 0_i64;
-            if *first <= RBig::ONE || value < RBig::ONE {
-                return None;
-            }
-            while value > RBig::ONE && count < 512 {
-                value /= first.clone();
-                count += 1;
-                fuel.spend(2)?;
-            }
-            if value != RBig::ONE {
-                return None;
-            }
-            RBig::from(count)
-        }
+        ("binom", [k]) => binomial(small(first)?, small(k)?, fuel)?,
+        ("log", [inner]) => exact_log(first, inner, fuel)?,
         _ => return None,
     })
 }
 
-/// Primes of 61 bits that rational functions are compared modulo.
-pub(super) const PRIMES: [u64; 3] =
-    [2_305_843_009_213_693_951, 2_305_843_009_213_693_921, 2_305_843_009_213_693_907];
+fn small(value: &RBig) -> Option<u64> {
+    integer(value)?.try_into().ok()
+}
 
-/// The value of a rational function modulo a prime, with these values of its variables. `Err` where
-/// it is not a rational function or costs too much, `Ok(None)` where it divides by 0.
-pub(super) fn modular(
-    expr: &Expr,
-    prime: u64,
-    values: &BTreeMap<String, u64>,
-    fuel: &mut Fuel,
-) -> Result<Option<u64>, NotRational> {
-    fuel.spend(1).ok_or(NotRational)?;
-    let mut of = |expr: &Expr| modular(expr, prime, values, fuel);
-    macro_rules! value {
-        ($expr:expr) => {
-            match of($expr)? {
-                Some(value) => value,
-                None => return Ok(None),
-            }
-        };
+/// The greatest common divisor, or the least common multiple.
+fn shared(name: &str, first: &RBig, rest: &[RBig], fuel: &mut Fuel) -> Option<RBig> {
+    let mut all = integer(first)?;
+    for other in rest {
+        let other = integer(other)?;
+        let divisor = (&all).gcd(&other);
+        all = if name == "gcd" { divisor } else { all * other / divisor };
+        fuel.spend(4 + all.bit_len() as u32 / 16)?;
     }
-    Ok(Some(match expr {
-        Expr::Number(value, _) => {
-            let above = (value.numerator().clone().unsigned_abs_value() % UBig::from(prime))
-                .try_into()
-                .unwrap_or(0);
-            let below: u64 = (value.denominator() % UBig::from(prime)).try_into().unwrap_or(0);
-            let Some(inverse) = inverse(below, prime) else { return Ok(None) };
-            let size = multiply(above, inverse, prime);
-            if value.sign() == Sign::Negative { negate(size, prime) } else { size }
-        }
-        Expr::Variable(name) => *values.get(name).ok_or(NotRational)?,
-        Expr::Sum(terms) => {
-            let mut sum = 0;
-            for term in terms {
-                sum = add(sum, value!(term), prime);
-            }
-            sum
-        }
-        Expr::Product(factors) => {
-            let mut product = 1;
-            for factor in factors {
-                product = multiply(product, value!(factor), prime);
-            }
-            product
-        }
-        Expr::Quotient(above, below) => {
-            let (above, below) = (value!(above), value!(below));
-            match inverse(below, prime) {
-                Some(inverse) => multiply(above, inverse, prime),
-                None => return Ok(None),
-            }
-        }
-        Expr::Negative(inner) => negate(value!(inner), prime),
-        Expr::Power(base, exponent) => {
-            let base = value!(base);
-            let exponent = rational(exponent, fuel).ok_or(NotRational)?;
-            if !exponent.is_int() {
-                return Err(NotRational);
-            }
-            let size = exponent.numerator().clone().unsigned_abs_value();
-            // Fermat: exponents count modulo p - 1, for a base that is not 0.
-            let reduced: u64 = (size % UBig::from(prime - 1)).try_into().unwrap_or(0);
-            let raised = raise(base, reduced, prime);
-            match exponent.sign() {
-                Sign::Positive => raised,
-                Sign::Negative => match inverse(raised, prime) {
-                    Some(inverse) => inverse,
-                    None => return Ok(None),
-                },
-            }
-        }
-        Expr::Factorial(inner) => {
-            let n = rational(inner, fuel).and_then(|value| integer(&value)).ok_or(NotRational)?;
-            let n: u64 = n.try_into().map_err(|_| NotRational)?;
-            if n > MAX_MODULAR_FACTORIAL {
-                return Err(NotRational);
-            }
-            fuel.spend(n as u32 / 8).ok_or(NotRational)?;
-            (2..=n).fold(1, |product, factor| multiply(product, factor, prime))
-        }
-        Expr::Call(name, arguments) if is_series(name) => {
-            let written = series(name, arguments, fuel).ok_or(NotRational)?;
-            return modular(&written, prime, values, fuel);
-        }
-        Expr::Call(..) => {
-            let value = rational(expr, fuel).ok_or(NotRational)?;
-            return modular(&Expr::Number(value, None), prime, values, fuel);
-        }
-        Expr::Constant(_) | Expr::PlusMinus(_) | Expr::Infinity => return Err(NotRational),
-    }))
+    Some(RBig::from(IBig::from(all)))
 }
 
-/// The expression is not a rational function that can be evaluated within bounds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct NotRational;
-
-fn add(a: u64, b: u64, prime: u64) -> u64 {
-    ((u128::from(a) + u128::from(b)) % u128::from(prime)) as u64
-}
-
-fn negate(a: u64, prime: u64) -> u64 {
-    if a == 0 { 0 } else { prime - a }
-}
-
-fn multiply(a: u64, b: u64, prime: u64) -> u64 {
-    (u128::from(a) * u128::from(b) % u128::from(prime)) as u64
-}
-
-fn raise(base: u64, mut exponent: u64, prime: u64) -> u64 {
-    let (mut base, mut result) = (base % prime, 1);
-    while exponent > 0 {
-        if exponent & 1 == 1 {
-            result = multiply(result, base, prime);
-        }
-        base = multiply(base, base, prime);
-        exponent >>= 1;
+fn binomial(n: u64, k: u64, fuel: &mut Fuel) -> Option<RBig> {
+    if k > n {
+        return Some(RBig::ZERO);
     }
-    result
+    let k = k.min(n - k);
+    if n > 100_000 || k > MAX_FACTORIAL {
+        return None;
+    }
+    fuel.spend(k as u32)?;
+    let mut product = UBig::ONE;
+    for i in 0..k {
+        product = product * UBig::from(n - i) / UBig::from(i + 1);
+        fuel.spend(product.bit_len() as u32 / 64)?;
+    }
+    Some(RBig::from(IBig::from(product)))
 }
 
-fn inverse(a: u64, prime: u64) -> Option<u64> {
-    (!a.is_multiple_of(prime)).then(|| raise(a, prime - 2, prime))
+/// The logarithm of an exact power of the base.
+fn exact_log(base: &RBig, power: &RBig, fuel: &mut Fuel) -> Option<RBig> {
+    let (mut value, mut count) = (power.clone(), 0_i64);
+    if *base <= RBig::ONE || value < RBig::ONE {
+        return None;
+    }
+    while value > RBig::ONE && count < 512 {
+        value /= base.clone();
+        count += 1;
+        fuel.spend(2)?;
+    }
+    (value == RBig::ONE).then(|| RBig::from(count))
 }

@@ -36,7 +36,7 @@ pub fn extract(completion: &str, mode: Mode) -> Option<Extracted<'_>> {
     let text = text.split("<|im_").next().unwrap_or(text);
     // Spans are parts of the completion, so their addresses say where they stand.
     let place = |span: &str| (span.as_ptr() as usize).checked_sub(completion.as_ptr() as usize);
-    let found = |span: &'_ str, rule| {
+    let extracted = |span: &'_ str, rule| {
         Some(Extracted { span: Cow::Owned(span.to_owned()), at: place(span), rule })
     };
     let phrase = final_phrase(text);
@@ -52,16 +52,16 @@ pub fn extract(completion: &str, mode: Mode) -> Option<Extracted<'_>> {
         return Some(Extracted { span: Cow::Borrowed(inner), at: place(inner), rule: "box" });
     }
     if let Some(inner) = tagged(text).filter(|inner| !inner.is_empty()) {
-        return found(formula_in(inner).map_or(inner, |(_, inner)| inner), "tag");
+        return extracted(formula_in(inner).map_or(inner, |(_, inner)| inner), "tag");
     }
     if let Some((_, inner)) = phrase {
-        return found(inner, "phrase");
+        return extracted(inner, "phrase");
     }
     if let Some(inner) = after_hashes(text) {
-        return found(inner, "hashes");
+        return extracted(inner, "hashes");
     }
     if let Some(inner) = after_phrase(text) {
-        return found(inner, "phrase");
+        return extracted(inner, "phrase");
     }
     if mode == Mode::Strict {
         return None;
@@ -71,15 +71,15 @@ pub fn extract(completion: &str, mode: Mode) -> Option<Extracted<'_>> {
         return None;
     }
     if whole.len() <= MAX_WHOLE && is_answer(whole) {
-        return found(whole, "whole");
+        return extracted(whole, "whole");
     }
     if let Some(inner) = conclusion(whole) {
-        return found(inner, "conclusion");
+        return extracted(inner, "conclusion");
     }
     if let Some((inner, rule)) = last_value(whole) {
-        return found(inner, rule);
+        return extracted(inner, rule);
     }
-    if whole.len() <= 80 { found(whole, "words") } else { None }
+    if whole.len() <= 80 { extracted(whole, "words") } else { None }
 }
 
 /// What a sentence in a box says; anything else in a box is the answer as it is.
@@ -166,9 +166,9 @@ fn final_phrase(text: &str) -> Option<(usize, &str)> {
 fn after_phrase(text: &str) -> Option<&str> {
     for phrase in ["答案是", "答案为", "答案：", "答案:"] {
         if let Some((_, tail)) = text.rsplit_once(phrase)
-            && let Some(found) = said(tail.lines().next().unwrap_or_default())
+            && let Some(extracted) = said(tail.lines().next().unwrap_or_default())
         {
-            return Some(found);
+            return Some(extracted);
         }
     }
     let bytes = text.as_bytes();
@@ -190,8 +190,8 @@ fn after_phrase(text: &str) -> Option<&str> {
         } else {
             rest
         };
-        if let Some(found) = said(rest) {
-            return Some(found);
+        if let Some(extracted) = said(rest) {
+            return Some(extracted);
         }
     }
     None

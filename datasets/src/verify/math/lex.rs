@@ -190,9 +190,9 @@ impl<'a> Lexer<'a> {
                 _ => 0,
             };
             if depth == 0 {
-                let found = inner[..at].to_owned();
+                let text = inner[..at].to_owned();
                 self.at += at + 2;
-                return Some(found);
+                return Some(text);
             }
         }
         None

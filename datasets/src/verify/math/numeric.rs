@@ -3,12 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use astro_float::BigFloat;
-
 use super::complex::Complex;
-use super::exact::{Fuel, rational};
-use super::real::Real;
-use super::series::{is_series, series};
+use super::exact::{is_series, rational, series};
+use super::fuel::Fuel;
+use super::real::{Real, Real256};
 use super::tree::{Constant, Expr};
 
 /// An evaluation: the values of variables, and the largest size that was added, below which
@@ -92,95 +90,110 @@ impl Evaluation<'_> {
         }
         self.fuel.spend(400)?;
         let first = self.of::<R>(arguments.first()?)?;
-        let one = || Complex::real(R::of_f64(1.0));
-        let i = || Complex { re: R::of_f64(0.0), im: R::of_f64(1.0) };
-        // e^(iz) and e^(-iz), from which every circular function follows.
-        let waves = |z: &Complex<R>| -> Option<(Complex<R>, Complex<R>)> {
-            let turned = i().mul(z);
-            Some((turned.exp()?, turned.times(-1.0).exp()?))
-        };
-        let sine = |z: &Complex<R>| -> Option<Complex<R>> {
-            if z.im.is_zero() {
-                return Some(Complex::real(z.re.sin()?));
-            }
-            let (a, b) = waves(z)?;
-            a.sub(&b).div(&i().times(2.0))
-        };
-        let cosine = |z: &Complex<R>| -> Option<Complex<R>> {
-            if z.im.is_zero() {
-                return Some(Complex::real(z.re.cos()?));
-            }
-            let (a, b) = waves(z)?;
-            Some(a.add(&b).times(0.5))
-        };
-        let is_zero = |z: &Complex<R>| z.exponent() < -R::trusted_bits();
-        let over = |a: Complex<R>, b: Complex<R>| if is_zero(&b) { None } else { a.div(&b) };
-        let asin = |z: &Complex<R>| -> Option<Complex<R>> {
-            // -i ln(iz + sqrt(1 - z^2))
-            let root = one().sub(&z.mul(z));
-            let root =
-                if is_zero(&root) { root.times(0.0) } else { root.ln()?.times(0.5).exp()? };
-            Some(i().times(-1.0).mul(&i().mul(z).add(&root).ln()?))
-        };
         match (name, arguments) {
-            ("root", [degree, inner]) => {
-                let degree = rational(degree, self.fuel)?;
-                let count: i64 =
-                    i64::try_from(degree.numerator().clone()).ok().filter(|_| degree.is_int())?;
-                let inner = self.of::<R>(inner)?;
-                if inner.re.is_zero() && inner.im.is_zero() {
-                    return Some(inner);
-                }
-                if count == 2 && inner.im.is_zero() && !inner.re.is_negative() {
-                    return Some(Complex::real(inner.re.sqrt()));
-                }
-                // Odd roots of negative numbers under a root sign are real.
-                if inner.im.is_zero() && inner.re.is_negative() && count % 2 == 1 {
-                    let positive = inner.times(-1.0);
-                    return Some(
-                        positive
-                            .ln()?
-                            .times(-1.0)
-                            .div(&Complex::real(R::of_f64(-(count as f64))))?
-                            .exp()?
-                            .times(-1.0),
-                    );
-                }
-                inner.ln()?.div(&Complex::real(R::of_f64(count as f64)))?.exp()
-            }
+            ("root", [degree, inner]) => self.root(degree, inner),
             ("abs", [_]) => Some(Complex::real(first.size())),
             ("exp", [_]) => first.exp(),
             ("ln", [_]) => first.ln(),
             ("log", [_]) => first.ln()?.div(&Complex::real(R::of_f64(10.0)).ln()?),
             ("log", [_, inner]) => {
                 let inner = self.of::<R>(inner)?;
-                over(inner.ln()?, first.ln()?)
+                inner.ln()?.over(&first.ln()?)
             }
-            ("sin", [_]) => sine(&first),
-            ("cos", [_]) => cosine(&first),
-            ("cis", [_]) => Some(cosine(&first)?.add(&i().mul(&sine(&first)?))),
             ("conj", [_]) => Some(Complex { im: R::of_f64(0.0).sub(&first.im), re: first.re }),
-            ("tan", [_]) => over(sine(&first)?, cosine(&first)?),
-            ("cot", [_]) => over(cosine(&first)?, sine(&first)?),
-            ("sec", [_]) => over(one(), cosine(&first)?),
-            ("csc", [_]) => over(one(), sine(&first)?),
-            ("sinh", [_]) => Some(first.exp()?.sub(&first.times(-1.0).exp()?).times(0.5)),
-            ("cosh", [_]) => Some(first.exp()?.add(&first.times(-1.0).exp()?).times(0.5)),
-            ("tanh", [_]) => {
-                let (a, b) = (first.exp()?, first.times(-1.0).exp()?);
-                a.sub(&b).div(&a.add(&b))
-            }
-            ("arctan", [_]) if first.im.is_zero() => Some(Complex::real(first.re.atan()?)),
-            ("arcsin", [_]) => asin(&first),
-            ("arccos", [_]) => {
-                Some(Complex::real(R::pi()?.div(&R::of_f64(2.0))).sub(&asin(&first)?))
-            }
+            (name, [_]) if CIRCULAR.contains(&name) => circular(name, &first),
             _ => {
                 let value = rational(&Expr::Call(name.to_owned(), arguments.to_vec()), self.fuel)?;
                 Some(Complex::real(R::of_rational(&value)?))
             }
         }
     }
+
+    fn root<R: Real>(&mut self, degree: &Expr, inner: &Expr) -> Option<Complex<R>> {
+        let degree = rational(degree, self.fuel)?;
+        let count: i64 =
+            i64::try_from(degree.numerator().clone()).ok().filter(|_| degree.is_int())?;
+        let inner = self.of::<R>(inner)?;
+        if inner.re.is_zero() && inner.im.is_zero() {
+            return Some(inner);
+        }
+        if count == 2 && inner.im.is_zero() && !inner.re.is_negative() {
+            return Some(Complex::real(inner.re.sqrt()));
+        }
+        // Odd roots of negative numbers under a root sign are real.
+        if inner.im.is_zero() && inner.re.is_negative() && count % 2 == 1 {
+            let logarithm = inner.times(-1.0).ln()?.times(-1.0);
+            let root = logarithm.div(&Complex::real(R::of_f64(-(count as f64))))?.exp()?;
+            return Some(root.times(-1.0));
+        }
+        inner.ln()?.div(&Complex::real(R::of_f64(count as f64)))?.exp()
+    }
+}
+
+/// The names of [`circular`].
+const CIRCULAR: [&str; 13] = [
+    "sin", "cos", "cis", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh", "arctan", "arcsin",
+    "arccos",
+];
+
+/// Circular and hyperbolic functions and their inverses; `None` where there is no value.
+fn circular<R: Real>(name: &str, z: &Complex<R>) -> Option<Complex<R>> {
+    let one = || Complex::real(R::of_f64(1.0));
+    match name {
+        "sin" => sine(z),
+        "cos" => cosine(z),
+        "cis" => Some(cosine(z)?.add(&i().mul(&sine(z)?))),
+        "tan" => sine(z)?.over(&cosine(z)?),
+        "cot" => cosine(z)?.over(&sine(z)?),
+        "sec" => one().over(&cosine(z)?),
+        "csc" => one().over(&sine(z)?),
+        "sinh" => Some(z.exp()?.sub(&z.times(-1.0).exp()?).times(0.5)),
+        "cosh" => Some(z.exp()?.add(&z.times(-1.0).exp()?).times(0.5)),
+        "tanh" => {
+            let (a, b) = (z.exp()?, z.times(-1.0).exp()?);
+            a.sub(&b).div(&a.add(&b))
+        }
+        "arctan" => z.im.is_zero().then(|| z.re.atan())?.map(Complex::real),
+        "arcsin" => arcsine(z),
+        "arccos" => Some(Complex::real(R::pi()?.div(&R::of_f64(2.0))).sub(&arcsine(z)?)),
+        _ => None,
+    }
+}
+
+fn i<R: Real>() -> Complex<R> {
+    Complex { re: R::of_f64(0.0), im: R::of_f64(1.0) }
+}
+
+/// e^(iz) and e^(-iz), from which every circular function follows.
+fn waves<R: Real>(z: &Complex<R>) -> Option<(Complex<R>, Complex<R>)> {
+    let turned = i().mul(z);
+    Some((turned.exp()?, turned.times(-1.0).exp()?))
+}
+
+fn sine<R: Real>(z: &Complex<R>) -> Option<Complex<R>> {
+    if z.im.is_zero() {
+        return Some(Complex::real(z.re.sin()?));
+    }
+    let (a, b) = waves(z)?;
+    a.sub(&b).div(&i().times(2.0))
+}
+
+fn cosine<R: Real>(z: &Complex<R>) -> Option<Complex<R>> {
+    if z.im.is_zero() {
+        return Some(Complex::real(z.re.cos()?));
+    }
+    let (a, b) = waves(z)?;
+    Some(a.add(&b).times(0.5))
+}
+
+/// -i ln(iz + sqrt(1 - z^2))
+fn arcsine<R: Real>(z: &Complex<R>) -> Option<Complex<R>> {
+    let square = Complex::real(R::of_f64(1.0)).sub(&z.mul(z));
+    let root = match square.is_rounding() {
+        true => square.times(0.0),
+        false => square.ln()?.times(0.5).exp()?,
+    };
+    Some(i().times(-1.0).mul(&i().mul(z).add(&root).ln()?))
 }
 
 /// Whether two expressions agree at these values of their variables; `None` where one has no value.
@@ -193,7 +206,7 @@ pub(super) fn agree(
     if !agree_in::<f64>(a, b, values, fuel)? {
         return Some(false);
     }
-    agree_in::<BigFloat>(a, b, values, fuel)
+    agree_in::<Real256>(a, b, values, fuel)
 }
 
 /// Whether every root, power and logarithm of the expression is real at these values.

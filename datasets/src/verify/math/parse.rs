@@ -66,9 +66,9 @@ impl Parser {
             return None;
         }
         self.depth += 1;
-        let found = read(self);
+        let parsed = read(self);
         self.depth -= 1;
-        found
+        parsed
     }
 
     /// `a, b, c`, where a comma between digits may stand for thousands.

@@ -1,6 +1,6 @@
 //! What a mathematical answer is read as, and why two differ, for people.
 
-use super::exact::Fuel;
+use super::fuel::Fuel;
 use super::tree::{Answer, Expr, Mark};
 use super::{Checked, FUEL, Outcome, gold, numeric, parse, values};
 
@@ -25,19 +25,19 @@ pub fn number(text: &str) -> Option<f64> {
 /// Why `checked` came out as it did against `text`, a gold answer or a solution that ends in one.
 pub fn why(text: &str, checked: &Checked<'_>) -> String {
     let expected = gold(text);
-    let found = checked.extracted.as_ref().map_or("", |extracted| &*extracted.span);
+    let span = checked.extracted.as_ref().map_or("", |extracted| &*extracted.span);
     match checked.outcome {
         Outcome::Correct if checked.stage == "text" => "the texts are the same".into(),
         Outcome::Correct => "the values are equal".into(),
         Outcome::NoAnswer => "the completion holds no answer where one is looked for".into(),
         Outcome::UnparsableAnswer => {
-            format!("`{}` is neither mathematics nor the gold answer's words", quoted(found))
+            format!("`{}` is neither mathematics nor the gold answer's words", quoted(span))
         }
         Outcome::UnparsableGold => {
             format!("the gold answer `{}` is neither mathematics nor words", quoted(expected))
         }
         Outcome::OutOfWork => "the comparison takes more work than a verdict may cost".into(),
-        Outcome::Wrong => difference(expected, found),
+        Outcome::Wrong => difference(expected, span),
     }
 }
 

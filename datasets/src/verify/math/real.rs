@@ -2,17 +2,23 @@
 
 use std::cell::RefCell;
 
-use astro_float::{BigFloat, Consts, RoundingMode};
+use dashu_base::Sign;
+use dashu_float::round::mode::HalfEven;
+use dashu_float::{ConstCache, Context, FBig, FpResult, Repr};
 use dashu_ratio::RBig;
 
 /// Bits of the confirming evaluation.
 const PRECISION: usize = 256;
 /// Bits that rounding may take of it.
 const SLACK: i64 = 56;
-const ROUND: RoundingMode = RoundingMode::None;
+/// The largest exponent of two, of either sign, that a number may have.
+const MAX_EXPONENT: i64 = 1 << 31;
+/// Rounds to the nearest: one that rounds to one side needs any number of bits for values beside a representable one.
+const CONTEXT: Context<HalfEven> = Context::new(PRECISION);
 
 thread_local! {
-    static CONSTANTS: RefCell<Option<Consts>> = RefCell::new(Consts::new().ok());
+    /// Digits of pi and of logarithms, computed once a thread.
+    static CONSTANTS: RefCell<ConstCache> = const { RefCell::new(ConstCache::new()) };
 }
 
 /// Real numbers of some precision.
@@ -96,80 +102,107 @@ impl Real for f64 {
     }
 }
 
-fn with_constants<T>(run: impl FnOnce(&mut Consts) -> T) -> Option<T> {
-    CONSTANTS.with(|cell| cell.borrow_mut().as_mut().map(run))
+/// A number of 256 bits; `None` where a calculation left the real numbers or the range of exponents.
+#[derive(Clone)]
+pub(super) struct Real256(Option<Repr<2>>);
+
+type Rounded = FpResult<FBig<HalfEven, 2>>;
+
+impl Real256 {
+    fn of(result: Rounded) -> Self {
+        let repr = result.ok().map(|rounded| rounded.value().into_repr());
+        Self(repr.filter(|repr| repr.is_finite() && exponent(repr).abs() <= MAX_EXPONENT))
+    }
+    fn unary(&self, function: impl FnOnce(&Repr<2>) -> Rounded) -> Self {
+        self.0.as_ref().map_or(Self(None), |repr| Self::of(function(repr)))
+    }
+    fn binary(&self, other: &Self, function: impl FnOnce(&Repr<2>, &Repr<2>) -> Rounded) -> Self {
+        match (&self.0, &other.0) {
+            (Some(a), Some(b)) => Self::of(function(a, b)),
+            _ => Self(None),
+        }
+    }
+    /// A function that needs constants.
+    fn transcendental(
+        &self,
+        function: impl FnOnce(&Repr<2>, Option<&mut ConstCache>) -> Rounded,
+    ) -> Option<Self> {
+        let value = CONSTANTS
+            .with_borrow_mut(|constants| self.unary(|repr| function(repr, Some(constants))));
+        value.is_finite().then_some(value)
+    }
 }
 
-impl Real for BigFloat {
+/// The exponent of a size that is written as 0.1... in binary.
+fn exponent(repr: &Repr<2>) -> i64 {
+    (repr.exponent() as i64).saturating_add(repr.digits() as i64)
+}
+
+impl Real for Real256 {
     fn of_rational(value: &RBig) -> Option<Self> {
-        let of = |text: String| {
-            with_constants(|constants| {
-                BigFloat::parse(&text, astro_float::Radix::Dec, PRECISION, ROUND, constants)
-            })
-        };
-        let (above, below) =
-            (of(value.numerator().to_string())?, of(value.denominator().to_string())?);
-        Some(above.div(&below, PRECISION, ROUND))
+        let above = CONTEXT.convert_int::<2>(value.numerator().clone()).value();
+        let below = CONTEXT.convert_int::<2>(value.denominator().clone().into()).value();
+        Some(Self::of(CONTEXT.div(above.repr(), below.repr())))
     }
     fn of_f64(value: f64) -> Self {
-        BigFloat::from_f64(value, PRECISION)
+        Self(Repr::try_from(value).ok().filter(Repr::is_finite))
     }
     fn pi() -> Option<Self> {
-        with_constants(|constants| constants.pi(PRECISION, ROUND))
+        Some(Self::of(Ok(CONSTANTS.with_borrow_mut(|constants| constants.pi(PRECISION)))))
     }
     fn add(&self, other: &Self) -> Self {
-        BigFloat::add(self, other, PRECISION, ROUND)
+        self.binary(other, |a, b| CONTEXT.add(a, b))
     }
     fn sub(&self, other: &Self) -> Self {
-        BigFloat::sub(self, other, PRECISION, ROUND)
+        self.binary(other, |a, b| CONTEXT.sub(a, b))
     }
     fn mul(&self, other: &Self) -> Self {
-        BigFloat::mul(self, other, PRECISION, ROUND)
+        self.binary(other, |a, b| CONTEXT.mul(a, b))
     }
     fn div(&self, other: &Self) -> Self {
-        BigFloat::div(self, other, PRECISION, ROUND)
+        self.binary(other, |a, b| CONTEXT.div(a, b))
     }
     fn sqrt(&self) -> Self {
-        BigFloat::sqrt(self, PRECISION, ROUND)
+        self.unary(|x| CONTEXT.sqrt(x))
     }
     fn exp(&self) -> Option<Self> {
         // A large exponent costs without bound.
-        if Real::exponent(self) > 14 {
+        if self.exponent() > 14 {
             return None;
         }
-        with_constants(|constants| BigFloat::exp(self, PRECISION, ROUND, constants))
+        self.transcendental(|x, constants| CONTEXT.exp(x, constants))
     }
     fn ln(&self) -> Option<Self> {
-        with_constants(|constants| BigFloat::ln(self, PRECISION, ROUND, constants))
+        self.transcendental(|x, constants| CONTEXT.ln(x, constants))
     }
     fn sin(&self) -> Option<Self> {
-        if Real::exponent(self) > 24 {
+        if self.exponent() > 24 {
             return None;
         }
-        with_constants(|constants| BigFloat::sin(self, PRECISION, ROUND, constants))
+        self.transcendental(|x, constants| CONTEXT.sin(x, constants))
     }
     fn cos(&self) -> Option<Self> {
-        if Real::exponent(self) > 24 {
+        if self.exponent() > 24 {
             return None;
         }
-        with_constants(|constants| BigFloat::cos(self, PRECISION, ROUND, constants))
+        self.transcendental(|x, constants| CONTEXT.cos(x, constants))
     }
     fn atan(&self) -> Option<Self> {
-        with_constants(|constants| BigFloat::atan(self, PRECISION, ROUND, constants))
+        self.transcendental(|x, constants| CONTEXT.atan(x, constants))
     }
     fn is_negative(&self) -> bool {
-        BigFloat::is_negative(self) && !BigFloat::is_zero(self)
+        self.0.as_ref().is_some_and(|x| x.sign() == Sign::Negative && !x.significand().is_zero())
     }
     fn is_zero(&self) -> bool {
-        BigFloat::is_zero(self)
+        self.0.as_ref().is_some_and(|x| x.significand().is_zero())
     }
     fn is_finite(&self) -> bool {
-        !self.is_nan() && !self.is_inf()
+        self.0.is_some()
     }
     fn exponent(&self) -> i64 {
-        match (BigFloat::is_zero(self), BigFloat::exponent(self)) {
-            (true, _) | (_, None) => i64::MIN / 4,
-            (false, Some(exponent)) => i64::from(exponent),
+        match &self.0 {
+            Some(x) if !x.significand().is_zero() => exponent(x),
+            _ => i64::MIN / 4,
         }
     }
     fn trusted_bits() -> i64 {

@@ -1,9 +1,9 @@
 //! Sets of real numbers: intervals, unions, inequalities, the line without some points. Each becomes a
 //! sorted list of pieces that do not touch, and two sets are the same when their pieces are.
 
-use super::exact::Fuel;
+use super::fuel::Fuel;
+use super::names::is_name;
 use super::numeric::approximate;
-use super::relations::is_name;
 use super::text::folded;
 use super::tree::{Answer, Expr, Relation};
 use super::values::values;

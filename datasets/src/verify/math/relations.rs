@@ -4,57 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use dashu_ratio::RBig;
 
-use super::compare::{equal, in_order, is_in};
-use super::exact::Fuel;
+use super::fuel::Fuel;
+use super::names::is_name;
 use super::numeric::approximate;
 use super::regions::same_region;
 use super::tree::{Answer, Expr, Relation};
 use super::values::{values, variables};
 
-/// Names that an assignment may have on its left: `x`, `f(x)`, `A_n`, `(x, y)`.
-pub(super) fn is_name(answer: &Answer) -> bool {
-    match answer {
-        Answer::Value(Expr::Variable(_)) | Answer::Words(_) => true,
-        Answer::Value(Expr::Product(factors)) => {
-            factors.len() <= 3 && factors.iter().all(is_name_part)
-        }
-        Answer::Value(Expr::Call(_, arguments)) => arguments.iter().all(is_segment),
-        Answer::Tuple(_, items, _) | Answer::List(items) | Answer::Ratio(items) => {
-            items.iter().all(is_name)
-        }
-        // Ratios and derivatives: NO / BO, dy / dx.
-        Answer::Value(Expr::Quotient(a, b)) => [a, b].iter().all(|part| match &***part {
-            Expr::Product(factors) => factors.iter().all(is_name_part),
-            other => is_name_part(other),
-        }),
-        _ => false,
-    }
-}
-
-/// A variable, or the inverse of a function: `f^{-1}`.
-fn is_name_part(factor: &Expr) -> bool {
-    match factor {
-        Expr::Variable(_) => true,
-        Expr::Power(base, exponent) => {
-            matches!(**base, Expr::Variable(_))
-                && **exponent == Expr::Negative(Box::new(Expr::integer(1)))
-        }
-        _ => false,
-    }
-}
-
-/// A product of capital letters.
-fn is_segment(expr: &Expr) -> bool {
-    let is_capital = |name: &str| name.starts_with(|c: char| c.is_ascii_uppercase());
-    let is_point = |expr: &Expr| matches!(expr, Expr::Variable(name) if is_capital(name));
-    match expr {
-        Expr::Product(factors) => factors.iter().all(is_point),
-        other => is_point(other),
-    }
-}
+/// Whether two answers are the same, whatever their kinds.
+pub(super) type Equal = fn(&Answer, &Answer, &mut Fuel) -> bool;
 
 /// Equations, assignments and inequalities against anything.
-pub(super) fn chains(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
+pub(super) fn chains(gold: &Answer, answer: &Answer, equal: Equal, fuel: &mut Fuel) -> bool {
     match (gold, answer) {
         (Answer::Chain(a, p), Answer::Chain(b, q)) => {
             let is_assignment = |sides: &[Answer], relations: &[Relation]| {
@@ -71,17 +32,17 @@ pub(super) fn chains(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
                     return true;
                 }
             }
-            relations(a, p, b, q, fuel) || same_region(gold, answer, fuel)
+            relations((a, p), (b, q), equal, fuel) || same_region(gold, answer, fuel)
         }
         // `x = 3` is 3, whichever side says it; a longer chain only if all its values are the answer,
         // so that no list of guesses passes.
         (Answer::Chain(sides, relations), other) => {
-            all_equal(relations) && every_value(sides, other, false, fuel)
-                || interval_of(sides, relations, other, fuel)
+            all_equal(relations) && every_value(sides, |side| equal(side, other, fuel))
+                || interval_of(sides, relations, other, equal, fuel)
                 || same_region(gold, answer, fuel)
         }
         (other, Answer::Chain(sides, relations)) => {
-            all_equal(relations) && every_value(sides, other, true, fuel)
+            all_equal(relations) && every_value(sides, |side| equal(other, side, fuel))
         }
         _ => false,
     }
@@ -91,17 +52,23 @@ fn all_equal(relations: &[Relation]) -> bool {
     relations.iter().all(|relation| *relation == Relation::Equal)
 }
 
-fn every_value(sides: &[Answer], other: &Answer, is_answer: bool, fuel: &mut Fuel) -> bool {
+fn every_value(sides: &[Answer], is_equal: impl FnMut(&Answer) -> bool) -> bool {
     let start = usize::from(is_name(&sides[0]));
     let rest = &sides[start..];
     !rest.is_empty()
-        && rest.iter().all(|side| if is_answer { equal(other, side, fuel) } else { equal(side, other, fuel) })
+        && rest.iter().all(is_equal)
         // An equation of expressions in x is not a value: `2x + z = 1` is not 1.
         && (start == 1 || rest.iter().all(|side| !matches!(side, Answer::Value(expr) if !variables(expr).is_empty())))
 }
 
 /// `2 <= x < 5` of the gold as `[2, 5)`; not the other way round.
-fn interval_of(sides: &[Answer], relations: &[Relation], answer: &Answer, fuel: &mut Fuel) -> bool {
+fn interval_of(
+    sides: &[Answer],
+    relations: &[Relation],
+    answer: &Answer,
+    equal: Equal,
+    fuel: &mut Fuel,
+) -> bool {
     let Answer::Tuple(open, ends, close) = answer else { return false };
     let [low, high] = ends.as_slice() else { return false };
     let (sides, relations) = ascending(sides, relations);
@@ -116,8 +83,8 @@ fn interval_of(sides: &[Answer], relations: &[Relation], answer: &Answer, fuel: 
         ([a, x], [p]) if is_name(x) => (a.clone(), *p, Relation::Less, infinity),
         _ => return false,
     };
-    is_in('[', *open) == (first == Relation::AtMost)
-        && is_in(']', *close) == (last == Relation::AtMost)
+    (*open == '[') == (first == Relation::AtMost)
+        && (*close == ']') == (last == Relation::AtMost)
         && equal(&from, low, fuel)
         && equal(&to, high, fuel)
 }
@@ -137,12 +104,17 @@ fn ascending(sides: &[Answer], relations: &[Relation]) -> (Vec<Answer>, Vec<Rela
     (sides.iter().rev().cloned().collect(), relations.iter().rev().map(flip).collect())
 }
 
-fn relations(a: &[Answer], p: &[Relation], b: &[Answer], q: &[Relation], fuel: &mut Fuel) -> bool {
+fn relations(
+    (a, p): (&[Answer], &[Relation]),
+    (b, q): (&[Answer], &[Relation]),
+    equal: Equal,
+    fuel: &mut Fuel,
+) -> bool {
     let ((a, p), (b, q)) = (ascending(a, p), ascending(b, q));
     if p != q {
         return false;
     }
-    if in_order(&a, &b, fuel) {
+    if a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| equal(a, b, fuel)) {
         return true;
     }
     let [relation] = p.as_slice() else { return false };

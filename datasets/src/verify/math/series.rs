@@ -1,35 +1,8 @@
-//! `\sum` and `\prod` with bounds: read here, and written out term by term when they are evaluated.
+//! `\sum` and `\prod` with bounds, read.
 
-use super::exact::{Fuel, rational};
 use super::lex::Token;
 use super::parse::Parser;
 use super::tree::Expr;
-
-/// Most terms that are written out.
-const MAX_TERMS: i64 = 1000;
-
-/// Whether a call by this name holds a name, two bounds and the terms.
-pub(super) fn is_series(name: &str) -> bool {
-    matches!(name, "sum" | "prod")
-}
-
-/// The sum or product with its terms written out; `None` without integer bounds, or with too many
-/// terms.
-pub(super) fn series(name: &str, arguments: &[Expr], fuel: &mut Fuel) -> Option<Expr> {
-    let [Expr::Variable(index), from, to, body] = arguments else { return None };
-    let bound = |expr: &Expr, fuel: &mut Fuel| -> Option<i64> {
-        let value = rational(expr, fuel)?;
-        value.is_int().then(|| i64::try_from(value.numerator().clone()).ok()).flatten()
-    };
-    let (from, to) = (bound(from, fuel)?, bound(to, fuel)?);
-    let count = to.checked_sub(from)?.checked_add(1)?.max(0);
-    if count > MAX_TERMS {
-        return None;
-    }
-    fuel.spend(u32::try_from(count as usize * body.size()).ok()?)?;
-    let terms = (from..=to).map(|value| body.with(index, &Expr::integer(value))).collect();
-    Some(if name == "sum" { Expr::Sum(terms) } else { Expr::Product(terms) })
-}
 
 impl Parser {
     /// `_{i=1}^{n} term`, after the sign. The name it runs over is replaced by its depth, so that two

@@ -6,11 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use dashu_base::Sign;
 use dashu_ratio::RBig;
 
-use super::compare::{expanded, unordered};
-use super::exact::{Fuel, NotRational, PRIMES, modular, rational};
+use super::exact::{is_series, rational};
+use super::fuel::Fuel;
+use super::modular::{NotRational, PRIMES, modular};
 use super::numeric::{agree, approximate, is_real};
-use super::series::is_series;
-use super::tree::{Answer, Expr};
+use super::pairing::pair_up;
+use super::tree::Expr;
+use super::units::is_known;
 
 /// Significant digits from which a decimal answer stands for what it approximates.
 const MIN_DIGITS: usize = 4;
@@ -33,14 +35,21 @@ pub(super) fn variables(expr: &Expr) -> BTreeSet<String> {
     names
 }
 
+/// Whether two answers that are values are equal: the gold may lack the answer's unit.
+pub(super) fn same_value(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> bool {
+    values(gold, answer, fuel)
+        || without_unit(gold, answer).is_some_and(|answer| values(gold, answer, fuel))
+}
+
 /// Whether two values are equal: exactly for numbers and rational functions, else at points.
 pub(super) fn values(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> bool {
     if gold == answer {
         return true;
     }
     if has_plus_minus(gold) || has_plus_minus(answer) {
-        let both = |expr: &Expr| expanded(&[Answer::Value(expr.clone())]);
-        return unordered(&both(gold), &both(answer), fuel);
+        return pair_up(&signs(gold), &signs(answer), fuel, |a, b, fuel| {
+            fuel.spend(1).is_some() && same_value(a, b, fuel)
+        });
     }
     match (gold, answer) {
         (Expr::Infinity, _) | (_, Expr::Infinity) => return gold == answer,
@@ -107,6 +116,18 @@ fn modular_equal(
         }
     }
     Ok(true)
+}
+
+/// The number of an answer like `5 m` or `5 m^2` to a gold that has no variables.
+fn without_unit<'a>(gold: &Expr, answer: &'a Expr) -> Option<&'a Expr> {
+    let Expr::Product(factors) = answer else { return None };
+    let [value, unit] = factors.as_slice() else { return None };
+    let name = match unit {
+        Expr::Power(base, _) => base,
+        other => other,
+    };
+    let is_unit = matches!(name, Expr::Variable(name) if is_known(name));
+    (is_unit && variables(gold).is_empty()).then_some(value)
 }
 
 /// Whether a sum or product with bounds stands anywhere in it.
@@ -221,8 +242,16 @@ pub(super) fn has_plus_minus(expr: &Expr) -> bool {
     matches!(expr, Expr::PlusMinus(_)) || expr.children().into_iter().any(has_plus_minus)
 }
 
+/// The values of an expression: two where it has a plus-minus.
+pub(super) fn signs(expr: &Expr) -> Vec<Expr> {
+    match has_plus_minus(expr) {
+        true => [false, true].map(|is_minus| resolved(expr, is_minus)).to_vec(),
+        false => vec![expr.clone()],
+    }
+}
+
 /// The expression with every plus-minus read as plus, or as minus.
-pub(super) fn resolved(expr: &Expr, is_minus: bool) -> Expr {
+fn resolved(expr: &Expr, is_minus: bool) -> Expr {
     match expr {
         Expr::PlusMinus(inner) if is_minus => Expr::Negative(Box::new(resolved(inner, true))),
         Expr::PlusMinus(inner) => resolved(inner, false),

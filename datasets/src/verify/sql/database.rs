@@ -19,13 +19,12 @@ use rusqlite::{Connection, OpenFlags};
 use super::allowed::is_allowed;
 use super::budget::{Budget, STEPS_A_LOOK};
 use super::functions;
+use super::lengths::limit_lengths;
 
 use crate::{Database, names};
 
 /// Most rows of a result.
 const MAX_ROWS: usize = 20_000;
-/// Most bytes of a text or a row: what one call of a function takes grows with it.
-const MAX_TEXT: usize = 64 << 10;
 /// Most instructions of a compiled query, up to SQLite's doubling of its buffer: nobody looks at the time between those
 /// of one row. Queries of Spider and BIRD have some hundreds.
 const MAX_INSTRUCTIONS: i32 = 6000;
@@ -293,14 +292,6 @@ impl Guarded {
         }
         Ok(result)
     }
-}
-
-/// Limits the texts of a connection, and the patterns of LIKE and GLOB.
-pub(super) fn limit_lengths(connection: &Connection) -> rusqlite::Result<()> {
-    let bytes = i32::try_from(MAX_TEXT).unwrap_or(i32::MAX);
-    connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, bytes)?;
-    connection.set_limit(Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 1000)?;
-    Ok(())
 }
 
 /// What SQLite says of a failure.

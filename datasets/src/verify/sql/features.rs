@@ -20,9 +20,9 @@ const AGGREGATES: [&str; 8] =
 /// The features of a query; none of one that the parser does not read.
 pub(super) fn features(query: &str) -> Features {
     let Some(query) = parsed(query) else { return Features::default() };
-    let mut found = Found::default();
-    let ControlFlow::Continue(()) = query.visit(&mut found);
-    Features::bounded(found.0)
+    let mut features = Found::default();
+    let ControlFlow::Continue(()) = query.visit(&mut features);
+    Features::bounded(features.0)
 }
 
 /// The features so far.

@@ -13,7 +13,7 @@ use rusqlite::types::{ToSqlOutput, Value, ValueRef};
 use rusqlite::{Connection, Error, ToSql};
 
 use super::budget::Budget;
-use super::database::limit_lengths;
+use super::lengths::limit_lengths;
 
 /// Functions, each with how many arguments it takes; the first two are those that are compared.
 const SLOW: [(&str, usize); 8] = [
@@ -35,20 +35,21 @@ const LONG: usize = 64;
 
 /// Puts the guarded functions and collations in the place of SQLite's own.
 pub(super) fn guard(connection: &Connection, budget: &Arc<Budget>) -> rusqlite::Result<()> {
-    let own = Connection::open_in_memory()?;
-    limit_lengths(&own)?;
-    let own = Arc::new(Mutex::new(own));
+    let inner = Connection::open_in_memory()?;
+    limit_lengths(&inner)?;
+    let inner = Arc::new(Mutex::new(inner));
     let flags = FunctionFlags::SQLITE_UTF8
         | FunctionFlags::SQLITE_DETERMINISTIC
         | FunctionFlags::SQLITE_INNOCUOUS;
     for (name, count) in SLOW {
         let marks = vec!["?"; count].join(", ");
-        let (call, own, budget) = (format!("SELECT {name}({marks})"), own.clone(), budget.clone());
+        let (call, inner, budget) =
+            (format!("SELECT {name}({marks})"), inner.clone(), budget.clone());
         let count_of_arguments = i32::try_from(count).unwrap_or(-1);
         connection.create_scalar_function(name, count_of_arguments, flags, move |context| {
             check(name, context, &budget)?;
-            let own = own.lock().unwrap_or_else(PoisonError::into_inner);
-            let mut statement = own.prepare_cached(&call)?;
+            let inner = inner.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut statement = inner.prepare_cached(&call)?;
             let arguments = (0..count).map(|index| context.get_raw(index));
             let arguments = arguments.map(ToSqlOutput::Borrowed);
             statement.query_row(rusqlite::params_from_iter(arguments), |row| {

@@ -16,6 +16,7 @@ mod costly;
 mod database;
 mod features;
 mod functions;
+mod lengths;
 mod query;
 
 use std::collections::HashMap;

@@ -73,9 +73,9 @@ unsafe fn rows<const ROWS: usize>(
         let scales: [__m512; WIDE] =
             unsafe { [_mm512_loadu_ps(scales.as_ptr()), _mm512_loadu_ps(scales.as_ptr().add(16))] };
         for (index, (sums, whole)) in sums.iter_mut().zip(whole).enumerate() {
-            let own = _mm512_set1_ps(tile.left_scales[index * groups + group]);
+            let left_scale = _mm512_set1_ps(tile.left_scales[index * groups + group]);
             for part in 0..WIDE {
-                let scale = _mm512_mul_ps(own, scales[part]);
+                let scale = _mm512_mul_ps(left_scale, scales[part]);
                 sums[part] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(whole[part]), scale, sums[part]);
             }
         }

@@ -26,9 +26,9 @@ impl Held<'_> {
     /// Those of some slots that are here, and where among the values.
     #[inline(always)]
     fn of(&self, slots: &Range<usize>, dim: usize) -> Option<(Range<usize>, Range<usize>)> {
-        let own = slots.start.max(self.slots.start)..slots.end.min(self.slots.end);
+        let range = slots.start.max(self.slots.start)..slots.end.min(self.slots.end);
         let at = |slot: usize| (slot - self.slots.start) * dim;
-        (!own.is_empty()).then(|| (own.clone(), at(own.start)..at(own.end)))
+        (!range.is_empty()).then(|| (range.clone(), at(range.start)..at(range.end)))
     }
 }
 
@@ -68,13 +68,13 @@ impl KeyLayout {
         for token in 0..tokens {
             let until = past + token + 1;
             let seen = Keys { seen: until.saturating_sub(window)..until, dim, scale };
-            let own = token * wide..(token + 1) * wide;
+            let range = token * wide..(token + 1) * wide;
             let chunk = TOGETHER * dim;
-            let parts = q[own.clone()].chunks(chunk).zip(grad[own.clone()].chunks(chunk));
-            for ((q, grad), dq) in parts.zip(dq[own].chunks_mut(chunk)) {
+            let parts = q[range.clone()].chunks(chunk).zip(grad[range.clone()].chunks(chunk));
+            for ((q, grad), dq) in parts.zip(dq[range].chunks_mut(chunk)) {
                 let (keys, blocks, scratch) = (&seen, &blocks, &mut scratch);
-                let found = [dq, &mut *dk, &mut *dv];
-                arch().dispatch(Pull { keys, q, grad, blocks, k, scratch, found });
+                let gradients = [dq, &mut *dk, &mut *dv];
+                arch().dispatch(Pull { keys, q, grad, blocks, k, scratch, gradients });
             }
         }
     }
@@ -156,14 +156,14 @@ struct Pull<'a> {
     k: &'a [f32],
     scratch: &'a mut [Vec<f32>; 2],
     /// Of queries, keys and values.
-    found: [&'a mut [f32]; 3],
+    gradients: [&'a mut [f32]; 3],
 }
 
 impl Pull<'_> {
     /// With p the weights and dp = grad . v: ds = p (dp - sum p dp) times the scale.
     #[inline(always)]
     fn of_heads<S: Simd, const H: usize>(self, simd: S) {
-        let Self { keys, q, grad, blocks, k, scratch: [weights, pulls], found: [dq, dk, dv] } =
+        let Self { keys, q, grad, blocks, k, scratch: [weights, pulls], gradients: [dq, dk, dv] } =
             self;
         let [of_keys, of_values] = blocks.each_ref().map(|blocks| keys.held_in(blocks));
         keys.clear::<H>(weights);

@@ -31,12 +31,15 @@ impl<'a> Convolution<'a> {
     ) -> Self {
         let taps = kernel.len() / width;
         let mut by_tap = vec![0f32; kernel.len()];
-        for (column, own) in kernel.chunks_exact(taps).enumerate() {
-            own.iter().enumerate().for_each(|(tap, x)| by_tap[tap * width + column] = *x);
+        for (column, taps_of_column) in kernel.chunks_exact(taps).enumerate() {
+            taps_of_column
+                .iter()
+                .enumerate()
+                .for_each(|(tap, x)| by_tap[tap * width + column] = *x);
         }
         let mut run_of = vec![0; x.len() / width];
         for (index, run) in runs.iter().enumerate() {
-            run_of[run.own.clone()].fill(index);
+            run_of[run.tokens.clone()].fill(index);
         }
         Self { runs, run_of, kernel: by_tap, taps, width, x, past }
     }
@@ -52,8 +55,8 @@ impl<'a> Convolution<'a> {
     /// What is `back` tokens before `token`; none before the beginning of a sequence.
     fn before(&self, token: usize, back: usize) -> Option<&[f32]> {
         let index = self.run_of[token];
-        let KeyRow { prefix, own, past } = &self.runs[index];
-        let inside = token - own.start;
+        let KeyRow { prefix, tokens, past } = &self.runs[index];
+        let inside = token - tokens.start;
         if back <= inside {
             return Some(self.row(token - back));
         }
@@ -101,7 +104,7 @@ impl<'a> Convolution<'a> {
         let mut next = vec![0f32; self.runs.len() * (self.taps - 1) * self.width];
         let size = (self.taps - 1) * self.width;
         for (run, next) in self.runs.iter().zip(next.chunks_exact_mut(size.max(1))) {
-            let Some(last) = run.own.clone().last() else { continue };
+            let Some(last) = run.tokens.clone().last() else { continue };
             for (back, next) in next.rchunks_exact_mut(self.width).enumerate() {
                 if let Some(x) = self.before(last, back) {
                     next.copy_from_slice(x);
@@ -171,14 +174,14 @@ impl<'a> Convolution<'a> {
 
     /// The tokens that read `token`, and how far before each it is.
     fn readers(&self, token: usize) -> impl Iterator<Item = (usize, usize)> {
-        let own = &self.runs[self.run_of[token]].own;
-        let left = own.end - token;
+        let suffix = &self.runs[self.run_of[token]].tokens;
+        let left = suffix.end - token;
         let among =
-            (token..own.end.min(token + self.taps)).map(move |reader| (reader, reader - token));
-        let runs = self.runs.iter().filter(move |run| left < self.taps && run.prefix == *own);
+            (token..suffix.end.min(token + self.taps)).map(move |reader| (reader, reader - token));
+        let runs = self.runs.iter().filter(move |run| left < self.taps && run.prefix == *suffix);
         let beyond = runs.flat_map(move |run| {
-            let inside = 0..run.own.len().min(self.taps - left);
-            inside.map(move |inside| (run.own.start + inside, left + inside))
+            let inside = 0..run.tokens.len().min(self.taps - left);
+            inside.map(move |inside| (run.tokens.start + inside, left + inside))
         });
         among.chain(beyond)
     }

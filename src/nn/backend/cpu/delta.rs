@@ -39,9 +39,9 @@ impl Tree {
 
     /// All its tokens, which follow each other.
     fn tokens(&self) -> Range<usize> {
-        let own = &self.rows[0].own;
-        let start = if self.prefix.is_empty() { own.start } else { self.prefix.start };
-        start..self.rows.last().map_or(start, |row| row.own.end)
+        let suffix = &self.rows[0].tokens;
+        let start = if self.prefix.is_empty() { suffix.start } else { self.prefix.start };
+        start..self.rows.last().map_or(start, |row| row.tokens.end)
     }
 }
 
@@ -150,9 +150,9 @@ impl<'a> Rule<'a> {
         let mut units = Vec::with_capacity(self.trees.len() * value_heads);
         for tree in &self.trees {
             for head in 0..value_heads {
-                let (own, others) = rest.split_at_mut(tree.tokens().len() * value_dim);
+                let (out_of_head, others) = rest.split_at_mut(tree.tokens().len() * value_dim);
                 rest = others;
-                units.push((tree, head, states.as_mut().and_then(Iterator::next), own));
+                units.push((tree, head, states.as_mut().and_then(Iterator::next), out_of_head));
             }
         }
         let work = |(tree, head, state, out): (&Tree, usize, Option<&mut [f32]>, &mut [f32])| {
@@ -162,8 +162,8 @@ impl<'a> Rule<'a> {
                 #[inline(always)]
                 || {
                     let past = tree.rows[0].past > 0;
-                    let own = tree.rows.iter().map(|row| row.own.clone());
-                    run_forward(&inputs, (&tree.prefix, own), (state, past), (out, first));
+                    let suffixes = tree.rows.iter().map(|row| row.tokens.clone());
+                    run_forward(&inputs, (&tree.prefix, suffixes), (state, past), (out, first));
                 },
             );
         };
@@ -178,10 +178,10 @@ impl<'a> Rule<'a> {
         let mut out = pool.take(tokens * width);
         let mut rest = &by_head[..];
         for tree in &self.trees {
-            let (own, others) = rest.split_at(tree.tokens().len() * width);
+            let (values, others) = rest.split_at(tree.tokens().len() * width);
             rest = others;
             let range = tree.tokens();
-            let heads: Vec<&[f32]> = own.chunks_exact(range.len().max(1) * value_dim).collect();
+            let heads: Vec<&[f32]> = values.chunks_exact(range.len().max(1) * value_dim).collect();
             let out = &mut out[range.start * width..range.end * width];
             rows::join(&heads, &vec![value_dim; heads.len()], out);
         }
@@ -202,10 +202,10 @@ impl<'a> Rule<'a> {
             .map(|index| {
                 let (tree, head) = (&self.trees[index / value_heads], index % value_heads);
                 let grad = (grad, self.sizes.values(), head * value_dim);
-                let own: Vec<_> = tree.rows.iter().map(|row| row.own.clone()).collect();
+                let suffixes: Vec<_> = tree.rows.iter().map(|row| row.tokens.clone()).collect();
                 vectorized(
                     #[inline(always)]
-                    || run_back(&self.inputs(head), (&tree.prefix, &own), tree.tokens(), grad),
+                    || run_back(&self.inputs(head), (&tree.prefix, &suffixes), tree.tokens(), grad),
                 )
             })
             .collect();
@@ -233,8 +233,8 @@ impl<'a> Rule<'a> {
                     pull.fill(0.0);
                     for value in head * self.sizes.group()..(head + 1) * self.sizes.group() {
                         let (pulls, at) = unit_of(token, value);
-                        let own = &pulls.unit[is_key][at * key_dim..][..key_dim];
-                        pull.iter_mut().zip(own).for_each(|(sum, x)| *sum += x);
+                        let unit = &pulls.unit[is_key][at * key_dim..][..key_dim];
+                        pull.iter_mut().zip(unit).for_each(|(sum, x)| *sum += x);
                     }
                     // Of y = s x / |x|: s (d - u (u . d)) / |x| with u = x / |x|.
                     let inverse = 1.0 / (dot(x, x) + EPS).sqrt();

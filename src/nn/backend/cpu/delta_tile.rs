@@ -110,14 +110,14 @@ fn known<const W: usize>(token: &Token<'_, W>, state: &mut Tile<W>) -> ([f32; W]
 #[inline(always)]
 fn step_and_read<const W: usize>(token: &Token<'_, W>, state: &mut Tile<W>) -> [f32; W] {
     let (_, change) = known(token, state);
-    let mut found = [0f32; W];
+    let mut read = [0f32; W];
     for ((row, k), q) in state.iter_mut().zip(token.key).zip(token.query) {
         for j in 0..W {
             row[j] = k.mul_add(change[j], row[j]);
-            found[j] = q.mul_add(row[j], found[j]);
+            read[j] = q.mul_add(row[j], read[j]);
         }
     }
-    found
+    read
 }
 
 /// A prefix and what continues it, to `out` `[tokens, value_dim]`, whose first token is `first`. A state `[key_dim,
@@ -184,9 +184,9 @@ fn read<const W: usize>(
     (out, first): (&mut [f32], usize),
 ) {
     for token in tokens {
-        let found = step_and_read(&inputs.token(token, columns), tile);
+        let read = step_and_read(&inputs.token(token, columns), tile);
         let out = &mut out[(token - first) * inputs.value_dim..][columns.clone()];
-        out.copy_from_slice(&found[..columns.len()]);
+        out.copy_from_slice(&read[..columns.len()]);
     }
 }
 
@@ -243,8 +243,8 @@ impl<const W: usize> Back<'_, W> {
         let (mut state, mut pull) = (zeros(), zeros());
         let of_prefix = self.checkpoints(prefix.clone(), &mut state);
         for row in rows {
-            let mut own = state.clone();
-            let marks = self.checkpoints(row.clone(), &mut own);
+            let mut row_state = state.clone();
+            let marks = self.checkpoints(row.clone(), &mut row_state);
             let mut of_row = zeros();
             self.run(row.clone(), marks, &mut of_row);
             for (sum, x) in pull.iter_mut().zip(&of_row) {
@@ -300,9 +300,9 @@ impl<const W: usize> Back<'_, W> {
         let (grad, width, at) = self.grad;
         let grad: [f32; W] = lanes(&grad[token * width + at..], &self.columns);
         let at = token - self.first;
-        let own = at * key.len()..(at + 1) * key.len();
+        let range = at * key.len()..(at + 1) * key.len();
         let [of_query, of_key] = &mut self.pulls.unit;
-        let (of_query, of_key) = (&mut of_query[own.clone()], &mut of_key[own]);
+        let (of_query, of_key) = (&mut of_query[range.clone()], &mut of_key[range]);
         // The state after is what was left and k change^T.
         let along = dot(change, &grad);
         let mut of_change = [0f32; W];

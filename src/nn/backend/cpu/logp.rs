@@ -1,134 +1,14 @@
 //! Log-probability of one target a row and the entropy of the row under the output layer, forward and
 //! backward, a block of the vocabulary at a time: logits of a whole batch never exist.
 //!
-//! N tokens, D hidden values, V vocabulary. Sums go through blocks of a fixed size in order, so a row's
-//! numbers are the same bits in every batch.
+//! N tokens, D hidden values, V vocabulary.
 
 use rayon::prelude::*;
 use tealight_matmul::{Matrix, Output, Right, multiply, vectorized};
 
-use super::math::{exp, max, sum_of};
-use super::product::Weight;
-use super::whole::{Pulls, keep_largest};
-
-/// Tokens of the vocabulary in a block, and rows that go through all blocks together.
-const BLOCK: usize = 2048;
-
-/// A model's output layer at some places.
-#[derive(Clone, Copy)]
-pub(super) struct Layer<'a> {
-    /// `[N, D]`.
-    pub(super) hidden: &'a [f32],
-    /// `[V, D]`.
-    pub(super) weight: Weight<'a>,
-}
-
-/// Some rows, and some tokens of the vocabulary.
-#[derive(Clone, Copy)]
-pub(super) struct Block {
-    pub(super) row: usize,
-    pub(super) rows: usize,
-    pub(super) token: usize,
-    /// Tokens in it.
-    pub(super) count: usize,
-}
-
-/// Calls `work` with the logits of every block under every model, models of one vocabulary.
-pub(super) fn blocks<const M: usize>(
-    layers: [Layer<'_>; M],
-    rows: usize,
-    mut work: impl FnMut(Block, [&mut [f32]; M]),
-) {
-    let vocabulary = layers[0].weight.dims().0;
-    let mut buffers = [(); M].map(|()| vec![0f32; rows.min(BLOCK) * vocabulary.min(BLOCK)]);
-    for row in (0..rows).step_by(BLOCK) {
-        for token in (0..vocabulary).step_by(BLOCK) {
-            let (rows, count) = (BLOCK.min(rows - row), BLOCK.min(vocabulary - token));
-            for (layer, buffer) in layers.iter().zip(&mut buffers) {
-                let width = layer.weight.dims().1;
-                let hidden = Matrix::new(&layer.hidden[row * width..][..rows * width], rows, width);
-                let weight = layer.weight.rows(token..token + count).transposed();
-                let out = Output { data: &mut buffer[..rows * count], stride: count, adds: false };
-                multiply(hidden, weight, out, true);
-            }
-            let logits = buffers.each_mut().map(|buffer| &mut buffer[..rows * count]);
-            work(Block { row, rows, token, count }, logits);
-        }
-    }
-}
-
-/// `softmax(hidden weight^T / temperature)` at some targets.
-pub(crate) struct Head<'a> {
-    pub(super) layer: Layer<'a>,
-    /// `[N]`.
-    pub(crate) targets: &'a [u32],
-    /// One over the temperature.
-    pub(crate) inverse: f32,
-}
-
-/// What is known of a row: everything in units of the scaled logits `x / temperature`.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct RowSums {
-    /// The largest logit, not scaled.
-    pub(super) top: f32,
-    /// Sum of `e = exp((x - top) / temperature)`.
-    pub(super) mass: f32,
-    /// Sum of `e (x - top) / temperature`.
-    moment: f32,
-    /// The target's logit, not scaled.
-    target: f32,
-}
-
-impl RowSums {
-    const EMPTY: Self = Self { top: f32::NEG_INFINITY, mass: 0.0, moment: 0.0, target: 0.0 };
-
-    /// Natural log-probability of the target.
-    pub(crate) fn logp(&self, inverse: f32) -> f32 {
-        self.logp_of(self.target, inverse)
-    }
-
-    /// That of a token with this logit.
-    #[inline(always)]
-    pub(super) fn logp_of(&self, logit: f32, inverse: f32) -> f32 {
-        (logit - self.top) * inverse - self.mass.ln()
-    }
-
-    /// The logarithm of the sum of `exp(x / temperature)`.
-    pub(super) fn log_mass(&self, inverse: f32) -> f32 {
-        self.top * inverse + self.mass.ln()
-    }
-
-    /// Entropy in nats.
-    pub(crate) fn entropy(&self) -> f32 {
-        self.mass.ln() - self.moment / self.mass
-    }
-
-    /// Takes in a block of logits.
-    #[inline(always)]
-    fn add(&mut self, logits: &[f32], inverse: f32) {
-        self.add_mass(logits, inverse);
-        let top = self.top;
-        self.moment += sum_of(logits, |x| {
-            let scaled = (x - top) * inverse;
-            exp(scaled) * scaled
-        });
-    }
-
-    /// The same without the moment, which the log-probability does not ask for.
-    #[inline(always)]
-    fn add_mass(&mut self, logits: &[f32], inverse: f32) {
-        let top = max(logits).max(self.top);
-        if self.mass > 0.0 {
-            // What was summed under another top.
-            let shift = (self.top - top) * inverse;
-            let shrink = exp(shift);
-            self.moment = (self.moment + self.mass * shift) * shrink;
-            self.mass *= shrink;
-        }
-        self.top = top;
-        self.mass += sum_of(logits, |x| exp((x - top) * inverse));
-    }
-}
+use super::full_vocabulary::{Pulls, keep_largest};
+use super::math::exp;
+use super::vocabulary::{BLOCK, Block, Head, RowSums, blocks};
 
 /// A token drawn from a row of logits, and its log-probability, the same bits as [`Head::forward`] finds: the first
 /// whose share and those of the tokens before it come to more than `uniform`, which is in `[0, 1)`. None where logits
@@ -153,13 +33,13 @@ pub(crate) fn draw_row(logits: &[f32], inverse: f32, uniform: f64) -> Option<(us
             let goal = uniform * f64::from(row.mass);
             let block = after.partition_point(|sums| share(*sums) <= goal).min(after.len() - 1);
             let mut sum = block.checked_sub(1).map_or(0.0, |before| share(after[before]));
-            let own = &logits[block * BLOCK..][..BLOCK.min(logits.len() - block * BLOCK)];
+            let block_logits = &logits[block * BLOCK..][..BLOCK.min(logits.len() - block * BLOCK)];
             let mut masses = [0f32; BLOCK];
-            for (mass, x) in masses.iter_mut().zip(own) {
+            for (mass, x) in masses.iter_mut().zip(block_logits) {
                 *mass = exp((x - row.top) * inverse);
             }
             let mut drawn = 0;
-            for (token, mass) in masses[..own.len()].iter().enumerate() {
+            for (token, mass) in masses[..block_logits.len()].iter().enumerate() {
                 sum += f64::from(*mass);
                 if *mass > masses[drawn] || sum > goal {
                     // Where rounding has the sum stop short of the goal, the block's most likely token.
@@ -179,20 +59,20 @@ pub(crate) fn draw_row(logits: &[f32], inverse: f32, uniform: f64) -> Option<(us
 impl Head<'_> {
     /// What every row comes to, and of every row so many of its largest logits with their tokens, in falling order.
     pub(crate) fn forward(&self, largest: usize) -> (Vec<RowSums>, Vec<(f32, u32)>) {
-        let mut found = vec![RowSums::EMPTY; self.targets.len()];
+        let mut sums = vec![RowSums::EMPTY; self.targets.len()];
         let mut kept = vec![(f32::NEG_INFINITY, 0); self.targets.len() * largest];
         blocks([self.layer], self.targets.len(), |block, [logits]| {
             let Block { row, token, count, .. } = block;
-            let rows = logits.par_chunks(count).zip(&mut found[row..]).zip(&self.targets[row..]);
-            rows.with_min_len(1 + 4096 / count).for_each(|((logits, found), target)| {
+            let rows = logits.par_chunks(count).zip(&mut sums[row..]).zip(&self.targets[row..]);
+            rows.with_min_len(1 + 4096 / count).for_each(|((logits, sums), target)| {
                 vectorized(
                     #[inline(always)]
-                    || found.add(logits, self.inverse),
+                    || sums.add(logits, self.inverse),
                 );
                 if let Some(logit) =
                     (*target as usize).checked_sub(token).and_then(|at| logits.get(at))
                 {
-                    found.target = *logit;
+                    sums.target = *logit;
                 }
             });
             if largest > 0 {
@@ -201,14 +81,14 @@ impl Head<'_> {
                 rows.for_each(|(logits, kept)| keep_largest(logits, token, kept));
             }
         });
-        (found, kept)
+        (sums, kept)
     }
 
     /// Adds the gradients of the hidden states and, where it is trained, the weight for those of what was found of
     /// every row by the forward pass.
     pub(crate) fn backward(
         &self,
-        found: &[RowSums],
+        sums: &[RowSums],
         pulls: &Pulls<'_>,
         d_hidden: &mut [f32],
         mut d_weight: Option<&mut [f32]>,
@@ -216,11 +96,11 @@ impl Head<'_> {
         let rows = self.targets.len();
         match pulls.divergence {
             None => blocks([self.layer], rows, |block, [logits]| {
-                pulls.slopes(self, found, block, logits);
+                pulls.slopes(self, sums, block, logits);
                 self.pull(block, logits, d_hidden, d_weight.as_deref_mut());
             }),
             Some(apart) => blocks([self.layer, apart.base.layer], rows, |block, [logits, base]| {
-                pulls.slopes_from(self, found, apart, block, (logits, base));
+                pulls.slopes_from(self, sums, apart, block, (logits, base));
                 self.pull(block, logits, d_hidden, d_weight.as_deref_mut());
             }),
         }
@@ -251,6 +131,8 @@ impl Head<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::nn::backend::cpu::product::Weight;
+    use crate::nn::backend::cpu::vocabulary::Layer;
 
     #[test]
     fn blocks_come_to_what_whole_rows_do() {
@@ -263,11 +145,11 @@ mod tests {
         let matrix = Weight::floats(&weight, vocabulary, width);
         let layer = Layer { hidden: &hidden, weight: matrix };
         let head = Head { layer, targets: &targets, inverse: 1.0 / 0.7 };
-        let (found, _) = head.forward(0);
+        let (sums, _) = head.forward(0);
         let (mut d_hidden, mut d_weight) = (vec![0f32; hidden.len()], vec![0f32; weight.len()]);
         let grad = [1.0, -0.5, 2.0];
         let pulls = Pulls { logp: &grad, entropy: None, divergence: None, largest: None };
-        head.backward(&found, &pulls, &mut d_hidden, Some(&mut d_weight));
+        head.backward(&sums, &pulls, &mut d_hidden, Some(&mut d_weight));
         let mut exact_weight = vec![0f64; weight.len()];
         for row in 0..rows {
             let h = &hidden[row * width..][..width];
@@ -285,9 +167,9 @@ mod tests {
                     "{what}: {ours} is not {exact}"
                 );
             };
-            close(found[row].logp(head.inverse), p[target].ln(), "logp");
+            close(sums[row].logp(head.inverse), p[target].ln(), "logp");
             let entropy: f64 = p.iter().map(|p| -p * p.ln()).sum();
-            close(found[row].entropy(), entropy, "entropy");
+            close(sums[row].entropy(), entropy, "entropy");
             for d in 0..width {
                 let slope = |v: usize| {
                     (f64::from(u8::from(v == target)) - p[v]) * f64::from(grad[row]) / 0.7

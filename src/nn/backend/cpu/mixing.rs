@@ -45,9 +45,10 @@ impl Cpu {
             }
             Some(slots) => {
                 let [_, past] = states(slots)?;
-                let whole = Convolution::new(rows_of_cache(pass)?, (kernel, width), x, Some(past));
-                whole.forward(&mut out, self.is_parallel);
-                let next = whole.next_past();
+                let convolution =
+                    Convolution::new(rows_of_cache(pass)?, (kernel, width), x, Some(past));
+                convolution.forward(&mut out, self.is_parallel);
+                let next = convolution.next_past();
                 past[..next.len()].copy_from_slice(&next);
                 Ok(())
             }
@@ -66,14 +67,14 @@ impl Cpu {
         let width = kernel.values.dim(0)?;
         let [mut slopes, mut dx] = [0, 1].map(|_| self.pool.take(x.len()));
         let d_kernel = with_values(&kernel.values, |kernel| {
-            let whole = Convolution::new(pass.runs(), (kernel, width), x, None);
-            Ok(whole.backward(grad, &mut slopes, &mut dx))
+            let convolution = Convolution::new(pass.runs(), (kernel, width), x, None);
+            Ok(convolution.backward(grad, &mut slopes, &mut dx))
         })?;
         if kernel.is_trained {
             let sums = grads.on_cpu(kernel, &self.pool);
             let taps = sums.len() / width;
-            for (tap, own) in d_kernel.chunks_exact(width).enumerate() {
-                own.iter().enumerate().for_each(|(column, x)| sums[column * taps + tap] += x);
+            for (tap, columns) in d_kernel.chunks_exact(width).enumerate() {
+                columns.iter().enumerate().for_each(|(column, x)| sums[column * taps + tap] += x);
             }
         }
         Ok(dx)
@@ -110,7 +111,7 @@ impl Cpu {
         grad: &Buffer,
         grads: &mut GradAccumulator,
     ) -> Result<[Buffer; 3]> {
-        let (found, sums) = with_decay(delta, |decay| {
+        let (d_inputs, sums) = with_decay(delta, |decay| {
             let [mixed, b, a] = inputs.map(|input| &input[..]);
             let rule = Rule::new(delta.sizes, &pass.rows, [mixed, b, a], decay, &self.pool, true);
             Ok(rule.backward(grad, [b, a], decay, &self.pool))
@@ -121,7 +122,7 @@ impl Cpu {
                 sums.iter_mut().zip(more).for_each(|(sum, x)| *sum += x);
             }
         }
-        Ok(found)
+        Ok(d_inputs)
     }
 }
 

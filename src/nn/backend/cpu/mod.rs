@@ -9,6 +9,7 @@ mod attention;
 mod convolution;
 mod delta;
 mod delta_tile;
+mod full_vocabulary;
 mod gate;
 pub(crate) mod key_layout;
 pub(crate) mod logp;
@@ -22,7 +23,7 @@ mod rms_norm;
 mod rope;
 mod rows;
 pub(crate) mod slots;
-mod whole;
+mod vocabulary;
 
 use std::sync::{Arc, Mutex};
 

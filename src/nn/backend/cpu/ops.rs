@@ -10,11 +10,11 @@ use super::super::{
     LogpGrads, Norm, PackedSequences, Parameter, RolloutDtype, TokenLogp, Turn, WithBias,
     check_tokens,
 };
-use super::logp::RowSums;
 use super::pass::Pass;
 use super::product::{add_bias, quantized, with_weight};
 use super::rms_norm::Gain;
 use super::slots::{RowLayout, Rows, Slots};
+use super::vocabulary::RowSums;
 use super::{Cpu, by_rows, gate, output, rms_norm, rope, rows, with_values};
 use crate::nn::backend::Activation;
 
@@ -206,8 +206,8 @@ impl Backend for Cpu {
     ) -> Result<(Buffer, ())> {
         let mut out = self.pool.take(q.len());
         let mut attend = |[keys, values]: [&mut [f32]; 2], layout, beginnings: &[_]| {
-            let own = [&mut *keys, &mut *values];
-            pass.store([k, v], own, layout, beginnings, self.is_parallel)?;
+            let cached = [&mut *keys, &mut *values];
+            pass.store([k, v], cached, layout, beginnings, self.is_parallel)?;
             let rows = Rows { parts: [&*keys, &*values], layout, beginnings };
             pass.attend(window, q, rows, &mut out, self.is_parallel);
             Ok::<_, candle_core::Error>(())
@@ -328,11 +328,11 @@ impl Backend for Cpu {
         with_values(x, |values| Ok(self.pool.copy(values)))
     }
 
-    fn scatter(&self, x: &Tensor, places: &[u32], rows: usize) -> Result<Tensor> {
+    fn scatter(&self, x: &Tensor, indices: &[u32], rows: usize) -> Result<Tensor> {
         let width = x.dim(1)?;
         let mut out = vec![0f32; rows * width];
         with_values(x, |x| {
-            rows::scatter(x, places, &mut out, width);
+            rows::scatter(x, indices, &mut out, width);
             Ok(())
         })?;
         Tensor::from_vec(out, (rows, width), &Device::Cpu)

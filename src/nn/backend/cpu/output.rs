@@ -3,9 +3,9 @@
 use candle_core::{Device, Result, Tensor};
 
 use super::super::{Anchor, Divergences, Likeliest, LogpGrads, Parameter, TokenLogp, check_tokens};
-use super::logp::{Head, Layer, RowSums};
+use super::full_vocabulary::{Apart, Base, Pulls};
 use super::product::with_weight;
-use super::whole::{Apart, Base, Pulls};
+use super::vocabulary::{Head, Layer, RowSums};
 use super::with_values;
 
 /// Log-probabilities `[N]` and entropies `[N]` of targets at a temperature, and so many of the likeliest tokens.
@@ -16,14 +16,14 @@ pub(super) fn logp(
     likeliest: usize,
 ) -> Result<TokenLogp<Vec<RowSums>>> {
     let (rows, largest) = (targets.len(), likeliest.min(head.dims2()?.0));
-    let (found, kept) =
+    let (sums, kept) =
         with_head(hidden, head, (targets, temperature), |head| Ok(head.forward(largest)))?;
     let inverse = (1.0 / temperature) as f32;
     let tensor = |of: &dyn Fn(&RowSums) -> f32| {
-        Tensor::from_vec(found.iter().map(of).collect(), rows, &Device::Cpu)
+        Tensor::from_vec(sums.iter().map(of).collect(), rows, &Device::Cpu)
     };
     let of_kept =
-        |(index, (logit, _)): (usize, &(f32, u32))| found[index / largest].logp_of(*logit, inverse);
+        |(index, (logit, _)): (usize, &(f32, u32))| sums[index / largest].logp_of(*logit, inverse);
     let likeliest = (largest > 0).then(|| {
         let logp = kept.iter().enumerate().map(of_kept).collect();
         let logp = Tensor::from_vec(logp, (rows, largest), &Device::Cpu)?;
@@ -37,7 +37,7 @@ pub(super) fn logp(
         entropy: tensor(&RowSums::entropy)?,
         log_mass: tensor(&|row| row.log_mass(inverse))?,
         likeliest: likeliest.transpose()?,
-        saved: found,
+        saved: sums,
     })
 }
 
@@ -82,11 +82,11 @@ pub(super) fn logp_backward(
         largest: likeliest.as_ref().map(|(grad, tokens)| (grad.as_slice(), *tokens)),
     };
     with_head(hidden, head, targets, |head| {
-        let Some((anchor, found, grad)) = grad.divergence else {
+        let Some((anchor, totals, grad)) = grad.divergence else {
             head.backward(saved, &pulls, &mut d_hidden, d_weight);
             return Ok(());
         };
-        let (slopes, grad) = (values(&found.slopes)?, values(grad)?);
+        let (slopes, grad) = (values(&totals.slopes)?, values(grad)?);
         with_base(anchor, |base| {
             let divergence = Some(Apart { base, slopes: &slopes, grad: &grad });
             head.backward(saved, &Pulls { divergence, ..pulls }, &mut d_hidden, d_weight);

@@ -48,14 +48,14 @@ impl Pass {
     /// The `rope`th angles of token `index`.
     #[inline(always)]
     pub(super) fn angles(&self, rope: usize, index: usize) -> (&[f32], &[f32]) {
-        let own = index * self.pairs..(index + 1) * self.pairs;
+        let range = index * self.pairs..(index + 1) * self.pairs;
         let Angles { cos, sin } = &self.angles[rope];
-        (&cos[own.clone()], &sin[own])
+        (&cos[range.clone()], &sin[range])
     }
 
     /// The tokens of some of its rows, none of which shares any with another.
     pub(crate) fn tokens_of(&self, rows: Range<usize>) -> Range<usize> {
-        self.rows[rows.start].own.start..self.rows[rows.end - 1].own.end
+        self.rows[rows.start].tokens.start..self.rows[rows.end - 1].tokens.end
     }
 
     /// Some of its rows as a pass of their own.
@@ -64,13 +64,13 @@ impl Pass {
         let pairs = self.pairs;
         let of = |all: &[f32]| all[tokens.start * pairs..tokens.end * pairs].to_vec();
         let angles = |angles: &Angles| Angles { cos: of(&angles.cos), sin: of(&angles.sin) };
-        let own = |row: &KeyRow| {
-            let own = row.own.start - tokens.start..row.own.end - tokens.start;
-            KeyRow { own, ..row.clone() }
+        let shifted = |row: &KeyRow| KeyRow {
+            tokens: row.tokens.start - tokens.start..row.tokens.end - tokens.start,
+            ..row.clone()
         };
         let seen = |seen: &Seen| Seen { row: seen.row - rows.start, ..*seen };
         Self {
-            rows: self.rows[rows.clone()].iter().map(own).collect(),
+            rows: self.rows[rows.clone()].iter().map(shifted).collect(),
             seen: self.seen[tokens.clone()].iter().map(seen).collect(),
             angles: self.angles.iter().map(angles).collect(),
             pairs,
@@ -90,7 +90,8 @@ impl Pass {
         beginnings: &[Option<Beginning<'_>>],
         is_parallel: bool,
     ) -> Result<()> {
-        let goes = |row: &KeyRow| row.own.len() > 1 && layout.first(row.past + row.own.len()) > 0;
+        let goes =
+            |row: &KeyRow| row.tokens.len() > 1 && layout.first(row.past + row.tokens.len()) > 0;
         if self.rows.iter().any(goes) {
             bail!("a cache of windows takes one token at a time");
         }
@@ -98,11 +99,11 @@ impl Pass {
         let before = |index: usize| {
             let row: &KeyRow = &self.rows[index];
             let elsewhere = beginning(beginnings, index).map_or(0, |beginning| beginning.tokens);
-            layout.first(row.past + row.own.len()) + elsewhere
+            layout.first(row.past + row.tokens.len()) + elsewhere
         };
         let fits = |(index, row): (usize, &KeyRow)| {
             let before = before(index);
-            before <= row.past && row.past + row.own.len() <= before + layout.slots
+            before <= row.past && row.past + row.tokens.len() <= before + layout.slots
         };
         if !self.rows.iter().enumerate().all(fits) {
             bail!("a row of the cache has no room for what is added to it");
@@ -110,16 +111,16 @@ impl Pass {
         let width = layout.keys * layout.dim;
         let fill = |index: usize, keys: &mut [f32], values: &mut [f32]| {
             let row = &self.rows[index];
-            if row.own.len() == 1 {
+            if row.tokens.len() == 1 {
                 layout.make_room(row.past, keys, values);
             }
             let mut put = |slot: usize, token: usize| {
-                let own = token * width..(token + 1) * width;
-                layout.store(slot, (&k[own.clone()], &v[own]), (&mut *keys, &mut *values));
+                let range = token * width..(token + 1) * width;
+                layout.store(slot, (&k[range.clone()], &v[range]), (&mut *keys, &mut *values));
             };
             row.prefix.clone().enumerate().for_each(|(slot, token)| put(slot, token));
             let slot = row.past - before(index);
-            row.own.clone().enumerate().for_each(|(index, token)| put(slot + index, token));
+            row.tokens.clone().enumerate().for_each(|(index, token)| put(slot + index, token));
         };
         let (size, rows) = (layout.row(), 0..self.rows.len());
         if is_parallel {
@@ -163,9 +164,9 @@ impl Pass {
             }
         });
         if let Some(order) = order {
-            let found = out.to_vec();
-            for (found, token) in found.chunks_exact(width).zip(order) {
-                out[token * width..][..width].copy_from_slice(found);
+            let by_order = out.to_vec();
+            for (by_order, token) in by_order.chunks_exact(width).zip(order) {
+                out[token * width..][..width].copy_from_slice(by_order);
             }
         }
     }
@@ -201,23 +202,23 @@ impl Pass {
             .into_par_iter()
             .map(|index| {
                 let (run, head) = (&runs[index / layout.keys], index % layout.keys);
-                let own = |values, width, count| {
-                    columns(values, width, run.own.clone(), head * count, count)
+                let of_suffix = |values, width, count| {
+                    columns(values, width, run.tokens.clone(), head * count, count)
                 };
                 let seen = |values| {
                     let mut seen = columns(values, keys, run.prefix.clone(), head * dim, dim);
-                    seen.extend(own(values, keys, dim));
+                    seen.extend(of_suffix(values, keys, dim));
                     seen
                 };
-                let (q, grad) = (own(q, queries, wide), own(grad, queries, wide));
+                let (q, grad) = (of_suffix(q, queries, wide), of_suffix(grad, queries, wide));
                 let (k, v) = (seen(k), seen(v));
-                let mut found = [vec![0f32; q.len()], vec![0f32; k.len()], vec![0f32; v.len()]];
+                let mut gradients = [vec![0f32; q.len()], vec![0f32; k.len()], vec![0f32; v.len()]];
                 layout.gradients(
                     (run.prefix.len(), window),
                     [&q, &k, &v, &grad],
-                    found.each_mut().map(Vec::as_mut_slice),
+                    gradients.each_mut().map(Vec::as_mut_slice),
                 );
-                found
+                gradients
             })
             .collect();
         // A task a head: what suffixes pull at their prefix adds up in their order.
@@ -227,11 +228,11 @@ impl Pass {
                 let mut sums = [0, 1].map(|_| vec![0f32; self.tokens() * dim]);
                 for (index, run) in runs.iter().enumerate() {
                     let [_, dk, dv] = &parts[index * layout.keys + head];
-                    let tokens = run.prefix.clone().chain(run.own.clone());
+                    let tokens = run.prefix.clone().chain(run.tokens.clone());
                     for (sums, pulls) in sums.iter_mut().zip([dk, dv]) {
                         for (token, pull) in tokens.clone().zip(pulls.chunks_exact(dim)) {
-                            let own = &mut sums[token * dim..][..dim];
-                            own.iter_mut().zip(pull).for_each(|(sum, x)| *sum += x);
+                            let sums_of_token = &mut sums[token * dim..][..dim];
+                            sums_of_token.iter_mut().zip(pull).for_each(|(sum, x)| *sum += x);
                         }
                     }
                 }
@@ -241,9 +242,9 @@ impl Pass {
         let mut dq = pool.take(self.tokens() * queries);
         for (index, run) in runs.iter().enumerate() {
             for head in 0..layout.keys {
-                let own = &parts[index * layout.keys + head][0];
-                for (token, own) in run.own.clone().zip(own.chunks_exact(wide)) {
-                    dq[token * queries + head * wide..][..wide].copy_from_slice(own);
+                let gradients = &parts[index * layout.keys + head][0];
+                for (token, gradients) in run.tokens.clone().zip(gradients.chunks_exact(wide)) {
+                    dq[token * queries + head * wide..][..wide].copy_from_slice(gradients);
                 }
             }
         }
@@ -252,8 +253,8 @@ impl Pass {
             by_rows(true, &mut out, keys, |first, part| {
                 for (index, row) in part.chunks_exact_mut(keys).enumerate() {
                     for (head, sums) in sums.iter().enumerate() {
-                        let own = &sums[which][(first + index) * dim..][..dim];
-                        row[head * dim..][..dim].copy_from_slice(own);
+                        let sums_of_head = &sums[which][(first + index) * dim..][..dim];
+                        row[head * dim..][..dim].copy_from_slice(sums_of_head);
                     }
                 }
             });
@@ -269,7 +270,7 @@ impl Pass {
         for row in &self.rows {
             if !row.prefix.is_empty() && row.prefix != last {
                 last = row.prefix.clone();
-                runs.push(KeyRow { prefix: 0..0, own: row.prefix.clone(), past: 0 });
+                runs.push(KeyRow { prefix: 0..0, tokens: row.prefix.clone(), past: 0 });
             }
             runs.push(row.clone());
         }

@@ -97,28 +97,28 @@ pub(super) fn with_weight<R>(
     }
 }
 
-/// Calls `work` with the operands `[in, out]` of the weights, after those that are `found`.
+/// Calls `work` with the operands `[in, out]` of the weights, after `operands`.
 fn with_operands<'a>(
     weights: &[&'a Parameter],
-    mut found: Vec<Right<'a>>,
+    mut operands: Vec<Right<'a>>,
     work: impl FnOnce(Vec<Right<'_>>),
 ) -> Result<()> {
     let Some((weight, rest)) = weights.split_first() else {
-        work(found);
+        work(operands);
         return Ok(());
     };
     match &weight.prepacked {
-        Some(Prepacked::Cpu(packed)) => found.push(Right::Packed(packed.packed())),
-        Some(Prepacked::Int8(quantized)) => found.push(Right::Quantized(quantized)),
+        Some(Prepacked::Cpu(packed)) => operands.push(Right::Packed(packed.packed())),
+        Some(Prepacked::Int8(quantized)) => operands.push(Right::Quantized(quantized)),
         _ => {
             return with_weight(weight, |weight| {
-                let mut found: Vec<Right<'_>> = found;
-                found.push(weight.transposed());
-                with_operands(rest, found, work)
+                let mut operands: Vec<Right<'_>> = operands;
+                operands.push(weight.transposed());
+                with_operands(rest, operands, work)
             });
         }
     }
-    with_operands(rest, found, work)
+    with_operands(rest, operands, work)
 }
 
 impl Cpu {

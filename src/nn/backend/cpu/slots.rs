@@ -1,4 +1,4 @@
-//! What layers know of the past of some rows: in the rows' own places, and what several rows share at their beginning.
+//! What layers know of the past of some rows: in slots of each row, and what several rows share at their beginning.
 
 use super::super::DeltaSizes;
 use super::attention::Held;
@@ -51,11 +51,11 @@ impl<'a> Rows<'a> {
                 &beginning.parts[which][head * beginning.head..][..beginning.head]
             })
         };
-        let own = |which: usize| {
+        let values = |which: usize| {
             &self.parts[which][row * layout.row() + head * layout.head()..][..layout.head()]
         };
         let part = |keys, values, slots| Held { keys, values, slots };
-        [part(lent(0), lent(1), 0..first), part(own(0), own(1), first..first + layout.slots)]
+        [part(lent(0), lent(1), 0..first), part(values(0), values(1), first..first + layout.slots)]
     }
 }
 

@@ -19,7 +19,7 @@ use super::{
 use crate::nn::backend::Activation;
 pub(crate) use output::most_logits;
 use pass::Pass;
-use stream::Stream;
+use stream::ResidualStream;
 pub(crate) use terms::check;
 use terms::{gain, rule, through};
 
@@ -56,7 +56,7 @@ fn sums_of(weight: &Parameter, grads: &mut GradAccumulator) -> Result<Option<Ten
 
 impl Backend for Gpu {
     type Array = Tensor;
-    type Stream = Stream;
+    type Stream = ResidualStream;
     type AttentionSums = Tensor;
     type LogpSums = Tensor;
     type Pass = Pass;
@@ -72,13 +72,13 @@ impl Backend for Gpu {
         Pass::new(packed, heads, angles, slots, &self.device)
     }
 
-    fn embed(&self, table: &Parameter, ids: &[u32], scale: f64) -> Result<Stream> {
+    fn embed(&self, table: &Parameter, ids: &[u32], scale: f64) -> Result<ResidualStream> {
         check_tokens(ids, table.dims2()?.0)?;
         let mut x = table.values.index_select(&self.table(ids)?, 0)?;
         if scale != 1.0 {
             self.scale(&mut x, scale)?;
         }
-        Ok(Stream::new(x))
+        Ok(ResidualStream::new(x))
     }
 
     fn embed_backward(
@@ -91,15 +91,15 @@ impl Backend for Gpu {
         kernels::embedding_back(grad, ids, &grads.on_gpu(table)?)
     }
 
-    fn saved(&self, stream: &mut Stream) -> Result<Tensor> {
+    fn saved(&self, stream: &mut ResidualStream) -> Result<Tensor> {
         stream.whole()
     }
 
-    fn stream(&self, x: &Tensor) -> Result<Stream> {
-        Ok(Stream::new(x.clone()))
+    fn stream(&self, x: &Tensor) -> Result<ResidualStream> {
+        Ok(ResidualStream::new(x.clone()))
     }
 
-    fn add_norm(&self, stream: &mut Stream, norm: &Norm) -> Result<Tensor> {
+    fn add_norm(&self, stream: &mut ResidualStream, norm: &Norm) -> Result<Tensor> {
         stream.norm(gain(norm))
     }
 
@@ -136,13 +136,13 @@ impl Backend for Gpu {
         x: &Tensor,
         weight: &Parameter,
         bias: Option<&Parameter>,
-        stream: &mut Stream,
+        stream: &mut ResidualStream,
     ) -> Result<()> {
         let out = self.linear(x, weight, bias)?;
         self.add_residual(stream, out)
     }
 
-    fn add_residual(&self, stream: &mut Stream, x: Tensor) -> Result<()> {
+    fn add_residual(&self, stream: &mut ResidualStream, x: Tensor) -> Result<()> {
         stream.add(x)
     }
 
@@ -203,10 +203,10 @@ impl Backend for Gpu {
         [q, k, v]: [&Tensor; 3],
         cache: Option<&mut &[Tensor; 2]>,
     ) -> Result<(Tensor, Tensor)> {
-        match (cache, &pass.places) {
-            (Some([keys, values]), Some(places)) => {
-                kernels::store_rows(k, keys, places)?;
-                kernels::store_rows(v, values, places)?;
+        match (cache, &pass.slots) {
+            (Some([keys, values]), Some(slots)) => {
+                kernels::store_rows(k, keys, slots)?;
+                kernels::store_rows(v, values, slots)?;
                 kernels::attention(q, keys, values, (&pass.runs, window))
             }
             _ => kernels::attention(q, k, v, (&pass.runs, window)),
@@ -267,18 +267,18 @@ impl Backend for Gpu {
         grad: &Tensor,
         grads: &mut GradAccumulator,
     ) -> Result<[Tensor; 3]> {
-        let (found, sums) = kernels::delta_back(rule(delta), inputs, pass.delta_runs(), grad)?;
+        let (d_inputs, sums) = kernels::delta_back(rule(delta), inputs, pass.delta_runs(), grad)?;
         for (weight, more) in [&delta.a_log, &delta.dt_bias].into_iter().zip(sums) {
             if let Some(sums) = sums_of(weight, grads)? {
                 kernels::add_to(&sums, &more)?;
             }
         }
-        Ok(found)
+        Ok(d_inputs)
     }
 
     fn columns(&self, x: &Tensor, width: usize, columns: Range<usize>) -> Result<Tensor> {
-        let own = x.reshape(((), width))?.narrow(1, columns.start, columns.len())?;
-        own.contiguous()?.reshape((x.dim(0)?, ()))
+        let narrowed = x.reshape(((), width))?.narrow(1, columns.start, columns.len())?;
+        narrowed.contiguous()?.reshape((x.dim(0)?, ()))
     }
 
     fn joined(&self, parts: &[&Tensor], widths: &[usize]) -> Result<Tensor> {
@@ -317,9 +317,9 @@ impl Backend for Gpu {
         x.contiguous()
     }
 
-    fn scatter(&self, x: &Tensor, places: &[u32], rows: usize) -> Result<Tensor> {
+    fn scatter(&self, x: &Tensor, indices: &[u32], rows: usize) -> Result<Tensor> {
         let sums = Tensor::zeros((rows, x.dim(1)?), DType::F32, &self.device)?;
-        kernels::embedding_back(x, places, &sums)?;
+        kernels::embedding_back(x, indices, &sums)?;
         sums.to_dtype(x.dtype())
     }
 

@@ -50,15 +50,15 @@ impl Gpu {
         let count = likeliest.min(vocabulary);
         for (start, length) in self.parts(hidden.dim(0)?, vocabulary) {
             let logits = self.logits_of(&hidden.narrow(0, start, length)?, &wide)?;
-            let found = kernels::logp(&logits, &targets.narrow(0, start, length)?, temperature)?;
+            let rows = kernels::logp(&logits, &targets.narrow(0, start, length)?, temperature)?;
             if count > 0 {
-                let (ids, of_ids) = kernels::likeliest(&logits, &found.sums, count, temperature)?;
+                let (ids, of_ids) = kernels::likeliest(&logits, &rows.sums, count, temperature)?;
                 of_tokens.push(of_ids);
                 tokens.extend(ids.flatten_all()?.to_vec1::<u32>()?);
             }
-            logp.push(found.logp);
-            entropy.push(found.entropy);
-            sums.push(found.sums);
+            logp.push(rows.logp);
+            entropy.push(rows.entropy);
+            sums.push(rows.sums);
         }
         if tokens.contains(&u32::MAX) {
             bail!("the model's logits are not finite: its weights have overflowed or are damaged");
@@ -80,12 +80,12 @@ impl Gpu {
         saved: &Tensor,
         anchor: &Anchor,
     ) -> Result<Divergences> {
-        let (own, other) = (self.wide(head)?, self.wide(&anchor.head)?);
+        let (head_weight, other) = (self.wide(head)?, self.wide(&anchor.head)?);
         let (mut values, mut slopes) = (Vec::new(), Vec::new());
         // Twice the logits, and what is computed of them.
         for (start, length) in self.parts(hidden.dim(0)?, head.dims2()?.0 * 4) {
             let of = |x: &Tensor| x.narrow(0, start, length);
-            let logits = self.logits_of(&of(hidden)?, &own)?;
+            let logits = self.logits_of(&of(hidden)?, &head_weight)?;
             let logp = normalised(&logits, temperature, &of(saved)?)?;
             let logits = self.logits_of(&of(&anchor.hidden)?, &other)?;
             let base = normalised(&logits, temperature, &of(&anchor.log_mass)?)?;

@@ -14,7 +14,7 @@ pub(crate) struct Pass {
     pub(super) angles: Vec<[Tensor; 2]>,
     pub(super) head_dim: usize,
     /// The rows of the cache that the tokens' keys and values go to.
-    pub(super) places: Option<Tensor>,
+    pub(super) slots: Option<Tensor>,
     packed: PackedSequences,
     has_cache: bool,
     /// What a delta rule works on and what its convolution reads, once one has asked.
@@ -34,21 +34,21 @@ impl Pass {
         let here = |values| Tensor::from_vec(values, shape, device);
         let angles = angles.into_iter().map(|Angles { cos, sin }| Ok([here(cos)?, here(sin)?]));
         let angles = angles.collect::<Result<_>>()?;
-        let (runs, places) = match slots {
+        let (runs, slots) = match slots {
             None => (runs_of(packed), None),
             Some(slots) => {
                 if packed.longest() > slots {
                     bail!("{} tokens do not fit a cache of {slots} slots", packed.longest());
                 }
                 let rows = packed.all().iter().enumerate();
-                let place = |(row, segment): (usize, &Segment)| {
-                    let own = segment.past..segment.past + segment.tokens;
-                    own.map(move |slot| (row * slots + slot) as u32)
+                let slot_of = |(row, segment): (usize, &Segment)| {
+                    let slots_of_row = segment.past..segment.past + segment.tokens;
+                    slots_of_row.map(move |slot| (row * slots + slot) as u32)
                 };
-                let places: Vec<u32> = rows.flat_map(place).collect();
+                let indices: Vec<u32> = rows.flat_map(slot_of).collect();
                 (
                     runs_in_cache(packed, slots),
-                    Some(Tensor::from_slice(&places, places.len(), device)?),
+                    Some(Tensor::from_slice(&indices, indices.len(), device)?),
                 )
             }
         };
@@ -57,7 +57,7 @@ impl Pass {
         let runs = Runs::new(&runs, heads, f64::from(scale), device)?;
         let (has_cache, packed) = (slots.is_some(), packed.clone());
         let (delta_runs, taps) = (OnceLock::new(), OnceLock::new());
-        Ok(Pass { runs, angles, head_dim: dim, places, delta_runs, packed, has_cache, taps })
+        Ok(Pass { runs, angles, head_dim: dim, slots, delta_runs, packed, has_cache, taps })
     }
 
     /// What a delta rule works on.
@@ -89,17 +89,17 @@ fn delta_runs(packed: &PackedSequences, has_cache: bool) -> Vec<DeltaRun> {
 /// What attention over whole sequences sees: itself and its prefix.
 fn runs_of(packed: &PackedSequences) -> Vec<Run> {
     let run = |(index, segment): (usize, &Segment)| {
-        let own = packed.range(index);
+        let tokens = packed.range(index);
         let others = packed.all()[index + 1..].iter();
         let suffixes = others.take_while(|other| other.prefix == Some(index)).count();
-        let prefix = segment.prefix.map_or(own.clone(), |prefix| packed.range(prefix));
+        let prefix = segment.prefix.map_or(tokens.clone(), |prefix| packed.range(prefix));
         Run {
-            first: own.start,
+            first: tokens.start,
             tokens: segment.tokens,
             sees: segment.past + 1,
             start: prefix.start,
             split: prefix.len(),
-            rest: own.start,
+            rest: tokens.start,
             until: packed.range(index + suffixes).end,
         }
     };

@@ -4,12 +4,12 @@ use candle_core::{Result, Tensor};
 use tealight_gpu::kernels::{self, Gain};
 
 /// The stream, and what is still to be added to it: the next norm does both at once.
-pub(crate) struct Stream {
+pub(crate) struct ResidualStream {
     x: Tensor,
     more: Option<Tensor>,
 }
 
-impl Stream {
+impl ResidualStream {
     pub(super) fn new(x: Tensor) -> Self {
         Self { x, more: None }
     }

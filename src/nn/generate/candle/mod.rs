@@ -18,7 +18,7 @@ use candle_core::{DType, Device, Tensor};
 use serde_json::Value;
 
 use super::logits::Logits;
-use super::rng::Stream;
+use super::rng::RandomStream;
 use super::{Completion, CompletionSink, Finish, RngKey, SampleRequest, Sampler, SamplingParams};
 use crate::nn::model::weights::Weights;
 use crate::system::telemetry::count_tokens;
@@ -95,7 +95,7 @@ impl CandleModel {
     /// Logits `[B, V]` of the tokens after `rows`, all of one length, in f32.
     ///
     /// # Errors
-    /// Rows of several lengths or without tokens, no memory.
+    /// Rows of several lengths or without tokens.
     pub fn logits(&self, rows: &[&[u32]]) -> Result<Tensor> {
         let mut network = self.network.lock().unwrap_or_else(PoisonError::into_inner);
         network.reset()?;
@@ -120,7 +120,7 @@ impl CandleModel {
     fn complete(
         &self,
         prompt: &[u32],
-        streams: &mut [Stream],
+        streams: &mut [RandomStream],
         params: &SamplingParams,
         each: &mut dyn FnMut(u32, f32) -> Result<()>,
     ) -> Result<Vec<Completion>> {
@@ -134,15 +134,15 @@ impl CandleModel {
             let rows: Vec<&[u32]> = last.iter().map(Vec::as_slice).collect();
             let logits = self.step(&mut **network, &rows, offset - rows[0].len())?;
             let open = |completion: &Completion| completion.finish == Finish::Length;
-            let mut picks: Vec<(usize, &mut Stream)> = streams
+            let mut picks: Vec<(usize, &mut RandomStream)> = streams
                 .iter_mut()
                 .enumerate()
                 .filter(|(row, _)| open(&completions[*row]))
                 .collect();
-            let places: Vec<usize> = picks.iter().map(|(row, _)| *row).collect();
+            let rows: Vec<usize> = picks.iter().map(|(row, _)| *row).collect();
             let drawn = Logits::of_rows(&logits)?.draw(&mut picks, params)?;
             count_tokens(drawn.len());
-            for (row, (token, logp)) in places.into_iter().zip(drawn) {
+            for (row, (token, logp)) in rows.into_iter().zip(drawn) {
                 let completion = &mut completions[row];
                 completion.tokens.push(token);
                 completion.logp.push(logp);
@@ -165,7 +165,7 @@ impl CandleModel {
     /// Draws a completion of `prompt` and hands every token with its log-probability to `sink`, the end included.
     ///
     /// # Errors
-    /// A prompt that is empty or does not fit, whatever `sink` fails with.
+    /// A prompt that is empty or does not fit, an error of `sink`.
     pub fn stream(
         &self,
         prompt: &[u32],
@@ -198,7 +198,7 @@ impl Sampler for CandleSampler<'_> {
         params.check()?;
         for (index, request) in requests.iter().enumerate() {
             let numbers = request.first..request.first + request.count;
-            let mut streams: Vec<Stream> =
+            let mut streams: Vec<RandomStream> =
                 numbers.map(|sample| rng_key.stream(request.key, sample as u64)).collect();
             let mut completions = Vec::with_capacity(request.count);
             for streams in streams.chunks_mut(self.max_rows.max(1)) {

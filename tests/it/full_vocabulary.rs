@@ -7,7 +7,7 @@ use tealight::learn::objective::{Divergence, vocabulary};
 use tealight::nn::model::{Architecture, weights};
 use tealight::nn::policy::{Base, FullVocabulary, GradAccumulator, Sequence, by_row, token_logp};
 
-use crate::support::{graph, places};
+use crate::support::{backends, graph};
 
 const TEMPERATURE: f64 = 0.8;
 const LIKELIEST: usize = 3;
@@ -30,7 +30,7 @@ fn rows() -> Vec<Sequence> {
     vec![row(&[5, 9], &[4132, 7, 2048]), row(&[5, 9], &[2047]), row(&[3], &[11, 0])]
 }
 
-/// Numbers that differ from place to place.
+/// Numbers that differ from backend to backend.
 fn wave(count: usize, by: f64) -> Vec<f64> {
     (0..count).map(|index| 0.3 + (index as f64 * by).sin()).collect()
 }
@@ -95,9 +95,9 @@ fn divergences_entropies_and_likeliest_tokens_have_their_values_and_their_gradie
         [1, 2].map(|seed| weights::random(&architecture, seed, &Device::Cpu).expect("memory"));
     for divergence in Divergence::ALL {
         let (values, exact_grads) = exact(&architecture, [&own, &other], divergence);
-        for place in places() {
-            let policy = place.policy(&architecture, &own);
-            let base = place.policy(&architecture, &other);
+        for backend in backends() {
+            let policy = backend.policy(&architecture, &own);
+            let base = backend.policy(&architecture, &other);
             let said = token_logp(base.decoder(), &rows(), TEMPERATURE).expect("a pass");
             let distributions = said.distributions;
             let base = Base { decoder: base.decoder(), distributions, divergence };
@@ -128,10 +128,10 @@ fn divergences_entropies_and_likeliest_tokens_have_their_values_and_their_gradie
 fn a_model_is_at_no_distance_from_itself_and_pulls_nowhere() {
     let architecture = architecture();
     let own = weights::random(&architecture, 1, &Device::Cpu).expect("memory");
-    for (place, divergence) in
-        places().into_iter().flat_map(|place| Divergence::ALL.map(|d| (place.clone(), d)))
+    for (backend, divergence) in
+        backends().into_iter().flat_map(|backend| Divergence::ALL.map(|d| (backend.clone(), d)))
     {
-        let policy = place.policy(&architecture, &own);
+        let policy = backend.policy(&architecture, &own);
         let said = token_logp(policy.decoder(), &rows(), TEMPERATURE).expect("a pass");
         let parts = said.distributions.split([3, 1, 2].into_iter()).expect("six places");
         let parts: Vec<_> = parts.iter().collect();

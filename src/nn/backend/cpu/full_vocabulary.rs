@@ -6,11 +6,11 @@
 use rayon::prelude::*;
 use tealight_matmul::vectorized;
 
-use super::logp::{Block, Head, Layer, RowSums, blocks};
 use super::math::{LANES, exp, fold, max};
+use super::vocabulary::{Block, Head, Layer, RowSums, blocks};
 use crate::divergence::{Divergence, MAX_LOG_RATIO, MIN_LOG_RATIO};
 
-/// Another model at the same places.
+/// Another model at the same positions.
 #[derive(Clone, Copy)]
 pub(crate) struct Base<'a> {
     pub(super) layer: Layer<'a>,
@@ -66,17 +66,17 @@ pub(super) fn keep_largest(logits: &[f32], first: usize, kept: &mut [(f32, u32)]
 
 impl Head<'_> {
     /// `D_f` `[N]` of every row from another model's, and the sums of `a u f'(u)` that its gradient reads.
-    pub(super) fn divergences(&self, found: &[RowSums], base: Base<'_>) -> (Vec<f32>, Vec<f32>) {
+    pub(super) fn divergences(&self, sums: &[RowSums], base: Base<'_>) -> (Vec<f32>, Vec<f32>) {
         let rows = self.targets.len();
         let (mut values, mut slopes) = (vec![0f32; rows], vec![0f32; rows]);
         blocks([self.layer, base.layer], rows, |block, [logits, others]| {
             let Block { row, count, .. } = block;
-            let sums = values[row..].par_iter_mut().zip(&mut slopes[row..]);
+            let totals = values[row..].par_iter_mut().zip(&mut slopes[row..]);
             let rows = logits.par_chunks(count).zip(others.par_chunks(count));
-            let known = found[row..].par_iter().zip(&base.log_mass[row..]);
-            let all = rows.zip(known).zip(sums).with_min_len(1 + 4096 / count);
-            all.for_each(|(((logits, others), (found, log_mass)), (value, slope))| {
-                let row = Row::new(found, self.inverse, *log_mass);
+            let known = sums[row..].par_iter().zip(&base.log_mass[row..]);
+            let all = rows.zip(known).zip(totals).with_min_len(1 + 4096 / count);
+            all.for_each(|(((logits, others), (sums, log_mass)), (value, slope))| {
+                let row = Row::new(sums, self.inverse, *log_mass);
                 let [more, steeper] = base.divergence.constant(
                     #[inline(always)]
                     |divergence| {
@@ -104,8 +104,8 @@ struct Row {
 }
 
 impl Row {
-    fn new(found: &RowSums, inverse: f32, other_log_mass: f32) -> Self {
-        Self { top: found.top, log_mass: found.mass.ln(), other_log_mass, inverse }
+    fn new(sums: &RowSums, inverse: f32, other_log_mass: f32) -> Self {
+        Self { top: sums.top, log_mass: sums.mass.ln(), other_log_mass, inverse }
     }
 
     #[inline(always)]
@@ -155,31 +155,31 @@ impl Pulls<'_> {
     pub(super) fn slopes(
         &self,
         head: &Head<'_>,
-        found: &[RowSums],
+        sums: &[RowSums],
         block: Block,
         logits: &mut [f32],
     ) {
-        let rows = logits.par_chunks_mut(block.count).zip(&found[block.row..]).enumerate();
-        rows.with_min_len(1 + 4096 / block.count).for_each(|(index, (logits, found))| {
+        let rows = logits.par_chunks_mut(block.count).zip(&sums[block.row..]).enumerate();
+        rows.with_min_len(1 + 4096 / block.count).for_each(|(index, (logits, sums))| {
             let row = block.row + index;
             let pull = self.logp[row] + self.of_largest(row);
             vectorized(
                 #[inline(always)]
                 || {
                     // (onehot - p) grad / temperature.
-                    let scale = -pull * head.inverse / found.mass;
+                    let scale = -pull * head.inverse / sums.mass;
                     match self.entropy {
                         None => {
                             for x in logits.iter_mut() {
-                                *x = exp((*x - found.top) * head.inverse) * scale;
+                                *x = exp((*x - sums.top) * head.inverse) * scale;
                             }
                         }
                         // And -p (log p + entropy) grad / temperature.
                         Some(entropy) => {
-                            let more = entropy[row] * (-head.inverse / found.mass);
-                            let rest = found.entropy() - found.mass.ln();
+                            let more = entropy[row] * (-head.inverse / sums.mass);
+                            let rest = sums.entropy() - sums.mass.ln();
                             for x in logits.iter_mut() {
-                                let scaled = (*x - found.top) * head.inverse;
+                                let scaled = (*x - sums.top) * head.inverse;
                                 *x = exp(scaled) * more.mul_add(scaled + rest, scale);
                             }
                         }
@@ -194,19 +194,19 @@ impl Pulls<'_> {
     pub(super) fn slopes_from(
         &self,
         head: &Head<'_>,
-        found: &[RowSums],
+        sums: &[RowSums],
         apart: Apart<'_>,
         block: Block,
         (logits, others): (&mut [f32], &[f32]),
     ) {
         let rows = logits.par_chunks_mut(block.count).zip(others.par_chunks(block.count));
-        let rows = rows.zip(&found[block.row..]).enumerate().with_min_len(1 + 4096 / block.count);
-        rows.for_each(|(index, ((logits, others), found))| {
+        let rows = rows.zip(&sums[block.row..]).enumerate().with_min_len(1 + 4096 / block.count);
+        rows.for_each(|(index, ((logits, others), sums))| {
             let row = block.row + index;
-            let own = Row::new(found, head.inverse, apart.base.log_mass[row]);
+            let policy = Row::new(sums, head.inverse, apart.base.log_mass[row]);
             let far = apart.grad[row];
             let pull = self.logp[row] + self.of_largest(row) + far * apart.slopes[row];
-            let (more, entropy) = (self.entropy.map_or(0.0, |grad| grad[row]), found.entropy());
+            let (more, entropy) = (self.entropy.map_or(0.0, |grad| grad[row]), sums.entropy());
             apart.base.divergence.constant(
                 #[inline(always)]
                 |divergence| {
@@ -214,8 +214,8 @@ impl Pulls<'_> {
                         #[inline(always)]
                         || {
                             for (x, other) in logits.iter_mut().zip(others) {
-                                let [_, slope] = own.terms(divergence, *x, *other);
-                                let logp = own.logp(*x);
+                                let [_, slope] = policy.terms(divergence, *x, *other);
+                                let logp = policy.logp(*x);
                                 let pull = more.mul_add(logp + entropy, pull);
                                 *x = head.inverse * (far * slope - exp(logp) * pull);
                             }
@@ -236,8 +236,12 @@ impl Pulls<'_> {
     fn largest_of(&self, row: usize) -> impl Iterator<Item = (f32, u32)> {
         let of = |(grads, tokens): (&[f32], &[u32])| {
             let count = grads.len() / self.logp.len();
-            let own = row * count..(row + 1) * count;
-            grads[own.clone()].iter().copied().zip(tokens[own].iter().copied()).collect::<Vec<_>>()
+            let range = row * count..(row + 1) * count;
+            grads[range.clone()]
+                .iter()
+                .copied()
+                .zip(tokens[range].iter().copied())
+                .collect::<Vec<_>>()
         };
         self.largest.map(of).into_iter().flatten()
     }

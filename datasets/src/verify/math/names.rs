@@ -1,0 +1,45 @@
+//! Names that an equation defines.
+
+use super::tree::{Answer, Expr};
+
+/// Names that an assignment may have on its left: `x`, `f(x)`, `A_n`, `(x, y)`.
+pub(super) fn is_name(answer: &Answer) -> bool {
+    match answer {
+        Answer::Value(Expr::Variable(_)) | Answer::Words(_) => true,
+        Answer::Value(Expr::Product(factors)) => {
+            factors.len() <= 3 && factors.iter().all(is_name_part)
+        }
+        Answer::Value(Expr::Call(_, arguments)) => arguments.iter().all(is_segment),
+        Answer::Tuple(_, items, _) | Answer::List(items) | Answer::Ratio(items) => {
+            items.iter().all(is_name)
+        }
+        // Ratios and derivatives: NO / BO, dy / dx.
+        Answer::Value(Expr::Quotient(a, b)) => [a, b].iter().all(|part| match &***part {
+            Expr::Product(factors) => factors.iter().all(is_name_part),
+            other => is_name_part(other),
+        }),
+        _ => false,
+    }
+}
+
+/// A variable, or the inverse of a function: `f^{-1}`.
+fn is_name_part(factor: &Expr) -> bool {
+    match factor {
+        Expr::Variable(_) => true,
+        Expr::Power(base, exponent) => {
+            matches!(**base, Expr::Variable(_))
+                && **exponent == Expr::Negative(Box::new(Expr::integer(1)))
+        }
+        _ => false,
+    }
+}
+
+/// A product of capital letters.
+fn is_segment(expr: &Expr) -> bool {
+    let is_capital = |name: &str| name.starts_with(|c: char| c.is_ascii_uppercase());
+    let is_point = |expr: &Expr| matches!(expr, Expr::Variable(name) if is_capital(name));
+    match expr {
+        Expr::Product(factors) => factors.iter().all(is_point),
+        other => is_point(other),
+    }
+}

@@ -1,0 +1,44 @@
+//! Collections without an order: each member of one has a partner in the other.
+
+use super::fuel::Fuel;
+
+/// Most members of sets that are matched.
+pub(super) const MAX_MEMBERS: usize = 64;
+
+/// Whether each of the one has a partner of its own in the other. Equality of values is transitive, so taking the first
+/// partner loses nothing.
+pub(super) fn pair_up<T>(
+    a: &[T],
+    b: &[T],
+    fuel: &mut Fuel,
+    equal: impl Fn(&T, &T, &mut Fuel) -> bool,
+) -> bool {
+    // Each with each: beyond this, too much work.
+    if (a.len() > MAX_MEMBERS || b.len() > MAX_MEMBERS) && fuel.spend(u32::MAX).is_none() {
+        return false;
+    }
+    let (a, mut b) = (distinct(a, fuel, &equal), distinct(b, fuel, &equal));
+    a.len() == b.len()
+        && a.into_iter().all(|a| match b.iter().position(|b| equal(a, b, fuel)) {
+            Some(at) => {
+                b.swap_remove(at);
+                true
+            }
+            None => false,
+        })
+}
+
+/// The members, each once.
+fn distinct<'a, T>(
+    items: &'a [T],
+    fuel: &mut Fuel,
+    equal: &impl Fn(&T, &T, &mut Fuel) -> bool,
+) -> Vec<&'a T> {
+    let mut kept: Vec<&T> = Vec::new();
+    for item in items {
+        if !kept.iter().any(|known| equal(known, item, fuel)) {
+            kept.push(item);
+        }
+    }
+    kept
+}

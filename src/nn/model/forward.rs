@@ -1,0 +1,170 @@
+//! Token ids to hidden states to log-probabilities, and back to the gradients of weights.
+//!
+//! Stateless: the cache is an argument, and so is what gradients are added to. Hidden states and logits are apart
+//! because the logits of a whole batch, `[N, V]`, are the peak of memory; callers project only what they need.
+
+use candle_core::{Result, Tensor, bail};
+
+use super::decoder::Decoder;
+use super::kv_cache::{Cached, KvCache};
+use super::{room, run};
+use crate::divergence::Divergence;
+use crate::nn::backend::cpu::Cpu;
+use crate::nn::backend::gpu::Gpu;
+use crate::nn::backend::{
+    Anchor, AnyBackend, Backend, Divergences, GradAccumulator, LogpGrads, PackedSequences,
+    TokenLogp,
+};
+
+/// What the backward pass through a decoder's layers reads.
+pub(crate) enum Trace {
+    Cpu(run::SavedLayers<Cpu>),
+    Gpu(run::SavedLayers<Gpu>),
+}
+
+/// What the gradient of log-probabilities reads.
+pub(crate) enum LogpTrace {
+    Cpu(<Cpu as Backend>::LogpSums),
+    Gpu(<Gpu as Backend>::LogpSums),
+}
+
+impl Decoder {
+    /// Hidden states `[N, D]`, after the last norm, of `ids` `[N]`, the tokens of all segments.
+    ///
+    /// With a cache, the tokens of segment `i` continue what its row `i` holds and are added to it.
+    ///
+    /// # Errors
+    /// Ids beyond the vocabulary or not as many as the segments say, more tokens than the cache has room for, no
+    /// memory.
+    pub fn hidden(
+        &self,
+        ids: &[u32],
+        packed: &PackedSequences,
+        mut cache: Option<&mut KvCache>,
+    ) -> Result<Tensor> {
+        self.check(ids, packed)?;
+        match &self.backend {
+            // Inside the pool of threads, so that no operation waits to get there.
+            AnyBackend::Cpu(cpu) => rayon::scope(|_| run::on_cpu(self, cpu, ids, packed, cache)),
+            AnyBackend::Gpu(gpu) => {
+                let slots = room::grown(cache.as_deref_mut(), packed)?;
+                let pass = run::pass(self, gpu, packed, slots)?;
+                let mut layers =
+                    cache.map(|cache| Gpu::layers(cache, packed.all().len())).transpose()?;
+                let scale = self.architecture.embedding_scale;
+                let mut stream = gpu.embed(&self.embedding, ids, scale)?;
+                run::layers(self, gpu, &pass, &mut stream, layers.as_deref_mut())?;
+                run::last_norm(self, gpu, &mut stream)
+            }
+        }
+    }
+
+    /// The same without a cache, and what [`Decoder::backward`] reads; `number` is that of a training pass, which
+    /// keys what adapters drop.
+    pub(crate) fn forward(
+        &self,
+        ids: &[u32],
+        packed: &PackedSequences,
+        number: Option<u64>,
+    ) -> Result<(Tensor, Trace)> {
+        self.check(ids, packed)?;
+        match &self.backend {
+            AnyBackend::Cpu(cpu) => {
+                let (hidden, saved) =
+                    rayon::scope(|_| run::forward(self, cpu, ids, packed, number))?;
+                Ok((hidden, Trace::Cpu(saved)))
+            }
+            AnyBackend::Gpu(gpu) => {
+                let (hidden, saved) = run::forward(self, gpu, ids, packed, number)?;
+                Ok((hidden, Trace::Gpu(saved)))
+            }
+        }
+    }
+
+    /// Adds the gradients of all weights that are trained for the gradient `grad` `[N, D]` of the hidden states.
+    pub(crate) fn backward(
+        &self,
+        trace: Trace,
+        grad: &Tensor,
+        grads: &mut GradAccumulator,
+    ) -> Result<()> {
+        match (&self.backend, trace) {
+            (AnyBackend::Cpu(cpu), Trace::Cpu(saved)) => {
+                rayon::scope(|_| run::backward(self, cpu, saved, grad, grads))
+            }
+            (AnyBackend::Gpu(gpu), Trace::Gpu(saved)) => {
+                run::backward(self, gpu, saved, grad, grads)
+            }
+            _ => bail!("the forward pass was that of another backend"),
+        }
+    }
+
+    fn check(&self, ids: &[u32], packed: &PackedSequences) -> Result<()> {
+        if ids.len() != packed.tokens() {
+            bail!("{} tokens where the segments have {}", ids.len(), packed.tokens());
+        }
+        Ok(())
+    }
+
+    /// Log-probabilities of `targets` and entropies for hidden states `[N, D]`, and so many of the likeliest tokens.
+    pub(crate) fn logp(
+        &self,
+        hidden: &Tensor,
+        targets: (&[u32], f64),
+        likeliest: usize,
+    ) -> Result<TokenLogp<LogpTrace>> {
+        match &self.backend {
+            AnyBackend::Cpu(cpu) => {
+                Ok(cpu.logp(hidden, &self.head, targets, likeliest)?.map(LogpTrace::Cpu))
+            }
+            AnyBackend::Gpu(gpu) => {
+                Ok(gpu.logp(hidden, &self.head, targets, likeliest)?.map(LogpTrace::Gpu))
+            }
+        }
+    }
+
+    /// This model's distributions at some positions, for another's to be compared with: hidden states `[N, D]` there, and
+    /// the logarithms `[N]` of what `exp(logit / temperature)` adds up to.
+    pub(crate) fn anchor(&self, [hidden, log_mass]: [Tensor; 2], divergence: Divergence) -> Anchor {
+        Anchor { head: self.head.clone(), hidden, log_mass, divergence }
+    }
+
+    /// How far the distributions are from an anchor's.
+    pub(crate) fn divergences(
+        &self,
+        hidden: &Tensor,
+        targets: (&[u32], f64),
+        trace: &LogpTrace,
+        anchor: &Anchor,
+    ) -> Result<Divergences> {
+        match (&self.backend, trace) {
+            (AnyBackend::Cpu(cpu), LogpTrace::Cpu(saved)) => {
+                cpu.divergences(hidden, &self.head, targets, saved, anchor)
+            }
+            (AnyBackend::Gpu(gpu), LogpTrace::Gpu(saved)) => {
+                gpu.divergences(hidden, &self.head, targets, saved, anchor)
+            }
+            _ => bail!("the log-probabilities were found by another backend"),
+        }
+    }
+
+    /// The gradient of the hidden states for that of what was found; the output layer's is added.
+    pub(crate) fn logp_backward(
+        &self,
+        hidden: &Tensor,
+        targets: (&[u32], f64),
+        trace: &LogpTrace,
+        grad: &LogpGrads<'_>,
+        grads: &mut GradAccumulator,
+    ) -> Result<Tensor> {
+        match (&self.backend, trace) {
+            (AnyBackend::Cpu(cpu), LogpTrace::Cpu(saved)) => {
+                cpu.logp_backward(hidden, &self.head, targets, saved, grad, grads)
+            }
+            (AnyBackend::Gpu(gpu), LogpTrace::Gpu(saved)) => {
+                gpu.logp_backward(hidden, &self.head, targets, saved, grad, grads)
+            }
+            _ => bail!("the log-probabilities were found by another backend"),
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Ranks in threads, joined by TCP on this machine.
+
+use super::*;
+
+/// What each of `size` ranks in threads comes to.
+fn on_each<T: Send>(size: usize, work: impl Fn(&Ranks) -> T + Sync) -> Vec<T> {
+    let key = Key::random().expect("random");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let place = listener.local_addr().expect("an address").to_string();
+    let (work, key) = (&work, &key);
+    std::thread::scope(|scope| {
+        let host = scope.spawn(move || rendezvous(&listener, size, key));
+        let one = |rank| {
+            let rendezvous = place.clone();
+            let membership = Membership { rank, size, local: (rank, size), rendezvous };
+            scope.spawn(move || work(&join(&membership, key).expect("joins")))
+        };
+        let all: Vec<_> = (0..size).map(one).collect();
+        let found = all.into_iter().map(|thread| thread.join().expect("no panic")).collect();
+        host.join().expect("no panic").expect("all came");
+        found
+    })
+}
+
+#[test]
+fn ranks_by_tcp_gather_and_sum_as_threads_do() {
+    for size in [2, 3, 5] {
+        let found = on_each(size, |ranks| {
+            let texts = ranks.gather(format!("rank {}", ranks.rank())).expect("gathers");
+            // More than a socket holds, so that all send before any has read.
+            let count = 3_000_001;
+            let value = |i: usize| ((i * 7 + ranks.rank() * 31) % 101) as f32 * 0.37 - 11.0;
+            let mut values: Vec<f32> = (0..count).map(value).collect();
+            ranks.sum(&mut values).expect("sums");
+            let said = ranks.first(|| Ok(ranks.rank() + 7)).expect("said");
+            (texts, values, said)
+        });
+        let exact = |i: usize| {
+            let of = |rank| f64::from(((i * 7 + rank * 31) % 101) as f32 * 0.37 - 11.0);
+            (0..size).map(of).sum::<f64>() as f32
+        };
+        for (texts, values, said) in &found {
+            assert_eq!(texts.len(), size);
+            assert_eq!(texts[size - 1], format!("rank {}", size - 1));
+            assert!(values.iter().enumerate().all(|(i, sum)| *sum == exact(i)));
+            assert_eq!(*said, 7);
+        }
+    }
+}
+
+#[test]
+fn who_does_not_know_the_key_is_sent_away_and_the_others_go_on() {
+    let (key, wrong) = (Key::random().expect("random"), Key::random().expect("random"));
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let place = listener.local_addr().expect("an address").to_string();
+    std::thread::scope(|scope| {
+        let host = scope.spawn(|| rendezvous(&listener, 1, &key));
+        let membership = Membership { rank: 0, size: 1, local: (0, 1), rendezvous: place.clone() };
+        assert!(join(&membership, &wrong).is_err());
+        // Nor does somebody who says nothing and goes.
+        drop(TcpStream::connect(&place));
+        join(&membership, &key).expect("who knows it joins");
+        host.join().expect("no panic").expect("one came");
+    });
+}
+
+#[test]
+fn a_rank_that_goes_is_named() {
+    let said = on_each(3, |ranks| {
+        if ranks.rank() == 2 {
+            return String::new();
+        }
+        format!("{:#}", ranks.gather(1).expect_err("one is gone"))
+    });
+    assert!(said[..2].iter().any(|said| said.contains("rank 2 is gone")), "{said:?}");
+}
