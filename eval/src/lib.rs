@@ -14,6 +14,7 @@ pub mod crossing;
 mod error;
 pub mod evaluate;
 pub mod export;
+pub mod extrapolation;
 pub mod features;
 pub mod front;
 pub mod grade;
@@ -33,6 +34,7 @@ mod simulated;
 pub mod store;
 pub mod summary;
 mod team;
+mod thinking;
 pub mod transition;
 
 use anyhow::Result;

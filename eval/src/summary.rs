@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use crate::extrapolation::Extrapolation;
 use crate::features::FeatureDiversity;
 use crate::interval::{Estimate, amount, mean, share};
 use crate::measure::hill;
@@ -13,6 +14,7 @@ use crate::measure::pass_at_k::{self, pass_all_k, pass_at_k};
 use crate::measure::rarefaction::unique_correct;
 use crate::measure::text::TextDiversity;
 use crate::measure::votes::{is_counted, majority_at_k};
+use crate::thinking::ThinkingShare;
 use crate::{Level, SummaryError, Tally};
 
 /// Validities for which the share of prompts that reach them is reported.
@@ -95,43 +97,12 @@ pub struct Summary {
     pub no_answer: f64,
     /// Mean tokens in a completion, among those whose length is known; none where no length is.
     pub mean_length: Option<f64>,
+    /// Pass@k at more tries than were sampled, where that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extrapolation: Option<Extrapolation>,
     /// Thoughts, where there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thinking: Option<ThinkingShare>,
-}
-
-/// How completions think.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct ThinkingShare {
-    /// Share of completions with a thought.
-    pub share: f64,
-    /// Share of those that finished it: the others have no answer.
-    pub finished: f64,
-    /// Mean tokens up to the end of a thought; 0 where tokens are not known.
-    pub tokens: f64,
-}
-
-impl ThinkingShare {
-    fn of(tallies: &[Tally]) -> Option<Self> {
-        let sum = |of: fn(&Tally) -> usize| tallies.iter().map(of).sum::<usize>() as f64;
-        let (samples, count) = (sum(|tally| tally.samples), sum(|tally| tally.thoughts.count));
-        (count > 0.0).then(|| Self {
-            share: count / samples,
-            finished: sum(|tally| tally.thoughts.finished) / count,
-            tokens: sum(|tally| tally.thoughts.tokens) / count,
-        })
-    }
-}
-
-impl std::fmt::Display for ThinkingShare {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (share, finished) = (100.0 * self.share, 100.0 * self.finished);
-        write!(out, "thinking: {share:.1} % of completions, {finished:.1} % of them to an end")?;
-        if self.tokens > 0.0 {
-            write!(out, ", {:.1} tokens each on average", self.tokens)?;
-        }
-        Ok(())
-    }
 }
 
 /// How many correct answers there are in effect.
@@ -210,6 +181,17 @@ impl Summary {
         Ok(summary)
     }
 
+    /// The same with Pass@k extrapolated to each of `ks`; none asks for nothing.
+    ///
+    /// # Errors
+    /// No problem has a judged sample.
+    pub fn extrapolated(mut self, tallies: &[Tally], ks: &[usize]) -> anyhow::Result<Self> {
+        if !ks.is_empty() {
+            self.extrapolation = Some(Extrapolation::new(tallies, ks)?);
+        }
+        Ok(self)
+    }
+
     fn estimated(
         tallies: &[Tally],
         n: usize,
@@ -268,10 +250,7 @@ impl Summary {
                 pass_all_k(tally.samples, tally.correct, up_to(tally, k))
             }),
             majority: ks.iter().filter_map(|k| Some((*k, majority(tallies, *k)?))).collect(),
-            greedy: tallies
-                .iter()
-                .all(|tally| tally.greedy.is_some())
-                .then(|| share(&each(&|tally| tally.greedy.map_or(0.0, f64::from)))),
+            greedy: greedy(tallies),
             richness: Richness::of(tallies),
             features: FeatureDiversity::all(tallies),
             cover: COVERED.iter().map(cover).collect(),
@@ -287,9 +266,17 @@ impl Summary {
             truncated: of_known(|tally| tally.truncated, |tally| tally.unknown_ends),
             no_answer: of_samples(|tally| tally.no_answer),
             mean_length: of_known(|tally| tally.tokens, |tally| tally.unknown_lengths),
+            extrapolation: None,
             thinking: ThinkingShare::of(tallies),
         }
     }
+}
+
+/// Pass@1 at temperature 0, where all problems have it.
+fn greedy(tallies: &[Tally]) -> Option<Estimate> {
+    let all: Option<Vec<f64>> =
+        tallies.iter().map(|tally| Some(f64::from(tally.greedy?))).collect();
+    all.map(|all| share(&all))
 }
 
 /// The mean over the problems that have the value.

@@ -46,6 +46,10 @@ pub struct GradeOptions {
     #[arg(short, value_delimiter = ',')]
     #[serde(default)]
     pub k: Vec<usize>,
+    /// Extrapolate Pass@k to these k, with intervals and the error on held-out samples.
+    #[arg(long, value_name = "K", value_delimiter = ',')]
+    #[serde(default)]
+    pub extrapolate: Vec<usize>,
     /// Name of the model in the results.
     #[arg(long, default_value = "graded")]
     pub model: String,
@@ -114,7 +118,8 @@ pub fn run(
         domain: None,
         verifier: verifier.name().into(),
         temperature: None,
-        summary: Summary::new(&graded.tallies, &ks)?,
+        summary: Summary::new(&graded.tallies, &ks)?
+            .extrapolated(&graded.tallies, &options.extrapolate)?,
         questions: graded.problems.iter().map(Question::of).collect(),
         problems: graded.tallies,
         unusable: dataset.map(|dataset| dataset.unusable).unwrap_or_default(),

@@ -38,6 +38,7 @@ const RANGES: &[(&str, Bound, Bound)] = &[
     ("eval_steps", At(0.0), At(ENDLESS)),
     ("eval_temperature", Beyond(0.0), At(100.0)),
     ("eval_train", At(0.0), At(ENDLESS)),
+    ("extrapolate", At(1.0), At(MANY)),
     ("few_shot", At(0.0), At(1000.0)),
     ("few_shot_seed", At(0.0), At(f64::MAX)),
     ("group", At(1.0), At(MANY)),

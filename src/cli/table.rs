@@ -2,6 +2,7 @@
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ColumnConstraint, LineStyle, Table, TableStyle, Width};
+use tealight_eval::extrapolation::Extrapolation;
 use tealight_eval::front::{Fronts, Verdict, power_line};
 use tealight_eval::report::{Evaluated, Study, front, levels, tables};
 use tealight_eval::results::SetResult;
@@ -20,8 +21,6 @@ pub(super) fn set(set: &SetResult) -> String {
 fn summary(summary: &Summary) -> String {
     let mut table =
         right_aligned(&["k", "pass@k", "95 % interval", "distinct correct", "95 % interval"]);
-    let interval =
-        |e: &Estimate, digits: usize| format!("{:.digits$} to {:.digits$}", e.low, e.high);
     for (k, pass) in &summary.pass_at_k {
         let unique = &summary.unique_correct[k];
         table.add_row([
@@ -40,6 +39,29 @@ fn summary(summary: &Summary) -> String {
             Some(format!("{value:.2} {}", level.description()))
         })
         .collect();
+    let more: String = lines(summary).iter().map(|line| format!("{line}\n")).collect();
+    let unjudged = match summary.unjudged {
+        0 => String::new(),
+        count => format!("\n{count} completions could not be judged and are left out"),
+    };
+    format!(
+        "{table}\ndistinct correct among {largest}: {}{unjudged}\n{more}{} problems, {} samples each; {}, {:.1} % without an answer, {}",
+        by_level.join(", "),
+        summary.problems,
+        summary.n,
+        summary.truncated.map_or("number of truncated completions unknown".into(), |s| format!(
+            "{:.1} % truncated",
+            s * 100.0
+        )),
+        summary.no_answer * 100.0,
+        summary
+            .mean_length
+            .map_or("lengths unknown".into(), |n| format!("{n:.1} tokens on average")),
+    )
+}
+
+/// What is known besides Pass@k and distinct answers, a line each.
+fn lines(summary: &Summary) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(greedy) = &summary.greedy {
         lines.push(format!("greedy pass@1 {:.4} ({})", greedy.value, interval(greedy, 4)));
@@ -75,25 +97,29 @@ fn summary(summary: &Summary) -> String {
         )
     }));
     lines.extend(summary.thinking.map(|thinking| thinking.to_string()));
-    let more: String = lines.iter().map(|line| format!("{line}\n")).collect();
-    let unjudged = match summary.unjudged {
-        0 => String::new(),
-        count => format!("\n{count} completions could not be judged and are left out"),
-    };
-    format!(
-        "{table}\ndistinct correct among {largest}: {}{unjudged}\n{more}{} problems, {} samples each; {}, {:.1} % without an answer, {}",
-        by_level.join(", "),
-        summary.problems,
-        summary.n,
-        summary.truncated.map_or("number of truncated completions unknown".into(), |s| format!(
-            "{:.1} % truncated",
-            s * 100.0
-        )),
-        summary.no_answer * 100.0,
-        summary
-            .mean_length
-            .map_or("lengths unknown".into(), |n| format!("{n:.1} tokens on average")),
-    )
+    lines.extend(summary.extrapolation.iter().flat_map(extrapolated));
+    lines
+}
+
+fn interval(e: &Estimate, digits: usize) -> String {
+    format!("{:.digits$} to {:.digits$}", e.low, e.high)
+}
+
+/// Extrapolated Pass@k, and how the same did where it can be checked.
+fn extrapolated(extrapolation: &Extrapolation) -> Vec<String> {
+    let shown = |e: &Estimate| format!("{:.3} ({})", e.value, interval(e, 3));
+    let line = |(k, pass): (&usize, &Estimate)| format!("pass@{k}, extrapolated: {}", shown(pass));
+    let mut lines: Vec<String> = extrapolation.pass_at_k.iter().map(line).collect();
+    lines.extend(extrapolation.held_out.iter().map(|held_out| {
+        format!(
+            "check of the extrapolation: {} samples a problem predict pass@{} {}, all samples say {}",
+            held_out.samples,
+            held_out.k,
+            shown(&held_out.predicted),
+            shown(&held_out.observed)
+        )
+    }));
+    lines
 }
 
 /// A study: the verdict and the fronts, one block for each set, one row for the base and each objective, and below the

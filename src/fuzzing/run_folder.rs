@@ -58,6 +58,7 @@ fn whole() -> &'static Path {
             answer_column: None,
             verifier: None,
             prefilled_thinking: false,
+            extrapolate: vec![],
             k: vec![],
             model: "a".into(),
             output: Some(folder.path().join("run")),

@@ -59,6 +59,10 @@ pub struct EvalOptions {
     #[arg(short, value_delimiter = ',', conflicts_with = "reject")]
     #[serde(default)]
     pub k: Vec<usize>,
+    /// Extrapolate Pass@k to these k, above -n too, with intervals and the error on held-out samples.
+    #[arg(long, value_name = "K", value_delimiter = ',', conflicts_with = "reject")]
+    #[serde(default)]
+    pub extrapolate: Vec<usize>,
     /// Leave out the one sample a problem at temperature 0.
     #[arg(long, conflicts_with = "reject")]
     #[serde(default)]

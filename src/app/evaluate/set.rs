@@ -51,7 +51,9 @@ impl Evaluation<'_> {
             domain: set.set.domain.map(|domain| format!("{domain:?}").to_lowercase()),
             verifier: set.dataset.verifier.name().into(),
             temperature: Some(set.temperature),
-            summary: Summary::new(&tallies, &options.k).with_context(|| set.name.clone())?,
+            summary: Summary::new(&tallies, &options.k)
+                .with_context(|| set.name.clone())?
+                .extrapolated(&tallies, &options.extrapolate)?,
             questions: Question::all(set.dataset),
             problems: tallies,
             unusable: set.dataset.unusable.clone(),
