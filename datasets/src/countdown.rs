@@ -38,7 +38,7 @@ const DEFAULT_PROBLEMS: usize = 96;
 /// The row of [`crate::SOURCES`].
 pub const SOURCE: Source = Source {
     name: "countdown",
-    about: "four numbers, a target, many right expressions; splits train, valid, test, sft",
+    about: "four numbers, a target, many correct expressions; splits train, valid, test, sft",
     load,
     examples,
 };

@@ -111,7 +111,7 @@ impl SetResult {
         }
         if summary.no_answer > 0.5 {
             said.push(format!(
-                "{name}: more than half of the completions hold no readable answer; look at its samples"
+                "{name}: more than half of the completions contain no readable answer; look at the samples"
             ));
         }
         if summary.thinking.is_some_and(|thinking| thinking.finished < 0.5) {
@@ -125,7 +125,7 @@ impl SetResult {
                 count => format!(", and {count} problems have no judged completion at all"),
             };
             said.push(format!(
-                "{name}: {} completions could not be judged and count nowhere{problems}",
+                "{name}: {} completions could not be judged and are left out{problems}",
                 summary.unjudged
             ));
         }

@@ -32,30 +32,30 @@ pub struct BenchOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub model: ModelOptions,
-    /// Prompts.
+    /// Number of prompts.
     #[arg(long, default_value_t = 8)]
     pub prompts: usize,
-    /// Completions a prompt.
+    /// Number of completions for each prompt.
     #[arg(long, default_value_t = 8)]
     pub group: usize,
-    /// Tokens of a prompt.
+    /// Number of tokens of each prompt.
     #[arg(long, default_value_t = 16)]
     pub prompt_len: usize,
-    /// Tokens of a completion; none ends earlier.
+    /// Number of tokens of each completion; no completion ends earlier.
     #[arg(long, default_value_t = 32)]
     pub new_tokens: usize,
-    /// Most tokens in one forward and backward pass of the training step.
+    /// Maximum tokens in one forward and backward pass of the training step.
     #[arg(long, default_value_t = 4096)]
     pub micro_batch_tokens: usize,
-    /// Keep the input of each layer alone for the backward pass and compute the rest again.
+    /// Keep only the input of each layer for the backward pass and recompute the rest.
     #[arg(long)]
     #[serde(default)]
     pub gradient_checkpointing: bool,
-    /// Most repetitions of the rollout and of the training step, after one that does not count; the median is reported.
+    /// Maximum repetitions of the rollout and of the training step, after one warm-up; the median is reported.
     #[arg(long, default_value_t = 3)]
     pub reps: usize,
-    /// Seconds to measure for, about. A slow model is repeated less often; where one repetition takes more than a third
-    /// of the time, the first repetition counts.
+    /// Approximate duration of the measurement in seconds. A slow model is repeated less often; where one repetition
+    /// takes more than a third of the time, the warm-up counts.
     #[arg(long, default_value_t = 45.0)]
     pub max_seconds: f64,
     /// Measure the rollout alone: no reference, no gradients, no optimizer.

@@ -22,16 +22,16 @@ use crate::system::stop::Stop;
 /// Options of `tealight beta`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub struct BetaOptions {
-    /// The base's chance of being correct, between 0 and 1.
+    /// Validity of the base: its probability of a correct answer, between 0 and 1.
     #[arg(long)]
     pub validity: Option<f64>,
-    /// Measure that chance, problem by problem: sample --model on --dataset, and draw validity against beta.
+    /// Measure the base's validity problem by problem: sample --model on --dataset, and draw validity against beta.
     #[arg(long, conflicts_with = "validity")]
     pub measure: bool,
     /// Validity to reach: the share of the optimal policy's samples that are correct.
     #[arg(long, value_delimiter = ',')]
     pub target: Vec<f64>,
-    /// The other way round: betas whose validity is wanted.
+    /// KL coefficients whose optimum's validity is printed.
     #[arg(long, value_delimiter = ',')]
     pub beta: Vec<f64>,
     /// Which model, and where it runs.
@@ -42,20 +42,20 @@ pub struct BetaOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub data: DataOptions,
-    /// Completions of each prompt that --measure begins with.
+    /// Number of completions of each prompt that --measure begins with.
     #[arg(short = 'n', long, default_value_t = 16)]
     pub num_presamples: usize,
-    /// --measure samples the prompts that decide further until the 95 % interval of the validity reached is at most
-    /// this wide, at every target and beta that is asked for. 1 samples none further.
+    /// Width of the 95 % interval of the resulting validity, at every --target and --beta, down to which --measure
+    /// samples undecided prompts further. 1 disables further samples.
     #[arg(long, default_value_t = 0.05)]
     pub interval_width: f64,
-    /// Most completions of one prompt that --measure samples for that.
+    /// Maximum number of completions of one prompt that --measure samples to reach --interval-width.
     #[arg(long, default_value_t = 256)]
     pub max_presamples: usize,
     /// Maximum new tokens of a completion for --measure. Default: the room that the context leaves, up to 512.
     #[arg(long)]
     pub max_completion_length: Option<usize>,
-    /// Seeds the samples of --measure.
+    /// Seed of the samples of --measure.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
     /// Directory for the samples of --measure and beta.html. The samples serve `train --presamples`.
@@ -112,7 +112,7 @@ impl BetaMeaning {
 /// Betas that are drawn, from the largest down, and those among them whose interval is.
 const DRAWN: usize = 41;
 const WITH_BAND: usize = 5;
-/// Most sequences in one decoding batch.
+/// Maximum number of sequences in one decoding batch.
 const MAX_ROWS: usize = 256;
 /// Betas whose meaning is shown where none is asked for.
 const SHOWN: [f64; 7] = [1.0, 0.5, 0.25, 0.1, 0.05, 0.02, 0.01];

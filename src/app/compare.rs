@@ -20,16 +20,16 @@ pub struct CompareOptions {
     #[arg(value_name = "RUN")]
     #[serde(default)]
     pub runs: Vec<PathBuf>,
-    /// The base evaluated a second time with another --seed, for the measures whose null needs independent draws: Keep,
-    /// New, strata and transitions are left out without it.
+    /// The base evaluated again with another --seed, which measures resampling noise. Without --second-draw, the shares of
+    /// problems retained and gained, Pass@k by difficulty and transitions minus noise are left out.
     #[arg(long, value_name = "DIR")]
     #[serde(default)]
     pub second_draw: Option<PathBuf>,
-    /// Compare the problems that all runs have, where they were evaluated on different ones.
+    /// Compare only the problems that all runs have; without --intersect, runs on different problems are refused.
     #[arg(long)]
     #[serde(default)]
     pub intersect: bool,
-    /// Compare all the same where runs differ in these: temperature, n, verifier, prompts, max_completion_length,
+    /// Settings in which the runs may differ: temperature, n, verifier, prompts, max_completion_length,
     /// top_k, top_p, min_p, instruction, system_prompt, prompt_template, few_shot.
     #[arg(long, value_delimiter = ',', value_name = "KEY")]
     #[serde(default)]

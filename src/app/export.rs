@@ -23,8 +23,8 @@ pub struct ExportOptions {
     /// Add an adapter to the weights of its base.
     #[arg(long)]
     pub merge: bool,
-    /// Average with these models of the same architecture, weight by weight: with its base a model that keeps more of
-    /// the base's answers, with other runs or checkpoints their mean.
+    /// Average the model's weights with those of these models of the same architecture. The average with the base
+    /// retains more of the base's answers than the model.
     #[arg(long, value_delimiter = ',', value_name = "MODEL")]
     #[serde(default)]
     pub average: Vec<String>,
@@ -41,11 +41,11 @@ pub struct ExportOptions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SaveDtype {
-    /// As trained.
+    /// 32 bits, as trained.
     Float32,
-    /// Half the size, rounded to 8 bits of mantissa.
+    /// 16 bits, rounded to 8 bits of mantissa.
     Bfloat16,
-    /// Half the size, rounded to 11 bits of mantissa; large values overflow.
+    /// 16 bits, rounded to 11 bits of mantissa; large values overflow.
     Float16,
 }
 

@@ -37,7 +37,8 @@ pub struct GradeOptions {
     /// Verifier of completions. Default: the dataset's own, or math without a dataset.
     #[arg(long)]
     pub verifier: Option<String>,
-    /// Prompts ended with <think>, which completions then lack: one without </think> is an unfinished thought.
+    /// Say that the prompts ended with <think>, which the completions therefore lack. A completion without </think>
+    /// is then an unfinished thought, and has no answer.
     #[arg(long)]
     #[serde(default)]
     pub prefilled_thinking: bool,
@@ -60,7 +61,8 @@ pub struct GradeOptions {
     /// Exit with status 3 where a larger share of completions than this could not be judged.
     #[arg(long, default_value_t = 0.05)]
     pub max_unjudged: f64,
-    /// Do not write the judged samples: no browser in the report, little memory and disk.
+    /// Do not write the judged samples: the report then has no list of problems, and the command needs little memory
+    /// and disk.
     #[arg(long)]
     #[serde(default)]
     pub no_samples: bool,

@@ -28,17 +28,17 @@ pub struct PresampleOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub data: DataOptions,
-    /// Completions a prompt.
+    /// Number of completions for each prompt.
     #[arg(short = 'n', long, default_value_t = 16)]
     pub num_presamples: usize,
-    /// Report the base's Pass@k at these k, none above -n; unless given, those of 1, 4 and 16 that are not.
+    /// Report the base's Pass@k at these k, none above -n. Default: those of 1, 4 and 16 that -n allows.
     #[arg(short, value_delimiter = ',')]
     #[serde(default)]
     pub k: Vec<usize>,
-    /// Draw one more for each prompt, to confirm those that look solved (DPH-RL).
+    /// Sample one further completion of each prompt, to confirm the prompts that the base seems to solve (DPH-RL).
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set)]
     pub extra_check: bool,
-    /// Report the split into D_exp and D_pef at this share of correct completions.
+    /// Report DPH-RL's split of the prompts: D_pef has at least this share of correct completions, D_exp the rest.
     #[arg(long, default_value_t = 0.875)]
     pub pef_threshold: f64,
     /// Sampling temperature; must be that of the training that will use the samples.
@@ -51,7 +51,7 @@ pub struct PresampleOptions {
     /// Seed of the samples.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// Most sequences in one decoding batch.
+    /// Maximum number of sequences in one decoding batch.
     #[arg(long, default_value_t = 256)]
     pub max_num_seqs: usize,
     /// A server that samples in place of this process.
@@ -149,7 +149,7 @@ pub fn run(options: &PresampleOptions, output: &Path, process: &Process) -> Resu
     ranks.first(|| {
         if !output.join("presamples.json").exists() && !directory::is_free(output) {
             bail!(
-                "{}: holds something else than pre-samples; choose another --output",
+                "{}: holds files that are no pre-samples; choose another --output",
                 output.display()
             );
         }

@@ -27,7 +27,7 @@ pub struct PromptOptions {
     /// A template (Jinja) that writes the question from a row's columns, such as "{{ context }}\n{{ question }}".
     #[arg(long, value_name = "FILE", help_heading = "Prompts")]
     pub prompt_template: Option<PathBuf>,
-    /// Worked examples before every problem.
+    /// Number of worked examples before every problem.
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Prompts")]
     #[serde(default)]
     pub few_shot: usize,

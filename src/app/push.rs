@@ -25,8 +25,8 @@ pub struct PushOptions {
     /// Make the repository private.
     #[arg(long)]
     pub private: bool,
-    /// Evaluations or a study whose tables the card shows (their results.md); a study that holds the run is
-    /// found by itself.
+    /// Directories of evaluations or of a study whose results.md the card shows; a study that contains the run is
+    /// found automatically.
     #[arg(long, value_delimiter = ',')]
     pub results: Vec<PathBuf>,
     /// The commit's title.

@@ -47,10 +47,10 @@ pub fn defaults<T: Args + FromArgMatches>() -> T {
 
 /// What `--help` says of `--dataset`.
 pub(crate) const DATASET_HELP: &str = "\
-A named source or a .jsonl, .json, .csv or .parquet file.
-  countdown  four numbers, a target, many right expressions; countdown/train (the
+Dataset: a generated task, a dataset of the Hub, or a .jsonl, .json, .csv or .parquet file.
+  countdown  four numbers, a target, many correct expressions; countdown/train (the
              default), countdown/test (shares no numbers with it), countdown/sft
-  sql        questions about small tables, many right queries; sql/train, sql/test, sql/sft
+  sql        questions about small tables, many correct queries; sql/train, sql/test, sql/sft
   chain      running totals to a target: chain/train, test, longer, banned
   walk       moves between numbers, every correct answer known: walk/train, test, longer, banned
   TASK       a task that tealight tasks lists, such as colouring: colouring/train, valid,
@@ -76,7 +76,7 @@ pub struct ModelOptions {
     /// base.
     #[arg(long)]
     pub adapter: Option<String>,
-    /// auto, cpu, cuda, cuda:N or metal; auto is the first GPU this binary was built for, else the CPU.
+    /// Device: auto, cpu, cuda, cuda:N or metal; auto is the first GPU that this binary was built for, else the CPU.
     #[arg(long, default_value = "auto")]
     pub device: String,
     /// What computes a model on a GPU: kernels of ours, or Candle's own operations, slower and independent of them.
@@ -241,7 +241,7 @@ impl ModelOptions {
 /// Which problems.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub struct DataOptions {
-    /// A named source (countdown, countdown/test) or a .jsonl, .json, .csv or .parquet file.
+    /// Dataset: a generated task (countdown, countdown/test), or a .jsonl, .json, .csv or .parquet file.
     #[arg(long, default_value = "countdown", long_help = DATASET_HELP, alias = "dataset-name")]
     pub dataset: String,
     /// Column with the question or the chat messages.
@@ -314,13 +314,13 @@ pub struct DecodingOptions {
     /// Sampling temperature; 0 is greedy. Several, separated by commas, are evaluated one after another.
     #[arg(long, value_delimiter = ',', default_value = "1", help_heading = "Decoding")]
     pub temperature: Vec<f64>,
-    /// Keep the k most likely tokens; 0 keeps all.
+    /// Sample from the k most likely tokens; 0 disables the filter.
     #[arg(long, default_value_t = 0, help_heading = "Decoding")]
     pub top_k: usize,
-    /// Keep the most likely tokens up to this mass.
+    /// Nucleus sampling: sample from the most likely tokens up to this probability mass.
     #[arg(long, default_value_t = 1.0, help_heading = "Decoding")]
     pub top_p: f64,
-    /// Drop tokens less likely than this share of the most likely one.
+    /// Drop tokens whose probability is below this share of the most likely token's.
     #[arg(long, default_value_t = 0.0, help_heading = "Decoding")]
     pub min_p: f64,
     /// Maximum new tokens of a completion. Default: the room that the context leaves, up to 512.

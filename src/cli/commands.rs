@@ -42,7 +42,7 @@ impl Entry {
     /// Its options, in the order in which they are declared.
     pub(super) fn plain(&self) -> Command {
         let config = Arg::new("config").long("config").value_name("FILE.toml").action(ArgAction::Append).help(
-            "Read options from a TOML file; keys are the flags' names, flags win, later files win",
+            "TOML file with options as keys; flags take precedence over files, later files over earlier ones",
         );
         let quiet = Arg::new("quiet")
             .long("quiet")
@@ -100,9 +100,9 @@ const ENTRIES: &[Entry] = &[
         options: |command| study::Flags::augment_args(StudyOptions::augment_args(command)),
         about: "Compare objectives: evaluate the base, fine-tune under each, evaluate, report",
         more: "\
--h shows the options that most studies need, --help all; tealight objectives describes the
-objectives. With the embedded model, the values of recipes/countdown-study.toml take the place of
-the defaults, as shown; flags and --config files win over both.
+-h shows the options that most studies need, --help shows all options; `tealight objectives`
+describes the objectives. With the embedded model, the values of recipes/countdown-study.toml are
+the defaults, as shown; flags and --config files take precedence over both.
 
 Examples:
   tealight study --objectives 'grpo@{learning-rate=5e-5,1e-4},js@{1.2,2.4}' \\
@@ -114,10 +114,10 @@ Examples:
     Entry {
         name: "train",
         options: |command| train::Flags::augment_args(train::Settings::augment_args(command)),
-        about: "Fine-tune a model by verifiable rewards under one objective",
+        about: "Fine-tune a model with verifiable rewards under one objective",
         more: "\
--h shows the options that most runs need, --help all; tealight objectives describes the
-objectives.
+-h shows the options that most runs need, --help shows all options; `tealight objectives`
+describes the objectives.
 
 Examples:
   tealight train --model Qwen/Qwen2.5-0.5B-Instruct --dataset gsm8k/train.jsonl \\
@@ -131,7 +131,7 @@ Examples:
     Entry {
         name: "eval",
         options: |command| eval::Flags::augment_args(EvalOptions::augment_args(command)),
-        about: "Sample n completions a problem and report Pass@k and distinct correct answers",
+        about: "Sample n completions of each problem and report Pass@k and distinct correct answers",
         more: "\
 Example:
   tealight eval --model runs/js/final --dataset gsm8k/test.jsonl -n 64 -k 1,4,16,64 \\
@@ -144,7 +144,7 @@ Example:
         options: generate::GenerateOptions::augment_args,
         about: "Stream a completion, or chat",
         more: "\
-The prompt is the argument, a FILE, or standard input; it is rendered by the model's chat template unless --raw.
+The prompt is rendered by the model's chat template, unless --raw is given.
 
 Examples:
   tealight generate --model Qwen/Qwen2.5-0.5B-Instruct 'What is 12 * 7?'
@@ -156,7 +156,7 @@ Examples:
     Entry {
         name: "grade",
         options: |command| eval::Flags::augment_args(eval::GradeSettings::augment_args(command)),
-        about: "Grade completions from elsewhere, with the numbers and report of eval",
+        about: "Grade completions that another program sampled, with the numbers and report of eval",
         more: "\
 Examples:
   tealight grade completions.jsonl --output graded
@@ -177,7 +177,7 @@ Example:
     Entry {
         name: "report",
         options: report::ReportOptions::augment_args,
-        about: "Write a report again, or serve it in a browser while a run goes",
+        about: "Write the report of a run again, or serve the report while the run goes on",
         more: "\
 Example:
   tealight report runs/js --serve",
@@ -240,8 +240,8 @@ Example:
         options: |command| push::Flags::augment_args(push::Settings::augment_args(command)),
         about: "Upload a model or adapter to the Hub, with a model card",
         more: "\
-The token is HF_TOKEN, or what `hf auth login` left. A push that was cut off is done again: what arrived is not
-sent twice.
+The token is HF_TOKEN, or what `hf auth login` left. Repeat an interrupted push:
+files that arrived are not sent again.
 
 Example:
   tealight push study/dph-js-0.4-seed0 --repo me/countdown-dph-js",
@@ -354,7 +354,7 @@ Examples:
         options: doctor::DoctorOptions::augment_args,
         about: "Check this machine and this build",
         more: "\
-Exits 1 where something is wrong. Nothing is asked of the network.",
+Exits with status 1 where a check fails. The checks make no network requests.",
         check: |m| resolve::<doctor::DoctorOptions>(m).map(drop),
         run: |m, _| doctor::run(&resolve(m)?),
     },

@@ -81,7 +81,7 @@ fn lines(summary: &Summary) -> Vec<String> {
     }
     if let Some(richness) = &summary.richness {
         lines.push(format!(
-            "correct solutions of a solved problem: Hill number 1 {:.2}, Hill number 2 {:.2}, Chao1 {:.1}, unseen mass {:.1} %",
+            "distinct correct solutions of a solved problem: Hill number 1 {:.2}, Hill number 2 {:.2}, Chao1 {:.1}, unseen mass {:.1} %",
             richness.hill_1.value,
             richness.hill_2.value,
             richness.chao_1.value,
@@ -142,8 +142,8 @@ pub(super) fn study(study: &Study) -> String {
     }
     if let Some(evaluated) = study.datasets.iter().find(|set| set.domain != "train") {
         let said = match study.seeds().len() {
-            1 => "one seed: runs are compared, not objectives, and nothing is starred",
-            _ => "over seeds and problems, * p < .05 by Holm over the table",
+            1 => "one seed: runs are compared and not objectives, and nothing is starred",
+            _ => "over seeds and problems; * p < .05 after Holm's adjustment over the table",
         };
         text.push_str(&format!(
             "\n{}: change from base with 95 % intervals, {said}\n{}\n",
@@ -158,7 +158,7 @@ pub(super) fn study(study: &Study) -> String {
         ));
     }
     let budgets = plain(&tables::budgets(study));
-    text.push_str(&format!("\n{budgets}\nmemory: planned for a run by itself with --log-kl off\n"));
+    text.push_str(&format!("\nbudget of each objective, mean over seeds\n{budgets}\nmemory: planned peak of one run on its own, with --log-kl off\n"));
     text
 }
 
@@ -167,7 +167,7 @@ pub(super) fn plan(plan: &Plan) -> String {
     let power = match &plan.power {
         Some(power) => power_line(power),
         None => {
-            "No difference between objectives can be found: fronts need --eval-steps, two objectives and two seeds.".into()
+            "This study cannot compare objectives: fronts need --eval-steps, two objectives and two seeds.".into()
         }
     };
     format!(
@@ -199,7 +199,7 @@ fn fronts(study: &Study) -> String {
                 _ => false,
             };
         let way = match other.measure == first.measure {
-            true => format!("With equal {}", other.matched),
+            true => format!("With equal numbers of {}", other.matched),
             false => format!("By {}", other.measure),
         };
         if !is_same {
@@ -207,7 +207,7 @@ fn fronts(study: &Study) -> String {
         }
     }
     text.push_str(&format!(
-        "\n{} at pass@1 of at least a level, with 95 % intervals (equal {}; checkpoints chosen on {} other problems)\n{}\n",
+        "\n{} at each level of pass@1, with 95 % intervals (runs with equal numbers of {}; checkpoints chosen on {} validation problems)\n{}\n",
         first.measure,
         first.matched,
         first.valid_problems,
@@ -223,7 +223,7 @@ fn fronts(study: &Study) -> String {
     let shown: Vec<Vec<String>> =
         std::iter::once(header.clone()).chain(of.map(|(_, row)| row.clone())).collect();
     text.push_str(&format!(
-        "\nmean difference over the levels that both reach, p adjusted for all {} pairs\n{}\n",
+        "\nmean difference over the levels that both objectives reach, p adjusted for all {} pairs\n{}\n",
         first.pairs.len(),
         plain(&shown)
     ));

@@ -17,13 +17,13 @@ use super::World;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Class {
-    /// Nothing.
+    /// The next token depends on no token before.
     Unigram,
-    /// The token before.
+    /// The next token depends on the token before.
     Bigram,
-    /// The two tokens before.
+    /// The next token depends on the two tokens before.
     Trigram,
-    /// The prompt and everything before: every policy.
+    /// The next token depends on the prompt and all tokens before: every policy.
     Full,
 }
 

@@ -26,9 +26,9 @@ pub enum Point {
 pub enum Start {
     /// The base, as training does.
     Base,
-    /// The correct output that the class can hold on to best.
+    /// A collapsed policy, which gives nearly only one correct output.
     Collapsed,
-    /// The optimum of the point before, the first from the base: one family along beta, followed.
+    /// The optimum of the previous point (the first starts at the base), which follows one family of optima.
     Previous,
 }
 

@@ -36,7 +36,7 @@ pub struct PresampleSpec {
     pub model: String,
     /// The dataset's name.
     pub dataset: String,
-    /// Completions a prompt.
+    /// Number of completions for each prompt.
     pub num_presamples: usize,
     /// Whether one more was drawn, to confirm prompts that look solved.
     pub extra_check: bool,

@@ -16,8 +16,8 @@ pub enum Dtype {
     /// 32 bits.
     #[default]
     Float32,
-    /// 16 bits with the range of float32, on a GPU: weights and activations are in it, and the weights that are
-    /// trained stay float32 with a rounded copy.
+    /// 16 bits with the range of float32, on a GPU: weights and activations are bfloat16; trained weights stay float32,
+    /// with a rounded copy.
     Bfloat16,
 }
 
@@ -44,8 +44,8 @@ impl Dtype {
 #[serde(rename_all = "lowercase")]
 #[value(rename_all = "lowercase")]
 pub enum BaseDtype {
-    /// 8 bits and an f16 scale for every 32 values of a row, as GGUF's Q8_0; they are widened as products read them,
-    /// so that everything is computed in float32 with the model that the blocks stand for.
+    /// 8-bit integers with a float16 scale for every 32 values of a row, as GGUF's Q8_0. Matrix products convert them to
+    /// float32 while reading.
     Int8,
 }
 
@@ -56,7 +56,8 @@ pub struct Precision {
     #[arg(long, value_enum, default_value_t = Dtype::Float32, alias = "torch-dtype")]
     #[serde(default)]
     pub dtype: Dtype,
-    /// Type of a base that is not trained, for adapters and evaluations on the CPU. Default: --dtype.
+    /// Type of the base's weights where the base is not trained: with adapters and in evaluations, on the CPU.
+    /// Default: --dtype.
     #[arg(long, value_enum)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_dtype: Option<BaseDtype>,

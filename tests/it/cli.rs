@@ -35,7 +35,7 @@ fn a_study_compares_objectives_and_writes_everything() {
         "pass@8",
         "\u{b1}",
         "among 4",
-        "keep@8",
+        "retained@8",
         "countdown/test, temperature 0.7",
         "in domain, mean of countdown/test, countdown/test-3",
         "over seeds and problems",

@@ -220,10 +220,10 @@ fn evaluations_are_compared_problem_by_problem() {
     let done = tealight(&["compare", &one, &two, "--output", &output]);
     let table = String::from_utf8_lossy(&done.stdout);
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    for word in ["pass@8", "Lost: ", "Newly solved: ", "need a second draw", "--second-draw"] {
+    for word in ["pass@8", "Lost: ", "Gained: ", "need a second draw", "--second-draw"] {
         assert!(table.contains(word), "{word}: {table}");
     }
-    assert!(!table.contains("Keep@"), "{table}");
+    assert!(!table.contains("Retained@"), "{table}");
     let change =
         |output: &str| json(format!("{output}/compare.json"))["sets"][0]["changes"][0].clone();
     assert_eq!(change(&output)["keep@k"].as_array().map(Vec::len), Some(0));
@@ -249,7 +249,7 @@ fn evaluations_are_compared_problem_by_problem() {
     let done = tealight(&more);
     let table = String::from_utf8_lossy(&done.stdout);
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    for word in ["Keep@8", "New@8", "second draw of the base gives", "unsolved"] {
+    for word in ["Retained@8", "Gained@8", "the base itself, resampled", "unsolved"] {
         assert!(table.contains(word), "{word}: {table}");
     }
     let found = change(&folder.path("more"));

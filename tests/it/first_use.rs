@@ -19,7 +19,7 @@ fn eval_and_grade_print_a_table_and_keep_nothing_without_output() {
         let done = command.output().expect("runs");
         assert!(done.status.success(), "{}", said(&done));
         assert_eq!(std::fs::read_dir(&temporary).expect("there").count(), 0, "{arguments:?}");
-        assert!(said(&done).contains("nothing is kept"), "{}", said(&done));
+        assert!(said(&done).contains("nothing was saved"), "{}", said(&done));
         done
     };
     let done = run(&["eval", "--max-samples", "4", "-n", "2"]);
@@ -109,7 +109,10 @@ fn show_says_which_completions_were_cut_off() {
     );
     assert!(done.status.success(), "{}", said(&done));
     let text = shown(&tealight(&["show", &run, "--truncated", "--limit", "1000"]));
-    assert!(text.contains(" tokens, cut off)") && text.contains("32 of 32 completions"), "{text}");
+    assert!(
+        text.contains(" tokens, truncated)") && text.contains("32 of 32 completions"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -3,7 +3,7 @@
 import uPlot from "uplot";
 import { csv, download, format, h, slug } from "./dom";
 import { draw } from "./draw";
-import { isHidden, onVisible, strong } from "./legend";
+import { isHidden, onVisible, point, strong } from "./legend";
 import { domain, PLAIN, series, type Look, type Series } from "./series";
 import { colour, onTheme, swatch } from "./theme";
 import { explained } from "./words";
@@ -90,8 +90,9 @@ export function chart(data: Chart): Drawn {
   const hover = (u: uPlot): void => {
     const { left, top } = u.cursor;
     tip.hidden = halo.hidden = true;
-    if (left === undefined || top === undefined || left < 0) return;
+    if (left === undefined || top === undefined || left < 0) return point(null);
     const near = nearest(u, shown(), left, top, data.kind === "points");
+    point(near?.name ?? null);
     if (!near) return;
     tip.replaceChildren(
       h("div.tip-x", {}, `${data.x} ${format(near.x)}`),
@@ -113,8 +114,11 @@ export function chart(data: Chart): Drawn {
     halo.style.borderColor = colour(near.name);
     const width = tip.offsetWidth;
     const room = holder.clientWidth;
-    const beside = px + 16 + width < room ? px + 16 : Math.max(4, px - 16 - width);
-    tip.style.transform = `translate(${beside}px, ${Math.max(0, Math.min(py - 20, holder.clientHeight - tip.offsetHeight))}px)`;
+    // Beside the point; where neither side has room, below the plot, which the tooltip would hide.
+    const [isRight, isLeft] = [px + 16 + width < room, px - 16 - width >= 0];
+    const x = isRight ? px + 16 : isLeft ? px - 16 - width : Math.max(0, Math.min(px - width / 2, room - width));
+    const y = isRight || isLeft ? Math.max(0, Math.min(py - 20, holder.clientHeight - tip.offsetHeight)) : holder.clientHeight + 4;
+    tip.style.transform = `translate(${x}px, ${y}px)`;
   };
 
   const build = (): void => {

@@ -22,6 +22,25 @@ function dot(context: CanvasRenderingContext2D, at: Point, radius: number): void
   context.fill();
 }
 
+/**
+ * The lines whose bands are drawn: the one that is pointed at, else the two highest. More bands over each other are grey
+ * on grey; hiding lines in the legend brings the bands of those that stay.
+ */
+export function banded(shown: Series[], strong: string | null): Series[] {
+  const all = shown.filter((one) => one.band.length > 1);
+  const pointed = all.filter((one) => key(one.name) === strong);
+  if (pointed.length) return pointed;
+  // Compared where all of them are: a line that goes further is not higher for that.
+  const counts = new Map<number, number>();
+  for (const one of all) for (const [x] of one.points) counts.set(x, (counts.get(x) ?? 0) + 1);
+  const height = (one: Series): number => {
+    const common = one.points.filter(([x]) => counts.get(x) === all.length);
+    const points = common.length ? common : one.points;
+    return points.reduce((sum, at) => sum + at[1], 0) / points.length;
+  };
+  return [...all].sort((a, b) => height(b) - height(a)).slice(0, 2);
+}
+
 export function draw(plot: uPlot, chart: Chart, shown: Series[], strong: string | null): void {
   const context = plot.ctx;
   const ratio = devicePixelRatio || 1;
@@ -33,15 +52,9 @@ export function draw(plot: uPlot, chart: Chart, shown: Series[], strong: string 
   context.lineJoin = "round";
   if (chart.kind === "bars") bars(context, shown, to);
   else {
-    // Many bands over each other are mud: they get lighter, and the one that is pointed at stands out.
-    const many = shown.filter((one) => one.band.length > 1).length > 2;
+    for (const one of banded(shown, strong)) band(context, one, to, ratio);
     for (const one of shown) {
-      const isStrong = strong === key(one.name);
-      context.globalAlpha = strong !== null && !isStrong ? 0.02 : many && !isStrong ? 0.06 : 0.14;
-      band(context, one, to, ratio);
-    }
-    for (const one of shown) {
-      context.globalAlpha = strong === null || strong === key(one.name) ? 1 : 0.25;
+      context.globalAlpha = strong === null || strong === key(one.name) ? 1 : 0.35;
       lines(context, chart, one, to, ratio);
     }
   }
@@ -49,14 +62,14 @@ export function draw(plot: uPlot, chart: Chart, shown: Series[], strong: string 
 }
 
 function band(context: CanvasRenderingContext2D, one: Series, to: Pixels, ratio: number): void {
-  if (one.band.length < 2) return;
   const above = one.band.map(([x, , high]): Point => [x, high]);
   const below = one.band.map(([x, low]): Point => [x, low]).reverse();
   path(context, [...above, ...below], to);
   context.closePath();
   context.fillStyle = context.strokeStyle = colour(one.name);
+  context.globalAlpha = 0.1;
   context.fill();
-  context.globalAlpha = Math.min(1, context.globalAlpha * 4);
+  context.globalAlpha = 0.5;
   context.lineWidth = ratio;
   for (const edge of [above, below]) {
     path(context, edge, to);

@@ -23,8 +23,8 @@ export interface Item {
 export const SHOWN: [value: string, text: string][] = [
   ["all", "all problems"],
   ["changed", "changed from base"],
-  ["lost", "lost: base solves, model never"],
-  ["gained", "gained: model solves, base never"],
+  ["lost", "lost: solved by the base, never by the model"],
+  ["gained", "gained: solved by the model, never by the base"],
   ["worse", "lower pass rate than base"],
   ["better", "higher pass rate than base"],
   ["never", "solved by no model"],

@@ -17,6 +17,14 @@ export function isHidden(model: string): boolean {
   return hidden.has(key(model));
 }
 
+/** Brings a model forward in every chart; none with null. */
+export function point(model: string | null): void {
+  const next = model === null ? null : key(model);
+  if (next === pointed) return;
+  pointed = next;
+  tell();
+}
+
 export function strong(): string | null {
   return pointed !== null && !hidden.has(pointed) ? pointed : null;
 }
@@ -47,8 +55,8 @@ export function legend(all: string[]): HTMLElement {
         tell();
       },
       ondblclick: () => alone(name),
-      onpointerenter: () => ((pointed = name), tell()),
-      onpointerleave: () => ((pointed = null), tell()),
+      onpointerenter: () => point(name),
+      onpointerleave: () => point(null),
     });
     entry.append(swatch(name), name);
     const update = (): void => entry.setAttribute("aria-pressed", String(!hidden.has(name)));
@@ -56,5 +64,5 @@ export function legend(all: string[]): HTMLElement {
     onVisible(entry, update);
     return entry;
   });
-  return h("div.legend", { role: "group", "aria-label": "Models" }, ...entries, h("span.hint", {}, "Click hides, double-click shows one alone; drag in a chart to zoom"));
+  return h("div.legend", { role: "group", "aria-label": "Models" }, ...entries, h("span.hint", {}, "Point at a model for its band; click hides, double-click shows one alone; drag in a chart to zoom"));
 }

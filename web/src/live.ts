@@ -29,7 +29,7 @@ export function live(main: HTMLElement): void {
         training.show({ ...page, live: true }, page.sections);
       }
     } catch (error) {
-      state.textContent = `Not reached: ${error instanceof Error ? error.message : String(error)}`;
+      state.textContent = `The run is not reachable: ${error instanceof Error ? error.message : String(error)}`;
     }
     setTimeout(() => void look(), EVERY);
   };

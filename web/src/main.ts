@@ -57,11 +57,11 @@ function reproduce(page: Page): HTMLElement {
           )
         : command
           ? null
-          : h("p.note", {}, "The folder of this run holds no settings."),
+          : h("p.note", {}, "The folder of this run has no settings."),
       version ? h("p.note", {}, `Made by tealight ${version}.`) : null,
     ),
   );
-  return h("div.reproduce", {}, h("p", {}, "Save the settings, where there are some, as config.toml and run the command: the same seed gives the same numbers."), ...cards);
+  return h("div.reproduce", {}, h("p", {}, "Save the settings as config.toml and run the command: the same seed gives the same numbers."), ...cards);
 }
 
 function start(): void {

@@ -168,7 +168,7 @@ export class Detail {
 
   private column(model: number, samples: Sample[], problem: Problem): HTMLElement {
     const [correct = 0, all = 0, truncated = 0, silent = 0, unjudged = 0] = problem[3][model] ?? [];
-    const notes = [[truncated, "truncated"], [silent, "without an answer"], [unjudged, "not judged"]] as const;
+    const notes = [[truncated, "truncated"], [silent, "without an answer"], [unjudged, "unjudged"]] as const;
     const said = notes.filter(([count]) => count).map(([count, what]) => `, ${count} ${what}`).join("");
     const isKind = ([, verdict, , , cut, greedy]: Sample): boolean =>
       !this.kind || (this.kind === "truncated" ? cut === 1 : this.kind === "greedy" ? greedy === 1 : this.kind === "no answer" ? verdict === "no answer" || verdict === "unreadable" : verdict === this.kind && !greedy);

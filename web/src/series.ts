@@ -63,7 +63,7 @@ export function series(chart: Chart, look: Look): Series[] {
   });
 }
 
-/** Lowest and highest of x and y. Bands widen y by at most the curves' own range, so that curves stay readable. */
+/** Lowest and highest of x and y. Bands widen y by at most twice the curves' own range, so that curves stay readable. */
 export function domain(all: Series[], chart: Chart): { x: [number, number]; y: [number, number] } {
   const points = all.flatMap((one) => [...one.points, ...one.singles.flat(), ...one.marks]);
   const range = (values: number[]): [number, number] =>
@@ -72,7 +72,7 @@ export function domain(all: Series[], chart: Chart): { x: [number, number]; y: [
       : [0, 1];
   let x = range(points.map((at) => at[0]));
   let y = range(points.map((at) => at[1]));
-  const room = Math.max(y[1] - y[0], Math.abs(y[1]) * 0.02, 1e-9);
+  const room = Math.max(2 * (y[1] - y[0]), Math.abs(y[1]) * 0.02, 1e-9);
   const bands = all.flatMap((one) => one.band);
   y = [
     Math.max(range([y[0], ...bands.map((at) => at[1])])[0], y[0] - room),

@@ -2,9 +2,10 @@
 
 import { Listeners } from "./listeners";
 
-// Distinguishable with any colour vision (after Okabe and Ito), darker on white and lighter on black.
-const LIGHT = ["#0b6fb8", "#c8500a", "#00845f", "#b0528b", "#8a6a00", "#5a45b5", "#3a9fd6", "#7a4a21"];
-const DARK = ["#5db7f2", "#ff9057", "#35cf9f", "#e79ac4", "#e3c04a", "#ab9dff", "#a6dcff", "#d2a679"];
+// Two colours of a theme differ by at least 15 (CIE 1976) as people with protanopia, deuteranopia or tritanopia see them,
+// and from the background by a contrast of at least 3 : 1.
+const LIGHT = ["#0b6fb8", "#e87500", "#00a058", "#7a1282", "#c081a8", "#d3163c", "#3d22d8", "#701a10"];
+const DARK = ["#5db7f2", "#ffd23f", "#2fe08a", "#e45cc0", "#f23a24", "#8b7bff", "#8f9f62", "#b9607c"];
 const DASHES = [[], [7, 4], [2, 3], [9, 3, 2, 3]];
 
 const order: string[] = [];

@@ -18,7 +18,7 @@ use question::{Condition, Question, QuestionKind, TABLES};
 /// The row of [`crate::SOURCES`].
 pub const SOURCE: Source = Source {
     name: "sql",
-    about: "questions about small tables, many right queries; splits train, test, sft",
+    about: "questions about small tables, many correct queries; splits train, test, sft",
     load,
     examples,
 };

@@ -25,20 +25,20 @@ pub use program::Program;
 
 /// What [`open`] reads, for `--help`.
 pub const SPECS: &str = "\
-math               mathematics, wherever it stands in the completion
-  math:strict        only in a box, a tag, after `the answer is` or ####
-  exact              the whole completion; exact:ignore-case
-  regex:PATTERN      the last match, its first group where it has one
+math               mathematics, anywhere in the completion
+  math:strict        mathematics in a box, a tag, or after `the answer is` or ####
+  exact              the whole completion is the gold text; exact:ignore-case
+  regex:PATTERN      the pattern's last match, or the match's first group
   numeric            a number; numeric:rel=1e-4,abs=0 sets the tolerance
   sql:FOLDER         a query, run on FOLDER/ID/ID.sqlite: the same columns and rows
-  sql-bird, sql-spider  the same compared as BIRD's and Spider's scripts do; the
-                     folder is found beside the data, or sql-bird:FOLDER
-  program:COMMAND    a program that speaks JSON lines; program:timeout=5:COMMAND
+  sql-bird, sql-spider  a query, compared as in BIRD's and Spider's scripts, with
+                     databases beside the data or in sql-bird:FOLDER
+  program:COMMAND    a program with JSON lines; program:timeout=5:COMMAND
   python:FILE.py:FUNCTION  a function of a gold answer and a completion, in
-                     processes of its own; python:timeout=5:FILE.py:FUNCTION
+                     separate processes; python:timeout=5:FILE.py:FUNCTION
   countdown          an expression that uses each given number once
   chain, walk        moves with running totals
-  TASK               a task that `tealight tasks` lists, such as colouring";
+  TASK               a task of `tealight tasks`, such as colouring";
 
 /// Opens the verifier that `spec` names: `NAME` or `NAME:ARGUMENT`.
 ///

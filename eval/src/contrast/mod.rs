@@ -26,8 +26,8 @@ pub use second_draw::{Beyond, Stratum, Transitions};
 pub const DIFFICULTIES: [&str; 4] = ["easy", "medium", "hard", "unsolved"];
 
 /// What the measures that need a second draw say where there is none.
-pub const NEEDS_SECOND_DRAW: &str = "Keep, New, strata and transitions need a second draw of the base, with random \
-numbers of its own";
+pub const NEEDS_SECOND_DRAW: &str = "Shares of problems retained and gained, Pass@k by difficulty and transitions \
+minus resampling noise need a second draw of the base, with random numbers of its own";
 
 /// Numbers of correct answers that diversity is compared at.
 const CORRECT: [usize; 4] = [2, 4, 8, 16];

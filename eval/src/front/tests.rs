@@ -164,7 +164,7 @@ fn a_plan_knows_what_seeds_cannot_do() {
     let problems = Variances { seed: 0.0, problem: 0.1, rest: 0.0 };
     let limited = plan(&problems, 8, 100, 1, 0.95).unwrap();
     assert_eq!(limited.seeds_for_half, None);
-    assert!(power_line(&limited).contains("more problems would"));
+    assert!(power_line(&limited).contains("would need more than"));
     assert_eq!(plan(&variances, 1, 100, 6, 0.95), None);
 }
 

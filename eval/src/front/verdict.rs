@@ -88,25 +88,23 @@ fn text(
     let (one, other) = (short(value(first)), short(value(second)));
     let says = match fronts.measure {
         Measure::PassAtK(k) => {
-            format!(
-                "{} solves {one} of the problems in {k} tries, {} {other}",
-                verdict.first, verdict.second
-            )
+            format!("{} has pass@{k} {one} and {} {other}", verdict.first, verdict.second)
         }
         Measure::Distinct(correct) => format!(
-            "{} has {one} distinct solutions among {correct} correct, {} {other}",
+            "{} has {one} distinct solutions among {correct} correct and {} {other}",
             verdict.first, verdict.second
         ),
     };
     let level = level_of(verdict.level);
     let difference = with_interval(&verdict.difference, fronts.confidence);
-    let mut sentences = vec![format!("At pass@1 of at least {level}, {says}: {difference}.")];
+    let mut sentences =
+        vec![format!("At pass@1 of at least {level}, {says}, a difference of {difference}.")];
     sentences.push(tested(fronts, pair, sign, tests));
     sentences.extend(verdict.power.as_ref().map(power_line));
     let on_test =
         |index: usize| of(index).pass_at_1.map_or("-".to_owned(), |interval| short(interval.value));
     sentences.push(format!(
-        "On test the chosen checkpoints have pass@1 of {} and {}.",
+        "On the test problems the chosen checkpoints have pass@1 {} and {}.",
         on_test(first),
         on_test(second)
     ));
@@ -151,16 +149,16 @@ fn tested(fronts: &Fronts, pair: &Pair, sign: f64, tests: usize) -> String {
 /// What a study finds, and what finds half of that.
 pub fn power_line(power: &Power) -> String {
     let half = match power.seeds_for_half {
-        Some(seeds) => format!("{seeds} seeds would find {}", precise(power.least / 2.0)),
+        Some(seeds) => format!("detecting {} would need {seeds} seeds", precise(power.least / 2.0)),
         None => format!(
-            "no number of seeds up to {} would find {} on {} problems: more problems would",
-            super::power::MOST_SEEDS,
+            "detecting {} would need more than {} problems, since even {} seeds would not suffice",
             precise(power.least / 2.0),
-            power.problems
+            power.problems,
+            super::power::MOST_SEEDS,
         ),
     };
     format!(
-        "{} seeds find a mean difference of {} with probability .8; {half}.",
+        "With {} seeds a study detects a mean difference of {} with probability .8; {half}.",
         power.seeds,
         precise(power.least)
     )

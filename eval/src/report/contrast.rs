@@ -7,20 +7,21 @@ use crate::contrast::{
 use crate::inference::Effect;
 
 /// What transitions from the base's first draw are.
-pub const ONE_DRAW: &str = "Problems by their difficulty in one evaluation of the base and in that of the model, as papers \
-count transitions: resampling noise is within, so that problems move even where the model is the base";
+pub const ONE_DRAW: &str = "Number of problems by difficulty in one evaluation of the base and in the model's, as papers count \
+transitions. These numbers include resampling noise: problems move even where the model is the base";
 
 /// Everything that a contrast says.
 pub(super) fn section(contrast: &Contrast, name: &str) -> Section {
     let said = format!(
-        "Of {} problems that the base solved, {} are still solved; {} others are. {} {}.",
+        "Of {} problems that the base solved, the model retains {}; {} others are gained. {} {}.",
         contrast.base_solved,
         number(contrast.kept),
         number(contrast.newly_solved),
-        kept(contrast),
+        retained(contrast),
         sentence(&contrast.crossing.to_string())
     );
-    let mut section = Section::new(format!("Problems kept, lost and gained: {name}")).text(said);
+    let mut section =
+        Section::new(format!("Problems retained, lost and gained: {name}")).text(said);
     section.is_folded = true;
     section
         .table(matched(contrast))
@@ -44,21 +45,22 @@ pub(super) fn verdict(contrast: &Contrast) -> String {
     format!("{}; {}.", ends.join("; "), contrast.crossing)
 }
 
-/// Keep and New beside the base's own, in words; without a second draw of the base, what they need.
-pub fn kept(contrast: &Contrast) -> String {
+/// Shares of problems retained and gained beside the base's own, in words; without a second draw of the base, what they
+/// need.
+pub fn retained(contrast: &Contrast) -> String {
     let (Some(keep), Some(explore)) = (contrast.keep.last(), contrast.explore.last()) else {
         return format!("{NEEDS_SECOND_DRAW}.");
     };
     let said = |name: &str, of: &Beyond| {
         format!(
-            "{name}@{} {:.3}, where a second draw of the base gives {:.3}: {}",
+            "{name}@{} {:.3}; the base itself, resampled, {:.3}; difference {}",
             of.k,
             of.value,
             of.null,
             effect(&of.excess)
         )
     };
-    format!("{}. {}.", said("Keep", keep), said("New", explore))
+    format!("{}. {}.", said("Retained", keep), said("Gained", explore))
 }
 
 /// A difference with its interval.
@@ -91,7 +93,7 @@ fn matched(contrast: &Contrast) -> Table {
         rows: under(header, contrast.matched.iter().map(row)),
         ..Table::default().titled(
             "Diversity at equal numbers of correct answers",
-            "On the problems where the base and every model of this page have as many: change from base (from the base's to this model's).",
+            "Change from base (base to model), on the problems where the base and every model of this page have at least that number of correct answers.",
         )
     }
 }
@@ -111,24 +113,25 @@ fn strata(contrast: &Contrast) -> Table {
     Table {
         rows: under(header, contrast.strata.iter().map(row)),
         ..Table::default().titled(
-            "By difficulty for the base",
-            "The second draw of the base says how difficult a problem is. Change of Pass@k from the base's first \
-             draw (from the base's to this model's).",
+            "Pass@k by difficulty for the base",
+            "Difficulty is that in the base's second draw. Cells: change of Pass@k from the base's first draw (base to \
+             model).",
         )
     }
 }
 
 fn transitions(found: &Transitions, name: &str) -> Table {
-    let row = |(from, (row, null)): (&&str, (&[f64; 4], [f64; 4]))| {
-        let cells = row.iter().zip(null).map(|(count, null)| format!("{count:.1} ({null:.0})"));
+    let row = |(from, (row, again)): (&&str, (&[f64; 4], [f64; 4]))| {
+        let cells = row.iter().zip(again).map(|(count, again)| format!("{count:.1} ({again:.0})"));
         std::iter::once((*from).to_owned()).chain(cells).collect()
     };
     let rows = DIFFICULTIES.iter().zip(found.model.iter().zip(found.null)).map(row);
-    let header = difficulties(format!("base, down; {name}, across"));
+    let header = difficulties(format!("base (rows), {name} (columns)"));
     Table::new(std::iter::once(header).chain(rows).collect()).titled(
-        "Transitions of problems",
-        "Problems, from their difficulty by the base's second draw; in parentheses where the base's first draw has them, \
-         which is resampling noise. Easy: validity .9 and more; medium: .3; hard: above 0.",
+        "Transitions between difficulties",
+        "Number of problems. Rows: difficulty in the base's second draw. Columns: difficulty for the model, in parentheses \
+         in the base's first draw, which shows resampling noise. Easy: at least 90 % of samples correct; medium: at least \
+         30 %; hard: at least one; unsolved: none.",
     )
 }
 
@@ -137,7 +140,7 @@ fn one_draw(found: &[[f64; 4]; 4], name: &str) -> Table {
         let cells = row.iter().map(|count| format!("{count:.1}"));
         std::iter::once((*from).to_owned()).chain(cells).collect()
     };
-    let header = difficulties(format!("base's first draw, down; {name}, across"));
+    let header = difficulties(format!("base's first draw (rows), {name} (columns)"));
     let rows = DIFFICULTIES.iter().zip(found).map(row);
     Table::new(std::iter::once(header).chain(rows).collect())
         .titled("Transitions from one evaluation", format!("{ONE_DRAW}."))

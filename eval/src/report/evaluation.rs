@@ -64,8 +64,7 @@ pub fn write(
         sections,
         reproduce: recipes(runs, output),
         footer: vec![
-            "Intervals are 95 %, over problems (hold the pointer over a number); estimators are unbiased given the samples. \
-             docs/measures.md defines every number."
+            "Intervals are 95 %, over problems: hold the pointer over a number. docs/measures.md defines every number."
                 .into(),
             placed.said.clone(),
         ],
@@ -206,14 +205,14 @@ fn conditions(name: &str, results: &Results) -> String {
         .map(|set| {
             let at = set.temperature.map_or(String::new(), |t| format!(" at temperature {t}"));
             format!(
-                "{}: {} samples a problem{at}, checked by {}",
+                "{}: {} samples a problem{at}, verifier {}",
                 set.name, set.summary.n, set.verifier
             )
         })
         .collect();
     let named = [
-        ("seed", "seed"),
-        ("max_completion_length", "completions of up to tokens:"),
+        ("seed", "seed:"),
+        ("max_completion_length", "max_completion_length:"),
         ("instruction", "instruction:"),
     ];
     parts.extend(named.iter().filter_map(|(key, word)| Some(format!("{word} {}", said(key)?))));
@@ -275,7 +274,7 @@ pub(super) fn curve(name: &str, by_k: &crate::summary::ByK) -> Line {
 fn pass_chart(set: &Aligned, names: &[&str]) -> Chart {
     let lines = names.iter().zip(&set.summaries).map(|(name, s)| curve(name, &s.pass_at_k));
     Chart::new(&format!("Pass@k, {}", set.name), ("k", "pass@k"), lines.collect())
-        .caption("Share of problems that k samples solve, with its 95 % interval over problems.")
+        .caption("Pass@k against k. Bands: 95 % intervals over problems.")
         .log()
         .from_to(0.0, 1.0)
 }
@@ -284,7 +283,7 @@ fn distinct_chart(set: &Aligned, names: &[&str]) -> Chart {
     let lines = names.iter().zip(&set.summaries).map(|(name, s)| curve(name, &s.unique_correct));
     let title = format!("Distinct correct answers, {}", set.name);
     Chart::new(&title, ("k", "distinct correct"), lines.collect())
-        .caption("Expected distinct correct answers among k samples of a problem.")
+        .caption("Expected number of distinct correct answers among k samples of a problem.")
         .log()
 }
 
@@ -292,8 +291,8 @@ fn levels_chart(set: &Aligned) -> Chart {
     let by_level = &set.summaries[0].unique_by_level;
     let line = |level: &Level| Some(curve(level.name(), by_level.get(level.name())?));
     let lines = Level::ALL.iter().filter_map(line).collect();
-    Chart::new("Distinct at each level of sameness", ("k", "distinct correct"), lines)
-        .caption("The same answers, told apart by text, by text without case and spaces, by solution, by final answer.")
+    Chart::new("Distinct correct answers, by when two answers are equal", ("k", "distinct correct"), lines)
+        .caption("The same samples, counted as distinct by text, by text without case and spaces, by solution, by final answer.")
         .log()
 }
 
@@ -305,7 +304,7 @@ fn pareto(set: &Aligned, names: &[&str]) -> Chart {
     };
     let lines = names.iter().zip(&set.summaries).map(point).collect();
     let y = format!("pass@{most}");
-    Chart::new("Precision against coverage", ("pass@1", &y), lines)
-        .caption("Up and to the right is better.")
+    Chart::new("Accuracy against coverage", ("pass@1", &y), lines)
+        .caption("Better models are further up and to the right.")
         .kind(Kind::Points)
 }

@@ -75,7 +75,7 @@ pub(super) fn totals(set: &Aligned, names: &[&str]) -> Table {
     let rows = std::iter::once(header(titles)).chain(rows).collect();
     Table { rows, ..Table::default() }.titled(
         "Coverage of the possible answers",
-        "Share of the correct answers there are that was sampled.",
+        "Share of all correct answers of a problem that was sampled.",
     )
 }
 
@@ -93,8 +93,8 @@ pub(super) fn features(set: &Aligned, names: &[&str]) -> Table {
     Table { rows, ..Table::default() }.titled(
         "Features of correct answers",
         format!(
-            "Of {CORRECT} correct answers, one feature drawn from each: Shannon entropy in nats, Gini-Simpson index (the \
-             chance that two differ). Each model on its own problems with as many correct answers."
+            "One feature is drawn from each of {CORRECT} correct answers of a problem: Shannon entropy in nats, Gini-Simpson \
+             index (the probability that two features differ). Each model on its own problems with {CORRECT} correct answers."
         ),
     )
 }
@@ -107,8 +107,8 @@ pub(super) fn matrix(set: &Aligned, names: &[&str]) -> Table {
     Table::new(std::iter::once(titles.collect()).chain(rows).collect()).titled(
         "Differences between models",
         format!(
-            "Row minus column: Pass@1 below the diagonal, Pass@{most} above. These models only, seed variance not \
-             included: paired over problems; * p < .05 by Holm over the table."
+            "Row minus column: Pass@1 below the diagonal, Pass@{most} above. Paired over problems, for these models only: seed \
+             variance is not included. * p < .05 after Holm's adjustment over the table."
         ),
     )
 }

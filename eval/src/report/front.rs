@@ -111,8 +111,8 @@ pub(super) fn chart(fronts: &Fronts) -> Chart {
         lines,
     )
     .caption(format!(
-        "Each objective's largest {measure} at an accuracy; higher is more diverse. The band holds the whole curve with \
-         {:.0} % confidence.",
+        "Largest {measure} of each objective at each accuracy; higher is more diverse. A band contains the whole curve with \
+         {:.0} % confidence; bands are drawn for the two highest models, or for the one under the pointer.",
         fronts.confidence * 100.0
     ))
 }
@@ -126,28 +126,36 @@ pub(super) fn section(fronts: &Fronts, is_on_top: bool) -> Section {
         section = section.text(verdict.map(|verdict| verdict.text.clone()).unwrap_or_default());
         section = section.charts(vec![chart(fronts)]);
     }
-    let choices = Table::new(choice_rows(fronts)).titled("Chosen checkpoints", "").folded();
+    let choices = Table::new(choice_rows(fronts)).titled("Chosen checkpoints", CHOICES).folded();
     section
         .table(Table::new(rows(fronts)).titled("", notes(fronts)))
         .table(Table::new(pair_rows(fronts)).titled("Pairs of objectives", PAIRS).folded())
         .table(choices)
 }
 
+/// What the table of chosen checkpoints shows.
+const CHOICES: &str = "The checkpoint that each seed chooses at each level, with its results on validation (valid) and \
+test problems; step 0 is the base.";
+
 /// What the table of pairs shows.
-const PAIRS: &str = "First minus second, on average over the levels that both reach in every seed. p (Holm) is \
-adjusted for all pairs; * marks significant differences.";
+const PAIRS: &str = "First objective minus second, mean over the levels that both reach in every seed. p (Holm) is the \
+p-value adjusted for all pairs; * marks p < .05.";
 
 fn title(fronts: &Fronts) -> String {
-    format!("Fronts: {} at equal pass@1, as many {}", fronts.measure, fronts.matched)
+    format!(
+        "Fronts: {} at equal pass@1, runs with equal numbers of {}",
+        fronts.measure, fronts.matched
+    )
 }
 
 /// How the table came to be, and what a reader must know of it.
 fn notes(fronts: &Fronts) -> String {
     let mut text = format!(
-        "{} of the checkpoint with pass@1 of at least the level on {} validation problems that has the largest {} there, \
-         measured on {} test problems; mean over seeds, with {:.0} % intervals over seeds and problems. Base: pass@1 {}, {} {}.",
-        capital(&fronts.measure.to_string()),
+        "Rows are levels of pass@1. At each level every seed chooses, of the checkpoints with at least that pass@1 on {} \
+         validation problems, the one with the largest {} there; a cell is {} of the chosen checkpoints on {} test \
+         problems, mean over seeds, with {:.0} % intervals over seeds and problems. Base: pass@1 {}, {} {}.",
         fronts.valid_problems,
+        fronts.measure,
         fronts.measure,
         fronts.measured_problems,
         fronts.confidence * 100.0,
@@ -157,8 +165,8 @@ fn notes(fronts: &Fronts) -> String {
     );
     if fronts.measured_problems < fronts.test_problems {
         text.push_str(&format!(
-            " Of {} test problems these have enough correct samples under every checkpoint.",
-            fronts.test_problems
+            " The other {} test problems are left out: a checkpoint has too few correct samples of them.",
+            fronts.test_problems - fronts.measured_problems
         ));
     }
     let effort = fronts.fronts.iter().map(|front| front.candidates);
@@ -169,7 +177,7 @@ fn notes(fronts: &Fronts) -> String {
             .map(|front| format!("{} {}", front.objective, front.candidates))
             .collect();
         text.push_str(&format!(
-            " Tuning effort differs; checkpoints that a seed chooses among: {}.",
+            " Tuning effort differs. Number of checkpoints that a seed chooses from: {}.",
             each.join(", ")
         ));
     }
@@ -181,16 +189,11 @@ fn notes(fronts: &Fronts) -> String {
         .collect();
     if !single.is_empty() {
         text.push_str(&format!(
-            " One seed of {}: those intervals are over problems alone; seed variance is not included.",
+            " {} had one seed: its intervals are over problems alone and do not include seed variance.",
             single.join(", ")
         ));
     }
     text
-}
-
-fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
 fn cell(level: &FrontLevel) -> String {
@@ -255,6 +258,6 @@ mod tests {
         fronts.fronts[1].candidates += 1;
         fronts.fronts[1].seeds = 1;
         let text = markdown(&fronts);
-        assert!(text.contains("Tuning effort differs") && text.contains("One seed of"), "{text}");
+        assert!(text.contains("Tuning effort differs") && text.contains("had one seed"), "{text}");
     }
 }

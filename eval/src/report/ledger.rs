@@ -8,12 +8,11 @@ use crate::ledger::{Ledger, Point, SHARES};
 /// What the table shows.
 pub fn note(study: &Study, ledger: &Ledger) -> String {
     format!(
-        "Exact log-probabilities of {} listed correct answers ({} token sequences) to {} problems of {}, temperature {}, \
-         no filters: no sampling noise. listed: their probability, the mean over problems; sampled: pass@1 on the same \
-         problems by samples, with {}; \
-         effective: exp of the entropy over listed answers. Then the share of answers whose probability is at least half / \
-         at least a tenth of the base's, by the base's probability. Ends of training, means over seeds; no interval over \
-         problems.",
+        "Exact probabilities of {} listed correct answers ({} token sequences) to {} problems of {}, temperature {}, no \
+         filters, without sampling noise. listed: probability of all listed answers, mean over problems; sampled: pass@1 on \
+         the same problems by samples, with {}; effective: exp of the entropy over listed answers. Further columns: share of \
+         answers whose probability is at least half / at least a tenth of the base's, by ranges of the base's probability. \
+         Values are from the end of training, means over seeds, without intervals over problems.",
         ledger.answers(),
         ledger.spellings,
         ledger.problems,

@@ -17,8 +17,8 @@ use crate::summary::ByK;
 use crate::{Summary, store};
 
 /// What is said of a study with one seed.
-const ONE_SEED: &str = "One seed: this compares runs, not objectives. Another seed may order them otherwise, so no \
-difference is starred; give several --seeds.";
+const ONE_SEED: &str = "This study has one seed, so it compares runs and not objectives. Another seed may order them \
+otherwise, so no difference is starred. Several --seeds compare objectives.";
 
 /// Writes `report.html` into the folder of a study, with the samples that stand there.
 ///
@@ -170,8 +170,8 @@ fn lead(study: &Study) -> String {
     let seeds = study.seeds();
     let listed = seeds.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     format!(
-        "Every objective started from the same base, on the same {} prompts, with as many {}. {} samples a problem, {} \
-         {listed}. {} prompts of {} completions a step, learning rate {:e}. {}",
+        "Every run started from the same base, trained on the same {} prompts and had an equal budget of {}. Evaluations: {} \
+         samples a problem. Training: {} {listed}, {} prompts with {} completions each a step, learning rate {:e}. {}",
         study.prompts,
         study.matched,
         study.n,
@@ -214,16 +214,18 @@ fn sections(
         all.push(Section::new(title).table(Table::new(table).titled("", over(&seeds))));
     }
     if let Some(forgetting) = &study.forgetting {
-        let note =
-            format!("{} Sets count alike; the intervals do not cover other sets.", over(&seeds));
+        let note = format!(
+            "{} Datasets have equal weights; the intervals do not extend to other datasets.",
+            over(&seeds)
+        );
         let table = Table::new(forgetting.rows()).titled("", note);
         all.push(Section::new(forgetting.title()).table(table));
     }
     let names: BTreeSet<&str> = study.datasets.iter().map(|set| set.name.as_str()).collect();
     for name in names {
         let note = format!(
-            "The temperature is chosen by one half of the problems and measured on the other, both ways round. {} The \
-             interval does not cover the choice.",
+            "The temperature is chosen on one half of the problems and measured on the other half, and the other way round. {} \
+             Intervals do not include the choice of the temperature.",
             over(&seeds)
         );
         let table = Table::new(best_temperatures(study, name)).titled("", note);
@@ -255,7 +257,9 @@ fn over(seeds: &[u64]) -> &'static str {
 fn dataset(study: &Study, set: &Evaluated, is_on_top: bool) -> Section {
     let starred = match study.seeds().len() {
         1 => ONE_SEED,
-        _ => "Seeds and problems both vary; * p < .05 by Holm over the table.",
+        _ => {
+            "Intervals and tests are over seeds and problems; * p < .05 after Holm's adjustment over the table."
+        }
     };
     let problems = set.base.summary.problems;
     let heading = format!("{} ({problems} problems, {})", set.title(study), split(set));
@@ -264,7 +268,7 @@ fn dataset(study: &Study, set: &Evaluated, is_on_top: bool) -> Section {
     if is_on_top {
         charts.remove(0);
     }
-    let changes = format!("With 95 % intervals, cut to what is possible. {starred}");
+    let changes = format!("With 95 % intervals, cut to possible values. {starred}");
     let differences = format!(
         "Row minus column: Pass@1 below the diagonal, Pass@{} above. {starred}",
         study.largest()
@@ -272,7 +276,7 @@ fn dataset(study: &Study, set: &Evaluated, is_on_top: bool) -> Section {
     Section::new(heading)
         .table(Table::new(table))
         .charts(charts)
-        .table(Table::new(to_base(study, set)).titled("Differences to the base", changes))
+        .table(Table::new(to_base(study, set)).titled("Differences from the base", changes))
         .table(Table::new(pairs(study, set)).titled("Differences between models", differences))
 }
 
@@ -286,8 +290,8 @@ fn pareto(study: &Study, set: &Evaluated) -> Chart {
         let runs = set.of(label).map(|run| point(&run.measured));
         lines.push(Line::new(label, runs.collect()));
     }
-    Chart::new("Precision against coverage", ("pass@1", &format!("pass@{k}")), lines)
-        .caption("Up and to the right is better. Large dots are means over seeds, small ones single runs.")
+    Chart::new("Accuracy against coverage", ("pass@1", &format!("pass@{k}")), lines)
+        .caption("Better models are further up and to the right. Large dots are means over seeds, small dots single runs.")
         .kind(Kind::Points)
 }
 
@@ -297,7 +301,8 @@ fn pass_chart(study: &Study, set: &Evaluated) -> Chart {
         line.mark = contrast.crossing.at.k().map(|k| (k, interpolate(&line.points, k)));
     }
     Chart::new(&format!("Pass@k, {}", set.title(study)), ("k", "pass@k"), lines)
-        .caption("Share of problems that k samples solve, mean and range over seeds; dots where the base overtakes.")
+        .caption("Pass@k against k: mean over seeds. Large dots: from this k on the base solves more problems than the model. Bands: \
+             range over seeds, for the base its 95 % interval.")
         .log()
         .from_to(0.0, 1.0)
 }
@@ -306,7 +311,7 @@ fn distinct_chart(study: &Study, set: &Evaluated) -> Chart {
     let lines = curves(study, set, |summary| &summary.unique_correct);
     Chart::new("Distinct correct answers", ("k", "distinct correct"), lines)
         .caption(
-            "Expected distinct correct answers among k samples; accuracy raises the count too.",
+            "Expected number of distinct correct answers among k samples; higher accuracy raises it too.",
         )
         .log()
 }
@@ -350,5 +355,5 @@ fn path_chart(study: &Study) -> Chart {
     };
     let lines = study.shown().map(line).filter(|line| line.points.len() > 1).collect();
     Chart::new("Path through accuracy and coverage", ("held-out pass@1", "held-out pass@k"), lines)
-        .caption("Held-out accuracy and coverage along training, a line a run; the dot is the end.")
+        .caption("Held-out accuracy and coverage along training, one line for each run; the large dot is the end.")
 }

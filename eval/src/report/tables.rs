@@ -10,11 +10,13 @@ use crate::{Summary, Tally};
 const CORRECT: usize = 4;
 
 /// What the columns of [`rows`] are, in words.
-pub const LEGEND: &str = "\u{b1} is the standard deviation over seeds. distinct: different correct answers among all \
-samples of a problem, which accuracy raises too; among 4 correct: the same among four correct answers, change from base, \
-on the problems where the base and every model of the table have as many under every seed. keep: share of the problems \
-solved in k tries, by a second draw of the base, that still are, in parentheses the share that the base itself solves \
-again; new: share newly solved, minus the base's own. base perplexity: of a model's correct answers under the base.";
+pub const LEGEND: &str = "\u{b1} is the standard deviation over seeds. distinct: number of different correct answers \
+among all samples of a problem; higher accuracy raises this number too. distinct among 4 correct: the same number among \
+four correct answers, as a change from the base, on the problems where the base and every model of the table have four \
+under every seed. retained: of the problems that a second draw of the base solves in k tries, the share that the model \
+solves too; in parentheses the share that the base itself solves again. gained: share of problems that the base's second \
+draw does not solve and the model does, minus the same share of the base itself. base perplexity: perplexity of a model's \
+correct answers under the base.";
 
 /// The header over [`rows`].
 pub fn header(study: &Study, evaluated: &Evaluated) -> Vec<String> {
@@ -25,9 +27,12 @@ pub fn header(study: &Study, evaluated: &Evaluated) -> Vec<String> {
     header.push(matched_title(evaluated));
     header.extend(has_kl(evaluated).then(|| "KL(p*)".to_owned()));
     header.extend(has_perplexity(evaluated).then(|| "base perplexity".to_owned()));
-    if has_kept(study, evaluated) {
+    if has_retained(study, evaluated) {
         let k = study.largest();
-        header.extend([format!("keep@{k}"), format!("new@{k}")]);
+        header.extend([
+            format!("retained@{k} (base resampled)"),
+            format!("gained@{k} minus resampling noise"),
+        ]);
     }
     header
 }
@@ -35,8 +40,11 @@ pub fn header(study: &Study, evaluated: &Evaluated) -> Vec<String> {
 /// The column of diversity at equal numbers of correct answers: on how many problems.
 fn matched_title(evaluated: &Evaluated) -> String {
     match evaluated.contrasts.iter().find_map(|(_, contrast)| matched(contrast)) {
-        Some(matched) => format!("among {CORRECT} correct ({} problems)", matched.problems),
-        None => format!("among {CORRECT} correct (too few problems)"),
+        Some(matched) => format!(
+            "distinct among {CORRECT} correct, change from base ({} problems)",
+            matched.problems
+        ),
+        None => format!("distinct among {CORRECT} correct (too few problems)"),
     }
 }
 
@@ -57,15 +65,15 @@ pub(super) fn has_greedy(evaluated: &Evaluated) -> bool {
     evaluated.base.summary.greedy.is_some()
 }
 
-/// Keep and New at the largest k of the tables; none without a second draw of the base.
-fn kept<'a>(study: &Study, contrast: &'a Contrast) -> Option<(&'a Beyond, &'a Beyond)> {
+/// Retained and gained problems at the largest k of the tables; none without a second draw of the base.
+fn retained<'a>(study: &Study, contrast: &'a Contrast) -> Option<(&'a Beyond, &'a Beyond)> {
     let at = |all: &'a [Beyond]| all.iter().find(|beyond| beyond.k == study.largest());
     Some((at(&contrast.keep)?, at(&contrast.explore)?))
 }
 
-/// Whether there is a Keep to show.
-fn has_kept(study: &Study, evaluated: &Evaluated) -> bool {
-    evaluated.contrasts.iter().any(|(_, contrast)| kept(study, contrast).is_some())
+/// Whether there is a share of retained problems to show.
+fn has_retained(study: &Study, evaluated: &Evaluated) -> bool {
+    evaluated.contrasts.iter().any(|(_, contrast)| retained(study, contrast).is_some())
 }
 
 /// The mean, and where there are several values their standard deviation.
@@ -115,8 +123,8 @@ pub fn rows(study: &Study, evaluated: &Evaluated) -> Vec<Vec<String>> {
             let perplexity = |s: &&Summary| s.base_nll.map_or(f64::NAN, |nll| nll.value.exp());
             row.push(with_spread(&all.iter().map(perplexity).collect::<Vec<_>>(), 3));
         }
-        if has_kept(study, evaluated) {
-            row.extend(match contrast.and_then(|contrast| kept(study, contrast)) {
+        if has_retained(study, evaluated) {
+            row.extend(match contrast.and_then(|contrast| retained(study, contrast)) {
                 Some((keep, new)) => [
                     format!("{:.2} ({:.2})", keep.value, keep.null),
                     format!("{:+.3}", new.excess.value),
@@ -149,20 +157,20 @@ pub fn to_base(study: &Study, evaluated: &Evaluated) -> Vec<Vec<String>> {
                 at(&contrast.pass, first),
                 at(&contrast.pass, last),
                 matched(contrast).map(|matched| matched.measures[0].3),
-                kept(study, contrast).map(|(keep, _)| keep.excess),
+                retained(study, contrast).map(|(keep, _)| keep.excess),
             ]
         })
         .collect();
-    let kept = match has_kept(study, evaluated) {
-        true => format!("keep@{last}, minus resampling noise"),
-        false => "keep (needs a second draw of the base)".into(),
+    let retained = match has_retained(study, evaluated) {
+        true => format!("retained@{last} minus resampling noise"),
+        false => "retained (needs a second draw of the base)".into(),
     };
     let header = [
         "change from base".to_owned(),
         format!("pass@{first}"),
         format!("pass@{last}"),
-        format!("distinct {}", matched_title(evaluated)),
-        kept,
+        matched_title(evaluated),
+        retained,
         "base overtakes at k".into(),
     ];
     let mut rows = vec![header.to_vec()];
@@ -230,10 +238,11 @@ fn difference(first: &[&[Tally]], second: &[&[Tally]], k: usize) -> Effect {
 }
 
 /// What columns of [`budgets`] are, in words.
-pub const BUDGET_LEGEND: &str = "Means over seeds. gradients: completions that went through a backward pass. seconds: of the \
-steps, on the machine as it was then. memory: the planned peak, not a measured one, of one run by itself (tealight train \
---log-kl off) with the longest sequences; the weights of the base are part of it only where the objective reads them while \
-it trains. A study holds the base throughout, because it evaluates and samples it.";
+pub const BUDGET_LEGEND: &str = "Means over seeds. gradients: number of completions with a backward pass; gradients of \
+stored: number of stored completions of the base among them. seconds: duration of the steps on the machine that ran them. \
+memory: the planned peak, not a measured one, of one run by itself (tealight train --log-kl off) with the longest \
+sequences; the base's weights are included only where training uses them. A study holds the base throughout, because it \
+evaluates and samples it.";
 
 /// How much of everything each objective was given, mean over seeds: what is matched, and what is not.
 pub fn budgets(study: &Study) -> Vec<Vec<String>> {
@@ -244,7 +253,7 @@ pub fn budgets(study: &Study) -> Vec<Vec<String>> {
         "steps",
         "updates",
         "gradients",
-        "of them stored",
+        "gradients of stored",
         "seconds",
         "memory, planned (MB)",
     ];

@@ -14,16 +14,24 @@ use crate::Sample;
 
 /// What is drawn of a training run: the metric's key, the chart's title and how to read it.
 const DRAWN: [(&str, &str, &str); 9] = [
-    ("reward", "Mean reward", "Of the completions of each step."),
-    ("entropy", "Entropy per token (nats)", "Of the policy at the tokens it sampled."),
+    ("reward", "Mean reward", "Mean reward of the completions of each step."),
+    (
+        "entropy",
+        "Entropy per token (nats)",
+        "Mean entropy of the policy's next-token distribution, over the sampled tokens.",
+    ),
     ("kl", "KL to the base (nats)", "Estimate of KL(policy || base) per completion."),
-    ("completions/mean_length", "Mean length (tokens)", "Of the completions of each step."),
-    ("grad_norm", "Gradient norm", "Before clipping."),
-    ("loss", "Loss", "Of each step; policy-gradient losses are near 0 by construction."),
+    (
+        "completions/mean_length",
+        "Mean length (tokens)",
+        "Mean length of the completions of each step.",
+    ),
+    ("grad_norm", "Gradient norm", "Norm of the gradient before clipping."),
+    ("loss", "Loss", "Loss of each step; policy-gradient losses are near 0 by construction."),
     (
         "frac_reward_zero_std",
         "Zero-variance groups",
-        "Share of groups whose completions all have one reward: they carry no gradient.",
+        "Share of groups whose completions all have the same reward, and which have no gradient.",
     ),
     (
         "completions/clipped_ratio",
@@ -33,7 +41,7 @@ const DRAWN: [(&str, &str, &str); 9] = [
     (
         "distinct",
         "Held-out distinct correct answers",
-        "Among all samples of a problem, by evaluations on the way.",
+        "Number of distinct correct answers among all samples of a problem, in evaluations during training.",
     ),
 ];
 /// Most numbers of tries whose held-out Pass@k is drawn.
@@ -150,7 +158,7 @@ pub(super) fn charts(runs: &[(String, &Followed)]) -> Vec<Chart> {
     // The two that say what becomes of accuracy and of coverage.
     let ends = [ks.first(), ks.last().filter(|_| ks.len() > 1)];
     let held_out = ends.into_iter().flatten().map(|k| {
-        let about = "By evaluations on the way, on problems that are not trained on.".to_owned();
+        let about = "Evaluations during training, on problems that are not trained on.".to_owned();
         (format!("pass@{k}"), format!("Held-out pass@{k}"), about)
     });
     let all = DRAWN.map(|(key, title, about)| (key.into(), title.into(), about.into()));

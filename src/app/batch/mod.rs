@@ -45,10 +45,10 @@ pub struct BatchOptions {
     /// 512.
     #[arg(long)]
     pub max_completion_length: Option<usize>,
-    /// Most sequences in one decoding batch.
+    /// Maximum number of sequences in one decoding batch.
     #[arg(long, default_value_t = 256)]
     pub max_num_seqs: usize,
-    /// Seeds requests that name no seed of their own.
+    /// Seed of requests that name no seed.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
 }

@@ -51,7 +51,7 @@ pub struct EvalOptions {
     /// A suite instead of --dataset: countdown, chain, walk, sql, tasks, gsm8k, math500, aime, amc, or a TOML file.
     #[arg(long, conflicts_with = "dataset")]
     pub suite: Option<String>,
-    /// Samples a problem.
+    /// Number of samples of each problem.
     #[arg(short, default_value_t = 64)]
     pub n: usize,
     /// Report Pass@k and distinct correct answers at these k, none above -n. Default: those of 1, 4, 16 and 64 that -n
@@ -63,7 +63,7 @@ pub struct EvalOptions {
     #[arg(long, value_name = "K", value_delimiter = ',', conflicts_with = "reject")]
     #[serde(default)]
     pub extrapolate: Vec<usize>,
-    /// Leave out the one sample a problem at temperature 0.
+    /// Leave out the further sample of each problem at temperature 0.
     #[arg(long, conflicts_with = "reject")]
     #[serde(default)]
     pub no_greedy: bool,
@@ -74,22 +74,22 @@ pub struct EvalOptions {
     /// Seed of the samples.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// Most sequences in one decoding batch.
+    /// Maximum number of sequences in one decoding batch.
     #[arg(long, default_value_t = 256)]
     pub max_num_seqs: usize,
     /// A server that samples in place of this process.
     #[command(flatten)]
     #[serde(flatten)]
     pub remote: RemoteOptions,
-    /// Sample until -n answers of every problem are correct (GUARD), and report the number of samples needed.
+    /// Rejection sampling: sample until -n completions of every problem are correct, and report the acceptance rate.
     #[arg(long)]
     #[serde(default)]
     pub reject: bool,
-    /// Rounds of -n samples after which --reject gives up on a problem.
+    /// Number of rounds of -n samples after which --reject gives up on a problem.
     #[arg(long, default_value_t = 16, requires = "reject")]
     pub max_rounds: usize,
-    /// Samples of the base (`tealight presample`). Reports the model's coverage of the base's correct answers, and with
-    /// --reject the distance from p*.
+    /// Directory with samples of the base, made by `tealight presample`: report the model's coverage of the base's
+    /// correct answers, and with --reject the distance from p*.
     #[arg(long)]
     pub presamples: Option<PathBuf>,
     /// Directory for the results, the report and the samples. Without --output the table is printed and nothing is

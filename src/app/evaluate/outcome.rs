@@ -39,7 +39,9 @@ pub(crate) fn write(
     };
     if !destination.is_kept() {
         warn()?;
-        tracing::info!("nothing is kept; --output DIR keeps the results, a report and the samples");
+        tracing::info!(
+            "nothing was saved; --output DIR saves the results, a report and the samples"
+        );
         return Ok(());
     }
     let json = serde_json::to_string_pretty(results)?;

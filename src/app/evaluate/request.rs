@@ -69,7 +69,7 @@ pub(crate) fn prepare(
         let changed = changes(&before, &request)?;
         if !changed.is_empty() {
             bail!(
-                "{}: holds samples that were drawn in another way ({}); choose another --output, or --overwrite them",
+                "{}: holds samples with other settings ({}); choose another --output, or --overwrite them",
                 output.display(),
                 changed.join("; ")
             );
@@ -80,7 +80,7 @@ pub(crate) fn prepare(
         }
     } else if !directory::is_free(output) {
         bail!(
-            "{}: holds something else than an evaluation; choose another --output, or --overwrite what Tealight wrote",
+            "{}: holds files that are no evaluation; choose another --output, or --overwrite what Tealight wrote",
             output.display()
         );
     }

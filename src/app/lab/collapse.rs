@@ -22,12 +22,12 @@ const SAMPLES: usize = 4;
 /// Options of these two tables.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub struct CollapseOptions {
-    /// Policy classes of --table decompose and fixed-mu: a number r for the base's logits plus a matrix of rank r,
-    /// or unigram, bigram, trigram, full. Those that differ in the world unless given.
+    /// Policy classes of --table decompose and fixed-mu: a number r for the base's logits plus a matrix of rank r, or
+    /// unigram, bigram, trigram, full. Default: all classes that differ in this world.
     #[arg(long, value_delimiter = ',', value_name = "R|CLASS")]
     #[serde(default)]
     pub rank: Vec<String>,
-    /// Training steps of --table decompose.
+    /// Number of training steps of --table decompose.
     #[arg(long, default_value_t = 100)]
     pub steps: usize,
     /// Groups of each prompt in a training step of --table decompose.
@@ -39,7 +39,7 @@ pub struct CollapseOptions {
     /// Target validity mu of --table fixed-mu.
     #[arg(long, default_value_t = 0.9)]
     pub target_validity: f64,
-    /// Base validities of --table fixed-mu; unless given the world's own and 1/3, 1/10, 1/30 and 1/100 of that.
+    /// Base validities of --table fixed-mu. Default: the world's own, and 1/3, 1/10, 1/30 and 1/100 of that.
     #[arg(long, value_delimiter = ',')]
     #[serde(default)]
     pub base_validity: Vec<f64>,

@@ -28,7 +28,8 @@ pub struct LabOptions {
     /// Class of policies. Default: bigram; unigram for the world strategies.
     #[arg(long)]
     pub class: Option<String>,
-    /// Maximise mean reward - beta KL(q || base) at each, 0 for none; with --divergence, aim at p_beta instead.
+    /// Maximise mean reward - beta KL(q || base) for each of these betas; 0 is the reward alone. With --divergence
+    /// the target is p_beta instead.
     #[arg(long, value_delimiter = ',')]
     pub beta: Vec<f64>,
     /// Minimise the alpha divergence to p* at each of these: 0 is forward KL, 1 reverse KL.
@@ -37,7 +38,8 @@ pub struct LabOptions {
     /// Minimise these divergences to p*, or with --beta to p_beta.
     #[arg(long, value_delimiter = ',')]
     pub divergence: Vec<String>,
-    /// Seek the optimum from the base, as training does, from a collapsed policy, or from the previous point's optimum.
+    /// Where the search for the optimum starts: at the base, as training does, at a collapsed policy, or at the
+    /// previous point's optimum.
     #[arg(long, default_value = "base")]
     pub start: String,
     /// Most steps of Adam.
@@ -46,7 +48,7 @@ pub struct LabOptions {
     /// Learning rate at the start; the rate falls to 0.
     #[arg(long, default_value_t = 0.03)]
     pub learning_rate: f64,
-    /// Run the estimators of real training at a policy off the base: bias and variance.
+    /// Measure bias and variance of the gradient estimators that training uses, at a policy that is not the base.
     #[arg(long)]
     pub sampled: bool,
     /// The objectives of --sampled.
@@ -59,22 +61,22 @@ pub struct LabOptions {
     /// Samples of a group, for --sampled and --table decompose.
     #[arg(long, default_value_t = 8)]
     pub num_generations: usize,
-    /// Groups, for --sampled.
+    /// Number of groups for --sampled.
     #[arg(long, default_value_t = 20_000)]
     pub groups: usize,
-    /// Seeds --sampled, --table online-z and decompose.
+    /// Seed of --sampled, --table online-z and --table decompose.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// Print a table instead: the field's traps (kl-estimators, online-z, engine-mismatch), where a collapse comes from
-    /// (decompose, which takes --beta, --alpha, and --divergence for the distance to p*), or what a falling beta does
-    /// (fixed-mu).
+    /// Print a table instead: known pitfalls (kl-estimators, online-z, engine-mismatch), the causes of a collapse
+    /// (decompose, which takes --beta, --alpha, and --divergence for the distance to p*), or the effect of a falling
+    /// beta (fixed-mu).
     #[arg(long)]
     pub table: Option<String>,
     /// Those of the last two tables.
     #[command(flatten)]
     #[serde(flatten)]
     pub collapse: CollapseOptions,
-    /// Write lab.json, lab.csv and lab.html here.
+    /// Directory for lab.json, lab.csv and lab.html.
     #[arg(long)]
     pub output: Option<PathBuf>,
     /// Write one page with the figures to this file.
@@ -225,9 +227,10 @@ fn optima(options: &LabOptions, world: &World, class: Class) -> Result<(Printed,
             Ok(value)
         })
         .collect::<Result<_>>()?;
+    let policies = format!("{class:?}").to_lowercase();
     let note = format!(
-        "{} under {class:?} policies, started at {}; N_eff is exp H(q1), q1 the policy given that it is \
-         right; alpha 0 is forward KL. Exact: nothing is sampled.",
+        "{} with {policies} policies, search started at {}. N_eff is exp H(q1), where q1 is the policy conditioned on a correct output; \
+         alpha 0 is forward KL. The numbers are exact, without sampling.",
         world.name, options.start
     );
     let printed = Printed { cells: cells.clone(), json, note };

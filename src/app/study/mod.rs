@@ -77,7 +77,7 @@ pub struct StudyOptions {
     #[arg(long)]
     #[serde(default)]
     pub allow_unequal_tuning: bool,
-    /// One run of each objective for each seed; A..B are those from A to B, both included.
+    /// Seeds, with one run of each objective for each seed. A..B stands for all seeds from A to B, both included.
     #[arg(long, value_delimiter = ',', default_value = "0", value_parser = seeds)]
     #[serde(deserialize_with = "read_seeds")]
     pub seeds: Vec<Seeds>,
@@ -85,13 +85,13 @@ pub struct StudyOptions {
     #[arg(id = "match", long, value_enum, default_value_t = Matched::Completions)]
     #[serde(rename = "match")]
     pub matched: Matched,
-    /// Models made of each run without training, evaluated as the run is: early stopping (best), averaging of weights
-    /// (average).
+    /// Further models to evaluate that are made from each run without training: its best checkpoint (best), its
+    /// weights averaged with the base's (average).
     #[arg(long, value_enum, value_delimiter = ',')]
     #[serde(default)]
     pub variants: Vec<Variant>,
-    /// Baselines of the fronts: shares of the weights of the first objective without a divergence that are averaged
-    /// with the base's weights.
+    /// Baselines of the fronts: the trained weights of the first objective without a divergence, averaged with the
+    /// base's. Each value is the share of the trained weights in one average.
     #[arg(long, value_delimiter = ',', default_value = "0.25,0.5,0.75")]
     pub average_share: Vec<f64>,
     /// Baselines of the fronts: the base at these shares of the sampling temperature.
@@ -101,7 +101,7 @@ pub struct StudyOptions {
     #[arg(long)]
     #[serde(default)]
     pub no_baselines: bool,
-    /// Samples a problem in evaluations.
+    /// Number of samples of each problem in evaluations.
     #[arg(short, default_value_t = 64)]
     pub n: usize,
     /// Report Pass@k at these k, none above -n. Default: those of 1, 8 and 32 that -n allows, and -n itself where it is
@@ -118,13 +118,14 @@ pub struct StudyOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub held_out: HeldOutOptions,
-    /// Score every correct answer to the first so many problems of the first held-out set exactly, at the base and at
-    /// every checkpoint: what training leaves of rare answers, without sampling noise (docs/how-to/ledger.md). For
-    /// tasks whose answers can be listed: countdown, chain, walk and those that `tealight tasks` lists.
+    /// Compute the exact probability of every correct answer to the first PROBLEMS problems of the first held-out
+    /// set, at the base and at every checkpoint: shows which rare answers training loses, without sampling noise
+    /// (docs/how-to/ledger.md). For tasks whose answers can be listed: countdown, chain, walk and those of `tealight
+    /// tasks`.
     #[arg(long, value_name = "PROBLEMS")]
     #[serde(default)]
     pub ledger: Option<usize>,
-    /// Tokens sampled a second that --plan computes with, in place of measuring here.
+    /// Sampled tokens per second for --plan, in place of a measurement on this machine.
     #[arg(long)]
     #[serde(default)]
     pub plan_rate: Option<f64>,

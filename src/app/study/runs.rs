@@ -29,12 +29,12 @@ use crate::nn::policy;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Matched {
-    /// Sampled completions, those of the base included: one that samples the base first trains for fewer steps.
+    /// Sampled completions, those of the base included: an objective that samples the base trains for fewer steps.
     Completions,
-    /// Sampled tokens, likewise, up to --max-tokens.
+    /// Sampled tokens, those of the base included, up to --max-tokens.
     Tokens,
-    /// Optimizer steps, --max-steps of them: fewer rounds of rollouts where batches are split; what the base's samples
-    /// cost comes on top.
+    /// Optimizer steps, up to --max-steps: fewer rounds of rollouts where batches are split; samples of the base are not
+    /// counted.
     Updates,
 }
 
@@ -42,9 +42,9 @@ pub enum Matched {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Variant {
-    /// Its best model by --eval-steps: early stopping.
+    /// The run's best model by --eval-steps: early stopping.
     Best,
-    /// The mean of its weights and the base's.
+    /// The mean of the run's weights and the base's.
     Average,
 }
 

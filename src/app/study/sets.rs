@@ -23,40 +23,40 @@ use crate::nn::tokenizer::Tokenizer;
 /// Which sets, and how many samples.
 #[derive(Debug, Clone, clap::Args, Serialize, Deserialize)]
 pub struct SetOptions {
-    /// Held-out sets of the training domain, evaluated but never trained on.
+    /// Held-out datasets of the training domain, for evaluation only.
     #[arg(long, value_delimiter = ',', default_value = "countdown/test")]
     pub test_dataset: Vec<String>,
-    /// Held-out sets outside the training domain.
+    /// Held-out datasets outside the training domain.
     #[arg(long, value_delimiter = ',')]
     #[serde(default)]
     pub ood_dataset: Vec<String>,
-    /// A suite in place of --test-dataset and --ood-dataset: one that comes with the program, or a FILE.toml that marks
-    /// its sets `in` or `out`.
+    /// Suite of held-out sets in place of --test-dataset and --ood-dataset: a built-in suite, or a FILE.toml that
+    /// marks its sets `in` or `out` of the training domain.
     #[arg(long, conflicts_with_all = ["test_dataset", "ood_dataset"])]
     #[serde(default)]
     pub test_suite: Option<String>,
-    /// Number of problems of each held-out set to use, from the first. Default: all.
+    /// Number of problems of each held-out dataset to use, from the first. Default: all.
     #[arg(long)]
     #[serde(default)]
     pub max_test_samples: Option<usize>,
-    /// Number of training prompts to evaluate too, from the first. Gains there that held-out problems do not show are
-    /// memorised.
+    /// Number of training prompts to evaluate too, from the first. Gains on training prompts that held-out problems
+    /// do not show are memorisation.
     #[arg(long, default_value_t = 0)]
     pub eval_train: usize,
-    /// Temperatures of evaluations; that of training unless given.
+    /// Temperatures of evaluations. Default: --temperature.
     #[arg(long, value_delimiter = ',')]
     #[serde(default)]
     pub eval_temperature: Vec<f64>,
-    /// Evaluations, those that choose the best checkpoint included, keep the most likely tokens up to this mass;
-    /// training samples the whole distribution.
+    /// Nucleus sampling in evaluations, those that choose checkpoints included: keep the most likely tokens up to
+    /// this probability mass. Training samples the whole distribution.
     #[arg(long, default_value_t = 1.0)]
     #[serde(default = "whole")]
     pub eval_top_p: f64,
-    /// Evaluations keep the k most likely tokens; 0 keeps all.
+    /// Sample from the k most likely tokens in evaluations; 0 disables the filter.
     #[arg(long, default_value_t = 0)]
     #[serde(default)]
     pub eval_top_k: usize,
-    /// Evaluations drop tokens less likely than this share of the most likely one.
+    /// Drop tokens in evaluations whose probability is below this share of the most likely token's.
     #[arg(long, default_value_t = 0.0)]
     #[serde(default)]
     pub eval_min_p: f64,
@@ -65,7 +65,7 @@ pub struct SetOptions {
     #[arg(long)]
     #[serde(default)]
     pub base_perplexity: bool,
-    /// Do not evaluate at temperature 0 beside.
+    /// Leave out the evaluation at temperature 0.
     #[arg(long)]
     #[serde(default)]
     pub no_greedy: bool,

@@ -33,15 +33,15 @@ pub struct HeldOutOptions {
     #[arg(long, default_value_t = 0, help_heading = "Evaluation during training")]
     #[serde(default)]
     pub eval_steps: usize,
-    /// Held-out problems for --eval-steps. The best model is chosen on these problems, so they must be neither trained
-    /// on nor in a test set that results are reported of.
+    /// Held-out problems for --eval-steps. The best model is chosen on these problems, so they must be neither
+    /// training problems nor test problems that you report.
     #[arg(long, help_heading = "Evaluation during training")]
     #[serde(default)]
     pub eval_dataset: Option<String>,
     /// Number of problems of --eval-dataset to use, from the first.
     #[arg(long, default_value_t = 64, help_heading = "Evaluation during training")]
     pub eval_max_samples: usize,
-    /// Samples a problem in these evaluations.
+    /// Number of samples of each problem in the evaluations of --eval-steps.
     #[arg(long, default_value_t = 16, help_heading = "Evaluation during training")]
     pub eval_num_samples: usize,
     /// Measure that chooses the best model: pass@K, for a K up to --eval-num-samples, or distinct.

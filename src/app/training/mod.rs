@@ -112,7 +112,7 @@ pub fn run(
         Ok(resumed)
     })?;
     if matches!(start, Start::Resume(_)) && resumed.is_none() {
-        tracing::info!("{}: no checkpoint yet; from the start", output.display());
+        tracing::info!("{}: no checkpoint yet; starting from the beginning", output.display());
     }
     let (dataset, held_out) = options.open()?;
     options.model.precision.check(options.rlvr.settings.lora.use_peft)?;
@@ -126,9 +126,7 @@ pub fn run(
     let session = match options.rlvr.holds_base()? {
         true => Session::new(&base, device, stop)?,
         false => {
-            tracing::info!(
-                "nothing reads the base once it is trained: its weights are not held twice"
-            );
+            tracing::info!("training does not use the base: its weights are held once");
             Session::without_base(&mut base, device, stop)?
         }
     };

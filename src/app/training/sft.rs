@@ -35,7 +35,7 @@ pub struct SftOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub data: DataOptions,
-    /// Start from fresh weights of the architecture in this config.json instead of from --model.
+    /// Start from random weights of the architecture in this config.json, instead of from --model.
     #[arg(long)]
     pub from_scratch: Option<PathBuf>,
     /// Directory with the tokenizer files, for --from-scratch.

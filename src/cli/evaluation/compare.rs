@@ -56,8 +56,8 @@ fn block(set: &Aligned, changes: &[Change], names: &[String]) -> String {
         rows.push(row);
     }
     let mut text = format!(
-        "{} ({} problems); in parentheses the change from {}, * p < .05 by Holm over the table; this pair of models only, \
-         seed variance not included\n{}",
+        "{} ({} problems); in parentheses the change from {}; * p < .05 after Holm's adjustment over the table; this \
+         pair of models only, seed variance not included\n{}",
         set.name,
         set.runs[0].len(),
         names[0],
@@ -91,7 +91,7 @@ fn of_change(change: &Change, name: &str) -> String {
         }
     };
     format!(
-        "{name}: {}\n{}\n{}Lost: {}\nNewly solved: {}",
+        "{name}: {}\n{}\n{}Lost: {}\nGained: {}",
         contrast.crossing,
         matched(contrast),
         retained(contrast),
@@ -100,7 +100,7 @@ fn of_change(change: &Change, name: &str) -> String {
     )
 }
 
-/// What was kept, found and moved; without a second draw of the base, how to get one.
+/// Problems retained, gained and moved between difficulties; without a second draw of the base, how to get one.
 fn retained(contrast: &Contrast) -> String {
     let Some(of_run) = &contrast.transitions else {
         return format!(
@@ -111,9 +111,9 @@ fn retained(contrast: &Contrast) -> String {
         );
     };
     format!(
-        "{}\n{}\nProblems by difficulty: rows by the base's second draw, columns by the model; in parentheses columns by the \
-         base's first draw, which shows resampling noise\n",
-        report::contrast::kept(contrast),
+        "{}\n{}\nNumber of problems. Rows: difficulty in the base's second draw. Columns: difficulty for the model, in \
+         parentheses in the base's first draw, which shows resampling noise\n",
+        report::contrast::retained(contrast),
         table::plain(&transitions(of_run))
     )
 }
@@ -155,8 +155,9 @@ fn transitions(of_run: &Transitions) -> Vec<Vec<String>> {
     let mut rows =
         vec![[vec!["base \\ model".to_owned()], DIFFICULTIES.map(String::from).to_vec()].concat()];
     let pairs = of_run.model.iter().zip(of_run.null);
-    for (from, (counts, nulls)) in DIFFICULTIES.iter().zip(pairs) {
-        let cells = counts.iter().zip(nulls).map(|(count, null)| format!("{count:.0} ({null:.0})"));
+    for (from, (counts, again)) in DIFFICULTIES.iter().zip(pairs) {
+        let cells =
+            counts.iter().zip(again).map(|(count, again)| format!("{count:.0} ({again:.0})"));
         rows.push(std::iter::once((*from).to_owned()).chain(cells).collect());
     }
     rows

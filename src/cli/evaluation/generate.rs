@@ -25,7 +25,7 @@ const MAX_PROMPT: u64 = 64 << 20;
 /// Options of `tealight generate`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(in crate::cli) struct GenerateOptions {
-    /// Prompt. Without a prompt and --file: standard input, or on a terminal a chat.
+    /// Prompt. Default: --file, or else standard input; a terminal starts a chat.
     #[arg(value_name = "PROMPT")]
     prompt: Option<String>,
     /// Read the prompt from a file.
@@ -41,19 +41,19 @@ pub(in crate::cli) struct GenerateOptions {
     #[arg(long)]
     #[serde(default)]
     raw: bool,
-    /// Completions; several are printed when all are done.
+    /// Number of completions; several are printed when all are done.
     #[arg(short, default_value_t = 1)]
     n: usize,
     /// Sampling temperature; 0 is greedy.
     #[arg(long, default_value_t = 1.0, help_heading = "Decoding")]
     temperature: f64,
-    /// Keep the k most likely tokens; 0 keeps all.
+    /// Sample from the k most likely tokens; 0 disables the filter.
     #[arg(long, default_value_t = 0, help_heading = "Decoding")]
     top_k: usize,
-    /// Keep the most likely tokens up to this mass.
+    /// Nucleus sampling: sample from the most likely tokens up to this probability mass.
     #[arg(long, default_value_t = 1.0, help_heading = "Decoding")]
     top_p: f64,
-    /// Drop tokens less likely than this share of the most likely one.
+    /// Drop tokens whose probability is below this share of the most likely token's.
     #[arg(long, default_value_t = 0.0, help_heading = "Decoding")]
     min_p: f64,
     /// Maximum new tokens of a completion. Default: the room that the context leaves, up to 512.
@@ -158,7 +158,7 @@ impl GenerateRequest<'_> {
         if self.options.n == 1 && !self.options.json {
             let (_, finish) = self.streamed(prompt, self.rng_key())?;
             if finish == Finish::Length {
-                tracing::info!("(cut off; --max-completion-length sets the length)");
+                tracing::info!("(truncated; --max-completion-length sets the limit)");
             }
             return Ok(());
         }
@@ -181,7 +181,7 @@ impl GenerateRequest<'_> {
                         "--- {} of {}{}\n{text}",
                         number + 1,
                         completions.len(),
-                        if is_finished { "" } else { " (cut off)" }
+                        if is_finished { "" } else { " (truncated)" }
                     ))?,
                 }
             }

@@ -25,14 +25,14 @@ use crate::system::telemetry::print;
 /// Options of `tealight report`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(in crate::cli) struct ReportOptions {
-    /// The directory of a run: an evaluation, a training, a study.
+    /// Directory of an evaluation, a training run or a study.
     #[arg(value_name = "DIR")]
     directory: Option<PathBuf>,
-    /// Show a run in a browser while the run goes on, at http://127.0.0.1:PORT.
+    /// Serve the report at http://127.0.0.1:PORT and update the page while the run goes on.
     #[arg(long)]
     #[serde(default)]
     serve: bool,
-    /// The port of --serve; 0 takes a free one.
+    /// Port of --serve; 0 takes a free port.
     #[arg(long, default_value_t = 7272)]
     port: u16,
 }

@@ -17,20 +17,20 @@ pub(in crate::cli) struct ShowOptions {
     /// A run's directory, or one of its completions/*.parquet files.
     #[arg(value_name = "RUN|FILE")]
     place: Option<PathBuf>,
-    /// Completions of this step; the last that were logged unless named.
+    /// Training step whose completions are shown. Default: the last logged step.
     #[arg(long)]
     step: Option<usize>,
-    /// Only completions with this verdict.
+    /// Show only completions with this verdict.
     #[arg(long, value_enum)]
     verdict: Option<Shown>,
-    /// Only completions that were cut off at the limit on their length.
+    /// Show only completions that were truncated at --max-completion-length.
     #[arg(long)]
     #[serde(default)]
     truncated: bool,
     /// Number of completions to show.
     #[arg(long, default_value_t = 10)]
     limit: usize,
-    /// Print each as a JSON line.
+    /// Print each completion as a JSON line.
     #[arg(long)]
     json: bool,
 }
@@ -39,11 +39,11 @@ pub(in crate::cli) struct ShowOptions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Shown {
-    /// Right.
+    /// A correct answer.
     Correct,
-    /// An answer, but a wrong one.
+    /// An incorrect answer.
     Wrong,
-    /// No answer was found.
+    /// A completion without an answer.
     NoAnswer,
     /// An answer that could not be read.
     Unparsable,
@@ -125,7 +125,7 @@ fn readable(row: &Map<String, Value>) -> String {
         text("reward"),
         text("verdict"),
         text("tokens"),
-        if is_truncated(row) { ", cut off" } else { "" },
+        if is_truncated(row) { ", truncated" } else { "" },
         text("prompt").trim().replace('\n', "\n  "),
         text("completion").trim().replace('\n', "\n  ")
     )

@@ -55,11 +55,11 @@ fn rows(rows: &[BetaMeaning], base: &BaseValidity) -> String {
     let whole = BetaMeaning::of(base, 1.0);
     let over = match base.prompts() {
         1 => String::new(),
-        count => format!(", the mean over {count} prompts, each with its own"),
+        count => format!(", the mean over {count} prompts"),
     };
     format!(
-        "{}\nbase validity {:.4}{over}; costs in nats, at most {:.4} (all of p*). On a prompt beta = 1 / (logit mu - \
-         logit A): the best policy under E[v] - beta KL(q||a) is correct with chance mu.",
+        "{}\nbase validity {:.4}{over}. KL cost is in nats, at most {:.4} (that of p*). For one prompt, beta = 1 / (logit mu - \
+         logit A): the optimum of E[v] - beta KL(q||a) then has validity mu.",
         table::plain(&cells),
         whole.base_validity,
         whole.kl_cost_limit

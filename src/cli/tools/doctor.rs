@@ -10,7 +10,7 @@ use crate::system::telemetry::print;
 /// Options of `tealight doctor`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(in crate::cli) struct DoctorOptions {
-    /// Device to test: auto, cpu, cuda, cuda:N or metal. On a GPU every kernel is held against the CPU.
+    /// Device to test: auto, cpu, cuda, cuda:N or metal. On a GPU every kernel is compared with the CPU.
     #[arg(long, default_value = "auto")]
     device: String,
     /// Print the findings as JSON.

@@ -19,10 +19,10 @@ pub(in crate::cli) struct TasksOptions {
     /// A task, or a dataset of it: TASK/SPLIT-KNOBS, such as colouring/test-n7-m9. Without a name all tasks are listed.
     #[arg(value_name = "NAME")]
     name: Option<String>,
-    /// Print so many instances of NAME as JSON lines.
+    /// Number of instances of NAME to print, as JSON lines.
     #[arg(short)]
     n: Option<usize>,
-    /// Seed of the instances. 0 gives those that `--dataset NAME` has.
+    /// Seed of the instances; 0 gives the instances of `--dataset NAME`.
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// Shape of the lines: jsonl has id, prompt, answer (what the verifier compares with), solution, total and answers;

@@ -27,13 +27,13 @@ pub(in crate::cli) struct RunSettings<S: Args> {
 /// Flags of a command that trains.
 #[derive(Debug, Clone, Args)]
 pub(in crate::cli) struct RunFlags {
-    /// Continue a run. Without a value, or with a checkpoint's name: the run in --output, from its newest checkpoint or
-    /// the one named, or from the start where the run has none. With a run's directory in place of --output: that run,
-    /// with the settings that it was begun with.
+    /// Continue a run. With a run's directory: that run, with the settings in the directory. With a checkpoint's
+    /// name, or without a value: the run in --output, from that checkpoint or the newest one; without any checkpoint
+    /// the run starts from the beginning.
     #[arg(long, value_name = "RUN|CHECKPOINT", num_args = 0..=1, default_missing_value = "",
           alias = "resume-from-checkpoint")]
     resume: Option<String>,
-    /// Begin anew where --output holds a run: the files that Tealight wrote there are removed.
+    /// Replace the run in --output: the files that Tealight wrote there are removed.
     #[arg(long, conflicts_with = "resume")]
     overwrite: bool,
 }

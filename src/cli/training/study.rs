@@ -49,8 +49,8 @@ pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<StudyOptions> {
 /// The flags of this command.
 #[derive(Debug, Clone, Args)]
 pub(in crate::cli) struct Flags {
-    /// Print the planned runs, their duration, and the least difference that the study could find, and stop. A few
-    /// samples and training steps are timed and thrown away.
+    /// Print the planned runs, their duration and the minimum detectable difference, and stop. A few samples and
+    /// training steps are timed and discarded.
     #[arg(long, conflicts_with_all = ["resume", "overwrite"])]
     plan: bool,
     /// Earlier study, a folder or its results.json, whose variances --plan assumes.
@@ -59,7 +59,7 @@ pub(in crate::cli) struct Flags {
     /// Continue the study in --output (default: `study`) after a stop or a crash.
     #[arg(long)]
     resume: bool,
-    /// Begin anew where --output holds a study: the files that Tealight wrote there are removed.
+    /// Replace the study in --output: the files that Tealight wrote there are removed.
     #[arg(long, conflicts_with = "resume")]
     overwrite: bool,
 }

@@ -73,7 +73,7 @@ fn show(run: &DryRun) -> Result<()> {
             "only the log reads the base: --log-kl off, without --log-divergences, saves its {megabytes:.1} MB"
         )?;
     } else if plan.base == 0 {
-        writeln!(out, "nothing reads the base once it is trained: it is not held")?;
+        writeln!(out, "training does not use the base: its weights are held once")?;
     }
     Ok(())
 }

@@ -38,19 +38,20 @@ pub struct LoraOptions {
     #[arg(long, help_heading = "LoRA")]
     #[serde(default)]
     pub use_peft: bool,
-    /// Rank of the adapter.
+    /// Rank of the LoRA adapter.
     #[arg(long, default_value_t = 16, help_heading = "LoRA", alias = "lora-rank")]
     pub lora_r: usize,
-    /// The adapter's scale is this over the rank.
+    /// Scale of the adapter: this number divided by the rank.
     #[arg(long, default_value_t = 32.0, help_heading = "LoRA")]
     pub lora_alpha: f64,
-    /// Share of an adapter's inputs that training drops. Above 0, the trained policy is not the one that was sampled.
+    /// Dropout probability of the adapter's inputs. Above 0, the policy that is trained differs from the policy that
+    /// sampled.
     #[arg(long, default_value_t = 0.0, help_heading = "LoRA")]
     pub lora_dropout: f64,
     /// Projections to adapt: all-linear, or some of q_proj,k_proj,v_proj,o_proj,gate_proj,up_proj,down_proj.
     #[arg(long, value_delimiter = ',', default_value = ALL_LINEAR, help_heading = "LoRA")]
     pub lora_target_modules: Vec<String>,
-    /// Scale by alpha over the root of the rank (rank-stabilised LoRA).
+    /// Rank-stabilised LoRA: scale the adapter by --lora-alpha divided by the square root of the rank.
     #[arg(long, help_heading = "LoRA")]
     #[serde(default)]
     pub use_rslora: bool,

@@ -22,13 +22,13 @@ use crate::nn::model::{Architecture, LayerKind, Rope, RopeScaling};
 #[serde(rename_all = "snake_case")]
 #[value(rename_all = "snake_case")]
 pub enum GgufType {
-    /// As trained.
+    /// 32 bits, as trained.
     F32,
-    /// Half the size.
+    /// 16 bits.
     F16,
-    /// Half the size, with the range of f32.
+    /// 16 bits with the range of f32.
     Bf16,
-    /// A quarter: blocks of 32 values in 8 bits with a scale of 16.
+    /// 8 bits, with a 16-bit scale for every 32 values.
     Q8_0,
 }
 

@@ -9,22 +9,22 @@ use super::advantage::GroupStats;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Baseline {
-    /// Nothing.
+    /// No baseline.
     None,
-    /// The mean of the other samples (RLOO, arXiv 2402.14740): unbiased.
+    /// Mean of the other samples (RLOO, arXiv 2402.14740): unbiased.
     Loo,
-    /// The group's mean (Dr. GRPO, arXiv 2503.20783): (G - 1) / G of leave-one-out.
+    /// Group mean (Dr. GRPO, arXiv 2503.20783): (G - 1) / G of leave-one-out.
     GroupMean,
-    /// The group's mean, over the group's standard deviation (GRPO, arXiv 2402.03300).
+    /// Group mean, divided by the group's standard deviation (GRPO, arXiv 2402.03300).
     GroupStd,
-    /// The group's mean, over the standard deviation of the whole batch.
+    /// Group mean, divided by the standard deviation of the whole batch.
     BatchStd,
-    /// The mean of the whole batch, over its standard deviation: whitening, as PPO and REINFORCE++ do.
+    /// Mean of the whole batch, divided by its standard deviation: whitening, as in PPO and REINFORCE++.
     Batch,
-    /// The group's mean, and the batch averaged over the groups whose rewards differ (GPG, arXiv 2504.02546).
+    /// Group mean, with a loss averaged over groups of nonzero variance (GPG, arXiv 2504.02546).
     ValidMean,
-    /// The reward of the policy's greedy completion of the prompt, which is sampled beside the group (ReMax, arXiv
-    /// 2310.10505): unbiased.
+    /// Reward of the policy's greedy completion of the prompt, sampled beside the group (ReMax, arXiv 2310.10505):
+    /// unbiased.
     Greedy,
 }
 

@@ -17,8 +17,8 @@ struct Kind {
 const KINDS: [Kind; 7] = [
     Kind {
         title: "Reward alone",
-        when: "when accuracy is all that counts, or as the baseline of a comparison: every policy that is always right is \
-               optimal, so nothing keeps the base's other answers.",
+        when: "when only accuracy counts, or as the baseline of a comparison: every policy that is always correct is \
+               optimal, so no term retains the base's other answers.",
         names: &[
             "grpo",
             "none",
@@ -38,59 +38,65 @@ const KINDS: [Kind; 7] = [
     },
     Kind {
         title: "KL penalty to the base",
-        when: "to trade accuracy for answers that the base gives, by one coefficient: the optimum is p_beta, the base tilted \
-               by the reward. --target-validity sets beta from the accuracy that is wanted.",
+        when: "to trade accuracy for answers of the base, by one coefficient: the optimum is p_beta, the base reweighted \
+               by exp(reward / beta). --target-validity sets beta from the accuracy that you want.",
         names: &["kl-reward", "reverse-kl", "kl-full", "kl-k2", "kl-k3"],
     },
     Kind {
         title: "Rehearsal of the base's correct answers",
-        when: "to keep what the base can already do while training on the rest: a divergence on stored correct answers of the \
-               base beside rollouts. Prompts that the base never solves are not rehearsed.",
+        when: "to retain the problems that the base already solves while training on the rest: a divergence on stored correct \
+               answers of the base, beside rollouts. Prompts that the base never solves are not rehearsed.",
         names: &["dph-f", "dph-js", "dph-alpha", "forward-kl", "js"],
     },
     Kind {
         title: "Distribution matching",
-        when: "to aim at the base given that it is correct (p*) rather than at one correct answer: the larger alpha, the more \
-               accuracy and the less diversity.",
+        when: "to move the policy toward the base conditioned on a correct answer (p*) instead of toward one correct answer: \
+               a larger alpha gives more accuracy and less diversity.",
         names: &["alpha-dpg", "kl-dpg", "gdc", "f-dpg", "match"],
     },
     Kind {
         title: "Supervised on the base's samples",
-        when: "without rollouts, where sampling while training is too costly: the base's stored samples are imitated. Prompts \
-               that the base never solves teach nothing.",
+        when: "without rollouts, where sampling during training is too costly: supervised training on the base's stored \
+               samples. Prompts that the base never solves have no gradient.",
         names: &["rft", "bolt"],
     },
     Kind {
         title: "Pass@k and rare correct answers",
-        when: "when a problem may be tried several times, or when rare correct answers must not be lost to frequent ones, without \
-               a reference to the base.",
+        when: "when several answers to a problem may be given, or to retain rare correct answers beside frequent ones, without \
+               comparing with the base.",
         names: &["pass-at-k", "pkpo", "nsr", "unlikeliness", "ucpo", "simko"],
     },
     Kind {
         title: "Entropy control",
-        when: "when entropy collapses early in a run: the bonus or the limit acts on all tokens, whether they lead to different \
-               answers or not.",
+        when: "when entropy collapses early in a run: the bonus or the limit applies to all tokens, whether they lead to \
+               different answers or not.",
         names: &["entropy-bonus", "entropy-target", "clip-cov", "kl-cov"],
     },
 ];
 
 /// What keys mean that [`keys::HELP`] explains with others.
 const FURTHER: [(&str, &str); 10] = [
-    ("epsilon", "ratios below 1 minus this earn no gradient"),
+    ("epsilon", "importance ratios are clipped from below at 1 - epsilon"),
     (
         "epsilon-high",
-        "ratios above 1 plus this earn no gradient; of cispo the weights are cut there",
+        "importance ratios are clipped from above at 1 + epsilon-high; cispo truncates its weights there",
     ),
-    ("dual-clip", "with a negative advantage, ratios above this earn no gradient"),
+    (
+        "dual-clip",
+        "with a negative advantage, importance ratios are clipped from above at this value",
+    ),
     ("k", "the k of Pass@k"),
     ("positive", "advantage of correct completions, where incorrect ones have -1"),
-    ("strength", "how much less the likeliest correct completion of a group earns"),
+    (
+        "strength",
+        "largest reduction of the reward, for the likeliest correct completion of a group",
+    ),
     ("tau", "share of a group's positive advantage that moves to its rarer correct answers"),
-    ("covariance-share", "share of all tokens that the rule picks"),
-    ("target-entropy", "entropy per token, in nats, that the bonus holds"),
+    ("covariance-share", "share of all tokens that the rule applies to"),
+    ("target-entropy", "entropy per token, in nats, at which the bonus keeps the policy"),
     (
         "rehearsal-mean",
-        "own: stored completions in a mean of their own; joint: in one mean with the rollouts",
+        "own: stored completions have a separate mean; joint: they share one mean with the rollouts",
     ),
 ];
 

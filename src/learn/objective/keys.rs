@@ -31,20 +31,20 @@ Keys, for any objective as NAME:key=value:...
                  alpha is 1 minus it)
   beta           coefficient of the regulariser (DPH-RL's eta), or temperature
                  of p-beta
-  sampler        policy, stored (the base's samples), filtered (its right ones)
+  sampler        policy, stored (the base's samples), filtered (its correct ones)
   estimator      score, full, k2, k3 on policy samples; generator, definition on
                  the base's
   pef-threshold  share of correct samples from which a prompt is rehearsed (D_pef)
-  pef-samples    the share of the first so many samples; 0: of all
-  extra-check    true: confirm such a prompt by one more sample
-  explore        all, or rest: the prompts that are not rehearsed (D_exp)
-  drop-unsolved  true: explore no prompt that the base never solved
-  rehearsal-samples  of a prompt: all, or one (DPH-RL's)
+  pef-samples    number of samples of that share, from the first; 0: all
+  extra-check    true: rehearse a prompt only if one further sample is correct
+  explore        prompts with rollouts: all, or rest, those not rehearsed (D_exp)
+  drop-unsolved  true: no rollouts of prompts that the base never solved
+  rehearsal-samples  stored completions of a prompt: all, or one (as DPH-RL)
   rehearsal-mean  own: averaged apart from the rollouts; joint: in one mean with
-                 them (DPH-RL's), where the coefficient acts by their ratio
+                 the rollouts (as DPH-RL), so that batch sizes scale the coefficient
   partition      fixed (from pre-samples); online, cumulative (biased in small
                  groups)
-  max-reward     where the pseudo-reward of a target is cut
+  max-reward     truncation of the pseudo-reward of a target
   rule           plain, negative, maxrl, pkpo, pass-at-k, unlikeliness, ucpo
                  (with positive, k, strength, tau)
   baseline       none, loo, group-mean, group-std, batch-std, batch (whitening),

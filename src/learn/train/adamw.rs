@@ -14,19 +14,19 @@ use crate::nn::policy::{GradAccumulator, Gradient, Policy};
 /// The optimizer's settings; names and defaults are TRL's, but no weight decay.
 #[derive(Debug, Clone, Copy, PartialEq, Args, Serialize, Deserialize)]
 pub struct AdamWConfig {
-    /// Decay of the mean of gradients.
+    /// AdamW's beta1: decay rate of the mean of gradients.
     #[arg(long, default_value_t = 0.9, help_heading = "Optimizer")]
     pub adam_beta1: f64,
-    /// Decay of the mean of squared gradients.
+    /// AdamW's beta2: decay rate of the mean of squared gradients.
     #[arg(long, default_value_t = 0.999, help_heading = "Optimizer")]
     pub adam_beta2: f64,
-    /// Added to the root of the mean square.
+    /// AdamW's epsilon: added to the root of the mean of squared gradients.
     #[arg(long, default_value_t = 1e-8, help_heading = "Optimizer")]
     pub adam_epsilon: f64,
-    /// Share of the learning rate by which weight matrices shrink each step.
+    /// AdamW's weight decay: each step shrinks weight matrices by this share of the learning rate.
     #[arg(long, default_value_t = 0.0, help_heading = "Optimizer")]
     pub weight_decay: f64,
-    /// Largest norm of a gradient; larger gradients are scaled down. 0 disables clipping.
+    /// Clip gradients to this norm. 0 disables clipping.
     #[arg(long, default_value_t = 1.0, help_heading = "Optimizer")]
     pub max_grad_norm: f64,
 }

@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scheduler {
-    /// It stays.
+    /// A constant rate.
     Constant,
-    /// In a straight line to 0.
+    /// A straight line to 0.
     Linear,
-    /// Along half a cosine to 0.
+    /// Half a cosine to 0.
     Cosine,
 }
 

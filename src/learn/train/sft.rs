@@ -14,13 +14,13 @@ use crate::system::telemetry::count_tokens;
 /// The settings of a supervised run.
 #[derive(Debug, Clone, PartialEq, Args, Serialize, Deserialize)]
 pub struct SftConfig {
-    /// Optimizer steps.
+    /// Number of optimizer steps.
     #[arg(long, default_value_t = 1000)]
     pub max_steps: usize,
-    /// Sequences in an optimizer step.
+    /// Number of sequences in an optimizer step.
     #[arg(long, default_value_t = 32)]
     pub batch_size: usize,
-    /// Most tokens in one forward and backward pass. The result does not depend on this number; the memory does.
+    /// Maximum tokens in one forward and backward pass. The result does not depend on this number; the memory does.
     #[arg(long, default_value_t = 4096)]
     pub micro_batch_tokens: usize,
     /// Steps between checkpoints; the last step writes one too. 0 writes a checkpoint only when interrupted.
@@ -31,7 +31,7 @@ pub struct SftConfig {
     #[arg(long, default_value_t = 3)]
     #[serde(default)]
     pub save_total_limit: usize,
-    /// Seeds the order of examples and fresh weights.
+    /// Seed of the order of examples and of random weights.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
     /// See the optimizer's settings.

@@ -53,7 +53,7 @@ pub(crate) struct Heads {
 #[serde(rename_all = "lowercase")]
 #[value(rename_all = "lowercase")]
 pub enum RolloutDtype {
-    /// 8 bits and a scale for every 32 values that a product adds up, activations alike: sums are of integers.
+    /// 8-bit integers with a scale for every 32 values, for weights and activations.
     Int8,
 }
 

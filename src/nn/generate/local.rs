@@ -24,7 +24,7 @@ pub(crate) const PREFILL_TOKENS: usize = 8192;
 pub struct LocalSampler<'a> {
     /// The model; its results must not need a gradient.
     pub decoder: &'a Decoder,
-    /// Most sequences in one decoding batch.
+    /// Maximum number of sequences in one decoding batch.
     pub max_rows: usize,
 }
 

@@ -26,7 +26,7 @@ pub struct SamplingParams {
 /// Cuts off unlikely tokens; the default keeps the distribution whole.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Filters {
-    /// Keep the k most likely tokens; 0 keeps all.
+    /// Sample from the k most likely tokens; 0 disables the filter.
     pub top_k: usize,
     /// Keep the most likely tokens up to this mass; 1 keeps all.
     pub top_p: f64,

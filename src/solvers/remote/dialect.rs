@@ -24,7 +24,7 @@ pub enum Dialect {
     #[value(name = "llama.cpp", alias = "llamacpp", alias = "llama-cpp")]
     #[serde(rename = "llama.cpp")]
     LlamaCpp,
-    /// Any other server with OpenAI's API: it takes `temperature` and `top_p`, and no other filter.
+    /// Any other server with OpenAI's API, which takes `temperature` and `top_p` and no other filter.
     Openai,
 }
 

@@ -64,11 +64,11 @@ pub struct EngineOptions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EngineWeights {
-    /// The adapter, by a new name each time.
+    /// The adapter, under a new name each time.
     Adapter,
-    /// All weights; vLLM must have been started with VLLM_SERVER_DEV_MODE=1.
+    /// All weights; needs vLLM servers that were started with VLLM_SERVER_DEV_MODE=1.
     Full,
-    /// Nothing.
+    /// No weights: the servers sample from the base.
     None,
 }
 

@@ -35,26 +35,26 @@ pub use sampler::RemoteSampler;
 /// Options of the server, where one samples.
 #[derive(Debug, Clone, PartialEq, Args, Serialize, Deserialize)]
 pub struct RemoteOptions {
-    /// Sample from the OpenAI-compatible server at this address (http://host:8000) instead of here; `train` takes vLLM
-    /// or SGLang servers, several separated by commas.
+    /// Address of an OpenAI-compatible server that samples instead of this process, such as http://host:8000. `train`
+    /// takes one or several vLLM or SGLang servers, separated by commas.
     #[arg(long, help_heading = "Engine")]
     pub engine: Option<String>,
-    /// Name of the model on the server, where that is not --model.
+    /// Name of the model on the server. Default: --model.
     #[arg(long, help_heading = "Engine", requires = "engine")]
     pub engine_model: Option<String>,
     /// Kind of server, which decides the names of sampling filters in requests. Default: the server is asked.
     #[arg(long, help_heading = "Engine", requires = "engine")]
     pub engine_dialect: Option<Dialect>,
-    /// Requests under way at a time.
+    /// Maximum number of concurrent requests.
     #[arg(long, default_value_t = 32, help_heading = "Engine")]
     pub concurrency: usize,
     /// Seconds that one request may take.
     #[arg(long, default_value_t = 600.0, help_heading = "Engine")]
     pub engine_timeout: f64,
-    /// Number of further tries of a failed request before the run ends.
+    /// Number of retries of a failed request before the run ends.
     #[arg(long, default_value_t = 8, help_heading = "Engine")]
     pub retries: usize,
-    /// Environment variable with the key that the server wants.
+    /// Environment variable that holds the server's API key.
     #[arg(long, default_value = "OPENAI_API_KEY", help_heading = "Engine")]
     pub api_key_env: String,
 }

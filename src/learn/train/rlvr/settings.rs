@@ -24,14 +24,14 @@ pub struct Settings {
     /// Override the objective's average over tokens.
     #[arg(long, value_enum)]
     pub loss_type: Option<LossType>,
-    /// Override the objective's clip: ratios below 1 minus this earn no gradient.
+    /// Override the objective's clip range: importance ratios are clipped from below at 1 - EPSILON.
     #[arg(long)]
     pub epsilon: Option<f64>,
-    /// Override the objective's clip: ratios above 1 plus this earn no gradient.
+    /// Override the objective's clip range: importance ratios are clipped from above at 1 + EPSILON_HIGH.
     #[arg(long)]
     pub epsilon_high: Option<f64>,
-    /// Override the objective's penalty coefficient, or the temperature of its target p_beta. Larger keeps more of the
-    /// base's answers.
+    /// Override the objective's penalty coefficient, or the temperature of its target p_beta. Larger values retain
+    /// more of the base's answers.
     #[arg(long)]
     pub beta: Option<f64>,
     /// Override the objective's number of passes over each batch of rollouts.
@@ -48,10 +48,10 @@ pub struct Settings {
     /// Whether --target-validity sets one beta for the run or one for each prompt.
     #[arg(long, value_enum, default_value_t = BetaPer::Run)]
     pub beta_per: BetaPer,
-    /// Completions sampled for each prompt of a step.
+    /// Number of completions for each prompt of a step.
     #[arg(long, default_value_t = 8)]
     pub num_generations: usize,
-    /// Prompts in a step.
+    /// Number of prompts in a step.
     #[arg(long, default_value_t = 8)]
     pub prompts_per_step: usize,
     /// Which prompts a step samples: uniform (each once an epoch), band:LOW:HIGH (pass rates in the band), thompson or
@@ -75,13 +75,13 @@ pub struct Settings {
     /// context leaves, up to 512.
     #[arg(long)]
     pub max_completion_length: Option<usize>,
-    /// Leave completions that were cut off out of the loss instead of counting them as wrong.
+    /// Leave truncated completions out of the loss instead of counting them as incorrect.
     #[arg(long, default_value_t = false, action = clap::ArgAction::Set)]
     pub mask_truncated_completions: bool,
-    /// Temperature of rollouts; log-probabilities are taken at the same.
+    /// Temperature of rollouts and of log-probabilities.
     #[arg(long, default_value_t = 1.0)]
     pub temperature: f64,
-    /// Completions of the base for each prompt, where the objective needs them.
+    /// Number of completions of the base for each prompt, where the objective needs them.
     #[arg(long, default_value_t = 16)]
     pub num_presamples: usize,
     /// Take the base's completions from this directory, made by `tealight presample`.
@@ -104,26 +104,27 @@ pub struct Settings {
     #[arg(long, value_enum)]
     #[serde(default)]
     pub rehearsal_samples: Option<RehearsalSamples>,
-    /// Stored completions of the base in each step, where the objective trains on them.
+    /// Number of stored completions of the base in each step, where the objective trains on them.
     #[arg(long, default_value_t = 64)]
     pub rehearsal_batch_size: usize,
-    /// Log the KL to the base for objectives that do not compute that KL: estimated on a few completions, of all, or
-    /// off. true and false are understood.
+    /// How to log the KL to the base for objectives that do not compute it: estimate uses 32 completions of every
+    /// fifth step, all uses all completions, off disables it. true stands for all, false for off.
     #[arg(long, value_enum, default_value_t = LogKl::Estimate)]
     pub log_kl: LogKl,
-    /// Log estimates of the distance from p* every so many steps, with --presamples of lost answers too; 0 never.
+    /// Steps between logged estimates of the distance from p*, the base conditioned on a correct answer; 0 disables
+    /// them. With --presamples the estimates include answers that the policy has lost.
     #[arg(long, value_name = "STEPS", num_args = 0..=1, default_value_t = 0, default_missing_value = "10")]
     #[serde(default)]
     pub log_divergences: usize,
-    /// Most tokens in one forward and backward pass. The result does not depend on this number; the memory does.
+    /// Maximum tokens in one forward and backward pass. The result does not depend on this number; the memory does.
     #[arg(long, default_value_t = 4096)]
     pub micro_batch_tokens: usize,
-    /// Keep the input of each layer alone for the backward pass and compute the rest again (on the CPU): a
-    /// third more arithmetic, a fraction of the memory, the same result.
+    /// Keep only the input of each layer for the backward pass and recompute the rest: a third more arithmetic, a
+    /// fraction of the memory, the same result.
     #[arg(long)]
     #[serde(default)]
     pub gradient_checkpointing: bool,
-    /// Most sequences in one decoding batch.
+    /// Maximum number of sequences in one decoding batch.
     #[arg(long, default_value_t = 256)]
     pub max_num_seqs: usize,
     /// Steps between checkpoints; the last step writes one too. 0 writes a checkpoint only when interrupted.
@@ -141,11 +142,11 @@ pub struct Settings {
     #[arg(long, value_name = "STEPS", num_args = 0..=1, default_value_t = 10, default_missing_value = "1")]
     #[serde(default)]
     pub log_completions: usize,
-    /// Further form of the metrics besides metrics.jsonl: TensorBoard event files, or none.
+    /// Format of the metrics in addition to metrics.jsonl: TensorBoard event files, or none.
     #[arg(long, value_enum, default_value_t = ReportTo::Tensorboard)]
     #[serde(default)]
     pub report_to: ReportTo,
-    /// Save a checkpoint and stop where a run would only warn.
+    /// Save a checkpoint and stop, instead of only warning, when a run learns nothing.
     #[arg(long)]
     #[serde(default)]
     pub strict: bool,
@@ -170,7 +171,7 @@ pub enum ReportTo {
     /// Event files in `tensorboard/`, which trackio imports too.
     #[default]
     Tensorboard,
-    /// Nowhere.
+    /// No further format.
     None,
 }
 
@@ -178,9 +179,9 @@ pub enum ReportTo {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BetaPer {
-    /// One beta, from the base's mean validity.
+    /// One beta for the run, from the base's validity on all prompts.
     Run,
-    /// One beta a prompt, from its own; prompts that are there already are left out.
+    /// One beta for each prompt, from the base's validity on that prompt; prompts at the target already are left out.
     Prompt,
 }
 
@@ -188,9 +189,9 @@ pub enum BetaPer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RehearsalSamples {
-    /// All.
+    /// All correct completions.
     All,
-    /// The first.
+    /// The first correct completion.
     One,
 }
 
@@ -198,9 +199,9 @@ pub enum RehearsalSamples {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Explore {
-    /// Those that are not.
+    /// Prompts that are not rehearsed.
     Rest,
-    /// All.
+    /// All prompts.
     All,
 }
 
@@ -208,13 +209,13 @@ pub enum Explore {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LogKl {
-    /// Of 32 of every fifth step.
+    /// 32 completions of every fifth step.
     #[default]
     Estimate,
-    /// Of all, in every step: a further forward pass.
+    /// All completions of every step, with a further forward pass of each.
     #[value(alias = "true")]
     All,
-    /// Of none.
+    /// No completions.
     #[value(alias = "false")]
     Off,
 }

@@ -21,7 +21,7 @@ pub(crate) struct Step {
     pub(crate) rate: f32,
     /// One over the square's bias correction.
     pub(crate) correct_2: f32,
-    /// Added to the root of the mean square.
+    /// AdamW's epsilon: added to the root of the mean of squared gradients.
     pub(crate) epsilon: f32,
     /// What is left of a weight that decays.
     pub(crate) keep: f32,

@@ -183,7 +183,7 @@ impl CandleModel {
 pub struct CandleSampler<'a> {
     /// The model.
     pub model: &'a CandleModel,
-    /// Most sequences in one decoding batch.
+    /// Maximum number of sequences in one decoding batch.
     pub max_rows: usize,
 }
 
