@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
-use tealight_datasets::{Dataset, names, output as output_file, verify};
+use tealight_datasets::{Dataset, Rewards, names, output as output_file, verify};
 use tealight_eval::grade::{Graded, grade};
 use tealight_eval::results::{Question, Results, SetResult, VERSION};
 use tealight_eval::{Sample, Summary, Tally};
@@ -16,6 +16,7 @@ use tealight_eval::{Sample, Summary, Tally};
 use crate::app::directory::{self, Destination, Existing};
 use crate::app::evaluate::outcome::{self, Judged};
 use crate::app::prompts::PromptOptions;
+use crate::app::rewards::RewardOptions;
 use crate::app::settings::DataOptions;
 use crate::system::process::Process;
 
@@ -34,9 +35,10 @@ pub struct GradeOptions {
     /// Column of that dataset with the answer.
     #[arg(long)]
     pub answer_column: Option<String>,
-    /// Verifier of completions. Default: the dataset's own, or math without a dataset.
-    #[arg(long)]
-    pub verifier: Option<String>,
+    /// What judges: --verifier, or else the dataset's own, or math without a dataset.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub rewards: RewardOptions,
     /// Prompts ended with <think>, which completions then lack: one without </think> is an unfinished thought.
     #[arg(long)]
     #[serde(default)]
@@ -80,10 +82,11 @@ pub fn run(
     let destination = Destination::of(options.output.as_deref(), existing)?;
     let output = destination.path();
     let dataset = options.dataset()?;
-    let verifier = match (&options.verifier, &dataset) {
-        (Some(spec), _) => verify::open(spec)?,
-        (None, Some(dataset)) => dataset.verifier.clone(),
-        (None, None) => verify::open("math")?,
+    let rewards = options.rewards.rewards();
+    let verifier = match &dataset {
+        Some(dataset) if rewards.verifiers.is_empty() => dataset.verifier.clone(),
+        None if rewards == Rewards::default() => verify::open("math")?,
+        _ => rewards.open(|_| None)?,
     };
     if file == "-" && ranks.size() > 1 {
         bail!("standard input goes to one process: name a FILE, which all of them can read");
@@ -207,7 +210,7 @@ impl GradeOptions {
             dataset: spec.clone(),
             prompt_column: self.prompt_column.clone(),
             answer_column: self.answer_column.clone(),
-            verifier: self.verifier.clone(),
+            rewards: self.rewards.clone(),
             max_samples: None,
             prompts: PromptOptions::default(),
         };

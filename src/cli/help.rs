@@ -36,6 +36,8 @@ const GROUPS: [Group; 8] = [
         further: &[
             "prompt_column",
             "answer_column",
+            "reward_weights",
+            "correct_threshold",
             "ood_dataset",
             "test_suite",
             "max_test_samples",

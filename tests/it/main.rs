@@ -23,6 +23,7 @@ mod full_vocabulary;
 mod fuzz;
 mod gguf;
 mod gpu;
+mod graded;
 mod half_precision;
 mod hub;
 mod int8;
