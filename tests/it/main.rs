@@ -42,6 +42,7 @@ mod pstar;
 mod push;
 mod ranks;
 mod recipes;
+mod reporters;
 mod resumed_runs;
 mod rollouts;
 mod rounded;
