@@ -14,7 +14,7 @@ use tealight_eval::results::{Question, Results, SetResult, VERSION};
 use tealight_eval::{Sample, Summary, Tally};
 
 use crate::app::directory::{self, Destination, Existing};
-use crate::app::evaluate::outcome::{self, Judged};
+use crate::app::evaluate::outcome::{self, Judged, LogFormat};
 use crate::app::prompts::PromptOptions;
 use crate::app::rewards::RewardOptions;
 use crate::app::settings::DataOptions;
@@ -62,6 +62,10 @@ pub struct GradeOptions {
     #[arg(long)]
     #[serde(default)]
     pub no_samples: bool,
+    /// Write the samples for another tool's viewer too: inspect, for `inspect view --log-dir DIR/inspect`.
+    #[arg(long, value_enum)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_format: Option<LogFormat>,
     /// Print the results as JSON instead of as a table.
     #[arg(long)]
     pub json: bool,
@@ -81,6 +85,7 @@ pub fn run(
 ) -> Result<Judged> {
     let destination = Destination::of(options.output.as_deref(), existing)?;
     let output = destination.path();
+    LogFormat::check(options.log_format, destination.is_kept() && !options.no_samples)?;
     let dataset = options.dataset()?;
     let rewards = options.rewards.rewards();
     let verifier = match &dataset {
@@ -133,7 +138,7 @@ pub fn run(
         seconds,
         sets: vec![set],
     };
-    ranks.first(|| outcome::write(&results, &[], &destination))?;
+    ranks.first(|| outcome::write(&results, &[], &destination, options.log_format))?;
     if !has_samples {
         unjudged.iter().for_each(|reason| tracing::info!("  {reason}"));
     }

@@ -64,6 +64,7 @@ fn whole() -> &'static Path {
             output: Some(folder.path().join("run")),
             max_unjudged: 1.0,
             no_samples: false,
+            log_format: None,
             json: false,
         };
         run(&options, &input.display().to_string(), Existing::Keep, &Process::alone())
