@@ -156,6 +156,11 @@ const GROUPS: [Group; 8] = [
     },
 ];
 
+/// Whether an option is one that most runs need.
+pub(super) fn is_common(id: &str) -> bool {
+    GROUPS.iter().any(|group| group.common.contains(&id))
+}
+
 /// The options of `train` or `study` in their groups; other commands are left as they are.
 pub(super) fn grouped(name: &'static str, command: Command) -> Command {
     if !["train", "study"].contains(&name) {

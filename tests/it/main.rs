@@ -49,6 +49,7 @@ mod rounded;
 mod run_failures;
 mod same_bits;
 mod security;
+mod setup;
 mod sglang;
 mod slow;
 mod studies;
