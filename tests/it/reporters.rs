@@ -104,9 +104,11 @@ fn none_goes_alone_and_what_there_is_not_is_refused() {
     let file = folder.write("a.toml", "report_to = [\"tensorboard\", \"mlflow\"]\n");
     let said = refusal(&["train", "--output", &output, "--config", &file]);
     assert!(said.contains("a.toml") && said.contains("--help names"), "{said}");
-    let file = folder.write("b.toml", "report_to = []\n");
-    let said = refusal(&["train", "--output", &output, "--config", &file]);
-    assert!(said.contains("tensorboard, wandb and trackio"), "{said}");
+    for text in ["[]", "[\"wandb\", \"wandb\"]"] {
+        let file = folder.write("b.toml", format!("report_to = {text}\n"));
+        let said = refusal(&["train", "--output", &output, "--config", &file]);
+        assert!(said.contains("tensorboard, wandb and trackio, each once"), "{said}");
+    }
     let shown =
         tealight(&["train", "--dry-run", "--report-to", "none", "--max-completion-length", "20"]);
     assert!(String::from_utf8_lossy(&shown.stdout).contains("report_to = \"none\""));

@@ -264,9 +264,11 @@ impl Settings {
     /// # Errors
     /// The setting and the fix.
     pub fn check(&self) -> Result<()> {
-        let has_none = self.report_to.contains(&ReportTo::None);
-        if self.report_to.is_empty() || has_none && self.report_to.len() > 1 {
-            bail!("--report-to takes tensorboard, wandb and trackio together, or none alone");
+        let count = |one: ReportTo| self.report_to.iter().filter(|other| **other == one).count();
+        let is_twice = self.report_to.iter().any(|one| count(*one) > 1);
+        let is_mixed = count(ReportTo::None) > 0 && self.report_to.len() > 1;
+        if self.report_to.is_empty() || is_twice || is_mixed {
+            bail!("--report-to takes tensorboard, wandb and trackio, each once, or none alone");
         }
         for (name, value) in [
             ("prompts-per-step", self.prompts_per_step),
