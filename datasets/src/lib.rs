@@ -18,6 +18,7 @@ pub mod prompt;
 pub mod prompting;
 pub mod read;
 pub mod regular;
+pub mod reward;
 pub mod sql;
 pub mod suite;
 pub mod task;
@@ -35,7 +36,8 @@ pub use error::{DataError, Result};
 pub use features::Features;
 pub use prompt::{Message, Prompt};
 pub use prompting::Prompting;
-pub use verdict::Verdict;
+pub use reward::{Grade, Rewards};
+pub use verdict::{Said, Verdict, Verifier};
 
 /// One prompt with the answer it is judged by.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,27 +79,6 @@ impl From<Database> for String {
         match database {
             Database::File(text) | Database::Script(text) => text,
         }
-    }
-}
-
-/// Judges completions: total (never panics, never fails) and deterministic.
-pub trait Verifier: Send + Sync {
-    /// The name that results and logs carry.
-    fn name(&self) -> &'static str;
-    /// Judges `completion` as an answer to `problem`.
-    fn verify(&self, problem: &Problem, completion: &str) -> Verdict;
-    /// Whether it is given thoughts as well ([`thinking`]), not the answer alone.
-    fn reads_thoughts(&self) -> bool {
-        false
-    }
-    /// What is wrong with the verifier itself, to be said once, where it noticed anything.
-    fn complaint(&self) -> Option<String> {
-        None
-    }
-    /// Why a gold answer cannot be compared with, where that can be seen without an answer.
-    fn refuse_gold(&self, gold: &str) -> Option<String> {
-        let _ = gold;
-        None
     }
 }
 
@@ -204,7 +185,7 @@ impl Dataset {
 
     /// Puts the problems as `prompting` says, and notes what is asked beside the question.
     fn ask(&mut self, prompting: &Prompting) {
-        let usual = self.instruction.filter(|_| self.verifier.name().starts_with("math"));
+        let usual = self.instruction.filter(|_| self.verifier.asks_for_a_box());
         let asked: Vec<Prompt> =
             self.problems.iter().map(|problem| prompting.apply(problem, usual)).collect();
         for (problem, prompt) in self.problems.iter_mut().zip(asked) {
@@ -290,13 +271,15 @@ pub fn open(spec: &str, columns: &read::Columns, limit: Option<usize>) -> Result
             return Err(DataError::Unknown { fix: suite::instead(&spec), spec, known });
         }
     };
-    if let Some(spec) = &columns.verifier {
+    columns.rewards.check()?;
+    if !columns.rewards.verifiers.is_empty() {
         // Questions that name databases have found theirs beside them.
-        let has_own = source.is_none() && dataset.verifier.name().starts_with("sql");
-        let is_the_same = verify::sql::named(spec).is_some_and(|(_, folder)| folder.is_none());
-        if !(has_own && is_the_same) {
-            dataset.verifier = verify::open(spec)?;
-        }
+        let own = dataset.verifier.clone();
+        let has_own = source.is_none() && own.name().starts_with("sql");
+        dataset.verifier = columns.rewards.open(|spec| {
+            let is_the_same = verify::sql::named(spec).is_some_and(|(_, folder)| folder.is_none());
+            (has_own && is_the_same).then(|| own.clone())
+        })?;
     }
     dataset.set_aside();
     if let (true, Some(first)) = (dataset.problems.is_empty(), dataset.unusable.first()) {

@@ -12,7 +12,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::read::Columns;
-use crate::{DataError, Result};
+use crate::{DataError, Result, Rewards};
 
 /// One set of a suite.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -122,7 +122,7 @@ impl SuiteSet {
         Columns {
             prompt: self.prompt_column.clone(),
             answer: self.answer_column.clone(),
-            verifier: self.verifier.clone(),
+            rewards: Rewards::by(self.verifier.clone()),
             ..Columns::default()
         }
     }

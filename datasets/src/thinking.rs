@@ -3,7 +3,7 @@
 //! A prompt may end with the opening tag already, so that completions hold the closing one alone; a thought may never
 //! be closed, opened again after the answer, or stripped by a server. Nothing inside a thought is an answer.
 
-use crate::{Problem, Verdict, Verifier};
+use crate::{Grade, Problem, Said, Verdict, Verifier};
 
 /// How a thought begins.
 pub const OPEN: &str = "<think>";
@@ -49,13 +49,18 @@ pub fn judge(
     completion: &str,
     starts_inside: bool,
 ) -> Verdict {
-    if verifier.reads_thoughts() {
-        return verifier.verify(problem, completion);
-    }
-    match parts(completion, starts_inside).answer {
-        Some(answer) => verifier.verify(problem, answer),
-        None => Verdict::NoAnswer,
-    }
+    grade(verifier, problem, completion, starts_inside).verdict
+}
+
+/// The same with what it earns.
+pub fn grade(
+    verifier: &dyn Verifier,
+    problem: &Problem,
+    completion: &str,
+    starts_inside: bool,
+) -> Grade {
+    let answer = parts(completion, starts_inside).answer;
+    verifier.grade(problem, Said { whole: completion, answer })
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
-//! What a verifier says of a completion.
+//! What a verifier says of a completion, and what a verifier is.
 
 use serde::{Deserialize, Serialize};
 
-use crate::Features;
+use crate::reward::{Grade, Grading};
+use crate::{Features, Problem};
 
 /// What a verifier says of one completion.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,5 +76,57 @@ impl Verdict {
     /// Whether the completion earns the reward.
     pub fn is_correct(&self) -> bool {
         matches!(self, Verdict::Correct { .. })
+    }
+}
+
+/// A completion, as verifiers are given it.
+#[derive(Debug, Clone, Copy)]
+pub struct Said<'a> {
+    /// All of it, thoughts included.
+    pub whole: &'a str,
+    /// What it answers, where it answers anything.
+    pub answer: Option<&'a str>,
+}
+
+impl<'a> Said<'a> {
+    /// What a verifier that reads thoughts, or does not, is given.
+    pub fn heard_by(self, reads_thoughts: bool) -> Option<&'a str> {
+        if reads_thoughts { Some(self.whole) } else { self.answer }
+    }
+}
+
+/// Judges completions: total (never panics, never fails) and deterministic.
+pub trait Verifier: Send + Sync {
+    /// The name that results and logs carry.
+    fn name(&self) -> &'static str;
+    /// Judges `completion` as an answer to `problem`.
+    fn verify(&self, problem: &Problem, completion: &str) -> Verdict;
+    /// Judges what was said, and how much it earns: 1 where it is correct, else 0, unless the verifier grades.
+    fn grade(&self, problem: &Problem, said: Said<'_>) -> Grade {
+        Grade::of(match said.heard_by(self.reads_thoughts()) {
+            Some(text) => self.verify(problem, text),
+            None => Verdict::NoAnswer,
+        })
+    }
+    /// How it grades: not at all, unless it says so.
+    fn grading(&self) -> Grading {
+        Grading::default()
+    }
+    /// Whether prompts should ask for the answer in a box.
+    fn asks_for_a_box(&self) -> bool {
+        self.name().starts_with("math")
+    }
+    /// Whether it is given thoughts as well ([`thinking`]), not the answer alone.
+    fn reads_thoughts(&self) -> bool {
+        false
+    }
+    /// What is wrong with the verifier itself, to be said once, where it noticed anything.
+    fn complaint(&self) -> Option<String> {
+        None
+    }
+    /// Why a gold answer cannot be compared with, where that can be seen without an answer.
+    fn refuse_gold(&self, gold: &str) -> Option<String> {
+        let _ = gold;
+        None
     }
 }

@@ -9,6 +9,8 @@ use crate::results::{Results, SetResult};
 
 /// Settings of sampling that an evaluation's numbers depend on, as `config` in its results calls them.
 const SAMPLING: [&str; 4] = ["max_completion_length", "top_k", "top_p", "min_p"];
+/// Settings of graded rewards that the numbers depend on.
+const REWARDS: [&str; 2] = ["reward_weights", "correct_threshold"];
 /// Settings that prompts are made by.
 pub const PROMPTING: [&str; 6] = [
     "instruction",
@@ -21,7 +23,7 @@ pub const PROMPTING: [&str; 6] = [
 
 /// All keys that runs may differ in.
 pub fn keys() -> Vec<&'static str> {
-    [&["temperature", "n", "verifier", "prompts"][..], &SAMPLING, &PROMPTING].concat()
+    [&["temperature", "n", "verifier", "prompts"][..], &SAMPLING, &PROMPTING, &REWARDS].concat()
 }
 
 /// What a set's numbers depend on, by key; what is not known is not there.
@@ -33,7 +35,7 @@ fn settings(results: &Results, set: &SetResult) -> BTreeMap<&'static str, String
     if let Some(temperature) = set.temperature {
         put("temperature", temperature.to_string());
         // Only what was sampled here says how.
-        for key in SAMPLING.into_iter().chain(PROMPTING) {
+        for key in SAMPLING.into_iter().chain(PROMPTING).chain(REWARDS) {
             let value = results.config.get(key).filter(|value| !value.is_null());
             put(
                 key,
@@ -45,7 +47,9 @@ fn settings(results: &Results, set: &SetResult) -> BTreeMap<&'static str, String
         }
     }
     put("n", set.summary.n.to_string());
-    put("verifier", set.verifier.clone());
+    // Of several together, the name says nothing.
+    let several = results.config.get("verifier").filter(|value| value.is_array());
+    put("verifier", several.map_or_else(|| set.verifier.clone(), Value::to_string));
     known
 }
 

@@ -39,7 +39,7 @@ pub fn csv(results: &Results) -> String {
 }
 
 /// Every estimate of a set: its measure, its k or tau, its value.
-fn measures(set: &SetResult) -> Vec<(String, String, Estimate)> {
+pub(crate) fn measures(set: &SetResult) -> Vec<(String, String, Estimate)> {
     let summary = &set.summary;
     let mut rows = Vec::new();
     for (name, by_k) in [

@@ -19,6 +19,7 @@ pub mod features;
 pub mod front;
 pub mod grade;
 pub mod inference;
+pub mod inspect;
 pub mod interval;
 pub mod ledger;
 pub mod measure;

@@ -8,14 +8,15 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
-use tealight_datasets::{Dataset, names, output as output_file, verify};
+use tealight_datasets::{Dataset, Rewards, names, output as output_file, verify};
 use tealight_eval::grade::{Graded, grade};
 use tealight_eval::results::{Question, Results, SetResult, VERSION};
 use tealight_eval::{Sample, Summary, Tally};
 
 use crate::app::directory::{self, Destination, Existing};
-use crate::app::evaluate::outcome::{self, Judged};
+use crate::app::evaluate::outcome::{self, Judged, LogFormat};
 use crate::app::prompts::PromptOptions;
+use crate::app::rewards::RewardOptions;
 use crate::app::settings::DataOptions;
 use crate::system::process::Process;
 
@@ -34,9 +35,10 @@ pub struct GradeOptions {
     /// Column of that dataset with the answer.
     #[arg(long)]
     pub answer_column: Option<String>,
-    /// Verifier of completions. Default: the dataset's own, or math without a dataset.
-    #[arg(long)]
-    pub verifier: Option<String>,
+    /// What judges: --verifier, or else the dataset's own, or math without a dataset.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub rewards: RewardOptions,
     /// Say that the prompts ended with <think>, which the completions therefore lack. A completion without </think>
     /// is then an unfinished thought, and has no answer.
     #[arg(long)]
@@ -66,6 +68,10 @@ pub struct GradeOptions {
     #[arg(long)]
     #[serde(default)]
     pub no_samples: bool,
+    /// Write the samples for another tool's viewer too: inspect, for `inspect view --log-dir DIR/inspect`.
+    #[arg(long, value_enum)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_format: Option<LogFormat>,
     /// Print the results as JSON instead of as a table.
     #[arg(long)]
     pub json: bool,
@@ -85,11 +91,13 @@ pub fn run(
 ) -> Result<Judged> {
     let destination = Destination::of(options.output.as_deref(), existing)?;
     let output = destination.path();
+    LogFormat::check(options.log_format, destination.is_kept() && !options.no_samples)?;
     let dataset = options.dataset()?;
-    let verifier = match (&options.verifier, &dataset) {
-        (Some(spec), _) => verify::open(spec)?,
-        (None, Some(dataset)) => dataset.verifier.clone(),
-        (None, None) => verify::open("math")?,
+    let rewards = options.rewards.rewards();
+    let verifier = match &dataset {
+        Some(dataset) if rewards.verifiers.is_empty() => dataset.verifier.clone(),
+        None if rewards == Rewards::default() => verify::open("math")?,
+        _ => rewards.open(|_| None)?,
     };
     if file == "-" && ranks.size() > 1 {
         bail!("standard input goes to one process: name a FILE, which all of them can read");
@@ -137,7 +145,7 @@ pub fn run(
         seconds,
         sets: vec![set],
     };
-    ranks.first(|| outcome::write(&results, &[], &destination))?;
+    ranks.first(|| outcome::write(&results, &[], &destination, options.log_format))?;
     if !has_samples {
         unjudged.iter().for_each(|reason| tracing::info!("  {reason}"));
     }
@@ -214,7 +222,7 @@ impl GradeOptions {
             dataset: spec.clone(),
             prompt_column: self.prompt_column.clone(),
             answer_column: self.answer_column.clone(),
-            verifier: self.verifier.clone(),
+            rewards: self.rewards.clone(),
             max_samples: None,
             prompts: PromptOptions::default(),
         };

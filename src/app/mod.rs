@@ -20,6 +20,7 @@ mod model_card;
 pub mod presample;
 pub mod prompts;
 pub mod push;
+pub mod rewards;
 pub(crate) mod session;
 pub mod settings;
 pub mod study;

@@ -2,19 +2,19 @@
 
 use std::collections::HashSet;
 use std::path::Path;
-use std::sync::LazyLock;
 
 use anyhow::{Result, bail};
 use candle_core::Device;
 use clap::{Args, Command, FromArgMatches};
 use serde::{Deserialize, Serialize};
 use tealight_datasets::suite::SuiteSet;
-use tealight_datasets::{Dataset, Problem, read::Columns, verify};
+use tealight_datasets::{Dataset, Problem, read::Columns};
 use tealight_eval::pass_at_k;
 use tealight_matmul::{InstructionSet, Quantized};
 
 use crate::app::data_file;
 use crate::app::prompts::PromptOptions;
+use crate::app::rewards::RewardOptions;
 use crate::formats::pretrained::Pretrained;
 use crate::learn::rollout::Encoded;
 use crate::learn::train::rlvr::LENGTH;
@@ -59,11 +59,6 @@ Dataset: a generated task, a dataset of the Hub, or a .jsonl, .json, .csv or .pa
   FILE       columns are detected (question/answer, problem/solution, ...) and
              printed; name others with --prompt-column and --answer-column.
              Spider and BIRD files (db_id, question, query) find their databases beside them";
-
-/// What `--help` says of `--verifier`.
-static VERIFIER_HELP: LazyLock<String> = LazyLock::new(|| {
-    format!("Verifier of completions. Default: the dataset's own.\n  {}", verify::SPECS)
-});
 
 /// Which model, where it runs.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
@@ -250,10 +245,10 @@ pub struct DataOptions {
     /// Column with the answer, or with a worked solution that ends in one.
     #[arg(long)]
     pub answer_column: Option<String>,
-    /// Verifier of completions: math, exact, regex:PATTERN, numeric, sql:FOLDER, program:COMMAND, ... Default: the
-    /// dataset's own.
-    #[arg(long, long_help = VERIFIER_HELP.as_str())]
-    pub verifier: Option<String>,
+    /// What checks and rewards completions.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub rewards: RewardOptions,
     /// Number of problems to use, from the first. Default: all.
     #[arg(long)]
     pub max_samples: Option<usize>,
@@ -275,7 +270,10 @@ impl DataOptions {
         let mut columns = Columns {
             prompt: of_set.prompt.or_else(|| self.prompt_column.clone()),
             answer: of_set.answer.or_else(|| self.answer_column.clone()),
-            verifier: of_set.verifier.or_else(|| self.verifier.clone()),
+            rewards: match of_set.rewards.verifiers.is_empty() {
+                true => self.rewards.rewards(),
+                false => of_set.rewards,
+            },
             ..Columns::default()
         };
         columns.prompting = self.prompts.prompting(|spec, prompting| {

@@ -12,6 +12,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
+use super::setup::recipes;
 use super::{elsewhere, ranges};
 
 /// The options of a command from its matches and the files its `--config` names; `recipe`, a name
@@ -35,8 +36,11 @@ where
     let mut layers: Vec<(&str, String)> =
         recipe.into_iter().map(|(name, text)| (name, text.to_owned())).collect();
     for file in files {
-        let text = std::fs::read_to_string(file)
-            .with_context(|| format!("{file}: the config file cannot be read"))?;
+        let text = match recipes::named(file)? {
+            Some(text) => text.to_owned(),
+            None => std::fs::read_to_string(file)
+                .with_context(|| format!("{file}: the config file cannot be read"))?,
+        };
         layers.push((file, text));
     }
     for (file, text) in layers {

@@ -7,7 +7,8 @@ const ELSEWHERE: [(&str, &str); 8] = [
     ("--lr", "it is --learning-rate"),
     (
         "--reward-funcs",
-        "what rewards is --verifier; a function of your own is --verifier python:FILE.py:FUNCTION",
+        "what rewards is --verifier, given several times for several; a function of your own is --verifier \
+         python:FILE.py:FUNCTION",
     ),
     (
         "--per-device-train-batch-size",

@@ -36,6 +36,8 @@ const GROUPS: [Group; 8] = [
         further: &[
             "prompt_column",
             "answer_column",
+            "reward_weights",
+            "correct_threshold",
             "ood_dataset",
             "test_suite",
             "max_test_samples",
@@ -153,6 +155,11 @@ const GROUPS: [Group; 8] = [
         ],
     },
 ];
+
+/// Whether an option is one that most runs need.
+pub(super) fn is_common(id: &str) -> bool {
+    GROUPS.iter().any(|group| group.common.contains(&id))
+}
 
 /// The options of `train` or `study` in their groups; other commands are left as they are.
 pub(super) fn grouped(name: &'static str, command: Command) -> Command {

@@ -3,9 +3,11 @@
 mod commands;
 mod config_merge;
 mod elsewhere;
+mod entries;
 mod evaluation;
 mod help;
 mod ranges;
+mod setup;
 mod table;
 mod theory;
 mod tools;

@@ -1,6 +1,7 @@
 //! What numbers options may be. Every numeric option of every command has a row; a test asks for it.
 
 use anyhow::{Result, bail};
+use serde_json::json;
 use toml::{Table, Value};
 
 /// A bound and whether it may be reached itself.
@@ -31,6 +32,7 @@ const RANGES: &[(&str, Bound, Bound)] = &[
     ("concurrency", At(1.0), At(4096.0)),
     ("max_staleness", At(0.0), At(64.0)),
     ("engine_timeout", At(0.001), At(1e6)),
+    ("correct_threshold", Beyond(0.0), At(1.0)),
     ("epsilon", At(0.0), At(1e6)),
     ("epsilon_high", At(0.0), At(1e6)),
     ("eval_max_samples", At(1.0), At(ENDLESS)),
@@ -92,6 +94,7 @@ const RANGES: &[(&str, Bound, Bound)] = &[
     ("rehearsal_batch_size", At(1.0), At(MANY)),
     ("reps", At(1.0), At(1000.0)),
     ("retries", At(0.0), At(1000.0)),
+    ("reward_weights", Beyond(0.0), At(1e6)),
     ("runs", At(1.0), At(1000.0)),
     ("save_steps", At(0.0), At(ENDLESS)),
     ("save_total_limit", At(0.0), At(ENDLESS)),
@@ -131,6 +134,27 @@ pub(super) fn check(options: &Table) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Adds the bounds of a numeric option to its JSON schema.
+pub(super) fn describe(name: &str, schema: &mut serde_json::Map<String, serde_json::Value>) {
+    let Some((_, least, most)) = range(name) else { return };
+    // Whole bounds are written as whole numbers.
+    let number = |bound: f64| match bound.fract() == 0.0 && bound.abs() < 1e15 {
+        true => json!(bound as i64),
+        false => json!(bound),
+    };
+    let (key, bound) = match *least {
+        At(bound) => ("minimum", bound),
+        Beyond(bound) => ("exclusiveMinimum", bound),
+    };
+    schema.insert(key.into(), number(bound));
+    let (key, bound) = match *most {
+        At(f64::MAX) => return,
+        At(bound) => ("maximum", bound),
+        Beyond(bound) => ("exclusiveMaximum", bound),
+    };
+    schema.insert(key.into(), number(bound));
 }
 
 fn is_within(number: f64, least: Bound, most: Bound) -> bool {

@@ -11,6 +11,7 @@ use tealight_eval::results::Results;
 use super::embedded;
 use crate::app::directory::{self, Existing};
 use crate::app::grade::{GradeOptions, run};
+use crate::app::rewards::RewardOptions;
 use crate::formats::pretrained::Pretrained;
 use crate::learn::presample;
 use crate::learn::train::checkpoint::{self, Checkpoints, State};
@@ -56,7 +57,7 @@ fn whole() -> &'static Path {
             dataset: None,
             prompt_column: None,
             answer_column: None,
-            verifier: None,
+            rewards: RewardOptions::default(),
             prefilled_thinking: false,
             extrapolate: vec![],
             k: vec![],
@@ -64,6 +65,7 @@ fn whole() -> &'static Path {
             output: Some(folder.path().join("run")),
             max_unjudged: 1.0,
             no_samples: false,
+            log_format: None,
             json: false,
         };
         run(&options, &input.display().to_string(), Existing::Keep, &Process::alone())

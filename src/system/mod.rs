@@ -7,6 +7,7 @@ pub mod hf_home;
 pub(crate) mod http;
 pub(crate) mod keys_once;
 pub mod machine;
+pub mod one_or_many;
 pub mod process;
 pub mod ranks;
 pub mod stop;

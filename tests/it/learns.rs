@@ -10,7 +10,8 @@ use tealight::learn::objective::{LossType, Objective};
 use tealight::learn::presample::{PresampleSpec, Presamples, presample};
 use tealight::learn::rollout::{Collector, Encoded};
 use tealight::learn::train::rlvr::{
-    self, BetaPer, End, Metrics, RlvrConfig, Run, Settings, TrainingData, wants_presamples,
+    self, BetaPer, End, Metrics, Rewarding, RlvrConfig, Run, Settings, TrainingData,
+    wants_presamples,
 };
 use tealight::learn::train::{AdamW, checkpoint::State};
 use tealight::nn::generate::LocalSampler;
@@ -71,6 +72,7 @@ fn train(config: &RlvrConfig) -> Trained {
     let presamples = wants_presamples(config, &plan)
         .then(|| base_samples(&base, &encoded, &config.settings, &Letters, &StartsAlike));
     let data = TrainingData::new(config, &plan, encoded.len(), presamples.as_ref()).expect("some");
+    let rewarding = Rewarding::new(config, &plan, StartsAlike.grading()).expect("binary");
     let run = Run {
         engine: None,
         rollout_dtype: None,
@@ -84,6 +86,7 @@ fn train(config: &RlvrConfig) -> Trained {
         presamples: None,
         tokenizer: &Letters,
         verifier: &StartsAlike,
+        rewarding: &rewarding,
         ranks: &Ranks::alone(),
     };
     let mut optimizer = AdamW::new(config.settings.adamw, policy.weights()).expect("memory");

@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 
 use crate::prompting::{BOXED, Template};
 use crate::verify::{math, sql};
-use crate::{DataError, Dataset, Message, Problem, Prompt, Prompting, Result};
+use crate::{DataError, Dataset, Message, Problem, Prompt, Prompting, Result, Rewards};
 
 /// Names that hold the question, in order of preference.
 const PROMPT_COLUMNS: &[&str] =
@@ -42,8 +42,8 @@ pub struct Columns {
     pub prompt: Option<String>,
     /// The reference answer, or a worked solution that ends in one.
     pub answer: Option<String>,
-    /// What checks completions, as [`crate::verify::open`] reads it; the source's own otherwise.
-    pub verifier: Option<String>,
+    /// What checks completions; the source's own where none is named.
+    pub rewards: Rewards,
     /// How the problems are put to a model.
     pub prompting: Prompting,
 }
@@ -63,12 +63,13 @@ pub(crate) fn open(path: &Path, columns: &Columns, limit: Option<usize>) -> Resu
         && text_to_sql::is_layout(first)
         && columns.answer.is_none()
     {
-        let asked = columns.verifier.as_deref().and_then(sql::named);
+        let asked = columns.rewards.verifiers.iter().find_map(|spec| sql::named(spec));
         return text_to_sql::dataset(path, &rows, asked.unwrap_or_default());
     }
     if let Some(first) = rows.first()
         && reasoning_gym::is_layout(first)
-        && (&columns.prompt, &columns.answer, &columns.verifier) == (&None, &None, &None)
+        && (&columns.prompt, &columns.answer) == (&None, &None)
+        && columns.rewards.verifiers.is_empty()
     {
         return reasoning_gym::dataset(path, &rows);
     }

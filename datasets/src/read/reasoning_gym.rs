@@ -91,7 +91,7 @@ mod tests {
 
     use crate::read::Columns;
     use crate::task::{TASKS, instances, knobs, reasoning_gym};
-    use crate::{DataError, Dataset};
+    use crate::{DataError, Dataset, Rewards};
 
     fn read(rows: &[String], columns: &Columns) -> Result<Dataset, DataError> {
         let folder = tempfile::tempdir().unwrap();
@@ -126,7 +126,7 @@ mod tests {
         let said = refusal(&[foreign.into()]);
         assert!(said.contains("rows.jsonl:1") && said.contains("`leg_counting`"), "{said}");
         assert!(said.contains("--verifier exact"), "{said}");
-        let exact = Columns { verifier: Some("exact".into()), ..Columns::default() };
+        let exact = Columns { rewards: Rewards::by(Some("exact".into())), ..Columns::default() };
         assert_eq!(read(&[foreign.into()], &exact).unwrap().problems[0].answer, "8");
         let (one, other) = (rows(TASKS[0]), rows(TASKS[1]));
         let said = refusal(&[one[0].clone(), other[0].clone()]);

@@ -92,6 +92,7 @@ fn beside(path: &Path) -> Result<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use crate::Rewards;
     use crate::read::Columns;
 
     #[test]
@@ -131,7 +132,7 @@ mod tests {
 
         // From elsewhere, by name.
         let columns = Columns {
-            verifier: Some(format!("sql:{}", at("database").display())),
+            rewards: Rewards::by(Some(format!("sql:{}", at("database").display()))),
             ..Columns::default()
         };
         std::fs::create_dir(at("other")).unwrap();

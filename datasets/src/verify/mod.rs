@@ -8,7 +8,7 @@ mod expression;
 pub mod math;
 mod numeric;
 mod pattern;
-mod program;
+pub(crate) mod program;
 mod python;
 pub mod sql;
 pub mod steps;
@@ -45,6 +45,14 @@ math               mathematics, anywhere in the completion
 /// # Errors
 /// An unknown name, or an argument that the verifier does not take.
 pub fn open(spec: &str) -> Result<Arc<dyn Verifier>> {
+    open_graded(spec, None)
+}
+
+/// The same, where a completion is correct whose reward is at least `threshold`; 1 unless given.
+///
+/// # Errors
+/// An unknown name, or an argument that the verifier does not take.
+pub fn open_graded(spec: &str, threshold: Option<f64>) -> Result<Arc<dyn Verifier>> {
     let refused = |what: String| DataError::Verifier { spec: spec.into(), what };
     let (name, argument) = spec.split_once(':').unwrap_or((spec, ""));
     let none = |verifier: Arc<dyn Verifier>| {
@@ -61,8 +69,12 @@ pub fn open(spec: &str) -> Result<Arc<dyn Verifier>> {
         "exact" => none(Arc::new(Exact { ignores_case: false })),
         "regex" => Ok(Arc::new(Pattern::new(argument).map_err(refused)?)),
         "numeric" => Ok(Arc::new(Numeric::new(argument).map_err(refused)?)),
-        "program" => Ok(Arc::new(Program::new(argument).map_err(refused)?)),
-        "python" => Ok(Arc::new(python::open(argument).map_err(refused)?)),
+        "program" => {
+            Ok(Arc::new(Program::new(argument).map_err(refused)?.from_reward(threshold)))
+        },
+        "python" => {
+            Ok(Arc::new(python::open(argument).map_err(refused)?.from_reward(threshold)))
+        },
         "sql" if argument.is_empty() => {
             Err(refused("name the folder of the databases, as in sql:spider/database".into()))
         }
@@ -101,7 +113,7 @@ pub(crate) fn short(text: &str) -> String {
 }
 
 /// A hash of a text with white space folded, in hexadecimal (FNV-1a, the same for ever).
-fn fingerprint(text: &str) -> String {
+pub(crate) fn fingerprint(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     format!("{:016x}", crate::fnv(words.join(" ").bytes()))
 }

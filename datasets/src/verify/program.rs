@@ -3,6 +3,9 @@
 //! `{"request": ..., "verdict": "correct" | "wrong" | "no_answer" | "unjudged", "class": ..., "why": ..., "features": [...]}`,
 //! the last three optional. Features count of a correct completion alone.
 //!
+//! A program that grades answers with `"reward"`, a number between 0 and 1, in place of the verdict, which the threshold
+//! then decides, or beside it.
+//!
 //! `request` is a number that the answer repeats: a line too many or too few is noticed, and never shifts the
 //! verdicts behind it. A program that takes longer than the timeout, ends, or answers nonsense is started again, and
 //! asked once more; what it then still does not judge is not judged at all, never wrong by default. As many copies
@@ -19,7 +22,8 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::lines::{BadLine, Line, Lines};
-use crate::{Features, Problem, Verdict, Verifier};
+use crate::reward::Grading;
+use crate::{Features, Grade, Problem, Said, Verdict, Verifier};
 
 /// Longest timeout: ten days.
 const MAX_TIMEOUT: Duration = Duration::from_secs(864_000);
@@ -40,6 +44,8 @@ pub struct Program {
     command: String,
     launch: Launch,
     timeout: Duration,
+    /// The least reward of a correct completion, where it is not 1.
+    threshold: Option<f64>,
     requests: AtomicU64,
     idle: Mutex<Vec<Worker>>,
     /// The first answer that was none.
@@ -80,7 +86,8 @@ impl Drop for Worker {
 #[serde(deny_unknown_fields)]
 struct Reply {
     request: Option<u64>,
-    verdict: String,
+    verdict: Option<String>,
+    reward: Option<f64>,
     class: Option<String>,
     why: Option<String>,
     #[serde(default)]
@@ -118,8 +125,14 @@ impl Program {
     }
 
     fn of(name: &'static str, command: String, launch: Launch, timeout: Duration) -> Self {
-        let (requests, idle, complaint) = Default::default();
-        Self { name, command, launch, timeout, requests, idle, complaint }
+        let (threshold, requests, idle, complaint) = Default::default();
+        Self { name, command, launch, timeout, threshold, requests, idle, complaint }
+    }
+
+    /// The same with the least reward of a correct completion.
+    #[must_use]
+    pub fn from_reward(self, threshold: Option<f64>) -> Self {
+        Self { threshold, ..self }
     }
 
     fn start(&self) -> Result<Worker, String> {
@@ -157,7 +170,7 @@ impl Program {
         })?;
         let said = said.map_err(|error| format!("`{}`: {}", self.command, error.why))?;
         match serde_json::from_slice::<Reply>(&said.bytes) {
-            Ok(reply) if reply.verdict == "correct" => Ok(worker),
+            Ok(reply) if reply.verdict.as_deref() == Some("correct") => Ok(worker),
             Ok(reply) => Err(format!("`{}`: {}", self.command, reply.why.unwrap_or_default())),
             Err(error) => Err(format!("`{}` began with no answer: {error}", self.command)),
         }
@@ -240,6 +253,42 @@ impl Program {
         Ok(reply)
     }
 
+    /// What an answer grants a completion.
+    fn granted(&self, problem: &Problem, completion: &str, reply: Reply) -> Grade {
+        let unjudged =
+            |what: String| Grade::of(Verdict::unjudged(format!("`{}` {what}", self.command)));
+        // Nothing that is not between 0 and 1 is trained on, infinities and NaN among it.
+        if let Some(reward) = reply.reward.filter(|reward| !(0.0..=1.0).contains(reward)) {
+            return unjudged(format!("gave the reward {reward}, which is not between 0 and 1"));
+        }
+        let verdict = match (reply.verdict.as_deref(), reply.reward) {
+            (Some(verdict), _) => verdict,
+            (None, Some(reward)) if is_reached(reward, self.threshold) => "correct",
+            (None, Some(_)) => "wrong",
+            (None, None) => return unjudged("gave neither a verdict nor a reward".into()),
+        };
+        let verdict = match verdict {
+            "correct" => {
+                let class = reply.class.unwrap_or_else(|| super::fingerprint(completion));
+                Verdict::with_features(&class, &problem.answer, reply.features)
+            }
+            "wrong" => Verdict::Wrong { why: reply.why, answer: reply.class },
+            "no_answer" => Verdict::NoAnswer,
+            "unjudged" => {
+                let why = reply.why.unwrap_or_else(|| "it does not say why".into());
+                return Grade::of(Verdict::unjudged(format!("`{}`: {why}", self.command)));
+            }
+            other => {
+                return unjudged(format!(
+                    "said `{}`, which is not one of correct, wrong, no_answer, unjudged",
+                    super::short(other)
+                ));
+            }
+        };
+        let grade = Grade::of(verdict);
+        Grade { reward: reply.reward.unwrap_or(grade.reward), ..grade }
+    }
+
     /// Keeps the first complaint.
     fn complain(&self, what: String) -> String {
         self.complaint.get_or_init(|| what.clone());
@@ -258,30 +307,34 @@ impl Verifier for Program {
     }
 
     fn verify(&self, problem: &Problem, completion: &str) -> Verdict {
-        match self.ask(problem, completion).or_else(|_| self.ask(problem, completion)) {
-            Err(why) => Verdict::unjudged(why),
-            Ok(reply) => match reply.verdict.as_str() {
-                "correct" => {
-                    let class = reply.class.unwrap_or_else(|| super::fingerprint(completion));
-                    Verdict::with_features(&class, &problem.answer, reply.features)
-                }
-                "wrong" => Verdict::Wrong { why: reply.why, answer: reply.class },
-                "no_answer" => Verdict::NoAnswer,
-                "unjudged" => {
-                    let why = reply.why.unwrap_or_else(|| "it does not say why".into());
-                    Verdict::unjudged(format!("`{}`: {why}", self.command))
-                }
-                other => Verdict::unjudged(format!(
-                    "`{}` said `{other}`, which is not one of correct, wrong, no_answer, unjudged",
-                    self.command
-                )),
-            },
+        self.grade(problem, Said { whole: completion, answer: Some(completion) }).verdict
+    }
+
+    fn grade(&self, problem: &Problem, said: Said<'_>) -> Grade {
+        match self.ask(problem, said.whole).or_else(|_| self.ask(problem, said.whole)) {
+            Err(why) => Grade::of(Verdict::unjudged(why)),
+            Ok(reply) => self.granted(problem, said.whole, reply),
+        }
+    }
+
+    fn grading(&self) -> Grading {
+        Grading {
+            is_graded: true,
+            threshold: self.threshold,
+            identity: self.threshold.map_or_else(String::new, |threshold| threshold.to_string()),
+            ..Grading::default()
         }
     }
 
     fn complaint(&self) -> Option<String> {
         self.complaint.get().cloned()
     }
+}
+
+/// Whether a reward is that of a correct completion: at least the threshold, or 1, up to the rounding of a sum.
+pub(crate) fn is_reached(reward: f64, threshold: Option<f64>) -> bool {
+    const ROUNDING: f64 = 1e-9;
+    reward >= threshold.unwrap_or(1.0) - ROUNDING
 }
 
 /// Reads `timeout=SECONDS:REST`, or the rest alone.

@@ -29,18 +29,37 @@ def load(path, name):
     return function, [key for key in ("prompt", "id") if takes_all or key in named]
 
 
+KEYS = ("verdict", "reward", "class", "why", "features")
+
+
+def number(value):
+    """A number of any library as Python's own."""
+    return value.item() if hasattr(value, "item") else value
+
+
+def is_reward(value):
+    return isinstance(value, (bool, int, float)) and 0 <= value <= 1
+
+
 def verdict(result):
-    """What a function returned, as an answer: True, False, 1, 0, None, or an object with "verdict"."""
-    if isinstance(result, dict) and "verdict" in result:
-        return {key: result[key] for key in ("verdict", "class", "why", "features") if result.get(key) is not None}
-    if hasattr(result, "item"):
-        result = result.item()
+    """What a function returned, as an answer: a reward between 0 and 1, True, False, None, or a dictionary."""
+    if isinstance(result, dict) and ("verdict" in result or "reward" in result):
+        reply = {key: result[key] for key in KEYS if result.get(key) is not None}
+        if "reward" in reply:
+            reply["reward"] = reward = number(reply["reward"])
+            if not is_reward(reward):
+                return {"verdict": "unjudged", "why": "the reward %.80r is not a number between 0 and 1" % (reward,)}
+            reply["reward"] = float(reward)
+        return reply
+    result = number(result)
     if result is None:
         return {"verdict": "unjudged", "why": "the function returned None"}
-    if isinstance(result, (bool, int, float)) and result in (0, 1):
-        return {"verdict": "correct" if result else "wrong"}
-    why = "the function returned %.80r, which is not True, False, 1, 0, None or a dictionary with `verdict`" % (result,)
-    return {"verdict": "unjudged", "why": why}
+    if is_reward(result):
+        if result in (0, 1):
+            return {"verdict": "correct" if result else "wrong"}
+        return {"reward": float(result)}
+    why = "the function returned %.80r, which is not a reward between 0 and 1, None or a dictionary with `verdict` or `reward`"
+    return {"verdict": "unjudged", "why": why % (result,)}
 
 
 def describe(error):

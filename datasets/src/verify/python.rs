@@ -40,7 +40,7 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
-    use crate::{Problem, Prompt, Verdict, Verifier};
+    use crate::{Problem, Prompt, Said, Verdict, Verifier};
 
     const JUDGE: &str = r#"
 import os, sys, time
@@ -69,6 +69,16 @@ def judge(gold, completion, prompt=None):
         os.fork()
     if "half" in completion:
         return 0.5
+    if "more" in completion:
+        return 1.5
+    if "infinite" in completion:
+        return {"reward": -float("inf")}
+    if "word" in completion:
+        return {"reward": "0.5"}
+    if "both" in completion:
+        return {"verdict": "no_answer", "reward": 0.25}
+    if "class" in completion:
+        return {"reward": 0.75, "class": "c"}
     if "nan" in completion:
         return float("nan")
     if "none" in completion:
@@ -99,16 +109,19 @@ judge_not = 7
         }
     }
 
-    fn verdict(program: &Program, completion: &str) -> Verdict {
-        let problem = Problem {
+    fn problem() -> Problem {
+        Problem {
             id: "p".into(),
             prompt: Prompt::Text("?".into()),
             answer: "7".into(),
             solution: None,
             context: None,
             total: None,
-        };
-        program.verify(&problem, completion)
+        }
+    }
+
+    fn verdict(program: &Program, completion: &str) -> Verdict {
+        program.verify(&problem(), completion)
     }
 
     #[test]
@@ -134,8 +147,10 @@ judge_not = 7
             ("exit", "SystemExit: 3"),
             ("die", "ended without an answer"),
             ("deep", "RecursionError"),
-            ("half", "returned 0.5"),
             ("nan", "returned nan"),
+            ("more", "returned 1.5"),
+            ("infinite", "reward -inf is not"),
+            ("word", "reward '0.5' is not"),
             ("none", "returned None"),
             ("many", "more than"),
         ] {
@@ -145,6 +160,26 @@ judge_not = 7
             }
             assert!(verdict(&program, "7").is_correct(), "after {completion}");
         }
+    }
+
+    #[test]
+    fn a_function_grades_and_the_threshold_decides() {
+        let Some((folder, program)) = judge() else { return };
+        let judged = |completion: &str| {
+            let said = Said { whole: completion, answer: Some(completion) };
+            (verdict(&program, completion), program.grade(&problem(), said).reward)
+        };
+        assert_eq!(judged("7"), (verdict(&program, "7"), 1.0));
+        assert_eq!(judged("8"), (Verdict::wrong(), 0.0));
+        assert_eq!(judged("half"), (Verdict::wrong(), 0.5), "the threshold is 1 unless given");
+        assert_eq!(judged("both"), (Verdict::NoAnswer, 0.25), "a verdict beside it stands");
+        assert_eq!(judged("nan").1, 0.0);
+        let spec = format!("python:{}:judge", folder.path().join("it's mine.py").display());
+        let loose = crate::verify::open_graded(&spec, Some(0.5)).unwrap();
+        assert!(loose.verify(&problem(), "half").is_correct());
+        let class = loose.verify(&problem(), "class");
+        assert_eq!(class, Verdict::correct("c", "7"));
+        assert_eq!(loose.grading().threshold, Some(0.5));
     }
 
     #[test]

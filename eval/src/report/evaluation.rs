@@ -164,14 +164,27 @@ fn verdict(aligned: &[Aligned], changes: &[Vec<Change>], names: &[&str]) -> Vec<
 
 /// The command that graded completions from elsewhere, where one did: `grade` leaves no file of settings.
 fn grading(results: &Results) -> Option<String> {
-    let of = |key: &str| results.config.get(key).and_then(Value::as_str);
-    let option = |key: &str| {
-        let value = of(key)?;
-        Some(format!(" --{} {}", key.replace('_', "-"), page::shell_argument(Path::new(value))))
+    let of = |key: &str| results.config.get(key);
+    let argument = |text: &str| page::shell_argument(Path::new(text));
+    let one = |key: &str, value: &Value| {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        format!(" --{} {}", key.replace('_', "-"), argument(&text))
     };
-    let file = page::shell_argument(Path::new(of("file")?));
-    let options = ["dataset", "prompt_column", "answer_column", "verifier"];
-    let options: String = options.into_iter().filter_map(option).collect();
+    let option = |key: &str| match of(key) {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::Array(values)) => values.iter().map(|value| one(key, value)).collect(),
+        Some(value) => one(key, value),
+    };
+    let file = argument(of("file").and_then(Value::as_str)?);
+    let options = [
+        "dataset",
+        "prompt_column",
+        "answer_column",
+        "verifier",
+        "reward_weights",
+        "correct_threshold",
+    ];
+    let options: String = options.into_iter().map(option).collect();
     Some(format!("tealight grade {file}{options} --output again"))
 }
 

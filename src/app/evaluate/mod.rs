@@ -33,7 +33,7 @@ use crate::system::process::Process;
 use crate::system::stop::Stop;
 use engine::Engine;
 use eval_sets::{EvalSet, eval_sets};
-pub use outcome::{Doubtful, Judged};
+pub use outcome::{Doubtful, Judged, LogFormat};
 use request::{EvaluationSpec, SetSpec, prepare};
 use set::Evaluation;
 
@@ -96,6 +96,10 @@ pub struct EvalOptions {
     /// kept. The same directory continues an evaluation, adds samples where -n is larger, or judges its samples again.
     #[arg(long)]
     pub output: Option<PathBuf>,
+    /// Write the samples for another tool's viewer too: inspect, for `inspect view --log-dir DIR/inspect`.
+    #[arg(long, value_enum, conflicts_with = "reject")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_format: Option<LogFormat>,
     /// Exit with status 3 where a larger share of completions than this could not be judged.
     #[arg(long, default_value_t = 0.05, conflicts_with = "reject")]
     pub max_unjudged: f64,
@@ -126,6 +130,7 @@ pub fn run(options: &EvalOptions, existing: Existing, process: &Process) -> Resu
     let ranks = &process.ranks;
     let destination = Destination::of(options.output.as_deref(), existing)?;
     let output = destination.path();
+    LogFormat::check(options.log_format, destination.is_kept())?;
     let mut options = options.clone();
     options.k = settings::estimable(&options.k, &[1, 4, 16, 64], options.n)?;
     options.check_presamples()?;
@@ -166,7 +171,7 @@ pub fn run(options: &EvalOptions, existing: Existing, process: &Process) -> Resu
         seconds: started.elapsed().as_secs_f64(),
         sets: of_sets,
     };
-    ranks.first(|| outcome::write(&results, &prompts, &destination))?;
+    ranks.first(|| outcome::write(&results, &prompts, &destination, options.log_format))?;
     let verifiers = datasets.iter().map(|dataset| &*dataset.verifier);
     let doubt = outcome::doubt(&results, verifiers, options.max_unjudged);
     Ok(Judged { results, doubt })

@@ -2,17 +2,40 @@
 
 use std::collections::HashSet;
 use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
 use tealight_datasets::{Verdict, Verifier, names};
 use tealight_eval::results::{Question, Results, SetResult};
-use tealight_eval::{Sample, Tally, export, report, store};
+use tealight_eval::{Sample, Tally, export, inspect, report, store};
 
-use crate::app::directory::Destination;
+use crate::app::directory::{self, Destination};
 use crate::system::files::{writable_subfolder, write_atomic};
 
 /// Reasons that are shown of completions that could not be judged.
 const REASONS: usize = 3;
+
+/// A form of the samples that another tool's viewer reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LogFormat {
+    /// Inspect's log in JSON, one for each set, in `inspect/`.
+    Inspect,
+}
+
+impl LogFormat {
+    /// Refuses a form of samples where none are kept.
+    pub(crate) fn check(form: Option<Self>, is_kept: bool) -> Result<()> {
+        if form.is_some() && !is_kept {
+            bail!(
+                "--log-format writes the samples to --output DIR, which is needed (without --no-samples)"
+            );
+        }
+        Ok(())
+    }
+}
 
 /// Results, and why they are not to be relied on, where that is so.
 pub struct Judged {
@@ -29,6 +52,7 @@ pub(crate) fn write(
     results: &Results,
     prompts: &[Vec<String>],
     destination: &Destination,
+    log_format: Option<LogFormat>,
 ) -> Result<()> {
     let output = destination.path();
     let warn = || -> Result<()> {
@@ -49,6 +73,10 @@ pub(crate) fn write(
     write_atomic(&output.join("results.csv"), export::csv(results).as_bytes())?;
     write_atomic(&output.join("results.md"), export::markdown(results).as_bytes())?;
     lm_eval(results, prompts, output)?;
+    match log_format {
+        Some(LogFormat::Inspect) => inspect_logs(results, output)?,
+        None => {}
+    }
     report::write(&[(output, results)], None, output)?;
     warn()?;
     tracing::info!("results, report.html and samples in {}", output.display());
@@ -80,6 +108,48 @@ fn lm_eval(results: &Results, prompts: &[Vec<String>], output: &Path) -> Result<
         let name = format!("samples_{name}_tealight.jsonl");
         store::write_lines(&directory.join(name), lines)?;
     }
+    Ok(())
+}
+
+/// The log of each set as Inspect writes it, in the place of those of an earlier call.
+fn inspect_logs(results: &Results, output: &Path) -> Result<()> {
+    let directory = output.join("inspect");
+    writable_subfolder(&directory)?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    for set in &results.sets {
+        let Some(samples) = &set.samples else { continue };
+        let suffix = inspect::file_suffix(results, set);
+        for entry in std::fs::read_dir(&directory)?.flatten() {
+            if entry.file_name().to_str().is_some_and(|name| name.ends_with(&suffix)) {
+                std::fs::remove_file(entry.path())?;
+            }
+        }
+        let stored = store::Index::open(&names::inside(output, samples)?)?;
+        // One document, whose samples never stand in memory together.
+        let header = inspect::header(results, set, now).to_string();
+        let open = header.strip_suffix('}').unwrap_or(&header);
+        let begin = std::iter::once(Ok(format!("{open},\"samples\":[")));
+        let mut is_first = true;
+        let of_problem = |(tally, question): (&Tally, &Question)| -> Result<Option<String>> {
+            let samples = stored.samples(&tally.problem)?;
+            let rows: Vec<String> = samples
+                .iter()
+                .map(|one| inspect::sample(&results.model, question, tally, one).to_string())
+                .collect();
+            let comma = if is_first { "" } else { "," };
+            is_first &= rows.is_empty();
+            Ok((!rows.is_empty()).then(|| format!("{comma}{}", rows.join(",\n"))))
+        };
+        let rows = set.problems.iter().zip(&set.questions).map(of_problem);
+        let rows = rows.filter_map(Result::transpose);
+        let end = std::iter::once(Ok("]}".to_owned()));
+        let file = directory.join(inspect::file_name(results, set, now));
+        store::write_lines(&file, begin.chain(rows).chain(end))?;
+    }
+    tracing::info!(
+        "logs for Inspect: inspect view --log-dir {}",
+        directory::as_argument(&directory)
+    );
     Ok(())
 }
 

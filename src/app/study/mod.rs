@@ -30,7 +30,7 @@ use crate::app::settings::{self, DataOptions, ModelOptions};
 use crate::app::training::held_out::{HeldOutOptions, HeldOutSet};
 use crate::formats::pretrained::Pretrained;
 use crate::learn::objective::Objective;
-use crate::learn::train::rlvr::Settings;
+use crate::learn::train::rlvr::{Rewarding, Settings};
 use crate::system::files::{Claim, write_atomic};
 use crate::system::process::Process;
 use crate::system::ranks::Ranks;
@@ -250,6 +250,10 @@ impl Prepared {
     ) -> Result<Self> {
         let seeds = distinct(&options.seeds);
         let train = options.data.open(&options.data.dataset)?;
+        for configuration in &configurations {
+            let config = options.config(configuration, 0);
+            Rewarding::new(&config, &config.plan()?, train.verifier.grading())?;
+        }
         let sets = options.sets.open(&options.data, &train, options.settings.temperature)?;
         let reported = sets.iter().find(|set| set.domain != "train");
         let as_reported = |set: HeldOutSet| match reported {

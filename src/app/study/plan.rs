@@ -252,7 +252,7 @@ impl Prepared {
         let mut config = self.options.config(configuration, 0);
         let settings = &mut config.settings;
         (settings.max_steps, settings.save_steps, settings.log_completions) = (STEPS, 0, 0);
-        settings.report_to = ReportTo::None;
+        settings.report_to = vec![ReportTo::None];
         let folder = tempfile::tempdir().context("no room for a training step")?;
         let setup = RunSetup {
             label: "a training step",

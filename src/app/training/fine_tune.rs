@@ -19,7 +19,7 @@ use crate::learn::presample::Presamples;
 use crate::learn::rollout::Encoded;
 use crate::learn::train::AdamW;
 use crate::learn::train::checkpoint::{self, Checkpoint, Checkpoints, State};
-use crate::learn::train::rlvr::{self, RlvrConfig, RolloutEngine, Run, TrainingData};
+use crate::learn::train::rlvr::{self, Rewarding, RlvrConfig, RolloutEngine, Run, TrainingData};
 use crate::nn::generate::Engine;
 use crate::nn::policy::Policy;
 use crate::solvers::remote::Fleet;
@@ -46,6 +46,7 @@ impl Session<'_> {
         setup: &RunSetup<'_>,
     ) -> Result<FineTuned> {
         let plan = checked_plan(config)?;
+        let rewarding = Rewarding::new(config, &plan, dataset.verifier.grading())?;
         let problems = self.encoded(dataset, config)?;
         let adapter = new_adapter(&config.settings.lora, self.base, config.seed, &self.device)?;
         let policy = self.policy(config, adapter.as_ref())?;
@@ -94,6 +95,7 @@ impl Session<'_> {
             presamples: presamples.as_ref().or(logged_presamples.as_ref()),
             tokenizer: &self.base.tokenizer,
             verifier: &*dataset.verifier,
+            rewarding: &rewarding,
             ranks: &self.ranks,
         };
         let mut recorder = Recorder::new(self, &run, setup, &checkpoints, state.global_step)?;
@@ -216,6 +218,10 @@ impl Session<'_> {
         identity["model_checksum"] = json!(self.base.fingerprint()?);
         identity["dataset_checksum"] = json!(dataset_checksum(problems.iter().map(|p| p.problem)));
         identity["verifier"] = json!(dataset.verifier.name());
+        let rewards = dataset.verifier.grading().identity;
+        if !rewards.is_empty() {
+            identity["rewards"] = json!(rewards);
+        }
         if let Some(engine) = setup.engine {
             // Where servers are does not matter, but what is made of their samples does.
             identity["engine"] = json!({"weights": engine.weights(is_adapter),

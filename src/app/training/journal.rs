@@ -11,6 +11,7 @@ use crate::learn::rollout::Encoded;
 use crate::learn::train::rlvr::{Health, Metrics, ReportTo, RlvrConfig, Step};
 use crate::nn::generate::Finish;
 use crate::system::telemetry::completions::{self, Logged};
+use crate::system::telemetry::reporter::Reporter;
 use crate::system::telemetry::tensorboard::EventFile;
 use crate::system::telemetry::{JsonLines, Progress};
 
@@ -18,6 +19,8 @@ use crate::system::telemetry::{JsonLines, Progress};
 pub(crate) struct Journal<'a> {
     lines: JsonLines,
     events: Option<EventFile>,
+    /// They follow `lines` until they are dropped.
+    _reporters: Vec<Reporter>,
     progress: Progress,
     health: Health,
     output: PathBuf,
@@ -34,15 +37,24 @@ impl<'a> Journal<'a> {
         rounding: f64,
     ) -> Result<Self> {
         let settings = &config.settings;
-        let events = match settings.report_to {
-            ReportTo::None => None,
-            ReportTo::Tensorboard => {
-                Some(EventFile::create(&setup.output.join("tensorboard"), step + 1)?)
+        let lines = JsonLines::append(&setup.output.join("metrics.jsonl"))?;
+        let (mut events, mut reporters) = (None, Vec::new());
+        for report_to in &settings.report_to {
+            match report_to {
+                ReportTo::None => {}
+                ReportTo::Tensorboard if events.is_none() => {
+                    let folder = setup.output.join("tensorboard");
+                    events = Some(EventFile::create(&folder, step + 1)?);
+                }
+                ReportTo::Tensorboard => {}
+                ReportTo::Wandb => reporters.push(Reporter::start("wandb", setup.output)?),
+                ReportTo::Trackio => reporters.push(Reporter::start("trackio", setup.output)?),
             }
-        };
+        }
         Ok(Self {
-            lines: JsonLines::append(&setup.output.join("metrics.jsonl"))?,
+            lines,
             events,
+            _reporters: reporters,
             progress: match setup.on_step.is_some() {
                 true => Progress::silent(setup.label, settings.max_steps.saturating_sub(step)),
                 false => Progress::new(setup.label, settings.max_steps.saturating_sub(step)),

@@ -23,7 +23,7 @@ use crate::formats::pretrained::Pretrained;
 use crate::learn::rollout::Encoded;
 use crate::learn::train::checkpoint;
 use crate::learn::train::memory::{Hardware, MemoryPlan};
-use crate::learn::train::rlvr::{RlvrConfig, reads_base, wants_presamples};
+use crate::learn::train::rlvr::{Rewarding, RlvrConfig, reads_base, wants_presamples};
 use crate::solvers::remote::EngineOptions;
 use crate::system::files::Claim;
 use crate::system::process::Process;
@@ -268,6 +268,7 @@ impl TrainOptions {
     /// The problems to train on, and those held out, which are others.
     fn open(&self) -> Result<(Dataset, Option<HeldOutSet>)> {
         let dataset = self.data.open(&self.data.dataset)?;
+        Rewarding::new(&self.rlvr, &self.rlvr.plan()?, dataset.verifier.grading())?;
         let held_out = self.held_out.open(&self.data)?;
         if let Some(held_out) = &held_out {
             settings::refuse_overlap(&dataset, held_out.dataset(), "--eval-dataset")?;

@@ -83,15 +83,26 @@ fn refuse_programs(text: &str, file: &Path, matches: &ArgMatches) -> Result<()> 
             _ => Vec::new(),
         }
     };
-    for (option, what) in [("verifier", "starts the program"), ("engine", "asks the server")] {
-        let risky = texts(option).into_iter().find(|value| {
-            option == "engine" || value.starts_with("program:") || value.starts_with("python:")
+    let asks = [
+        ("verifier", "starts the program"),
+        ("engine", "asks the server"),
+        ("report_to", "reports to"),
+    ];
+    for (option, what) in asks {
+        let all = texts(option);
+        let found = all.iter().find(|value| match option {
+            "verifier" => value.starts_with("program:") || value.starts_with("python:"),
+            "report_to" => !["tensorboard", "none"].contains(&value.as_str()),
+            _ => true,
         });
-        if let Some(value) = risky.filter(|_| !given(option)) {
+        if let Some(value) = found.filter(|_| !given(option)) {
+            // Flags take the place of the whole list.
+            let name = option.replace('_', "-");
+            let flag = |value: &String| format!(" --{name} {}", as_argument(Path::new(value)));
+            let flags: String = all.iter().map(flag).collect();
             bail!(
-                "{}: this run {what} `{value}`; if that is yours, say so: add --{option} {}",
-                file.display(),
-                as_argument(Path::new(&value))
+                "{}: this run {what} `{value}`; if that is yours, say so: add{flags}",
+                file.display()
             );
         }
     }

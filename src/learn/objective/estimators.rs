@@ -1,9 +1,11 @@
 //! How rewards of a group become advantages, beyond "reward minus baseline": one function a paper.
 //!
 //! Letters: G samples of a prompt, c of them correct. Rewards are binary unless an overlong penalty
-//! shapes them. To add a rule, add a variant, its arms here, and a preset.
+//! shapes them or the verifier grades; rules other than the plain one read verdicts
+//! ([`Plan::is_binary`]). To add a rule, add a variant, its arms here, and a preset.
 
 use super::advantage::GroupStats;
+use super::plan::Plan;
 
 /// The rule that turns the rewards of a group into advantages.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -125,6 +127,17 @@ impl AdvantageEstimator {
                 | AdvantageEstimator::Unlikeliness { .. }
                 | AdvantageEstimator::Ucpo { .. }
         )
+    }
+}
+
+impl Plan {
+    /// Whether the objective is one of correct and incorrect completions alone: its rule, its target, the rehearsal of
+    /// the base's correct completions or its treatment of tokens reads verdicts. Others read rewards.
+    pub fn is_binary(&self) -> bool {
+        self.rule != AdvantageEstimator::Plain
+            || self.matching().is_some()
+            || self.needs_presamples()
+            || self.simko.is_some()
     }
 }
 

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
-use tealight_datasets::thinking::judge;
-use tealight_datasets::{Verdict, Verifier};
+use tealight_datasets::thinking::grade;
+use tealight_datasets::{Grade, Verdict, Verifier};
 
 use super::Encoded;
 use crate::nn::generate::{Completion, Finish, RngKey, SampleRequest, Sampler, SamplingParams};
@@ -21,13 +21,40 @@ pub struct Rollout {
     pub text: String,
     /// The verdict on the text.
     pub verdict: Verdict,
+    /// What the verifier grants the text, between 0 and 1.
+    pub granted: f64,
+    /// The same of each of several verifiers.
+    pub parts: Vec<f64>,
 }
 
 impl Rollout {
-    /// 1 for a correct completion that ended by itself, else 0: a truncated one is not an answer.
+    /// What a completion earns that ended by itself: 1 where it is correct, else 0, unless the verifier grades. A
+    /// truncated one earns 0: it is not an answer.
     pub fn reward(&self) -> f64 {
-        f64::from(self.completion.finish == Finish::Stop && self.verdict.is_correct())
+        if self.completion.finish == Finish::Stop { self.granted } else { 0.0 }
     }
+
+    /// What the verifier of this number grants it, of several.
+    pub fn part(&self, index: usize) -> f64 {
+        let granted = self.parts.get(index).filter(|_| self.completion.finish == Finish::Stop);
+        granted.copied().unwrap_or(0.0)
+    }
+
+    /// Whether it is correct and ended by itself.
+    pub fn is_correct(&self) -> bool {
+        self.completion.finish == Finish::Stop && self.verdict.is_correct()
+    }
+}
+
+/// What becomes of rewards between 0 and 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RewardUse<'a> {
+    /// They are the completions' rewards.
+    Graded,
+    /// The verdict alone counts: 1 for a correct completion, else 0.
+    Binary,
+    /// They are refused with this message.
+    Refused(&'a str),
 }
 
 /// All samples of one prompt of one step: the unit that advantages are computed over.
@@ -43,12 +70,12 @@ pub struct Group {
 }
 
 impl Group {
-    /// The solution class of each sample, numbered in the order of first appearance; none where the reward is 0.
+    /// The solution class of each sample, numbered in the order of first appearance; none where it is not correct.
     pub fn classes(&self) -> Vec<Option<usize>> {
         let (mut known, mut classes) = (Vec::<&str>::new(), Vec::new());
         for rollout in &self.rollouts {
             classes.push(match &rollout.verdict {
-                Verdict::Correct { class, .. } if rollout.reward() > 0.0 => {
+                Verdict::Correct { class, .. } if rollout.is_correct() => {
                     let index = known.iter().position(|other| other == class);
                     if index.is_none() {
                         known.push(class);
@@ -73,6 +100,7 @@ pub struct Collector<'a> {
     tokenizer: &'a dyn Tokenizer,
     verifier: &'a dyn Verifier,
     params: &'a SamplingParams,
+    reward_use: RewardUse<'a>,
     ranks: Ranks,
 }
 
@@ -119,7 +147,13 @@ impl<'a> Collector<'a> {
         verifier: &'a dyn Verifier,
         params: &'a SamplingParams,
     ) -> Self {
-        Self { sampler, tokenizer, verifier, params, ranks: Ranks::alone() }
+        let (reward_use, ranks) = (RewardUse::Binary, Ranks::alone());
+        Self { sampler, tokenizer, verifier, params, reward_use, ranks }
+    }
+
+    /// The same with another use of rewards than [`RewardUse::Binary`].
+    pub fn using(self, reward_use: RewardUse<'a>) -> Self {
+        Self { reward_use, ..self }
     }
 
     /// The same, with the others of `ranks`.
@@ -129,12 +163,22 @@ impl<'a> Collector<'a> {
 
     fn judge(&self, problem: &Encoded<'_>, completion: Completion) -> Result<Rollout> {
         let text = self.tokenizer.decode(&completion.tokens)?;
-        let verdict = judge(self.verifier, problem.problem, &text, problem.opens_thought);
+        let opens_thought = problem.opens_thought;
+        let Grade { verdict, reward, parts } =
+            grade(self.verifier, problem.problem, &text, opens_thought);
         // A failure is not a zero: it would be learned from.
         // But an answer that is too much to compare earns nothing: it could have been shorter.
         if let Verdict::Unjudged { why, is_too_costly: false } = &verdict {
             bail!("problem `{}`: a completion could not be judged: {why}", problem.problem.id);
         }
-        Ok(Rollout { completion, text, verdict })
+        let granted = match self.reward_use {
+            RewardUse::Graded => reward,
+            RewardUse::Binary => f64::from(verdict.is_correct()),
+            RewardUse::Refused(why) if reward != 0.0 && reward != 1.0 => {
+                bail!("problem `{}`: a completion earns {reward}: {why}", problem.problem.id)
+            }
+            RewardUse::Refused(_) => f64::from(verdict.is_correct()),
+        };
+        Ok(Rollout { completion, text, verdict, granted, parts })
     }
 }

@@ -5,4 +5,4 @@ mod group;
 pub(crate) mod thinking;
 
 pub use encoded::Encoded;
-pub use group::{Collector, Group, Rollout, collect};
+pub use group::{Collector, Group, RewardUse, Rollout, collect};

@@ -3,6 +3,7 @@
 pub mod completions;
 mod log;
 mod progress;
+pub mod reporter;
 pub mod tensorboard;
 mod terminal;
 

@@ -6,6 +6,7 @@ use dashu_ratio::RBig;
 use super::exact::rational;
 use super::fuel::Fuel;
 use super::names::is_name;
+use super::numerals::positional;
 use super::pairing::{MAX_MEMBERS, pair_up};
 use super::regions::same_region;
 use super::relations::chains;
@@ -27,16 +28,16 @@ pub(super) fn equal(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
         (other, Answer::Member(_, set)) => equal(other, set, fuel),
         (Answer::Words(a), Answer::Words(b)) => same_words(a, b),
         (Answer::Based(a, p), Answer::Based(b, q)) => {
-            (p == q && a.trim_start_matches('0').eq_ignore_ascii_case(b.trim_start_matches('0')))
-                || (p != q && based(a, *p).is_some() && based(a, *p) == based(b, *q))
+            (p == q && significant(a).eq_ignore_ascii_case(significant(b)))
+                || (p != q && positional(a, *p).is_some() && positional(a, *p) == positional(b, *q))
         }
         // MATH often leaves the base out of the question's answer; the same number in base ten is the
         // question.
-        (Answer::Based(a, _), Answer::Value(Expr::Number(b, None))) => {
-            b.to_string() == a.trim_start_matches('0')
+        (Answer::Based(a, _), Answer::Value(Expr::Number(b, _))) => {
+            positional(a, 10).as_ref() == Some(b)
         }
-        (Answer::Value(Expr::Number(a, None)), Answer::Based(b, base)) => {
-            based(b, *base).as_ref() == Some(a)
+        (Answer::Value(Expr::Number(a, _)), Answer::Based(b, base)) => {
+            positional(b, *base).as_ref() == Some(a)
         }
         (Answer::Ratio(a), Answer::Ratio(b)) => ratios(a, b, fuel),
         (Answer::Ratio(parts), Answer::Value(value))
@@ -214,8 +215,13 @@ fn hundredth(answer: &Answer) -> Answer {
     }
 }
 
-fn based(digits: &str, base: u32) -> Option<RBig> {
-    dashu_int::IBig::from_str_radix(digits, base).ok().map(RBig::from)
+/// Digits without the zeros that change no value: in front, and behind a point.
+fn significant(digits: &str) -> &str {
+    let digits = digits.trim_start_matches('0');
+    match digits.contains('.') {
+        true => digits.trim_end_matches('0').trim_end_matches('.'),
+        false => digits,
+    }
 }
 
 /// `a : b` and `c : d` are the same when proportional.

@@ -165,7 +165,13 @@ impl<'a> Lexer<'a> {
                 taken += 1 + usize::from(sign) + count;
             }
         }
-        let digits = self.rest()[..end].trim_end_matches('.').to_owned();
+        // `0.A_{16}`: the point stands before a digit of another base.
+        let next = self.rest()[end..].trim_start_matches(|c: char| c.is_ascii_alphanumeric());
+        let is_based = next.len() < self.rest().len() - end && next.starts_with('_');
+        let digits = match &self.rest()[..end] {
+            digits if is_based => digits.to_owned(),
+            digits => digits.trim_end_matches('.').to_owned(),
+        };
         self.at += taken;
         if taken == whole && whole <= 3 && is_thousand(self.rest()) {
             self.out.push(Token::Number { value, decimals: None, digits });

@@ -124,6 +124,18 @@ impl Parser {
     }
 }
 
+/// The value of digits in a base, a point among them; `None` where one of them is no digit of it.
+pub(super) fn positional(digits: &str, base: u32) -> Option<RBig> {
+    let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
+    let above = IBig::from_str_radix(&format!("{whole}{part}"), base).ok()?;
+    Some(RBig::from_parts(above, UBig::from(base).pow(part.len())))
+}
+
+/// Whether a number's digits are all of it: an exponent is not among them.
+pub(super) fn is_written(digits: &str, value: &RBig) -> bool {
+    positional(digits, 10).as_ref() == Some(value)
+}
+
 /// What a repeated group of digits adds behind `places` decimals.
 fn tail(cycle: &str, places: usize) -> Option<RBig> {
     let above = IBig::from_str_radix(cycle, 10).ok()?;

@@ -1,6 +1,7 @@
 //! Tokens to an [`Answer`]: a recursive descent whose depth and work are bounded.
 
 use super::lex::{Token, tokens};
+use super::numerals::is_written;
 use super::text::{scale, time};
 use super::tree::{Answer, Expr, Mark, Relation, times};
 
@@ -254,12 +255,15 @@ impl Parser {
         Some(Answer::Words(words.join(" ")))
     }
 
-    /// `204_5`, `1011_{2}`, `1AB_{16}`.
+    /// `204_5`, `1011_{2}`, `1AB_{16}`, `0.0011_2`.
     fn based(&mut self) -> Option<Answer> {
         let mut all = String::new();
         loop {
             match self.peek()? {
-                Token::Number { digits, decimals: None, .. } => all.push_str(digits),
+                // `1.1e5` is not read with its exponent left out.
+                Token::Number { digits, value, .. } if is_written(digits, value) => {
+                    all.push_str(digits);
+                }
                 Token::Name(name) if name.len() == 1 => all.push_str(name),
                 Token::Text(name) => all.push_str(name),
                 _ => break,
@@ -271,8 +275,9 @@ impl Parser {
         let base: u32 = base.numerator().try_into().ok()?;
         // A single letter with a number below it is a variable.
         let is_variable = all.len() == 1 && all.starts_with(|c: char| c.is_alphabetic());
-        let are_digits = (2..=36).contains(&base) && all.chars().all(|c| c.is_digit(base));
-        (are_digits && !all.is_empty() && !is_variable).then_some(Answer::Based(all, base))
+        let bare = all.replacen('.', "", 1);
+        let are_digits = (2..=36).contains(&base) && bare.chars().all(|c| c.is_digit(base));
+        (are_digits && !bare.is_empty() && !is_variable).then_some(Answer::Based(all, base))
     }
 
     fn set(&mut self) -> Option<Answer> {

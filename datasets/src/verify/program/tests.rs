@@ -21,6 +21,12 @@ const GRADER: &str = r#"while read -r line; do n=${line#*\"request\":}; n=${n%%,
     *mute*) echo '{"verdict":"correct"}' ;;
     *long*) head -c 2000000 /dev/zero; echo ;;
     *many*) f=$(printf '"x",%.0s' $(seq 70)); echo "{\"request\":$n,\"verdict\":\"correct\",\"features\":[${f%,}]}" ;;
+    *half*) echo "{\"request\":$n,\"reward\":0.5}" ;;
+    *two*) echo "{\"request\":$n,\"reward\":2}" ;;
+    *minus*) echo "{\"request\":$n,\"verdict\":\"correct\",\"reward\":-0.1}" ;;
+    *huge*) echo "{\"request\":$n,\"reward\":1e999}" ;;
+    *nan*) echo "{\"request\":$n,\"reward\":NaN}" ;;
+    *neither*) echo "{\"request\":$n}" ;;
     *made*) echo "{\"request\":$n,\"verdict\":\"correct\",\"class\":\"c\",\"features\":[\"tactic:simp\",\"tactic:ring\"]}" ;;
     *'"completion":"7"'*) echo "{\"request\":$n,\"verdict\":\"correct\",\"class\":\"seven\"}" ;;
     *) echo "{\"request\":$n,\"verdict\":\"wrong\",\"why\":\"not 7\"}" ;; esac; done"#;
@@ -123,4 +129,33 @@ fn nonsense_is_refused() {
     assert!(Program::new(" ").is_err() && Program::new("timeout=x:cat").is_err());
     let cat = Program::new("cat").unwrap();
     assert!(matches!(cat.verify(&problem(), "7"), Verdict::Unjudged { .. }));
+}
+
+#[test]
+fn a_program_grades_between_0_and_1_and_no_further() {
+    let grade = |program: &Program, completion: &str| {
+        program.grade(&problem(), Said { whole: completion, answer: None })
+    };
+    let program = Program::new(GRADER).unwrap();
+    let half = grade(&program, "half");
+    assert_eq!((half.reward, half.verdict.is_correct()), (0.5, false));
+    assert_eq!(grade(&program, "7").reward, 1.0);
+    for (completion, why) in [
+        ("two", "gave the reward 2, which is not between 0 and 1"),
+        ("minus", "gave the reward -0.1"),
+        ("huge", "number out of range"),
+        ("nan", "expected value"),
+        ("neither", "neither a verdict nor a reward"),
+    ] {
+        let grade = grade(&program, completion);
+        assert_eq!(grade.reward, 0.0, "{completion}");
+        match grade.verdict {
+            Verdict::Unjudged { why: said, .. } => {
+                assert!(said.contains(why) && said.contains("while read"), "{completion}: {said}");
+            }
+            other => panic!("{completion}: {other:?}"),
+        }
+    }
+    let loose = program.from_reward(Some(0.5));
+    assert!(grade(&loose, "half").verdict.is_correct());
 }

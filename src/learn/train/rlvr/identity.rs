@@ -1,7 +1,7 @@
 //! Which settings the result of a run depends on: a run may go on with others, but not with these.
 
 use super::config::RlvrConfig;
-use super::settings::LogKl;
+use super::settings::{LogKl, ReportTo};
 use crate::learn::train::Scheduler;
 use crate::learn::train::sft::SftConfig;
 
@@ -25,6 +25,7 @@ impl RlvrConfig {
         (settings.log_kl, settings.log_divergences) = (LogKl::Off, 0);
         settings.max_skipped_steps = 0;
         settings.presamples = None;
+        settings.report_to = vec![ReportTo::Tensorboard];
         settings.strict = false;
         identity
     }

@@ -1,8 +1,11 @@
 //! What each step measures.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use tealight_datasets::Verdict;
 
+use super::rewarding::Rewarding;
 use super::update::{Update, UpdateStats};
 use crate::learn::objective::Mismatch;
 use crate::learn::objective::pstar::PstarDistances;
@@ -23,6 +26,9 @@ pub struct Metrics {
     pub reward_std: f64,
     /// Share of zero-variance groups: rewards are all equal, and so is the gradient of their policy loss to zero.
     pub frac_reward_zero_std: f64,
+    /// What [`super::Rewarding`] logs of graded rewards.
+    #[serde(flatten)]
+    pub rewards: BTreeMap<String, f64>,
     /// Shares of the step's groups by their pass rate.
     #[serde(flatten)]
     pub pass_rates: PassRates,
@@ -213,13 +219,17 @@ impl Metrics {
     }
 
     /// Metrics of the rewards and lengths of a step's groups.
-    pub(super) fn of(groups: &[Group]) -> Self {
+    pub(super) fn of(groups: &[Group], rewarding: &Rewarding) -> Self {
         let all: Vec<_> = groups.iter().flat_map(|group| &group.rollouts).collect();
         let count = all.len() as f64;
         let deviations: Vec<f64> = groups
             .iter()
             .map(|group| {
                 let rewards = group.rewards();
+                // Equal rewards differ from their rounded mean.
+                if rewards.len() > 1 && rewards.iter().all(|reward| *reward == rewards[0]) {
+                    return 0.0;
+                }
                 let mean = rewards.iter().sum::<f64>() / rewards.len() as f64;
                 let squares: f64 = rewards.iter().map(|r| (r - mean) * (r - mean)).sum();
                 (squares / (rewards.len() as f64 - 1.0)).sqrt()
@@ -237,6 +247,7 @@ impl Metrics {
         Self {
             reward: all.iter().map(|rollout| rollout.reward()).sum::<f64>() / count,
             reward_std: deviations.iter().sum::<f64>() / of_groups,
+            rewards: rewarding.logged(groups),
             frac_reward_zero_std: deviations.iter().filter(|d| **d == 0.0).count() as f64
                 / of_groups,
             pass_rates: PassRates::of(groups),

@@ -53,7 +53,7 @@ pub(super) fn distances(
             .map(|(rollout, (policy, base))| ScoredCompletion {
                 policy_logp: sum(policy),
                 base_logp: sum(base),
-                is_correct: rollout.reward() > 0.0,
+                is_correct: rollout.is_correct(),
             })
             .collect();
     }

@@ -52,10 +52,10 @@ pub(super) fn sample(run: &Run<'_>, round: usize, trials: &PromptTrials) -> Resu
     Ok(Rollouts { groups, sampled, rounds, staleness: 0 })
 }
 
-/// Whether a group has both correct and incorrect completions.
+/// Whether the completions of a group earn different rewards.
 fn is_mixed(group: &Group) -> bool {
-    let correct = group.rewards().iter().filter(|reward| **reward > 0.0).count();
-    correct > 0 && correct < group.rollouts.len()
+    let rewards = group.rewards();
+    rewards.iter().any(|reward| *reward != rewards[0])
 }
 
 /// The judged groups of a round of prompts, in the order they were chosen in, which is random: neither mini-batches
@@ -81,7 +81,8 @@ fn sample_round(run: &Run<'_>, round: usize, trials: &PromptTrials) -> Result<Ve
     let collect_all = |params: &SamplingParams,
                        numbers: Range<usize>,
                        sink: &mut dyn FnMut(Group) -> Result<()>| {
-        let mut collector = Collector::new(sampler, run.tokenizer, run.verifier, params);
+        let mut collector = Collector::new(sampler, run.tokenizer, run.verifier, params)
+            .using(run.rewarding.reward_use());
         if engine.is_none() {
             collector = collector.among(run.ranks);
         }

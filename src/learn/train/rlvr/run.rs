@@ -5,6 +5,7 @@ use candle_core::Device;
 use tealight_datasets::Verifier;
 
 use super::config::RlvrConfig;
+use super::rewarding::Rewarding;
 use super::scorer::Scorer;
 use super::training_data::TrainingData;
 use crate::learn::objective::{Coefficients, ImportanceCorrection, Plan};
@@ -37,6 +38,8 @@ pub struct Run<'a> {
     pub tokenizer: &'a dyn Tokenizer,
     /// Judges them.
     pub verifier: &'a dyn Verifier,
+    /// How their rewards are used and logged.
+    pub rewarding: &'a Rewarding,
     /// The engine that samples in place of this process.
     pub engine: Option<RolloutEngine<'a>>,
     /// The type that the policy is rounded to where this process samples.

@@ -11,6 +11,7 @@ use crate::learn::objective::{Baseline, LossType};
 use crate::learn::train::{AdamWConfig, PromptAllocation, Schedule};
 use crate::nn::generate::{Filters, SamplingParams};
 use crate::nn::tokenizer::Tokenizer;
+use crate::system::one_or_many;
 
 /// Maximum new tokens of a completion where nobody says and the context leaves more.
 pub const LENGTH: usize = 512;
@@ -142,10 +143,11 @@ pub struct Settings {
     #[arg(long, value_name = "STEPS", num_args = 0..=1, default_value_t = 10, default_missing_value = "1")]
     #[serde(default)]
     pub log_completions: usize,
-    /// Format of the metrics in addition to metrics.jsonl: TensorBoard event files, or none.
-    #[arg(long, value_enum, default_value_t = ReportTo::Tensorboard)]
-    #[serde(default)]
-    pub report_to: ReportTo,
+    /// Further forms of the metrics besides metrics.jsonl: TensorBoard event files; wandb or trackio, by the package of
+    /// that name in python3 (or TEALIGHT_PYTHON); or none. Several are separated by commas.
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "tensorboard")]
+    #[serde(default = "tensorboard", with = "one_or_many")]
+    pub report_to: Vec<ReportTo>,
     /// Save a checkpoint and stop, instead of only warning, when a run learns nothing.
     #[arg(long)]
     #[serde(default)]
@@ -164,13 +166,20 @@ pub struct Settings {
     pub adamw: AdamWConfig,
 }
 
+fn tensorboard() -> Vec<ReportTo> {
+    vec![ReportTo::Tensorboard]
+}
+
 /// Where metrics go besides `metrics.jsonl`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReportTo {
     /// Event files in `tensorboard/`, which trackio imports too.
-    #[default]
     Tensorboard,
+    /// Weights & Biases, by its Python package; `WANDB_MODE=offline` keeps the run on this machine.
+    Wandb,
+    /// Trackio, by its Python package.
+    Trackio,
     /// No further format.
     None,
 }
@@ -256,6 +265,12 @@ impl Settings {
     /// # Errors
     /// The setting and the fix.
     pub fn check(&self) -> Result<()> {
+        let count = |one: ReportTo| self.report_to.iter().filter(|other| **other == one).count();
+        let is_twice = self.report_to.iter().any(|one| count(*one) > 1);
+        let is_mixed = count(ReportTo::None) > 0 && self.report_to.len() > 1;
+        if self.report_to.is_empty() || is_twice || is_mixed {
+            bail!("--report-to takes tensorboard, wandb and trackio, each once, or none alone");
+        }
         for (name, value) in [
             ("prompts-per-step", self.prompts_per_step),
             ("num-generations", self.num_generations),

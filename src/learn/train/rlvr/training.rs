@@ -179,7 +179,7 @@ fn sample(
     if state.global_step == 0 {
         check_ends(run, &rollouts.sampled)?;
     }
-    *metrics = Metrics { sampling_time, ..Metrics::of(&rollouts.sampled) };
+    *metrics = Metrics { sampling_time, ..Metrics::of(&rollouts.sampled, run.rewarding) };
     metrics.staleness = run.engine.as_ref().map(|_| rollouts.staleness);
     let settings = BatchSettings {
         seed: run.config.seed,

@@ -1,0 +1,77 @@
+//! What rewards completions: one verifier, or several with weights, and the reward of a correct completion.
+
+use std::sync::LazyLock;
+
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use tealight_datasets::{Rewards, verify};
+
+use crate::system::one_or_many;
+
+/// What `--help` says of `--verifier`.
+static VERIFIER_HELP: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "Verifier of completions. Default: the dataset's own. Given several times, the reward is the weighted mean of \
+         theirs.\n  {}",
+        verify::SPECS
+    )
+});
+
+/// Which verifiers reward completions, and how.
+#[derive(Debug, Clone, Default, Args, Serialize, Deserialize)]
+pub struct RewardOptions {
+    /// Verifier of completions: math, exact, regex:PATTERN, numeric, sql:FOLDER, program:COMMAND, ... Default: the
+    /// dataset's own. Given several times, the reward is the weighted mean of theirs.
+    #[arg(long, long_help = VERIFIER_HELP.as_str())]
+    #[serde(default, with = "one_or_many")]
+    pub verifier: Vec<String>,
+    /// Weight of each --verifier, in their order, as in 0.8,0.2. Only ratios matter: the reward stays between 0 and 1.
+    /// Default: equal weights.
+    #[arg(long, value_delimiter = ',')]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reward_weights: Vec<f64>,
+    /// Least reward of a correct completion, for Pass@k, for the verdicts that are logged, and for objectives that know
+    /// correct and incorrect alone. For verifiers that grade. Default: 1.
+    #[arg(long)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub correct_threshold: Option<f64>,
+}
+
+impl RewardOptions {
+    /// The same as `tealight-datasets` reads it.
+    pub(crate) fn rewards(&self) -> Rewards {
+        Rewards {
+            verifiers: self.verifier.clone(),
+            weights: self.reward_weights.clone(),
+            threshold: self.correct_threshold,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn one_verifier_is_written_as_before_there_were_several() {
+        let of = |verifier: &[&str]| RewardOptions {
+            verifier: verifier.iter().map(|spec| (*spec).to_owned()).collect(),
+            ..RewardOptions::default()
+        };
+        for (options, written) in [
+            (of(&[]), json!({"verifier": null})),
+            (of(&["math"]), json!({"verifier": "math"})),
+            (of(&["math", "exact"]), json!({"verifier": ["math", "exact"]})),
+        ] {
+            assert_eq!(serde_json::to_value(&options).expect("written"), written);
+            let read: RewardOptions = serde_json::from_value(written).expect("read");
+            assert_eq!(read.rewards(), options.rewards());
+            let table = toml::Table::try_from(&options).expect("as TOML");
+            assert_eq!(table.contains_key("verifier"), !options.verifier.is_empty());
+        }
+        for wrong in [json!({"verifier": 3}), json!({"verifier": [3]})] {
+            assert!(serde_json::from_value::<RewardOptions>(wrong).is_err());
+        }
+    }
+}

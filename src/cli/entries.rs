@@ -1,0 +1,340 @@
+//! The commands: for each its options, what `--help` says of it, and what runs it.
+
+use clap::Args;
+
+use super::commands::{Entry, command};
+use super::config_merge::resolve_plain as resolve;
+use super::evaluation::{compare, eval, generate, report, show, verify};
+use super::setup::{init, recipes, schema};
+use super::theory::{beta, lab};
+use super::tools::{batch, bench, doctor, launch, objectives, pages, tasks};
+use super::training::{export, presample, push, sft, study, train};
+use crate::app::bench::BenchOptions;
+use crate::app::beta::BetaOptions;
+use crate::app::compare::CompareOptions;
+use crate::app::evaluate::EvalOptions;
+use crate::app::lab::LabOptions;
+use crate::app::study::StudyOptions;
+
+/// All commands, in the order of the help.
+pub(super) const ENTRIES: &[Entry] = &[
+    Entry {
+        name: "study",
+        options: |command| study::Flags::augment_args(StudyOptions::augment_args(command)),
+        about: "Compare objectives: evaluate the base, fine-tune under each, evaluate, report",
+        more: "\
+-h shows the options that most studies need, --help shows all options; `tealight objectives`
+describes the objectives. With the embedded model, the values of recipes/countdown-study.toml are
+the defaults, as shown; flags and --config files take precedence over both.
+
+Examples:
+  tealight study --objectives 'grpo@{learning-rate=5e-5,1e-4},js@{1.2,2.4}' \\
+      --seeds 0..3 --output study
+  tealight study --seeds 0..9 --plan",
+        check: |m| study::resolve(m).map(drop),
+        run: study::run,
+    },
+    Entry {
+        name: "train",
+        options: |command| train::Flags::augment_args(train::Settings::augment_args(command)),
+        about: "Fine-tune a model with verifiable rewards under one objective",
+        more: "\
+-h shows the options that most runs need, --help shows all options; `tealight objectives`
+describes the objectives.
+
+Examples:
+  tealight train --model Qwen/Qwen2.5-0.5B-Instruct --dataset gsm8k/train.jsonl \\
+      --objective dph-js --output runs/js
+  tealight train --use-peft --lora-r 16 --learning-rate 1e-4 --output runs/lora
+  tealight train --config recipes/countdown.toml --output runs/countdown
+  tealight train --resume runs/js",
+        check: train::check,
+        run: train::run,
+    },
+    Entry {
+        name: "eval",
+        options: |command| eval::Flags::augment_args(EvalOptions::augment_args(command)),
+        about: "Sample n completions of each problem and report Pass@k and distinct correct answers",
+        more: "\
+Example:
+  tealight eval --model runs/js/final --dataset gsm8k/test.jsonl -n 64 -k 1,4,16,64 \\
+      --output runs/js/test",
+        check: |m| resolve::<EvalOptions>(m).map(drop),
+        run: eval::run,
+    },
+    Entry {
+        name: "generate",
+        options: generate::GenerateOptions::augment_args,
+        about: "Stream a completion, or chat",
+        more: "\
+The prompt is rendered by the model's chat template, unless --raw is given.
+
+Examples:
+  tealight generate --model Qwen/Qwen2.5-0.5B-Instruct 'What is 12 * 7?'
+  tealight generate '3,7,8,9=24:' --raw -n 4
+  tealight generate --model runs/js/final --file question.txt --json",
+        check: |m| resolve::<generate::GenerateOptions>(m).map(drop),
+        run: |m, process| generate::run(&resolve(m)?, &process.stop),
+    },
+    Entry {
+        name: "grade",
+        options: |command| eval::Flags::augment_args(eval::GradeSettings::augment_args(command)),
+        about: "Grade completions that another program sampled, with the numbers and report of eval",
+        more: "\
+Examples:
+  tealight grade completions.jsonl --output graded
+  tealight grade batch-output.jsonl --dataset gsm8k/test.jsonl --output graded",
+        check: |m| resolve::<eval::GradeSettings>(m).map(drop),
+        run: eval::grade,
+    },
+    Entry {
+        name: "compare",
+        options: CompareOptions::augment_args,
+        about: "Compare evaluations: differences, problems lost and gained",
+        more: "\
+Example:
+  tealight compare runs/base/test runs/js/test --output runs/comparison",
+        check: |m| resolve::<CompareOptions>(m).map(drop),
+        run: |m, _| compare::run(&resolve(m)?),
+    },
+    Entry {
+        name: "report",
+        options: report::ReportOptions::augment_args,
+        about: "Write the report of a run again, or serve the report while the run goes on",
+        more: "\
+Example:
+  tealight report runs/js --serve",
+        check: |m| resolve::<report::ReportOptions>(m).map(drop),
+        run: |m, process| report::run(&resolve(m)?, &process.stop),
+    },
+    Entry {
+        name: "show",
+        options: show::ShowOptions::augment_args,
+        about: "Print completions that training logged",
+        more: "\
+Example:
+  tealight show runs/js --step 50 --verdict wrong --limit 3",
+        check: |m| resolve::<show::ShowOptions>(m).map(drop),
+        run: |m, _| show::run(&resolve(m)?),
+    },
+    Entry {
+        name: "presample",
+        options: presample::Settings::augment_args,
+        about: "Sample the base once, for several runs: solve rates of prompts, correct samples, Pass@k",
+        more: "\
+The samples serve every objective that needs the base: pass --presamples DIR to train.
+
+Example:
+  tealight presample --model Qwen/Qwen2.5-0.5B-Instruct --dataset gsm8k/train.jsonl -n 8 \\
+      --output runs/presamples",
+        check: |m| resolve::<presample::Settings>(m).map(drop),
+        run: |m, process| presample::run(resolve(m)?, process),
+    },
+    Entry {
+        name: "sft",
+        options: |command| sft::Flags::augment_args(sft::Settings::augment_args(command)),
+        about: "Fine-tune a model on worked solutions, or train one from scratch",
+        more: "\
+Example:
+  tealight sft --model Qwen/Qwen2.5-0.5B --dataset gsm8k/train.jsonl --learning-rate 1e-5 \\
+      --output runs/sft",
+        check: sft::check,
+        run: |m, process| sft::run(m, &process.stop),
+    },
+    Entry {
+        name: "export",
+        options: |command| export::Flags::augment_args(export::Settings::augment_args(command)),
+        about: "Export a model: merge an adapter, convert weights, write GGUF, average runs",
+        more: "\
+--model reads:
+  a directory in Hub layout (config.json, *.safetensors, tokenizer.json), also RUN/final, RUN/best
+  and RUN/checkpoint-N of a run; a directory with a LoRA adapter in PEFT's format, with --merge;
+  a .gguf file; a Hub id (OWNER/NAME, OWNER/NAME@REVISION, OWNER/NAME:FILE.gguf);
+  countdown, the embedded model.
+--output receives a directory in Hub layout, or with --gguf one GGUF file and a Modelfile.
+
+Example:
+  tealight export --model runs/lora/final --merge --save-dtype bfloat16 --output merged",
+        check: |m| resolve::<export::Settings>(m).map(drop),
+        run: |m, _| export::run(m),
+    },
+    Entry {
+        name: "push",
+        options: |command| push::Flags::augment_args(push::Settings::augment_args(command)),
+        about: "Upload a model or adapter to the Hub, with a model card",
+        more: "\
+The token is HF_TOKEN, or what `hf auth login` left. Repeat an interrupted push:
+files that arrived are not sent again.
+
+Example:
+  tealight push study/dph-js-0.4-seed0 --repo me/countdown-dph-js",
+        check: |m| resolve::<push::Settings>(m).map(drop),
+        run: |m, _| push::run(m),
+    },
+    Entry {
+        name: "lab",
+        options: LabOptions::augment_args,
+        about: "Compute exact optima of objectives on toy tasks",
+        more: "\
+Worlds: ends (a bigram collapses gradually), dyck (it jumps), strategies (Pass@k curves cross).
+
+Examples:
+  tealight lab ends --beta 0.5,0.25,0.1,0.04 --alpha 0,0.5,0.9
+  tealight lab ends --class bigram --beta 0.1 --json
+  tealight lab dyck --beta 0.1 --start collapsed
+  tealight lab ends --sampled
+  tealight lab ends --table online-z
+  tealight lab walk --table decompose --beta 0.1,0 --alpha 0,0.5,1
+  tealight lab ends --table fixed-mu --target-validity 0.9
+  tealight lab ends --output lab",
+        check: |m| resolve::<LabOptions>(m).map(drop),
+        run: |m, _| lab::run(&resolve(m)?),
+    },
+    Entry {
+        name: "verify",
+        options: verify::VerifyOptions::augment_args,
+        about: "Check answers against gold answers; serve or audit a verifier",
+        more: "\
+Examples:
+  tealight verify --gold '\\frac{1}{2}' --answer 'The answer is \\boxed{0.5}' --explain
+  tealight verify --jsonl answers.jsonl > verdicts.jsonl
+  tealight verify --serve 127.0.0.1:8080
+  tealight verify --audit answers.jsonl --against exact",
+        check: |m| resolve::<verify::VerifyOptions>(m).map(drop),
+        run: |m, process| verify::run(&resolve(m)?, &process.stop),
+    },
+    Entry {
+        name: "beta",
+        options: BetaOptions::augment_args,
+        about: "Convert between a KL coefficient and the expected accuracy of its optimum",
+        more: "\
+Example:
+  tealight beta --validity 0.1 --target 0.5,0.9,0.99 --beta 0.1
+  tealight beta --measure --model countdown --dataset countdown --target 0.9 --output betas",
+        check: |m| beta::resolve(m).map(drop),
+        run: |m, process| beta::run(&beta::resolve(m)?, &process.stop),
+    },
+    Entry {
+        name: "batch",
+        options: batch::Settings::augment_args,
+        about: "Answer a file of requests in OpenAI's batch format on a local model",
+        more: "\
+Example:
+  tealight batch --model Qwen/Qwen2.5-0.5B-Instruct -i requests.jsonl -o responses.jsonl",
+        check: |m| resolve::<batch::Settings>(m).map(drop),
+        run: |m, process| batch::run(resolve(m)?, &process.stop),
+    },
+    Entry {
+        name: "bench",
+        options: BenchOptions::augment_args,
+        about: "Measure sampling and a training step against the machine's limits",
+        more: "\
+Examples:
+  tealight bench --model Qwen/Qwen2.5-0.5B --prompts 2 --group 8 --prompt-len 64 --new-tokens 32
+  tealight bench --model config.json --dtype bfloat16 --json   # random weights",
+        check: |m| resolve::<BenchOptions>(m).map(drop),
+        run: |m, _| bench::run(&resolve(m)?),
+    },
+    Entry {
+        name: "launch",
+        options: launch::LaunchOptions::augment_args,
+        about: "Run a command in several processes, on one machine or several, without MPI",
+        more: "\
+The command is train, study, eval, presample or grade. docs/how-to/cluster.md says what is divided.
+
+Examples:
+  tealight launch -n 2 train --output runs/two
+  TEALIGHT_LAUNCH_KEY=... tealight launch -n 8 --nnodes 2 --node-rank 0 \\
+      --master-addr node0 train --config recipes/countdown.toml --output /shared/runs/js",
+        check: |m| launch::check(&resolve(m)?),
+        run: |m, process| launch::run(&resolve(m)?, &process.stop),
+    },
+    Entry {
+        name: "objectives",
+        options: objectives::ObjectivesOptions::augment_args,
+        about: "Describe the objectives: what each optimises, its keys and defaults, its paper, when to use it",
+        more: "\
+Examples:
+  tealight objectives
+  tealight objectives dph-js",
+        check: |m| resolve::<objectives::ObjectivesOptions>(m).map(drop),
+        run: |m, _| objectives::run(&resolve(m)?),
+    },
+    Entry {
+        name: "tasks",
+        options: tasks::TasksOptions::augment_args,
+        about: "List the generated tasks whose answers can be counted, or print instances of one",
+        more: "\
+Examples:
+  tealight tasks
+  tealight tasks colouring -n 3
+  tealight tasks paths/test-n7-m10 -n 100 --format reasoning-gym > paths.jsonl",
+        check: |m| resolve::<tasks::TasksOptions>(m).map(drop),
+        run: |m, _| tasks::run(&resolve(m)?),
+    },
+    Entry {
+        name: "init",
+        options: init::InitOptions::augment_args,
+        about: "Write a commented settings file into this folder",
+        more: "\
+The file is named after the recipe and never written over.
+
+Examples:
+  tealight init
+  tealight init papers/maxrl",
+        check: |m| resolve::<init::InitOptions>(m).map(drop),
+        run: |m, _| init::run(&resolve(m)?),
+    },
+    Entry {
+        name: "recipes",
+        options: recipes::RecipesOptions::augment_args,
+        about: "List the recipes that come with the program, or print one",
+        more: "\
+Examples:
+  tealight recipes
+  tealight train --config recipe:countdown --config recipe:objectives/dph-js --output runs/js",
+        check: |m| resolve::<recipes::RecipesOptions>(m).map(drop),
+        run: |m, _| recipes::run(&resolve(m)?),
+    },
+    Entry {
+        name: "schema",
+        options: schema::SchemaOptions::augment_args,
+        about: "Print the JSON schema of settings files, for editors",
+        more: "\
+Examples:
+  tealight schema > tealight.schema.json
+  tealight schema train",
+        check: |m| resolve::<schema::SchemaOptions>(m).map(drop),
+        run: |m, _| schema::run(&resolve(m)?),
+    },
+    Entry {
+        name: "doctor",
+        options: doctor::DoctorOptions::augment_args,
+        about: "Check this machine and this build",
+        more: "\
+Exits with status 1 where a check fails. The checks make no network requests.",
+        check: |m| resolve::<doctor::DoctorOptions>(m).map(drop),
+        run: |m, _| doctor::run(&resolve(m)?),
+    },
+    Entry {
+        name: "completions",
+        options: pages::CompletionsOptions::augment_args,
+        about: "Print a completion script for a shell",
+        more: "\
+Example:
+  tealight completions bash > ~/.local/share/bash-completion/completions/tealight",
+        check: |m| resolve::<pages::CompletionsOptions>(m).map(drop),
+        run: |m, _| pages::completions(&resolve(m)?, command()),
+    },
+    Entry {
+        name: "man",
+        options: pages::ManOptions::augment_args,
+        about: "Write the manual: man pages, or the reference in Markdown",
+        more: "\
+Examples:
+  tealight man --output ~/.local/share/man/man1
+  tealight man --markdown > docs/reference.md",
+        check: |m| resolve::<pages::ManOptions>(m).map(drop),
+        run: |m, _| pages::man(&resolve(m)?, command()),
+    },
+];

@@ -1,0 +1,174 @@
+//! The recipes that come with the program: `--config recipe:NAME` reads one, `tealight recipes` lists them.
+
+use std::io::Write;
+
+use anyhow::{Result, bail};
+use clap::Args;
+use serde::{Deserialize, Serialize};
+
+use crate::system::telemetry::out;
+
+/// What begins the name of a recipe where a file may stand too.
+const PREFIX: &str = "recipe:";
+
+/// A file of `recipes/`.
+pub(in crate::cli) struct Recipe {
+    /// Its path there, without `.toml`.
+    pub(in crate::cli) name: &'static str,
+    /// Its text.
+    pub(in crate::cli) text: &'static str,
+}
+
+macro_rules! recipe {
+    ($name:literal) => {
+        Recipe { name: $name, text: include_str!(concat!("../../../recipes/", $name, ".toml")) }
+    };
+}
+
+/// All of them; a test compares them with the folder.
+pub(in crate::cli) const RECIPES: [Recipe; 24] = [
+    recipe!("chain-base"),
+    recipe!("countdown"),
+    recipe!("countdown-base"),
+    recipe!("countdown-study"),
+    recipe!("gsm8k-qwen2.5-0.5b"),
+    recipe!("gsm8k-smollm2-360m"),
+    recipe!("smollm2-135m-base"),
+    recipe!("smollm2-135m-study"),
+    recipe!("sql"),
+    recipe!("walk-base"),
+    recipe!("objectives/alpha-dpg"),
+    recipe!("objectives/dapo"),
+    recipe!("objectives/dph-f"),
+    recipe!("objectives/dph-js"),
+    recipe!("objectives/dr-grpo"),
+    recipe!("objectives/grpo"),
+    recipe!("papers/alpha-dpg"),
+    recipe!("papers/alpha-dpg-baseline"),
+    recipe!("papers/dph-rl"),
+    recipe!("papers/grpo"),
+    recipe!("papers/maxrl"),
+    recipe!("papers/nsr"),
+    recipe!("papers/ucpo"),
+    recipe!("papers/unlikeliness"),
+];
+
+impl Recipe {
+    /// The command whose options it sets.
+    pub(in crate::cli) fn command(&self) -> &'static str {
+        match self.name {
+            name if name.ends_with("-base") => "sft",
+            name if name.ends_with("-study") => "study",
+            _ => "train",
+        }
+    }
+
+    /// The first line of its comment, as far as a table has room.
+    fn about(&self) -> String {
+        const WIDTH: usize = 84;
+        let line = self.text.lines().next().unwrap_or_default().trim_start_matches(['#', ' ']);
+        let line = line.trim_end_matches([':', '.']);
+        if line.chars().count() <= WIDTH {
+            return line.to_owned();
+        }
+        let cut: String = line.chars().take(WIDTH - 4).collect();
+        format!("{} ...", cut.rsplit_once(' ').map_or(cut.as_str(), |(whole, _)| whole))
+    }
+}
+
+/// The recipe of a name.
+///
+/// # Errors
+/// None of that name.
+pub(in crate::cli) fn find(name: &str) -> Result<&'static Recipe> {
+    if let Some(recipe) = RECIPES.iter().find(|recipe| recipe.name == name) {
+        return Ok(recipe);
+    }
+    let similar = RECIPES.iter().map(|recipe| (strsim::jaro_winkler(name, recipe.name), recipe));
+    let meant = match similar.max_by(|a, b| a.0.total_cmp(&b.0)) {
+        Some((similarity, recipe)) if similarity > 0.7 => {
+            format!("did you mean `{}`? ", recipe.name)
+        }
+        _ => String::new(),
+    };
+    let shown: String = name.chars().take(64).collect();
+    bail!("no recipe `{shown}`; {meant}`tealight recipes` lists them")
+}
+
+/// The text of `recipe:NAME`; none of what begins otherwise, which is a file.
+///
+/// # Errors
+/// No recipe of that name.
+pub(in crate::cli) fn named(file: &str) -> Result<Option<&'static str>> {
+    file.strip_prefix(PREFIX).map(|name| find(name).map(|recipe| recipe.text)).transpose()
+}
+
+/// Options of `tealight recipes`.
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+pub(in crate::cli) struct RecipesOptions {
+    /// Name of one recipe, which is then printed; without a name all of them are listed.
+    #[arg(value_name = "NAME")]
+    name: Option<String>,
+}
+
+pub(in crate::cli) fn run(options: &RecipesOptions) -> Result<()> {
+    let mut out = out();
+    if let Some(name) = &options.name {
+        return Ok(write!(out, "{}", find(name)?.text)?);
+    }
+    let width = RECIPES.iter().map(|recipe| recipe.name.len()).max().unwrap_or(0);
+    for recipe in &RECIPES {
+        writeln!(out, "{:width$}  {:5}  {}", recipe.name, recipe.command(), recipe.about())?;
+    }
+    writeln!(
+        out,
+        "\ntealight COMMAND --config recipe:NAME reads one, tealight init NAME writes it into this folder."
+    )?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn every_recipe_of_the_folder_is_in_the_program() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("recipes");
+        let (mut folders, mut count) = (vec![root.clone()], 0);
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).expect("readable").flatten() {
+                let path = entry.path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if path.extension().is_some_and(|kind| kind == "toml") {
+                    let name = path.strip_prefix(&root).expect("inside").with_extension("");
+                    let name = name.to_str().expect("text").replace('\\', "/");
+                    let text = std::fs::read_to_string(&path).expect("readable");
+                    assert_eq!(find(&name).expect("in the program").text, text, "{name}");
+                    count += 1;
+                }
+            }
+        }
+        assert_eq!(count, RECIPES.len());
+    }
+
+    #[test]
+    fn a_name_is_never_a_path() {
+        for name in [
+            "",
+            "../Cargo",
+            "countdown.toml",
+            "/etc/passwd",
+            "papers/../countdown",
+            "COUNTDOWN",
+            "\u{0}",
+        ] {
+            assert!(named(&format!("recipe:{name}")).is_err(), "{name}");
+        }
+        let said = named("recipe:countdwn").err().map(|error| error.to_string());
+        assert!(said.is_some_and(|said| said.contains("did you mean `countdown`?")));
+        assert!(named("recipes/countdown.toml").is_ok_and(|text| text.is_none()));
+    }
+}

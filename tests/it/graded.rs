@@ -1,0 +1,171 @@
+//! Graded and weighted rewards through the binary: what a run trains on, logs and refuses.
+
+use serde_json::Value;
+
+use crate::support::binary::{Folder, ok, refusal, said, tealight};
+
+const SHORT: [&str; 14] = [
+    "--max-steps",
+    "2",
+    "--prompts-per-step",
+    "2",
+    "--num-generations",
+    "4",
+    "--max-samples",
+    "8",
+    "--max-completion-length",
+    "20",
+    "--device",
+    "cpu",
+    "--report-to",
+    "none",
+];
+
+/// A program that gives `reward` to completions with a plus sign and 0.25 to others.
+fn judge(folder: &Folder, name: &str, reward: &str) -> String {
+    let script = format!(
+        r#"while read -r line; do n=${{line#*\"request\":}}; n=${{n%%,*}}
+        case "${{line#*\"completion\":}}" in *+*) r={reward} ;; *) r=0.25 ;; esac
+        echo "{{\"request\":$n,\"reward\":$r,\"class\":\"c\"}}"; done"#
+    );
+    format!("program:sh {}", folder.write(name, script))
+}
+
+fn train(folder: &Folder, output: &str, options: &[&str]) -> Vec<Value> {
+    let output = folder.path(output);
+    ok(&[&["train", "--output", &output], &SHORT[..], options].concat());
+    let rows = std::fs::read_to_string(format!("{output}/metrics.jsonl")).expect("metrics");
+    rows.lines().map(|row| serde_json::from_str(row).expect("a row")).collect()
+}
+
+fn number(row: &Value, key: &str) -> f64 {
+    row[key].as_f64().unwrap_or_else(|| panic!("{key}: {row}"))
+}
+
+#[cfg(unix)]
+#[test]
+fn the_weighted_mean_is_trained_on_and_each_reward_is_logged() {
+    let folder = Folder::new();
+    let program = judge(&folder, "judge.sh", "0.75");
+    let both = ["--verifier", "countdown", "--verifier", &program, "--reward-weights", "0.8,0.2"];
+    let rows = train(&folder, "graded", &[&["--objective", "rloo"], &both[..]].concat());
+    assert_eq!(rows.len(), 2);
+    for row in &rows {
+        let parts = [("countdown", 0.8), ("sh", 0.2)];
+        let mean: f64 = parts
+            .iter()
+            .map(|(name, weight)| weight * number(row, &format!("rewards/{name}/mean")))
+            .sum();
+        assert!((number(row, "reward") - mean).abs() < 1e-9, "{row}");
+        assert!(number(row, "rewards/sh/mean") > 0.2 && number(row, "rewards/sh/std") >= 0.0);
+        // No completion earns 1 from both.
+        assert_eq!(number(row, "correct_ratio"), 0.0);
+    }
+    // The settings are read back as they were given, and continue the run.
+    let config = folder.path("graded/config.toml");
+    let shown = tealight(&["train", "--config", &config, "--dry-run"]).stdout;
+    let shown = String::from_utf8_lossy(&shown).into_owned();
+    assert!(shown.contains("reward_weights = [0.8, 0.2]"), "{shown}");
+    let other = ["--reward-weights", "0.5,0.5", "--max-steps", "3", "--resume"];
+    let output = folder.path("graded");
+    let refused =
+        refusal(&[&["train", "--config", &config, "--output", &output], &other[..]].concat());
+    assert!(refused.contains("checkpoint") || refused.contains("settings"), "{refused}");
+}
+
+#[cfg(unix)]
+#[test]
+fn objectives_of_verdicts_refuse_graded_rewards_or_take_the_threshold() {
+    let folder = Folder::new();
+    let program = judge(&folder, "judge.sh", "0.75");
+    let both = ["--verifier", "countdown", "--verifier", &program];
+    for objective in [
+        "maxrl",
+        "pkpo:2",
+        "nsr",
+        "unlikeliness",
+        "ucpo",
+        "simko",
+        "dph-js",
+        "alpha-dpg:0.5",
+        "rft",
+    ] {
+        let arguments =
+            [&["train", "--objective", objective, "--dry-run"], &SHORT[..], &both].concat();
+        let said = refusal(&arguments);
+        let words =
+            [objective.split(':').next().unwrap_or_default(), "--correct-threshold", "rloo"];
+        assert!(words.iter().all(|word| said.contains(word)), "{said}");
+    }
+    for objective in ["grpo", "dr-grpo", "rloo", "reinforce", "kl-full:0.1", "remax", "gpg"] {
+        let arguments =
+            [&["train", "--objective", objective, "--dry-run"], &SHORT[..], &both].concat();
+        assert!(tealight(&arguments).status.success(), "{objective}");
+    }
+    let target = ["--objective", "rloo", "--target-validity", "0.5", "--dry-run"];
+    let said = refusal(&[&["train"], &target[..], &SHORT, &both].concat());
+    assert!(said.contains("--correct-threshold"), "{said}");
+    let limit = ["--correct-threshold", "0.1", "--objective", "maxrl"];
+    for row in train(&folder, "binary", &[&limit[..], &both].concat()) {
+        assert_eq!(row["reward"], row["correct_ratio"], "verdicts are rewards: {row}");
+        assert!(number(&row, "rewards/sh/mean") < 1.0, "{row}");
+    }
+    // One program may grade or not: a run finds out when it does.
+    let output = folder.path("late");
+    let one = ["train", "--objective", "maxrl", "--verifier", &program, "--output", &output];
+    let said = refusal(&[&one[..], &SHORT].concat());
+    assert!(said.contains("--correct-threshold") && said.contains("problem `"), "{said}");
+}
+
+#[cfg(unix)]
+#[test]
+fn rewards_that_are_none_stop_a_run_and_name_the_verifier() {
+    let folder = Folder::new();
+    for (index, reward) in
+        ["2", "-0.5", "NaN", "1e999", "\\\"1\\\"", "null", "[1]"].into_iter().enumerate()
+    {
+        let program = judge(&folder, &format!("judge{index}.sh"), reward).replace("0.25", reward);
+        let script = folder.path(&format!("judge{index}.sh"));
+        let text = std::fs::read_to_string(&script)
+            .expect("a script")
+            .replace("r=0.25", &format!("r={reward}"));
+        std::fs::write(&script, text).expect("written");
+        let output = folder.path(&format!("run{index}"));
+        let options =
+            ["train", "--verifier", "countdown", "--verifier", &program, "--output", &output];
+        let said = refusal(&[&options[..], &SHORT].concat());
+        assert!(said.contains("judge") && said.contains("could not be judged"), "{reward}: {said}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn the_threshold_decides_what_an_evaluation_counts() {
+    let folder = Folder::new();
+    let program = judge(&folder, "judge.sh", "0.75");
+    let pass = |name: &str, options: &[&str]| {
+        let output = folder.path(name);
+        let fixed =
+            ["eval", "--max-samples", "4", "-n", "4", "-k", "1", "--max-completion-length", "20"];
+        let fixed = [&fixed[..], &["--no-greedy", "--device", "cpu", "--output", &output]].concat();
+        ok(&[&fixed[..], &["--verifier", &program], options].concat());
+        let text = std::fs::read_to_string(format!("{output}/results.json")).expect("results");
+        let results: Value = serde_json::from_str(&text).expect("JSON");
+        results["sets"][0]["summary"]["pass@k"]["1"]["value"].as_f64().expect("a number")
+    };
+    assert_eq!(pass("strict", &[]), 0.0);
+    let half = pass("half", &["--correct-threshold", "0.5"]);
+    let low = pass("low", &["--correct-threshold", "0.25"]);
+    assert!(half > 0.0 && low >= half, "{half} {low}");
+    let (strict, half) = (folder.path("strict"), folder.path("half"));
+    let done = tealight(&["compare", &strict, &half]);
+    assert!(!done.status.success() && said(&done).contains("correct_threshold"), "{}", said(&done));
+    let graded =
+        folder.write("c.jsonl", "{\"id\": \"a\", \"completion\": \"1+1\", \"gold\": \"2\"}\n");
+    let output = folder.path("graded");
+    let options = ["--verifier", "math", "--correct-threshold", "0.5"];
+    let said = refusal(&[&["grade", &graded, "--output", &output], &options[..]].concat());
+    assert!(said.contains("no effect"), "{said}");
+    let said = refusal(&["eval", "--reward-weights", "1,2", "--output", &folder.path("x")]);
+    assert!(said.contains("give --verifier twice"), "{said}");
+}

@@ -1,0 +1,115 @@
+//! `--report-to wandb`: a process of Python follows the metrics, ends with the run, and a run that a stranger left does
+//! not start it. The packages themselves are tested in `python/tests/test_report_to.py`.
+
+use std::process::Output;
+
+use assert_cmd::Command;
+
+use crate::support::binary::{Folder, refusal, said, tealight};
+
+const SHORT: [&str; 12] = [
+    "--max-steps",
+    "2",
+    "--prompts-per-step",
+    "2",
+    "--num-generations",
+    "4",
+    "--max-samples",
+    "8",
+    "--max-completion-length",
+    "20",
+    "--device",
+    "cpu",
+];
+
+/// A stand-in for the package, which writes what it is told to `told.txt`.
+const WANDB: &str = r#"
+import os
+class Run:
+    def __init__(self, **options):
+        print("noise on standard output")
+        self.file = open(os.environ["TOLD"], "a")
+        self.file.write("init %s %s\n" % (options["project"], options["config"]["max_steps"]))
+    def define_metric(self, *a, **b):
+        pass
+    def log(self, row):
+        if os.environ.get("BREAK"):
+            raise RuntimeError("no room")
+        self.file.write("step %d reward %s\n" % (row["step"], "train/reward" in row))
+    def finish(self):
+        self.file.write("finish\n")
+        self.file.close()
+def init(**options):
+    return Run(**options)
+"#;
+
+fn train(folder: &Folder, name: &str, more: &[&str], environment: &[(&str, &str)]) -> Output {
+    let mut command = Command::cargo_bin("tealight").expect("the binary");
+    command.env("PYTHONPATH", folder.path("packages")).env("TOLD", folder.path("told.txt"));
+    command.envs(environment.iter().copied()).timeout(std::time::Duration::from_secs(240));
+    let output = folder.path(name);
+    let arguments = [&["train", "--output", &output], &SHORT[..], more].concat();
+    command.args(arguments).output().expect("runs")
+}
+
+fn has_python() -> bool {
+    std::process::Command::new("python3")
+        .arg("--version")
+        .output()
+        .is_ok_and(|done| done.status.success())
+}
+
+#[test]
+fn rows_reach_the_package_and_its_failures_stop_no_step() {
+    if !has_python() {
+        eprintln!("no python3, not tested");
+        return;
+    }
+    let folder = Folder::new();
+    std::fs::create_dir(folder.path("packages")).expect("a folder");
+    folder.write("packages/wandb.py", WANDB);
+    let done = train(&folder, "told", &["--report-to", "tensorboard,wandb"], &[]);
+    assert!(done.status.success(), "{}", said(&done));
+    let told = std::fs::read_to_string(folder.path("told.txt")).expect("told");
+    assert_eq!(told, "init tealight 2\nstep 1 reward True\nstep 2 reward True\nfinish\n");
+    assert!(std::fs::read_dir(folder.path("told/tensorboard")).expect("events").count() > 0);
+    let broken = train(&folder, "broken", &["--report-to", "wandb"], &[("BREAK", "1")]);
+    assert!(broken.status.success(), "{}", said(&broken));
+    assert!(said(&broken).contains("did not end in order"), "{}", said(&broken));
+    // A run without the package does not begin.
+    let missing = train(&folder, "missing", &["--report-to", "wandb"], &[("PYTHONPATH", "")]);
+    if !missing.status.success() {
+        assert!(said(&missing).contains("pip install wandb"), "{}", said(&missing));
+    }
+    let nobody = train(
+        &folder,
+        "nobody",
+        &["--report-to", "trackio"],
+        &[("TEALIGHT_PYTHON", "/nowhere/python")],
+    );
+    assert!(said(&nobody).contains("does not start"), "{}", said(&nobody));
+    // Whoever goes on with a stranger's run says so.
+    let config = std::fs::read_to_string(folder.path("told/config.toml")).expect("settings");
+    assert!(config.contains("report_to = [\"tensorboard\", \"wandb\"]"), "{config}");
+    let said = refusal(&["train", "--resume", &folder.path("told"), "--max-steps", "3"]);
+    assert!(said.contains("reports to `wandb`") && said.contains("--report-to wandb"), "{said}");
+}
+
+#[test]
+fn none_goes_alone_and_what_there_is_not_is_refused() {
+    let folder = Folder::new();
+    let output = folder.path("run");
+    let said = refusal(&["train", "--output", &output, "--report-to", "none,tensorboard"]);
+    assert!(said.contains("none alone"), "{said}");
+    let file = folder.write("a.toml", "report_to = [\"tensorboard\", \"mlflow\"]\n");
+    let said = refusal(&["train", "--output", &output, "--config", &file]);
+    assert!(said.contains("a.toml") && said.contains("--help names"), "{said}");
+    for text in ["[]", "[\"wandb\", \"wandb\"]"] {
+        let file = folder.write("b.toml", format!("report_to = {text}\n"));
+        let said = refusal(&["train", "--output", &output, "--config", &file]);
+        assert!(said.contains("tensorboard, wandb and trackio, each once"), "{said}");
+    }
+    let shown =
+        tealight(&["train", "--dry-run", "--report-to", "none", "--max-completion-length", "20"]);
+    assert!(String::from_utf8_lossy(&shown.stdout).contains("report_to = \"none\""));
+}
