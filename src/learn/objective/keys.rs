@@ -2,6 +2,8 @@
 //!
 //! Every key that a user gives must matter: one that the resulting plan does not read is refused.
 
+mod rules;
+
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::str::FromStr;
@@ -12,13 +14,11 @@ use clap::ValueEnum;
 use super::Divergence;
 use super::annealing::{Annealing, Shape};
 use super::baseline::Baseline;
-use super::estimators::AdvantageEstimator;
 use super::plan::{
     Anchor, Entropy, Estimator, Matching, Partition, Plan, Regulariser, SampleSource, Split,
 };
 use super::surrogate::{LossType, TrustRegion};
 use super::target::Target;
-use super::tokens::{Covariance, SimKo};
 
 /// What the keys mean, as `tealight objectives` shows them.
 pub(crate) const HELP: &str = "\
@@ -290,25 +290,6 @@ impl Keys {
         Ok(Annealing { shape, beta_end, entropy_end, rehearsal_end })
     }
 
-    fn rule(&mut self) -> Result<AdvantageEstimator> {
-        let name = self.take("rule").unwrap_or_else(|| "plain".into());
-        Ok(match name.as_str() {
-            "plain" => AdvantageEstimator::Plain,
-            "negative" => AdvantageEstimator::Negative { positive: self.number("positive", 0.0)? },
-            "maxrl" => AdvantageEstimator::MaxRl,
-            "pkpo" => AdvantageEstimator::Pkpo { k: self.number("k", 4)? },
-            "pass-at-k" => AdvantageEstimator::PassAtK { k: self.number("k", 4)? },
-            "unlikeliness" => {
-                AdvantageEstimator::Unlikeliness { strength: self.number("strength", 0.25)? }
-            }
-            "ucpo" => AdvantageEstimator::Ucpo { tau: self.number("tau", 0.2)? },
-            other => bail!(
-                "`rule`: `{other}` is not one of plain, negative, maxrl, pkpo, pass-at-k, \
-                 unlikeliness, ucpo"
-            ),
-        })
-    }
-
     fn baseline(&mut self) -> Result<Baseline> {
         let Some(text) = self.take("baseline") else { return Ok(Baseline::None) };
         let known = text.replace('_', "-").replace("leave-one-out", "loo");
@@ -350,38 +331,5 @@ impl Keys {
             bail!("`epsilon` must be below 1");
         }
         Ok(region)
-    }
-
-    fn covariance(&mut self) -> Result<Option<Covariance>> {
-        let name = self.take("covariance").unwrap_or_else(|| "none".into());
-        Ok(match name.as_str() {
-            "none" => None,
-            "clip" => Some(Covariance::Clip {
-                share: self.number("covariance-share", 2e-4)?,
-                low: self.number("covariance-low", 1.0)?,
-                high: self.number("covariance-high", 5.0)?,
-            }),
-            "kl" => Some(Covariance::Kl {
-                share: self.number("covariance-share", 2e-4)?,
-                coefficient: self.number("covariance-coefficient", 1.0)?,
-            }),
-            other => bail!("`covariance`: `{other}` is not one of none, clip, kl"),
-        })
-    }
-
-    fn simko(&mut self) -> Result<Option<SimKo>> {
-        if !self.flag("simko")? {
-            return Ok(None);
-        }
-        let simko = SimKo {
-            quantile: self.number("quantile", 0.8)?,
-            mix: self.number("mix", 0.01)?,
-            top: self.number("top", 3)?,
-            penalty: self.number("penalty", 1.1)?,
-        };
-        if !(0.0..=1.0).contains(&simko.quantile) || simko.top == 0 {
-            bail!("`quantile` must be between 0 and 1, `top` at least 1");
-        }
-        Ok(Some(simko))
     }
 }

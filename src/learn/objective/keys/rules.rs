@@ -1,0 +1,61 @@
+//! The keys of rules: how rewards become advantages, and which tokens are treated apart.
+
+use anyhow::{Result, bail};
+
+use super::Keys;
+use crate::learn::objective::AdvantageEstimator;
+use crate::learn::objective::tokens::{Covariance, SimKo};
+
+impl Keys {
+    pub(super) fn rule(&mut self) -> Result<AdvantageEstimator> {
+        let name = self.take("rule").unwrap_or_else(|| "plain".into());
+        Ok(match name.as_str() {
+            "plain" => AdvantageEstimator::Plain,
+            "negative" => AdvantageEstimator::Negative { positive: self.number("positive", 0.0)? },
+            "maxrl" => AdvantageEstimator::MaxRl,
+            "pkpo" => AdvantageEstimator::Pkpo { k: self.number("k", 4)? },
+            "pass-at-k" => AdvantageEstimator::PassAtK { k: self.number("k", 4)? },
+            "unlikeliness" => {
+                AdvantageEstimator::Unlikeliness { strength: self.number("strength", 0.25)? }
+            }
+            "ucpo" => AdvantageEstimator::Ucpo { tau: self.number("tau", 0.2)? },
+            other => bail!(
+                "`rule`: `{other}` is not one of plain, negative, maxrl, pkpo, pass-at-k, \
+                 unlikeliness, ucpo"
+            ),
+        })
+    }
+
+    pub(super) fn covariance(&mut self) -> Result<Option<Covariance>> {
+        let name = self.take("covariance").unwrap_or_else(|| "none".into());
+        Ok(match name.as_str() {
+            "none" => None,
+            "clip" => Some(Covariance::Clip {
+                share: self.number("covariance-share", 2e-4)?,
+                low: self.number("covariance-low", 1.0)?,
+                high: self.number("covariance-high", 5.0)?,
+            }),
+            "kl" => Some(Covariance::Kl {
+                share: self.number("covariance-share", 2e-4)?,
+                coefficient: self.number("covariance-coefficient", 1.0)?,
+            }),
+            other => bail!("`covariance`: `{other}` is not one of none, clip, kl"),
+        })
+    }
+
+    pub(super) fn simko(&mut self) -> Result<Option<SimKo>> {
+        if !self.flag("simko")? {
+            return Ok(None);
+        }
+        let simko = SimKo {
+            quantile: self.number("quantile", 0.8)?,
+            mix: self.number("mix", 0.01)?,
+            top: self.number("top", 3)?,
+            penalty: self.number("penalty", 1.1)?,
+        };
+        if !(0.0..=1.0).contains(&simko.quantile) || simko.top == 0 {
+            bail!("`quantile` must be between 0 and 1, `top` at least 1");
+        }
+        Ok(Some(simko))
+    }
+}
