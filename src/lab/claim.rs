@@ -6,7 +6,7 @@ use anyhow::Result;
 use candle_core::{Device, Tensor};
 
 use super::exact::gradient_of;
-use super::{Class, Table, World};
+use super::{Class, Table, World, set_claim};
 use crate::learn::objective::target::Target;
 use crate::learn::objective::{
     AdvantageEstimator, Anchor, Baseline, Divergence, Estimator, GroupStats, Matching, Plan,
@@ -78,6 +78,9 @@ fn constant(values: Vec<f64>) -> Result<Tensor> {
 
 /// `-sum_x w_x p_x / X`: the chance of being correct, weighed by what the rule makes of it.
 fn reward_claim(world: &World, table: &Table, plan: &Plan, group: usize) -> Result<Option<Tensor>> {
+    if let AdvantageEstimator::Set(objective) = plan.rule {
+        return Ok(Some(set_claim::loss(world, table, objective)?));
+    }
     if matches!(
         plan.rule,
         AdvantageEstimator::Unlikeliness { .. } | AdvantageEstimator::Ucpo { .. }
@@ -111,8 +114,7 @@ pub fn reward_weight(plan: &Plan, group: usize, p: f64) -> f64 {
             lengths: vec![1; group],
             solve_rate: 0.5,
             beta: 0.0,
-            greedy: None,
-            mass: None,
+            ..GroupStats::default()
         };
         advantages(&plan, &[stats])[0][0]
     };

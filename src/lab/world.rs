@@ -212,6 +212,11 @@ impl World {
         outputs.iter().map(|y| self.is_right[prompt][*y].then_some(*y)).collect()
     }
 
+    /// How many outputs are correct on a prompt.
+    pub fn total(&self, prompt: usize) -> u64 {
+        self.is_right[prompt].iter().filter(|right| **right).count() as u64
+    }
+
     /// The chance of a correct output under `q`.
     pub fn mass(&self, prompt: usize, q: &[f64]) -> f64 {
         q.iter().zip(&self.is_right[prompt]).filter(|(_, right)| **right).map(|(q, _)| q).sum()

@@ -32,6 +32,7 @@ mod learns;
 mod ledger;
 mod memory;
 mod mpi;
+mod objectives_of_sets;
 mod parity;
 mod prompts;
 mod pstar;

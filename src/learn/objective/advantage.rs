@@ -9,7 +9,7 @@ use super::baseline::{BatchMoments, centred, less_the_others};
 use super::plan::{Anchor, Estimator, Matching, Partition, Plan, SampleSource};
 
 /// Statistics of the samples of one prompt, in their order.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct GroupStats {
     /// Rewards, an overlong penalty included.
     pub rewards: Vec<f64>,
@@ -27,6 +27,8 @@ pub struct GroupStats {
     pub beta: f64,
     /// The reward of the policy's greedy completion, where `baseline=greedy` subtracts it.
     pub greedy: Option<f64>,
+    /// How many distinct correct answers the prompt has, where that is known.
+    pub total: Option<u64>,
     /// Probability of each, where these are all outputs there are instead of samples: baselines are
     /// then exact means, the limit of infinitely many samples. Rules of finite groups do not read it.
     pub mass: Option<Vec<f64>>,
@@ -193,7 +195,7 @@ mod tests {
             solve_rate: 0.25,
             beta: 0.05,
             greedy: None,
-            mass: None,
+            ..GroupStats::default()
         }
     }
 

@@ -14,7 +14,7 @@ struct Kind {
 }
 
 /// Every objective in one kind.
-const KINDS: [Kind; 7] = [
+const KINDS: [Kind; 8] = [
     Kind {
         title: "Reward alone",
         when: "when accuracy is all that counts, or as the baseline of a comparison: every policy that is always right is \
@@ -67,6 +67,12 @@ const KINDS: [Kind; 7] = [
         names: &["pass-at-k", "pkpo", "nsr", "unlikeliness", "ucpo", "simko"],
     },
     Kind {
+        title: "Sets of samples",
+        when: "when the measure of a model is a function of several samples of a problem, such as the number of distinct correct \
+               answers among k: training maximises its expected value, with the verifier's own solution classes.",
+        names: &["set", "unique-at-k", "coverage-at-k", "darling", "polychromic"],
+    },
+    Kind {
         title: "Entropy control",
         when: "when entropy collapses early in a run: the bonus or the limit acts on all tokens, whether they lead to different \
                answers or not.",
@@ -82,7 +88,7 @@ const FURTHER: [(&str, &str); 10] = [
         "ratios above 1 plus this earn no gradient; of cispo the weights are cut there",
     ),
     ("dual-clip", "with a negative advantage, ratios above this earn no gradient"),
-    ("k", "the k of Pass@k"),
+    ("k", "number of samples whose Pass@k, or other function of a set, is maximised"),
     ("positive", "advantage of correct completions, where incorrect ones have -1"),
     ("strength", "how much less the likeliest correct completion of a group earns"),
     ("tau", "share of a group's positive advantage that moves to its rarer correct answers"),

@@ -4,6 +4,7 @@
 //! shapes them. To add a rule, add a variant, its arms here, and a preset.
 
 use super::advantage::GroupStats;
+use super::sets::{SetFunction, SetObjective};
 
 /// The rule that turns the rewards of a group into advantages.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -40,15 +41,28 @@ pub enum AdvantageEstimator {
         /// Share of the mass that is moved.
         tau: f64,
     },
+    /// The unbiased gradient of the expected value of a function of k samples.
+    Set(SetObjective),
 }
 
 /// Added where a share divides, as the paper does.
 const EPSILON: f64 = 1e-6;
 
 impl AdvantageEstimator {
+    /// Whether it has a limit of infinitely many samples, which a whole distribution is.
+    pub fn is_of_samples(self) -> bool {
+        use AdvantageEstimator::{Negative, Plain};
+        matches!(self, Plain | Negative { .. })
+    }
+
     /// Whether it looks at the policy's log-probabilities.
     pub(super) fn reads_policy(self) -> bool {
         matches!(self, AdvantageEstimator::Unlikeliness { .. } | AdvantageEstimator::Ucpo { .. })
+    }
+
+    /// Whether it reads how many correct answers a prompt has.
+    pub fn reads_total(self) -> bool {
+        matches!(self, AdvantageEstimator::Set(set) if set.function == SetFunction::Coverage)
     }
 
     /// Rewards as the rule sees them, before the baseline; `None` where the rule gives advantages itself.
@@ -61,7 +75,8 @@ impl AdvantageEstimator {
             AdvantageEstimator::Negative { .. }
             | AdvantageEstimator::MaxRl
             | AdvantageEstimator::Pkpo { .. }
-            | AdvantageEstimator::PassAtK { .. } => None,
+            | AdvantageEstimator::PassAtK { .. }
+            | AdvantageEstimator::Set(_) => None,
         }
     }
 
@@ -80,6 +95,7 @@ impl AdvantageEstimator {
                 by((1.0 - share) / (share + EPSILON), -share / (share + EPSILON))
             }
             AdvantageEstimator::Pkpo { k } => pkpo(correct, k),
+            AdvantageEstimator::Set(objective) => objective.advantages(stats),
             AdvantageEstimator::PassAtK { k } => {
                 let (reward, spread) = {
                     let reward = pass_at_k(all, right, k);
@@ -117,13 +133,24 @@ impl AdvantageEstimator {
         }
     }
 
+    /// The fewest samples of a group that it needs; 1 where any will do.
+    pub fn smallest_group(self) -> usize {
+        match self {
+            AdvantageEstimator::Pkpo { k } | AdvantageEstimator::PassAtK { k } => k + 1,
+            AdvantageEstimator::Set(objective) => objective.smallest_group(),
+            _ => 1,
+        }
+    }
+
     /// Whether the advantages include their own baseline.
-    pub(super) fn has_baseline(self) -> bool {
-        !matches!(
+    pub fn has_baseline(self) -> bool {
+        matches!(
             self,
-            AdvantageEstimator::Plain
-                | AdvantageEstimator::Unlikeliness { .. }
-                | AdvantageEstimator::Ucpo { .. }
+            AdvantageEstimator::Negative { .. }
+                | AdvantageEstimator::MaxRl
+                | AdvantageEstimator::Pkpo { .. }
+                | AdvantageEstimator::PassAtK { .. }
+                | AdvantageEstimator::Set(_)
         )
     }
 }
@@ -178,9 +205,7 @@ mod tests {
             reference_logp: policy_logp.to_vec(),
             lengths: vec![1; correct.len()],
             solve_rate: 0.5,
-            beta: 0.0,
-            greedy: None,
-            mass: None,
+            ..GroupStats::default()
         }
     }
 

@@ -46,7 +46,12 @@ Keys, for any objective as NAME:key=value:...
                  groups)
   max-reward     where the pseudo-reward of a target is cut
   rule           plain, negative, maxrl, pkpo, pass-at-k, unlikeliness, ucpo
-                 (with positive, k, strength, tau)
+                 (with positive, k, strength, tau), set
+  function       what rule=set maximises of k samples: pass, unique (distinct
+                 correct), coverage (of all correct answers), distinct (a pair),
+                 polychromic
+  set-baseline   others (the sets without a sample), marginal (what a sample adds
+                 to k - 1 others), none
   baseline       none, loo, group-mean, group-std, batch-std, batch (whitening),
                  valid-mean, greedy
   trust-region   none, ppo, gspo, cispo (with epsilon, epsilon-high, dual-clip)

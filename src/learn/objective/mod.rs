@@ -30,6 +30,7 @@ mod plan;
 mod pointwise;
 mod preset;
 pub mod pstar;
+mod sets;
 mod surrogate;
 pub mod target;
 pub mod tokens;
@@ -55,4 +56,5 @@ pub use plan::{
     Anchor, Entropy, Estimator, Matching, Partition, Plan, Regulariser, SampleSource, Split,
 };
 pub use pointwise::PointwiseLoss;
+pub use sets::{SetBaseline, SetFunction, SetObjective};
 pub use surrogate::{LossType, Normaliser, TrustRegion};

@@ -25,7 +25,7 @@ const fn row(
 }
 
 /// Every name. The last four are the plain names of what they stand for.
-pub(super) const PRESETS: [Preset; 41] = [
+pub(super) const PRESETS: [Preset; 46] = [
     row("reinforce", &[], "loss-type=dr_grpo", "the reward times the score, no baseline"),
     row("rloo", &[], "baseline=loo loss-type=dr_grpo", "leave-one-out baseline (2402.14740)"),
     row(
@@ -179,6 +179,36 @@ pub(super) const PRESETS: [Preset; 41] = [
         &["k"],
         "rule=pkpo k=4 loss-type=dr_grpo",
         "unbiased gradient of Pass@k (2505.15201)",
+    ),
+    row(
+        "set",
+        &["function", "k"],
+        "rule=set function=pass k=4 loss-type=dr_grpo",
+        "the expected value of a function of k samples, unbiased: pass, unique, coverage, distinct, polychromic",
+    ),
+    row(
+        "unique-at-k",
+        &["k"],
+        "rule=set function=unique k=4 loss-type=dr_grpo",
+        "the number of distinct correct answers among k samples",
+    ),
+    row(
+        "coverage-at-k",
+        &["k"],
+        "rule=set function=coverage k=4 loss-type=dr_grpo",
+        "the share of a problem's correct answers that k samples find; for tasks that know their number",
+    ),
+    row(
+        "darling",
+        &[],
+        "rule=set function=distinct loss-type=dr_grpo",
+        "correct and another answer than a second sample's: DARLING's quality x distance with exact classes (2509.02534)",
+    ),
+    row(
+        "polychromic",
+        &["k"],
+        "rule=set function=polychromic k=4 loss-type=dr_grpo",
+        "accuracy of k samples x distinct correct answers among them (2509.25424)",
     ),
     row(
         "nsr",

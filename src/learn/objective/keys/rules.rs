@@ -4,6 +4,7 @@ use anyhow::{Result, bail};
 
 use super::Keys;
 use crate::learn::objective::AdvantageEstimator;
+use crate::learn::objective::sets::{SetBaseline, SetFunction, SetObjective};
 use crate::learn::objective::tokens::{Covariance, SimKo};
 
 impl Keys {
@@ -19,11 +20,25 @@ impl Keys {
                 AdvantageEstimator::Unlikeliness { strength: self.number("strength", 0.25)? }
             }
             "ucpo" => AdvantageEstimator::Ucpo { tau: self.number("tau", 0.2)? },
+            "set" => AdvantageEstimator::Set(self.set_objective()?),
             other => bail!(
                 "`rule`: `{other}` is not one of plain, negative, maxrl, pkpo, pass-at-k, \
-                 unlikeliness, ucpo"
+                 unlikeliness, ucpo, set"
             ),
         })
+    }
+
+    fn set_objective(&mut self) -> Result<SetObjective> {
+        let function = self.choice("function", SetFunction::Pass, &SetFunction::NAMED)?;
+        // A pair is all that this one reads: another k is refused as a key without effect.
+        let k = if function == SetFunction::Distinct { 2 } else { self.number("k", 4)? };
+        let baselines = [
+            ("none", SetBaseline::None),
+            ("others", SetBaseline::Others),
+            ("marginal", SetBaseline::Marginal),
+        ];
+        let baseline = self.choice("set-baseline", SetBaseline::Others, &baselines)?;
+        Ok(SetObjective { function, k, baseline })
     }
 
     pub(super) fn covariance(&mut self) -> Result<Option<Covariance>> {

@@ -4,7 +4,9 @@ use anyhow::{Result, bail};
 
 use super::{Anchor, Estimator, Matching, Plan, Regulariser, SampleSource};
 use crate::learn::objective::target::Target;
-use crate::learn::objective::{AdvantageEstimator, Baseline, Divergence, TrustRegion};
+use crate::learn::objective::{
+    AdvantageEstimator, Baseline, Divergence, SetObjective, TrustRegion,
+};
 
 impl Plan {
     /// Refuses combinations that cannot work.
@@ -22,10 +24,15 @@ impl Plan {
                 "a greedy completion has a reward, and no pseudo-reward of a target: set baseline=loo"
             );
         }
+        if self.rule.has_baseline() && self.overlong_buffer > 0.0 {
+            bail!("this rule reads verdicts and no rewards: `overlong-buffer` has no effect on it");
+        }
         if self.rule.has_baseline() && self.baseline != Baseline::None {
             bail!("this rule brings its own baseline: leave `baseline` at none");
         }
-        if let AdvantageEstimator::Pkpo { k: 0 } | AdvantageEstimator::PassAtK { k: 0 } = self.rule
+        if let AdvantageEstimator::Pkpo { k: 0 }
+        | AdvantageEstimator::PassAtK { k: 0 }
+        | AdvantageEstimator::Set(SetObjective { k: 0, .. }) = self.rule
         {
             bail!("`k` must be at least 1");
         }

@@ -195,6 +195,7 @@ fn stats(
                 .greedy
                 .as_ref()
                 .map(|greedy| shaped(greedy.reward(), greedy.completion.tokens.len())),
+            total: run.problems[group.problem].problem.total,
             mass: None,
         }
     };
@@ -258,8 +259,7 @@ mod tests {
             lengths: vec![1; 4],
             solve_rate: 0.9,
             beta: 0.0,
-            greedy: None,
-            mass: None,
+            ..GroupStats::default()
         };
         let mut sums = BTreeMap::new();
         let mut estimate = |text: &str, correct: usize| {
