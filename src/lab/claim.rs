@@ -6,11 +6,11 @@ use anyhow::Result;
 use candle_core::{Device, Tensor};
 
 use super::exact::gradient_of;
-use super::{Class, Table, World, set_claim};
+use super::{Class, Table, World, group_claim, set_claim};
 use crate::learn::objective::target::Target;
 use crate::learn::objective::{
-    AdvantageEstimator, Anchor, Baseline, Divergence, Estimator, GroupStats, Matching, Plan,
-    SampleSource, advantages,
+    AdvantageEstimator, Anchor, Baseline, Divergence, Estimator, Exploration, GroupStats, Matching,
+    Plan, SampleSource, advantages,
 };
 
 /// The gradient that groups of `group` samples should give in expectation, with token means over
@@ -78,8 +78,14 @@ fn constant(values: Vec<f64>) -> Result<Tensor> {
 
 /// `-sum_x w_x p_x / X`: the chance of being correct, weighed by what the rule makes of it.
 fn reward_claim(world: &World, table: &Table, plan: &Plan, group: usize) -> Result<Option<Tensor>> {
-    if let AdvantageEstimator::Set(objective) = plan.rule {
-        return Ok(Some(set_claim::loss(world, table, objective)?));
+    match plan.rule {
+        AdvantageEstimator::Set(objective) => {
+            return Ok(Some(set_claim::loss(world, table, objective)?));
+        }
+        AdvantageEstimator::Rarity { .. } => {
+            return group_claim::loss(world, table, plan, group);
+        }
+        _ => {}
     }
     if matches!(
         plan.rule,
@@ -95,7 +101,16 @@ fn reward_claim(world: &World, table: &Table, plan: &Plan, group: usize) -> Resu
             .extend(world.is_right[prompt].iter().map(|right| if *right { weight } else { 0.0 }));
     }
     let chance = table.token_logp()?.sum(1)?.exp()?;
-    Ok(Some((chance * constant(weights)?)?.sum_all()?.neg()?))
+    let mut value = (&chance * constant(weights)?)?;
+    if let AdvantageEstimator::Explore(Exploration { bonus, repeats }) = plan.rule {
+        let outputs = world.outputs.len();
+        let seen = (0..chance.elem_count()).map(|row| world.seen(row % outputs).max(1) as f64);
+        let earned = constant(seen.map(|seen| bonus / seen.sqrt()).collect())?;
+        // Every output is a final answer of its own: two samples have the same with the sum of squared chances.
+        let cost = (chance.sqr()? * (repeats / 2.0))?;
+        value = (value + (((chance * earned)? - cost)? / prompts(world))?)?;
+    }
+    Ok(Some(value.sum_all()?.neg()?))
 }
 
 /// `E[A | right] - E[A | wrong]` of one of `group` samples, the others correct with chance `p`: with

@@ -72,6 +72,8 @@ impl<'a> Setting<'a> {
             solve_rate: world.solve_rate(prompt),
             beta,
             greedy: Some(f64::from(world.is_right[prompt][greedy[prompt]])),
+            outcomes: (0..logp.len()).map(Some).collect(),
+            seen: (0..logp.len()).map(|y| world.seen(y)).collect(),
             total: Some(world.total(prompt)),
             mass: Some(logp.iter().map(|logp| logp.exp()).collect()),
         };

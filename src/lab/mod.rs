@@ -11,6 +11,7 @@ mod class;
 pub mod decompose;
 mod exact;
 pub mod fixed_mu;
+mod group_claim;
 mod measure;
 mod member;
 pub mod mismatch;

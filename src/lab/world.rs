@@ -217,6 +217,11 @@ impl World {
         self.is_right[prompt].iter().filter(|right| **right).count() as u64
     }
 
+    /// How often a run is taken to have seen an output before, where an objective asks: no two neighbours alike.
+    pub fn seen(&self, output: usize) -> u64 {
+        output as u64 % 5
+    }
+
     /// The chance of a correct output under `q`.
     pub fn mass(&self, prompt: usize, q: &[f64]) -> f64 {
         q.iter().zip(&self.is_right[prompt]).filter(|(_, right)| **right).map(|(q, _)| q).sum()

@@ -21,6 +21,7 @@ mod fronts;
 mod fuzz;
 mod gguf;
 mod gpu;
+mod group_objectives;
 mod half_precision;
 mod hub;
 mod inert;

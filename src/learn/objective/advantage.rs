@@ -27,6 +27,11 @@ pub struct GroupStats {
     pub beta: f64,
     /// The reward of the policy's greedy completion, where `baseline=greedy` subtracts it.
     pub greedy: Option<f64>,
+    /// The final answer of each, correct or not, as numbered in this group; none where it gives none. Empty where the
+    /// plan does not read them.
+    pub outcomes: Vec<Option<usize>>,
+    /// How often the run had seen each one's final answer on this prompt before; empty likewise.
+    pub seen: Vec<u64>,
     /// How many distinct correct answers the prompt has, where that is known.
     pub total: Option<u64>,
     /// Probability of each, where these are all outputs there are instead of samples: baselines are

@@ -64,7 +64,16 @@ const KINDS: [Kind; 8] = [
         title: "Pass@k and rare correct answers",
         when: "when a problem may be tried several times, or when rare correct answers must not be lost to frequent ones, without \
                a reference to the base.",
-        names: &["pass-at-k", "pkpo", "nsr", "unlikeliness", "ucpo", "simko"],
+        names: &[
+            "pass-at-k",
+            "pkpo",
+            "nsr",
+            "unlikeliness",
+            "rarity",
+            "outcome-exploration",
+            "ucpo",
+            "simko",
+        ],
     },
     Kind {
         title: "Sets of samples",
@@ -81,7 +90,7 @@ const KINDS: [Kind; 8] = [
 ];
 
 /// What keys mean that [`keys::HELP`] explains with others.
-const FURTHER: [(&str, &str); 10] = [
+const FURTHER: [(&str, &str); 13] = [
     ("epsilon", "ratios below 1 minus this earn no gradient"),
     (
         "epsilon-high",
@@ -92,6 +101,18 @@ const FURTHER: [(&str, &str); 10] = [
     ("positive", "advantage of correct completions, where incorrect ones have -1"),
     ("strength", "how much less the likeliest correct completion of a group earns"),
     ("tau", "share of a group's positive advantage that moves to its rarer correct answers"),
+    (
+        "power",
+        "power of the size of a solution class that divides the advantage: 0 is no weight, 1 the whole size",
+    ),
+    (
+        "bonus",
+        "weight of 1 / sqrt(N) for a final answer that the run saw N times before on the prompt",
+    ),
+    (
+        "repeats",
+        "weight of the chance that two samples of a prompt have the same final answer, which is lowered",
+    ),
     ("covariance-share", "share of all tokens that the rule picks"),
     ("target-entropy", "entropy per token, in nats, that the bonus holds"),
     (

@@ -4,6 +4,7 @@
 //! shapes them. To add a rule, add a variant, its arms here, and a preset.
 
 use super::advantage::GroupStats;
+use super::rarity::{Exploration, weigh_by_class};
 use super::sets::{SetFunction, SetObjective};
 
 /// The rule that turns the rewards of a group into advantages.
@@ -41,6 +42,14 @@ pub enum AdvantageEstimator {
         /// Share of the mass that is moved.
         tau: f64,
     },
+    /// The advantage of a correct sample over the size of its solution class in the group, to a power (arXiv
+    /// 2601.08763).
+    Rarity {
+        /// The power: 0 is no weight, 1 divides by the size.
+        power: f64,
+    },
+    /// Bonuses for final answers that are rare in the run, penalties for repeats in the group.
+    Explore(Exploration),
     /// The unbiased gradient of the expected value of a function of k samples.
     Set(SetObjective),
 }
@@ -60,6 +69,11 @@ impl AdvantageEstimator {
         matches!(self, AdvantageEstimator::Unlikeliness { .. } | AdvantageEstimator::Ucpo { .. })
     }
 
+    /// Whether it reads final answers, and how often the run has seen them.
+    pub fn reads_outcomes(self) -> bool {
+        matches!(self, AdvantageEstimator::Explore(_))
+    }
+
     /// Whether it reads how many correct answers a prompt has.
     pub fn reads_total(self) -> bool {
         matches!(self, AdvantageEstimator::Set(set) if set.function == SetFunction::Coverage)
@@ -68,9 +82,10 @@ impl AdvantageEstimator {
     /// Rewards as the rule sees them, before the baseline; `None` where the rule gives advantages itself.
     pub(super) fn shaped(self, stats: &GroupStats) -> Option<Vec<f64>> {
         match self {
-            AdvantageEstimator::Plain | AdvantageEstimator::Ucpo { .. } => {
-                Some(stats.rewards.clone())
-            }
+            AdvantageEstimator::Plain
+            | AdvantageEstimator::Ucpo { .. }
+            | AdvantageEstimator::Rarity { .. }
+            | AdvantageEstimator::Explore(_) => Some(stats.rewards.clone()),
             AdvantageEstimator::Unlikeliness { strength } => Some(unlikeliness(stats, strength)),
             AdvantageEstimator::Negative { .. }
             | AdvantageEstimator::MaxRl
@@ -109,13 +124,22 @@ impl AdvantageEstimator {
             }
             AdvantageEstimator::Plain
             | AdvantageEstimator::Unlikeliness { .. }
-            | AdvantageEstimator::Ucpo { .. } => stats.rewards.clone(),
+            | AdvantageEstimator::Ucpo { .. }
+            | AdvantageEstimator::Rarity { .. }
+            | AdvantageEstimator::Explore(_) => stats.rewards.clone(),
         }
     }
 
     /// Moves advantage within the group after the baseline.
     pub(super) fn redistribute(self, stats: &GroupStats, advantages: &mut [f64]) {
-        let AdvantageEstimator::Ucpo { tau } = self else { return };
+        let tau = match self {
+            AdvantageEstimator::Rarity { power } => {
+                return weigh_by_class(stats, power, advantages);
+            }
+            AdvantageEstimator::Explore(exploration) => return exploration.add(stats, advantages),
+            AdvantageEstimator::Ucpo { tau } => tau,
+            _ => return,
+        };
         let right: Vec<usize> =
             (0..advantages.len()).filter(|i| stats.classes[*i].is_some()).collect();
         if right.is_empty() || right.len() == advantages.len() {

@@ -30,6 +30,7 @@ mod plan;
 mod pointwise;
 mod preset;
 pub mod pstar;
+mod rarity;
 mod sets;
 mod surrogate;
 pub mod target;
@@ -56,5 +57,6 @@ pub use plan::{
     Anchor, Entropy, Estimator, Matching, Partition, Plan, Regulariser, SampleSource, Split,
 };
 pub use pointwise::PointwiseLoss;
+pub use rarity::Exploration;
 pub use sets::{SetBaseline, SetFunction, SetObjective};
 pub use surrogate::{LossType, Normaliser, TrustRegion};

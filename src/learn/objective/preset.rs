@@ -25,7 +25,7 @@ const fn row(
 }
 
 /// Every name. The last four are the plain names of what they stand for.
-pub(super) const PRESETS: [Preset; 46] = [
+pub(super) const PRESETS: [Preset; 48] = [
     row("reinforce", &[], "loss-type=dr_grpo", "the reward times the score, no baseline"),
     row("rloo", &[], "baseline=loo loss-type=dr_grpo", "leave-one-out baseline (2402.14740)"),
     row(
@@ -221,6 +221,18 @@ pub(super) const PRESETS: [Preset; 46] = [
         &["strength"],
         "rule=unlikeliness strength=0.25 baseline=group-std trust-region=ppo loss-type=grpo num-iterations=2 divergence=reverse-kl estimator=k3 beta=0.1",
         "rare correct answers earn more (2506.02355)",
+    ),
+    row(
+        "rarity",
+        &["power"],
+        "rule=rarity power=1 baseline=group-std trust-region=ppo loss-type=grpo",
+        "GRPO, the advantage of a correct answer over the size of its solution class in the group (2601.08763)",
+    ),
+    row(
+        "outcome-exploration",
+        &["bonus", "repeats"],
+        "rule=explore bonus=0.2 repeats=0 baseline=group-std trust-region=ppo loss-type=grpo",
+        "GRPO plus a bonus for final answers that the run saw rarely, and a penalty for repeats (2509.06941)",
     ),
     row(
         "ucpo",

@@ -28,6 +28,17 @@ impl Rollout {
     pub fn reward(&self) -> f64 {
         f64::from(self.completion.finish == Finish::Stop && self.verdict.is_correct())
     }
+
+    /// The final answer, as the verifier writes it: the solution class of a correct completion, the answer of an
+    /// incorrect one. None where it was truncated, or no answer was found.
+    pub fn outcome(&self) -> Option<&str> {
+        match &self.verdict {
+            _ if self.completion.finish != Finish::Stop => None,
+            Verdict::Correct { class, .. } => Some(class),
+            Verdict::Wrong { answer, .. } => answer.as_deref(),
+            _ => None,
+        }
+    }
 }
 
 /// All samples of one prompt of one step: the unit that advantages are computed over.

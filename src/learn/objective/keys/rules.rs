@@ -3,9 +3,9 @@
 use anyhow::{Result, bail};
 
 use super::Keys;
-use crate::learn::objective::AdvantageEstimator;
 use crate::learn::objective::sets::{SetBaseline, SetFunction, SetObjective};
 use crate::learn::objective::tokens::{Covariance, SimKo};
+use crate::learn::objective::{AdvantageEstimator, Exploration};
 
 impl Keys {
     pub(super) fn rule(&mut self) -> Result<AdvantageEstimator> {
@@ -20,10 +20,15 @@ impl Keys {
                 AdvantageEstimator::Unlikeliness { strength: self.number("strength", 0.25)? }
             }
             "ucpo" => AdvantageEstimator::Ucpo { tau: self.number("tau", 0.2)? },
+            "rarity" => AdvantageEstimator::Rarity { power: self.number("power", 1.0)? },
+            "explore" => AdvantageEstimator::Explore(Exploration {
+                bonus: self.number("bonus", 0.2)?,
+                repeats: self.number("repeats", 0.0)?,
+            }),
             "set" => AdvantageEstimator::Set(self.set_objective()?),
             other => bail!(
                 "`rule`: `{other}` is not one of plain, negative, maxrl, pkpo, pass-at-k, \
-                 unlikeliness, ucpo, set"
+                 unlikeliness, ucpo, rarity, explore, set"
             ),
         })
     }

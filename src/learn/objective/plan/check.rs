@@ -5,7 +5,7 @@ use anyhow::{Result, bail};
 use super::{Anchor, Estimator, Matching, Plan, Regulariser, SampleSource};
 use crate::learn::objective::target::Target;
 use crate::learn::objective::{
-    AdvantageEstimator, Baseline, Divergence, SetObjective, TrustRegion,
+    AdvantageEstimator, Baseline, Divergence, Exploration, SetObjective, TrustRegion,
 };
 
 impl Plan {
@@ -24,6 +24,7 @@ impl Plan {
                 "a greedy completion has a reward, and no pseudo-reward of a target: set baseline=loo"
             );
         }
+        self.check_rule()?;
         if self.rule.has_baseline() && self.overlong_buffer > 0.0 {
             bail!("this rule reads verdicts and no rewards: `overlong-buffer` has no effect on it");
         }
@@ -57,6 +58,22 @@ impl Plan {
             bail!("`overlong-buffer` must be at least 0 and below 1");
         }
         Ok(())
+    }
+
+    /// What single rules need.
+    fn check_rule(&self) -> Result<()> {
+        match self.rule {
+            AdvantageEstimator::Rarity { power } if power < 0.0 => {
+                bail!("`power` must be at least 0")
+            }
+            AdvantageEstimator::Explore(Exploration { bonus, repeats }) => {
+                if bonus < 0.0 || repeats < 0.0 || bonus + repeats == 0.0 {
+                    bail!("`bonus` and `repeats` must be at least 0, and one of them above")
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
     }
 
     fn uses_rollouts(&self) -> bool {

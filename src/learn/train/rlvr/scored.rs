@@ -7,6 +7,7 @@ use std::ops::Range;
 use anyhow::{Result, bail};
 
 use super::deferred::Deferral;
+use super::history;
 use super::kl;
 use super::metrics::Metrics;
 use super::pstar::{self, LoggedColumns};
@@ -88,6 +89,10 @@ pub(super) fn score(
         let ids = groups.iter().map(|group| run.problems[group.problem].problem.id.as_str());
         estimate_partition(matching, ids, &mut stats, &mut state.partition);
         metrics.max_reward_ratio = Some(clipped_reward_ratio(matching, &stats));
+    }
+    if plan.rule.reads_outcomes() {
+        let ids = groups.iter().map(|group| run.problems[group.problem].problem.id.as_str());
+        history::recall_answers(groups, ids, &mut stats, &mut state.seen);
     }
     let costs = match plan.penalty_to_go().filter(|_| !deferral.costs) {
         None => None,
@@ -195,6 +200,8 @@ fn stats(
                 .greedy
                 .as_ref()
                 .map(|greedy| shaped(greedy.reward(), greedy.completion.tokens.len())),
+            outcomes: Vec::new(),
+            seen: Vec::new(),
             total: run.problems[group.problem].problem.total,
             mass: None,
         }

@@ -1,0 +1,94 @@
+//! What rules of whole groups give a sample on average, written by the textbook as sums over what the others of its
+//! group can be: the claims of update rules that are the gradient of no scalar.
+
+use anyhow::Result;
+use candle_core::{Device, Tensor};
+
+use super::{Table, World};
+use crate::learn::objective::{AdvantageEstimator, Baseline, Plan};
+
+/// Added to a standard deviation, as the field does.
+const EPSILON: f64 = 1e-6;
+
+/// Minus the sum over outputs of their chance, with a gradient, times the expected advantage of one in a group of
+/// `group` samples; none where this is not known of the rule.
+pub(super) fn loss(
+    world: &World,
+    table: &Table,
+    plan: &Plan,
+    group: usize,
+) -> Result<Option<Tensor>> {
+    let mut advantages = Vec::new();
+    for (prompt, q) in table.distributions(world)?.iter().enumerate() {
+        let is_right = &world.is_right[prompt];
+        let of_prompt = match plan.rule {
+            AdvantageEstimator::Rarity { power } => {
+                rarity(plan.baseline, q, is_right, power, group)
+            }
+            _ => None,
+        };
+        let Some(of_prompt) = of_prompt else { return Ok(None) };
+        advantages.extend(of_prompt);
+    }
+    let count = advantages.len();
+    let advantages = Tensor::from_vec(advantages, count, &Device::Cpu)?;
+    let chance = table.token_logp()?.sum(1)?.exp()?;
+    Ok(Some(((chance * advantages)?.sum_all()?.neg()? / world.is_right.len() as f64)?))
+}
+
+/// Of every output, `(1 + m)^-power` times the advantage of a correct one with `m` of the others of its class: sums
+/// over how many others are of its class, correct otherwise, and incorrect.
+fn rarity(
+    baseline: Baseline,
+    q: &[f64],
+    is_right: &[bool],
+    power: f64,
+    group: usize,
+) -> Option<Vec<f64>> {
+    let n = group as f64;
+    // Of a sample with this reward, where so many of the group are correct.
+    let base = |reward: f64, correct: f64| {
+        let share = correct / n;
+        let deviation = (n / (n - 1.0) * share * (1.0 - share)).sqrt();
+        match baseline {
+            Baseline::None => Some(reward),
+            Baseline::Loo => Some(reward - (correct - reward) / (n - 1.0)),
+            Baseline::GroupMean => Some(reward - share),
+            Baseline::GroupStd if correct == 0.0 || correct == n => Some(0.0),
+            Baseline::GroupStd => Some((reward - share) / (deviation + EPSILON)),
+            _ => None,
+        }
+    };
+    let p: f64 = q.iter().zip(is_right).filter(|(_, right)| **right).map(|(q, _)| q).sum();
+    let others = group - 1;
+    let of = |(q, right): (&f64, &bool)| -> Option<f64> {
+        let own = if *right { *q } else { 0.0 };
+        let mut mean = 0.0;
+        for same in 0..=others {
+            for correct in 0..=others - same {
+                let chance = trinomial(others, (same, own), (correct, p - own), 1.0 - p);
+                let all = (same + correct) as f64;
+                mean += chance
+                    * match right {
+                        true => base(1.0, 1.0 + all)? * (1.0 + same as f64).powf(-power),
+                        false => base(0.0, all)?,
+                    };
+            }
+        }
+        Some(mean)
+    };
+    q.iter().zip(is_right).map(of).collect()
+}
+
+/// The chance that of `all` samples so many are of the first kind and so many of the second, with their chances.
+fn trinomial(all: usize, first: (usize, f64), second: (usize, f64), rest: f64) -> f64 {
+    let mut chance = rest.powi((all - first.0 - second.0) as i32);
+    let mut drawn = all - first.0 - second.0;
+    for (count, mass) in [first, second] {
+        for index in 1..=count {
+            drawn += 1;
+            chance *= mass * drawn as f64 / index as f64;
+        }
+    }
+    chance
+}

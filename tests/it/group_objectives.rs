@@ -1,0 +1,95 @@
+//! Objectives of whole groups, gates and corrections where everything is exact: what they end at, and what a run
+//! remembers for them.
+
+use tealight::lab::claim::claimed_gradient;
+use tealight::lab::sampled::{Draws, estimate, off_base};
+use tealight::lab::{Class, World};
+use tealight::learn::objective::{GroupStats, Objective, Plan, advantages};
+
+fn plan(text: &str) -> Plan {
+    text.parse::<Objective>().expect("possible").plan
+}
+
+/// Where one of two kinds of correct answers is rare, its weight makes the rule lift it more than GRPO does; at power 0
+/// the rule is GRPO.
+#[test]
+fn rarity_lifts_the_answers_that_few_samples_of_a_group_have() {
+    let classes = [Some(0), Some(0), Some(0), Some(1), None, None, None, None];
+    let stats = GroupStats {
+        rewards: classes.iter().map(|class| f64::from(u8::from(class.is_some()))).collect(),
+        classes: classes.into(),
+        ..GroupStats::default()
+    };
+    let of = |text: &str| advantages(&plan(text), std::slice::from_ref(&stats)).remove(0);
+    let (grpo, rarity) = (of("grpo"), of("rarity"));
+    for i in 0..8 {
+        let members = [3.0, 3.0, 3.0, 1.0, 1.0, 1.0, 1.0, 1.0][i];
+        assert!((rarity[i] - grpo[i] / members).abs() < 1e-12, "{i}: {} {}", rarity[i], grpo[i]);
+    }
+    assert_eq!(of("rarity:0"), grpo);
+    let root = of("rarity:0.5");
+    assert!((root[0] - grpo[0] / 3.0_f64.sqrt()).abs() < 1e-12);
+}
+
+#[test]
+fn exploration_earns_by_what_the_run_has_seen_and_repeats_cost() {
+    let stats = GroupStats {
+        rewards: vec![0.0; 4],
+        classes: vec![None; 4],
+        outcomes: vec![Some(0), Some(0), Some(2), None],
+        seen: vec![16, 16, 0, 0],
+        ..GroupStats::default()
+    };
+    let of = |text: &str| advantages(&plan(text), std::slice::from_ref(&stats)).remove(0);
+    // Bonuses of 1/4, 1/4, 1 and none, each less the mean of the others.
+    let bonus = of("outcome-exploration:0.3");
+    for (ours, exact) in
+        bonus.iter().zip([0.25 - 1.25 / 3.0, 0.25 - 1.25 / 3.0, 1.0 - 0.5 / 3.0, -0.5])
+    {
+        assert!((ours - 0.3 * exact).abs() < 1e-12, "{ours} {exact}");
+    }
+    // One of three others has the answer of the first; of the pairs of others of the third, one of three is alike.
+    let cost = of("outcome-exploration:0:0.3");
+    for (ours, exact) in cost.iter().zip([1.0 / 3.0, 1.0 / 3.0, -1.0 / 3.0, -1.0 / 3.0]) {
+        assert!((ours + 0.3 * exact).abs() < 1e-12, "{ours} {exact}");
+    }
+}
+
+/// Claims of rules that the enumeration of pairs does not reach, by drawn groups of another size.
+#[test]
+fn larger_groups_agree_with_their_claims_up_to_chance() {
+    let world = World::ends(3);
+    let table = off_base(&world, Class::Bigram).expect("memory");
+    let draws = Draws { group: 5, groups: 6000, seed: 7 };
+    for text in [
+        "rarity",
+        "rarity:0.5:baseline=loo",
+        "outcome-exploration:0.5:0.5",
+        "outcome-exploration:0:1:baseline=none",
+    ] {
+        let plan = plan(text);
+        let claim = claimed_gradient(&world, &table, &plan, draws.group).expect("memory");
+        let claim = claim.expect("it claims something");
+        let found = estimate(&world, &table, &plan, draws).expect("memory");
+        for ((mean, error), claim) in found.mean.iter().zip(&found.error).zip(&claim) {
+            let z = (mean - claim).abs() / error.max(1e-12);
+            assert!(z < 4.5, "{text}: {mean} +- {error}, claims {claim}");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_work_is_refused_with_the_reason() {
+    for (text, reason) in [
+        ("rarity:-1", "at least 0"),
+        ("outcome-exploration:0:0", "above"),
+        ("set:median:4", "pass, unique"),
+        ("set:unique:0", "at least 1"),
+        ("darling:k=4", "no effect"),
+        ("unique-at-k:4:overlong-buffer=0.2", "no rewards"),
+        ("unique-at-k:4:baseline=loo", "own baseline"),
+    ] {
+        let message = format!("{:#}", text.parse::<Objective>().expect_err(text));
+        assert!(message.contains(reason), "{text}: {message}");
+    }
+}
