@@ -66,6 +66,7 @@ fn larger_groups_agree_with_their_claims_up_to_chance() {
         "rarity:0.5:baseline=loo",
         "outcome-exploration:0.5:0.5",
         "outcome-exploration:0:1:baseline=none",
+        "rs-grpo:3",
     ] {
         let plan = plan(text);
         let claim = claimed_gradient(&world, &table, &plan, draws.group).expect("memory");
@@ -81,6 +82,7 @@ fn larger_groups_agree_with_their_claims_up_to_chance() {
 #[test]
 fn what_cannot_work_is_refused_with_the_reason() {
     for (text, reason) in [
+        ("rs-grpo:0", "above 0"),
         ("rarity:-1", "at least 0"),
         ("outcome-exploration:0:0", "above"),
         ("set:median:4", "pass, unique"),

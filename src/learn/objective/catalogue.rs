@@ -67,6 +67,7 @@ const KINDS: [Kind; 8] = [
         names: &[
             "pass-at-k",
             "pkpo",
+            "rs-grpo",
             "nsr",
             "unlikeliness",
             "rarity",
@@ -90,7 +91,7 @@ const KINDS: [Kind; 8] = [
 ];
 
 /// What keys mean that [`keys::HELP`] explains with others.
-const FURTHER: [(&str, &str); 13] = [
+const FURTHER: [(&str, &str); 14] = [
     ("epsilon", "ratios below 1 minus this earn no gradient"),
     (
         "epsilon-high",
@@ -101,6 +102,10 @@ const FURTHER: [(&str, &str); 13] = [
     ("positive", "advantage of correct completions, where incorrect ones have -1"),
     ("strength", "how much less the likeliest correct completion of a group earns"),
     ("tau", "share of a group's positive advantage that moves to its rarer correct answers"),
+    (
+        "risk",
+        "the beta of log E exp(beta r) / beta: near 0 the mean reward, large values count prompts that are ever solved",
+    ),
     (
         "power",
         "power of the size of a solution class that divides the advantage: 0 is no weight, 1 the whole size",

@@ -42,6 +42,12 @@ pub enum AdvantageEstimator {
         /// Share of the mass that is moved.
         tau: f64,
     },
+    /// `(e^(risk r) / mean e^(risk r) - 1) / risk` (RS-GRPO, arXiv 2509.24261): the gradient of
+    /// `log E e^(risk r) / risk`, its mean taken from the group.
+    Risk {
+        /// The paper's beta; above 0 it seeks high rewards.
+        risk: f64,
+    },
     /// The advantage of a correct sample over the size of its solution class in the group, to a power (arXiv
     /// 2601.08763).
     Rarity {
@@ -89,6 +95,7 @@ impl AdvantageEstimator {
             AdvantageEstimator::Unlikeliness { strength } => Some(unlikeliness(stats, strength)),
             AdvantageEstimator::Negative { .. }
             | AdvantageEstimator::MaxRl
+            | AdvantageEstimator::Risk { .. }
             | AdvantageEstimator::Pkpo { .. }
             | AdvantageEstimator::PassAtK { .. }
             | AdvantageEstimator::Set(_) => None,
@@ -108,6 +115,15 @@ impl AdvantageEstimator {
             AdvantageEstimator::MaxRl => {
                 let share = right as f64 / all as f64;
                 by((1.0 - share) / (share + EPSILON), -share / (share + EPSILON))
+            }
+            AdvantageEstimator::Risk { risk } => {
+                if right == 0 || right == all {
+                    return by(0.0, 0.0);
+                }
+                // Over e^risk, which large risks overflow.
+                let share = right as f64 / all as f64;
+                let mean = share + (1.0 - share) * (-risk).exp();
+                by((1.0 / mean - 1.0) / risk, ((-risk).exp() / mean - 1.0) / risk)
             }
             AdvantageEstimator::Pkpo { k } => pkpo(correct, k),
             AdvantageEstimator::Set(objective) => objective.advantages(stats),
@@ -172,6 +188,7 @@ impl AdvantageEstimator {
             self,
             AdvantageEstimator::Negative { .. }
                 | AdvantageEstimator::MaxRl
+                | AdvantageEstimator::Risk { .. }
                 | AdvantageEstimator::Pkpo { .. }
                 | AdvantageEstimator::PassAtK { .. }
                 | AdvantageEstimator::Set(_)
@@ -268,6 +285,31 @@ mod tests {
             let ours = pull(AdvantageEstimator::MaxRl, 5, p);
             assert!((ours - exact).abs() < 1e-4 * exact, "{ours} {exact}");
         }
+    }
+
+    #[test]
+    fn risk_is_the_gradient_of_the_entropic_value_in_large_groups() {
+        let (risk, p) = (2.0_f64, 0.3_f64);
+        // The slope in p of log(1 - p + p e^risk) / risk.
+        let exact = (risk.exp() - 1.0) / (risk * (1.0 - p + p * risk.exp()));
+        // In a group of n the mean is over the sample too: by the textbook, the sum over how many others are correct.
+        let finite = |n: usize| -> f64 {
+            let mean = |c: usize| 1.0 + c as f64 / n as f64 * (risk.exp() - 1.0);
+            let choose = |c: usize| (0..c).map(|i| (n - 1 - i) as f64 / (i + 1) as f64);
+            let chance = |c: usize| {
+                choose(c).product::<f64>() * p.powi(c as i32) * (1.0 - p).powi((n - 1 - c) as i32)
+            };
+            let gain = |c: usize| (risk.exp() / mean(c + 1) - 1.0 / mean(c)) / risk;
+            (0..n).map(|c| chance(c) * gain(c)).sum()
+        };
+        for n in [2, 6, 12] {
+            let ours = pull(AdvantageEstimator::Risk { risk }, n, p);
+            assert!((ours - finite(n)).abs() < 1e-12, "{n}: {ours} {}", finite(n));
+        }
+        assert!((finite(200) - exact).abs() < 0.01 * exact && (finite(4) - exact).abs() > 0.02);
+        // A small risk is the mean reward's gradient, a large one does not overflow.
+        assert!((pull(AdvantageEstimator::Risk { risk: 1e-4 }, 4, p) - 0.75).abs() < 1e-3);
+        assert!(pull(AdvantageEstimator::Risk { risk: 900.0 }, 4, p).is_finite());
     }
 
     #[test]

@@ -25,7 +25,7 @@ const fn row(
 }
 
 /// Every name. The last four are the plain names of what they stand for.
-pub(super) const PRESETS: [Preset; 48] = [
+pub(super) const PRESETS: [Preset; 49] = [
     row("reinforce", &[], "loss-type=dr_grpo", "the reward times the score, no baseline"),
     row("rloo", &[], "baseline=loo loss-type=dr_grpo", "leave-one-out baseline (2402.14740)"),
     row(
@@ -179,6 +179,12 @@ pub(super) const PRESETS: [Preset; 48] = [
         &["k"],
         "rule=pkpo k=4 loss-type=dr_grpo",
         "unbiased gradient of Pass@k (2505.15201)",
+    ),
+    row(
+        "rs-grpo",
+        &["risk"],
+        "rule=risk risk=2 trust-region=ppo loss-type=dapo",
+        "entropic risk: log E exp(risk r) / risk, between mean reward and solving at all (2509.24261)",
     ),
     row(
         "set",

@@ -20,6 +20,7 @@ impl Keys {
                 AdvantageEstimator::Unlikeliness { strength: self.number("strength", 0.25)? }
             }
             "ucpo" => AdvantageEstimator::Ucpo { tau: self.number("tau", 0.2)? },
+            "risk" => AdvantageEstimator::Risk { risk: self.number("risk", 2.0)? },
             "rarity" => AdvantageEstimator::Rarity { power: self.number("power", 1.0)? },
             "explore" => AdvantageEstimator::Explore(Exploration {
                 bonus: self.number("bonus", 0.2)?,
@@ -28,7 +29,7 @@ impl Keys {
             "set" => AdvantageEstimator::Set(self.set_objective()?),
             other => bail!(
                 "`rule`: `{other}` is not one of plain, negative, maxrl, pkpo, pass-at-k, \
-                 unlikeliness, ucpo, rarity, explore, set"
+                 unlikeliness, ucpo, risk, rarity, explore, set"
             ),
         })
     }

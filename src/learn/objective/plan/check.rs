@@ -63,6 +63,7 @@ impl Plan {
     /// What single rules need.
     fn check_rule(&self) -> Result<()> {
         match self.rule {
+            AdvantageEstimator::Risk { risk } if risk <= 0.0 => bail!("`risk` must be above 0"),
             AdvantageEstimator::Rarity { power } if power < 0.0 => {
                 bail!("`power` must be at least 0")
             }
