@@ -82,8 +82,9 @@ fn reward_claim(world: &World, table: &Table, plan: &Plan, group: usize) -> Resu
         AdvantageEstimator::Set(objective) => {
             return Ok(Some(set_claim::loss(world, table, objective)?));
         }
-        AdvantageEstimator::Rarity { .. } => {
-            return group_claim::loss(world, table, plan, group);
+        AdvantageEstimator::Rarity { .. } | AdvantageEstimator::Mara => {
+            let beta = plan.regulariser().map_or(0.0, |regulariser| regulariser.beta);
+            return group_claim::loss(world, table, plan, beta, group);
         }
         _ => {}
     }

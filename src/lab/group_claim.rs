@@ -16,6 +16,7 @@ pub(super) fn loss(
     world: &World,
     table: &Table,
     plan: &Plan,
+    beta: f64,
     group: usize,
 ) -> Result<Option<Tensor>> {
     let mut advantages = Vec::new();
@@ -24,6 +25,10 @@ pub(super) fn loss(
         let of_prompt = match plan.rule {
             AdvantageEstimator::Rarity { power } => {
                 rarity(plan.baseline, q, is_right, power, group)
+            }
+            AdvantageEstimator::Mara if plan.baseline == Baseline::Loo => {
+                let base: Vec<f64> = world.base.iter().map(|a| a.ln()).collect();
+                Some(Anchored { q, base: &base, is_right, beta, others: group - 1 }.advantages())
             }
             _ => None,
         };
@@ -91,4 +96,52 @@ fn trinomial(all: usize, first: (usize, f64), second: (usize, f64), rest: f64) -
         }
     }
     chance
+}
+
+/// MARA's rewards in a group: `1 + beta (log a(anchor) - log a(y))` of correct outputs, the anchor being the correct
+/// one of the group that is likeliest under the base.
+struct Anchored<'a> {
+    q: &'a [f64],
+    /// Log-probability of every output under the base.
+    base: &'a [f64],
+    is_right: &'a [bool],
+    beta: f64,
+    others: usize,
+}
+
+impl Anchored<'_> {
+    /// A sample's expected reward less the mean of the others', given the sample.
+    fn advantages(&self) -> Vec<f64> {
+        let right: Vec<usize> = (0..self.q.len()).filter(|y| self.is_right[*y]).collect();
+        let of = |y: usize| {
+            let logp = if self.is_right[y] { self.base[y] } else { f64::NEG_INFINITY };
+            let own = match self.is_right[y] {
+                true => 1.0 + self.beta * (self.anchor(logp, self.others) - logp),
+                false => 0.0,
+            };
+            let other = |z: &usize| {
+                let anchor = self.anchor(logp.max(self.base[*z]), self.others - 1);
+                self.q[*z] * (1.0 + self.beta * (anchor - self.base[*z]))
+            };
+            own - right.iter().map(other).sum::<f64>()
+        };
+        (0..self.q.len()).map(of).collect()
+    }
+
+    /// The expected largest log-probability under the base among one correct sample and the correct ones of `others`.
+    fn anchor(&self, logp: f64, others: usize) -> f64 {
+        let mut above: Vec<(f64, f64)> = (0..self.q.len())
+            .filter(|y| self.is_right[*y] && self.base[*y] > logp)
+            .map(|y| (self.base[y], self.q[y]))
+            .collect();
+        above.sort_by(|a, b| b.0.total_cmp(&a.0));
+        // From the largest down: one is the largest where none is above, less where none is this one or above.
+        let (mut mean, mut beyond) = (0.0, 0.0_f64);
+        let none = |beyond: f64| (1.0 - beyond).powi(others as i32);
+        for (value, q) in above {
+            mean += value * (none(beyond) - none(beyond + q));
+            beyond += q;
+        }
+        mean + logp * none(beyond)
+    }
 }

@@ -3,11 +3,37 @@
 
 use tealight::lab::claim::claimed_gradient;
 use tealight::lab::sampled::{Draws, estimate, off_base};
-use tealight::lab::{Class, World};
+use tealight::lab::{Class, Descent, Setting, Table, World};
 use tealight::learn::objective::{GroupStats, Objective, Plan, advantages};
 
 fn plan(text: &str) -> Plan {
     text.parse::<Objective>().expect("possible").plan
+}
+
+/// The KL penalty prefers the base's likelier answers however right the rarer ones are; MARA's rewards undo that.
+#[test]
+fn mara_ends_at_the_uniform_policy_over_correct_answers() {
+    let world = World::ends(3);
+    let correct = |text: &str| {
+        let (plan, table) = (plan(text), Table::base(&world, Class::Full).expect("memory"));
+        let setting = Setting::new(&world, &plan).expect("it has an exact optimum");
+        let descent = Descent { iterations: 4000, learning_rate: 0.05 };
+        descent.run(&table, |table| setting.gradient(table)).expect("memory");
+        let q = table.distributions(&world).expect("memory").remove(0);
+        let right = q.iter().zip(&world.is_right[0]).filter(|(_, right)| **right);
+        right.map(|(q, _)| *q).collect::<Vec<f64>>()
+    };
+    let beta = 0.2;
+    let base = world.base.iter().zip(&world.is_right[0]);
+    let highest = base.clone().filter(|(_, right)| **right).map(|(a, _)| *a).fold(0.0, f64::max);
+    let wrong: f64 = base.filter(|(_, right)| !**right).map(|(a, _)| a).sum();
+    let tilted = highest * (1.0_f64 / beta).exp();
+    let exact = tilted / (9.0 * tilted + wrong);
+    for q in correct("mara:0.2") {
+        assert!((q - exact).abs() < 1e-3 * exact, "{q}, not {exact}");
+    }
+    let kept = correct("kl-reward:0.2");
+    assert!(kept.iter().any(|q| (q - exact).abs() > 0.1 * exact), "p_beta is uniform: {kept:?}");
 }
 
 /// Where one of two kinds of correct answers is rare, its weight makes the rule lift it more than GRPO does; at power 0
@@ -64,6 +90,7 @@ fn larger_groups_agree_with_their_claims_up_to_chance() {
     for text in [
         "rarity",
         "rarity:0.5:baseline=loo",
+        "mara:0.3",
         "outcome-exploration:0.5:0.5",
         "outcome-exploration:0:1:baseline=none",
         "rs-grpo:3",
@@ -82,6 +109,8 @@ fn larger_groups_agree_with_their_claims_up_to_chance() {
 #[test]
 fn what_cannot_work_is_refused_with_the_reason() {
     for (text, reason) in [
+        ("mara:divergence=js", "reverse-kl"),
+        ("grpo:rule=mara", "reverse-kl"),
         ("rs-grpo:0", "above 0"),
         ("rarity:-1", "at least 0"),
         ("outcome-exploration:0:0", "above"),

@@ -40,7 +40,7 @@ const KINDS: [Kind; 8] = [
         title: "KL penalty to the base",
         when: "to trade accuracy for answers that the base gives, by one coefficient: the optimum is p_beta, the base tilted \
                by the reward. --target-validity sets beta from the accuracy that is wanted.",
-        names: &["kl-reward", "reverse-kl", "kl-full", "kl-k2", "kl-k3"],
+        names: &["kl-reward", "reverse-kl", "kl-full", "kl-k2", "kl-k3", "mara"],
     },
     Kind {
         title: "Rehearsal of the base's correct answers",

@@ -56,6 +56,9 @@ pub enum AdvantageEstimator {
     },
     /// Bonuses for final answers that are rare in the run, penalties for repeats in the group.
     Explore(Exploration),
+    /// The reward of a correct sample moved by `beta (log a(anchor) - log a(y))`, the anchor being the correct sample
+    /// of the group that is likeliest under the base (MARA, arXiv 2510.20817).
+    Mara,
     /// The unbiased gradient of the expected value of a function of k samples.
     Set(SetObjective),
 }
@@ -66,8 +69,8 @@ const EPSILON: f64 = 1e-6;
 impl AdvantageEstimator {
     /// Whether it has a limit of infinitely many samples, which a whole distribution is.
     pub fn is_of_samples(self) -> bool {
-        use AdvantageEstimator::{Negative, Plain};
-        matches!(self, Plain | Negative { .. })
+        use AdvantageEstimator::{Mara, Negative, Plain};
+        matches!(self, Plain | Negative { .. } | Mara)
     }
 
     /// Whether it looks at the policy's log-probabilities.
@@ -92,6 +95,7 @@ impl AdvantageEstimator {
             | AdvantageEstimator::Ucpo { .. }
             | AdvantageEstimator::Rarity { .. }
             | AdvantageEstimator::Explore(_) => Some(stats.rewards.clone()),
+            AdvantageEstimator::Mara => Some(anchored(stats)),
             AdvantageEstimator::Unlikeliness { strength } => Some(unlikeliness(stats, strength)),
             AdvantageEstimator::Negative { .. }
             | AdvantageEstimator::MaxRl
@@ -142,7 +146,8 @@ impl AdvantageEstimator {
             | AdvantageEstimator::Unlikeliness { .. }
             | AdvantageEstimator::Ucpo { .. }
             | AdvantageEstimator::Rarity { .. }
-            | AdvantageEstimator::Explore(_) => stats.rewards.clone(),
+            | AdvantageEstimator::Explore(_)
+            | AdvantageEstimator::Mara => stats.rewards.clone(),
         }
     }
 
@@ -194,6 +199,19 @@ impl AdvantageEstimator {
                 | AdvantageEstimator::Set(_)
         )
     }
+}
+
+/// MARA's rewards: a correct sample earns what the KL penalty takes from it beside the anchor, so that the penalty no
+/// longer tells correct samples apart.
+fn anchored(stats: &GroupStats) -> Vec<f64> {
+    let correct = stats.is_correct();
+    let of_correct = stats.reference_logp.iter().zip(&correct).filter(|(_, correct)| **correct);
+    let anchor = of_correct.map(|(logp, _)| *logp).fold(f64::NEG_INFINITY, f64::max);
+    let moved = |index: usize| match correct[index] {
+        true => stats.rewards[index] + stats.beta * (anchor - stats.reference_logp[index]),
+        false => stats.rewards[index],
+    };
+    (0..correct.len()).map(moved).collect()
 }
 
 fn unlikeliness(stats: &GroupStats, strength: f64) -> Vec<f64> {

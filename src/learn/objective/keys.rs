@@ -47,7 +47,7 @@ Keys, for any objective as NAME:key=value:...
   max-reward     where the pseudo-reward of a target is cut
   rule           plain, negative, maxrl, pkpo, pass-at-k, unlikeliness, ucpo
                  (with positive, k, strength, tau), risk, rarity, explore (with risk,
-                 power, bonus, repeats), set
+                 power, bonus, repeats), mara, set
   function       what rule=set maximises of k samples: pass, unique (distinct
                  correct), coverage (of all correct answers), distinct (a pair),
                  polychromic

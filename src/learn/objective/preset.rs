@@ -25,7 +25,7 @@ const fn row(
 }
 
 /// Every name. The last four are the plain names of what they stand for.
-pub(super) const PRESETS: [Preset; 49] = [
+pub(super) const PRESETS: [Preset; 50] = [
     row("reinforce", &[], "loss-type=dr_grpo", "the reward times the score, no baseline"),
     row("rloo", &[], "baseline=loo loss-type=dr_grpo", "leave-one-out baseline (2402.14740)"),
     row(
@@ -100,6 +100,12 @@ pub(super) const PRESETS: [Preset; 49] = [
         &["beta"],
         "divergence=reverse-kl estimator=k2 beta=0.04 baseline=loo trust-region=ppo loss-type=dr_grpo",
         "the same, k2 in the loss with later tokens charged to earlier ones",
+    ),
+    row(
+        "mara",
+        &["beta"],
+        "rule=mara divergence=reverse-kl beta=0.04 baseline=loo trust-region=ppo loss-type=dr_grpo",
+        "kl-reward with rewards moved so that all correct answers are equally good, rare ones too (2510.20817)",
     ),
     row(
         "dph-f",

@@ -26,10 +26,11 @@ impl Keys {
                 bonus: self.number("bonus", 0.2)?,
                 repeats: self.number("repeats", 0.0)?,
             }),
+            "mara" => AdvantageEstimator::Mara,
             "set" => AdvantageEstimator::Set(self.set_objective()?),
             other => bail!(
                 "`rule`: `{other}` is not one of plain, negative, maxrl, pkpo, pass-at-k, \
-                 unlikeliness, ucpo, risk, rarity, explore, set"
+                 unlikeliness, ucpo, risk, rarity, explore, mara, set"
             ),
         })
     }

@@ -62,7 +62,16 @@ impl Plan {
 
     /// What single rules need.
     fn check_rule(&self) -> Result<()> {
+        let is_moved_by_penalty = self.regulariser().is_some_and(|r| {
+            let is_exact =
+                matches!(r.estimator, Estimator::Score | Estimator::Full | Estimator::K2);
+            r.divergence == Divergence::ReverseKl && is_exact
+        });
         match self.rule {
+            AdvantageEstimator::Mara if !is_moved_by_penalty => bail!(
+                "rule=mara undoes what the KL penalty does between correct answers: set divergence=reverse-kl with \
+                 estimator=score, full or k2"
+            ),
             AdvantageEstimator::Risk { risk } if risk <= 0.0 => bail!("`risk` must be above 0"),
             AdvantageEstimator::Rarity { power } if power < 0.0 => {
                 bail!("`power` must be at least 0")

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::settings::{Explore, LogKl, RehearsalSamples, Settings};
 use crate::learn::objective::{
-    Anchor, Baseline, Divergence, Estimator, Objective, Plan, PlanPatch, target,
+    AdvantageEstimator, Anchor, Baseline, Divergence, Estimator, Objective, Plan, PlanPatch, target,
 };
 
 /// One run: an objective, a seed, and everything else.
@@ -137,6 +137,8 @@ fn check_target_validity(objective: &Objective, settings: &Settings) -> Result<(
         Anchor::Base(regulariser) => {
             regulariser.divergence == Divergence::ReverseKl
                 && regulariser.estimator != Estimator::K3
+                // MARA's optimum is another.
+                && plan.rule == AdvantageEstimator::Plain
         }
     };
     if !is_linked {
