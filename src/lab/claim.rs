@@ -6,11 +6,12 @@ use anyhow::Result;
 use candle_core::{Device, Tensor};
 
 use super::exact::gradient_of;
+use super::world::EARLIER;
 use super::{Class, Table, World, group_claim, set_claim};
 use crate::learn::objective::target::Target;
 use crate::learn::objective::{
-    AdvantageEstimator, Anchor, Baseline, Divergence, Estimator, Exploration, GroupStats, Matching,
-    Plan, SampleSource, advantages,
+    AdvantageEstimator, Anchor, Baseline, Divergence, Estimator, Exploration, Gate, GroupStats,
+    Matching, Plan, SampleSource, advantages,
 };
 
 /// The gradient that groups of `group` samples should give in expectation, with token means over
@@ -34,7 +35,7 @@ pub fn claimed_gradient(
         },
         Anchor::None | Anchor::Base(_) => {
             let Some(reward) = reward_claim(world, table, plan, group)? else { return Ok(None) };
-            let mut total = (reward / length)?;
+            let mut total = (reward * (gate(plan.gate) / length))?;
             if let Anchor::Base(regulariser) = &plan.anchor {
                 let cost = match regulariser.estimator {
                     Estimator::Score => sequence_divergence(world, table, regulariser.divergence)?,
@@ -50,7 +51,8 @@ pub fn claimed_gradient(
                     })?,
                     Estimator::Definition => return Ok(None),
                 };
-                total = (total + (cost * (regulariser.beta / length))?)?;
+                let weight = gate(plan.gate) * regulariser.beta / length;
+                total = (total + (cost * weight)?)?;
             }
             if plan.entropy.bonus != 0.0 {
                 let next = table.next_logp()?;
@@ -65,6 +67,30 @@ pub fn claimed_gradient(
         }
     };
     Ok(Some(gradient_of(&claim, table)?))
+}
+
+/// The weight of a prompt with the samples of [`EARLIER`]: by quadrature of Jeffreys' posterior, with `p = u^2`.
+fn gate(gate: Gate) -> f64 {
+    let Gate::Gain { k } = gate else { return 1.0 };
+    let (correct, samples) = EARLIER;
+    let (a, b) = (correct as f64 + 0.5, (samples - correct) as f64 + 0.5);
+    let integral = |power: f64| -> f64 {
+        const STEPS: usize = 20_000;
+        let at = |i: usize| i as f64 / STEPS as f64;
+        let density = |u: f64| u.powf(2.0 * a - 1.0) * (1.0 - u * u).powf(b + power - 1.0);
+        // Simpson's rule.
+        let weight = |i: usize| {
+            if i == 0 || i == STEPS {
+                1.0
+            } else if i % 2 == 1 {
+                4.0
+            } else {
+                2.0
+            }
+        };
+        (0..=STEPS).map(|i| weight(i) * density(at(i))).sum()
+    };
+    integral(k as f64 - 1.0) / integral(0.0)
 }
 
 fn prompts(world: &World) -> f64 {
@@ -117,7 +143,7 @@ fn reward_claim(world: &World, table: &Table, plan: &Plan, group: usize) -> Resu
 /// `E[A | right] - E[A | wrong]` of one of `group` samples, the others correct with chance `p`: with
 /// rewards alone the expected gradient is this times that of `p`.
 pub fn reward_weight(plan: &Plan, group: usize, p: f64) -> f64 {
-    let plan = Plan { anchor: Anchor::None, ..plan.clone() };
+    let plan = Plan { anchor: Anchor::None, gate: Gate::All, ..plan.clone() };
     let advantage = |is_right: bool, others: usize| {
         let mut right = vec![false; group];
         right[0] = is_right;

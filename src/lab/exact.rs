@@ -4,6 +4,7 @@
 use anyhow::{Result, bail};
 use candle_core::{Device, Tensor};
 
+use super::world::EARLIER;
 use super::{Class, Table, World};
 use crate::learn::objective::{
     Anchor, Completions, Estimator, GroupStats, LossInputs, Normaliser, Offsets, Plan, Regulariser,
@@ -72,6 +73,7 @@ impl<'a> Setting<'a> {
             solve_rate: world.solve_rate(prompt),
             beta,
             greedy: Some(f64::from(world.is_right[prompt][greedy[prompt]])),
+            earlier: EARLIER,
             outcomes: (0..logp.len()).map(Some).collect(),
             seen: (0..logp.len()).map(|y| world.seen(y)).collect(),
             total: Some(world.total(prompt)),

@@ -64,6 +64,7 @@ fn sample_stats(all: &GroupStats, outputs: &[usize]) -> GroupStats {
         solve_rate: all.solve_rate,
         beta: all.beta,
         greedy: all.greedy,
+        earlier: all.earlier,
         outcomes: outputs.iter().map(|y| all.outcomes[*y]).collect(),
         seen: outputs.iter().map(|y| all.seen[*y]).collect(),
         total: all.total,

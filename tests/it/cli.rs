@@ -183,6 +183,7 @@ fn a_resumed_run_equals_an_uninterrupted_one() {
         "alpha-dpg:0.5:partition=cumulative",
         // What these remember of earlier steps decides their advantages.
         "outcome-exploration:1:0.5",
+        "bbg:4",
     ] {
         let (whole, parts) = (format!("{whole}-{objective}"), format!("{parts}-{objective}"));
         let settings = ["--objective", objective, "--max-samples", "8", "--num-presamples", "8"];

@@ -93,6 +93,7 @@ fn larger_groups_agree_with_their_claims_up_to_chance() {
         "mara:0.3",
         "outcome-exploration:0.5:0.5",
         "outcome-exploration:0:1:baseline=none",
+        "bbg:8",
         "rs-grpo:3",
     ] {
         let plan = plan(text);
@@ -119,6 +120,9 @@ fn what_cannot_work_is_refused_with_the_reason() {
         ("darling:k=4", "no effect"),
         ("unique-at-k:4:overlong-buffer=0.2", "no rewards"),
         ("unique-at-k:4:baseline=loo", "own baseline"),
+        ("bbg:0", "at least 1"),
+        ("kl-full:gate=unsolved", "estimator=score"),
+        ("rft:gate=unsolved", "rollouts"),
     ] {
         let message = format!("{:#}", text.parse::<Objective>().expect_err(text));
         assert!(message.contains(reason), "{text}: {message}");

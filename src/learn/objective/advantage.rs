@@ -27,6 +27,8 @@ pub struct GroupStats {
     pub beta: f64,
     /// The reward of the policy's greedy completion, where `baseline=greedy` subtracts it.
     pub greedy: Option<f64>,
+    /// Correct samples, and all, that the run had drawn of this prompt before, where the plan reads them.
+    pub earlier: (u64, u64),
     /// The final answer of each, correct or not, as numbered in this group; none where it gives none. Empty where the
     /// plan does not read them.
     pub outcomes: Vec<Option<usize>>,
@@ -103,6 +105,8 @@ pub fn advantages(plan: &Plan, groups: &[GroupStats]) -> Vec<Vec<f64>> {
                     *advantage -= stats.beta * cost;
                 }
             }
+            let weight = plan.gate.weight(stats);
+            advantages.iter_mut().for_each(|advantage| *advantage *= weight);
             advantages
         })
         .collect()

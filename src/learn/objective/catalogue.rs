@@ -68,6 +68,8 @@ const KINDS: [Kind; 8] = [
             "pass-at-k",
             "pkpo",
             "rs-grpo",
+            "bbg",
+            "zero-success",
             "nsr",
             "unlikeliness",
             "rarity",
@@ -91,7 +93,7 @@ const KINDS: [Kind; 8] = [
 ];
 
 /// What keys mean that [`keys::HELP`] explains with others.
-const FURTHER: [(&str, &str); 14] = [
+const FURTHER: [(&str, &str); 15] = [
     ("epsilon", "ratios below 1 minus this earn no gradient"),
     (
         "epsilon-high",
@@ -102,6 +104,7 @@ const FURTHER: [(&str, &str); 14] = [
     ("positive", "advantage of correct completions, where incorrect ones have -1"),
     ("strength", "how much less the likeliest correct completion of a group earns"),
     ("tau", "share of a group's positive advantage that moves to its rarer correct answers"),
+    ("gate-k", "the k of the Pass@k whose expected gain weighs a prompt"),
     (
         "risk",
         "the beta of log E exp(beta r) / beta: near 0 the mean reward, large values count prompts that are ever solved",

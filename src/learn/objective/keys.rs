@@ -55,6 +55,8 @@ Keys, for any objective as NAME:key=value:...
                  to k - 1 others), none
   baseline       none, loo, group-mean, group-std, batch-std, batch (whitening),
                  valid-mean, greedy
+  gate           all; unsolved (prompts that the run has not solved before); gain
+                 (by the expected marginal gain in Pass@k, k being gate-k)
   trust-region   none, ppo, gspo, cispo (with epsilon, epsilon-high, dual-clip)
   loss-type      grpo, dapo, dr_grpo
   num-iterations passes over each batch
@@ -167,6 +169,7 @@ impl Keys {
             covariance: self.covariance()?,
             simko: self.simko()?,
             dynamic_sampling: self.flag("dynamic-sampling")?,
+            gate: self.gate()?,
             overlong_buffer: self.number("overlong-buffer", 0.0)?,
         };
         if let Some((key, _)) = self.values.iter().find(|(_, (_, is_given))| *is_given) {

@@ -20,6 +20,7 @@ mod baseline;
 mod catalogue;
 mod correction;
 mod estimators;
+mod gate;
 mod keys;
 mod loss;
 mod named;
@@ -46,6 +47,7 @@ pub use baseline::Baseline;
 pub(crate) use catalogue::{Description, describe, kinds};
 pub use correction::{ImportanceCorrection, ImportanceWeights, Mismatch};
 pub use estimators::AdvantageEstimator;
+pub use gate::Gate;
 pub(crate) use keys::HELP as KEYS;
 pub use loss::{
     Completions, Loss, LossInputs, Shares, StoredInputs, StoredLoss, StoredWeight, VocabularyInputs,

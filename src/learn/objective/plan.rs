@@ -10,6 +10,7 @@ mod check;
 use super::annealing::Annealing;
 use super::baseline::Baseline;
 use super::estimators::AdvantageEstimator;
+use super::gate::Gate;
 use super::surrogate::{LossType, TrustRegion};
 use super::target::Target;
 use super::tokens::{Covariance, SimKo};
@@ -42,6 +43,8 @@ pub struct Plan {
     pub dynamic_sampling: bool,
     /// Share of the longest completion over which the reward falls by 1 (DAPO); 0 for none.
     pub overlong_buffer: f64,
+    /// How much each prompt counts.
+    pub gate: Gate,
     /// The schedule of coefficients.
     pub annealing: Annealing,
 }

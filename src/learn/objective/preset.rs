@@ -25,7 +25,7 @@ const fn row(
 }
 
 /// Every name. The last four are the plain names of what they stand for.
-pub(super) const PRESETS: [Preset; 50] = [
+pub(super) const PRESETS: [Preset; 52] = [
     row("reinforce", &[], "loss-type=dr_grpo", "the reward times the score, no baseline"),
     row("rloo", &[], "baseline=loo loss-type=dr_grpo", "leave-one-out baseline (2402.14740)"),
     row(
@@ -233,6 +233,18 @@ pub(super) const PRESETS: [Preset; 50] = [
         &["strength"],
         "rule=unlikeliness strength=0.25 baseline=group-std trust-region=ppo loss-type=grpo num-iterations=2 divergence=reverse-kl estimator=k3 beta=0.1",
         "rare correct answers earn more (2506.02355)",
+    ),
+    row(
+        "bbg",
+        &["gate-k"],
+        "gate=gain gate-k=64 baseline=group-std trust-region=ppo loss-type=grpo",
+        "GRPO, each prompt weighed by its expected marginal gain in Pass@k (2606.15455)",
+    ),
+    row(
+        "zero-success",
+        &[],
+        "gate=unsolved baseline=group-std trust-region=ppo loss-type=grpo",
+        "GRPO on prompts that the run has not solved before (2606.15455)",
     ),
     row(
         "rarity",

@@ -67,6 +67,9 @@ pub struct State {
     /// Sum and number of estimates of the base's validity by problem id, where they accumulate.
     #[serde(default)]
     pub partition: BTreeMap<String, (f64, usize)>,
+    /// Correct samples, and all, of each problem so far, where they weigh what it counts.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub solved: BTreeMap<String, (u64, u64)>,
     /// How often the run has seen each final answer, by problem id, where that earns less.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub seen: BTreeMap<String, Vec<(u64, u64)>>,

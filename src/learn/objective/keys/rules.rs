@@ -5,7 +5,7 @@ use anyhow::{Result, bail};
 use super::Keys;
 use crate::learn::objective::sets::{SetBaseline, SetFunction, SetObjective};
 use crate::learn::objective::tokens::{Covariance, SimKo};
-use crate::learn::objective::{AdvantageEstimator, Exploration};
+use crate::learn::objective::{AdvantageEstimator, Exploration, Gate};
 
 impl Keys {
     pub(super) fn rule(&mut self) -> Result<AdvantageEstimator> {
@@ -46,6 +46,15 @@ impl Keys {
         ];
         let baseline = self.choice("set-baseline", SetBaseline::Others, &baselines)?;
         Ok(SetObjective { function, k, baseline })
+    }
+
+    pub(super) fn gate(&mut self) -> Result<Gate> {
+        let gates =
+            [("all", Gate::All), ("unsolved", Gate::Unsolved), ("gain", Gate::Gain { k: 1 })];
+        match self.choice("gate", Gate::All, &gates)? {
+            Gate::Gain { .. } => Ok(Gate::Gain { k: self.number("gate-k", 64)? }),
+            gate => Ok(gate),
+        }
     }
 
     pub(super) fn covariance(&mut self) -> Result<Option<Covariance>> {

@@ -5,7 +5,7 @@ use anyhow::{Result, bail};
 use super::{Anchor, Estimator, Matching, Plan, Regulariser, SampleSource};
 use crate::learn::objective::target::Target;
 use crate::learn::objective::{
-    AdvantageEstimator, Baseline, Divergence, Exploration, SetObjective, TrustRegion,
+    AdvantageEstimator, Baseline, Divergence, Exploration, Gate, SetObjective, TrustRegion,
 };
 
 impl Plan {
@@ -25,6 +25,7 @@ impl Plan {
             );
         }
         self.check_rule()?;
+        self.check_weights()?;
         if self.rule.has_baseline() && self.overlong_buffer > 0.0 {
             bail!("this rule reads verdicts and no rewards: `overlong-buffer` has no effect on it");
         }
@@ -56,6 +57,21 @@ impl Plan {
         }
         if !(0.0..1.0).contains(&self.overlong_buffer) {
             bail!("`overlong-buffer` must be at least 0 and below 1");
+        }
+        Ok(())
+    }
+
+    /// What gates need.
+    fn check_weights(&self) -> Result<()> {
+        let is_in_advantages = self.regulariser().is_none_or(|r| r.estimator == Estimator::Score);
+        if self.gate != Gate::All && !(is_in_advantages && self.is_on_policy()) {
+            bail!(
+                "`gate` weighs the advantages of rollouts, and other terms of this loss would stay: set estimator=score or \
+                 divergence=none"
+            );
+        }
+        if let Gate::Gain { k: 0 } = self.gate {
+            bail!("`gate-k` must be at least 1");
         }
         Ok(())
     }

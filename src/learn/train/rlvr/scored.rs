@@ -14,8 +14,8 @@ use super::pstar::{self, LoggedColumns};
 use super::run::Run;
 use super::scorer::{BaseScores, log_ratios, sum};
 use crate::learn::objective::{
-    Estimator, GroupStats, ImportanceWeights, Matching, Mismatch, Offsets, Partition, SampleSource,
-    clipped_reward_ratio, partition_of,
+    Estimator, Gate, GroupStats, ImportanceWeights, Matching, Mismatch, Offsets, Partition,
+    SampleSource, clipped_reward_ratio, partition_of,
 };
 use crate::learn::rollout::Group;
 use crate::learn::train::checkpoint::State;
@@ -93,6 +93,10 @@ pub(super) fn score(
     if plan.rule.reads_outcomes() {
         let ids = groups.iter().map(|group| run.problems[group.problem].problem.id.as_str());
         history::recall_answers(groups, ids, &mut stats, &mut state.seen);
+    }
+    if plan.gate != Gate::All {
+        let ids = groups.iter().map(|group| run.problems[group.problem].problem.id.as_str());
+        history::recall_successes(ids, &mut stats, &mut state.solved);
     }
     let costs = match plan.penalty_to_go().filter(|_| !deferral.costs) {
         None => None,
@@ -200,6 +204,7 @@ fn stats(
                 .greedy
                 .as_ref()
                 .map(|greedy| shaped(greedy.reward(), greedy.completion.tokens.len())),
+            earlier: (0, 0),
             outcomes: Vec::new(),
             seen: Vec::new(),
             total: run.problems[group.problem].problem.total,
