@@ -123,7 +123,9 @@ fn reward_claim(world: &World, table: &Table, plan: &Plan, group: usize) -> Resu
     let q = table.distributions(world)?;
     let mut weights = Vec::new();
     for (prompt, q) in q.iter().enumerate() {
-        let weight = reward_weight(plan, group, world.mass(prompt, q)) / prompts(world);
+        let errors = plan.verifier_errors.map_or(0.0, |e| e.false_positives + e.false_negatives);
+        let weight =
+            reward_weight(plan, group, world.mass(prompt, q)) / prompts(world) / (1.0 - errors);
         weights
             .extend(world.is_right[prompt].iter().map(|right| if *right { weight } else { 0.0 }));
     }
@@ -143,7 +145,8 @@ fn reward_claim(world: &World, table: &Table, plan: &Plan, group: usize) -> Resu
 /// `E[A | right] - E[A | wrong]` of one of `group` samples, the others correct with chance `p`: with
 /// rewards alone the expected gradient is this times that of `p`.
 pub fn reward_weight(plan: &Plan, group: usize, p: f64) -> f64 {
-    let plan = Plan { anchor: Anchor::None, gate: Gate::All, ..plan.clone() };
+    let plan =
+        Plan { anchor: Anchor::None, gate: Gate::All, verifier_errors: None, ..plan.clone() };
     let advantage = |is_right: bool, others: usize| {
         let mut right = vec![false; group];
         right[0] = is_right;

@@ -95,6 +95,7 @@ fn larger_groups_agree_with_their_claims_up_to_chance() {
         "outcome-exploration:0:1:baseline=none",
         "bbg:8",
         "rs-grpo:3",
+        "noise-corrected:0.1:0.3",
     ] {
         let plan = plan(text);
         let claim = claimed_gradient(&world, &table, &plan, draws.group).expect("memory");
@@ -123,6 +124,9 @@ fn what_cannot_work_is_refused_with_the_reason() {
         ("bbg:0", "at least 1"),
         ("kl-full:gate=unsolved", "estimator=score"),
         ("rft:gate=unsolved", "rollouts"),
+        ("noise-corrected:0.6:0.5", "below 1"),
+        ("noise-corrected:baseline=group-std", "undoes"),
+        ("maxrl:false-positives=0.1", "plain"),
     ] {
         let message = format!("{:#}", text.parse::<Objective>().expect_err(text));
         assert!(message.contains(reason), "{text}: {message}");

@@ -76,6 +76,9 @@ pub fn partition_of(estimate: f64) -> f64 {
 /// Advantages of the groups of a step, in their order. Standard deviations are sample ones (divided by
 /// G - 1); a group whose worths are all equal gets exact zeros from every baseline that is the group's own.
 pub fn advantages(plan: &Plan, groups: &[GroupStats]) -> Vec<Vec<f64>> {
+    let corrected: Option<Vec<GroupStats>> =
+        plan.verifier_errors.map(|errors| groups.iter().map(|s| errors.correct(s)).collect());
+    let groups = corrected.as_deref().unwrap_or(groups);
     let worths: Vec<Option<Vec<f64>>> = groups
         .iter()
         .map(|stats| match &plan.anchor {

@@ -40,7 +40,7 @@ const KINDS: [Kind; 8] = [
         title: "KL penalty to the base",
         when: "to trade accuracy for answers that the base gives, by one coefficient: the optimum is p_beta, the base tilted \
                by the reward. --target-validity sets beta from the accuracy that is wanted.",
-        names: &["kl-reward", "reverse-kl", "kl-full", "kl-k2", "kl-k3", "mara"],
+        names: &["kl-reward", "reverse-kl", "kl-full", "kl-k2", "kl-k3", "mara", "noise-corrected"],
     },
     Kind {
         title: "Rehearsal of the base's correct answers",
@@ -93,7 +93,7 @@ const KINDS: [Kind; 8] = [
 ];
 
 /// What keys mean that [`keys::HELP`] explains with others.
-const FURTHER: [(&str, &str); 15] = [
+const FURTHER: [(&str, &str); 17] = [
     ("epsilon", "ratios below 1 minus this earn no gradient"),
     (
         "epsilon-high",
@@ -105,6 +105,11 @@ const FURTHER: [(&str, &str); 15] = [
     ("strength", "how much less the likeliest correct completion of a group earns"),
     ("tau", "share of a group's positive advantage that moves to its rarer correct answers"),
     ("gate-k", "the k of the Pass@k whose expected gain weighs a prompt"),
+    (
+        "false-positives",
+        "share of incorrect completions that the verifier takes for correct (verify --audit estimates it)",
+    ),
+    ("false-negatives", "share of correct completions that the verifier takes for incorrect"),
     (
         "risk",
         "the beta of log E exp(beta r) / beta: near 0 the mean reward, large values count prompts that are ever solved",

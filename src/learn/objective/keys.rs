@@ -57,6 +57,8 @@ Keys, for any objective as NAME:key=value:...
                  valid-mean, greedy
   gate           all; unsolved (prompts that the run has not solved before); gain
                  (by the expected marginal gain in Pass@k, k being gate-k)
+  false-positives, false-negatives  known error rates of the verifier, for which
+                 rewards are corrected
   trust-region   none, ppo, gspo, cispo (with epsilon, epsilon-high, dual-clip)
   loss-type      grpo, dapo, dr_grpo
   num-iterations passes over each batch
@@ -170,6 +172,7 @@ impl Keys {
             simko: self.simko()?,
             dynamic_sampling: self.flag("dynamic-sampling")?,
             gate: self.gate()?,
+            verifier_errors: self.verifier_errors()?,
             overlong_buffer: self.number("overlong-buffer", 0.0)?,
         };
         if let Some((key, _)) = self.values.iter().find(|(_, (_, is_given))| *is_given) {

@@ -36,6 +36,7 @@ mod sets;
 mod surrogate;
 pub mod target;
 pub mod tokens;
+mod verifier_errors;
 pub mod vocabulary;
 
 pub use crate::divergence::{Divergence, MAX_LOG_RATIO};
@@ -62,3 +63,4 @@ pub use pointwise::PointwiseLoss;
 pub use rarity::Exploration;
 pub use sets::{SetBaseline, SetFunction, SetObjective};
 pub use surrogate::{LossType, Normaliser, TrustRegion};
+pub use verifier_errors::VerifierErrors;

@@ -14,6 +14,7 @@ use super::gate::Gate;
 use super::surrogate::{LossType, TrustRegion};
 use super::target::Target;
 use super::tokens::{Covariance, SimKo};
+use super::verifier_errors::VerifierErrors;
 use super::{Divergence, PointwiseLoss};
 
 /// Every choice of an objective.
@@ -45,6 +46,8 @@ pub struct Plan {
     pub overlong_buffer: f64,
     /// How much each prompt counts.
     pub gate: Gate,
+    /// The known error rates of the verifier, for which rewards are corrected.
+    pub verifier_errors: Option<VerifierErrors>,
     /// The schedule of coefficients.
     pub annealing: Annealing,
 }

@@ -25,7 +25,7 @@ const fn row(
 }
 
 /// Every name. The last four are the plain names of what they stand for.
-pub(super) const PRESETS: [Preset; 52] = [
+pub(super) const PRESETS: [Preset; 53] = [
     row("reinforce", &[], "loss-type=dr_grpo", "the reward times the score, no baseline"),
     row("rloo", &[], "baseline=loo loss-type=dr_grpo", "leave-one-out baseline (2402.14740)"),
     row(
@@ -100,6 +100,12 @@ pub(super) const PRESETS: [Preset; 52] = [
         &["beta"],
         "divergence=reverse-kl estimator=k2 beta=0.04 baseline=loo trust-region=ppo loss-type=dr_grpo",
         "the same, k2 in the loss with later tokens charged to earlier ones",
+    ),
+    row(
+        "noise-corrected",
+        &["false-positives", "false-negatives"],
+        "false-positives=0.1 false-negatives=0.1 divergence=reverse-kl beta=0.04 baseline=loo trust-region=ppo loss-type=dr_grpo",
+        "kl-reward for a verifier that errs at known rates, unbiased (2510.00915)",
     ),
     row(
         "mara",

@@ -5,7 +5,7 @@ use anyhow::{Result, bail};
 use super::Keys;
 use crate::learn::objective::sets::{SetBaseline, SetFunction, SetObjective};
 use crate::learn::objective::tokens::{Covariance, SimKo};
-use crate::learn::objective::{AdvantageEstimator, Exploration, Gate};
+use crate::learn::objective::{AdvantageEstimator, Exploration, Gate, VerifierErrors};
 
 impl Keys {
     pub(super) fn rule(&mut self) -> Result<AdvantageEstimator> {
@@ -55,6 +55,17 @@ impl Keys {
             Gate::Gain { .. } => Ok(Gate::Gain { k: self.number("gate-k", 64)? }),
             gate => Ok(gate),
         }
+    }
+
+    pub(super) fn verifier_errors(&mut self) -> Result<Option<VerifierErrors>> {
+        let is_given = ["false-positives", "false-negatives"]
+            .into_iter()
+            .any(|key| self.values.contains_key(key));
+        let errors = VerifierErrors {
+            false_positives: self.number("false-positives", 0.0)?,
+            false_negatives: self.number("false-negatives", 0.0)?,
+        };
+        Ok(is_given.then_some(errors))
     }
 
     pub(super) fn covariance(&mut self) -> Result<Option<Covariance>> {

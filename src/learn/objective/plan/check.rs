@@ -6,6 +6,7 @@ use super::{Anchor, Estimator, Matching, Plan, Regulariser, SampleSource};
 use crate::learn::objective::target::Target;
 use crate::learn::objective::{
     AdvantageEstimator, Baseline, Divergence, Exploration, Gate, SetObjective, TrustRegion,
+    VerifierErrors,
 };
 
 impl Plan {
@@ -61,7 +62,7 @@ impl Plan {
         Ok(())
     }
 
-    /// What gates need.
+    /// What gates, corrections and trajectory balance need.
     fn check_weights(&self) -> Result<()> {
         let is_in_advantages = self.regulariser().is_none_or(|r| r.estimator == Estimator::Score);
         if self.gate != Gate::All && !(is_in_advantages && self.is_on_policy()) {
@@ -72,6 +73,24 @@ impl Plan {
         }
         if let Gate::Gain { k: 0 } = self.gate {
             bail!("`gate-k` must be at least 1");
+        }
+        if let Some(VerifierErrors { false_positives, false_negatives }) = self.verifier_errors {
+            if false_positives < 0.0
+                || false_negatives < 0.0
+                || false_positives + false_negatives >= 1.0
+            {
+                bail!(
+                    "`false-positives` and `false-negatives` must be at least 0, their sum below 1"
+                );
+            }
+            if self.rule != AdvantageEstimator::Plain || self.matching().is_some() {
+                bail!("error rates correct rewards: `rule` must be plain, and `target` max-reward");
+            }
+            if matches!(self.baseline, Baseline::GroupStd | Baseline::BatchStd | Baseline::Batch) {
+                bail!(
+                    "dividing by a standard deviation undoes the correction of rewards: set baseline=loo"
+                );
+            }
         }
         Ok(())
     }
