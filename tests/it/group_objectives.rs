@@ -1,10 +1,13 @@
 //! Objectives of whole groups, gates and corrections where everything is exact: what they end at, and what a run
 //! remembers for them.
 
+use candle_core::{Device, Tensor};
 use tealight::lab::claim::claimed_gradient;
 use tealight::lab::sampled::{Draws, estimate, off_base};
 use tealight::lab::{Class, Descent, Setting, Table, World};
-use tealight::learn::objective::{GroupStats, Objective, Plan, advantages};
+use tealight::learn::objective::{
+    Completions, GroupStats, LossInputs, Objective, Offsets, Plan, advantages,
+};
 
 fn plan(text: &str) -> Plan {
     text.parse::<Objective>().expect("possible").plan
@@ -34,6 +37,61 @@ fn mara_ends_at_the_uniform_policy_over_correct_answers() {
     }
     let kept = correct("kl-reward:0.2");
     assert!(kept.iter().any(|q| (q - exact).abs() > 0.1 * exact), "p_beta is uniform: {kept:?}");
+}
+
+/// Trained on samples of the base alone, again and again, trajectory balance still ends at p_beta: it needs no ratio.
+#[test]
+fn trajectory_balance_ends_at_the_tilted_model_from_anyones_samples() {
+    let world = World::ends(2);
+    let (beta, length) = (0.5, world.length());
+    let plan = plan("trajectory-balance:0.5:baseline=none");
+    let table = Table::base(&world, Class::Full).expect("memory");
+    let behavior = table.token_logp().expect("memory").detach().flatten_all().expect("memory");
+    let base: Vec<f64> = world.base.iter().map(|a| a.ln()).collect();
+    let stats = GroupStats {
+        rewards: world.is_right[0].iter().map(|right| f64::from(u8::from(*right))).collect(),
+        classes: world.is_right[0].iter().map(|right| right.then_some(0)).collect(),
+        policy_logp: base.clone(),
+        reference_logp: base,
+        lengths: vec![length; 9],
+        solve_rate: world.solve_rate(0),
+        beta,
+        ..GroupStats::default()
+    };
+    let offsets = Offsets::new(vec![length; 9]);
+    let column = |values: &[f64]| {
+        let values = offsets.spread(values);
+        Tensor::from_slice(&values, values.len(), &Device::Cpu).expect("memory")
+    };
+    let advantage = column(&advantages(&plan, &[stats])[0]);
+    let weight = column(&world.base);
+    let completions = Completions::new(vec![length; 9], &Device::Cpu).expect("memory");
+    let descent = Descent { iterations: 4000, learning_rate: 0.03 };
+    let gradient = |table: &Table| -> anyhow::Result<Vec<f64>> {
+        let policy_logp = table.token_logp()?.flatten_all()?;
+        let inputs = LossInputs {
+            completions: &completions,
+            policy_logp: &policy_logp,
+            behavior_logp: &behavior,
+            reference_logp: None,
+            advantage: &advantage,
+            weight: &weight,
+            penalty_weight: None,
+            kl_cov_mask: None,
+        };
+        let mut grads = plan.loss(&inputs)?.total.backward()?;
+        let grad = grads.remove(&table.logits).expect("the loss depends on the policy");
+        Ok(grad.flatten_all()?.to_vec1()?)
+    };
+    descent.run(&table, gradient).expect("memory");
+    let q = table.distributions(&world).expect("memory").remove(0);
+    let tilt = |right: bool| if right { (1.0 / beta).exp() } else { 1.0 };
+    let partition: f64 =
+        world.base.iter().zip(&world.is_right[0]).map(|(a, right)| a * tilt(*right)).sum();
+    for ((q, a), right) in q.iter().zip(&world.base).zip(&world.is_right[0]) {
+        let exact = a * tilt(*right) / partition;
+        assert!((q - exact).abs() < 2e-3 * exact, "{q}, not {exact}");
+    }
 }
 
 /// Where one of two kinds of correct answers is rare, its weight makes the rule lift it more than GRPO does; at power 0
@@ -95,6 +153,7 @@ fn larger_groups_agree_with_their_claims_up_to_chance() {
         "outcome-exploration:0:1:baseline=none",
         "bbg:8",
         "rs-grpo:3",
+        "trajectory-balance:0.4",
         "noise-corrected:0.1:0.3",
     ] {
         let plan = plan(text);
@@ -127,6 +186,9 @@ fn what_cannot_work_is_refused_with_the_reason() {
         ("noise-corrected:0.6:0.5", "below 1"),
         ("noise-corrected:baseline=group-std", "undoes"),
         ("maxrl:false-positives=0.1", "plain"),
+        ("grpo:trust-region=balance", "p_beta"),
+        ("trajectory-balance:baseline=group-std", "p_beta"),
+        ("gvpo:num-iterations=2", "off-policy"),
     ] {
         let message = format!("{:#}", text.parse::<Objective>().expect_err(text));
         assert!(message.contains(reason), "{text}: {message}");

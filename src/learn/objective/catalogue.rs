@@ -40,7 +40,16 @@ const KINDS: [Kind; 8] = [
         title: "KL penalty to the base",
         when: "to trade accuracy for answers that the base gives, by one coefficient: the optimum is p_beta, the base tilted \
                by the reward. --target-validity sets beta from the accuracy that is wanted.",
-        names: &["kl-reward", "reverse-kl", "kl-full", "kl-k2", "kl-k3", "mara", "noise-corrected"],
+        names: &[
+            "kl-reward",
+            "reverse-kl",
+            "kl-full",
+            "kl-k2",
+            "kl-k3",
+            "gvpo",
+            "mara",
+            "noise-corrected",
+        ],
     },
     Kind {
         title: "Rehearsal of the base's correct answers",
@@ -52,7 +61,7 @@ const KINDS: [Kind; 8] = [
         title: "Distribution matching",
         when: "to aim at the base given that it is correct (p*) rather than at one correct answer: the larger alpha, the more \
                accuracy and the less diversity.",
-        names: &["alpha-dpg", "kl-dpg", "gdc", "f-dpg", "match"],
+        names: &["alpha-dpg", "kl-dpg", "gdc", "f-dpg", "trajectory-balance", "match"],
     },
     Kind {
         title: "Supervised on the base's samples",

@@ -59,7 +59,8 @@ Keys, for any objective as NAME:key=value:...
                  (by the expected marginal gain in Pass@k, k being gate-k)
   false-positives, false-negatives  known error rates of the verifier, for which
                  rewards are corrected
-  trust-region   none, ppo, gspo, cispo (with epsilon, epsilon-high, dual-clip)
+  trust-region   none, ppo, gspo, cispo (with epsilon, epsilon-high, dual-clip),
+                 balance (the squared residual of trajectory balance)
   loss-type      grpo, dapo, dr_grpo
   num-iterations passes over each batch
   steps-per-generation  mini-batches, each with its own update, of a batch
@@ -334,8 +335,11 @@ impl Keys {
                 let low = number("epsilon", 3e-4)?;
                 TrustRegion::Gspo { low, high: number("epsilon-high", low)? }
             }
+            "balance" => TrustRegion::Balance,
             "cispo" => TrustRegion::Cispo { high: number("epsilon-high", 5.0)? },
-            other => bail!("`trust-region`: `{other}` is not one of none, ppo, gspo, cispo"),
+            other => {
+                bail!("`trust-region`: `{other}` is not one of none, ppo, gspo, cispo, balance")
+            }
         };
         if let TrustRegion::Ppo { low, .. } | TrustRegion::Gspo { low, .. } = region
             && low >= 1.0

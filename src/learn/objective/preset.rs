@@ -25,7 +25,7 @@ const fn row(
 }
 
 /// Every name. The last four are the plain names of what they stand for.
-pub(super) const PRESETS: [Preset; 53] = [
+pub(super) const PRESETS: [Preset; 55] = [
     row("reinforce", &[], "loss-type=dr_grpo", "the reward times the score, no baseline"),
     row("rloo", &[], "baseline=loo loss-type=dr_grpo", "leave-one-out baseline (2402.14740)"),
     row(
@@ -100,6 +100,18 @@ pub(super) const PRESETS: [Preset; 53] = [
         &["beta"],
         "divergence=reverse-kl estimator=k2 beta=0.04 baseline=loo trust-region=ppo loss-type=dr_grpo",
         "the same, k2 in the loss with later tokens charged to earlier ones",
+    ),
+    row(
+        "gvpo",
+        &["beta"],
+        "divergence=reverse-kl beta=0.04 baseline=loo loss-type=dr_grpo",
+        "squared difference of centred rewards and centred beta log-ratios (2504.19599): at one update a batch kl-reward",
+    ),
+    row(
+        "trajectory-balance",
+        &["beta"],
+        "target=p-beta divergence=reverse-kl beta=0.1 baseline=loo trust-region=balance num-iterations=2 loss-type=dr_grpo",
+        "squared log-residual to p_beta, Z from the base's samples; later updates need no ratio (2503.18929, 2509.15207)",
     ),
     row(
         "noise-corrected",

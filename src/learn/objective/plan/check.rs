@@ -92,6 +92,18 @@ impl Plan {
                 );
             }
         }
+        let balances = self.matching().is_some_and(|matching| {
+            matching.target == Target::Tilted
+                && matching.divergence == Divergence::ReverseKl
+                && matching.sampler == SampleSource::Policy
+                && matching.max_reward.is_infinite()
+                && matches!(self.baseline, Baseline::None | Baseline::Loo | Baseline::GroupMean)
+        });
+        if self.trust_region == TrustRegion::Balance && !balances {
+            bail!(
+                "trajectory balance is to p_beta: set target=p-beta, divergence=reverse-kl, sampler=policy, baseline=loo"
+            );
+        }
         Ok(())
     }
 
