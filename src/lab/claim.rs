@@ -6,11 +6,12 @@ use anyhow::Result;
 use candle_core::{Device, Tensor};
 
 use super::exact::gradient_of;
-use super::{Class, Table, World};
+use super::world::EARLIER;
+use super::{Class, Table, World, group_claim, set_claim};
 use crate::learn::objective::target::Target;
 use crate::learn::objective::{
-    AdvantageEstimator, Anchor, Baseline, Divergence, Estimator, GroupStats, Matching, Plan,
-    SampleSource, advantages,
+    AdvantageEstimator, Anchor, Baseline, Divergence, Estimator, Exploration, Gate, GroupStats,
+    Matching, Plan, SampleSource, advantages,
 };
 
 /// The gradient that groups of `group` samples should give in expectation, with token means over
@@ -34,7 +35,7 @@ pub fn claimed_gradient(
         },
         Anchor::None | Anchor::Base(_) => {
             let Some(reward) = reward_claim(world, table, plan, group)? else { return Ok(None) };
-            let mut total = (reward / length)?;
+            let mut total = (reward * (gate(plan.gate) / length))?;
             if let Anchor::Base(regulariser) = &plan.anchor {
                 let cost = match regulariser.estimator {
                     Estimator::Score => sequence_divergence(world, table, regulariser.divergence)?,
@@ -50,7 +51,8 @@ pub fn claimed_gradient(
                     })?,
                     Estimator::Definition => return Ok(None),
                 };
-                total = (total + (cost * (regulariser.beta / length))?)?;
+                let weight = gate(plan.gate) * regulariser.beta / length;
+                total = (total + (cost * weight)?)?;
             }
             if plan.entropy.bonus != 0.0 {
                 let next = table.next_logp()?;
@@ -67,6 +69,30 @@ pub fn claimed_gradient(
     Ok(Some(gradient_of(&claim, table)?))
 }
 
+/// The weight of a prompt with the samples of [`EARLIER`]: by quadrature of Jeffreys' posterior, with `p = u^2`.
+fn gate(gate: Gate) -> f64 {
+    let Gate::Gain { k } = gate else { return 1.0 };
+    let (correct, samples) = EARLIER;
+    let (a, b) = (correct as f64 + 0.5, (samples - correct) as f64 + 0.5);
+    let integral = |power: f64| -> f64 {
+        const STEPS: usize = 20_000;
+        let at = |i: usize| i as f64 / STEPS as f64;
+        let density = |u: f64| u.powf(2.0 * a - 1.0) * (1.0 - u * u).powf(b + power - 1.0);
+        // Simpson's rule.
+        let weight = |i: usize| {
+            if i == 0 || i == STEPS {
+                1.0
+            } else if i % 2 == 1 {
+                4.0
+            } else {
+                2.0
+            }
+        };
+        (0..=STEPS).map(|i| weight(i) * density(at(i))).sum()
+    };
+    integral(k as f64 - 1.0) / integral(0.0)
+}
+
 fn prompts(world: &World) -> f64 {
     world.is_right.len() as f64
 }
@@ -78,6 +104,16 @@ fn constant(values: Vec<f64>) -> Result<Tensor> {
 
 /// `-sum_x w_x p_x / X`: the chance of being correct, weighed by what the rule makes of it.
 fn reward_claim(world: &World, table: &Table, plan: &Plan, group: usize) -> Result<Option<Tensor>> {
+    match plan.rule {
+        AdvantageEstimator::Set(objective) => {
+            return Ok(Some(set_claim::loss(world, table, objective)?));
+        }
+        AdvantageEstimator::Rarity { .. } | AdvantageEstimator::Mara => {
+            let beta = plan.regulariser().map_or(0.0, |regulariser| regulariser.beta);
+            return group_claim::loss(world, table, plan, beta, group);
+        }
+        _ => {}
+    }
     if matches!(
         plan.rule,
         AdvantageEstimator::Unlikeliness { .. } | AdvantageEstimator::Ucpo { .. }
@@ -87,18 +123,30 @@ fn reward_claim(world: &World, table: &Table, plan: &Plan, group: usize) -> Resu
     let q = table.distributions(world)?;
     let mut weights = Vec::new();
     for (prompt, q) in q.iter().enumerate() {
-        let weight = reward_weight(plan, group, world.mass(prompt, q)) / prompts(world);
+        let errors = plan.verifier_errors.map_or(0.0, |e| e.false_positives + e.false_negatives);
+        let weight =
+            reward_weight(plan, group, world.mass(prompt, q)) / prompts(world) / (1.0 - errors);
         weights
             .extend(world.is_right[prompt].iter().map(|right| if *right { weight } else { 0.0 }));
     }
     let chance = table.token_logp()?.sum(1)?.exp()?;
-    Ok(Some((chance * constant(weights)?)?.sum_all()?.neg()?))
+    let mut value = (&chance * constant(weights)?)?;
+    if let AdvantageEstimator::Explore(Exploration { bonus, repeats }) = plan.rule {
+        let outputs = world.outputs.len();
+        let seen = (0..chance.elem_count()).map(|row| world.seen(row % outputs).max(1) as f64);
+        let earned = constant(seen.map(|seen| bonus / seen.sqrt()).collect())?;
+        // Every output is a final answer of its own: two samples have the same with the sum of squared chances.
+        let cost = (chance.sqr()? * (repeats / 2.0))?;
+        value = (value + (((chance * earned)? - cost)? / prompts(world))?)?;
+    }
+    Ok(Some(value.sum_all()?.neg()?))
 }
 
 /// `E[A | right] - E[A | wrong]` of one of `group` samples, the others correct with chance `p`: with
 /// rewards alone the expected gradient is this times that of `p`.
 pub fn reward_weight(plan: &Plan, group: usize, p: f64) -> f64 {
-    let plan = Plan { anchor: Anchor::None, ..plan.clone() };
+    let plan =
+        Plan { anchor: Anchor::None, gate: Gate::All, verifier_errors: None, ..plan.clone() };
     let advantage = |is_right: bool, others: usize| {
         let mut right = vec![false; group];
         right[0] = is_right;
@@ -111,8 +159,7 @@ pub fn reward_weight(plan: &Plan, group: usize, p: f64) -> f64 {
             lengths: vec![1; group],
             solve_rate: 0.5,
             beta: 0.0,
-            greedy: None,
-            mass: None,
+            ..GroupStats::default()
         };
         advantages(&plan, &[stats])[0][0]
     };

@@ -4,11 +4,12 @@
 use anyhow::{Result, bail};
 use candle_core::{Device, Tensor};
 
+use super::world::EARLIER;
 use super::{Class, Table, World};
 use crate::learn::objective::{
-    AdvantageEstimator, Anchor, Completions, Estimator, GroupStats, LossInputs, Normaliser,
-    Offsets, Plan, Regulariser, SampleSource, StoredInputs, StoredWeight, TrustRegion,
-    VocabularyInputs, advantages, subtract_penalty_to_go, vocabulary,
+    Anchor, Completions, Estimator, GroupStats, LossInputs, Normaliser, Offsets, Plan, Regulariser,
+    SampleSource, StoredInputs, StoredWeight, TrustRegion, VocabularyInputs, advantages,
+    subtract_penalty_to_go, vocabulary,
 };
 
 /// Tokens and completions of rollouts and of stored samples: as many of either.
@@ -32,7 +33,7 @@ impl<'a> Setting<'a> {
     /// # Errors
     /// A rule whose advantages need finite groups; an objective that only a sampled run can optimise.
     pub fn new(world: &'a World, plan: &'a Plan) -> Result<Self> {
-        if !matches!(plan.rule, AdvantageEstimator::Plain | AdvantageEstimator::Negative { .. }) {
+        if !plan.rule.is_of_samples() {
             bail!(
                 "the rule of this objective is about groups of samples; the lab shows it with --sampled"
             );
@@ -72,6 +73,10 @@ impl<'a> Setting<'a> {
             solve_rate: world.solve_rate(prompt),
             beta,
             greedy: Some(f64::from(world.is_right[prompt][greedy[prompt]])),
+            earlier: EARLIER,
+            outcomes: (0..logp.len()).map(Some).collect(),
+            seen: (0..logp.len()).map(|y| world.seen(y)).collect(),
+            total: Some(world.total(prompt)),
             mass: Some(logp.iter().map(|logp| logp.exp()).collect()),
         };
         Ok(logp.chunks(world.outputs.len()).enumerate().map(stats).collect())

@@ -12,10 +12,13 @@ pub mod decompose;
 mod descent;
 mod exact;
 pub mod fixed_mu;
+mod group_claim;
 mod measure;
 mod member;
 pub mod mismatch;
+pub mod multisets;
 pub mod sampled;
+mod set_claim;
 pub mod sweep;
 pub mod tables;
 mod update;
@@ -35,32 +38,31 @@ pub use world::{WALKS, WORLDS, World};
 /// Largest relative difference between an expected gradient and its claim.
 const TOLERANCE: f64 = 1e-6;
 
+/// Most samples of a group of which every combination of classes is enumerated.
+const MOST_ENUMERATED: usize = 17;
+
 /// Checks, in a moment, that a plan's expected gradient is what it claims, and that beta and validity
 /// are each other's inverse. Every training runs this first. Returns what was found, for the log.
 ///
 /// # Errors
 /// They are not: a bug, and no run should start.
 pub fn self_check(plan: &Plan, name: &str) -> Result<String> {
-    let world = World::ends(3);
-    let table = sampled::off_base(&world, Class::Bigram)?;
-    let message = match claim::claimed_gradient(&world, &table, plan, 2)? {
-        Some(claim) if !sampled::needs_larger_groups(plan) => {
-            let ours = sampled::expected_gradient(&world, &table, plan)?;
-            let size = claim.iter().map(|x| x.abs()).fold(1e-12, f64::max);
-            let difference = ours.iter().zip(&claim).map(|(a, b)| (a - b).abs() / size);
-            // Not `max`, which would overlook what is not a number.
-            let difference = difference.fold(0.0, |worst, x| if x > worst || x.is_nan() { x } else { worst });
-            if difference.is_nan() || difference > TOLERANCE {
-                bail!(
-                    "self-check: the gradient of `{name}` is off by {difference:.1e} in the lab; this is a bug"
-                );
-            }
-            format!("gradient check passed (largest error {difference:.0e})")
-        }
-        Some(_) => "no gradient check: needs larger groups than can be enumerated (`tealight lab --sampled`)"
-            .to_owned(),
-        None => "no gradient check: an update rule that is no gradient"
-            .to_owned(),
+    let (world, group) = (World::ends(3), plan.rule.smallest_group());
+    let message = if group > 2 && multisets::sees_classes_alone(plan) && group <= MOST_ENUMERATED {
+        // Three correct outputs, so that all groups can be told apart by how many of each they hold.
+        let small = World::ends(2);
+        let table = sampled::off_base(&small, Class::Bigram)?;
+        compare(claim::claimed_gradient(&small, &table, plan, group)?, name, || {
+            multisets::expected_gradient_of(&small, &table, plan, group)
+        })?
+    } else if group > 2 {
+        "no gradient check: needs larger groups than can be enumerated (`tealight lab --sampled`)"
+            .to_owned()
+    } else {
+        let table = sampled::off_base(&world, Class::Bigram)?;
+        compare(claim::claimed_gradient(&world, &table, plan, 2)?, name, || {
+            sampled::expected_gradient(&world, &table, plan)
+        })?
     };
     let validity = world.solve_rate(0);
     for beta in [0.05, 0.3, 2.0] {
@@ -75,4 +77,27 @@ pub fn self_check(plan: &Plan, name: &str) -> Result<String> {
         }
     }
     Ok(message)
+}
+
+/// Compares an expected gradient with its claim; says so where there is none.
+fn compare(
+    claim: Option<Vec<f64>>,
+    name: &str,
+    expected: impl FnOnce() -> Result<Vec<f64>>,
+) -> Result<String> {
+    let Some(claim) = claim else {
+        return Ok("no gradient check: an update rule that is no gradient".to_owned());
+    };
+    let size = claim.iter().map(|x| x.abs()).fold(1e-12, f64::max);
+    let difference = expected()?.iter().zip(&claim).map(|(a, b)| (a - b).abs() / size).fold(
+        0.0,
+        // Not `max`, which would overlook what is not a number.
+        |worst, x: f64| if x > worst || x.is_nan() { x } else { worst },
+    );
+    if difference.is_nan() || difference > TOLERANCE {
+        bail!(
+            "self-check: the gradient of `{name}` is off by {difference:.1e} in the lab; this is a bug"
+        );
+    }
+    Ok(format!("gradient check passed (largest error {difference:.0e})"))
 }

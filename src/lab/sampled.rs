@@ -7,14 +7,14 @@ use candle_nn::ops::log_softmax;
 use super::exact::{Setting, Terms, at_ratio_one, gradient_of};
 use super::{Class, Table, World};
 use crate::learn::objective::{
-    AdvantageEstimator, Anchor, Completions, GroupStats, Offsets, Partition, Plan, SampleSource,
-    advantages, partition_of, subtract_penalty_to_go,
+    Anchor, Completions, GroupStats, Offsets, Partition, Plan, SampleSource, advantages,
+    partition_of, subtract_penalty_to_go,
 };
 use crate::nn::generate::RngKey;
 
 /// Whether two samples are too few for the plan's rule.
 pub fn needs_larger_groups(plan: &Plan) -> bool {
-    matches!(plan.rule, AdvantageEstimator::Pkpo { k } | AdvantageEstimator::PassAtK { k } if k > 1)
+    plan.rule.smallest_group() > 2
 }
 
 /// A policy of `class` that is not the base, always the same.
@@ -64,6 +64,10 @@ fn sample_stats(all: &GroupStats, outputs: &[usize]) -> GroupStats {
         solve_rate: all.solve_rate,
         beta: all.beta,
         greedy: all.greedy,
+        earlier: all.earlier,
+        outcomes: outputs.iter().map(|y| all.outcomes[*y]).collect(),
+        seen: outputs.iter().map(|y| all.seen[*y]).collect(),
+        total: all.total,
         mass: None,
     }
 }

@@ -145,8 +145,7 @@ fn settle(
                 lengths: vec![world.length(); size],
                 solve_rate: world.solve_rate(0),
                 beta: 0.0,
-                greedy: None,
-                mass: None,
+                ..GroupStats::default()
             };
             if group.is_some() {
                 stats.solve_rate = partition_of(stats.online_solve_rate());

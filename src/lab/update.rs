@@ -129,8 +129,7 @@ impl Update {
             lengths: vec![world.length(); picks.len()],
             solve_rate: world.solve_rate(prompt),
             beta: self.aim.beta,
-            greedy: None,
-            mass: None,
+            ..GroupStats::default()
         }
     }
 }

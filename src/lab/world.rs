@@ -28,6 +28,9 @@ pub const WORLDS: [(&str, &str); 4] = [
     ),
 ];
 
+/// Correct samples, and all, that a run is taken to have seen of every prompt before, where an objective asks.
+pub(super) const EARLIER: (u64, u64) = (0, 4);
+
 /// The moves of `walk`: an operator and a digit.
 const MOVES: [(char, u32); 6] = [('+', 1), ('+', 3), ('+', 7), ('-', 2), ('-', 5), ('*', 2)];
 /// Largest number on the way.
@@ -210,6 +213,16 @@ impl World {
     /// The solution classes of some outputs on a prompt: correct outputs are each a solution of their own.
     pub fn classes(&self, prompt: usize, outputs: &[usize]) -> Vec<Option<usize>> {
         outputs.iter().map(|y| self.is_right[prompt][*y].then_some(*y)).collect()
+    }
+
+    /// How many outputs are correct on a prompt.
+    pub fn total(&self, prompt: usize) -> u64 {
+        self.is_right[prompt].iter().filter(|right| **right).count() as u64
+    }
+
+    /// How often a run is taken to have seen an output before, where an objective asks: no two neighbours alike.
+    pub fn seen(&self, output: usize) -> u64 {
+        output as u64 % 5
     }
 
     /// The chance of a correct output under `q`.

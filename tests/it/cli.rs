@@ -175,9 +175,16 @@ fn an_evaluation_can_be_read_by_machines() {
 fn a_resumed_run_equals_an_uninterrupted_one() {
     let folder = Folder::new();
     let (whole, parts) = (folder.path("whole"), folder.path("parts"));
-    for objective in
-        ["none", "js", "dapo", "entropy-target:1", "alpha-dpg:0.5:partition=cumulative"]
-    {
+    for objective in [
+        "none",
+        "js",
+        "dapo",
+        "entropy-target:1",
+        "alpha-dpg:0.5:partition=cumulative",
+        // What these remember of earlier steps decides their advantages.
+        "outcome-exploration:1:0.5",
+        "bbg:4",
+    ] {
         let (whole, parts) = (format!("{whole}-{objective}"), format!("{parts}-{objective}"));
         let settings = ["--objective", objective, "--max-samples", "8", "--num-presamples", "8"];
         let run = |output: &str, more: &[&str]| {

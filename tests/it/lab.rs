@@ -253,8 +253,7 @@ fn rarity_rules_expect_what_their_formulas_say() {
                         lengths: vec![3; 3],
                         solve_rate: 0.5,
                         beta: 0.0,
-                        greedy: None,
-                        mass: None,
+                        ..Default::default()
                     };
                     let ours = tealight::learn::objective::advantages(&plan, &[stats]).remove(0);
                     let exact = rarity(&group.map(|i| q[i]), &group.map(|i| right[i]), is_ucpo);

@@ -9,7 +9,7 @@ use super::baseline::{BatchMoments, centred, less_the_others};
 use super::plan::{Anchor, Estimator, Matching, Partition, Plan, SampleSource};
 
 /// Statistics of the samples of one prompt, in their order.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct GroupStats {
     /// Rewards, an overlong penalty included.
     pub rewards: Vec<f64>,
@@ -27,6 +27,15 @@ pub struct GroupStats {
     pub beta: f64,
     /// The reward of the policy's greedy completion, where `baseline=greedy` subtracts it.
     pub greedy: Option<f64>,
+    /// Correct samples, and all, that the run had drawn of this prompt before, where the plan reads them.
+    pub earlier: (u64, u64),
+    /// The final answer of each, correct or not, as numbered in this group; none where it gives none. Empty where the
+    /// plan does not read them.
+    pub outcomes: Vec<Option<usize>>,
+    /// How often the run had seen each one's final answer on this prompt before; empty likewise.
+    pub seen: Vec<u64>,
+    /// How many distinct correct answers the prompt has, where that is known.
+    pub total: Option<u64>,
     /// Probability of each, where these are all outputs there are instead of samples: baselines are
     /// then exact means, the limit of infinitely many samples. Rules of finite groups do not read it.
     pub mass: Option<Vec<f64>>,
@@ -67,6 +76,9 @@ pub fn partition_of(estimate: f64) -> f64 {
 /// Advantages of the groups of a step, in their order. Standard deviations are sample ones (divided by
 /// G - 1); a group whose worths are all equal gets exact zeros from every baseline that is the group's own.
 pub fn advantages(plan: &Plan, groups: &[GroupStats]) -> Vec<Vec<f64>> {
+    let corrected: Option<Vec<GroupStats>> =
+        plan.verifier_errors.map(|errors| groups.iter().map(|s| errors.correct(s)).collect());
+    let groups = corrected.as_deref().unwrap_or(groups);
     let worths: Vec<Option<Vec<f64>>> = groups
         .iter()
         .map(|stats| match &plan.anchor {
@@ -96,6 +108,8 @@ pub fn advantages(plan: &Plan, groups: &[GroupStats]) -> Vec<Vec<f64>> {
                     *advantage -= stats.beta * cost;
                 }
             }
+            let weight = plan.gate.weight(stats);
+            advantages.iter_mut().for_each(|advantage| *advantage *= weight);
             advantages
         })
         .collect()
@@ -193,7 +207,7 @@ mod tests {
             solve_rate: 0.25,
             beta: 0.05,
             greedy: None,
-            mass: None,
+            ..GroupStats::default()
         }
     }
 

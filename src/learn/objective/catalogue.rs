@@ -14,7 +14,7 @@ struct Kind {
 }
 
 /// Every objective in one kind.
-const KINDS: [Kind; 7] = [
+const KINDS: [Kind; 8] = [
     Kind {
         title: "Reward alone",
         when: "when only accuracy counts, or as the baseline of a comparison: every policy that is always correct is \
@@ -40,7 +40,16 @@ const KINDS: [Kind; 7] = [
         title: "KL penalty to the base",
         when: "to trade accuracy for answers of the base, by one coefficient: the optimum is p_beta, the base reweighted \
                by exp(reward / beta). --target-validity sets beta from the accuracy that you want.",
-        names: &["kl-reward", "reverse-kl", "kl-full", "kl-k2", "kl-k3"],
+        names: &[
+            "kl-reward",
+            "reverse-kl",
+            "kl-full",
+            "kl-k2",
+            "kl-k3",
+            "gvpo",
+            "mara",
+            "noise-corrected",
+        ],
     },
     Kind {
         title: "Rehearsal of the base's correct answers",
@@ -52,7 +61,7 @@ const KINDS: [Kind; 7] = [
         title: "Distribution matching",
         when: "to move the policy toward the base conditioned on a correct answer (p*) instead of toward one correct answer: \
                a larger alpha gives more accuracy and less diversity.",
-        names: &["alpha-dpg", "kl-dpg", "gdc", "f-dpg", "match"],
+        names: &["alpha-dpg", "kl-dpg", "gdc", "f-dpg", "trajectory-balance", "match"],
     },
     Kind {
         title: "Supervised on the base's samples",
@@ -64,7 +73,25 @@ const KINDS: [Kind; 7] = [
         title: "Pass@k and rare correct answers",
         when: "when several answers to a problem may be given, or to retain rare correct answers beside frequent ones, without \
                comparing with the base.",
-        names: &["pass-at-k", "pkpo", "nsr", "unlikeliness", "ucpo", "simko"],
+        names: &[
+            "pass-at-k",
+            "pkpo",
+            "rs-grpo",
+            "bbg",
+            "zero-success",
+            "nsr",
+            "unlikeliness",
+            "rarity",
+            "outcome-exploration",
+            "ucpo",
+            "simko",
+        ],
+    },
+    Kind {
+        title: "Sets of samples",
+        when: "when the measure of a model is a function of several samples of a problem, such as the number of distinct correct \
+               answers among k: training maximises its expected value, with the verifier's own solution classes.",
+        names: &["set", "unique-at-k", "coverage-at-k", "darling", "polychromic"],
     },
     Kind {
         title: "Entropy control",
@@ -75,7 +102,7 @@ const KINDS: [Kind; 7] = [
 ];
 
 /// What keys mean that [`keys::HELP`] explains with others.
-const FURTHER: [(&str, &str); 10] = [
+const FURTHER: [(&str, &str); 17] = [
     ("epsilon", "importance ratios are clipped from below at 1 - epsilon"),
     (
         "epsilon-high",
@@ -85,13 +112,35 @@ const FURTHER: [(&str, &str); 10] = [
         "dual-clip",
         "with a negative advantage, importance ratios are clipped from above at this value",
     ),
-    ("k", "the k of Pass@k"),
+    ("k", "number of samples whose Pass@k, or other function of a set, is maximised"),
     ("positive", "advantage of correct completions, where incorrect ones have -1"),
     (
         "strength",
         "largest reduction of the reward, for the likeliest correct completion of a group",
     ),
     ("tau", "share of a group's positive advantage that moves to its rarer correct answers"),
+    ("gate-k", "the k of the Pass@k whose expected gain weighs a prompt"),
+    (
+        "false-positives",
+        "share of incorrect completions that the verifier takes for correct (verify --audit estimates it)",
+    ),
+    ("false-negatives", "share of correct completions that the verifier takes for incorrect"),
+    (
+        "risk",
+        "the beta of log E exp(beta r) / beta: near 0 the mean reward, large values count prompts that are ever solved",
+    ),
+    (
+        "power",
+        "power of the size of a solution class that divides the advantage: 0 is no weight, 1 the whole size",
+    ),
+    (
+        "bonus",
+        "weight of 1 / sqrt(N) for a final answer that the run saw N times before on the prompt",
+    ),
+    (
+        "repeats",
+        "weight of the chance that two samples of a prompt have the same final answer, which is lowered",
+    ),
     ("covariance-share", "share of all tokens that the rule applies to"),
     ("target-entropy", "entropy per token, in nats, at which the bonus keeps the policy"),
     (

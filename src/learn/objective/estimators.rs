@@ -6,6 +6,8 @@
 
 use super::advantage::GroupStats;
 use super::plan::Plan;
+use super::rarity::{Exploration, weigh_by_class};
+use super::sets::{SetFunction, SetObjective};
 
 /// The rule that turns the rewards of a group into advantages.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -42,28 +44,67 @@ pub enum AdvantageEstimator {
         /// Share of the mass that is moved.
         tau: f64,
     },
+    /// `(e^(risk r) / mean e^(risk r) - 1) / risk` (RS-GRPO, arXiv 2509.24261): the gradient of
+    /// `log E e^(risk r) / risk`, its mean taken from the group.
+    Risk {
+        /// The paper's beta; above 0 it seeks high rewards.
+        risk: f64,
+    },
+    /// The advantage of a correct sample over the size of its solution class in the group, to a power (arXiv
+    /// 2601.08763).
+    Rarity {
+        /// The power: 0 is no weight, 1 divides by the size.
+        power: f64,
+    },
+    /// Bonuses for final answers that are rare in the run, penalties for repeats in the group.
+    Explore(Exploration),
+    /// The reward of a correct sample moved by `beta (log a(anchor) - log a(y))`, the anchor being the correct sample
+    /// of the group that is likeliest under the base (MARA, arXiv 2510.20817).
+    Mara,
+    /// The unbiased gradient of the expected value of a function of k samples.
+    Set(SetObjective),
 }
 
 /// Added where a share divides, as the paper does.
 const EPSILON: f64 = 1e-6;
 
 impl AdvantageEstimator {
+    /// Whether it has a limit of infinitely many samples, which a whole distribution is.
+    pub fn is_of_samples(self) -> bool {
+        use AdvantageEstimator::{Mara, Negative, Plain};
+        matches!(self, Plain | Negative { .. } | Mara)
+    }
+
     /// Whether it looks at the policy's log-probabilities.
     pub(super) fn reads_policy(self) -> bool {
         matches!(self, AdvantageEstimator::Unlikeliness { .. } | AdvantageEstimator::Ucpo { .. })
     }
 
+    /// Whether it reads final answers, and how often the run has seen them.
+    pub fn reads_outcomes(self) -> bool {
+        matches!(self, AdvantageEstimator::Explore(_))
+    }
+
+    /// Whether it reads how many correct answers a prompt has.
+    pub fn reads_total(self) -> bool {
+        matches!(self, AdvantageEstimator::Set(set) if set.function == SetFunction::Coverage)
+    }
+
     /// Rewards as the rule sees them, before the baseline; `None` where the rule gives advantages itself.
     pub(super) fn shaped(self, stats: &GroupStats) -> Option<Vec<f64>> {
         match self {
-            AdvantageEstimator::Plain | AdvantageEstimator::Ucpo { .. } => {
-                Some(stats.rewards.clone())
-            }
+            AdvantageEstimator::Plain
+            | AdvantageEstimator::Ucpo { .. }
+            | AdvantageEstimator::Rarity { .. }
+            | AdvantageEstimator::Explore(_) => Some(stats.rewards.clone()),
+            AdvantageEstimator::Mara => Some(anchored(stats)),
             AdvantageEstimator::Unlikeliness { strength } => Some(unlikeliness(stats, strength)),
             AdvantageEstimator::Negative { .. }
             | AdvantageEstimator::MaxRl
+            | AdvantageEstimator::Risk { .. }
             | AdvantageEstimator::Pkpo { .. }
-            | AdvantageEstimator::PassAtK { .. } => None,
+            | AdvantageEstimator::PassAtK { .. }
+            | AdvantageEstimator::Set(_) => None,
         }
     }
 
@@ -81,7 +122,17 @@ impl AdvantageEstimator {
                 let share = right as f64 / all as f64;
                 by((1.0 - share) / (share + EPSILON), -share / (share + EPSILON))
             }
+            AdvantageEstimator::Risk { risk } => {
+                if right == 0 || right == all {
+                    return by(0.0, 0.0);
+                }
+                // Over e^risk, which large risks overflow.
+                let share = right as f64 / all as f64;
+                let mean = share + (1.0 - share) * (-risk).exp();
+                by((1.0 / mean - 1.0) / risk, ((-risk).exp() / mean - 1.0) / risk)
+            }
             AdvantageEstimator::Pkpo { k } => pkpo(correct, k),
+            AdvantageEstimator::Set(objective) => objective.advantages(stats),
             AdvantageEstimator::PassAtK { k } => {
                 let (reward, spread) = {
                     let reward = pass_at_k(all, right, k);
@@ -95,13 +146,23 @@ impl AdvantageEstimator {
             }
             AdvantageEstimator::Plain
             | AdvantageEstimator::Unlikeliness { .. }
-            | AdvantageEstimator::Ucpo { .. } => stats.rewards.clone(),
+            | AdvantageEstimator::Ucpo { .. }
+            | AdvantageEstimator::Rarity { .. }
+            | AdvantageEstimator::Explore(_)
+            | AdvantageEstimator::Mara => stats.rewards.clone(),
         }
     }
 
     /// Moves advantage within the group after the baseline.
     pub(super) fn redistribute(self, stats: &GroupStats, advantages: &mut [f64]) {
-        let AdvantageEstimator::Ucpo { tau } = self else { return };
+        let tau = match self {
+            AdvantageEstimator::Rarity { power } => {
+                return weigh_by_class(stats, power, advantages);
+            }
+            AdvantageEstimator::Explore(exploration) => return exploration.add(stats, advantages),
+            AdvantageEstimator::Ucpo { tau } => tau,
+            _ => return,
+        };
         let right: Vec<usize> =
             (0..advantages.len()).filter(|i| stats.classes[*i].is_some()).collect();
         if right.is_empty() || right.len() == advantages.len() {
@@ -119,13 +180,25 @@ impl AdvantageEstimator {
         }
     }
 
+    /// The fewest samples of a group that it needs; 1 where any will do.
+    pub fn smallest_group(self) -> usize {
+        match self {
+            AdvantageEstimator::Pkpo { k } | AdvantageEstimator::PassAtK { k } => k + 1,
+            AdvantageEstimator::Set(objective) => objective.smallest_group(),
+            _ => 1,
+        }
+    }
+
     /// Whether the advantages include their own baseline.
-    pub(super) fn has_baseline(self) -> bool {
-        !matches!(
+    pub fn has_baseline(self) -> bool {
+        matches!(
             self,
-            AdvantageEstimator::Plain
-                | AdvantageEstimator::Unlikeliness { .. }
-                | AdvantageEstimator::Ucpo { .. }
+            AdvantageEstimator::Negative { .. }
+                | AdvantageEstimator::MaxRl
+                | AdvantageEstimator::Risk { .. }
+                | AdvantageEstimator::Pkpo { .. }
+                | AdvantageEstimator::PassAtK { .. }
+                | AdvantageEstimator::Set(_)
         )
     }
 }
@@ -138,7 +211,21 @@ impl Plan {
             || self.matching().is_some()
             || self.needs_presamples()
             || self.simko.is_some()
+            || self.verifier_errors.is_some()
     }
+}
+
+/// MARA's rewards: a correct sample earns what the KL penalty takes from it beside the anchor, so that the penalty no
+/// longer tells correct samples apart.
+fn anchored(stats: &GroupStats) -> Vec<f64> {
+    let correct = stats.is_correct();
+    let of_correct = stats.reference_logp.iter().zip(&correct).filter(|(_, correct)| **correct);
+    let anchor = of_correct.map(|(logp, _)| *logp).fold(f64::NEG_INFINITY, f64::max);
+    let moved = |index: usize| match correct[index] {
+        true => stats.rewards[index] + stats.beta * (anchor - stats.reference_logp[index]),
+        false => stats.rewards[index],
+    };
+    (0..correct.len()).map(moved).collect()
 }
 
 fn unlikeliness(stats: &GroupStats, strength: f64) -> Vec<f64> {
@@ -191,9 +278,7 @@ mod tests {
             reference_logp: policy_logp.to_vec(),
             lengths: vec![1; correct.len()],
             solve_rate: 0.5,
-            beta: 0.0,
-            greedy: None,
-            mass: None,
+            ..GroupStats::default()
         }
     }
 
@@ -232,6 +317,31 @@ mod tests {
             let ours = pull(AdvantageEstimator::MaxRl, 5, p);
             assert!((ours - exact).abs() < 1e-4 * exact, "{ours} {exact}");
         }
+    }
+
+    #[test]
+    fn risk_is_the_gradient_of_the_entropic_value_in_large_groups() {
+        let (risk, p) = (2.0_f64, 0.3_f64);
+        // The slope in p of log(1 - p + p e^risk) / risk.
+        let exact = (risk.exp() - 1.0) / (risk * (1.0 - p + p * risk.exp()));
+        // In a group of n the mean is over the sample too: by the textbook, the sum over how many others are correct.
+        let finite = |n: usize| -> f64 {
+            let mean = |c: usize| 1.0 + c as f64 / n as f64 * (risk.exp() - 1.0);
+            let choose = |c: usize| (0..c).map(|i| (n - 1 - i) as f64 / (i + 1) as f64);
+            let chance = |c: usize| {
+                choose(c).product::<f64>() * p.powi(c as i32) * (1.0 - p).powi((n - 1 - c) as i32)
+            };
+            let gain = |c: usize| (risk.exp() / mean(c + 1) - 1.0 / mean(c)) / risk;
+            (0..n).map(|c| chance(c) * gain(c)).sum()
+        };
+        for n in [2, 6, 12] {
+            let ours = pull(AdvantageEstimator::Risk { risk }, n, p);
+            assert!((ours - finite(n)).abs() < 1e-12, "{n}: {ours} {}", finite(n));
+        }
+        assert!((finite(200) - exact).abs() < 0.01 * exact && (finite(4) - exact).abs() > 0.02);
+        // A small risk is the mean reward's gradient, a large one does not overflow.
+        assert!((pull(AdvantageEstimator::Risk { risk: 1e-4 }, 4, p) - 0.75).abs() < 1e-3);
+        assert!(pull(AdvantageEstimator::Risk { risk: 900.0 }, 4, p).is_finite());
     }
 
     #[test]

@@ -2,6 +2,8 @@
 //!
 //! Every key that a user gives must matter: one that the resulting plan does not read is refused.
 
+mod rules;
+
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::str::FromStr;
@@ -12,13 +14,11 @@ use clap::ValueEnum;
 use super::Divergence;
 use super::annealing::{Annealing, Shape};
 use super::baseline::Baseline;
-use super::estimators::AdvantageEstimator;
 use super::plan::{
     Anchor, Entropy, Estimator, Matching, Partition, Plan, Regulariser, SampleSource, Split,
 };
 use super::surrogate::{LossType, TrustRegion};
 use super::target::Target;
-use super::tokens::{Covariance, SimKo};
 
 /// What the keys mean, as `tealight objectives` shows them.
 pub(crate) const HELP: &str = "\
@@ -46,10 +46,21 @@ Keys, for any objective as NAME:key=value:...
                  groups)
   max-reward     truncation of the pseudo-reward of a target
   rule           plain, negative, maxrl, pkpo, pass-at-k, unlikeliness, ucpo
-                 (with positive, k, strength, tau)
+                 (with positive, k, strength, tau), risk, rarity, explore (with risk,
+                 power, bonus, repeats), mara, set
+  function       what rule=set maximises of k samples: pass, unique (distinct
+                 correct), coverage (of all correct answers), distinct (a pair),
+                 polychromic
+  set-baseline   others (the sets without a sample), marginal (what a sample adds
+                 to k - 1 others), none
   baseline       none, loo, group-mean, group-std, batch-std, batch (whitening),
                  valid-mean, greedy
-  trust-region   none, ppo, gspo, cispo (with epsilon, epsilon-high, dual-clip)
+  gate           all; unsolved (prompts that the run has not solved before); gain
+                 (by the expected marginal gain in Pass@k, k being gate-k)
+  false-positives, false-negatives  known error rates of the verifier, for which
+                 rewards are corrected
+  trust-region   none, ppo, gspo, cispo (with epsilon, epsilon-high, dual-clip),
+                 balance (the squared residual of trajectory balance)
   loss-type      grpo, dapo, dr_grpo
   num-iterations passes over each batch
   steps-per-generation  mini-batches, each with its own update, of a batch
@@ -161,6 +172,8 @@ impl Keys {
             covariance: self.covariance()?,
             simko: self.simko()?,
             dynamic_sampling: self.flag("dynamic-sampling")?,
+            gate: self.gate()?,
+            verifier_errors: self.verifier_errors()?,
             overlong_buffer: self.number("overlong-buffer", 0.0)?,
         };
         if let Some((key, _)) = self.values.iter().find(|(_, (_, is_given))| *is_given) {
@@ -290,25 +303,6 @@ impl Keys {
         Ok(Annealing { shape, beta_end, entropy_end, rehearsal_end })
     }
 
-    fn rule(&mut self) -> Result<AdvantageEstimator> {
-        let name = self.take("rule").unwrap_or_else(|| "plain".into());
-        Ok(match name.as_str() {
-            "plain" => AdvantageEstimator::Plain,
-            "negative" => AdvantageEstimator::Negative { positive: self.number("positive", 0.0)? },
-            "maxrl" => AdvantageEstimator::MaxRl,
-            "pkpo" => AdvantageEstimator::Pkpo { k: self.number("k", 4)? },
-            "pass-at-k" => AdvantageEstimator::PassAtK { k: self.number("k", 4)? },
-            "unlikeliness" => {
-                AdvantageEstimator::Unlikeliness { strength: self.number("strength", 0.25)? }
-            }
-            "ucpo" => AdvantageEstimator::Ucpo { tau: self.number("tau", 0.2)? },
-            other => bail!(
-                "`rule`: `{other}` is not one of plain, negative, maxrl, pkpo, pass-at-k, \
-                 unlikeliness, ucpo"
-            ),
-        })
-    }
-
     fn baseline(&mut self) -> Result<Baseline> {
         let Some(text) = self.take("baseline") else { return Ok(Baseline::None) };
         let known = text.replace('_', "-").replace("leave-one-out", "loo");
@@ -341,8 +335,11 @@ impl Keys {
                 let low = number("epsilon", 3e-4)?;
                 TrustRegion::Gspo { low, high: number("epsilon-high", low)? }
             }
+            "balance" => TrustRegion::Balance,
             "cispo" => TrustRegion::Cispo { high: number("epsilon-high", 5.0)? },
-            other => bail!("`trust-region`: `{other}` is not one of none, ppo, gspo, cispo"),
+            other => {
+                bail!("`trust-region`: `{other}` is not one of none, ppo, gspo, cispo, balance")
+            }
         };
         if let TrustRegion::Ppo { low, .. } | TrustRegion::Gspo { low, .. } = region
             && low >= 1.0
@@ -350,38 +347,5 @@ impl Keys {
             bail!("`epsilon` must be below 1");
         }
         Ok(region)
-    }
-
-    fn covariance(&mut self) -> Result<Option<Covariance>> {
-        let name = self.take("covariance").unwrap_or_else(|| "none".into());
-        Ok(match name.as_str() {
-            "none" => None,
-            "clip" => Some(Covariance::Clip {
-                share: self.number("covariance-share", 2e-4)?,
-                low: self.number("covariance-low", 1.0)?,
-                high: self.number("covariance-high", 5.0)?,
-            }),
-            "kl" => Some(Covariance::Kl {
-                share: self.number("covariance-share", 2e-4)?,
-                coefficient: self.number("covariance-coefficient", 1.0)?,
-            }),
-            other => bail!("`covariance`: `{other}` is not one of none, clip, kl"),
-        })
-    }
-
-    fn simko(&mut self) -> Result<Option<SimKo>> {
-        if !self.flag("simko")? {
-            return Ok(None);
-        }
-        let simko = SimKo {
-            quantile: self.number("quantile", 0.8)?,
-            mix: self.number("mix", 0.01)?,
-            top: self.number("top", 3)?,
-            penalty: self.number("penalty", 1.1)?,
-        };
-        if !(0.0..=1.0).contains(&simko.quantile) || simko.top == 0 {
-            bail!("`quantile` must be between 0 and 1, `top` at least 1");
-        }
-        Ok(Some(simko))
     }
 }

@@ -20,6 +20,7 @@ mod baseline;
 mod catalogue;
 mod correction;
 mod estimators;
+mod gate;
 mod keys;
 mod loss;
 mod named;
@@ -30,9 +31,12 @@ mod plan;
 mod pointwise;
 mod preset;
 pub mod pstar;
+mod rarity;
+mod sets;
 mod surrogate;
 pub mod target;
 pub mod tokens;
+mod verifier_errors;
 pub mod vocabulary;
 
 pub use crate::divergence::{Divergence, MAX_LOG_RATIO};
@@ -44,6 +48,7 @@ pub use baseline::Baseline;
 pub(crate) use catalogue::{Description, describe, kinds};
 pub use correction::{ImportanceCorrection, ImportanceWeights, Mismatch};
 pub use estimators::AdvantageEstimator;
+pub use gate::Gate;
 pub(crate) use keys::HELP as KEYS;
 pub use loss::{
     Completions, Loss, LossInputs, Shares, StoredInputs, StoredLoss, StoredWeight, VocabularyInputs,
@@ -55,4 +60,7 @@ pub use plan::{
     Anchor, Entropy, Estimator, Matching, Partition, Plan, Regulariser, SampleSource, Split,
 };
 pub use pointwise::PointwiseLoss;
+pub use rarity::Exploration;
+pub use sets::{SetBaseline, SetFunction, SetObjective};
 pub use surrogate::{LossType, Normaliser, TrustRegion};
+pub use verifier_errors::VerifierErrors;

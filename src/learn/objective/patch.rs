@@ -98,7 +98,7 @@ impl PlanPatch {
                 *high = self.epsilon_high.unwrap_or(*high);
                 effective("epsilon", self.epsilon.is_none())
             }
-            TrustRegion::None => {
+            TrustRegion::None | TrustRegion::Balance => {
                 effective("epsilon", self.epsilon.is_none())?;
                 effective("epsilon-high", self.epsilon_high.is_none())
             }

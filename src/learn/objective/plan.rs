@@ -5,14 +5,16 @@
 //! of it: none (the reward alone), the base (a regulariser with a coefficient) and a target, p* or
 //! p_beta, whose distribution is matched. [`Plan::check`] refuses what cannot work, with the reason.
 
-use anyhow::{Result, bail};
+mod check;
 
 use super::annealing::Annealing;
 use super::baseline::Baseline;
 use super::estimators::AdvantageEstimator;
+use super::gate::Gate;
 use super::surrogate::{LossType, TrustRegion};
 use super::target::Target;
 use super::tokens::{Covariance, SimKo};
+use super::verifier_errors::VerifierErrors;
 use super::{Divergence, PointwiseLoss};
 
 /// Every choice of an objective.
@@ -42,6 +44,10 @@ pub struct Plan {
     pub dynamic_sampling: bool,
     /// Share of the longest completion over which the reward falls by 1 (DAPO); 0 for none.
     pub overlong_buffer: f64,
+    /// How much each prompt counts.
+    pub gate: Gate,
+    /// The known error rates of the verifier, for which rewards are corrected.
+    pub verifier_errors: Option<VerifierErrors>,
     /// The schedule of coefficients.
     pub annealing: Annealing,
 }
@@ -272,126 +278,5 @@ impl Plan {
             Estimator::Definition => Some((PointwiseLoss::MixtureBase, 0.5 * regulariser.beta)),
             _ => None,
         }
-    }
-
-    /// Refuses combinations that cannot work.
-    ///
-    /// # Errors
-    /// An impossible combination, with the reason and an alternative.
-    pub fn check(&self) -> Result<()> {
-        match &self.anchor {
-            Anchor::None => {}
-            Anchor::Base(regulariser) => self.check_regulariser(regulariser)?,
-            Anchor::Target(matching) => self.check_matching(matching)?,
-        }
-        if self.baseline == Baseline::Greedy && self.matching().is_some() {
-            bail!(
-                "a greedy completion has a reward, and no pseudo-reward of a target: set baseline=loo"
-            );
-        }
-        if self.rule.has_baseline() && self.baseline != Baseline::None {
-            bail!("this rule brings its own baseline: leave `baseline` at none");
-        }
-        if let AdvantageEstimator::Pkpo { k: 0 } | AdvantageEstimator::PassAtK { k: 0 } = self.rule
-        {
-            bail!("`k` must be at least 1");
-        }
-        if self.num_iterations == 0 || self.steps_per_generation == 0 {
-            bail!("`num-iterations` and `steps-per-generation` must be at least 1");
-        }
-        if self.updates() > 1 && self.is_on_policy() && self.trust_region == TrustRegion::None {
-            bail!(
-                "more than one update on a batch is off-policy, and without a trust region nothing \
-                 corrects for it: set num-iterations=1 and steps-per-generation=1, or trust-region=ppo, gspo \
-                 or cispo"
-            );
-        }
-        self.annealing.check(self)?;
-        if !self.is_on_policy() && self.uses_rollouts() {
-            bail!(
-                "stored samples alone are trained on: baselines, trust regions, several updates a batch, entropy \
-                 control and dynamic sampling belong to rollouts (sampler=policy)"
-            );
-        }
-        if !(0.0..1.0).contains(&self.overlong_buffer) {
-            bail!("`overlong-buffer` must be at least 0 and below 1");
-        }
-        Ok(())
-    }
-
-    fn uses_rollouts(&self) -> bool {
-        self.trust_region != TrustRegion::None
-            || self.baseline != Baseline::None
-            || self.entropy.bonus != 0.0
-            || self.entropy.target.is_some()
-            || self.covariance.is_some()
-            || self.simko.is_some()
-            || self.dynamic_sampling
-            || self.updates() > 1
-    }
-
-    fn check_regulariser(&self, regulariser: &Regulariser) -> Result<()> {
-        let Regulariser { divergence, beta, sampler, estimator, split } = regulariser;
-        if !(*beta > 0.0 && beta.is_finite()) {
-            bail!(
-                "the coefficient (`beta`) must be above 0; for no divergence use divergence=none"
-            );
-        }
-        if !(0.0..=1.0).contains(&split.pef_threshold) {
-            bail!("`pef-threshold` must be between 0 and 1");
-        }
-        let on_policy =
-            matches!(estimator, Estimator::Score | Estimator::K2 | Estimator::K3 | Estimator::Full);
-        match (sampler, on_policy) {
-            (SampleSource::Policy, false) => bail!(
-                "the generator needs samples of the base: set sampler=filtered or stored, or an \
-                 estimator for the policy's own (score, full, k2, k3)"
-            ),
-            (SampleSource::Stored | SampleSource::Filtered, true) => {
-                bail!("samples of the base are read by estimator=generator or definition")
-            }
-            _ => {}
-        }
-        let is_k = matches!(estimator, Estimator::K2 | Estimator::K3);
-        if is_k && *divergence != Divergence::ReverseKl {
-            bail!(
-                "k2 and k3 are estimators of reverse-kl; for {divergence} use estimator=score or full"
-            );
-        }
-        if *estimator == Estimator::Definition && *divergence != Divergence::Js {
-            bail!("the definition form exists for js alone; use estimator=generator");
-        }
-        Ok(())
-    }
-
-    fn check_matching(&self, matching: &Matching) -> Result<()> {
-        let Matching { target, divergence, sampler, beta, max_reward, .. } = matching;
-        match target {
-            Target::Filtered if divergence.at_infinity().is_infinite() => bail!(
-                "{divergence} to p* is infinite for every policy that can be wrong, since p* gives no \
-                 mass to wrong answers: aim at p-beta, or take alpha below 1 (0.999 is nearly reverse \
-                 KL)"
-            ),
-            Target::Tilted if !(*beta > 0.0 && beta.is_finite()) => {
-                bail!("target=p-beta needs a `beta` above 0, or --target-validity")
-            }
-            Target::Tilted if *sampler == SampleSource::Filtered => bail!(
-                "p-beta gives mass to wrong answers, which filtered samples lack: set sampler=stored \
-                 or policy"
-            ),
-            _ => {}
-        }
-        if *max_reward <= 0.0 {
-            bail!("`max-reward` must be above 0");
-        }
-        if self.rule != AdvantageEstimator::Plain {
-            bail!("a target replaces the reward: `rule` must be plain");
-        }
-        if self.overlong_buffer > 0.0 {
-            bail!(
-                "a target has no reward for `overlong-buffer` to shape; truncated answers are wrong"
-            );
-        }
-        Ok(())
     }
 }

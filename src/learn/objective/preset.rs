@@ -25,7 +25,7 @@ const fn row(
 }
 
 /// Every name. The last four are the plain names of what they stand for.
-pub(super) const PRESETS: [Preset; 41] = [
+pub(super) const PRESETS: [Preset; 55] = [
     row(
         "reinforce",
         &[],
@@ -107,6 +107,30 @@ pub(super) const PRESETS: [Preset; 41] = [
         "E[v] - beta KL(pi||a) with k2 in the loss, log-ratios of later tokens included in earlier tokens' penalty",
     ),
     row(
+        "gvpo",
+        &["beta"],
+        "divergence=reverse-kl beta=0.04 baseline=loo loss-type=dr_grpo",
+        "squared difference of centred rewards and centred beta log-ratios (2504.19599): at one update a batch kl-reward",
+    ),
+    row(
+        "trajectory-balance",
+        &["beta"],
+        "target=p-beta divergence=reverse-kl beta=0.1 baseline=loo trust-region=balance num-iterations=2 loss-type=dr_grpo",
+        "squared log-residual to p_beta, Z from the base's samples; later updates need no ratio (2503.18929, 2509.15207)",
+    ),
+    row(
+        "noise-corrected",
+        &["false-positives", "false-negatives"],
+        "false-positives=0.1 false-negatives=0.1 divergence=reverse-kl beta=0.04 baseline=loo trust-region=ppo loss-type=dr_grpo",
+        "kl-reward for a verifier that errs at known rates, unbiased (2510.00915)",
+    ),
+    row(
+        "mara",
+        &["beta"],
+        "rule=mara divergence=reverse-kl beta=0.04 baseline=loo trust-region=ppo loss-type=dr_grpo",
+        "kl-reward with rewards moved so that all correct answers are equally good, rare ones too (2510.20817)",
+    ),
+    row(
         "dph-f",
         &["beta"],
         "divergence=forward-kl sampler=filtered pef-threshold=1 pef-samples=4 extra-check=true explore=rest rehearsal-samples=one rehearsal-mean=joint beta=0.01 baseline=group-std trust-region=ppo epsilon-high=0.28 dual-clip=3 loss-type=dapo steps-per-generation=2",
@@ -186,6 +210,42 @@ pub(super) const PRESETS: [Preset; 41] = [
         "unbiased gradient of Pass@k (2505.15201)",
     ),
     row(
+        "rs-grpo",
+        &["risk"],
+        "rule=risk risk=2 trust-region=ppo loss-type=dapo",
+        "entropic risk: log E exp(risk r) / risk, between mean reward and solving at all (2509.24261)",
+    ),
+    row(
+        "set",
+        &["function", "k"],
+        "rule=set function=pass k=4 loss-type=dr_grpo",
+        "the expected value of a function of k samples, unbiased: pass, unique, coverage, distinct, polychromic",
+    ),
+    row(
+        "unique-at-k",
+        &["k"],
+        "rule=set function=unique k=4 loss-type=dr_grpo",
+        "the number of distinct correct answers among k samples",
+    ),
+    row(
+        "coverage-at-k",
+        &["k"],
+        "rule=set function=coverage k=4 loss-type=dr_grpo",
+        "the share of a problem's correct answers that k samples find; for tasks that know their number",
+    ),
+    row(
+        "darling",
+        &[],
+        "rule=set function=distinct loss-type=dr_grpo",
+        "correct and another answer than a second sample's: DARLING's quality x distance with exact classes (2509.02534)",
+    ),
+    row(
+        "polychromic",
+        &["k"],
+        "rule=set function=polychromic k=4 loss-type=dr_grpo",
+        "accuracy of k samples x distinct correct answers among them (2509.25424)",
+    ),
+    row(
         "nsr",
         &["positive"],
         "rule=negative positive=0 trust-region=ppo loss-type=dapo",
@@ -196,6 +256,30 @@ pub(super) const PRESETS: [Preset; 41] = [
         &["strength"],
         "rule=unlikeliness strength=0.25 baseline=group-std trust-region=ppo loss-type=grpo num-iterations=2 divergence=reverse-kl estimator=k3 beta=0.1",
         "GRPO with larger rewards for rare correct answers (2506.02355)",
+    ),
+    row(
+        "bbg",
+        &["gate-k"],
+        "gate=gain gate-k=64 baseline=group-std trust-region=ppo loss-type=grpo",
+        "GRPO, each prompt weighed by its expected marginal gain in Pass@k (2606.15455)",
+    ),
+    row(
+        "zero-success",
+        &[],
+        "gate=unsolved baseline=group-std trust-region=ppo loss-type=grpo",
+        "GRPO on prompts that the run has not solved before (2606.15455)",
+    ),
+    row(
+        "rarity",
+        &["power"],
+        "rule=rarity power=1 baseline=group-std trust-region=ppo loss-type=grpo",
+        "GRPO, the advantage of a correct answer over the size of its solution class in the group (2601.08763)",
+    ),
+    row(
+        "outcome-exploration",
+        &["bonus", "repeats"],
+        "rule=explore bonus=0.2 repeats=0 baseline=group-std trust-region=ppo loss-type=grpo",
+        "GRPO plus a bonus for final answers that the run saw rarely, and a penalty for repeats (2509.06941)",
     ),
     row(
         "ucpo",

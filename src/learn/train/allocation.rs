@@ -63,7 +63,8 @@ impl PromptTrials {
     /// Takes in the completions of a step.
     pub(crate) fn add<'a>(&mut self, groups: &[Group], id: impl Fn(usize) -> &'a str) {
         for group in groups {
-            let solved = group.rewards().iter().filter(|reward| **reward > 0.0).count() as f64;
+            let solved =
+                group.rollouts.iter().filter(|rollout| rollout.is_correct()).count() as f64;
             let (of_solved, of_drawn) = self.0.entry(id(group.problem).to_owned()).or_default();
             *of_solved = KEPT * *of_solved + solved;
             *of_drawn = KEPT * *of_drawn + group.rollouts.len() as f64;

@@ -71,6 +71,12 @@ pub struct State {
     /// How prompts were solved so far, where that allocates them.
     #[serde(default)]
     pub prompt_trials: PromptTrials,
+    /// Correct samples, and all, of each problem so far, where they weigh what it counts.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub solved: BTreeMap<String, (u64, u64)>,
+    /// How often the run has seen each final answer, by problem id, where that earns less.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub seen: BTreeMap<String, Vec<(u64, u64)>>,
     /// Sum and number, since the last checkpoint, of what tells which checkpoint is best.
     #[serde(default)]
     pub since_save: (f64, usize),

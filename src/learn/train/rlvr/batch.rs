@@ -232,8 +232,7 @@ mod tests {
             lengths: vec![2; 2],
             solve_rate: 0.5,
             beta: 0.25,
-            greedy: None,
-            mass: None,
+            ..GroupStats::default()
         };
         let sequence = |length| Sequence { prompt: vec![1], completion: vec![2; length] };
         ScoredGroups {

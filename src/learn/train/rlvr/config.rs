@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::settings::{Explore, LogKl, RehearsalSamples, Settings};
 use crate::learn::objective::{
-    self, Anchor, Baseline, Divergence, Estimator, Objective, Plan, PlanPatch, target,
+    AdvantageEstimator, Anchor, Baseline, Divergence, Estimator, Objective, Plan, PlanPatch, target,
 };
 
 /// One run: an objective, a seed, and everything else.
@@ -66,11 +66,13 @@ impl RlvrConfig {
         if settings.num_generations < 2 && plan.is_on_policy() && needs_group {
             bail!("num-generations must be at least 2: a group of one has no baseline");
         }
-        if let objective::AdvantageEstimator::Pkpo { k }
-        | objective::AdvantageEstimator::PassAtK { k } = plan.rule
-            && k >= settings.num_generations
-        {
-            bail!("objective `{}`: k = {k} needs more than {k} --num-generations", self.objective);
+        let smallest = plan.rule.smallest_group();
+        if plan.is_on_policy() && settings.num_generations < smallest {
+            bail!(
+                "objective `{}`: it needs at least {smallest} --num-generations, not {}",
+                self.objective,
+                settings.num_generations
+            );
         }
         Ok(plan)
     }
@@ -135,6 +137,8 @@ fn check_target_validity(objective: &Objective, settings: &Settings) -> Result<(
         Anchor::Base(regulariser) => {
             regulariser.divergence == Divergence::ReverseKl
                 && regulariser.estimator != Estimator::K3
+                // MARA's optimum is another.
+                && plan.rule == AdvantageEstimator::Plain
         }
     };
     if !is_linked {

@@ -142,8 +142,8 @@ pub struct PassRates {
 impl PassRates {
     fn of(groups: &[Group]) -> Self {
         let rate = |group: &Group| {
-            let rewards = group.rewards();
-            rewards.iter().filter(|reward| **reward > 0.0).count() as f64 / rewards.len() as f64
+            let correct = group.rollouts.iter().filter(|rollout| rollout.is_correct());
+            correct.count() as f64 / group.rollouts.len() as f64
         };
         let rates: Vec<f64> = groups.iter().map(rate).collect();
         let share = |holds: &dyn Fn(f64) -> bool| {

@@ -3,7 +3,7 @@
 //! | stage | from | to |
 //! |---|---|---|
 //! | `source`, `rollouts`, `ahead` | prompts | `Rollouts`: judged groups |
-//! | `scored` (with `scorer`, `kl`, `pstar`) | `Rollouts` | `ScoredGroups`: log-probabilities and group statistics |
+//! | `scored` (with `scorer`, `kl`, `pstar`, `history`) | `Rollouts` | `ScoredGroups`: log-probabilities, statistics |
 //! | `batch` | `ScoredGroups` | `TokenBatch`: flat columns of advantages and weights |
 //! | `deferred` | `TokenBatch` and the outputs of a pass | `MicroBatch`: what the loss reads |
 //! | `gradients` (with `loss_tensors`, `rehearsal`) | `MicroBatch` | the gradient of one update |
@@ -19,6 +19,7 @@ mod config;
 mod deferred;
 mod gradients;
 mod health;
+mod history;
 mod identity;
 mod kl;
 mod loss_tensors;

@@ -7,14 +7,15 @@ use std::ops::Range;
 use anyhow::{Result, bail};
 
 use super::deferred::Deferral;
+use super::history;
 use super::kl;
 use super::metrics::Metrics;
 use super::pstar::{self, LoggedColumns};
 use super::run::Run;
 use super::scorer::{BaseScores, log_ratios, sum};
 use crate::learn::objective::{
-    Estimator, GroupStats, ImportanceWeights, Matching, Mismatch, Offsets, Partition, SampleSource,
-    clipped_reward_ratio, partition_of,
+    Estimator, Gate, GroupStats, ImportanceWeights, Matching, Mismatch, Offsets, Partition,
+    SampleSource, clipped_reward_ratio, partition_of,
 };
 use crate::learn::rollout::Group;
 use crate::learn::train::checkpoint::State;
@@ -88,6 +89,14 @@ pub(super) fn score(
         let ids = groups.iter().map(|group| run.problems[group.problem].problem.id.as_str());
         estimate_partition(matching, ids, &mut stats, &mut state.partition);
         metrics.max_reward_ratio = Some(clipped_reward_ratio(matching, &stats));
+    }
+    if plan.rule.reads_outcomes() {
+        let ids = groups.iter().map(|group| run.problems[group.problem].problem.id.as_str());
+        history::recall_answers(groups, ids, &mut stats, &mut state.seen);
+    }
+    if plan.gate != Gate::All {
+        let ids = groups.iter().map(|group| run.problems[group.problem].problem.id.as_str());
+        history::recall_successes(ids, &mut stats, &mut state.solved);
     }
     let costs = match plan.penalty_to_go().filter(|_| !deferral.costs) {
         None => None,
@@ -195,6 +204,10 @@ fn stats(
                 .greedy
                 .as_ref()
                 .map(|greedy| shaped(greedy.reward(), greedy.completion.tokens.len())),
+            earlier: (0, 0),
+            outcomes: Vec::new(),
+            seen: Vec::new(),
+            total: run.problems[group.problem].problem.total,
             mass: None,
         }
     };
@@ -258,8 +271,7 @@ mod tests {
             lengths: vec![1; 4],
             solve_rate: 0.9,
             beta: 0.0,
-            greedy: None,
-            mass: None,
+            ..GroupStats::default()
         };
         let mut sums = BTreeMap::new();
         let mut estimate = |text: &str, correct: usize| {

@@ -1,0 +1,140 @@
+//! What a run remembers of its problems from step to step: how often each was solved, and how often each final answer
+//! was given. The state of the run holds both, so that a resumed run has them too.
+//!
+//! Answers are counted by the first eight bytes of their SHA-256, so that a model's text is never stored.
+
+use std::collections::BTreeMap;
+
+use sha2::{Digest, Sha256};
+
+use crate::learn::objective::GroupStats;
+use crate::learn::rollout::Group;
+
+/// How often each final answer was seen, by problem id.
+pub(super) type Seen = BTreeMap<String, Vec<(u64, u64)>>;
+
+/// Most answers that are counted in a run; those that come later stay new. A checkpoint holds them all.
+const MOST: usize = 1 << 20;
+
+/// Numbers the final answers of every group, notes how often the run had seen them before the step, and counts them.
+pub(super) fn recall_answers<'a>(
+    groups: &[Group],
+    ids: impl Iterator<Item = &'a str> + Clone,
+    stats: &mut [GroupStats],
+    seen: &mut Seen,
+) {
+    let answers = |group: &Group| -> Vec<Option<u64>> {
+        group.rollouts.iter().map(|rollout| rollout.outcome().map(key)).collect()
+    };
+    // All are looked up before any is counted: a step's samples are not each other's past.
+    for ((group, id), stats) in groups.iter().zip(ids.clone()).zip(stats.iter_mut()) {
+        let (answers, known) = (answers(group), seen.get(id));
+        let first = |answer: &Option<u64>| {
+            answer.and_then(|_| answers.iter().position(|other| other == answer))
+        };
+        let count = |answer: &Option<u64>| {
+            let known = known.into_iter().flatten().find(|(key, _)| Some(*key) == *answer);
+            known.map_or(0, |(_, count)| *count)
+        };
+        stats.outcomes = answers.iter().map(first).collect();
+        stats.seen = answers.iter().map(count).collect();
+    }
+    let mut size: usize = seen.values().map(Vec::len).sum();
+    for (group, id) in groups.iter().zip(ids) {
+        let known = seen.entry(id.to_owned()).or_default();
+        for answer in answers(group).into_iter().flatten() {
+            match known.iter_mut().find(|(key, _)| *key == answer) {
+                Some((_, count)) => *count += 1,
+                None if size < MOST => {
+                    known.push((answer, 1));
+                    size += 1;
+                }
+                None => {}
+            }
+        }
+    }
+}
+
+/// Notes how many samples of each group's prompt, correct and all, the run had drawn before the step, and counts the
+/// step's.
+pub(super) fn recall_successes<'a>(
+    ids: impl Iterator<Item = &'a str> + Clone,
+    stats: &mut [GroupStats],
+    solved: &mut BTreeMap<String, (u64, u64)>,
+) {
+    for (id, stats) in ids.clone().zip(stats.iter_mut()) {
+        stats.earlier = solved.get(id).copied().unwrap_or_default();
+    }
+    for (id, stats) in ids.zip(stats) {
+        let known = solved.entry(id.to_owned()).or_default();
+        known.0 += stats.classes.iter().flatten().count() as u64;
+        known.1 += stats.classes.len() as u64;
+    }
+}
+
+fn key(answer: &str) -> u64 {
+    let mut first = [0; 8];
+    first.copy_from_slice(&Sha256::digest(answer.as_bytes())[..8]);
+    u64::from_be_bytes(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::learn::rollout::Rollout;
+    use crate::nn::generate::{Completion, Finish};
+    use tealight_datasets::Verdict;
+
+    fn rollout(verdict: Verdict, finish: Finish) -> Rollout {
+        let completion = Completion { tokens: vec![1], logp: vec![-1.0], finish };
+        let granted = f64::from(verdict.is_correct());
+        Rollout { completion, text: String::new(), verdict, granted, parts: vec![] }
+    }
+
+    fn wrong(answer: &str) -> Verdict {
+        Verdict::Wrong { why: None, answer: Some(answer.to_owned()) }
+    }
+
+    #[test]
+    fn answers_are_counted_over_steps_and_within_none() {
+        let group = Group {
+            problem: 0,
+            rollouts: vec![
+                rollout(wrong("7"), Finish::Stop),
+                rollout(Verdict::correct("1+2", "3"), Finish::Stop),
+                rollout(wrong("7"), Finish::Stop),
+                rollout(Verdict::NoAnswer, Finish::Stop),
+                // One that was cut off has given no answer.
+                rollout(wrong("7"), Finish::Length),
+            ],
+            greedy: None,
+        };
+        let mut seen = Seen::new();
+        let mut step = |id: &'static str| {
+            let mut stats = [GroupStats::default()];
+            recall_answers(std::slice::from_ref(&group), [id].into_iter(), &mut stats, &mut seen);
+            let [stats] = stats;
+            (stats.outcomes, stats.seen)
+        };
+        let outcomes = vec![Some(0), Some(1), Some(0), None, None];
+        assert_eq!(step("a"), (outcomes.clone(), vec![0; 5]));
+        assert_eq!(step("a"), (outcomes.clone(), vec![2, 1, 2, 0, 0]));
+        assert_eq!(step("b"), (outcomes, vec![0; 5]));
+        assert_eq!(seen["a"].iter().map(|(_, count)| *count).collect::<Vec<_>>(), [4, 2]);
+        let text = serde_json::to_string(&seen).unwrap();
+        assert_eq!(serde_json::from_str::<Seen>(&text).unwrap(), seen);
+    }
+
+    #[test]
+    fn a_prompt_has_the_samples_of_earlier_steps_alone() {
+        let mut solved = BTreeMap::new();
+        let mut step = || {
+            let group =
+                GroupStats { classes: vec![Some(0), None, Some(1)], ..GroupStats::default() };
+            let mut stats = [group.clone(), group];
+            recall_successes(["a", "a"].into_iter(), &mut stats, &mut solved);
+            stats.map(|stats| stats.earlier)
+        };
+        assert_eq!((step(), step()), ([(0, 0); 2], [(4, 6); 2]));
+    }
+}
