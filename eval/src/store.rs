@@ -82,8 +82,10 @@ impl SampleStore {
 
     /// Writes the file once more, in the order of the problems and with the verdicts of today.
     pub(crate) fn close(self, problems: &[Problem], team: &dyn Team) -> Result<()> {
-        let Some(file) = &self.file else { return Ok(()) };
-        team.on_first(&mut || write_in_order(&file.path, problems, &self.samples).map(|()| true))?;
+        let Some(StoreFile { path, out }) = self.file else { return Ok(()) };
+        // Windows puts no other file in the place of an open one.
+        drop(out);
+        team.on_first(&mut || write_in_order(&path, problems, &self.samples).map(|()| true))?;
         Ok(())
     }
 }
@@ -263,6 +265,8 @@ fn whole(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> Result<()>) -> 
     fill(&mut out).with_context(describe)?;
     let file = out.into_inner().map_err(|error| error.into_error()).with_context(describe)?;
     file.sync_all().with_context(describe)?;
+    // Windows renames no open file.
+    drop(file);
     std::fs::rename(&temporary, path).with_context(describe)
 }
 

@@ -28,6 +28,7 @@ use std::time::Instant;
 use rayon::prelude::*;
 
 use instructions::TileShape;
+use pack::RowPanels;
 
 pub use blocks::{BLOCK, BLOCK_BYTES, Blocks};
 pub use instructions::{InstructionSet, VARIABLE, arch, vectorized};
@@ -259,27 +260,25 @@ fn multiply_floats(left: Matrix<'_>, parts: &[Part<'_, Right<'_>>], parallel: bo
     let (rows, depth, count) = (left.rows, left.columns, Part::count(parts));
     let set = InstructionSet::in_use();
     let shape = set.tile();
-    // Panels of about one height, so that the last is not much emptier than the others.
-    let height = rows.div_ceil(rows.div_ceil(shape.rows));
+    let tiles = RowPanels::new(rows, shape.rows);
     let is_serial = !parallel || rows * count * shape.columns * depth <= SERIAL;
     // Few columns: rows are shared out too.
     let threads = if is_serial { 1 } else { rayon::current_num_threads() };
-    let row_panels = rows.div_ceil(height);
-    let shares = if is_serial { 1 } else { (2 * threads).div_ceil(count).min(row_panels) };
-    let share = row_panels.div_ceil(shares.max(row_panels.div_ceil(SHARE)));
-    let shares = row_panels.div_ceil(share);
+    let shares = if is_serial { 1 } else { (2 * threads).div_ceil(count).min(tiles.count) };
+    let share = tiles.count.div_ceil(shares.max(tiles.count.div_ceil(SHARE)));
+    let shares = tiles.count.div_ceil(share);
     // The buffer of this thread's last product: fresh memory costs more than what is written to it.
     let mut panels = PANELS.take();
-    pack::left(left, height, is_serial || rows * depth < 1 << 14, &mut panels);
-    let work = Work { set, panels: &panels, height, depth, parts };
+    pack::left(left, tiles, is_serial || rows * depth < 1 << 14, &mut panels);
+    let work = Work { set, panels: &panels, tiles, depth, parts };
     let task = |index: usize| {
         let (panel, first) = (index % count, index / count * share);
-        work.column_panel(panel, first..(first + share).min(row_panels));
+        work.column_panel(panel, first..(first + share).min(tiles.count));
     };
     if is_serial {
         (0..count * shares).for_each(task);
     } else {
-        let least = (SERIAL / 2).div_ceil(share * height * shape.columns * depth).max(1);
+        let least = (SERIAL / 2).div_ceil(share * tiles.most() * shape.columns * depth).max(1);
         (0..count * shares).into_par_iter().with_min_len(least).for_each(task);
     }
     PANELS.set(panels);
@@ -294,7 +293,7 @@ struct Work<'a> {
     set: InstructionSet,
     /// The left operand, panel after panel.
     panels: &'a [f32],
-    height: usize,
+    tiles: RowPanels,
     depth: usize,
     parts: &'a [Part<'a, Right<'a>>],
 }
@@ -302,7 +301,7 @@ struct Work<'a> {
 impl Work<'_> {
     /// Computes a panel of columns of the results, for the row panels `tiles`.
     fn column_panel(&self, panel: usize, tiles: Range<usize>) {
-        let (height, depth) = (self.height, self.depth);
+        let depth = self.depth;
         let width = self.set.tile().columns;
         let (part, panel) = Part::find(self.parts, panel);
         let mut fresh = Vec::new();
@@ -320,9 +319,11 @@ impl Work<'_> {
                 }
             };
             for tile in tiles.clone() {
-                let left = &self.panels[tile * depth * height..][..depth * height];
+                let rows = self.tiles.rows(tile);
+                let height = rows.len();
+                let left = &self.panels[rows.start * depth..rows.end * depth];
                 let left = &left[places.start * height..places.end * height];
-                let at = [tile * height, panel * width];
+                let at = [rows.start, panel * width];
                 let panels = kernel::Panels { left, right, height };
                 kernel::tile(self.set, panels, part.adds || start > 0, at, &part.target);
             }

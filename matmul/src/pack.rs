@@ -10,22 +10,59 @@ use super::{Blocks, Matrix, Right, vectorized};
 /// Places along k that are transposed at a time.
 const BLOCK: usize = 16;
 
-/// Panels of `height` rows of `left` `[m, k]`, each `[k][height]`, to the beginning of `out`.
-pub(super) fn left(left: Matrix<'_>, height: usize, serial: bool, out: &mut Vec<f32>) {
+/// Rows in panels of nearly one height: the first ones may have a row more than the others, and none is padded, since a
+/// row that is not there takes as long as one that is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RowPanels {
+    all: usize,
+    /// How many they are.
+    pub(super) count: usize,
+}
+
+impl RowPanels {
+    /// As few panels of at most `most` rows as hold `rows`, which are not none.
+    pub(super) fn new(rows: usize, most: usize) -> Self {
+        Self { all: rows, count: rows.div_ceil(most) }
+    }
+
+    /// Rows of the highest panel.
+    pub(super) fn most(self) -> usize {
+        self.all.div_ceil(self.count)
+    }
+
+    /// How many panels are of that height; the others have a row less.
+    fn highest(self) -> usize {
+        self.all - (self.most() - 1) * self.count
+    }
+
+    /// The rows of a panel.
+    pub(super) fn rows(self, panel: usize) -> Range<usize> {
+        let start = |panel: usize| panel * (self.most() - 1) + panel.min(self.highest());
+        start(panel)..start(panel + 1)
+    }
+}
+
+/// Panels of the rows of `left` `[m, k]`, each `[k][rows]`, to the beginning of `out`.
+pub(super) fn left(left: Matrix<'_>, panels: RowPanels, serial: bool, out: &mut Vec<f32>) {
     let depth = left.columns;
-    let needed = left.rows.div_ceil(height) * height * depth;
+    let needed = left.rows * depth;
     if out.len() < needed {
         out.resize(needed, 0.0);
     }
     let matrix = left.transposed();
     let fill = |(panel, out): (usize, &mut [f32])| {
-        Panel { first: panel * height, width: height, range: 0..depth }.fill(matrix, out);
+        let rows = panels.rows(panel);
+        Panel { first: rows.start, width: rows.len(), range: 0..depth }.fill(matrix, out);
     };
-    let out = &mut out[..needed];
+    let high = panels.most() * depth;
+    let (highest, others) = out[..needed].split_at_mut(panels.highest() * high);
+    // Where all are of one height, which may be one row, no others are there.
+    let low = (high - depth).max(1);
     if serial {
-        out.chunks_mut(height * depth).enumerate().for_each(fill);
+        highest.chunks_mut(high).chain(others.chunks_mut(low)).enumerate().for_each(fill);
     } else {
-        out.par_chunks_mut(height * depth).enumerate().for_each(fill);
+        let each = highest.par_chunks_mut(high).chain(others.par_chunks_mut(low));
+        each.enumerate().for_each(fill);
     }
 }
 
@@ -140,6 +177,28 @@ impl Panel {
                         *out = block[column][index];
                     }
                 }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::RowPanels;
+
+    #[test]
+    fn panels_of_rows_hold_each_once_and_differ_by_one_row() {
+        for rows in 1..200 {
+            for most in [4, 5, 6, 14] {
+                let panels = RowPanels::new(rows, most);
+                let each: Vec<_> = (0..panels.count).map(|panel| panels.rows(panel)).collect();
+                assert!(each[0].start == 0 && each[panels.count - 1].end == rows);
+                assert!(each.windows(2).all(|two| two[0].end == two[1].start));
+                let heights: Vec<usize> = each.iter().map(|rows| rows.len()).collect();
+                assert!(panels.most() <= most && heights[0] == panels.most(), "{heights:?}");
+                assert!(heights.is_sorted_by(|a, b| a == b || *a == b + 1), "{heights:?}");
+                let highest = heights.iter().filter(|x| **x == panels.most()).count();
+                assert_eq!(highest, panels.highest());
             }
         }
     }

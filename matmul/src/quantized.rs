@@ -4,10 +4,13 @@
 //! group at an end. Sums of products within a group are whole numbers, and so exact; groups are added in f32 in their
 //! order. A result is the same bits on every processor and in every batch.
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 
 use super::kernel::integers::{GROUP, IntegerKernel, Layout, Level, Tile};
-use super::{Matrix, Part, Right, SERIAL, pack, vectorized};
+use super::pack::{self, RowPanels};
+use super::{Matrix, Part, Right, SERIAL, vectorized};
 
 /// A right operand `[k, n]` in 8 bits.
 #[derive(Debug)]
@@ -199,13 +202,14 @@ fn multiply_levels<T: Level>(left: Matrix<'_>, parts: &[Part<'_, &Quantized>], p
     let (k, count, panels) = (left.columns, left.rows, Part::count(parts));
     let is_serial = !parallel || count * panels * layout.columns * k <= 4 * SERIAL;
     let rows = Rows::<T>::new(left, layout.step, !is_serial);
-    let height = count.div_ceil(count.div_ceil(layout.rows));
+    let tiles = RowPanels::new(count, layout.rows);
     let (width, groups) = (k.next_multiple_of(layout.step), k.div_ceil(GROUP));
     let panel = |panel: usize| {
         let (part, panel) = Part::find(parts, panel);
         let (size, scales) = (width * layout.columns, groups * layout.columns);
-        for first in (0..count).step_by(height) {
-            let height = height.min(count - first);
+        for tile in 0..tiles.count {
+            let Range { start: first, end } = tiles.rows(tile);
+            let height = end - first;
             let tile = Tile {
                 left: &rows.values[first * width..][..height * width],
                 left_scales: &rows.scales[first * groups..][..height * groups],

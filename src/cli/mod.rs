@@ -290,8 +290,12 @@ fn ignore_signals(ended: &Arc<AtomicUsize>) -> Result<Stop> {
     Ok(Stop::default())
 }
 
+/// What a run says that was asked to stop.
+const FINISHING: &str = "finishing this step; again to stop now";
+
 /// The first SIGINT, SIGTERM or SIGUSR1 (which schedulers can send ahead of their limit) ends a command that has
 /// nothing to save, and asks others for a stop after the step; the second ends those too.
+#[cfg(unix)]
 fn handle_signals() -> Result<Stop> {
     let stop = Stop::default();
     let at_once = stop.ends_at_once();
@@ -304,22 +308,51 @@ fn handle_signals() -> Result<Stop> {
         signal_hook::flag::register(signal, at_once.clone()).context(fail)?;
         signal_hook::flag::register_usize(signal, stop.cell(), code as usize).context(fail)?;
     }
-    #[cfg(unix)]
-    {
-        let numbers = signals.iter().map(|(signal, _)| *signal);
-        let mut seen = signal_hook::iterator::Signals::new(numbers).context(fail)?;
-        std::thread::spawn(move || {
-            let mut seen = seen.forever();
-            if seen.next().is_some() {
-                tracing::info!("finishing this step; again to stop now");
-            }
-            // Two that come together run in two threads, and each handler may take its own for the first.
-            let second = seen.next();
-            if let Some((_, code)) = signals.into_iter().find(|(signal, _)| second == Some(*signal))
-            {
-                signal_hook::low_level::exit(code);
+    let numbers = signals.iter().map(|(signal, _)| *signal);
+    let mut seen = signal_hook::iterator::Signals::new(numbers).context(fail)?;
+    std::thread::spawn(move || {
+        let mut seen = seen.forever();
+        if seen.next().is_some() {
+            tracing::info!("{FINISHING}");
+        }
+        // Two that come together run in two threads, and each handler may take its own for the first.
+        let second = seen.next();
+        if let Some((_, code)) = signals.into_iter().find(|(signal, _)| second == Some(*signal)) {
+            signal_hook::low_level::exit(code);
+        }
+    });
+    Ok(stop)
+}
+
+/// The same for Ctrl-C, Ctrl-Break and the end of a terminal's window, which are no signals on Windows.
+#[cfg(windows)]
+fn handle_signals() -> Result<Stop> {
+    use tokio::signal::windows::{ctrl_break, ctrl_c, ctrl_close};
+
+    let stop = Stop::default();
+    let (at_once, code) = (stop.ends_at_once(), stop.cell());
+    at_once.store(true, Ordering::SeqCst);
+    let fail = "Ctrl-C cannot be waited for";
+    let runtime = tokio::runtime::Builder::new_current_thread().build().context(fail)?;
+    let listen = || Ok::<_, std::io::Error>((ctrl_c()?, ctrl_break()?, ctrl_close()?));
+    let entered = runtime.enter();
+    let (mut interrupt, mut ends, mut closes) = listen().context(fail)?;
+    drop(entered);
+    std::thread::spawn(move || {
+        runtime.block_on(async {
+            loop {
+                tokio::select! {
+                    _ = interrupt.recv() => {}
+                    _ = ends.recv() => {}
+                    _ = closes.recv() => {}
+                }
+                if at_once.swap(true, Ordering::SeqCst) {
+                    std::process::exit(130);
+                }
+                code.store(130, Ordering::SeqCst);
+                tracing::info!("{FINISHING}");
             }
         });
-    }
+    });
     Ok(stop)
 }
