@@ -13,6 +13,7 @@ mod error;
 pub mod features;
 pub mod lines;
 pub mod names;
+mod open;
 pub mod output;
 pub mod prompt;
 pub mod prompting;
@@ -27,13 +28,13 @@ mod verdict;
 pub mod verify;
 pub mod walk;
 
-use std::path::Path;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 pub use error::{DataError, Result};
 pub use features::Features;
+pub use open::{open, open_files};
 pub use prompt::{Message, Prompt};
 pub use prompting::Prompting;
 pub use reward::{Grade, Rewards};
@@ -244,61 +245,3 @@ const ALL: [Source; 4 + task::TASKS.len()] = {
     }
     all
 };
-
-/// Opens `spec`: a named source (`countdown`, `countdown/test`) or a file (JSONL, JSON, CSV or
-/// Parquet). Keeps the first `limit` problems where a limit is given.
-///
-/// ```
-/// let dataset = tealight_datasets::open("countdown/test", &Default::default(), Some(3))?;
-/// assert_eq!(dataset.problems.len(), 3);
-/// let problem = &dataset.problems[0];
-/// let solution = problem.solution.as_deref().unwrap_or_default();
-/// assert!(dataset.verifier.verify(problem, solution).is_correct());
-/// # Ok::<(), tealight_datasets::DataError>(())
-/// ```
-///
-/// # Errors
-/// An unknown name, an unreadable or malformed file, a missing column, or no problem at all.
-pub fn open(spec: &str, columns: &read::Columns, limit: Option<usize>) -> Result<Dataset> {
-    let (name, split) = spec.split_once('/').unwrap_or((spec, ""));
-    let source = SOURCES.iter().find(|source| source.name == name);
-    let mut dataset = match source {
-        Some(source) => (source.load)(split, limit)?,
-        None if Path::new(spec).exists() => read::open(Path::new(spec), columns, limit)?,
-        None => {
-            let known: Vec<_> = SOURCES.iter().map(|source| source.name).collect();
-            let (spec, known) = (spec.to_owned(), known.join(", "));
-            return Err(DataError::Unknown { fix: suite::instead(&spec), spec, known });
-        }
-    };
-    columns.rewards.check()?;
-    if !columns.rewards.verifiers.is_empty() {
-        // Questions that name databases have found theirs beside them.
-        let own = dataset.verifier.clone();
-        let has_own = source.is_none() && own.name().starts_with("sql");
-        dataset.verifier = columns.rewards.open(|spec| {
-            let is_the_same = verify::sql::named(spec).is_some_and(|(_, folder)| folder.is_none());
-            (has_own && is_the_same).then(|| own.clone())
-        })?;
-    }
-    dataset.set_aside();
-    if let (true, Some(first)) = (dataset.problems.is_empty(), dataset.unusable.first()) {
-        return Err(DataError::Unusable {
-            name: dataset.name,
-            answer: first.answer.clone(),
-            why: first.why.clone(),
-        });
-    }
-    if dataset.problems.is_empty() {
-        return Err(DataError::Empty { name: dataset.name });
-    }
-    let mut seen = std::collections::HashSet::new();
-    if let Some(twice) = dataset.problems.iter().find(|problem| !seen.insert(&problem.id)) {
-        return Err(DataError::Duplicate { id: twice.id.clone(), name: dataset.name });
-    }
-    if source.is_some() {
-        dataset.rewrite(&columns.prompting)?;
-    }
-    dataset.ask(&columns.prompting);
-    Ok(dataset)
-}

@@ -22,7 +22,7 @@ pub(super) fn rows(path: &Path, limit: usize) -> Result<Vec<Row>> {
         })?;
         let line = record.position().map_or(0, |position| position.line() as usize);
         let cells = record.iter().map(|cell| Value::String(cell.into()));
-        rows.push(Row { line, values: header.iter().map(String::from).zip(cells).collect() });
+        rows.push(Row::new(line, header.iter().map(String::from).zip(cells).collect()));
     }
     Ok(rows)
 }

@@ -28,7 +28,7 @@ pub(super) fn lines(path: &Path, limit: usize) -> Result<Vec<Row>> {
             .map_err(|error| malformed(number, format!("not UTF-8: {error}")))?;
         let values: Map<String, Value> = serde_json::from_str(&with_long_numbers(text))
             .map_err(|error| malformed(number, format!("not a JSON object: {error}")))?;
-        rows.push(Row { line: number, values });
+        rows.push(Row::new(number, values));
     }
     Ok(rows)
 }
@@ -57,7 +57,7 @@ pub(super) fn document(path: &Path, limit: usize) -> Result<Vec<Row>> {
         _ => return Err(wrong("expected an array of objects".into())),
     };
     let row = |(index, item)| match item {
-        Value::Object(values) => Ok(Row { line: index + 1, values }),
+        Value::Object(values) => Ok(Row::new(index + 1, values)),
         _ => Err(DataError::Malformed {
             path: path.into(),
             line: index + 1,

@@ -10,7 +10,7 @@ mod reasoning_gym;
 mod text_to_sql;
 
 use std::io::{BufReader, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -34,6 +34,9 @@ const ANSWER_COLUMNS: &[&str] = &[
     "completion",
 ];
 
+/// Extensions of the formats that are read.
+const EXTENSIONS: [&str; 5] = ["jsonl", "ndjson", "json", "csv", "parquet"];
+
 /// How a file is read: which columns hold what, and what checks answers; `None` is detected. A dot
 /// descends into a nested object; a comma joins several columns by a blank.
 #[derive(Debug, Clone, Default)]
@@ -48,15 +51,31 @@ pub struct Columns {
     pub prompting: Prompting,
 }
 
-/// One row and where it stands in the file (line or row, counted from 1).
+/// One row and where it stands: line or row, counted from 1, of a file, counted from 0.
 struct Row {
+    file: usize,
     line: usize,
     values: Map<String, Value>,
 }
 
-/// Reads the first `limit` problems of a file.
-pub(crate) fn open(path: &Path, columns: &Columns, limit: Option<usize>) -> Result<Dataset> {
-    let rows = rows(path, limit.unwrap_or(usize::MAX))?;
+/// Whether the file name is of a format that is read here.
+pub fn is_readable(name: &str) -> bool {
+    let extension = Path::new(name).extension().and_then(|extension| extension.to_str());
+    extension.is_some_and(|extension| EXTENSIONS.contains(&extension))
+}
+
+/// Reads the first `limit` problems of the files of one dataset, in their order.
+pub(crate) fn open(files: &[PathBuf], columns: &Columns, limit: Option<usize>) -> Result<Dataset> {
+    let limit = limit.unwrap_or(usize::MAX);
+    let mut rows = Vec::new();
+    for (file, path) in files.iter().enumerate() {
+        if rows.len() == limit {
+            break;
+        }
+        let of_file = read_rows(path, limit - rows.len())?.into_iter();
+        rows.extend(of_file.map(|row| Row { file, ..row }));
+    }
+    let path = files.first().map_or(Path::new(""), PathBuf::as_path);
     let mut notes = Vec::new();
     let mut problems = Vec::with_capacity(rows.len());
     if let Some(first) = rows.first()
@@ -64,14 +83,14 @@ pub(crate) fn open(path: &Path, columns: &Columns, limit: Option<usize>) -> Resu
         && columns.answer.is_none()
     {
         let asked = columns.rewards.verifiers.iter().find_map(|spec| sql::named(spec));
-        return text_to_sql::dataset(path, &rows, asked.unwrap_or_default());
+        return text_to_sql::dataset(files, &rows, asked.unwrap_or_default());
     }
     if let Some(first) = rows.first()
         && reasoning_gym::is_layout(first)
         && (&columns.prompt, &columns.answer) == (&None, &None)
         && columns.rewards.verifiers.is_empty()
     {
-        return reasoning_gym::dataset(path, &rows);
+        return reasoning_gym::dataset(files, &rows);
     }
     let mut instruction = None;
     if let Some(first) = rows.first() {
@@ -87,7 +106,7 @@ pub(crate) fn open(path: &Path, columns: &Columns, limit: Option<usize>) -> Resu
         let are_messages = lookup(&first.values, &prompt).is_some_and(Value::is_array);
         instruction = Some(BOXED).filter(|_| !are_messages);
         for row in &rows {
-            problems.push(problem(path, row, &prompt, &answer, template)?);
+            problems.push(problem(&files[row.file], row, &prompt, &answer, template)?);
         }
     }
     Ok(Dataset {
@@ -107,10 +126,10 @@ pub(crate) fn open(path: &Path, columns: &Columns, limit: Option<usize>) -> Resu
 /// # Errors
 /// No such file, another format, a malformed row.
 pub fn table(path: &Path) -> Result<Vec<Map<String, Value>>> {
-    Ok(rows(path, usize::MAX)?.into_iter().map(|row| row.values).collect())
+    Ok(read_rows(path, usize::MAX)?.into_iter().map(|row| row.values).collect())
 }
 
-fn rows(path: &Path, limit: usize) -> Result<Vec<Row>> {
+fn read_rows(path: &Path, limit: usize) -> Result<Vec<Row>> {
     match path.extension().and_then(|extension| extension.to_str()) {
         Some("jsonl" | "ndjson") => json::lines(path, limit),
         Some("json") => json::document(path, limit),
@@ -160,14 +179,26 @@ fn lookup<'a>(values: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
 }
 
 impl Row {
-    /// The row's own id, or its line.
+    fn new(line: usize, values: Map<String, Value>) -> Self {
+        Self { file: 0, line, values }
+    }
+
+    /// The line, which later files of a dataset have as well: theirs begins with the number of the file.
+    fn place(&self) -> String {
+        match self.file {
+            0 => self.line.to_string(),
+            file => format!("{}-{}", file + 1, self.line),
+        }
+    }
+
+    /// The row's own id, or its place.
     fn id(&self) -> String {
         let id = ["id", "unique_id", "ID"].iter().find_map(|name| match self.values.get(*name) {
             Some(Value::String(id)) => Some(id.clone()),
             Some(Value::Number(id)) => Some(id.to_string()),
             _ => None,
         });
-        id.unwrap_or_else(|| self.line.to_string())
+        id.unwrap_or_else(|| self.place())
     }
 }
 
@@ -271,7 +302,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(name);
         std::fs::File::create(&path).unwrap().write_all(contents.as_bytes()).unwrap();
-        open(&path, columns, None)
+        open(&[path], columns, None)
     }
 
     fn refusal(name: &str, contents: &str, columns: &Columns) -> String {
@@ -310,6 +341,34 @@ mod tests {
         let set = read("a.jsonl", text, &columns).unwrap();
         assert!(set.problems[0].prompt.plain().starts_with("I have 2. How many?"));
         assert_eq!(set.problems[0].answer, "2");
+    }
+
+    #[test]
+    fn files_of_one_dataset_are_read_in_order_up_to_the_limit() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        let row =
+            |answer: usize| format!("{{\"question\":\"q{answer}\",\"answer\":\"{answer}\"}}\n");
+        let files = [write("a.jsonl", &(row(1) + &row(2))), write("b.jsonl", &(row(3) + &row(4)))];
+        let answers = |limit| {
+            let set = open(&files, &Columns::default(), limit).unwrap();
+            set.problems.into_iter().map(|p| (p.id, p.answer)).collect::<Vec<_>>()
+        };
+        let pair = |id: &str, answer: &str| (id.to_owned(), answer.to_owned());
+        let all = [pair("1", "1"), pair("2", "2"), pair("2-1", "3"), pair("2-2", "4")];
+        assert_eq!(answers(None), all);
+        assert_eq!(answers(Some(3)), all[..3]);
+        let files = [files[0].clone(), write("c.jsonl", "{\"question\":\"q\"}\n")];
+        let message = open(&files, &Columns::default(), None).err().unwrap().to_string();
+        assert!(message.contains("c.jsonl:1"), "{message}");
+        // The second file is not opened where the first has enough.
+        assert!(
+            open(&[files[0].clone(), "none.jsonl".into()], &Columns::default(), Some(2)).is_ok()
+        );
     }
 
     #[test]

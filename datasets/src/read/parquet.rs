@@ -22,7 +22,7 @@ pub(super) fn rows(path: &Path, limit: usize) -> Result<Vec<Row>> {
             line: index + 1,
             what: error.to_string(),
         })?;
-        rows.push(Row { line: index + 1, values: object(&row) });
+        rows.push(Row::new(index + 1, object(&row)));
     }
     Ok(rows)
 }
@@ -86,7 +86,7 @@ mod tests {
         group.close().unwrap();
         writer.close().unwrap();
 
-        let dataset = super::super::open(&path, &Default::default(), None).unwrap();
+        let dataset = super::super::open(&[path.clone()], &Default::default(), None).unwrap();
         assert_eq!(
             dataset.notes,
             ["columns: prompt = `question`, answer = `reward_model.ground_truth`"]

@@ -3,7 +3,7 @@
 //! Answers to other tasks of reasoning-gym are checked by Python code of theirs: such rows are refused, unless a
 //! verifier is named.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use serde_json::Value;
 
@@ -22,12 +22,14 @@ fn source(row: &Row) -> Option<&str> {
 }
 
 /// The dataset of all rows, which must be of one task.
-pub(super) fn dataset(path: &Path, rows: &[Row]) -> Result<Dataset> {
+pub(super) fn dataset(files: &[PathBuf], rows: &[Row]) -> Result<Dataset> {
     let mut problems = Vec::with_capacity(rows.len());
     let mut first: Option<&'static Kind> = None;
     for row in rows {
-        let malformed =
-            |what: String| DataError::Malformed { path: path.into(), line: row.line, what };
+        let malformed = |what: String| {
+            let path = files[row.file].clone();
+            DataError::Malformed { path, line: row.line, what }
+        };
         let kind = kind(row).map_err(malformed)?;
         let of = first.get_or_insert(kind);
         if of.name != kind.name {
@@ -39,12 +41,13 @@ pub(super) fn dataset(path: &Path, rows: &[Row]) -> Result<Dataset> {
         }
         problems.push(problem(kind, row).map_err(malformed)?);
     }
+    let name = files[0].display().to_string();
     let Some(kind) = first else {
-        return Err(DataError::Empty { name: path.display().to_string() });
+        return Err(DataError::Empty { name });
     };
     let notes =
         vec![format!("rows in reasoning-gym's shape, task {}: verified by Tealight", kind.name)];
-    let dataset = Dataset::generated(path.display().to_string(), problems, Judge(kind));
+    let dataset = Dataset::generated(name, problems, Judge(kind));
     Ok(Dataset { notes, answers: Some(kind.texts), spellings: Some(kind.texts), ..dataset })
 }
 

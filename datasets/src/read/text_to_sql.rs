@@ -28,18 +28,21 @@ fn query_column(row: &Row) -> Option<&'static str> {
     ["query", "SQL", "sql_query"].into_iter().find(|name| row.values.contains_key(*name))
 }
 
-/// The problems of a file, their databases in `folder` or beside the file.
+/// The problems of the files, their databases in `folder` or beside the first file.
 pub(super) fn dataset(
-    path: &Path,
+    files: &[PathBuf],
     rows: &[Row],
     (compare, folder): (Compare, Option<PathBuf>),
 ) -> Result<Dataset> {
-    let folder = folder.map_or_else(|| beside(path), Ok)?;
+    let first = &files[0];
+    let folder = folder.map_or_else(|| beside(first), Ok)?;
     let mut schemas: HashMap<String, String> = HashMap::new();
     let mut problems = Vec::with_capacity(rows.len());
     for row in rows {
-        let malformed =
-            |what: String| DataError::Malformed { path: path.into(), line: row.line, what };
+        let malformed = |what: String| {
+            let path = files[row.file].clone();
+            DataError::Malformed { path, line: row.line, what }
+        };
         let text = |name: &str| match row.values.get(name).and_then(|value| value.as_str()) {
             Some(text) => Ok(text.trim()),
             None => Err(malformed(format!("no text in column `{name}`"))),
@@ -57,7 +60,7 @@ pub(super) fn dataset(
         let schema = &schemas[database];
         let asked = format!("{schema}\n\n{question}{evidence}\nAnswer with one SQLite query.");
         problems.push(Problem {
-            id: format!("{database}/{}", row.line),
+            id: format!("{database}/{}", row.place()),
             prompt: Prompt::Chat(vec![Message::user(asked)]),
             answer: text(column)?.trim_end_matches(';').into(),
             solution: Some(text(column)?.into()),
@@ -66,7 +69,7 @@ pub(super) fn dataset(
         });
     }
     Ok(Dataset {
-        name: path.display().to_string(),
+        name: first.display().to_string(),
         problems,
         notes: vec![format!("{} databases in {}", schemas.len(), folder.display())],
         verifier: Arc::new(Sql::in_folder(folder).comparing(compare)),

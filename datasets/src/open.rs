@@ -1,0 +1,94 @@
+//! A name or files to a dataset that is ready to be asked.
+
+use std::path::{Path, PathBuf};
+
+use crate::read::{self, Columns};
+use crate::{DataError, Dataset, Result, SOURCES, suite, verify};
+
+/// Opens `spec`: a named source (`countdown`, `countdown/test`) or a file (JSONL, JSON, CSV or
+/// Parquet). Keeps the first `limit` problems where a limit is given.
+///
+/// ```
+/// let dataset = tealight_datasets::open("countdown/test", &Default::default(), Some(3))?;
+/// assert_eq!(dataset.problems.len(), 3);
+/// let problem = &dataset.problems[0];
+/// let solution = problem.solution.as_deref().unwrap_or_default();
+/// assert!(dataset.verifier.verify(problem, solution).is_correct());
+/// # Ok::<(), tealight_datasets::DataError>(())
+/// ```
+///
+/// # Errors
+/// An unknown name, an unreadable or malformed file, a missing column, or no problem at all.
+pub fn open(spec: &str, columns: &Columns, limit: Option<usize>) -> Result<Dataset> {
+    let (name, split) = spec.split_once('/').unwrap_or((spec, ""));
+    let Some(source) = SOURCES.iter().find(|source| source.name == name) else {
+        if !Path::new(spec).exists() {
+            let known: Vec<_> = SOURCES.iter().map(|source| source.name).collect();
+            let (spec, known) = (spec.to_owned(), known.join(", "));
+            return Err(DataError::Unknown { fix: suite::instead(&spec), spec, known });
+        }
+        return open_files(spec, &[spec.into()], columns, limit);
+    };
+    let mut dataset = (source.load)(split, limit)?;
+    columns.rewards.check()?;
+    if !columns.rewards.verifiers.is_empty() {
+        dataset.verifier = columns.rewards.open(|_| None)?;
+    }
+    dataset.check()?;
+    dataset.rewrite(&columns.prompting)?;
+    dataset.ask(&columns.prompting);
+    Ok(dataset)
+}
+
+/// Opens the files of one dataset, such as the shards of a split, in their order.
+///
+/// # Errors
+/// An unreadable or malformed file, a missing column, or no problem at all.
+pub fn open_files(
+    name: &str,
+    files: &[PathBuf],
+    columns: &Columns,
+    limit: Option<usize>,
+) -> Result<Dataset> {
+    if files.is_empty() {
+        return Err(DataError::Empty { name: name.into() });
+    }
+    let mut dataset = Dataset { name: name.into(), ..read::open(files, columns, limit)? };
+    columns.rewards.check()?;
+    if !columns.rewards.verifiers.is_empty() {
+        // Questions that name databases have found theirs beside them.
+        let own = dataset.verifier.clone();
+        let has_own = own.name().starts_with("sql");
+        dataset.verifier = columns.rewards.open(|spec| {
+            let is_the_same = verify::sql::named(spec).is_some_and(|(_, folder)| folder.is_none());
+            (has_own && is_the_same).then(|| own.clone())
+        })?;
+    }
+    dataset.check()?;
+    dataset.ask(&columns.prompting);
+    Ok(dataset)
+}
+
+impl Dataset {
+    /// Leaves out problems whose gold answer cannot be read, and refuses what is no dataset then.
+    fn check(&mut self) -> Result<()> {
+        self.set_aside();
+        if let (true, Some(first)) = (self.problems.is_empty(), self.unusable.first()) {
+            return Err(DataError::Unusable {
+                name: self.name.clone(),
+                answer: first.answer.clone(),
+                why: first.why.clone(),
+            });
+        }
+        if self.problems.is_empty() {
+            return Err(DataError::Empty { name: self.name.clone() });
+        }
+        let mut seen = std::collections::HashSet::new();
+        match self.problems.iter().find(|problem| !seen.insert(&problem.id)) {
+            Some(twice) => {
+                Err(DataError::Duplicate { id: twice.id.clone(), name: self.name.clone() })
+            }
+            None => Ok(()),
+        }
+    }
+}
