@@ -60,14 +60,14 @@ impl Pretrained {
                 let model = Self::load_gguf(&base, &path, precision, device).with_context(fix)?;
                 return model.with_adapter(name, &files.directory, device);
             }
-            let files = hub::resolve(&base).with_context(fix)?;
-            if Adapter::base_of(&files.directory)?.is_some() {
+            let base_files = hub::resolve(&base).with_context(fix)?;
+            if Adapter::base_of(&base_files.directory)?.is_some() {
                 bail!(
                     "{name}: its base `{base}` is an adapter itself; merge that one first (tealight export --merge)"
                 );
             }
-            let model =
-                Self::load_whole(&base, &files.directory, precision, device).with_context(fix)?;
+            let model = Self::load_whole(&base, &base_files.directory, precision, device)
+                .with_context(fix)?;
             return model.with_adapter(name, &files.directory, device);
         }
         Self::load_whole(name, &files.directory, precision, device)
