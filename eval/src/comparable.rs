@@ -214,7 +214,7 @@ mod tests {
         graded.sets[0].temperature = None;
         assert_eq!(keys(&a, &graded), Vec::<&str>::new());
         for key in keys(&a, &b) {
-            assert!(keys().contains(&key));
+            assert!(super::keys().contains(&key));
         }
     }
 }
