@@ -41,7 +41,7 @@ impl DeltaSizes {
         self.value_heads * self.value_dim
     }
 
-    /// What the convolution reads of a token: queries, keys and values.
+    /// The width of the convolution's input: queries, keys and values.
     pub(crate) fn mixed(&self) -> usize {
         2 * self.keys() + self.values()
     }
@@ -57,7 +57,7 @@ impl DeltaSizes {
     }
 }
 
-/// What a layer has for the rule.
+/// The parameters of the delta rule in a layer.
 #[derive(Debug, Clone)]
 pub(crate) struct Delta {
     pub(crate) sizes: DeltaSizes,

@@ -7,7 +7,7 @@ use candle_core::Tensor;
 use super::Parameter;
 use crate::divergence::Divergence;
 
-/// What is found of next-token distributions, and what its gradient needs.
+/// Results of next-token distributions, and the values that their gradient needs.
 pub(crate) struct TokenLogp<S> {
     /// Natural log-probability of each target, `[N]`.
     pub(crate) logp: Tensor,

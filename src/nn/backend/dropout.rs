@@ -1,13 +1,13 @@
 //! Dropout whose mask is a value of its key, the same on every device.
 
-/// What dropout does to the values of an array.
+/// The effect of dropout on the values of an array.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Dropout {
     /// Keys the mask.
     pub(crate) key: u64,
     /// Hashes of 32 bits below which a value is dropped.
     pub(crate) limit: u32,
-    /// What the others are multiplied by.
+    /// The factor of the values that are kept.
     pub(crate) kept: f32,
 }
 
@@ -18,7 +18,7 @@ impl Dropout {
         Self { key, limit, kept: (1.0 / (1.0 - share)) as f32 }
     }
 
-    /// What value `index` is multiplied by.
+    /// The factor of value `index`.
     pub(crate) fn factor(&self, index: usize) -> f32 {
         let is_dropped = hashed(self.key.wrapping_add(index as u64)) >> 32 < u64::from(self.limit);
         if is_dropped { 0.0 } else { self.kept }

@@ -44,7 +44,7 @@ pub(crate) struct Heads {
     pub(crate) dim: usize,
     /// Values of a head that positions turn.
     pub(crate) rotary_dim: usize,
-    /// What products of queries and keys are multiplied by.
+    /// The factor of products of queries and keys.
     pub(crate) scale: f32,
 }
 
@@ -65,7 +65,7 @@ pub(crate) struct Norm {
     pub(crate) offset: f64,
 }
 
-/// What a gate passes through, of the form `x sigmoid(f(x))` or `sigmoid(x)`.
+/// The activation of a gate, of the form `x sigmoid(f(x))` or `sigmoid(x)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Activation {
     /// `f(x) = x`.
@@ -100,9 +100,9 @@ pub(crate) trait Backend {
     type Array;
     /// The residual stream `[N, D]`, to which blocks add what they compute.
     type Stream;
-    /// What attention's gradient needs of its forward pass beside its operands and its result.
+    /// The values that attention's gradient needs beside the operands and the result.
     type AttentionSums;
-    /// What the gradient of log-probabilities needs of their forward pass.
+    /// The values that the gradient of log-probabilities needs.
     type LogpSums;
     /// Where the tokens of a pass are, and what they see.
     type Pass;

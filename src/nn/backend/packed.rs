@@ -36,7 +36,7 @@ pub(crate) struct KeyRow {
     pub(crate) past: usize,
 }
 
-/// What a token sees: the first `count` keys of `row`, the last of them its own.
+/// The keys that a token sees: the first `count` of `row`, the last of them its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) row: usize,

@@ -31,13 +31,13 @@ pub struct Architecture {
     pub norms: NormPlacement,
     /// Whether queries and keys are normalised.
     pub qk_norm: QkNorm,
-    /// What gates pass through.
+    /// The activation of gates.
     pub activation: Activation,
     /// The rotary embeddings that layers choose from.
     pub ropes: Vec<Rope>,
     /// Which of them turns queries, where they have one of their own.
     pub query_rope: Option<usize>,
-    /// What layers differ in, one each.
+    /// The kind of each layer.
     pub layers: Vec<LayerKind>,
     /// Whether the query, key and value projections have biases.
     pub qkv_bias: bool,
@@ -51,13 +51,13 @@ pub struct Architecture {
     pub fusion: Fusion,
     /// Whether the output layer is the embedding.
     pub tied_embeddings: bool,
-    /// What embeddings are multiplied by.
+    /// The factor of embeddings.
     pub embedding_scale: f64,
-    /// What a block's result is multiplied by before it is added to the stream.
+    /// The factor of a block's result, before the result is added to the stream.
     pub residual_scale: f64,
-    /// What products of queries and keys are multiplied by.
+    /// The factor of products of queries and keys.
     pub attention_scale: f64,
-    /// What logits are multiplied by.
+    /// The factor of logits.
     pub logits_scale: f64,
     /// Standard deviation of fresh weights.
     pub initializer_range: f64,
@@ -96,7 +96,7 @@ pub enum QkNorm {
     Whole,
 }
 
-/// What a layer has of its own.
+/// The kind of a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LayerKind {
     /// Softmax attention.
@@ -158,12 +158,12 @@ impl Growth {
 pub enum RopeScaling {
     /// All are divided by a factor.
     Linear {
-        /// What they are divided by.
+        /// The divisor of the frequencies.
         factor: f64,
     },
     /// Llama 3's: low frequencies are divided by `factor`, high ones kept, those between blended.
     Llama3 {
-        /// What low frequencies are divided by.
+        /// The divisor of low frequencies.
         factor: f64,
         /// Below this many turns over the original context a frequency is low.
         low_freq_factor: f64,
@@ -174,7 +174,7 @@ pub enum RopeScaling {
     },
     /// YaRN (arXiv 2309.00071): the same along a ramp over the dimensions, and queries and keys are scaled.
     Yarn {
-        /// What low frequencies are divided by.
+        /// The divisor of low frequencies.
         factor: f64,
         /// Turns over the original context above which a frequency is kept.
         beta_fast: f64,
@@ -182,14 +182,14 @@ pub enum RopeScaling {
         beta_slow: f64,
         /// The original context in tokens.
         original_max_positions: f64,
-        /// What cosines and sines are multiplied by.
+        /// The factor of cosines and sines.
         attention_factor: f64,
     },
     /// LongRoPE (arXiv 2402.13753) within the original context.
     LongRope {
-        /// What each frequency is divided by.
+        /// The divisor of each frequency.
         short_factor: Vec<f64>,
-        /// What cosines and sines are multiplied by.
+        /// The factor of cosines and sines.
         attention_factor: f64,
     },
 }

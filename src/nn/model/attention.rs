@@ -20,7 +20,7 @@ pub(super) struct Attention {
     gated: Option<usize>,
 }
 
-/// What it computes on its way.
+/// The intermediate values of a forward pass.
 pub(super) struct SavedAttention<B: Backend> {
     /// Queries, keys and values, as attention reads them.
     qkv: [B::Array; 3],
@@ -78,7 +78,7 @@ impl Attention {
         Ok(SavedAttention { qkv: [q, k, v], raw, gate, attended })
     }
 
-    /// What the output projection reads.
+    /// The input of the output projection.
     pub(super) fn with_result<B: Backend, R>(
         &self,
         backend: &B,

@@ -17,7 +17,7 @@ pub(super) struct DeltaRule {
     norm: Norm,
 }
 
-/// What it computes on its way.
+/// The intermediate values of a forward pass.
 pub(super) struct SavedDelta<B: Backend> {
     /// Queries, keys and values before the convolution, gates, `b` and `a`.
     inputs: [B::Array; 4],
@@ -56,7 +56,7 @@ impl DeltaRule {
         Ok(SavedDelta { inputs, mixed, result })
     }
 
-    /// What the output projection reads.
+    /// The input of the output projection.
     pub(super) fn with_result<B: Backend, R>(
         &self,
         backend: &B,

@@ -16,13 +16,13 @@ use crate::nn::backend::{
     TokenLogp,
 };
 
-/// What the backward pass through a decoder's layers reads.
+/// The values that the backward pass through a decoder's layers reads.
 pub(crate) enum Trace {
     Cpu(run::SavedLayers<Cpu>),
     Gpu(run::SavedLayers<Gpu>),
 }
 
-/// What the gradient of log-probabilities reads.
+/// The values that the gradient of log-probabilities reads.
 pub(crate) enum LogpTrace {
     Cpu(<Cpu as Backend>::LogpSums),
     Gpu(<Gpu as Backend>::LogpSums),

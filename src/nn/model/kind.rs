@@ -8,7 +8,7 @@ use crate::nn::backend::cpu::Cpu;
 use crate::nn::backend::gpu::{self, Gpu};
 use crate::nn::backend::{AnyBackend, Heads};
 
-/// What computes a decoder.
+/// The backend of a decoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BackendKind {
     /// Our operations on the CPU, in f32.
@@ -42,7 +42,7 @@ impl BackendKind {
     }
 }
 
-/// What a model asks of the kernels.
+/// The kernels that a model needs.
 fn shapes(architecture: &Architecture, dtype: DType) -> Shapes {
     let a = architecture;
     let window = a.layers.iter().find_map(|layer| layer.window());

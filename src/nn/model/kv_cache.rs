@@ -23,7 +23,7 @@ pub struct KvCache {
     slots: usize,
     /// Tokens a row may grow to.
     most: usize,
-    /// What each row reads of another cache; empty where no row may.
+    /// The part of another cache that each row reads; empty where no row may.
     lent: Vec<Option<Lent>>,
 }
 
@@ -48,13 +48,13 @@ pub(super) struct Room {
 
 #[derive(Debug)]
 enum Storage {
-    /// What every layer knows of the past, each row laid out as the layer reads it.
+    /// The past of every layer, each row laid out as the layer reads it.
     Cpu(Vec<(RowLayout, [Vec<f32>; 2])>),
     /// Keys and values as `[rows, slots, K * D]`, states as `[rows, values]`.
     Gpu(Vec<[Tensor; 2]>),
 }
 
-/// What a layer needs of the past.
+/// The part of the past that a layer needs.
 pub(super) enum Past {
     /// Keys and values of all tokens.
     All,
@@ -90,7 +90,7 @@ impl Cached for Cpu {
 }
 
 impl Lent {
-    /// What a layer reads of it.
+    /// The part that a layer reads.
     fn of_layer(&self, layer: usize) -> Option<Beginning<'_>> {
         let Storage::Cpu(layers) = &self.cache.storage else { return None };
         let (RowLayout::Keys(layout), parts) = &layers[layer] else { return None };

@@ -20,39 +20,39 @@ pub(super) struct Layer {
     feed_forward: Block,
 }
 
-/// What mixes the tokens of a layer.
+/// The token mixer of a layer.
 #[derive(Debug, Clone)]
 enum Mixer {
     Attention(Box<Attention>),
     Delta(Box<DeltaRule>),
 }
 
-/// What a mixer computes on its way.
+/// The intermediate values of a mixer.
 enum Mixed<B: Backend> {
     Attention(attention::SavedAttention<B>),
     Delta(delta::SavedDelta<B>),
 }
 
-/// What goes into a block and what becomes of its result.
+/// The norms and the last projection around a block.
 #[derive(Debug, Clone)]
 struct Block {
     before: Option<Norm>,
     /// The last projection.
     output: Linear,
     after: Option<Norm>,
-    /// What the result is multiplied by.
+    /// The factor of the result.
     scale: f64,
 }
 
-/// What the backward pass of a layer reads.
+/// The values that the backward pass of a layer reads.
 pub(super) struct SavedActivations<B: Backend> {
     /// The stream that went in.
     input: B::Array,
-    /// What can be computed from it again.
+    /// The values that can be recomputed from the input.
     inside: Option<Inside<B>>,
 }
 
-/// What a layer computes on its way.
+/// The intermediate values of a layer.
 struct Inside<B: Backend> {
     mixed: Mixed<B>,
     /// The stream between mixing and the feed-forward block.
@@ -70,7 +70,7 @@ impl<B: Backend> SavedActivations<B> {
 }
 
 impl Block {
-    /// What the block reads of the stream.
+    /// The input of the block, from the stream.
     fn input<B: Backend>(&self, backend: &B, stream: &mut B::Stream) -> Result<B::Array> {
         match &self.before {
             Some(norm) => backend.add_norm(stream, norm),
@@ -165,7 +165,7 @@ impl Mixer {
         }
     }
 
-    /// What the output projection reads.
+    /// The input of the output projection.
     fn with_result<B: Backend, R>(
         &self,
         backend: &B,

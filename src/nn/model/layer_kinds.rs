@@ -6,7 +6,7 @@ use super::architecture::LayerKind;
 use super::family::{Family, Windows};
 use super::keys::Keys;
 
-/// What layers differ in.
+/// The kinds of all layers.
 pub(super) fn layers(
     keys: &Keys<'_>,
     family: &Family,

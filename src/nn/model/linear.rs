@@ -10,7 +10,7 @@ use crate::nn::backend::{Backend, GradAccumulator, Parameter, RolloutDtype};
 pub(super) struct Linear {
     pub(super) weight: Parameter,
     pub(super) bias: Option<Parameter>,
-    /// What is added to the weight, and trained in its place.
+    /// The adapter on the weight, trained in its place.
     pub(super) adapter: Option<LowRank>,
 }
 

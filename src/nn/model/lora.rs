@@ -35,7 +35,7 @@ pub const LEAVES: [&str; 16] = [
     "out_proj",
 ];
 
-/// What an adapter's matrices mean.
+/// The scaling of an adapter's matrices.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Scaling {
     /// Columns of B, rows of A.
@@ -49,7 +49,7 @@ pub struct Scaling {
 }
 
 impl Scaling {
-    /// What B A is multiplied by.
+    /// The factor of B A.
     pub fn scale(&self) -> f64 {
         let rank = self.r as f64;
         self.lora_alpha / if self.use_rslora { rank.sqrt() } else { rank }

@@ -10,7 +10,7 @@ use crate::nn::backend::{Angles, PackedSequences};
 #[derive(Debug)]
 pub(super) struct RopeTable {
     inverse_frequencies: Vec<f32>,
-    /// What cosines and sines are multiplied by.
+    /// The factor of cosines and sines.
     magnitude: f32,
     growth: Option<Growth>,
     table: Mutex<Table>,

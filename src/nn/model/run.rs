@@ -11,7 +11,7 @@ use crate::nn::backend::cpu::Cpu;
 use crate::nn::backend::cpu::slots::Slots;
 use crate::nn::backend::{Backend, GradAccumulator, PackedSequences};
 
-/// What a pass through all layers leaves for its backward pass.
+/// The values that a pass through all layers keeps for its backward pass.
 pub(crate) struct SavedLayers<B: Backend> {
     ids: Vec<u32>,
     pass: B::Pass,

@@ -31,7 +31,7 @@ const PREFIXES: [(&str, &str); 3] = [
     ("language_model.lm_head.", "lm_head."),
 ];
 
-/// What the names of other parts begin with.
+/// The prefixes of other parts' weights.
 const OTHERS: [&str; 6] = [
     "model.visual.",
     "visual.",

@@ -266,7 +266,7 @@ struct Shard {
     metadata: Metadata,
     data_start: u64,
     length: u64,
-    /// What was read last.
+    /// The last tensor that was read.
     buffer: Vec<u8>,
 }
 

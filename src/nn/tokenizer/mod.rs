@@ -40,7 +40,7 @@ static FREE_MEMORY: LazyLock<usize> = LazyLock::new(|| {
     usize::try_from(free).unwrap_or(usize::MAX)
 });
 
-/// What the rest of Tealight asks of a tokenizer.
+/// The tokenizer as the rest of Tealight uses it.
 pub trait Tokenizer: Send + Sync {
     /// The ids of a prompt, chat template and special tokens included.
     ///

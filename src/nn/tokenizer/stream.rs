@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use super::Tokenizer;
 
-/// What stands where a character is not whole yet.
+/// The replacement of a character that is incomplete so far.
 const BROKEN: char = '\u{fffd}';
 
 /// Text as far as it is known.
@@ -22,7 +22,7 @@ impl<'a> TextStream<'a> {
         Self { tokenizer, ids: Vec::new(), from: 0, shown: 0 }
     }
 
-    /// What one more token adds; nothing where it ends within a character.
+    /// The text that one more token adds; empty where the token ends within a character.
     ///
     /// # Errors
     /// An id that is no token.
@@ -35,7 +35,7 @@ impl<'a> TextStream<'a> {
         self.advance(&text)
     }
 
-    /// What is left at the end, broken characters included.
+    /// The rest of the text at the end, broken characters included.
     ///
     /// # Errors
     /// None that [`TextStream::push`] did not have.

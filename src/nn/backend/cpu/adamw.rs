@@ -23,7 +23,7 @@ pub(crate) struct Step {
     pub(crate) correct_2: f32,
     /// AdamW's epsilon: added to the root of the mean of squared gradients.
     pub(crate) epsilon: f32,
-    /// What is left of a weight that decays.
+    /// The factor of a weight that decays.
     pub(crate) keep: f32,
 }
 

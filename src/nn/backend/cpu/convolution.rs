@@ -52,7 +52,7 @@ impl<'a> Convolution<'a> {
         &self.kernel[tap * self.width..][..self.width]
     }
 
-    /// What is `back` tokens before `token`; none before the beginning of a sequence.
+    /// The input `back` tokens before `token`; none before the beginning of a sequence.
     fn before(&self, token: usize, back: usize) -> Option<&[f32]> {
         let index = self.run_of[token];
         let KeyRow { prefix, tokens, past } = &self.runs[index];

@@ -113,7 +113,7 @@ impl<'a> Rule<'a> {
         Self { sizes, trees: Tree::all(pass_rows), mixed, unit, gates }
     }
 
-    /// What a head reads.
+    /// The inputs of a head.
     fn inputs(&self, head: usize) -> Inputs<'_> {
         let DeltaSizes { key_dim, value_dim, .. } = self.sizes;
         let key = head / self.sizes.group() * key_dim;

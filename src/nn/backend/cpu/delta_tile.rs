@@ -39,7 +39,7 @@ pub(super) struct Pulls {
 /// Rows of a state, some columns of each.
 type Tile<const W: usize> = Vec<[f32; W]>;
 
-/// What one token gives to some columns.
+/// The inputs of one token, for some columns.
 struct Token<'a, const W: usize> {
     query: &'a [f32],
     key: &'a [f32],
@@ -174,7 +174,7 @@ fn tile_forward<const W: usize>(
     }
 }
 
-/// What the queries of some tokens find.
+/// The results of some tokens' queries.
 #[inline(always)]
 fn read<const W: usize>(
     inputs: &Inputs<'_>,
@@ -228,9 +228,9 @@ struct Back<'a, const W: usize> {
     pulls: &'a mut Pulls,
 }
 
-/// What a token's backward step reads of its forward one.
+/// The values that a token's backward step reads.
 struct Kept<const W: usize> {
-    /// What was left of the state before.
+    /// The state before, decayed.
     decayed: Tile<W>,
     missing: [f32; W],
     change: [f32; W],

@@ -94,7 +94,7 @@ impl Head<'_> {
     }
 }
 
-/// What turns logits of a row and of another model's into log-probabilities.
+/// The sums that turn logits of a row, and of another model's, into log-probabilities.
 #[derive(Clone, Copy)]
 struct Row {
     top: f32,

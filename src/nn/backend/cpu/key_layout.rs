@@ -18,7 +18,7 @@ pub(crate) struct KeyLayout {
     pub(crate) slots: usize,
     /// Tokens that a row holds at most where it lets go of those before a window.
     held: Option<usize>,
-    /// What products of queries and keys are multiplied by.
+    /// The factor of products of queries and keys.
     pub(crate) scale: f32,
 }
 

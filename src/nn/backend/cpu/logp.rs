@@ -57,7 +57,7 @@ pub(crate) fn draw_row(logits: &[f32], inverse: f32, uniform: f64) -> Option<(us
 }
 
 impl Head<'_> {
-    /// What every row comes to, and of every row so many of its largest logits with their tokens, in falling order.
+    /// The sums of every row, and its `largest` largest logits with their tokens, in falling order.
     pub(crate) fn forward(&self, largest: usize) -> (Vec<RowSums>, Vec<(f32, u32)>) {
         let mut sums = vec![RowSums::EMPTY; self.targets.len()];
         let mut kept = vec![(f32::NEG_INFINITY, 0); self.targets.len() * largest];

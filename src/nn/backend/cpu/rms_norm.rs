@@ -15,7 +15,7 @@ fn scale(row: &[f32], eps: f32) -> f32 {
     1.0 / (sum_of(row, |x| x * x) / row.len() as f32 + eps).sqrt()
 }
 
-/// What the rows of a norm are scaled to and multiplied by.
+/// The scale and the weight of a norm's rows.
 #[derive(Clone, Copy)]
 pub(crate) struct Gain<'a> {
     pub(crate) weight: &'a [f32],

@@ -4,13 +4,13 @@ use super::super::DeltaSizes;
 use super::attention::Held;
 use super::key_layout::KeyLayout;
 
-/// What a layer knows of the past of some rows.
+/// The past of some rows in a layer.
 pub(crate) struct Slots<'a> {
     /// Keys and values; or states, and what the convolution before them still reads.
     pub(crate) parts: [&'a mut [f32]; 2],
     /// How each row holds them.
     pub(crate) layout: RowLayout,
-    /// What rows read elsewhere of the beginning of their keys and values; none where no row does.
+    /// The beginning of the rows' keys and values that another cache holds; none where no row has one.
     pub(crate) beginnings: Vec<Option<Beginning<'a>>>,
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct Beginning<'a> {
     pub(crate) tokens: usize,
 }
 
-/// What a row reads elsewhere.
+/// The beginning of a row that another cache holds.
 pub(super) fn beginning<'a>(
     beginnings: &'a [Option<Beginning<'a>>],
     row: usize,

@@ -63,7 +63,7 @@ pub(crate) struct Head<'a> {
     pub(crate) inverse: f32,
 }
 
-/// What is known of a row: everything in units of the scaled logits `x / temperature`.
+/// Sums of a row, in units of the scaled logits `x / temperature`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RowSums {
     /// The largest logit, not scaled.

@@ -60,7 +60,7 @@ impl Pass {
         Ok(Pass { runs, angles, head_dim: dim, slots, delta_runs, packed, has_cache, taps })
     }
 
-    /// What a delta rule works on.
+    /// The runs of the delta rule.
     pub(super) fn delta_runs(&self) -> &[DeltaRun] {
         self.delta_runs.get_or_init(|| delta_runs(&self.packed, self.has_cache))
     }
@@ -86,7 +86,7 @@ fn delta_runs(packed: &PackedSequences, has_cache: bool) -> Vec<DeltaRun> {
     packed.all().iter().enumerate().map(run).collect()
 }
 
-/// What attention over whole sequences sees: itself and its prefix.
+/// The runs of attention over whole sequences: a sequence sees itself and its prefix.
 fn runs_of(packed: &PackedSequences) -> Vec<Run> {
     let run = |(index, segment): (usize, &Segment)| {
         let tokens = packed.range(index);
@@ -106,7 +106,7 @@ fn runs_of(packed: &PackedSequences) -> Vec<Run> {
     packed.all().iter().enumerate().map(run).collect()
 }
 
-/// What attention over a cache sees: the row of each sequence.
+/// The runs of attention over a cache: a sequence sees its row.
 fn runs_in_cache(packed: &PackedSequences, slots: usize) -> Vec<Run> {
     let run = |(row, segment): (usize, &Segment)| Run {
         first: packed.range(row).start,
