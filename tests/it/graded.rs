@@ -102,7 +102,7 @@ fn objectives_of_verdicts_refuse_graded_rewards_or_take_the_threshold() {
             [&["train", "--objective", objective, "--dry-run"], &SHORT[..], &both].concat();
         assert!(tealight(&arguments).status.success(), "{objective}");
     }
-    let target = ["--objective", "rloo", "--target-validity", "0.5", "--dry-run"];
+    let target = ["--objective", "kl-reward", "--target-validity", "0.5", "--dry-run"];
     let said = refusal(&[&["train"], &target[..], &SHORT, &both].concat());
     assert!(said.contains("--correct-threshold"), "{said}");
     let limit = ["--correct-threshold", "0.1", "--objective", "maxrl"];
