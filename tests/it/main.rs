@@ -23,6 +23,7 @@ mod gguf;
 mod gpu;
 mod half_precision;
 mod hub;
+mod hub_datasets;
 mod inert;
 mod int8;
 mod judges;
