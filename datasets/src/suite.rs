@@ -99,7 +99,7 @@ pub(crate) fn instead(spec: &str) -> String {
             )
         }
         None => {
-            "Give the path of a .jsonl, .json, .csv or .parquet file, or hub:OWNER/NAME:FILE".into()
+            "Give the path of a .jsonl, .json, .csv or .parquet file, or a dataset on the Hub, OWNER/NAME:SPLIT".into()
         }
     }
 }

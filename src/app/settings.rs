@@ -55,7 +55,9 @@ Dataset: a generated task, a dataset of the Hub, or a .jsonl, .json, .csv or .pa
   walk       moves between numbers, every correct answer known: walk/train, test, longer, banned
   TASK       a task that tealight tasks lists, such as colouring: colouring/train, valid,
              test, sft; knobs follow the split (colouring/test-n7-m9)
-  hub:OWNER/NAME[@REVISION]:FILE  a .parquet or .jsonl file of a dataset on the Hub
+  OWNER/NAME[/CONFIG][@REVISION][:SPLIT]  a dataset on the Hub, its files found as `datasets`
+             finds them: openai/gsm8k/main:test. Without SPLIT the only one, or train
+  hub:OWNER/NAME[@REVISION]:FILE  one file of such a dataset
   FILE       columns are detected (question/answer, problem/solution, ...) and
              printed; name others with --prompt-column and --answer-column.
              Spider and BIRD files (db_id, question, query) find their databases beside them";
@@ -236,7 +238,8 @@ impl ModelOptions {
 /// Which problems.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub struct DataOptions {
-    /// Dataset: a generated task (countdown, countdown/test), or a .jsonl, .json, .csv or .parquet file.
+    /// Dataset: a generated task (countdown, countdown/test), a .jsonl, .json, .csv or .parquet file, or a dataset on
+    /// the Hub (openai/gsm8k/main:test).
     #[arg(long, default_value = "countdown", long_help = DATASET_HELP, alias = "dataset-name")]
     pub dataset: String,
     /// Column with the question or the chat messages.

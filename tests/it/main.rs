@@ -28,6 +28,7 @@ mod graded;
 mod group_objectives;
 mod half_precision;
 mod hub;
+mod hub_datasets;
 mod int8;
 mod judges;
 mod lab;

@@ -7,7 +7,21 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use tealight_datasets::{names, output};
 
+use crate::system::files;
 use crate::system::hf_home::cache_directory;
+
+/// Largest list of the names of a repository's files, in bytes.
+const MAX_LISTING: u64 = 64 << 20;
+/// Folders in folders of a snapshot that are looked into.
+const MAX_FOLDERS: usize = 16;
+
+/// The names of a repository's files.
+pub(super) struct Listing {
+    pub(super) commit: String,
+    pub(super) files: Vec<String>,
+    /// Whether they are all that the commit has, or those that are downloaded.
+    pub(super) is_whole: bool,
+}
 
 /// One repository's folder.
 pub(super) struct Folder {
@@ -33,16 +47,68 @@ impl Folder {
 
     /// The path of `file` in the snapshot of this revision, if it is there.
     pub(super) fn get(&self, file: &str) -> Option<PathBuf> {
-        let snapshots = self.path.join("snapshots");
-        let commit = match is_commit(&self.revision) {
-            true => self.revision.clone(),
-            false => {
-                let branch = names::inside(&self.path.join("refs"), &self.revision).ok()?;
-                std::fs::read_to_string(branch).ok()?.trim().to_owned()
-            }
-        };
-        let path = names::inside(&names::inside(&snapshots, &commit).ok()?, file).ok()?;
+        let path = names::inside(&self.snapshot(&self.commit()?).ok()?, file).ok()?;
         path.is_file().then_some(path)
+    }
+
+    /// The commit that this revision is here.
+    fn commit(&self) -> Option<String> {
+        if is_commit(&self.revision) {
+            return Some(self.revision.clone());
+        }
+        let branch = names::inside(&self.path.join("refs"), &self.revision).ok()?;
+        Some(std::fs::read_to_string(branch).ok()?.trim().to_owned())
+    }
+
+    fn snapshot(&self, commit: &str) -> Result<PathBuf> {
+        Ok(names::inside(&self.path.join("snapshots"), commit)?)
+    }
+
+    /// Where the names of the files of `commit` are kept. The Python client has no such file and leaves it alone.
+    fn listing_file(&self, commit: &str) -> Result<PathBuf> {
+        Ok(names::inside(&self.path.join("listings"), &format!("{commit}.json"))?)
+    }
+
+    /// The names of all files of this revision, where it was listed before.
+    pub(super) fn listing(&self) -> Option<Listing> {
+        let commit = self.commit()?;
+        let value = files::read_json(&self.listing_file(&commit).ok()?, MAX_LISTING).ok()?;
+        let files = serde_json::from_value(value).ok()?;
+        Some(Listing { commit, files, is_whole: true })
+    }
+
+    /// Keeps a listing, whose commit this revision now is.
+    pub(super) fn keep(&self, listing: &Listing) -> Result<()> {
+        if !is_commit(&listing.commit) {
+            bail!("the server's commit is none");
+        }
+        let path = self.listing_file(&listing.commit)?;
+        std::fs::create_dir_all(path.parent().unwrap_or(&self.path))
+            .with_context(|| format!("{}: cannot be written", path.display()))?;
+        files::write_atomic(&path, &serde_json::to_vec(&listing.files)?)?;
+        self.name_commit(&listing.commit)
+    }
+
+    /// The names of the files of this revision that are here, by whatever client.
+    pub(super) fn downloaded(&self) -> Option<Listing> {
+        let commit = self.commit()?;
+        let snapshot = self.snapshot(&commit).ok()?;
+        let mut files = Vec::new();
+        let mut folders = vec![(snapshot, String::new(), 0)];
+        while let Some((folder, prefix, depth)) = folders.pop() {
+            for entry in std::fs::read_dir(folder).ok()?.flatten() {
+                let name = format!("{prefix}{}", entry.file_name().to_str()?);
+                match entry.file_type().ok()?.is_dir() {
+                    true if depth < MAX_FOLDERS => {
+                        folders.push((entry.path(), format!("{name}/"), depth + 1));
+                    }
+                    true => {}
+                    false => files.push(name),
+                }
+            }
+        }
+        files.sort();
+        Some(Listing { commit, files, is_whole: false })
     }
 
     /// The file that holds what is downloaded so far of `etag`, for this process alone.
@@ -77,7 +143,7 @@ impl Folder {
         if !is_commit(commit) {
             bail!("the server's commit is none");
         }
-        let path = names::inside(&self.path.join("snapshots").join(commit), file)?;
+        let path = names::inside(&self.snapshot(commit)?, file)?;
         let describe = || format!("{}: cannot be written", path.display());
         let parent = path.parent().unwrap_or(&self.path);
         std::fs::create_dir_all(parent).with_context(describe)?;
@@ -86,13 +152,19 @@ impl Folder {
         }
         let blob = names::inside(&self.path.join("blobs"), etag)?;
         point(&path, &blob, file.split('/').count() + 1).with_context(describe)?;
-        if !is_commit(&self.revision) {
-            let branch = names::inside(&self.path.join("refs"), &self.revision)?;
-            std::fs::create_dir_all(branch.parent().unwrap_or(&self.path))
-                .with_context(describe)?;
-            crate::system::files::write_atomic(&branch, commit.as_bytes())?;
-        }
+        self.name_commit(commit)?;
         Ok(path)
+    }
+
+    /// This revision, where it is a branch or a tag, is `commit` from now on.
+    fn name_commit(&self, commit: &str) -> Result<()> {
+        if is_commit(&self.revision) {
+            return Ok(());
+        }
+        let branch = names::inside(&self.path.join("refs"), &self.revision)?;
+        std::fs::create_dir_all(branch.parent().unwrap_or(&self.path))
+            .with_context(|| format!("{}: cannot be written", branch.display()))?;
+        files::write_atomic(&branch, commit.as_bytes())
     }
 }
 

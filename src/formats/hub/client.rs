@@ -1,4 +1,4 @@
-//! What is asked of the Hub: the list of a repository's files, and one file at a time into the cache.
+//! What is asked of the Hub: one file at a time into the cache. `listing` asks for the names of the files.
 //!
 //! Nothing that a server says is believed: names, commits and ETags become paths by `names` alone, a file has
 //! the size and, where it was announced, the hash that were announced, and a token goes to no other host.
@@ -9,26 +9,23 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
-use serde_json::Value;
 use tealight_datasets::names;
 use ureq::http::Response;
 use ureq::{Agent, Body};
 
 use super::cache::Folder;
-use super::headers::{content_range, encoded, joined, plain_etag};
+use super::headers::{content_range, encoded, joined, one_part, plain_etag};
 use super::push;
 use super::token::{endpoint, token, with_token};
 use crate::system::hf_home::cache_directory;
-use crate::system::http::{agent, body, described, header};
+use crate::system::http::{agent, described, header};
 use crate::system::machine;
 use crate::system::telemetry::Transfer;
 
 /// How often a download that was cut off is tried in all.
 const ATTEMPTS: usize = 3;
 /// Redirects from one address to the next.
-const MAX_REDIRECTS: usize = 5;
-/// Largest description of a repository, in bytes.
-const MAX_INFO: u64 = 64 << 20;
+pub(super) const MAX_REDIRECTS: usize = 5;
 /// Largest file, in bytes.
 const MAX_FILE: u64 = 1 << 42;
 /// Largest file whose size no server announced, or that came compressed although it was asked for as it is.
@@ -39,15 +36,15 @@ const LEAST_A_SECOND: u64 = 1 << 10;
 /// A repository at one revision.
 pub(super) struct Repository {
     /// `models` or `datasets`.
-    kind: &'static str,
-    id: String,
-    revision: String,
-    folder: Folder,
+    pub(super) kind: &'static str,
+    pub(super) id: String,
+    pub(super) revision: String,
+    pub(super) folder: Folder,
     http: Agent,
-    endpoint: String,
+    pub(super) endpoint: String,
     token: Option<String>,
     /// Silence after which a connection counts as broken; the description of a repository may take twice as long.
-    silence: Duration,
+    pub(super) silence: Duration,
 }
 
 /// A file that is about to come.
@@ -101,34 +98,21 @@ impl Repository {
         self.folder.get(file)
     }
 
-    /// The names of the repository's files.
-    pub(super) fn files(&self) -> Result<Vec<String>> {
-        let url =
-            format!("{}/api/{}/{}/revision/{}", self.endpoint, self.kind, self.id, self.revision);
-        let mut response = self.answered(url)?;
-        let text = body(&mut response, MAX_INFO).with_context(|| self.shown())?;
-        let info: Value = serde_json::from_slice(&text)
-            .with_context(|| format!("{}: the Hub's answer is not JSON", self.shown()))?;
-        let siblings = info["siblings"].as_array().into_iter().flatten();
-        Ok(siblings.filter_map(|file| file["rfilename"].as_str().map(str::to_owned)).collect())
-    }
-
     /// A file, from the cache or the network; a connection that breaks off is taken up again where it ended.
     pub(super) fn fetch(&self, file: &str) -> Result<PathBuf> {
+        self.fetch_at_most(file, MAX_FILE)
+    }
+
+    /// The same of a file of at most `most` bytes.
+    pub(super) fn fetch_at_most(&self, file: &str, most: u64) -> Result<PathBuf> {
         if let Some(path) = self.cached(file) {
             return Ok(path);
         }
-        if super::is_offline() {
-            bail!(
-                "{} is not in the cache ({}) and HF_HUB_OFFLINE forbids downloading it",
-                self.shown(),
-                cache_directory().display(),
-            );
-        }
+        self.refuse_offline()?;
         names::inside(&cache_directory(), file).with_context(|| self.shown())?;
         let mut attempt = 1;
         loop {
-            match self.download(file) {
+            match self.download(file, most) {
                 Err(Broken::OnTheWay(_)) if attempt < ATTEMPTS => attempt += 1,
                 Err(Broken::OnTheWay(why)) => {
                     return Err(self.unreachable(&format!("{file}: {why}")));
@@ -140,8 +124,8 @@ impl Repository {
     }
 
     /// One try. What an earlier one has brought is kept where the server still has that version of the file.
-    fn download(&self, file: &str) -> Result<PathBuf, Broken> {
-        let mut announced = self.announced(file, 0)?;
+    fn download(&self, file: &str, most: u64) -> Result<PathBuf, Broken> {
+        let mut announced = self.announced(file, 0, most)?;
         let (etag, commit) = (announced.etag.clone(), announced.commit.clone());
         if !self.folder.has(&etag) {
             let mut part = self.folder.incomplete(&etag)?;
@@ -150,14 +134,14 @@ impl Repository {
                 let there = part.metadata()?.len();
                 if there > 0 && announced.bytes.is_some_and(|total| there < total) {
                     // The version may have changed in between, and a server may not know ranges.
-                    match self.announced(file, there) {
+                    match self.announced(file, there, most) {
                         Ok(rest) if rest.etag == etag && rest.bytes == announced.bytes => {
                             announced = rest;
                         }
                         _ => {}
                     }
                 }
-                self.fill(file, announced, &mut part)?;
+                self.fill(file, announced, &mut part, most)?;
                 self.folder.complete(&etag)?;
             }
         }
@@ -165,12 +149,18 @@ impl Repository {
     }
 
     /// Writes what comes behind what is there, or in its place where the server begins anew.
-    fn fill(&self, file: &str, announced: Announced, part: &mut File) -> Result<(), Broken> {
+    fn fill(
+        &self,
+        file: &str,
+        announced: Announced,
+        part: &mut File,
+        most: u64,
+    ) -> Result<(), Broken> {
         let total = announced.bytes;
         let mut there = announced.from;
         part.set_len(there)?;
         part.seek(SeekFrom::End(0))?;
-        let most = total.unwrap_or(MAX_UNANNOUNCED);
+        let most = total.unwrap_or(MAX_UNANNOUNCED.min(most));
         let free = machine::free_space(&cache_directory());
         if let (Some(total), Some(free)) = (total, free)
             && total - there > free
@@ -237,13 +227,13 @@ impl Repository {
     }
 
     /// Asks for a file from byte `from` on; what it is called is said by the Hub, its bytes may come from elsewhere.
-    fn announced(&self, file: &str, from: u64) -> Result<Announced, Broken> {
+    fn announced(&self, file: &str, from: u64, most: u64) -> Result<Announced, Broken> {
         let path = match self.kind {
             "models" => self.id.clone(),
             kind => format!("{kind}/{}", self.id),
         };
-        let mut url =
-            format!("{}/{path}/resolve/{}/{}", self.endpoint, self.revision, encoded(file));
+        let revision = one_part(&self.revision);
+        let mut url = format!("{}/{path}/resolve/{revision}/{}", self.endpoint, encoded(file));
         let (mut etag, mut commit, mut bytes) = (None, None, None);
         for _ in 0..=MAX_REDIRECTS {
             let response = self.ask(&url, from, None)?;
@@ -278,7 +268,7 @@ impl Repository {
             if bytes.is_none() && !is_encoded {
                 bytes = header(&response, "content-length").and_then(|text| text.parse().ok());
             }
-            if bytes.is_some_and(|bytes| bytes > MAX_FILE) {
+            if bytes.is_some_and(|bytes| bytes > most) {
                 return Err(Broken::ForGood(anyhow!(
                     "the server announces {bytes:?} bytes, too many for a file"
                 )));
@@ -291,7 +281,12 @@ impl Repository {
     }
 
     /// Asks for `url` from byte `from` on. Headers come within `self.silence`, all of the answer within `whole`.
-    fn ask(&self, url: &str, from: u64, whole: Option<Duration>) -> Result<Response<Body>, Broken> {
+    pub(super) fn ask(
+        &self,
+        url: &str,
+        from: u64,
+        whole: Option<Duration>,
+    ) -> Result<Response<Body>, Broken> {
         let request = self.http.get(url).config().timeout_per_read(Some(self.silence));
         let mut request =
             request.timeout_recv_response(Some(self.silence)).timeout_global(whole).build();
@@ -305,30 +300,8 @@ impl Repository {
             .map_err(|error| Broken::OnTheWay(described(&error)))
     }
 
-    /// The answer to a question of the API; a renamed repository answers elsewhere.
-    fn answered(&self, mut url: String) -> Result<Response<Body>> {
-        for _ in 0..=MAX_REDIRECTS {
-            let answer = self.ask(&url, 0, Some(2 * self.silence)).and_then(|response| {
-                match response.status().is_redirection() {
-                    true => Ok(response),
-                    false => self.accepted(response),
-                }
-            });
-            let response = answer.map_err(|broken| match broken {
-                Broken::OnTheWay(why) => self.unreachable(&why),
-                Broken::ForGood(error) => error,
-            })?;
-            if !response.status().is_redirection() {
-                return Ok(response);
-            }
-            let to = header(&response, "location").context("a redirect without an address");
-            url = to.and_then(|to| joined(&url, to)).with_context(|| self.shown())?;
-        }
-        bail!("{}: more than {MAX_REDIRECTS} redirects", self.shown())
-    }
-
     /// The answer, or what its status means and the fix.
-    fn accepted(&self, response: Response<Body>) -> Result<Response<Body>, Broken> {
+    pub(super) fn accepted(&self, response: Response<Body>) -> Result<Response<Body>, Broken> {
         let status = response.status();
         if status.is_success() {
             return Ok(response);
@@ -349,12 +322,24 @@ impl Repository {
         Err(Broken::ForGood(anyhow!("{} at {}: {fix} ({status})", self.shown(), self.endpoint)))
     }
 
-    fn unreachable(&self, why: &str) -> anyhow::Error {
+    pub(super) fn unreachable(&self, why: &str) -> anyhow::Error {
         anyhow!(
             "{} at {}: the network failed; set HF_ENDPOINT for a mirror, or give a directory: {why}",
             self.shown(),
             self.endpoint
         )
+    }
+
+    /// Nothing may be asked where the user forbids it.
+    pub(super) fn refuse_offline(&self) -> Result<()> {
+        if super::is_offline() {
+            bail!(
+                "{} is not in the cache ({}) and HF_HUB_OFFLINE forbids downloading it",
+                self.shown(),
+                cache_directory().display(),
+            );
+        }
+        Ok(())
     }
 
     /// The repository as messages name it.
@@ -364,7 +349,7 @@ impl Repository {
 }
 
 /// Why a download did not come about.
-enum Broken {
+pub(super) enum Broken {
     /// It may come the next time.
     OnTheWay(String),
     /// It will not.

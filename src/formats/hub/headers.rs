@@ -35,6 +35,11 @@ pub(super) fn encoded(path: &str) -> String {
         .collect()
 }
 
+/// A revision as an address spells it: a branch such as `refs/convert/parquet` is one part.
+pub(super) fn one_part(revision: &str) -> String {
+    encoded(revision).replace('/', "%2F")
+}
+
 /// Where a redirect from `url` leads.
 pub(super) fn joined(url: &str, to: &str) -> Result<String> {
     if to.starts_with("http://") || to.starts_with("https://") {

@@ -6,8 +6,13 @@
 
 mod cache;
 mod client;
+pub mod dataset;
+mod front_matter;
 mod headers;
+mod listing;
+mod patterns;
 pub mod push;
+mod splits;
 pub mod token;
 
 use std::path::{Path, PathBuf};
@@ -21,7 +26,6 @@ use client::Repository;
 
 use crate::formats::adapter;
 use crate::nn::model::weights;
-use crate::system::hf_home::cache_directory;
 
 /// The name of the embedded model.
 pub const EMBEDDED: &str = "countdown";
@@ -98,23 +102,6 @@ pub fn is_remote(name: &str) -> bool {
     name != EMBEDDED && !Path::new(name).is_dir()
 }
 
-/// The file that `OWNER/NAME[@REVISION]:PATH` names in a dataset repository, from the cache or the
-/// network.
-///
-/// # Errors
-/// A name of another form, no such repository or file, no network, no permission.
-pub fn dataset_file(spec: &str) -> Result<PathBuf> {
-    let form = "a Hub dataset is named hub:OWNER/NAME[@REVISION]:FILE";
-    let (repository, file) = spec.split_once(':').with_context(|| format!("`{spec}`: {form}"))?;
-    let (id, revision) = repository.split_once('@').unwrap_or((repository, "main"));
-    if !names::is_repository(id) || file.is_empty() {
-        bail!("`{spec}`: {form}");
-    }
-    Repository::new("datasets", id, revision)?
-        .fetch(file)
-        .with_context(|| format!("dataset `{spec}`"))
-}
-
 /// The GGUF file that `name` means: a path, or `OWNER/NAME[@REVISION]:FILE.gguf` on the Hub, from the cache or the
 /// network; none where it means another kind of model.
 ///
@@ -176,13 +163,7 @@ fn fetch(repository: &Repository) -> Result<PathBuf> {
     if let Some(directory) = cached(repository) {
         return Ok(directory);
     }
-    if is_offline() {
-        bail!(
-            "{} is not in the cache ({}) and HF_HUB_OFFLINE forbids downloading it",
-            repository.shown(),
-            cache_directory().display(),
-        );
-    }
+    repository.refuse_offline()?;
     download(repository)
 }
 

@@ -1,0 +1,296 @@
+//! What `--dataset` says of the Hub to files in the cache: the files of a split, or one file by its name.
+//!
+//! The order is that of the `datasets` library: what the README declares, else what the names of the files tell, else
+//! the conversion to Parquet that the Hub keeps in a branch of its own. A README and names are a stranger's: they are
+//! read with bounds on memory and time, and a name becomes a path as those of models do.
+
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use anyhow::{Context, Result, bail};
+use regex::Regex;
+use tealight_datasets::{SOURCES, names, read};
+
+use super::cache::Listing;
+use super::client::Repository;
+use super::splits::{self, Offer};
+use crate::system::{budget, files};
+
+/// The branch with the conversion.
+const CONVERTED: &str = "refs/convert/parquet";
+/// Largest README, in bytes.
+const MAX_README: u64 = 16 << 20;
+/// Memory to read a README and match its patterns, in bytes.
+const MEMORY: usize = 1 << 30;
+/// Files of a split that are fetched.
+const MAX_FILES: usize = 4096;
+const FORM: &str = "a dataset on the Hub is named OWNER/NAME[/CONFIG][@REVISION][:SPLIT], one file of it hub:OWNER/NAME[@REVISION]:FILE";
+
+/// A dataset on the Hub.
+#[derive(Debug, PartialEq)]
+pub struct HubDataset {
+    id: String,
+    config: Option<String>,
+    revision: String,
+    part: Part,
+}
+
+#[derive(Debug, PartialEq)]
+enum Part {
+    File(String),
+    Split(Option<String>),
+}
+
+/// Files in the cache.
+#[derive(Debug)]
+pub struct Fetched {
+    /// In the order in which they are read.
+    pub files: Vec<PathBuf>,
+    /// Which split they are, to be shown.
+    pub note: Option<String>,
+}
+
+impl HubDataset {
+    /// What `spec` names on the Hub; none where it names a file or a source of our own. `hub:` before it says that the
+    /// Hub is meant whatever is here.
+    ///
+    /// # Errors
+    /// `hub:` before another form, a name that could be of a file here as well, a part of a split.
+    pub fn parse(spec: &str) -> Result<Option<Self>> {
+        let explicit = spec.strip_prefix("hub:");
+        let Some(dataset) = Self::of(explicit.unwrap_or(spec)) else {
+            return if explicit.is_some() { bail!("`{spec}`: {FORM}") } else { Ok(None) };
+        };
+        let owner = dataset.id.split('/').next().unwrap_or_default();
+        if explicit.is_none() {
+            let is_source = SOURCES.iter().any(|source| source.name == owner);
+            // A path that is not there is no dataset of the Hub either.
+            let is_path = !spec.contains(':') && read::is_readable(spec);
+            if is_source || is_path || Path::new(spec).exists() {
+                return Ok(None);
+            }
+            if Path::new(owner).is_dir() {
+                bail!(
+                    "dataset `{spec}`: {owner} has no such file; if the Hub's dataset is meant, name it hub:{spec}"
+                );
+            }
+        }
+        match &dataset.part {
+            Part::Split(Some(split)) if split.contains('[') => bail!(
+                "dataset `{spec}`: a part of a split cannot be named; name the split, and give --max-samples N for its first N"
+            ),
+            _ => Ok(Some(dataset)),
+        }
+    }
+
+    fn of(text: &str) -> Option<Self> {
+        let (path, part) =
+            text.split_once(':').map_or((text, None), |(path, part)| (path, Some(part)));
+        let (path, revision) = path.split_once('@').unwrap_or((path, "main"));
+        let mut parts = path.splitn(3, '/');
+        let (owner, name, config) = (parts.next()?, parts.next()?, parts.next());
+        let id = format!("{owner}/{name}");
+        let has_empty = [part, config, Some(revision)].contains(&Some(""));
+        if !names::is_repository(&id)
+            || config.is_some_and(|config| config.contains('/'))
+            || has_empty
+        {
+            return None;
+        }
+        let part = match part {
+            Some(file) if file.contains('/') || read::is_readable(file) => Part::File(file.into()),
+            split => Part::Split(split.map(str::to_owned)),
+        };
+        let is_whole = config.is_none() || matches!(part, Part::Split(_));
+        is_whole.then(|| Self {
+            id,
+            config: config.map(str::to_owned),
+            revision: revision.into(),
+            part,
+        })
+    }
+
+    /// The files, from the cache or the network.
+    ///
+    /// # Errors
+    /// No such repository, configuration, split or file; no network, no permission; a README that cannot be read.
+    pub fn fetch(&self) -> Result<Fetched> {
+        let repository = Repository::new("datasets", &self.id, &self.revision)?;
+        match &self.part {
+            Part::File(file) => Ok(Fetched { files: vec![repository.fetch(file)?], note: None }),
+            Part::Split(split) => self.fetch_split(&repository, split.as_deref()),
+        }
+    }
+
+    fn fetch_split(&self, main: &Repository, asked: Option<&str>) -> Result<Fetched> {
+        let (mut repository, mut listing, mut offer) = self.declared(main)?;
+        let name = self.id.rsplit('/').next().unwrap_or_default();
+        let has_script = listing.files.iter().any(|file| file.strip_suffix(".py") == Some(name));
+        let mut from = "";
+        if offer.splits.is_empty() || has_script {
+            match self.converted() {
+                Ok(converted) => {
+                    (repository, listing, offer) = converted;
+                    from = " of the Hub's conversion to Parquet";
+                }
+                Err(error) if offer.splits.is_empty() => {
+                    return Err(error.context(format!(
+                        "{}: no .parquet, .jsonl, .json or .csv file of configuration `{}`, and no conversion to Parquet",
+                        main.shown(),
+                        offer.config
+                    )));
+                }
+                Err(_) => {}
+            }
+        }
+        let split = offer.split(asked).with_context(|| main.shown())?;
+        if split.files.len() > MAX_FILES {
+            bail!(
+                "split `{}` has {} files, more than {MAX_FILES}: name one, hub:OWNER/NAME:FILE",
+                split.name,
+                split.files.len()
+            );
+        }
+        if !listing.is_whole {
+            refuse_missing(&split.files).with_context(|| repository.shown())?;
+        }
+        let files = split.files.iter().map(|file| repository.fetch(file)).collect::<Result<_>>()?;
+        let (name, config) = (&split.name, &offer.config);
+        let note =
+            format!("split `{name}` of configuration `{config}`{from}; splits: {}", offer.list());
+        Ok(Fetched { files, note: Some(note) })
+    }
+
+    /// What README and names of files offer.
+    fn declared(&self, main: &Repository) -> Result<(Repository, Listing, Offer)> {
+        let listing = main.listing()?;
+        let repository = main.at_commit(&listing.commit)?;
+        let readme = match listing.files.iter().any(|file| file == "README.md") {
+            true => {
+                files::read_text(&repository.fetch_at_most("README.md", MAX_README)?, MAX_README)?
+            }
+            false => String::new(),
+        };
+        let config = self.config.clone();
+        let offer = bounded(main, &listing, move |names| {
+            splits::offered(&readme, names, config.as_deref())
+        })?;
+        Ok((repository, listing, offer))
+    }
+
+    /// What the conversion of the main branch offers.
+    fn converted(&self) -> Result<(Repository, Listing, Offer)> {
+        if self.revision != "main" {
+            bail!("the conversion is of the main branch, not of `{}`", self.revision);
+        }
+        let branch = Repository::new("datasets", &self.id, CONVERTED)?;
+        let listing = branch.listing()?;
+        let repository = branch.at_commit(&listing.commit)?;
+        let config = self.config.clone();
+        let offer =
+            bounded(&branch, &listing, move |names| splits::converted(names, config.as_deref()))?;
+        Ok((repository, listing, offer))
+    }
+}
+
+/// Reads what a stranger wrote, in bounded memory and time.
+fn bounded(
+    repository: &Repository,
+    listing: &Listing,
+    work: impl FnOnce(&[String]) -> Result<Offer> + Send + 'static,
+) -> Result<Offer> {
+    let names = listing.files.clone();
+    budget::within(&repository.shown(), MEMORY, move || work(&names))
+        .with_context(|| repository.shown())
+}
+
+/// Of a snapshot that another client made it is not known what it lacks, but for shards that say how many they are.
+fn refuse_missing(files: &[String]) -> Result<()> {
+    static SHARD: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new("^(.*)-[0-9]{5}-of-([0-9]{5})").expect("a regular expression"));
+    for file in files {
+        let Some(shard) = SHARD.captures(file) else { continue };
+        let of_set = |other: &&String| {
+            SHARD
+                .captures(other)
+                .is_some_and(|other| (&other[1], &other[2]) == (&shard[1], &shard[2]))
+        };
+        let there = files.iter().filter(of_set).count();
+        if shard[2].parse::<usize>()? != there {
+            bail!(
+                "{there} of the {} files `{}-...` are in the cache, and HF_HUB_OFFLINE forbids downloading the others",
+                &shard[2],
+                &shard[1]
+            );
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(spec: &str) -> Option<HubDataset> {
+        HubDataset::parse(spec).unwrap()
+    }
+
+    #[test]
+    fn names_are_told_from_files_and_sources() {
+        let dataset = |config: Option<&str>, revision: &str, part| HubDataset {
+            id: "openai/gsm8k".into(),
+            config: config.map(str::to_owned),
+            revision: revision.into(),
+            part,
+        };
+        let split = |name: &str| Part::Split(Some(name.into()));
+        for (spec, expected) in [
+            ("openai/gsm8k", dataset(None, "main", Part::Split(None))),
+            ("openai/gsm8k:test", dataset(None, "main", split("test"))),
+            ("hub:openai/gsm8k/main@v1:test", dataset(Some("main"), "v1", split("test"))),
+            ("openai/gsm8k@refs/pr/1:a.b", dataset(None, "refs/pr/1", split("a.b"))),
+            ("hub:openai/gsm8k:a.jsonl", dataset(None, "main", Part::File("a.jsonl".into()))),
+            ("openai/gsm8k@x:a/b.txt", dataset(None, "x", Part::File("a/b.txt".into()))),
+        ] {
+            assert_eq!(parsed(spec), Some(expected), "{spec}");
+        }
+        // Sources, files, and paths that are not there.
+        for spec in [
+            "countdown",
+            "countdown/test",
+            "Cargo.toml",
+            "data/x.jsonl",
+            "a/b/c.csv",
+            "./a/b",
+            "/a/b",
+            "~/a",
+            "a/b/c/d",
+            "gsm8k",
+            "a/b:",
+            "a/b/",
+            "a/b@",
+        ] {
+            assert_eq!(parsed(spec), None, "{spec}");
+        }
+        let refused = |spec| HubDataset::parse(spec).unwrap_err().to_string();
+        assert!(refused("src/nothing").ends_with("name it hub:src/nothing"));
+        assert!(parsed("hub:src/nothing").is_some());
+        assert!(refused("a/b:train[:10%]").contains("--max-samples"));
+        for spec in ["hub:team", "hub:a/b/c:d/e.csv", "hub:../x:y", "hub:a/b:"] {
+            assert!(refused(spec).contains("hub:OWNER/NAME"), "{spec}");
+        }
+    }
+
+    #[test]
+    fn missing_shards_are_noticed() {
+        let names =
+            |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let first = "data/train-00000-of-00002-ab.parquet";
+        assert!(
+            refuse_missing(&names(&[first, "data/train-00001-of-00002-cd.parquet", "x.csv"]))
+                .is_ok()
+        );
+        let message = refuse_missing(&names(&[first])).unwrap_err().to_string();
+        assert!(message.contains("1 of the 00002 files `data/train-...`"), "{message}");
+    }
+}
