@@ -27,7 +27,7 @@ use crate::solvers::sampled::Sampled;
 pub type Target = (&'static str, fn(&[u8]), &'static [u8]);
 
 /// Every kind.
-pub const TARGETS: [Target; 16] = [
+pub const TARGETS: [Target; 17] = [
     ("weights", weights, b"\x60\0\0\0\0\0\0\0{\"model.norm.weight\":{\"dtype\":\"F32\",\"shape\":[8],\"data_offsets\":[0,32]}}                        "),
     ("index", index, br#"{"metadata":{"total_size":1},"weight_map":{"a":"model-00001-of-00002.safetensors","b":"x.safetensors"}}"#),
     ("config", config, include_bytes!("../../models/countdown/config.json")),
@@ -43,6 +43,7 @@ pub const TARGETS: [Target; 16] = [
     ("metadata", metadata, b"\x05\x04\x02\x00\x0a\x09\x08\x05"),
     ("sql", sql::try_lines, b"CREATE TABLE t(x); INSERT INTO t VALUES (1); ATTACH 'VICTIM' AS v; CREATE TABLE v.y(x)\nSELECT x FROM t\nSELECT 1"),
     ("folder", run_folder::try_changed, b"\x00\x40\x00\x01\x029\x30\x01\x00\x00\x00"),
+    ("readme", crate::formats::hub::dataset::try_readme, b"---\nlicense: mit\nconfigs:\n- config_name: a\n  default: true\n  data_files:\n  - split: train\n    path: ['a/[!x]*.csv', \"**/t?.jsonl\"]\n- {config_name: b, data_dir: data}\n---\n\0a/b.csv\nt1.jsonl\ndata/train-00000-of-00001.parquet\na/test/0000.parquet\n"),
     ("download", flaky_hub::try_downloads, b"\x01\x20\x20\x02\x10\x03\x08\x12\x05\x01"),
 ];
 

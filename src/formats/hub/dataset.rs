@@ -204,6 +204,20 @@ fn bounded(
         .with_context(|| repository.shown())
 }
 
+/// Finds splits by a README and, after a zero byte, the names of files: for `fuzzing`.
+pub(crate) fn try_readme(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let (readme, files) = text.split_once('\0').unwrap_or((&text, "train.jsonl"));
+    let files: Vec<String> = files.lines().map(str::to_owned).collect();
+    for config in [None, Some("a")] {
+        for offer in [splits::offered(readme, &files, config), splits::converted(&files, config)] {
+            let splits = offer.map_or(Vec::new(), |offer| offer.splits);
+            let mut found = splits.iter().flat_map(|split| &split.files);
+            assert!(found.all(|file| files.contains(file)), "a file that is not there");
+        }
+    }
+}
+
 /// Of a snapshot that another client made it is not known what it lacks, but for shards that say how many they are.
 fn refuse_missing(files: &[String]) -> Result<()> {
     static SHARD: LazyLock<Regex> =
