@@ -44,8 +44,8 @@ impl Dtype {
 #[serde(rename_all = "lowercase")]
 #[value(rename_all = "lowercase")]
 pub enum BaseDtype {
-    /// 8-bit integers with a float16 scale for every 32 values of a row, as GGUF's Q8_0. Matrix products convert them to
-    /// float32 while reading.
+    /// 8-bit integers with a float16 scale for every 32 values of a row, as GGUF's Q8_0. Matrix products convert them
+    /// to float32 while reading.
     Int8,
 }
 

@@ -7,10 +7,10 @@
 //! then, at most its budget, is lost until the process ends. A library without [`Counting`] as its allocator has the
 //! limit of time alone.
 //!
-//! Two simpler designs do not hold. minijinja's fuel counts instructions and its output can be cut off, but `x ~ x` in a
-//! loop doubles a text with every step, and no hook of minijinja sees it; tokenizers and Parquet readers have no such
-//! limits at all. A child process would need a binary to start, which a library does not have, and would start for every
-//! prompt: this is the path of rollouts.
+//! Two simpler designs do not hold. minijinja's fuel counts instructions and its output can be cut off, but `x ~ x` in
+//! a loop doubles a text with every step, and no hook of minijinja sees it; tokenizers and Parquet readers have no
+//! such limits at all. A child process would need a binary to start, which a library does not have, and would start
+//! for every prompt: this is the path of rollouts.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;

@@ -91,8 +91,8 @@ fn files_say_what_they_are_and_stay_short() {
     }
 }
 
-/// The first line, the name and the number of lines of every function, as rustfmt sets them: it ends where a brace stands
-/// below its first letter.
+/// The first line, the name and the number of lines of every function, as rustfmt sets them: it ends where a brace
+/// stands below its first letter.
 fn functions(text: &str) -> Vec<(usize, &str, usize)> {
     let lines: Vec<&str> = text.lines().collect();
     let mut functions = Vec::new();

@@ -33,8 +33,8 @@ pub enum Matched {
     Completions,
     /// Sampled tokens, those of the base included, up to --max-tokens.
     Tokens,
-    /// Optimizer steps, up to --max-steps: fewer rounds of rollouts where batches are split; samples of the base are not
-    /// counted.
+    /// Optimizer steps, up to --max-steps: fewer rounds of rollouts where batches are split; samples of the base are
+    /// not counted.
     Updates,
 }
 

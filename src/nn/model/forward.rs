@@ -123,8 +123,8 @@ impl Decoder {
         }
     }
 
-    /// This model's distributions at some positions, for another's to be compared with: hidden states `[N, D]` there, and
-    /// the logarithms `[N]` of what `exp(logit / temperature)` adds up to.
+    /// This model's distributions at some positions, for another's to be compared with: hidden states `[N, D]` there,
+    /// and the logarithms `[N]` of what `exp(logit / temperature)` adds up to.
     pub(crate) fn anchor(&self, [hidden, log_mass]: [Tensor; 2], divergence: Divergence) -> Anchor {
         Anchor { head: self.head.clone(), hidden, log_mass, divergence }
     }

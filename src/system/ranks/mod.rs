@@ -40,8 +40,8 @@ pub trait Link: Send + Sync {
     /// # Errors
     /// Another rank disconnected.
     fn all_gather(&self, local: &[u8]) -> Result<Vec<Vec<u8>>>;
-    /// Hands part `r` of `local` to rank `r`, and puts this one's part of everyone's into `parts`, in order of rank. The
-    /// parts are equally long.
+    /// Hands part `r` of `local` to rank `r`, and puts this one's part of everyone's into `parts`, in order of rank.
+    /// The parts are equally long.
     ///
     /// # Errors
     /// Another rank disconnected.
