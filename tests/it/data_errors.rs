@@ -93,7 +93,7 @@ fn impossible_settings_are_refused_before_any_work() {
     let said = refusal(&["train", "--eval-steps", "5", "--output", &output]);
     assert!(said.contains("--eval-dataset"), "{said}");
     let said = refusal(&["train", "--objective", "pkpo:8", "--output", &output]);
-    assert!(said.contains("more than 8 --num-generations"), "{said}");
+    assert!(said.contains("at least 9 --num-generations"), "{said}");
     let said = refusal(&["beta", "--validity", "0.2", "--target", "0.9", "--dataset", "x"]);
     assert!(said.contains("--dataset has no effect without --measure"), "{said}");
     let schedule = "kl-full:0.1:beta-end=0.01";
