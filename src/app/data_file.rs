@@ -36,8 +36,10 @@ pub(crate) fn open(spec: &str, columns: &Columns, limit: Option<usize>) -> Resul
 
 /// The rows of a file.
 pub(crate) fn table(path: &Path) -> Result<Vec<Map<String, Value>>> {
-    let path = path.to_owned();
-    bounded(&path.display().to_string(), &[path.clone()], move || Ok(read::table(&path)?))
+    let file = path.to_owned();
+    let path = file.clone();
+    let files = std::slice::from_ref(&file);
+    bounded(&file.display().to_string(), files, move || Ok(read::table(&path)?))
 }
 
 /// Reads `files` by `work`; a named source has none that is there.

@@ -177,7 +177,7 @@ fn item(option: &Arg) -> Value {
     }
     let parser = option.get_value_parser().type_id();
     let is = |other: ValueParser| other.type_id() == parser;
-    if is(clap::value_parser!(bool).into()) {
+    if is(clap::value_parser!(bool)) {
         return json!({"type": "boolean"});
     }
     let is_whole = is(clap::value_parser!(usize).into())

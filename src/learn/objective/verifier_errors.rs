@@ -56,9 +56,9 @@ mod tests {
             |plan: &Plan, samples, verdicts| advantages(plan, &[stats(samples, verdicts)])[0][0];
         for y in 0..2 {
             let (mut ours, mut exact) = (0.0, 0.0);
-            for z in 0..2 {
+            for (z, share) in chance.iter().enumerate() {
                 let samples = [y, z];
-                exact += chance[z] * first(&clean, samples, samples.map(|y| y == 0));
+                exact += share * first(&clean, samples, samples.map(|y| y == 0));
                 for verdicts in [[true, true], [true, false], [false, true], [false, false]] {
                     let says = |(y, says): (usize, bool)| {
                         let positive = match y {
@@ -68,7 +68,7 @@ mod tests {
                         if says { positive } else { 1.0 - positive }
                     };
                     let judged = says((y, verdicts[0])) * says((z, verdicts[1]));
-                    ours += chance[z] * judged * first(&noisy, samples, verdicts);
+                    ours += share * judged * first(&noisy, samples, verdicts);
                 }
             }
             assert!((ours - exact).abs() < 1e-12, "{y}: {ours} {exact}");
