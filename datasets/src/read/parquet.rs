@@ -86,7 +86,8 @@ mod tests {
         group.close().unwrap();
         writer.close().unwrap();
 
-        let dataset = super::super::open(&[path.clone()], &Default::default(), None).unwrap();
+        let dataset =
+            super::super::open(std::slice::from_ref(&path), &Default::default(), None).unwrap();
         assert_eq!(
             dataset.notes,
             ["columns: prompt = `question`, answer = `reward_model.ground_truth`"]
