@@ -116,7 +116,7 @@ pub trait Verifier: Send + Sync {
     fn asks_for_a_box(&self) -> bool {
         self.name().starts_with("math")
     }
-    /// Whether it is given thoughts as well ([`thinking`]), not the answer alone.
+    /// Whether it is given thoughts as well (`thinking`), not the answer alone.
     fn reads_thoughts(&self) -> bool {
         false
     }
