@@ -75,11 +75,16 @@ impl Precision {
     /// bfloat16 on the CPU, int8 elsewhere.
     pub fn placement(self, device: &Device) -> Result<Placement<'_>> {
         let is_int8 = self.base_dtype.is_some();
-        if is_int8 && !device.is_cpu() {
-            bail!("--base-dtype int8 is for the CPU: add --device cpu, or leave it out");
-        }
-        if self.rollout_dtype.is_some() && !device.is_cpu() {
-            bail!("--rollout-dtype int8 is for the CPU: add --device cpu, or leave it out");
+        let is_by_cpu = device.is_cpu() && !tealight_gpu::is_emulating();
+        for (option, is_given) in
+            [("--base-dtype", is_int8), ("--rollout-dtype", self.rollout_dtype.is_some())]
+        {
+            if is_given && !is_by_cpu {
+                bail!(
+                    "{option} int8 is for the CPU's own kernels: use --device cpu without --kernels candle, or leave \
+                       {option} out"
+                );
+            }
         }
         Ok(Placement { dtype: self.dtype.storage(device)?, is_int8, device })
     }

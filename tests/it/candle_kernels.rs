@@ -4,7 +4,7 @@
 use assert_cmd::Command;
 use serde_json::Value;
 
-use crate::support::binary::{Folder, said};
+use crate::support::binary::{Folder, refusal, said};
 
 /// The rows of metrics of a short run.
 fn run(folder: &Folder, kernels: &str) -> Vec<Value> {
@@ -34,5 +34,13 @@ fn a_run_by_candles_operations_is_the_run_of_the_kernels() {
     for name in ["entropy", "grad_norm"] {
         let [one, other] = [ours, candles].map(|row| row[name].as_f64().expect("a number"));
         assert!(one > 0.0 && (one - other).abs() < 1e-5 * one, "{name}: {one} and {other}");
+    }
+}
+
+#[test]
+fn what_only_the_cpus_own_kernels_do_is_refused() {
+    for option in ["--base-dtype", "--rollout-dtype"] {
+        let said = refusal(&["eval", "--device", "cpu", "--kernels", "candle", option, "int8"]);
+        assert!(said.contains(option) && said.contains("without --kernels candle"), "{said}");
     }
 }
