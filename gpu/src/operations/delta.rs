@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use candle_core::{D, Result, Tensor};
 
-use super::{row, sigmoid, softplus};
+use super::{sigmoid, softplus};
 use crate::Call;
 
 struct Sizes {
@@ -105,11 +105,10 @@ impl Sizes {
 
 impl Given {
     fn step(&self, token: usize, state: &Tensor) -> Result<Step> {
-        let key = row(&self.keys, token)?;
-        let left = state.broadcast_mul(&row(&self.decay, token)?)?;
-        let gap =
-            (row(&self.values, token)? - key.transpose(1, 2)?.contiguous()?.matmul(&left)?)?;
-        let change = gap.broadcast_mul(&row(&self.beta, token)?)?;
+        let key = self.keys.get(token)?;
+        let left = state.broadcast_mul(&self.decay.get(token)?)?;
+        let gap = (self.values.get(token)? - key.transpose(1, 2)?.contiguous()?.matmul(&left)?)?;
+        let change = gap.broadcast_mul(&self.beta.get(token)?)?;
         let after = (&left + key.matmul(&change)?)?;
         Ok(Step { left, gap, change, after })
     }
@@ -140,7 +139,7 @@ pub(super) fn rule(call: &Call<'_>) -> Result<()> {
         };
         for token in run.first..run.first + run.tokens {
             state = given.step(token, &state)?.after;
-            let query = row(&given.queries, token)?.transpose(1, 2)?.contiguous()?;
+            let query = given.queries.get(token)?.transpose(1, 2)?.contiguous()?;
             call.put_from(5, token * sizes.heads * sizes.value_dim, &query.matmul(&state)?)?;
         }
         call.put_from(4, run.to * sizes.state(), &state)?;
@@ -172,7 +171,7 @@ pub(super) fn back(call: &Call<'_>) -> Result<()> {
         }
         for (inside, step) in steps.iter().enumerate().rev() {
             let token = run.first + inside;
-            pull = step_back(call, &sizes, (&given, step), &row(&grads, token)?, (token, &pull))?;
+            pull = step_back(call, &sizes, (&given, step), &grads.get(token)?, (token, &pull))?;
         }
         call.put_from(5, run.to * sizes.state(), &pull)?;
     }
@@ -187,8 +186,8 @@ fn step_back(
     grad: &Tensor,
     (token, pull): (usize, &Tensor),
 ) -> Result<Tensor> {
-    let (query, key) = (row(&given.queries, token)?, row(&given.keys, token)?);
-    let (decay, beta) = (row(&given.decay, token)?, row(&given.beta, token)?);
+    let (query, key) = (given.queries.get(token)?, given.keys.get(token)?);
+    let (decay, beta) = (given.decay.get(token)?, given.beta.get(token)?);
     let column = |x: &Tensor| x.transpose(1, 2)?.contiguous();
     let pull = (pull + query.matmul(grad)?)?;
     let of_change = column(&key)?.matmul(&pull)?;
@@ -236,7 +235,7 @@ pub(super) fn inputs(call: &Call<'_>) -> Result<()> {
     let gates = call.wide(4)?.reshape((tokens, heads, 2))?;
     let beta = gates.narrow(2, 1, 1)?.squeeze(2)?;
     let weights = call.rows(9, heads)?;
-    let (rate, bias) = (row(&weights, 0)?.exp()?, row(&weights, 1)?);
+    let (rate, bias) = (weights.get(0)?.exp()?, weights.get(1)?);
     let x = call.rows(8, heads)?.broadcast_add(&bias)?;
     let rated = of_decay.broadcast_mul(&rate)?.neg()?;
     let of_a = (&rated * sigmoid(&x)?)?;

@@ -10,7 +10,7 @@ mod delta;
 mod layers;
 mod single;
 
-use candle_core::{DType, Device, IndexOp, Result, Tensor, bail};
+use candle_core::{DType, Device, Result, Tensor, bail};
 
 use crate::Call;
 
@@ -123,9 +123,4 @@ fn sums_of_parts(x: &Tensor, part: usize) -> Result<Tensor> {
     let parts = rows.div_ceil(part);
     let padded = x.pad_with_zeros(0, 0, parts * part - rows)?;
     padded.reshape((parts, part, width))?.sum(1)
-}
-
-/// Row `at` of `x`, without its dimension.
-fn row(x: &Tensor, at: usize) -> Result<Tensor> {
-    x.i(at)
 }
