@@ -35,9 +35,9 @@ pub struct Launch {
 pub struct RankFailed(pub u8);
 
 /// The processes of this node; those that are left are killed with it.
-struct Ranks(Vec<Child>);
+struct Processes(Vec<Child>);
 
-impl Drop for Ranks {
+impl Drop for Processes {
     fn drop(&mut self) {
         for child in &mut self.0 {
             // One that has ended cannot be killed.
@@ -47,7 +47,7 @@ impl Drop for Ranks {
     }
 }
 
-impl Ranks {
+impl Processes {
     /// Hands the exit code of a signal to all: a rank takes the signal for its own.
     fn signal(&mut self, code: usize) {
         for child in &mut self.0 {
@@ -87,7 +87,7 @@ pub fn run(launch: &Launch, stop: &Stop) -> Result<()> {
         meeting = Some(std::thread::spawn(move || rendezvous(&listener, size, &key)));
     }
     stop.saves();
-    let mut ranks = Ranks(Vec::new());
+    let mut processes = Processes(Vec::new());
     for local in 0..launch.processes {
         let membership = Membership {
             rank: launch.node * launch.processes + local,
@@ -95,19 +95,19 @@ pub fn run(launch: &Launch, stop: &Stop) -> Result<()> {
             local: (local, launch.processes),
             rendezvous: place.clone(),
         };
-        ranks.0.push(start(launch, &membership, &key)?);
+        processes.0.push(start(launch, &membership, &key)?);
     }
     let mut failed: Option<(Instant, u8)> = None;
     let mut is_told = false;
     loop {
         if let (Some(code), false) = (stop.exit_code(), is_told) {
-            ranks.signal(code);
+            processes.signal(code);
             is_told = true;
         }
         if let Some(thread) = meeting.take_if(|thread| thread.is_finished()) {
             thread.join().map_err(|_| anyhow::anyhow!("the rendezvous panicked"))??;
         }
-        let ended = ranks.ended()?;
+        let ended = processes.ended()?;
         if failed.is_none() {
             let wrong = ended.iter().position(|status| status.is_some_and(|s| !s.success()));
             failed = wrong.map(|rank| (Instant::now(), code(rank, ended[rank])));

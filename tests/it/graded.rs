@@ -3,23 +3,7 @@
 use serde_json::Value;
 
 use crate::support::binary::{Folder, ok, refusal, said, tealight};
-
-const SHORT: [&str; 14] = [
-    "--max-steps",
-    "2",
-    "--prompts-per-step",
-    "2",
-    "--num-generations",
-    "4",
-    "--max-samples",
-    "8",
-    "--max-completion-length",
-    "20",
-    "--device",
-    "cpu",
-    "--report-to",
-    "none",
-];
+use crate::support::runs::SHORT;
 
 /// A program that gives `reward` to completions with a plus sign and 0.25 to others.
 fn judge(folder: &Folder, name: &str, reward: &str) -> String {

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::support::binary::Folder;
-use crate::support::metrics::rows;
+use crate::support::processes::{children, is_there, rewards, signal, started, weights};
 
 /// A command under `mpirun`.
 fn mpirun(ranks: usize, arguments: &[&str]) -> Command {
@@ -43,30 +43,6 @@ fn ok(command: Command) -> String {
     said
 }
 
-/// Starts a run that would take long, and returns once it has done some steps.
-fn started(mut command: Command, output: &Path) -> Child {
-    let child = command.spawn().expect("mpirun");
-    let metrics = output.join("metrics.jsonl");
-    let begun = Instant::now();
-    while std::fs::read_to_string(&metrics).map_or(0, |text| text.lines().count()) < 3 {
-        assert!(begun.elapsed() < Duration::from_secs(60), "no step was done");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    child
-}
-
-/// Processes below `parent`, in the order they were started in.
-fn children(parent: u32) -> Vec<u32> {
-    let path = format!("/proc/{parent}/task/{parent}/children");
-    let text = std::fs::read_to_string(path).expect("Linux");
-    text.split_whitespace().map(|id| id.parse().expect("a number")).collect()
-}
-
-fn signal(name: &str, process: u32) {
-    let done = Command::new("kill").args([name, &process.to_string()]).status();
-    assert!(done.expect("kill").success());
-}
-
 /// What a run said that has ended, within a minute.
 fn ended(mut child: Child) -> (bool, String) {
     let begun = Instant::now();
@@ -94,12 +70,7 @@ fn processes_agree_with_one_and_with_themselves() {
     assert_eq!(said.matches("2 ranks, 2 on this machine").count(), 1, "{said}");
     let (_, again) = run(2, "again");
     let (_, four) = run(4, "four");
-    let weights =
-        |run: &str| std::fs::read(Path::new(run).join("final/model.safetensors")).unwrap();
     assert!(weights(&two) == weights(&again), "other bits in another run");
-    let rewards = |run: &str| -> Vec<f64> {
-        rows(Path::new(run)).iter().map(|row| row["reward"].as_f64().expect("a number")).collect()
-    };
     assert_eq!(rewards(&one), rewards(&two));
     assert_eq!(rewards(&one), rewards(&four));
 }
@@ -121,8 +92,7 @@ fn a_rank_that_dies_ends_all_and_a_stop_saves() {
         let (is_fine, said) = ended(child);
         assert!(!is_fine, "{said}");
         assert_eq!(Path::new(&output).join("latest").exists(), rank.is_none(), "{said}");
-        let is_there = |id: &u32| Path::new(&format!("/proc/{id}/exe")).read_link().is_ok();
-        assert!(!ranks.iter().any(is_there), "a rank lives on");
+        assert!(!ranks.into_iter().any(is_there), "a rank lives on");
     }
 }
 

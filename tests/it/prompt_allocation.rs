@@ -2,10 +2,9 @@
 
 use std::path::Path;
 
-use serde_json::Value;
-
 use crate::support::binary::{Folder, ok, tealight};
 use crate::support::metrics::rows;
+use crate::support::processes::rewards;
 
 fn train(launch: &[&str], [prompts, problems]: [&str; 2], more: &[&str]) {
     let run = [
@@ -26,10 +25,6 @@ fn train(launch: &[&str], [prompts, problems]: [&str; 2], more: &[&str]) {
 fn few(launch: &[&str], rule: &str, steps: &str, more: &[&str]) {
     let rule = ["--prompt-allocation", rule, "--max-steps", steps];
     train(launch, ["3", "12"], &[&rule, more].concat());
-}
-
-fn rewards(output: &str) -> Vec<Value> {
-    rows(Path::new(output)).into_iter().map(|row| row["reward"].clone()).collect()
 }
 
 #[test]

@@ -6,21 +6,7 @@ use std::process::Output;
 use assert_cmd::Command;
 
 use crate::support::binary::{Folder, refusal, said, tealight};
-
-const SHORT: [&str; 12] = [
-    "--max-steps",
-    "2",
-    "--prompts-per-step",
-    "2",
-    "--num-generations",
-    "4",
-    "--max-samples",
-    "8",
-    "--max-completion-length",
-    "20",
-    "--device",
-    "cpu",
-];
+use crate::support::runs::SHORT;
 
 /// A stand-in for the package, which writes what it is told to `told.txt`.
 const WANDB: &str = r#"

@@ -56,7 +56,7 @@ pub(in crate::cli) fn run(matches: &ArgMatches, process: &Process) -> Result<()>
         return show(judged?, options.json);
     }
     if process.ranks.size() > 1 {
-        bail!("--reject runs in one process: start it without mpirun");
+        bail!("--reject runs in one process: start it without mpirun or tealight launch");
     }
     let guard = evaluate::rejecting(&options, existing, &process.stop)?;
     print(match options.json {

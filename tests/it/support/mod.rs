@@ -4,6 +4,7 @@ pub(crate) mod binary;
 pub(crate) mod graph;
 pub(crate) mod letters;
 pub(crate) mod metrics;
+pub(crate) mod processes;
 pub(crate) mod roomy;
 pub(crate) mod runs;
 pub(crate) mod server;

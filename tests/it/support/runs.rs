@@ -26,7 +26,23 @@ pub(crate) const SMALL: [&str; 10] = [
     "cpu",
 ];
 
-/// Runs `train` with them.
+/// Settings of a run of two steps.
+pub(crate) const SHORT: [&str; 12] = [
+    "--max-steps",
+    "2",
+    "--prompts-per-step",
+    "2",
+    "--num-generations",
+    "4",
+    "--max-samples",
+    "8",
+    "--max-completion-length",
+    "20",
+    "--device",
+    "cpu",
+];
+
+/// Runs `train` with [`SMALL`].
 pub(crate) fn train(output: &str, more: &[&str]) -> Output {
     tealight(&[&["train", "--output", output], &SMALL[..], more].concat())
 }

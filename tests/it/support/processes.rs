@@ -1,0 +1,53 @@
+//! Runs in several processes: started, watched, signalled, and read afterwards.
+
+use std::path::Path;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use super::metrics::rows;
+
+/// Starts a run that would take long, and returns once it has done some steps.
+pub(crate) fn started(mut command: Command, output: &Path) -> Child {
+    let child = command.spawn().expect("starts");
+    let metrics = output.join("metrics.jsonl");
+    let begun = Instant::now();
+    while std::fs::read_to_string(&metrics).map_or(0, |text| text.lines().count()) < 3 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "no step was done");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child
+}
+
+/// Processes below `parent`, of whichever of its threads, in the order they were started in.
+pub(crate) fn children(parent: u32) -> Vec<u32> {
+    let mut children = Vec::new();
+    for task in std::fs::read_dir(format!("/proc/{parent}/task")).expect("Linux") {
+        let path = task.expect("a thread").path().join("children");
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        children.extend(text.split_whitespace().map(|id| id.parse::<u32>().expect("a number")));
+    }
+    children.sort_unstable();
+    children
+}
+
+/// Sends a signal, such as `-TERM`.
+pub(crate) fn signal(name: &str, process: u32) {
+    let done = Command::new("kill").args([name, &process.to_string()]).status();
+    assert!(done.expect("kill").success());
+}
+
+/// Whether a process runs.
+pub(crate) fn is_there(process: u32) -> bool {
+    Path::new(&format!("/proc/{process}/exe")).read_link().is_ok()
+}
+
+/// The mean reward of every step.
+pub(crate) fn rewards(output: &str) -> Vec<f64> {
+    let reward = |row: &serde_json::Value| row["reward"].as_f64().expect("a number");
+    rows(Path::new(output)).iter().map(reward).collect()
+}
+
+/// The trained weights.
+pub(crate) fn weights(output: &str) -> Vec<u8> {
+    std::fs::read(Path::new(output).join("final/model.safetensors")).expect("weights")
+}
