@@ -27,7 +27,7 @@ pub(super) fn loss(world: &World, table: &Table, objective: SetObjective) -> Res
             SetFunction::Pass => (1.0 - (1.0 - p)?.powf(k)?)?,
             SetFunction::Unique => (1.0 - missed)?.sum_all()?,
             SetFunction::Coverage => ((1.0 - missed)?.sum_all()? / count as f64)?,
-            SetFunction::Distinct => (p - q.sqr()?.sum_all()?)?,
+            SetFunction::Pair => (p - q.sqr()?.sum_all()?)?,
             // E[correct, class hit] is k p less E[correct, class missed], in which all k draws miss the class.
             SetFunction::Polychromic => {
                 let others = p.broadcast_sub(&q)?;

@@ -87,8 +87,8 @@ fn leaving_a_sample_out_takes_most_of_the_noise() {
     let world = World::ends(5);
     let table = off_base(&world, Class::Bigram).expect("memory");
     let draws = Draws { group: 8, groups: 4000, seed: 1 };
-    for function in ["pass", "unique", "polychromic", "distinct"] {
-        let k = if function == "distinct" { "" } else { ":4" };
+    for function in ["pass", "unique", "polychromic", "pair"] {
+        let k = if function == "pair" { "" } else { ":4" };
         let noise = |baseline: &str| {
             let plan = plan(&format!("set:{function}{k}:set-baseline={baseline}"));
             estimate(&world, &table, &plan, draws).expect("memory").noise

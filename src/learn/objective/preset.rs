@@ -219,7 +219,7 @@ pub(super) const PRESETS: [Preset; 55] = [
         "set",
         &["function", "k"],
         "rule=set function=pass k=4 loss-type=dr_grpo",
-        "the expected value of a function of k samples, unbiased: pass, unique, coverage, distinct, polychromic",
+        "the expected value of a function of k samples, unbiased: pass (one correct), unique (distinct correct answers), coverage, pair, polychromic",
     ),
     row(
         "unique-at-k",
@@ -236,7 +236,7 @@ pub(super) const PRESETS: [Preset; 55] = [
     row(
         "darling",
         &[],
-        "rule=set function=distinct loss-type=dr_grpo",
+        "rule=set function=pair loss-type=dr_grpo",
         "correct and another answer than a second sample's: DARLING's quality x distance with exact classes (2509.02534)",
     ),
     row(

@@ -21,7 +21,7 @@ pub enum SetFunction {
     Coverage,
     /// Of a pair: the mean over both of "correct, and not the other's class" (DARLING's quality times distance, arXiv
     /// 2509.02534).
-    Distinct,
+    Pair,
     /// The share of correct samples times the number of classes over k (Polychromic, arXiv 2509.25424).
     Polychromic,
 }
@@ -57,7 +57,7 @@ impl SetFunction {
         ("pass", SetFunction::Pass),
         ("unique", SetFunction::Unique),
         ("coverage", SetFunction::Coverage),
-        ("distinct", SetFunction::Distinct),
+        ("pair", SetFunction::Pair),
         ("polychromic", SetFunction::Polychromic),
     ];
 
@@ -68,8 +68,8 @@ impl SetFunction {
             SetFunction::Pass => f64::from(correct > 0),
             SetFunction::Unique => classes as f64,
             SetFunction::Coverage => classes as f64 / total,
-            SetFunction::Distinct if correct == 2 && classes == 1 => 0.0,
-            SetFunction::Distinct => correct as f64 / 2.0,
+            SetFunction::Pair if correct == 2 && classes == 1 => 0.0,
+            SetFunction::Pair => correct as f64 / 2.0,
             SetFunction::Polychromic => (correct * classes) as f64 / (k * k) as f64,
         }
     }
@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn advantages_are_the_averages_over_every_set() {
         for (_, function) in SetFunction::NAMED {
-            let sizes: &[usize] = if function == SetFunction::Distinct { &[2] } else { &[1, 3, 6] };
+            let sizes: &[usize] = if function == SetFunction::Pair { &[2] } else { &[1, 3, 6] };
             for k in sizes.iter().copied() {
                 for baseline in [SetBaseline::None, SetBaseline::Others, SetBaseline::Marginal] {
                     let objective = SetObjective { function, k, baseline };
@@ -300,7 +300,7 @@ mod tests {
         };
         let of = |group: &[usize]| group.iter().map(|i| outcomes[*i]).collect::<Vec<_>>();
         for (_, function) in SetFunction::NAMED {
-            for k in if function == SetFunction::Distinct { 2..=2 } else { 1..=4 } {
+            for k in if function == SetFunction::Pair { 2..=2 } else { 1..=4 } {
                 let expected = |logits: [f64; 3]| -> f64 {
                     let p = chances(logits);
                     let chance = |group: &[usize]| group.iter().map(|i| p[*i]).product::<f64>();

@@ -38,7 +38,7 @@ impl Keys {
     fn set_objective(&mut self) -> Result<SetObjective> {
         let function = self.choice("function", SetFunction::Pass, &SetFunction::NAMED)?;
         // A pair is all that this one reads: another k is refused as a key without effect.
-        let k = if function == SetFunction::Distinct { 2 } else { self.number("k", 4)? };
+        let k = if function == SetFunction::Pair { 2 } else { self.number("k", 4)? };
         let baselines = [
             ("none", SetBaseline::None),
             ("others", SetBaseline::Others),
