@@ -181,7 +181,8 @@ pub(crate) fn kinds() -> impl Iterator<Item = (&'static str, &'static str, Vec<D
 /// # Errors
 /// A name that is not known.
 pub(crate) fn describe(name: &str) -> Result<Description> {
-    let preset = preset(name)?;
+    // Values may follow, as in `set:unique:4`: the name says which objective it is.
+    let preset = preset(name.split(':').next().unwrap_or(name))?;
     let kind = KINDS.iter().find(|kind| kind.names.contains(&preset.name)).unwrap_or(&KINDS[0]);
     Ok(described(preset, kind))
 }
