@@ -30,8 +30,8 @@ pub struct RewardOptions {
     #[arg(long, value_delimiter = ',')]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reward_weights: Vec<f64>,
-    /// Least reward of a correct completion, for Pass@k, for the verdicts that are logged, and for objectives that know
-    /// correct and incorrect alone. For verifiers that grade. Default: 1.
+    /// Least reward of a correct completion, for verifiers that grade: for Pass@k, logged verdicts, and objectives that
+    /// need binary rewards. Default: 1.
     #[arg(long)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correct_threshold: Option<f64>,

@@ -76,8 +76,8 @@ pub struct ModelOptions {
     /// Device: auto, cpu, cuda, cuda:N or metal; auto is the first GPU that this binary was built for, else the CPU.
     #[arg(long, default_value = "auto")]
     pub device: String,
-    /// What computes a model on a GPU: kernels of ours, or Candle's own operations, slower and independent of them.
-    /// With --device cpu, candle computes there what a GPU would.
+    /// Kernels for a model on a GPU: tealight, or candle (Candle's own operations; slower, independent). With --device
+    /// cpu, candle computes on the CPU what a GPU would compute.
     #[arg(long, value_enum, default_value_t = Kernels::Tealight)]
     #[serde(default)]
     pub kernels: Kernels,

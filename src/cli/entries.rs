@@ -43,10 +43,10 @@ Examples:
 describes the objectives.
 
 Examples:
-  tealight train --model Qwen/Qwen2.5-0.5B-Instruct --dataset gsm8k/train.jsonl \\
+  tealight train --model Qwen/Qwen2.5-0.5B-Instruct --dataset openai/gsm8k/main:train \\
       --objective dph-js --output runs/js
   tealight train --use-peft --lora-r 16 --learning-rate 1e-4 --output runs/lora
-  tealight train --config recipes/countdown.toml --output runs/countdown
+  tealight train --config recipe:countdown --output runs/countdown
   tealight train --resume runs/js",
         check: train::check,
         run: train::run,
@@ -245,7 +245,7 @@ The command is train, study, eval, presample or grade. docs/how-to/cluster.md sa
 Examples:
   tealight launch -n 2 train --output runs/two
   TEALIGHT_LAUNCH_KEY=... tealight launch -n 8 --nnodes 2 --node-rank 0 \\
-      --master-addr node0 train --config recipes/countdown.toml --output /shared/runs/js",
+      --master-addr node0 train --config recipe:countdown --output /shared/runs/grpo",
         check: |m| launch::check(&resolve(m)?),
         run: |m, process| launch::run(&resolve(m)?, &process.stop),
     },

@@ -120,10 +120,7 @@ pub(in crate::cli) fn run(options: &RecipesOptions) -> Result<()> {
     for recipe in &RECIPES {
         writeln!(out, "{:width$}  {:5}  {}", recipe.name, recipe.command(), recipe.about())?;
     }
-    writeln!(
-        out,
-        "\ntealight COMMAND --config recipe:NAME reads one, tealight init NAME writes it into this folder."
-    )?;
+    writeln!(out, "\nUse one with --config recipe:NAME, or copy it here with tealight init NAME.")?;
     Ok(())
 }
 

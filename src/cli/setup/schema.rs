@@ -19,7 +19,7 @@ const ONE_OR_MANY: [&str; 2] = ["verifier", "report_to"];
 /// Options of `tealight schema`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(in crate::cli) struct SchemaOptions {
-    /// Command whose settings files are described, such as train; without a name those of all commands.
+    /// Command whose settings are described, such as train. Default: the settings of all commands.
     #[arg(value_name = "COMMAND")]
     command: Option<String>,
 }

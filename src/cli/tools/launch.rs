@@ -10,10 +10,10 @@ use crate::system::stop::Stop;
 /// Options of `tealight launch`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(in crate::cli) struct LaunchOptions {
-    /// Processes to start on this node; they divide its processors, and take a GPU each in turn.
+    /// Number of processes (ranks) on this node. Each gets an equal share of the CPU cores; GPUs are assigned in turn.
     #[arg(short = 'n', long, default_value_t = 1)]
     nproc_per_node: usize,
-    /// Nodes; run the same command on each, with the same TEALIGHT_LAUNCH_KEY.
+    /// Number of nodes; run the same command on each, with the same TEALIGHT_LAUNCH_KEY.
     #[arg(long, default_value_t = 1)]
     nnodes: usize,
     /// Which node this one is; 0 is the first.

@@ -26,9 +26,8 @@ impl Rewarding {
     pub fn new(config: &RlvrConfig, plan: &Plan, grading: Grading) -> Result<Self> {
         let is_binary = plan.is_binary() || config.settings.target_validity.is_some();
         let refusal = format!(
-            "objective `{}` knows correct and incorrect completions alone, and rewards between 0 and 1 are neither: say \
-             with --correct-threshold from which reward on a completion is correct, or train on the rewards themselves \
-             (grpo, dr-grpo, rloo, reinforce)",
+            "objective `{}` needs binary rewards, and this one is between 0 and 1: give the least reward of a correct \
+             completion by --correct-threshold, or train on the rewards themselves (grpo, dr-grpo, rloo, reinforce)",
             config.objective
         );
         let rewarding = Self { grading, is_binary, refusal };
