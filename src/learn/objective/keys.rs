@@ -49,7 +49,7 @@ Keys, for any objective as NAME:key=value:...
                  (with positive, k, strength, tau), risk, rarity, explore (with risk,
                  power, bonus, repeats), mara, set
   function       what rule=set maximises of k samples: pass, unique (distinct
-                 correct), coverage (of all correct answers), distinct (a pair),
+                 correct), coverage (of all correct answers), pair (of two),
                  polychromic
   set-baseline   others (the sets without a sample), marginal (what a sample adds
                  to k - 1 others), none
