@@ -20,7 +20,7 @@ impl Task for Brackets {
     const KNOBS: &'static [Knob] = &[
         Knob { letter: 'n', about: "pairs", default: 6, range: (3, MAX_PAIRS) },
         Knob { letter: 'd', about: "largest depth", default: 4, range: (2, MAX_PAIRS) },
-        Knob { letter: 'f', about: "given places", default: 4, range: (0, 6) },
+        Knob { letter: 'f', about: "given positions", default: 4, range: (0, 6) },
     ];
 
     fn draw(knobs: &[usize], draw: &mut Draw) -> Option<Self> {

@@ -35,7 +35,7 @@ impl Task for Queens {
     const KNOBS: &'static [Knob] = &[
         Knob { letter: 'n', about: "queens", default: 7, range: (5, MAX_NODES) },
         Knob { letter: 'g', about: "given queens", default: 1, range: (0, 3) },
-        Knob { letter: 'x', about: "shut squares", default: 2, range: (0, 6) },
+        Knob { letter: 'x', about: "blocked squares", default: 2, range: (0, 6) },
     ];
 
     fn draw(knobs: &[usize], draw: &mut Draw) -> Option<Self> {
