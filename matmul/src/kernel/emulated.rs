@@ -24,6 +24,15 @@ pub(super) fn fused(a: f32, b: f32, c: f32) -> f32 {
     f64::from_bits(bits + u64::from(grows) - u64::from(shrinks)) as f32
 }
 
+/// The function that `f32::mul_add` calls in code that is compiled for processors without such an instruction, in place
+/// of MinGW's, which rounds twice.
+// SAFETY: it has the name, the arguments and the result of C's `fmaf`.
+#[cfg(all(windows, target_env = "gnu"))]
+#[unsafe(no_mangle)]
+extern "C" fn fmaf(a: f32, b: f32, c: f32) -> f32 {
+    fused(a, b, c)
+}
+
 /// Computes, or with `adds` adds to, the tile of the result at row and column `at`.
 pub(super) fn tile(panels: Panels<'_>, adds: bool, [row, column]: [usize; 2], target: &Target<'_>) {
     let Panels { left, right, height } = panels;
