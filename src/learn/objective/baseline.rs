@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-use super::advantage::GroupStats;
+use super::group_stats::GroupStats;
 
 /// What is subtracted from a reward and what the rest is divided by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]

@@ -21,6 +21,7 @@ mod catalogue;
 mod correction;
 mod estimators;
 mod gate;
+mod group_stats;
 mod keys;
 mod loss;
 mod named;
@@ -40,15 +41,14 @@ mod verifier_errors;
 pub mod vocabulary;
 
 pub use crate::divergence::{Divergence, MAX_LOG_RATIO};
-pub use advantage::{
-    GroupStats, advantages, clipped_reward_ratio, partition_of, subtract_penalty_to_go,
-};
+pub use advantage::{advantages, clipped_reward_ratio, partition_of, subtract_penalty_to_go};
 pub use annealing::{Annealing, Coefficients, Shape};
 pub use baseline::Baseline;
 pub(crate) use catalogue::{Description, describe, kinds};
 pub use correction::{ImportanceCorrection, ImportanceWeights, Mismatch};
 pub use estimators::AdvantageEstimator;
 pub use gate::Gate;
+pub use group_stats::GroupStats;
 pub(crate) use keys::HELP as KEYS;
 pub use loss::{
     Completions, Loss, LossInputs, Shares, StoredInputs, StoredLoss, StoredWeight, VocabularyInputs,

@@ -176,6 +176,16 @@ impl Matching {
 }
 
 impl Plan {
+    /// Whether the objective is one of correct and incorrect completions alone: its rule, its target, the rehearsal of
+    /// the base's correct completions or its treatment of tokens reads verdicts. Others read rewards.
+    pub fn is_binary(&self) -> bool {
+        self.rule != AdvantageEstimator::Plain
+            || self.matching().is_some()
+            || self.needs_presamples()
+            || self.simko.is_some()
+            || self.verifier_errors.is_some()
+    }
+
     /// Whether the base must be sampled before training starts.
     pub fn needs_presamples(&self) -> bool {
         match &self.anchor {

@@ -8,7 +8,7 @@
 //! To add a function of the same two numbers, add a variant, its value, its name, and its expectation in
 //! `lab/set_claim.rs`.
 
-use super::advantage::GroupStats;
+use super::group_stats::GroupStats;
 
 /// A function of k samples of a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
