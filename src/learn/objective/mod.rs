@@ -24,6 +24,7 @@ mod gate;
 mod group_stats;
 mod keys;
 mod loss;
+mod loss_inputs;
 mod named;
 mod offsets;
 mod on_device;
@@ -50,8 +51,9 @@ pub use estimators::AdvantageEstimator;
 pub use gate::Gate;
 pub use group_stats::GroupStats;
 pub(crate) use keys::HELP as KEYS;
-pub use loss::{
-    Completions, Loss, LossInputs, Shares, StoredInputs, StoredLoss, StoredWeight, VocabularyInputs,
+pub use loss::Shares;
+pub use loss_inputs::{
+    Completions, Loss, LossInputs, StoredInputs, StoredLoss, StoredWeight, VocabularyInputs,
 };
 pub use named::Objective;
 pub use offsets::Offsets;

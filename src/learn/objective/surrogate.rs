@@ -7,7 +7,7 @@ use candle_core::{Result, Tensor};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-use super::loss::{Loss, LossInputs};
+use super::loss_inputs::{Loss, LossInputs};
 
 /// How tokens are averaged; the names are TRL's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
