@@ -27,7 +27,6 @@ mod loss;
 mod loss_inputs;
 mod named;
 mod offsets;
-mod on_device;
 mod patch;
 mod plan;
 mod pointwise;
