@@ -168,7 +168,7 @@ pub(crate) fn stated(
     }
 }
 
-/// What is special about a split.
+/// A split, and how its problems differ from those of others.
 pub(crate) struct Part {
     /// Its full name.
     pub(crate) split: &'static str,

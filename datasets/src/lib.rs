@@ -45,13 +45,13 @@ pub use verdict::{Said, Verdict, Verifier};
 pub struct Problem {
     /// Stable name, unique within its dataset; results and samples refer to it.
     pub id: String,
-    /// What the model is asked.
+    /// The prompt.
     pub prompt: Prompt,
-    /// What the verifier compares with: a number, an expression's target, a reference answer.
+    /// The verifier's reference: a number, an expression's target, an answer.
     pub answer: String,
     /// A worked solution, where the dataset has one: the text that `sft` imitates.
     pub solution: Option<String>,
-    /// What the verifier needs besides: for SQL, the database.
+    /// Further input of the verifier: for SQL, the database.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<Database>,
     /// How many distinct correct answers there are, where that is known exactly.
@@ -92,7 +92,7 @@ pub struct Dataset {
     pub problems: Vec<Problem>,
     /// How completions are judged.
     pub verifier: Arc<dyn Verifier>,
-    /// What was detected on loading (columns, answer format), one line each, to be shown.
+    /// Columns and answer format as detected on loading, one line each, for the user.
     pub notes: Vec<String>,
     /// Problems that were left out, since nothing can be compared with their gold answer.
     pub unusable: Vec<Unusable>,
@@ -101,7 +101,7 @@ pub struct Dataset {
     /// Lists the texts of correct answers that the task's own solutions are written in, where the task can: several may
     /// be of one class. Texts that the verifier accepts besides, such as with other spaces, are not listed.
     pub spellings: Option<List>,
-    /// What the math verifier wants to be asked beside the question, where prompts are bare questions.
+    /// The instruction that the math verifier needs after a question, where prompts are bare questions.
     pub instruction: Option<&'static str>,
 }
 

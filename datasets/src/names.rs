@@ -18,7 +18,7 @@ const MAX_MADE: usize = 80;
 pub struct BadName {
     /// The name, escaped and shortened.
     pub name: String,
-    /// What is wrong with it.
+    /// The rule that the name breaks.
     pub why: &'static str,
 }
 

@@ -37,14 +37,14 @@ pub struct Grading {
     pub names: Vec<String>,
     /// The least reward of a correct completion, where the user named it.
     pub threshold: Option<f64>,
-    /// What decides about rewards beside the verifier's name; empty where nothing does.
+    /// The settings that decide rewards beside the verifier's name; empty where there are none.
     pub identity: String,
 }
 
 /// The verifiers that reward completions.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Rewards {
-    /// What [`verify::open`] reads, one each; none for the dataset's own.
+    /// The specification of each verifier, as [`verify::open`] reads it; none for the dataset's own.
     pub verifiers: Vec<String>,
     /// The weight of each; none for equal ones. Only ratios matter: rewards are weighted means.
     pub weights: Vec<f64>,

@@ -13,8 +13,7 @@ pub const CLOSE: &str = "</think>";
 /// A completion in parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Parts<'a> {
-    /// What stands outside thoughts after the last that was closed; none where a thought was never finished and nothing
-    /// stands outside.
+    /// The text after the last closed thought; none where a thought was never closed and nothing follows it.
     pub answer: Option<&'a str>,
     /// Whether the last thought was closed; none where there is no thought.
     pub is_finished: Option<bool>,

@@ -248,7 +248,7 @@ mod tests {
         }
         // Without a file the counts are the same.
         assert_eq!(EvalJob::new(&dataset, 4, &Script).run().unwrap(), tallies);
-        // What is known is not drawn again, and counts the same.
+        // Stored tallies are not sampled again, and count the same.
         assert_eq!(run(4), (tallies.clone(), vec![]));
         // Of more samples than are asked for the first are counted, and the others stay in the file.
         let (fewer, drawn) = run(2);

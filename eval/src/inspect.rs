@@ -7,7 +7,7 @@ use crate::export::measures;
 use crate::results::{Question, Results, SetResult};
 use crate::{Sample, Tally};
 
-/// What judges are called in the log.
+/// The scorer's name in the log.
 const SCORER: &str = "tealight";
 /// Most characters of a task's name in the name of a file.
 const MAX_NAME: usize = 80;
@@ -55,7 +55,7 @@ pub fn header(results: &Results, set: &SetResult, now: u64) -> Value {
             false => measure.replace("@k", &format!("@{k}")).replace("@tau", &format!("@{k}")),
         };
         let range = json!({"low": estimate.low, "high": estimate.high});
-        // What is not a number has no place in the log.
+        // The log has no infinite numbers.
         if estimate.value.is_finite() {
             let metric = json!({"name": name, "value": estimate.value, "metadata": range});
             metrics.insert(name, metric);

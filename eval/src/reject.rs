@@ -10,7 +10,7 @@ use tealight_datasets::Dataset;
 
 use crate::{Classes, ProblemRequest, Sample, Solver, Tally};
 
-/// What became of one problem.
+/// The result of rejection sampling on one problem.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Rejected {
     /// The problem's id.

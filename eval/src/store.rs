@@ -90,7 +90,7 @@ impl SampleStore {
     }
 }
 
-/// What a samples file holds.
+/// The contents of a samples file.
 #[derive(Debug, Default)]
 pub struct SamplesFile {
     /// The samples of each problem, in order, by its id.

@@ -23,7 +23,7 @@ const COVERED: [f64; 5] = [0.1, 0.25, 0.5, 0.75, 1.0];
 /// Estimates by k.
 pub type ByK = BTreeMap<usize, Estimate>;
 
-/// What an evaluation found: means over prompts with intervals over prompts. docs/measures.md
+/// The results of an evaluation: means over prompts with intervals over prompts. docs/measures.md
 /// defines each.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
@@ -203,7 +203,7 @@ impl Summary {
             |estimate: fn(&[f64]) -> Estimate, value: &dyn Fn(&Tally, usize) -> f64| -> ByK {
                 ks.iter().map(|k| (*k, estimate(&each(&|tally| value(tally, *k))))).collect()
             };
-        // What is known of a problem some of whose samples could not be judged.
+        // A problem with samples that could not be judged has values up to its number of judged ones.
         let up_to = |tally: &Tally, k: usize| k.min(tally.samples);
         let by_level = |level: &Level| {
             (

@@ -9,7 +9,7 @@ use objc2_metal::{MTLCompileOptions, MTLSize};
 
 use crate::{BLOCK, BUFFERS, Call};
 
-/// What was compiled for one device.
+/// The compiled kernels of one device.
 #[derive(Default)]
 struct Compiled {
     library: Option<Library>,
@@ -62,7 +62,7 @@ pub(crate) fn run(call: &Call<'_>, device: &MetalDevice) -> Result<()> {
     let encoder = guard.as_ref();
     encoder.set_compute_pipeline_state(&pipeline);
     for index in 0..BUFFERS {
-        // What a kernel has no use for is its first tensor again.
+        // Buffers that a kernel does not use get its first tensor.
         let (storage, layout) = held.get(index).unwrap_or(&held[0]);
         let Storage::Metal(storage) = &**storage else {
             bail!("{}: a tensor is not on the GPU", call.name);

@@ -19,7 +19,7 @@ pub(crate) const SECOND_DRAW: &str = "base-second";
 pub(crate) const FINAL: &str = "final";
 /// Most bytes of settings that are read.
 pub(crate) const MAX_SETTINGS: u64 = 16 << 20;
-/// What commands write, and --overwrite therefore removes.
+/// The files of commands, which --overwrite removes.
 const OURS: [&str; 26] = [
     "config.toml",
     "request.json",
@@ -83,7 +83,7 @@ pub enum DirectoryError {
     },
 }
 
-/// What becomes of files that Tealight wrote to a directory before.
+/// The treatment of files that Tealight wrote to a directory before.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Existing {
     /// They stay: a command that would lose them fails.
@@ -107,7 +107,7 @@ pub enum Start {
 }
 
 impl Start {
-    /// What becomes of files that are in the directory.
+    /// The treatment of files that are in the directory.
     pub fn existing(&self) -> Existing {
         match self {
             Start::Replace => Existing::Replace,
@@ -175,7 +175,7 @@ pub(crate) fn is_free(output: &Path) -> bool {
     entries.flatten().all(|entry| {
         let path = entry.path();
         match entry.metadata() {
-            // What a killed process was writing, a file or a folder, is removed by who claims the directory.
+            // A file or folder that a killed process left half-written goes when the directory is claimed.
             Ok(_) if entry.file_name().to_string_lossy().starts_with(TEMPORARY) => true,
             Ok(kind) if kind.is_dir() => is_free(&path),
             Ok(kind) => kind.len() == 0 || SETTINGS.iter().any(|name| entry.file_name() == *name),

@@ -35,7 +35,7 @@ pub struct GradeOptions {
     /// Column of that dataset with the answer.
     #[arg(long)]
     pub answer_column: Option<String>,
-    /// What judges: --verifier, or else the dataset's own, or math without a dataset.
+    /// The judge: --verifier, or else the dataset's own, or math without a dataset.
     #[command(flatten)]
     #[serde(flatten)]
     pub rewards: RewardOptions,

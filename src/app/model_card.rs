@@ -47,7 +47,7 @@ impl Card<'_> {
         text.push_str(&format!(
             "library_name: {library}\npipeline_tag: text-generation\ntags:\n- tealight\n- rlvr\n"
         ));
-        // What a stranger wrote into the settings is no objective, and may be more YAML.
+        // Settings may be a stranger's: text that is no objective may be more YAML.
         let objective = objective.filter(|name| name.parse::<Objective>().is_ok());
         if let Some(name) = objective.and_then(|name| name.split(':').next()) {
             text.push_str(&format!("- {name}\n"));
@@ -111,7 +111,7 @@ impl Card<'_> {
 /// The Hub id that `model` is or was trained from, by the settings that the runs left beside their models.
 fn on_hub(model: &str, runs: usize) -> Option<String> {
     let path = Path::new(model);
-    // What the Hub's cache holds has its id in its path.
+    // A model in the Hub's cache has its id in its path.
     let cached = path.components().find_map(|part| match part {
         Component::Normal(name) => name.to_str()?.strip_prefix("models--")?.split_once("--"),
         _ => None,
@@ -204,7 +204,7 @@ fn number(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// What the last step of a run logged.
+/// The metrics of a run's last step.
 fn last_metrics(run: &Path) -> Option<Value> {
     let text = read_text(&run.join("metrics.jsonl"), MAX_LINES).ok()?;
     serde_json::from_str(text.lines().next_back()?).ok()

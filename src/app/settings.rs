@@ -45,7 +45,7 @@ pub fn defaults<T: Args + FromArgMatches>() -> T {
     T::from_arg_matches(&matches).expect("every option has a default or may be left out")
 }
 
-/// What `--help` says of `--dataset`.
+/// The help of `--dataset`.
 pub(crate) const DATASET_HELP: &str = "\
 Dataset: a generated task, a dataset of the Hub, or a .jsonl, .json, .csv or .parquet file.
   countdown  four numbers, a target, many correct expressions; countdown/train (the
@@ -248,7 +248,7 @@ pub struct DataOptions {
     /// Column with the answer, or with a worked solution that ends in one.
     #[arg(long)]
     pub answer_column: Option<String>,
-    /// What checks and rewards completions.
+    /// The verifiers of completions, and their rewards.
     #[command(flatten)]
     #[serde(flatten)]
     pub rewards: RewardOptions,

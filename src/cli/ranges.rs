@@ -1,4 +1,4 @@
-//! What numbers options may be. Every numeric option of every command has a row; a test asks for it.
+//! Allowed ranges of numeric options. Every numeric option of every command has a row; a test asks for it.
 
 use anyhow::{Result, bail};
 use serde_json::json;

@@ -26,11 +26,11 @@ pub struct Pretrained {
     pub name: String,
     /// How its decoder is put together.
     pub architecture: Architecture,
-    /// What it computes in.
+    /// The precision of weights and of computing.
     pub precision: Precision,
     /// Its weights.
     pub weights: Weights,
-    /// What is added to them.
+    /// The adapter on top of them.
     pub adapter: Option<Adapter>,
     /// Its tokenizer.
     pub tokenizer: HubTokenizer,
@@ -184,7 +184,7 @@ impl Pretrained {
         })
     }
 
-    /// What prompts are written by, and most tokens of a sequence.
+    /// The tokenizer that writes prompts, and the most tokens of a sequence.
     pub(crate) fn room(&self) -> (&HubTokenizer, usize) {
         (&self.tokenizer, self.architecture.max_positions)
     }
@@ -230,7 +230,7 @@ impl Pretrained {
         if directory.join(crate::formats::adapter::CONFIG).exists() {
             return Adapter::load(directory, architecture, device)?.on(self.decoder()?);
         }
-        // What was trained is not of 8 bits, whatever its base is.
+        // Trained weights are not of 8 bits, whatever their base is.
         let precision = Precision { base_dtype: None, ..self.precision };
         let weights = weights::load(directory, architecture, precision.placement(device)?)?;
         Ok(policy::frozen_decoder(architecture, &weights)?)

@@ -10,7 +10,7 @@ use crate::formats::hub;
 /// Downloads that are tried before the server gives up breaking off.
 const TRIES: usize = 3;
 
-/// What is left of the bytes that decide, and the file's two versions.
+/// The rest of the bytes that decide, and the file's two versions.
 #[derive(Default)]
 struct Script {
     left: Vec<u8>,

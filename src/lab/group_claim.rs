@@ -1,5 +1,5 @@
-//! What rules of whole groups give a sample on average, written by the textbook as sums over what the others of its
-//! group can be: the claims of update rules that are the gradient of no scalar.
+//! The average advantage of a sample under rules of whole groups, written by the textbook as sums over what the others
+//! of its group can be: the claims of update rules that are the gradient of no scalar.
 
 use anyhow::Result;
 use candle_core::{Device, Tensor};

@@ -115,7 +115,7 @@ impl Sampled {
         }
     }
 
-    /// What samples from it, with at most so many sequences at a time.
+    /// A sampler of the model, with at most so many sequences at a time.
     pub fn sampler(&self, max_rows: usize) -> Box<dyn Sampler + '_> {
         match &self.engine {
             Engine::Ours(decoder) => Box::new(LocalSampler { decoder, max_rows }),

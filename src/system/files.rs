@@ -121,7 +121,7 @@ pub fn sync_directory(directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What a lock holds before the number of its process: who made the directory.
+/// The text of a lock before the number of its process: who made the directory.
 pub(crate) const OWNER: &str = "tealight ";
 
 /// The names of files that are being written begin so; one that is there when nobody writes is of a killed process.

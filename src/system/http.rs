@@ -43,7 +43,7 @@ pub(crate) fn header<'a>(response: &'a Response<Body>, name: &str) -> Option<&'a
     response.headers().get(name)?.to_str().ok()
 }
 
-/// What went wrong on the way, without what only a programmer wants to know.
+/// The error, without details for programmers.
 pub(crate) fn described(error: &ureq::Error) -> String {
     match error {
         ureq::Error::Timeout(_) => "no answer in time".into(),

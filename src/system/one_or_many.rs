@@ -14,7 +14,7 @@ enum OneOrMany<T> {
 /// Writes a list.
 ///
 /// # Errors
-/// What the serializer fails with.
+/// An error of the serializer.
 pub fn serialize<T: Serialize, S: Serializer>(items: &[T], to: S) -> Result<S::Ok, S::Error> {
     match items {
         [] => to.serialize_none(),

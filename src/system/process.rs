@@ -1,4 +1,4 @@
-//! What a command is told of the process it runs in: who may stop it, and which of several it is.
+//! The process of a command: who may stop it, and which of several it is.
 
 use anyhow::{Context, Result, bail};
 
@@ -53,7 +53,7 @@ pub(crate) fn refuse_several(why: &str) -> Result<()> {
     bail!("started as {size} processes: {why}")
 }
 
-/// What `tealight launch` tells the processes that it starts: their place in it, and the key that they share.
+/// The environment variable of processes that `tealight launch` starts: their place in it, and the key that they share.
 pub(crate) const PLACE: &str = "TEALIGHT_LAUNCHED";
 /// The key of a launch; chosen by the user where it spans several nodes.
 pub(crate) const KEY: &str = "TEALIGHT_LAUNCH_KEY";

@@ -181,7 +181,7 @@ fn a_resumed_run_equals_an_uninterrupted_one() {
         "dapo",
         "entropy-target:1",
         "alpha-dpg:0.5:partition=cumulative",
-        // What these remember of earlier steps decides their advantages.
+        // Their advantages depend on the outcomes of earlier steps.
         "outcome-exploration:1:0.5",
         "bbg:4",
     ] {

@@ -99,7 +99,7 @@ fn nothing_of_others_is_overwritten() {
     assert!(text.contains("--overwrite"), "{text}");
     ok(&["grade", &lines, "--output", &output, "--overwrite"]);
     assert!(Path::new(&format!("{output}/notes.txt")).exists());
-    // What Tealight did not write is refused all the same.
+    // Files that Tealight did not write are refused all the same.
     let text = refusal(&["train", "--output", &place, "--overwrite"]);
     assert!(text.contains("did not write"), "{text}");
     // An evaluation begins anew, and a mistake in the options costs nothing of what was there.
@@ -196,7 +196,7 @@ fn numbers_that_mean_nothing_are_refused_in_one_line() {
         assert_eq!(done.status.code(), Some(1), "{arguments:?}: {text}");
         assert!(text.contains(name) && text.lines().count() == 1, "{arguments:?}: {text}");
     }
-    // What looks like a mistake and is TRL's way of saying no clipping trains as if there were none.
+    // TRL's way of saying no clipping, which looks like a mistake, trains as if there were none.
     let rows = |name: &str, norm: &str| {
         let output = folder.path(name);
         let done =

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::support::binary::{Folder, refusal, tealight};
 use serde_json::{Value, json};
 
-/// What the server does with a request.
+/// The server's treatment of a request.
 #[derive(Clone, Copy, PartialEq)]
 enum Mood {
     Good,

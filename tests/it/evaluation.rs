@@ -160,7 +160,7 @@ fn a_suite_has_several_sets_and_temperatures() {
 #[test]
 fn completions_from_elsewhere_get_the_same_report() {
     let folder = Folder::new();
-    // What an evaluation drew, graded as strangers' completions, counts the same.
+    // An evaluation's samples, graded as another program's completions, count the same.
     let output = folder.path("eval");
     eval(&output, &["-n", "8", "-k", "1,8", "--no-greedy"]);
     let mut lines = String::new();
@@ -386,7 +386,7 @@ fn a_run_is_shown_while_it_goes() {
     assert!(ask("/report-data/..%2F..%2Fetc%2Fpasswd").starts_with("HTTP/1.1 404"));
     #[cfg(unix)]
     {
-        // What a stranger's folder links to is not the report, and a pipe would never end.
+        // A link in a stranger's folder is not the report, and a pipe would never end.
         let secret = folder.write("secret", "precious");
         std::os::unix::fs::symlink(&secret, folder.path("report.html")).expect("a link");
         assert!(ask("/report.html").starts_with("HTTP/1.1 404"));

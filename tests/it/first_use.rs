@@ -1,4 +1,4 @@
-//! What a first user does: commands without `--output`, names from other tools, runs that stop, results as they look.
+//! A first user's session: commands without `--output`, names from other tools, runs that stop, results as they look.
 
 use crate::support::binary::{Folder, ok, refusal, said, tealight};
 use crate::support::roomy::roomy_model;

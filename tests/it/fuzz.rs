@@ -13,7 +13,7 @@ use tealight::system::budget::Counting;
 #[global_allocator]
 static ALLOCATOR: Counting<std::alloc::System> = Counting(std::alloc::System);
 
-/// What is put in the place of something else: numbers at the edges, and words that formats know.
+/// Replacements for parts of an input: numbers at the edges, and words that formats know.
 const WORDS: [&[u8]; 22] = [
     b"-1",
     b"0",

@@ -1,4 +1,4 @@
-//! What a GPU needs beside its kernels, on the emulation: memory that is planned and grows, and a device that is held
+//! A GPU's needs beside its kernels, on the emulation: memory that is planned and grows, and a device that is held
 //! against the CPU before it is used.
 #![cfg(feature = "emulated-gpu")]
 
@@ -58,7 +58,7 @@ fn a_cache_for_decoding_grows_with_its_rows_and_changes_no_bit() {
         assert_eq!(one.to_vec2::<f32>().expect("values"), other.to_vec2::<f32>().expect("values"));
     }
     for past in [73, 74, 150] {
-        // What is between was never written: zeros, in both.
+        // The rows between were never written: zeros, in both.
         let packed = PackedSequences::after([past, 5, past]);
         let of = |cache| decoder.hidden(&[1, 2, 3], &packed, Some(cache)).expect("a pass");
         let (one, other) = (of(&mut grown), of(&mut whole));

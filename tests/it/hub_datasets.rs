@@ -97,7 +97,7 @@ fn evaluate(hub: &str, home: &Folder, dataset: &str, set: &[(&str, &str)]) -> Ou
     command.timeout(std::time::Duration::from_secs(60)).output().expect("runs")
 }
 
-/// What is said of a dataset that opens.
+/// The messages about a dataset that opens.
 fn loaded(hub: &Hub, home: &Folder, dataset: &str, set: &[(&str, &str)]) -> String {
     let done = evaluate(&hub.endpoint, home, dataset, set);
     let text = said(&done);

@@ -98,7 +98,7 @@ fn log_probabilities_and_gradients_are_those_of_the_widened_model() {
             let apart = largest(&(exact - &gradients[weight]).expect("one shape"));
             assert!(apart < 1e-5 * largest(exact).max(1.0), "{name}: {weight} is {apart} apart");
         }
-        // What is sampled from is the same model.
+        // The sampler has the same model.
         let logits = pair.each_ref().map(|model| {
             let decoder = model.decoder().and_then(|x| Ok(x.prepacked(None)?)).expect("a decoder");
             let packed = PackedSequences::from_start([5]);

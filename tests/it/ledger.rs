@@ -172,7 +172,7 @@ fn agrees_with_the_yardstick(base: &[&(String, String, String, usize, f64)]) {
     }
 }
 
-/// What is missing is computed again, to the same bits; lines of other answers are not taken.
+/// Missing lines are computed again, to the same bits; lines of other answers are not taken.
 fn resumes_and_refuses_another(output: &str) {
     let whole = std::fs::read(format!("{output}/ledger.csv")).expect("a ledger");
     let of_base = format!("{output}/base/ledger-countdown-test.jsonl");

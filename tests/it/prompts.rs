@@ -99,7 +99,7 @@ fn every_part_of_the_prompt_reaches_every_command() {
             "{said}"
         );
     }
-    // What was asked is recorded, and decides what may be resumed.
+    // The prompts' settings are recorded, and decide what may be resumed.
     let request = json(&folder.path("eval/request.json"));
     assert_eq!(request["prompts"]["instruction"], "=");
     assert_eq!(request["prompts"]["prompt_template"], "{{ hint }}-{{ question }}");

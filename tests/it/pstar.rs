@@ -237,7 +237,7 @@ fn runs_log_the_distance_where_asked_and_train_as_without() {
     let logged = rows(&logged);
     let due: Vec<bool> = logged.iter().map(|row| row.get("pstar/tv").is_some()).collect();
     assert_eq!(due, [true, false, true, false]);
-    // What the base's samples cost is no part of a run that they only describe.
+    // The cost of the base's samples is no part of a run that they only describe.
     assert_eq!(logged[0]["num_completions"], 32);
     let value = |row: &Value, name: &str| {
         row[name].as_f64().unwrap_or_else(|| panic!("no {name} in {row}"))

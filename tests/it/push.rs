@@ -14,7 +14,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-/// What the server knows.
+/// The state of the server.
 #[derive(Default)]
 struct Shelf {
     repositories: Vec<String>,

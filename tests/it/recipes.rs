@@ -26,7 +26,7 @@ fn every_recipe_runs_dry_with_every_objective() {
         for objective in &objectives {
             let [base, objective] =
                 [&base, objective].map(|path| path.to_str().expect("text").to_owned());
-            // What would be downloaded is replaced: flags win.
+            // Downloads are replaced: flags win.
             let flags = [
                 "--model",
                 "countdown",
@@ -157,7 +157,7 @@ fn jobs_for_slurm_start_what_they_should() {
     stand_in(&bin, "scontrol", "printf 'n1\\nn2\\nn3\\n'");
     stand_in(&bin, "curl", "exit 0");
     stand_in(&bin, "vllm", &format!("echo \"vllm $CUDA_VISIBLE_DEVICES $*\" >> {note}; sleep 20"));
-    // What follows the options is the command; servers are started in place of two tasks.
+    // The words after the options are the command; servers are started in place of two tasks.
     let srun = "options=(); while [[ $1 == --* ]]; do options+=(\"$1\"); shift; done\n\
                 if [ \"$1\" = bash ]; then for i in 0 1; do SLURM_LOCALID=$i \"$@\" & done; wait; exit; fi\n\
                 sleep 1";

@@ -8,7 +8,7 @@ use tealight_matmul::{InstructionSet, VARIABLE};
 
 use crate::support::binary::Folder;
 
-/// What is written: the training of all weights and of an adapter from samples in 8 bits, with their optimizers'
+/// The files of the runs: the training of all weights and of an adapter from samples in 8 bits, with their optimizers'
 /// states; an evaluation's samples; the adapter merged.
 const FILES: [(&str, &str); 6] = [
     (

@@ -95,7 +95,7 @@ fn a_hub_that_names_other_hosts_does_not_give_them_the_token() {
     assert!(said(&offline.expect("runs")).contains("HF_HUB_OFFLINE forbids pushing"));
 }
 
-/// What a server does to a download: cuts it, tells another version or another range, or announces nothing.
+/// A server's disturbance of a download: it cuts it, tells another version or another range, or announces nothing.
 fn disturbed(
     kind: usize,
     request: usize,
@@ -311,7 +311,7 @@ fn pipes_in_an_output_folder_are_refused_at_once() {
         let (_, said) = status(&["grade", &file, "--output", &output, "--overwrite"]);
         assert!(name == "results.json" || !said.contains("error"), "{said}");
     }
-    // What never ends.
+    // A pipe, which never ends.
     drop(std::fs::remove_file(format!("{output}/results.json")));
     std::os::unix::fs::symlink("/dev/zero", format!("{output}/results.json")).expect("a link");
     let (code, said) = status(&["report", &output]);

@@ -32,7 +32,7 @@ fn trickle(head: &'static str) -> String {
     address
 }
 
-/// What an evaluation of a dataset on that hub comes to, when a second of silence breaks a connection.
+/// The outcome of an evaluation of a dataset on that hub, when a second of silence breaks a connection.
 fn evaluated(hub: &str, timeout: &str) -> (Output, Duration) {
     let home = Folder::new();
     let mut command = assert_cmd::Command::cargo_bin("tealight").expect("the binary");

@@ -1,5 +1,5 @@
-//! What a study reports: the filters that it samples with, with which checkpoints are chosen too, and forgetting out of
-//! the training domain.
+//! A study's report: the filters that it samples with, with which checkpoints are chosen too, and forgetting out of the
+//! training domain.
 
 use serde_json::Value;
 

@@ -5,7 +5,7 @@ use crate::support::roomy::roomy_model;
 use crate::support::server::serve;
 use serde_json::{Value, json};
 
-/// What a terminal would act on.
+/// Bytes that a terminal would act on.
 fn is_raw(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
     text.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\t'))
@@ -35,7 +35,7 @@ fn nothing_of_a_stranger_reaches_the_terminal_raw() {
     let compared = tealight(&["compare", &a, &b, "--json"]);
     assert!(!is_raw(&compared.stdout));
     assert!(serde_json::from_slice::<Value>(&compared.stdout).is_ok());
-    // What a server says.
+    // A server's text.
     let rude =
         serve(|_| (400, String::new(), "{\"error\":{\"message\":\"\u{1b}[31mno\u{9b}\"}}".into()));
     let output = folder.path("o");

@@ -45,7 +45,7 @@ pub struct Columns {
     pub prompt: Option<String>,
     /// The reference answer, or a worked solution that ends in one.
     pub answer: Option<String>,
-    /// What checks completions; the source's own where none is named.
+    /// The verifier of completions; the source's own where none is named.
     pub rewards: Rewards,
     /// How the problems are put to a model.
     pub prompting: Prompting,

@@ -1,5 +1,4 @@
-//! What is asked about which table: in words, as the gold query, and the rows that tell it from
-//! other questions.
+//! Questions about a table: in words, as the gold query, and the rows that tell a question from others.
 
 use super::Generator;
 

@@ -3,7 +3,7 @@
 use super::Kind;
 use crate::DataError;
 
-/// What makes instances harder: a letter and a number in the dataset's name.
+/// A parameter of a task's difficulty: a letter and a number in the dataset's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Knob {
     /// The letter.
@@ -41,7 +41,7 @@ impl Split {
     }
 }
 
-/// What a dataset's name asks for.
+/// The settings in a dataset's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
     /// The part.

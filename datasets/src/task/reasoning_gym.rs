@@ -9,7 +9,7 @@ use super::Kind;
 use super::knobs::Wanted;
 use crate::Problem;
 
-/// What comes before a task's name in `source_dataset`.
+/// The prefix of a task's name in `source_dataset`.
 pub const PREFIX: &str = "tealight/";
 
 /// A problem in reasoning-gym's shape; `index` is its place in the file.

@@ -12,7 +12,7 @@ pub(super) struct Strings {
     text: String,
     /// The letter at each position.
     at: Vec<u8>,
-    /// What can follow a position.
+    /// The positions that can follow each position.
     follow: Vec<u32>,
     whole: Part,
 }

@@ -1,4 +1,4 @@
-//! What holds for every task; that its answers are all of them is tested beside each.
+//! Tests that every task passes; each task's own file tests that its list of answers is complete.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::RangeInclusive;

@@ -40,7 +40,7 @@ const GROUP: &str = r#"(while kill -0 "$1" 2>&-; do sleep 1; done; kill -9 0) < 
 /// Has a program judge.
 pub struct Program {
     name: &'static str,
-    /// What messages call it.
+    /// The program's name in messages.
     command: String,
     launch: Launch,
     timeout: Duration,
@@ -253,7 +253,7 @@ impl Program {
         Ok(reply)
     }
 
-    /// What an answer grants a completion.
+    /// The grade of a completion by the program's reply.
     fn granted(&self, problem: &Problem, completion: &str, reply: Reply) -> Grade {
         let unjudged =
             |what: String| Grade::of(Verdict::unjudged(format!("`{}` {what}", self.command)));

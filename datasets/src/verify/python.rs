@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::program::{Program, limited};
 
-/// What the interpreter runs.
+/// The script that the interpreter runs.
 const DRIVER: &str = include_str!("python.py");
 /// How long the file may take to be imported: libraries of tensors take their time.
 const LOADING: Duration = Duration::from_secs(120);

@@ -21,7 +21,7 @@ pub const MOVES: [Move; 6] = [
 /// One step: an operator of `+ - *` and a digit of 1 to 9.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Move {
-    /// What is done.
+    /// The operation.
     pub operator: char,
     /// With what.
     pub digit: u32,

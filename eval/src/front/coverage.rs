@@ -184,7 +184,7 @@ fn intervals_bands_and_tests_hold_what_they_say() {
     }
 }
 
-/// What the other simulation leaves out.
+/// Measures, levels and baselines that the other simulation leaves out.
 #[test]
 fn other_measures_levels_and_baselines_hold_what_they_say() {
     type Change = fn(Design) -> Design;

@@ -1,4 +1,4 @@
-//! What became of a base, as a piece of a page.
+//! The change of a base, as a piece of a page.
 
 use super::view::{Cell, Section, Table};
 use crate::contrast::{
@@ -6,7 +6,7 @@ use crate::contrast::{
 };
 use crate::inference::Effect;
 
-/// What transitions from the base's first draw are.
+/// The note on transitions from the base's first draw.
 pub const ONE_DRAW: &str = "Number of problems by difficulty in one evaluation of the base and in the model's, as papers count \
 transitions. These numbers include resampling noise: problems move even where the model is the base";
 
@@ -30,7 +30,7 @@ pub(super) fn section(contrast: &Contrast, name: &str) -> Section {
         .table(one_draw(&contrast.one_draw_transitions, name))
 }
 
-/// What became of accuracy and of coverage, in a sentence.
+/// The change of accuracy and of coverage, in a sentence.
 pub(super) fn verdict(contrast: &Contrast) -> String {
     let said = |(k, change): &(usize, Effect)| {
         let word = match (change.low > 0.0, change.high < 0.0) {

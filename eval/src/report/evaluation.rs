@@ -133,7 +133,7 @@ fn warnings(named: &[(String, &Results)]) -> Vec<String> {
     named.iter().flat_map(of).collect()
 }
 
-/// What was found, in a sentence a set, and where models are compared in one a model.
+/// The result, in a sentence a set, and where models are compared in one a model.
 fn verdict(aligned: &[Aligned], changes: &[Vec<Change>], names: &[&str]) -> Vec<String> {
     let alone = |set: &Aligned| {
         let summary = &set.summaries[0];
@@ -232,7 +232,7 @@ fn conditions(name: &str, results: &Results) -> String {
     format!("{name}: {}.", parts.join("; "))
 }
 
-/// What a run is called: its model, or its directory where two runs have one model.
+/// A run's label: its model, or its directory where two runs have one model.
 fn label(path: &Path, results: &Results, runs: &[(&Path, &Results)]) -> String {
     let same = runs.iter().filter(|(_, other)| other.model == results.model).count();
     if same > 1 { path.display().to_string() } else { results.model.clone() }

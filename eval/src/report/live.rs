@@ -14,7 +14,7 @@ use super::view::{Document, Section, Table};
 /// Deepest folder below the run's that is looked into.
 const MAX_DEPTH: usize = 3;
 
-/// What is known of a directory so far.
+/// A directory's results so far.
 pub struct Live {
     directory: PathBuf,
     files: BTreeMap<PathBuf, Followed>,
@@ -59,7 +59,7 @@ impl Live {
         rows(self.steps.get(index).context("no such step")?)
     }
 
-    /// What a path is called: below the directory, or the directory itself.
+    /// A path's label: its part below the directory, or the directory itself.
     fn name(&self, path: &Path) -> String {
         let below = path.strip_prefix(&self.directory).unwrap_or(path).display().to_string();
         if below.is_empty() { "this run".to_owned() } else { below }

@@ -45,7 +45,7 @@ pub fn live_page() -> Result<String> {
 
 /// The page of a document, with the samples that stand in it.
 ///
-/// What runs is the viewer's own text and nothing else: the policy names the hashes of its scripts and styles. Whatever
+/// Only the viewer's own text runs: the policy names the hashes of its scripts and styles. Whatever
 /// a model wrote stands in elements that hold data, without a `<` in JSON and in base64 elsewhere; the viewer shows it as
 /// text nodes.
 pub(super) fn html(document: &Document, placed: &Placed) -> Result<String> {
@@ -97,7 +97,7 @@ pub(super) fn html(document: &Document, placed: &Placed) -> Result<String> {
 pub(super) fn embed_steps(placed: &mut Placed, stored: Vec<StepFile>) -> Result<Vec<Step>> {
     let mut steps = Vec::new();
     for one in some(stored) {
-        // What a run left half-written is not shown.
+        // Half-written files of a run are skipped.
         let Ok(problems) = rows(&one) else { continue };
         placed.with(&format!("step-{}", steps.len()), &json!(problems))?;
         steps.push(Step { run: one.run, step: one.step });

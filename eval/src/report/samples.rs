@@ -36,9 +36,9 @@ const MAX_PROMPT: usize = 4_000;
 pub(super) struct Sampled<'a> {
     /// The set's name.
     pub(super) name: String,
-    /// What it is to training, in words; empty where nothing is known.
+    /// Its relation to training, in words; empty where unknown.
     pub(super) split: &'static str,
-    /// What was asked; may be shorter than the counts, where nobody knows.
+    /// The questions; may be fewer than the counts, where some are unknown.
     pub(super) questions: &'a [Question],
     /// The counts of every model, of the same problems in the same order.
     pub(super) counts: Vec<&'a [Tally]>,
@@ -218,7 +218,7 @@ fn distinct(samples: &[Sample], is_greedy: bool) -> Vec<Value> {
     order.into_iter().map(shown).collect()
 }
 
-/// What became of a sample, and why, or the class of its answer.
+/// The verdict on a sample, and the reason, or the class of its answer.
 fn verdict(sample: &Sample) -> (&'static str, String) {
     match &sample.verdict {
         // Correct as far as it goes, but it counts as incorrect.

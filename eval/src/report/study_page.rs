@@ -16,7 +16,7 @@ use crate::contrast::Contrast;
 use crate::summary::ByK;
 use crate::{Summary, store};
 
-/// What is said of a study with one seed.
+/// The warning of a study with one seed.
 const ONE_SEED: &str = "This study has one seed, so it compares runs and not objectives. Another seed may order them \
 otherwise, so no difference is starred. Several --seeds compare objectives.";
 
@@ -66,7 +66,7 @@ pub fn write_training(folder: &Path) -> Result<()> {
     store::write_whole(&folder.join("report.html"), page.as_bytes())
 }
 
-/// What the study's runs are called: every objective that tables show, and the seed where there are several.
+/// The names of the study's runs: every objective that tables show, and the seed where there are several.
 fn names_of_runs(study: &Study) -> Vec<String> {
     let labels = study.labels();
     let Some(set) = study.datasets.first() else { return Vec::new() };
@@ -101,7 +101,7 @@ fn samples<'a>(study: &'a Study, set: &'a Evaluated, folder: &Path) -> Result<Sa
     })
 }
 
-/// What a set is to training.
+/// A set's relation to training.
 fn split(set: &Evaluated) -> &'static str {
     match set.domain.as_str() {
         "train" => "trained on",
@@ -246,7 +246,7 @@ fn sections(
     all
 }
 
-/// What varied in intervals of levels.
+/// The sources of variance of the intervals of levels.
 fn over(seeds: &[u64]) -> &'static str {
     match seeds.len() {
         1 => "In parentheses 95 % intervals over problems; seed variance is not included.",

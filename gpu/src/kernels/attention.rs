@@ -17,8 +17,8 @@ pub struct Heads {
     pub dim: usize,
 }
 
-/// What the tokens of a run see: keys `start..start + split`, then keys from `rest` on, in the rows of the keys
-/// that attention is given.
+/// The keys that the tokens of a run see: `start..start + split`, then from `rest` on, in the rows of the keys that
+/// attention is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
     /// Its first token.

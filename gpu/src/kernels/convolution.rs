@@ -44,7 +44,7 @@ impl Taps {
         if has_cache && runs.iter().any(|run| run.after.is_some()) {
             bail!("a cache of states takes whole sequences or what continues them");
         }
-        // What is `back` tokens before token `inside` of a run, or before the one that would follow its last.
+        // The token `back` tokens before token `inside` of a run, or before the one that would follow its last.
         let before = |index: usize, inside: usize, back: usize| -> i32 {
             let run = &runs[index];
             if back <= inside {

@@ -55,7 +55,7 @@ pub struct Delta<'a> {
     pub weights: [&'a Tensor; 2],
 }
 
-/// What every token gives, in f32.
+/// Unit vectors and gates of every token, in f32.
 struct Unit {
     /// Queries and keys of length 1.
     unit: Tensor,

@@ -5,7 +5,7 @@ use candle_core::{DType, Result, Tensor, bail};
 use super::{expect, launch};
 use crate::empty;
 
-/// What is known of rows of logits, `[N]` each.
+/// Statistics of rows of logits, `[N]` each.
 #[derive(Debug, Clone)]
 pub struct RowSums {
     /// Natural log-probability of the target.

@@ -72,7 +72,7 @@ fn rows(x: &Tensor, width: usize, what: &str) -> Result<usize> {
     Ok(x.elem_count() / width)
 }
 
-/// What the rows of a root-mean-square norm are multiplied by: weight and offset.
+/// The factor of a root-mean-square norm's rows: weight and offset.
 #[derive(Debug, Clone, Copy)]
 pub struct Gain<'a> {
     /// As wide as a row.
@@ -146,7 +146,7 @@ pub fn rope(x: &Tensor, dim: usize, [cos, sin]: [&Tensor; 2], back: bool) -> Res
     launch("rope", Some(x), tokens, &[x, cos, sin], &[heads, pairs, dim], &[direction])
 }
 
-/// What a gate passes through: `x sigmoid(f(x))` with `f(x) = slope (x + cubic x^3)`, or `sigmoid(f(x))` alone.
+/// A gate's function: `x sigmoid(f(x))` with `f(x) = slope (x + cubic x^3)`, or `sigmoid(f(x))` alone.
 #[derive(Debug, Clone, Copy)]
 pub struct Gate {
     /// 1 for SiLU, `2 sqrt(2 / pi)` for GELU by the hyperbolic tangent.

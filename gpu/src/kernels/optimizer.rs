@@ -9,7 +9,7 @@ use crate::sizes::{ELEMENTS, SQUARES};
 /// The numbers of a step of AdamW, in the order in which they are used.
 #[derive(Debug, Clone, Copy)]
 pub struct AdamW {
-    /// What the gradient is scaled by.
+    /// The factor of the gradient.
     pub scale: f32,
     /// Shares of the old and the new mean.
     pub beta1: [f32; 2],
@@ -21,7 +21,7 @@ pub struct AdamW {
     pub correct_2: f32,
     /// Added to the root of the mean square.
     pub epsilon: f32,
-    /// What weights are scaled by first.
+    /// The factor of weights before the step.
     pub keep: f32,
 }
 

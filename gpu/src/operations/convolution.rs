@@ -32,7 +32,7 @@ impl Rows {
         self.all.index_select(&index(sources.map(place).collect(), self.all.device())?, 0)
     }
 
-    /// What every token reads `back` tokens before it.
+    /// The rows `back` tokens before every token.
     fn before(&self, back: usize, sources: &[i32], taps: usize) -> Result<Tensor> {
         match back {
             0 => self.all.narrow(0, 0, self.tokens),

@@ -24,7 +24,7 @@ struct Run {
     others: Range<usize>,
 }
 
-/// What tokens give, as one array of every token each: columns or rows of a head's matrices.
+/// The inputs of a delta rule, one array of all tokens each: columns or rows of a head's matrices.
 struct Given {
     /// `[N, H, key_dim, 1]`.
     queries: Tensor,
@@ -36,7 +36,7 @@ struct Given {
     beta: Tensor,
 }
 
-/// What a token does to a state `[H, key_dim, value_dim]`.
+/// A token's change of a state `[H, key_dim, value_dim]`.
 struct Step {
     left: Tensor,
     gap: Tensor,
@@ -213,7 +213,7 @@ pub(super) fn inputs(call: &Call<'_>) -> Result<()> {
     let tokens = mixed.dim(0)?;
     let both = mixed.narrow(1, 0, 2 * sizes.keys())?.contiguous()?;
     let both = both.reshape((tokens, 2, key_heads, key_dim))?;
-    // What the value heads of a key head pull at it.
+    // The gradients of a key head from its value heads.
     let pull = call.wide(1)?.reshape((tokens, key_heads, heads / key_heads, 2, key_dim))?;
     let pull = pull.sum(2)?.transpose(1, 2)?.contiguous()?;
     let unit = call.wide(3)?.reshape((tokens, 2, key_heads, key_dim))?;

@@ -12,7 +12,7 @@ use crate::kept::{Key, kept};
 pub use crate::outcome::Outcome;
 use crate::witness;
 
-/// What a model asks of the kernels.
+/// The shapes of a model that the kernels are checked with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shapes {
     /// Of activations: f32 or bf16.
@@ -33,7 +33,7 @@ pub struct Shapes {
     pub delta: Option<DeltaShapes>,
 }
 
-/// What a delta rule asks of the kernels.
+/// The shapes of a delta rule that the kernels are checked with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeltaShapes {
     /// Heads of keys and of values.
@@ -129,7 +129,7 @@ pub fn first_use(device: &Device, shapes: &Shapes) -> Result<()> {
     Ok(())
 }
 
-/// What a verdict holds for: the device and its driver.
+/// The device and driver that a verdict holds for.
 fn identity(device: &Device) -> Result<String> {
     match device {
         #[cfg(feature = "cuda")]

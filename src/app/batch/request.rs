@@ -96,7 +96,7 @@ impl BatchRequest {
     /// A line of input.
     ///
     /// # Errors
-    /// What is wrong with it, for its response to say.
+    /// Its mistake, for the response to say.
     pub(crate) fn read(
         options: &BatchOptions,
         line: &Value,

@@ -18,13 +18,13 @@ const MOST_BYTES: u64 = 1 << 20;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
-    /// What it is called; the file's name otherwise.
+    /// Its name; the file's otherwise.
     name: Option<String>,
     /// The tokens, each one character.
     symbols: Vec<char>,
     /// Tokens of every output.
     length: usize,
-    /// What is correct, where there is one prompt: a regular expression for the whole output, or a list of outputs.
+    /// The correct outputs, where there is one prompt: a regular expression for the whole output, or a list of outputs.
     right: Option<Right>,
     /// The same prompt by prompt.
     #[serde(default)]
@@ -33,7 +33,7 @@ struct Written {
     initial: Option<Vec<f64>>,
     /// The base's chance of each symbol after each; equal unless given.
     transitions: Option<Vec<Vec<f64>>>,
-    /// What policies can see, unless --class says.
+    /// The class of policies, unless --class says.
     class: Option<String>,
 }
 

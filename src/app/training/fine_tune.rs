@@ -28,7 +28,7 @@ use crate::system::telemetry::JsonLines;
 /// A run that has ended.
 pub(crate) struct FineTuned {
     pub(crate) policy: Policy,
-    /// What was trained in place of all weights.
+    /// The adapter that was trained in place of all weights.
     pub(crate) adapter: Option<Adapter>,
     pub(crate) state: State,
 }

@@ -199,7 +199,7 @@ impl Best {
     }
 }
 
-/// What the evaluations of a run found, with their lines.
+/// The evaluations of a run, with their lines.
 pub(crate) fn read(output: &Path) -> Result<Vec<(HeldOut, String)>> {
     let path = output.join(FILE);
     if !path.exists() {

@@ -1,4 +1,4 @@
-//! What a run logs of every step, and what it warns of.
+//! The log of a run: metrics of every step, and warnings.
 
 use std::path::PathBuf;
 
@@ -114,7 +114,7 @@ impl Journal<'_> {
     }
 }
 
-/// What a progress bar says of a step.
+/// A step's line in a progress bar.
 fn line(metrics: &Metrics) -> String {
     if metrics.reward.is_nan() {
         return format!("loss {:.3}", metrics.loss);

@@ -49,11 +49,11 @@ pub struct TrainOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub rlvr: RlvrConfig,
-    /// What samples in place of this process.
+    /// The servers that sample in place of this process.
     #[command(flatten)]
     #[serde(flatten)]
     pub engine: EngineOptions,
-    /// What runs are evaluated on while they go.
+    /// The problems that runs are evaluated on while they go.
     #[command(flatten)]
     #[serde(flatten)]
     pub held_out: HeldOutOptions,
@@ -295,7 +295,7 @@ impl TrainOptions {
 /// Prompts that a dry run shows.
 const SHOWN: usize = 2;
 
-/// What a run would do, as far as that is known without sampling.
+/// A planned run, as far as that is known without sampling.
 pub struct DryRun {
     /// The resolved settings, as TOML.
     pub settings: String,

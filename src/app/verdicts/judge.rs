@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use tealight_datasets::verify::math::{Checked, Mode, Outcome, check};
 use tealight_datasets::{Database, Problem, Prompt, Verdict, Verifier, verify};
 
-/// What judges.
+/// A verifier, by kind.
 #[derive(Clone)]
 pub enum Judge {
     /// Mathematics, with the places where an answer may stand.
@@ -17,7 +17,7 @@ pub enum Judge {
     Other(Arc<dyn Verifier>),
 }
 
-/// What is judged.
+/// A gold answer and an answer to judge.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Pair {
     /// The gold answer.
@@ -57,7 +57,7 @@ pub enum Kind {
     Wrong,
     /// No answer was found.
     NoAnswer,
-    /// What stands where the answer should be cannot be read.
+    /// The text in the answer's place cannot be read.
     Unparsable,
     /// Nothing can be said.
     Unjudged,
@@ -134,7 +134,7 @@ pub fn math_line(found: &Checked<'_>) -> Result<String> {
 }
 
 impl Judge {
-    /// What `--verifier SPEC` and `--mode MODE` name.
+    /// The judge that `--verifier SPEC` and `--mode MODE` name.
     ///
     /// # Errors
     /// An unknown name; a mode for another verifier than that of mathematics.

@@ -1,4 +1,4 @@
-//! What the service counted, in the text format that Prometheus reads.
+//! Counters of the service, in the text format that Prometheus reads.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -140,7 +140,7 @@ async fn connection(
     let ending = async {
         let _ = ended.wait_for(|is_ending| *is_ending).await;
     };
-    // What goes wrong is the client's affair: it went away, or sent what is not HTTP.
+    // Errors here are the client's: it went away, or sent bytes that are not HTTP.
     tokio::select! {
         result = served.as_mut() => drop(result),
         () = ending => {

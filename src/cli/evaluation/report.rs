@@ -71,7 +71,7 @@ fn write(directory: &Path) -> Result<()> {
     report::write(&[(directory, &Results::load(directory)?)], None, directory)
 }
 
-/// What the server knows.
+/// The state of the server: a directory and its results so far.
 struct Shown {
     directory: PathBuf,
     live: Mutex<Live>,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::system::telemetry::out;
 
-/// What begins the name of a recipe where a file may stand too.
+/// The prefix of a recipe's name where a file may stand too.
 const PREFIX: &str = "recipe:";
 
 /// A file of `recipes/`.

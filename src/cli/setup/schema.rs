@@ -143,7 +143,7 @@ pub(super) fn settings(name: &str, command: &Command) -> Vec<Arg> {
     all.cloned().collect()
 }
 
-/// What an option may be.
+/// The schema of an option.
 fn property(option: &Arg) -> Value {
     let id = option.get_id().as_str();
     let mut item = item(option);
@@ -166,7 +166,7 @@ fn property(option: &Arg) -> Value {
     item
 }
 
-/// What one value of an option may be.
+/// The schema of one value of an option.
 fn item(option: &Arg) -> Value {
     let id = option.get_id().as_str();
     if id == "seeds" {

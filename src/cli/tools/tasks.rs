@@ -113,7 +113,7 @@ fn describe(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// What a task asks, an example and its knobs.
+/// A task's question, an example and its parameters.
 fn row(kind: &'static Kind, split: &str) -> Result<String> {
     let problems = instances::with_seed(kind, split, Some(1), 0)?.problems;
     let problem = problems.first().context("no instance")?;

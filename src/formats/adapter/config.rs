@@ -1,4 +1,4 @@
-//! What PEFT's `adapter_config.json` says of an adapter, and which of its keys are not supported.
+//! The keys of PEFT's `adapter_config.json`, and which of them are not supported.
 
 use std::path::Path;
 
@@ -32,7 +32,7 @@ const UNSUPPORTED: [&str; 15] = [
 /// Keys that take some of what `target_modules` name away again.
 const NARROWING: [&str; 3] = ["layers_to_transform", "layers_pattern", "exclude_modules"];
 
-/// What is read of it here.
+/// The keys that are read here.
 #[derive(Deserialize)]
 pub(super) struct Config {
     peft_type: String,

@@ -26,7 +26,7 @@ use config::Config;
 pub const CONFIG: &str = "adapter_config.json";
 /// Its matrices.
 pub const WEIGHTS: &str = "adapter_model.safetensors";
-/// What PEFT puts before the names of a model's weights.
+/// PEFT's prefix of the names of a model's weights.
 const PREFIX: &str = "base_model.model.";
 /// PEFT's word for every projection of the layers.
 const ALL_LINEAR: &str = "all-linear";
@@ -160,7 +160,7 @@ fn leaves(architecture: &Architecture) -> Vec<&'static str> {
 pub struct Adapter {
     /// The model it belongs to: a directory or a Hub id.
     pub base: String,
-    /// What its matrices mean.
+    /// The scale of its matrices.
     pub scaling: Scaling,
     /// The last parts of the names of what is adapted.
     pub targets: Vec<String>,
@@ -168,7 +168,7 @@ pub struct Adapter {
     pub weights: Weights,
 }
 
-/// What an adapter's base was, where it was not as its checkpoint has it; PEFT's own file has no place for it.
+/// The form of an adapter's base, where it was not as its checkpoint has it; PEFT's own file has no place for it.
 const BASE: &str = "tealight.json";
 /// Largest such file, in bytes.
 const MAX_BASE: u64 = 1 << 16;

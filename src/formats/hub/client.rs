@@ -1,4 +1,4 @@
-//! What is asked of the Hub: one file at a time into the cache. `listing` asks for the names of the files.
+//! Requests to the Hub: one file at a time into the cache. `listing` asks for the names of the files.
 //!
 //! Nothing that a server says is believed: names, commits and ETags become paths by `names` alone, a file has
 //! the size and, where it was announced, the hash that were announced, and a token goes to no other host.

@@ -1,4 +1,4 @@
-//! What `--dataset` says of the Hub to files in the cache: the files of a split, or one file by its name.
+//! The Hub's datasets of `--dataset` to files in the cache: the files of a split, or one file by its name.
 //!
 //! The order is that of the `datasets` library: what the README declares, else what the names of the files tell, else
 //! the conversion to Parquet that the Hub keeps in a branch of its own. A README and names are a stranger's: they are
@@ -51,8 +51,8 @@ pub struct Fetched {
 }
 
 impl HubDataset {
-    /// What `spec` names on the Hub; none where it names a file or a source of our own. `hub:` before it says that the
-    /// Hub is meant whatever is here.
+    /// The dataset that `spec` names on the Hub; none where it names a file or a source of our own. `hub:` before it
+    /// says that the Hub is meant whatever is here.
     ///
     /// # Errors
     /// `hub:` before another form, a name that could be of a file here as well, a part of a split.
@@ -161,7 +161,7 @@ impl HubDataset {
         Ok(Fetched { files, note: Some(note) })
     }
 
-    /// What README and names of files offer.
+    /// The splits that README and names of files offer.
     fn declared(&self, main: &Repository) -> Result<(Repository, Listing, Offer)> {
         let listing = main.listing()?;
         let repository = main.at_commit(&listing.commit)?;
@@ -178,7 +178,7 @@ impl HubDataset {
         Ok((repository, listing, offer))
     }
 
-    /// What the conversion of the main branch offers.
+    /// The splits that the conversion of the main branch offers.
     fn converted(&self) -> Result<(Repository, Listing, Offer)> {
         if self.revision != "main" {
             bail!("the conversion is of the main branch, not of `{}`", self.revision);

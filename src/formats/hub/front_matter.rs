@@ -51,7 +51,7 @@ pub(super) fn configs(readme: &str) -> Result<Vec<Config>> {
     read().context("README.md: its front matter cannot be read; name a file, hub:OWNER/NAME:FILE")
 }
 
-/// What stands between the first two lines `---`.
+/// The text between the first two lines `---`.
 fn front_matter(readme: &str) -> Option<&str> {
     let text = readme.trim_start_matches('\u{feff}');
     let text = text.strip_prefix("---\n").or_else(|| text.strip_prefix("---\r\n"))?;

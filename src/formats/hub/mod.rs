@@ -48,7 +48,7 @@ pub(crate) const TOKENIZER_FILES: [&str; 6] = [
     "vocab.json",
     "merges.txt",
 ];
-/// What else is fetched before the weights, where the repository has it.
+/// Further files to fetch before the weights, where the repository has them.
 const CONFIG_FILES: [&str; 3] = ["config.json", "generation_config.json", adapter::CONFIG];
 
 /// A directory with a model in Hub layout.

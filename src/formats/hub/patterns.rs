@@ -38,8 +38,9 @@ pub(super) fn matching(patterns: &[String], names: &[String]) -> Result<Vec<Stri
     Ok(found)
 }
 
-/// What a glob pattern means: `*` and `?` stay in a folder, `**` is any number of folders, `[a-z]` and `[!a-z]` are
-/// sets. None where it is too large or holds a set that is none. Matching takes time in proportion to the name.
+/// The regular expression of a glob pattern: `*` and `?` stay in a folder, `**` is any number of folders, `[a-z]` and
+/// `[!a-z]` are sets. None where it is too large or holds a set that is none. Matching takes time in proportion to the
+/// name.
 fn glob(pattern: &str) -> Option<Regex> {
     let mut regex = String::from("^");
     let parts: Vec<&str> = pattern.split('/').collect();

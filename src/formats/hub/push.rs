@@ -35,7 +35,7 @@ const LFS: &str = "application/vnd.git-lfs+json";
 /// Bytes of a file that the server looks at to choose how it is stored.
 const SAMPLE: usize = 512;
 
-/// What to push, and where to.
+/// A folder to push, and the repository to push to.
 pub struct Push<'a> {
     /// `owner/name`.
     pub repository: &'a str,

@@ -12,7 +12,7 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// What users write.
+    /// The names that users write.
     pub(super) const NAMED: [(&str, Shape); 3] =
         [("linear", Shape::Linear), ("cosine", Shape::Cosine), ("geometric", Shape::Geometric)];
 

@@ -1,4 +1,4 @@
-//! What training optimises. This module sees aligned tensors and numbers; it knows no model, no
+//! The objective of training. This module sees aligned tensors and numbers; it knows no model, no
 //! text, no prompt.
 //!
 //! [`Objective`] is a name with settings, [`Plan`] every choice it makes. Of a plan:

@@ -38,7 +38,7 @@ pub struct PlanPatch {
 }
 
 impl PlanPatch {
-    /// What is changed, as keys and values of the language of objectives.
+    /// The changes, as keys and values of the language of objectives.
     pub(super) fn words(&self) -> Vec<(&'static str, String)> {
         let number = |value: Option<f64>| value.map(|value| value.to_string());
         let count = |value: Option<usize>| value.map(|value| value.to_string());

@@ -187,7 +187,7 @@ impl Checkpoints<'_> {
         sync_directory(self.output)
     }
 
-    /// What to tell whoever's disk is full.
+    /// The remedy for a full disk.
     fn where_it_stands(&self, name: &str) -> String {
         let state = match newest(self.output) {
             Some(path) => format!("{} is whole", path.display()),

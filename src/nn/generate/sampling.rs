@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::rng::RandomStream;
 use crate::nn::backend::cpu;
 
-/// What is said of logits that cannot be drawn from.
+/// The error of logits that cannot be drawn from.
 pub(super) const NOT_FINITE: &str =
     "the model's logits are not finite: its weights have overflowed or are damaged";
 
@@ -15,7 +15,7 @@ pub(super) const NOT_FINITE: &str =
 pub struct SamplingParams {
     /// Divides the logits; 0 takes the most likely token.
     pub temperature: f64,
-    /// What is cut off the distribution.
+    /// The tokens that are cut off the distribution.
     pub filters: Filters,
     /// Most tokens a completion may have, end-of-sequence included.
     pub max_new_tokens: usize,

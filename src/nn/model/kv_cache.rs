@@ -146,7 +146,7 @@ impl KvCache {
                 let layer = |past: Past| match past {
                     Past::State(sizes) => {
                         let [state, past] = sizes.state();
-                        // What is added up over all tokens is so in f32.
+                        // States sum over all tokens, in f32.
                         let state = Tensor::zeros((rows, state), DType::F32, device)?;
                         Ok([state, Tensor::zeros((rows, past), like.dtype(), device)?])
                     }

@@ -1,6 +1,6 @@
 //! The model being trained: its weights, the decoder over them, and log-probabilities of tokens with their gradient.
 //!
-//! What samples and what trains is one decoder over one storage, so the sampler sees the newest step.
+//! Sampler and trainer share one decoder over one storage, so the sampler sees the newest step.
 //!
 //! Letters: B sequences, N completion tokens of all of them, V vocabulary, D hidden size.
 

@@ -24,7 +24,7 @@ pub(super) struct Answers {
     pub(super) drawn: Vec<Result<ServerSample, String>>,
 }
 
-/// What a response body holds.
+/// The completions in a response body.
 ///
 /// # Errors
 /// A body that is no answer at all.

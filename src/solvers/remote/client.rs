@@ -21,9 +21,9 @@ const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// How long a server may take to say what it is.
 const QUESTION: Duration = Duration::from_secs(30);
-/// What an answer may take besides its tokens, in bytes.
+/// The most bytes of an answer besides its tokens.
 const ANSWER_BYTES: u64 = 4 << 20;
-/// What a token may take in an answer, with its text and its log-probability, in bytes.
+/// The most bytes of a token in an answer, with its text and its log-probability.
 const TOKEN_BYTES: u64 = 2 << 10;
 /// The largest answer that is read at all, in bytes.
 const MAX_ANSWER: u64 = 1 << 30;
@@ -40,10 +40,10 @@ pub(super) struct Client {
     is_warned: AtomicBool,
 }
 
-/// What a server is asked to complete.
+/// A prompt for a server to complete.
 #[derive(Clone, Copy)]
 pub(super) enum PromptInput<'a> {
-    /// What it renders and tokenizes itself.
+    /// A prompt that the server renders and tokenizes itself.
     Prompt(&'a Prompt),
     /// Tokens.
     Tokens(&'a [u32]),
@@ -128,7 +128,7 @@ impl Client {
         }
     }
 
-    /// What the server says of itself at `path`; one that says nothing is not asked again.
+    /// The server's description of itself at `path`; a server without one is not asked again.
     pub(super) fn ask(&self, path: &str) -> Option<Value> {
         let mut request = self.question(path);
         if let Some(key) = &self.key {
@@ -250,7 +250,7 @@ impl Client {
     }
 }
 
-/// What the server said, shortened.
+/// The server's text, shortened.
 fn said(text: &[u8]) -> String {
     let value: Value = serde_json::from_slice(text).unwrap_or(Value::Null);
     let message = value["error"]["message"].as_str().or_else(|| value["message"].as_str());

@@ -60,7 +60,7 @@ pub struct EngineOptions {
     pub importance_correction: Option<ImportanceCorrection>,
 }
 
-/// What servers are given.
+/// The weights that servers are given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EngineWeights {
@@ -111,7 +111,7 @@ impl EngineOptions {
         }
     }
 
-    /// What servers are given.
+    /// The weights that servers are given.
     pub fn weights(&self, trains_adapter: bool) -> EngineWeights {
         self.engine_weights.unwrap_or(match trains_adapter {
             true => EngineWeights::Adapter,
@@ -278,7 +278,7 @@ impl<'a> Fleet<'a> {
         Ok(completions)
     }
 
-    /// What a server drew, held against what was asked.
+    /// A server's sample, checked against the request.
     fn completion(&self, drawn: ServerSample, params: &SamplingParams) -> Result<Completion> {
         let (Some(tokens), Some(logp)) = (drawn.token_ids, drawn.token_logp) else {
             bail!("the server gives no tokens with their log-probabilities: training needs both");

@@ -13,7 +13,7 @@ use super::{Dialect, RemoteOptions};
 /// A server.
 pub(super) struct Replica {
     pub(super) client: Client,
-    /// What it calls the model that it was started with.
+    /// The server's name for the model that it was started with.
     pub(super) model: String,
     is_up: AtomicBool,
     /// The adapter that it has of us. Who asks for completions holds it, who changes weights waits for them.

@@ -22,7 +22,7 @@ use serde::de::DeserializeOwned;
 pub use mpi::{Launched, launch};
 pub use threads::threads;
 
-/// What a rank finds before all gather what they have: enough that few wait for the last.
+/// Results of a rank after which all ranks gather theirs: enough that few wait for the last.
 const ROUND: usize = 4096;
 /// Numbers that are summed at a time: bounds what a sum takes beside them.
 const CHUNK: usize = 1 << 22;
@@ -108,7 +108,7 @@ impl Ranks {
     /// Does `work` on the first rank alone; what came of it, all know.
     ///
     /// # Errors
-    /// What `work` fails with, on the first rank, and [`FirstFailed`] on the others.
+    /// The error of `work`, on the first rank, and [`FirstFailed`] on the others.
     pub fn first<T: Serialize + DeserializeOwned>(
         &self,
         work: impl FnOnce() -> Result<T>,
@@ -130,7 +130,7 @@ impl Ranks {
     /// Does `work` on the first rank, and then on the others.
     ///
     /// # Errors
-    /// What `work` fails with; the others are gone.
+    /// The error of `work`; the others are gone.
     pub fn first_then_others<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         if !self.is_first() {
             self.wait()?;
@@ -259,7 +259,7 @@ fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
 mod tests {
     use super::*;
 
-    /// What each of `size` ranks comes to.
+    /// The result of each of `size` ranks.
     fn on_each<T: Send>(size: usize, work: impl Fn(&Ranks) -> T + Sync) -> Vec<T> {
         let (ranks, work) = (threads(size), &work);
         std::thread::scope(|scope| {

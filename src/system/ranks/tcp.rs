@@ -39,7 +39,7 @@ pub struct Membership {
     pub rendezvous: String,
 }
 
-/// What all processes of a launch know and nobody else.
+/// The secret that all processes of a launch share.
 #[derive(Clone)]
 pub struct Key(String);
 

@@ -17,11 +17,11 @@ pub struct Logged {
     pub problem: String,
     /// The prompt as the model saw it.
     pub prompt: String,
-    /// What the model wrote.
+    /// The model's text.
     pub completion: String,
-    /// What it earned.
+    /// Its reward.
     pub reward: f64,
-    /// What its first token was credited with.
+    /// The advantage of its first token.
     pub advantage: f64,
     /// The verdict: correct, wrong, no-answer or unparsable.
     pub verdict: String,

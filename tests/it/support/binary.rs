@@ -14,14 +14,14 @@ pub(crate) fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// What a command said that must succeed.
+/// The messages of a command that must succeed.
 pub(crate) fn ok(arguments: &[&str]) -> String {
     let done = tealight(arguments);
     assert!(done.status.success(), "{arguments:?}: {}", said(&done));
     said(&done)
 }
 
-/// What a failed command said; it must be one line that starts with `error:` besides announcements.
+/// The message of a command that must fail: one line that starts with `error:` besides announcements.
 pub(crate) fn refusal(arguments: &[&str]) -> String {
     let output = tealight(arguments);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -280,7 +280,7 @@ impl<'a> Lexer<'a> {
         Some(())
     }
 
-    /// What follows "about" is an approximation of what stands before, unless that is only a name.
+    /// A value after "about" approximates the one before it, and is not read unless that is only a name.
     fn approximately(&mut self) {
         if self.out.is_empty() {
             // `\approx 3.14` is all there is.

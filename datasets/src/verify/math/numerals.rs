@@ -136,7 +136,7 @@ pub(super) fn is_written(digits: &str, value: &RBig) -> bool {
     positional(digits, 10).as_ref() == Some(value)
 }
 
-/// What a repeated group of digits adds behind `places` decimals.
+/// The sum of a repeated group of digits after `places` decimals.
 fn tail(cycle: &str, places: usize) -> Option<RBig> {
     let above = IBig::from_str_radix(cycle, 10).ok()?;
     let below = (UBig::from(10_u8).pow(cycle.len()) - UBig::ONE) * UBig::from(10_u8).pow(places);

@@ -1,4 +1,4 @@
-//! What a mathematical answer is read as, and why two differ, for people.
+//! The parsed form of a mathematical answer, and why two differ, in words for people.
 
 use super::fuel::Fuel;
 use super::tree::{Answer, Expr, Mark};
@@ -41,7 +41,7 @@ pub fn why(text: &str, checked: &Checked<'_>) -> String {
     }
 }
 
-/// What kind of answer a gold answer is, in a few words: `a number`, `a set`, `words`.
+/// The kind of a gold answer, in a few words: `a number`, `a set`, `words`.
 pub fn kind_of(text: &str) -> String {
     match parse::parse(bare(gold(text))) {
         None => "not readable".into(),
@@ -88,7 +88,7 @@ fn quoted(text: &str) -> String {
     text.chars().take(MAX_QUOTED).collect()
 }
 
-/// What stands behind a number, where something does.
+/// The percent sign or unit after a number, where there is one.
 fn mark(text: &str) -> Option<String> {
     match parse::parse(bare(text))? {
         Answer::Marked(_, mark) => Some(match mark {
@@ -100,7 +100,7 @@ fn mark(text: &str) -> Option<String> {
     }
 }
 
-/// What kind of answer it is, with an article.
+/// The kind of an answer, with an article.
 fn kind(answer: &Answer) -> String {
     let of = |name: &str, members: &[Answer]| format!("{name} of {} members", members.len());
     match answer {

@@ -1,4 +1,4 @@
-//! What an answer is, parsed: expressions, and the structures around them.
+//! The parsed form of an answer: expressions, and the structures around them.
 
 use dashu_base::Sign;
 use dashu_ratio::RBig;
@@ -60,7 +60,7 @@ pub(super) enum Relation {
     Unequal,
 }
 
-/// What stands behind a number.
+/// A mark after a number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Mark {
     /// A percent sign.

@@ -1,4 +1,4 @@
-//! What a query is made of: its clauses, joins, subqueries, aggregates and set operations.
+//! The parts of a query: its clauses, joins, subqueries, aggregates and set operations.
 //!
 //! Each is listed once, however often it stands in the query. To add a feature, add a line to a method of [`Found`].
 

@@ -104,7 +104,8 @@ impl Verifier for Sql {
     }
 }
 
-/// What `sql`, `sql-bird` or `sql-spider`, each with or without `:FOLDER`, asks for; none of another verifier.
+/// The comparison and folder that `sql`, `sql-bird` or `sql-spider` name, each with or without `:FOLDER`; none of
+/// another verifier.
 pub fn named(spec: &str) -> Option<(Compare, Option<PathBuf>)> {
     let (name, folder) = spec.split_once(':').unwrap_or((spec, ""));
     let all = [Compare::Strict, Compare::Bird, Compare::Spider];

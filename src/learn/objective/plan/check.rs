@@ -62,7 +62,7 @@ impl Plan {
         Ok(())
     }
 
-    /// What gates, corrections and trajectory balance need.
+    /// Checks of gates, corrections and trajectory balance.
     fn check_weights(&self) -> Result<()> {
         let is_in_advantages = self.regulariser().is_none_or(|r| r.estimator == Estimator::Score);
         if self.gate != Gate::All && !(is_in_advantages && self.is_on_policy()) {
@@ -107,7 +107,7 @@ impl Plan {
         Ok(())
     }
 
-    /// What single rules need.
+    /// Checks of single rules.
     fn check_rule(&self) -> Result<()> {
         let is_moved_by_penalty = self.regulariser().is_some_and(|r| {
             let is_exact =

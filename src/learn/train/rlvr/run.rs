@@ -1,4 +1,4 @@
-//! What a run holds while it trains: settings, models, prompts, and where its samples come from.
+//! The state of a run while it trains: settings, models, prompts, and where its samples come from.
 
 use anyhow::{Result, bail};
 use candle_core::Device;

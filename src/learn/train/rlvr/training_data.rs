@@ -1,5 +1,5 @@
-//! What a run trains on besides fresh rollouts: the base's stored completions, how often it solves every
-//! prompt, and the beta that follows.
+//! The data of a run besides fresh rollouts: the base's stored completions, how often it solves every prompt, and the
+//! beta that follows.
 
 use std::ops::Range;
 

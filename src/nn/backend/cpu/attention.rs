@@ -15,7 +15,7 @@ use super::math::{dot, exp, max, sum_of};
 /// Query heads of one key-value head that go through its keys together at most.
 const TOGETHER: usize = 4;
 
-/// What some slots of a row, whole blocks, hold of one key-value head.
+/// Keys and values of one key-value head in some slots of a row, whole blocks.
 pub(super) struct Held<'a> {
     pub(super) keys: &'a [f32],
     pub(super) values: &'a [f32],

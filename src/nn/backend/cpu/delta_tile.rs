@@ -10,7 +10,7 @@ const NARROW: usize = 16;
 /// Tokens whose states the backward pass keeps at a time; before them it keeps one in so many.
 const CHUNK: usize = 16;
 
-/// What a head reads of every token: places in rows of some width.
+/// The inputs of a head for every token: places in rows of some width.
 pub(super) struct Inputs<'a> {
     pub(super) unit: &'a [f32],
     pub(super) unit_width: usize,

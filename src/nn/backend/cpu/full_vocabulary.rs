@@ -1,5 +1,5 @@
-//! What losses ask of whole next-token distributions, a block of the vocabulary at a time: how far a row is from
-//! another model's, its entropy, its likeliest tokens, and what all of them pull at the logits.
+//! Full-vocabulary terms of losses, a block of the vocabulary at a time: divergences of rows from another model's,
+//! entropies, likeliest tokens, and the gradients of all of them in the logits.
 //!
 //! N tokens, V vocabulary.
 

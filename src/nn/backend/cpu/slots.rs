@@ -1,4 +1,4 @@
-//! What layers know of the past of some rows: in slots of each row, and what several rows share at their beginning.
+//! The cached past of some rows in a layer: in slots of each row, and in a beginning that several rows share.
 
 use super::super::DeltaSizes;
 use super::attention::Held;

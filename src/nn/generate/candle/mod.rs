@@ -82,7 +82,7 @@ impl CandleModel {
         Ok(Self { family, max_positions, network: Mutex::new(built), device: device.clone() })
     }
 
-    /// What candle-transformers calls it.
+    /// The family's name in candle-transformers.
     pub fn family(&self) -> &str {
         &self.family
     }
