@@ -1,7 +1,7 @@
 //! Scalar functions of a log-ratio as losses over tensors `[N]` or `[n, V]`.
 //!
-//! On the CPU a loss is computed in f64, element by element: what is differentiated is exactly the scalar function
-//! that the tests check. On a GPU it is computed in f32 by tensor operations, stable near 0 and far from it, without leaving
+//! On the CPU a loss is computed in f64, element by element: what is differentiated is exactly the scalar function that
+//! the tests check. On a GPU it is computed in f32 by tensor operations, stable near 0 and far from it, without leaving
 //! the device; the tests compare the two.
 
 use std::f64::consts::LN_2;
