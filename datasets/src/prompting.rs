@@ -41,9 +41,6 @@ impl std::fmt::Debug for Template {
 
 impl Template {
     /// Reads a template; `name` is what messages call it.
-    ///
-    /// # Errors
-    /// It is none; the error says where.
     pub fn new(name: &str, text: &str) -> Result<Self> {
         let mut environment = Environment::new();
         // A column that a row has not is a mistake, not nothing.

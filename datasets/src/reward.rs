@@ -59,9 +59,6 @@ impl Rewards {
     }
 
     /// Refuses weights and a threshold that do not go with the verifiers.
-    ///
-    /// # Errors
-    /// Which option, and why.
     pub fn check(&self) -> Result<()> {
         let refused =
             |spec: &str, what: String| Err(DataError::Verifier { spec: spec.into(), what });

@@ -95,9 +95,6 @@ pub fn differences(
 
 /// Whether `second` is a second draw of the first run's model whose samples are independent of those of all `runs`: as
 /// that one was sampled, with a seed that no run has.
-///
-/// # Errors
-/// The obstacle to the comparison, as a sentence, and its fix.
 pub fn check_second_draw(
     (name, second): (&str, &Results),
     runs: &[(&str, &Results)],

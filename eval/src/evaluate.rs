@@ -110,9 +110,6 @@ impl<'a> EvalJob<'a> {
     }
 
     /// Draws the missing samples and counts all of them; the tallies are in the order of the problems.
-    ///
-    /// # Errors
-    /// An error of the solver, the store, the team or `progress`.
     pub fn run(mut self) -> Result<Vec<Tally>> {
         let (problems, solver, team) = (self.problems, self.solver, self.team);
         let mut tallies = self.known();

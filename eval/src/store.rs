@@ -32,9 +32,6 @@ struct StoreFile {
 
 impl SampleStore {
     /// Starts an empty file.
-    ///
-    /// # Errors
-    /// A file that cannot be written.
     pub fn create(path: &Path, team: &dyn Team) -> Result<Self> {
         let out = team.is_first().then(|| output::create(path)).transpose();
         let out = out.with_context(|| format!("{}: cannot be written", path.display()))?;
@@ -223,9 +220,6 @@ pub fn read(path: &Path) -> Result<SamplesFile> {
 }
 
 /// Writes samples beside `path`, synced and renamed: never half a file.
-///
-/// # Errors
-/// A directory that cannot be written.
 pub fn write<'a>(path: &Path, samples: impl Iterator<Item = &'a Sample>) -> Result<()> {
     whole(path, |out| {
         for sample in samples {
@@ -237,9 +231,6 @@ pub fn write<'a>(path: &Path, samples: impl Iterator<Item = &'a Sample>) -> Resu
 }
 
 /// Writes lines of text likewise.
-///
-/// # Errors
-/// A directory that cannot be written, a full disk; an error of a line.
 pub fn write_lines(path: &Path, lines: impl Iterator<Item = Result<String>>) -> Result<()> {
     whole(path, |out| {
         for line in lines {
@@ -250,9 +241,6 @@ pub fn write_lines(path: &Path, lines: impl Iterator<Item = Result<String>>) -> 
 }
 
 /// Writes a file likewise.
-///
-/// # Errors
-/// A directory that cannot be written.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     whole(path, |out| Ok(out.write_all(bytes)?))
 }
@@ -271,9 +259,6 @@ fn whole(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> Result<()>) -> 
 }
 
 /// Writes samples in the order of `problems`, then those of other problems.
-///
-/// # Errors
-/// A directory that cannot be written.
 fn write_in_order(
     file: &Path,
     problems: &[Problem],

@@ -113,9 +113,6 @@ pub fn empty(shape: impl Into<Shape>, dtype: DType, device: &Device) -> Result<T
 /// The product `x w^T` in f32 of `x` `[N, D]` and `w` `[V, D]`. CUDA multiplies two bf16 matrices as they are and adds
 /// up in f32, by a call that names its precision; elsewhere, and of f32, it is a product of f32 matrices. No flag of
 /// the process is set, which another thread's products would read.
-///
-/// # Errors
-/// Sizes that do not fit.
 pub fn wide_product(x: &Tensor, w: &Tensor) -> Result<Tensor> {
     #[cfg(feature = "cuda")]
     if let Device::Cuda(device) = x.device()

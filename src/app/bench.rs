@@ -68,9 +68,6 @@ pub struct BenchOptions {
 }
 
 /// Measures, and returns what was found as one JSON object.
-///
-/// # Errors
-/// A model that cannot be read or measured so.
 pub fn run(options: &BenchOptions) -> Result<Value> {
     options.check()?;
     let (device, described) = options.model.open_device()?;

@@ -127,9 +127,6 @@ pub struct Meaning {
 }
 
 /// Works out what betas mean, or which lead to target validities, and draws it where a folder is named.
-///
-/// # Errors
-/// Numbers out of range, a model that cannot be read, a call that was stopped.
 pub fn run(options: &BetaOptions, stop: &Stop) -> Result<Meaning> {
     if options.target.is_empty() && options.beta.is_empty() && !options.measure {
         bail!(

@@ -73,9 +73,6 @@ fn aligned<S: serde::Serializer>(set: &Aligned, serializer: S) -> Result<S::Ok, 
 }
 
 /// Compares evaluations, the first as the base, and writes compare.json and a report where a folder is named.
-///
-/// # Errors
-/// Results that cannot be read or compared, a folder that cannot be written.
 pub fn run(options: &CompareOptions) -> Result<Comparison> {
     if options.runs.len() < 2 {
         bail!("name at least two directories that `tealight eval` or `tealight grade` wrote");

@@ -32,9 +32,6 @@ pub(super) struct Card<'a> {
 
 impl Card<'_> {
     /// The card, with `tables` of results.
-    ///
-    /// # Errors
-    /// Settings of the run that are not TOML.
     pub(super) fn text(&self, tables: &[String]) -> Result<String> {
         let config = settings(self.place)?.unwrap_or_default();
         let objective = config.get("objective").and_then(toml::Value::as_str);

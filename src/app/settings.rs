@@ -356,9 +356,6 @@ pub(crate) fn estimable(asked: &[usize], usual: &[usize], n: usize) -> Result<Ve
 
 /// Most tokens of a completion: what was asked for, or what the context leaves beside the longest prompt, up to
 /// [`LENGTH`].
-///
-/// # Errors
-/// A prompt that cannot be encoded, or leaves no room at all.
 pub(crate) fn completion_length<'a>(
     asked: Option<usize>,
     problems: impl IntoIterator<Item = &'a Problem>,

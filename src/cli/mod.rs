@@ -154,9 +154,6 @@ fn report(error: &anyhow::Error) -> u8 {
 }
 
 /// Checks a command line without running it: its options, its configuration files, the numbers in them.
-///
-/// # Errors
-/// The mistakes that the command itself would refuse before it does anything.
 pub fn check(arguments: &[String]) -> Result<()> {
     let arguments = arguments.iter().map(|argument| config_merge::kebab_case(argument.into()));
     let matches = commands::command().try_get_matches_from(arguments)?;
@@ -179,9 +176,6 @@ pub(crate) fn batch_line(
 
 /// The value of an option that a command cannot do without and that a settings file may give, so that clap cannot ask
 /// for it.
-///
-/// # Errors
-/// `message`, where there is none.
 fn required<T>(value: Option<T>, message: &'static str) -> Result<T> {
     value.context(message)
 }

@@ -92,9 +92,6 @@ impl Point {
 
 /// The optimum of every point, in order; points are independent and run in parallel, unless each starts from the one
 /// before.
-///
-/// # Errors
-/// A point that is impossible.
 pub fn sweep(
     world: &World,
     class: Class,

@@ -178,9 +178,6 @@ pub enum Kernels {
 }
 
 /// The same as [`open`] for a process that computes with `kernels`: the choice holds for all of its devices.
-///
-/// # Errors
-/// As [`open`].
 pub fn open_with(name: &str, kernels: Kernels) -> Result<(Device, String)> {
     let (device, described) = open(name)?;
     if kernels == Kernels::Tealight {

@@ -131,9 +131,6 @@ pub fn within_time<R: Send + 'static>(
 }
 
 /// Does `work`, in which a library reads what a stranger made; a panic is an error, and says nothing on the terminal.
-///
-/// # Errors
-/// It panics.
 pub fn caught<R>(what: &str, work: impl FnOnce() -> R) -> Result<R> {
     QUIET.set(true);
     let result = catch_unwind(AssertUnwindSafe(work));

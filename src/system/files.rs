@@ -65,9 +65,6 @@ fn with_mode(mode: u32) -> tempfile::Builder<'static, 'static> {
 }
 
 /// The path of a name that a stranger gave, inside `folder` (see [`names::inside`]).
-///
-/// # Errors
-/// A name that would leave it.
 pub fn inside(folder: &Path, name: &str) -> Result<PathBuf> {
     Ok(names::inside(folder, name)?)
 }
@@ -110,9 +107,6 @@ pub fn read_json(path: &Path, limit: u64) -> Result<serde_json::Value> {
 }
 
 /// Makes what was renamed in `directory` last.
-///
-/// # Errors
-/// The system cannot.
 pub fn sync_directory(directory: &Path) -> Result<()> {
     // Elsewhere a directory cannot be opened as a file.
     if cfg!(unix) {
@@ -187,9 +181,6 @@ impl Claim {
 }
 
 /// Creates `directory` and checks that files can be written there.
-///
-/// # Errors
-/// It cannot be made or written.
 pub fn writable_directory(directory: &Path) -> Result<()> {
     let describe = || format!("{}: this output directory cannot be written", directory.display());
     std::fs::create_dir_all(directory).with_context(describe)?;
@@ -198,9 +189,6 @@ pub fn writable_directory(directory: &Path) -> Result<()> {
 }
 
 /// The same for a folder inside an output directory, in whose place no link may stand.
-///
-/// # Errors
-/// It cannot be made or written, or is a link.
 pub(crate) fn writable_subfolder(folder: &Path) -> Result<()> {
     if let Some(output) = folder.parent() {
         std::fs::create_dir_all(output).with_context(|| output.display().to_string())?;

@@ -25,9 +25,6 @@ pub(crate) fn agent(timeout: Option<Duration>) -> Agent {
 }
 
 /// The whole body, at most `limit` bytes.
-///
-/// # Errors
-/// A connection that breaks off, a body that is larger.
 pub(crate) fn body(response: &mut Response<Body>, limit: u64) -> Result<Vec<u8>> {
     match response.body_mut().with_config().limit(limit).read_to_vec() {
         Ok(bytes) => Ok(bytes),

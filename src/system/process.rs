@@ -38,9 +38,6 @@ fn number(names: &[&str]) -> Option<usize> {
 
 /// Refuses to run in as many processes as a launcher started, all of which would do the same; `why` is the end of the
 /// message, which the first of them gives.
-///
-/// # Errors
-/// There is more than one.
 pub(crate) fn refuse_several(why: &str) -> Result<()> {
     let size = number(&SIZES).unwrap_or(1);
     if size < 2 {

@@ -108,9 +108,6 @@ impl Program {
     }
 
     /// An interpreter with `arguments` that loads what judges within `loading`; `shown` is what messages call it.
-    ///
-    /// # Errors
-    /// It does not start, or says that it cannot load.
     pub(super) fn interpreter(
         name: &'static str,
         shown: &str,
@@ -338,9 +335,6 @@ pub(crate) fn is_reached(reward: f64, threshold: Option<f64>) -> bool {
 }
 
 /// Reads `timeout=SECONDS:REST`, or the rest alone.
-///
-/// # Errors
-/// A timeout that is none.
 pub(super) fn limited(argument: &str) -> Result<(Duration, &str), String> {
     let Some(rest) = argument.strip_prefix("timeout=") else { return Ok((TIMEOUT, argument)) };
     let (seconds, rest) =

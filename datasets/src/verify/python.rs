@@ -16,9 +16,6 @@ const DRIVER: &str = include_str!("python.py");
 const LOADING: Duration = Duration::from_secs(120);
 
 /// Opens `FILE.py:FUNCTION` or `timeout=SECONDS:FILE.py:FUNCTION`. The interpreter is `$TEALIGHT_PYTHON`, or `python3`.
-///
-/// # Errors
-/// No such file or function, a file that cannot be imported, no interpreter.
 pub(super) fn open(argument: &str) -> Result<Program, String> {
     let (timeout, rest) = limited(argument)?;
     let (file, function) = rest

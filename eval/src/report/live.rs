@@ -28,9 +28,6 @@ impl Live {
     }
 
     /// Reads what is new, and shows all there is: a document for the viewer, as JSON.
-    ///
-    /// # Errors
-    /// A directory that cannot be read.
     pub fn look(&mut self) -> Result<String> {
         for path in found(&self.directory, MAX_DEPTH)? {
             // A file that is being replaced is read at the next look.
@@ -52,9 +49,6 @@ impl Live {
     }
 
     /// The completions of the step at this position of the last look's list, as JSON.
-    ///
-    /// # Errors
-    /// No such step, a file that cannot be read.
     pub fn step(&self, index: usize) -> Result<Value> {
         rows(self.steps.get(index).context("no such step")?)
     }

@@ -21,9 +21,6 @@ const MATHEMATICS_SCRIPT: &str = include_str!("assets/mathematics.js");
 const MATHEMATICS_STYLE: &str = include_str!("assets/mathematics.css");
 
 /// A page of tables and figures: a title, a sentence, sections.
-///
-/// # Errors
-/// Data that cannot be written as JSON.
 pub fn sheet(title: &str, lead: &str, sections: Vec<Section>) -> Result<String> {
     let document = Document {
         title: title.to_owned(),
@@ -35,9 +32,6 @@ pub fn sheet(title: &str, lead: &str, sections: Vec<Section>) -> Result<String> 
 }
 
 /// The page that shows a run while it goes: it asks for `live` every two seconds.
-///
-/// # Errors
-/// Data that cannot be written as JSON.
 pub fn live_page() -> Result<String> {
     let document = Document { title: "Tealight, live".into(), live: true, ..Document::default() };
     html(&document, &Placed::of_later_samples())

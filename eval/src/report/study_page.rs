@@ -21,9 +21,6 @@ const ONE_SEED: &str = "This study has one seed, so it compares runs and not obj
 otherwise, so no difference is starred. Several --seeds compare objectives.";
 
 /// Writes `report.html` into the folder of a study, with the samples that stand there.
-///
-/// # Errors
-/// Samples that cannot be read, a folder that cannot be written.
 pub fn write_study(study: &Study, folder: &Path) -> Result<()> {
     let mut models = vec!["base".to_owned()];
     models.extend(names_of_runs(study));

@@ -257,9 +257,6 @@ pub(super) fn some(mut all: Vec<StepFile>) -> Vec<StepFile> {
 
 /// The completions of a step as the viewer gets them: prompt, completion, reward, advantage, verdict, tokens, whether it was
 /// truncated.
-///
-/// # Errors
-/// A file that cannot be read.
 pub(super) fn rows(stored: &StepFile) -> Result<Value> {
     let rows = read::table(&stored.path)?;
     let text = |value: Option<&Value>| -> String {

@@ -92,9 +92,6 @@ impl Taps {
 
 /// The causal convolution of every column of `x` `[N, C]` with its own `kernel` `[C, 1, taps]`, through SiLU. With
 /// `past` `[rows, (taps - 1) * C]` runs that go on read what is there, and leave what the next will read.
-///
-/// # Errors
-/// Sizes that do not fit.
 pub fn convolution(
     x: &Tensor,
     kernel: &Tensor,
@@ -123,9 +120,6 @@ pub fn convolution(
 }
 
 /// The gradient of [`convolution`]'s `x` for that of its result, without a cache; the kernel's is added to `sums`.
-///
-/// # Errors
-/// Sizes that do not fit.
 pub fn convolution_back(
     x: &Tensor,
     kernel: &Tensor,

@@ -26,9 +26,6 @@ pub struct AdamW {
 }
 
 /// One step on f32 `weight` with its moments and its gradient, all of one size, in place.
-///
-/// # Errors
-/// Sizes that do not fit.
 pub fn adamw(step: AdamW, weight: &Tensor, moments: [&Tensor; 2], gradient: &Tensor) -> Result<()> {
     let count = weight.elem_count();
     let [mean, square] = moments;

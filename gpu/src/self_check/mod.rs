@@ -88,9 +88,6 @@ pub fn by_kernel(outcomes: Vec<Outcome>) -> Vec<Outcome> {
 }
 
 /// Refuses a device on which a kernel is not what it is on the CPU.
-///
-/// # Errors
-/// The kernels that differ, each with the size of its error.
 pub fn judged(outcomes: Vec<Outcome>) -> Result<Vec<Outcome>> {
     let outcomes = by_kernel(outcomes);
     let said: Vec<String> = outcomes
@@ -112,9 +109,6 @@ pub fn judged(outcomes: Vec<Outcome>) -> Result<Vec<Outcome>> {
 
 /// Checks a device at a model's sizes, unless a verdict on these kernels, this device and this driver is kept, or
 /// Candle computes in their place.
-///
-/// # Errors
-/// Kernels that differ; the device's.
 pub fn first_use(device: &Device, shapes: &Shapes) -> Result<()> {
     if crate::is_by_candle() {
         return Ok(());

@@ -94,9 +94,6 @@ impl Turn {
 
 impl BatchRequest {
     /// A line of input.
-    ///
-    /// # Errors
-    /// Its mistake, for the response to say.
     pub(crate) fn read(
         options: &BatchOptions,
         line: &Value,

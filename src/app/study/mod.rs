@@ -149,9 +149,6 @@ struct Prepared {
 
 /// Evaluates the base, fine-tunes it under every configuration from every seed, evaluates the results, and writes
 /// results and report to the study's folder. Ranks divide the base's samples and the runs; the first alone reports.
-///
-/// # Errors
-/// Settings that do not go together, files that cannot be read or written, a run that failed or was stopped.
 pub fn run(options: &StudyOptions, start: &Start, process: &Process) -> Result<Option<Finished>> {
     let Process { stop, ranks } = process;
     let started = Instant::now();

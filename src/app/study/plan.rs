@@ -62,9 +62,6 @@ struct Part {
 
 /// Finds out what a study would do, and the least difference that it could find with the variances of `earlier`, a
 /// study's folder or its results.json: a few samples and training steps are timed, and thrown away.
-///
-/// # Errors
-/// Settings that do not go together, files that cannot be read.
 pub fn planned(options: &StudyOptions, earlier: Option<&Path>, process: &Process) -> Result<Plan> {
     let (options, configurations) = options.checked()?;
     let study = Prepared::open(options, configurations, &process.ranks)?;

@@ -50,9 +50,6 @@ impl Tuning {
     }
 
     /// Every configuration, in the order of the values.
-    ///
-    /// # Errors
-    /// A setting that the objective refuses.
     pub(crate) fn configurations(&self) -> Result<Vec<Configuration>> {
         let mut all = vec![Configuration::of(&self.objective)];
         for settings in &self.settings {

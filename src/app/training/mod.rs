@@ -93,9 +93,6 @@ pub struct Trained {
 /// println!("{} steps; model in {}", trained.global_step, trained.model.display());
 /// # anyhow::Ok(())
 /// ```
-///
-/// # Errors
-/// Settings that do not go together, files that cannot be read or written, a run that failed or was stopped.
 pub fn run(
     options: &TrainOptions,
     run_directory: &RunDirectory,
@@ -207,9 +204,6 @@ impl RunDirectory {
 impl RlvrConfig {
     /// Whether a run holds the base's weights beside the policy's: where something reads them, or an adapter stands on
     /// them.
-    ///
-    /// # Errors
-    /// An objective that is impossible.
     fn holds_base(&self) -> Result<bool> {
         Ok(self.settings.lora.use_peft || reads_base(self, &self.plan()?))
     }
@@ -316,9 +310,6 @@ pub struct DryRun {
 }
 
 /// Finds out what a run would do, without sampling and without writing anything.
-///
-/// # Errors
-/// Settings that do not go together, files that cannot be read.
 pub fn dry_run(options: &TrainOptions) -> Result<DryRun> {
     options.check()?;
     let (dataset, held_out) = options.open()?;

@@ -88,9 +88,6 @@ impl Session<'_> {
 
 /// Most bytes of memory that a run of `config` is planned to take by itself, the longest sequences met, without what
 /// the log alone reads: what its objective asks for.
-///
-/// # Errors
-/// Prompts that do not fit, an objective that is impossible.
 pub(crate) fn planned_peak(
     config: &RlvrConfig,
     dataset: &Dataset,
@@ -103,9 +100,6 @@ pub(crate) fn planned_peak(
 }
 
 /// The sizes that decide the memory of a run of `config` alone: where it reads the base nowhere, the base is not held.
-///
-/// # Errors
-/// An objective that is impossible.
 pub(crate) fn sizes(
     config: &RlvrConfig,
     problems: &[Encoded<'_>],

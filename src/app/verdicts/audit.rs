@@ -79,9 +79,6 @@ pub struct Audit {
 impl Audit {
     /// Judges the pairs of `file` by `judge` and by `against`: another verifier, or a CSV of what it said. Labels are
     /// those of the file's lines and of `FILE.labels.csv`.
-    ///
-    /// # Errors
-    /// A file that cannot be read, a line that is no pair.
     pub fn open(file: &Path, judge: &Judge, against: Option<&str>) -> Result<Self> {
         let shown = file.display();
         let reader = regular::open(file).with_context(|| format!("{shown}: cannot be read"))?;
@@ -192,9 +189,6 @@ impl Audit {
     }
 
     /// Keeps a label, in memory and in `FILE.labels.csv`.
-    ///
-    /// # Errors
-    /// A file that cannot be written.
     pub fn label(&mut self, index: usize, is_correct: bool) -> Result<()> {
         let describe = || format!("{}: cannot be written", self.labels.display());
         let is_new = !self.labels.exists();

@@ -122,9 +122,6 @@ struct Found<'a> {
 }
 
 /// The line of JSON of a mathematical verdict.
-///
-/// # Errors
-/// None that is known of.
 pub fn math_line(found: &Checked<'_>) -> Result<String> {
     Ok(serde_json::to_string(&Found {
         verdict: found.outcome,
@@ -164,9 +161,6 @@ impl Judge {
     }
 
     /// The verdict on a pair.
-    ///
-    /// # Errors
-    /// None that is known of: verdicts are JSON.
     pub fn judge(&self, pair: Pair) -> Result<Judged> {
         let (gold, answer) = (pair.gold.into_string(), pair.answer.into_string());
         Ok(match self {
@@ -182,9 +176,6 @@ impl Judge {
     }
 
     /// The verdict on a line of JSON; none for an empty one.
-    ///
-    /// # Errors
-    /// A line that is no pair.
     pub fn judge_line(&self, line: &[u8]) -> Result<Option<Judged>> {
         let line = std::str::from_utf8(line).context("not UTF-8")?.trim();
         if line.is_empty() {

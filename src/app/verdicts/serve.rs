@@ -43,9 +43,6 @@ const WHOLE_BODY: Duration = Duration::from_secs(60);
 const FAREWELL: Duration = Duration::from_secs(10);
 
 /// Serves until `stop`; `listening` is told the address once connections are accepted.
-///
-/// # Errors
-/// An address that cannot be listened at.
 pub fn serve(
     judge: Judge,
     address: &str,

@@ -77,9 +77,6 @@ impl Recipe {
 }
 
 /// The recipe of a name.
-///
-/// # Errors
-/// None of that name.
 pub(in crate::cli) fn find(name: &str) -> Result<&'static Recipe> {
     if let Some(recipe) = RECIPES.iter().find(|recipe| recipe.name == name) {
         return Ok(recipe);
@@ -96,9 +93,6 @@ pub(in crate::cli) fn find(name: &str) -> Result<&'static Recipe> {
 }
 
 /// The text of `recipe:NAME`; none of what begins otherwise, which is a file.
-///
-/// # Errors
-/// No recipe of that name.
 pub(in crate::cli) fn named(file: &str) -> Result<Option<&'static str>> {
     file.strip_prefix(PREFIX).map(|name| find(name).map(|recipe| recipe.text)).transpose()
 }

@@ -33,9 +33,6 @@ pub(in crate::cli) fn run(options: &SchemaOptions) -> Result<()> {
 }
 
 /// The schema of a command's settings files.
-///
-/// # Errors
-/// No such command.
 pub(in crate::cli) fn of_command(name: &str) -> Result<Value> {
     let known = || commands::names().collect::<Vec<_>>().join(", ");
     let entry = commands::entry(name)

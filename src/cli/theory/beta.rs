@@ -11,9 +11,6 @@ use crate::system::stop::Stop;
 use crate::system::telemetry::print;
 
 /// The options of this command: those of sampling mean nothing without `--measure`.
-///
-/// # Errors
-/// Options of sampling without `--measure`; a settings file that cannot be read or has an unknown key.
 pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<BetaOptions> {
     let options: BetaOptions = config_merge::resolve_plain(matches)?;
     let always = ["validity", "target", "beta", "json", "config"];

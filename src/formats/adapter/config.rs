@@ -50,9 +50,6 @@ pub(super) struct Config {
 
 impl Config {
     /// Reads the configuration of the adapter in `directory`.
-    ///
-    /// # Errors
-    /// A file that cannot be read or is not one.
     pub(super) fn read(directory: &Path) -> Result<Self> {
         let path = directory.join(CONFIG);
         serde_json::from_value(read_json(&path, MAX_CONFIG)?)
@@ -60,9 +57,6 @@ impl Config {
     }
 
     /// Refuses an adapter of another kind, and one that computes nothing.
-    ///
-    /// # Errors
-    /// The key and its value.
     pub(super) fn check(&self) -> Result<()> {
         if self.peft_type != "LORA" {
             bail!("peft_type is {}; only LORA is supported", self.peft_type);

@@ -110,9 +110,6 @@ impl LoraOptions {
     }
 
     /// Refuses what cannot be trained.
-    ///
-    /// # Errors
-    /// The option and the fix.
     pub fn check(&self) -> Result<()> {
         let is_default = self.lora_r == 16
             && self.lora_alpha == 32.0
@@ -202,9 +199,6 @@ pub(crate) fn warn_of_base(name: &str, directory: &Path, here: Option<BaseDtype>
 
 impl Adapter {
     /// The name of the base that the adapter in `directory` was made for; `None` where it is no adapter.
-    ///
-    /// # Errors
-    /// A configuration that cannot be read.
     pub fn base_of(directory: &Path) -> Result<Option<String>> {
         if !directory.join(CONFIG).exists() {
             return Ok(None);
@@ -289,9 +283,6 @@ impl Adapter {
     }
 
     /// `decoder` with this adapter on it.
-    ///
-    /// # Errors
-    /// Matrices that do not fit.
     pub fn on(&self, decoder: Decoder) -> Result<Decoder> {
         let dtype = decoder.dtype();
         let part = |name: String| -> candle_core::Result<Option<Parameter>> {
@@ -305,9 +296,6 @@ impl Adapter {
     }
 
     /// Writes the configuration and `weights`, matrices under their names here, to `directory`.
-    ///
-    /// # Errors
-    /// A directory that cannot be written.
     pub fn save(&self, weights: &Weights, directory: &Path) -> Result<()> {
         let named = weights.iter().map(|(name, x)| (format!("{PREFIX}{name}"), x.clone()));
         weights::save(&named.collect(), &directory.join(WEIGHTS))?;

@@ -326,9 +326,6 @@ impl Gguf {
     }
 
     /// The values of a tensor in f32, on the CPU.
-    ///
-    /// # Errors
-    /// No such tensor, a file that cannot be read.
     pub fn tensor(&self, name: &str) -> Result<Tensor> {
         let info = self.info_of(name)?;
         let bytes = self.bytes(name, info)?;

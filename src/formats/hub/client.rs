@@ -60,9 +60,6 @@ struct Announced {
 
 impl Repository {
     /// Nothing is sent yet.
-    ///
-    /// # Errors
-    /// A name or a revision that cannot be one.
     pub(super) fn new(kind: &'static str, id: &str, revision: &str) -> Result<Self> {
         if !names::is_repository(id) {
             bail!("`{id}`: a repository of the Hub is named owner/name");

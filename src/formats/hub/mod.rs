@@ -126,9 +126,6 @@ pub fn gguf_file(name: &str) -> Result<Option<PathBuf>> {
 }
 
 /// A file of the model `a/b` from `endpoint`, cached in `folder`: for `fuzzing`, whose servers break off.
-///
-/// # Errors
-/// Those of a download.
 pub(crate) fn fetch_from(endpoint: &str, folder: &Path, file: &str) -> Result<PathBuf> {
     Repository::at(endpoint, folder).fetch(file)
 }

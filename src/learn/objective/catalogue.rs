@@ -177,9 +177,6 @@ pub(crate) fn kinds() -> impl Iterator<Item = (&'static str, &'static str, Vec<D
 }
 
 /// The objective of that name.
-///
-/// # Errors
-/// A name that is not known.
 pub(crate) fn describe(name: &str) -> Result<Description> {
     // Values may follow, as in `set:unique:4`: the name says which objective it is.
     let preset = preset(name.split(':').next().unwrap_or(name))?;

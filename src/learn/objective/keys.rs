@@ -142,9 +142,6 @@ impl Keys {
     }
 
     /// The plan that the settings describe.
-    ///
-    /// # Errors
-    /// A value that is not known, a key that has no effect, a plan that cannot work.
     pub(super) fn plan(mut self) -> Result<Plan> {
         let anchor = self.anchor()?;
         let rule = self.rule()?;

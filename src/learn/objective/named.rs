@@ -123,9 +123,6 @@ impl Objective {
 }
 
 /// The preset of that name.
-///
-/// # Errors
-/// A name that is not known.
 pub(super) fn preset(name: &str) -> Result<&'static Preset> {
     let known = name.replace('_', "-");
     PRESETS.iter().find(|preset| preset.name == known).with_context(|| {

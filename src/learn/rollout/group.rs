@@ -118,9 +118,6 @@ pub struct Collector<'a> {
 /// Samples the completions of these `numbers` for each of `chosen` (an index into `problems`, which also keys its
 /// randomness) and hands each judged group to `sink` as soon as it is whole. Ranks that collect together take prompts
 /// in turn, and every one is handed all groups.
-///
-/// # Errors
-/// An error of the sampler or `sink`.
 pub fn collect(
     collector: &Collector<'_>,
     problems: &[Encoded<'_>],

@@ -97,9 +97,6 @@ pub trait Engine: Sampler + Sync {
 pub trait Sampler {
     /// Samples every request and hands each one's completions, in order of sample, to `sink`;
     /// requests may end in any order.
-    ///
-    /// # Errors
-    /// An error of the engine or `sink`.
     fn generate(
         &self,
         requests: &[SampleRequest],

@@ -74,9 +74,6 @@ impl SamplingParams {
     }
 
     /// Draws a token from `logits` `[V]`: its id and log-probability.
-    ///
-    /// # Errors
-    /// Logits that are not finite.
     pub(super) fn draw(&self, logits: &[f32], stream: &mut RandomStream) -> Result<(u32, f32)> {
         let inverse = if self.temperature == 0.0 { 1.0 } else { 1.0 / self.temperature };
         if self.temperature > 0.0 && self.filters == Filters::default() {

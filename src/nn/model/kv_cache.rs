@@ -189,9 +189,6 @@ impl KvCache {
     ///
     /// On the CPU a cache for decoding reads whole blocks of keys where they are, for all rows that continue the same;
     /// the rest is copied.
-    ///
-    /// # Errors
-    /// Rows or slots out of range.
     pub fn continue_from(
         &mut self,
         other: &Arc<KvCache>,
@@ -236,9 +233,6 @@ impl KvCache {
     }
 
     /// Moves row `from`, which was given so many `tokens`, to row `to`.
-    ///
-    /// # Errors
-    /// Rows or slots out of range.
     pub fn move_row(&mut self, from: usize, to: usize, tokens: usize) -> Result<()> {
         let mut shared = 0;
         if !self.lent.is_empty() {

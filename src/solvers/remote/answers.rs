@@ -25,9 +25,6 @@ pub(super) struct Answers {
 }
 
 /// The completions in a response body.
-///
-/// # Errors
-/// A body that is no answer at all.
 pub(super) fn read(text: &[u8]) -> Result<Answers> {
     let body: Value = serde_json::from_slice(text).context("not JSON")?;
     // SGLang's own: one object, or a list where several were asked for.

@@ -117,9 +117,6 @@ impl Client {
     }
 
     /// Tells the server to do something; its words where it will not, and whether it answered at all.
-    ///
-    /// # Errors
-    /// The reason.
     pub(super) fn tell(&self, path: &str, request: &Value) -> Result<()> {
         match self.post(path, request, ANSWER_BYTES) {
             Ok(_) => Ok(()),

@@ -74,9 +74,6 @@ pub enum EngineWeights {
 
 impl EngineOptions {
     /// Refuses options without a server.
-    ///
-    /// # Errors
-    /// The option.
     pub fn check(&self, trains_adapter: bool, rounds: bool) -> Result<()> {
         self.remote.check()?;
         if self.remote.engine.is_none() {

@@ -113,9 +113,6 @@ impl Replica {
 
     /// Loads the adapter `name` from `folder` and lets go of the one before. Names are never used twice: a server may
     /// answer a known one from what it remembers of it.
-    ///
-    /// # Errors
-    /// The server refuses, in its words.
     pub(super) fn load_adapter(
         &self,
         adapter: &mut Option<String>,
@@ -167,9 +164,6 @@ impl Replica {
     }
 
     /// Has it read all weights again from `folder`. vLLM must be in its development mode.
-    ///
-    /// # Errors
-    /// The server refuses, in its words.
     pub(super) fn reload(&self, folder: &Path) -> Result<()> {
         if self.client.dialect() == Dialect::Sglang {
             let request = json!({"model_path": folder, "flush_cache": true});

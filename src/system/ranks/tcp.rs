@@ -45,9 +45,6 @@ pub struct Key(String);
 
 impl Key {
     /// A new one.
-    ///
-    /// # Errors
-    /// The system has no random numbers.
     pub fn random() -> Result<Self> {
         let mut bytes = [0u8; 32];
         getrandom::fill(&mut bytes).context("the system gives no random numbers")?;

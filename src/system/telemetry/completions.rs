@@ -49,9 +49,6 @@ pub fn place(output: &Path, step: usize) -> std::path::PathBuf {
 }
 
 /// Writes the completions of `step`, beside their place and renamed.
-///
-/// # Errors
-/// A directory that cannot be written.
 pub fn write(output: &Path, step: usize, rows: &[Logged]) -> Result<()> {
     let path = place(output, step);
     crate::system::files::writable_subfolder(path.parent().context("a file in a directory")?)?;

@@ -58,9 +58,6 @@ pub(super) fn shortened(text: &str) -> Cow<'_, str> {
 }
 
 /// A line on standard output, for people and programs.
-///
-/// # Errors
-/// Standard output is closed.
 pub fn print(text: impl Display) -> std::io::Result<()> {
     let mut out = out();
     writeln!(out, "{text}")

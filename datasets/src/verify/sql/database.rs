@@ -160,9 +160,6 @@ pub(super) fn open(folder: &Path, name: &str) -> Result<Connection, String> {
 }
 
 /// The statements that made the tables of a database.
-///
-/// # Errors
-/// A file that is no database.
 pub fn schema(connection: &Connection) -> Result<String, String> {
     let read = || -> rusqlite::Result<Vec<String>> {
         let mut statement = connection.prepare(

@@ -11,9 +11,6 @@ use crate::learn::objective::{
 
 impl Plan {
     /// Refuses combinations that cannot work.
-    ///
-    /// # Errors
-    /// An impossible combination, with the reason and an alternative.
     pub fn check(&self) -> Result<()> {
         match &self.anchor {
             Anchor::None => {}

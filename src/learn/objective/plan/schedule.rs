@@ -7,9 +7,6 @@ use crate::learn::objective::annealing::{Annealing, Coefficients, Shape};
 
 impl Annealing {
     /// Refuses ends that cannot be reached or change nothing.
-    ///
-    /// # Errors
-    /// The key, and why.
     pub(super) fn check(&self, plan: &Plan) -> Result<()> {
         let Self { shape, beta_end, entropy_end, rehearsal_end } = *self;
         if let Some(end) = beta_end {

@@ -65,9 +65,6 @@ impl Run<'_> {
     }
 
     /// Refuses prompts by their pass rates where they are sampled before those are known.
-    ///
-    /// # Errors
-    /// See above.
     pub(super) fn check_allocation(&self) -> Result<()> {
         let is_ahead = self.engine.as_ref().is_some_and(|engine| engine.max_staleness > 0);
         let rule = self.config.settings.prompt_allocation;

@@ -261,9 +261,6 @@ impl Settings {
     }
 
     /// Refuses settings that contradict each other or cannot train.
-    ///
-    /// # Errors
-    /// The setting and the fix.
     pub fn check(&self) -> Result<()> {
         let count = |one: ReportTo| self.report_to.iter().filter(|other| **other == one).count();
         let is_twice = self.report_to.iter().any(|one| count(*one) > 1);
