@@ -15,7 +15,6 @@ const BLOCK: usize = 16;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RowPanels {
     all: usize,
-    /// How many they are.
     pub(super) count: usize,
 }
 

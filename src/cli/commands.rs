@@ -17,7 +17,6 @@ pub(super) struct Entry {
     pub(super) more: &'static str,
     /// Reads its options, and no more.
     pub(super) check: fn(&ArgMatches) -> Result<()>,
-    /// Runs it.
     pub(super) run: fn(&ArgMatches, &Process) -> Result<()>,
 }
 

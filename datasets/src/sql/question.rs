@@ -51,7 +51,6 @@ pub(super) enum Condition {
     Less(usize, u32),
 }
 
-/// Kind of a question.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum QuestionKind {
     Names,

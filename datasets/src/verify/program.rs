@@ -54,7 +54,6 @@ pub struct Program {
 
 /// How a copy is started.
 enum Launch {
-    /// By the shell.
     Shell,
     /// As an interpreter with arguments, which says with its first line whether the function could be loaded, for as
     /// long as it may take.

@@ -24,7 +24,6 @@ struct Figures {
     missed: (usize, usize),
     /// Sum of the widths of these intervals, level by level.
     widths: Vec<f64>,
-    /// Bands of the pair.
     pair_bands: Count,
     /// Pairs found to differ.
     found: Count,

@@ -34,7 +34,6 @@ const MAX_PROMPT: usize = 4_000;
 
 /// One set of problems with the samples of every model.
 pub(super) struct Sampled<'a> {
-    /// The set's name.
     pub(super) name: String,
     /// Its relation to training, in words; empty where unknown.
     pub(super) split: &'static str,

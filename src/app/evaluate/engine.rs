@@ -23,7 +23,6 @@ use crate::system::ranks::Ranks;
 
 /// Who samples.
 pub(super) enum Engine {
-    /// A server.
     Server(Remote),
     /// A model that candle-transformers knows.
     Candle(Sampled),

@@ -75,7 +75,6 @@ pub struct SetOptions {
 pub(crate) struct Model<'a> {
     /// Its name while it is sampled from.
     pub(crate) name: String,
-    /// Loads it.
     pub(crate) load: &'a dyn Fn() -> Result<Decoder>,
 }
 

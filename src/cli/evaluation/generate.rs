@@ -22,7 +22,6 @@ use crate::system::telemetry::{out, print};
 /// Largest prompt, in bytes.
 const MAX_PROMPT: u64 = 64 << 20;
 
-/// Options of `tealight generate`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(in crate::cli) struct GenerateOptions {
     /// Prompt. Default: --file, or else standard input; a terminal starts a chat.

@@ -22,7 +22,6 @@ use tealight_eval::results::{MAX_RESULTS, Results};
 use crate::system::stop::Stop;
 use crate::system::telemetry::print;
 
-/// Options of `tealight report`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(in crate::cli) struct ReportOptions {
     /// Directory of an evaluation, a training run or a study.

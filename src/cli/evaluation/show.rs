@@ -11,7 +11,6 @@ use serde_json::{Map, Value};
 use crate::app::data_file;
 use crate::system::telemetry::{completions, out};
 
-/// Options of `tealight show`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(in crate::cli) struct ShowOptions {
     /// A run's directory, or one of its completions/*.parquet files.

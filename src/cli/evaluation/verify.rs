@@ -27,7 +27,6 @@ const MAX_LINE: usize = 16 << 20;
 /// Bytes of lines that are judged at a time, beyond one line.
 const CHUNK_BYTES: usize = 64 << 20;
 
-/// Options of `tealight verify`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(in crate::cli) struct VerifyOptions {
     /// The gold answer, bare or in a worked solution.

@@ -15,7 +15,6 @@ const PREFIX: &str = "recipe:";
 pub(in crate::cli) struct Recipe {
     /// Its path there, without `.toml`.
     pub(in crate::cli) name: &'static str,
-    /// Its text.
     pub(in crate::cli) text: &'static str,
 }
 
@@ -97,7 +96,6 @@ pub(in crate::cli) fn named(file: &str) -> Result<Option<&'static str>> {
     file.strip_prefix(PREFIX).map(|name| find(name).map(|recipe| recipe.text)).transpose()
 }
 
-/// Options of `tealight recipes`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(in crate::cli) struct RecipesOptions {
     /// Name of one recipe, which is then printed; without a name all of them are listed.

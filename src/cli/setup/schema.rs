@@ -16,7 +16,6 @@ use crate::system::telemetry::out;
 /// Options that are a text, or a list of texts.
 const ONE_OR_MANY: [&str; 2] = ["verifier", "report_to"];
 
-/// Options of `tealight schema`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(in crate::cli) struct SchemaOptions {
     /// Command whose settings are described, such as train. Default: the settings of all commands.

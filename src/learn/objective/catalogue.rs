@@ -151,7 +151,6 @@ const FURTHER: [(&str, &str); 17] = [
 
 /// An objective, described.
 pub(crate) struct Description {
-    /// Its name.
     pub(crate) name: &'static str,
     /// The name with the values that may follow it.
     pub(crate) usage: String,

@@ -30,7 +30,6 @@ pub struct PackedSequences {
 pub(crate) struct KeyRow {
     /// The tokens before its own, where they are in the same pass.
     pub(crate) prefix: Range<usize>,
-    /// Its tokens.
     pub(crate) tokens: Range<usize>,
     /// Where among the row's keys its own begin.
     pub(crate) past: usize,

@@ -57,14 +57,12 @@ impl Pool {
         Buffer { values, width: Some(width), pool: self.clone() }
     }
 
-    /// A buffer of zeros.
     pub(crate) fn zeros(self: &Arc<Self>, count: usize) -> Buffer {
         let mut buffer = self.take(count);
         buffer.fill(0.0);
         buffer
     }
 
-    /// A copy of `values`.
     pub(crate) fn copy(self: &Arc<Self>, values: &[f32]) -> Buffer {
         let mut buffer = self.take(values.len());
         buffer.copy_from_slice(values);

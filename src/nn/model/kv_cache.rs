@@ -60,7 +60,6 @@ pub(super) enum Past {
     All,
     /// Of the last so many; on a GPU all are kept.
     Window(usize),
-    /// A state.
     State(DeltaSizes),
 }
 

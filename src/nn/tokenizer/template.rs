@@ -25,11 +25,8 @@ const MEMORY: usize = 256 << 20;
 /// A template and the special tokens that it may name.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ChatTemplate {
-    /// Its text.
     pub(super) source: Arc<str>,
-    /// `bos_token`.
     pub(super) bos: String,
-    /// `eos_token`.
     pub(super) eos: String,
 }
 

@@ -45,7 +45,6 @@ pub(super) struct Client {
 pub(super) enum PromptInput<'a> {
     /// A prompt that the server renders and tokenizes itself.
     Prompt(&'a Prompt),
-    /// Tokens.
     Tokens(&'a [u32]),
 }
 
@@ -55,7 +54,6 @@ pub(super) struct Request<'a> {
     pub(super) input: PromptInput<'a>,
     /// The name that the server knows the model by.
     pub(super) model: &'a str,
-    /// The adapter on it.
     pub(super) adapter: Option<&'a str>,
     pub(super) params: &'a SamplingParams,
     pub(super) seed: u64,
@@ -111,7 +109,6 @@ impl Client {
         self.dialect
     }
 
-    /// Its address.
     pub(super) fn address(&self) -> &str {
         &self.base
     }

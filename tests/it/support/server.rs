@@ -9,7 +9,6 @@ pub(crate) struct ReceivedRequest {
     pub(crate) path: String,
     /// The request line and all headers.
     pub(crate) head: String,
-    /// Its body.
     pub(crate) body: Vec<u8>,
 }
 
