@@ -75,10 +75,7 @@ pub fn file_name(text: &str) -> String {
         name = format!("{name}-{:016x}", crate::fnv(text.bytes()));
     }
     // Neither hidden, nor the folder itself or its parent, nor an option of some command.
-    match name.starts_with(['.', '-']) || name.is_empty() {
-        true => format!("_{name}"),
-        false => name,
-    }
+    if name.starts_with(['.', '-']) || name.is_empty() { format!("_{name}") } else { name }
 }
 
 #[cfg(test)]

@@ -101,10 +101,7 @@ pub fn sample(model: &str, question: &Question, tally: &Tally, sample: &Sample) 
     if messages.is_empty() {
         messages.push(user);
     }
-    let input = match question.turns.is_empty() {
-        true => json!(question.prompt),
-        false => json!(messages),
-    };
+    let input = if question.turns.is_empty() { json!(question.prompt) } else { json!(messages) };
     let answer = json!({"role": "assistant", "content": sample.completion, "source": "generate", "model": model});
     messages.push(answer.clone());
     let stop = match (sample.is_end_unknown, sample.is_finished) {

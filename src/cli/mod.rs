@@ -213,10 +213,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         obey_the_launcher();
     }
     let ended = Arc::<AtomicUsize>::default();
-    let stop = match ranks.is_first() {
-        true => handle_signals()?,
-        false => ignore_signals(&ended)?,
-    };
+    let stop = if ranks.is_first() { handle_signals()? } else { ignore_signals(&ended)? };
     let process = Process { stop, ranks };
     let result = (entry.run)(matches, &process);
     let ranks = &process.ranks;

@@ -41,10 +41,7 @@ impl Script {
         let is = |bit: u8| choice & 1 << bit != 0;
         let version = usize::from(is(0));
         let whole = self.versions[version].clone();
-        let etag = match self.is_hashed {
-            true => hub::sha256(&whole),
-            false => format!("version-{version}"),
-        };
+        let etag = if self.is_hashed { hub::sha256(&whole) } else { format!("version-{version}") };
         let mut head =
             format!("X-Repo-Commit: {}\r\nConnection: close\r\n", ["a", "b"][version].repeat(40));
         head += &match self.is_hashed {

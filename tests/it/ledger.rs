@@ -127,10 +127,7 @@ fn agrees_with_samples(output: &str, base: &[&(String, String, String, usize, f6
         expected += SAMPLES * mass;
         variance += SAMPLES * mass * (1.0 - mass);
         for sample in samples.iter().filter(|sample| sample.is_correct()) {
-            match spellings.contains(&sample.completion) {
-                true => listed += 1,
-                false => unlisted += 1,
-            }
+            if spellings.contains(&sample.completion) { listed += 1 } else { unlisted += 1 }
         }
     }
     let apart = (f64::from(listed) - expected).abs();

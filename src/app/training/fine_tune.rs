@@ -176,10 +176,7 @@ impl Session<'_> {
             Some(taken) => taken.clone(),
             None => self.base.policy(adapter)?.beside(&self.reference),
         };
-        match config.settings.gradient_checkpointing {
-            true => Ok(policy.recomputing()),
-            false => Ok(policy),
-        }
+        if config.settings.gradient_checkpointing { Ok(policy.recomputing()) } else { Ok(policy) }
     }
 
     /// Counts the base's samples as the run's, or checks that a run goes on with those that it began with.

@@ -185,10 +185,7 @@ impl HeldOutSet {
             .filter(|(point, _)| step.is_some_and(|step| point.step <= step))
             .map(|(_, line)| line + "\n")
             .collect();
-        match path.exists() {
-            true => write_atomic(&path, lines.as_bytes()),
-            false => Ok(()),
-        }
+        if path.exists() { write_atomic(&path, lines.as_bytes()) } else { Ok(()) }
     }
 }
 

@@ -59,10 +59,7 @@ pub(in crate::cli) fn run(matches: &ArgMatches, process: &Process) -> Result<()>
         bail!("--reject runs in one process: start it without mpirun or tealight launch");
     }
     let guard = evaluate::rejecting(&options, existing, &process.stop)?;
-    print(match options.json {
-        true => serde_json::to_string_pretty(&guard)?,
-        false => rejection(&guard),
-    })?;
+    print(if options.json { serde_json::to_string_pretty(&guard)? } else { rejection(&guard) })?;
     Ok(())
 }
 

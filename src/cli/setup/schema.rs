@@ -148,10 +148,7 @@ fn property(option: &Arg) -> Value {
     let help = option.get_help().map(ToString::to_string).unwrap_or_default();
     if is_list {
         let list = json!({"type": "array", "items": item});
-        item = match ONE_OR_MANY.contains(&id) {
-            true => json!({"anyOf": [item, list]}),
-            false => list,
-        };
+        item = if ONE_OR_MANY.contains(&id) { json!({"anyOf": [item, list]}) } else { list };
     }
     if let Some(fields) = item.as_object_mut() {
         fields.insert("description".into(), help.into());

@@ -327,8 +327,5 @@ fn items(folder: &Path) -> Result<Vec<Item>> {
         items.push(Item { path, name, bytes, sha256 });
     }
     items.sort_by(|a, b| a.name.cmp(&b.name));
-    match items.is_empty() {
-        true => bail!("{}: nothing to push", folder.display()),
-        false => Ok(items),
-    }
+    if items.is_empty() { bail!("{}: nothing to push", folder.display()) } else { Ok(items) }
 }

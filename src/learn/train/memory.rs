@@ -145,18 +145,12 @@ impl MemoryPlan {
         let logits = (sizes.micro_batch * a.vocab_size).min(most_logits(device)) as u64;
         let compared = sizes.compared * (a.hidden_size * dtype.size_in_bytes() + 4);
         Self {
-            base: match sizes.holds_base || sizes.trained.is_some() {
-                true => width * all,
-                false => 0,
-            },
+            base: if sizes.holds_base || sizes.trained.is_some() { width * all } else { 0 },
             // The copy that samples are drawn from.
             policy: 4 * trained + if is_half { width * trained } else { 0 },
             optimizer: 8 * trained,
             activations: width * activations(a, sizes),
-            packed: match is_half && !tealight_gpu::multiplies_halves(device) {
-                true => 4 * head,
-                false => 0,
-            },
+            packed: if is_half && !tealight_gpu::multiplies_halves(device) { 4 * head } else { 0 },
             cache: sizes.rows as u64
                 * (row_bytes(a, sizes.longest, dtype) + 8 * a.vocab_size as u64)
                 + prefill_bytes(a, prompts, dtype),

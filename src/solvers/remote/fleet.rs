@@ -212,10 +212,7 @@ impl<'a> Fleet<'a> {
                 last = Some(error);
             }
         }
-        match self.replicas.iter().any(Replica::is_up) {
-            true => Ok(()),
-            false => Err(lost(last)),
-        }
+        if self.replicas.iter().any(Replica::is_up) { Ok(()) } else { Err(lost(last)) }
     }
 
     /// All completions of one request.
