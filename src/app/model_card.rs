@@ -7,11 +7,10 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 use tealight_datasets::names;
 
-use crate::app::directory::MAX_SETTINGS;
 use crate::formats::adapter;
 use crate::formats::hub;
 use crate::learn::objective::Objective;
-use crate::system::files::{MAX_LINES, read_json, read_text};
+use crate::system::files::{MAX_LINES, MAX_SMALL, read_json, read_text};
 
 /// Longest chain of runs, each trained from the model of the one before, that is followed to a model on the Hub.
 const MAX_RUNS: usize = 16;
@@ -97,7 +96,7 @@ impl Card<'_> {
     /// The model on the Hub that training began from; none where there is none.
     fn base(&self, config: &toml::Table) -> Option<String> {
         let of_adapter = || {
-            let config = read_json(&self.folder.join(adapter::CONFIG), MAX_SETTINGS).ok()?;
+            let config = read_json(&self.folder.join(adapter::CONFIG), MAX_SMALL).ok()?;
             on_hub(config["base_model_name_or_path"].as_str()?, 0)
         };
         let model = config.get("model").and_then(toml::Value::as_str);
@@ -135,7 +134,7 @@ fn settings(run: &Path) -> Result<Option<toml::Table>> {
     if !path.is_file() {
         return Ok(None);
     }
-    let text = read_text(&path, MAX_SETTINGS)?;
+    let text = read_text(&path, MAX_SMALL)?;
     text.parse().map(Some).with_context(|| format!("{}: not TOML", path.display()))
 }
 

@@ -174,12 +174,6 @@ pub(crate) fn batch_line(
     crate::app::batch::BatchRequest::read(&options, line, model, prompting).map(drop)
 }
 
-/// The value of an option that a command cannot do without and that a settings file may give, so that clap cannot ask
-/// for it.
-fn required<T>(value: Option<T>, message: &'static str) -> Result<T> {
-    value.context(message)
-}
-
 /// The error and its causes on one line, without repeating what a cause says already.
 fn chain(error: &anyhow::Error) -> String {
     let mut parts: Vec<String> = Vec::new();

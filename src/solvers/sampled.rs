@@ -17,10 +17,7 @@ use crate::nn::generate::{
 };
 use crate::nn::model::{Architecture, Decoder, weights};
 use crate::nn::tokenizer::HubTokenizer;
-use crate::system::files::read_json;
-
-/// Largest configuration, in bytes.
-const MAX_CONFIG: u64 = 16 << 20;
+use crate::system::files::{MAX_CONFIG, read_json};
 
 /// A model, its tokenizer and how long its sequences may be.
 pub struct Sampled {

@@ -9,6 +9,8 @@ use tealight_datasets::{names, output, regular};
 
 /// Most bytes of settings, states and summaries in a run's folder.
 pub const MAX_SMALL: u64 = 64 << 20;
+/// Most bytes of a configuration of a model or an adapter.
+pub(crate) const MAX_CONFIG: u64 = 16 << 20;
 /// Most bytes of a run's lines, such as metrics: a line of a step has some 500 bytes.
 pub const MAX_LINES: u64 = 4 << 30;
 

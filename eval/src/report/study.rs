@@ -258,6 +258,17 @@ pub struct HeldOut {
     pub distinct: f64,
 }
 
+impl HeldOut {
+    /// The evaluation after `step` steps, with `n` samples of each problem.
+    pub fn new(step: usize, summary: &Summary, n: usize) -> Self {
+        Self {
+            step,
+            pass_at_k: summary.pass_at_k.iter().map(|(k, e)| (*k, e.value)).collect(),
+            distinct: summary.unique_correct[&n].value,
+        }
+    }
+}
+
 impl Tuned {
     /// The counts of each problem.
     pub fn counts(&self) -> &[Tally] {

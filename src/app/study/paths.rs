@@ -265,11 +265,7 @@ impl<'a> PathSets<'a> {
         let n = self.valid_n;
         let ks = [self.options.k.as_slice(), &[n]].concat();
         let summary = Summary::new(&evaluation.valid, &grid(&ks, n))?;
-        Ok(HeldOut {
-            step,
-            pass_at_k: summary.pass_at_k.iter().map(|(k, e)| (*k, e.value)).collect(),
-            distinct: summary.unique_correct[&n].value,
-        })
+        Ok(HeldOut::new(step, &summary, n))
     }
 
     fn merit(&self, point: &HeldOut) -> f64 {

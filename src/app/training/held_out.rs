@@ -151,11 +151,7 @@ impl HeldOutSet {
             Metric::Distinct => grid(&[n], n),
         };
         let summary = Summary::new(&tallies, &ks)?;
-        let point = HeldOut {
-            step,
-            pass_at_k: summary.pass_at_k.iter().map(|(k, e)| (*k, e.value)).collect(),
-            distinct: summary.unique_correct[&n].value,
-        };
+        let point = HeldOut::new(step, &summary, n);
         let mut row =
             Map::from_iter([("step".to_owned(), json!(step)), ("n".to_owned(), json!(n))]);
         for (k, value) in &point.pass_at_k {

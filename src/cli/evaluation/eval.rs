@@ -1,6 +1,6 @@
 //! `tealight eval` and `tealight grade`.
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::{ArgMatches, Args, FromArgMatches};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -9,7 +9,7 @@ use crate::app::directory::Existing;
 use crate::app::evaluate::reject::Rejection;
 use crate::app::evaluate::{self, EvalOptions, Judged};
 use crate::app::grade::{self, GradeOptions};
-use crate::cli::{config_merge, required, table};
+use crate::cli::{config_merge, table};
 use crate::system::process::Process;
 use crate::system::stop::Interrupted;
 use crate::system::telemetry::print;
@@ -65,7 +65,7 @@ pub(in crate::cli) fn run(matches: &ArgMatches, process: &Process) -> Result<()>
 
 pub(in crate::cli) fn grade(matches: &ArgMatches, process: &Process) -> Result<()> {
     let GradeSettings { file, grade: options } = config_merge::resolve_plain(matches)?;
-    let file = required(file, "name the FILE of completions, or -")?;
+    let file = file.context("name the FILE of completions, or -")?;
     show(grade::run(&options, &file, Flags::existing(matches)?, process)?, options.json)
 }
 

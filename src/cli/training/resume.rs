@@ -9,9 +9,9 @@ use clap::{ArgMatches, Args, FromArgMatches};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::app::directory::{MAX_SETTINGS, RunDirectory, Start, as_argument};
+use crate::app::directory::{RunDirectory, Start, as_argument};
 use crate::cli::config_merge;
-use crate::system::files::read_text;
+use crate::system::files::{MAX_SMALL, read_text};
 
 /// The settings of a command that trains, and the directory that a settings file may name too.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
@@ -52,7 +52,7 @@ where
     let named = flags.resume.as_ref().and_then(|name| run_of(Path::new(name)));
     if let (Some((directory, name)), None) = (named, &run.output) {
         let file = directory.join("config.toml");
-        let text = read_text(&file, MAX_SETTINGS)?;
+        let text = read_text(&file, MAX_SMALL)?;
         refuse_programs(&text, &file, matches)?;
         run = config_merge::resolve(matches, Some((&file.display().to_string(), &text)))?;
         (run.output, checkpoint) = (Some(directory), Some(name));

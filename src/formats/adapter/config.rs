@@ -7,10 +7,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::CONFIG;
-use crate::system::files::read_json;
+use crate::system::files::{MAX_CONFIG, read_json};
 
-/// Largest configuration, in bytes.
-const MAX_CONFIG: u64 = 16 << 20;
 /// Keys that change what an adapter computes in ways that are not written here, unless they are off.
 const UNSUPPORTED: [&str; 15] = [
     "use_dora",
