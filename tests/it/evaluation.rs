@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::support::binary::{Folder, refusal, tealight};
+use crate::support::binary::{Folder, command, ok, refusal, succeeded, tealight};
 use serde_json::Value;
 
 /// The JSON in a file.
@@ -14,8 +14,7 @@ const SMALL: [&str; 6] =
     ["--max-samples", "12", "--max-completion-length", "20", "--device", "cpu"];
 
 fn eval(output: &str, more: &[&str]) -> std::process::Output {
-    let done = tealight(&[&["eval", "--output", output], &SMALL[..], more].concat());
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let done = succeeded(&[&["eval", "--output", output], &SMALL[..], more].concat());
     done
 }
 
@@ -172,17 +171,7 @@ fn completions_from_elsewhere_get_the_same_report() {
     }
     let file = folder.write("strangers.jsonl", &lines);
     let graded = folder.path("graded");
-    let done = tealight(&[
-        "grade",
-        &file,
-        "--dataset",
-        "countdown/train",
-        "--output",
-        &graded,
-        "-k",
-        "1,8",
-    ]);
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    ok(command!("grade {file} --dataset countdown/train --output {graded} -k 1,8"));
     let of = |output: &str, key: &str| {
         json(format!("{output}/results.json"))["sets"][0]["summary"][key].clone()
     };

@@ -9,7 +9,7 @@ use candle_core::Device;
 use tealight::nn::model::{BackendKind, PackedSequences};
 use tealight::nn::policy::Policy;
 
-use crate::support::binary::{Folder, said};
+use crate::support::binary::{Folder, said, words};
 use crate::support::{self, TestBackend};
 
 /// Runs the binary with variables set, with a cache of its own.
@@ -83,16 +83,7 @@ fn planned(text: &str, part: &str) -> f64 {
 fn a_dry_run_plans_the_memory_of_a_gpu() {
     let folder = Folder::new();
     let dry = |more: &[&str]| {
-        let fixed = [
-            "train",
-            "--dry-run",
-            "--device",
-            "emulated",
-            "--max-samples",
-            "8",
-            "--max-steps",
-            "1",
-        ];
+        let fixed = words("train --dry-run --device emulated --max-samples 8 --max-steps 1");
         let done = run(&folder, &[&fixed[..], more].concat(), &[]);
         assert!(done.status.success(), "{}", said(&done));
         String::from_utf8(done.stdout).expect("text")

@@ -12,7 +12,7 @@ use tealight::nn::tokenizer::Tokenizer;
 use tealight_datasets::{countdown, read};
 use tealight_eval::store;
 
-use crate::support::binary::{Folder, ok, refusal};
+use crate::support::binary::{Folder, ok, refusal, words};
 use crate::support::graph;
 use crate::support::runs::{SMALL, json};
 
@@ -20,22 +20,11 @@ use crate::support::runs::{SMALL, json};
 const SAMPLES: f64 = 128.0;
 
 fn study(output: &str, more: &[&str]) -> Vec<String> {
-    let words = [
-        &[
-            "study",
-            "--output",
-            output,
-            "--quiet",
-            "--no-greedy",
-            "--objectives",
-            "none,kl-full:0.1",
-        ][..],
-        &["--max-samples", "8", "--max-test-samples", "8", "-k", "1,8", "--seeds", "0"],
-        &["--no-baselines", "--max-steps", "4", "--ledger", "5"],
-        &SMALL,
-        more,
-    ];
-    words.concat().iter().map(ToString::to_string).collect()
+    let fixed = words(
+        "study --quiet --no-greedy --objectives none,kl-full:0.1 --max-samples 8 --max-test-samples 8 \
+         -k 1,8 --seeds 0 --no-baselines --max-steps 4 --ledger 5 --output",
+    );
+    [&fixed[..], &[output], &SMALL, more].concat().iter().map(ToString::to_string).collect()
 }
 
 const PATHS: [&str; 10] = [

@@ -6,8 +6,8 @@ use tealight::learn::objective::pstar::{
     Evidence, MISSING, PstarDistances, ScoredCompletion, StoredEvidence,
 };
 
-use crate::support::binary::{Folder, ok, refusal, said};
-use crate::support::runs::train;
+use crate::support::binary::{Folder, ok, refusal};
+use crate::support::runs::trained;
 
 /// A policy in a world, and what is drawn of it.
 struct Scene {
@@ -225,8 +225,7 @@ fn runs_log_the_distance_where_asked_and_train_as_without() {
     let objective = ["--objective", "grpo", "--max-samples", "8", "--max-steps", "4"];
     let [plain, logged, alone] = ["plain", "logged", "alone"].map(|name| folder.path(name));
     let run = |output: &str, more: &[&str]| {
-        let done = train(output, &[&objective[..], more].concat());
-        assert!(done.status.success(), "{}", said(&done));
+        trained(output, &[&objective[..], more].concat());
         std::fs::read(format!("{output}/final/model.safetensors")).expect("weights")
     };
     let weights = run(&plain, &[]);

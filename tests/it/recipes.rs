@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::support::binary::{Folder, refusal, tealight};
+use crate::support::binary::{Folder, refusal, succeeded, tealight, words};
 
 fn files(folder: &str) -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
@@ -72,22 +72,11 @@ fn names_that_trl_users_type_are_understood_in_flags_and_files() {
         "trl.toml",
         "model_name_or_path = \"countdown\"\nnum_generations = 4\nuse_peft = true\n",
     );
-    let arguments = [
-        "train",
-        "--dry-run",
-        "--config",
-        &file,
-        "--dataset_name",
-        "countdown/test",
-        "--output_dir",
-        "unused",
-        "--max_completion_length",
-        "20",
-        "--lora_target_modules",
-        "q_proj,v_proj",
-        "--torch_dtype",
-        "float32",
-    ];
+    let arguments = format!(
+        "train --dry-run --config {file} --dataset_name countdown/test --output_dir unused \
+         --max_completion_length 20 --lora_target_modules q_proj,v_proj --torch_dtype float32"
+    );
+    let arguments = words(&arguments);
     let done = tealight(&arguments);
     let shown = String::from_utf8_lossy(&done.stdout);
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
@@ -124,8 +113,7 @@ fn the_manual_is_what_the_binary_says() {
 
 #[test]
 fn the_doctor_finds_this_machine_well() {
-    let done = tealight(&["doctor", "--json"]);
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let done = succeeded(&["doctor", "--json"]);
     let findings: serde_json::Value = serde_json::from_slice(&done.stdout).expect("JSON");
     let findings = findings.as_array().expect("a list");
     assert!(findings.iter().all(|finding| finding["is_well"] == true), "{findings:?}");

@@ -1,12 +1,11 @@
 //! A short run has the same bits on every processor and with every instruction set: they are in this file.
 
+use crate::support::binary::Folder;
 use std::path::Path;
 
 use assert_cmd::Command;
 use sha2::{Digest, Sha256};
 use tealight_matmul::{InstructionSet, VARIABLE};
-
-use crate::support::binary::Folder;
 
 /// The files of the runs: the training of all weights and of an adapter from samples in 8 bits, with their optimizers'
 /// states; an evaluation's samples; the adapter merged.

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use assert_cmd::Command;
 use serde_json::{Value, json};
 
-use crate::support::binary::{Folder, ok, refusal, said, tealight};
+use crate::support::binary::{Folder, ok, refusal, said, tealight, words};
 use crate::support::server::{ReceivedRequest, serve};
 
 const TOKEN: &str = "hf_secret_of_the_user";
@@ -151,17 +151,10 @@ fn a_disturbed_download_is_right_or_refused_and_never_cached_wrong() {
         for _ in 0..3 {
             let output = home.path("out");
             let _ = std::fs::remove_dir_all(&output);
-            let line = [
-                "eval",
-                "--dataset",
-                "hub:team/data:test.jsonl",
-                "--max-samples",
-                "1",
-                "-n",
-                "1",
-                "--output",
-                &output,
-            ];
+            let line = format!(
+                "eval --dataset hub:team/data:test.jsonl --max-samples 1 -n 1 --output {output}"
+            );
+            let line = words(&line);
             let done = with_hub(&hub, &home, &line);
             finished += usize::from(said(&done).contains("test.jsonl: 1 problems"));
             for file in walk(home.0.path()).into_iter().filter(|file| file.ends_with("test.jsonl"))

@@ -5,7 +5,7 @@ use std::process::Output;
 
 use serde_json::Value;
 
-use super::binary::tealight;
+use super::binary::{succeeded, tealight};
 
 /// The JSON in a file.
 pub(crate) fn json(path: impl AsRef<Path>) -> Value {
@@ -45,4 +45,9 @@ pub(crate) const SHORT: [&str; 12] = [
 /// Runs `train` with [`SMALL`].
 pub(crate) fn train(output: &str, more: &[&str]) -> Output {
     tealight(&[&["train", "--output", output], &SMALL[..], more].concat())
+}
+
+/// The same, which must succeed.
+pub(crate) fn trained(output: &str, more: &[&str]) -> Output {
+    succeeded(&[&["train", "--output", output], &SMALL[..], more].concat())
 }
