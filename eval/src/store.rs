@@ -157,14 +157,14 @@ impl Index {
                     again = Some((two[1], problem.as_str()));
                 }
             }
-            let whole =
+            let complete =
                 places.iter().zip(0..).take_while(|(place, at)| place.sample == *at).count();
-            if whole < places.len() {
+            if complete < places.len() {
                 store.notes.push(format!(
-                    "{}: problem `{problem}` lacks its sample {whole}; what comes after it is drawn again",
+                    "{}: problem `{problem}` lacks its sample {complete}; what comes after it is drawn again",
                     path.display(),
                 ));
-                places.truncate(whole);
+                places.truncate(complete);
             }
         }
         if let Some((LineSpan { offset, sample, .. }, problem)) = again {
@@ -265,8 +265,8 @@ fn write_in_order(
     samples: &HashMap<String, Vec<Sample>>,
 ) -> Result<()> {
     let mut ids: Vec<&String> = problems.iter().map(|problem| &problem.id).collect();
-    let asked: HashSet<&String> = ids.iter().copied().collect();
-    let mut others: Vec<&String> = samples.keys().filter(|id| !asked.contains(id)).collect();
+    let known: HashSet<&String> = ids.iter().copied().collect();
+    let mut others: Vec<&String> = samples.keys().filter(|id| !known.contains(id)).collect();
     others.sort();
     ids.extend(others);
     write(file, ids.into_iter().filter_map(|id| samples.get(id)).flatten())

@@ -147,11 +147,11 @@ fn choose(
     path: &Path,
     row: &Row,
     role: &str,
-    asked: Option<&str>,
+    requested: Option<&str>,
     known: &[&str],
 ) -> Result<String> {
     let has = |name: &str| name.split(',').all(|part| lookup(&row.values, part).is_some());
-    match asked {
+    match requested {
         Some(name) if has(name) => return Ok(name.into()),
         None => {
             if let Some(name) = known.iter().find(|name| has(name)) {
@@ -162,7 +162,7 @@ fn choose(
     }
     let there: Vec<_> = row.values.keys().map(String::as_str).collect();
     let there = there.join(", ");
-    let what = match asked {
+    let what = match requested {
         Some(name) => format!("no column `{name}`; there is: {there}"),
         None => format!("no {role} column found; there is: {there}. Name it with --{role}-column"),
     };
@@ -262,11 +262,11 @@ fn chat(messages: &[Value]) -> std::result::Result<Prompt, String> {
         .map(|message| serde_json::from_value(message.clone()))
         .collect::<std::result::Result<_, _>>()
         .map_err(|error| format!("chat messages need `role` and `content`: {error}"))?;
-    let asked: Vec<_> = messages.into_iter().filter(|m| m.role != "assistant").collect();
-    if asked.is_empty() {
+    let prompt: Vec<_> = messages.into_iter().filter(|m| m.role != "assistant").collect();
+    if prompt.is_empty() {
         return Err("the chat holds no message of the user".into());
     }
-    Ok(Prompt::Chat(asked))
+    Ok(Prompt::Chat(prompt))
 }
 
 /// Opens a file; the error names it.

@@ -161,7 +161,7 @@ impl Field {
     fn resample(
         &self,
         levels: &[f64],
-        whole: &[Vec<Vec<Chosen>>],
+        choices_on_all: &[Vec<Vec<Chosen>>],
         rng: &mut ChaCha8Rng,
     ) -> Resample {
         let mut drawn = |mask: &[f64]| {
@@ -196,20 +196,20 @@ impl Field {
             (0..levels.len()).map(by_all).collect()
         };
         let reached = choices.iter().map(reached).collect();
-        Resample { again: flat(&choices), fixed: flat(whole), reached }
+        Resample { again: flat(&choices), fixed: flat(choices_on_all), reached }
     }
 
-    /// So many resamples; `whole` are the choices on all problems.
+    /// So many resamples; `choices_on_all` are the choices on all problems.
     pub(super) fn resamples(
         &self,
         levels: &[f64],
-        whole: &[Vec<Vec<Chosen>>],
+        choices_on_all: &[Vec<Vec<Chosen>>],
         (count, key): (usize, u64),
     ) -> Vec<Resample> {
         let one = |index: usize| {
             let mut rng = ChaCha8Rng::seed_from_u64(key);
             rng.set_stream(index as u64);
-            self.resample(levels, whole, &mut rng)
+            self.resample(levels, choices_on_all, &mut rng)
         };
         (0..count).into_par_iter().map(one).collect()
     }

@@ -96,16 +96,16 @@ fn sampled<'a>(set: &'a Aligned, runs: &[(&Path, &'a Results)]) -> Result<Sample
     let (sources, splits): (Vec<Source>, Vec<&str>) =
         runs.iter().map(of_run).collect::<Result<Vec<_>>>()?.into_iter().unzip();
     // Numbers leave out problems that could not be judged at all; the list of a single run has them.
-    let whole = match runs {
+    let complete = match runs {
         [(_, results)] => results.sets.iter().find(|found| found.name == set.name),
         _ => None,
     };
     Ok(Sampled {
         name: set.name.clone(),
         split: splits.first().copied().unwrap_or_default(),
-        questions: whole.map_or(&set.questions, |whole| &whole.questions),
-        counts: match whole {
-            Some(whole) => vec![whole.problems.as_slice()],
+        questions: complete.map_or(&set.questions, |complete| &complete.questions),
+        counts: match complete {
+            Some(complete) => vec![complete.problems.as_slice()],
             None => set.runs.iter().map(Vec::as_slice).collect(),
         },
         sources,

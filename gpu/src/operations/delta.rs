@@ -64,8 +64,8 @@ impl Sizes {
 
     /// The state in a row of `states`, of some heads.
     fn load(&self, states: &Tensor, at: usize) -> Result<Tensor> {
-        let own = states.narrow(0, at * self.state(), self.state())?;
-        own.reshape((self.heads, self.key_dim, self.value_dim))
+        let state = states.narrow(0, at * self.state(), self.state())?;
+        state.reshape((self.heads, self.key_dim, self.value_dim))
     }
 
     fn runs(&self, table: &[i32]) -> Vec<Run> {
@@ -86,9 +86,9 @@ impl Sizes {
         let share = self.heads / self.key_heads;
         // Every key head once for each value head that reads it.
         let of = |at: usize| {
-            let own = unit.narrow(1, at, 1)?.squeeze(1)?;
-            let own = own.broadcast_as((tokens, self.key_heads, share, self.key_dim))?;
-            own.contiguous()?.reshape((tokens, self.heads, self.key_dim, 1))
+            let rows = unit.narrow(1, at, 1)?.squeeze(1)?;
+            let rows = rows.broadcast_as((tokens, self.key_heads, share, self.key_dim))?;
+            rows.contiguous()?.reshape((tokens, self.heads, self.key_dim, 1))
         };
         let mixed = call.rows(1, self.mixed())?;
         let values = mixed.narrow(1, 2 * self.keys(), self.heads * self.value_dim)?;
@@ -222,8 +222,8 @@ pub(super) fn inputs(call: &Call<'_>) -> Result<()> {
     let scaled = |at: usize, scale: f64| {
         let of = |x: &Tensor| x.narrow(1, at, 1);
         let along = (of(&along)? / scale)?;
-        let own = ((of(&pull)? * scale)? - of(&unit)?.broadcast_mul(&along)?)?;
-        own.broadcast_mul(&of(&inverse)?)
+        let gradient = ((of(&pull)? * scale)? - of(&unit)?.broadcast_mul(&along)?)?;
+        gradient.broadcast_mul(&of(&inverse)?)
     };
     let units = [scaled(0, (key_dim as f64).powf(-0.5))?, scaled(1, 1.0)?];
     let units = Tensor::cat(&units, 1)?.reshape((tokens, ()))?;

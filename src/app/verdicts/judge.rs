@@ -122,11 +122,11 @@ struct Found<'a> {
 }
 
 /// The line of JSON of a mathematical verdict.
-pub fn math_line(found: &Checked<'_>) -> Result<String> {
+pub fn math_line(checked: &Checked<'_>) -> Result<String> {
     Ok(serde_json::to_string(&Found {
-        verdict: found.outcome,
-        extracted: found.extracted.as_ref().map(|extracted| &*extracted.span),
-        rule: found.extracted.as_ref().map(|extracted| extracted.rule),
+        verdict: checked.outcome,
+        extracted: checked.extracted.as_ref().map(|extracted| &*extracted.span),
+        rule: checked.extracted.as_ref().map(|extracted| extracted.rule),
     })?)
 }
 

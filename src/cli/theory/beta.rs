@@ -49,7 +49,7 @@ fn rows(rows: &[BetaMeaning], base: &BaseValidity) -> String {
         );
         cells.push(line);
     }
-    let whole = BetaMeaning::of(base, 1.0);
+    let meaning = BetaMeaning::of(base, 1.0);
     let over = match base.prompts() {
         1 => String::new(),
         count => format!(", the mean over {count} prompts"),
@@ -58,7 +58,7 @@ fn rows(rows: &[BetaMeaning], base: &BaseValidity) -> String {
         "{}\nbase validity {:.4}{over}. KL cost is in nats, at most {:.4} (that of p*). For one prompt, beta = 1 / (logit mu - \
          logit A): the optimum of E[v] - beta KL(q||a) then has validity mu.",
         table::plain(&cells),
-        whole.base_validity,
-        whole.kl_cost_limit
+        meaning.base_validity,
+        meaning.kl_cost_limit
     )
 }

@@ -122,7 +122,7 @@ impl HubDataset {
         }
     }
 
-    fn fetch_split(&self, main: &Repository, asked: Option<&str>) -> Result<Fetched> {
+    fn fetch_split(&self, main: &Repository, requested: Option<&str>) -> Result<Fetched> {
         let (mut repository, mut listing, mut offer) = self.declared(main)?;
         let name = self.id.rsplit('/').next().unwrap_or_default();
         let has_script = listing.files.iter().any(|file| file.strip_suffix(".py") == Some(name));
@@ -143,7 +143,7 @@ impl HubDataset {
                 Err(_) => {}
             }
         }
-        let split = offer.split(asked).with_context(|| main.shown())?;
+        let split = offer.split(requested).with_context(|| main.shown())?;
         if split.files.len() > MAX_FILES {
             bail!(
                 "split `{}` has {} files, more than {MAX_FILES}: name one, hub:OWNER/NAME:FILE",

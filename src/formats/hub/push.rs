@@ -94,12 +94,12 @@ impl Push<'_> {
         let (owner, name) = self.repository.split_once('/').unwrap_or_default();
         let body =
             json!({"type": "model", "name": name, "organization": owner, "private": self.private});
-        let whole = json!({"type": "model", "name": name, "private": self.private});
+        let request = json!({"type": "model", "name": name, "private": self.private});
         let url = format!("{}/api/repos/create", hub.endpoint);
         let mut answer = hub.post(&url, JSON, &body.to_string())?;
         if answer.status() == StatusCode::FORBIDDEN || answer.status() == StatusCode::BAD_REQUEST {
             // Of one's own account, which is no organisation.
-            answer = hub.post(&url, JSON, &whole.to_string())?;
+            answer = hub.post(&url, JSON, &request.to_string())?;
         }
         match answer.status() {
             StatusCode::CONFLICT => Ok(()),

@@ -181,11 +181,11 @@ impl Client {
     }
 
     /// Some servers sample from what they have, whatever they are asked for; others know a model by several names.
-    fn warn_of_model(&self, asked: &str, answered: Option<String>) {
-        let Some(other) = answered.filter(|name| name != asked) else { return };
+    fn warn_of_model(&self, requested: &str, answered: Option<String>) {
+        let Some(other) = answered.filter(|name| name != requested) else { return };
         if !self.is_warned.swap(true, Ordering::Relaxed) {
             tracing::warn!(
-                "{} samples from the model `{other}`, by its own account, where `{asked}` was asked for",
+                "{} samples from the model `{other}`, by its own account, where `{requested}` was asked for",
                 self.base
             );
         }

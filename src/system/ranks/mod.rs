@@ -156,17 +156,17 @@ impl Ranks {
         let size = link.size();
         for values in values.chunks_mut(CHUNK) {
             let part = values.len().div_ceil(size);
-            let mut whole = vec![0.0; part * size];
-            whole[..values.len()].copy_from_slice(values);
+            let mut all = vec![0.0; part * size];
+            all[..values.len()].copy_from_slice(values);
             let mut parts = vec![0.0; part * size];
-            link.exchange(&whole, &mut parts)?;
+            link.exchange(&all, &mut parts)?;
             let mut sums = vec![0.0; part];
             for other in parts.chunks_exact(part) {
                 sums.iter_mut().zip(other).for_each(|(sum, x)| *sum += f64::from(*x));
             }
             let rounded: Vec<f32> = sums.iter().map(|sum: &f64| *sum as f32).collect();
-            link.concatenate(&rounded, &mut whole)?;
-            values.copy_from_slice(&whole[..values.len()]);
+            link.concatenate(&rounded, &mut all)?;
+            values.copy_from_slice(&all[..values.len()]);
         }
         Ok(())
     }

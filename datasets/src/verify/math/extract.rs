@@ -66,20 +66,20 @@ pub fn extract(completion: &str, mode: Mode) -> Option<Extracted<'_>> {
     if mode == Mode::Strict {
         return None;
     }
-    let whole = text.trim();
-    if whole.is_empty() {
+    let trimmed = text.trim();
+    if trimmed.is_empty() {
         return None;
     }
-    if whole.len() <= MAX_WHOLE && is_answer(whole) {
-        return extracted(whole, "whole");
+    if trimmed.len() <= MAX_WHOLE && is_answer(trimmed) {
+        return extracted(trimmed, "whole");
     }
-    if let Some(inner) = conclusion(whole) {
+    if let Some(inner) = conclusion(trimmed) {
         return extracted(inner, "conclusion");
     }
-    if let Some((inner, rule)) = last_value(whole) {
+    if let Some((inner, rule)) = last_value(trimmed) {
         return extracted(inner, rule);
     }
-    if whole.len() <= 80 { extracted(whole, "words") } else { None }
+    if trimmed.len() <= 80 { extracted(trimmed, "words") } else { None }
 }
 
 /// The conclusion of a sentence in a box; anything else in a box is the answer as it is.

@@ -59,9 +59,9 @@ pub fn kind_of(text: &str) -> String {
 }
 
 /// How two answers that are not equal differ.
-fn difference(gold: &str, found: &str) -> String {
-    if let (Some(one), Some(other)) = (number(gold), number(found)) {
-        let marks = [gold, found].map(mark);
+fn difference(gold: &str, answer: &str) -> String {
+    if let (Some(one), Some(other)) = (number(gold), number(answer)) {
+        let marks = [gold, answer].map(mark);
         return match (one == other, marks[0] == marks[1]) {
             (false, _) => format!("the values differ: {one} is expected, {other} was found"),
             (true, false) => {
@@ -71,7 +71,7 @@ fn difference(gold: &str, found: &str) -> String {
             (true, true) => "the values differ beyond the digits of a 64-bit number".into(),
         };
     }
-    let (Some(one), Some(other)) = (parse::parse(bare(gold)), parse::parse(bare(found))) else {
+    let (Some(one), Some(other)) = (parse::parse(bare(gold)), parse::parse(bare(answer))) else {
         return "the answers are not equal".into();
     };
     match (kind(&one), kind(&other)) {
