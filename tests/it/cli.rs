@@ -204,7 +204,7 @@ fn an_interrupt_stops_after_the_step_saves_and_exits_130() {
         let output = format!("{output}-{signal}");
         let mut child = std::process::Command::new(&binary)
             .args(["train", "--output", &output, "--max-steps", "100000"])
-            .args(SMALL)
+            .args(SMALL.iter())
             .stderr(std::fs::File::create(folder.path(signal)).expect("a file"))
             .spawn()
             .expect("starts");

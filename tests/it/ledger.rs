@@ -27,18 +27,7 @@ fn study(output: &str, more: &[&str]) -> Vec<String> {
     [&fixed[..], &[output], &SMALL, more].concat().iter().map(ToString::to_string).collect()
 }
 
-const PATHS: [&str; 10] = [
-    "-n",
-    "128",
-    "--eval-dataset",
-    "countdown/valid",
-    "--eval-max-samples",
-    "4",
-    "--eval-num-samples",
-    "4",
-    "--eval-steps",
-    "2",
-];
+const PATHS: &str = "-n 128 --eval-dataset countdown/valid --eval-max-samples 4 --eval-num-samples 4 --eval-steps 2";
 
 fn run(arguments: &[String]) -> String {
     ok(&arguments.iter().map(String::as_str).collect::<Vec<_>>())
@@ -64,7 +53,7 @@ fn lines(output: &str) -> Vec<(String, String, String, usize, f64)> {
 fn every_listed_answer_is_scored_at_every_checkpoint() {
     let folder = Folder::new();
     let output = folder.path("study");
-    run(&study(&output, &PATHS));
+    run(&study(&output, &words(PATHS)));
     let lines = lines(&output);
     let mut checkpoints: BTreeMap<&str, Vec<_>> = BTreeMap::new();
     for line in &lines {
@@ -166,7 +155,7 @@ fn resumes_and_refuses_another(output: &str) {
     for file in [&of_base, &of_end] {
         std::fs::remove_file(file).unwrap_or_else(|error| panic!("{file}: {error}"));
     }
-    let resumed = [&PATHS[..], &["--resume"]].concat();
+    let resumed = [&words(PATHS)[..], &["--resume"]].concat();
     run(&study(output, &resumed));
     assert!(whole == std::fs::read(format!("{output}/ledger.csv")).expect("a ledger"));
     let text = std::fs::read_to_string(&of_base).expect("lines");

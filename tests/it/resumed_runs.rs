@@ -3,21 +3,13 @@
 
 use std::path::Path;
 
-use crate::support::binary::{Folder, ok, refusal, tealight};
-
-const RUN: [&str; 8] = [
-    "train",
-    "--max-samples",
-    "4",
-    "--num-generations",
-    "2",
-    "--prompts-per-step",
-    "2",
-    "--max-steps",
-];
+use crate::support::binary::{Folder, ok, refusal, tealight, words};
 
 fn train(output: &str, more: &[&str]) {
-    ok(&[&RUN[..], &["2", "--output", output], more].concat());
+    let line = format!(
+        "train --max-samples 4 --num-generations 2 --prompts-per-step 2 --max-steps 2 --output {output}"
+    );
+    ok(&[&words(&line)[..], more].concat());
 }
 
 #[test]

@@ -16,7 +16,7 @@ fn a_directory_has_one_run_at_a_time_and_a_second_signal_ends_it_at_once() {
     let binary = assert_cmd::cargo::cargo_bin("tealight");
     let mut child = Command::new(&binary)
         .args(["train", "--output", &output, "--max-steps", "100000", "--save-steps", "0"])
-        .args(SMALL)
+        .args(SMALL.iter())
         .stderr(Stdio::null())
         .spawn()
         .expect("starts");

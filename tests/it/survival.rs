@@ -74,7 +74,7 @@ fn a_run_that_is_killed_anywhere_ends_in_the_bits_of_an_undisturbed_one() {
             let mut child = Command::new(&binary)
                 .args(["train", "--resume", "--output"])
                 .arg(&output)
-                .args(SMALL)
+                .args(SMALL.iter())
                 .args(settings())
                 .stderr(Stdio::null())
                 .spawn()
