@@ -159,12 +159,9 @@ pub(crate) fn stated(
     let ban = banned.map(|operator| format!("!{operator}")).unwrap_or_default();
     let statement = format!("{steps}|{ends}{ban}");
     Problem {
-        id: statement.clone(),
-        prompt: Prompt::Text(format!("{statement}:")),
-        answer: statement,
         solution: Some(solution),
-        context: None,
         total: Some(total),
+        ..Problem::new(statement.clone(), Prompt::Text(format!("{statement}:")), statement)
     }
 }
 

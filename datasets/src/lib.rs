@@ -38,7 +38,7 @@ pub use open::{open, open_files};
 pub use prompt::{Message, Prompt};
 pub use prompting::Prompting;
 pub use reward::{Grade, Rewards};
-pub use verdict::{Said, Verdict, Verifier};
+pub use verdict::{CompletionText, Verdict, Verifier};
 
 /// One prompt with the answer it is judged by.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,6 +57,14 @@ pub struct Problem {
     /// How many distinct correct answers there are, where that is known exactly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<u64>,
+}
+
+impl Problem {
+    /// A problem without a solution, a database or a number of answers.
+    pub fn new(id: impl Into<String>, prompt: Prompt, answer: impl Into<String>) -> Self {
+        let (id, answer) = (id.into(), answer.into());
+        Self { id, prompt, answer, solution: None, context: None, total: None }
+    }
 }
 
 /// The database that a problem is about. Text that is read from anywhere is the name of one, never a script.

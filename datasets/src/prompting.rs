@@ -165,7 +165,7 @@ mod tests {
     fn problem(prompt: Prompt, solution: &str) -> Problem {
         let solution = Some(solution.to_owned());
         let (id, answer) = (prompt.plain(), String::new());
-        Problem { id, prompt, answer, solution, context: None, total: None }
+        Problem { solution, ..Problem::new(id, prompt, answer) }
     }
 
     fn contents(prompt: &Prompt) -> Vec<(&str, &str)> {

@@ -81,17 +81,17 @@ impl Verdict {
 
 /// A completion, as verifiers are given it.
 #[derive(Debug, Clone, Copy)]
-pub struct Said<'a> {
+pub struct CompletionText<'a> {
     /// All of it, thoughts included.
-    pub whole: &'a str,
+    pub full: &'a str,
     /// The answer in it, where there is one.
     pub answer: Option<&'a str>,
 }
 
-impl<'a> Said<'a> {
+impl<'a> CompletionText<'a> {
     /// The text for a verifier that reads thoughts, or does not.
-    pub fn heard_by(self, reads_thoughts: bool) -> Option<&'a str> {
-        if reads_thoughts { Some(self.whole) } else { self.answer }
+    pub fn visible_text(self, reads_thoughts: bool) -> Option<&'a str> {
+        if reads_thoughts { Some(self.full) } else { self.answer }
     }
 }
 
@@ -101,9 +101,9 @@ pub trait Verifier: Send + Sync {
     fn name(&self) -> &'static str;
     /// Judges `completion` as an answer to `problem`.
     fn verify(&self, problem: &Problem, completion: &str) -> Verdict;
-    /// Judges what was said, and how much it earns: 1 where it is correct, else 0, unless the verifier grades.
-    fn grade(&self, problem: &Problem, said: Said<'_>) -> Grade {
-        Grade::of(match said.heard_by(self.reads_thoughts()) {
+    /// Judges and rewards a completion: 1 where it is correct, else 0, unless the verifier grades.
+    fn grade(&self, problem: &Problem, completion: CompletionText<'_>) -> Grade {
+        Grade::of(match completion.visible_text(self.reads_thoughts()) {
             Some(text) => self.verify(problem, text),
             None => Verdict::NoAnswer,
         })

@@ -206,9 +206,9 @@ mod tests {
     }
 
     /// Counts the samples that were drawn.
-    struct Counted<'a>(&'a mut Vec<usize>);
+    struct SampleCounter<'a>(&'a mut Vec<usize>);
 
-    impl EvalProgress for Counted<'_> {
+    impl EvalProgress for SampleCounter<'_> {
         fn begin(&mut self, _: usize) -> Result<()> {
             Ok(())
         }
@@ -227,7 +227,7 @@ mod tests {
         let run = |n: usize| {
             let mut numbers = Vec::new();
             let store = SampleStore::open(&path, &dataset.problems, &Alone).unwrap();
-            let progress = Box::new(Counted(&mut numbers));
+            let progress = Box::new(SampleCounter(&mut numbers));
             let job = EvalJob { store, progress, ..EvalJob::new(&dataset, n, &Script) };
             let tallies = job.run().unwrap();
             (tallies, numbers)

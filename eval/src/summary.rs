@@ -143,9 +143,7 @@ impl Summary {
     /// use tealight_datasets::{Problem, Prompt, verify};
     /// use tealight_eval::{Answer, Sample, Summary, Tally};
     ///
-    /// let (prompt, answer) = (Prompt::Text("3 + 4 =".into()), "7".into());
-    /// let problem =
-    ///     Problem { id: "sum".into(), prompt, answer, solution: None, context: None, total: None };
+    /// let problem = Problem::new("sum", Prompt::Text("3 + 4 =".into()), "7");
     /// let verifier = verify::open("exact")?;
     /// let mut tally = Tally::new(&problem);
     /// for (number, text) in ["7", "8", "7", "9"].into_iter().enumerate() {

@@ -245,14 +245,7 @@ fn problem(
         Some(Value::String(solution)) => Some(solution.clone()),
         _ => Some(answered.clone()),
     };
-    Ok(Problem {
-        id: row.id(),
-        prompt: asked,
-        answer: gold.into(),
-        solution,
-        context: None,
-        total: None,
-    })
+    Ok(Problem { solution, ..Problem::new(row.id(), asked, gold) })
 }
 
 /// Chat messages; those of the assistant are left out, since they hold the answer.

@@ -61,7 +61,7 @@ pub(super) enum QuestionKind {
 /// A question: rows of a table under one or two conditions.
 pub(super) struct Question {
     pub(super) table: usize,
-    pub(super) asked: QuestionKind,
+    pub(super) kind: QuestionKind,
     pub(super) conditions: Vec<Condition>,
 }
 
@@ -82,7 +82,7 @@ impl Question {
             })
             .collect();
         let (name, with) = (table.name, conditions.join(" and "));
-        match self.asked {
+        match self.kind {
             QuestionKind::Names => format!("Which {name} have {with}?"),
             QuestionKind::Count => format!("How many {name} have {with}?"),
             QuestionKind::NameOfMost(column) => {
@@ -103,7 +103,7 @@ impl Question {
             })
             .collect();
         let (name, filter) = (table.name, filter.join(" AND "));
-        match self.asked {
+        match self.kind {
             QuestionKind::Names => format!("SELECT name FROM {name} WHERE {filter}"),
             QuestionKind::Count => format!("SELECT COUNT(*) FROM {name} WHERE {filter}"),
             QuestionKind::NameOfMost(column) => {
@@ -146,7 +146,7 @@ impl Question {
             });
             count.count() > chosen.len()
         };
-        let has_one_most = match self.asked {
+        let has_one_most = match self.kind {
             QuestionKind::NameOfMost(column) => {
                 let most = chosen.iter().map(|row| row.2[column]).max();
                 chosen.len() >= 2

@@ -43,7 +43,7 @@ impl Split {
 
 /// The settings in a dataset's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
+pub struct InstanceSpec {
     /// The part.
     pub split: Split,
     /// A value for each knob.
@@ -56,7 +56,7 @@ pub struct Wanted {
 ///
 /// # Errors
 /// No such split, no such knob, a number out of its range.
-pub fn parse(kind: &'static Kind, name: &str) -> Result<Wanted, DataError> {
+pub fn parse(kind: &'static Kind, name: &str) -> Result<InstanceSpec, DataError> {
     let refused = |what: String| DataError::Knob {
         name: kind.name,
         split: name.into(),
@@ -92,7 +92,7 @@ pub fn parse(kind: &'static Kind, name: &str) -> Result<Wanted, DataError> {
     {
         name.push_str(&format!("-{}{value}", knob.letter));
     }
-    Ok(Wanted { split, knobs, name })
+    Ok(InstanceSpec { split, knobs, name })
 }
 
 /// The knobs of a task in a line.

@@ -23,7 +23,7 @@ use serde_json::json;
 
 use crate::lines::{BadLine, Line, Lines};
 use crate::reward::Grading;
-use crate::{Features, Grade, Problem, Said, Verdict, Verifier};
+use crate::{CompletionText, Features, Grade, Problem, Verdict, Verifier};
 
 /// Longest timeout: ten days.
 const MAX_TIMEOUT: Duration = Duration::from_secs(864_000);
@@ -303,13 +303,13 @@ impl Verifier for Program {
     }
 
     fn verify(&self, problem: &Problem, completion: &str) -> Verdict {
-        self.grade(problem, Said { whole: completion, answer: Some(completion) }).verdict
+        self.grade(problem, CompletionText { full: completion, answer: Some(completion) }).verdict
     }
 
-    fn grade(&self, problem: &Problem, said: Said<'_>) -> Grade {
-        match self.ask(problem, said.whole).or_else(|_| self.ask(problem, said.whole)) {
+    fn grade(&self, problem: &Problem, completion: CompletionText<'_>) -> Grade {
+        match self.ask(problem, completion.full).or_else(|_| self.ask(problem, completion.full)) {
             Err(why) => Grade::of(Verdict::unjudged(why)),
-            Ok(reply) => self.granted(problem, said.whole, reply),
+            Ok(reply) => self.granted(problem, completion.full, reply),
         }
     }
 

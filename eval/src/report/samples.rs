@@ -54,7 +54,7 @@ pub(super) struct Source {
 
 /// The chunks of a page, and where they are.
 #[derive(Default)]
-pub(super) struct Placed {
+pub(super) struct SampleChunks {
     /// Name and contents of each chunk that the page holds.
     chunks: Vec<(String, String)>,
     /// How the viewer finds the samples; none where there are none.
@@ -65,7 +65,7 @@ pub(super) struct Placed {
     pub(super) said: String,
 }
 
-impl Placed {
+impl SampleChunks {
     /// No samples yet: whatever comes may hold mathematics.
     pub(super) fn of_later_samples() -> Self {
         Self { has_mathematics: true, ..Self::default() }
@@ -141,7 +141,11 @@ impl Chunks<'_> {
 }
 
 /// Reads the samples of all models, packs them, and writes those beside the page in `output` that it cannot hold.
-pub(super) fn place(models: &[String], sets: &[Sampled<'_>], output: &Path) -> Result<Placed> {
+pub(super) fn place(
+    models: &[String],
+    sets: &[Sampled<'_>],
+    output: &Path,
+) -> Result<SampleChunks> {
     /// Chunks that are packed at a time.
     const TOGETHER: usize = 256;
     let folder = output.join("report-data");
@@ -174,7 +178,7 @@ pub(super) fn place(models: &[String], sets: &[Sampled<'_>], output: &Path) -> R
         }
     }
     if !is_any {
-        return Ok(Placed::default());
+        return Ok(SampleChunks::default());
     }
     let Chunks { held, bytes, is_beside, .. } = chunks;
     let megabytes = bytes as f64 / 1e6;
@@ -184,7 +188,7 @@ pub(super) fn place(models: &[String], sets: &[Sampled<'_>], output: &Path) -> R
             "The samples are beside this file, in report-data ({megabytes:.1} MB, compressed): keep the two together."
         ),
     };
-    let mut placed = Placed {
+    let mut placed = SampleChunks {
         chunks: held,
         placement: Some(Placement { size: PROBLEMS, is_beside }),
         has_mathematics: mathematics.into_inner(),

@@ -7,7 +7,7 @@ use anyhow::Result;
 use tealight_datasets::names;
 
 use super::levels::{averages, best_temperatures};
-use super::samples::{Placed, Sampled, Source, place};
+use super::samples::{SampleChunks, Sampled, Source, place};
 use super::tables::{BUDGET_LEGEND, LEGEND, budgets, header, pairs, rows, to_base};
 use super::training::{self, Followed};
 use super::view::{Chart, Document, Kind, Line, Recipe, Section, Table};
@@ -46,7 +46,7 @@ pub fn write_training(folder: &Path) -> Result<()> {
     course.follow(&folder.join("metrics.jsonl"))?;
     drop(course.follow_also(&folder.join("evals.jsonl")));
     let name = folder.file_name().map_or("this run".into(), |name| name.to_string_lossy());
-    let mut placed = Placed::default();
+    let mut placed = SampleChunks::default();
     let steps = page::embed_steps(&mut placed, training::completions(folder, &name))?;
     let charts = training::charts(&[(name.to_string(), &course)]);
     let last = course.last("reward").or(course.last("loss")).map_or(0.0, |at| at.0);

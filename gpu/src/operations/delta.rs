@@ -25,7 +25,7 @@ struct Run {
 }
 
 /// The inputs of a delta rule, one array of all tokens each: columns or rows of a head's matrices.
-struct Given {
+struct DeltaInputs {
     /// `[N, H, key_dim, 1]`.
     queries: Tensor,
     keys: Tensor,
@@ -80,7 +80,7 @@ impl Sizes {
     }
 
     /// Of the launches' first three tensors.
-    fn given(&self, call: &Call<'_>) -> Result<Given> {
+    fn given(&self, call: &Call<'_>) -> Result<DeltaInputs> {
         let unit = call.wide(0)?.reshape(((), 2, self.key_heads, 1, self.key_dim))?;
         let tokens = unit.dim(0)?;
         let share = self.heads / self.key_heads;
@@ -93,7 +93,7 @@ impl Sizes {
         let mixed = call.rows(1, self.mixed())?;
         let values = mixed.narrow(1, 2 * self.keys(), self.heads * self.value_dim)?;
         let gates = call.wide(2)?.reshape((tokens, self.heads, 1, 2))?;
-        Ok(Given {
+        Ok(DeltaInputs {
             queries: of(0)?,
             keys: of(1)?,
             values: values.contiguous()?.reshape((tokens, self.heads, 1, self.value_dim))?,
@@ -103,7 +103,7 @@ impl Sizes {
     }
 }
 
-impl Given {
+impl DeltaInputs {
     fn step(&self, token: usize, state: &Tensor) -> Result<Step> {
         let key = self.keys.get(token)?;
         let left = state.broadcast_mul(&self.decay.get(token)?)?;
@@ -182,7 +182,7 @@ pub(super) fn back(call: &Call<'_>) -> Result<()> {
 fn step_back(
     call: &Call<'_>,
     sizes: &Sizes,
-    (given, step): (&Given, &Step),
+    (given, step): (&DeltaInputs, &Step),
     grad: &Tensor,
     (token, pull): (usize, &Tensor),
 ) -> Result<Tensor> {

@@ -115,7 +115,7 @@ pub struct Judged {
 
 /// One line of output of mathematics.
 #[derive(Serialize)]
-struct Found<'a> {
+struct MathLine<'a> {
     verdict: Outcome,
     extracted: Option<&'a str>,
     rule: Option<&'static str>,
@@ -123,7 +123,7 @@ struct Found<'a> {
 
 /// The line of JSON of a mathematical verdict.
 pub fn math_line(checked: &Checked<'_>) -> Result<String> {
-    Ok(serde_json::to_string(&Found {
+    Ok(serde_json::to_string(&MathLine {
         verdict: checked.outcome,
         extracted: checked.extracted.as_ref().map(|extracted| &*extracted.span),
         rule: checked.extracted.as_ref().map(|extracted| extracted.rule),

@@ -239,17 +239,17 @@ async fn array(service: &Arc<Service>, request: Request) -> Result<Response, Res
     let (judged, memory) = judged.map_err(|why| refuse(StatusCode::INTERNAL_SERVER_ERROR, &why))?;
     let lines: Vec<String> = judged.into_iter().flatten().map(|judged| judged.json).collect();
     let text = if is_array { format!("[{}]", lines.join(",\n")) } else { lines.concat() };
-    let body = Body::from(Bytes::from_owner(Held { text, _memory: memory }));
+    let body = Body::from(Bytes::from_owner(ReservedAnswer { text, _memory: memory }));
     Ok(([(header::CONTENT_TYPE, "application/json")], body).into_response())
 }
 
 /// An answer that counts as memory of its request until the client has read it.
-struct Held {
+struct ReservedAnswer {
     text: String,
     _memory: OwnedSemaphorePermit,
 }
 
-impl AsRef<[u8]> for Held {
+impl AsRef<[u8]> for ReservedAnswer {
     fn as_ref(&self) -> &[u8] {
         self.text.as_bytes()
     }

@@ -90,12 +90,12 @@ fn refuse_programs(text: &str, file: &Path, matches: &ArgMatches) -> Result<()> 
     ];
     for (option, what) in asks {
         let all = texts(option);
-        let found = all.iter().find(|value| match option {
+        let program = all.iter().find(|value| match option {
             "verifier" => value.starts_with("program:") || value.starts_with("python:"),
             "report_to" => !["tensorboard", "none"].contains(&value.as_str()),
             _ => true,
         });
-        if let Some(value) = found.filter(|_| !given(option)) {
+        if let Some(value) = program.filter(|_| !given(option)) {
             // Flags take the place of the whole list.
             let name = option.replace('_', "-");
             let flag = |value: &String| format!(" --{name} {}", as_argument(Path::new(value)));

@@ -227,6 +227,15 @@ impl Plan {
             || self.rule.reads_policy()
     }
 
+    /// The coefficient of the regulariser, or the temperature of the target; 0 without either.
+    pub fn beta(&self) -> f64 {
+        match &self.anchor {
+            Anchor::None => 0.0,
+            Anchor::Base(regulariser) => regulariser.beta,
+            Anchor::Target(matching) => matching.beta,
+        }
+    }
+
     /// Replaces the coefficient of the regulariser, or the temperature of the target.
     pub fn set_beta(&mut self, beta: f64) {
         match &mut self.anchor {

@@ -21,12 +21,12 @@ pub(super) struct Replica {
 }
 
 /// The weights that a server has while this is held.
-pub(super) struct Held<'a> {
+pub(super) struct ModelGuard<'a> {
     model: &'a str,
     adapter: RwLockReadGuard<'a, Option<String>>,
 }
 
-impl Held<'_> {
+impl ModelGuard<'_> {
     /// The name that it knows the model by.
     pub(super) fn model(&self) -> &str {
         self.model
@@ -102,9 +102,9 @@ impl Replica {
     }
 
     /// The weights that it has, which stay until they are let go of; none where it is left out.
-    pub(super) fn policy(&self) -> Option<Held<'_>> {
+    pub(super) fn policy(&self) -> Option<ModelGuard<'_>> {
         let adapter = self.adapter.read().unwrap_or_else(PoisonError::into_inner);
-        self.is_up().then_some(Held { model: &self.model, adapter })
+        self.is_up().then_some(ModelGuard { model: &self.model, adapter })
     }
 
     fn adapter(&self) -> RwLockWriteGuard<'_, Option<String>> {

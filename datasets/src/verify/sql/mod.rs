@@ -131,12 +131,8 @@ mod tests {
 
     fn verdict(verifier: &Sql, gold: &str, completion: &str) -> Verdict {
         let problem = Problem {
-            id: "p".into(),
-            prompt: Prompt::question("?"),
-            answer: gold.into(),
-            solution: None,
             context: Some(Database::Script(SCRIPT.into())),
-            total: None,
+            ..Problem::new("p", Prompt::question("?"), gold)
         };
         verifier.verify(&problem, completion)
     }
@@ -262,14 +258,7 @@ mod tests {
             "CREATE TRIGGER t AFTER INSERT ON u BEGIN SELECT 1; END".into(),
         ] {
             for context in [Database::Script(script.clone()), Database::File(script.clone())] {
-                let problem = Problem {
-                    id: "p".into(),
-                    prompt: Prompt::question("?"),
-                    answer: "SELECT 1".into(),
-                    solution: None,
-                    context: Some(context),
-                    total: None,
-                };
+                let problem = Problem { context: Some(context), ..Problem::new("p", Prompt::question("?"), "SELECT 1") };
                 let judged = sql.verify(&problem, "SELECT 1");
                 assert!(matches!(judged, Verdict::Unjudged { .. }), "{script}: {judged:?}");
             }

@@ -55,11 +55,7 @@ impl Plan {
         let at = |start: f64, end: Option<f64>| {
             end.map_or(start, |end| shape.between(start, end, progress))
         };
-        let start = match &self.anchor {
-            Anchor::None => 0.0,
-            Anchor::Base(regulariser) => regulariser.beta,
-            Anchor::Target(matching) => matching.beta,
-        };
+        let start = self.beta();
         Coefficients {
             beta: if beta_end.is_some() { at(start, beta_end) / start } else { 1.0 },
             entropy: at(self.entropy.bonus, entropy_end),

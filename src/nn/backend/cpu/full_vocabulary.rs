@@ -21,7 +21,7 @@ pub(crate) struct Base<'a> {
 
 /// The gradient of the divergence from it.
 #[derive(Clone, Copy)]
-pub(crate) struct Apart<'a> {
+pub(crate) struct DivergenceTerm<'a> {
     pub(super) base: Base<'a>,
     /// Sums `[N]` over the vocabulary of `a u f'(u)`.
     pub(super) slopes: &'a [f32],
@@ -36,7 +36,7 @@ pub(crate) struct Pulls<'a> {
     /// Of the entropy, `[N]`.
     pub(super) entropy: Option<&'a [f32]>,
     /// Of the divergence from another model.
-    pub(super) divergence: Option<Apart<'a>>,
+    pub(super) divergence: Option<DivergenceTerm<'a>>,
     /// Of the log-probabilities of the likeliest tokens, `[N, K]`, with these.
     pub(super) largest: Option<(&'a [f32], &'a [u32])>,
 }
@@ -195,7 +195,7 @@ impl Pulls<'_> {
         &self,
         head: &Head<'_>,
         sums: &[RowSums],
-        apart: Apart<'_>,
+        apart: DivergenceTerm<'_>,
         block: Block,
         (logits, others): (&mut [f32], &[f32]),
     ) {
