@@ -12,6 +12,7 @@
 //! `f(1) = f'(1) = 0`. To add a divergence, add a variant and a row to `Divergence::NAMED` here, and its functions here
 //! and in `generators`, which has those that losses apply, once for every kind of number.
 
+pub(crate) mod elementary;
 mod generators;
 mod number;
 

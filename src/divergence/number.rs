@@ -7,6 +7,7 @@ use std::sync::Arc;
 use candle_core::{Error, Result, Tensor};
 
 use super::MIN_LOG_RATIO;
+use super::elementary::Elementwise::{Exp, Log, Tanh};
 
 /// A number, or many. Functions have no branches: of two forms both are computed, and one is taken.
 pub(crate) trait Number:
@@ -41,15 +42,15 @@ impl Number for f64 {
     }
 
     fn exp(self) -> Self {
-        self.exp()
+        libm::exp(self)
     }
 
     fn exp_m1(self) -> Self {
-        self.exp_m1()
+        libm::expm1(self)
     }
 
     fn softplus(self) -> Self {
-        self.max(0.0) + (-self.abs()).exp().ln_1p()
+        self.max(0.0) + libm::log1p(libm::exp(-self.abs()))
     }
 
     fn abs(self) -> Self {
@@ -145,19 +146,19 @@ impl Number for OnDevice {
     }
 
     fn exp(self) -> Self {
-        self.map(Tensor::exp)
+        self.map(|x| Exp.of(x))
     }
 
     /// The hyperbolic tangent keeps it exact near 0.
     fn exp_m1(self) -> Self {
-        self.map(|x| (x * 0.5)?.tanh()? * x.exp()?.affine(1.0, 1.0)?)
+        self.map(|x| Tanh.of(&(x * 0.5)?)? * Exp.of(x)?.affine(1.0, 1.0)?)
     }
 
     fn softplus(self) -> Self {
         self.map(|x| {
-            let y = x.abs()?.neg()?.exp()?;
+            let y = Exp.of(&x.abs()?.neg()?)?;
             let series = (&y * ((&y * ((&y / 3.0)? - 0.5)?)? + 1.0)?)?;
-            let log = y.lt(1e-2)?.where_cond(&series, &y.affine(1.0, 1.0)?.log()?)?;
+            let log = y.lt(1e-2)?.where_cond(&series, &Log.of(&y.affine(1.0, 1.0)?)?)?;
             x.relu()? + log
         })
     }

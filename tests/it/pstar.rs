@@ -65,8 +65,12 @@ impl Scene {
 
     /// The mean of every estimate over so many prompts with draws of their own.
     fn estimated(&self, prompts: usize) -> PstarDistances {
-        let mut state = 3_u64;
-        let mut uniform = || splitmix(&mut state);
+        self.estimated_from(prompts, &mut 3)
+    }
+
+    /// The same with the draws of a generator in this state.
+    fn estimated_from(&self, prompts: usize, state: &mut u64) -> PstarDistances {
+        let mut uniform = || splitmix(state);
         let all: Vec<Evidence> = (0..prompts).map(|_| self.evidence(&mut uniform)).collect();
         PstarDistances::of(&all)
     }
@@ -207,6 +211,29 @@ fn in_groups_of_eight_the_bias_is_what_the_documentation_says() {
             assert!(blind < 0.5 * exact[1], "{blind} of {}", exact[1]);
         }
     }
+}
+
+#[test]
+fn standard_errors_are_the_spread_of_the_means() {
+    let world = World::named("ends").expect("a world");
+    let (_, policy) = policies(&world).into_iter().next().expect("a policy");
+    let scene = Scene { world, policy, group: 8, stored: 16 };
+    let (mut state, repetitions) = (5, 400);
+    let steps: Vec<PstarDistances> =
+        (0..repetitions).map(|_| scene.estimated_from(24, &mut state)).collect();
+    for (i, name) in NAMES.iter().enumerate() {
+        let means: Vec<f64> = steps.iter().map(|step| values(step)[i].expect("prompts")).collect();
+        let mean = means.iter().sum::<f64>() / f64::from(repetitions);
+        let squares: f64 = means.iter().map(|x| (x - mean).powi(2)).sum();
+        let spread = (squares / f64::from(repetitions - 1)).sqrt();
+        let key = format!("pstar/{name}_stderr");
+        let claimed = steps.iter().map(|step| step.standard_errors[&key].powi(2)).sum::<f64>();
+        let claimed = (claimed / f64::from(repetitions)).sqrt();
+        println!("{name}: standard error {claimed:.4}, spread {spread:.4}");
+        assert!((claimed / spread - 1.0).abs() < 0.15, "{name}: {claimed}, means vary by {spread}");
+    }
+    let one = scene.estimated_from(1, &mut state);
+    assert!(one.standard_errors.is_empty(), "one prompt says nothing of their spread");
 }
 
 /// The rows of a run's metrics.

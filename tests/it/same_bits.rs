@@ -12,27 +12,27 @@ use tealight_matmul::{InstructionSet, VARIABLE};
 const FILES: [(&str, &str); 6] = [
     (
         "run/final/model.safetensors",
-        "eafd848bd2ba06fac2eec35fdb29b45cef96d96c3ed2db008cf2abd1516b237c",
+        "fe6f379f92b3a694a53eb95f35e03615c74922536f63ac828cd18665430e3138",
     ),
     (
         "run/checkpoint-4/optimizer.safetensors",
-        "a78f11e8c2d4d139e0b8dde6888ccc3621b8d4a672c154bbdc7ef9ea1739373b",
+        "7413cdcb75d97176f6374f69171af43fbc4590ec8405c29be4e5d6374d14e9ce",
     ),
     (
         "eval/samples/countdown-train.jsonl",
-        "c696584784d4d2a1fcd5367b0018ec222c683002ebf1a0fb9dd71fd42b14c5b3",
+        "afe3d297b411d3cea8a76bf44c573fb1f91a3349a8aae272e85a0230cafd0a07",
     ),
     (
         "adapter/final/adapter_model.safetensors",
-        "dd524127ab436a3fdced97364308420df0671ca7d520f7caac0ddcea3b4d2e1e",
+        "b4c1309b0fe1aa8995df73f5b947f5779b0a9f0f0cb94b961331ac38101ac685",
     ),
     (
         "adapter/checkpoint-2/optimizer.safetensors",
-        "e9c8ebd7bf98d8efb4f39c62842f2d4bf729ccd75639a5b144672fd0e1857741",
+        "8aa473243d3dc15f79e76415537dffa5b0e9da88e585647c14216a1d2b395b4e",
     ),
     (
         "merged/model.safetensors",
-        "2aa7b7e00ec09ea1e9cf1e303afe3a7c2c92237a9a05a23d298ef3cac68818b4",
+        "0e5cfc418e5283682364c92b02f28aa6c80c92a8b3eddbfff01f6511ad433aff",
     ),
 ];
 

@@ -15,6 +15,7 @@ use super::surrogate::LossType;
 use super::tokens::Covariance;
 use super::vocabulary;
 use crate::divergence::MAX_LOG_RATIO;
+use crate::divergence::elementary::Elementwise::Exp;
 
 /// Weights of rollouts and of stored completions in the loss of an update.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -64,7 +65,7 @@ impl Plan {
             let mut penalty_weight = penalty_weight.clone();
             if self.updates() > 1 {
                 // The tokens are no longer the policy's own.
-                let ratio = (inputs.policy_logp.detach() - inputs.behavior_logp)?.exp()?;
+                let ratio = Exp.of(&(inputs.policy_logp.detach() - inputs.behavior_logp)?)?;
                 penalty_weight = (penalty_weight * ratio)?;
             }
             loss.total = (loss.total + (cost * penalty_weight)?.sum_all()?)?;

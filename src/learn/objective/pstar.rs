@@ -7,7 +7,10 @@
 //! that gave no term, else from the rollouts by importance weights. docs/measures.md has the formulas and the bias of
 //! each estimator.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
+use statrs::statistics::Statistics;
 
 /// A correct answer of the base counts as missing where the policy is less likely to give it than the base by this
 /// factor.
@@ -81,27 +84,37 @@ pub struct PstarDistances {
     /// Prompts on which p* is known: with stored correct completions or, without stored ones, with correct rollouts.
     #[serde(rename = "pstar/prompts")]
     pub prompts: usize,
+    /// Standard errors of the means above by name, such as `pstar/kl_stderr`: over prompts, of those with two or more
+    /// on which the estimate is defined. The bias of an estimate is not in them.
+    #[serde(flatten)]
+    pub standard_errors: BTreeMap<String, f64>,
 }
 
 impl PstarDistances {
     /// Over some prompts.
     pub fn of(evidence: &[Evidence]) -> Self {
-        let mean = |of: &dyn Fn(&Evidence) -> Option<f64>| {
+        let mut standard_errors = BTreeMap::new();
+        let mut mean = |name: &str, of: fn(&Evidence) -> Option<f64>| {
             let values: Vec<f64> = evidence.iter().filter_map(of).collect();
-            (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+            if values.len() > 1 {
+                let error = (&values).std_dev() / (values.len() as f64).sqrt();
+                standard_errors.insert(format!("pstar/{name}_stderr"), error);
+            }
+            (!values.is_empty()).then(|| (&values).mean())
         };
         Self {
-            kl: mean(&Evidence::kl),
-            kl_importance: mean(&Evidence::kl_importance),
-            kl_correct: mean(&Evidence::kl_correct),
-            js: mean(&Evidence::js),
-            tv: mean(&Evidence::tv),
-            missing_mass: mean(&Evidence::missing_mass),
-            unseen_mass: mean(&Evidence::unseen_mass),
-            ess: mean(&Evidence::ess),
-            ess_correct: mean(&Evidence::ess_correct),
-            validity: mean(&Evidence::validity),
+            kl: mean("kl", Evidence::kl),
+            kl_importance: mean("kl_importance", Evidence::kl_importance),
+            kl_correct: mean("kl_correct", Evidence::kl_correct),
+            js: mean("js", Evidence::js),
+            tv: mean("tv", Evidence::tv),
+            missing_mass: mean("missing_mass", Evidence::missing_mass),
+            unseen_mass: mean("unseen_mass", Evidence::unseen_mass),
+            ess: mean("ess", Evidence::ess),
+            ess_correct: mean("ess_correct", Evidence::ess_correct),
+            validity: mean("validity", Evidence::validity),
             prompts: evidence.iter().filter(|one| one.log_z().is_some()).count(),
+            standard_errors,
         }
     }
 }

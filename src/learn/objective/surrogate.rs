@@ -8,6 +8,7 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use super::loss_inputs::{Loss, LossInputs};
+use crate::divergence::elementary::Elementwise::Exp;
 
 /// How tokens are averaged; the names are TRL's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
@@ -91,7 +92,8 @@ impl TrustRegion {
                 (inputs.policy_logp * inputs.advantage, inputs.weight.zeros_like()?)
             }
             TrustRegion::Ppo { low, high, dual } => {
-                let (gain, is_clipped) = clipped(&log_ratio.exp()?, low, high, inputs.advantage)?;
+                let (gain, is_clipped) =
+                    clipped(&Exp.of(&log_ratio)?, low, high, inputs.advantage)?;
                 match dual {
                     None => (Ok(gain), is_clipped),
                     Some(dual) => {
@@ -107,7 +109,7 @@ impl TrustRegion {
             TrustRegion::Gspo { low, high } => {
                 let counts = inputs.weight.gt(0.0)?.to_dtype(log_ratio.dtype())?;
                 let mean = inputs.completions.mean(&(&log_ratio * counts)?)?;
-                let ratio = inputs.completions.spread(&mean.exp()?)?;
+                let ratio = inputs.completions.spread(&Exp.of(&mean)?)?;
                 let (gain, is_clipped) = clipped(&ratio, low, high, inputs.advantage)?;
                 (Ok(gain), is_clipped)
             }
@@ -120,7 +122,7 @@ impl TrustRegion {
                 (gain, inputs.weight.zeros_like()?)
             }
             TrustRegion::Cispo { high } => {
-                let ratio = log_ratio.detach().exp()?;
+                let ratio = Exp.of(&log_ratio.detach())?;
                 let is_clipped = ratio.gt(1.0 + high)?.to_dtype(ratio.dtype())?;
                 let bound = ratio.ones_like()?.affine(0.0, 1.0 + high)?;
                 let weight = ratio.minimum(&bound)?;

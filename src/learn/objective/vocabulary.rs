@@ -6,16 +6,17 @@
 use candle_core::{D, Result, Tensor};
 
 use super::{Divergence, PointwiseLoss};
+use crate::divergence::elementary::Elementwise::Exp;
 
 /// `D_f(pi || a) [N]` of the next-token distributions: `sum_v a_v f(pi_v / a_v)`.
 pub fn divergence(kind: Divergence, logp: &Tensor, reference_logp: &Tensor) -> Result<Tensor> {
     let ratio = (logp - reference_logp)?;
-    (PointwiseLoss::Generator(kind).of(&ratio)? * reference_logp.exp()?)?.sum(D::Minus1)
+    (PointwiseLoss::Generator(kind).of(&ratio)? * Exp.of(reference_logp)?)?.sum(D::Minus1)
 }
 
 /// Entropy `[N]` in nats.
 pub fn entropy(logp: &Tensor) -> Result<Tensor> {
-    (logp.exp()? * logp)?.sum(D::Minus1)?.neg()
+    (Exp.of(logp)? * logp)?.sum(D::Minus1)?.neg()
 }
 
 /// The inputs of SimKO at uncertain tokens, `[N]` but where it says otherwise.

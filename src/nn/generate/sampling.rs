@@ -4,6 +4,7 @@ use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 
 use super::rng::RandomStream;
+use crate::divergence::elementary::ln;
 use crate::nn::backend::cpu;
 
 /// The error of logits that cannot be drawn from.
@@ -90,7 +91,7 @@ impl SamplingParams {
         if self.temperature == 0.0 {
             let best = (0..logits.len())
                 .fold(0, |best, i| if logits[i] > logits[best] { i } else { best });
-            return Ok((best as u32, masses[best].ln() - total.ln()));
+            return Ok((best as u32, ln(masses[best]) - ln(total)));
         }
         total = self.filters.apply(&mut masses);
         let goal = stream.uniform() * f64::from(total);
@@ -106,7 +107,7 @@ impl SamplingParams {
             }
         }
         let chosen = chosen.expect("the most likely token has mass 1");
-        Ok((chosen as u32, masses[chosen].ln() - total.ln()))
+        Ok((chosen as u32, ln(masses[chosen]) - ln(total)))
     }
 }
 

@@ -4,6 +4,7 @@ use std::f64::consts::TAU;
 use std::sync::Mutex;
 
 use super::architecture::{Growth, Rope, RopeScaling};
+use crate::divergence::elementary::{powf, sin_cos};
 use crate::nn::backend::{Angles, PackedSequences};
 
 /// Inverse frequencies, and the table of cosines and sines as far as it was needed.
@@ -28,7 +29,7 @@ pub(crate) fn inverse_frequencies(rope: &Rope, rotary_dim: usize) -> Vec<f32> {
     let (dim, theta) = (rotary_dim as f64, rope.theta);
     let frequency = |i: usize| {
         // The reference computes in f32; a table in f64 would differ from it at long range.
-        let plain = 1.0 / (theta as f32).powf((2 * i) as f32 / dim as f32);
+        let plain = 1.0 / powf(theta as f32, (2 * i) as f32 / dim as f32);
         let wide = f64::from(plain);
         match &rope.scaling {
             None => plain,
@@ -89,7 +90,7 @@ impl RopeTable {
             let growth = self.growth.map_or(1.0, |growth| growth.at(position) as f32);
             let magnitude = self.magnitude * growth;
             for frequency in &self.inverse_frequencies {
-                let (sin, cos) = (position as f32 * frequency).sin_cos();
+                let (sin, cos) = sin_cos(position as f32 * frequency);
                 table.cos.push(cos * magnitude);
                 table.sin.push(sin * magnitude);
             }

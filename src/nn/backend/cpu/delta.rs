@@ -12,6 +12,7 @@ use super::super::{Buffer, DeltaSizes, Pool};
 use super::delta_tile::{Inputs, Pulls, run_back, run_forward};
 use super::math::{add_scaled, dot, exp};
 use super::{by_rows, rows};
+use crate::divergence::elementary::ln_1p;
 
 /// Added to the squared length of queries and keys.
 const EPS: f32 = 1e-6;
@@ -66,13 +67,13 @@ pub(super) struct Decay<'a> {
 impl Decay<'_> {
     /// `g` of a head, and its slope by `a`.
     fn of(&self, head: usize, a: f32) -> (f32, f32) {
-        let (x, rate) = (a + self.dt_bias[head], -self.a_log[head].exp());
-        (rate * (x.max(0.0) + (-x.abs()).exp().ln_1p()), rate * sigmoid(x))
+        let (x, rate) = (a + self.dt_bias[head], -exp(self.a_log[head]));
+        (rate * (x.max(0.0) + ln_1p(exp(-x.abs()))), rate * sigmoid(x))
     }
 }
 
 fn sigmoid(x: f32) -> f32 {
-    1.0 / (1.0 + (-x).exp())
+    1.0 / (1.0 + exp(-x))
 }
 
 impl<'a> Rule<'a> {

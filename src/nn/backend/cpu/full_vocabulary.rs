@@ -8,6 +8,7 @@ use tealight_matmul::vectorized;
 
 use super::math::{LANES, exp, fold, max};
 use super::vocabulary::{Block, Head, Layer, RowSums, blocks};
+use crate::divergence::elementary::ln;
 use crate::divergence::{Divergence, MAX_LOG_RATIO, MIN_LOG_RATIO};
 
 /// Another model at the same positions.
@@ -105,7 +106,7 @@ struct Row {
 
 impl Row {
     fn new(sums: &RowSums, inverse: f32, other_log_mass: f32) -> Self {
-        Self { top: sums.top, log_mass: sums.mass.ln(), other_log_mass, inverse }
+        Self { top: sums.top, log_mass: ln(sums.mass), other_log_mass, inverse }
     }
 
     #[inline(always)]
@@ -177,7 +178,7 @@ impl Pulls<'_> {
                         // And -p (log p + entropy) grad / temperature.
                         Some(entropy) => {
                             let more = entropy[row] * (-head.inverse / sums.mass);
-                            let rest = sums.entropy() - sums.mass.ln();
+                            let rest = sums.entropy() - ln(sums.mass);
                             for x in logits.iter_mut() {
                                 let scaled = (*x - sums.top) * head.inverse;
                                 *x = exp(scaled) * more.mul_add(scaled + rest, scale);

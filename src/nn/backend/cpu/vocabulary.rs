@@ -7,6 +7,7 @@ use tealight_matmul::{Matrix, Output, multiply};
 
 use super::math::{exp, max, sum_of};
 use super::product::Weight;
+use crate::divergence::elementary::ln;
 
 /// Tokens of the vocabulary in a block, and rows that go through all blocks together.
 pub(super) const BLOCK: usize = 2048;
@@ -88,17 +89,17 @@ impl RowSums {
     /// That of a token with this logit.
     #[inline(always)]
     pub(super) fn logp_of(&self, logit: f32, inverse: f32) -> f32 {
-        (logit - self.top) * inverse - self.mass.ln()
+        (logit - self.top) * inverse - ln(self.mass)
     }
 
     /// The logarithm of the sum of `exp(x / temperature)`.
     pub(super) fn log_mass(&self, inverse: f32) -> f32 {
-        self.top * inverse + self.mass.ln()
+        self.top * inverse + ln(self.mass)
     }
 
     /// Entropy in nats.
     pub(crate) fn entropy(&self) -> f32 {
-        self.mass.ln() - self.moment / self.mass
+        ln(self.mass) - self.moment / self.mass
     }
 
     /// Takes in a block of logits.
