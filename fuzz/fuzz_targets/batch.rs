@@ -1,4 +1,4 @@
-//! Strangers' bytes of the kind `batch`: see `tealight::fuzzing`.
+//! Untrusted bytes of the kind `batch`: see `tealight::fuzzing`.
 
 #![no_main]
 

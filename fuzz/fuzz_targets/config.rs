@@ -1,4 +1,4 @@
-//! Strangers' bytes of the kind `config`: see `tealight::fuzzing`.
+//! Untrusted bytes of the kind `config`: see `tealight::fuzzing`.
 
 #![no_main]
 

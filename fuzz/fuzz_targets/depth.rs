@@ -1,4 +1,4 @@
-//! Strangers' bytes of the kind `depth`: see `tealight::fuzzing`.
+//! Untrusted bytes of the kind `depth`: see `tealight::fuzzing`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Strangers' bytes of the kind `sql`: see `tealight::fuzzing`.
+//! Untrusted bytes of the kind `sql`: see `tealight::fuzzing`.
 
 #![no_main]
 

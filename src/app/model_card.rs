@@ -43,7 +43,7 @@ impl Card<'_> {
         text.push_str(&format!(
             "library_name: {library}\npipeline_tag: text-generation\ntags:\n- tealight\n- rlvr\n"
         ));
-        // Settings may be a stranger's: text that is no objective may be more YAML.
+        // Settings are untrusted: text that is no objective may be more YAML.
         let objective = objective.filter(|name| name.parse::<Objective>().is_ok());
         if let Some(name) = objective.and_then(|name| name.split(':').next()) {
             text.push_str(&format!("- {name}\n"));

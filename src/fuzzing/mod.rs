@@ -1,4 +1,4 @@
-//! Readers of strangers' bytes, one function a kind, that `fuzz/` and `tests/it/fuzz.rs` call with whatever they make
+//! Readers of untrusted bytes, one function a kind, that `fuzz/` and `tests/it/fuzz.rs` call with whatever they make
 //! up. Each may refuse its input, and must neither panic nor take more than a moment.
 
 mod flaky_hub;

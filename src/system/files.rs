@@ -1,4 +1,4 @@
-//! Writing files so that a crash or a full disk never leaves half of one, and reading those of strangers.
+//! Writing files so that a crash or a full disk never leaves half of one, and reading untrusted ones.
 
 use std::fs::{File, TryLockError};
 use std::io::{Read, Seek, Write};
@@ -66,12 +66,12 @@ fn with_mode(mode: u32) -> tempfile::Builder<'static, 'static> {
     builder
 }
 
-/// The path of a name that a stranger gave, inside `folder` (see [`names::inside`]).
+/// The path of an untrusted name inside `folder` (see [`names::inside`]).
 pub fn inside(folder: &Path, name: &str) -> Result<PathBuf> {
     Ok(names::inside(folder, name)?)
 }
 
-/// Reads a file that a stranger may have made: a regular one, of at most `limit` bytes.
+/// Reads an untrusted file: a regular one, of at most `limit` bytes.
 ///
 /// # Errors
 /// There is none, it cannot be read, it is larger, or it is a pipe or a device, which might never end.
@@ -79,13 +79,13 @@ pub fn read_limited(path: &Path, limit: u64) -> Result<Vec<u8>> {
     regular::read_limited(path, limit).map_err(|error| said(path, error))
 }
 
-/// Reads a text that a stranger may have made: see [`read_limited`].
+/// Reads an untrusted text: see [`read_limited`].
 pub fn read_text(path: &Path, limit: u64) -> Result<String> {
     let text = String::from_utf8(read_limited(path, limit)?);
     text.with_context(|| format!("{}: not UTF-8", path.display()))
 }
 
-/// Opens a file that a stranger may have made.
+/// Opens an untrusted file.
 ///
 /// # Errors
 /// There is none, it cannot be opened, or it is no regular file: opening a pipe would wait for a writer.
@@ -101,7 +101,7 @@ fn said(path: &Path, error: std::io::Error) -> anyhow::Error {
     }
 }
 
-/// A JSON file that a stranger may have made, of at most `limit` bytes.
+/// An untrusted JSON file of at most `limit` bytes.
 pub fn read_json(path: &Path, limit: u64) -> Result<serde_json::Value> {
     let bytes = read_limited(path, limit)?;
     let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
@@ -171,7 +171,7 @@ impl Claim {
             // A file system without locks: nothing to be sure of.
             Err(TryLockError::Error(_)) => return Ok(Self(file)),
         }
-        // A lock that a stranger put there may be anything.
+        // An untrusted lock may hold anything.
         let _ = (&file).take(64).read_to_string(&mut owner);
         let maker = if was_empty || owner.starts_with(OWNER) { OWNER } else { "" };
         file.set_len(0)?;

@@ -279,7 +279,7 @@ fn such_models_are_evaluated_asked_and_refused_to_be_trained() {
         let said = refusal(&[&engine[..], more].concat());
         assert!(said.contains("no effect with --engine"), "{said}");
     }
-    // Sizes of a stranger's, and a configuration that makes the library panic or fail.
+    // Untrusted sizes, and a configuration that makes the library panic or fail.
     for (key, value, reason) in [
         ("num_attention_heads", json!(0), "num_attention_heads"),
         ("vocab_size", json!(1_u64 << 40), "vocab_size"),

@@ -375,7 +375,7 @@ fn a_run_is_shown_while_it_goes() {
     assert!(ask("/report-data/..%2F..%2Fetc%2Fpasswd").starts_with("HTTP/1.1 404"));
     #[cfg(unix)]
     {
-        // A link in a stranger's folder is not the report, and a pipe would never end.
+        // A link in an untrusted folder is not the report, and a pipe would never end.
         let secret = folder.write("secret", "precious");
         std::os::unix::fs::symlink(&secret, folder.path("report.html")).expect("a link");
         assert!(ask("/report.html").starts_with("HTTP/1.1 404"));

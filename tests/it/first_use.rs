@@ -30,7 +30,7 @@ fn eval_and_grade_print_a_table_and_keep_nothing_without_output() {
     let kept = folder.path("kept");
     let again = tealight(&["eval", "--max-samples", "4", "-n", "2", "--output", &kept]);
     assert_eq!(table, shown(&again), "the same numbers, kept or not");
-    // Strangers' samples do not say how completions ended nor how long they are.
+    // Other programs' samples do not say how completions ended nor how long they are.
     let lines = folder
         .write("lm-eval.jsonl", "{\"doc_id\":1,\"target\":\"7\",\"resps\":[[\"7\",\"8\"]]}\n");
     let table = shown(&run(&["grade", &lines]));

@@ -1,4 +1,4 @@
-//! Strangers' bytes, made up from good ones: no reader panics, hangs, or lets a name out of its folder.
+//! Untrusted bytes, made up from good ones: no reader panics, hangs, or lets a name out of its folder.
 //!
 //! `TEALIGHT_FUZZ_SECONDS` says how long each kind is tried, a moment unless given. What is found by coverage is for
 //! `cargo fuzz` (see `fuzz/`); this needs no tools and runs everywhere.

@@ -1,4 +1,4 @@
-//! The folder of a run may come from a stranger: `--resume` starts no program of it, writes through no link and begins
+//! The folder of a run may be untrusted: `--resume` starts no program of it, writes through no link and begins
 //! no finished run anew. Files to grade or verify claim nothing that they do not hold.
 
 use std::path::Path;

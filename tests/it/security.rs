@@ -1,4 +1,4 @@
-//! Attacks by files, links and servers of strangers: nothing of the user's is written, read or told.
+//! Attacks by untrusted files, links and servers: nothing of the user's is written, read or told.
 
 use std::path::Path;
 use std::process::Output;

@@ -145,7 +145,7 @@ fn the_viewer_says_what_it_is_and_stays_short() {
         assert!(text.lines().count() <= MAX_LINES, "{name}: more than {MAX_LINES} lines");
         let is_style = path.extension().is_some_and(|extension| extension == "css");
         assert!(is_style || text.starts_with("// "), "{name}: starts without a `//` line");
-        // Text of strangers becomes text nodes; what makes elements of text is not used.
+        // Untrusted text becomes text nodes; what makes elements of text is not used.
         for word in ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("] {
             assert!(!text.contains(word), "{name}: `{word}`");
         }

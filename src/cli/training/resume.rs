@@ -66,7 +66,7 @@ where
 }
 
 /// Refuses settings of a run that start a program or ask a server, unless the command line says the same: the folder
-/// of a run may come from a stranger.
+/// of a run may be untrusted.
 fn refuse_programs(text: &str, file: &Path, matches: &ArgMatches) -> Result<()> {
     let settings: toml::Table =
         text.parse().with_context(|| format!("{}: not TOML", file.display()))?;

@@ -1,7 +1,7 @@
 //! The Hub's datasets of `--dataset` to files in the cache: the files of a split, or one file by its name.
 //!
 //! The order is that of the `datasets` library: what the README declares, else what the names of the files tell, else
-//! the conversion to Parquet that the Hub keeps in a branch of its own. A README and names are a stranger's: they are
+//! the conversion to Parquet that the Hub keeps in a branch of its own. A README and names are untrusted: they are
 //! read with bounds on memory and time, and a name becomes a path as those of models do.
 
 use std::path::{Path, PathBuf};
@@ -193,7 +193,7 @@ impl HubDataset {
     }
 }
 
-/// Reads what a stranger wrote, in bounded memory and time.
+/// Reads untrusted text in bounded memory and time.
 fn bounded(
     repository: &Repository,
     listing: &Listing,

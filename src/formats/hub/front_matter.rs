@@ -1,6 +1,6 @@
 //! The YAML at the top of a dataset's README to the configurations that it declares: which files are which split.
 //!
-//! A stranger wrote it: aliases are not followed, nesting is bounded, and nothing but `configs` is kept.
+//! The text is untrusted: aliases are not followed, nesting is bounded, and nothing but `configs` is kept.
 
 use anyhow::{Context, Result, bail};
 use saphyr_parser::{Event, Parser};

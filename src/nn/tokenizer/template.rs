@@ -1,4 +1,4 @@
-//! Chat messages to text, by the template that came with a model: a stranger's program, run on fuel, with a limit of
+//! Chat messages to text, by the template that came with a model: an untrusted program, run on fuel, with a limit of
 //! memory and of what it writes.
 
 use std::sync::Arc;

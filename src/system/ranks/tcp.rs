@@ -123,7 +123,7 @@ fn receive(mut stream: &TcpStream, most: usize) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The next connection of somebody who knows the key; strangers are sent away.
+/// The next connection from a process that knows the key; others are closed.
 fn accept(listener: &TcpListener, key: &Key, deadline: Instant) -> Result<TcpStream> {
     listener.set_nonblocking(true)?;
     while Instant::now() < deadline {

@@ -1,4 +1,4 @@
-//! Text to the terminal. Prompts, completions, file names and servers' words are a stranger's: what would move the
+//! Text to the terminal. Prompts, completions, file names and servers' words are untrusted: what would move the
 //! cursor, change colours or turn the direction of writing is shown as `\u001b` instead of being done.
 //!
 //! The form is JSON's own, so that JSON stays JSON.

@@ -212,7 +212,7 @@ impl Sampler for CandleSampler<'_> {
     }
 }
 
-/// Largest size that a configuration may name, and longest context: a stranger's number is memory here.
+/// Largest size that a configuration may name, and longest context: an untrusted number is memory here.
 const MAX_SIZE: u64 = 1 << 24;
 const MAX_POSITIONS: u64 = 1 << 21;
 
