@@ -1,5 +1,5 @@
-//! The header of a GGUF file, with limits: files are untrusted, and every size in one is checked against the file's size
-//! before it is used.
+//! The header of a GGUF file, with limits: files are untrusted, and every size in one is checked against the file's
+//! size before it is used.
 
 use std::collections::BTreeMap;
 use std::fs::File;
