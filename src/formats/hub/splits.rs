@@ -42,8 +42,8 @@ pub(super) struct Offer {
     pub(super) splits: Vec<Split>,
 }
 
-/// The configuration `requested` of a repository with these files, or its default. It has no split where the files are of
-/// other formats, or where neither README nor names tell of that configuration.
+/// The configuration `requested` of a repository with these files, or its default. It has no split where the files are
+/// of other formats, or where neither README nor names tell of that configuration.
 ///
 /// # Errors
 /// A README that cannot be read, a declared configuration that is not there, a choice among several.

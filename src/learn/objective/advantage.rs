@@ -218,7 +218,7 @@ mod tests {
         assert!((ours - 99.0).abs() < 1e-9 && cut == 0.0, "{ours} {cut}");
         // The paper's, with the group's own Z, cuts the pseudo-reward itself.
         assert_eq!(of("alpha-dpg:0:baseline=none:partition=online", &at_base(0.01)), (10.0, 1.0));
-        // A growth by e^5 that the policy has lost is cut at 10, times the worth of its prompt.
+        // A sample that lost a factor of e^5 under the policy has its ratio cut at 10, times the worth of its prompt.
         let lost = GroupStats { policy_logp: vec![-7.0; 3], ..at_base(0.5) };
         assert_eq!(of("alpha-dpg:0:baseline=none", &lost), (19.0, 1.0));
     }
