@@ -1,5 +1,5 @@
-//! What a layer's parts cost on this machine: `cargo bench --bench layers`. `tealight bench` measures whole rollouts
-//! and steps, and how far they are from the machine's limits.
+//! The time of each part of a layer on this machine: `cargo bench --bench layers`. `tealight bench` measures whole
+//! rollouts and steps, and how far they are from the machine's limits.
 
 use std::collections::BTreeMap;
 

@@ -159,16 +159,13 @@ pub(crate) fn stated(
     let ban = banned.map(|operator| format!("!{operator}")).unwrap_or_default();
     let statement = format!("{steps}|{ends}{ban}");
     Problem {
-        id: statement.clone(),
-        prompt: Prompt::Text(format!("{statement}:")),
-        answer: statement,
         solution: Some(solution),
-        context: None,
         total: Some(total),
+        ..Problem::new(statement.clone(), Prompt::Text(format!("{statement}:")), statement)
     }
 }
 
-/// What is special about a split.
+/// A split, and how its problems differ from those of others.
 pub(crate) struct Part {
     /// Its full name.
     pub(crate) split: &'static str,

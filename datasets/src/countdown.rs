@@ -155,12 +155,8 @@ impl CountdownStream {
         let shown: Vec<_> = shown.iter().map(u32::to_string).collect();
         let statement = format!("{}={target}", shown.join(","));
         Problem {
-            id: statement.clone(),
-            prompt: Prompt::Text(format!("{statement}:")),
-            answer: statement,
             solution: Some(expression.to_string()),
-            context: None,
-            total: None,
+            ..Problem::new(statement.clone(), Prompt::Text(format!("{statement}:")), statement)
         }
     }
 

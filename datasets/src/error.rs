@@ -1,4 +1,4 @@
-//! What can be wrong with a dataset, said with the file, the line and the fix.
+//! Errors in a dataset, each with the file, the line and the fix.
 
 use std::path::PathBuf;
 
@@ -11,11 +11,11 @@ pub enum DataError {
     /// Neither a named source nor a file.
     #[error("dataset `{spec}`: no such file, and not a named source (there is: {known}). {fix}")]
     Unknown {
-        /// What was asked for.
+        /// The name that was given.
         spec: String,
         /// The names there are.
         known: String,
-        /// What to give in its place.
+        /// The name to give instead.
         fix: String,
     },
     /// A named source has no such split.
@@ -33,9 +33,9 @@ pub enum DataError {
     Knob {
         /// The task.
         name: &'static str,
-        /// What follows the slash.
+        /// The text after the slash.
         split: String,
-        /// What is wrong.
+        /// The mistake.
         what: String,
         /// The knobs there are.
         knobs: String,
@@ -55,7 +55,7 @@ pub enum DataError {
         path: PathBuf,
         /// Line (JSONL, CSV) or row (JSON, Parquet), counted from 1.
         line: usize,
-        /// What is wrong and how to fix it.
+        /// The mistake and its fix.
         what: String,
     },
     /// The file as a whole cannot be used.
@@ -63,15 +63,15 @@ pub enum DataError {
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong and how to fix it.
+        /// The mistake and its fix.
         what: String,
     },
     /// No verifier of that name, or an argument that it does not take.
     #[error("verifier `{spec}`: {what}")]
     Verifier {
-        /// What was asked for.
+        /// The name that was given.
         spec: String,
-        /// What is wrong and how to fix it.
+        /// The mistake and its fix.
         what: String,
     },
     /// No gold answer in it can be compared with.

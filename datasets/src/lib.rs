@@ -38,25 +38,33 @@ pub use open::{open, open_files};
 pub use prompt::{Message, Prompt};
 pub use prompting::Prompting;
 pub use reward::{Grade, Rewards};
-pub use verdict::{Said, Verdict, Verifier};
+pub use verdict::{CompletionText, Verdict, Verifier};
 
 /// One prompt with the answer it is judged by.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {
     /// Stable name, unique within its dataset; results and samples refer to it.
     pub id: String,
-    /// What the model is asked.
+    /// The prompt.
     pub prompt: Prompt,
-    /// What the verifier compares with: a number, an expression's target, a reference answer.
+    /// The verifier's reference: a number, an expression's target, an answer.
     pub answer: String,
     /// A worked solution, where the dataset has one: the text that `sft` imitates.
     pub solution: Option<String>,
-    /// What the verifier needs besides: for SQL, the database.
+    /// Further input of the verifier: for SQL, the database.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<Database>,
     /// How many distinct correct answers there are, where that is known exactly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<u64>,
+}
+
+impl Problem {
+    /// A problem without a solution, a database or a number of answers.
+    pub fn new(id: impl Into<String>, prompt: Prompt, answer: impl Into<String>) -> Self {
+        let (id, answer) = (id.into(), answer.into());
+        Self { id, prompt, answer, solution: None, context: None, total: None }
+    }
 }
 
 /// The database that a problem is about. Text that is read from anywhere is the name of one, never a script.
@@ -92,7 +100,7 @@ pub struct Dataset {
     pub problems: Vec<Problem>,
     /// How completions are judged.
     pub verifier: Arc<dyn Verifier>,
-    /// What was detected on loading (columns, answer format), one line each, to be shown.
+    /// Columns and answer format as detected on loading, one line each, for the user.
     pub notes: Vec<String>,
     /// Problems that were left out, since nothing can be compared with their gold answer.
     pub unusable: Vec<Unusable>,
@@ -101,7 +109,7 @@ pub struct Dataset {
     /// Lists the texts of correct answers that the task's own solutions are written in, where the task can: several may
     /// be of one class. Texts that the verifier accepts besides, such as with other spaces, are not listed.
     pub spellings: Option<List>,
-    /// What the math verifier wants to be asked beside the question, where prompts are bare questions.
+    /// The instruction that the math verifier needs after a question, where prompts are bare questions.
     pub instruction: Option<&'static str>,
 }
 

@@ -18,7 +18,7 @@ pub struct Line {
     pub is_whole: bool,
 }
 
-/// What is wrong with a line: its number, counted from 1, and why.
+/// A line that cannot be read: its number, counted from 1, and the reason.
 #[derive(Debug, thiserror::Error)]
 #[error("{number}: {why}")]
 pub struct BadLine {

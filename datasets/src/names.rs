@@ -18,7 +18,7 @@ const MAX_MADE: usize = 80;
 pub struct BadName {
     /// The name, escaped and shortened.
     pub name: String,
-    /// What is wrong with it.
+    /// The rule that the name breaks.
     pub why: &'static str,
 }
 
@@ -75,10 +75,7 @@ pub fn file_name(text: &str) -> String {
         name = format!("{name}-{:016x}", crate::fnv(text.bytes()));
     }
     // Neither hidden, nor the folder itself or its parent, nor an option of some command.
-    match name.starts_with(['.', '-']) || name.is_empty() {
-        true => format!("_{name}"),
-        false => name,
-    }
+    if name.starts_with(['.', '-']) || name.is_empty() { format!("_{name}") } else { name }
 }
 
 #[cfg(test)]

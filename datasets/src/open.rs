@@ -57,11 +57,11 @@ pub fn open_files(
     columns.rewards.check()?;
     if !columns.rewards.verifiers.is_empty() {
         // Questions that name databases have found theirs beside them.
-        let own = dataset.verifier.clone();
-        let has_own = own.name().starts_with("sql");
+        let verifier = dataset.verifier.clone();
+        let has_own = verifier.name().starts_with("sql");
         dataset.verifier = columns.rewards.open(|spec| {
             let is_the_same = verify::sql::named(spec).is_some_and(|(_, folder)| folder.is_none());
-            (has_own && is_the_same).then(|| own.clone())
+            (has_own && is_the_same).then(|| verifier.clone())
         })?;
     }
     dataset.check()?;

@@ -1,4 +1,4 @@
-//! What a model is asked: plain text, or chat messages that a tokenizer's template renders.
+//! Prompts: plain text, or chat messages that a tokenizer's template renders.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +23,7 @@ impl Message {
     }
 }
 
-/// What the model is asked.
+/// The input of a model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Prompt {

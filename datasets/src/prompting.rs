@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use crate::{DataError, Message, Problem, Prompt, Result};
 
-/// What asks for a boxed answer: the instruction of the math verifier, unless another is named.
+/// The instruction to box the answer: the math verifier's, unless another is named.
 pub const BOXED: &str = "Please reason step by step, and put your final answer within \\boxed{}.";
 /// Steps of a template for one row.
 const FUEL: u64 = 1_000_000;
@@ -19,7 +19,7 @@ const FUEL: u64 = 1_000_000;
 /// How problems are put to a model; the default is the bare question.
 #[derive(Debug, Clone, Default)]
 pub struct Prompting {
-    /// What follows the question; `None` leaves that to the verifier, an empty text is none.
+    /// The text after the question; `None` leaves it to the verifier, an empty text is none.
     pub instruction: Option<String>,
     /// A system message before everything else.
     pub system_prompt: Option<String>,
@@ -41,9 +41,6 @@ impl std::fmt::Debug for Template {
 
 impl Template {
     /// Reads a template; `name` is what messages call it.
-    ///
-    /// # Errors
-    /// It is none; the error says where.
     pub fn new(name: &str, text: &str) -> Result<Self> {
         let mut environment = Environment::new();
         // A column that a row has not is a mistake, not nothing.
@@ -69,7 +66,7 @@ impl Template {
 }
 
 impl Prompting {
-    /// What the model is asked, for a bare question; `usual` is the instruction where none was chosen.
+    /// The prompt of a bare question; `usual` is the instruction where none was chosen.
     pub fn apply(&self, problem: &Problem, usual: Option<&str>) -> Prompt {
         let question = self.question(&problem.prompt, usual);
         let examples: Vec<(Prompt, &str)> = self
@@ -116,7 +113,7 @@ impl Prompting {
         prompt
     }
 
-    /// What is asked beside the question, in a line for the user; `None` where there is nothing.
+    /// The text beside the question, in a line for the user; `None` where there is none.
     pub fn described(&self, usual: Option<&str>) -> Option<String> {
         let mut parts = Vec::new();
         if self.template.is_some() {
@@ -168,7 +165,7 @@ mod tests {
     fn problem(prompt: Prompt, solution: &str) -> Problem {
         let solution = Some(solution.to_owned());
         let (id, answer) = (prompt.plain(), String::new());
-        Problem { id, prompt, answer, solution, context: None, total: None }
+        Problem { solution, ..Problem::new(id, prompt, answer) }
     }
 
     fn contents(prompt: &Prompt) -> Vec<(&str, &str)> {

@@ -5,7 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::path::Path;
 
-/// What is said of a pipe, a device or a folder in the place of a file.
+/// The reason why a pipe, a device or a folder is refused.
 pub const NOT_REGULAR: &str = "not a regular file";
 
 /// Opens a file for reading; links are followed.
@@ -43,7 +43,7 @@ pub(crate) fn checked(options: &mut OpenOptions, path: &Path, flags: i32) -> io:
         options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed() | flags);
     }
     let file = options.open(path)?;
-    // What was looked at may have been replaced before it was opened.
+    // The file may have been replaced between its check and its opening.
     if !file.metadata()?.is_file() {
         return Err(io::Error::other(NOT_REGULAR));
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::verify::{self, fingerprint, program::is_reached};
-use crate::{DataError, Problem, Result, Said, Verdict, Verifier};
+use crate::{CompletionText, DataError, Problem, Result, Verdict, Verifier};
 
 /// Longest name of a reward in logs, in characters.
 const MAX_NAME: usize = 48;
@@ -37,14 +37,14 @@ pub struct Grading {
     pub names: Vec<String>,
     /// The least reward of a correct completion, where the user named it.
     pub threshold: Option<f64>,
-    /// What decides about rewards beside the verifier's name; empty where nothing does.
+    /// The settings that decide rewards beside the verifier's name; empty where there are none.
     pub identity: String,
 }
 
 /// The verifiers that reward completions.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Rewards {
-    /// What [`verify::open`] reads, one each; none for the dataset's own.
+    /// The specification of each verifier, as [`verify::open`] reads it; none for the dataset's own.
     pub verifiers: Vec<String>,
     /// The weight of each; none for equal ones. Only ratios matter: rewards are weighted means.
     pub weights: Vec<f64>,
@@ -59,9 +59,6 @@ impl Rewards {
     }
 
     /// Refuses weights and a threshold that do not go with the verifiers.
-    ///
-    /// # Errors
-    /// Which option, and why.
     pub fn check(&self) -> Result<()> {
         let refused =
             |spec: &str, what: String| Err(DataError::Verifier { spec: spec.into(), what });
@@ -97,16 +94,16 @@ impl Rewards {
         Ok(())
     }
 
-    /// Opens the verifiers as one; `own` gives those that the dataset has found already.
+    /// Opens the verifiers as one; `of_dataset` gives those that the dataset has opened.
     ///
     /// # Errors
     /// No verifier of a name, or options that do not go together.
     pub fn open(
         &self,
-        own: impl Fn(&str) -> Option<Arc<dyn Verifier>>,
+        of_dataset: impl Fn(&str) -> Option<Arc<dyn Verifier>>,
     ) -> Result<Arc<dyn Verifier>> {
         self.check()?;
-        let open = |spec: &String| match own(spec) {
+        let open = |spec: &String| match of_dataset(spec) {
             Some(verifier) => Ok(verifier),
             None => verify::open_graded(spec, self.threshold),
         };
@@ -178,14 +175,14 @@ impl Weighted {
     fn verdict(
         &self,
         problem: &Problem,
-        said: Said<'_>,
+        completion: CompletionText<'_>,
         reward: f64,
         verdicts: Vec<Verdict>,
     ) -> Verdict {
         let (accepted, refused): (Vec<_>, Vec<_>) =
             verdicts.into_iter().partition(Verdict::is_correct);
         if is_reached(reward, self.threshold) {
-            let by_text = || Verdict::correct(&fingerprint(said.whole), &problem.answer);
+            let by_text = || Verdict::correct(&fingerprint(completion.full), &problem.answer);
             return accepted.into_iter().next().unwrap_or_else(by_text);
         }
         match refused.into_iter().find(|verdict| !matches!(verdict, Verdict::Unjudged { .. })) {
@@ -204,14 +201,14 @@ impl Verifier for Weighted {
     }
 
     fn verify(&self, problem: &Problem, completion: &str) -> Verdict {
-        self.grade(problem, Said { whole: completion, answer: Some(completion) }).verdict
+        self.grade(problem, CompletionText { full: completion, answer: Some(completion) }).verdict
     }
 
-    fn grade(&self, problem: &Problem, said: Said<'_>) -> Grade {
+    fn grade(&self, problem: &Problem, completion: CompletionText<'_>) -> Grade {
         let (mut reward, mut parts, mut verdicts) = (0.0, Vec::new(), Vec::new());
         for ((verifier, weight), name) in self.verifiers.iter().zip(&self.weights).zip(&self.names)
         {
-            let grade = verifier.grade(problem, said);
+            let grade = verifier.grade(problem, completion);
             // One that failed leaves a reward that nobody meant.
             if let Verdict::Unjudged { why, is_too_costly: false } = grade.verdict {
                 return Grade::of(Verdict::unjudged(format!("verifier {name}: {why}")));
@@ -221,7 +218,7 @@ impl Verifier for Weighted {
             verdicts.push(grade.verdict);
         }
         let reward = reward.clamp(0.0, 1.0);
-        Grade { verdict: self.verdict(problem, said, reward, verdicts), reward, parts }
+        Grade { verdict: self.verdict(problem, completion, reward, verdicts), reward, parts }
     }
 
     fn grading(&self) -> Grading {
@@ -259,14 +256,7 @@ mod tests {
     use crate::Prompt;
 
     fn problem(answer: &str) -> Problem {
-        Problem {
-            id: "p".into(),
-            prompt: Prompt::Text("?".into()),
-            answer: answer.into(),
-            solution: None,
-            context: None,
-            total: None,
-        }
+        Problem::new("p", Prompt::Text("?".into()), answer)
     }
 
     fn rewards(verifiers: &[&str], weights: &[f64], threshold: Option<f64>) -> Rewards {

@@ -20,7 +20,7 @@ use crate::{DataError, Result, Rewards};
 pub struct SuiteSet {
     /// The dataset, as `--dataset` takes it.
     pub dataset: String,
-    /// What results call it; the dataset itself otherwise.
+    /// The set's name in results; the dataset's otherwise.
     pub name: Option<String>,
     /// Whether models are trained on its like: `in` or `out`.
     pub domain: Option<Domain>,
@@ -28,7 +28,7 @@ pub struct SuiteSet {
     pub prompt_column: Option<String>,
     /// Column with the answer.
     pub answer_column: Option<String>,
-    /// What checks completions.
+    /// The verifier of completions.
     pub verifier: Option<String>,
 }
 
@@ -87,7 +87,7 @@ pub fn open(spec: &str) -> Result<Vec<SuiteSet>> {
     Ok(file.set)
 }
 
-/// What to give in place of a dataset that is not there.
+/// The dataset to give instead of one that does not exist.
 pub(crate) fn instead(spec: &str) -> String {
     let suite = SUITES.iter().find(|(name, _)| *name == spec);
     match suite.and_then(|_| open(spec).ok()) {

@@ -3,7 +3,7 @@
 //! A prompt may end with the opening tag already, so that completions hold the closing one alone; a thought may never
 //! be closed, opened again after the answer, or stripped by a server. Nothing inside a thought is an answer.
 
-use crate::{Grade, Problem, Said, Verdict, Verifier};
+use crate::{CompletionText, Grade, Problem, Verdict, Verifier};
 
 /// How a thought begins.
 pub const OPEN: &str = "<think>";
@@ -13,8 +13,7 @@ pub const CLOSE: &str = "</think>";
 /// A completion in parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Parts<'a> {
-    /// What stands outside thoughts after the last that was closed; none where a thought was never finished and nothing
-    /// stands outside.
+    /// The text after the last closed thought; none where a thought was never closed and nothing follows it.
     pub answer: Option<&'a str>,
     /// Whether the last thought was closed; none where there is no thought.
     pub is_finished: Option<bool>,
@@ -60,7 +59,7 @@ pub fn grade(
     starts_inside: bool,
 ) -> Grade {
     let answer = parts(completion, starts_inside).answer;
-    verifier.grade(problem, Said { whole: completion, answer })
+    verifier.grade(problem, CompletionText { full: completion, answer })
 }
 
 #[cfg(test)]
@@ -69,14 +68,7 @@ mod tests {
     use crate::verify;
 
     fn is_right(spec: &str, completion: &str, starts_inside: bool) -> bool {
-        let problem = Problem {
-            id: "a".into(),
-            prompt: crate::Prompt::Text("2 + 2?".into()),
-            answer: "4".into(),
-            solution: None,
-            context: None,
-            total: None,
-        };
+        let problem = Problem::new("a", crate::Prompt::Text("2 + 2?".into()), "4");
         judge(&*verify::open(spec).unwrap(), &problem, completion, starts_inside).is_correct()
     }
 

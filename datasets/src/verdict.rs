@@ -1,11 +1,11 @@
-//! What a verifier says of a completion, and what a verifier is.
+//! Verdicts on completions, and the verifiers that give them.
 
 use serde::{Deserialize, Serialize};
 
 use crate::reward::{Grade, Grading};
 use crate::{Features, Problem};
 
-/// What a verifier says of one completion.
+/// A verifier's judgement of one completion.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
 pub enum Verdict {
@@ -16,13 +16,13 @@ pub enum Verdict {
         /// Canonical form of the final answer.
         #[serde(default)]
         value: String,
-        /// What it is made of, where the verifier says.
+        /// The features of its answer, where the verifier lists them.
         #[serde(default, skip_serializing_if = "Features::is_empty")]
         features: Features,
     },
     /// An answer was found and it is wrong.
     Wrong {
-        /// What was found, or what went wrong, where the verifier can say.
+        /// The answer, or the mistake, where the verifier can name it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         why: Option<String>,
         /// Canonical form of the answer that was given, where the verifier can say: votes count it.
@@ -81,17 +81,17 @@ impl Verdict {
 
 /// A completion, as verifiers are given it.
 #[derive(Debug, Clone, Copy)]
-pub struct Said<'a> {
+pub struct CompletionText<'a> {
     /// All of it, thoughts included.
-    pub whole: &'a str,
-    /// What it answers, where it answers anything.
+    pub full: &'a str,
+    /// The answer in it, where there is one.
     pub answer: Option<&'a str>,
 }
 
-impl<'a> Said<'a> {
-    /// What a verifier that reads thoughts, or does not, is given.
-    pub fn heard_by(self, reads_thoughts: bool) -> Option<&'a str> {
-        if reads_thoughts { Some(self.whole) } else { self.answer }
+impl<'a> CompletionText<'a> {
+    /// The text for a verifier that reads thoughts, or does not.
+    pub fn visible_text(self, reads_thoughts: bool) -> Option<&'a str> {
+        if reads_thoughts { Some(self.full) } else { self.answer }
     }
 }
 
@@ -101,9 +101,9 @@ pub trait Verifier: Send + Sync {
     fn name(&self) -> &'static str;
     /// Judges `completion` as an answer to `problem`.
     fn verify(&self, problem: &Problem, completion: &str) -> Verdict;
-    /// Judges what was said, and how much it earns: 1 where it is correct, else 0, unless the verifier grades.
-    fn grade(&self, problem: &Problem, said: Said<'_>) -> Grade {
-        Grade::of(match said.heard_by(self.reads_thoughts()) {
+    /// Judges and rewards a completion: 1 where it is correct, else 0, unless the verifier grades.
+    fn grade(&self, problem: &Problem, completion: CompletionText<'_>) -> Grade {
+        Grade::of(match completion.visible_text(self.reads_thoughts()) {
             Some(text) => self.verify(problem, text),
             None => Verdict::NoAnswer,
         })
@@ -120,7 +120,7 @@ pub trait Verifier: Send + Sync {
     fn reads_thoughts(&self) -> bool {
         false
     }
-    /// What is wrong with the verifier itself, to be said once, where it noticed anything.
+    /// A fault of the verifier itself, to be reported once, where it noticed one.
     fn complaint(&self) -> Option<String> {
         None
     }

@@ -1,5 +1,5 @@
-//! What must hold of every expression: it equals itself in any spelling, a changed one differs, and
-//! the two sides may be exchanged.
+//! Properties of every expression: it equals itself in any spelling, a changed one differs, and the two sides may be
+//! exchanged.
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -133,7 +133,7 @@ proptest! {
     fn no_text_makes_it_panic(gold in "\\PC{0,60}", answer in "\\PC{0,200}") {
         let found = check(&gold, &answer, Mode::Flexible);
         let strict = check(&gold, &answer, Mode::Strict);
-        // What the strict rules accept, the flexible ones do.
+        // The flexible rules accept all that the strict ones do.
         prop_assert!(strict.outcome != Outcome::Correct || found.outcome == Outcome::Correct);
     }
 }

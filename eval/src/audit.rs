@@ -111,13 +111,13 @@ fn of_shares(strata: &[Stratum], shares: &[f64]) -> [f64; 3] {
 }
 
 /// The line of a pair, where a file says so, and whether it is correct, where that is known.
-pub type Said = (Option<usize>, Option<bool>);
+pub type LabelRow = (Option<usize>, Option<bool>);
 
 /// The columns `name` (true, false, 1, 0, or empty where not known) and, where there is one, `line` of a CSV.
 ///
 /// # Errors
 /// A file that cannot be read, no such column, a cell that is something else.
-pub fn columns(path: &Path, name: &str) -> Result<Vec<Said>> {
+pub fn columns(path: &Path, name: &str) -> Result<Vec<LabelRow>> {
     let shown = path.display();
     let file = regular::open(path).with_context(|| format!("{shown}: cannot be read"))?;
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(file);

@@ -59,7 +59,7 @@ impl Level {
     /// All, from the finest to the coarsest.
     pub const ALL: [Level; 4] = [Level::Text, Level::Folded, Level::Solution, Level::Value];
 
-    /// What counts as one answer, in words.
+    /// The definition of one answer, in words.
     pub fn description(self) -> &'static str {
         match self {
             Level::Text => "exact texts",

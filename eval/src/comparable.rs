@@ -26,7 +26,7 @@ pub fn keys() -> Vec<&'static str> {
     [&["temperature", "n", "verifier", "prompts"][..], &SAMPLING, &PROMPTING, &REWARDS].concat()
 }
 
-/// What a set's numbers depend on, by key; what is not known is not there.
+/// The settings that a set's numbers depend on, by key; unknown ones are missing.
 fn settings(results: &Results, set: &SetResult) -> BTreeMap<&'static str, String> {
     let mut known = BTreeMap::new();
     let mut put = |key: &'static str, value: String| {
@@ -58,7 +58,7 @@ fn settings(results: &Results, set: &SetResult) -> BTreeMap<&'static str, String
 pub struct Difference {
     /// The setting.
     pub key: &'static str,
-    /// What it is in the first run and in the second.
+    /// Its value in the first run and in the second.
     pub values: [String; 2],
 }
 
@@ -95,9 +95,6 @@ pub fn differences(
 
 /// Whether `second` is a second draw of the first run's model whose samples are independent of those of all `runs`: as
 /// that one was sampled, with a seed that no run has.
-///
-/// # Errors
-/// What is in the way, as a sentence, and what to do.
 pub fn check_second_draw(
     (name, second): (&str, &Results),
     runs: &[(&str, &Results)],
@@ -213,7 +210,7 @@ mod tests {
         assert_eq!(keys(&a, &b), ["instruction", "temperature", "top_k", "prompts"]);
         assert_eq!(keys(&a, &a), Vec::<&str>::new());
         assert!(are_identical(&a.sets[0], &b.sets[0]));
-        // What was not sampled here does not say how it was.
+        // Graded files do not record how their samples were drawn.
         let mut graded = run(1.0, "", Value::Null);
         graded.sets[0].temperature = None;
         assert_eq!(keys(&a, &graded), Vec::<&str>::new());

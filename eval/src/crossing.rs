@@ -200,7 +200,7 @@ mod tests {
         crossing(&KS, &base[0], &runs)
     }
 
-    /// What the interval was: percentiles of a bootstrap of seeds, then problems.
+    /// The earlier interval: percentiles of a bootstrap of seeds, then problems.
     fn by_bootstrap(
         [base, runs]: &[Vec<Vec<Tally>>; 2],
         draws: &mut Draws,

@@ -110,9 +110,6 @@ impl<'a> EvalJob<'a> {
     }
 
     /// Draws the missing samples and counts all of them; the tallies are in the order of the problems.
-    ///
-    /// # Errors
-    /// An error of the solver, the store, the team or `progress`.
     pub fn run(mut self) -> Result<Vec<Tally>> {
         let (problems, solver, team) = (self.problems, self.solver, self.team);
         let mut tallies = self.known();
@@ -209,9 +206,9 @@ mod tests {
     }
 
     /// Counts the samples that were drawn.
-    struct Counted<'a>(&'a mut Vec<usize>);
+    struct SampleCounter<'a>(&'a mut Vec<usize>);
 
-    impl EvalProgress for Counted<'_> {
+    impl EvalProgress for SampleCounter<'_> {
         fn begin(&mut self, _: usize) -> Result<()> {
             Ok(())
         }
@@ -230,7 +227,7 @@ mod tests {
         let run = |n: usize| {
             let mut numbers = Vec::new();
             let store = SampleStore::open(&path, &dataset.problems, &Alone).unwrap();
-            let progress = Box::new(Counted(&mut numbers));
+            let progress = Box::new(SampleCounter(&mut numbers));
             let job = EvalJob { store, progress, ..EvalJob::new(&dataset, n, &Script) };
             let tallies = job.run().unwrap();
             (tallies, numbers)
@@ -248,7 +245,7 @@ mod tests {
         }
         // Without a file the counts are the same.
         assert_eq!(EvalJob::new(&dataset, 4, &Script).run().unwrap(), tallies);
-        // What is known is not drawn again, and counts the same.
+        // Stored tallies are not sampled again, and count the same.
         assert_eq!(run(4), (tallies.clone(), vec![]));
         // Of more samples than are asked for the first are counted, and the others stay in the file.
         let (fewer, drawn) = run(2);

@@ -34,9 +34,9 @@ pub struct HeldOut {
     pub samples: usize,
     /// The k that was predicted: all samples.
     pub k: usize,
-    /// What those samples predict.
+    /// The prediction from those samples.
     pub predicted: Estimate,
-    /// What all samples say.
+    /// The estimate from all samples.
     pub observed: Estimate,
 }
 

@@ -1,4 +1,4 @@
-//! What a difference between objectives is worth when both seeds and problems are samples.
+//! The uncertainty of a difference between objectives when both seeds and problems are samples.
 //!
 //! A study draws S training seeds and P problems; every seed meets every problem. With
 //! `x_sp = mu + seed_s + problem_p + rest_sp` the mean varies by `var(seed) / S + var(problem) / P + var(rest) / SP`,
@@ -103,7 +103,7 @@ fn varied(rows: &[Vec<f64>]) -> Effect {
     Effect { value, low: value - half, high: value + half, p_value, seeds }
 }
 
-/// What a mean square adds to the doubt about a sum of them (Satterthwaite 1946).
+/// The share of a mean square in the degrees of freedom of a sum (Satterthwaite 1946).
 fn share(square: f64, freedom: f64) -> f64 {
     square * square / freedom.max(1.0)
 }
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn one_seed_misses_what_seeds_do() {
-        // What a bootstrap over problems alone would conclude of one run each, where seeds differ.
+        // A bootstrap over problems alone of one run each, where seeds differ.
         let mut draws = Draws::new(5);
         let wrong = (0..500)
             .filter(|_| crossed(&study(&mut draws, (1, 200), 1, 0.0, 0.25)).p_value < 0.05)

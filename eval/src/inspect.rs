@@ -7,7 +7,7 @@ use crate::export::measures;
 use crate::results::{Question, Results, SetResult};
 use crate::{Sample, Tally};
 
-/// What judges are called in the log.
+/// The scorer's name in the log.
 const SCORER: &str = "tealight";
 /// Most characters of a task's name in the name of a file.
 const MAX_NAME: usize = 80;
@@ -55,7 +55,7 @@ pub fn header(results: &Results, set: &SetResult, now: u64) -> Value {
             false => measure.replace("@k", &format!("@{k}")).replace("@tau", &format!("@{k}")),
         };
         let range = json!({"low": estimate.low, "high": estimate.high});
-        // What is not a number has no place in the log.
+        // The log has no infinite numbers.
         if estimate.value.is_finite() {
             let metric = json!({"name": name, "value": estimate.value, "metadata": range});
             metrics.insert(name, metric);
@@ -101,10 +101,7 @@ pub fn sample(model: &str, question: &Question, tally: &Tally, sample: &Sample) 
     if messages.is_empty() {
         messages.push(user);
     }
-    let input = match question.turns.is_empty() {
-        true => json!(question.prompt),
-        false => json!(messages),
-    };
+    let input = if question.turns.is_empty() { json!(question.prompt) } else { json!(messages) };
     let answer = json!({"role": "assistant", "content": sample.completion, "source": "generate", "model": model});
     messages.push(answer.clone());
     let stop = match (sample.is_end_unknown, sample.is_finished) {

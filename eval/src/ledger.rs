@@ -23,7 +23,7 @@ pub struct Mode {
     pub spellings: usize,
 }
 
-/// What one checkpoint says of every answer.
+/// One checkpoint's probability of every answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scored {
     /// The configuration's label; `base` of the base.
@@ -53,7 +53,7 @@ pub struct Ledger {
     pub spellings: usize,
     /// Answers by the base's probability of them.
     pub bins: Vec<Bin>,
-    /// What the base says.
+    /// The base's.
     pub base: Point,
     /// Every other checkpoint, run by run.
     pub points: Vec<Point>,

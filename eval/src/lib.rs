@@ -99,9 +99,6 @@ pub trait Solver {
     /// Draws answers to each problem until there are `n`, those that are known included, and hands all answers to a
     /// problem to `sink` at once; problems may end in any order. What is drawn for a problem depends on its key and
     /// the answer's number alone.
-    ///
-    /// # Errors
-    /// An error of the model or `sink`.
     fn solve(
         &self,
         problems: &[ProblemRequest<'_>],

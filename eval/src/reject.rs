@@ -10,7 +10,7 @@ use tealight_datasets::Dataset;
 
 use crate::{Classes, ProblemRequest, Sample, Solver, Tally};
 
-/// What became of one problem.
+/// The result of rejection sampling on one problem.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Rejected {
     /// The problem's id.
@@ -40,9 +40,6 @@ pub struct RejectionJob<'a> {
 
 impl RejectionJob<'_> {
     /// Samples, and hands each correct answer that is kept to `accept`.
-    ///
-    /// # Errors
-    /// An error of the solver or `accept`.
     pub fn run(&self, accept: &mut dyn FnMut(&Sample) -> Result<()>) -> Result<Vec<Rejected>> {
         let Self { dataset, wanted, .. } = *self;
         let mut tallies: Vec<Tally> = dataset.problems.iter().map(Tally::new).collect();

@@ -46,7 +46,7 @@ pub struct SetResult {
     /// `in` or `out` of the training domain, where a suite says so.
     #[serde(default)]
     pub domain: Option<String>,
-    /// What judged.
+    /// The verifier's name.
     pub verifier: String,
     /// Sampling temperature, where it is known.
     pub temperature: Option<f64>,

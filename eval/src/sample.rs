@@ -7,7 +7,7 @@ use tealight_datasets::{Problem, Verdict, Verifier};
 use crate::measure::text::{TEXTS, TextDiversity};
 use crate::{Answer, Classes, Counts, Profiles};
 
-/// What an answer thought before it.
+/// The thought before an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Thinking {
     /// Whether its prompt ended inside the thought.
@@ -53,7 +53,7 @@ pub struct Sample {
     /// Why sampling failed; such a sample is judged by no verifier.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
-    /// What it thought, where it did.
+    /// Its thought, where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thinking: Option<Thinking>,
 }

@@ -32,9 +32,6 @@ struct StoreFile {
 
 impl SampleStore {
     /// Starts an empty file.
-    ///
-    /// # Errors
-    /// A file that cannot be written.
     pub fn create(path: &Path, team: &dyn Team) -> Result<Self> {
         let out = team.is_first().then(|| output::create(path)).transpose();
         let out = out.with_context(|| format!("{}: cannot be written", path.display()))?;
@@ -90,7 +87,7 @@ impl SampleStore {
     }
 }
 
-/// What a samples file holds.
+/// The contents of a samples file.
 #[derive(Debug, Default)]
 pub struct SamplesFile {
     /// The samples of each problem, in order, by its id.
@@ -160,14 +157,14 @@ impl Index {
                     again = Some((two[1], problem.as_str()));
                 }
             }
-            let whole =
+            let complete =
                 places.iter().zip(0..).take_while(|(place, at)| place.sample == *at).count();
-            if whole < places.len() {
+            if complete < places.len() {
                 store.notes.push(format!(
-                    "{}: problem `{problem}` lacks its sample {whole}; what comes after it is drawn again",
+                    "{}: problem `{problem}` lacks its sample {complete}; what comes after it is drawn again",
                     path.display(),
                 ));
-                places.truncate(whole);
+                places.truncate(complete);
             }
         }
         if let Some((LineSpan { offset, sample, .. }, problem)) = again {
@@ -223,9 +220,6 @@ pub fn read(path: &Path) -> Result<SamplesFile> {
 }
 
 /// Writes samples beside `path`, synced and renamed: never half a file.
-///
-/// # Errors
-/// A directory that cannot be written.
 pub fn write<'a>(path: &Path, samples: impl Iterator<Item = &'a Sample>) -> Result<()> {
     whole(path, |out| {
         for sample in samples {
@@ -237,9 +231,6 @@ pub fn write<'a>(path: &Path, samples: impl Iterator<Item = &'a Sample>) -> Resu
 }
 
 /// Writes lines of text likewise.
-///
-/// # Errors
-/// A directory that cannot be written, a full disk; an error of a line.
 pub fn write_lines(path: &Path, lines: impl Iterator<Item = Result<String>>) -> Result<()> {
     whole(path, |out| {
         for line in lines {
@@ -250,9 +241,6 @@ pub fn write_lines(path: &Path, lines: impl Iterator<Item = Result<String>>) -> 
 }
 
 /// Writes a file likewise.
-///
-/// # Errors
-/// A directory that cannot be written.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     whole(path, |out| Ok(out.write_all(bytes)?))
 }
@@ -271,17 +259,14 @@ fn whole(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> Result<()>) -> 
 }
 
 /// Writes samples in the order of `problems`, then those of other problems.
-///
-/// # Errors
-/// A directory that cannot be written.
 fn write_in_order(
     file: &Path,
     problems: &[Problem],
     samples: &HashMap<String, Vec<Sample>>,
 ) -> Result<()> {
     let mut ids: Vec<&String> = problems.iter().map(|problem| &problem.id).collect();
-    let asked: HashSet<&String> = ids.iter().copied().collect();
-    let mut others: Vec<&String> = samples.keys().filter(|id| !asked.contains(id)).collect();
+    let known: HashSet<&String> = ids.iter().copied().collect();
+    let mut others: Vec<&String> = samples.keys().filter(|id| !known.contains(id)).collect();
     others.sort();
     ids.extend(others);
     write(file, ids.into_iter().filter_map(|id| samples.get(id)).flatten())

@@ -23,7 +23,7 @@ const COVERED: [f64; 5] = [0.1, 0.25, 0.5, 0.75, 1.0];
 /// Estimates by k.
 pub type ByK = BTreeMap<usize, Estimate>;
 
-/// What an evaluation found: means over prompts with intervals over prompts. docs/measures.md
+/// The results of an evaluation: means over prompts with intervals over prompts. docs/measures.md
 /// defines each.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
@@ -143,9 +143,7 @@ impl Summary {
     /// use tealight_datasets::{Problem, Prompt, verify};
     /// use tealight_eval::{Answer, Sample, Summary, Tally};
     ///
-    /// let (prompt, answer) = (Prompt::Text("3 + 4 =".into()), "7".into());
-    /// let problem =
-    ///     Problem { id: "sum".into(), prompt, answer, solution: None, context: None, total: None };
+    /// let problem = Problem::new("sum", Prompt::Text("3 + 4 =".into()), "7");
     /// let verifier = verify::open("exact")?;
     /// let mut tally = Tally::new(&problem);
     /// for (number, text) in ["7", "8", "7", "9"].into_iter().enumerate() {
@@ -203,7 +201,7 @@ impl Summary {
             |estimate: fn(&[f64]) -> Estimate, value: &dyn Fn(&Tally, usize) -> f64| -> ByK {
                 ks.iter().map(|k| (*k, estimate(&each(&|tally| value(tally, *k))))).collect()
             };
-        // What is known of a problem some of whose samples could not be judged.
+        // A problem with samples that could not be judged has values up to its number of judged ones.
         let up_to = |tally: &Tally, k: usize| k.min(tally.samples);
         let by_level = |level: &Level| {
             (

@@ -14,7 +14,8 @@ pub struct SampleBatch {
     pub samples: Vec<Sample>,
 }
 
-/// The processes that do an evaluation together: each samples a share of the problems, and all know all samples.
+/// The processes that do an evaluation together: each samples a share of the problems, and all know all samples. A
+/// call fails where another process has disconnected.
 pub trait Team {
     /// Whether this process is the one that reads directories and writes files.
     fn is_first(&self) -> bool;
@@ -25,9 +26,6 @@ pub trait Team {
 
     /// The batches of all processes, in order of rank, or none where batches are used as soon as they are there
     /// ([`Team::is_alone`]).
-    ///
-    /// # Errors
-    /// Another process disconnected.
     fn gather(&self, batches: Vec<SampleBatch>) -> Result<Vec<SampleBatch>>;
 
     /// Whether there is no other process to wait for.

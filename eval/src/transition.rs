@@ -16,7 +16,7 @@ use crate::{Summary, Tally};
 pub struct Aligned {
     /// The set's name.
     pub name: String,
-    /// What was asked.
+    /// The questions.
     pub questions: Vec<Question>,
     /// The counts of each model.
     pub runs: Vec<Vec<Tally>>,
@@ -133,7 +133,7 @@ fn one(
     })
 }
 
-/// What one model makes of the problems of another.
+/// The transitions of the problems of one model to another.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Change {
     /// The numbers.
@@ -146,7 +146,7 @@ pub struct Change {
 }
 
 impl Aligned {
-    /// What run `run` makes of run 0's problems.
+    /// The transitions of run 0's problems to run `run`.
     pub fn change(&self, run: usize) -> Change {
         let (base, tuned) = (&self.runs[0], &self.runs[run]);
         let table: Vec<&[Tally]> = self.runs[1..].iter().map(Vec::as_slice).collect();

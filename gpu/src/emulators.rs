@@ -53,7 +53,7 @@ pub(crate) fn run(call: &Call<'_>) -> Result<()> {
     run_by(call, is_faulty, |launch| settings.engine.launch(launch))
 }
 
-/// What the environment asks for.
+/// The settings in the environment.
 pub(crate) struct Settings {
     pub(crate) engine: Engine,
     pub(crate) fault: Option<String>,

@@ -1,4 +1,4 @@
-//! What is found out once and kept on disk: compiled kernels, and verdicts on them.
+//! Results kept on disk: compiled kernels, and verdicts on them.
 //!
 //! A file is named by the hash of everything that it depends on, so that another driver, GPU, compiler or text of
 //! kernels looks for another file. It begins with the checksum of what follows: a damaged one is made again.
@@ -17,7 +17,7 @@ pub fn keep_in(folder: PathBuf) {
     *FOLDER.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(folder);
 }
 
-/// What a file depends on.
+/// The inputs that a file depends on.
 pub(crate) struct Key<'a> {
     pub(crate) what: &'a str,
     /// The text of the kernels.
@@ -67,7 +67,7 @@ fn kept_in(
     Ok(text)
 }
 
-/// What follows the checksum, where it is that of it.
+/// The text after the checksum, where the checksum fits.
 fn checked(file: &str) -> Option<String> {
     let (checksum, text) = file.split_once('\n')?;
     (checksum == hex(&Sha256::digest(text.as_bytes()))).then(|| text.to_owned())

@@ -47,7 +47,7 @@ struct Params {
 struct Call<'a> {
     name: String,
     groups: usize,
-    /// What it reads and writes, contiguous.
+    /// Its inputs and outputs, contiguous.
     tensors: &'a [&'a Tensor],
     #[cfg_attr(not(any(feature = "cuda", feature = "emulated")), allow(dead_code))]
     params: Params,
@@ -97,7 +97,7 @@ pub fn empty(shape: impl Into<Shape>, dtype: DType, device: &Device) -> Result<T
         bail!("a tensor of shape {shape:?}: a device has no memory of no bytes");
     }
     if device.is_cpu() {
-        // What is read before it was written shows.
+        // NaN shows where a kernel reads memory that nothing wrote.
         return match dtype {
             DType::U32 => Tensor::full(u32::MAX, shape, device),
             _ => Tensor::full(f32::NAN, shape, device)?.to_dtype(dtype),
@@ -113,9 +113,6 @@ pub fn empty(shape: impl Into<Shape>, dtype: DType, device: &Device) -> Result<T
 /// The product `x w^T` in f32 of `x` `[N, D]` and `w` `[V, D]`. CUDA multiplies two bf16 matrices as they are and adds
 /// up in f32, by a call that names its precision; elsewhere, and of f32, it is a product of f32 matrices. No flag of
 /// the process is set, which another thread's products would read.
-///
-/// # Errors
-/// Sizes that do not fit.
 pub fn wide_product(x: &Tensor, w: &Tensor) -> Result<Tensor> {
     #[cfg(feature = "cuda")]
     if let Device::Cuda(device) = x.device()

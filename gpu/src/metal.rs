@@ -9,7 +9,7 @@ use objc2_metal::{MTLCompileOptions, MTLSize};
 
 use crate::{BLOCK, BUFFERS, Call};
 
-/// What was compiled for one device.
+/// The compiled kernels of one device.
 #[derive(Default)]
 struct Compiled {
     library: Option<Library>,
@@ -25,12 +25,12 @@ fn compiled() -> &'static Mutex<HashMap<u64, Compiled>> {
 fn pipeline(name: &str, device: &MetalDevice) -> Result<ComputePipeline> {
     let metal = device.metal_device();
     let mut all = compiled().lock().expect("no panic while the lock is held");
-    let own = all.entry(metal.registry_id()).or_default();
-    if let Some(pipeline) = own.pipelines.get(name) {
+    let of_device = all.entry(metal.registry_id()).or_default();
+    if let Some(pipeline) = of_device.pipelines.get(name) {
         return Ok(pipeline.clone());
     }
     let said = |error| candle_core::Error::Msg(format!("Metal and kernel {name}: {error}"));
-    if own.library.is_none() {
+    if of_device.library.is_none() {
         let text = crate::program(crate::Dialect::Metal);
         let options = MTLCompileOptions::new();
         // Fast arithmetic takes every number to be finite: it would fold the kernels' questions for those away.
@@ -38,9 +38,9 @@ fn pipeline(name: &str, device: &MetalDevice) -> Result<ComputePipeline> {
         #[expect(deprecated, reason = "the one name that every macOS has")]
         options.setFastMathEnabled(false);
         let library = metal.new_library_with_source(&text, Some(&options));
-        own.library = Some(library.map_err(|e| said(e.to_string()))?);
+        of_device.library = Some(library.map_err(|e| said(e.to_string()))?);
     }
-    let library = own.library.as_ref().expect("just compiled");
+    let library = of_device.library.as_ref().expect("just compiled");
     let function = library.get_function(name, None).map_err(|e| said(e.to_string()))?;
     let pipeline = metal
         .new_compute_pipeline_state_with_function(&function)
@@ -51,7 +51,7 @@ fn pipeline(name: &str, device: &MetalDevice) -> Result<ComputePipeline> {
             "Metal and kernel {name}: groups of {most} threads on this GPU; kernels need {BLOCK}"
         );
     }
-    own.pipelines.insert(name.to_owned(), pipeline.clone());
+    of_device.pipelines.insert(name.to_owned(), pipeline.clone());
     Ok(pipeline)
 }
 
@@ -62,7 +62,7 @@ pub(crate) fn run(call: &Call<'_>, device: &MetalDevice) -> Result<()> {
     let encoder = guard.as_ref();
     encoder.set_compute_pipeline_state(&pipeline);
     for index in 0..BUFFERS {
-        // What a kernel has no use for is its first tensor again.
+        // Buffers that a kernel does not use get its first tensor.
         let (storage, layout) = held.get(index).unwrap_or(&held[0]);
         let Storage::Metal(storage) = &**storage else {
             bail!("{}: a tensor is not on the GPU", call.name);

@@ -1,6 +1,6 @@
 //! How far a launch of a kernel on a device is from the same on the CPU.
 
-/// What was seen of one launch of a kernel.
+/// The record of one launch of a kernel.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
     /// The kernel, as `logp_f32`.

@@ -8,7 +8,7 @@ use crate::Call;
 use crate::outcome::Outcome;
 
 thread_local! {
-    /// What was found, while somebody looks.
+    /// The recorded launches, while a recording runs.
     static SEEN: RefCell<Option<Vec<Outcome>>> = const { RefCell::new(None) };
 }
 
@@ -92,7 +92,7 @@ fn outcome(kernel: &str, pairs: &[(Tensor, Tensor)]) -> Result<Outcome> {
             x.to_device(&Device::Cpu)?.to_dtype(DType::F64)?.flatten_all()?.to_vec1()
         };
         let error = error(&values(ours)?, &values(reference)?, ours.dtype() == DType::U32);
-        // What is not a number is the worst there is.
+        // NaN is the worst error.
         if error.is_nan() || error / most > worst.error / worst.most {
             worst = Outcome { kernel: kernel.to_owned(), error, most };
         }

@@ -87,7 +87,7 @@ impl InstructionSet {
         *IN_USE.get_or_init(|| Self::from_environment().unwrap_or_else(|error| panic!("{error}")))
     }
 
-    /// What compiles code for this set; none where the processor lacks it.
+    /// The dispatcher of `pulp` for this set; none where the processor lacks it.
     #[inline]
     pub fn arch(self) -> Option<Arch> {
         match self {
@@ -125,7 +125,7 @@ pub fn vectorized<R>(work: impl FnOnce() -> R) -> R {
     arch().dispatch(work)
 }
 
-/// What compiles code for the instruction set in use.
+/// The dispatcher of `pulp` for the instruction set in use.
 ///
 /// # Panics
 /// See [`InstructionSet::in_use`].

@@ -15,7 +15,6 @@ const BLOCK: usize = 16;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RowPanels {
     all: usize,
-    /// How many they are.
     pub(super) count: usize,
 }
 
@@ -166,7 +165,7 @@ impl Panel {
             let out = &mut out[(start - range.start) * width..][..places.len() * width];
             for from in (0..*width).step_by(BLOCK) {
                 let columns = from..(from + BLOCK).min(*width);
-                // What is not there is zero.
+                // Missing values are zero.
                 let mut block = [[0f32; BLOCK]; BLOCK];
                 for column in columns.start..columns.end.min(there) {
                     let line = &mut block[column - from][..places.len()];

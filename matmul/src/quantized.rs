@@ -86,7 +86,7 @@ fn size(x: f32) -> u32 {
     x.to_bits() & 0x7fff_ffff
 }
 
-/// What values of a group are multiplied by before they are rounded.
+/// The factor of a group's values before they are rounded.
 #[inline(always)]
 fn inverse_of(most: f32) -> f32 {
     if most > 0.0 { 127.0 / most } else { 0.0 }

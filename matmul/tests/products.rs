@@ -11,7 +11,7 @@ fn values(count: usize, seed: usize) -> Vec<f32> {
     (0..count).map(|i| ((i * 7919 + seed * 104_729) as f32 * 0.37).sin()).collect()
 }
 
-/// What products come to, on every processor.
+/// The checksum of the products, on every processor.
 const CHECKSUM: u64 = 17_031_080_302_332_404_086;
 
 const SIZES: [[usize; 3]; 9] = [

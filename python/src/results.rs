@@ -1,4 +1,4 @@
-//! What an evaluation wrote, checked: its estimates as CSV, its `results.json` and where its samples lie.
+//! The output of an evaluation, checked: its estimates as CSV, its `results.json` and where its samples lie.
 
 use std::path::PathBuf;
 

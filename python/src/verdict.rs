@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use tealight_datasets::Verdict as Judged;
 
-/// What a verifier says of one completion.
+/// A verifier's judgement of one completion.
 #[pyclass(frozen, eq, get_all, module = "tealight")]
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Verdict {
@@ -23,7 +23,7 @@ pub(crate) struct Verdict {
     value: Option<String>,
     /// Why the completion is wrong, unparsable or unjudged, where the verifier says so.
     reason: Option<String>,
-    /// What a correct answer is made of, `KIND:NAME` each.
+    /// The features of a correct answer, `KIND:NAME` each.
     features: Vec<String>,
     /// Whether the verdict is missing because comparing the answer would exceed the budget of work.
     too_costly: bool,

@@ -24,7 +24,7 @@ const SIGNALS: Duration = Duration::from_millis(50);
 /// Longest limit of seconds that is taken: ten days.
 const MAX_SECONDS: f64 = 864_000.0;
 
-/// What judges.
+/// A verifier, by kind.
 #[derive(Clone)]
 enum Judge {
     Math(Mode),
@@ -78,7 +78,7 @@ impl Judge {
     }
 }
 
-/// What is judged.
+/// A gold answer and a completion to judge.
 #[derive(Default)]
 struct Pair {
     id: String,
@@ -95,7 +95,7 @@ pub(crate) struct Verifier {
     /// The name and argument that the verifier was opened by.
     #[pyo3(get)]
     spec: String,
-    /// What judges, and the process that opened it.
+    /// The verifier, and the process that opened it.
     judge: Mutex<(u32, Judge)>,
 }
 
@@ -110,7 +110,7 @@ impl Drop for Verifier {
 }
 
 impl Verifier {
-    /// What judges in this process.
+    /// The verifier of this process.
     fn judge(&self) -> PyResult<Judge> {
         let mut own = self.judge.lock().unwrap_or_else(PoisonError::into_inner);
         let process = std::process::id();

@@ -1,4 +1,4 @@
-//! What sampling and a training step cost here, and how far from the machine's limits.
+//! The time of sampling and of a training step on this machine, and their distance from its limits.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -22,7 +22,7 @@ use crate::nn::policy::{self, Policy, Sequence};
 use crate::nn::work::Work;
 use crate::system::machine;
 
-/// What the training step optimises: GRPO's loss with a divergence to the reference, as the peers' does.
+/// The objective of the training step: GRPO's loss with a divergence to the reference, as the peers' does.
 const OBJECTIVE: &str = "kl-k3";
 
 /// Options of `tealight bench`.
@@ -68,9 +68,6 @@ pub struct BenchOptions {
 }
 
 /// Measures, and returns what was found as one JSON object.
-///
-/// # Errors
-/// A model that cannot be read or measured so.
 pub fn run(options: &BenchOptions) -> Result<Value> {
     options.check()?;
     let (device, described) = options.model.open_device()?;
@@ -169,7 +166,7 @@ impl BenchOptions {
         if self.rollout_only { self.max_seconds } else { self.max_seconds / 2.0 }
     }
 
-    /// What was to be expected of the memory of a whole step; nothing for a rollout alone.
+    /// The predicted memory of a whole step; nothing for a rollout alone.
     fn memory_plan(
         &self,
         architecture: &Architecture,

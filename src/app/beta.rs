@@ -1,4 +1,5 @@
-//! What a KL coefficient means, and which one gives a target validity; measured, of a model on problems.
+//! The policy that a KL coefficient leads to, and the coefficient of a target validity; measured, of a model on
+//! problems.
 
 use std::path::{Path, PathBuf};
 
@@ -66,7 +67,7 @@ pub struct BetaOptions {
     pub json: bool,
 }
 
-/// What one beta means, averaged over prompts.
+/// The best policy of one beta, averaged over prompts.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct BetaMeaning {
     /// The base's chance of being correct.
@@ -78,7 +79,7 @@ pub struct BetaMeaning {
     /// Its 95 % interval, whatever shape the population of prompts has; none where the base's validity is given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub validity_interval: Option<(f64, f64)>,
-    /// What that costs in KL to the base, in nats.
+    /// Its KL to the base, in nats.
     pub kl_cost: f64,
     /// The most it can cost: all of p*.
     pub kl_cost_limit: f64,
@@ -117,18 +118,15 @@ const MAX_ROWS: usize = 256;
 /// Betas whose meaning is shown where none is asked for.
 const SHOWN: [f64; 7] = [1.0, 0.5, 0.25, 0.1, 0.05, 0.02, 0.01];
 
-/// What betas mean for a model on its problems.
+/// The best policies of betas for a model on its problems.
 pub struct Meaning {
     /// One row a beta.
     pub rows: Vec<BetaMeaning>,
-    /// What is known of the base.
+    /// The validity of the base.
     pub base: BaseValidity,
 }
 
 /// Works out what betas mean, or which lead to target validities, and draws it where a folder is named.
-///
-/// # Errors
-/// Numbers out of range, a model that cannot be read, a call that was stopped.
 pub fn run(options: &BetaOptions, stop: &Stop) -> Result<Meaning> {
     if options.target.is_empty() && options.beta.is_empty() && !options.measure {
         bail!(
@@ -160,7 +158,7 @@ pub fn run(options: &BetaOptions, stop: &Stop) -> Result<Meaning> {
     Ok(Meaning { rows, base })
 }
 
-/// What follows from some completions.
+/// The next step after some completions.
 enum Next {
     /// They tell enough, or as much as they may.
     Known(BaseValidity),

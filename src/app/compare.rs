@@ -45,7 +45,7 @@ pub struct CompareOptions {
 /// Evaluations side by side.
 #[derive(Serialize)]
 pub struct Comparison {
-    /// What the runs are called.
+    /// The names of the runs.
     #[serde(rename = "runs")]
     pub names: Vec<String>,
     /// The sets that they have in common.
@@ -58,7 +58,7 @@ pub struct ComparedSet {
     /// Its results, problem by problem.
     #[serde(flatten, serialize_with = "aligned")]
     pub aligned: Aligned,
-    /// What changed from the first run to each other.
+    /// The changes from the first run to each other.
     pub changes: Vec<Change>,
 }
 
@@ -73,9 +73,6 @@ fn aligned<S: serde::Serializer>(set: &Aligned, serializer: S) -> Result<S::Ok, 
 }
 
 /// Compares evaluations, the first as the base, and writes compare.json and a report where a folder is named.
-///
-/// # Errors
-/// Results that cannot be read or compared, a folder that cannot be written.
 pub fn run(options: &CompareOptions) -> Result<Comparison> {
     if options.runs.len() < 2 {
         bail!("name at least two directories that `tealight eval` or `tealight grade` wrote");
@@ -114,7 +111,7 @@ pub fn run(options: &CompareOptions) -> Result<Comparison> {
 }
 
 impl CompareOptions {
-    /// What the runs are called: their directories, and what they differ in on purpose.
+    /// The names of the runs: their directories, or the settings that they differ in on purpose.
     ///
     /// # Errors
     /// They differ in something else, or in nothing that --across names.

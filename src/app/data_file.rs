@@ -1,5 +1,5 @@
-//! Data files of strangers to problems or rows, read with so much memory and time as a file of their size may need: a
-//! small file may hold gigabytes, and a library that reads it may panic.
+//! Untrusted data files to problems or rows, with bounds on memory and time by the size of the file: a small file may
+//! hold gigabytes, and a library that reads it may panic.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

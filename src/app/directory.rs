@@ -7,7 +7,7 @@ use serde::Serialize;
 use tealight_eval::results::MAX_RESULTS;
 use tempfile::TempDir;
 
-use crate::system::files::{Claim, OWNER, TEMPORARY, read_limited};
+use crate::system::files::{Claim, MAX_SMALL, OWNER, TEMPORARY, read_limited};
 
 pub(crate) use tealight_eval::report::shell_argument as as_argument;
 
@@ -17,9 +17,7 @@ const SETTINGS: [&str; 3] = ["config.toml", "request.json", ".lock"];
 pub(crate) const SECOND_DRAW: &str = "base-second";
 /// Where a run has its trained model.
 pub(crate) const FINAL: &str = "final";
-/// Most bytes of settings that are read.
-pub(crate) const MAX_SETTINGS: u64 = 16 << 20;
-/// What commands write, and --overwrite therefore removes.
+/// The files of commands, which --overwrite removes.
 const OURS: [&str; 26] = [
     "config.toml",
     "request.json",
@@ -83,7 +81,7 @@ pub enum DirectoryError {
     },
 }
 
-/// What becomes of files that Tealight wrote to a directory before.
+/// The treatment of files that Tealight wrote to a directory before.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Existing {
     /// They stay: a command that would lose them fails.
@@ -107,7 +105,7 @@ pub enum Start {
 }
 
 impl Start {
-    /// What becomes of files that are in the directory.
+    /// The treatment of files that are in the directory.
     pub fn existing(&self) -> Existing {
         match self {
             Start::Replace => Existing::Replace,
@@ -175,7 +173,7 @@ pub(crate) fn is_free(output: &Path) -> bool {
     entries.flatten().all(|entry| {
         let path = entry.path();
         match entry.metadata() {
-            // What a killed process was writing, a file or a folder, is removed by who claims the directory.
+            // A file or folder that a killed process left half-written goes when the directory is claimed.
             Ok(_) if entry.file_name().to_string_lossy().starts_with(TEMPORARY) => true,
             Ok(kind) if kind.is_dir() => is_free(&path),
             Ok(kind) => kind.len() == 0 || SETTINGS.iter().any(|name| entry.file_name() == *name),
@@ -212,11 +210,11 @@ pub(crate) fn check(output: &Path, existing: Existing) -> Result<()> {
 /// Whether a command of Tealight's wrote `output`, by what it records there.
 fn is_ours(output: &Path) -> bool {
     let read = |name, limit| read_limited(&output.join(name), limit).unwrap_or_default();
-    let settings = read("config.toml", MAX_SETTINGS);
+    let settings = read("config.toml", MAX_SMALL);
     let results = read("results.json", MAX_RESULTS);
     let results: serde_json::Value = serde_json::from_slice(&results).unwrap_or_default();
     // A killed command may have left no more than its lock.
-    let lock = read(".lock", MAX_SETTINGS);
+    let lock = read(".lock", MAX_SMALL);
     settings.starts_with(b"# tealight ")
         || results["tealight"].is_string()
         || lock.starts_with(OWNER.as_bytes())
@@ -264,7 +262,7 @@ pub(crate) fn refuse_other_settings(options: &impl Serialize, output: &Path) -> 
     if !path.exists() {
         return Ok(());
     }
-    let text = String::from_utf8(read_limited(&path, MAX_SETTINGS)?)
+    let text = String::from_utf8(read_limited(&path, MAX_SMALL)?)
         .with_context(|| path.display().to_string())?;
     let before: toml::Table = text.parse().with_context(|| path.display().to_string())?;
     let now = toml::Table::try_from(options)?;

@@ -1,4 +1,4 @@
-//! What this machine and this binary can do, and a short test that they do it.
+//! The abilities of this machine and this binary, and a short test of them.
 
 use std::path::Path;
 use std::time::Instant;
@@ -22,11 +22,11 @@ use crate::system::{hf_home, machine};
 /// One finding.
 #[derive(Serialize)]
 pub struct Finding {
-    /// What was looked at.
+    /// The subject of the check.
     pub name: &'static str,
     /// Whether it is well.
     pub is_well: bool,
-    /// What was seen.
+    /// Its result.
     pub said: String,
 }
 
@@ -63,7 +63,7 @@ fn judged(name: &'static str, result: Result<String>) -> Finding {
     }
 }
 
-/// What this binary was built with.
+/// The features that this binary was built with.
 fn features() -> String {
     let built = [("cuda", cfg!(feature = "cuda")), ("metal", cfg!(feature = "metal"))];
     let names: Vec<&str> =
@@ -110,7 +110,7 @@ fn cache() -> Result<String> {
     Ok(format!("{}{free}", directory.display()))
 }
 
-/// What is set, not whether the network is there: nothing is asked of it.
+/// The settings of the Hub, not whether the network is there: it is not used.
 fn hub_access() -> String {
     let token = match token::token() {
         Some(_) => "a token is set",

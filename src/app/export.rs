@@ -50,9 +50,6 @@ pub enum SaveDtype {
 }
 
 /// Writes a model to the directory `output` in Hub layout.
-///
-/// # Errors
-/// A model that cannot be read, a folder that is taken, a full disk.
 pub fn run(options: &ExportOptions, output: &Path, existing: Existing) -> Result<()> {
     // Before the model is loaded, which takes long.
     let _claim = match existing {

@@ -35,7 +35,7 @@ pub struct GradeOptions {
     /// Column of that dataset with the answer.
     #[arg(long)]
     pub answer_column: Option<String>,
-    /// What judges: --verifier, or else the dataset's own, or math without a dataset.
+    /// The judge: --verifier, or else the dataset's own, or math without a dataset.
     #[command(flatten)]
     #[serde(flatten)]
     pub rewards: RewardOptions,
@@ -80,9 +80,6 @@ pub struct GradeOptions {
 /// Judges the completions in `file`, standard input where that is `-`, and writes results, report and judged samples.
 /// A line is {"id", "completion", "gold"}, a sample of Tealight or of lm-evaluation-harness, or output of an OpenAI
 /// batch.
-///
-/// # Errors
-/// A file that cannot be read, a folder that is taken, a full disk.
 pub fn run(
     options: &GradeOptions,
     file: &str,

@@ -1,4 +1,4 @@
-//! What Tealight does, whole: each module has its settings and a function that does it and returns what it found.
+//! Whole tasks: each module has its settings and a function that does the task and returns its results.
 //!
 //! The command line in `cli` parses settings and prints results; another program may call these directly. Settings
 //! are clap's `Args` and serde's, so that an option, its default and its text are written once. Messages on the way are

@@ -7,11 +7,10 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 use tealight_datasets::names;
 
-use crate::app::directory::MAX_SETTINGS;
 use crate::formats::adapter;
 use crate::formats::hub;
 use crate::learn::objective::Objective;
-use crate::system::files::{MAX_LINES, read_json, read_text};
+use crate::system::files::{MAX_LINES, MAX_SMALL, read_json, read_text};
 
 /// Longest chain of runs, each trained from the model of the one before, that is followed to a model on the Hub.
 const MAX_RUNS: usize = 16;
@@ -32,9 +31,6 @@ pub(super) struct Card<'a> {
 
 impl Card<'_> {
     /// The card, with `tables` of results.
-    ///
-    /// # Errors
-    /// Settings of the run that are not TOML.
     pub(super) fn text(&self, tables: &[String]) -> Result<String> {
         let config = settings(self.place)?.unwrap_or_default();
         let objective = config.get("objective").and_then(toml::Value::as_str);
@@ -47,7 +43,7 @@ impl Card<'_> {
         text.push_str(&format!(
             "library_name: {library}\npipeline_tag: text-generation\ntags:\n- tealight\n- rlvr\n"
         ));
-        // What a stranger wrote into the settings is no objective, and may be more YAML.
+        // Settings are untrusted: text that is no objective may be more YAML.
         let objective = objective.filter(|name| name.parse::<Objective>().is_ok());
         if let Some(name) = objective.and_then(|name| name.split(':').next()) {
             text.push_str(&format!("- {name}\n"));
@@ -100,7 +96,7 @@ impl Card<'_> {
     /// The model on the Hub that training began from; none where there is none.
     fn base(&self, config: &toml::Table) -> Option<String> {
         let of_adapter = || {
-            let config = read_json(&self.folder.join(adapter::CONFIG), MAX_SETTINGS).ok()?;
+            let config = read_json(&self.folder.join(adapter::CONFIG), MAX_SMALL).ok()?;
             on_hub(config["base_model_name_or_path"].as_str()?, 0)
         };
         let model = config.get("model").and_then(toml::Value::as_str);
@@ -111,7 +107,7 @@ impl Card<'_> {
 /// The Hub id that `model` is or was trained from, by the settings that the runs left beside their models.
 fn on_hub(model: &str, runs: usize) -> Option<String> {
     let path = Path::new(model);
-    // What the Hub's cache holds has its id in its path.
+    // A model in the Hub's cache has its id in its path.
     let cached = path.components().find_map(|part| match part {
         Component::Normal(name) => name.to_str()?.strip_prefix("models--")?.split_once("--"),
         _ => None,
@@ -138,7 +134,7 @@ fn settings(run: &Path) -> Result<Option<toml::Table>> {
     if !path.is_file() {
         return Ok(None);
     }
-    let text = read_text(&path, MAX_SETTINGS)?;
+    let text = read_text(&path, MAX_SMALL)?;
     text.parse().map(Some).with_context(|| format!("{}: not TOML", path.display()))
 }
 
@@ -204,7 +200,7 @@ fn number(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// What the last step of a run logged.
+/// The metrics of a run's last step.
 fn last_metrics(run: &Path) -> Option<Value> {
     let text = read_text(&run.join("metrics.jsonl"), MAX_LINES).ok()?;
     serde_json::from_str(text.lines().next_back()?).ok()

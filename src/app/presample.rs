@@ -63,7 +63,7 @@ pub struct PresampleOptions {
     pub json: bool,
 }
 
-/// What the samples say: `summary.json`.
+/// The statistics of the samples: `summary.json`.
 #[derive(Debug, Clone, Serialize)]
 pub struct Summary {
     /// Problems.

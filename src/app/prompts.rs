@@ -14,7 +14,7 @@ use crate::system::files::read_limited;
 /// Largest template, in bytes.
 const MAX_TEMPLATE: u64 = 1 << 20;
 
-/// What the model is asked besides the question.
+/// The text of prompts besides the question.
 #[derive(Debug, Clone, Default, PartialEq, Args, Serialize, Deserialize)]
 pub struct PromptOptions {
     /// Text after every question; '' for none. Default: for bare questions that the math verifier judges, "Please
@@ -41,7 +41,8 @@ pub struct PromptOptions {
 }
 
 impl PromptOptions {
-    /// What they come to; `open` reads the problems of a dataset, asked as these options say but for the examples.
+    /// The settings as a [`Prompting`]; `open` reads the problems of a dataset with these settings but for the
+    /// examples.
     pub(crate) fn prompting(
         &self,
         open: impl FnOnce(&str, &Prompting) -> Result<Vec<Problem>>,
@@ -68,7 +69,7 @@ impl PromptOptions {
         Ok(Prompting { instruction, system_prompt, examples, ..bare })
     }
 
-    /// What they say, with the template's text, for records of what was asked; null where they say nothing.
+    /// The settings, with the template's text, for records of prompts; null where there are none.
     pub(crate) fn recorded(&self) -> Result<Value> {
         if *self == Self::default() {
             return Ok(Value::Null);

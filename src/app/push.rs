@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use crate::app::directory::{FINAL, MAX_SETTINGS};
+use crate::app::directory::FINAL;
 use crate::app::model_card::Card;
 use crate::formats::adapter;
 use crate::formats::hub::push::Push;
@@ -92,7 +92,7 @@ fn tables(options: &PushOptions, place: &Path) -> Result<Vec<String>> {
     }
     // Only a study that wrote its settings beside its results, as `study` does.
     let study = place.parent().filter(|parent| {
-        let settings = read_text(&parent.join("config.toml"), MAX_SETTINGS);
+        let settings = read_text(&parent.join("config.toml"), MAX_SMALL);
         settings
             .is_ok_and(|text| text.starts_with("# tealight ") && text.contains("\nobjectives = "))
             && parent.join("results.json").is_file()

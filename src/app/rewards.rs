@@ -1,4 +1,4 @@
-//! What rewards completions: one verifier, or several with weights, and the reward of a correct completion.
+//! The rewards of completions: one verifier, or several with weights, and the reward of a correct completion.
 
 use std::sync::LazyLock;
 
@@ -8,7 +8,7 @@ use tealight_datasets::{Rewards, verify};
 
 use crate::system::one_or_many;
 
-/// What `--help` says of `--verifier`.
+/// The help of `--verifier`.
 static VERIFIER_HELP: LazyLock<String> = LazyLock::new(|| {
     format!(
         "Verifier of completions. Default: the dataset's own. Given several times, the reward is the weighted mean of \

@@ -51,7 +51,7 @@ pub(crate) struct Draw<'a> {
 }
 
 impl Draw<'_> {
-    /// What answers problems by a decoder.
+    /// A solver of problems by a decoder.
     pub(crate) fn solver<'m>(
         &self,
         decoder: &'m Decoder,
@@ -237,7 +237,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// What answers problems by a decoder.
+    /// A solver of problems by a decoder.
     pub(crate) fn solver<'d>(&'d self, decoder: &'d Decoder, draw: &Draw<'_>) -> LocalSolver<'d> {
         draw.solver(decoder, &self.base.tokenizer)
     }

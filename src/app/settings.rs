@@ -45,7 +45,7 @@ pub fn defaults<T: Args + FromArgMatches>() -> T {
     T::from_arg_matches(&matches).expect("every option has a default or may be left out")
 }
 
-/// What `--help` says of `--dataset`.
+/// The help of `--dataset`.
 pub(crate) const DATASET_HELP: &str = "\
 Dataset: a generated task, a dataset of the Hub, or a .jsonl, .json, .csv or .parquet file.
   countdown  four numbers, a target, many correct expressions; countdown/train (the
@@ -248,7 +248,7 @@ pub struct DataOptions {
     /// Column with the answer, or with a worked solution that ends in one.
     #[arg(long)]
     pub answer_column: Option<String>,
-    /// What checks and rewards completions.
+    /// The verifiers of completions, and their rewards.
     #[command(flatten)]
     #[serde(flatten)]
     pub rewards: RewardOptions,
@@ -342,10 +342,10 @@ impl DecodingOptions {
 
 /// The k that were asked for, which n samples must estimate; unless any was, those of `usual` that they can and, below
 /// the largest of these, n itself.
-pub(crate) fn estimable(asked: &[usize], usual: &[usize], n: usize) -> Result<Vec<usize>> {
-    if !asked.is_empty() {
-        pass_at_k::check(n, asked)?;
-        return Ok(asked.to_vec());
+pub(crate) fn estimable(requested: &[usize], usual: &[usize], n: usize) -> Result<Vec<usize>> {
+    if !requested.is_empty() {
+        pass_at_k::check(n, requested)?;
+        return Ok(requested.to_vec());
     }
     let mut ks: Vec<usize> = usual.iter().copied().filter(|k| *k <= n).collect();
     if ks.len() < usual.len() && n > 0 && !ks.contains(&n) {
@@ -356,16 +356,13 @@ pub(crate) fn estimable(asked: &[usize], usual: &[usize], n: usize) -> Result<Ve
 
 /// Most tokens of a completion: what was asked for, or what the context leaves beside the longest prompt, up to
 /// [`LENGTH`].
-///
-/// # Errors
-/// A prompt that cannot be encoded, or leaves no room at all.
 pub(crate) fn completion_length<'a>(
-    asked: Option<usize>,
+    requested: Option<usize>,
     problems: impl IntoIterator<Item = &'a Problem>,
     (tokenizer, context): (&HubTokenizer, usize),
 ) -> Result<usize> {
-    if let Some(asked) = asked {
-        return Ok(asked);
+    if let Some(requested) = requested {
+        return Ok(requested);
     }
     // Encoded with room for one token, which is the least that makes sense.
     let encoded = Encoded::all(problems, tokenizer, context, 1)?;

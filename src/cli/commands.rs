@@ -13,11 +13,10 @@ pub(super) struct Entry {
     pub(super) name: &'static str,
     pub(super) options: fn(Command) -> Command,
     pub(super) about: &'static str,
-    /// What stands below the options.
+    /// The text below the options.
     pub(super) more: &'static str,
     /// Reads its options, and no more.
     pub(super) check: fn(&ArgMatches) -> Result<()>,
-    /// Runs it.
     pub(super) run: fn(&ArgMatches, &Process) -> Result<()>,
 }
 

@@ -24,7 +24,7 @@ const ELSEWHERE: [(&str, &str); 8] = [
     ("--bf16", "it is --dtype bfloat16"),
 ];
 
-/// What to do in place of an option that is another tool's.
+/// The option to use in place of another tool's.
 pub(super) fn hint(error: &clap::Error) -> Option<String> {
     if error.kind() != ErrorKind::UnknownArgument {
         return None;
@@ -35,7 +35,7 @@ pub(super) fn hint(error: &clap::Error) -> Option<String> {
     Some(format!("there is no {name} here: {fix} (docs/how-to/trl.md)"))
 }
 
-/// What to give in place of another tool's option, which is named without its dashes.
+/// The option to give in place of another tool's, which is named without its dashes.
 pub(super) fn fix(name: &str) -> Option<&'static str> {
     let is_it = |(option, _): &&(&str, &str)| option.strip_prefix("--") == Some(name);
     ELSEWHERE.iter().find(is_it).map(|(_, fix)| *fix)

@@ -1,4 +1,4 @@
-//! What `-h` and `--help` show of a command's options: groups in one order, and the options that most people use.
+//! The layout of a command's `-h` and `--help`: groups in one order, and the options that most people use.
 
 use clap::{Arg, Command};
 

@@ -33,7 +33,7 @@ use crate::system::ranks::{FirstFailed, Ranks};
 use crate::system::stop::{Interrupted, Stop};
 use crate::system::telemetry::{self, Terminal};
 
-/// What asks a command to stop, and the exit code then.
+/// Signals that ask a command to stop, and the exit code then.
 #[cfg(unix)]
 const SIGNALS: [(i32, i32); 3] = [
     (signal_hook::consts::SIGINT, 130),
@@ -62,7 +62,7 @@ fn is_hangup_ignored() -> bool {
     mask.is_none_or(|mask| mask & 1 << (signal_hook::consts::SIGHUP - 1) != 0)
 }
 
-/// What is said where a command has no directory to write to.
+/// The message where a command has no directory to write to.
 const NO_OUTPUT: &str = "--output DIR is needed";
 
 /// Stack of the thread that trains: autograd recurses over the graph.
@@ -80,7 +80,7 @@ pub fn main() -> ExitCode {
     let matches = match commands::command().try_get_matches_from(arguments) {
         Ok(matches) => matches,
         Err(error) => {
-            // What clap guesses from the letters is no help to who knows another tool's words.
+            // Clap's guess from the letters is no help to a user who knows another tool's words.
             if let Some(hint) = elsewhere::hint(&error) {
                 tracing::error!("{hint}\n\nFor more information, try '--help'.");
                 return ExitCode::from(2);
@@ -154,9 +154,6 @@ fn report(error: &anyhow::Error) -> u8 {
 }
 
 /// Checks a command line without running it: its options, its configuration files, the numbers in them.
-///
-/// # Errors
-/// What the command itself would refuse before it does anything.
 pub fn check(arguments: &[String]) -> Result<()> {
     let arguments = arguments.iter().map(|argument| config_merge::kebab_case(argument.into()));
     let matches = commands::command().try_get_matches_from(arguments)?;
@@ -175,15 +172,6 @@ pub(crate) fn batch_line(
     let (_, matches) = matches.subcommand().context("no command")?;
     let options = config_merge::resolve_plain(matches)?;
     crate::app::batch::BatchRequest::read(&options, line, model, prompting).map(drop)
-}
-
-/// The value of an option that a command cannot do without and that a settings file may give, so that clap cannot ask
-/// for it.
-///
-/// # Errors
-/// `message`, where there is none.
-fn required<T>(value: Option<T>, message: &'static str) -> Result<T> {
-    value.context(message)
 }
 
 /// The error and its causes on one line, without repeating what a cause says already.
@@ -219,10 +207,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         obey_the_launcher();
     }
     let ended = Arc::<AtomicUsize>::default();
-    let stop = match ranks.is_first() {
-        true => handle_signals()?,
-        false => ignore_signals(&ended)?,
-    };
+    let stop = if ranks.is_first() { handle_signals()? } else { ignore_signals(&ended)? };
     let process = Process { stop, ranks };
     let result = (entry.run)(matches, &process);
     let ranks = &process.ranks;
@@ -290,7 +275,7 @@ fn ignore_signals(ended: &Arc<AtomicUsize>) -> Result<Stop> {
     Ok(Stop::default())
 }
 
-/// What a run says that was asked to stop.
+/// The message of a run that was asked to stop.
 const FINISHING: &str = "finishing this step; again to stop now";
 
 /// The first SIGINT, SIGTERM or SIGUSR1 (which schedulers can send ahead of their limit) ends a command that has

@@ -1,4 +1,4 @@
-//! What numbers options may be. Every numeric option of every command has a row; a test asks for it.
+//! Allowed ranges of numeric options. Every numeric option of every command has a row; a test asks for it.
 
 use anyhow::{Result, bail};
 use serde_json::json;
@@ -112,9 +112,6 @@ const RANGES: &[(&str, Bound, Bound)] = &[
 ];
 
 /// Refuses numbers that mean nothing, or that no machine could do.
-///
-/// # Errors
-/// The option, its value and what it may be.
 pub(super) fn check(options: &Table) -> Result<()> {
     for (name, value) in options {
         let each: Vec<&Value> = match value {

@@ -60,7 +60,7 @@ fn summary(summary: &Summary) -> String {
     )
 }
 
-/// What is known besides Pass@k and distinct answers, a line each.
+/// Measures besides Pass@k and distinct answers, a line each.
 fn lines(summary: &Summary) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(greedy) = &summary.greedy {
@@ -162,7 +162,7 @@ pub(super) fn study(study: &Study) -> String {
     text
 }
 
-/// What a study would do.
+/// The plan of a study.
 pub(super) fn plan(plan: &Plan) -> String {
     let power = match &plan.power {
         Some(power) => power_line(power),

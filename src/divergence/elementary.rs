@@ -1,8 +1,8 @@
 //! Elementary functions with the same bits on every system.
 //!
-//! The functions of `std` are those of the system's C library, which differ in last bits between Linux, macOS and Windows,
-//! and even between processors under one system. The `libm` crate is plain Rust. Functions of f32 are computed in f64 and
-//! rounded once.
+//! The functions of `std` are those of the system's C library, which differ in last bits between Linux, macOS and
+//! Windows, and even between processors under one system. The `libm` crate is plain Rust. Functions of f32 are computed
+//! in f64 and rounded once.
 
 use candle_core::backend::BackendStorage;
 use candle_core::{CpuStorage, CustomOp1, Error, Layout, Result, Shape, Tensor};

@@ -26,11 +26,11 @@ pub struct Pretrained {
     pub name: String,
     /// How its decoder is put together.
     pub architecture: Architecture,
-    /// What it computes in.
+    /// The precision of weights and of computing.
     pub precision: Precision,
     /// Its weights.
     pub weights: Weights,
-    /// What is added to them.
+    /// The adapter on top of them.
     pub adapter: Option<Adapter>,
     /// Its tokenizer.
     pub tokenizer: HubTokenizer,
@@ -184,15 +184,12 @@ impl Pretrained {
         })
     }
 
-    /// What prompts are written by, and most tokens of a sequence.
+    /// The tokenizer that writes prompts, and the most tokens of a sequence.
     pub(crate) fn room(&self) -> (&HubTokenizer, usize) {
         (&self.tokenizer, self.architecture.max_positions)
     }
 
     /// A decoder over these weights as constants.
-    ///
-    /// # Errors
-    /// Missing weights.
     pub fn decoder(&self) -> Result<Decoder> {
         let decoder = policy::frozen_decoder(&self.architecture, &self.weights)?;
         match &self.adapter {
@@ -202,9 +199,6 @@ impl Pretrained {
     }
 
     /// A decoder for sampling and log-probabilities, which takes the weights with it.
-    ///
-    /// # Errors
-    /// Missing weights.
     pub fn take_sampling_decoder(&mut self) -> Result<Decoder> {
         let decoder = self.decoder()?;
         self.weights.clear();
@@ -212,9 +206,6 @@ impl Pretrained {
     }
 
     /// A policy that starts here: of all weights, or of an adapter on weights that it shares with this model.
-    ///
-    /// # Errors
-    /// Matrices that do not fit.
     pub fn policy(&self, adapter: Option<&Adapter>) -> Result<Policy> {
         let (architecture, weights) = (&self.architecture, &self.weights);
         let policy = match adapter {
@@ -230,7 +221,7 @@ impl Pretrained {
         if directory.join(crate::formats::adapter::CONFIG).exists() {
             return Adapter::load(directory, architecture, device)?.on(self.decoder()?);
         }
-        // What was trained is not of 8 bits, whatever its base is.
+        // Trained weights are not of 8 bits, whatever their base is.
         let precision = Precision { base_dtype: None, ..self.precision };
         let weights = weights::load(directory, architecture, precision.placement(device)?)?;
         Ok(policy::frozen_decoder(architecture, &weights)?)
@@ -245,9 +236,6 @@ impl Pretrained {
     }
 
     /// Writes an adapter of this model with the model's tokenizer to `directory`, as PEFT and TRL do.
-    ///
-    /// # Errors
-    /// A directory that cannot be written.
     pub fn save_adapter(&self, adapter: &Adapter, weights: &Weights, to: &Path) -> Result<()> {
         crate::system::files::writable_directory(to)?;
         self.save_tokenizer(to)?;
@@ -256,9 +244,6 @@ impl Pretrained {
     }
 
     /// Writes what was trained: an adapter's matrices where there is one, else all weights.
-    ///
-    /// # Errors
-    /// A directory that cannot be written.
     pub fn save_trained(
         &self,
         adapter: Option<&Adapter>,
@@ -314,9 +299,6 @@ impl Pretrained {
     }
 
     /// Writes `weights` with this model's config and tokenizer to `directory`, in Hub layout.
-    ///
-    /// # Errors
-    /// A directory that cannot be written.
     pub fn save(&self, weights: &Weights, directory: &Path) -> Result<()> {
         crate::system::files::writable_directory(directory)?;
         let mut config = self.config.clone();

@@ -10,7 +10,7 @@ use crate::formats::hub;
 /// Downloads that are tried before the server gives up breaking off.
 const TRIES: usize = 3;
 
-/// What is left of the bytes that decide, and the file's two versions.
+/// The rest of the bytes that decide, and the file's two versions.
 #[derive(Default)]
 struct Script {
     left: Vec<u8>,
@@ -41,10 +41,7 @@ impl Script {
         let is = |bit: u8| choice & 1 << bit != 0;
         let version = usize::from(is(0));
         let whole = self.versions[version].clone();
-        let etag = match self.is_hashed {
-            true => hub::sha256(&whole),
-            false => format!("version-{version}"),
-        };
+        let etag = if self.is_hashed { hub::sha256(&whole) } else { format!("version-{version}") };
         let mut head =
             format!("X-Repo-Commit: {}\r\nConnection: close\r\n", ["a", "b"][version].repeat(40));
         head += &match self.is_hashed {

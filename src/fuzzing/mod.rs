@@ -1,5 +1,5 @@
-//! What strangers' bytes go through, one function a kind: what `fuzz/` and `tests/it/fuzz.rs` call with whatever they
-//! make up. Each may refuse its input, and must neither panic nor take more than a moment.
+//! Readers of untrusted bytes, one function a kind, that `fuzz/` and `tests/it/fuzz.rs` call with whatever they make
+//! up. Each may refuse its input, and must neither panic nor take more than a moment.
 
 mod flaky_hub;
 mod metadata;

@@ -25,12 +25,8 @@ pub(super) fn try_lines(data: &[u8]) {
         let line = line.to_string();
         drop(grade(line.as_bytes(), "a", None, (&sql, false), &Alone, &mut |_| Ok(())));
         let problem = Problem {
-            id: "a".into(),
-            prompt: Prompt::Text(String::new()),
-            answer: gold.clone(),
-            solution: None,
             context: Some(Database::Script(context.clone())),
-            total: None,
+            ..Problem::new("a", Prompt::Text(String::new()), gold.clone())
         };
         drop(sql.verify(&problem, &completion));
     }

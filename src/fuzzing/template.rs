@@ -1,6 +1,6 @@
 //! Chat templates by depth: bytes choose what encloses what, and how often.
 
-/// What encloses an expression, around `@`.
+/// Text around an expression, which is `@`.
 const EXPRESSIONS: [&str; 12] = [
     "(@)",
     "[@]",
@@ -15,7 +15,7 @@ const EXPRESSIONS: [&str; 12] = [
     "(@ and @)",
     "namespace(a=@).a",
 ];
-/// What encloses a statement.
+/// Text around a statement.
 const STATEMENTS: [&str; 8] = [
     "{% if bos_token %}@{% endif %}",
     "{% for m in messages %}@{% endfor %}",

@@ -1,4 +1,4 @@
-//! What each objective claims to optimise, as scalars written by the textbook and differentiated
+//! The function that each objective claims to optimise, as scalars written by the textbook and differentiated
 //! exactly: the other side of every gradient check. Nothing here uses the objectives' own code, but
 //! for the weight that a rule of rewards gives to the chance of being correct.
 
@@ -244,7 +244,7 @@ fn target_claim(
     group: usize,
 ) -> Result<Option<Tensor>> {
     let Matching { target, divergence, beta, .. } = matching;
-    // What a baseline does to the scale.
+    // A baseline's change of the scale.
     let scale = match plan.baseline {
         Baseline::None | Baseline::Loo => 1.0,
         // A group alone is a batch of one, which is valid where it has a gradient at all.

@@ -30,7 +30,7 @@ const LEAST_LOGP: f64 = -650.0;
 /// Random starts of a search, beside those that are made of what is known.
 const STARTS: u64 = 2;
 
-/// What is taken apart.
+/// The points to decompose, and the search and the training at each.
 pub struct Request<'a> {
     /// Classes of policies.
     pub families: &'a [Family],
@@ -65,13 +65,13 @@ pub struct Parts {
     pub base: f64,
     /// The least distance in the class.
     pub class: f64,
-    /// What the objective's optimum adds.
+    /// The objective's optimum adds this.
     pub objective: f64,
-    /// What the estimator's fixed point adds.
+    /// The estimator's fixed point adds this.
     pub estimator: f64,
-    /// What ending after finitely many steps adds.
+    /// Ending after finitely many steps adds this.
     pub steps: f64,
-    /// What sampling adds.
+    /// Sampling adds this.
     pub samples: f64,
     /// Standard error of that, over runs.
     pub samples_error: Option<f64>,
@@ -185,7 +185,7 @@ pub(super) fn value(divergence: Divergence, log_p: &[f64], logp: &[f64], world: 
     log_p.iter().zip(logp).map(term).sum::<f64>() / world.is_right.len() as f64
 }
 
-/// What its gradient is a sum of: the coefficient of each row's `grad log pi`.
+/// The coefficient of each row's `grad log pi` in its gradient.
 pub(super) fn slopes(
     divergence: Divergence,
     log_p: &[f64],

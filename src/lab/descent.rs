@@ -22,9 +22,6 @@ impl Default for Descent {
 
 impl Descent {
     /// Follows `gradient` from where the table is; stops early where it has vanished.
-    ///
-    /// # Errors
-    /// An error of `gradient`.
     pub fn run(
         self,
         table: &Table,
@@ -43,9 +40,6 @@ impl Descent {
     }
 
     /// The same for any parameters: `gradient` is told where they are.
-    ///
-    /// # Errors
-    /// An error of `gradient`.
     pub(super) fn follow(
         self,
         parameters: &mut [f64],

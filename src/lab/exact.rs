@@ -7,7 +7,7 @@ use candle_core::{Device, Tensor};
 use super::world::EARLIER;
 use super::{Class, Table, World};
 use crate::learn::objective::{
-    Anchor, Completions, Estimator, GroupStats, LossInputs, Normaliser, Offsets, Plan, Regulariser,
+    Completions, Estimator, GroupStats, LossInputs, Normaliser, Offsets, Plan, Regulariser,
     SampleSource, StoredInputs, StoredWeight, TrustRegion, VocabularyInputs, advantages,
     subtract_penalty_to_go, vocabulary,
 };
@@ -59,11 +59,7 @@ impl<'a> Setting<'a> {
         let tokens = table.token_logp()?.detach();
         let greedy = greedy(world, &tokens.to_vec2()?);
         let logp = tokens.sum(1)?.to_vec1::<f64>()?;
-        let beta = match &self.plan.anchor {
-            Anchor::None => 0.0,
-            Anchor::Base(regulariser) => regulariser.beta,
-            Anchor::Target(matching) => matching.beta,
-        };
+        let beta = self.plan.beta();
         let stats = |(prompt, logp): (usize, &[f64])| GroupStats {
             rewards: world.is_right[prompt].iter().map(|right| f64::from(*right)).collect(),
             classes: world.classes(prompt, &(0..logp.len()).collect::<Vec<_>>()),

@@ -1,5 +1,5 @@
-//! What rules of whole groups give a sample on average, written by the textbook as sums over what the others of its
-//! group can be: the claims of update rules that are the gradient of no scalar.
+//! The average advantage of a sample under rules of whole groups, written by the textbook as sums over what the others
+//! of its group can be: the claims of update rules that are the gradient of no scalar.
 
 use anyhow::Result;
 use candle_core::{Device, Tensor};
@@ -67,11 +67,11 @@ fn rarity(
     let p: f64 = q.iter().zip(is_right).filter(|(_, right)| **right).map(|(q, _)| q).sum();
     let others = group - 1;
     let of = |(q, right): (&f64, &bool)| -> Option<f64> {
-        let own = if *right { *q } else { 0.0 };
+        let mass = if *right { *q } else { 0.0 };
         let mut mean = 0.0;
         for same in 0..=others {
             for correct in 0..=others - same {
-                let chance = trinomial(others, (same, own), (correct, p - own), 1.0 - p);
+                let chance = trinomial(others, (same, mass), (correct, p - mass), 1.0 - p);
                 let all = (same + correct) as f64;
                 mean += chance
                     * match right {
@@ -115,7 +115,7 @@ impl Anchored<'_> {
         let right: Vec<usize> = (0..self.q.len()).filter(|y| self.is_right[*y]).collect();
         let of = |y: usize| {
             let logp = if self.is_right[y] { self.base[y] } else { f64::NEG_INFINITY };
-            let own = match self.is_right[y] {
+            let reward = match self.is_right[y] {
                 true => 1.0 + self.beta * (self.anchor(logp, self.others) - logp),
                 false => 0.0,
             };
@@ -123,7 +123,7 @@ impl Anchored<'_> {
                 let anchor = self.anchor(logp.max(self.base[*z]), self.others - 1);
                 self.q[*z] * (1.0 + self.beta * (anchor - self.base[*z]))
             };
-            own - right.iter().map(other).sum::<f64>()
+            reward - right.iter().map(other).sum::<f64>()
         };
         (0..self.q.len()).map(of).collect()
     }

@@ -1,4 +1,4 @@
-//! What a policy of a world is like, exactly.
+//! Measures of a policy of a world, exactly.
 
 use std::collections::BTreeMap;
 

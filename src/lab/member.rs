@@ -20,7 +20,7 @@ use crate::nn::generate::RngKey;
 /// Lowest logit of a projected table below the largest of its row: a start from which gradients still lead away.
 const FLOOR: f64 = -25.0;
 
-/// What policies there are.
+/// The families of policies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Family {
     /// Every table of the class.

@@ -1,4 +1,4 @@
-//! What importance correction does to a policy gradient whose samples another distribution drew, exactly: the
+//! The effect of importance correction on a policy gradient whose samples another distribution drew, exactly: the
 //! expectation over every output, beside the gradient of the policy's own samples.
 
 use anyhow::{Context, Result};
@@ -12,7 +12,7 @@ use crate::learn::objective::{ImportanceCorrection, Offsets};
 /// One correction of one engine's samples.
 #[derive(Debug, Clone, Serialize)]
 pub struct Correction {
-    /// What drew them.
+    /// The distribution that drew them.
     pub engine: &'static str,
     /// How they are weighed.
     pub correction: String,

@@ -48,7 +48,7 @@ pub struct Optimum {
     /// The divergence to the target, where that is what is optimised.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub divergence: Option<String>,
-    /// What the policy is like.
+    /// The measures of the policy.
     #[serde(flatten)]
     pub measures: Measures,
     /// The objective's value: `E[v] - beta KL(q || a)`, or the divergence.
@@ -78,7 +78,7 @@ impl Point {
         .parse()
     }
 
-    /// What tables call it.
+    /// Its label in tables.
     pub fn label(self) -> String {
         match self {
             Point::Beta(0.0) => "beta 0 (no KL)".to_owned(),
@@ -92,9 +92,6 @@ impl Point {
 
 /// The optimum of every point, in order; points are independent and run in parallel, unless each starts from the one
 /// before.
-///
-/// # Errors
-/// A point that is impossible.
 pub fn sweep(
     world: &World,
     class: Class,

@@ -24,14 +24,14 @@ pub struct Training {
     pub seed: u64,
 }
 
-/// What is aimed at.
+/// Alpha and beta of the target.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Aim {
     pub(super) alpha: f64,
     pub(super) beta: f64,
 }
 
-/// What a step of training adds to the loss of each row, expected or by samples.
+/// A step's term in the loss of each row, expected or by samples.
 pub(super) struct Update {
     pub(super) objective: Objective,
     plan: Plan,

@@ -18,7 +18,7 @@ const WIDE: f64 = 0.1;
 /// A prompt whose reached validity is known to this standard deviation is sampled no further.
 const DECIDED: f64 = 0.05;
 
-/// What is known of the base's validity, prompt by prompt.
+/// The validity of the base, prompt by prompt.
 #[derive(Debug, Clone)]
 pub struct BaseValidity {
     /// The validities of the prompts: the mean of their posteriors.
@@ -32,7 +32,7 @@ pub struct BaseValidity {
 pub struct Reached {
     /// The expectation, over prompts and what each may be.
     pub expected: f64,
-    /// What it may be: 95 %, whatever shape the population of prompts has. None where the base's validity was given.
+    /// Its 95 % interval, whatever shape the population of prompts has. None where the base's validity was given.
     pub interval: Option<(f64, f64)>,
 }
 

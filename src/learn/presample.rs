@@ -161,9 +161,6 @@ pub fn presample(
 }
 
 /// The request of the samples in `directory`.
-///
-/// # Errors
-/// There are none.
 pub fn stored_request(directory: &Path) -> Result<PresampleSpec> {
     let header = directory.join("presamples.json");
     let text = read_text(&header, MAX_SMALL)

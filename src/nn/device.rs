@@ -49,7 +49,7 @@ pub enum BaseDtype {
     Int8,
 }
 
-/// What a model is computed in, and what its weights are stored as.
+/// The type that a model is computed in, and the type that its weights are stored as.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
 pub struct Precision {
     /// Type of weights and activations; bfloat16 is for GPUs.
@@ -69,7 +69,7 @@ pub struct Precision {
 }
 
 impl Precision {
-    /// What weights become on `device`.
+    /// The form of weights on `device`.
     ///
     /// # Errors
     /// bfloat16 on the CPU, int8 elsewhere.
@@ -165,7 +165,7 @@ pub fn processor() -> String {
     format!("{threads} threads, {set}")
 }
 
-/// What computes a model where a GPU does, or the CPU in its place.
+/// The kernels that compute a model on a GPU, or on the CPU in its place.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[value(rename_all = "lowercase")]
@@ -178,9 +178,6 @@ pub enum Kernels {
 }
 
 /// The same as [`open`] for a process that computes with `kernels`: the choice holds for all of its devices.
-///
-/// # Errors
-/// As [`open`].
 pub fn open_with(name: &str, kernels: Kernels) -> Result<(Device, String)> {
     let (device, described) = open(name)?;
     if kernels == Kernels::Tealight {

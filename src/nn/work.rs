@@ -1,4 +1,4 @@
-//! What a rollout and a training step need at least: floating-point operations, and bytes that must be read.
+//! The least work of a rollout and a training step: floating-point operations, and bytes that must be read.
 
 use crate::nn::model::{Architecture, LayerKind};
 use crate::system::machine::Limits;

@@ -1,4 +1,4 @@
-//! What answers the problems of an evaluation: a model of ours, one that is only sampled from, a server.
+//! Sources of answers for an evaluation: a model of ours, one that is only sampled from, a server.
 
 pub mod local;
 pub mod remote;

@@ -17,10 +17,7 @@ use crate::nn::generate::{
 };
 use crate::nn::model::{Architecture, Decoder, weights};
 use crate::nn::tokenizer::HubTokenizer;
-use crate::system::files::read_json;
-
-/// Largest configuration, in bytes.
-const MAX_CONFIG: u64 = 16 << 20;
+use crate::system::files::{MAX_CONFIG, read_json};
 
 /// A model, its tokenizer and how long its sequences may be.
 pub struct Sampled {
@@ -115,7 +112,7 @@ impl Sampled {
         }
     }
 
-    /// What samples from it, with at most so many sequences at a time.
+    /// A sampler of the model, with at most so many sequences at a time.
     pub fn sampler(&self, max_rows: usize) -> Box<dyn Sampler + '_> {
         match &self.engine {
             Engine::Ours(decoder) => Box::new(LocalSampler { decoder, max_rows }),

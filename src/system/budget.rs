@@ -1,4 +1,4 @@
-//! Work on what a stranger wrote, with a budget of memory and time: a chat template or a tokenizer is a program, and
+//! Work on untrusted input, with a budget of memory and time: a chat template or a tokenizer is a program, and
 //! may ask for all the memory there is.
 //!
 //! No evaluator counts the bytes of every value that it makes, and an allocation that fails ends the process. So the
@@ -25,7 +25,7 @@ use anyhow::{Result, bail};
 const TIME: Duration = Duration::from_secs(60);
 /// How often is looked whether it has asked for too much.
 const LOOK: Duration = Duration::from_millis(20);
-/// The name of the threads that work on what a stranger wrote.
+/// The name of the threads that work on untrusted input.
 pub(crate) const THREAD: &str = "budgeted";
 /// Bytes of its stack, of which the system gives what is touched: a template's values nest as deep as its fuel lasts.
 const STACK: usize = 256 << 20;
@@ -130,10 +130,7 @@ pub fn within_time<R: Send + 'static>(
     }
 }
 
-/// Does `work`, in which a library reads what a stranger made; a panic is an error, and says nothing on the terminal.
-///
-/// # Errors
-/// It panics.
+/// Does `work`, in which a library reads untrusted input; a panic is an error, and says nothing on the terminal.
 pub fn caught<R>(what: &str, work: impl FnOnce() -> R) -> Result<R> {
     QUIET.set(true);
     let result = catch_unwind(AssertUnwindSafe(work));

@@ -1,4 +1,4 @@
-//! Writing files so that a crash or a full disk never leaves half of one, and reading those of strangers.
+//! Writing files so that a crash or a full disk never leaves half of one, and reading untrusted ones.
 
 use std::fs::{File, TryLockError};
 use std::io::{Read, Seek, Write};
@@ -9,6 +9,8 @@ use tealight_datasets::{names, output, regular};
 
 /// Most bytes of settings, states and summaries in a run's folder.
 pub const MAX_SMALL: u64 = 64 << 20;
+/// Most bytes of a configuration of a model or an adapter.
+pub(crate) const MAX_CONFIG: u64 = 16 << 20;
 /// Most bytes of a run's lines, such as metrics: a line of a step has some 500 bytes.
 pub const MAX_LINES: u64 = 4 << 30;
 
@@ -64,15 +66,12 @@ fn with_mode(mode: u32) -> tempfile::Builder<'static, 'static> {
     builder
 }
 
-/// The path of a name that a stranger gave, inside `folder` (see [`names::inside`]).
-///
-/// # Errors
-/// A name that would leave it.
+/// The path of an untrusted name inside `folder` (see [`names::inside`]).
 pub fn inside(folder: &Path, name: &str) -> Result<PathBuf> {
     Ok(names::inside(folder, name)?)
 }
 
-/// Reads a file that a stranger may have made: a regular one, of at most `limit` bytes.
+/// Reads an untrusted file: a regular one, of at most `limit` bytes.
 ///
 /// # Errors
 /// There is none, it cannot be read, it is larger, or it is a pipe or a device, which might never end.
@@ -80,13 +79,13 @@ pub fn read_limited(path: &Path, limit: u64) -> Result<Vec<u8>> {
     regular::read_limited(path, limit).map_err(|error| said(path, error))
 }
 
-/// Reads a text that a stranger may have made: see [`read_limited`].
+/// Reads an untrusted text: see [`read_limited`].
 pub fn read_text(path: &Path, limit: u64) -> Result<String> {
     let text = String::from_utf8(read_limited(path, limit)?);
     text.with_context(|| format!("{}: not UTF-8", path.display()))
 }
 
-/// Opens a file that a stranger may have made.
+/// Opens an untrusted file.
 ///
 /// # Errors
 /// There is none, it cannot be opened, or it is no regular file: opening a pipe would wait for a writer.
@@ -102,7 +101,7 @@ fn said(path: &Path, error: std::io::Error) -> anyhow::Error {
     }
 }
 
-/// A JSON file that a stranger may have made, of at most `limit` bytes.
+/// An untrusted JSON file of at most `limit` bytes.
 pub fn read_json(path: &Path, limit: u64) -> Result<serde_json::Value> {
     let bytes = read_limited(path, limit)?;
     let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
@@ -110,9 +109,6 @@ pub fn read_json(path: &Path, limit: u64) -> Result<serde_json::Value> {
 }
 
 /// Makes what was renamed in `directory` last.
-///
-/// # Errors
-/// The system cannot.
 pub fn sync_directory(directory: &Path) -> Result<()> {
     // Elsewhere a directory cannot be opened as a file.
     if cfg!(unix) {
@@ -121,7 +117,7 @@ pub fn sync_directory(directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What a lock holds before the number of its process: who made the directory.
+/// The text of a lock before the number of its process: who made the directory.
 pub(crate) const OWNER: &str = "tealight ";
 
 /// The names of files that are being written begin so; one that is there when nobody writes is of a killed process.
@@ -175,7 +171,7 @@ impl Claim {
             // A file system without locks: nothing to be sure of.
             Err(TryLockError::Error(_)) => return Ok(Self(file)),
         }
-        // A lock that a stranger put there may be anything.
+        // An untrusted lock may hold anything.
         let _ = (&file).take(64).read_to_string(&mut owner);
         let maker = if was_empty || owner.starts_with(OWNER) { OWNER } else { "" };
         file.set_len(0)?;
@@ -187,9 +183,6 @@ impl Claim {
 }
 
 /// Creates `directory` and checks that files can be written there.
-///
-/// # Errors
-/// It cannot be made or written.
 pub fn writable_directory(directory: &Path) -> Result<()> {
     let describe = || format!("{}: this output directory cannot be written", directory.display());
     std::fs::create_dir_all(directory).with_context(describe)?;
@@ -198,9 +191,6 @@ pub fn writable_directory(directory: &Path) -> Result<()> {
 }
 
 /// The same for a folder inside an output directory, in whose place no link may stand.
-///
-/// # Errors
-/// It cannot be made or written, or is a link.
 pub(crate) fn writable_subfolder(folder: &Path) -> Result<()> {
     if let Some(output) = folder.parent() {
         std::fs::create_dir_all(output).with_context(|| output.display().to_string())?;

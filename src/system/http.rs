@@ -25,9 +25,6 @@ pub(crate) fn agent(timeout: Option<Duration>) -> Agent {
 }
 
 /// The whole body, at most `limit` bytes.
-///
-/// # Errors
-/// A connection that breaks off, a body that is larger.
 pub(crate) fn body(response: &mut Response<Body>, limit: u64) -> Result<Vec<u8>> {
     match response.body_mut().with_config().limit(limit).read_to_vec() {
         Ok(bytes) => Ok(bytes),
@@ -43,7 +40,7 @@ pub(crate) fn header<'a>(response: &'a Response<Body>, name: &str) -> Option<&'a
     response.headers().get(name)?.to_str().ok()
 }
 
-/// What went wrong on the way, without what only a programmer wants to know.
+/// The error, without details for programmers.
 pub(crate) fn described(error: &ureq::Error) -> String {
     match error {
         ureq::Error::Timeout(_) => "no answer in time".into(),

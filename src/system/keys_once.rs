@@ -8,9 +8,6 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
 /// Refuses JSON in which an object has a key twice.
-///
-/// # Errors
-/// The key and its place; not JSON.
 pub(crate) fn check(bytes: &[u8]) -> serde_json::Result<()> {
     serde_json::from_slice(bytes).map(|KeysOnce| ())
 }

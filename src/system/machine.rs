@@ -1,4 +1,4 @@
-//! What this machine can do at best, and what is free on it.
+//! The peak performance of this machine, and its free memory and disk.
 
 use std::time::Instant;
 

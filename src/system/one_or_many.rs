@@ -12,9 +12,6 @@ enum OneOrMany<T> {
 }
 
 /// Writes a list.
-///
-/// # Errors
-/// What the serializer fails with.
 pub fn serialize<T: Serialize, S: Serializer>(items: &[T], to: S) -> Result<S::Ok, S::Error> {
     match items {
         [] => to.serialize_none(),
@@ -24,9 +21,6 @@ pub fn serialize<T: Serialize, S: Serializer>(items: &[T], to: S) -> Result<S::O
 }
 
 /// Reads a list.
-///
-/// # Errors
-/// Neither an item nor a list of items.
 pub fn deserialize<'de, T: DeserializeOwned, D: Deserializer<'de>>(
     from: D,
 ) -> Result<Vec<T>, D::Error> {

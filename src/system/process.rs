@@ -1,4 +1,4 @@
-//! What a command is told of the process it runs in: who may stop it, and which of several it is.
+//! The process of a command: who may stop it, and which of several it is.
 
 use anyhow::{Context, Result, bail};
 
@@ -38,9 +38,6 @@ fn number(names: &[&str]) -> Option<usize> {
 
 /// Refuses to run in as many processes as a launcher started, all of which would do the same; `why` is the end of the
 /// message, which the first of them gives.
-///
-/// # Errors
-/// There is more than one.
 pub(crate) fn refuse_several(why: &str) -> Result<()> {
     let size = number(&SIZES).unwrap_or(1);
     if size < 2 {
@@ -53,7 +50,7 @@ pub(crate) fn refuse_several(why: &str) -> Result<()> {
     bail!("started as {size} processes: {why}")
 }
 
-/// What `tealight launch` tells the processes that it starts: their place in it, and the key that they share.
+/// The environment variable of processes that `tealight launch` starts: their place in it, and the key that they share.
 pub(crate) const PLACE: &str = "TEALIGHT_LAUNCHED";
 /// The key of a launch; chosen by the user where it spans several nodes.
 pub(crate) const KEY: &str = "TEALIGHT_LAUNCH_KEY";

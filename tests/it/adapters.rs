@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::support;
-use crate::support::binary::{Folder, refusal, tealight};
-use crate::support::runs::{SMALL, json, train};
+use crate::support::binary::{Folder, ok, refusal, tealight};
+use crate::support::runs::{SMALL, json, trained};
 use candle_core::{Device, Tensor};
 use tealight::formats::adapter::Adapter;
 use tealight::formats::pretrained::Pretrained;
@@ -121,8 +121,7 @@ fn an_adapter_is_trained_resumed_evaluated_and_merged() {
     let (whole, parts) = (folder.path("whole"), folder.path("parts"));
     let settings = ["--use-peft", "--lora-r", "4", "--lora-dropout", "0.1", "--max-samples", "8"];
     let run = |output: &str, more: &[&str]| {
-        let done = train(output, &[&settings[..], more].concat());
-        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        let done = trained(output, &[&settings[..], more].concat());
         String::from_utf8_lossy(&done.stderr).into_owned()
     };
     let said = run(&whole, &["--max-steps", "4"]);
@@ -142,8 +141,7 @@ fn an_adapter_is_trained_resumed_evaluated_and_merged() {
     let evaluate = |model: &[&str], name: &str| {
         let output = folder.path(name);
         let more = ["--max-samples", "8", "-n", "4", "-k", "1", "--max-completion-length", "20"];
-        let done = tealight(&[&["eval", "--output", &output], model, &more].concat());
-        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        ok(&[&["eval", "--output", &output], model, &more].concat());
         json(format!("{output}/results.json"))["sets"][0]["summary"].clone()
     };
     let live = evaluate(&["--model", &adapter], "live");
@@ -208,8 +206,7 @@ fn supervised_training_of_an_adapter_saves_an_adapter() {
     let output = folder.path("sft");
     let sft = ["sft", "--dataset", "countdown/sft", "--max-steps", "2", "--batch-size", "4"];
     let more = ["--use-peft", "--lora-r", "2", "--output", &output];
-    let done = tealight(&[&sft[..], &more].concat());
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    ok(&[&sft[..], &more].concat());
     let base = embedded();
     let made = Adapter::load(&Path::new(&output).join("final"), &base.architecture, &Device::Cpu);
     assert_eq!(made.expect("an adapter").weights.len(), 2 * 7 * 4);

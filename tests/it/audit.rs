@@ -1,6 +1,6 @@
 //! `tealight verify --audit`: disagreements by kind, rates from labels, labels asked for.
 
-use crate::support::binary::{Folder, refusal, said, tealight};
+use crate::support::binary::{Folder, refusal, said, succeeded};
 
 fn pairs(labelled: bool) -> String {
     let mut text = String::new();
@@ -16,8 +16,7 @@ fn pairs(labelled: bool) -> String {
 }
 
 fn out(arguments: &[&str]) -> String {
-    let done = tealight(arguments);
-    assert!(done.status.success(), "{}", said(&done));
+    let done = succeeded(arguments);
     String::from_utf8_lossy(&done.stdout).into_owned()
 }
 

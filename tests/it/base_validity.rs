@@ -105,7 +105,7 @@ const SHAPES: [(&str, Shape); 10] = [
     (".054, two kinds", Shape::Two(0.9, (2.0, 98.0), (4.0, 6.0))),
 ];
 
-/// What (c + 1/2) / (n + 1) for the truth would reach: what this replaced.
+/// The validity that (c + 1/2) / (n + 1) in place of the truth would reach, as before.
 fn by_shares(base: &Simulated, trials: &[Trials], target: f64) -> f64 {
     let weight = 1.0 / trials.len() as f64;
     let logit = |one: &Trials| {

@@ -14,7 +14,7 @@ use tealight::nn::model::{Architecture, PackedSequences, weights};
 use tealight::nn::policy::frozen_decoder;
 use tealight::solvers::sampled::Sampled;
 
-use crate::support::binary::{Folder, refusal, tealight};
+use crate::support::binary::{Folder, ok, refusal, tealight};
 use crate::support::runs::json as read_json;
 
 fn fixture(name: &str) -> PathBuf {
@@ -257,8 +257,7 @@ fn such_models_are_evaluated_asked_and_refused_to_be_trained() {
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     let lines = r#"{"custom_id": "a", "url": "/v1/completions", "body": {"prompt": "1 2 3", "max_tokens": 4}}"#;
     let (input, output) = (folder.write("in.jsonl", lines), folder.path("out.jsonl"));
-    let done = tealight(&["batch", "--model", &model, "--input", &input, "--output", &output]);
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    ok(&["batch", "--model", &model, "--input", &input, "--output", &output]);
     assert!(std::fs::read_to_string(&output).expect("answers").contains("completion_tokens\":4"));
     let run = folder.path("run");
     let said = refusal(&["train", "--model", &model, "--output", &run]);
@@ -280,7 +279,7 @@ fn such_models_are_evaluated_asked_and_refused_to_be_trained() {
         let said = refusal(&[&engine[..], more].concat());
         assert!(said.contains("no effect with --engine"), "{said}");
     }
-    // Sizes of a stranger's, and a configuration that makes the library panic or fail.
+    // Untrusted sizes, and a configuration that makes the library panic or fail.
     for (key, value, reason) in [
         ("num_attention_heads", json!(0), "num_attention_heads"),
         ("vocab_size", json!(1_u64 << 40), "vocab_size"),

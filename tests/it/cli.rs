@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use crate::support::binary::{Folder, refusal, tealight};
-use crate::support::runs::{SMALL, json, train};
+use crate::support::binary::{Folder, command, ok, refusal, tealight};
+use crate::support::runs::{SMALL, json, trained};
 use serde_json::Value;
 
 fn root() -> &'static Path {
@@ -127,8 +127,7 @@ fn budgets_are_matched_as_they_are_named() {
             more,
             &SMALL,
         ];
-        let done = tealight(&arguments.concat());
-        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        ok(&arguments.concat());
         let results = json(format!("{output}/results.json"));
         let runs = results["training"].as_array().expect("runs").clone();
         move |what: &str| -> Vec<u64> {
@@ -145,22 +144,10 @@ fn budgets_are_matched_as_they_are_named() {
 fn an_evaluation_can_be_read_by_machines() {
     let folder = Folder::new();
     let output = folder.path("eval");
-    let done = tealight(&[
-        "eval",
-        "--max-samples",
-        "4",
-        "-n",
-        "8",
-        "-k",
-        "1,8",
-        "--max_completion_length=20",
-        "--device",
-        "cpu",
-        "--json",
-        "--quiet",
-        "--output",
-        &output,
-    ]);
+    let done = tealight(command!(
+        "eval --max-samples 4 -n 8 -k 1,8 --max_completion_length=20 --device cpu --json \
+         --quiet --output {output}"
+    ));
     assert!(done.stderr.is_empty(), "{}", String::from_utf8_lossy(&done.stderr));
     let printed: Value = serde_json::from_slice(&done.stdout).expect("JSON on stdout");
     let saved = json(folder.0.path().join("eval/results.json"));
@@ -181,15 +168,14 @@ fn a_resumed_run_equals_an_uninterrupted_one() {
         "dapo",
         "entropy-target:1",
         "alpha-dpg:0.5:partition=cumulative",
-        // What these remember of earlier steps decides their advantages.
+        // Their advantages depend on the outcomes of earlier steps.
         "outcome-exploration:1:0.5",
         "bbg:4",
     ] {
         let (whole, parts) = (format!("{whole}-{objective}"), format!("{parts}-{objective}"));
         let settings = ["--objective", objective, "--max-samples", "8", "--num-presamples", "8"];
         let run = |output: &str, more: &[&str]| {
-            let done = train(output, &[&settings[..], more].concat());
-            assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+            trained(output, &[&settings[..], more].concat());
         };
         run(&whole, &["--max-steps", "4"]);
         run(&parts, &["--max-steps", "4", "--save-steps", "2"]);
@@ -218,7 +204,7 @@ fn an_interrupt_stops_after_the_step_saves_and_exits_130() {
         let output = format!("{output}-{signal}");
         let mut child = std::process::Command::new(&binary)
             .args(["train", "--output", &output, "--max-steps", "100000"])
-            .args(SMALL)
+            .args(SMALL.iter())
             .stderr(std::fs::File::create(folder.path(signal)).expect("a file"))
             .spawn()
             .expect("starts");
@@ -242,15 +228,12 @@ fn an_interrupt_stops_after_the_step_saves_and_exits_130() {
         let checkpoint = Path::new(&output).join(format!("checkpoint-{rows}"));
         assert!(checkpoint.join("trainer_state.json").exists(), "{}", checkpoint.display());
         assert!(checkpoint.join("config.json").exists());
-        let done = tealight(
-            &[
-                &["train", "--output", &output, "--resume", "--max-steps"][..],
-                &[&(rows + 1).to_string()],
-                &SMALL,
-            ]
-            .concat(),
-        );
-        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        ok(&[
+            &["train", "--output", &output, "--resume", "--max-steps"][..],
+            &[&(rows + 1).to_string()],
+            &SMALL,
+        ]
+        .concat());
     }
 }
 
@@ -265,24 +248,10 @@ fn supervised_training_imitates_and_saves_a_model_that_loads() {
             .expect("config")
             .replace("\"num_hidden_layers\": 4", "\"num_hidden_layers\": 1"),
     );
-    let done = tealight(&[
-        "sft",
-        "--from-scratch",
-        &config,
-        "--tokenizer",
-        &scratch,
-        "--dataset",
-        "countdown/sft",
-        "--max-steps",
-        "12",
-        "--learning-rate",
-        "3e-3",
-        "--output",
-        &sft,
-        "--device",
-        "cpu",
-    ]);
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    ok(command!(
+        "sft --from-scratch {config} --tokenizer {scratch} --dataset countdown/sft --max-steps \
+         12 --learning-rate 3e-3 --output {sft} --device cpu"
+    ));
     let rows = std::fs::read_to_string(Path::new(&sft).join("metrics.jsonl")).expect("metrics");
     let losses: Vec<f64> = rows
         .lines()
@@ -292,22 +261,10 @@ fn supervised_training_imitates_and_saves_a_model_that_loads() {
         .collect();
     assert!(losses[11] < losses[0] - 0.3, "{losses:?}");
     let model = format!("{sft}/final");
-    let done = tealight(&[
-        "eval",
-        "--model",
-        &model,
-        "--max-samples",
-        "2",
-        "-n",
-        "2",
-        "-k",
-        "1",
-        "--output",
-        &eval,
-        "--max-completion-length",
-        "20",
-    ]);
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    ok(command!(
+        "eval --model {model} --max-samples 2 -n 2 -k 1 --output {eval} \
+         --max-completion-length 20"
+    ));
 }
 
 #[test]
@@ -333,62 +290,24 @@ fn gsm8k_with_the_real_tokenizer_goes_end_to_end() {
         assert!(done.status.success(), "{said}");
         said
     };
-    let said = run(&[
-        "sft",
-        "--from-scratch",
-        &config,
-        "--tokenizer",
-        &tokenizer,
-        "--dataset",
-        &dataset("train"),
-        "--max-samples",
-        "8",
-        "--max-steps",
-        "1",
-        "--batch-size",
-        "4",
-        "--output",
-        &sft,
-    ]);
+    let said = run(command!(
+        "sft --from-scratch {config} --tokenizer {tokenizer} --dataset {} --max-samples 8 \
+         --max-steps 1 --batch-size 4 --output {sft}",
+        dataset("train")
+    ));
     assert!(said.contains("prompt = `question`, answer = `answer`"), "{said}");
     let model = format!("{sft}/final");
-    run(&[
-        "eval",
-        "--model",
-        &model,
-        "--dataset",
-        &dataset("test"),
-        "--max-samples",
-        "2",
-        "-n",
-        "2",
-        "-k",
-        "1,2",
-        "--max-completion-length",
-        "8",
-        "--output",
-        &eval,
-    ]);
+    run(command!(
+        "eval --model {model} --dataset {} --max-samples 2 -n 2 -k 1,2 --max-completion-length 8 \
+         --output {eval}",
+        dataset("test")
+    ));
     let results = json(format!("{eval}/results.json"));
     assert_eq!(results["sets"][0]["summary"]["problems"], 2);
-    run(&[
-        "train",
-        "--model",
-        &model,
-        "--dataset",
-        &dataset("train"),
-        "--max-samples",
-        "2",
-        "--max-steps",
-        "1",
-        "--num-generations",
-        "2",
-        "--prompts-per-step",
-        "2",
-        "--max-completion-length",
-        "8",
-        "--output",
-        &rl,
-    ]);
+    run(command!(
+        "train --model {model} --dataset {} --max-samples 2 --max-steps 1 --num-generations 2 \
+         --prompts-per-step 2 --max-completion-length 8 --output {rl}",
+        dataset("train")
+    ));
     assert!(Path::new(&rl).join("final/tokenizer.json").exists());
 }

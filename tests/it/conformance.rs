@@ -199,7 +199,7 @@ fn greedy_decoding_with_the_cache_continues_like_the_reference() {
     }
 }
 
-/// What is published as a model of text and images: its text part is the model, and is what is saved.
+/// A model that is published as one of text and images: its text part is the model, and is what is saved.
 #[test]
 fn the_text_part_of_a_model_of_images_is_the_model() {
     let case = cases().into_iter().find(|case| case.name == "family-qwen3.5").expect("a case");
@@ -247,7 +247,7 @@ fn the_text_part_of_a_model_of_images_is_the_model() {
     assert_eq!(config["eos_token_id"], 1);
     weights::load(&saved, &architecture, Placement::F32).expect("weights of a model of text");
 
-    // What belongs to no part that is known is not passed over.
+    // A tensor of no known part is refused.
     stored.insert("model.else.weight".into(), stored["mtp.fc.weight"].clone());
     save(&stored);
     let said = format!("{:#}", load().err().expect("refused"));

@@ -4,8 +4,8 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use crate::support::binary::{Folder, ok, refusal, said, tealight};
-use crate::support::runs::{json, train};
+use crate::support::binary::{Folder, command, ok, refusal, said, tealight};
+use crate::support::runs::{json, train, trained};
 use serde_json::{Value, json};
 
 const SHORT: [&str; 6] = ["--max-samples", "4", "--max-completion-length", "20", "--device", "cpu"];
@@ -26,17 +26,10 @@ fn the_defaults_work_on_the_embedded_model() {
     let estimated = json(folder.path("p/summary.json"))["pass@k"].clone();
     let ks = [0, 1].map(|at| estimated[at][0].as_u64());
     assert_eq!(ks, [Some(1), Some(4)], "{estimated}");
-    ok(&[
-        "train",
-        "--output",
-        &folder.path("t"),
-        "--max-steps",
-        "1",
-        "--prompts-per-step",
-        "2",
-        "--num-generations",
-        "2",
-    ]);
+    ok(command!(
+        "train --output {} --max-steps 1 --prompts-per-step 2 --num-generations 2",
+        folder.path("t")
+    ));
     // Samples of a file are called after it, not after where it lies.
     let data = folder.write("mine.jsonl", "{\"question\":\"1+1\",\"answer\":\"2\"}\n");
     let output = folder.path("f");
@@ -61,8 +54,7 @@ fn a_directory_that_holds_nothing_yet_is_free() {
     ok(&[&["eval", "--output", &output, "-n", "2", "-k", "1"][..], &SHORT].concat());
     let output = folder.path("t");
     refusal(&["train", "--output", &output, "--max-completion-length", "512"]);
-    let done = train(&output, &["--max-steps", "1", "--save-steps", "0"]);
-    assert!(done.status.success(), "{}", said(&done));
+    trained(&output, &["--max-steps", "1", "--save-steps", "0"]);
 }
 
 #[test]
@@ -99,7 +91,7 @@ fn nothing_of_others_is_overwritten() {
     assert!(text.contains("--overwrite"), "{text}");
     ok(&["grade", &lines, "--output", &output, "--overwrite"]);
     assert!(Path::new(&format!("{output}/notes.txt")).exists());
-    // What Tealight did not write is refused all the same.
+    // Files that Tealight did not write are refused all the same.
     let text = refusal(&["train", "--output", &place, "--overwrite"]);
     assert!(text.contains("did not write"), "{text}");
     // An evaluation begins anew, and a mistake in the options costs nothing of what was there.
@@ -114,8 +106,7 @@ fn nothing_of_others_is_overwritten() {
     assert!(train(&run, &["--max-steps", "1", "--save-steps", "0"]).status.success());
     refusal(&["train", "--output", &run, "--dataset", "nothing.jsonl", "--overwrite"]);
     assert!(Path::new(&format!("{run}/final/model.safetensors")).exists());
-    let done = train(&run, &["--max-steps", "1", "--save-steps", "0", "--overwrite"]);
-    assert!(done.status.success(), "{}", said(&done));
+    trained(&run, &["--max-steps", "1", "--save-steps", "0", "--overwrite"]);
 }
 
 #[test]
@@ -196,7 +187,7 @@ fn numbers_that_mean_nothing_are_refused_in_one_line() {
         assert_eq!(done.status.code(), Some(1), "{arguments:?}: {text}");
         assert!(text.contains(name) && text.lines().count() == 1, "{arguments:?}: {text}");
     }
-    // What looks like a mistake and is TRL's way of saying no clipping trains as if there were none.
+    // TRL's way of saying no clipping, which looks like a mistake, trains as if there were none.
     let rows = |name: &str, norm: &str| {
         let output = folder.path(name);
         let done =
@@ -253,8 +244,7 @@ fn weights_and_checkpoints_are_as_readable_as_everything_else() {
     use std::os::unix::fs::PermissionsExt;
     let folder = Folder::new();
     let output = folder.path("run");
-    let done = train(&output, &["--max-steps", "1", "--save-steps", "1"]);
-    assert!(done.status.success(), "{}", said(&done));
+    trained(&output, &["--max-steps", "1", "--save-steps", "1"]);
     let mode = |path: &str| {
         std::fs::metadata(Path::new(&output).join(path)).expect(path).permissions().mode() & 0o777
     };
@@ -291,18 +281,9 @@ fn a_supervised_run_that_was_stopped_goes_on_to_the_same_bits() {
         let read = |output: &str| std::fs::read(format!("{output}/{file}")).expect(file);
         assert_eq!(read(&whole), read(&parts), "{file}");
     }
-    let text = refusal(&[
-        "sft",
-        "--dataset",
-        "countdown/sft",
-        "--batch-size",
-        "5",
-        "--output",
-        &parts,
-        "--resume",
-        "--device",
-        "cpu",
-    ]);
+    let text = refusal(command!(
+        "sft --dataset countdown/sft --batch-size 5 --output {parts} --resume --device cpu"
+    ));
     assert!(text.contains("batch_size was 4, is 5"), "{text}");
 }
 

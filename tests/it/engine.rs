@@ -6,10 +6,10 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::support::binary::{Folder, refusal, tealight};
+use crate::support::binary::{Folder, command, ok, refusal, tealight};
 use serde_json::{Value, json};
 
-/// What the server does with a request.
+/// The server's treatment of a request.
 #[derive(Clone, Copy, PartialEq)]
 enum Mood {
     Good,
@@ -276,26 +276,11 @@ fn a_servers_samples_of_the_base_are_stored_with_the_bases_own_log_probabilities
     let folder = Folder::new();
     let engine = Engine::start(&[Mood::Busy]);
     let output = folder.path("presamples");
-    let done = tealight(&[
-        "presample",
-        "--engine",
-        &engine.address,
-        "--engine-model",
-        "served",
-        "--output",
-        &output,
-        "--max-samples",
-        "3",
-        "-n",
-        "4",
-        "-k",
-        "1",
-        "--max-completion-length",
-        "20",
-        "--device",
-        "cpu",
-    ]);
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    ok(command!(
+        "presample --engine {} --engine-model served --output {output} --max-samples 3 -n 4 -k 1 \
+         --max-completion-length 20 --device cpu",
+        engine.address
+    ));
     assert_eq!(engine.seen.lock().expect("log")[0]["model"], json!("served"));
     let text = std::fs::read_to_string(format!("{output}/presamples.jsonl")).expect("samples");
     let rows: Vec<Value> =
@@ -325,21 +310,10 @@ fn what_fails_for_good_ends_the_run_with_the_servers_words() {
     assert!(said.contains("401") && said.contains("no key"), "{said}");
     let engine = Engine::start(&[Mood::Broken; 3]);
     let output = folder.path("retries");
-    let done = tealight(&[
-        "eval",
-        "--engine",
-        &engine.address,
-        "--output",
-        &output,
-        "-n",
-        "1",
-        "-k",
-        "1",
-        "--retries",
-        "2",
-        "--concurrency",
-        "1",
-    ]);
+    let done = tealight(command!(
+        "eval --engine {} --output {output} -n 1 -k 1 --retries 2 --concurrency 1",
+        engine.address
+    ));
     let said = String::from_utf8_lossy(&done.stderr);
     assert!(!done.status.success() && said.contains("gave up after 3 tries"), "{said}");
     let said = refusal(&["eval", "--engine", "localhost", "--output", &folder.path("x")]);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::support::binary::{Folder, refusal, tealight};
+use crate::support::binary::{Folder, command, ok, refusal, succeeded, tealight};
 use serde_json::Value;
 
 /// The JSON in a file.
@@ -14,8 +14,7 @@ const SMALL: [&str; 6] =
     ["--max-samples", "12", "--max-completion-length", "20", "--device", "cpu"];
 
 fn eval(output: &str, more: &[&str]) -> std::process::Output {
-    let done = tealight(&[&["eval", "--output", output], &SMALL[..], more].concat());
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let done = succeeded(&[&["eval", "--output", output], &SMALL[..], more].concat());
     done
 }
 
@@ -160,7 +159,7 @@ fn a_suite_has_several_sets_and_temperatures() {
 #[test]
 fn completions_from_elsewhere_get_the_same_report() {
     let folder = Folder::new();
-    // What an evaluation drew, graded as strangers' completions, counts the same.
+    // An evaluation's samples, graded as another program's completions, count the same.
     let output = folder.path("eval");
     eval(&output, &["-n", "8", "-k", "1,8", "--no-greedy"]);
     let mut lines = String::new();
@@ -172,17 +171,7 @@ fn completions_from_elsewhere_get_the_same_report() {
     }
     let file = folder.write("strangers.jsonl", &lines);
     let graded = folder.path("graded");
-    let done = tealight(&[
-        "grade",
-        &file,
-        "--dataset",
-        "countdown/train",
-        "--output",
-        &graded,
-        "-k",
-        "1,8",
-    ]);
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    ok(command!("grade {file} --dataset countdown/train --output {graded} -k 1,8"));
     let of = |output: &str, key: &str| {
         json(format!("{output}/results.json"))["sets"][0]["summary"][key].clone()
     };
@@ -386,7 +375,7 @@ fn a_run_is_shown_while_it_goes() {
     assert!(ask("/report-data/..%2F..%2Fetc%2Fpasswd").starts_with("HTTP/1.1 404"));
     #[cfg(unix)]
     {
-        // What a stranger's folder links to is not the report, and a pipe would never end.
+        // A link in an untrusted folder is not the report, and a pipe would never end.
         let secret = folder.write("secret", "precious");
         std::os::unix::fs::symlink(&secret, folder.path("report.html")).expect("a link");
         assert!(ask("/report.html").starts_with("HTTP/1.1 404"));

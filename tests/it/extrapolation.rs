@@ -2,31 +2,17 @@
 
 use serde_json::Value;
 
-use crate::support::binary::{Folder, refusal, tealight};
+use crate::support::binary::{Folder, ok, refusal, tealight, words};
 
 #[test]
 fn an_evaluation_and_a_grading_extrapolate_alike() {
     let folder = Folder::new();
     let (output, graded) = (folder.path("eval"), folder.path("graded"));
-    let eval = [
-        "eval",
-        "--dataset",
-        "countdown/test",
-        "-n",
-        "8",
-        "-k",
-        "1,8",
-        "--max-samples",
-        "20",
-        "--max-completion-length",
-        "16",
-        "--no-greedy",
-        "--extrapolate",
-        "8,64",
-        "--quiet",
-        "--output",
-        &output,
-    ];
+    let eval = format!(
+        "eval --dataset countdown/test -n 8 -k 1,8 --max-samples 20 --max-completion-length 16 \
+         --no-greedy --extrapolate 8,64 --quiet --output {output}"
+    );
+    let eval = words(&eval);
     let done = tealight(&eval);
     let said = String::from_utf8_lossy(&done.stdout).into_owned();
     assert!(done.status.success() && said.contains("pass@64, extrapolated: "), "{said}");
@@ -44,8 +30,7 @@ fn an_evaluation_and_a_grading_extrapolate_alike() {
     assert!((at("8") - found["pass@k"]["8"]["value"].as_f64().expect("a number")).abs() < 0.1);
     let samples = format!("{output}/samples/countdown-test.jsonl");
     let grade = ["grade", &samples, "--dataset", "countdown/test", "--extrapolate", "8,64"];
-    let done = tealight(&[&grade[..], &["--quiet", "--output", &graded]].concat());
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    ok(&[&grade[..], &["--quiet", "--output", &graded]].concat());
     let again = results(&graded)["sets"][0]["summary"]["extrapolation"].clone();
     assert_eq!(found["extrapolation"], again);
     assert!(refusal(&["eval", "--extrapolate", "0"]).contains("extrapolate must be at least 1"));

@@ -1,8 +1,8 @@
-//! What a first user does: commands without `--output`, names from other tools, runs that stop, results as they look.
+//! A first user's session: commands without `--output`, names from other tools, runs that stop, results as they look.
 
-use crate::support::binary::{Folder, ok, refusal, said, tealight};
+use crate::support::binary::{Folder, command, ok, refusal, said, tealight, words};
 use crate::support::roomy::roomy_model;
-use crate::support::runs::{json, train};
+use crate::support::runs::{json, train, trained};
 
 fn shown(output: &std::process::Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
@@ -30,7 +30,7 @@ fn eval_and_grade_print_a_table_and_keep_nothing_without_output() {
     let kept = folder.path("kept");
     let again = tealight(&["eval", "--max-samples", "4", "-n", "2", "--output", &kept]);
     assert_eq!(table, shown(&again), "the same numbers, kept or not");
-    // Strangers' samples do not say how completions ended nor how long they are.
+    // Other programs' samples do not say how completions ended nor how long they are.
     let lines = folder
         .write("lm-eval.jsonl", "{\"doc_id\":1,\"target\":\"7\",\"resps\":[[\"7\",\"8\"]]}\n");
     let table = shown(&run(&["grade", &lines]));
@@ -88,26 +88,10 @@ fn exported_samples_hold_the_prompt_that_the_model_was_given() {
 fn show_says_which_completions_were_cut_off() {
     let folder = Folder::new();
     let run = folder.path("run");
-    let length = ["--max-completion-length", "3"];
-    let done = tealight(
-        &[
-            &[
-                "train",
-                "--output",
-                &run,
-                "--max-steps",
-                "1",
-                "--log-completions",
-                "1",
-                "--prompts-per-step",
-                "4",
-            ][..],
-            &["--num-generations", "8", "--device", "cpu"],
-            &length,
-        ]
-        .concat(),
-    );
-    assert!(done.status.success(), "{}", said(&done));
+    ok(command!(
+        "train --output {run} --max-steps 1 --log-completions 1 --prompts-per-step 4 \
+         --num-generations 8 --device cpu --max-completion-length 3"
+    ));
     let text = shown(&tealight(&["show", &run, "--truncated", "--limit", "1000"]));
     assert!(
         text.contains(" tokens, truncated)") && text.contains("32 of 32 completions"),
@@ -175,24 +159,13 @@ fn export_shows_what_it_reads_and_no_option_that_it_refuses() {
 fn a_run_is_continued_by_its_directory_alone() {
     let folder = Folder::new();
     let (short, whole) = (folder.path("a run"), folder.path("whole"));
-    let settings = [
-        "--max-samples",
-        "8",
-        "--save-steps",
-        "1",
-        "--objective",
-        "js:0.4",
-        "--num-presamples",
-        "4",
-    ];
-    let done = train(&short, &[&settings[..], &["--max-steps", "1"]].concat());
-    assert!(done.status.success(), "{}", said(&done));
+    let settings = words("--max-samples 8 --save-steps 1 --objective js:0.4 --num-presamples 4");
+    let done = trained(&short, &[&settings[..], &["--max-steps", "1"]].concat());
     let command = format!("tealight train --resume '{short}' --max-steps 2");
     assert!(said(&done).contains(&command), "{}", said(&done));
     let text = ok(&["train", "--resume", &short, "--max-steps", "2", "--device", "cpu"]);
     assert!(text.contains("resumed from") && text.contains("checkpoint-1"), "{text}");
-    let done = train(&whole, &[&settings[..], &["--max-steps", "2"]].concat());
-    assert!(done.status.success(), "{}", said(&done));
+    trained(&whole, &[&settings[..], &["--max-steps", "2"]].concat());
     let weights =
         |run: &str| std::fs::read(format!("{run}/final/model.safetensors")).expect("weights");
     assert!(weights(&short) == weights(&whole), "the run's own settings were taken");

@@ -15,7 +15,7 @@ use tealight::nn::generate::{
 };
 use tealight::nn::model::Decoder;
 
-use crate::support::binary::{Folder, ok, refusal, said, tealight};
+use crate::support::binary::{Folder, ok, refusal, said, tealight, words};
 use crate::support::metrics::rows;
 use crate::support::server::{Answer, ReceivedRequest, serve};
 
@@ -184,34 +184,12 @@ fn error(text: &str) -> Value {
 
 /// A short run on that server.
 pub(crate) fn arguments<'a>(engine: &'a str, output: &'a str, more: &[&'a str]) -> Vec<&'a str> {
-    let common = [
-        "train",
-        "--objective",
-        "grpo",
-        "--max-steps",
-        "3",
-        "--prompts-per-step",
-        "4",
-        "--num-generations",
-        "4",
-        "--max-samples",
-        "24",
-        "--learning-rate",
-        "1e-3",
-        "--max-completion-length",
-        "16",
-        "--retries",
-        "0",
-        "--log-completions",
-        "0",
-        "--report-to",
-        "none",
-        "--engine",
-        engine,
-        "--output",
-        output,
-    ];
-    [&common[..], more].concat()
+    let common = words(
+        "train --objective grpo --max-steps 3 --prompts-per-step 4 --num-generations 4 \
+         --max-samples 24 --learning-rate 1e-3 --max-completion-length 16 --retries 0 \
+         --log-completions 0 --report-to none",
+    );
+    [&common[..], &["--engine", engine, "--output", output], more].concat()
 }
 
 const ADAPTER: [&str; 3] = ["--use-peft", "--lora-r", "8"];

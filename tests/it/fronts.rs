@@ -6,28 +6,18 @@ use candle_core::{Device, Tensor};
 use serde_json::Value;
 use tealight::nn::model::weights::{Weights, between, mean};
 
-use crate::support::binary::{Folder, ok, refusal, tealight};
+use crate::support::binary::{Folder, ok, refusal, succeeded, tealight, words};
 use crate::support::runs::{SMALL, json};
 
 /// A study of seconds: two objectives in two configurations.
 fn study(output: &str, more: &[&str]) -> Vec<String> {
-    let words = [
-        &["study", "--output", output, "--quiet", "--no-greedy", "--seeds", "0,1"][..],
-        &["--objectives", "none@{learning-rate=1e-4,3e-4},kl-full@{0.03,0.3}"],
-        &["--max-samples", "8", "--max-test-samples", "12", "-n", "8", "-k", "1,8"],
-        &[
-            "--eval-dataset",
-            "countdown/valid",
-            "--eval-max-samples",
-            "12",
-            "--eval-num-samples",
-            "4",
-        ],
-        &["--average-share", "0.5", "--base-temperature", "0.6"],
-        &SMALL,
-        more,
-    ];
-    words.concat().iter().map(ToString::to_string).collect()
+    let fixed = words(
+        "study --quiet --no-greedy --seeds 0,1 \
+         --objectives none@{learning-rate=1e-4,3e-4},kl-full@{0.03,0.3} \
+         --max-samples 8 --max-test-samples 12 -n 8 -k 1,8 --eval-dataset countdown/valid \
+         --eval-max-samples 12 --eval-num-samples 4 --average-share 0.5 --base-temperature 0.6 --output",
+    );
+    [&fixed[..], &[output], &SMALL, more].concat().iter().map(ToString::to_string).collect()
 }
 
 fn run(arguments: &[String]) -> String {
@@ -124,8 +114,7 @@ fn unequal_tuning_is_refused_unless_it_is_meant() {
     assert!(!Path::new(&output).exists());
     let meant =
         [&unequal[..], &["--allow-unequal-tuning", "--plan", "--plan-rate", "1e4"]].concat();
-    let done = tealight(&meant);
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    ok(&meant);
     let long =
         ["study", "--output", &output, "--objectives", "grpo@{max-steps=9}", "--max-steps", "8"];
     let said = refusal(&long);
@@ -142,8 +131,7 @@ fn a_plan_says_what_would_run_and_runs_nothing() {
     let more = ["--max-steps", "4", "--eval-steps", "2", "--plan"];
     let planned = |more: &[&str]| -> String {
         let arguments = study(&output, more);
-        let done = tealight(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
-        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        let done = succeeded(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
         String::from_utf8_lossy(&done.stdout).into_owned()
     };
     let text = planned(&[&more[..], &["--plan-rate", "1000"]].concat());

@@ -1,4 +1,4 @@
-//! What losses ask of whole next-token distributions, and its gradient in every weight, beside the definition in f64.
+//! Full-vocabulary terms of losses, and their gradients in every weight, beside the definition in f64.
 
 use std::collections::BTreeMap;
 

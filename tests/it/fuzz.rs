@@ -1,4 +1,4 @@
-//! Strangers' bytes, made up from good ones: no reader panics, hangs, or lets a name out of its folder.
+//! Untrusted bytes, made up from good ones: no reader panics, hangs, or lets a name out of its folder.
 //!
 //! `TEALIGHT_FUZZ_SECONDS` says how long each kind is tried, a moment unless given. What is found by coverage is for
 //! `cargo fuzz` (see `fuzz/`); this needs no tools and runs everywhere.
@@ -13,7 +13,7 @@ use tealight::system::budget::Counting;
 #[global_allocator]
 static ALLOCATOR: Counting<std::alloc::System> = Counting(std::alloc::System);
 
-/// What is put in the place of something else: numbers at the edges, and words that formats know.
+/// Replacements for parts of an input: numbers at the edges, and words that formats know.
 const WORDS: [&[u8]; 22] = [
     b"-1",
     b"0",

@@ -13,7 +13,7 @@ use tealight::nn::tokenizer::Tokenizer;
 use tealight::solvers::sampled::Sampled;
 use tealight_datasets::{Message, Prompt};
 
-use crate::support::binary::{Folder, refusal, tealight};
+use crate::support::binary::{Folder, ok, refusal};
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/conformance").join(name)
@@ -244,13 +244,11 @@ fn a_file_is_evaluated_and_exported_like_any_model() {
     let folder = Folder::new();
     let output = folder.path("gguf");
     let model = fixture("micro-qwen2").display().to_string();
-    let done = tealight(&["export", "--model", &model, "--gguf", "f16", "--output", &output]);
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    ok(&["export", "--model", &model, "--gguf", "f16", "--output", &output]);
     let file = format!("{output}/model-f16.gguf");
     let more = ["--max-samples", "2", "-n", "2", "-k", "1", "--max-completion-length", "4"];
     let out = folder.path("eval");
-    let done = tealight(&[&["eval", "--model", &file, "--output", &out], &more[..]].concat());
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    ok(&[&["eval", "--model", &file, "--output", &out], &more[..]].concat());
     let said = refusal(&["eval", "--model", &folder.path("none.gguf"), "--output", &out]);
     assert!(said.contains("none.gguf") && said.contains("no such file"), "{said}");
     // Words, not bytes: a tokenizer that files have no name for.

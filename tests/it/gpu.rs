@@ -1,4 +1,4 @@
-//! What a GPU needs beside its kernels, on the emulation: memory that is planned and grows, and a device that is held
+//! A GPU's needs beside its kernels, on the emulation: memory that is planned and grows, and a device that is held
 //! against the CPU before it is used.
 #![cfg(feature = "emulated-gpu")]
 
@@ -9,7 +9,7 @@ use candle_core::Device;
 use tealight::nn::model::{BackendKind, PackedSequences};
 use tealight::nn::policy::Policy;
 
-use crate::support::binary::{Folder, said};
+use crate::support::binary::{Folder, said, words};
 use crate::support::{self, TestBackend};
 
 /// Runs the binary with variables set, with a cache of its own.
@@ -19,21 +19,7 @@ fn run(folder: &Folder, arguments: &[&str], variables: &[(&str, &str)]) -> Outpu
     command.envs(variables.iter().copied()).output().expect("runs")
 }
 
-const EVALUATION: [&str; 13] = [
-    "eval",
-    "--device",
-    "emulated",
-    "--max-samples",
-    "2",
-    "-n",
-    "8",
-    "-k",
-    "1,4",
-    "--max-completion-length",
-    "24",
-    "--quiet",
-    "--output",
-];
+const EVALUATION: &str = "eval --device emulated --max-samples 2 -n 8 -k 1,4 --max-completion-length 24 --quiet --output";
 
 #[test]
 fn a_cache_for_decoding_grows_with_its_rows_and_changes_no_bit() {
@@ -58,7 +44,7 @@ fn a_cache_for_decoding_grows_with_its_rows_and_changes_no_bit() {
         assert_eq!(one.to_vec2::<f32>().expect("values"), other.to_vec2::<f32>().expect("values"));
     }
     for past in [73, 74, 150] {
-        // What is between was never written: zeros, in both.
+        // The rows between were never written: zeros, in both.
         let packed = PackedSequences::after([past, 5, past]);
         let of = |cache| decoder.hidden(&[1, 2, 3], &packed, Some(cache)).expect("a pass");
         let (one, other) = (of(&mut grown), of(&mut whole));
@@ -83,16 +69,7 @@ fn planned(text: &str, part: &str) -> f64 {
 fn a_dry_run_plans_the_memory_of_a_gpu() {
     let folder = Folder::new();
     let dry = |more: &[&str]| {
-        let fixed = [
-            "train",
-            "--dry-run",
-            "--device",
-            "emulated",
-            "--max-samples",
-            "8",
-            "--max-steps",
-            "1",
-        ];
+        let fixed = words("train --dry-run --device emulated --max-samples 8 --max-steps 1");
         let done = run(&folder, &[&fixed[..], more].concat(), &[]);
         assert!(done.status.success(), "{}", said(&done));
         String::from_utf8(done.stdout).expect("text")
@@ -120,7 +97,7 @@ fn a_dry_run_plans_the_memory_of_a_gpu() {
 fn a_gpu_without_room_for_one_sequence_is_refused_before_it_samples() {
     let folder = Folder::new();
     let output = folder.path("none");
-    let arguments = [&EVALUATION[..], &[output.as_str()]].concat();
+    let arguments = [&words(EVALUATION)[..], &[output.as_str()]].concat();
     let done = run(&folder, &arguments, &[("TEALIGHT_EMULATED_MEMORY", "1000")]);
     assert!(!done.status.success());
     assert!(said(&done).contains("lower --max-completion-length"), "{}", said(&done));
@@ -136,7 +113,7 @@ fn a_device_is_checked_once_and_refused_where_a_kernel_is_wrong() {
         names.len()
     };
     let output = folder.path("wrong");
-    let arguments = [&EVALUATION[..], &[output.as_str()]].concat();
+    let arguments = [&words(EVALUATION)[..], &[output.as_str()]].concat();
     let wrong = run(&folder, &arguments, &[("TEALIGHT_EMULATED_FAULT", "rope_f32")]);
     assert!(!wrong.status.success(), "a wrong kernel is no device");
     let text = said(&wrong);
@@ -144,7 +121,7 @@ fn a_device_is_checked_once_and_refused_where_a_kernel_is_wrong() {
     assert_eq!(verdicts(), 0, "no verdict is kept of what is wrong");
 
     let output = folder.path("well");
-    let arguments = [&EVALUATION[..], &[output.as_str(), "--overwrite"]].concat();
+    let arguments = [&words(EVALUATION)[..], &[output.as_str(), "--overwrite"]].concat();
     for _ in 0..2 {
         let well = run(&folder, &arguments, &[]);
         assert!(well.status.success(), "{}", said(&well));

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use assert_cmd::Command;
 use serde_json::{Value, json};
 
-use crate::support::binary::{Folder, said};
+use crate::support::binary::{Folder, command, said};
 use crate::support::server::{ReceivedRequest, serve};
 
 const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
@@ -82,22 +82,12 @@ fn evaluate(hub: &str, home: &Folder, dataset: &str, set: &[(&str, &str)]) -> Ou
         command.env_remove(name);
     }
     command.env("HF_HOME", home.0.path()).env("HF_ENDPOINT", hub).env("RUST_BACKTRACE", "0");
-    command.args([
-        "eval",
-        "--dataset",
-        dataset,
-        "-n",
-        "1",
-        "-k",
-        "1",
-        "--max-completion-length",
-        "4",
-    ]);
+    command.args(command!("eval --dataset {dataset} -n 1 -k 1 --max-completion-length 4"));
     command.args(["--device", "cpu", "--output", &output]).envs(set.iter().copied());
     command.timeout(std::time::Duration::from_secs(60)).output().expect("runs")
 }
 
-/// What is said of a dataset that opens.
+/// The messages about a dataset that opens.
 fn loaded(hub: &Hub, home: &Folder, dataset: &str, set: &[(&str, &str)]) -> String {
     let done = evaluate(&hub.endpoint, home, dataset, set);
     let text = said(&done);

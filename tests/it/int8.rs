@@ -13,8 +13,8 @@ use tealight::nn::model::{BackendKind, PackedSequences};
 use tealight::nn::policy::{Policy, Sequence};
 
 use crate::support;
-use crate::support::binary::{Folder, refusal, tealight};
-use crate::support::runs::{json as read_json, train};
+use crate::support::binary::{Folder, command, ok, refusal, tealight};
+use crate::support::runs::{json as read_json, trained};
 
 const INT8: Precision = Precision {
     dtype: tealight::nn::device::Dtype::Float32,
@@ -98,7 +98,7 @@ fn log_probabilities_and_gradients_are_those_of_the_widened_model() {
             let apart = largest(&(exact - &gradients[weight]).expect("one shape"));
             assert!(apart < 1e-5 * largest(exact).max(1.0), "{name}: {weight} is {apart} apart");
         }
-        // What is sampled from is the same model.
+        // The sampler has the same model.
         let logits = pair.each_ref().map(|model| {
             let decoder = model.decoder().and_then(|x| Ok(x.prepacked(None)?)).expect("a decoder");
             let packed = PackedSequences::from_start([5]);
@@ -159,8 +159,7 @@ fn an_adapter_is_trained_on_it_evaluated_and_merged_and_nothing_else() {
     assert!(said.contains("--rollout-only"), "{said}");
     let settings = ["--base-dtype", "int8", "--use-peft", "--lora-r", "4", "--max-samples", "8"];
     let run = |output: &str, more: &[&str]| {
-        let done = train(output, &[&settings[..], more].concat());
-        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        let done = trained(output, &[&settings[..], more].concat());
         String::from_utf8_lossy(&done.stderr).into_owned()
     };
     let said = run(&whole, &["--max-steps", "4"]);
@@ -172,32 +171,20 @@ fn an_adapter_is_trained_on_it_evaluated_and_merged_and_nothing_else() {
     };
     assert_eq!(matrices(&whole), matrices(&parts));
     // The base without blocks is another base.
-    let said = refusal(&[
-        "train",
-        "--use-peft",
-        "--lora-r",
-        "4",
-        "--max-samples",
-        "8",
-        "--max-steps",
-        "6",
-        "--resume",
-        "--output",
-        &parts,
-    ]);
+    let said = refusal(command!(
+        "train --use-peft --lora-r 4 --max-samples 8 --max-steps 6 --resume --output {parts}"
+    ));
     assert!(said.contains("precision"), "{said}");
     let adapter = format!("{whole}/final");
     let evaluate = |model: &[&str], name: &str| {
         let output = folder.path(name);
         let draw = ["--max-samples", "4", "-n", "4", "-k", "1,4", "--output", &output];
-        let done = tealight(&[&["eval"], model, &draw].concat());
-        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        ok(&[&["eval"], model, &draw].concat());
         read_json(format!("{output}/results.json"))["sets"][0]["summary"].clone()
     };
     let merged = folder.path("merged");
     let export = ["export", "--model", &adapter, "--base-dtype", "int8", "--merge"];
-    let done = tealight(&[&export[..], &["--output", &merged]].concat());
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    ok(&[&export[..], &["--output", &merged]].concat());
     let on_blocks = evaluate(&["--model", &adapter, "--base-dtype", "int8"], "blocks");
     let on_merged = evaluate(&["--model", &merged], "wide");
     for measure in ["pass@k", "unique_by_level", "mean_length"] {

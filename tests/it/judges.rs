@@ -1,7 +1,7 @@
 //! Judges that fail and commands that end: what could not be judged is counted apart, programs end with us, signals
 //! are heard.
 
-use crate::support::binary::{Folder, ok, refusal, said, tealight};
+use crate::support::binary::{Folder, ok, refusal, said, tealight, words};
 use serde_json::{Value, json};
 
 /// Four problems, briefly.
@@ -39,18 +39,8 @@ fn what_cannot_be_judged_is_counted_apart_with_its_reasons() {
         echo "{\"request\":$n,\"verdict\":\"correct\"}"; echo "{\"request\":$n,\"verdict\":\"wrong\"}"; done"#;
     let program = format!("program:sh {}", folder.write("judge.sh", script));
     let output = folder.path("judged");
-    let arguments = [
-        "eval",
-        "--output",
-        &output,
-        "-n",
-        "16",
-        "-k",
-        "1,16",
-        "--no-greedy",
-        "--verifier",
-        &program,
-    ];
+    let arguments = format!("eval --output {output} -n 16 -k 1,16 --no-greedy");
+    let arguments = [&words(&arguments)[..], &["--verifier", &program]].concat();
     let done = tealight(&[&arguments[..], &SHORT, &["--max-unjudged", "1"]].concat());
     let text = said(&done);
     assert!(done.status.success(), "{text}");

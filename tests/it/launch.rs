@@ -21,7 +21,7 @@ fn launch(ranks: &str, output: &str, steps: &str) -> Command {
     command
 }
 
-/// What a launch said that must succeed.
+/// The messages of a launch that must succeed.
 fn ok(ranks: &str, output: &str) -> String {
     let done = launch(ranks, output, "4").output().expect("runs");
     let said = String::from_utf8_lossy(&done.stderr).into_owned();

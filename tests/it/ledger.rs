@@ -12,7 +12,7 @@ use tealight::nn::tokenizer::Tokenizer;
 use tealight_datasets::{countdown, read};
 use tealight_eval::store;
 
-use crate::support::binary::{Folder, ok, refusal};
+use crate::support::binary::{Folder, ok, refusal, words};
 use crate::support::graph;
 use crate::support::runs::{SMALL, json};
 
@@ -20,36 +20,14 @@ use crate::support::runs::{SMALL, json};
 const SAMPLES: f64 = 128.0;
 
 fn study(output: &str, more: &[&str]) -> Vec<String> {
-    let words = [
-        &[
-            "study",
-            "--output",
-            output,
-            "--quiet",
-            "--no-greedy",
-            "--objectives",
-            "none,kl-full:0.1",
-        ][..],
-        &["--max-samples", "8", "--max-test-samples", "8", "-k", "1,8", "--seeds", "0"],
-        &["--no-baselines", "--max-steps", "4", "--ledger", "5"],
-        &SMALL,
-        more,
-    ];
-    words.concat().iter().map(ToString::to_string).collect()
+    let fixed = words(
+        "study --quiet --no-greedy --objectives none,kl-full:0.1 --max-samples 8 --max-test-samples 8 \
+         -k 1,8 --seeds 0 --no-baselines --max-steps 4 --ledger 5 --output",
+    );
+    [&fixed[..], &[output], &SMALL, more].concat().iter().map(ToString::to_string).collect()
 }
 
-const PATHS: [&str; 10] = [
-    "-n",
-    "128",
-    "--eval-dataset",
-    "countdown/valid",
-    "--eval-max-samples",
-    "4",
-    "--eval-num-samples",
-    "4",
-    "--eval-steps",
-    "2",
-];
+const PATHS: &str = "-n 128 --eval-dataset countdown/valid --eval-max-samples 4 --eval-num-samples 4 --eval-steps 2";
 
 fn run(arguments: &[String]) -> String {
     ok(&arguments.iter().map(String::as_str).collect::<Vec<_>>())
@@ -75,7 +53,7 @@ fn lines(output: &str) -> Vec<(String, String, String, usize, f64)> {
 fn every_listed_answer_is_scored_at_every_checkpoint() {
     let folder = Folder::new();
     let output = folder.path("study");
-    run(&study(&output, &PATHS));
+    run(&study(&output, &words(PATHS)));
     let lines = lines(&output);
     let mut checkpoints: BTreeMap<&str, Vec<_>> = BTreeMap::new();
     for line in &lines {
@@ -127,10 +105,7 @@ fn agrees_with_samples(output: &str, base: &[&(String, String, String, usize, f6
         expected += SAMPLES * mass;
         variance += SAMPLES * mass * (1.0 - mass);
         for sample in samples.iter().filter(|sample| sample.is_correct()) {
-            match spellings.contains(&sample.completion) {
-                true => listed += 1,
-                false => unlisted += 1,
-            }
+            if spellings.contains(&sample.completion) { listed += 1 } else { unlisted += 1 }
         }
     }
     let apart = (f64::from(listed) - expected).abs();
@@ -172,7 +147,7 @@ fn agrees_with_the_yardstick(base: &[&(String, String, String, usize, f64)]) {
     }
 }
 
-/// What is missing is computed again, to the same bits; lines of other answers are not taken.
+/// Missing lines are computed again, to the same bits; lines of other answers are not taken.
 fn resumes_and_refuses_another(output: &str) {
     let whole = std::fs::read(format!("{output}/ledger.csv")).expect("a ledger");
     let of_base = format!("{output}/base/ledger-countdown-test.jsonl");
@@ -180,7 +155,7 @@ fn resumes_and_refuses_another(output: &str) {
     for file in [&of_base, &of_end] {
         std::fs::remove_file(file).unwrap_or_else(|error| panic!("{file}: {error}"));
     }
-    let resumed = [&PATHS[..], &["--resume"]].concat();
+    let resumed = [&words(PATHS)[..], &["--resume"]].concat();
     run(&study(output, &resumed));
     assert!(whole == std::fs::read(format!("{output}/ledger.csv")).expect("a ledger"));
     let text = std::fs::read_to_string(&of_base).expect("lines");

@@ -4,13 +4,12 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::support::binary::{Folder, ok, said, tealight};
-use crate::support::runs::{SMALL, json, train};
+use crate::support::binary::{Folder, ok, said, succeeded};
+use crate::support::runs::{SMALL, json, trained};
 
 /// Trains for as long as `more` says, and returns what was said, the final weights, and metrics without times and KL.
 fn run(output: &str, more: &[&str]) -> (String, Vec<u8>, Vec<Value>) {
-    let done = train(output, &[&["--max-samples", "8", "--save-steps", "2"], more].concat());
-    assert!(done.status.success(), "{}", said(&done));
+    let done = trained(output, &[&["--max-samples", "8", "--save-steps", "2"], more].concat());
     let weights = std::fs::read(format!("{output}/final/model.safetensors")).expect("weights");
     let text = std::fs::read_to_string(format!("{output}/metrics.jsonl")).expect("metrics");
     let rows = text.lines().map(|line| {
@@ -56,8 +55,7 @@ fn a_run_that_does_not_hold_the_base_has_the_bits_of_one_that_does() {
 /// Megabytes of a part of the memory plan of a dry run.
 fn planned(objective: &str, kl: &str, part: &str) -> (f64, String) {
     let dry = ["train", "--dry-run", "--objective", objective, "--log-kl", kl];
-    let done = tealight(&[&dry[..], &SMALL].concat());
-    assert!(done.status.success(), "{}", said(&done));
+    let done = succeeded(&[&dry[..], &SMALL].concat());
     let text = String::from_utf8_lossy(&done.stdout).into_owned();
     let line = text.lines().find(|line| line.trim_start().starts_with(part));
     let line = line.unwrap_or_else(|| panic!("no {part} in {text}"));

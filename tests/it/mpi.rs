@@ -43,7 +43,7 @@ fn ok(command: Command) -> String {
     said
 }
 
-/// What a run said that has ended, within a minute.
+/// The messages of a run that has ended, within a minute.
 fn ended(mut child: Child) -> (bool, String) {
     let begun = Instant::now();
     loop {

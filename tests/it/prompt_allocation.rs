@@ -2,22 +2,15 @@
 
 use std::path::Path;
 
-use crate::support::binary::{Folder, ok, tealight};
+use crate::support::binary::{Folder, ok, tealight, words};
 use crate::support::metrics::rows;
 use crate::support::processes::rewards;
 
 fn train(launch: &[&str], [prompts, problems]: [&str; 2], more: &[&str]) {
-    let run = [
-        "train",
-        "--objective",
-        "rloo",
-        "--num-generations",
-        "4",
-        "--max-completion-length",
-        "16",
-        "--learning-rate",
-        "1e-4",
-    ];
+    let run = words(
+        "train --objective rloo --num-generations 4 --max-completion-length 16 --learning-rate \
+         1e-4",
+    );
     let sizes = ["--prompts-per-step", prompts, "--max-samples", problems];
     ok(&[launch, &run, &sizes, more].concat());
 }

@@ -1,6 +1,6 @@
 //! The prompt is the user's: what every command asks beside the question; and `tealight generate`.
 
-use crate::support::binary::{Folder, refusal, tealight};
+use crate::support::binary::{Folder, command, ok, refusal, succeeded, tealight, words};
 use crate::support::roomy::roomy_model;
 use assert_cmd::Command;
 use serde_json::{Value, json};
@@ -13,8 +13,7 @@ fn json(path: &str) -> Value {
 
 /// The prompts that a dry run of training shows.
 fn shown(arguments: &[&str]) -> String {
-    let done = tealight(&[&["train", "--dry-run", "--device", "cpu"][..], arguments].concat());
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let done = succeeded(&[&["train", "--dry-run", "--device", "cpu"][..], arguments].concat());
     format!("{}{}", String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr))
 }
 
@@ -44,18 +43,11 @@ fn every_part_of_the_prompt_reaches_every_command() {
     let data = folder.write("q.jsonl", rows);
     let shots = folder.write("shots.jsonl", "{\"question\":\"5+5\",\"answer\":\"10\"}\n");
     let template = folder.write("t.j2", "{{ hint }}-{{ question }}");
-    let options = [
-        "--dataset",
-        &data,
-        "--prompt-template",
-        &template,
-        "--instruction",
-        "=",
-        "--system-prompt",
-        "(9)",
-        "--max-completion-length",
-        "4",
-    ];
+    let options = format!(
+        "--dataset {data} --prompt-template {template} --instruction = --system-prompt (9) \
+         --max-completion-length 4"
+    );
+    let options = words(&options);
     let text = shown(&options);
     assert!(text.contains("(9)") && text.contains("7-1+1"), "{text}");
     // A column that is not there is named.
@@ -99,59 +91,29 @@ fn every_part_of_the_prompt_reaches_every_command() {
             "{said}"
         );
     }
-    // What was asked is recorded, and decides what may be resumed.
+    // The prompts' settings are recorded, and decide what may be resumed.
     let request = json(&folder.path("eval/request.json"));
     assert_eq!(request["prompts"]["instruction"], "=");
     assert_eq!(request["prompts"]["prompt_template"], "{{ hint }}-{{ question }}");
-    let text = refusal(&[
-        "eval",
-        "--output",
-        &folder.path("eval"),
-        "--dataset",
-        &data,
-        "-n",
-        "2",
-        "-k",
-        "1",
-        "--max-completion-length",
-        "4",
-        "--no-greedy",
-    ]);
+    let text = refusal(command!(
+        "eval --output {} --dataset {data} -n 2 -k 1 --max-completion-length 4 --no-greedy",
+        folder.path("eval")
+    ));
     assert!(text.contains("prompts was") || text.contains("the prompt of problem"), "{text}");
     // A study and a batch.
-    let done = tealight(&[
-        "study",
-        "--output",
-        &folder.path("study"),
-        "--dataset",
-        &data,
-        "--test-dataset",
-        &shots,
-        "--instruction",
-        "=",
-        "--max-steps",
-        "1",
-        "--prompts-per-step",
-        "2",
-        "--num-generations",
-        "2",
-        "-n",
-        "2",
-        "-k",
-        "1",
-        "--objectives",
-        "grpo",
-        "--max-completion-length",
-        "4",
-    ]);
+    let done = tealight(command!(
+        "study --output {} --dataset {data} --test-dataset {shots} --instruction = --max-steps \
+         1 --prompts-per-step 2 --num-generations 2 -n 2 -k 1 --objectives grpo \
+         --max-completion-length 4",
+        folder.path("study")
+    ));
     let said = String::from_utf8_lossy(&done.stderr).into_owned();
     assert!(done.status.success() && said.contains("instruction `=`"), "{said}");
     let request = json!({"custom_id": "a", "url": "/v1/completions", "body": {"prompt": "1+1", "max_tokens": 2}});
     let (input, output) = (folder.write("i.jsonl", format!("{request}\n")), folder.path("o.jsonl"));
     let plain = folder.path("plain.jsonl");
     for (file, more) in [(&output, &["--instruction", "= 12345"][..]), (&plain, &[])] {
-        let done = tealight(&[&["batch", "-i", &input, "-o", file][..], more].concat());
-        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        ok(&[&["batch", "-i", &input, "-o", file][..], more].concat());
     }
     let tokens = |file: &str| json(file)["response"]["body"]["usage"]["prompt_tokens"].as_u64();
     assert!(tokens(&output) > tokens(&plain));

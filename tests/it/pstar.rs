@@ -6,8 +6,8 @@ use tealight::learn::objective::pstar::{
     Evidence, MISSING, PstarDistances, ScoredCompletion, StoredEvidence,
 };
 
-use crate::support::binary::{Folder, ok, refusal, said};
-use crate::support::runs::train;
+use crate::support::binary::{Folder, ok, refusal};
+use crate::support::runs::trained;
 
 /// A policy in a world, and what is drawn of it.
 struct Scene {
@@ -252,8 +252,7 @@ fn runs_log_the_distance_where_asked_and_train_as_without() {
     let objective = ["--objective", "grpo", "--max-samples", "8", "--max-steps", "4"];
     let [plain, logged, alone] = ["plain", "logged", "alone"].map(|name| folder.path(name));
     let run = |output: &str, more: &[&str]| {
-        let done = train(output, &[&objective[..], more].concat());
-        assert!(done.status.success(), "{}", said(&done));
+        trained(output, &[&objective[..], more].concat());
         std::fs::read(format!("{output}/final/model.safetensors")).expect("weights")
     };
     let weights = run(&plain, &[]);
@@ -264,7 +263,7 @@ fn runs_log_the_distance_where_asked_and_train_as_without() {
     let logged = rows(&logged);
     let due: Vec<bool> = logged.iter().map(|row| row.get("pstar/tv").is_some()).collect();
     assert_eq!(due, [true, false, true, false]);
-    // What the base's samples cost is no part of a run that they only describe.
+    // The cost of the base's samples is no part of a run that they only describe.
     assert_eq!(logged[0]["num_completions"], 32);
     let value = |row: &Value, name: &str| {
         row[name].as_f64().unwrap_or_else(|| panic!("no {name} in {row}"))

@@ -43,7 +43,7 @@ fn on_ranks(size: usize, work: impl Fn(&Process) + Sync) {
 const SMALL: &str = "--max-samples 12 --prompts-per-step 6 --num-generations 4 --max-completion-length 16 \
                      --learning-rate 1e-3 --save-steps 2 --seed 3";
 const REHEARSED: &str = "--num-presamples 4 --pef-threshold 0.05";
-/// What Adam may make of gradients that are rounded otherwise: a small part of its steps.
+/// The most that Adam may make of gradients that are rounded otherwise: a small part of its steps.
 const ROUNDED: f64 = 5e-5;
 
 /// Trains on so many ranks; `more` ends with what differs between runs.
@@ -74,7 +74,7 @@ pub(crate) fn apart(one: &Path, other: &Path, file: &str) -> f64 {
     most
 }
 
-/// What two runs logged is the same: counts and rewards exactly, other numbers to rounding.
+/// Two runs logged the same: counts and rewards exactly, other numbers to rounding.
 pub(crate) fn assert_same_course(one: &Path, other: &Path, but: &[&str]) {
     let (one, other) = (rows(one), rows(other));
     assert_eq!(one.len(), other.len());

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::support::binary::{Folder, refusal, tealight};
+use crate::support::binary::{Folder, refusal, succeeded, tealight, words};
 
 fn files(folder: &str) -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
@@ -26,7 +26,7 @@ fn every_recipe_runs_dry_with_every_objective() {
         for objective in &objectives {
             let [base, objective] =
                 [&base, objective].map(|path| path.to_str().expect("text").to_owned());
-            // What would be downloaded is replaced: flags win.
+            // Downloads are replaced: flags win.
             let flags = [
                 "--model",
                 "countdown",
@@ -72,22 +72,11 @@ fn names_that_trl_users_type_are_understood_in_flags_and_files() {
         "trl.toml",
         "model_name_or_path = \"countdown\"\nnum_generations = 4\nuse_peft = true\n",
     );
-    let arguments = [
-        "train",
-        "--dry-run",
-        "--config",
-        &file,
-        "--dataset_name",
-        "countdown/test",
-        "--output_dir",
-        "unused",
-        "--max_completion_length",
-        "20",
-        "--lora_target_modules",
-        "q_proj,v_proj",
-        "--torch_dtype",
-        "float32",
-    ];
+    let arguments = format!(
+        "train --dry-run --config {file} --dataset_name countdown/test --output_dir unused \
+         --max_completion_length 20 --lora_target_modules q_proj,v_proj --torch_dtype float32"
+    );
+    let arguments = words(&arguments);
     let done = tealight(&arguments);
     let shown = String::from_utf8_lossy(&done.stdout);
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
@@ -124,8 +113,7 @@ fn the_manual_is_what_the_binary_says() {
 
 #[test]
 fn the_doctor_finds_this_machine_well() {
-    let done = tealight(&["doctor", "--json"]);
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let done = succeeded(&["doctor", "--json"]);
     let findings: serde_json::Value = serde_json::from_slice(&done.stdout).expect("JSON");
     let findings = findings.as_array().expect("a list");
     assert!(findings.iter().all(|finding| finding["is_well"] == true), "{findings:?}");
@@ -157,7 +145,7 @@ fn jobs_for_slurm_start_what_they_should() {
     stand_in(&bin, "scontrol", "printf 'n1\\nn2\\nn3\\n'");
     stand_in(&bin, "curl", "exit 0");
     stand_in(&bin, "vllm", &format!("echo \"vllm $CUDA_VISIBLE_DEVICES $*\" >> {note}; sleep 20"));
-    // What follows the options is the command; servers are started in place of two tasks.
+    // The words after the options are the command; servers are started in place of two tasks.
     let srun = "options=(); while [[ $1 == --* ]]; do options+=(\"$1\"); shift; done\n\
                 if [ \"$1\" = bash ]; then for i in 0 1; do SLURM_LOCALID=$i \"$@\" & done; wait; exit; fi\n\
                 sleep 1";

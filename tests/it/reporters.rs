@@ -1,5 +1,5 @@
-//! `--report-to wandb`: a process of Python follows the metrics, ends with the run, and a run that a stranger left does
-//! not start it. The packages themselves are tested in `python/tests/test_report_to.py`.
+//! `--report-to wandb`: a process of Python follows the metrics, ends with the run, and an untrusted run does not
+//! start it. The packages themselves are tested in `python/tests/test_report_to.py`.
 
 use std::process::Output;
 
@@ -74,7 +74,7 @@ fn rows_reach_the_package_and_its_failures_stop_no_step() {
         &[("TEALIGHT_PYTHON", "/nowhere/python")],
     );
     assert!(said(&nobody).contains("does not start"), "{}", said(&nobody));
-    // Whoever goes on with a stranger's run says so.
+    // Continuing an untrusted run needs a flag that says so.
     let config = std::fs::read_to_string(folder.path("told/config.toml")).expect("settings");
     assert!(config.contains("report_to = [\"tensorboard\", \"wandb\"]"), "{config}");
     let said = refusal(&["train", "--resume", &folder.path("told"), "--max-steps", "3"]);

@@ -1,23 +1,15 @@
-//! The folder of a run may come from a stranger: `--resume` starts no program of it, writes through no link and begins
+//! The folder of a run may be untrusted: `--resume` starts no program of it, writes through no link and begins
 //! no finished run anew. Files to grade or verify claim nothing that they do not hold.
 
 use std::path::Path;
 
-use crate::support::binary::{Folder, ok, refusal, tealight};
-
-const RUN: [&str; 8] = [
-    "train",
-    "--max-samples",
-    "4",
-    "--num-generations",
-    "2",
-    "--prompts-per-step",
-    "2",
-    "--max-steps",
-];
+use crate::support::binary::{Folder, ok, refusal, tealight, words};
 
 fn train(output: &str, more: &[&str]) {
-    ok(&[&RUN[..], &["2", "--output", output], more].concat());
+    let line = format!(
+        "train --max-samples 4 --num-generations 2 --prompts-per-step 2 --max-steps 2 --output {output}"
+    );
+    ok(&[&words(&line)[..], more].concat());
 }
 
 #[test]

@@ -4,9 +4,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::support::binary::{Folder, refusal, tealight};
+use crate::support::binary::{Folder, refusal, tealight, words};
 use crate::support::metrics::rows;
-use crate::support::runs::{SMALL, json, train};
+use crate::support::runs::{SMALL, json, trained};
 
 #[cfg(unix)]
 #[test]
@@ -16,7 +16,7 @@ fn a_directory_has_one_run_at_a_time_and_a_second_signal_ends_it_at_once() {
     let binary = assert_cmd::cargo::cargo_bin("tealight");
     let mut child = Command::new(&binary)
         .args(["train", "--output", &output, "--max-steps", "100000", "--save-steps", "0"])
-        .args(SMALL)
+        .args(SMALL.iter())
         .stderr(Stdio::null())
         .spawn()
         .expect("starts");
@@ -50,20 +50,10 @@ fn a_directory_has_one_run_at_a_time_and_a_second_signal_ends_it_at_once() {
 fn gradients_that_are_not_finite_are_left_out_counted_and_end_the_run_whole() {
     let folder = Folder::new();
     let output = folder.path("run");
-    let more = [
-        "--objective",
-        "rft",
-        "--num-presamples",
-        "4",
-        "--max-samples",
-        "32",
-        "--learning-rate",
-        "1e30",
-        "--max-steps",
-        "50",
-        "--max-skipped-steps",
-        "2",
-    ];
+    let more = words(
+        "--objective rft --num-presamples 4 --max-samples 32 --learning-rate 1e30 --max-steps 50 \
+         --max-skipped-steps 2",
+    );
     let small: Vec<&str> =
         SMALL.iter().filter(|x| !["--learning-rate", "3e-4"].contains(x)).copied().collect();
     let done = tealight(&[&["train", "--output", &output], &small[..], &more].concat());
@@ -105,11 +95,10 @@ fn a_strict_run_stops_where_others_warn() {
 fn every_step_is_logged_for_machines_dashboards_and_people() {
     let folder = Folder::new();
     let output = folder.path("run");
-    let done = train(
+    let done = trained(
         &output,
         &["--max-samples", "8", "--max-steps", "2", "--log-completions", "1", "--json"],
     );
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     let printed = String::from_utf8_lossy(&done.stdout);
     let lines: Vec<serde_json::Value> =
         printed.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
@@ -136,8 +125,7 @@ fn every_step_is_logged_for_machines_dashboards_and_people() {
 fn a_dataset_that_vanished_is_named_and_the_run_stays_as_it_was() {
     let folder = Folder::new();
     let output = folder.path("run");
-    let done = train(&output, &["--max-samples", "8", "--max-steps", "1"]);
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    trained(&output, &["--max-samples", "8", "--max-steps", "1"]);
     let gone = folder.write("gone.jsonl", "");
     std::fs::remove_file(&gone).expect("removed");
     let before = std::fs::read(Path::new(&output).join("config.toml")).expect("settings");
@@ -147,8 +135,7 @@ fn a_dataset_that_vanished_is_named_and_the_run_stays_as_it_was() {
     assert_eq!(before, std::fs::read(Path::new(&output).join("config.toml")).expect("settings"));
     assert_eq!(rows(Path::new(&output)).len(), 1);
     let more = ["--max-samples", "8", "--max-steps", "2", "--resume"];
-    let done = train(&output, &more);
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    trained(&output, &more);
     assert_eq!(rows(Path::new(&output)).len(), 2);
 }
 
@@ -156,14 +143,7 @@ fn a_dataset_that_vanished_is_named_and_the_run_stays_as_it_was() {
 fn a_run_that_cannot_fit_says_so_before_it_begins() {
     let folder = Folder::new();
     let output = folder.path("run");
-    let huge = [
-        "--num-generations",
-        "65536",
-        "--prompts-per-step",
-        "65536",
-        "--max-num-seqs",
-        "1000000000",
-    ];
+    let huge = words("--num-generations 65536 --prompts-per-step 65536 --max-num-seqs 1000000000");
     let small: Vec<&str> = SMALL
         .iter()
         .filter(|x| !["--prompts-per-step", "4", "--num-generations", "8"].contains(x))

@@ -1,14 +1,13 @@
 //! A short run has the same bits on every processor and with every instruction set: they are in this file.
 
+use crate::support::binary::Folder;
 use std::path::Path;
 
 use assert_cmd::Command;
 use sha2::{Digest, Sha256};
 use tealight_matmul::{InstructionSet, VARIABLE};
 
-use crate::support::binary::Folder;
-
-/// What is written: the training of all weights and of an adapter from samples in 8 bits, with their optimizers'
+/// The files of the runs: the training of all weights and of an adapter from samples in 8 bits, with their optimizers'
 /// states; an evaluation's samples; the adapter merged.
 const FILES: [(&str, &str); 6] = [
     (

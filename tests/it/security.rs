@@ -1,4 +1,4 @@
-//! Attacks by files, links and servers of strangers: nothing of the user's is written, read or told.
+//! Attacks by untrusted files, links and servers: nothing of the user's is written, read or told.
 
 use std::path::Path;
 use std::process::Output;
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use assert_cmd::Command;
 use serde_json::{Value, json};
 
-use crate::support::binary::{Folder, ok, refusal, said, tealight};
+use crate::support::binary::{Folder, ok, refusal, said, tealight, words};
 use crate::support::server::{ReceivedRequest, serve};
 
 const TOKEN: &str = "hf_secret_of_the_user";
@@ -95,7 +95,7 @@ fn a_hub_that_names_other_hosts_does_not_give_them_the_token() {
     assert!(said(&offline.expect("runs")).contains("HF_HUB_OFFLINE forbids pushing"));
 }
 
-/// What a server does to a download: cuts it, tells another version or another range, or announces nothing.
+/// A server's disturbance of a download: it cuts it, tells another version or another range, or announces nothing.
 fn disturbed(
     kind: usize,
     request: usize,
@@ -151,17 +151,10 @@ fn a_disturbed_download_is_right_or_refused_and_never_cached_wrong() {
         for _ in 0..3 {
             let output = home.path("out");
             let _ = std::fs::remove_dir_all(&output);
-            let line = [
-                "eval",
-                "--dataset",
-                "hub:team/data:test.jsonl",
-                "--max-samples",
-                "1",
-                "-n",
-                "1",
-                "--output",
-                &output,
-            ];
+            let line = format!(
+                "eval --dataset hub:team/data:test.jsonl --max-samples 1 -n 1 --output {output}"
+            );
+            let line = words(&line);
             let done = with_hub(&hub, &home, &line);
             finished += usize::from(said(&done).contains("test.jsonl: 1 problems"));
             for file in walk(home.0.path()).into_iter().filter(|file| file.ends_with("test.jsonl"))
@@ -311,7 +304,7 @@ fn pipes_in_an_output_folder_are_refused_at_once() {
         let (_, said) = status(&["grade", &file, "--output", &output, "--overwrite"]);
         assert!(name == "results.json" || !said.contains("error"), "{said}");
     }
-    // What never ends.
+    // A pipe, which never ends.
     drop(std::fs::remove_file(format!("{output}/results.json")));
     std::os::unix::fs::symlink("/dev/zero", format!("{output}/results.json")).expect("a link");
     let (code, said) = status(&["report", &output]);

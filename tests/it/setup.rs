@@ -2,7 +2,7 @@
 
 use assert_cmd::Command;
 
-use crate::support::binary::{Folder, refusal, said, tealight};
+use crate::support::binary::{Folder, refusal, said, succeeded, tealight};
 
 fn init(folder: &Folder, arguments: &[&str]) -> std::process::Output {
     let mut command = Command::cargo_bin("tealight").expect("the binary");
@@ -18,8 +18,7 @@ fn init_writes_a_file_that_runs_and_writes_over_none() {
     let text = std::fs::read_to_string(&file).expect("a file");
     assert!(text.starts_with("# Run this file: tealight train --config countdown.toml"), "{text}");
     assert!(text.contains("# temperature = 1"), "{text}");
-    let dry = tealight(&["train", "--config", &file, "--dry-run"]);
-    assert!(dry.status.success(), "{}", said(&dry));
+    let dry = succeeded(&["train", "--config", &file, "--dry-run"]);
     // The recipe by name says the same.
     let named = tealight(&["train", "--config", "recipe:countdown", "--dry-run"]);
     assert_eq!(dry.stdout, named.stdout);
@@ -73,8 +72,7 @@ fn hostile_names_of_recipes_are_names_and_no_paths() {
 #[test]
 fn the_schema_is_one_document_and_commands_are_named() {
     for words in [&["schema"][..], &["schema", "train"], &["schema", "schema"]] {
-        let done = tealight(words);
-        assert!(done.status.success(), "{}", said(&done));
+        let done = succeeded(words);
         let schema: serde_json::Value = serde_json::from_slice(&done.stdout).expect("JSON");
         assert_eq!(schema["additionalProperties"], false);
     }

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::support::binary::{Folder, ok, refusal, said};
+use crate::support::binary::{Folder, command, ok, refusal, said};
 
 /// A server that sends each connection `head`, then a byte every tenth of a second for ever.
 fn trickle(head: &'static str) -> String {
@@ -32,7 +32,7 @@ fn trickle(head: &'static str) -> String {
     address
 }
 
-/// What an evaluation of a dataset on that hub comes to, when a second of silence breaks a connection.
+/// The outcome of an evaluation of a dataset on that hub, when a second of silence breaks a connection.
 fn evaluated(hub: &str, timeout: &str) -> (Output, Duration) {
     let home = Folder::new();
     let mut command = assert_cmd::Command::cargo_bin("tealight").expect("the binary");
@@ -41,15 +41,10 @@ fn evaluated(hub: &str, timeout: &str) -> (Output, Duration) {
         .env("HF_HUB_DOWNLOAD_TIMEOUT", timeout)
         .env_remove("HF_HUB_OFFLINE")
         .env_remove("HF_HUB_CACHE");
-    command.args([
-        "eval",
-        "--dataset",
-        "hub:team/data:test.jsonl",
-        "-n",
-        "1",
-        "--output",
-        &home.path("out"),
-    ]);
+    command.args(command!(
+        "eval --dataset hub:team/data:test.jsonl -n 1 --output {}",
+        home.path("out")
+    ));
     let started = Instant::now();
     (command.timeout(Duration::from_secs(120)).output().expect("ends"), started.elapsed())
 }

@@ -1,9 +1,9 @@
-//! What a study reports: the filters that it samples with, with which checkpoints are chosen too, and forgetting out of
-//! the training domain.
+//! A study's report: the filters that it samples with, with which checkpoints are chosen too, and forgetting out of the
+//! training domain.
 
 use serde_json::Value;
 
-use crate::support::binary::{Folder, said, tealight};
+use crate::support::binary::{Folder, succeeded};
 use crate::support::runs::json;
 
 /// A study of seconds, with one objective unless others are named; what it printed.
@@ -15,8 +15,7 @@ fn study(output: &str, more: &[&str]) -> String {
         &["--num-generations", "8", "--learning-rate", "1e-3", "--device", "cpu"],
         more,
     ];
-    let done = tealight(&words.concat());
-    assert!(done.status.success(), "{}", said(&done));
+    let done = succeeded(&words.concat());
     String::from_utf8_lossy(&done.stdout).into_owned()
 }
 

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::support::binary::{Folder, refusal, tealight};
+use crate::support::binary::{Folder, ok, refusal, tealight, words};
 use crate::support::metrics::rows;
-use crate::support::runs::{SMALL, json, train};
+use crate::support::runs::{SMALL, json, trained};
 
 const STEPS: &str = "6";
 
@@ -24,8 +24,7 @@ fn weights(output: &Path) -> Vec<u8> {
 
 fn whole(folder: &Folder) -> PathBuf {
     let output = folder.path("whole");
-    let done = train(&output, &settings());
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    trained(&output, &settings());
     output.into()
 }
 
@@ -75,7 +74,7 @@ fn a_run_that_is_killed_anywhere_ends_in_the_bits_of_an_undisturbed_one() {
             let mut child = Command::new(&binary)
                 .args(["train", "--resume", "--output"])
                 .arg(&output)
-                .args(SMALL)
+                .args(SMALL.iter())
                 .args(settings())
                 .stderr(Stdio::null())
                 .spawn()
@@ -153,8 +152,7 @@ fn a_broken_checkpoint_is_refused_and_the_one_before_offered() {
 
     let before = weights(&output);
     std::fs::remove_dir_all(output.join("final")).expect("removed");
-    let done = tealight(&resume(&["checkpoint-5"]).split(' ').collect::<Vec<_>>());
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    ok(&resume(&["checkpoint-5"]).split(' ').collect::<Vec<_>>());
     assert_eq!(weights(&output), before);
 }
 
@@ -182,8 +180,7 @@ fn a_full_disk_loses_nothing_and_the_run_goes_on_once_there_is_room() {
     assert!(said.contains("checkpoint-1 cannot be written; there is no earlier one"), "{said}");
     assert!(said.contains("make room, then continue with --resume"), "{said}");
     assert_eq!(half_written(Path::new(&output)), None);
-    let done = tealight(&arguments);
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    ok(&arguments);
     assert_eq!(weights(Path::new(&output)), weights(&expected));
 }
 
@@ -194,37 +191,14 @@ fn a_study_that_was_killed_goes_on_to_the_same_results() {
     let config =
         folder.write("study.toml", "objectives = [\"none@{lr=1e-4,3e-4}\", \"js@{0.4,2}\"]\n");
     let study = |output: &str| -> Vec<String> {
-        let words = [
-            &["study", "--resume", "--output", output, "--config", &config][..],
-            &[
-                "--max-samples",
-                "8",
-                "--max-steps",
-                "6",
-                "--num-presamples",
-                "8",
-                "-n",
-                "8",
-                "-k",
-                "1,8",
-                "--max-test-samples",
-                "8",
-                "--seeds",
-                "0",
-                "--eval-steps",
-                "2",
-                "--eval-dataset",
-                "countdown/valid",
-                "--eval-max-samples",
-                "2",
-                "--eval-num-samples",
-                "2",
-                "--variants",
-                "best",
-            ],
-            &SMALL,
-        ];
-        words.concat().iter().map(ToString::to_string).collect()
+        let line = format!("study --resume --output {output} --config {config}");
+        let fixed = words(
+            "--max-samples 8 --max-steps 6 --num-presamples 8 -n 8 -k 1,8 --max-test-samples 8 --seeds 0 \
+             --eval-steps 2 --eval-dataset countdown/valid --eval-max-samples 2 --eval-num-samples 2 \
+             --variants best",
+        );
+        let all = [&words(&line)[..], &fixed, &SMALL].concat();
+        all.iter().map(ToString::to_string).collect()
     };
     let (whole, output) = (folder.path("whole"), folder.path("study"));
     let started = std::time::Instant::now();

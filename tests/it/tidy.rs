@@ -145,7 +145,7 @@ fn the_viewer_says_what_it_is_and_stays_short() {
         assert!(text.lines().count() <= MAX_LINES, "{name}: more than {MAX_LINES} lines");
         let is_style = path.extension().is_some_and(|extension| extension == "css");
         assert!(is_style || text.starts_with("// "), "{name}: starts without a `//` line");
-        // Text of strangers becomes text nodes; what makes elements of text is not used.
+        // Untrusted text becomes text nodes; what makes elements of text is not used.
         for word in ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("] {
             assert!(!text.contains(word), "{name}: `{word}`");
         }
@@ -154,7 +154,7 @@ fn the_viewer_says_what_it_is_and_stays_short() {
     assert!(count > 10, "the sources were found");
 }
 
-/// What `simd` runs must be one piece: see `src/nn/backend/cpu/math.rs`.
+/// Code in `simd` must be one piece: see `src/nn/backend/cpu/math.rs`.
 #[test]
 fn arithmetic_for_wide_registers_stands_in_plain_loops() {
     for (name, text) in sources() {
@@ -173,7 +173,7 @@ fn nothing_banned_is_used() {
         for word in BANNED {
             assert!(!text.contains(word), "{name}: `{word}`");
         }
-        // What a test needs and machines may lack is named: `.ci/nightly` runs such tests where it is there.
+        // Ignored tests name their needs, which machines may lack: `.ci/nightly` runs them where they are met.
         let ignored = text.matches("#[ignore").count();
         assert_eq!(ignored, text.matches("#[ignore = \"needs ").count(), "{name}: `#[ignore`");
     }

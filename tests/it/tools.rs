@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use crate::support::binary::{Folder, refusal, tealight};
-use crate::support::runs::{SMALL, json, train};
+use crate::support::binary::{Folder, command, ok, refusal, succeeded, tealight};
+use crate::support::runs::{SMALL, json, trained};
 use serde_json::Value;
 
 #[test]
@@ -31,8 +31,7 @@ fn the_lab_prints_an_object_for_scripts_and_writes_a_page() {
     assert!((row["pass_at_k"]["1"].as_f64().expect("number") - 0.9467).abs() < 1e-3);
     let output = folder.path("lab");
     let some = ["--iterations", "50", "--beta", "1,0.1", "--alpha", "0.5", "--divergence", "js"];
-    let done = tealight(&[&["lab", "ends", "--output", &output], &some[..6]].concat());
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    ok(&[&["lab", "ends", "--output", &output], &some[..6]].concat());
     let page = std::fs::read_to_string(folder.0.path().join("lab/lab.html")).expect("a page");
     assert_eq!(page.matches("\"y_range\":").count(), 4, "charts");
     assert_eq!(json(folder.0.path().join("lab/lab.json")).as_array().expect("rows").len(), 3);
@@ -109,8 +108,7 @@ fn presamples_are_drawn_once_continued_and_used() {
 
     let output = folder.path("run");
     let uses = ["--presamples", &drawn, "--max-samples", "8", "--max-steps", "2"];
-    let done = train(&output, &[&["--objective", "alpha-dpg:0.5"], &uses[..]].concat());
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    trained(&output, &[&["--objective", "alpha-dpg:0.5"], &uses[..]].concat());
     assert!(!folder.0.path().join("run/presamples").exists(), "nothing was drawn again");
     let hotter = [&["train", "--objective", "rft", "--temperature", "0.5"], &uses[..]].concat();
     let said = refusal(&[&hotter[..], &SMALL[..], &["--output", &folder.path("hot")]].concat());
@@ -123,21 +121,11 @@ fn presamples_are_drawn_once_continued_and_used() {
     let said = refusal(&[&cut[..], &["--output", &folder.path("cut-off")]].concat());
     assert!(said.contains("--top-p"), "{said}");
 
-    let done = tealight(&[
-        "eval",
-        "--reject",
-        "--max-samples",
-        "8",
-        "-n",
-        "2",
-        "--max-completion-length",
-        "20",
-        "--presamples",
-        &drawn,
-        "--json",
-        "--output",
-        &folder.path("guard"),
-    ]);
+    let done = tealight(command!(
+        "eval --reject --max-samples 8 -n 2 --max-completion-length 20 --presamples {drawn} \
+         --json --output {}",
+        folder.path("guard")
+    ));
     let report: Value = serde_json::from_slice(&done.stdout).expect("JSON");
     let rate = report["acceptance_rate"].as_f64().expect("number");
     assert!(rate > 0.0 && rate < 1.0);
@@ -152,11 +140,10 @@ fn validity_is_measured_and_drawn_against_beta() {
     let folder = Folder::new();
     let output = folder.path("betas");
     let settings = ["--max-samples", "6", "-n", "8", "--max-completion-length", "20"];
-    let done = tealight(
+    let done = succeeded(
         &[&["beta", "--measure", "--target", "0.9", "--json", "--output", &output], &settings[..]]
             .concat(),
     );
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     let rows: Value = serde_json::from_slice(&done.stdout).expect("JSON");
     let number = |name: &str| rows[0][name].as_f64().expect("number");
     assert!((number("validity") - 0.9).abs() < 1e-6 && number("base_validity") < 0.8, "{rows}");
@@ -170,8 +157,7 @@ fn weights_are_averaged() {
     let folder = Folder::new();
     let (plain, mean, other) = (folder.path("plain"), folder.path("mean"), folder.path("other"));
     let export = |more: &[&str]| {
-        let done = tealight(&[&["export", "--quiet", "--output"], more].concat());
-        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        ok(&[&["export", "--quiet", "--output"], more].concat());
     };
     export(&[&plain]);
     export(&[&mean, "--average", "countdown"]);
@@ -227,8 +213,7 @@ fn a_benchmark_measures_every_part_and_a_dry_run_plans_without_writing() {
     );
     let sizes = ["--prompts", "2", "--group", "3", "--prompt-len", "4", "--new-tokens", "5"];
     let more = ["--reps", "1", "--device", "cpu", "--json"];
-    let done = tealight(&[&["bench", "--model", &config], &sizes[..], &more].concat());
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let done = succeeded(&[&["bench", "--model", &config], &sizes[..], &more].concat());
     let found: serde_json::Value = serde_json::from_slice(&done.stdout).expect("JSON");
     let positive = |value: &serde_json::Value| value.as_f64().is_some_and(|x| x > 0.0);
     for key in ["rollout_s", "rollout_new_tokens_per_s", "step_s", "step_tokens_per_s"] {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::support::binary::{Folder, refusal};
+use crate::support::binary::{Folder, command, refusal};
 use crate::support::server::serve;
 use assert_cmd::Command;
 use serde_json::{Value, json};
@@ -242,15 +242,10 @@ fn a_chat_template_neither_eats_memory_nor_goes_on_for_ever() {
         let place =
             model(&folder, "template", &[("chat_template.jinja", source.clone().into_bytes())]);
         let started = Instant::now();
-        let said = refusal(&[
-            "eval",
-            "--model",
-            &place,
-            "--dataset",
-            &question,
-            "--output",
-            &folder.path("o"),
-        ]);
+        let said = refusal(command!(
+            "eval --model {place} --dataset {question} --output {}",
+            folder.path("o")
+        ));
         assert!(said.contains("chat template"), "{source}: {said}");
         assert!(started.elapsed() < Duration::from_secs(60), "{source}");
     }
@@ -264,43 +259,18 @@ fn an_engines_answer_has_a_limit() {
         "/v1/models" => (200, String::new(), b"{\"data\":[]}".to_vec()),
         _ => (200, String::new(), vec![b'x'; 64 << 20]),
     });
-    let said = refusal(&[
-        "eval",
-        "--engine",
-        &endless,
-        "--model",
-        "m",
-        "-n",
-        "1",
-        "-k",
-        "1",
-        "--max-samples",
-        "1",
-        "--retries",
-        "0",
-        "--max-completion-length",
-        "16",
-        "--output",
-        &folder.path("o"),
-    ]);
+    let said = refusal(command!(
+        "eval --engine {endless} --model m -n 1 -k 1 --max-samples 1 --retries 0 \
+         --max-completion-length 16 --output {}",
+        folder.path("o")
+    ));
     assert!(said.contains("larger than") && said.contains("the limit"), "{said}");
     // A redirect is not followed to wherever it leads.
     let elsewhere = serve(|_| (307, "Location: http://169.254.169.254/\r\n".into(), vec![]));
-    let said = refusal(&[
-        "eval",
-        "--engine",
-        &elsewhere,
-        "--model",
-        "m",
-        "-n",
-        "1",
-        "-k",
-        "1",
-        "--max-samples",
-        "1",
-        "--output",
-        &folder.path("o"),
-    ]);
+    let said = refusal(command!(
+        "eval --engine {elsewhere} --model m -n 1 -k 1 --max-samples 1 --output {}",
+        folder.path("o")
+    ));
     assert!(said.contains("307"), "{said}");
 }
 

@@ -1,11 +1,11 @@
 //! Untrusted text: shown escaped, read exactly, never a path.
 
-use crate::support::binary::{Folder, refusal, tealight};
+use crate::support::binary::{Folder, command, ok, refusal, succeeded, tealight};
 use crate::support::roomy::roomy_model;
 use crate::support::server::serve;
 use serde_json::{Value, json};
 
-/// What a terminal would act on.
+/// Bytes that a terminal would act on.
 fn is_raw(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
     text.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\t'))
@@ -29,27 +29,17 @@ fn nothing_of_a_stranger_reaches_the_terminal_raw() {
         let graded = tealight(&["grade", &completions, "--output", output]);
         assert!(graded.status.success() && !is_raw(&graded.stdout) && !is_raw(&graded.stderr));
     }
-    let compared = tealight(&["compare", &a, &b]);
-    assert!(compared.status.success(), "{}", String::from_utf8_lossy(&compared.stderr));
+    let compared = succeeded(&["compare", &a, &b]);
     assert!(!is_raw(&compared.stdout) && !is_raw(&compared.stderr));
     let compared = tealight(&["compare", &a, &b, "--json"]);
     assert!(!is_raw(&compared.stdout));
     assert!(serde_json::from_slice::<Value>(&compared.stdout).is_ok());
-    // What a server says.
+    // A server's text.
     let rude =
         serve(|_| (400, String::new(), "{\"error\":{\"message\":\"\u{1b}[31mno\u{9b}\"}}".into()));
     let output = folder.path("o");
-    let said = tealight(&[
-        "eval",
-        "--engine",
-        &rude,
-        "--model",
-        "m",
-        "--max-samples",
-        "1",
-        "--output",
-        &output,
-    ]);
+    let said =
+        tealight(command!("eval --engine {rude} --model m --max-samples 1 --output {output}"));
     assert!(
         !said.status.success() && !is_raw(&said.stderr),
         "{}",
@@ -62,20 +52,10 @@ fn nothing_of_a_stranger_reaches_the_terminal_raw() {
 fn completions_that_training_logged_are_shown_escaped() {
     let folder = Folder::new();
     let output = folder.path("run");
-    let done = tealight(&[
-        "train",
-        "--output",
-        &output,
-        "--max-steps",
-        "1",
-        "--log-completions",
-        "1",
-        "--save-steps",
-        "0",
-        "--prompts-per-step",
-        "2",
-    ]);
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    ok(command!(
+        "train --output {output} --max-steps 1 --log-completions 1 --save-steps 0 \
+         --prompts-per-step 2"
+    ));
     let shown = tealight(&["show", &output]);
     assert!(shown.status.success() && !is_raw(&shown.stdout));
     let said = refusal(&["show", &folder.path("NOWHERE")]);

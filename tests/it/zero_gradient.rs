@@ -62,7 +62,7 @@ fn the_kl_to_the_base_is_estimated_from_a_few_completions_now_and_then() {
     for (step, ((few, all), off)) in estimated.iter().zip(&all).zip(&off).enumerate() {
         assert_eq!(few["kl"].is_number(), step % 5 == 0, "step {step}");
         assert!(all["kl"].is_number() && off["kl"].is_null());
-        // What is trained does not depend on it.
+        // Training does not depend on it.
         assert_eq!((&few["loss"], &few["grad_norm"]), (&all["loss"], &all["grad_norm"]));
         if let (Some(few), Some(all), Some(error)) =
             (few["kl"].as_f64(), all["kl"].as_f64(), few["kl_stderr"].as_f64())

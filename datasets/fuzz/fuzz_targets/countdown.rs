@@ -9,14 +9,7 @@ use tealight_datasets::{Problem, Prompt, Verifier};
 fuzz_target!(|pair: (&str, &str)| {
     let (gold, answer) = pair;
     for gold in ["3,3,8,8=24", gold] {
-        let problem = Problem {
-            id: String::new(),
-            prompt: Prompt::Text(String::new()),
-            answer: gold.into(),
-            solution: None,
-            context: None,
-            total: None,
-        };
+        let problem = Problem::new("", Prompt::Text(String::new()), gold);
         let _ = Countdown.verify(&problem, answer);
     }
 });

@@ -15,12 +15,8 @@ thread_local! {
 
 fuzz_target!(|query: &str| {
     let problem = Problem {
-        id: String::new(),
-        prompt: Prompt::Text(String::new()),
-        answer: "SELECT COUNT(*), SUM(age) FROM pets".into(),
-        solution: None,
         context: Some(Database::Script(SCRIPT.into())),
-        total: None,
+        ..Problem::new("", Prompt::Text(String::new()), "SELECT COUNT(*), SUM(age) FROM pets")
     };
     SQL.with(|sql| {
         let _ = sql.verify(&problem, query);

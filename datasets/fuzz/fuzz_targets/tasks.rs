@@ -10,14 +10,11 @@ use tealight_datasets::{Problem, Prompt, Verifier};
 fuzz_target!(|pair: (&str, &str)| {
     let (statement, answer) = pair;
     for kind in TASKS {
-        let problem = Problem {
-            id: String::new(),
-            prompt: Prompt::Text(String::new()),
-            answer: format!("{}{statement}", kind.tag),
-            solution: None,
-            context: None,
-            total: None,
-        };
+        let problem = Problem::new(
+            "",
+            Prompt::Text(String::new()),
+            format!("{}{statement}", kind.tag),
+        );
         let _ = Judge(kind).verify(&problem, answer);
         for listed in (kind.texts)(&problem).unwrap_or_default() {
             assert!(Judge(kind).verify(&problem, &listed).is_correct(), "{listed}");

@@ -199,7 +199,7 @@ mod tests {
                 let others = reported.others(stream(1), count);
                 assert!(others.iter().all(|problem| !ids.contains(&problem.id)));
                 valid += ease(&others, &mut chances) / lists as f64;
-                // What `valid` was: the rest, as it comes.
+                // The earlier `valid`: the rest of the stream, in its order.
                 let mut rest = stream(1);
                 let mut rest = distinct(1000 + count, PATIENCE, || Some(rest.next_problem()));
                 let ids = Reported::new(stream(0), 1000).ids;

@@ -36,11 +36,11 @@ pub(super) fn lines(path: &Path, limit: usize) -> Result<Vec<Row>> {
 /// An array of objects, or an object with exactly one array of objects in it.
 pub(super) fn document(path: &Path, limit: usize) -> Result<Vec<Row>> {
     let wrong = |what: String| DataError::File { path: path.into(), what };
-    let mut whole = String::new();
+    let mut content = String::new();
     text(path)?
-        .read_to_string(&mut whole)
+        .read_to_string(&mut content)
         .map_err(|error| wrong(format!("cannot be read as text: {error}")))?;
-    let document: Value = serde_json::from_str(&with_long_numbers(&whole))
+    let document: Value = serde_json::from_str(&with_long_numbers(&content))
         .map_err(|error| wrong(format!("not JSON: {error}. Is it JSONL? Name it .jsonl")))?;
     let items = match document {
         Value::Array(items) => items,

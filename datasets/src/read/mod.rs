@@ -45,7 +45,7 @@ pub struct Columns {
     pub prompt: Option<String>,
     /// The reference answer, or a worked solution that ends in one.
     pub answer: Option<String>,
-    /// What checks completions; the source's own where none is named.
+    /// The verifier of completions; the source's own where none is named.
     pub rewards: Rewards,
     /// How the problems are put to a model.
     pub prompting: Prompting,
@@ -147,11 +147,11 @@ fn choose(
     path: &Path,
     row: &Row,
     role: &str,
-    asked: Option<&str>,
+    requested: Option<&str>,
     known: &[&str],
 ) -> Result<String> {
     let has = |name: &str| name.split(',').all(|part| lookup(&row.values, part).is_some());
-    match asked {
+    match requested {
         Some(name) if has(name) => return Ok(name.into()),
         None => {
             if let Some(name) = known.iter().find(|name| has(name)) {
@@ -162,7 +162,7 @@ fn choose(
     }
     let there: Vec<_> = row.values.keys().map(String::as_str).collect();
     let there = there.join(", ");
-    let what = match asked {
+    let what = match requested {
         Some(name) => format!("no column `{name}`; there is: {there}"),
         None => format!("no {role} column found; there is: {there}. Name it with --{role}-column"),
     };
@@ -245,14 +245,7 @@ fn problem(
         Some(Value::String(solution)) => Some(solution.clone()),
         _ => Some(answered.clone()),
     };
-    Ok(Problem {
-        id: row.id(),
-        prompt: asked,
-        answer: gold.into(),
-        solution,
-        context: None,
-        total: None,
-    })
+    Ok(Problem { solution, ..Problem::new(row.id(), asked, gold) })
 }
 
 /// Chat messages; those of the assistant are left out, since they hold the answer.
@@ -262,11 +255,11 @@ fn chat(messages: &[Value]) -> std::result::Result<Prompt, String> {
         .map(|message| serde_json::from_value(message.clone()))
         .collect::<std::result::Result<_, _>>()
         .map_err(|error| format!("chat messages need `role` and `content`: {error}"))?;
-    let asked: Vec<_> = messages.into_iter().filter(|m| m.role != "assistant").collect();
-    if asked.is_empty() {
+    let prompt: Vec<_> = messages.into_iter().filter(|m| m.role != "assistant").collect();
+    if prompt.is_empty() {
         return Err("the chat holds no message of the user".into());
     }
-    Ok(Prompt::Chat(asked))
+    Ok(Prompt::Chat(prompt))
 }
 
 /// Opens a file; the error names it.

@@ -74,12 +74,9 @@ fn problem(kind: &'static Kind, row: &Row) -> std::result::Result<Problem, Strin
         return Err(format!("`metadata.statement`: {why}"));
     }
     let problem = Problem {
-        id: statement.into(),
-        prompt: Prompt::Text(question.into()),
-        answer: statement.into(),
         solution: Some(answer.into()),
-        context: None,
         total: kind.total(statement),
+        ..Problem::new(statement, Prompt::Text(question.into()), statement)
     };
     match Judge(kind).verify(&problem, answer) {
         Verdict::Correct { .. } => Ok(problem),

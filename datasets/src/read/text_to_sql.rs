@@ -60,12 +60,13 @@ pub(super) fn dataset(
         let schema = &schemas[database];
         let asked = format!("{schema}\n\n{question}{evidence}\nAnswer with one SQLite query.");
         problems.push(Problem {
-            id: format!("{database}/{}", row.place()),
-            prompt: Prompt::Chat(vec![Message::user(asked)]),
-            answer: text(column)?.trim_end_matches(';').into(),
             solution: Some(text(column)?.into()),
             context: Some(Database::File(database.into())),
-            total: None,
+            ..Problem::new(
+                format!("{database}/{}", row.place()),
+                Prompt::Chat(vec![Message::user(asked)]),
+                text(column)?.trim_end_matches(';'),
+            )
         });
     }
     Ok(Dataset {

@@ -87,12 +87,9 @@ impl Generator {
             let solution = self.query(&question);
             let prompt = format!("{schema}\n{text} Answer with one SQLite query.");
             return Problem {
-                id: text,
-                prompt: Prompt::Chat(vec![Message::user(prompt)]),
-                answer: question.gold(),
                 solution: Some(solution),
                 context: Some(Database::Script(script)),
-                total: None,
+                ..Problem::new(text, Prompt::Chat(vec![Message::user(prompt)]), question.gold())
             };
         }
     }
@@ -112,12 +109,12 @@ impl Generator {
             1 => vec![size],
             _ => vec![kind, size],
         };
-        let asked = match self.below(3) {
+        let question_kind = match self.below(3) {
             0 => QuestionKind::Names,
             1 => QuestionKind::Count,
             _ => QuestionKind::NameOfMost(self.below(2)),
         };
-        Question { table, asked, conditions }
+        Question { table, kind: question_kind, conditions }
     }
 
     /// One of the many queries that answer a question.
@@ -161,7 +158,7 @@ impl Generator {
             conditions.reverse();
         }
         let (name, filter) = (table.name, conditions.join(" AND "));
-        match question.asked {
+        match question.kind {
             QuestionKind::Names => format!("SELECT name FROM {name} WHERE {filter}"),
             QuestionKind::Count => {
                 let count = ["COUNT(*)", "COUNT(name)", "COUNT(1)", "SUM(1)"][self.below(4)];

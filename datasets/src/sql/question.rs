@@ -1,5 +1,4 @@
-//! What is asked about which table: in words, as the gold query, and the rows that tell it from
-//! other questions.
+//! Questions about a table: in words, as the gold query, and the rows that tell a question from others.
 
 use super::Generator;
 
@@ -52,7 +51,6 @@ pub(super) enum Condition {
     Less(usize, u32),
 }
 
-/// Kind of a question.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum QuestionKind {
     Names,
@@ -63,7 +61,7 @@ pub(super) enum QuestionKind {
 /// A question: rows of a table under one or two conditions.
 pub(super) struct Question {
     pub(super) table: usize,
-    pub(super) asked: QuestionKind,
+    pub(super) kind: QuestionKind,
     pub(super) conditions: Vec<Condition>,
 }
 
@@ -84,7 +82,7 @@ impl Question {
             })
             .collect();
         let (name, with) = (table.name, conditions.join(" and "));
-        match self.asked {
+        match self.kind {
             QuestionKind::Names => format!("Which {name} have {with}?"),
             QuestionKind::Count => format!("How many {name} have {with}?"),
             QuestionKind::NameOfMost(column) => {
@@ -105,7 +103,7 @@ impl Question {
             })
             .collect();
         let (name, filter) = (table.name, filter.join(" AND "));
-        match self.asked {
+        match self.kind {
             QuestionKind::Names => format!("SELECT name FROM {name} WHERE {filter}"),
             QuestionKind::Count => format!("SELECT COUNT(*) FROM {name} WHERE {filter}"),
             QuestionKind::NameOfMost(column) => {
@@ -148,7 +146,7 @@ impl Question {
             });
             count.count() > chosen.len()
         };
-        let has_one_most = match self.asked {
+        let has_one_most = match self.kind {
             QuestionKind::NameOfMost(column) => {
                 let most = chosen.iter().map(|row| row.2[column]).max();
                 chosen.len() >= 2

@@ -62,10 +62,7 @@ impl Task for Brackets {
             return Err("has too many brackets open at once");
         }
         let left = self.pattern.len() - prefix.len();
-        match open > left {
-            true => Err("leaves no room to close its brackets"),
-            false => Ok(left == 0),
-        }
+        if open > left { Err("leaves no room to close its brackets") } else { Ok(left == 0) }
     }
 }
 

@@ -4,7 +4,7 @@
 //! knobs, and each is the task's one distribution, given the hash.
 
 use super::judge::Judge;
-use super::knobs::{self, Split, Wanted};
+use super::knobs::{self, InstanceSpec, Split};
 use super::{Answer, Draw, Kind, classes};
 use crate::{DataError, Dataset, Problem, Prompt, Result, distinct, fnv};
 
@@ -25,9 +25,9 @@ pub struct InstanceStream {
 
 impl InstanceStream {
     /// The stream keyed by `seed` and `number`; 0 and 0 is the one the named datasets are made from.
-    pub fn new(kind: &'static Kind, wanted: &Wanted, seed: u64, number: u64) -> Self {
+    pub fn new(kind: &'static Kind, wanted: &InstanceSpec, seed: u64, number: u64) -> Self {
         let hash = fnv(kind.name.bytes());
-        let Wanted { split, knobs, .. } = wanted;
+        let InstanceSpec { split, knobs, .. } = wanted;
         Self { kind, split: *split, knobs: knobs.clone(), draw: Draw::new(seed ^ hash, number) }
     }
 
@@ -63,12 +63,9 @@ impl InstanceStream {
 /// A problem from its parts.
 fn stated(statement: &str, solution: &str, total: u64) -> Problem {
     Problem {
-        id: statement.into(),
-        prompt: Prompt::Text(format!("{statement}:")),
-        answer: statement.into(),
         solution: Some(solution.into()),
-        context: None,
         total: Some(total),
+        ..Problem::new(statement, Prompt::Text(format!("{statement}:")), statement)
     }
 }
 
@@ -104,7 +101,7 @@ pub fn with_seed(
 /// Solved problems of split `sft`, with the default knobs.
 pub(super) fn examples(kind: &'static Kind, seed: u64, step: u64, count: usize) -> Vec<Problem> {
     let knobs = kind.knobs.iter().map(|knob| knob.default).collect();
-    let wanted = Wanted { split: Split::Sft, knobs, name: "sft".into() };
+    let wanted = InstanceSpec { split: Split::Sft, knobs, name: "sft".into() };
     // Number 0 is that of the datasets.
     let mut stream = InstanceStream::new(kind, &wanted, seed, step.wrapping_add(1));
     (0..count).map_while(|_| stream.next_problem()).collect()

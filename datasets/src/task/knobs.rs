@@ -3,7 +3,7 @@
 use super::Kind;
 use crate::DataError;
 
-/// What makes instances harder: a letter and a number in the dataset's name.
+/// A parameter of a task's difficulty: a letter and a number in the dataset's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Knob {
     /// The letter.
@@ -41,9 +41,9 @@ impl Split {
     }
 }
 
-/// What a dataset's name asks for.
+/// The settings in a dataset's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
+pub struct InstanceSpec {
     /// The part.
     pub split: Split,
     /// A value for each knob.
@@ -56,7 +56,7 @@ pub struct Wanted {
 ///
 /// # Errors
 /// No such split, no such knob, a number out of its range.
-pub fn parse(kind: &'static Kind, name: &str) -> Result<Wanted, DataError> {
+pub fn parse(kind: &'static Kind, name: &str) -> Result<InstanceSpec, DataError> {
     let refused = |what: String| DataError::Knob {
         name: kind.name,
         split: name.into(),
@@ -92,7 +92,7 @@ pub fn parse(kind: &'static Kind, name: &str) -> Result<Wanted, DataError> {
     {
         name.push_str(&format!("-{}{value}", knob.letter));
     }
-    Ok(Wanted { split, knobs, name })
+    Ok(InstanceSpec { split, knobs, name })
 }
 
 /// The knobs of a task in a line.

@@ -69,7 +69,7 @@ pub trait Task: Sized {
     const ABOUT: &'static str;
     /// First character of every statement, another one for every task, so that one model can learn all of them.
     const TAG: char;
-    /// What makes instances harder, with defaults.
+    /// The parameters of its difficulty, with defaults.
     const KNOBS: &'static [Knob];
     /// Least and most answers (classes) of an instance that is drawn.
     const ANSWERS: (usize, usize) = (2, 64);
@@ -100,7 +100,7 @@ pub trait Task: Sized {
     }
 }
 
-/// What shared code knows of a task: a row of [`TASKS`].
+/// A task as shared code sees it: a row of [`TASKS`].
 pub struct Kind {
     /// The name on the command line.
     pub name: &'static str,
@@ -108,7 +108,7 @@ pub struct Kind {
     pub about: &'static str,
     /// First character of every statement.
     pub tag: char,
-    /// What makes instances harder.
+    /// The parameters of its difficulty.
     pub knobs: &'static [Knob],
     /// Least and most answers (classes) of an instance that is drawn.
     pub answers: (usize, usize),
@@ -133,7 +133,7 @@ pub struct Answer {
     pub text: String,
 }
 
-/// What a task says of a text.
+/// A task's judgement of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Checked {
     /// An answer of this class.

@@ -6,14 +6,14 @@
 use serde_json::{Value, json};
 
 use super::Kind;
-use super::knobs::Wanted;
+use super::knobs::InstanceSpec;
 use crate::Problem;
 
-/// What comes before a task's name in `source_dataset`.
+/// The prefix of a task's name in `source_dataset`.
 pub const PREFIX: &str = "tealight/";
 
 /// A problem in reasoning-gym's shape; `index` is its place in the file.
-pub fn row(kind: &Kind, wanted: &Wanted, problem: &Problem, index: usize) -> Value {
+pub fn row(kind: &Kind, wanted: &InstanceSpec, problem: &Problem, index: usize) -> Value {
     let difficulty: serde_json::Map<String, Value> =
         kind.knobs.iter().zip(&wanted.knobs).map(|(k, v)| (k.letter.into(), (*v).into())).collect();
     json!({

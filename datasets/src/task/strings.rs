@@ -12,9 +12,9 @@ pub(super) struct Strings {
     text: String,
     /// The letter at each position.
     at: Vec<u8>,
-    /// What can follow a position.
+    /// The positions that can follow each position.
     follow: Vec<u32>,
-    whole: Part,
+    expression: Part,
 }
 
 /// Positions that begin and end a part of an expression, and whether the part matches nothing.
@@ -130,9 +130,9 @@ impl Task for Strings {
         let length = graph::number(length, 1, 10)?;
         let mut reader = Reader { rest: text.as_bytes(), at: Vec::new(), follow: Vec::new() };
         // Brackets nest no deeper than the text is long.
-        let whole = (text.len() <= MAX_TEXT).then(|| reader.alternatives())??;
+        let expression = (text.len() <= MAX_TEXT).then(|| reader.alternatives())??;
         let Reader { rest, at, follow } = reader;
-        rest.is_empty().then(|| Self { length, text: text.into(), at, follow, whole })
+        rest.is_empty().then(|| Self { length, text: text.into(), at, follow, expression })
     }
 
     fn statement(&self) -> String {
@@ -144,7 +144,7 @@ impl Task for Strings {
     }
 
     fn step(&self, prefix: &[u8]) -> Result<bool, &'static str> {
-        let (mut can_be, mut here) = (self.whole.first, 0);
+        let (mut can_be, mut here) = (self.expression.first, 0);
         for letter in prefix {
             let is_here = |p: &usize| (can_be >> p) & 1 == 1 && self.at[*p] == *letter;
             let places: Vec<usize> = (0..self.at.len()).filter(is_here).collect();
@@ -155,7 +155,7 @@ impl Task for Strings {
             return Err("is not matched by the expression");
         }
         match prefix.len() == self.length {
-            true if here & self.whole.last == 0 => Err("ends where the expression does not"),
+            true if here & self.expression.last == 0 => Err("ends where the expression does not"),
             is_whole => Ok(is_whole),
         }
     }

@@ -1,4 +1,4 @@
-//! What holds for every task; that its answers are all of them is tested beside each.
+//! Tests that every task passes; each task's own file tests that its list of answers is complete.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::RangeInclusive;
@@ -36,7 +36,7 @@ pub(super) fn strings(letters: &str, lengths: RangeInclusive<usize>) -> Vec<Stri
 fn problem(statement: &str) -> Problem {
     let (id, answer) = (statement.to_owned(), statement.to_owned());
     let prompt = Prompt::Text(format!("{statement}:"));
-    Problem { id, prompt, answer, solution: None, context: None, total: None }
+    Problem::new(id, prompt, answer)
 }
 
 fn is_correct(kind: &'static Kind, statement: &str, text: &str) -> bool {

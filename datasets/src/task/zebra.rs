@@ -6,7 +6,7 @@
 
 use super::{Draw, Knob, Task, graph};
 
-/// What a clue says of the places of letters.
+/// A clue about the positions of letters.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Clue {
     /// Two letters: `=`, `!`, `>` or `-`.

@@ -74,14 +74,7 @@ mod tests {
     use crate::Prompt;
 
     fn verdict(completion: &str) -> Verdict {
-        let problem = Problem {
-            id: "p".into(),
-            prompt: Prompt::Text("3,3,8,8=24:".into()),
-            answer: "3,3,8,8=24".into(),
-            solution: None,
-            context: None,
-            total: None,
-        };
+        let problem = Problem::new("p", Prompt::Text("3,3,8,8=24:".into()), "3,3,8,8=24");
         Countdown.verify(&problem, completion)
     }
 

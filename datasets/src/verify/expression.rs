@@ -101,8 +101,8 @@ impl Expression {
         format!("({text})")
     }
 
-    /// What the answer is made of, the same for all spellings: an `operator:` for each operation of the canonical
-    /// form and the `shape:` of its tree, `n` for a number and a pair of parentheses for a chain of `+ -` or of `* /`.
+    /// Features of the answer, the same for all spellings: an `operator:` for each operation of the canonical form and
+    /// the `shape:` of its tree, `n` for a number and a pair of parentheses for a chain of `+ -` or of `* /`.
     pub fn features(&self) -> Features {
         let mut features = vec![format!("shape:{}", self.shape())];
         self.operators(&mut features);

@@ -23,7 +23,7 @@ pub use numeric::Numeric;
 pub use pattern::Pattern;
 pub use program::Program;
 
-/// What [`open`] reads, for `--help`.
+/// The specifications that [`open`] reads, for `--help`.
 pub const SPECS: &str = "\
 math               mathematics, anywhere in the completion
   math:strict        mathematics in a box, a tag, or after `the answer is` or ####

@@ -16,9 +16,6 @@ pub struct Pattern {
 
 impl Pattern {
     /// Compiles a pattern.
-    ///
-    /// # Errors
-    /// The reason why it is none.
     pub fn new(pattern: &str) -> Result<Self, String> {
         let pattern = Regex::new(pattern).map_err(|error| error.to_string())?;
         Ok(Self { pattern })

@@ -23,7 +23,7 @@ use serde_json::json;
 
 use crate::lines::{BadLine, Line, Lines};
 use crate::reward::Grading;
-use crate::{Features, Grade, Problem, Said, Verdict, Verifier};
+use crate::{CompletionText, Features, Grade, Problem, Verdict, Verifier};
 
 /// Longest timeout: ten days.
 const MAX_TIMEOUT: Duration = Duration::from_secs(864_000);
@@ -40,7 +40,7 @@ const GROUP: &str = r#"(while kill -0 "$1" 2>&-; do sleep 1; done; kill -9 0) < 
 /// Has a program judge.
 pub struct Program {
     name: &'static str,
-    /// What messages call it.
+    /// The program's name in messages.
     command: String,
     launch: Launch,
     timeout: Duration,
@@ -54,7 +54,6 @@ pub struct Program {
 
 /// How a copy is started.
 enum Launch {
-    /// By the shell.
     Shell,
     /// As an interpreter with arguments, which says with its first line whether the function could be loaded, for as
     /// long as it may take.
@@ -108,9 +107,6 @@ impl Program {
     }
 
     /// An interpreter with `arguments` that loads what judges within `loading`; `shown` is what messages call it.
-    ///
-    /// # Errors
-    /// It does not start, or says that it cannot load.
     pub(super) fn interpreter(
         name: &'static str,
         shown: &str,
@@ -253,7 +249,7 @@ impl Program {
         Ok(reply)
     }
 
-    /// What an answer grants a completion.
+    /// The grade of a completion by the program's reply.
     fn granted(&self, problem: &Problem, completion: &str, reply: Reply) -> Grade {
         let unjudged =
             |what: String| Grade::of(Verdict::unjudged(format!("`{}` {what}", self.command)));
@@ -307,13 +303,13 @@ impl Verifier for Program {
     }
 
     fn verify(&self, problem: &Problem, completion: &str) -> Verdict {
-        self.grade(problem, Said { whole: completion, answer: Some(completion) }).verdict
+        self.grade(problem, CompletionText { full: completion, answer: Some(completion) }).verdict
     }
 
-    fn grade(&self, problem: &Problem, said: Said<'_>) -> Grade {
-        match self.ask(problem, said.whole).or_else(|_| self.ask(problem, said.whole)) {
+    fn grade(&self, problem: &Problem, completion: CompletionText<'_>) -> Grade {
+        match self.ask(problem, completion.full).or_else(|_| self.ask(problem, completion.full)) {
             Err(why) => Grade::of(Verdict::unjudged(why)),
-            Ok(reply) => self.granted(problem, said.whole, reply),
+            Ok(reply) => self.granted(problem, completion.full, reply),
         }
     }
 
@@ -338,9 +334,6 @@ pub(crate) fn is_reached(reward: f64, threshold: Option<f64>) -> bool {
 }
 
 /// Reads `timeout=SECONDS:REST`, or the rest alone.
-///
-/// # Errors
-/// A timeout that is none.
 pub(super) fn limited(argument: &str) -> Result<(Duration, &str), String> {
     let Some(rest) = argument.strip_prefix("timeout=") else { return Ok((TIMEOUT, argument)) };
     let (seconds, rest) =

@@ -10,15 +10,12 @@ use std::time::Duration;
 
 use super::program::{Program, limited};
 
-/// What the interpreter runs.
+/// The script that the interpreter runs.
 const DRIVER: &str = include_str!("python.py");
 /// How long the file may take to be imported: libraries of tensors take their time.
 const LOADING: Duration = Duration::from_secs(120);
 
 /// Opens `FILE.py:FUNCTION` or `timeout=SECONDS:FILE.py:FUNCTION`. The interpreter is `$TEALIGHT_PYTHON`, or `python3`.
-///
-/// # Errors
-/// No such file or function, a file that cannot be imported, no interpreter.
 pub(super) fn open(argument: &str) -> Result<Program, String> {
     let (timeout, rest) = limited(argument)?;
     let (file, function) = rest
@@ -40,7 +37,7 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
-    use crate::{Problem, Prompt, Said, Verdict, Verifier};
+    use crate::{CompletionText, Problem, Prompt, Verdict, Verifier};
 
     const JUDGE: &str = r#"
 import os, sys, time
@@ -110,14 +107,7 @@ judge_not = 7
     }
 
     fn problem() -> Problem {
-        Problem {
-            id: "p".into(),
-            prompt: Prompt::Text("?".into()),
-            answer: "7".into(),
-            solution: None,
-            context: None,
-            total: None,
-        }
+        Problem::new("p", Prompt::Text("?".into()), "7")
     }
 
     fn verdict(program: &Program, completion: &str) -> Verdict {
@@ -166,7 +156,7 @@ judge_not = 7
     fn a_function_grades_and_the_threshold_decides() {
         let Some((folder, program)) = judge() else { return };
         let judged = |completion: &str| {
-            let said = Said { whole: completion, answer: Some(completion) };
+            let said = CompletionText { full: completion, answer: Some(completion) };
             (verdict(&program, completion), program.grade(&problem(), said).reward)
         };
         assert_eq!(judged("7"), (verdict(&program, "7"), 1.0));

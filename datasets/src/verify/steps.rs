@@ -21,7 +21,7 @@ pub const MOVES: [Move; 6] = [
 /// One step: an operator of `+ - *` and a digit of 1 to 9.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Move {
-    /// What is done.
+    /// The operation.
     pub operator: char,
     /// With what.
     pub digit: u32,
@@ -92,20 +92,20 @@ impl Walk {
 
 /// Replays the moves of `text` from `value`.
 fn replay(
-    asked: StepTask,
+    task: StepTask,
     mut value: u32,
     text: &str,
     is_allowed: fn(Move) -> bool,
 ) -> Result<(), String> {
     let mut rest = text;
-    for step in 1..=asked.steps {
+    for step in 1..=task.steps {
         let mut characters = rest.chars();
         let (operator, digit) = (characters.next(), characters.next().and_then(|c| c.to_digit(10)));
         let (Some(operator @ ('+' | '-' | '*')), Some(digit @ 1..=9)) = (operator, digit) else {
             return Err(format!("step {step} is not an operator and a digit"));
         };
         let taken = Move { operator, digit };
-        if asked.banned == Some(operator) || !is_allowed(taken) {
+        if task.banned == Some(operator) || !is_allowed(taken) {
             return Err(format!("step {step} uses {operator}{digit}, which is not allowed"));
         }
         let total = characters.as_str().strip_prefix('=').unwrap_or_default();
@@ -117,10 +117,10 @@ fn replay(
         rest = &total[end..];
     }
     if !rest.is_empty() {
-        return Err(format!("goes on after {} steps", asked.steps));
+        return Err(format!("goes on after {} steps", task.steps));
     }
-    if value != asked.to {
-        return Err(format!("ends at {value}, not {}", asked.to));
+    if value != task.to {
+        return Err(format!("ends at {value}, not {}", task.to));
     }
     Ok(())
 }
@@ -128,11 +128,11 @@ fn replay(
 fn judged(
     problem: &Problem,
     completion: &str,
-    asked: Option<StepTask>,
+    task: Option<StepTask>,
     run: impl Fn(StepTask, &str) -> Result<(), String>,
 ) -> Verdict {
     let text = completion.trim();
-    let Some(asked) = asked else {
+    let Some(task) = task else {
         return Verdict::unjudged(format!(
             "`{}` is no problem of this task",
             super::short(&problem.answer)
@@ -144,8 +144,8 @@ fn judged(
     if text.len() > MAX_BYTES {
         return Verdict::Unparsable { found: super::short(text) };
     }
-    match run(asked, text) {
-        Ok(()) => Verdict::correct(text, &asked.to.to_string()),
+    match run(task, text) {
+        Ok(()) => Verdict::correct(text, &task.to.to_string()),
         Err(why) => Verdict::because(why),
     }
 }
@@ -190,14 +190,7 @@ mod tests {
     use crate::Prompt;
 
     fn verdict(verifier: &dyn Verifier, gold: &str, completion: &str) -> Verdict {
-        let problem = Problem {
-            id: "p".into(),
-            prompt: Prompt::Text(gold.into()),
-            answer: gold.into(),
-            solution: None,
-            context: None,
-            total: None,
-        };
+        let problem = Problem::new("p", Prompt::Text(gold.into()), gold);
         verifier.verify(&problem, completion)
     }
 

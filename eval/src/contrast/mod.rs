@@ -25,7 +25,7 @@ pub use second_draw::{Beyond, Stratum, Transitions};
 /// How hard problems are for a model, by its validity.
 pub const DIFFICULTIES: [&str; 4] = ["easy", "medium", "hard", "unsolved"];
 
-/// What the measures that need a second draw say where there is none.
+/// The notice of measures that need a second draw where there is none.
 pub const NEEDS_SECOND_DRAW: &str = "Shares of problems retained and gained, Pass@k by difficulty and transitions \
 minus resampling noise need a second draw of the base, with random numbers of its own";
 
@@ -45,7 +45,7 @@ pub struct Evaluations<'a> {
     pub table: &'a [&'a [Tally]],
 }
 
-/// What became of a base under one objective, over its seeds.
+/// The change of a base under one objective, over its seeds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Contrast {
     /// Difference of Pass@k to the base, by k.

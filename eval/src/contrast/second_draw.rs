@@ -1,4 +1,4 @@
-//! What was kept, found and moved, against an independent second draw of the base.
+//! Problems retained, gained and moved, against an independent second draw of the base.
 //!
 //! The second draw b' says which problems the base solves; the model m and the first draw b, which shares m's
 //! random numbers, say who solves them. Given a problem b' is independent of both, so `rho_b' (rho_m - rho_b)` has the
@@ -178,8 +178,8 @@ mod tests {
         Contrast::new(&of, ks)
     }
 
-    /// What was tested before there was a second draw: the base's own samples in place of one, as if the model had been
-    /// drawn independently of them.
+    /// The test before there was a second draw: the base's own samples in place of one, as if the model had been drawn
+    /// independently of them.
     fn keep_by_one_draw(base: &[Tally], model: &[Tally], k: usize) -> Effect {
         let weights: Vec<f64> = base.iter().map(|tally| tally_pass_at_k(tally, k)).collect();
         let square = |tally: &Tally| {

@@ -23,7 +23,7 @@ pub(super) struct Candidate {
     pub(super) test: Scores,
 }
 
-/// What an objective has to choose from.
+/// An objective and its candidates.
 #[derive(Debug, Clone)]
 pub(super) struct Contender {
     pub(super) objective: String,
@@ -43,7 +43,7 @@ pub(super) struct Field {
     pub(super) measured_test: Vec<f64>,
 }
 
-/// What is chosen at a level.
+/// The choice at a level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Chosen {
     pub(super) candidate: usize,
@@ -125,8 +125,8 @@ impl Field {
         weights.of(&self.candidates[candidate].test)
     }
 
-    /// What these choices of seeds are on each test problem, mean over seeds: the measure at every level, where it is
-    /// measured, then Pass@1 at every level.
+    /// The values of these choices of seeds on each test problem, mean over seeds: the measure at every level, where it
+    /// is measured, then Pass@1 at every level.
     pub(super) fn by_problem(&self, seeds: &[Vec<Chosen>]) -> Vec<Vec<f64>> {
         let levels = seeds.first().map_or(0, Vec::len);
         let problems = || 0..self.measured_test.len();
@@ -161,7 +161,7 @@ impl Field {
     fn resample(
         &self,
         levels: &[f64],
-        whole: &[Vec<Vec<Chosen>>],
+        choices_on_all: &[Vec<Vec<Chosen>>],
         rng: &mut ChaCha8Rng,
     ) -> Resample {
         let mut drawn = |mask: &[f64]| {
@@ -196,27 +196,27 @@ impl Field {
             (0..levels.len()).map(by_all).collect()
         };
         let reached = choices.iter().map(reached).collect();
-        Resample { again: flat(&choices), fixed: flat(whole), reached }
+        Resample { again: flat(&choices), fixed: flat(choices_on_all), reached }
     }
 
-    /// So many resamples; `whole` are the choices on all problems.
+    /// So many resamples; `choices_on_all` are the choices on all problems.
     pub(super) fn resamples(
         &self,
         levels: &[f64],
-        whole: &[Vec<Vec<Chosen>>],
+        choices_on_all: &[Vec<Vec<Chosen>>],
         (count, key): (usize, u64),
     ) -> Vec<Resample> {
         let one = |index: usize| {
             let mut rng = ChaCha8Rng::seed_from_u64(key);
             rng.set_stream(index as u64);
-            self.resample(levels, whole, &mut rng)
+            self.resample(levels, choices_on_all, &mut rng)
         };
         (0..count).into_par_iter().map(one).collect()
     }
 }
 
-/// What one resample of the problems gives: for the base and then every contender a row a seed, and in it the measure
-/// at every level, then Pass@1 at every level.
+/// The results of one resample of the problems: for the base and then every contender a row a seed, and in it the
+/// measure at every level, then Pass@1 at every level.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Resample {
     /// With checkpoints chosen again on the resample of `valid`.

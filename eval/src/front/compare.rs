@@ -219,10 +219,7 @@ impl<'a> Comparison<'a> {
 
     fn interval(&self, moments: &Moments, c: usize, alpha: f64, range: (f64, f64)) -> Interval {
         let value = moments.value[c];
-        let extreme = match range.0 < 0.0 {
-            true => value.abs(),
-            false => value.max(range.1 - value),
-        };
+        let extreme = if range.0 < 0.0 { value.abs() } else { value.max(range.1 - value) };
         let Sureness { error, freedom, skewness } = self.sureness(moments, c, extreme);
         let t = quantile(alpha, freedom);
         let shift = moments.shift[c];

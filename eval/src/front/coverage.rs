@@ -24,7 +24,6 @@ struct Figures {
     missed: (usize, usize),
     /// Sum of the widths of these intervals, level by level.
     widths: Vec<f64>,
-    /// Bands of the pair.
     pair_bands: Count,
     /// Pairs found to differ.
     found: Count,
@@ -184,7 +183,7 @@ fn intervals_bands_and_tests_hold_what_they_say() {
     }
 }
 
-/// What the other simulation leaves out.
+/// Measures, levels and baselines that the other simulation leaves out.
 #[test]
 fn other_measures_levels_and_baselines_hold_what_they_say() {
     type Change = fn(Design) -> Design;

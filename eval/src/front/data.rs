@@ -1,4 +1,4 @@
-//! What a comparison of fronts reads: counts by problem of every evaluated checkpoint, run by run.
+//! The input of a comparison of fronts: counts by problem of every evaluated checkpoint, run by run.
 
 use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
@@ -77,7 +77,7 @@ impl RunPath {
     }
 }
 
-/// What is compared at equal accuracy.
+/// The measure that is compared at equal accuracy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
@@ -136,10 +136,10 @@ pub enum Levels {
     At(Vec<f64>),
 }
 
-/// What to compare, and how surely.
+/// The measure, levels and confidence of a comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Request {
-    /// What is compared at equal accuracy.
+    /// The measure that is compared at equal accuracy.
     pub measure: Measure,
     /// The levels of Pass@1.
     pub levels: Levels,

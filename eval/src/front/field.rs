@@ -22,9 +22,6 @@ type Split = fn(&Checkpoint) -> &[ProblemCounts];
 const SPLITS: [(&str, Split); 2] = [("valid", |point| &point.valid), ("test", |point| &point.test)];
 
 /// The field of all paths.
-///
-/// # Errors
-/// As [`super::fronts`].
 pub(super) fn field(base: &Checkpoint, paths: &[RunPath], request: &Request) -> Result<Field> {
     check_request(paths, request)?;
     let all: Vec<(&str, &Checkpoint)> =

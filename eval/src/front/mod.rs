@@ -44,9 +44,10 @@ pub const LEAST_PROBLEMS: usize = 10;
 
 /// Compares the objectives of `paths`, all of which begin at `base`.
 ///
-/// # Errors No paths; problems that differ in number between checkpoints; k above a problem's samples; classes that
-/// do not sum to `correct`; fewer than [`LEAST_PROBLEMS`] problems with enough correct samples; seeds of an objective
-/// with different configurations; a reference that is no objective.
+/// # Errors
+/// No paths; problems that differ in number between checkpoints; k above a problem's samples; classes that do not sum
+/// to `correct`; fewer than [`LEAST_PROBLEMS`] problems with enough correct samples; seeds of an objective with
+/// different configurations; a reference that is no objective.
 pub fn fronts(base: &Checkpoint, paths: &[RunPath], request: &Request) -> Result<Fronts> {
     let field = field::field(base, paths, request)?;
     let levels = field::levels(&request.levels, &field.valid_means().accuracy);

@@ -10,9 +10,9 @@ pub const POWER: f64 = 0.8;
 /// Most seeds that are worth planning.
 pub(super) const MOST_SEEDS: usize = 100;
 
-/// What a study of so many seeds and test problems finds at a level between two objectives, if variances are these and
-/// `pairs` pairs are tested at `confidence` (Bonferroni's threshold, which is Holm's first). None for fewer than two
-/// seeds: their spread is then unknown.
+/// The power of a study of so many seeds and test problems at a level between two objectives, if variances are these
+/// and `pairs` pairs are tested at `confidence` (Bonferroni's threshold, which is Holm's first). None for fewer than
+/// two seeds: their spread is then unknown.
 pub fn plan(
     variances: &Variances,
     seeds: usize,

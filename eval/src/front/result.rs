@@ -1,4 +1,4 @@
-//! What a comparison of fronts reports: the contents of `results.json`.
+//! The result of a comparison of fronts: the contents of `results.json`.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +18,7 @@ pub struct Interval {
 /// The fronts of all objectives, and their comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Fronts {
-    /// What is compared at equal accuracy.
+    /// The measure that is compared at equal accuracy.
     pub measure: Measure,
     /// In what runs were given as much.
     pub matched: String,
@@ -85,7 +85,7 @@ pub struct FrontLevel {
     pub chosen: Vec<Choice>,
 }
 
-/// What one seed chose at one level.
+/// The checkpoint that one seed chose at one level.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Choice {
     /// The seed.
@@ -149,11 +149,11 @@ pub struct Variances {
     pub seed: f64,
     /// Between problems, the choice on `valid` included.
     pub problem: f64,
-    /// What is left: of each problem under each seed.
+    /// The residual: of each problem under each seed.
     pub rest: f64,
 }
 
-/// What can be said in one paragraph.
+/// The conclusions, for one paragraph.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
     /// The highest level that all objectives reach in all seeds; where there is none, the highest that the two reach.
@@ -172,7 +172,7 @@ pub struct Verdict {
     pub text: String,
 }
 
-/// What a study of this size finds.
+/// The power of a study of this size.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Power {
     /// Seeds.

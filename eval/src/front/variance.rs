@@ -50,7 +50,7 @@ pub(super) struct Moments {
     pub(super) correlation: Vec<Vec<f64>>,
 }
 
-/// What seeds say of the columns of one objective.
+/// The spread of the columns of one objective over seeds.
 struct Spread {
     /// R: `[column][column]`.
     rest: Vec<Vec<f64>>,
@@ -79,7 +79,7 @@ impl Rows {
         let mean =
             |i: usize| by_problem.iter().map(|all| all[i]).sum::<f64>() / columns.len() as f64;
         by_problem.push((0..problems).map(mean).collect());
-        // What is shown of the mean depends on no single level.
+        // The mean over levels depends on no single one, so it is always reached.
         let reached = |all: &Vec<bool>| {
             columns.iter().map(|column| all[*column]).chain([true]).collect::<Vec<bool>>()
         };
@@ -215,7 +215,7 @@ pub(super) fn moments(terms: &[(f64, &Rows)], problems: usize) -> Moments {
     moments
 }
 
-/// What reaching the level of column `c` moves its mean by in resamples, the other way round.
+/// The mean of column `c` over all resamples, less that over those that reach its level.
 fn shift(terms: &[(f64, &Rows)], resampled: &[Vec<f64>], c: usize) -> f64 {
     let is_reached = |b: usize| terms.iter().all(|(_, rows)| rows.reached[b][c]);
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;

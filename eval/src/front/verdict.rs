@@ -146,7 +146,7 @@ fn tested(fronts: &Fronts, pair: &Pair, sign: f64, tests: usize) -> String {
     format!("Mean difference over levels {low}{over}: {mean}, {is}{with} ({adjusted}).")
 }
 
-/// What a study finds, and what finds half of that.
+/// The difference that a study detects, and the number of seeds that detects half of it.
 pub fn power_line(power: &Power) -> String {
     let half = match power.seeds_for_half {
         Some(seeds) => format!("detecting {} would need {seeds} seeds", precise(power.least / 2.0)),

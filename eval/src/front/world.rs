@@ -230,7 +230,7 @@ pub(super) fn data(design: &Design, key: u64) -> (Checkpoint, Vec<RunPath>) {
     (base, paths)
 }
 
-/// What is asked of a simulated study.
+/// The request to a simulated study.
 pub(super) fn request(design: &Design, key: u64) -> Request {
     Request {
         measure: design.measure,

@@ -18,7 +18,6 @@ const MAX_LOGP: f64 = 1e9;
 /// Most completions of a line: the shortest take a hundred times their text in memory.
 pub(super) const MAX_ANSWERS: usize = 1 << 20;
 
-/// A line, read.
 pub(super) struct Line {
     /// The problem's.
     pub(super) id: String,

@@ -77,7 +77,7 @@ pub fn grade(
     Ok(grading.graded)
 }
 
-/// What was read so far.
+/// The lines that were read so far.
 struct Grading<'a> {
     graded: Graded,
     dataset: HashMap<&'a str, &'a Problem>,
@@ -250,7 +250,7 @@ fn problem(line: &Line, known: &HashMap<&str, &Problem>) -> Result<Problem> {
         prompt,
         answer,
         solution: None,
-        // What a line says of its problem is of no account where a dataset says it.
+        // The dataset's context wins over the line's.
         context: match from_dataset {
             Some(problem) => problem.context.clone(),
             None => line.context.clone().map(Database::File),

@@ -1,4 +1,4 @@
-//! What is measured, one file a family: from the counts of one problem to a number.
+//! The measures, one file a family: from the counts of one problem to a number.
 //!
 //! To add a measure, add a function here and a field of [`Summary`](crate::Summary).
 

@@ -14,7 +14,7 @@ pub fn distinct_of(counts: &[usize], r: usize) -> Option<f64> {
         .then(|| counts.iter().fold(0.0, |sum, count| sum + pass_at_k(right, *count, r)))
 }
 
-/// What r correct answers show on average.
+/// The expected measures of r correct answers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rarefied {
     /// Distinct ones.

@@ -9,7 +9,7 @@ use super::{Cell, Point, dot};
 
 /// Mean and standard deviation of the prior of `log a`, of `log b`, and of the share's logit.
 const PRIOR: [(f64, f64); 3] = [(-0.5, 2.5), (0.7, 2.5), (0.0, 1.5)];
-/// What `log a` and `log b` may be: narrower parts than these are narrower than the grid.
+/// Bounds of `log a` and `log b`: narrower populations than these are narrower than the grid.
 const BOUNDS: [(f64, f64); 2] = [(-4.6, 4.1), (-4.6, 7.1)];
 /// Most steps, and the gain in log-likelihood below which they end.
 const STEPS: usize = 200;

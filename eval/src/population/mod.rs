@@ -131,7 +131,7 @@ impl Population {
         Ok(Self { grid, cells, density })
     }
 
-    /// What a problem with these trials may be: the posterior of its validity.
+    /// The posterior of the validity of a problem with these trials.
     pub fn posterior(&self, trials: Trials) -> Vec<Atom> {
         let cell = Cell::new(trials, 1, &self.grid);
         let mut weights: Vec<f64> =
@@ -161,8 +161,8 @@ impl Population {
         (centre, square.sqrt())
     }
 
-    /// What the population's mean of a function of the logit may be, for a function between 0 and 1: a 95 %
-    /// interval that assumes nothing about the population's shape.
+    /// A 95 % interval of the population's mean of a function of the logit, for a function between 0 and 1, that
+    /// assumes nothing about the population's shape.
     pub fn interval(&self, value: &dyn Fn(f64) -> f64) -> (f64, f64) {
         // Every third of the fine points: neighbours cannot be told apart.
         let grid: Vec<Point> = self.grid.iter().copied().step_by(3).collect();

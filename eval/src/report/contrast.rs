@@ -1,4 +1,4 @@
-//! What became of a base, as a piece of a page.
+//! The change of a base, as a piece of a page.
 
 use super::view::{Cell, Section, Table};
 use crate::contrast::{
@@ -6,7 +6,7 @@ use crate::contrast::{
 };
 use crate::inference::Effect;
 
-/// What transitions from the base's first draw are.
+/// The note on transitions from the base's first draw.
 pub const ONE_DRAW: &str = "Number of problems by difficulty in one evaluation of the base and in the model's, as papers count \
 transitions. These numbers include resampling noise: problems move even where the model is the base";
 
@@ -30,7 +30,7 @@ pub(super) fn section(contrast: &Contrast, name: &str) -> Section {
         .table(one_draw(&contrast.one_draw_transitions, name))
 }
 
-/// What became of accuracy and of coverage, in a sentence.
+/// The change of accuracy and of coverage, in a sentence.
 pub(super) fn verdict(contrast: &Contrast) -> String {
     let said = |(k, change): &(usize, Effect)| {
         let word = match (change.low > 0.0, change.high < 0.0) {
@@ -120,12 +120,12 @@ fn strata(contrast: &Contrast) -> Table {
     }
 }
 
-fn transitions(found: &Transitions, name: &str) -> Table {
+fn transitions(transitions: &Transitions, name: &str) -> Table {
     let row = |(from, (row, again)): (&&str, (&[f64; 4], [f64; 4]))| {
         let cells = row.iter().zip(again).map(|(count, again)| format!("{count:.1} ({again:.0})"));
         std::iter::once((*from).to_owned()).chain(cells).collect()
     };
-    let rows = DIFFICULTIES.iter().zip(found.model.iter().zip(found.null)).map(row);
+    let rows = DIFFICULTIES.iter().zip(transitions.model.iter().zip(transitions.null)).map(row);
     let header = difficulties(format!("base (rows), {name} (columns)"));
     Table::new(std::iter::once(header).chain(rows).collect()).titled(
         "Transitions between difficulties",
@@ -135,13 +135,13 @@ fn transitions(found: &Transitions, name: &str) -> Table {
     )
 }
 
-fn one_draw(found: &[[f64; 4]; 4], name: &str) -> Table {
+fn one_draw(counts: &[[f64; 4]; 4], name: &str) -> Table {
     let row = |(from, row): (&&str, &[f64; 4])| {
         let cells = row.iter().map(|count| format!("{count:.1}"));
         std::iter::once((*from).to_owned()).chain(cells).collect()
     };
     let header = difficulties(format!("base's first draw (rows), {name} (columns)"));
-    let rows = DIFFICULTIES.iter().zip(found).map(row);
+    let rows = DIFFICULTIES.iter().zip(counts).map(row);
     Table::new(std::iter::once(header).chain(rows).collect())
         .titled("Transitions from one evaluation", format!("{ONE_DRAW}."))
         .folded()

@@ -96,16 +96,16 @@ fn sampled<'a>(set: &'a Aligned, runs: &[(&Path, &'a Results)]) -> Result<Sample
     let (sources, splits): (Vec<Source>, Vec<&str>) =
         runs.iter().map(of_run).collect::<Result<Vec<_>>>()?.into_iter().unzip();
     // Numbers leave out problems that could not be judged at all; the list of a single run has them.
-    let whole = match runs {
+    let complete = match runs {
         [(_, results)] => results.sets.iter().find(|found| found.name == set.name),
         _ => None,
     };
     Ok(Sampled {
         name: set.name.clone(),
         split: splits.first().copied().unwrap_or_default(),
-        questions: whole.map_or(&set.questions, |whole| &whole.questions),
-        counts: match whole {
-            Some(whole) => vec![whole.problems.as_slice()],
+        questions: complete.map_or(&set.questions, |complete| &complete.questions),
+        counts: match complete {
+            Some(complete) => vec![complete.problems.as_slice()],
             None => set.runs.iter().map(Vec::as_slice).collect(),
         },
         sources,
@@ -133,7 +133,7 @@ fn warnings(named: &[(String, &Results)]) -> Vec<String> {
     named.iter().flat_map(of).collect()
 }
 
-/// What was found, in a sentence a set, and where models are compared in one a model.
+/// The result, in a sentence a set, and where models are compared in one a model.
 fn verdict(aligned: &[Aligned], changes: &[Vec<Change>], names: &[&str]) -> Vec<String> {
     let alone = |set: &Aligned| {
         let summary = &set.summaries[0];
@@ -232,7 +232,7 @@ fn conditions(name: &str, results: &Results) -> String {
     format!("{name}: {}.", parts.join("; "))
 }
 
-/// What a run is called: its model, or its directory where two runs have one model.
+/// A run's label: its model, or its directory where two runs have one model.
 fn label(path: &Path, results: &Results, runs: &[(&Path, &Results)]) -> String {
     let same = runs.iter().filter(|(_, other)| other.model == results.model).count();
     if same > 1 { path.display().to_string() } else { results.model.clone() }

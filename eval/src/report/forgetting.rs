@@ -29,7 +29,7 @@ impl Forgetting {
         })
     }
 
-    /// What its table is called.
+    /// The title of its table.
     pub fn title(&self) -> String {
         let sets = self.sets.join(", ");
         format!("Forgetting: change from base out of domain, mean of {sets}, with 95 % intervals")

@@ -133,11 +133,11 @@ pub(super) fn section(fronts: &Fronts, is_on_top: bool) -> Section {
         .table(choices)
 }
 
-/// What the table of chosen checkpoints shows.
+/// The note on the table of chosen checkpoints.
 const CHOICES: &str = "The checkpoint that each seed chooses at each level, with its results on validation (valid) and \
 test problems; step 0 is the base.";
 
-/// What the table of pairs shows.
+/// The note on the table of pairs.
 const PAIRS: &str = "First objective minus second, mean over the levels that both reach in every seed. p (Holm) is the \
 p-value adjusted for all pairs; * marks p < .05.";
 

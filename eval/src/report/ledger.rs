@@ -5,7 +5,7 @@ use super::Study;
 use super::view::{Chart, Line, Section, Table};
 use crate::ledger::{Ledger, Point, SHARES};
 
-/// What the table shows.
+/// The note on the table.
 pub fn note(study: &Study, ledger: &Ledger) -> String {
     format!(
         "Exact probabilities of {} listed correct answers ({} token sequences) to {} problems of {}, temperature {}, no \

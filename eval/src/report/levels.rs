@@ -46,7 +46,7 @@ impl Number {
 fn level(sets: &[Vec<Vec<f64>>], most: f64) -> Estimate {
     let mean = average(sets).within(0.0, most);
     let (mut low, mut high) = (mean.low, mean.high);
-    // What few problems show at an end of the range is no proof that others would show the same.
+    // A few problems at an end of the range are no proof that others would be there too.
     let of_problems = |set: &Vec<Vec<f64>>| {
         let mean = |i: usize| set.iter().map(|row| row[i]).sum::<f64>() / set.len() as f64;
         let count = set.first().map_or(0, Vec::len);

@@ -14,7 +14,7 @@ use super::view::{Document, Section, Table};
 /// Deepest folder below the run's that is looked into.
 const MAX_DEPTH: usize = 3;
 
-/// What is known of a directory so far.
+/// A directory's results so far.
 pub struct Live {
     directory: PathBuf,
     files: BTreeMap<PathBuf, Followed>,
@@ -28,9 +28,6 @@ impl Live {
     }
 
     /// Reads what is new, and shows all there is: a document for the viewer, as JSON.
-    ///
-    /// # Errors
-    /// A directory that cannot be read.
     pub fn look(&mut self) -> Result<String> {
         for path in found(&self.directory, MAX_DEPTH)? {
             // A file that is being replaced is read at the next look.
@@ -52,14 +49,11 @@ impl Live {
     }
 
     /// The completions of the step at this position of the last look's list, as JSON.
-    ///
-    /// # Errors
-    /// No such step, a file that cannot be read.
     pub fn step(&self, index: usize) -> Result<Value> {
         rows(self.steps.get(index).context("no such step")?)
     }
 
-    /// What a path is called: below the directory, or the directory itself.
+    /// A path's label: its part below the directory, or the directory itself.
     fn name(&self, path: &Path) -> String {
         let below = path.strip_prefix(&self.directory).unwrap_or(path).display().to_string();
         if below.is_empty() { "this run".to_owned() } else { below }

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use serde_json::json;
 use tealight_datasets::regular;
 
-use super::samples::Placed;
+use super::samples::SampleChunks;
 use super::training::{StepFile, rows, some};
 use super::view::{Document, Recipe, Section, Step};
 
@@ -21,9 +21,6 @@ const MATHEMATICS_SCRIPT: &str = include_str!("assets/mathematics.js");
 const MATHEMATICS_STYLE: &str = include_str!("assets/mathematics.css");
 
 /// A page of tables and figures: a title, a sentence, sections.
-///
-/// # Errors
-/// Data that cannot be written as JSON.
 pub fn sheet(title: &str, lead: &str, sections: Vec<Section>) -> Result<String> {
     let document = Document {
         title: title.to_owned(),
@@ -31,24 +28,21 @@ pub fn sheet(title: &str, lead: &str, sections: Vec<Section>) -> Result<String> 
         sections,
         ..Document::default()
     };
-    html(&document, &Placed::default())
+    html(&document, &SampleChunks::default())
 }
 
 /// The page that shows a run while it goes: it asks for `live` every two seconds.
-///
-/// # Errors
-/// Data that cannot be written as JSON.
 pub fn live_page() -> Result<String> {
     let document = Document { title: "Tealight, live".into(), live: true, ..Document::default() };
-    html(&document, &Placed::of_later_samples())
+    html(&document, &SampleChunks::of_later_samples())
 }
 
 /// The page of a document, with the samples that stand in it.
 ///
-/// What runs is the viewer's own text and nothing else: the policy names the hashes of its scripts and styles. Whatever
+/// Only the viewer's own text runs: the policy names the hashes of its scripts and styles. Whatever
 /// a model wrote stands in elements that hold data, without a `<` in JSON and in base64 elsewhere; the viewer shows it as
 /// text nodes.
-pub(super) fn html(document: &Document, placed: &Placed) -> Result<String> {
+pub(super) fn html(document: &Document, placed: &SampleChunks) -> Result<String> {
     let (mut scripts, mut styles) = (vec![SCRIPT], vec![STYLE]);
     if placed.has_mathematics {
         // Before the viewer, which asks whether it is there.
@@ -94,10 +88,10 @@ pub(super) fn html(document: &Document, placed: &Placed) -> Result<String> {
 }
 
 /// Embeds completions by training step, as many as a page holds, and lists them.
-pub(super) fn embed_steps(placed: &mut Placed, stored: Vec<StepFile>) -> Result<Vec<Step>> {
+pub(super) fn embed_steps(placed: &mut SampleChunks, stored: Vec<StepFile>) -> Result<Vec<Step>> {
     let mut steps = Vec::new();
     for one in some(stored) {
-        // What a run left half-written is not shown.
+        // Half-written files of a run are skipped.
         let Ok(problems) = rows(&one) else { continue };
         placed.with(&format!("step-{}", steps.len()), &json!(problems))?;
         steps.push(Step { run: one.run, step: one.step });

@@ -34,11 +34,10 @@ const MAX_PROMPT: usize = 4_000;
 
 /// One set of problems with the samples of every model.
 pub(super) struct Sampled<'a> {
-    /// The set's name.
     pub(super) name: String,
-    /// What it is to training, in words; empty where nothing is known.
+    /// Its relation to training, in words; empty where unknown.
     pub(super) split: &'static str,
-    /// What was asked; may be shorter than the counts, where nobody knows.
+    /// The questions; may be fewer than the counts, where some are unknown.
     pub(super) questions: &'a [Question],
     /// The counts of every model, of the same problems in the same order.
     pub(super) counts: Vec<&'a [Tally]>,
@@ -55,7 +54,7 @@ pub(super) struct Source {
 
 /// The chunks of a page, and where they are.
 #[derive(Default)]
-pub(super) struct Placed {
+pub(super) struct SampleChunks {
     /// Name and contents of each chunk that the page holds.
     chunks: Vec<(String, String)>,
     /// How the viewer finds the samples; none where there are none.
@@ -66,7 +65,7 @@ pub(super) struct Placed {
     pub(super) said: String,
 }
 
-impl Placed {
+impl SampleChunks {
     /// No samples yet: whatever comes may hold mathematics.
     pub(super) fn of_later_samples() -> Self {
         Self { has_mathematics: true, ..Self::default() }
@@ -142,7 +141,11 @@ impl Chunks<'_> {
 }
 
 /// Reads the samples of all models, packs them, and writes those beside the page in `output` that it cannot hold.
-pub(super) fn place(models: &[String], sets: &[Sampled<'_>], output: &Path) -> Result<Placed> {
+pub(super) fn place(
+    models: &[String],
+    sets: &[Sampled<'_>],
+    output: &Path,
+) -> Result<SampleChunks> {
     /// Chunks that are packed at a time.
     const TOGETHER: usize = 256;
     let folder = output.join("report-data");
@@ -175,7 +178,7 @@ pub(super) fn place(models: &[String], sets: &[Sampled<'_>], output: &Path) -> R
         }
     }
     if !is_any {
-        return Ok(Placed::default());
+        return Ok(SampleChunks::default());
     }
     let Chunks { held, bytes, is_beside, .. } = chunks;
     let megabytes = bytes as f64 / 1e6;
@@ -185,7 +188,7 @@ pub(super) fn place(models: &[String], sets: &[Sampled<'_>], output: &Path) -> R
             "The samples are beside this file, in report-data ({megabytes:.1} MB, compressed): keep the two together."
         ),
     };
-    let mut placed = Placed {
+    let mut placed = SampleChunks {
         chunks: held,
         placement: Some(Placement { size: PROBLEMS, is_beside }),
         has_mathematics: mathematics.into_inner(),
@@ -218,7 +221,7 @@ fn distinct(samples: &[Sample], is_greedy: bool) -> Vec<Value> {
     order.into_iter().map(shown).collect()
 }
 
-/// What became of a sample, and why, or the class of its answer.
+/// The verdict on a sample, and the reason, or the class of its answer.
 fn verdict(sample: &Sample) -> (&'static str, String) {
     match &sample.verdict {
         // Correct as far as it goes, but it counts as incorrect.

@@ -22,7 +22,7 @@ pub struct Study {
     pub grid: Vec<usize>,
     /// Temperature of rollouts; evaluations say theirs.
     pub temperature: f64,
-    /// What every evaluation, those that choose checkpoints included, keeps of a next-token distribution.
+    /// The filters of next-token distributions in every evaluation, those that choose checkpoints included.
     #[serde(default)]
     pub filters: EvaluationFilters,
     /// Training prompts.
@@ -42,7 +42,7 @@ pub struct Study {
     pub without_fronts: Option<String>,
     /// The sets that every model was evaluated on, each at one temperature.
     pub datasets: Vec<Evaluated>,
-    /// What became of the sets outside the training domain, where there are some.
+    /// The change of accuracy on sets outside the training domain, where there are some.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forgetting: Option<Forgetting>,
     /// The training runs.
@@ -50,7 +50,7 @@ pub struct Study {
     /// Fronts of its objectives, one a way of giving runs as much and a measure; drawn first.
     #[serde(default)]
     pub fronts: Vec<Fronts>,
-    /// What became of every listed correct answer, where it was asked for.
+    /// The probabilities of every listed correct answer, where requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ledger: Option<Ledger>,
     /// Wall time of everything.
@@ -78,7 +78,7 @@ pub struct Forgotten {
     pub pass: Vec<(usize, Effect)>,
 }
 
-/// What is kept of each next-token distribution before a token is drawn; what is kept is renormalised.
+/// The filters of each next-token distribution before a token is drawn; the remaining tokens are renormalised.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct EvaluationFilters {
     /// The most likely tokens up to this mass; 1 keeps all.
@@ -131,26 +131,26 @@ impl Study {
 pub struct Evaluated {
     /// The dataset's name.
     pub name: String,
-    /// What it is to training: `train`, or held out `in` or `out` of the training domain.
+    /// Its relation to training: `train`, or held out `in` or `out` of the training domain.
     pub domain: String,
     /// Sampling temperature.
     pub temperature: f64,
-    /// What was asked, problem by problem, for a person to read.
+    /// The questions, problem by problem, for a person to read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub questions: Vec<Question>,
-    /// What the base does on it.
+    /// The base's results on it.
     pub base: Measured,
     /// The base's counts drawn again, with random numbers of their own: which problems it solves, for the measures
     /// whose null assumes independent draws.
     #[serde(default)]
     pub second: Option<Vec<Tally>>,
-    /// What the tuned models do.
+    /// The tuned models' results.
     pub tuned: Vec<Tuned>,
-    /// What became of the base under each objective, over its seeds, in the study's order.
+    /// The change of the base under each objective, over its seeds, in the study's order.
     pub contrasts: Vec<(String, Contrast)>,
 }
 
-/// What one model does on one set.
+/// The results of one model on one set.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     /// The numbers.
@@ -166,11 +166,11 @@ pub struct Measured {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(from = "StoredTuned")]
 pub struct Tuned {
-    /// What it was tuned under.
+    /// The objective of its training.
     pub objective: String,
     /// The seed of its run.
     pub seed: u64,
-    /// What it does.
+    /// Its results.
     #[serde(flatten)]
     pub measured: Measured,
 }
@@ -196,7 +196,7 @@ impl From<StoredTuned> for Tuned {
 /// One training run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Training {
-    /// What was optimised.
+    /// The objective.
     pub objective: String,
     /// Its seed.
     pub seed: u64,
@@ -220,14 +220,14 @@ pub struct Training {
     /// Its folder, in the study's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folder: Option<String>,
-    /// What each step measured.
+    /// The metrics of each step.
     pub points: Vec<TrainingPoint>,
-    /// What evaluations on the way found.
+    /// The evaluations during training.
     #[serde(default)]
     pub held_out: Vec<HeldOut>,
 }
 
-/// What the training curves show of a step.
+/// The values of a step that the training curves show.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TrainingPoint {
     /// Steps done.
@@ -256,6 +256,17 @@ pub struct HeldOut {
     pub pass_at_k: Vec<(usize, f64)>,
     /// Distinct correct answers among all samples of a problem.
     pub distinct: f64,
+}
+
+impl HeldOut {
+    /// The evaluation after `step` steps, with `n` samples of each problem.
+    pub fn new(step: usize, summary: &Summary, n: usize) -> Self {
+        Self {
+            step,
+            pass_at_k: summary.pass_at_k.iter().map(|(k, e)| (*k, e.value)).collect(),
+            distinct: summary.unique_correct[&n].value,
+        }
+    }
 }
 
 impl Tuned {

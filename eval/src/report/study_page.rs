@@ -7,7 +7,7 @@ use anyhow::Result;
 use tealight_datasets::names;
 
 use super::levels::{averages, best_temperatures};
-use super::samples::{Placed, Sampled, Source, place};
+use super::samples::{SampleChunks, Sampled, Source, place};
 use super::tables::{BUDGET_LEGEND, LEGEND, budgets, header, pairs, rows, to_base};
 use super::training::{self, Followed};
 use super::view::{Chart, Document, Kind, Line, Recipe, Section, Table};
@@ -16,14 +16,11 @@ use crate::contrast::Contrast;
 use crate::summary::ByK;
 use crate::{Summary, store};
 
-/// What is said of a study with one seed.
+/// The warning of a study with one seed.
 const ONE_SEED: &str = "This study has one seed, so it compares runs and not objectives. Another seed may order them \
 otherwise, so no difference is starred. Several --seeds compare objectives.";
 
 /// Writes `report.html` into the folder of a study, with the samples that stand there.
-///
-/// # Errors
-/// Samples that cannot be read, a folder that cannot be written.
 pub fn write_study(study: &Study, folder: &Path) -> Result<()> {
     let mut models = vec!["base".to_owned()];
     models.extend(names_of_runs(study));
@@ -49,7 +46,7 @@ pub fn write_training(folder: &Path) -> Result<()> {
     course.follow(&folder.join("metrics.jsonl"))?;
     drop(course.follow_also(&folder.join("evals.jsonl")));
     let name = folder.file_name().map_or("this run".into(), |name| name.to_string_lossy());
-    let mut placed = Placed::default();
+    let mut placed = SampleChunks::default();
     let steps = page::embed_steps(&mut placed, training::completions(folder, &name))?;
     let charts = training::charts(&[(name.to_string(), &course)]);
     let last = course.last("reward").or(course.last("loss")).map_or(0.0, |at| at.0);
@@ -66,7 +63,7 @@ pub fn write_training(folder: &Path) -> Result<()> {
     store::write_whole(&folder.join("report.html"), page.as_bytes())
 }
 
-/// What the study's runs are called: every objective that tables show, and the seed where there are several.
+/// The names of the study's runs: every objective that tables show, and the seed where there are several.
 fn names_of_runs(study: &Study) -> Vec<String> {
     let labels = study.labels();
     let Some(set) = study.datasets.first() else { return Vec::new() };
@@ -101,7 +98,7 @@ fn samples<'a>(study: &'a Study, set: &'a Evaluated, folder: &Path) -> Result<Sa
     })
 }
 
-/// What a set is to training.
+/// A set's relation to training.
 fn split(set: &Evaluated) -> &'static str {
     match set.domain.as_str() {
         "train" => "trained on",
@@ -246,7 +243,7 @@ fn sections(
     all
 }
 
-/// What varied in intervals of levels.
+/// The sources of variance of the intervals of levels.
 fn over(seeds: &[u64]) -> &'static str {
     match seeds.len() {
         1 => "In parentheses 95 % intervals over problems; seed variance is not included.",

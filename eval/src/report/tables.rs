@@ -9,7 +9,7 @@ use crate::{Summary, Tally};
 /// Correct answers that the table's diversity is compared at.
 const CORRECT: usize = 4;
 
-/// What the columns of [`rows`] are, in words.
+/// The legend of the columns of [`rows`].
 pub const LEGEND: &str = "\u{b1} is the standard deviation over seeds. distinct: number of different correct answers \
 among all samples of a problem; higher accuracy raises this number too. distinct among 4 correct: the same number among \
 four correct answers, as a change from the base, on the problems where the base and every model of the table have four \
@@ -142,8 +142,8 @@ pub fn rows(study: &Study, evaluated: &Evaluated) -> Vec<Vec<String>> {
     rows
 }
 
-/// What became of the base under each objective, with 95 % intervals that stay inside what is possible; stars are Holm's
-/// over the table. The header first.
+/// The change of the base under each objective, with 95 % intervals that stay inside the measure's range; stars are
+/// Holm's over the table. The header first.
 pub fn to_base(study: &Study, evaluated: &Evaluated) -> Vec<Vec<String>> {
     let (first, last) = (study.ks.iter().min().copied().unwrap_or(1), study.largest());
     let at = |effects: &[(usize, Effect)], k: usize| {
@@ -237,7 +237,7 @@ fn difference(first: &[&[Tally]], second: &[&[Tally]], k: usize) -> Effect {
     crossed(&(0..count).map(row).collect::<Vec<_>>()).within(-1.0, 1.0)
 }
 
-/// What columns of [`budgets`] are, in words.
+/// The legend of the columns of [`budgets`].
 pub const BUDGET_LEGEND: &str = "Means over seeds. gradients: number of completions with a backward pass; gradients of \
 stored: number of stored completions of the base among them. seconds: duration of the steps on the machine that ran them. \
 memory: the planned peak, not a measured one, of one run by itself (tealight train --log-kl off) with the longest \

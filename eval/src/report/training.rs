@@ -12,7 +12,7 @@ use super::Training;
 use super::view::{Chart, Kind, Line, Section};
 use crate::Sample;
 
-/// What is drawn of a training run: the metric's key, the chart's title and how to read it.
+/// The charts of a training run: the metric's key, the chart's title and how to read it.
 const DRAWN: [(&str, &str, &str); 9] = [
     ("reward", "Mean reward", "Mean reward of the completions of each step."),
     (
@@ -54,7 +54,7 @@ const MAX_ROWS: usize = 256;
 /// Longest text of such a completion, in characters.
 const MAX_TEXT: usize = 8_000;
 
-/// What a file that grows has said so far.
+/// The content so far of a file that grows.
 #[derive(Default)]
 pub(super) struct Followed {
     read: u64,
@@ -65,7 +65,7 @@ pub(super) struct Followed {
 }
 
 impl Followed {
-    /// What a study knows of a run.
+    /// The training of a study's run.
     pub(super) fn of(run: &Training) -> Self {
         let mut course = Self::default();
         for point in &run.points {
@@ -215,7 +215,7 @@ impl Followed {
 /// The completions of one training step in a file.
 #[derive(Debug, Clone)]
 pub(super) struct StepFile {
-    /// What the run is called.
+    /// The run's label.
     pub(super) run: String,
     pub(super) step: usize,
     pub(super) path: PathBuf,
@@ -257,9 +257,6 @@ pub(super) fn some(mut all: Vec<StepFile>) -> Vec<StepFile> {
 
 /// The completions of a step as the viewer gets them: prompt, completion, reward, advantage, verdict, tokens, whether it was
 /// truncated.
-///
-/// # Errors
-/// A file that cannot be read.
 pub(super) fn rows(stored: &StepFile) -> Result<Value> {
     let rows = read::table(&stored.path)?;
     let text = |value: Option<&Value>| -> String {

@@ -1,4 +1,4 @@
-//! What the viewer shows, as data: sentences, tables and charts in the order in which a reader meets them.
+//! The document that the viewer shows: sentences, tables and charts in the order in which a reader meets them.
 
 use serde::Serialize;
 
@@ -9,9 +9,9 @@ pub struct Document {
     pub title: String,
     /// Sentences under the title.
     pub lead: Vec<String>,
-    /// What was found, in a sentence each; shown first.
+    /// The results, in a sentence each; shown first.
     pub verdict: Vec<String>,
-    /// What makes the numbers mean little.
+    /// Reasons to distrust the numbers.
     pub warnings: Vec<String>,
     /// The models in the order of their colours, the base first.
     pub models: Vec<String>,
@@ -73,7 +73,7 @@ pub struct Section {
     /// Whether it is about the course of training, which has a view of its own.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_training: bool,
-    /// What it shows, in order.
+    /// Its contents, in order.
     pub blocks: Vec<Block>,
 }
 
@@ -92,7 +92,7 @@ pub enum Block {
 /// A table.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Table {
-    /// What it is called; may be empty.
+    /// Its title; may be empty.
     pub title: String,
     /// How to read it; may be empty.
     pub note: String,
@@ -116,7 +116,7 @@ pub enum Cell {
 /// A chart.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Chart {
-    /// What it shows, in a few words.
+    /// Its title.
     pub title: String,
     /// How to read it.
     pub caption: String,
@@ -130,7 +130,7 @@ pub struct Chart {
     pub is_log: bool,
     /// The lowest and highest y, or the data's own.
     pub y_range: Option<(f64, f64)>,
-    /// What is drawn; lines of one name have one colour and one entry in the legend.
+    /// Its lines; lines of one name have one colour and one entry in the legend.
     pub lines: Vec<Line>,
 }
 
@@ -152,7 +152,7 @@ pub enum Kind {
 /// One line of a chart.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Line {
-    /// What the legend calls it.
+    /// Its name in the legend.
     pub name: String,
     /// The points, in order of x.
     pub points: Vec<(f64, f64)>,

@@ -19,7 +19,7 @@ use crate::{BLOCK, BUFFERS, Call, Params};
 #[allow(unsafe_code)]
 unsafe impl DeviceRepr for Params {}
 
-/// What a tensor's memory holds.
+/// A tensor's memory, by type.
 enum View<'a> {
     Single(CudaView<'a, f32>),
     Half(CudaView<'a, half::bf16>),
@@ -56,7 +56,7 @@ pub(crate) fn open(ordinal: usize) -> Result<Device> {
     Ok(device)
 }
 
-/// What identifies a device's results: its name and the driver's version.
+/// The identity of a device's results: its name and the driver's version.
 pub(crate) fn identity(device: &CudaDevice) -> Result<String> {
     let name = device.cuda_stream().context().name().w()?;
     Ok(format!("{name}, CUDA {:?}", program::driver()))
@@ -134,7 +134,7 @@ pub(crate) fn run(call: &Call<'_>, device: &CudaDevice) -> Result<()> {
         })
         .collect::<Result<Vec<_>>>()?;
     let mut builder = kernel.builder();
-    // What a kernel has no use for is its first tensor again.
+    // Buffers that a kernel does not use get its first tensor.
     for index in 0..BUFFERS {
         match views.get(index).unwrap_or(&views[0]) {
             View::Single(view) => builder.arg(view),

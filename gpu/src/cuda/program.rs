@@ -88,7 +88,7 @@ fn compiler() -> Option<(i32, i32)> {
     .flatten()
 }
 
-/// What to do where the driver does not take the compiler's PTX.
+/// The mend where the driver rejects the compiler's PTX.
 pub(super) fn advice(compiler: Option<(i32, i32)>, driver: Option<(i32, i32)>) -> Option<String> {
     let ((major, minor), (known, sub)) = (compiler?, driver?);
     ((major, minor) > (known, sub)).then(|| {

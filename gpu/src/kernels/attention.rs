@@ -17,8 +17,8 @@ pub struct Heads {
     pub dim: usize,
 }
 
-/// What the tokens of a run see: keys `start..start + split`, then keys from `rest` on, in the rows of the keys
-/// that attention is given.
+/// The keys that the tokens of a run see: `start..start + split`, then from `rest` on, in the rows of the keys that
+/// attention is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
     /// Its first token.
@@ -63,9 +63,6 @@ impl Heads {
 
 impl Runs {
     /// The tables of `runs`; products of queries and keys are multiplied by `scale`.
-    ///
-    /// # Errors
-    /// Heads that are not known.
     pub fn new(runs: &[Run], heads: Heads, scale: f64, device: &Device) -> Result<Self> {
         if !heads.are_known() {
             bail!("attention on a GPU does not know {heads:?}");
@@ -129,9 +126,6 @@ impl Runs {
 
 /// Causal attention of `q` `[N, H * D]` over rows of keys and values `[.., K * D]`, to the last `window` tokens or to
 /// all; with it the logarithm of the sum of every query's weights, `[N, H]`.
-///
-/// # Errors
-/// Sizes that do not fit.
 pub fn attention(
     q: &Tensor,
     k: &Tensor,
@@ -149,9 +143,6 @@ pub fn attention(
 
 /// The gradients of queries, keys and values for that of [`attention`]'s result, where the rows of keys are the
 /// tokens themselves.
-///
-/// # Errors
-/// Sizes that do not fit.
 pub fn attention_back(
     [q, k, v]: [&Tensor; 3],
     (out, sums): (&Tensor, &Tensor),

@@ -44,7 +44,7 @@ impl Taps {
         if has_cache && runs.iter().any(|run| run.after.is_some()) {
             bail!("a cache of states takes whole sequences or what continues them");
         }
-        // What is `back` tokens before token `inside` of a run, or before the one that would follow its last.
+        // The token `back` tokens before token `inside` of a run, or before the one that would follow its last.
         let before = |index: usize, inside: usize, back: usize| -> i32 {
             let run = &runs[index];
             if back <= inside {
@@ -92,9 +92,6 @@ impl Taps {
 
 /// The causal convolution of every column of `x` `[N, C]` with its own `kernel` `[C, 1, taps]`, through SiLU. With
 /// `past` `[rows, (taps - 1) * C]` runs that go on read what is there, and leave what the next will read.
-///
-/// # Errors
-/// Sizes that do not fit.
 pub fn convolution(
     x: &Tensor,
     kernel: &Tensor,
@@ -123,9 +120,6 @@ pub fn convolution(
 }
 
 /// The gradient of [`convolution`]'s `x` for that of its result, without a cache; the kernel's is added to `sums`.
-///
-/// # Errors
-/// Sizes that do not fit.
 pub fn convolution_back(
     x: &Tensor,
     kernel: &Tensor,

@@ -55,7 +55,7 @@ pub struct Delta<'a> {
     pub weights: [&'a Tensor; 2],
 }
 
-/// What every token gives, in f32.
+/// Unit vectors and gates of every token, in f32.
 struct Unit {
     /// Queries and keys of length 1.
     unit: Tensor,
@@ -157,9 +157,6 @@ fn tables(runs: &[DeltaRun], tokens: usize) -> Result<[Vec<[i32; 6]>; 2]> {
 /// The gated delta rule of queries, keys and values `[N, mixed]`, `b` and `a` `[N, value_heads]`, to `[N, value_heads *
 /// value_dim]`. With `states` `[rows, value_heads * key_dim * value_dim]` in f32 runs that go on begin with what is
 /// there, and all leave theirs.
-///
-/// # Errors
-/// Sizes that do not fit.
 pub fn delta_rule(
     rule: Delta<'_>,
     inputs: [&Tensor; 3],
@@ -187,9 +184,6 @@ pub fn delta_rule(
 
 /// The gradients of [`delta_rule`]'s inputs for that of its result, without a cache, and what is to be added to
 /// those of its weights.
-///
-/// # Errors
-/// Sizes that do not fit.
 pub fn delta_back(
     rule: Delta<'_>,
     inputs: [&Tensor; 3],

@@ -7,9 +7,6 @@ use crate::empty;
 use crate::sizes::{BLOCK, ELEMENTS, PART};
 
 /// Puts in place of `gate` and `up` their gradients for that of [`super::gated`]'s result with the same gate.
-///
-/// # Errors
-/// Sizes that do not fit.
 pub fn gated_back(gate: &Tensor, up: &Tensor, grad: &Tensor, through: Gate) -> Result<()> {
     let count = gate.elem_count();
     expect(up, gate.dtype(), count, "gated_back")?;
@@ -21,9 +18,6 @@ pub fn gated_back(gate: &Tensor, up: &Tensor, grad: &Tensor, through: Gate) -> R
 
 /// Adds to `dx` the gradient of a norm's input `x`, and to `sums`, where there are any, that of its weight, for
 /// the gradient `grad` of its result.
-///
-/// # Errors
-/// Sizes that do not fit.
 pub fn norm_back(
     x: &Tensor,
     Gain { weight, offset, eps }: Gain<'_>,
@@ -47,9 +41,6 @@ pub fn norm_back(
 }
 
 /// Adds the sums of the columns of `x` to `sums` `[width]`.
-///
-/// # Errors
-/// Sizes that do not fit.
 pub fn column_sums(x: &Tensor, sums: &Tensor) -> Result<()> {
     let width = sums.elem_count();
     let rows = rows(x, width, "column_sums")?;
@@ -97,9 +88,6 @@ pub fn embedding_back(dx: &Tensor, ids: &[u32], sums: &Tensor) -> Result<()> {
 }
 
 /// Adds `x` to the f32 `sums`.
-///
-/// # Errors
-/// Sizes that do not fit.
 pub fn add_to(sums: &Tensor, x: &Tensor) -> Result<()> {
     let count = x.elem_count();
     expect(sums, DType::F32, count, "add_to")?;
@@ -107,9 +95,6 @@ pub fn add_to(sums: &Tensor, x: &Tensor) -> Result<()> {
 }
 
 /// Writes the f32 values of `x` to `out`.
-///
-/// # Errors
-/// Sizes that do not fit.
 pub fn narrow(x: &Tensor, out: &Tensor) -> Result<()> {
     let count = x.elem_count();
     expect(x, DType::F32, count, "narrow")?;

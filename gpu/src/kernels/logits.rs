@@ -5,7 +5,7 @@ use candle_core::{DType, Result, Tensor, bail};
 use super::{expect, launch};
 use crate::empty;
 
-/// What is known of rows of logits, `[N]` each.
+/// Statistics of rows of logits, `[N]` each.
 #[derive(Debug, Clone)]
 pub struct RowSums {
     /// Natural log-probability of the target.
@@ -17,9 +17,6 @@ pub struct RowSums {
 }
 
 /// Log-probabilities of `targets` `[N]` under `softmax(logits / temperature)`, of f32 logits `[N, V]`.
-///
-/// # Errors
-/// Sizes that do not fit.
 pub fn logp(logits: &Tensor, targets: &Tensor, temperature: f64) -> Result<RowSums> {
     let (rows, width) = logits.dims2()?;
     expect(logits, DType::F32, rows * width, "logp")?;
@@ -32,9 +29,6 @@ pub fn logp(logits: &Tensor, targets: &Tensor, temperature: f64) -> Result<RowSu
 }
 
 /// The gradient `[N, V]`, in `dtype`, of the logits for the gradient `grad` `[N]` of [`logp`]'s.
-///
-/// # Errors
-/// Sizes that do not fit.
 pub fn logits_grad(
     logits: &Tensor,
     targets: &Tensor,
@@ -56,9 +50,6 @@ pub fn logits_grad(
 /// Draws a token for every row of f32 logits `[N, V]` by inverse CDF of `uniform` `[N]` (24 bits of it count), or
 /// takes the most likely one at temperature 0: tokens `[N]`, `u32::MAX` where logits are not finite, and their
 /// log-probabilities `[N]` at the temperature (at 1 where that is 0).
-///
-/// # Errors
-/// Sizes that do not fit.
 pub fn sample(logits: &Tensor, uniform: &Tensor, temperature: f64) -> Result<(Tensor, Tensor)> {
     let (rows, width) = logits.dims2()?;
     expect(logits, DType::F32, rows * width, "sample")?;

@@ -72,7 +72,7 @@ fn rows(x: &Tensor, width: usize, what: &str) -> Result<usize> {
     Ok(x.elem_count() / width)
 }
 
-/// What the rows of a root-mean-square norm are multiplied by: weight and offset.
+/// The factor of a root-mean-square norm's rows: weight and offset.
 #[derive(Debug, Clone, Copy)]
 pub struct Gain<'a> {
     /// As wide as a row.
@@ -84,9 +84,6 @@ pub struct Gain<'a> {
 }
 
 /// Of `x` plus `more`, where there is any, the sum and its root-mean-square norm over rows as wide as the weight.
-///
-/// # Errors
-/// Sizes that do not fit.
 pub fn add_norm(
     x: &Tensor,
     more: Option<&Tensor>,
@@ -110,9 +107,6 @@ pub fn add_norm(
 }
 
 /// Adds `y` to `x`.
-///
-/// # Errors
-/// Sizes that do not fit.
 pub fn add(x: &Tensor, y: &Tensor) -> Result<()> {
     let count = x.elem_count();
     expect(y, x.dtype(), count, "add")?;
@@ -120,9 +114,6 @@ pub fn add(x: &Tensor, y: &Tensor) -> Result<()> {
 }
 
 /// Adds `bias` to every row of `x`.
-///
-/// # Errors
-/// Sizes that do not fit.
 pub fn add_bias(x: &Tensor, bias: &Tensor) -> Result<()> {
     let width = bias.elem_count();
     expect(bias, x.dtype(), width, "add_bias")?;
@@ -131,9 +122,6 @@ pub fn add_bias(x: &Tensor, bias: &Tensor) -> Result<()> {
 
 /// Rotates `x` `[N, heads * D]` head by head, from its first value on, by the angles `[N, pairs]` of cosines and sines,
 /// at most `D / 2` pairs, or, `back`, by their inverse, which is the gradient.
-///
-/// # Errors
-/// Sizes that do not fit.
 pub fn rope(x: &Tensor, dim: usize, [cos, sin]: [&Tensor; 2], back: bool) -> Result<()> {
     let (tokens, pairs) = cos.dims2()?;
     let heads = rows(x, dim * tokens.max(1), "rope")?;
@@ -146,7 +134,7 @@ pub fn rope(x: &Tensor, dim: usize, [cos, sin]: [&Tensor; 2], back: bool) -> Res
     launch("rope", Some(x), tokens, &[x, cos, sin], &[heads, pairs, dim], &[direction])
 }
 
-/// What a gate passes through: `x sigmoid(f(x))` with `f(x) = slope (x + cubic x^3)`, or `sigmoid(f(x))` alone.
+/// A gate's function: `x sigmoid(f(x))` with `f(x) = slope (x + cubic x^3)`, or `sigmoid(f(x))` alone.
 #[derive(Debug, Clone, Copy)]
 pub struct Gate {
     /// 1 for SiLU, `2 sqrt(2 / pi)` for GELU by the hyperbolic tangent.
@@ -164,9 +152,6 @@ impl Gate {
 }
 
 /// `up` times what `gate` passes through.
-///
-/// # Errors
-/// Sizes that do not fit.
 pub fn gated(gate: &Tensor, up: &Tensor, through: Gate) -> Result<Tensor> {
     let count = gate.elem_count();
     expect(up, gate.dtype(), count, "gated")?;
@@ -177,9 +162,6 @@ pub fn gated(gate: &Tensor, up: &Tensor, through: Gate) -> Result<Tensor> {
 }
 
 /// Copies the rows of `x` `[N, width]` to those rows of `out` that `places` `[N]` names: each must be one.
-///
-/// # Errors
-/// Sizes that do not fit.
 pub fn store_rows(x: &Tensor, out: &Tensor, places: &Tensor) -> Result<()> {
     let count = places.elem_count();
     expect(places, DType::U32, count, "store_rows")?;

@@ -9,7 +9,7 @@ use crate::sizes::{ELEMENTS, SQUARES};
 /// The numbers of a step of AdamW, in the order in which they are used.
 #[derive(Debug, Clone, Copy)]
 pub struct AdamW {
-    /// What the gradient is scaled by.
+    /// The factor of the gradient.
     pub scale: f32,
     /// Shares of the old and the new mean.
     pub beta1: [f32; 2],
@@ -21,14 +21,11 @@ pub struct AdamW {
     pub correct_2: f32,
     /// Added to the root of the mean square.
     pub epsilon: f32,
-    /// What weights are scaled by first.
+    /// The factor of weights before the step.
     pub keep: f32,
 }
 
 /// One step on f32 `weight` with its moments and its gradient, all of one size, in place.
-///
-/// # Errors
-/// Sizes that do not fit.
 pub fn adamw(step: AdamW, weight: &Tensor, moments: [&Tensor; 2], gradient: &Tensor) -> Result<()> {
     let count = weight.elem_count();
     let [mean, square] = moments;

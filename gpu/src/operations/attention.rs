@@ -43,8 +43,8 @@ impl Sizes {
 
     /// Rows of `[rows, heads, D]` as `[K, share * count, D]`, by the key-value head that they read.
     fn by_head(&self, x: &Tensor, rows: Range<usize>) -> Result<Tensor> {
-        let own = x.narrow(0, rows.start, rows.len())?.transpose(0, 1)?.contiguous()?;
-        own.reshape((self.kv, (), x.dim(D::Minus1)?))
+        let selected = x.narrow(0, rows.start, rows.len())?.transpose(0, 1)?.contiguous()?;
+        selected.reshape((self.kv, (), x.dim(D::Minus1)?))
     }
 
     /// The other way around: `[count, heads * D]`.
@@ -179,8 +179,8 @@ pub(super) fn keys(call: &Call<'_>) -> Result<()> {
     for block in call.table(8)?.chunks_exact(3) {
         let [first, count, until] = std::array::from_fn(|at| block[at] as usize);
         let tokens = first..until;
-        let own = |x: &Tensor| x.narrow(0, first, count)?.transpose(0, 1)?.contiguous();
-        let (keys, values) = (own(&k)?, own(&v)?);
+        let of_block = |x: &Tensor| x.narrow(0, first, count)?.transpose(0, 1)?.contiguous();
+        let (keys, values) = (of_block(&k)?, of_block(&v)?);
         let queries = sizes.by_head(&q, tokens.clone())?;
         let mask = sizes.mask((tokens.len(), count), call.device(), |token, key| {
             let apart = positions[first + token] - positions[first + key];

@@ -32,7 +32,7 @@ impl Rows {
         self.all.index_select(&index(sources.map(place).collect(), self.all.device())?, 0)
     }
 
-    /// What every token reads `back` tokens before it.
+    /// The rows `back` tokens before every token.
     fn before(&self, back: usize, sources: &[i32], taps: usize) -> Result<Tensor> {
         match back {
             0 => self.all.narrow(0, 0, self.tokens),
@@ -96,9 +96,9 @@ pub(super) fn inputs(call: &Call<'_>) -> Result<()> {
         if from.is_empty() {
             continue;
         }
-        let own = slopes.index_select(&index(from, call.device())?, 0)?;
-        let own = own.broadcast_mul(&tap(&kernel, back)?)?;
-        dx = dx.index_add(&index(to, call.device())?, &own, 0)?;
+        let gradient = slopes.index_select(&index(from, call.device())?, 0)?;
+        let gradient = gradient.broadcast_mul(&tap(&kernel, back)?)?;
+        dx = dx.index_add(&index(to, call.device())?, &gradient, 0)?;
     }
     call.put(4, &dx)
 }
@@ -109,6 +109,6 @@ pub(super) fn weights(call: &Call<'_>) -> Result<()> {
     let rows = Rows::new(call.rows(1, width)?, None)?;
     let sources = call.table(2)?;
     let of_tap = |back| (&slopes * rows.before(back, &sources, taps)?)?.sum(0);
-    let found: Vec<Tensor> = (0..taps).rev().map(of_tap).collect::<Result<_>>()?;
-    call.put(3, &(call.rows(3, taps)? + Tensor::stack(&found, 1)?)?)
+    let gradients: Vec<Tensor> = (0..taps).rev().map(of_tap).collect::<Result<_>>()?;
+    call.put(3, &(call.rows(3, taps)? + Tensor::stack(&gradients, 1)?)?)
 }

@@ -24,8 +24,8 @@ struct Run {
     others: Range<usize>,
 }
 
-/// What tokens give, as one array of every token each: columns or rows of a head's matrices.
-struct Given {
+/// The inputs of a delta rule, one array of all tokens each: columns or rows of a head's matrices.
+struct DeltaInputs {
     /// `[N, H, key_dim, 1]`.
     queries: Tensor,
     keys: Tensor,
@@ -36,7 +36,7 @@ struct Given {
     beta: Tensor,
 }
 
-/// What a token does to a state `[H, key_dim, value_dim]`.
+/// A token's change of a state `[H, key_dim, value_dim]`.
 struct Step {
     left: Tensor,
     gap: Tensor,
@@ -64,8 +64,8 @@ impl Sizes {
 
     /// The state in a row of `states`, of some heads.
     fn load(&self, states: &Tensor, at: usize) -> Result<Tensor> {
-        let own = states.narrow(0, at * self.state(), self.state())?;
-        own.reshape((self.heads, self.key_dim, self.value_dim))
+        let state = states.narrow(0, at * self.state(), self.state())?;
+        state.reshape((self.heads, self.key_dim, self.value_dim))
     }
 
     fn runs(&self, table: &[i32]) -> Vec<Run> {
@@ -80,20 +80,20 @@ impl Sizes {
     }
 
     /// Of the launches' first three tensors.
-    fn given(&self, call: &Call<'_>) -> Result<Given> {
+    fn given(&self, call: &Call<'_>) -> Result<DeltaInputs> {
         let unit = call.wide(0)?.reshape(((), 2, self.key_heads, 1, self.key_dim))?;
         let tokens = unit.dim(0)?;
         let share = self.heads / self.key_heads;
         // Every key head once for each value head that reads it.
         let of = |at: usize| {
-            let own = unit.narrow(1, at, 1)?.squeeze(1)?;
-            let own = own.broadcast_as((tokens, self.key_heads, share, self.key_dim))?;
-            own.contiguous()?.reshape((tokens, self.heads, self.key_dim, 1))
+            let rows = unit.narrow(1, at, 1)?.squeeze(1)?;
+            let rows = rows.broadcast_as((tokens, self.key_heads, share, self.key_dim))?;
+            rows.contiguous()?.reshape((tokens, self.heads, self.key_dim, 1))
         };
         let mixed = call.rows(1, self.mixed())?;
         let values = mixed.narrow(1, 2 * self.keys(), self.heads * self.value_dim)?;
         let gates = call.wide(2)?.reshape((tokens, self.heads, 1, 2))?;
-        Ok(Given {
+        Ok(DeltaInputs {
             queries: of(0)?,
             keys: of(1)?,
             values: values.contiguous()?.reshape((tokens, self.heads, 1, self.value_dim))?,
@@ -103,7 +103,7 @@ impl Sizes {
     }
 }
 
-impl Given {
+impl DeltaInputs {
     fn step(&self, token: usize, state: &Tensor) -> Result<Step> {
         let key = self.keys.get(token)?;
         let left = state.broadcast_mul(&self.decay.get(token)?)?;
@@ -182,7 +182,7 @@ pub(super) fn back(call: &Call<'_>) -> Result<()> {
 fn step_back(
     call: &Call<'_>,
     sizes: &Sizes,
-    (given, step): (&Given, &Step),
+    (given, step): (&DeltaInputs, &Step),
     grad: &Tensor,
     (token, pull): (usize, &Tensor),
 ) -> Result<Tensor> {
@@ -213,7 +213,7 @@ pub(super) fn inputs(call: &Call<'_>) -> Result<()> {
     let tokens = mixed.dim(0)?;
     let both = mixed.narrow(1, 0, 2 * sizes.keys())?.contiguous()?;
     let both = both.reshape((tokens, 2, key_heads, key_dim))?;
-    // What the value heads of a key head pull at it.
+    // The gradients of a key head from its value heads.
     let pull = call.wide(1)?.reshape((tokens, key_heads, heads / key_heads, 2, key_dim))?;
     let pull = pull.sum(2)?.transpose(1, 2)?.contiguous()?;
     let unit = call.wide(3)?.reshape((tokens, 2, key_heads, key_dim))?;
@@ -222,8 +222,8 @@ pub(super) fn inputs(call: &Call<'_>) -> Result<()> {
     let scaled = |at: usize, scale: f64| {
         let of = |x: &Tensor| x.narrow(1, at, 1);
         let along = (of(&along)? / scale)?;
-        let own = ((of(&pull)? * scale)? - of(&unit)?.broadcast_mul(&along)?)?;
-        own.broadcast_mul(&of(&inverse)?)
+        let gradient = ((of(&pull)? * scale)? - of(&unit)?.broadcast_mul(&along)?)?;
+        gradient.broadcast_mul(&of(&inverse)?)
     };
     let units = [scaled(0, (key_dim as f64).powf(-0.5))?, scaled(1, 1.0)?];
     let units = Tensor::cat(&units, 1)?.reshape((tokens, ()))?;

@@ -117,8 +117,8 @@ pub(super) fn norm_inputs(call: &Call<'_>) -> Result<()> {
     let scale = scales(&x, call.f(0))?;
     let product = (&x * &pull)?.sum_keepdim(1)?;
     let shrink = ((product * scale.powf(3.0)?)? / width as f64)?;
-    let own = (pull.broadcast_mul(&scale)? - x.broadcast_mul(&shrink)?)?;
-    call.put(3, &(call.rows(3, width)? + own)?)?;
+    let gradient = (pull.broadcast_mul(&scale)? - x.broadcast_mul(&shrink)?)?;
+    call.put(3, &(call.rows(3, width)? + gradient)?)?;
     call.put(4, &scale)
 }
 

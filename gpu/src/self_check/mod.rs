@@ -12,7 +12,7 @@ use crate::kept::{Key, kept};
 pub use crate::outcome::Outcome;
 use crate::witness;
 
-/// What a model asks of the kernels.
+/// The shapes of a model that the kernels are checked with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shapes {
     /// Of activations: f32 or bf16.
@@ -33,7 +33,7 @@ pub struct Shapes {
     pub delta: Option<DeltaShapes>,
 }
 
-/// What a delta rule asks of the kernels.
+/// The shapes of a delta rule that the kernels are checked with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeltaShapes {
     /// Heads of keys and of values.
@@ -88,9 +88,6 @@ pub fn by_kernel(outcomes: Vec<Outcome>) -> Vec<Outcome> {
 }
 
 /// Refuses a device on which a kernel is not what it is on the CPU.
-///
-/// # Errors
-/// The kernels that differ, each with the size of its error.
 pub fn judged(outcomes: Vec<Outcome>) -> Result<Vec<Outcome>> {
     let outcomes = by_kernel(outcomes);
     let said: Vec<String> = outcomes
@@ -112,9 +109,6 @@ pub fn judged(outcomes: Vec<Outcome>) -> Result<Vec<Outcome>> {
 
 /// Checks a device at a model's sizes, unless a verdict on these kernels, this device and this driver is kept, or
 /// Candle computes in their place.
-///
-/// # Errors
-/// Kernels that differ; the device's.
 pub fn first_use(device: &Device, shapes: &Shapes) -> Result<()> {
     if crate::is_by_candle() {
         return Ok(());
@@ -129,7 +123,7 @@ pub fn first_use(device: &Device, shapes: &Shapes) -> Result<()> {
     Ok(())
 }
 
-/// What a verdict holds for: the device and its driver.
+/// The device and driver that a verdict holds for.
 fn identity(device: &Device) -> Result<String> {
     match device {
         #[cfg(feature = "cuda")]

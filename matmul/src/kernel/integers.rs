@@ -23,7 +23,7 @@ pub(crate) struct Tile<'a, T> {
     pub(crate) left: &'a [T],
     /// Of its rows, groups each.
     pub(crate) left_scales: &'a [f32],
-    /// What the sum of a group begins with.
+    /// The initial value of a group's sum.
     pub(crate) begin: &'a [i32],
     /// `[k / step][columns][step]`.
     pub(crate) right: &'a [u8],

@@ -6,7 +6,7 @@ Kind = Literal["correct", "wrong", "no_answer", "unparsable", "unjudged"]
 
 @final
 class Verdict:
-    """What a verifier says of one completion. A verdict is true where the completion is correct."""
+    """A verifier's judgement of one completion. A verdict is true where the completion is correct."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Verdict:
         """Why the completion is wrong, unparsable or unjudged, where the verifier says so."""
     @property
     def features(self) -> list[str]:
-        """What a correct answer is made of, KIND:NAME each."""
+        """The features of a correct answer, KIND:NAME each."""
     @property
     def too_costly(self) -> bool:
         """Whether the verdict is missing because comparing would exceed the budget of work."""

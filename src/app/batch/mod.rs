@@ -218,7 +218,7 @@ fn key(custom_id: &str) -> u64 {
 }
 
 fn response(
-    asked: &BatchRequest,
+    request: &BatchRequest,
     prompt_tokens: usize,
     completions: &[Completion],
     model: &Sampled,
@@ -231,18 +231,18 @@ fn response(
             "finish_reason": if completion.finish == Finish::Stop { "stop" } else { "length" },
             "logprobs": null,
         });
-        if asked.is_chat {
+        if request.is_chat {
             choice["message"] = json!({"role": "assistant", "content": text});
         } else {
             choice["text"] = json!(text);
         }
-        if asked.logprobs {
+        if request.logprobs {
             let tokens: Vec<String> = completion
                 .tokens
                 .iter()
                 .map(|token| model.tokenizer.decode(&[*token]))
                 .collect::<Result<_>>()?;
-            choice["logprobs"] = if asked.is_chat {
+            choice["logprobs"] = if request.is_chat {
                 let pairs = tokens.iter().zip(&completion.logp);
                 json!({"content": pairs.map(|(token, logprob)| json!({"token": token, "logprob": logprob})).collect::<Vec<_>>()})
             } else {
@@ -253,7 +253,7 @@ fn response(
     }
     let new: usize = completions.iter().map(|completion| completion.tokens.len()).sum();
     let (id, object) =
-        (&asked.custom_id, if asked.is_chat { "chat.completion" } else { "text_completion" });
+        (&request.custom_id, if request.is_chat { "chat.completion" } else { "text_completion" });
     Ok(json!({
         "id": format!("batch_req_{id}"),
         "custom_id": id,
@@ -264,7 +264,7 @@ fn response(
                 "id": format!("cmpl-{id}"),
                 "object": object,
                 "created": 0,
-                "model": asked.model,
+                "model": request.model,
                 "choices": choices,
                 "usage": {
                     "prompt_tokens": prompt_tokens,

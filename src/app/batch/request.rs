@@ -94,9 +94,6 @@ impl Turn {
 
 impl BatchRequest {
     /// A line of input.
-    ///
-    /// # Errors
-    /// What is wrong with it, for its response to say.
     pub(crate) fn read(
         options: &BatchOptions,
         line: &Value,
@@ -183,6 +180,6 @@ fn put(prompt: Prompt, line: &Value, prompting: &Prompting) -> Result<Prompt> {
         _ => prompt,
     };
     let (id, answer) = (String::new(), String::new());
-    let problem = Problem { id, prompt, answer, solution: None, context: None, total: None };
+    let problem = Problem::new(id, prompt, answer);
     Ok(prompting.apply(&problem, None))
 }

@@ -23,7 +23,6 @@ use crate::system::ranks::Ranks;
 
 /// Who samples.
 pub(super) enum Engine {
-    /// A server.
     Server(Remote),
     /// A model that candle-transformers knows.
     Candle(Sampled),
@@ -78,18 +77,18 @@ impl Engine {
         }
     }
 
-    /// Most tokens of a completion, where `asked` does not say.
+    /// Most tokens of a completion, unless `requested`.
     pub(super) fn completion_length<'a>(
         &self,
-        asked: Option<usize>,
+        requested: Option<usize>,
         problems: impl IntoIterator<Item = &'a Problem>,
     ) -> Result<usize> {
         match self {
-            Engine::Server(_) => Ok(asked.unwrap_or(LENGTH)),
+            Engine::Server(_) => Ok(requested.unwrap_or(LENGTH)),
             Engine::Candle(model) => {
-                settings::completion_length(asked, problems, (&model.tokenizer, model.context))
+                settings::completion_length(requested, problems, (&model.tokenizer, model.context))
             }
-            Engine::Ours(base, _) => settings::completion_length(asked, problems, base.room()),
+            Engine::Ours(base, _) => settings::completion_length(requested, problems, base.room()),
         }
     }
 

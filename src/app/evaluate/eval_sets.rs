@@ -1,4 +1,4 @@
-//! What one evaluation consists of: sets of problems, each at every temperature, with files of their own.
+//! The parts of one evaluation: sets of problems, each at every temperature, with files of their own.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -10,7 +10,7 @@ use tealight_datasets::{Dataset, names};
 /// One set to evaluate at one temperature.
 pub(crate) struct EvalSet<'a> {
     pub(crate) name: String,
-    /// What its files are called.
+    /// The stem of its files' names.
     pub(crate) file: String,
     pub(crate) set: &'a SuiteSet,
     pub(crate) dataset: &'a Dataset,
@@ -54,7 +54,7 @@ pub(crate) fn eval_sets<'a>(
     Ok(all)
 }
 
-/// What the files of a dataset are called: by its own file's name, not by where that lies.
+/// The stem of a dataset's files: of its own file's name, not of the path.
 fn stem(name: &str) -> String {
     let stem = Path::new(name).file_stem().filter(|_| Path::new(name).is_file());
     stem.map_or(name.to_owned(), |stem| stem.to_string_lossy().into_owned())

@@ -123,9 +123,6 @@ pub struct EvalOptions {
 /// println!("pass@16: {}", judged.results.sets[0].summary.pass_at_k[&16].value);
 /// # anyhow::Ok(())
 /// ```
-///
-/// # Errors
-/// Settings that do not go together, files that cannot be read or written, a call that was stopped.
 pub fn run(options: &EvalOptions, existing: Existing, process: &Process) -> Result<Judged> {
     let ranks = &process.ranks;
     let destination = Destination::of(options.output.as_deref(), existing)?;
@@ -259,9 +256,6 @@ impl EvalOptions {
 }
 
 /// Samples every problem until `-n` answers are correct, and writes them.
-///
-/// # Errors
-/// Settings that do not go together, files that cannot be read or written, a call that was stopped.
 pub fn rejecting(
     options: &EvalOptions,
     existing: Existing,

@@ -1,4 +1,4 @@
-//! What an evaluation leaves behind: results.json and its other forms, the report.
+//! The output of an evaluation: results.json and its other forms, the report.
 
 use std::collections::HashSet;
 use std::path::Path;

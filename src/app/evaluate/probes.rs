@@ -1,5 +1,5 @@
-//! What a model's own log-probabilities say of coverage, without sampling it: of all correct answers where
-//! they are known, of the base's stored correct answers where there are some.
+//! Coverage by a model's own log-probabilities, without sampling it: of all correct answers where they are known, of
+//! the base's stored correct answers where there are some.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -46,7 +46,7 @@ pub struct Rejection {
     pub kl_pstar_guard: Option<Estimate>,
     /// Those problems.
     pub kl_problems: usize,
-    /// What each problem came to.
+    /// The result of each problem.
     pub per_problem: Vec<Rejected>,
 }
 

@@ -1,4 +1,4 @@
-//! What an evaluation asked for, kept beside its samples: a run goes on only where it would draw the same.
+//! The settings of an evaluation, kept beside its samples: a run goes on only where it would draw the same.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::nn::device::Precision;
 use crate::nn::generate::Filters;
 use crate::system::files::{read_limited, writable_subfolder, write_atomic};
 
-/// What decides the samples: two runs that agree in this draw the same.
+/// The settings that decide samples: two runs that agree in them draw the same.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct EvaluationSpec {
     pub(crate) model: String,
@@ -32,7 +32,7 @@ pub(crate) struct EvaluationSpec {
     pub(crate) sets: BTreeMap<String, SetSpec>,
 }
 
-/// What decides the samples of one file: the temperature, and a hash of the prompt of each problem.
+/// The settings that decide the samples of one file: the temperature, and a hash of the prompt of each problem.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct SetSpec {
     temperature: f64,
@@ -89,7 +89,7 @@ pub(crate) fn prepare(
     Ok(is_known)
 }
 
-/// What the two would draw differently, of the sets and problems that both have.
+/// The differences between the two in samples of the sets and problems that both have.
 fn changes(before: &EvaluationSpec, now: &EvaluationSpec) -> Result<Vec<String>> {
     let mut changed = Vec::new();
     for (name, set) in &now.sets {

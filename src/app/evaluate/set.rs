@@ -17,7 +17,7 @@ use crate::learn::train::rlvr::LENGTH;
 use crate::nn::generate::SamplingParams;
 use crate::system::process::Process;
 
-/// What the sets of one evaluation share.
+/// The state that the sets of one evaluation share.
 pub(super) struct Evaluation<'a> {
     pub(super) options: &'a EvalOptions,
     pub(super) engine: &'a Engine,

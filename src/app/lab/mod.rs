@@ -104,7 +104,7 @@ pub struct Printed {
     pub cells: Vec<Vec<String>>,
     /// One object a row.
     pub json: Vec<serde_json::Value>,
-    /// What stands below.
+    /// The note below the table.
     pub note: String,
 }
 

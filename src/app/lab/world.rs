@@ -17,14 +17,14 @@ const MOST_BYTES: u64 = 1 << 20;
 /// A world as it is written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
-    /// What it is called; the file's name otherwise.
+struct WorldFile {
+    /// Its name; the file's otherwise.
     name: Option<String>,
     /// The tokens, each one character.
     symbols: Vec<char>,
     /// Tokens of every output.
     length: usize,
-    /// What is correct, where there is one prompt: a regular expression for the whole output, or a list of outputs.
+    /// The correct outputs, where there is one prompt: a regular expression for the whole output, or a list of outputs.
     right: Option<Right>,
     /// The same prompt by prompt.
     #[serde(default)]
@@ -33,7 +33,7 @@ struct Written {
     initial: Option<Vec<f64>>,
     /// The base's chance of each symbol after each; equal unless given.
     transitions: Option<Vec<Vec<f64>>>,
-    /// What policies can see, unless --class says.
+    /// The class of policies, unless --class says.
     class: Option<String>,
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn read(path: &Path) -> Result<(World, Option<String>)> {
     let at = || path.display().to_string();
     let bytes = crate::system::files::read_limited(path, MOST_BYTES)?;
     let text = String::from_utf8(bytes).with_context(at)?;
-    let written: Written = toml::from_str(&text).map_err(|error| {
+    let written: WorldFile = toml::from_str(&text).map_err(|error| {
         let line = error.span().map_or(0, |span| text[..span.start].matches('\n').count()) + 1;
         anyhow!("{}:{line}: {}", at(), error.message())
     })?;
@@ -68,8 +68,8 @@ pub(crate) fn read(path: &Path) -> Result<(World, Option<String>)> {
     Ok((world(written, stem.unwrap_or_default()).with_context(at)?, class))
 }
 
-fn world(written: Written, stem: String) -> Result<World> {
-    let Written { name, symbols, length, right, prompts, initial, transitions, .. } = written;
+fn world(written: WorldFile, stem: String) -> Result<World> {
+    let WorldFile { name, symbols, length, right, prompts, initial, transitions, .. } = written;
     let count = symbols.len();
     if symbols.iter().collect::<HashSet<_>>().len() < count || count < 2 || length == 0 {
         bail!("`symbols` must be two or more different characters, `length` at least 1");

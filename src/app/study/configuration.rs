@@ -13,7 +13,7 @@ pub(crate) struct Configuration {
     pub(crate) objective: Objective,
     pub(crate) learning_rate: Option<f64>,
     pub(crate) max_steps: Option<usize>,
-    /// What stands after the objective in the configuration's name.
+    /// The part of the configuration's name after the objective.
     suffix: String,
 }
 
@@ -77,7 +77,7 @@ impl Configuration {
     }
 }
 
-/// What one value between braces sets.
+/// A setting made from one value between braces.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Setting {
     LearningRate {

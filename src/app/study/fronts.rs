@@ -49,7 +49,7 @@ pub(super) fn compared(study: &Prepared, base: &Checkpoint, paths: &[RunPath]) -
         .map(|path| path.within(least(paths, options.matched)))
         .filter(|path| !path.checkpoints.is_empty())
         .collect();
-    // What cannot be compared so is left out: the fronts above say what there is.
+    // A comparison that cannot be made is left out: the fronts above say what there is.
     compared.fronts.extend(fronts(base, &within, &request(coverage, otherwise)).ok());
     let distinct = Measure::Distinct(CORRECT);
     match fronts(base, paths, &request(distinct, as_run)) {

@@ -248,7 +248,7 @@ impl LedgerSet {
         (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64)
     }
 
-    /// What a study reports; every line goes to `ledger.csv` in its folder.
+    /// The ledger for a study's report; every line goes to `ledger.csv` in its folder.
     pub(crate) fn report(&self, base: &Scored, all: &[Scored], output: &Path) -> Result<Ledger> {
         let lines: Vec<&Scored> = std::iter::once(base).chain(all).collect();
         write_atomic(&output.join("ledger.csv"), csv(&self.modes, &lines).as_bytes())?;

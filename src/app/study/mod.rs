@@ -59,7 +59,7 @@ pub struct StudyOptions {
     /// base of their own (recipes/walk-base.toml).
     #[arg(long, conflicts_with_all = ["dataset", "test_dataset", "test_suite"])]
     pub task: Option<String>,
-    /// What models are evaluated on.
+    /// The sets that models are evaluated on.
     #[command(flatten)]
     #[serde(flatten)]
     pub sets: SetOptions,
@@ -113,8 +113,8 @@ pub struct StudyOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub settings: Settings,
-    /// What checkpoints are chosen on: with --eval-steps N every run is evaluated --max-steps / N times at equal
-    /// distances on --eval-dataset and on the first held-out set, and fronts are drawn.
+    /// The problems that checkpoints are chosen on: with --eval-steps N every run is evaluated --max-steps / N times at
+    /// equal distances on --eval-dataset and on the first held-out set, and fronts are drawn.
     #[command(flatten)]
     #[serde(flatten)]
     pub held_out: HeldOutOptions,
@@ -149,9 +149,6 @@ struct Prepared {
 
 /// Evaluates the base, fine-tunes it under every configuration from every seed, evaluates the results, and writes
 /// results and report to the study's folder. Ranks divide the base's samples and the runs; the first alone reports.
-///
-/// # Errors
-/// Settings that do not go together, files that cannot be read or written, a run that failed or was stopped.
 pub fn run(options: &StudyOptions, start: &Start, process: &Process) -> Result<Option<Finished>> {
     let Process { stop, ranks } = process;
     let started = Instant::now();
@@ -185,7 +182,7 @@ pub fn run(options: &StudyOptions, start: &Start, process: &Process) -> Result<O
 
 /// A study that is done.
 pub struct Finished {
-    /// What was found: `results.json`.
+    /// The results: `results.json`.
     pub study: Study,
     /// Its folder.
     pub output: PathBuf,

@@ -26,7 +26,7 @@ use crate::nn::policy;
 /// The name of the baseline that lowers the base's temperature.
 const COLDER: &str = "base at lower temperatures";
 
-/// What checkpoints are evaluated on.
+/// The sets that checkpoints are evaluated on.
 pub(crate) struct PathSets<'a> {
     valid: StudySet,
     /// Samples a problem of it.
@@ -46,7 +46,7 @@ struct Evaluation {
     test: Vec<Tally>,
 }
 
-/// What the checkpoints of a run came to.
+/// The results of the checkpoints of a run.
 pub(crate) struct RunPaths {
     /// The run's own path, then those of its averages with the base.
     pub(crate) paths: Vec<RunPath>,
@@ -265,11 +265,7 @@ impl<'a> PathSets<'a> {
         let n = self.valid_n;
         let ks = [self.options.k.as_slice(), &[n]].concat();
         let summary = Summary::new(&evaluation.valid, &grid(&ks, n))?;
-        Ok(HeldOut {
-            step,
-            pass_at_k: summary.pass_at_k.iter().map(|(k, e)| (*k, e.value)).collect(),
-            distinct: summary.unique_correct[&n].value,
-        })
+        Ok(HeldOut::new(step, &summary, n))
     }
 
     fn merit(&self, point: &HeldOut) -> f64 {

@@ -29,9 +29,9 @@ const STEP_TO_SAMPLING: f64 = 2.0;
 /// Variances between objectives of Pass@32 in the default study (docs/log.md), where no other study is named.
 const VARIANCES: Variances = Variances { seed: 6e-6, problem: 0.0355, rest: 0.0712 };
 
-/// What a study would do.
+/// A study that has not run.
 pub struct Plan {
-    /// What is run, with its header: how often, sampled tokens, seconds.
+    /// Its tasks, with a header: how often, sampled tokens, seconds.
     pub rows: Vec<Vec<String>>,
     /// The time of everything.
     pub seconds: f64,
@@ -62,9 +62,6 @@ struct Part {
 
 /// Finds out what a study would do, and the least difference that it could find with the variances of `earlier`, a
 /// study's folder or its results.json: a few samples and training steps are timed, and thrown away.
-///
-/// # Errors
-/// Settings that do not go together, files that cannot be read.
 pub fn planned(options: &StudyOptions, earlier: Option<&Path>, process: &Process) -> Result<Plan> {
     let (options, configurations) = options.checked()?;
     let study = Prepared::open(options, configurations, &process.ranks)?;

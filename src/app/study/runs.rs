@@ -49,7 +49,7 @@ pub enum Variant {
 }
 
 impl Variant {
-    /// What the variant of a configuration is called.
+    /// The label of the variant of a configuration.
     pub(crate) fn label(self, run: &str) -> String {
         match self {
             Variant::Best => format!("{run} +best"),
@@ -65,7 +65,7 @@ impl Variant {
         })
     }
 
-    /// What it is, in words.
+    /// The variant in words.
     pub(crate) fn about(self, metric: &str) -> String {
         match self {
             Variant::Best => format!("the run's best model by held-out {metric}: early stopping"),
@@ -279,7 +279,7 @@ impl StudyOptions {
             session.save(&tuned, &last)?;
             tuned.policy.decoder().clone()
         };
-        // What the run could go on from; now there is its result.
+        // The result replaces the checkpoint to resume from.
         checkpoint::discard(folder)?;
         Ok(decoder)
     }
@@ -296,7 +296,7 @@ pub(crate) fn last_weights(session: &Session<'_>, folder: &Path) -> Result<Weigh
     Pretrained::load(&last, session.base.precision, &session.device)?.merged()
 }
 
-/// What a run's metrics say of its course.
+/// The course of a run by its metrics.
 pub(crate) fn history(label: &str, seed: u64, folder: &Path) -> Result<Training> {
     let rows = tealight_datasets::read::table(&folder.join("metrics.jsonl"))?;
     let number = |row: &Row, name: &str| row.get(name).and_then(Value::as_f64);

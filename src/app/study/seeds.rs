@@ -48,16 +48,16 @@ pub(super) fn read_seeds<'de, D: Deserializer<'de>>(
 ) -> Result<Vec<Seeds>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
-    enum Written {
+    enum SeedEntry {
         Number(u64),
         Text(String),
     }
-    let written = Vec::<Written>::deserialize(deserializer)?;
-    let one = |written| match written {
-        Written::Number(number) => seeds(&number.to_string()),
-        Written::Text(text) => seeds(&text),
+    let entries = Vec::<SeedEntry>::deserialize(deserializer)?;
+    let one = |entries| match entries {
+        SeedEntry::Number(number) => seeds(&number.to_string()),
+        SeedEntry::Text(text) => seeds(&text),
     };
-    let all: Result<Vec<Seeds>> = written.into_iter().map(one).collect();
+    let all: Result<Vec<Seeds>> = entries.into_iter().map(one).collect();
     all.map_err(|error| serde::de::Error::custom(format!("{error:#}")))
 }
 

@@ -1,4 +1,4 @@
-//! What a study evaluates every model on: sets of problems, in and out of the training domain, at each temperature.
+//! The evaluation sets of a study: sets of problems, in and out of the training domain, at each temperature.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -75,7 +75,6 @@ pub struct SetOptions {
 pub(crate) struct Model<'a> {
     /// Its name while it is sampled from.
     pub(crate) name: String,
-    /// Loads it.
     pub(crate) load: &'a dyn Fn() -> Result<Decoder>,
 }
 
@@ -85,7 +84,7 @@ pub(crate) struct StudySet {
     /// `train`, `in` or `out`.
     pub(crate) domain: &'static str,
     pub(crate) temperature: f64,
-    /// What its files are called.
+    /// The stem of its files' names.
     file: String,
 }
 
@@ -95,7 +94,7 @@ fn whole() -> f64 {
 }
 
 impl SetOptions {
-    /// What evaluations keep of each next-token distribution.
+    /// The filters of next-token distributions in evaluations.
     pub(crate) fn filters(&self) -> Filters {
         Filters { top_k: self.eval_top_k, top_p: self.eval_top_p, min_p: self.eval_min_p }
     }

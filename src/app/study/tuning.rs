@@ -50,9 +50,6 @@ impl Tuning {
     }
 
     /// Every configuration, in the order of the values.
-    ///
-    /// # Errors
-    /// A setting that the objective refuses.
     pub(crate) fn configurations(&self) -> Result<Vec<Configuration>> {
         let mut all = vec![Configuration::of(&self.objective)];
         for settings in &self.settings {
@@ -195,7 +192,7 @@ enum Values {
 /// Objectives in TOML: text as on the command line, or a table with a row an objective.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Written {
+enum ObjectivesEntry {
     One(String),
     List(Vec<String>),
     Table(BTreeMap<String, Values>),
@@ -228,10 +225,10 @@ pub(super) fn read<'de, D: Deserializer<'de>>(
             .iter()
             .fold(name, |text, (key, values)| format!("{text}@{{{key}={}}}", joined(values))),
     };
-    let texts = match Written::deserialize(deserializer)? {
-        Written::One(text) => vec![text],
-        Written::List(texts) => texts,
-        Written::Table(rows) => rows.into_iter().map(row).collect(),
+    let texts = match ObjectivesEntry::deserialize(deserializer)? {
+        ObjectivesEntry::One(text) => vec![text],
+        ObjectivesEntry::List(texts) => texts,
+        ObjectivesEntry::Table(rows) => rows.into_iter().map(row).collect(),
     };
     let one = |text: &String| text.parse::<Objectives>();
     let all: Result<Vec<Objectives>> = texts.iter().map(one).collect();

@@ -36,12 +36,12 @@ pub(super) struct Work<'a> {
     paths: Option<PathSets<'a>>,
 }
 
-/// What the base does where paths begin, and its own paths.
+/// The base's results where paths begin, and its own paths.
 type BasePath = (Checkpoint, HeldOut, Vec<RunPath>);
 
 /// A run that has ended.
 struct FinishedRun {
-    /// What its models do: on each set in turn, the run's own first, then its variants.
+    /// The results of its models: on each set in turn, the run's own first, then its variants.
     measured: Vec<(String, Vec<Measured>)>,
     training: Training,
     paths: Vec<RunPath>,

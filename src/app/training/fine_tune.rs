@@ -28,7 +28,7 @@ use crate::system::telemetry::JsonLines;
 /// A run that has ended.
 pub(crate) struct FineTuned {
     pub(crate) policy: Policy,
-    /// What was trained in place of all weights.
+    /// The adapter that was trained in place of all weights.
     pub(crate) adapter: Option<Adapter>,
     pub(crate) state: State,
 }
@@ -176,10 +176,7 @@ impl Session<'_> {
             Some(taken) => taken.clone(),
             None => self.base.policy(adapter)?.beside(&self.reference),
         };
-        match config.settings.gradient_checkpointing {
-            true => Ok(policy.recomputing()),
-            false => Ok(policy),
-        }
+        if config.settings.gradient_checkpointing { Ok(policy.recomputing()) } else { Ok(policy) }
     }
 
     /// Counts the base's samples as the run's, or checks that a run goes on with those that it began with.

@@ -151,11 +151,7 @@ impl HeldOutSet {
             Metric::Distinct => grid(&[n], n),
         };
         let summary = Summary::new(&tallies, &ks)?;
-        let point = HeldOut {
-            step,
-            pass_at_k: summary.pass_at_k.iter().map(|(k, e)| (*k, e.value)).collect(),
-            distinct: summary.unique_correct[&n].value,
-        };
+        let point = HeldOut::new(step, &summary, n);
         let mut row =
             Map::from_iter([("step".to_owned(), json!(step)), ("n".to_owned(), json!(n))]);
         for (k, value) in &point.pass_at_k {
@@ -185,10 +181,7 @@ impl HeldOutSet {
             .filter(|(point, _)| step.is_some_and(|step| point.step <= step))
             .map(|(_, line)| line + "\n")
             .collect();
-        match path.exists() {
-            true => write_atomic(&path, lines.as_bytes()),
-            false => Ok(()),
-        }
+        if path.exists() { write_atomic(&path, lines.as_bytes()) } else { Ok(()) }
     }
 }
 
@@ -199,7 +192,7 @@ impl Best {
     }
 }
 
-/// What the evaluations of a run found, with their lines.
+/// The evaluations of a run, with their lines.
 pub(crate) fn read(output: &Path) -> Result<Vec<(HeldOut, String)>> {
     let path = output.join(FILE);
     if !path.exists() {

@@ -1,4 +1,4 @@
-//! What a run logs of every step, and what it warns of.
+//! The log of a run: metrics of every step, and warnings.
 
 use std::path::PathBuf;
 
@@ -100,21 +100,21 @@ impl<'a> Journal<'a> {
 
 impl Journal<'_> {
     /// Logs an evaluation on the way.
-    pub(crate) fn held_out(&mut self, found: &HeldOut) -> Result<()> {
+    pub(crate) fn held_out(&mut self, point: &HeldOut) -> Result<()> {
         let mut numbers: Vec<(String, f64)> =
-            found.pass_at_k.iter().map(|(k, value)| (format!("eval/pass@{k}"), *value)).collect();
-        numbers.push(("eval/distinct".into(), found.distinct));
+            point.pass_at_k.iter().map(|(k, value)| (format!("eval/pass@{k}"), *value)).collect();
+        numbers.push(("eval/distinct".into(), point.distinct));
         if let Some(events) = &mut self.events {
-            events.scalars(found.step, &numbers)?;
+            events.scalars(point.step, &numbers)?;
         }
         let said: Vec<String> =
             numbers.iter().map(|(name, value)| format!("{} {value:.3}", &name[5..])).collect();
-        self.progress.note(format!("held out, step {}: {}", found.step, said.join(", ")));
+        self.progress.note(format!("held out, step {}: {}", point.step, said.join(", ")));
         Ok(())
     }
 }
 
-/// What a progress bar says of a step.
+/// A step's line in a progress bar.
 fn line(metrics: &Metrics) -> String {
     if metrics.reward.is_nan() {
         return format!("loss {:.3}", metrics.loss);

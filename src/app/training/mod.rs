@@ -49,11 +49,11 @@ pub struct TrainOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub rlvr: RlvrConfig,
-    /// What samples in place of this process.
+    /// The servers that sample in place of this process.
     #[command(flatten)]
     #[serde(flatten)]
     pub engine: EngineOptions,
-    /// What runs are evaluated on while they go.
+    /// The problems that runs are evaluated on while they go.
     #[command(flatten)]
     #[serde(flatten)]
     pub held_out: HeldOutOptions,
@@ -93,9 +93,6 @@ pub struct Trained {
 /// println!("{} steps; model in {}", trained.global_step, trained.model.display());
 /// # anyhow::Ok(())
 /// ```
-///
-/// # Errors
-/// Settings that do not go together, files that cannot be read or written, a run that failed or was stopped.
 pub fn run(
     options: &TrainOptions,
     run_directory: &RunDirectory,
@@ -207,9 +204,6 @@ impl RunDirectory {
 impl RlvrConfig {
     /// Whether a run holds the base's weights beside the policy's: where something reads them, or an adapter stands on
     /// them.
-    ///
-    /// # Errors
-    /// An objective that is impossible.
     fn holds_base(&self) -> Result<bool> {
         Ok(self.settings.lora.use_peft || reads_base(self, &self.plan()?))
     }
@@ -295,7 +289,7 @@ impl TrainOptions {
 /// Prompts that a dry run shows.
 const SHOWN: usize = 2;
 
-/// What a run would do, as far as that is known without sampling.
+/// A planned run, as far as that is known without sampling.
 pub struct DryRun {
     /// The resolved settings, as TOML.
     pub settings: String,
@@ -316,9 +310,6 @@ pub struct DryRun {
 }
 
 /// Finds out what a run would do, without sampling and without writing anything.
-///
-/// # Errors
-/// Settings that do not go together, files that cannot be read.
 pub fn dry_run(options: &TrainOptions) -> Result<DryRun> {
     options.check()?;
     let (dataset, held_out) = options.open()?;

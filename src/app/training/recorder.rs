@@ -1,4 +1,4 @@
-//! What is kept of a run while it trains: metrics, held-out evaluations, points of its path, checkpoints.
+//! The records of a run while it trains: metrics, held-out evaluations, points of its path, checkpoints.
 
 use std::path::{Path, PathBuf};
 

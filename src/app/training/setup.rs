@@ -1,4 +1,4 @@
-//! What a run of fine-tuning is given beside its data and settings.
+//! The surroundings of a run of fine-tuning: its directory, progress, evaluations and engine.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ pub type OnStep<'a> = dyn Fn(&serde_json::Value) -> Result<()> + 'a;
 
 /// Where a run goes and what it continues.
 pub(crate) struct RunSetup<'a> {
-    /// What it is called while it goes.
+    /// Its label in progress and metrics.
     pub(crate) label: &'a str,
     /// Its directory.
     pub(crate) output: &'a Path,
@@ -22,11 +22,11 @@ pub(crate) struct RunSetup<'a> {
     pub(crate) resume: Option<&'a Path>,
     /// Called with every step's metrics; no progress is shown then.
     pub(crate) on_step: Option<&'a OnStep<'a>>,
-    /// What it is evaluated on while it goes.
+    /// The problems that it is evaluated on while it goes.
     pub(crate) held_out: Option<&'a HeldOutSet>,
     /// The steps whose weights are saved, to be evaluated when the run has ended.
     pub(crate) path: Option<PathPoints>,
-    /// What samples in place of this process.
+    /// The servers that sample in place of this process.
     pub(crate) engine: Option<&'a EngineOptions>,
     /// How samples of a server, or of a rounded policy, are weighted.
     pub(crate) correction: ImportanceCorrection,

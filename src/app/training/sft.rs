@@ -52,9 +52,6 @@ pub struct SftOptions {
 }
 
 /// Fine-tunes a model on the solutions of problems, or trains a fresh one.
-///
-/// # Errors
-/// Settings that do not go together, files that cannot be read or written, a run that failed or was stopped.
 pub fn run(options: &SftOptions, run_directory: &RunDirectory, stop: &Stop) -> Result<()> {
     let RunDirectory { path: output, start } = run_directory;
     options.lora.check()?;

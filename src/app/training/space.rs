@@ -1,4 +1,4 @@
-//! What a run takes of memory and of the disk, and what is done where there is less.
+//! The memory and disk of a run, and the remedies where there is less.
 
 use anyhow::{Result, bail};
 use tealight_datasets::Dataset;
@@ -88,9 +88,6 @@ impl Session<'_> {
 
 /// Most bytes of memory that a run of `config` is planned to take by itself, the longest sequences met, without what
 /// the log alone reads: what its objective asks for.
-///
-/// # Errors
-/// Prompts that do not fit, an objective that is impossible.
 pub(crate) fn planned_peak(
     config: &RlvrConfig,
     dataset: &Dataset,
@@ -102,10 +99,7 @@ pub(crate) fn planned_peak(
     Ok(MemoryPlan::of(&base.architecture, sizes(&silent, &problems, base)?).peak())
 }
 
-/// What memory depends on in a run of `config` that is alone: of one that reads the base nowhere, the base is not held.
-///
-/// # Errors
-/// An objective that is impossible.
+/// The sizes that decide the memory of a run of `config` alone: where it reads the base nowhere, the base is not held.
 pub(crate) fn sizes(
     config: &RlvrConfig,
     problems: &[Encoded<'_>],

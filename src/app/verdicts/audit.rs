@@ -34,9 +34,9 @@ pub struct Case {
     pub gold: String,
     /// The answer.
     pub answer: String,
-    /// What the verifier says.
+    /// The verifier's verdict.
     pub verdict: Kind,
-    /// What the other one says; none without another one.
+    /// The other verifier's; none without another one.
     pub other: Option<Kind>,
     /// Whether the answer is truly correct, where somebody said so.
     pub label: Option<bool>,
@@ -57,11 +57,11 @@ impl Case {
 /// Pairs in dispute that are alike.
 #[derive(Debug)]
 pub struct Dispute<'a> {
-    /// What kind of answer their gold answers are.
+    /// The kind of their gold answers.
     pub gold: String,
-    /// What the verifier says of them.
+    /// The verifier's verdict on them.
     pub verdict: Kind,
-    /// What the other one says.
+    /// The other verifier's.
     pub other: Kind,
     /// The pairs, in order.
     pub cases: Vec<&'a Case>,
@@ -71,7 +71,7 @@ pub struct Dispute<'a> {
 pub struct Audit {
     /// The pairs, in order.
     pub cases: Vec<Case>,
-    /// What the verifiers are called.
+    /// The names of the verifiers.
     pub names: (String, Option<String>),
     labels: PathBuf,
 }
@@ -79,9 +79,6 @@ pub struct Audit {
 impl Audit {
     /// Judges the pairs of `file` by `judge` and by `against`: another verifier, or a CSV of what it said. Labels are
     /// those of the file's lines and of `FILE.labels.csv`.
-    ///
-    /// # Errors
-    /// A file that cannot be read, a line that is no pair.
     pub fn open(file: &Path, judge: &Judge, against: Option<&str>) -> Result<Self> {
         let shown = file.display();
         let reader = regular::open(file).with_context(|| format!("{shown}: cannot be read"))?;
@@ -192,9 +189,6 @@ impl Audit {
     }
 
     /// Keeps a label, in memory and in `FILE.labels.csv`.
-    ///
-    /// # Errors
-    /// A file that cannot be written.
     pub fn label(&mut self, index: usize, is_correct: bool) -> Result<()> {
         let describe = || format!("{}: cannot be written", self.labels.display());
         let is_new = !self.labels.exists();
@@ -208,7 +202,7 @@ impl Audit {
     }
 }
 
-/// What another verifier says of the same pairs.
+/// Another verifier's verdicts on the same pairs.
 fn of_verifier(spec: &str, cases: &[Case]) -> Result<Vec<Kind>> {
     let judge = Judge::open(Some(spec), None)
         .with_context(|| format!("--against {spec}: neither a file nor a verifier"))?;
@@ -222,8 +216,8 @@ fn of_verifier(spec: &str, cases: &[Case]) -> Result<Vec<Kind>> {
         .collect()
 }
 
-/// What a CSV says of them: a column `correct` (true, false, or empty for unjudged), and `line` where not all pairs
-/// are in it in order.
+/// The verdicts in a CSV: a column `correct` (true, false, or empty for unjudged), and `line` where not all pairs are
+/// in it in order.
 fn of_csv(path: &Path, cases: &[Case]) -> Result<Vec<Kind>> {
     let rows = columns(path, "correct")?;
     let kind = |correct: Option<bool>| match correct {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use tealight_datasets::verify::math::{Checked, Mode, Outcome, check};
 use tealight_datasets::{Database, Problem, Prompt, Verdict, Verifier, verify};
 
-/// What judges.
+/// A verifier, by kind.
 #[derive(Clone)]
 pub enum Judge {
     /// Mathematics, with the places where an answer may stand.
@@ -17,7 +17,7 @@ pub enum Judge {
     Other(Arc<dyn Verifier>),
 }
 
-/// What is judged.
+/// A gold answer and an answer to judge.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Pair {
     /// The gold answer.
@@ -57,7 +57,7 @@ pub enum Kind {
     Wrong,
     /// No answer was found.
     NoAnswer,
-    /// What stands where the answer should be cannot be read.
+    /// The text in the answer's place cannot be read.
     Unparsable,
     /// Nothing can be said.
     Unjudged,
@@ -115,26 +115,23 @@ pub struct Judged {
 
 /// One line of output of mathematics.
 #[derive(Serialize)]
-struct Found<'a> {
+struct MathLine<'a> {
     verdict: Outcome,
     extracted: Option<&'a str>,
     rule: Option<&'static str>,
 }
 
 /// The line of JSON of a mathematical verdict.
-///
-/// # Errors
-/// None that is known of.
-pub fn math_line(found: &Checked<'_>) -> Result<String> {
-    Ok(serde_json::to_string(&Found {
-        verdict: found.outcome,
-        extracted: found.extracted.as_ref().map(|extracted| &*extracted.span),
-        rule: found.extracted.as_ref().map(|extracted| extracted.rule),
+pub fn math_line(checked: &Checked<'_>) -> Result<String> {
+    Ok(serde_json::to_string(&MathLine {
+        verdict: checked.outcome,
+        extracted: checked.extracted.as_ref().map(|extracted| &*extracted.span),
+        rule: checked.extracted.as_ref().map(|extracted| extracted.rule),
     })?)
 }
 
 impl Judge {
-    /// What `--verifier SPEC` and `--mode MODE` name.
+    /// The judge that `--verifier SPEC` and `--mode MODE` name.
     ///
     /// # Errors
     /// An unknown name; a mode for another verifier than that of mathematics.
@@ -164,9 +161,6 @@ impl Judge {
     }
 
     /// The verdict on a pair.
-    ///
-    /// # Errors
-    /// None that is known of: verdicts are JSON.
     pub fn judge(&self, pair: Pair) -> Result<Judged> {
         let (gold, answer) = (pair.gold.into_string(), pair.answer.into_string());
         Ok(match self {
@@ -182,9 +176,6 @@ impl Judge {
     }
 
     /// The verdict on a line of JSON; none for an empty one.
-    ///
-    /// # Errors
-    /// A line that is no pair.
     pub fn judge_line(&self, line: &[u8]) -> Result<Option<Judged>> {
         let line = std::str::from_utf8(line).context("not UTF-8")?.trim();
         if line.is_empty() {

@@ -1,4 +1,4 @@
-//! What the service counted, in the text format that Prometheus reads.
+//! Counters of the service, in the text format that Prometheus reads.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -15,7 +15,6 @@ pub(super) struct Metrics {
     bad_lines: AtomicU64,
     judging_microseconds: AtomicU64,
     responses: Mutex<BTreeMap<u16, u64>>,
-    /// Connections that are open.
     pub(super) connections: AtomicUsize,
 }
 

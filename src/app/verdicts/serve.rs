@@ -43,9 +43,6 @@ const WHOLE_BODY: Duration = Duration::from_secs(60);
 const FAREWELL: Duration = Duration::from_secs(10);
 
 /// Serves until `stop`; `listening` is told the address once connections are accepted.
-///
-/// # Errors
-/// An address that cannot be listened at.
 pub fn serve(
     judge: Judge,
     address: &str,
@@ -140,7 +137,7 @@ async fn connection(
     let ending = async {
         let _ = ended.wait_for(|is_ending| *is_ending).await;
     };
-    // What goes wrong is the client's affair: it went away, or sent what is not HTTP.
+    // Errors here are the client's: it went away, or sent bytes that are not HTTP.
     tokio::select! {
         result = served.as_mut() => drop(result),
         () = ending => {
@@ -242,17 +239,17 @@ async fn array(service: &Arc<Service>, request: Request) -> Result<Response, Res
     let (judged, memory) = judged.map_err(|why| refuse(StatusCode::INTERNAL_SERVER_ERROR, &why))?;
     let lines: Vec<String> = judged.into_iter().flatten().map(|judged| judged.json).collect();
     let text = if is_array { format!("[{}]", lines.join(",\n")) } else { lines.concat() };
-    let body = Body::from(Bytes::from_owner(Held { text, _memory: memory }));
+    let body = Body::from(Bytes::from_owner(ReservedAnswer { text, _memory: memory }));
     Ok(([(header::CONTENT_TYPE, "application/json")], body).into_response())
 }
 
 /// An answer that counts as memory of its request until the client has read it.
-struct Held {
+struct ReservedAnswer {
     text: String,
     _memory: OwnedSemaphorePermit,
 }
 
-impl AsRef<[u8]> for Held {
+impl AsRef<[u8]> for ReservedAnswer {
     fn as_ref(&self) -> &[u8] {
         self.text.as_bytes()
     }

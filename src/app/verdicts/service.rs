@@ -1,4 +1,4 @@
-//! What all requests for verdicts share: the judge, its processors, and the memory that requests may take.
+//! The state that all requests for verdicts share: the judge, its processors, and the memory that requests may take.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ const MAX_IN_FLIGHT: usize = 256 << 20;
 /// How long a client may take to send its headers, the next part of its body, or to read.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What all requests share.
+/// The state that all requests share.
 pub(super) struct Service {
     pub(super) judge: Judge,
     /// Batches that are judged at a time.

@@ -70,7 +70,7 @@ pub(super) async fn discard(body: &mut Body) {
 
 /// Answers JSON lines with JSON lines.
 pub(super) fn lines(service: &Arc<Service>, request: Request) -> Response {
-    // What is read, what is judged, and what waits to be read by the client.
+    // Lines that are read, that are judged, and that wait for the client.
     let Some(memory) = service.reserve(4 * (CHUNK_BYTES + MAX_LINE)) else {
         return refuse(StatusCode::SERVICE_UNAVAILABLE, "too much is being judged; try again");
     };
@@ -118,7 +118,7 @@ async fn judge(
         while let Some(piece) = pieces.next() {
             if rest.len() + piece.len() > MAX_LINE {
                 let why = format!("line {} has more than {MAX_LINE} bytes", number + 1);
-                // What came before the line is answered all the same.
+                // Lines before the bad one are answered all the same.
                 let _ = answer(&service, std::mem::take(&mut chunk), &send).await;
                 let _ = send.send(error_line(&why)).await;
                 discard(&mut body).await;
@@ -137,7 +137,7 @@ async fn judge(
                 }
             }
         }
-        // What came together is answered together; a client may wait for it before it sends more.
+        // Lines that came together are answered together; a client may wait for the answers before it sends more.
         chunk_bytes = 0;
         if answer(&service, std::mem::take(&mut chunk), &send).await.is_err() {
             return;

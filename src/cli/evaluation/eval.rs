@@ -1,6 +1,6 @@
 //! `tealight eval` and `tealight grade`.
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::{ArgMatches, Args, FromArgMatches};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -9,7 +9,7 @@ use crate::app::directory::Existing;
 use crate::app::evaluate::reject::Rejection;
 use crate::app::evaluate::{self, EvalOptions, Judged};
 use crate::app::grade::{self, GradeOptions};
-use crate::cli::{config_merge, required, table};
+use crate::cli::{config_merge, table};
 use crate::system::process::Process;
 use crate::system::stop::Interrupted;
 use crate::system::telemetry::print;
@@ -59,16 +59,13 @@ pub(in crate::cli) fn run(matches: &ArgMatches, process: &Process) -> Result<()>
         bail!("--reject runs in one process: start it without mpirun or tealight launch");
     }
     let guard = evaluate::rejecting(&options, existing, &process.stop)?;
-    print(match options.json {
-        true => serde_json::to_string_pretty(&guard)?,
-        false => rejection(&guard),
-    })?;
+    print(if options.json { serde_json::to_string_pretty(&guard)? } else { rejection(&guard) })?;
     Ok(())
 }
 
 pub(in crate::cli) fn grade(matches: &ArgMatches, process: &Process) -> Result<()> {
     let GradeSettings { file, grade: options } = config_merge::resolve_plain(matches)?;
-    let file = required(file, "name the FILE of completions, or -")?;
+    let file = file.context("name the FILE of completions, or -")?;
     show(grade::run(&options, &file, Flags::existing(matches)?, process)?, options.json)
 }
 

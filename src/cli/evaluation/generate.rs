@@ -22,7 +22,6 @@ use crate::system::telemetry::{out, print};
 /// Largest prompt, in bytes.
 const MAX_PROMPT: u64 = 64 << 20;
 
-/// Options of `tealight generate`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(in crate::cli) struct GenerateOptions {
     /// Prompt. Default: --file, or else standard input; a terminal starts a chat.
@@ -193,19 +192,19 @@ impl GenerateRequest<'_> {
     fn streamed(&self, prompt: &Prompt, rng_key: RngKey) -> Result<(String, Finish)> {
         let (ids, params) = self.prepared(prompt)?;
         let mut text = TextStream::new(&self.model.tokenizer);
-        let mut whole = String::new();
+        let mut completion = String::new();
         let mut out = out();
         let mut show = |part: String| -> Result<()> {
             write!(out, "{part}")?;
             out.flush()?;
-            whole.push_str(&part);
+            completion.push_str(&part);
             Ok(())
         };
         let finish =
             self.model.stream(&ids, &params, rng_key, &mut |token, _| show(text.push(token)?))?;
         show(text.rest()?)?;
         print("")?;
-        Ok((whole, finish))
+        Ok((completion, finish))
     }
 
     /// Asks for lines until there is none; what was said before stands before every question.

@@ -22,7 +22,6 @@ use tealight_eval::results::{MAX_RESULTS, Results};
 use crate::system::stop::Stop;
 use crate::system::telemetry::print;
 
-/// Options of `tealight report`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(in crate::cli) struct ReportOptions {
     /// Directory of an evaluation, a training run or a study.
@@ -71,15 +70,17 @@ fn write(directory: &Path) -> Result<()> {
     report::write(&[(directory, &Results::load(directory)?)], None, directory)
 }
 
-/// What the server knows.
-struct Shown {
+/// The state of the server: a directory and its results so far.
+struct ServerState {
     directory: PathBuf,
     live: Mutex<Live>,
 }
 
 fn serve(directory: &Path, port: u16, stop: &Stop) -> Result<()> {
-    let shown =
-        Arc::new(Shown { directory: directory.to_owned(), live: Mutex::new(Live::new(directory)) });
+    let shown = Arc::new(ServerState {
+        directory: directory.to_owned(),
+        live: Mutex::new(Live::new(directory)),
+    });
     let page = report::live_page()?;
     let router = Router::new()
         .route("/", get(|| async { Html(page) }))
@@ -122,7 +123,7 @@ async fn this_host_alone(request: Request, next: Next) -> Response {
     }
 }
 
-async fn live(State(shown): State<Arc<Shown>>) -> Response {
+async fn live(State(shown): State<Arc<ServerState>>) -> Response {
     match shown.live.lock().unwrap_or_else(PoisonError::into_inner).look() {
         Ok(page) => json(page),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error:#}")).into_response(),
@@ -130,7 +131,7 @@ async fn live(State(shown): State<Arc<Shown>>) -> Response {
 }
 
 /// The completions of a training step, by its position among those that `/live` listed.
-async fn step(State(shown): State<Arc<Shown>>, Wild(index): Wild<usize>) -> Response {
+async fn step(State(shown): State<Arc<ServerState>>, Wild(index): Wild<usize>) -> Response {
     match shown.live.lock().unwrap_or_else(PoisonError::into_inner).step(index) {
         Ok(rows) => json(rows.to_string()),
         Err(error) => (StatusCode::NOT_FOUND, format!("{error:#}")).into_response(),
@@ -141,12 +142,12 @@ fn json(text: String) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], text).into_response()
 }
 
-async fn data(state: State<Arc<Shown>>, Wild(name): Wild<String>) -> Response {
+async fn data(state: State<Arc<ServerState>>, Wild(name): Wild<String>) -> Response {
     file(state, Wild(format!("report-data/{name}"))).await
 }
 
 /// A file that the report consists of; the router lets no other name through.
-async fn file(State(shown): State<Arc<Shown>>, Wild(name): Wild<String>) -> Response {
+async fn file(State(shown): State<Arc<ServerState>>, Wild(name): Wild<String>) -> Response {
     let Ok(path) = names::inside(&shown.directory, &name) else {
         return StatusCode::NOT_FOUND.into_response();
     };

@@ -11,7 +11,6 @@ use serde_json::{Map, Value};
 use crate::app::data_file;
 use crate::system::telemetry::{completions, out};
 
-/// Options of `tealight show`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(in crate::cli) struct ShowOptions {
     /// A run's directory, or one of its completions/*.parquet files.
@@ -22,7 +21,7 @@ pub(in crate::cli) struct ShowOptions {
     step: Option<usize>,
     /// Show only completions with this verdict.
     #[arg(long, value_enum)]
-    verdict: Option<Shown>,
+    verdict: Option<VerdictFilter>,
     /// Show only completions that were truncated at --max-completion-length.
     #[arg(long)]
     #[serde(default)]
@@ -38,7 +37,7 @@ pub(in crate::cli) struct ShowOptions {
 /// Verdicts to choose from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Shown {
+enum VerdictFilter {
     /// A correct answer.
     Correct,
     /// An incorrect answer.

@@ -27,7 +27,6 @@ const MAX_LINE: usize = 16 << 20;
 /// Bytes of lines that are judged at a time, beyond one line.
 const CHUNK_BYTES: usize = 64 << 20;
 
-/// Options of `tealight verify`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(in crate::cli) struct VerifyOptions {
     /// The gold answer, bare or in a worked solution.
@@ -64,7 +63,7 @@ pub(in crate::cli) struct VerifyOptions {
     /// the answer: disagreements by kind, and false-positive and false-negative rates with intervals.
     #[arg(long, value_name = "FILE")]
     audit: Option<PathBuf>,
-    /// What --audit compares with: another verifier, or a CSV with the column `correct` (and `line`) of what another
+    /// The comparison of --audit: another verifier, or a CSV with the column `correct` (and `line`) of what another
     /// one said.
     #[arg(long, value_name = "CSV|VERIFIER")]
     against: Option<String>,
@@ -205,7 +204,7 @@ fn stream(reader: impl BufRead, name: &str, judge: &Judge) -> Result<(usize, usi
                 }
                 Ok(None) => {}
                 Err(error) => {
-                    // What was judged before the bad line is not lost.
+                    // Lines that were judged before the bad one are not lost.
                     out.flush()?;
                     return Err(error);
                 }

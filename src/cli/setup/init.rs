@@ -13,7 +13,6 @@ use tealight_datasets::output;
 use super::{recipes, schema};
 use crate::cli::{commands, help};
 
-/// Options of `tealight init`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(in crate::cli) struct InitOptions {
     /// Recipe to begin with, as `tealight recipes` lists them.

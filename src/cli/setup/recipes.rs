@@ -8,14 +8,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::system::telemetry::out;
 
-/// What begins the name of a recipe where a file may stand too.
+/// The prefix of a recipe's name where a file may stand too.
 const PREFIX: &str = "recipe:";
 
 /// A file of `recipes/`.
 pub(in crate::cli) struct Recipe {
     /// Its path there, without `.toml`.
     pub(in crate::cli) name: &'static str,
-    /// Its text.
     pub(in crate::cli) text: &'static str,
 }
 
@@ -77,9 +76,6 @@ impl Recipe {
 }
 
 /// The recipe of a name.
-///
-/// # Errors
-/// None of that name.
 pub(in crate::cli) fn find(name: &str) -> Result<&'static Recipe> {
     if let Some(recipe) = RECIPES.iter().find(|recipe| recipe.name == name) {
         return Ok(recipe);
@@ -96,14 +92,10 @@ pub(in crate::cli) fn find(name: &str) -> Result<&'static Recipe> {
 }
 
 /// The text of `recipe:NAME`; none of what begins otherwise, which is a file.
-///
-/// # Errors
-/// No recipe of that name.
 pub(in crate::cli) fn named(file: &str) -> Result<Option<&'static str>> {
     file.strip_prefix(PREFIX).map(|name| find(name).map(|recipe| recipe.text)).transpose()
 }
 
-/// Options of `tealight recipes`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(in crate::cli) struct RecipesOptions {
     /// Name of one recipe, which is then printed; without a name all of them are listed.

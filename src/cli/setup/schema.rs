@@ -16,7 +16,6 @@ use crate::system::telemetry::out;
 /// Options that are a text, or a list of texts.
 const ONE_OR_MANY: [&str; 2] = ["verifier", "report_to"];
 
-/// Options of `tealight schema`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(in crate::cli) struct SchemaOptions {
     /// Command whose settings are described, such as train. Default: the settings of all commands.
@@ -33,9 +32,6 @@ pub(in crate::cli) fn run(options: &SchemaOptions) -> Result<()> {
 }
 
 /// The schema of a command's settings files.
-///
-/// # Errors
-/// No such command.
 pub(in crate::cli) fn of_command(name: &str) -> Result<Value> {
     let known = || commands::names().collect::<Vec<_>>().join(", ");
     let entry = commands::entry(name)
@@ -143,7 +139,7 @@ pub(super) fn settings(name: &str, command: &Command) -> Vec<Arg> {
     all.cloned().collect()
 }
 
-/// What an option may be.
+/// The schema of an option.
 fn property(option: &Arg) -> Value {
     let id = option.get_id().as_str();
     let mut item = item(option);
@@ -152,10 +148,7 @@ fn property(option: &Arg) -> Value {
     let help = option.get_help().map(ToString::to_string).unwrap_or_default();
     if is_list {
         let list = json!({"type": "array", "items": item});
-        item = match ONE_OR_MANY.contains(&id) {
-            true => json!({"anyOf": [item, list]}),
-            false => list,
-        };
+        item = if ONE_OR_MANY.contains(&id) { json!({"anyOf": [item, list]}) } else { list };
     }
     if let Some(fields) = item.as_object_mut() {
         fields.insert("description".into(), help.into());
@@ -166,7 +159,7 @@ fn property(option: &Arg) -> Value {
     item
 }
 
-/// What one value of an option may be.
+/// The schema of one value of an option.
 fn item(option: &Arg) -> Value {
     let id = option.get_id().as_str();
     if id == "seeds" {

@@ -11,9 +11,6 @@ use crate::system::stop::Stop;
 use crate::system::telemetry::print;
 
 /// The options of this command: those of sampling mean nothing without `--measure`.
-///
-/// # Errors
-/// Options of sampling without `--measure`; a settings file that cannot be read or has an unknown key.
 pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<BetaOptions> {
     let options: BetaOptions = config_merge::resolve_plain(matches)?;
     let always = ["validity", "target", "beta", "json", "config"];
@@ -52,7 +49,7 @@ fn rows(rows: &[BetaMeaning], base: &BaseValidity) -> String {
         );
         cells.push(line);
     }
-    let whole = BetaMeaning::of(base, 1.0);
+    let meaning = BetaMeaning::of(base, 1.0);
     let over = match base.prompts() {
         1 => String::new(),
         count => format!(", the mean over {count} prompts"),
@@ -61,7 +58,7 @@ fn rows(rows: &[BetaMeaning], base: &BaseValidity) -> String {
         "{}\nbase validity {:.4}{over}. KL cost is in nats, at most {:.4} (that of p*). For one prompt, beta = 1 / (logit mu - \
          logit A): the optimum of E[v] - beta KL(q||a) then has validity mu.",
         table::plain(&cells),
-        whole.base_validity,
-        whole.kl_cost_limit
+        meaning.base_validity,
+        meaning.kl_cost_limit
     )
 }

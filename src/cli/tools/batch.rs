@@ -2,12 +2,11 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use crate::app::batch::{self, BatchOptions};
-use crate::cli::required;
 use crate::system::stop::Stop;
 
 /// The settings of this command, and the files that a settings file may name too.
@@ -26,7 +25,6 @@ pub(in crate::cli) struct Settings {
 
 pub(in crate::cli) fn run(settings: Settings, stop: &Stop) -> Result<()> {
     const NO_FILES: &str = "--input FILE and --output FILE are needed";
-    let (input, output) =
-        (required(settings.input, NO_FILES)?, required(settings.output, NO_FILES)?);
+    let (input, output) = (settings.input.context(NO_FILES)?, settings.output.context(NO_FILES)?);
     batch::run(&settings.batch, &input, &output, stop)
 }

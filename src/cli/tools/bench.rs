@@ -8,10 +8,7 @@ use crate::system::telemetry::print;
 
 pub(in crate::cli) fn run(options: &BenchOptions) -> Result<()> {
     let report = bench::run(options)?;
-    print(match options.json {
-        true => serde_json::to_string_pretty(&report)?,
-        false => table(&report),
-    })?;
+    print(if options.json { serde_json::to_string_pretty(&report)? } else { table(&report) })?;
     Ok(())
 }
 

@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use crate::app::doctor;
 use crate::system::telemetry::print;
 
-/// Options of `tealight doctor`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(in crate::cli) struct DoctorOptions {
     /// Device to test: auto, cpu, cuda, cuda:N or metal. On a GPU every kernel is compared with the CPU.

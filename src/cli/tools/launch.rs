@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use crate::app::launch::{self, Launch};
 use crate::system::stop::Stop;
 
-/// Options of `tealight launch`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(in crate::cli) struct LaunchOptions {
     /// Number of processes (ranks) on this node. Each gets an equal share of the CPU cores; GPUs are assigned in turn.

@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use crate::learn::objective::{self, Description};
 use crate::system::telemetry::out;
 
-/// Options of `tealight objectives`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(in crate::cli) struct ObjectivesOptions {
     /// Name of one objective, whose keys are then shown; without a name all objectives and all keys are listed.

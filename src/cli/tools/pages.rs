@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 use crate::system::files::{writable_directory, write_atomic};
 use crate::system::telemetry::out;
 
-/// Options of `tealight completions`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(in crate::cli) struct CompletionsOptions {
     /// bash, zsh, fish, elvish or powershell.
@@ -18,7 +17,6 @@ pub(in crate::cli) struct CompletionsOptions {
     shell: Option<String>,
 }
 
-/// Options of `tealight man`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(in crate::cli) struct ManOptions {
     /// Directory for the pages, one for each command.

@@ -13,7 +13,6 @@ use crate::system::telemetry::out;
 /// Problems that the numbers of answers are taken over.
 const PROBLEMS: usize = 200;
 
-/// Options of `tealight tasks`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(in crate::cli) struct TasksOptions {
     /// A task, or a dataset of it: TASK/SPLIT-KNOBS, such as colouring/test-n7-m9. Without a name all tasks are listed.
@@ -113,7 +112,7 @@ fn describe(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// What a task asks, an example and its knobs.
+/// A task's question, an example and its parameters.
 fn row(kind: &'static Kind, split: &str) -> Result<String> {
     let problems = instances::with_seed(kind, split, Some(1), 0)?.problems;
     let problem = problems.first().context("no instance")?;

@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::{ArgMatches, Args, FromArgMatches};
 use serde::{Deserialize, Serialize};
 
 use crate::app::directory::Existing;
 use crate::app::export::{self, ExportOptions};
-use crate::cli::{NO_OUTPUT, config_merge, required};
+use crate::cli::{NO_OUTPUT, config_merge};
 
 /// The settings of this command, and the directory that a settings file may name too.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
@@ -35,5 +35,5 @@ pub(in crate::cli) fn run(matches: &ArgMatches) -> Result<()> {
         true => Existing::Replace,
         false => Existing::Keep,
     };
-    export::run(&settings.export, &required(settings.output, NO_OUTPUT)?, existing)
+    export::run(&settings.export, &settings.output.context(NO_OUTPUT)?, existing)
 }

@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use crate::app::presample::{self, PresampleOptions, Summary};
-use crate::cli::{NO_OUTPUT, required, table};
+use crate::cli::{NO_OUTPUT, table};
 use crate::system::process::Process;
 use crate::system::telemetry::print;
 
@@ -23,7 +23,7 @@ pub(in crate::cli) struct Settings {
 }
 
 pub(in crate::cli) fn run(settings: Settings, process: &Process) -> Result<()> {
-    let output = required(settings.output, NO_OUTPUT)?;
+    let output = settings.output.context(NO_OUTPUT)?;
     let summary = presample::run(&settings.presample, &output, process)?;
     let text = match settings.presample.json {
         true => serde_json::to_string_pretty(&summary)?,

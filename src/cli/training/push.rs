@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::{ArgMatches, Args, FromArgMatches};
 use serde::{Deserialize, Serialize};
 
 use crate::app::push::{self, PushOptions};
-use crate::cli::{config_merge, required};
+use crate::cli::config_merge;
 use crate::system::telemetry::print;
 
 /// The settings of this command, and what a settings file may name too: a run and a repository.
@@ -34,8 +34,8 @@ pub(in crate::cli) struct Flags {
 
 pub(in crate::cli) fn run(matches: &ArgMatches) -> Result<()> {
     let Settings { place, repo, push } = config_merge::resolve_plain(matches)?;
-    let run = required(place, "name a run's directory or a model's")?;
-    let repository = required(repo, "--repo OWNER/NAME is needed")?;
+    let run = place.context("name a run's directory or a model's")?;
+    let repository = repo.context("--repo OWNER/NAME is needed")?;
     if Flags::from_arg_matches(matches)?.dry_run {
         for (name, bytes) in push::dry_run(&push, &run, &repository)? {
             print(format_args!("{bytes:>12} {name}"))?;

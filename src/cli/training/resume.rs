@@ -9,9 +9,9 @@ use clap::{ArgMatches, Args, FromArgMatches};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::app::directory::{MAX_SETTINGS, RunDirectory, Start, as_argument};
+use crate::app::directory::{RunDirectory, Start, as_argument};
 use crate::cli::config_merge;
-use crate::system::files::read_text;
+use crate::system::files::{MAX_SMALL, read_text};
 
 /// The settings of a command that trains, and the directory that a settings file may name too.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
@@ -52,7 +52,7 @@ where
     let named = flags.resume.as_ref().and_then(|name| run_of(Path::new(name)));
     if let (Some((directory, name)), None) = (named, &run.output) {
         let file = directory.join("config.toml");
-        let text = read_text(&file, MAX_SETTINGS)?;
+        let text = read_text(&file, MAX_SMALL)?;
         refuse_programs(&text, &file, matches)?;
         run = config_merge::resolve(matches, Some((&file.display().to_string(), &text)))?;
         (run.output, checkpoint) = (Some(directory), Some(name));
@@ -66,7 +66,7 @@ where
 }
 
 /// Refuses settings of a run that start a program or ask a server, unless the command line says the same: the folder
-/// of a run may come from a stranger.
+/// of a run may be untrusted.
 fn refuse_programs(text: &str, file: &Path, matches: &ArgMatches) -> Result<()> {
     let settings: toml::Table =
         text.parse().with_context(|| format!("{}: not TOML", file.display()))?;
@@ -90,12 +90,12 @@ fn refuse_programs(text: &str, file: &Path, matches: &ArgMatches) -> Result<()> 
     ];
     for (option, what) in asks {
         let all = texts(option);
-        let found = all.iter().find(|value| match option {
+        let program = all.iter().find(|value| match option {
             "verifier" => value.starts_with("program:") || value.starts_with("python:"),
             "report_to" => !["tensorboard", "none"].contains(&value.as_str()),
             _ => true,
         });
-        if let Some(value) = found.filter(|_| !given(option)) {
+        if let Some(value) = program.filter(|_| !given(option)) {
             // Flags take the place of the whole list.
             let name = option.replace('_', "-");
             let flag = |value: &String| format!(" --{name} {}", as_argument(Path::new(value)));

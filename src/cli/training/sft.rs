@@ -1,11 +1,11 @@
 //! `tealight sft`.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::ArgMatches;
 
 use super::resume::{self, RunFlags, RunSettings};
 use crate::app::training::sft::{self, SftOptions};
-use crate::cli::{NO_OUTPUT, required};
+use crate::cli::NO_OUTPUT;
 use crate::system::stop::Stop;
 
 /// The settings of this command.
@@ -20,5 +20,5 @@ pub(in crate::cli) fn check(matches: &ArgMatches) -> Result<()> {
 
 pub(in crate::cli) fn run(matches: &ArgMatches, stop: &Stop) -> Result<()> {
     let (options, directory) = resume::resolve::<SftOptions>(matches)?;
-    sft::run(&options, &required(directory, NO_OUTPUT)?, stop)
+    sft::run(&options, &directory.context(NO_OUTPUT)?, stop)
 }

@@ -12,8 +12,8 @@ use crate::formats::hub;
 use crate::system::process::Process;
 use crate::system::telemetry::print;
 
-/// What the default study is run with: the embedded model on Countdown in a few minutes on two
-/// cores. Any flag or `--config` overrides these; see `recipes/countdown-study.toml`.
+/// The settings of the default study: the embedded model on Countdown in a few minutes on two cores. Any flag or
+/// `--config` overrides these; see `recipes/countdown-study.toml`.
 const DEFAULTS: &str = include_str!("../../../recipes/countdown-study.toml");
 
 /// The options of this command. With the embedded model, [`DEFAULTS`] lie below files and flags.

@@ -1,4 +1,4 @@
-//! What PEFT's `adapter_config.json` says of an adapter, and which of its keys are not supported.
+//! The keys of PEFT's `adapter_config.json`, and which of them are not supported.
 
 use std::path::Path;
 
@@ -7,10 +7,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::CONFIG;
-use crate::system::files::read_json;
+use crate::system::files::{MAX_CONFIG, read_json};
 
-/// Largest configuration, in bytes.
-const MAX_CONFIG: u64 = 16 << 20;
 /// Keys that change what an adapter computes in ways that are not written here, unless they are off.
 const UNSUPPORTED: [&str; 15] = [
     "use_dora",
@@ -32,7 +30,7 @@ const UNSUPPORTED: [&str; 15] = [
 /// Keys that take some of what `target_modules` name away again.
 const NARROWING: [&str; 3] = ["layers_to_transform", "layers_pattern", "exclude_modules"];
 
-/// What is read of it here.
+/// The keys that are read here.
 #[derive(Deserialize)]
 pub(super) struct Config {
     peft_type: String,
@@ -50,9 +48,6 @@ pub(super) struct Config {
 
 impl Config {
     /// Reads the configuration of the adapter in `directory`.
-    ///
-    /// # Errors
-    /// A file that cannot be read or is not one.
     pub(super) fn read(directory: &Path) -> Result<Self> {
         let path = directory.join(CONFIG);
         serde_json::from_value(read_json(&path, MAX_CONFIG)?)
@@ -60,9 +55,6 @@ impl Config {
     }
 
     /// Refuses an adapter of another kind, and one that computes nothing.
-    ///
-    /// # Errors
-    /// The key and its value.
     pub(super) fn check(&self) -> Result<()> {
         if self.peft_type != "LORA" {
             bail!("peft_type is {}; only LORA is supported", self.peft_type);

@@ -26,7 +26,7 @@ use config::Config;
 pub const CONFIG: &str = "adapter_config.json";
 /// Its matrices.
 pub const WEIGHTS: &str = "adapter_model.safetensors";
-/// What PEFT puts before the names of a model's weights.
+/// PEFT's prefix of the names of a model's weights.
 const PREFIX: &str = "base_model.model.";
 /// PEFT's word for every projection of the layers.
 const ALL_LINEAR: &str = "all-linear";
@@ -110,9 +110,6 @@ impl LoraOptions {
     }
 
     /// Refuses what cannot be trained.
-    ///
-    /// # Errors
-    /// The option and the fix.
     pub fn check(&self) -> Result<()> {
         let is_default = self.lora_r == 16
             && self.lora_alpha == 32.0
@@ -160,7 +157,7 @@ fn leaves(architecture: &Architecture) -> Vec<&'static str> {
 pub struct Adapter {
     /// The model it belongs to: a directory or a Hub id.
     pub base: String,
-    /// What its matrices mean.
+    /// The scale of its matrices.
     pub scaling: Scaling,
     /// The last parts of the names of what is adapted.
     pub targets: Vec<String>,
@@ -168,7 +165,7 @@ pub struct Adapter {
     pub weights: Weights,
 }
 
-/// What an adapter's base was, where it was not as its checkpoint has it; PEFT's own file has no place for it.
+/// The form of an adapter's base, where it was not as its checkpoint has it; PEFT's own file has no place for it.
 const BASE: &str = "tealight.json";
 /// Largest such file, in bytes.
 const MAX_BASE: u64 = 1 << 16;
@@ -202,9 +199,6 @@ pub(crate) fn warn_of_base(name: &str, directory: &Path, here: Option<BaseDtype>
 
 impl Adapter {
     /// The name of the base that the adapter in `directory` was made for; `None` where it is no adapter.
-    ///
-    /// # Errors
-    /// A configuration that cannot be read.
     pub fn base_of(directory: &Path) -> Result<Option<String>> {
         if !directory.join(CONFIG).exists() {
             return Ok(None);
@@ -289,9 +283,6 @@ impl Adapter {
     }
 
     /// `decoder` with this adapter on it.
-    ///
-    /// # Errors
-    /// Matrices that do not fit.
     pub fn on(&self, decoder: Decoder) -> Result<Decoder> {
         let dtype = decoder.dtype();
         let part = |name: String| -> candle_core::Result<Option<Parameter>> {
@@ -305,9 +296,6 @@ impl Adapter {
     }
 
     /// Writes the configuration and `weights`, matrices under their names here, to `directory`.
-    ///
-    /// # Errors
-    /// A directory that cannot be written.
     pub fn save(&self, weights: &Weights, directory: &Path) -> Result<()> {
         let named = weights.iter().map(|(name, x)| (format!("{PREFIX}{name}"), x.clone()));
         weights::save(&named.collect(), &directory.join(WEIGHTS))?;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{TOKEN_NORMAL, TOKEN_USER_DEFINED};
 
-/// What stands for a space.
+/// The mark of a space.
 const SPACE: &str = "\u{2581}";
 
 /// Longest piece that merges make, in bytes: more than any tokenizer has, and too little to take long.

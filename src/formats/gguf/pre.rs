@@ -20,7 +20,6 @@ const QWEN: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}
 /// Llama 3's: the same with up to three digits.
 const LLAMA: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
-/// Those that are known.
 const ALL: [Pre; 5] = [
     Pre { name: "qwen2", split: Some(QWEN), digits: false, nfc: true, ignores_merges: false },
     Pre { name: "llama-bpe", split: Some(LLAMA), digits: false, nfc: false, ignores_merges: true },
@@ -29,12 +28,10 @@ const ALL: [Pre; 5] = [
     Pre { name: "gpt-2", split: None, digits: false, nfc: false, ignores_merges: false },
 ];
 
-/// The one called `name`.
 pub(super) fn named(name: &str) -> Option<&'static Pre> {
     ALL.iter().find(|pre| pre.name == name)
 }
 
-/// Their names.
 pub(super) fn names() -> String {
     ALL.map(|pre| pre.name).join(", ")
 }

@@ -1,5 +1,5 @@
-//! The header of a GGUF file, with limits: a file is a stranger's, and nothing in it is taken at its word before it was
-//! held against the file's size.
+//! The header of a GGUF file, with limits: files are untrusted, and every size in one is checked against the file's
+//! size before it is used.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -326,9 +326,6 @@ impl Gguf {
     }
 
     /// The values of a tensor in f32, on the CPU.
-    ///
-    /// # Errors
-    /// No such tensor, a file that cannot be read.
     pub fn tensor(&self, name: &str) -> Result<Tensor> {
         let info = self.info_of(name)?;
         let bytes = self.bytes(name, info)?;

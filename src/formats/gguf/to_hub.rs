@@ -145,7 +145,7 @@ impl Gguf {
         Ok(())
     }
 
-    /// What Gemma 3 has of its own; llama.cpp knows by the number of layers which of them scales queries by the width
+    /// Keys of Gemma 3 alone; llama.cpp knows by the number of layers which of its models scales queries by the width
     /// of the model.
     fn add_gemma(&self, config: &mut Json, is_stretched: bool) -> Result<()> {
         const LARGEST: i64 = 62;

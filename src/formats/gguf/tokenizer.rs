@@ -8,7 +8,7 @@ use super::{
     Gguf, TOKEN_BYTE, TOKEN_CONTROL, TOKEN_NORMAL, TOKEN_UNKNOWN, TOKEN_USER_DEFINED, Value, pre,
 };
 
-/// What files call byte-level BPE, and SentencePiece's.
+/// The name of byte-level BPE in files, and SentencePiece's.
 const BYTES: &str = "gpt2";
 const PIECES: &str = "llama";
 
@@ -218,7 +218,7 @@ impl Vocabulary {
     }
 }
 
-/// What the two kinds of tokenizers differ in.
+/// The values in which the two kinds of tokenizers differ.
 fn model_values(
     tokenizer: &Json,
     spelling: (Option<&pre::Pre>, Option<Pieces>),

@@ -42,7 +42,7 @@ impl GgufType {
         }
     }
 
-    /// What llama.cpp calls a file of mostly this type, by number, and how files are named.
+    /// The `general.file_type` of llama.cpp for a file of mostly this type, and the word for it in file names.
     fn file_type(self) -> (i64, &'static str) {
         match self {
             GgufType::F32 => (0, "f32"),
@@ -58,7 +58,7 @@ impl GgufType {
     }
 }
 
-/// What each frequency of positions is divided by, where they are stretched.
+/// The divisor of each frequency of positions, where they are stretched.
 pub(super) fn divisors(architecture: &Architecture) -> Vec<f32> {
     let (rope, dim) = (&architecture.ropes[0], architecture.rotary_dim);
     let plain = Rope { scaling: None, ..rope.clone() };

@@ -31,9 +31,6 @@ pub(super) struct Folder {
 
 impl Folder {
     /// The folder of `id` (of `kind`, `models` or `datasets`) at `revision`.
-    ///
-    /// # Errors
-    /// A revision that cannot be one.
     pub(super) fn new(kind: &str, id: &str, revision: &str) -> Result<Self> {
         let path = cache_directory().join(format!("{kind}--{}", id.replace('/', "--")));
         names::inside(&path, revision).context("a revision is a branch, a tag or a commit")?;

@@ -1,4 +1,4 @@
-//! What is asked of the Hub: one file at a time into the cache. `listing` asks for the names of the files.
+//! Requests to the Hub: one file at a time into the cache. `listing` asks for the names of the files.
 //!
 //! Nothing that a server says is believed: names, commits and ETags become paths by `names` alone, a file has
 //! the size and, where it was announced, the hash that were announced, and a token goes to no other host.
@@ -60,9 +60,6 @@ struct Announced {
 
 impl Repository {
     /// Nothing is sent yet.
-    ///
-    /// # Errors
-    /// A name or a revision that cannot be one.
     pub(super) fn new(kind: &'static str, id: &str, revision: &str) -> Result<Self> {
         if !names::is_repository(id) {
             bail!("`{id}`: a repository of the Hub is named owner/name");
@@ -218,12 +215,12 @@ impl Repository {
             return Ok(());
         }
         part.seek(SeekFrom::Start(0))?;
-        let found = push::sha256(part)?.0;
-        if found.eq_ignore_ascii_case(etag) {
+        let hash = push::sha256(part)?.0;
+        if hash.eq_ignore_ascii_case(etag) {
             return Ok(());
         }
         part.set_len(0)?;
-        Err(Broken::OnTheWay(format!("its SHA-256 is {found}, announced was {etag}")))
+        Err(Broken::OnTheWay(format!("its SHA-256 is {hash}, announced was {etag}")))
     }
 
     /// Asks for a file from byte `from` on; what it is called is said by the Hub, its bytes may come from elsewhere.
@@ -240,9 +237,9 @@ impl Repository {
             let text = |name: &str| header(&response, name).map(str::to_owned);
             // A redirect's own length and ETag are not the file's.
             let is_redirect = response.status().is_redirection();
-            let own = |name: &str| if is_redirect { None } else { text(name) };
+            let final_header = |name: &str| if is_redirect { None } else { text(name) };
             commit = commit.or_else(|| text("x-repo-commit"));
-            etag = etag.or_else(|| text("x-linked-etag")).or_else(|| own("etag"));
+            etag = etag.or_else(|| text("x-linked-etag")).or_else(|| final_header("etag"));
             bytes = bytes.or_else(|| text("x-linked-size")?.parse::<u64>().ok());
             if is_redirect {
                 let to = text("location").context("a redirect without an address")?;
@@ -280,16 +277,16 @@ impl Repository {
         Err(Broken::ForGood(anyhow!("more than {MAX_REDIRECTS} redirects")))
     }
 
-    /// Asks for `url` from byte `from` on. Headers come within `self.silence`, all of the answer within `whole`.
+    /// Asks for `url` from byte `from` on. Headers come within `self.silence`, all of the answer within `timeout`.
     pub(super) fn ask(
         &self,
         url: &str,
         from: u64,
-        whole: Option<Duration>,
+        timeout: Option<Duration>,
     ) -> Result<Response<Body>, Broken> {
         let request = self.http.get(url).config().timeout_per_read(Some(self.silence));
         let mut request =
-            request.timeout_recv_response(Some(self.silence)).timeout_global(whole).build();
+            request.timeout_recv_response(Some(self.silence)).timeout_global(timeout).build();
         request = with_token(request, url, &self.endpoint, self.token.as_deref());
         if from > 0 {
             request = request.header("Range", format!("bytes={from}-"));

@@ -1,7 +1,7 @@
-//! What `--dataset` says of the Hub to files in the cache: the files of a split, or one file by its name.
+//! The Hub's datasets of `--dataset` to files in the cache: the files of a split, or one file by its name.
 //!
 //! The order is that of the `datasets` library: what the README declares, else what the names of the files tell, else
-//! the conversion to Parquet that the Hub keeps in a branch of its own. A README and names are a stranger's: they are
+//! the conversion to Parquet that the Hub keeps in a branch of its own. A README and names are untrusted: they are
 //! read with bounds on memory and time, and a name becomes a path as those of models do.
 
 use std::path::{Path, PathBuf};
@@ -51,8 +51,8 @@ pub struct Fetched {
 }
 
 impl HubDataset {
-    /// What `spec` names on the Hub; none where it names a file or a source of our own. `hub:` before it says that the
-    /// Hub is meant whatever is here.
+    /// The dataset that `spec` names on the Hub; none where it names a file or a source of our own. `hub:` before it
+    /// says that the Hub is meant whatever is here.
     ///
     /// # Errors
     /// `hub:` before another form, a name that could be of a file here as well, a part of a split.
@@ -122,7 +122,7 @@ impl HubDataset {
         }
     }
 
-    fn fetch_split(&self, main: &Repository, asked: Option<&str>) -> Result<Fetched> {
+    fn fetch_split(&self, main: &Repository, requested: Option<&str>) -> Result<Fetched> {
         let (mut repository, mut listing, mut offer) = self.declared(main)?;
         let name = self.id.rsplit('/').next().unwrap_or_default();
         let has_script = listing.files.iter().any(|file| file.strip_suffix(".py") == Some(name));
@@ -143,7 +143,7 @@ impl HubDataset {
                 Err(_) => {}
             }
         }
-        let split = offer.split(asked).with_context(|| main.shown())?;
+        let split = offer.split(requested).with_context(|| main.shown())?;
         if split.files.len() > MAX_FILES {
             bail!(
                 "split `{}` has {} files, more than {MAX_FILES}: name one, hub:OWNER/NAME:FILE",
@@ -161,7 +161,7 @@ impl HubDataset {
         Ok(Fetched { files, note: Some(note) })
     }
 
-    /// What README and names of files offer.
+    /// The splits that README and names of files offer.
     fn declared(&self, main: &Repository) -> Result<(Repository, Listing, Offer)> {
         let listing = main.listing()?;
         let repository = main.at_commit(&listing.commit)?;
@@ -178,7 +178,7 @@ impl HubDataset {
         Ok((repository, listing, offer))
     }
 
-    /// What the conversion of the main branch offers.
+    /// The splits that the conversion of the main branch offers.
     fn converted(&self) -> Result<(Repository, Listing, Offer)> {
         if self.revision != "main" {
             bail!("the conversion is of the main branch, not of `{}`", self.revision);
@@ -193,7 +193,7 @@ impl HubDataset {
     }
 }
 
-/// Reads what a stranger wrote, in bounded memory and time.
+/// Reads untrusted text in bounded memory and time.
 fn bounded(
     repository: &Repository,
     listing: &Listing,

@@ -1,6 +1,6 @@
 //! The YAML at the top of a dataset's README to the configurations that it declares: which files are which split.
 //!
-//! A stranger wrote it: aliases are not followed, nesting is bounded, and nothing but `configs` is kept.
+//! The text is untrusted: aliases are not followed, nesting is bounded, and nothing but `configs` is kept.
 
 use anyhow::{Context, Result, bail};
 use saphyr_parser::{Event, Parser};
@@ -51,7 +51,7 @@ pub(super) fn configs(readme: &str) -> Result<Vec<Config>> {
     read().context("README.md: its front matter cannot be read; name a file, hub:OWNER/NAME:FILE")
 }
 
-/// What stands between the first two lines `---`.
+/// The text between the first two lines `---`.
 fn front_matter(readme: &str) -> Option<&str> {
     let text = readme.trim_start_matches('\u{feff}');
     let text = text.strip_prefix("---\n").or_else(|| text.strip_prefix("---\r\n"))?;

@@ -1,4 +1,4 @@
-//! What the headers of a Hub's answer mean: the version of a file, the part that comes, where a redirect leads.
+//! The headers of a Hub's answer: the version of a file, the part that comes, where a redirect leads.
 
 use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};

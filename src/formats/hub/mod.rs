@@ -48,7 +48,7 @@ pub(crate) const TOKENIZER_FILES: [&str; 6] = [
     "vocab.json",
     "merges.txt",
 ];
-/// What else is fetched before the weights, where the repository has it.
+/// Further files to fetch before the weights, where the repository has them.
 const CONFIG_FILES: [&str; 3] = ["config.json", "generation_config.json", adapter::CONFIG];
 
 /// A directory with a model in Hub layout.
@@ -126,9 +126,6 @@ pub fn gguf_file(name: &str) -> Result<Option<PathBuf>> {
 }
 
 /// A file of the model `a/b` from `endpoint`, cached in `folder`: for `fuzzing`, whose servers break off.
-///
-/// # Errors
-/// Those of a download.
 pub(crate) fn fetch_from(endpoint: &str, folder: &Path, file: &str) -> Result<PathBuf> {
     Repository::at(endpoint, folder).fetch(file)
 }

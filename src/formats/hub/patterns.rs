@@ -19,7 +19,7 @@ const MAX_PROGRAM: usize = 1 << 20;
 
 /// The files that any of the patterns means, each once, in the order of their names.
 pub(super) fn matching(patterns: &[String], names: &[String]) -> Result<Vec<String>> {
-    let mut found = Vec::new();
+    let mut matches = Vec::new();
     for pattern in patterns {
         if pattern.len() > MAX_PATTERN {
             bail!("README.md: a pattern of `data_files` has more than {MAX_PATTERN} bytes");
@@ -31,15 +31,16 @@ pub(super) fn matching(patterns: &[String], names: &[String]) -> Result<Vec<Stri
         let means = |name: &str| {
             glob.is_match(name) && special(name) == special(pattern) && !is_description(name)
         };
-        found.extend(names.iter().filter(|name| *name == pattern || means(name)).cloned());
+        matches.extend(names.iter().filter(|name| *name == pattern || means(name)).cloned());
     }
-    found.sort();
-    found.dedup();
-    Ok(found)
+    matches.sort();
+    matches.dedup();
+    Ok(matches)
 }
 
-/// What a glob pattern means: `*` and `?` stay in a folder, `**` is any number of folders, `[a-z]` and `[!a-z]` are
-/// sets. None where it is too large or holds a set that is none. Matching takes time in proportion to the name.
+/// The regular expression of a glob pattern: `*` and `?` stay in a folder, `**` is any number of folders, `[a-z]` and
+/// `[!a-z]` are sets. None where it is too large or holds a set that is none. Matching takes time in proportion to the
+/// name.
 fn glob(pattern: &str) -> Option<Regex> {
     let mut regex = String::from("^");
     let parts: Vec<&str> = pattern.split('/').collect();

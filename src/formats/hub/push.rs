@@ -35,7 +35,7 @@ const LFS: &str = "application/vnd.git-lfs+json";
 /// Bytes of a file that the server looks at to choose how it is stored.
 const SAMPLE: usize = 512;
 
-/// What to push, and where to.
+/// A folder to push, and the repository to push to.
 pub struct Push<'a> {
     /// `owner/name`.
     pub repository: &'a str,
@@ -94,12 +94,12 @@ impl Push<'_> {
         let (owner, name) = self.repository.split_once('/').unwrap_or_default();
         let body =
             json!({"type": "model", "name": name, "organization": owner, "private": self.private});
-        let whole = json!({"type": "model", "name": name, "private": self.private});
+        let request = json!({"type": "model", "name": name, "private": self.private});
         let url = format!("{}/api/repos/create", hub.endpoint);
         let mut answer = hub.post(&url, JSON, &body.to_string())?;
         if answer.status() == StatusCode::FORBIDDEN || answer.status() == StatusCode::BAD_REQUEST {
             // Of one's own account, which is no organisation.
-            answer = hub.post(&url, JSON, &whole.to_string())?;
+            answer = hub.post(&url, JSON, &request.to_string())?;
         }
         match answer.status() {
             StatusCode::CONFLICT => Ok(()),
@@ -327,8 +327,5 @@ fn items(folder: &Path) -> Result<Vec<Item>> {
         items.push(Item { path, name, bytes, sha256 });
     }
     items.sort_by(|a, b| a.name.cmp(&b.name));
-    match items.is_empty() {
-        true => bail!("{}: nothing to push", folder.display()),
-        false => Ok(items),
-    }
+    if items.is_empty() { bail!("{}: nothing to push", folder.display()) } else { Ok(items) }
 }

@@ -42,29 +42,29 @@ pub(super) struct Offer {
     pub(super) splits: Vec<Split>,
 }
 
-/// The configuration `asked` of a repository with these files, or its default. It has no split where the files are of
-/// other formats, or where neither README nor names tell of that configuration.
+/// The configuration `requested` of a repository with these files, or its default. It has no split where the files are
+/// of other formats, or where neither README nor names tell of that configuration.
 ///
 /// # Errors
 /// A README that cannot be read, a declared configuration that is not there, a choice among several.
-pub(super) fn offered(readme: &str, names: &[String], asked: Option<&str>) -> Result<Offer> {
+pub(super) fn offered(readme: &str, names: &[String], requested: Option<&str>) -> Result<Offer> {
     let mut configs = front_matter::configs(readme)?;
     if configs.is_empty() {
-        let name = asked.unwrap_or(UNNAMED);
+        let name = requested.unwrap_or(UNNAMED);
         let of_names = || splits(&DataFiles::Folder(String::new()), names);
         let splits = if name == UNNAMED { of_names()? } else { Vec::new() };
         return Ok(Offer { config: name.into(), splits });
     }
     let listed: Vec<_> = configs.iter().map(|c| (c.name.as_str(), c.is_default)).collect();
-    let Config { name, files, .. } = configs.swap_remove(picked(&listed, asked)?);
+    let Config { name, files, .. } = configs.swap_remove(picked(&listed, requested)?);
     Ok(Offer { splits: splits(&files, names)?, config: name })
 }
 
-/// The configuration `asked` of a conversion to Parquet, or its default: `CONFIG/SPLIT/0000.parquet`.
+/// The configuration `requested` of a conversion to Parquet, or its default: `CONFIG/SPLIT/0000.parquet`.
 ///
 /// # Errors
 /// A configuration that is not there, a choice among several, no file of that form.
-pub(super) fn converted(names: &[String], asked: Option<&str>) -> Result<Offer> {
+pub(super) fn converted(names: &[String], requested: Option<&str>) -> Result<Offer> {
     let mut configs: BTreeMap<&str, BTreeMap<&str, Vec<String>>> = BTreeMap::new();
     for name in names.iter().filter(|name| name.ends_with(".parquet")) {
         let parts: Vec<&str> = name.split('/').collect();
@@ -76,7 +76,7 @@ pub(super) fn converted(names: &[String], asked: Option<&str>) -> Result<Offer> 
         bail!("it holds no CONFIG/SPLIT/0000.parquet");
     }
     let listed: Vec<_> = configs.keys().map(|name| (*name, false)).collect();
-    let config = listed[picked(&listed, asked)?].0;
+    let config = listed[picked(&listed, requested)?].0;
     let splits = configs.remove(config).unwrap_or_default().into_iter();
     let splits = splits.map(|(name, mut files)| {
         files.sort();
@@ -86,21 +86,21 @@ pub(super) fn converted(names: &[String], asked: Option<&str>) -> Result<Offer> 
 }
 
 impl Offer {
-    /// The split `asked`; without one the only split, or `train`.
+    /// The split `requested`; without one the only split, or `train`.
     ///
     /// # Errors
     /// It is not there, or there are several.
-    pub(super) fn split(&self, asked: Option<&str>) -> Result<&Split> {
+    pub(super) fn split(&self, requested: Option<&str>) -> Result<&Split> {
         let named = |name: &str| self.splits.iter().find(|split| split.name == name);
-        let chosen = match (asked, &self.splits[..]) {
+        let chosen = match (requested, &self.splits[..]) {
             (Some(name), _) => named(name),
             (None, [only]) => Some(only),
             (None, _) => named("train"),
         };
         chosen.with_context(|| {
-            let asked =
-                asked.map_or("more than one split".into(), |name| format!("no split `{name}`"));
-            format!("{asked} in configuration `{}`; there is: {}", self.config, self.list())
+            let requested =
+                requested.map_or("more than one split".into(), |name| format!("no split `{name}`"));
+            format!("{requested} in configuration `{}`; there is: {}", self.config, self.list())
         })
     }
 
@@ -118,17 +118,17 @@ fn listing<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
     names.join(", ") + &more
 }
 
-/// The index of the configuration `asked`, or of the default one: the only one, or the one that says so.
-fn picked(configs: &[(&str, bool)], asked: Option<&str>) -> Result<usize> {
-    let chosen = match asked {
-        Some(asked) => configs.iter().position(|(name, _)| *name == asked),
+/// The index of the configuration `requested`, or of the default one: the only one, or the one that says so.
+fn picked(configs: &[(&str, bool)], requested: Option<&str>) -> Result<usize> {
+    let chosen = match requested {
+        Some(requested) => configs.iter().position(|(name, _)| *name == requested),
         None if configs.len() == 1 => Some(0),
         None => configs.iter().position(|(name, is_default)| *is_default || *name == UNNAMED),
     };
     chosen.with_context(|| {
         let names = listing(configs.iter().map(|(name, _)| *name));
-        match asked {
-            Some(asked) => format!("no configuration `{asked}`; there is: {names}"),
+        match requested {
+            Some(requested) => format!("no configuration `{requested}`; there is: {names}"),
             None => format!("name a configuration, OWNER/NAME/CONFIG; there is: {names}"),
         }
     })

@@ -6,62 +6,8 @@
 
 use super::Offsets;
 use super::baseline::{BatchMoments, centred, less_the_others};
+use super::group_stats::GroupStats;
 use super::plan::{Anchor, Estimator, Matching, Partition, Plan, SampleSource};
-
-/// Statistics of the samples of one prompt, in their order.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct GroupStats {
-    /// Rewards, an overlong penalty included.
-    pub rewards: Vec<f64>,
-    /// The solution class of each, as the verifier numbers them in this group; none where it is incorrect.
-    pub classes: Vec<Option<usize>>,
-    /// Log-probability of each whole completion under the policy that drew it.
-    pub policy_logp: Vec<f64>,
-    /// Log-probability under the base; as many zeros where the plan does not need it.
-    pub reference_logp: Vec<f64>,
-    /// Tokens of each.
-    pub lengths: Vec<usize>,
-    /// The estimated accuracy of the base on this prompt; only targets read it.
-    pub solve_rate: f64,
-    /// Temperature of the tilted target, or coefficient of a regulariser, on this prompt.
-    pub beta: f64,
-    /// The reward of the policy's greedy completion, where `baseline=greedy` subtracts it.
-    pub greedy: Option<f64>,
-    /// Correct samples, and all, that the run had drawn of this prompt before, where the plan reads them.
-    pub earlier: (u64, u64),
-    /// The final answer of each, correct or not, as numbered in this group; none where it gives none. Empty where the
-    /// plan does not read them.
-    pub outcomes: Vec<Option<usize>>,
-    /// How often the run had seen each one's final answer on this prompt before; empty likewise.
-    pub seen: Vec<u64>,
-    /// How many distinct correct answers the prompt has, where that is known.
-    pub total: Option<u64>,
-    /// Probability of each, where these are all outputs there are instead of samples: baselines are
-    /// then exact means, the limit of infinitely many samples. Rules of finite groups do not read it.
-    pub mass: Option<Vec<f64>>,
-}
-
-impl GroupStats {
-    /// Whether each is correct.
-    pub fn is_correct(&self) -> Vec<bool> {
-        self.classes.iter().map(Option::is_some).collect()
-    }
-
-    pub(super) fn mean_logp(&self, index: usize) -> f64 {
-        self.policy_logp[index] / self.lengths[index].max(1) as f64
-    }
-
-    /// The accuracy of the base on the prompt by importance sampling from the group itself, `mean(v a / pi)`. What
-    /// multiplies it by the same samples again is self-normalised, and biased in small groups.
-    pub fn online_solve_rate(&self) -> f64 {
-        let weight = |i: usize| match self.classes[i].is_some() {
-            true => (self.reference_logp[i] - self.policy_logp[i]).exp(),
-            false => 0.0,
-        };
-        let count = self.classes.len();
-        (0..count).map(weight).sum::<f64>() / count as f64
-    }
-}
 
 /// Replaces a Z that was estimated as exactly 0 (alpha-DPG's default).
 const NO_PARTITION: f64 = 1e-4;
@@ -272,7 +218,7 @@ mod tests {
         assert!((ours - 99.0).abs() < 1e-9 && cut == 0.0, "{ours} {cut}");
         // The paper's, with the group's own Z, cuts the pseudo-reward itself.
         assert_eq!(of("alpha-dpg:0:baseline=none:partition=online", &at_base(0.01)), (10.0, 1.0));
-        // What the policy has lost by a factor of e^5 is cut at 10, times what its prompt is worth.
+        // A sample that lost a factor of e^5 under the policy has its ratio cut at 10, times the worth of its prompt.
         let lost = GroupStats { policy_logp: vec![-7.0; 3], ..at_base(0.5) };
         assert_eq!(of("alpha-dpg:0:baseline=none", &lost), (19.0, 1.0));
     }

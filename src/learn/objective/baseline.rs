@@ -1,11 +1,11 @@
-//! What a sample's worth is compared with: its group's other samples, the batch, the greedy completion.
+//! The baselines of a sample's reward: its group's other samples, the batch, the greedy completion.
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-use super::advantage::GroupStats;
+use super::group_stats::GroupStats;
 
-/// What is subtracted from a reward and what the rest is divided by.
+/// The number that is subtracted from a reward, and the divisor of the difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Baseline {

@@ -101,7 +101,7 @@ const KINDS: [Kind; 8] = [
     },
 ];
 
-/// What keys mean that [`keys::HELP`] explains with others.
+/// Meanings of keys that [`keys::HELP`] explains with others.
 const FURTHER: [(&str, &str); 17] = [
     ("epsilon", "importance ratios are clipped from below at 1 - epsilon"),
     (
@@ -151,11 +151,10 @@ const FURTHER: [(&str, &str); 17] = [
 
 /// An objective, described.
 pub(crate) struct Description {
-    /// Its name.
     pub(crate) name: &'static str,
     /// The name with the values that may follow it.
     pub(crate) usage: String,
-    /// What it optimises.
+    /// The quantity that it optimises.
     pub(crate) about: &'static str,
     /// The kind that it is of.
     pub(crate) kind: &'static str,
@@ -177,9 +176,6 @@ pub(crate) fn kinds() -> impl Iterator<Item = (&'static str, &'static str, Vec<D
 }
 
 /// The objective of that name.
-///
-/// # Errors
-/// A name that is not known.
 pub(crate) fn describe(name: &str) -> Result<Description> {
     // Values may follow, as in `set:unique:4`: the name says which objective it is.
     let preset = preset(name.split(':').next().unwrap_or(name))?;
@@ -207,7 +203,7 @@ fn described(preset: &'static Preset, kind: &Kind) -> Description {
     }
 }
 
-/// What a key means, on one line.
+/// The meaning of a key, on one line.
 fn meaning(key: &str) -> String {
     if let Some((_, text)) = FURTHER.iter().find(|(known, _)| *known == key) {
         return (*text).to_owned();

@@ -2,10 +2,9 @@
 //!
 //! Letters: G samples of a prompt, c of them correct. Rewards are binary unless an overlong penalty
 //! shapes them or the verifier grades; rules other than the plain one read verdicts
-//! ([`Plan::is_binary`]). To add a rule, add a variant, its arms here, and a preset.
+//! ([`super::Plan::is_binary`]). To add a rule, add a variant, its arms here, and a preset.
 
-use super::advantage::GroupStats;
-use super::plan::Plan;
+use super::group_stats::GroupStats;
 use super::rarity::{Exploration, weigh_by_class};
 use super::sets::{SetFunction, SetObjective};
 
@@ -200,18 +199,6 @@ impl AdvantageEstimator {
                 | AdvantageEstimator::PassAtK { .. }
                 | AdvantageEstimator::Set(_)
         )
-    }
-}
-
-impl Plan {
-    /// Whether the objective is one of correct and incorrect completions alone: its rule, its target, the rehearsal of
-    /// the base's correct completions or its treatment of tokens reads verdicts. Others read rewards.
-    pub fn is_binary(&self) -> bool {
-        self.rule != AdvantageEstimator::Plain
-            || self.matching().is_some()
-            || self.needs_presamples()
-            || self.simko.is_some()
-            || self.verifier_errors.is_some()
     }
 }
 

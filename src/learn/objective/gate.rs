@@ -1,7 +1,7 @@
 //! How much a prompt counts, by how often the run has solved it: prompts that several tries solve anyway add nothing to
 //! Pass@k (arXiv 2606.15455).
 
-use super::advantage::GroupStats;
+use super::group_stats::GroupStats;
 
 /// The weight of a prompt's group, from what the run saw of the prompt before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -20,7 +20,7 @@ use super::plan::{
 use super::surrogate::{LossType, TrustRegion};
 use super::target::Target;
 
-/// What the keys mean, as `tealight objectives` shows them.
+/// The meaning of the keys, as `tealight objectives` shows it.
 pub(crate) const HELP: &str = "\
 Keys, for any objective as NAME:key=value:...
   target         max-reward, p-star (the base conditioned on correctness), or p-beta (the base
@@ -142,9 +142,6 @@ impl Keys {
     }
 
     /// The plan that the settings describe.
-    ///
-    /// # Errors
-    /// A value that is not known, a key that has no effect, a plan that cannot work.
     pub(super) fn plan(mut self) -> Result<Plan> {
         let anchor = self.anchor()?;
         let rule = self.rule()?;

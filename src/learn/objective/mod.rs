@@ -1,4 +1,4 @@
-//! What training optimises. This module sees aligned tensors and numbers; it knows no model, no
+//! The objective of training. This module sees aligned tensors and numbers; it knows no model, no
 //! text, no prompt.
 //!
 //! [`Objective`] is a name with settings, [`Plan`] every choice it makes. Of a plan:
@@ -21,11 +21,12 @@ mod catalogue;
 mod correction;
 mod estimators;
 mod gate;
+mod group_stats;
 mod keys;
 mod loss;
+mod loss_inputs;
 mod named;
 mod offsets;
-mod on_device;
 mod patch;
 mod plan;
 mod pointwise;
@@ -40,18 +41,18 @@ mod verifier_errors;
 pub mod vocabulary;
 
 pub use crate::divergence::{Divergence, MAX_LOG_RATIO};
-pub use advantage::{
-    GroupStats, advantages, clipped_reward_ratio, partition_of, subtract_penalty_to_go,
-};
+pub use advantage::{advantages, clipped_reward_ratio, partition_of, subtract_penalty_to_go};
 pub use annealing::{Annealing, Coefficients, Shape};
 pub use baseline::Baseline;
 pub(crate) use catalogue::{Description, describe, kinds};
 pub use correction::{ImportanceCorrection, ImportanceWeights, Mismatch};
 pub use estimators::AdvantageEstimator;
 pub use gate::Gate;
+pub use group_stats::GroupStats;
 pub(crate) use keys::HELP as KEYS;
-pub use loss::{
-    Completions, Loss, LossInputs, Shares, StoredInputs, StoredLoss, StoredWeight, VocabularyInputs,
+pub use loss::Shares;
+pub use loss_inputs::{
+    Completions, Loss, LossInputs, StoredInputs, StoredLoss, StoredWeight, VocabularyInputs,
 };
 pub use named::Objective;
 pub use offsets::Offsets;

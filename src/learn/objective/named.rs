@@ -27,7 +27,7 @@ use super::preset::{PRESETS, Preset};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Objective {
     name: &'static str,
-    /// What the user wrote after the name, canonical, in order.
+    /// The user's settings after the name, canonical, in order.
     given: Vec<(String, String)>,
     /// Everything it chooses.
     pub plan: Plan,
@@ -73,7 +73,7 @@ impl Objective {
         Ok(Self { name: preset.name, given, plan })
     }
 
-    /// What the user gave, with further settings; those that are written without their key stand first.
+    /// The user's settings and further ones; those that are written without their key stand first.
     fn given_and(
         &self,
         more: impl IntoIterator<Item = (String, String)>,
@@ -123,9 +123,6 @@ impl Objective {
 }
 
 /// The preset of that name.
-///
-/// # Errors
-/// A name that is not known.
 pub(super) fn preset(name: &str) -> Result<&'static Preset> {
     let known = name.replace('_', "-");
     PRESETS.iter().find(|preset| preset.name == known).with_context(|| {

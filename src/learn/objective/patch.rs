@@ -38,7 +38,7 @@ pub struct PlanPatch {
 }
 
 impl PlanPatch {
-    /// What is changed, as keys and values of the language of objectives.
+    /// The changes, as keys and values of the language of objectives.
     pub(super) fn words(&self) -> Vec<(&'static str, String)> {
         let number = |value: Option<f64>| value.map(|value| value.to_string());
         let count = |value: Option<usize>| value.map(|value| value.to_string());
@@ -64,9 +64,6 @@ impl PlanPatch {
     }
 
     /// Changes a plan, of which `has_epsilon_high` says whether its upper clip has a value of its own.
-    ///
-    /// # Errors
-    /// A change that has no effect on the plan, or makes it impossible.
     pub(super) fn apply(&self, plan: &mut Plan, has_epsilon_high: bool) -> Result<()> {
         plan.baseline = self.baseline.unwrap_or(plan.baseline);
         plan.loss_type = self.loss_type.unwrap_or(plan.loss_type);

@@ -6,6 +6,7 @@
 //! p_beta, whose distribution is matched. [`Plan::check`] refuses what cannot work, with the reason.
 
 mod check;
+mod schedule;
 
 use super::annealing::Annealing;
 use super::baseline::Baseline;
@@ -176,6 +177,16 @@ impl Matching {
 }
 
 impl Plan {
+    /// Whether the objective is one of correct and incorrect completions alone: its rule, its target, the rehearsal of
+    /// the base's correct completions or its treatment of tokens reads verdicts. Others read rewards.
+    pub fn is_binary(&self) -> bool {
+        self.rule != AdvantageEstimator::Plain
+            || self.matching().is_some()
+            || self.needs_presamples()
+            || self.simko.is_some()
+            || self.verifier_errors.is_some()
+    }
+
     /// Whether the base must be sampled before training starts.
     pub fn needs_presamples(&self) -> bool {
         match &self.anchor {
@@ -214,6 +225,15 @@ impl Plan {
             || self.updates() > 1
             || self.covariance.is_some()
             || self.rule.reads_policy()
+    }
+
+    /// The coefficient of the regulariser, or the temperature of the target; 0 without either.
+    pub fn beta(&self) -> f64 {
+        match &self.anchor {
+            Anchor::None => 0.0,
+            Anchor::Base(regulariser) => regulariser.beta,
+            Anchor::Target(matching) => matching.beta,
+        }
     }
 
     /// Replaces the coefficient of the regulariser, or the temperature of the target.

@@ -1,14 +1,15 @@
 //! Scalar functions of a log-ratio as losses over tensors `[N]` or `[n, V]`.
 //!
-//! On the CPU a loss is computed in f64, element by element: what is differentiated is exactly the scalar function
-//! that the tests check. `on_device` has the same as tensor operations, which the tests hold against it.
+//! On the CPU a loss is computed in f64, element by element: what is differentiated is exactly the scalar function that
+//! the tests check. On a GPU it is computed in f32 by tensor operations, stable near 0 and far from it, without leaving
+//! the device; the tests compare the two.
 
 use std::f64::consts::LN_2;
 
 use candle_core::{CpuStorage, CustomOp1, Layout, Result, Shape, Tensor, bail};
 use rayon::prelude::*;
 
-use crate::divergence::{Divergence, MAX_LOG_RATIO, Number};
+use crate::divergence::{Divergence, MAX_LOG_RATIO, Number, OnDevice};
 
 /// A function of `x = log(pi / p)` of one token or one completion.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -47,7 +48,7 @@ impl PointwiseLoss {
     }
 
     /// The value where nothing is cut.
-    pub(super) fn value_inside<N: Number>(self, x: N) -> N {
+    fn value_inside<N: Number>(self, x: N) -> N {
         match self {
             PointwiseLoss::Generator(divergence) => divergence.f(x),
             PointwiseLoss::Matching(divergence) => divergence.matching(x),
@@ -59,7 +60,7 @@ impl PointwiseLoss {
     }
 
     /// Its derivative.
-    pub(super) fn slope_inside<N: Number>(self, x: N) -> N {
+    fn slope_inside<N: Number>(self, x: N) -> N {
         match self {
             PointwiseLoss::Generator(divergence) => divergence.slope(x),
             PointwiseLoss::Matching(divergence) => divergence.matching_slope(x),
@@ -74,9 +75,24 @@ impl PointwiseLoss {
     pub fn of(self, x: &Tensor) -> Result<Tensor> {
         match x.device().is_cpu() {
             true => x.contiguous()?.apply_op1(Elementwise(self)),
-            false => super::on_device::of(self, x),
+            false => on_device(self, x),
         }
     }
+}
+
+/// The loss at every element of `x`, with its gradient, as operations of the device.
+fn on_device(loss: PointwiseLoss, x: &Tensor) -> Result<Tensor> {
+    let at = x.detach();
+    let cut = match loss.is_cut() {
+        true => OnDevice::log_ratios(&at, MAX_LOG_RATIO),
+        false => OnDevice::new(at.clone()),
+    };
+    let mut slope = loss.slope_inside(cut.clone()).tensor()?;
+    if loss.is_cut() {
+        slope = (slope * at.le(MAX_LOG_RATIO)?.to_dtype(x.dtype())?)?;
+    }
+    // The value, and a term that is zero and has the slope as its gradient.
+    loss.value_inside(cut).tensor()? + (slope * (x - at)?)?
 }
 
 /// `(u - 1) / 2 - log((1 + u) / 2)`.
@@ -210,6 +226,38 @@ mod tests {
                 target.iter().zip(policy).map(|(p, q)| p * divergence.f((q / p).ln())).sum();
             let exact = inside + policy[2] * divergence.at_infinity();
             assert!((matching - exact).abs() < 1e-12, "{divergence}: {matching} {exact}");
+        }
+    }
+
+    #[test]
+    fn tensors_agree_with_the_scalar_definition() {
+        let at = [
+            -30.0_f64, -8.0, -2.0, -0.3, -0.05, -1e-3, 0.0, 1e-3, 0.09, 0.11, 1.0, 5.0, 19.0, 25.0,
+        ];
+        let narrow = at.map(|x| x as f32);
+        let generators = Divergence::ALL
+            .iter()
+            .flat_map(|d| [PointwiseLoss::Generator(*d), PointwiseLoss::Matching(*d)]);
+        let others = [
+            PointwiseLoss::K2,
+            PointwiseLoss::K3,
+            PointwiseLoss::MixtureBase,
+            PointwiseLoss::MixturePolicy,
+        ];
+        for loss in generators.chain(others) {
+            let x = Var::new(&narrow, &Device::Cpu).unwrap();
+            let values = on_device(loss, x.as_tensor()).unwrap();
+            let slopes = values.sum_all().unwrap().backward().unwrap();
+            let slopes: Vec<f32> = slopes.get(&x).unwrap().to_vec1().unwrap();
+            let values: Vec<f32> = values.to_vec1().unwrap();
+            for (index, x) in at.iter().enumerate() {
+                for (ours, exact) in
+                    [(values[index], loss.value(*x)), (slopes[index], loss.slope(*x))]
+                {
+                    let error = (f64::from(ours) - exact).abs();
+                    assert!(error <= 3e-5 * exact.abs() + 2e-7, "{loss:?} at {x}: {ours}, {exact}");
+                }
+            }
         }
     }
 }

@@ -5,13 +5,13 @@
 
 /// A named objective.
 pub(super) struct Preset {
-    /// What users write.
+    /// The name that users write.
     pub(super) name: &'static str,
     /// The keys that values without a name are for, in order.
     pub(super) positional: &'static [&'static str],
     /// The choices, in the language of `keys`.
     pub(super) keys: &'static str,
-    /// What it optimises, on one line.
+    /// The quantity that it optimises, on one line.
     pub(super) about: &'static str,
 }
 

@@ -1,7 +1,7 @@
 //! Rules that look at how often a sample's solution class, or its final answer, occurs: in its group and in the run.
 
-use super::advantage::GroupStats;
 use super::baseline::less_the_others;
+use super::group_stats::GroupStats;
 
 /// Bonuses for rare final answers (outcome-based exploration, arXiv 2509.06941).
 #[derive(Debug, Clone, Copy, PartialEq)]

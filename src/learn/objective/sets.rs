@@ -8,7 +8,7 @@
 //! To add a function of the same two numbers, add a variant, its value, its name, and its expectation in
 //! `lab/set_claim.rs`.
 
-use super::advantage::GroupStats;
+use super::group_stats::GroupStats;
 
 /// A function of k samples of a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub enum SetFunction {
     Polychromic,
 }
 
-/// What is subtracted from the mean of F over the sets that a sample is in.
+/// The baseline of the mean of F over the sets that a sample is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SetBaseline {
     /// Nothing: the plain form.
@@ -37,7 +37,7 @@ pub enum SetBaseline {
     Marginal,
 }
 
-/// What a set objective maximises, and how its gradient is estimated.
+/// The quantity that a set objective maximises, and the estimator of its gradient.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SetObjective {
     /// The function.

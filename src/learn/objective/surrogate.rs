@@ -7,7 +7,7 @@ use candle_core::{Result, Tensor};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-use super::loss::{Loss, LossInputs};
+use super::loss_inputs::{Loss, LossInputs};
 use crate::divergence::elementary::Elementwise::Exp;
 
 /// How tokens are averaged; the names are TRL's.

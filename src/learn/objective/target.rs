@@ -129,7 +129,7 @@ mod tests {
             let beta = common_beta(&weighed, target).unwrap();
             assert!((mean(beta) - target).abs() < 1e-9, "{target}: {}", mean(beta));
         }
-        // What inverting the mean base would have reached.
+        // The validity that inverting the mean base would have reached.
         let base = bases.iter().sum::<f64>() / bases.len() as f64;
         assert!(mean(beta_for(base, 0.9).unwrap()) < 0.85);
         let alone = common_beta(&[(logit(0.2), 1.0)], 0.9).unwrap();

@@ -1,7 +1,7 @@
 //! Rewards of a verifier that errs at known rates, corrected so that their expectation is the true reward (the backward
 //! correction of arXiv 2510.00915).
 
-use super::advantage::GroupStats;
+use super::group_stats::GroupStats;
 
 /// How often a verifier is wrong.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -13,9 +13,6 @@ use crate::system::telemetry::JsonLines;
 /// Draws completions until each of some prompts has as many as `targets` gives for its index, and stores them in
 /// `directory` beside the first ones: those that a first call for as many would have drawn. `progress` is called once
 /// a prompt.
-///
-/// # Errors
-/// An error of the sampler, a full disk.
 pub fn draw_more(
     collector: &Collector<'_>,
     problems: &[Encoded<'_>],

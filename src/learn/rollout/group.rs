@@ -21,20 +21,20 @@ pub struct Rollout {
     pub text: String,
     /// The verdict on the text.
     pub verdict: Verdict,
-    /// What the verifier grants the text, between 0 and 1.
+    /// The verifier's grade of the text, between 0 and 1.
     pub granted: f64,
     /// The same of each of several verifiers.
     pub parts: Vec<f64>,
 }
 
 impl Rollout {
-    /// What a completion earns that ended by itself: 1 where it is correct, else 0, unless the verifier grades. A
+    /// The reward of a completion that ended by itself: 1 where it is correct, else 0, unless the verifier grades. A
     /// truncated one earns 0: it is not an answer.
     pub fn reward(&self) -> f64 {
         if self.completion.finish == Finish::Stop { self.granted } else { 0.0 }
     }
 
-    /// What the verifier of this number grants it, of several.
+    /// Its grade by the verifier of this number, of several.
     pub fn part(&self, index: usize) -> f64 {
         let granted = self.parts.get(index).filter(|_| self.completion.finish == Finish::Stop);
         granted.copied().unwrap_or(0.0)
@@ -57,7 +57,7 @@ impl Rollout {
     }
 }
 
-/// What becomes of rewards between 0 and 1.
+/// The treatment of rewards between 0 and 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RewardUse<'a> {
     /// They are the completions' rewards.
@@ -118,9 +118,6 @@ pub struct Collector<'a> {
 /// Samples the completions of these `numbers` for each of `chosen` (an index into `problems`, which also keys its
 /// randomness) and hands each judged group to `sink` as soon as it is whole. Ranks that collect together take prompts
 /// in turn, and every one is handed all groups.
-///
-/// # Errors
-/// An error of the sampler or `sink`.
 pub fn collect(
     collector: &Collector<'_>,
     problems: &[Encoded<'_>],

@@ -9,18 +9,12 @@ use crate::nn::tokenizer::Tokenizer;
 const TAIL: usize = 16;
 
 /// Whether a prompt ends with the tag that opens a thought, as templates of reasoning models write it.
-///
-/// # Errors
-/// Tokens that cannot be decoded.
 pub(crate) fn opens(tokenizer: &dyn Tokenizer, prompt: &[u32]) -> Result<bool> {
     let text = tokenizer.decode(&prompt[prompt.len().saturating_sub(TAIL)..])?;
     Ok(text.trim_end().ends_with(OPEN))
 }
 
 /// Tokens of a completion up to the end of its last thought: all where that was not finished, none without a thought.
-///
-/// # Errors
-/// Tokens that cannot be decoded.
 pub(crate) fn tokens(
     tokenizer: &dyn Tokenizer,
     completion: &[u32],

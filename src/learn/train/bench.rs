@@ -1,4 +1,4 @@
-//! What a training step costs, by part: the pieces of the trainer on given completions.
+//! The time of a training step, by part: the pieces of the trainer on given completions.
 
 use std::time::Instant;
 

@@ -187,7 +187,7 @@ impl Checkpoints<'_> {
         sync_directory(self.output)
     }
 
-    /// What to tell whoever's disk is full.
+    /// The remedy for a full disk.
     fn where_it_stands(&self, name: &str) -> String {
         let state = match newest(self.output) {
             Some(path) => format!("{} is whole", path.display()),
@@ -274,9 +274,6 @@ impl Checkpoints<'_> {
 }
 
 /// The checkpoint that `--resume WHICH` means: a name in `output` or a path; the newest where `which` is empty.
-///
-/// # Errors
-/// No such checkpoint.
 pub fn find(output: &Path, which: &str) -> Result<Option<PathBuf>> {
     if which.is_empty() {
         return Ok(newest(output));
@@ -294,9 +291,6 @@ pub fn find(output: &Path, which: &str) -> Result<Option<PathBuf>> {
 }
 
 /// Removes what a run that was killed while writing left behind.
-///
-/// # Errors
-/// A directory that cannot be changed.
 pub fn clean(output: &Path) -> Result<()> {
     for entry in std::fs::read_dir(output)?.flatten() {
         if entry.file_name().to_string_lossy().starts_with(".checkpoint-") {
@@ -308,9 +302,6 @@ pub fn clean(output: &Path) -> Result<()> {
 }
 
 /// Removes all checkpoints of a run that has ended.
-///
-/// # Errors
-/// A directory that cannot be changed.
 pub fn discard(output: &Path) -> Result<()> {
     clean(output)?;
     for (_, path) in all(output) {

@@ -1,4 +1,4 @@
-//! What a training run takes of memory, on the CPU or a GPU, by part, before it begins.
+//! The memory of a training run, on the CPU or a GPU, by part, before it begins.
 
 use candle_core::{DType, Device};
 use serde::Serialize;
@@ -37,7 +37,7 @@ pub struct Sizes {
     pub compared: usize,
 }
 
-/// What computes a run: its memory depends on it.
+/// The processor of a run: its memory depends on it.
 #[derive(Debug, Clone)]
 pub enum Hardware {
     /// The CPU, in f32.
@@ -68,7 +68,7 @@ pub struct MemoryPlan {
     pub policy: u64,
     /// The optimizer's two moments.
     pub optimizer: u64,
-    /// What layers keep for the backward pass, and their scratch; it stays for the next step.
+    /// Activations that layers keep for the backward pass, and their scratch; they stay for the next step.
     pub activations: u64,
     /// In a rollout: weights packed for decoding.
     pub packed: u64,
@@ -145,18 +145,12 @@ impl MemoryPlan {
         let logits = (sizes.micro_batch * a.vocab_size).min(most_logits(device)) as u64;
         let compared = sizes.compared * (a.hidden_size * dtype.size_in_bytes() + 4);
         Self {
-            base: match sizes.holds_base || sizes.trained.is_some() {
-                true => width * all,
-                false => 0,
-            },
+            base: if sizes.holds_base || sizes.trained.is_some() { width * all } else { 0 },
             // The copy that samples are drawn from.
             policy: 4 * trained + if is_half { width * trained } else { 0 },
             optimizer: 8 * trained,
             activations: width * activations(a, sizes),
-            packed: match is_half && !tealight_gpu::multiplies_halves(device) {
-                true => 4 * head,
-                false => 0,
-            },
+            packed: if is_half && !tealight_gpu::multiplies_halves(device) { 4 * head } else { 0 },
             cache: sizes.rows as u64
                 * (row_bytes(a, sizes.longest, dtype) + 8 * a.vocab_size as u64)
                 + prefill_bytes(a, prompts, dtype),
@@ -193,7 +187,7 @@ fn activations(a: &Architecture, sizes: Sizes) -> u64 {
     let (queries, keys) = (a.num_heads * a.head_dim, a.num_kv_heads * a.head_dim);
     let qkv = queries + 2 * keys;
     let raw = if a.qk_norm == QkNorm::No { 0 } else { qkv };
-    // What norms after blocks read, and copies of what is fused.
+    // The inputs of norms after blocks, and copies of fused projections.
     let results = if a.norms == NormPlacement::Before { 0 } else { 2 * a.hidden_size };
     let gates = 2 * a.intermediate_size;
     let fused = match a.fusion {
@@ -205,7 +199,7 @@ fn activations(a: &Architecture, sizes: Sizes) -> u64 {
     // Gates of attention's output, and the queries once more.
     let gated = if a.output_gate { 2 * queries } else { 0 };
     let attention = qkv + raw + queries + gated + rest;
-    // What the delta rule keeps: before and after the convolution, gates, `b` and `a`, results.
+    // The delta rule's: before and after the convolution, gates, `b` and `a`, results.
     let delta = a.delta.map_or(0, |d| 2 * d.mixed() + 2 * d.values() + 2 * d.value_heads + rest);
     let inner = |kind: &LayerKind| match kind {
         LayerKind::Attention { .. } => attention,
@@ -235,7 +229,7 @@ fn cached(a: &Architecture, sizes: &Sizes, keys: usize) -> usize {
     let state = a.delta.map_or(0, |d| d.state().iter().sum());
     let of = |layer: &LayerKind| match layer {
         LayerKind::Attention { window: Some(window), .. } => 2 * keys * held(*window, longest),
-        // What comes before is read where the prompt was computed.
+        // Earlier positions are read where the prompt was computed.
         LayerKind::Attention { window: None, .. } => {
             2 * keys * KeyLayout::after_others(completion).min(longest)
         }

@@ -16,7 +16,7 @@ pub(super) fn micro_batches<S: Borrow<Sequence>>(rows: &[S], tokens: usize) -> V
     for group in rows.chunk_by(|row, next| row.prompt == next.prompt) {
         let prompt = group[0].prompt.len();
         let group_tokens = prompt + group.iter().map(|row| row.completion.len()).sum::<usize>();
-        // What must stand in one batch: the group, or else each row.
+        // Completions that stay in one batch: the group, or else each row.
         let parts =
             if group_tokens <= tokens { group.chunks(group.len()) } else { group.chunks(1) };
         let mut is_first = true;

@@ -1,4 +1,4 @@
-//! What losses ask of next-token distributions, and the gradients of it.
+//! Next-token distributions as losses use them, and their gradients.
 //!
 //! N tokens of a pass, D hidden size, V vocabulary, K likeliest tokens.
 

@@ -64,9 +64,6 @@ impl GradAccumulator {
 
     /// Has `change` write other sums of these weights, zeros where there are none yet, in place; of small weights those
     /// of several at a time. In whose order, the weights say.
-    ///
-    /// # Errors
-    /// An error of `change`.
     pub(crate) fn change(
         &mut self,
         weights: &[(&str, &Var)],

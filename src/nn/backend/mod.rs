@@ -1,4 +1,4 @@
-//! What computes a model: the operations of a layer and their gradients, on the CPU or on a GPU.
+//! The operations of a layer and their gradients, on the CPU or on a GPU.
 //!
 //! [`Backend`] is everything that a layer is made of; `model::Layer` is written once over it. An operation reads
 //! and writes arrays of the backend's own kind, which need no graph: the forward pass hands out what the backward

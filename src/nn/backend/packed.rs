@@ -30,7 +30,6 @@ pub struct PackedSequences {
 pub(crate) struct KeyRow {
     /// The tokens before its own, where they are in the same pass.
     pub(crate) prefix: Range<usize>,
-    /// Its tokens.
     pub(crate) tokens: Range<usize>,
     /// Where among the row's keys its own begin.
     pub(crate) past: usize,
@@ -38,7 +37,7 @@ pub(crate) struct KeyRow {
 
 /// The keys that a token sees: the first `count` of `row`, the last of them its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct VisibleKeys {
     pub(crate) row: usize,
     pub(crate) count: usize,
 }
@@ -127,7 +126,7 @@ impl PackedSequences {
 
     /// The rows of keys, and what every token sees of them: a prefix's tokens look at the row of its first
     /// suffix.
-    pub(crate) fn rows(&self) -> (Vec<KeyRow>, Vec<Seen>) {
+    pub(crate) fn rows(&self) -> (Vec<KeyRow>, Vec<VisibleKeys>) {
         let mut row_of = vec![None; self.all.len()];
         let mut rows = Vec::new();
         let mut is_prefix = vec![false; self.all.len()];
@@ -149,7 +148,7 @@ impl PackedSequences {
         }
         let seen = self.all.iter().zip(&row_of).flat_map(|(segment, row)| {
             let row = row.expect("every segment has a row of keys");
-            (1..=segment.tokens).map(move |token| Seen { row, count: segment.past + token })
+            (1..=segment.tokens).map(move |token| VisibleKeys { row, count: segment.past + token })
         });
         let seen = seen.collect();
         (rows, seen)
@@ -174,6 +173,6 @@ mod tests {
         let seen: Vec<_> = seen.iter().map(|seen| (seen.row, seen.count)).collect();
         assert_eq!(seen, [(0, 1), (0, 2), (0, 3), (0, 4), (0, 5), (1, 4), (2, 1), (2, 2)]);
         assert_eq!((packed.tokens(), packed.longest()), (8, 5));
-        assert_eq!(PackedSequences::after([4, 0]).rows().1[0], Seen { row: 0, count: 5 });
+        assert_eq!(PackedSequences::after([4, 0]).rows().1[0], VisibleKeys { row: 0, count: 5 });
     }
 }

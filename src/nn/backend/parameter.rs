@@ -56,7 +56,6 @@ impl Drop for PooledPacked {
 }
 
 impl Parameter {
-    /// A constant weight.
     pub(crate) fn constant(name: &str, values: Tensor) -> Self {
         Self { name: name.into(), values, is_trained: false, prepacked: None }
     }

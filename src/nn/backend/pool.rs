@@ -9,8 +9,8 @@ use tealight_matmul::room;
 
 /// Buffers of f32 for whoever needs one next.
 ///
-/// What passes compute is so many values for each of their rows, and passes have many numbers of rows: buffers are kept
-/// by the values a row, with room for more rows than were asked for. What is not written to takes no memory, so a pool
+/// Reusable buffers. A pass computes so many values for each of its rows, and passes have many numbers of rows: buffers
+/// are kept by the values a row, with room for more rows than were asked for. Unwritten parts take no memory, so a pool
 /// comes to hold what the largest pass needs, whatever the passes before and after it.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
@@ -36,7 +36,7 @@ impl Pool {
     /// A buffer of `count` values, whatever they are, for the pass at hand.
     pub(crate) fn take(self: &Arc<Self>, count: usize) -> Buffer {
         let rows = self.rows.load(Ordering::Relaxed).max(1);
-        // What is not the same for all rows differs a little between passes.
+        // Values that are not the same for all rows differ a little between passes.
         self.take_rows(rows, rough(count.div_ceil(rows)), count)
     }
 
@@ -57,14 +57,12 @@ impl Pool {
         Buffer { values, width: Some(width), pool: self.clone() }
     }
 
-    /// A buffer of zeros.
     pub(crate) fn zeros(self: &Arc<Self>, count: usize) -> Buffer {
         let mut buffer = self.take(count);
         buffer.fill(0.0);
         buffer
     }
 
-    /// A copy of `values`.
     pub(crate) fn copy(self: &Arc<Self>, values: &[f32]) -> Buffer {
         let mut buffer = self.take(values.len());
         buffer.copy_from_slice(values);

@@ -26,7 +26,7 @@ pub(super) enum Logits {
 impl Logits {
     /// Of hidden states `[B, D]`.
     pub(super) fn of(decoder: &Decoder, hidden: &Tensor, params: &SamplingParams) -> Result<Self> {
-        // What cuts the distribution sorts it first, which the CPU does.
+        // Filters sort the distribution first, which the CPU does.
         if decoder.is_on_gpu() && params.filters == Filters::default() {
             return Ok(Self::Gpu(decoder.logits(hidden)?));
         }

@@ -69,7 +69,7 @@ mod bits {
     }
 }
 
-/// What receives the completions of a request, by its index, as soon as all of them have ended.
+/// Receives the completions of a request, by its index, as soon as all of them have ended.
 pub type CompletionSink<'a> = dyn FnMut(usize, Vec<Completion>) -> Result<()> + 'a;
 
 /// An engine that has gone for good, with the reason: nothing can be sampled until it is back.
@@ -97,9 +97,6 @@ pub trait Engine: Sampler + Sync {
 pub trait Sampler {
     /// Samples every request and hands each one's completions, in order of sample, to `sink`;
     /// requests may end in any order.
-    ///
-    /// # Errors
-    /// An error of the engine or `sink`.
     fn generate(
         &self,
         requests: &[SampleRequest],

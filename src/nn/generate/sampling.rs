@@ -7,7 +7,7 @@ use super::rng::RandomStream;
 use crate::divergence::elementary::ln;
 use crate::nn::backend::cpu;
 
-/// What is said of logits that cannot be drawn from.
+/// The error of logits that cannot be drawn from.
 pub(super) const NOT_FINITE: &str =
     "the model's logits are not finite: its weights have overflowed or are damaged";
 
@@ -16,7 +16,7 @@ pub(super) const NOT_FINITE: &str =
 pub struct SamplingParams {
     /// Divides the logits; 0 takes the most likely token.
     pub temperature: f64,
-    /// What is cut off the distribution.
+    /// The tokens that are cut off the distribution.
     pub filters: Filters,
     /// Most tokens a completion may have, end-of-sequence included.
     pub max_new_tokens: usize,
@@ -75,9 +75,6 @@ impl SamplingParams {
     }
 
     /// Draws a token from `logits` `[V]`: its id and log-probability.
-    ///
-    /// # Errors
-    /// Logits that are not finite.
     pub(super) fn draw(&self, logits: &[f32], stream: &mut RandomStream) -> Result<(u32, f32)> {
         let inverse = if self.temperature == 0.0 { 1.0 } else { 1.0 / self.temperature };
         if self.temperature > 0.0 && self.filters == Filters::default() {

@@ -13,12 +13,10 @@ use super::family::{FAMILIES, Family, Scales, Windows, family};
 use super::keys::Keys;
 use super::layer_kinds::layers;
 use super::text_part;
-use crate::system::files::read_json;
+use crate::system::files::{MAX_CONFIG, read_json};
 
 /// The most parameters of a model.
 const MAX_PARAMETERS: u64 = 1 << 40;
-/// Largest `config.json`, in bytes.
-const MAX_CONFIG: u64 = 16 << 20;
 
 impl Architecture {
     /// Whether models of this `model_type`, or their text part, can be trained.

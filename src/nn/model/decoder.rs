@@ -31,9 +31,6 @@ pub struct Decoder {
 
 impl Decoder {
     /// Puts the decoder together from weights under the names of [`Architecture::tensors`].
-    ///
-    /// # Errors
-    /// An error of `weight`; types or sizes that the backend does not know.
     pub(crate) fn new(
         architecture: &Architecture,
         kind: BackendKind,
@@ -137,9 +134,6 @@ impl Decoder {
 
     /// The same decoder with an adapter on every projection that `part` has matrices A and B for, by the
     /// projection's name.
-    ///
-    /// # Errors
-    /// Matrices that do not fit; an error of `part`.
     pub(crate) fn adapted(
         mut self,
         scaling: &Scaling,

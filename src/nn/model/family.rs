@@ -42,7 +42,6 @@ pub(super) struct Family {
 /// Which layers see a window, where no `layer_types` says it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Windows {
-    /// None.
     No,
     /// All, where there is a `sliding_window`.
     All,

@@ -60,7 +60,6 @@ pub(super) enum Past {
     All,
     /// Of the last so many; on a GPU all are kept.
     Window(usize),
-    /// A state.
     State(DeltaSizes),
 }
 
@@ -146,7 +145,7 @@ impl KvCache {
                 let layer = |past: Past| match past {
                     Past::State(sizes) => {
                         let [state, past] = sizes.state();
-                        // What is added up over all tokens is so in f32.
+                        // States sum over all tokens, in f32.
                         let state = Tensor::zeros((rows, state), DType::F32, device)?;
                         Ok([state, Tensor::zeros((rows, past), like.dtype(), device)?])
                     }
@@ -189,9 +188,6 @@ impl KvCache {
     ///
     /// On the CPU a cache for decoding reads whole blocks of keys where they are, for all rows that continue the same;
     /// the rest is copied.
-    ///
-    /// # Errors
-    /// Rows or slots out of range.
     pub fn continue_from(
         &mut self,
         other: &Arc<KvCache>,
@@ -236,9 +232,6 @@ impl KvCache {
     }
 
     /// Moves row `from`, which was given so many `tokens`, to row `to`.
-    ///
-    /// # Errors
-    /// Rows or slots out of range.
     pub fn move_row(&mut self, from: usize, to: usize, tokens: usize) -> Result<()> {
         let mut shared = 0;
         if !self.lent.is_empty() {

@@ -9,8 +9,8 @@ use super::layer_parts::{At, Weights};
 use super::linear::{Joined, Linear};
 use crate::nn::backend::{Backend, GradAccumulator, Norm, Parameter};
 
-/// What mixes tokens and a gated feed-forward block, each with norms where the family has them, each added to the
-/// residual stream.
+/// A token mixer and a gated feed-forward block, each with norms where the family has them, each added to the residual
+/// stream.
 #[derive(Debug, Clone)]
 pub(super) struct Layer {
     mixer: Mixer,

@@ -1,4 +1,4 @@
-//! What the layers of a model differ in: windows, positions, and what mixes their tokens.
+//! The differences between layers of a model: windows, positions, and token mixers.
 
 use anyhow::{Result, bail};
 

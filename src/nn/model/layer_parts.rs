@@ -1,4 +1,4 @@
-//! What all parts of a layer are given: the pass, and the weights under their names.
+//! The inputs of all parts of a layer: the pass, and the weights under their names.
 
 use candle_core::Result;
 

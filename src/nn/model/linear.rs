@@ -92,7 +92,7 @@ impl Linear {
 /// Projections of the same values: one matrix each, or one for all.
 #[derive(Debug, Clone)]
 pub(super) enum Joined<const N: usize> {
-    Apart([Linear; N]),
+    Separate([Linear; N]),
     Fused {
         linear: Box<Linear>,
         /// Rows of the matrix that are each projection's.
@@ -108,7 +108,7 @@ impl<const N: usize> Joined<N> {
         linear: &mut impl FnMut(&str) -> Result<Linear>,
     ) -> Result<Self> {
         match <&[&str; N]>::try_from(names) {
-            Ok(names) => Ok(Self::Apart(each(names, |name| linear(name))?)),
+            Ok(names) => Ok(Self::Separate(each(names, |name| linear(name))?)),
             Err(_) => Ok(Self::Fused { linear: Box::new(linear(names[0])?), widths }),
         }
     }
@@ -121,7 +121,7 @@ impl<const N: usize> Joined<N> {
         pass: Option<u64>,
     ) -> Result<[B::Array; N]> {
         match self {
-            Self::Apart(linears) => of_each(backend, linears, x, pass),
+            Self::Separate(linears) => of_each(backend, linears, x, pass),
             Self::Fused { linear, widths } => {
                 let all = linear.forward(backend, x, pass)?;
                 let total = widths.iter().sum();
@@ -146,7 +146,7 @@ impl<const N: usize> Joined<N> {
     ) -> Result<B::Array> {
         let mut dx = None;
         match self {
-            Self::Apart(linears) => {
+            Self::Separate(linears) => {
                 for (linear, grad) in linears.iter().zip(&results) {
                     linear.weight_backward(backend, &x, grad, pass, grads)?;
                 }
@@ -168,14 +168,14 @@ impl<const N: usize> Joined<N> {
 
     pub(super) fn linears(&self) -> &[Linear] {
         match self {
-            Self::Apart(linears) => linears,
+            Self::Separate(linears) => linears,
             Self::Fused { linear, .. } => std::slice::from_ref(linear),
         }
     }
 
     pub(super) fn linears_mut(&mut self) -> &mut [Linear] {
         match self {
-            Self::Apart(linears) => linears,
+            Self::Separate(linears) => linears,
             Self::Fused { linear, .. } => std::slice::from_mut(linear),
         }
     }

@@ -136,7 +136,7 @@ impl LowRank {
         product * self.scale
     }
 
-    /// What pass number `pass` drops. Pass and projection are hashed together: passes are numbered in a row, and
+    /// The dropout of pass number `pass`. Pass and projection are hashed together: passes are numbered in a row, and
     /// keys in a row would shift one mask.
     fn dropout(&self, pass: Option<u64>) -> Option<Dropout> {
         let pass = pass.filter(|_| self.dropout > 0.0)?;

@@ -42,9 +42,6 @@ pub(super) fn grown(
 impl Decoder {
     /// How many of `wanted` rows of up to `tokens` tokens a batch may have, where a pass over `prompts` tokens of
     /// prompts goes before: on a GPU as many as its free memory holds should all of them grow to their end.
-    ///
-    /// # Errors
-    /// Not even one fits.
     pub(crate) fn rows_that_fit(
         &self,
         wanted: usize,

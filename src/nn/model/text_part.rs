@@ -24,7 +24,7 @@ const KINDS: [Kind; 4] = [
     ("mistral3", "ministral3", "Ministral3ForCausalLM", &[]),
 ];
 
-/// What the names of a text part's weights begin with in the whole, and by itself.
+/// The prefix of the names of a text part's weights in the whole, and by itself.
 const PREFIXES: [(&str, &str); 3] = [
     ("model.language_model.", "model."),
     ("language_model.model.", "model."),

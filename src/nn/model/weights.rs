@@ -1,8 +1,8 @@
 //! Safetensors files, whole or sharded, to tensors and back.
 //!
 //! Tensors are read one at a time from the file, so the peak is the model as it is stored plus its largest tensor.
-//! What a header declares is held against the configuration and the file before anything is read. Files are written
-//! beside their final place, synced and renamed, so that a crash leaves the old file or the new one.
+//! The entries of a header are checked against the configuration and the file before anything is read. Files are
+//! written beside their final place, synced and renamed, so that a crash leaves the old file or the new one.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
@@ -299,7 +299,7 @@ impl Shard {
         })
     }
 
-    /// What it holds, in the order of the file: read in one sweep, and the same complaint every time.
+    /// Its tensors, in the order of the file: read in one sweep, and the same complaint every time.
     fn infos(&self) -> Vec<(String, TensorInfo)> {
         let tensors = self.metadata.tensors();
         let mut infos: Vec<_> =

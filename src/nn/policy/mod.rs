@@ -1,6 +1,6 @@
 //! The model being trained: its weights, the decoder over them, and log-probabilities of tokens with their gradient.
 //!
-//! What samples and what trains is one decoder over one storage, so the sampler sees the newest step.
+//! Sampler and trainer share one decoder over one storage, so the sampler sees the newest step.
 //!
 //! Letters: B sequences, N completion tokens of all of them, V vocabulary, D hidden size.
 
@@ -31,17 +31,11 @@ pub struct Policy {
 
 impl Policy {
     /// A policy that starts at a copy of `weights`, computed where they are.
-    ///
-    /// # Errors
-    /// Missing weights.
     pub fn new(architecture: &Architecture, weights: &Weights) -> Result<Self> {
         Self::on(kind_of(weights), architecture, weights)
     }
 
     /// The same on a backend of the caller's choice.
-    ///
-    /// # Errors
-    /// Missing weights; weights that the backend does not know.
     pub fn on(kind: BackendKind, architecture: &Architecture, weights: &Weights) -> Result<Self> {
         Self::of(kind, architecture, weights.clone())
     }
@@ -75,9 +69,6 @@ impl Policy {
     }
 
     /// A policy that trains an adapter on constant `weights`, which it shares with whoever else has them.
-    ///
-    /// # Errors
-    /// Missing weights, matrices that do not fit.
     pub fn adapting(
         architecture: &Architecture,
         weights: &Weights,
@@ -138,9 +129,6 @@ impl Policy {
     }
 
     /// Takes over `weights`, of the same names and shapes.
-    ///
-    /// # Errors
-    /// A weight that is missing or does not fit.
     pub fn restore(&self, weights: &Weights) -> Result<()> {
         for (name, var) in &self.weights {
             match weights.get(name) {
@@ -177,17 +165,11 @@ fn kind_of(weights: &Weights) -> BackendKind {
 }
 
 /// A decoder over constant weights: a reference, or a model that is only evaluated.
-///
-/// # Errors
-/// Missing weights.
 pub fn frozen_decoder(architecture: &Architecture, weights: &Weights) -> Result<Decoder> {
     frozen_decoder_on(kind_of(weights), architecture, weights)
 }
 
 /// The same on a backend of the caller's choice.
-///
-/// # Errors
-/// Missing weights; weights that the backend does not know.
 pub fn frozen_decoder_on(
     kind: BackendKind,
     architecture: &Architecture,
@@ -229,9 +211,6 @@ pub struct Distributions {
 
 impl Distributions {
     /// Those of so many positions each, one after the other.
-    ///
-    /// # Errors
-    /// Fewer positions than that.
     pub fn split(&self, lengths: impl Iterator<Item = usize>) -> Result<Vec<Self>> {
         let mut first = 0;
         let part = |length: usize| {
@@ -244,9 +223,6 @@ impl Distributions {
     }
 
     /// The positions of several, one after the other.
-    ///
-    /// # Errors
-    /// An empty list.
     pub fn joined(parts: &[&Self]) -> Result<Self> {
         let of = |x: fn(&Self) -> &Tensor| {
             Tensor::cat(&parts.iter().map(|part| x(part)).collect::<Vec<_>>(), 0)
@@ -265,9 +241,6 @@ pub fn rounding(decoder: &Decoder) -> f64 {
 }
 
 /// Values `[N]` on the host.
-///
-/// # Errors
-/// Values that are not `[N]`.
 pub fn on_host(values: &Tensor) -> Result<Vec<f32>> {
     values.to_dtype(DType::F32)?.to_vec1()
 }

@@ -43,19 +43,10 @@ static FREE_MEMORY: LazyLock<usize> = LazyLock::new(|| {
 /// The tokenizer as the rest of Tealight uses it.
 pub trait Tokenizer: Send + Sync {
     /// The ids of a prompt, chat template and special tokens included.
-    ///
-    /// # Errors
-    /// A template that refuses the messages, text that cannot be encoded.
     fn encode_prompt(&self, prompt: &Prompt) -> Result<Vec<u32>>;
     /// The ids of a completion that is imitated, without special tokens.
-    ///
-    /// # Errors
-    /// Text that cannot be encoded.
     fn encode_completion(&self, text: &str) -> Result<Vec<u32>>;
     /// The text of sampled ids, special tokens left out.
-    ///
-    /// # Errors
-    /// Ids that are no tokens.
     fn decode(&self, ids: &[u32]) -> Result<String>;
     /// The ids that end a completion; never empty.
     fn eos(&self) -> &[u32];
@@ -163,9 +154,6 @@ impl HubTokenizer {
     }
 
     /// The text of a prompt as the model is given it: a chat by the template, where there is one.
-    ///
-    /// # Errors
-    /// A template that fails on the messages.
     pub fn render(&self, prompt: &Prompt) -> Result<String> {
         match (prompt, &self.template) {
             (Prompt::Chat(_), Some(template)) => template.render(prompt),
@@ -189,9 +177,6 @@ impl HubTokenizer {
     }
 
     /// The text of ids as they are, special tokens shown.
-    ///
-    /// # Errors
-    /// Ids that are no tokens.
     pub fn decode_all(&self, ids: &[u32]) -> Result<String> {
         self.decoded(ids, false)
     }

@@ -23,9 +23,6 @@ impl<'a> TextStream<'a> {
     }
 
     /// The text that one more token adds; empty where the token ends within a character.
-    ///
-    /// # Errors
-    /// An id that is no token.
     pub fn push(&mut self, id: u32) -> Result<String> {
         self.ids.push(id);
         let text = self.tokenizer.decode(&self.ids[self.from..])?;
@@ -36,9 +33,6 @@ impl<'a> TextStream<'a> {
     }
 
     /// The rest of the text at the end, broken characters included.
-    ///
-    /// # Errors
-    /// None that [`TextStream::push`] did not have.
     pub fn rest(&mut self) -> Result<String> {
         let text = self.tokenizer.decode(&self.ids[self.from..])?;
         self.advance(&text)

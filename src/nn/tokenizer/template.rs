@@ -1,4 +1,4 @@
-//! Chat messages to text, by the template that came with a model: a stranger's program, run on fuel, with a limit of
+//! Chat messages to text, by the template that came with a model: an untrusted program, run on fuel, with a limit of
 //! memory and of what it writes.
 
 use std::sync::Arc;
@@ -25,11 +25,8 @@ const MEMORY: usize = 256 << 20;
 /// A template and the special tokens that it may name.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ChatTemplate {
-    /// Its text.
     pub(super) source: Arc<str>,
-    /// `bos_token`.
     pub(super) bos: String,
-    /// `eos_token`.
     pub(super) eos: String,
 }
 

@@ -1,5 +1,5 @@
-//! What a chat template may look like, checked before it is parsed: parsing, compiling and printing recurse, and a
-//! stack that overflows ends the process.
+//! Limits of chat templates, checked before they are parsed: parsing, compiling and printing recurse, and a stack that
+//! overflows ends the process.
 //!
 //! A tag is `{{ ... }}` or `{% ... %}`, as minijinja's own lexer finds it. Its length bounds how deep one expression
 //! nests, the number of tags how deep blocks do. A value that holds itself has no end: `namespace` makes the only
@@ -144,7 +144,7 @@ mod tests {
                 "{% set a=namespace() %}{% set b = [a] %}{% set a.x = b %}{{ a.x }}",
                 "without an attribute",
             ),
-            // What hides a tag from a reader that is not the parser itself.
+            // Characters that hide a tag from a reader other than the parser itself.
             (
                 "{% raw %}{{ ' {% endraw %}{% set ns=namespace(x=1) %}{% set ns.x=ns %}{{ ns }}{% raw %} ' }}{% endraw %}",
                 "without an attribute",

@@ -24,10 +24,7 @@ pub(super) struct Answers {
     pub(super) drawn: Vec<Result<ServerSample, String>>,
 }
 
-/// What a response body holds.
-///
-/// # Errors
-/// A body that is no answer at all.
+/// The completions in a response body.
 pub(super) fn read(text: &[u8]) -> Result<Answers> {
     let body: Value = serde_json::from_slice(text).context("not JSON")?;
     // SGLang's own: one object, or a list where several were asked for.

@@ -21,9 +21,9 @@ const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// How long a server may take to say what it is.
 const QUESTION: Duration = Duration::from_secs(30);
-/// What an answer may take besides its tokens, in bytes.
+/// The most bytes of an answer besides its tokens.
 const ANSWER_BYTES: u64 = 4 << 20;
-/// What a token may take in an answer, with its text and its log-probability, in bytes.
+/// The most bytes of a token in an answer, with its text and its log-probability.
 const TOKEN_BYTES: u64 = 2 << 10;
 /// The largest answer that is read at all, in bytes.
 const MAX_ANSWER: u64 = 1 << 30;
@@ -40,12 +40,11 @@ pub(super) struct Client {
     is_warned: AtomicBool,
 }
 
-/// What a server is asked to complete.
+/// A prompt for a server to complete.
 #[derive(Clone, Copy)]
 pub(super) enum PromptInput<'a> {
-    /// What it renders and tokenizes itself.
+    /// A prompt that the server renders and tokenizes itself.
     Prompt(&'a Prompt),
-    /// Tokens.
     Tokens(&'a [u32]),
 }
 
@@ -55,7 +54,6 @@ pub(super) struct Request<'a> {
     pub(super) input: PromptInput<'a>,
     /// The name that the server knows the model by.
     pub(super) model: &'a str,
-    /// The adapter on it.
     pub(super) adapter: Option<&'a str>,
     pub(super) params: &'a SamplingParams,
     pub(super) seed: u64,
@@ -111,15 +109,11 @@ impl Client {
         self.dialect
     }
 
-    /// Its address.
     pub(super) fn address(&self) -> &str {
         &self.base
     }
 
     /// Tells the server to do something; its words where it will not, and whether it answered at all.
-    ///
-    /// # Errors
-    /// The reason.
     pub(super) fn tell(&self, path: &str, request: &Value) -> Result<()> {
         match self.post(path, request, ANSWER_BYTES) {
             Ok(_) => Ok(()),
@@ -128,7 +122,7 @@ impl Client {
         }
     }
 
-    /// What the server says of itself at `path`; one that says nothing is not asked again.
+    /// The server's description of itself at `path`; a server without one is not asked again.
     pub(super) fn ask(&self, path: &str) -> Option<Value> {
         let mut request = self.question(path);
         if let Some(key) = &self.key {
@@ -187,11 +181,11 @@ impl Client {
     }
 
     /// Some servers sample from what they have, whatever they are asked for; others know a model by several names.
-    fn warn_of_model(&self, asked: &str, answered: Option<String>) {
-        let Some(other) = answered.filter(|name| name != asked) else { return };
+    fn warn_of_model(&self, requested: &str, answered: Option<String>) {
+        let Some(other) = answered.filter(|name| name != requested) else { return };
         if !self.is_warned.swap(true, Ordering::Relaxed) {
             tracing::warn!(
-                "{} samples from the model `{other}`, by its own account, where `{asked}` was asked for",
+                "{} samples from the model `{other}`, by its own account, where `{requested}` was asked for",
                 self.base
             );
         }
@@ -250,7 +244,7 @@ impl Client {
     }
 }
 
-/// What the server said, shortened.
+/// The server's text, shortened.
 fn said(text: &[u8]) -> String {
     let value: Value = serde_json::from_slice(text).unwrap_or(Value::Null);
     let message = value["error"]["message"].as_str().or_else(|| value["message"].as_str());

@@ -1,4 +1,4 @@
-//! What a server must be told so that it samples what was asked for, and nothing else.
+//! The fields that make a server sample what was asked for, and nothing else.
 //!
 //! A field that a client leaves out is filled in by the server: vLLM takes `top_p`, `top_k` and penalties from the
 //! model's `generation_config.json`, llama-server cuts with `top_k` 40, `top_p` .95 and `min_p` .05. Pass@k would then

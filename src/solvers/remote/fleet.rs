@@ -60,7 +60,7 @@ pub struct EngineOptions {
     pub importance_correction: Option<ImportanceCorrection>,
 }
 
-/// What servers are given.
+/// The weights that servers are given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EngineWeights {
@@ -74,9 +74,6 @@ pub enum EngineWeights {
 
 impl EngineOptions {
     /// Refuses options without a server.
-    ///
-    /// # Errors
-    /// The option.
     pub fn check(&self, trains_adapter: bool, rounds: bool) -> Result<()> {
         self.remote.check()?;
         if self.remote.engine.is_none() {
@@ -111,7 +108,7 @@ impl EngineOptions {
         }
     }
 
-    /// What servers are given.
+    /// The weights that servers are given.
     pub fn weights(&self, trains_adapter: bool) -> EngineWeights {
         self.engine_weights.unwrap_or(match trains_adapter {
             true => EngineWeights::Adapter,
@@ -215,10 +212,7 @@ impl<'a> Fleet<'a> {
                 last = Some(error);
             }
         }
-        match self.replicas.iter().any(Replica::is_up) {
-            true => Ok(()),
-            false => Err(lost(last)),
-        }
+        if self.replicas.iter().any(Replica::is_up) { Ok(()) } else { Err(lost(last)) }
     }
 
     /// All completions of one request.
@@ -278,7 +272,7 @@ impl<'a> Fleet<'a> {
         Ok(completions)
     }
 
-    /// What a server drew, held against what was asked.
+    /// A server's sample, checked against the request.
     fn completion(&self, drawn: ServerSample, params: &SamplingParams) -> Result<Completion> {
         let (Some(tokens), Some(logp)) = (drawn.token_ids, drawn.token_logp) else {
             bail!("the server gives no tokens with their log-probabilities: training needs both");

@@ -158,37 +158,37 @@ impl RemoteSolver<'_> {
     /// All answers to one problem; servers may give fewer than asked for at once.
     fn answers(
         &self,
-        asked: &ProblemRequest<'_>,
+        request: &ProblemRequest<'_>,
         n: usize,
         is_over: &AtomicBool,
     ) -> Result<Vec<Result<ServerSample, String>>> {
-        let n = n.saturating_sub(asked.known);
+        let n = n.saturating_sub(request.known);
         let mut answers = Vec::with_capacity(n);
         // Other seeds than those that drew what is known.
-        let (mut requests, mut barren) = (asked.known as u64, 0);
+        let (mut requests, mut barren) = (request.known as u64, 0);
         let mut why = "no completion".to_owned();
         while answers.len() < n {
             let missing = n - answers.len();
             if barren > self.remote.retries {
                 tracing::warn!(
                     "problem `{}`: {missing} of {n} samples failed, the server gave {why}",
-                    asked.problem.id
+                    request.problem.id
                 );
                 answers.resize_with(n, || Err(why.clone()));
                 break;
             }
             // Another seed for each request: the same one would bring the same answers again.
-            let seed = mixed(self.remote.seed, asked.key, requests);
+            let seed = mixed(self.remote.seed, request.key, requests);
             requests += 1;
-            let request = Request {
-                input: PromptInput::Prompt(&asked.problem.prompt),
+            let body = Request {
+                input: PromptInput::Prompt(&request.problem.prompt),
                 model: &self.remote.model,
                 adapter: None,
                 params: self.params,
                 seed,
                 retries: self.remote.retries,
             };
-            let drawn = self.remote.client.complete(request, missing, is_over)?;
+            let drawn = self.remote.client.complete(body, missing, is_over)?;
             let before = answers.len();
             for one in drawn.into_iter().take(missing) {
                 match one {

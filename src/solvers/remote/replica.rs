@@ -13,7 +13,7 @@ use super::{Dialect, RemoteOptions};
 /// A server.
 pub(super) struct Replica {
     pub(super) client: Client,
-    /// What it calls the model that it was started with.
+    /// The server's name for the model that it was started with.
     pub(super) model: String,
     is_up: AtomicBool,
     /// The adapter that it has of us. Who asks for completions holds it, who changes weights waits for them.
@@ -21,12 +21,12 @@ pub(super) struct Replica {
 }
 
 /// The weights that a server has while this is held.
-pub(super) struct Held<'a> {
+pub(super) struct ModelGuard<'a> {
     model: &'a str,
     adapter: RwLockReadGuard<'a, Option<String>>,
 }
 
-impl Held<'_> {
+impl ModelGuard<'_> {
     /// The name that it knows the model by.
     pub(super) fn model(&self) -> &str {
         self.model
@@ -102,9 +102,9 @@ impl Replica {
     }
 
     /// The weights that it has, which stay until they are let go of; none where it is left out.
-    pub(super) fn policy(&self) -> Option<Held<'_>> {
+    pub(super) fn policy(&self) -> Option<ModelGuard<'_>> {
         let adapter = self.adapter.read().unwrap_or_else(PoisonError::into_inner);
-        self.is_up().then_some(Held { model: &self.model, adapter })
+        self.is_up().then_some(ModelGuard { model: &self.model, adapter })
     }
 
     fn adapter(&self) -> RwLockWriteGuard<'_, Option<String>> {
@@ -113,9 +113,6 @@ impl Replica {
 
     /// Loads the adapter `name` from `folder` and lets go of the one before. Names are never used twice: a server may
     /// answer a known one from what it remembers of it.
-    ///
-    /// # Errors
-    /// The server refuses, in its words.
     pub(super) fn load_adapter(
         &self,
         adapter: &mut Option<String>,
@@ -167,9 +164,6 @@ impl Replica {
     }
 
     /// Has it read all weights again from `folder`. vLLM must be in its development mode.
-    ///
-    /// # Errors
-    /// The server refuses, in its words.
     pub(super) fn reload(&self, folder: &Path) -> Result<()> {
         if self.client.dialect() == Dialect::Sglang {
             let request = json!({"model_path": folder, "flush_cache": true});

@@ -8,9 +8,6 @@ use anyhow::Result;
 /// Calls `ask` for each of `count` items on up to `concurrency` threads, and `take` here with every result. An error
 /// of either ends the work, which `ask` learns from its flag; what other threads still bring is taken all the same, so
 /// that a later run need not ask again.
-///
-/// # Errors
-/// The first error of `ask` or `take`.
 pub(super) fn ask_each<T: Send>(
     count: usize,
     concurrency: usize,

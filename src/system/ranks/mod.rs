@@ -22,12 +22,13 @@ use serde::de::DeserializeOwned;
 pub use mpi::{Launched, launch};
 pub use threads::threads;
 
-/// What a rank finds before all gather what they have: enough that few wait for the last.
+/// Results of a rank after which all ranks gather theirs: enough that few wait for the last.
 const ROUND: usize = 4096;
 /// Numbers that are summed at a time: bounds what a sum takes beside them.
 const CHUNK: usize = 1 << 22;
 
-/// How one rank talks to the others. Every call is made by all of them, in the same order.
+/// How one rank talks to the others. Every call is made by all of them, in the same order, and fails where
+/// another rank has disconnected.
 pub trait Link: Send + Sync {
     /// Which one this is, from 0.
     fn rank(&self) -> usize;
@@ -36,20 +37,11 @@ pub trait Link: Send + Sync {
     /// Which one this is on its machine, and how many are there.
     fn local(&self) -> (usize, usize);
     /// Everyone's bytes, in order of rank.
-    ///
-    /// # Errors
-    /// Another rank disconnected.
     fn all_gather(&self, local: &[u8]) -> Result<Vec<Vec<u8>>>;
     /// Hands part `r` of `local` to rank `r`, and puts this one's part of everyone's into `parts`, in order of rank.
     /// The parts are equally long.
-    ///
-    /// # Errors
-    /// Another rank disconnected.
     fn exchange(&self, local: &[f32], parts: &mut [f32]) -> Result<()>;
     /// Puts everyone's numbers into `all`, in order of rank; all have as many.
-    ///
-    /// # Errors
-    /// Another rank disconnected.
     fn concatenate(&self, local: &[f32], all: &mut [f32]) -> Result<()>;
     /// Ends all of them with this exit code.
     fn abort(&self, code: i32) -> !;
@@ -108,7 +100,7 @@ impl Ranks {
     /// Does `work` on the first rank alone; what came of it, all know.
     ///
     /// # Errors
-    /// What `work` fails with, on the first rank, and [`FirstFailed`] on the others.
+    /// The error of `work`, on the first rank, and [`FirstFailed`] on the others.
     pub fn first<T: Serialize + DeserializeOwned>(
         &self,
         work: impl FnOnce() -> Result<T>,
@@ -128,9 +120,6 @@ impl Ranks {
     }
 
     /// Does `work` on the first rank, and then on the others.
-    ///
-    /// # Errors
-    /// What `work` fails with; the others are gone.
     pub fn first_then_others<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         if !self.is_first() {
             self.wait()?;
@@ -143,18 +132,12 @@ impl Ranks {
     }
 
     /// Everyone's values, in order of rank.
-    ///
-    /// # Errors
-    /// Another rank disconnected.
     pub fn gather<T: Serialize + DeserializeOwned>(&self, local: T) -> Result<Vec<T>> {
         let Some(link) = &self.0 else { return Ok(vec![local]) };
         link.all_gather(&serde_json::to_vec(&local)?)?.iter().map(|bytes| read(bytes)).collect()
     }
 
     /// Everyone's numbers bit by bit, in order of rank.
-    ///
-    /// # Errors
-    /// Another rank disconnected.
     pub fn gather_numbers<T: Pod + Zeroable>(&self, local: Vec<T>) -> Result<Vec<Vec<T>>> {
         let Some(link) = &self.0 else { return Ok(vec![local]) };
         let all = link.all_gather(cast_slice(&local))?;
@@ -162,34 +145,28 @@ impl Ranks {
     }
 
     /// Waits for all.
-    ///
-    /// # Errors
-    /// Another rank disconnected.
     pub fn wait(&self) -> Result<()> {
         self.gather_numbers::<u8>(vec![]).map(drop)
     }
 
     /// Puts the sums over all ranks in place of `values`, which are equally many everywhere. They are added in f64 in
     /// the order of ranks and rounded once: the same bits on every rank and in every run of as many ranks.
-    ///
-    /// # Errors
-    /// Another rank disconnected.
     pub fn sum(&self, values: &mut [f32]) -> Result<()> {
         let Some(link) = &self.0 else { return Ok(()) };
         let size = link.size();
         for values in values.chunks_mut(CHUNK) {
             let part = values.len().div_ceil(size);
-            let mut whole = vec![0.0; part * size];
-            whole[..values.len()].copy_from_slice(values);
+            let mut all = vec![0.0; part * size];
+            all[..values.len()].copy_from_slice(values);
             let mut parts = vec![0.0; part * size];
-            link.exchange(&whole, &mut parts)?;
+            link.exchange(&all, &mut parts)?;
             let mut sums = vec![0.0; part];
             for other in parts.chunks_exact(part) {
                 sums.iter_mut().zip(other).for_each(|(sum, x)| *sum += f64::from(*x));
             }
             let rounded: Vec<f32> = sums.iter().map(|sum: &f64| *sum as f32).collect();
-            link.concatenate(&rounded, &mut whole)?;
-            values.copy_from_slice(&whole[..values.len()]);
+            link.concatenate(&rounded, &mut all)?;
+            values.copy_from_slice(&all[..values.len()]);
         }
         Ok(())
     }
@@ -197,9 +174,6 @@ impl Ranks {
     /// Does `work` on this rank's share of `items` and hands what everyone found to `sink`, on all ranks in the same
     /// order, as often as each has found some thousands where an item brings `each`. Alone, `work` hands it on as it
     /// comes.
-    ///
-    /// # Errors
-    /// An error of `work` or `sink`.
     pub fn divide<T: Serialize + DeserializeOwned>(
         &self,
         items: &[usize],
@@ -259,7 +233,7 @@ fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
 mod tests {
     use super::*;
 
-    /// What each of `size` ranks comes to.
+    /// The result of each of `size` ranks.
     fn on_each<T: Send>(size: usize, work: impl Fn(&Ranks) -> T + Sync) -> Vec<T> {
         let (ranks, work) = (threads(size), &work);
         std::thread::scope(|scope| {

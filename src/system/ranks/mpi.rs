@@ -29,9 +29,6 @@ impl Launched {
 }
 
 /// Joins the processes that the launcher started. Calls may come from any thread, one at a time.
-///
-/// # Errors
-/// MPI cannot be started.
 pub fn launch() -> Result<Launched> {
     let Some((universe, threading)) = mpi::initialize_with_threading(Threading::Serialized) else {
         bail!("MPI was started before");

@@ -39,15 +39,12 @@ pub struct Membership {
     pub rendezvous: String,
 }
 
-/// What all processes of a launch know and nobody else.
+/// The secret that all processes of a launch share.
 #[derive(Clone)]
 pub struct Key(String);
 
 impl Key {
     /// A new one.
-    ///
-    /// # Errors
-    /// The system has no random numbers.
     pub fn random() -> Result<Self> {
         let mut bytes = [0u8; 32];
         getrandom::fill(&mut bytes).context("the system gives no random numbers")?;
@@ -72,10 +69,10 @@ impl Key {
     }
 
     /// The proof of one end, for the numbers that both drew for this connection.
-    fn proof(&self, is_server: bool, own: &[u8; 32], other: &[u8; 32]) -> [u8; 32] {
+    fn proof(&self, is_server: bool, local: &[u8; 32], other: &[u8; 32]) -> [u8; 32] {
         let mut hash = Sha256::new();
         hash.update([u8::from(is_server)]);
-        hash.update(own);
+        hash.update(local);
         hash.update(other);
         hash.update(self.0.as_bytes());
         hash.finalize().into()
@@ -87,14 +84,14 @@ impl Key {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(GREETING))?;
         stream.set_write_timeout(Some(GREETING))?;
-        let (mut own, mut other, mut proof) = ([0; 32], [0; 32], [0; 32]);
-        getrandom::fill(&mut own).context("the system gives no random numbers")?;
-        stream.write_all(&own)?;
+        let (mut local, mut other, mut proof) = ([0; 32], [0; 32], [0; 32]);
+        getrandom::fill(&mut local).context("the system gives no random numbers")?;
+        stream.write_all(&local)?;
         stream.read_exact(&mut other)?;
-        stream.write_all(&self.proof(is_server, &own, &other))?;
+        stream.write_all(&self.proof(is_server, &local, &other))?;
         stream.read_exact(&mut proof)?;
         // All bytes are looked at, wherever they differ.
-        let expected = self.proof(!is_server, &other, &own);
+        let expected = self.proof(!is_server, &other, &local);
         let differ = proof.iter().zip(expected).fold(0, |sum, (a, b)| sum | (a ^ b));
         ensure!(differ == 0, "the other end does not know the key of this launch");
         Ok(())
@@ -126,7 +123,7 @@ fn receive(mut stream: &TcpStream, most: usize) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The next connection of somebody who knows the key; strangers are sent away.
+/// The next connection from a process that knows the key; others are closed.
 fn accept(listener: &TcpListener, key: &Key, deadline: Instant) -> Result<TcpStream> {
     listener.set_nonblocking(true)?;
     while Instant::now() < deadline {
@@ -296,11 +293,11 @@ impl Link for Mesh {
         self.local
     }
 
-    fn all_gather(&self, own: &[u8]) -> Result<Vec<Vec<u8>>> {
+    fn all_gather(&self, local: &[u8]) -> Result<Vec<Vec<u8>>> {
         let mut all = vec![Vec::new(); self.peers.len()];
-        all[self.rank] = own.to_vec();
+        all[self.rank] = local.to_vec();
         self.swap(
-            |_| own,
+            |_| local,
             |rank, stream| {
                 all[rank] = receive(stream, usize::MAX)?;
                 Ok(())
@@ -309,20 +306,20 @@ impl Link for Mesh {
         Ok(all)
     }
 
-    fn exchange(&self, own: &[f32], parts: &mut [f32]) -> Result<()> {
-        let part = own.len() / self.peers.len();
+    fn exchange(&self, local: &[f32], parts: &mut [f32]) -> Result<()> {
+        let part = local.len() / self.peers.len();
         let of = |rank: usize| part * rank..part * (rank + 1);
-        parts[of(self.rank)].copy_from_slice(&own[of(self.rank)]);
+        parts[of(self.rank)].copy_from_slice(&local[of(self.rank)]);
         self.swap(
-            |rank| cast_slice(&own[of(rank)]),
+            |rank| cast_slice(&local[of(rank)]),
             |rank, stream| receive_numbers(stream, &mut parts[of(rank)]),
         )
     }
 
-    fn concatenate(&self, own: &[f32], all: &mut [f32]) -> Result<()> {
-        let of = |rank: usize| own.len() * rank..own.len() * (rank + 1);
-        all[of(self.rank)].copy_from_slice(own);
-        self.swap(|_| cast_slice(own), |rank, stream| receive_numbers(stream, &mut all[of(rank)]))
+    fn concatenate(&self, local: &[f32], all: &mut [f32]) -> Result<()> {
+        let of = |rank: usize| local.len() * rank..local.len() * (rank + 1);
+        all[of(self.rank)].copy_from_slice(local);
+        self.swap(|_| cast_slice(local), |rank, stream| receive_numbers(stream, &mut all[of(rank)]))
     }
 
     fn abort(&self, code: i32) -> ! {

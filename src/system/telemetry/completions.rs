@@ -17,11 +17,11 @@ pub struct Logged {
     pub problem: String,
     /// The prompt as the model saw it.
     pub prompt: String,
-    /// What the model wrote.
+    /// The model's text.
     pub completion: String,
-    /// What it earned.
+    /// Its reward.
     pub reward: f64,
-    /// What its first token was credited with.
+    /// The advantage of its first token.
     pub advantage: f64,
     /// The verdict: correct, wrong, no-answer or unparsable.
     pub verdict: String,
@@ -49,9 +49,6 @@ pub fn place(output: &Path, step: usize) -> std::path::PathBuf {
 }
 
 /// Writes the completions of `step`, beside their place and renamed.
-///
-/// # Errors
-/// A directory that cannot be written.
 pub fn write(output: &Path, step: usize, rows: &[Logged]) -> Result<()> {
     let path = place(output, step);
     crate::system::files::writable_subfolder(path.parent().context("a file in a directory")?)?;

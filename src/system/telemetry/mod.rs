@@ -1,4 +1,4 @@
-//! What a run shows and logs: one JSON line a step, a progress bar or plain lines.
+//! The progress and log of a run: one JSON line a step, a progress bar or plain lines.
 
 pub mod completions;
 mod log;

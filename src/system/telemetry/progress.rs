@@ -22,7 +22,7 @@ const BAR_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Tokens that this process has drawn or trained on.
 static TOKENS: AtomicU64 = AtomicU64::new(0);
-/// What is being done within a unit.
+/// The phase of the unit in progress.
 static PHASE: Mutex<&str> = Mutex::new("");
 
 /// Counts tokens that were drawn or trained on, for the rate that progress shows.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-/// What the interpreter runs.
+/// The script that the interpreter runs.
 const SCRIPT: &str = include_str!("to_wandb.py");
 /// How long the package may take to be imported and to begin a run.
 const BEGIN: Duration = Duration::from_secs(120);

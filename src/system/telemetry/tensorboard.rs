@@ -20,9 +20,6 @@ pub struct EventFile {
 impl EventFile {
     /// Starts a file in `directory` for the steps from `first_step` on; viewers then drop what other files
     /// there say of these steps.
-    ///
-    /// # Errors
-    /// A directory that cannot be written.
     pub fn create(directory: &Path, first_step: usize) -> Result<Self> {
         crate::system::files::writable_subfolder(directory)?;
         let name = format!(

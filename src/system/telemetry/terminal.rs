@@ -1,4 +1,4 @@
-//! Text to the terminal. Prompts, completions, file names and servers' words are a stranger's: what would move the
+//! Text to the terminal. Prompts, completions, file names and servers' words are untrusted: what would move the
 //! cursor, change colours or turn the direction of writing is shown as `\u001b` instead of being done.
 //!
 //! The form is JSON's own, so that JSON stays JSON.
@@ -58,9 +58,6 @@ pub(super) fn shortened(text: &str) -> Cow<'_, str> {
 }
 
 /// A line on standard output, for people and programs.
-///
-/// # Errors
-/// Standard output is closed.
 pub fn print(text: impl Display) -> std::io::Result<()> {
     let mut out = out();
     writeln!(out, "{text}")
@@ -80,17 +77,17 @@ pub struct Escaped<W> {
 impl<W: Write> Write for Escaped<W> {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.rest.extend_from_slice(bytes);
-        let whole = match std::str::from_utf8(&self.rest) {
+        let complete = match std::str::from_utf8(&self.rest) {
             Ok(text) => text.len(),
             // Cut in the middle of a character, which has four bytes at most.
             Err(error) if error.error_len().is_none() => error.valid_up_to(),
             Err(_) => self.rest.len(),
         };
-        let text = String::from_utf8_lossy(&self.rest[..whole]);
+        let text = String::from_utf8_lossy(&self.rest[..complete]);
         if !is_silent() {
             self.inner.write_all(escaped(&text).as_bytes())?;
         }
-        self.rest.drain(..whole);
+        self.rest.drain(..complete);
         Ok(bytes.len())
     }
 

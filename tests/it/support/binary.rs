@@ -4,6 +4,17 @@ use std::process::Output;
 
 use assert_cmd::Command;
 
+/// The words of a command line, which blanks part.
+pub(crate) fn words(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
+}
+
+/// The words of a command line that is formatted like a text.
+macro_rules! command {
+    ($($line:tt)*) => { &$crate::support::binary::words(&format!($($line)*))[..] };
+}
+pub(crate) use command;
+
 pub(crate) fn tealight(arguments: &[&str]) -> Output {
     let mut command = Command::cargo_bin("tealight").expect("the binary");
     command.env("RUST_BACKTRACE", "0").args(arguments).output().expect("runs")
@@ -14,17 +25,22 @@ pub(crate) fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// What a command said that must succeed.
-pub(crate) fn ok(arguments: &[&str]) -> String {
+/// The output of a command that must succeed.
+pub(crate) fn succeeded(arguments: &[&str]) -> Output {
     let done = tealight(arguments);
     assert!(done.status.success(), "{arguments:?}: {}", said(&done));
-    said(&done)
+    done
 }
 
-/// What a failed command said; it must be one line that starts with `error:` besides announcements.
+/// The messages of a command that must succeed.
+pub(crate) fn ok(arguments: &[&str]) -> String {
+    said(&succeeded(arguments))
+}
+
+/// The message of a command that must fail: one line that starts with `error:` besides announcements.
 pub(crate) fn refusal(arguments: &[&str]) -> String {
     let output = tealight(arguments);
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let said = said(&output);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(output.stdout.is_empty());
     let errors: Vec<&str> = said.lines().filter(|line| line.starts_with("error: ")).collect();

@@ -157,7 +157,7 @@ impl Layer<'_> {
         }
     }
 
-    /// What queries gather `[T, H * D]`.
+    /// The values that queries gather, `[T, H * D]`.
     fn attention(
         &self,
         inner: &Tensor,
@@ -217,7 +217,7 @@ impl Layer<'_> {
         }
     }
 
-    /// What the states hold for the queries, normed and gated, `[T, values]`.
+    /// The values of the states for the queries, normed and gated, `[T, values]`.
     fn delta(&self, inner: &Tensor) -> Result<Tensor> {
         let sizes = self.a.delta.expect("sizes");
         let (key_dim, value_dim, heads) = (sizes.key_dim, sizes.value_dim, sizes.value_heads);

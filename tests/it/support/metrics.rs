@@ -1,4 +1,4 @@
-//! What a run logged.
+//! The metrics of a run.
 
 use std::path::Path;
 

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 use std::process::Output;
+use std::sync::LazyLock;
 
 use serde_json::Value;
 
-use super::binary::tealight;
+use super::binary::{succeeded, tealight, words};
 
 /// The JSON in a file.
 pub(crate) fn json(path: impl AsRef<Path>) -> Value {
@@ -13,36 +14,26 @@ pub(crate) fn json(path: impl AsRef<Path>) -> Value {
 }
 
 /// Settings of a run that ends in seconds.
-pub(crate) const SMALL: [&str; 10] = [
-    "--max-completion-length",
-    "20",
-    "--prompts-per-step",
-    "4",
-    "--num-generations",
-    "8",
-    "--learning-rate",
-    "3e-4",
-    "--device",
-    "cpu",
-];
+pub(crate) static SMALL: LazyLock<Vec<&str>> = LazyLock::new(|| {
+    words(
+        "--max-completion-length 20 --prompts-per-step 4 --num-generations 8 --learning-rate 3e-4 --device cpu",
+    )
+});
 
 /// Settings of a run of two steps.
-pub(crate) const SHORT: [&str; 12] = [
-    "--max-steps",
-    "2",
-    "--prompts-per-step",
-    "2",
-    "--num-generations",
-    "4",
-    "--max-samples",
-    "8",
-    "--max-completion-length",
-    "20",
-    "--device",
-    "cpu",
-];
+pub(crate) static SHORT: LazyLock<Vec<&str>> = LazyLock::new(|| {
+    words(
+        "--max-steps 2 --prompts-per-step 2 --num-generations 4 --max-samples 8 --max-completion-length 20 \
+         --device cpu",
+    )
+});
 
 /// Runs `train` with [`SMALL`].
 pub(crate) fn train(output: &str, more: &[&str]) -> Output {
     tealight(&[&["train", "--output", output], &SMALL[..], more].concat())
+}
+
+/// The same, which must succeed.
+pub(crate) fn trained(output: &str, more: &[&str]) -> Output {
+    succeeded(&[&["train", "--output", output], &SMALL[..], more].concat())
 }

@@ -3,13 +3,12 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 
-/// What was asked.
+/// A request that the server received.
 pub(crate) struct ReceivedRequest {
     /// The path, without its query.
     pub(crate) path: String,
     /// The request line and all headers.
     pub(crate) head: String,
-    /// What was sent with it.
     pub(crate) body: Vec<u8>,
 }
 

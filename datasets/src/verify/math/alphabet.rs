@@ -1,4 +1,4 @@
-//! What commands and characters stand for.
+//! Meanings of commands and characters.
 
 /// Styles and spacing that mean nothing.
 pub(super) const IGNORED: [&str; 36] = [

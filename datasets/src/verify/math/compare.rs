@@ -218,10 +218,7 @@ fn hundredth(answer: &Answer) -> Answer {
 /// Digits without the zeros that change no value: in front, and behind a point.
 fn significant(digits: &str) -> &str {
     let digits = digits.trim_start_matches('0');
-    match digits.contains('.') {
-        true => digits.trim_end_matches('0').trim_end_matches('.'),
-        false => digits,
-    }
+    if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { digits }
 }
 
 /// `a : b` and `c : d` are the same when proportional.

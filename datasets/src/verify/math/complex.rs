@@ -2,7 +2,6 @@
 
 use super::real::Real;
 
-/// A complex number.
 #[derive(Clone)]
 pub(super) struct Complex<R> {
     pub(super) re: R,

@@ -32,7 +32,7 @@ pub fn extract(completion: &str, mode: Mode) -> Option<Extracted<'_>> {
     }
     let text = &completion[start..];
     let text = crate::thinking::answer(text);
-    // What a chat model writes after its turn is not its answer.
+    // Text after a chat model's turn is not its answer.
     let text = text.split("<|im_").next().unwrap_or(text);
     // Spans are parts of the completion, so their addresses say where they stand.
     let place = |span: &str| (span.as_ptr() as usize).checked_sub(completion.as_ptr() as usize);
@@ -66,30 +66,30 @@ pub fn extract(completion: &str, mode: Mode) -> Option<Extracted<'_>> {
     if mode == Mode::Strict {
         return None;
     }
-    let whole = text.trim();
-    if whole.is_empty() {
+    let trimmed = text.trim();
+    if trimmed.is_empty() {
         return None;
     }
-    if whole.len() <= MAX_WHOLE && is_answer(whole) {
-        return extracted(whole, "whole");
+    if trimmed.len() <= MAX_WHOLE && is_answer(trimmed) {
+        return extracted(trimmed, "whole");
     }
-    if let Some(inner) = conclusion(whole) {
+    if let Some(inner) = conclusion(trimmed) {
         return extracted(inner, "conclusion");
     }
-    if let Some((inner, rule)) = last_value(whole) {
+    if let Some((inner, rule)) = last_value(trimmed) {
         return extracted(inner, rule);
     }
-    if whole.len() <= 80 { extracted(whole, "words") } else { None }
+    if trimmed.len() <= 80 { extracted(trimmed, "words") } else { None }
 }
 
-/// What a sentence in a box says; anything else in a box is the answer as it is.
+/// The conclusion of a sentence in a box; anything else in a box is the answer as it is.
 fn concluded(inner: &str) -> &str {
     let has_words = inner.len() <= MAX_WHOLE && inner.contains(" is ");
     if has_words && !is_answer(inner) { conclusion(inner).unwrap_or(inner) } else { inner }
 }
 
-/// What the last sentence ends with, after "is", an equals sign or a colon, if all of it is
-/// mathematics: a formula without dollars, a point.
+/// The end of the last sentence, after "is", an equals sign or a colon, if all of it is mathematics: a formula without
+/// dollars, a point.
 fn conclusion(text: &str) -> Option<&str> {
     let end = text.trim_end_matches(|c: char| c.is_whitespace() || c == '.' || c == '*');
     let line = end.lines().next_back()?;
@@ -155,14 +155,14 @@ fn tagged(text: &str) -> Option<&str> {
     Some(tail.split("</answer>").next()?.trim())
 }
 
-/// What follows the last "final answer is", with its place.
+/// The text after the last "final answer is", and its position.
 fn final_phrase(text: &str) -> Option<(usize, &str)> {
     let at = rfind_word(text.as_bytes(), b"final answer is")?;
     let tail = text[at + 15..].lines().next()?;
     Some((at, said(tail)?))
 }
 
-/// What follows the last "answer is" or "answer:" on its line.
+/// The text after the last "answer is" or "answer:" on its line.
 fn after_phrase(text: &str) -> Option<&str> {
     for phrase in ["答案是", "答案为", "答案：", "答案:"] {
         if let Some((_, tail)) = text.rsplit_once(phrase)

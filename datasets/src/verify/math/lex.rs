@@ -124,14 +124,14 @@ impl<'a> Lexer<'a> {
     fn number(&mut self) -> Option<()> {
         let bytes = self.rest().as_bytes();
         let digits = |from: usize| bytes[from..].iter().take_while(|b| b.is_ascii_digit()).count();
-        let whole = digits(0);
-        let mut end = whole;
+        let integer = digits(0);
+        let mut end = integer;
         let mut part = 0;
-        if bytes.get(whole) == Some(&b'.') {
-            part = digits(whole + 1);
+        if bytes.get(integer) == Some(&b'.') {
+            part = digits(integer + 1);
             // A point without digits after it ends a sentence, or is decoration: `5.`
-            if part > 0 || whole > 0 {
-                end = whole + 1 + part;
+            if part > 0 || integer > 0 {
+                end = integer + 1 + part;
             }
         }
         if end > MAX_DIGITS {
@@ -139,13 +139,13 @@ impl<'a> Lexer<'a> {
         }
         let text = format!(
             "{}{}",
-            &self.rest()[..whole],
-            &self.rest()[whole..end].trim_start_matches('.')
+            &self.rest()[..integer],
+            &self.rest()[integer..end].trim_start_matches('.')
         );
         let above = IBig::from_str_radix(if text.is_empty() { "0" } else { &text }, 10).ok()?;
         let mut value = RBig::from_parts(above, UBig::from(10_u8).pow(part));
         // `0.(3)`, `0.\overline{3}`: the point counts, though no digit follows it at once.
-        let is_repeating = end > whole && self.rest()[end..].starts_with(['(', '\\']);
+        let is_repeating = end > integer && self.rest()[end..].starts_with(['(', '\\']);
         let mut has_point = part > 0 || is_repeating;
         // 0.\overline{3}, 0.(3) are read by the parser; e-notation here.
         let after = &self.rest()[end..];
@@ -173,7 +173,7 @@ impl<'a> Lexer<'a> {
             digits => digits.trim_end_matches('.').to_owned(),
         };
         self.at += taken;
-        if taken == whole && whole <= 3 && is_thousand(self.rest()) {
+        if taken == integer && integer <= 3 && is_thousand(self.rest()) {
             self.out.push(Token::Number { value, decimals: None, digits });
             self.out.push(Token::TightComma);
             self.at += 1;
@@ -280,7 +280,7 @@ impl<'a> Lexer<'a> {
         Some(())
     }
 
-    /// What follows "about" is an approximation of what stands before, unless that is only a name.
+    /// A value after "about" approximates the one before it, and is not read unless that is only a name.
     fn approximately(&mut self) {
         if self.out.is_empty() {
             // `\approx 3.14` is all there is.

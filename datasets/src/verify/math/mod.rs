@@ -57,7 +57,7 @@ pub enum Mode {
     Flexible,
 }
 
-/// What a comparison found.
+/// The result of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
@@ -67,7 +67,7 @@ pub enum Outcome {
     Wrong,
     /// No answer was found in the completion.
     NoAnswer,
-    /// What stands where the answer should be is not mathematics, and not the gold's words.
+    /// The text in the answer's place is not mathematics, and not the gold's words.
     UnparsableAnswer,
     /// The gold answer cannot be read, and the answer is not its text.
     UnparsableGold,
@@ -82,7 +82,7 @@ pub struct Checked<'a> {
     pub outcome: Outcome,
     /// The answer that was found.
     pub extracted: Option<Extracted<'a>>,
-    /// What decided: `text`, `value`.
+    /// The stage that decided: `text`, `value`.
     pub stage: &'static str,
 }
 

@@ -93,9 +93,9 @@ impl Parser {
                 _ => return None,
             };
         let Token::Number { digits, .. } = self.tokens.get(self.at + skip)? else { return None };
-        let whole = digits.split('.').next().unwrap_or_default();
+        let integer = digits.split('.').next().unwrap_or_default();
         // Of a bare list, `1,234` is one number; `(1,234)` and `1,23` are not for this to join.
-        (whole.len() == 3 && (is_braced || !self.in_tuple())).then(|| (digits.clone(), skip + 1))
+        (integer.len() == 3 && (is_braced || !self.in_tuple())).then(|| (digits.clone(), skip + 1))
     }
 
     /// Whether an open bracket makes commas separators: `(1,234)` is ambiguous, `(1,000,000)` too.
@@ -136,7 +136,7 @@ pub(super) fn is_written(digits: &str, value: &RBig) -> bool {
     positional(digits, 10).as_ref() == Some(value)
 }
 
-/// What a repeated group of digits adds behind `places` decimals.
+/// The sum of a repeated group of digits after `places` decimals.
 fn tail(cycle: &str, places: usize) -> Option<RBig> {
     let above = IBig::from_str_radix(cycle, 10).ok()?;
     let below = (UBig::from(10_u8).pow(cycle.len()) - UBig::ONE) * UBig::from(10_u8).pow(places);

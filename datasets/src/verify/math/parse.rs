@@ -144,11 +144,11 @@ impl Parser {
         while self.accept('∪') {
             parts.push(self.item()?);
         }
-        let whole = if parts.len() == 1 { parts.remove(0) } else { Answer::Union(parts) };
+        let union = if parts.len() == 1 { parts.remove(0) } else { Answer::Union(parts) };
         if self.accept('∖') {
-            return Some(Answer::Without(Box::new(whole), Box::new(self.item()?)));
+            return Some(Answer::Without(Box::new(union), Box::new(self.item()?)));
         }
-        Some(whole)
+        Some(union)
     }
 
     /// A structure or a value, with its mark.

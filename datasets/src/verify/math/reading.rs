@@ -1,4 +1,4 @@
-//! What a mathematical answer is read as, and why two differ, for people.
+//! The parsed form of a mathematical answer, and why two differ, in words for people.
 
 use super::fuel::Fuel;
 use super::tree::{Answer, Expr, Mark};
@@ -41,7 +41,7 @@ pub fn why(text: &str, checked: &Checked<'_>) -> String {
     }
 }
 
-/// What kind of answer a gold answer is, in a few words: `a number`, `a set`, `words`.
+/// The kind of a gold answer, in a few words: `a number`, `a set`, `words`.
 pub fn kind_of(text: &str) -> String {
     match parse::parse(bare(gold(text))) {
         None => "not readable".into(),
@@ -59,9 +59,9 @@ pub fn kind_of(text: &str) -> String {
 }
 
 /// How two answers that are not equal differ.
-fn difference(gold: &str, found: &str) -> String {
-    if let (Some(one), Some(other)) = (number(gold), number(found)) {
-        let marks = [gold, found].map(mark);
+fn difference(gold: &str, answer: &str) -> String {
+    if let (Some(one), Some(other)) = (number(gold), number(answer)) {
+        let marks = [gold, answer].map(mark);
         return match (one == other, marks[0] == marks[1]) {
             (false, _) => format!("the values differ: {one} is expected, {other} was found"),
             (true, false) => {
@@ -71,7 +71,7 @@ fn difference(gold: &str, found: &str) -> String {
             (true, true) => "the values differ beyond the digits of a 64-bit number".into(),
         };
     }
-    let (Some(one), Some(other)) = (parse::parse(bare(gold)), parse::parse(bare(found))) else {
+    let (Some(one), Some(other)) = (parse::parse(bare(gold)), parse::parse(bare(answer))) else {
         return "the answers are not equal".into();
     };
     match (kind(&one), kind(&other)) {
@@ -88,7 +88,7 @@ fn quoted(text: &str) -> String {
     text.chars().take(MAX_QUOTED).collect()
 }
 
-/// What stands behind a number, where something does.
+/// The percent sign or unit after a number, where there is one.
 fn mark(text: &str) -> Option<String> {
     match parse::parse(bare(text))? {
         Answer::Marked(_, mark) => Some(match mark {
@@ -100,7 +100,7 @@ fn mark(text: &str) -> Option<String> {
     }
 }
 
-/// What kind of answer it is, with an article.
+/// The kind of an answer, with an article.
 fn kind(answer: &Answer) -> String {
     let of = |name: &str, members: &[Answer]| format!("{name} of {} members", members.len());
     match answer {

@@ -122,7 +122,7 @@ fn points(items: &[Answer], fuel: &mut Fuel) -> Option<Vec<Piece>> {
     items.iter().map(point).collect()
 }
 
-/// What is left of a piece without a point.
+/// A piece without a point.
 fn cut(piece: Piece, point: &End) -> Vec<Piece> {
     if point.at < piece.low.at || point.at > piece.high.at {
         return vec![piece];

@@ -1,5 +1,5 @@
-//! What a worked solution computes: the results of its equations, in order. Two solutions that compute
-//! the same values are one solution, however they are worded.
+//! The values that a worked solution computes: the results of its equations, in order. Two solutions that compute the
+//! same values are one solution, however they are worded.
 
 use super::super::fingerprint;
 

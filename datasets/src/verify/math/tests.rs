@@ -4,14 +4,7 @@ use super::*;
 use crate::Prompt;
 
 fn verdict(gold: &str, completion: &str) -> Verdict {
-    let problem = Problem {
-        id: "p".into(),
-        prompt: Prompt::question("?"),
-        answer: gold.into(),
-        solution: None,
-        context: None,
-        total: None,
-    };
+    let problem = Problem::new("p", Prompt::question("?"), gold);
     Math::default().verify(&problem, completion)
 }
 

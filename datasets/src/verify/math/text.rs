@@ -134,7 +134,7 @@ pub(super) fn number_word(words: &str) -> Option<i64> {
     parts.next().is_none().then_some(i64::try_from(20 + 10 * tens + ones).ok()?)
 }
 
-/// What follows a choice letter: 12 of `(C) 12` and of `\textbf{(C) }12`.
+/// The text after a choice letter: 12 of `(C) 12` and of `\textbf{(C) }12`.
 pub(super) fn after_choice(text: &str) -> Option<&str> {
     let text = text.trim();
     let wrapped = ["\\textbf{", "\\text{", "\\mathrm{", "\\textrm{"]

@@ -1,4 +1,4 @@
-//! What an answer is, parsed: expressions, and the structures around them.
+//! The parsed form of an answer: expressions, and the structures around them.
 
 use dashu_base::Sign;
 use dashu_ratio::RBig;
@@ -10,25 +10,17 @@ pub(super) enum Expr {
     Number(RBig, Option<u32>),
     /// pi, e or i.
     Constant(Constant),
-    /// A variable.
     Variable(String),
-    /// A sum.
     Sum(Vec<Expr>),
-    /// A product.
     Product(Vec<Expr>),
-    /// A quotient.
     Quotient(Box<Expr>, Box<Expr>),
-    /// A power.
     Power(Box<Expr>, Box<Expr>),
     /// Minus.
     Negative(Box<Expr>),
-    /// Plus or minus.
     PlusMinus(Box<Expr>),
-    /// A factorial.
     Factorial(Box<Expr>),
     /// A function of its arguments.
     Call(String, Vec<Expr>),
-    /// Infinity.
     Infinity,
 }
 
@@ -60,12 +52,10 @@ pub(super) enum Relation {
     Unequal,
 }
 
-/// What stands behind a number.
+/// A mark after a number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Mark {
-    /// A percent sign.
     Percent,
-    /// A degree sign.
     Degree,
     /// A unit, by its words.
     Unit(String),
@@ -74,7 +64,6 @@ pub(super) enum Mark {
 /// A whole answer.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Answer {
-    /// One value.
     Value(Expr),
     /// A value with a mark.
     Marked(Box<Answer>, Mark),
@@ -84,7 +73,6 @@ pub(super) enum Answer {
     Set(Vec<Answer>),
     /// `a, b` without brackets.
     List(Vec<Answer>),
-    /// A union of parts.
     Union(Vec<Answer>),
     /// A matrix, row by row.
     Matrix(Vec<Vec<Answer>>),
@@ -100,7 +88,6 @@ pub(super) enum Answer {
     Based(String, u32),
     /// `1 : 2`.
     Ratio(Vec<Answer>),
-    /// Words.
     Words(String),
 }
 
@@ -156,7 +143,6 @@ impl Expr {
         }
     }
 
-    /// An integer.
     pub(super) fn integer(value: i64) -> Self {
         Expr::Number(RBig::from(value), None)
     }

@@ -4,7 +4,7 @@ use dashu_ratio::RBig;
 
 use super::text::folded;
 
-/// What is measured, the size of the unit as a fraction of its kind's base, and its names.
+/// A quantity, the unit's size as a fraction of the quantity's base unit, and the unit's names.
 type Unit = (&'static str, (u64, u64), &'static [&'static str]);
 
 const UNITS: &[Unit] = &[

@@ -4,14 +4,7 @@ use super::*;
 use crate::Prompt;
 
 fn problem() -> Problem {
-    Problem {
-        id: "p".into(),
-        prompt: Prompt::question("?"),
-        answer: "7".into(),
-        solution: None,
-        context: None,
-        total: None,
-    }
+    Problem::new("p", Prompt::question("?"), "7")
 }
 
 const GRADER: &str = r#"while read -r line; do n=${line#*\"request\":}; n=${n%%,*}; case "$line" in
@@ -134,7 +127,7 @@ fn nonsense_is_refused() {
 #[test]
 fn a_program_grades_between_0_and_1_and_no_further() {
     let grade = |program: &Program, completion: &str| {
-        program.grade(&problem(), Said { whole: completion, answer: None })
+        program.grade(&problem(), CompletionText { full: completion, answer: None })
     };
     let program = Program::new(GRADER).unwrap();
     let half = grade(&program, "half");

@@ -1,4 +1,4 @@
-//! What a query may cost: steps of SQLite's machine, and time.
+//! Limits of a query: steps of SQLite's machine, and time.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -11,7 +11,7 @@ const MAX_LOOKS: u32 = 500_000;
 /// Time after which a query is stopped.
 const MAX_TIME: Duration = Duration::from_secs(10);
 
-/// What a statement has cost.
+/// The steps and time that a statement has used.
 pub(super) struct Budget {
     looks: AtomicU32,
     end: Mutex<Instant>,
@@ -38,7 +38,7 @@ impl Budget {
         Instant::now() >= *self.end.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What was too much, if anything.
+    /// The limit that was exceeded, if any.
     pub(super) fn excess(&self) -> Option<String> {
         if self.looks.load(Ordering::Relaxed) > MAX_LOOKS {
             return Some(format!("stopped after {} steps", MAX_LOOKS * STEPS_A_LOOK as u32));

@@ -31,29 +31,29 @@ impl Compare {
         }
     }
 
-    /// How `found` differs from the result of the query `gold`, if it does.
-    pub(super) fn differs(self, gold: &str, wanted: &Rows, found: &Rows) -> Option<String> {
+    /// How `answer` differs from the result of the query `gold`, if it does.
+    pub(super) fn differs(self, gold: &str, wanted: &Rows, answer: &Rows) -> Option<String> {
         match self {
-            Compare::Strict => strict(orders(gold), wanted, found),
+            Compare::Strict => strict(orders(gold), wanted, answer),
             Compare::Bird => {
                 let set = |rows: &Rows| rows.rows.iter().cloned().collect::<BTreeSet<_>>();
-                (set(wanted) != set(found)).then(|| "another set of rows".into())
+                (set(wanted) != set(answer)).then(|| "another set of rows".into())
             }
-            Compare::Spider => spider(gold, wanted, found),
+            Compare::Spider => spider(gold, wanted, answer),
         }
     }
 }
 
-fn counts(wanted: &Rows, found: &Rows) -> Option<String> {
-    if wanted.columns != found.columns {
-        return Some(format!("{} columns, not {}", found.columns, wanted.columns));
+fn counts(wanted: &Rows, answer: &Rows) -> Option<String> {
+    if wanted.columns != answer.columns {
+        return Some(format!("{} columns, not {}", answer.columns, wanted.columns));
     }
-    let (all, there) = (wanted.rows.len(), found.rows.len());
+    let (all, there) = (wanted.rows.len(), answer.rows.len());
     (all != there).then(|| format!("{there} rows, not {all}"))
 }
 
-fn strict(is_ordered: bool, wanted: &Rows, found: &Rows) -> Option<String> {
-    if let Some(why) = counts(wanted, found) {
+fn strict(is_ordered: bool, wanted: &Rows, answer: &Rows) -> Option<String> {
+    if let Some(why) = counts(wanted, answer) {
         return Some(why);
     }
     let sorted = |rows: &Rows| {
@@ -62,43 +62,43 @@ fn strict(is_ordered: bool, wanted: &Rows, found: &Rows) -> Option<String> {
         rows
     };
     if is_ordered {
-        if wanted.rows == found.rows {
+        if wanted.rows == answer.rows {
             return None;
         }
-        let is_permuted = sorted(wanted) == sorted(found);
+        let is_permuted = sorted(wanted) == sorted(answer);
         return Some(if is_permuted { "rows in another order" } else { "other rows" }.into());
     }
-    (sorted(wanted) != sorted(found)).then(|| "other rows".into())
+    (sorted(wanted) != sorted(answer)).then(|| "other rows".into())
 }
 
-fn spider(gold: &str, wanted: &Rows, found: &Rows) -> Option<String> {
-    if wanted.rows.is_empty() && found.rows.is_empty() {
+fn spider(gold: &str, wanted: &Rows, answer: &Rows) -> Option<String> {
+    if wanted.rows.is_empty() && answer.rows.is_empty() {
         return None;
     }
-    if let Some(why) = counts(wanted, found) {
+    if let Some(why) = counts(wanted, answer) {
         return Some(why);
     }
     let is_ordered = gold.to_lowercase().contains("order by");
-    let mut search = Columns { wanted, found, is_ordered, tries: 0 };
+    let mut search = Columns { wanted, answer, is_ordered, tries: 0 };
     let is_same = search.assign(&mut Vec::new());
     (!is_same).then(|| "other rows, in any order of columns".into())
 }
 
-/// The search for an order of the found columns that gives the wanted rows.
+/// The search for an order of the columns of the answer that gives the wanted rows.
 struct Columns<'a> {
     wanted: &'a Rows,
-    found: &'a Rows,
+    answer: &'a Rows,
     is_ordered: bool,
     tries: usize,
 }
 
 impl Columns<'_> {
-    /// Extends an assignment of found columns to the first wanted ones, which fits so far.
+    /// Extends an assignment of columns of the answer to the first wanted ones, which fits so far.
     fn assign(&mut self, chosen: &mut Vec<usize>) -> bool {
         if chosen.len() == self.wanted.columns {
             return true;
         }
-        for column in 0..self.found.columns {
+        for column in 0..self.answer.columns {
             self.tries += 1;
             if self.tries > MOST_TRIES || chosen.contains(&column) {
                 continue;
@@ -117,7 +117,7 @@ impl Columns<'_> {
         let first: Vec<Vec<&Cell>> =
             self.wanted.rows.iter().map(|row| row[..chosen.len()].iter().collect()).collect();
         let other: Vec<Vec<&Cell>> = self
-            .found
+            .answer
             .rows
             .iter()
             .map(|row| chosen.iter().map(|column| &row[*column]).collect())

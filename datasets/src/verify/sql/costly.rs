@@ -44,12 +44,8 @@ fn seconds(started: Instant) -> f64 {
 fn judged(query: &str) -> (Verdict, f64) {
     let work = || {
         let problem = Problem {
-            id: "p".into(),
-            prompt: Prompt::question("?"),
-            answer: "SELECT 1".into(),
-            solution: None,
             context: Some(Database::Script("CREATE TABLE t(x)".into())),
-            total: None,
+            ..Problem::new("p", Prompt::question("?"), "SELECT 1")
         };
         let (sql, started) = (Sql::from_scripts(), Instant::now());
         (sql.verify(&problem, query), seconds(started))

@@ -1,8 +1,8 @@
 //! Databases, opened read-only, and queries on them under a budget.
 //!
-//! What a query may do is decided while it is prepared: reading and calling functions, nothing else. A script that
+//! The actions of a query are allowed while it is prepared: reading and calling functions, nothing else. A script that
 //! makes a database may make tables and fill them, and nothing else either: a connection is guarded before anything
-//! runs on it. What a query may cost is counted in steps of SQLite's machine, so that a verdict depends on the query
+//! runs on it. The cost of a query is counted in steps of SQLite's machine, so that a verdict depends on the query
 //! and the database alone. Time, and the memory of the whole process, have limits far above what these steps usually
 //! take, for what a single step may cost: they are a net, not a rule. Functions that could slip through that net have
 //! limits of their own (see `functions`).
@@ -91,7 +91,7 @@ impl From<String> for QueryError {
 struct Guarded {
     connection: Connection,
     budget: Arc<Budget>,
-    /// What the last statement was not allowed to do.
+    /// The action that the last statement was not allowed.
     refused: Arc<Mutex<Option<String>>>,
 }
 
@@ -160,9 +160,6 @@ pub(super) fn open(folder: &Path, name: &str) -> Result<Connection, String> {
 }
 
 /// The statements that made the tables of a database.
-///
-/// # Errors
-/// A file that is no database.
 pub fn schema(connection: &Connection) -> Result<String, String> {
     let read = || -> rusqlite::Result<Vec<String>> {
         let mut statement = connection.prepare(
@@ -175,7 +172,7 @@ pub fn schema(connection: &Connection) -> Result<String, String> {
     Ok(statements.iter().map(|statement| format!("{statement};")).collect::<Vec<_>>().join("\n"))
 }
 
-/// What decides about an action: what it would do that the statement may not.
+/// A rule for actions: the forbidden effect of an action, if it has one.
 type Rule = fn(AuthAction<'_>) -> Option<String>;
 
 impl Guarded {
@@ -245,7 +242,7 @@ impl Guarded {
         }
     }
 
-    /// What a failure of the last statement comes down to.
+    /// The cause of a failure of the last statement.
     fn reason(&self, error: String) -> QueryError {
         let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(what) = refused {
@@ -253,7 +250,7 @@ impl Guarded {
         }
         match self.budget.excess() {
             Some(excess) => QueryError::TooCostly(excess),
-            // What SQLite says at its limits of memory and of length.
+            // SQLite's messages at its limits of memory and of length.
             None if error.contains("out of memory") || error.contains("too big") => {
                 QueryError::TooCostly(error)
             }
@@ -294,7 +291,7 @@ impl Guarded {
     }
 }
 
-/// What SQLite says of a failure.
+/// SQLite's message for a failure.
 fn message(error: rusqlite::Error) -> String {
     match error {
         rusqlite::Error::MultipleStatement => "more than one statement".to_owned(),
@@ -304,7 +301,7 @@ fn message(error: rusqlite::Error) -> String {
     }
 }
 
-/// What an action would do that no query may; `None` for what it may.
+/// The effect of an action that no query may have; `None` for allowed actions.
 fn forbidden_in_queries(action: AuthAction<'_>) -> Option<String> {
     match action {
         AuthAction::Select | AuthAction::Read { .. } | AuthAction::Recursive => None,

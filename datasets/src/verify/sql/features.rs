@@ -1,6 +1,7 @@
-//! What a query is made of: its clauses, joins, subqueries, aggregates and set operations.
+//! The parts of a query: its clauses, joins, subqueries, aggregates and set operations.
 //!
-//! Each is listed once, however often it stands in the query. To add a feature, add a line to a method of [`Found`].
+//! Each is listed once, however often it stands in the query. To add a feature, add a line to a method of
+//! [`FeatureVisitor`].
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -20,16 +21,16 @@ const AGGREGATES: [&str; 8] =
 /// The features of a query; none of one that the parser does not read.
 pub(super) fn features(query: &str) -> Features {
     let Some(query) = parsed(query) else { return Features::default() };
-    let mut features = Found::default();
+    let mut features = FeatureVisitor::default();
     let ControlFlow::Continue(()) = query.visit(&mut features);
     Features::bounded(features.0)
 }
 
 /// The features so far.
 #[derive(Default)]
-struct Found(BTreeSet<String>);
+struct FeatureVisitor(BTreeSet<String>);
 
-impl Found {
+impl FeatureVisitor {
     fn add(&mut self, is_there: bool, feature: &str) {
         if is_there {
             self.0.insert(feature.to_owned());
@@ -54,7 +55,7 @@ impl Found {
     }
 }
 
-impl Visitor for Found {
+impl Visitor for FeatureVisitor {
     type Break = std::convert::Infallible;
 
     fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<Self::Break> {

@@ -73,7 +73,7 @@ pub(super) fn guard(connection: &Connection, budget: &Arc<Budget>) -> rusqlite::
     })
 }
 
-/// What SQLite's own function returns: text byte by byte, whether UTF-8 or not.
+/// The value of SQLite's own function: text byte by byte, whether UTF-8 or not.
 enum Answer {
     Text(Vec<u8>),
     Other(Value),
@@ -120,7 +120,7 @@ fn without_case(a: &str, b: &str) -> Ordering {
 mod tests {
     use super::*;
 
-    /// What a connection says to an expression.
+    /// The value of an expression on a connection.
     fn said(connection: &Connection, expression: &str) -> Result<Value, String> {
         let row = connection.query_row(&format!("SELECT {expression}"), [], |row| row.get(0));
         row.map_err(|error| error.to_string())

@@ -104,7 +104,8 @@ impl Verifier for Sql {
     }
 }
 
-/// What `sql`, `sql-bird` or `sql-spider`, each with or without `:FOLDER`, asks for; none of another verifier.
+/// The comparison and folder that `sql`, `sql-bird` or `sql-spider` name, each with or without `:FOLDER`; none of
+/// another verifier.
 pub fn named(spec: &str) -> Option<(Compare, Option<PathBuf>)> {
     let (name, folder) = spec.split_once(':').unwrap_or((spec, ""));
     let all = [Compare::Strict, Compare::Bird, Compare::Spider];
@@ -130,12 +131,8 @@ mod tests {
 
     fn verdict(verifier: &Sql, gold: &str, completion: &str) -> Verdict {
         let problem = Problem {
-            id: "p".into(),
-            prompt: Prompt::question("?"),
-            answer: gold.into(),
-            solution: None,
             context: Some(Database::Script(SCRIPT.into())),
-            total: None,
+            ..Problem::new("p", Prompt::question("?"), gold)
         };
         verifier.verify(&problem, completion)
     }
@@ -261,14 +258,7 @@ mod tests {
             "CREATE TRIGGER t AFTER INSERT ON u BEGIN SELECT 1; END".into(),
         ] {
             for context in [Database::Script(script.clone()), Database::File(script.clone())] {
-                let problem = Problem {
-                    id: "p".into(),
-                    prompt: Prompt::question("?"),
-                    answer: "SELECT 1".into(),
-                    solution: None,
-                    context: Some(context),
-                    total: None,
-                };
+                let problem = Problem { context: Some(context), ..Problem::new("p", Prompt::question("?"), "SELECT 1") };
                 let judged = sql.verify(&problem, "SELECT 1");
                 assert!(matches!(judged, Verdict::Unjudged { .. }), "{script}: {judged:?}");
             }

@@ -47,7 +47,7 @@ unsafe fn rows<const ROWS: usize>(
     let mut right = tile.right.as_ptr();
     for group in 0..groups {
         let places = GROUP.min(width - group * GROUP);
-        let mut whole: [[__m512i; WIDE]; ROWS] = std::array::from_fn(|index| {
+        let mut group_sums: [[__m512i; WIDE]; ROWS] = std::array::from_fn(|index| {
             [_mm512_set1_epi32(tile.begin[index * groups + group]); WIDE]
         });
         // SAFETY: every row has `width` values, and the panel COLUMNS for each of them.
@@ -59,11 +59,11 @@ unsafe fn rows<const ROWS: usize>(
                 _mm_prefetch::<_MM_HINT_T1>(right.wrapping_add(AHEAD + 64).cast());
                 let columns =
                     [_mm512_loadu_si512(right.cast()), _mm512_loadu_si512(right.add(64).cast())];
-                for (index, whole) in whole.iter_mut().enumerate() {
+                for (index, group_sums) in group_sums.iter_mut().enumerate() {
                     let quad = left.add(index * width + place).cast::<i32>();
                     let quad = _mm512_set1_epi32(quad.read_unaligned());
-                    whole[0] = _mm512_dpbusd_epi32(whole[0], columns[0], quad);
-                    whole[1] = _mm512_dpbusd_epi32(whole[1], columns[1], quad);
+                    group_sums[0] = _mm512_dpbusd_epi32(group_sums[0], columns[0], quad);
+                    group_sums[1] = _mm512_dpbusd_epi32(group_sums[1], columns[1], quad);
                 }
                 right = right.add(COLUMNS * QUAD);
             }
@@ -72,11 +72,12 @@ unsafe fn rows<const ROWS: usize>(
         // SAFETY: there are as many.
         let scales: [__m512; WIDE] =
             unsafe { [_mm512_loadu_ps(scales.as_ptr()), _mm512_loadu_ps(scales.as_ptr().add(16))] };
-        for (index, (sums, whole)) in sums.iter_mut().zip(whole).enumerate() {
+        for (index, (sums, group_sums)) in sums.iter_mut().zip(group_sums).enumerate() {
             let left_scale = _mm512_set1_ps(tile.left_scales[index * groups + group]);
             for part in 0..WIDE {
                 let scale = _mm512_mul_ps(left_scale, scales[part]);
-                sums[part] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(whole[part]), scale, sums[part]);
+                sums[part] =
+                    _mm512_fmadd_ps(_mm512_cvtepi32_ps(group_sums[part]), scale, sums[part]);
             }
         }
     }

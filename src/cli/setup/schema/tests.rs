@@ -39,7 +39,7 @@ fn property_of<'a>(schema: &'a Value, key: &str) -> Option<&'a Value> {
     })
 }
 
-/// What is wrong with a settings file.
+/// The mistakes in a settings file.
 fn faults(schema: &Value, text: &str) -> Vec<String> {
     let file: Value = toml::from_str(text).expect("TOML");
     let fields = file.as_object().expect("a table");

@@ -11,9 +11,6 @@ use crate::learn::objective::{
 
 impl Plan {
     /// Refuses combinations that cannot work.
-    ///
-    /// # Errors
-    /// An impossible combination, with the reason and an alternative.
     pub fn check(&self) -> Result<()> {
         match &self.anchor {
             Anchor::None => {}
@@ -62,7 +59,7 @@ impl Plan {
         Ok(())
     }
 
-    /// What gates, corrections and trajectory balance need.
+    /// Checks of gates, corrections and trajectory balance.
     fn check_weights(&self) -> Result<()> {
         let is_in_advantages = self.regulariser().is_none_or(|r| r.estimator == Estimator::Score);
         if self.gate != Gate::All && !(is_in_advantages && self.is_on_policy()) {
@@ -107,7 +104,7 @@ impl Plan {
         Ok(())
     }
 
-    /// What single rules need.
+    /// Checks of single rules.
     fn check_rule(&self) -> Result<()> {
         let is_moved_by_penalty = self.regulariser().is_some_and(|r| {
             let is_exact =

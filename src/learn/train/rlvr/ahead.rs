@@ -83,9 +83,6 @@ impl Ahead {
 
 impl AheadRollouts<'_> {
     /// The rollouts of a step, whose weights the engine has now.
-    ///
-    /// # Errors
-    /// Whatever sampling failed with.
     pub(super) fn at(&self, step: usize) -> Result<Rollouts> {
         self.ahead.progress().published = Some(step);
         self.ahead.moved.notify_all();

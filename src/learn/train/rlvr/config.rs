@@ -86,9 +86,6 @@ impl RlvrConfig {
     }
 
     /// The objective with its overrides, in words.
-    ///
-    /// # Errors
-    /// An override that cannot be computed.
     pub fn resolved_objective(&self) -> Result<String> {
         let text = self.resolved()?.resolved();
         let Some(validity) = self.settings.target_validity else { return Ok(text) };

@@ -1,5 +1,5 @@
-//! What a run remembers of its problems from step to step: how often each was solved, and how often each final answer
-//! was given. The state of the run holds both, so that a resumed run has them too.
+//! A run's memory of its problems from step to step: how often each was solved, and how often each final answer was
+//! given. The state of the run holds both, so that a resumed run has them too.
 //!
 //! Answers are counted by the first eight bytes of their SHA-256, so that a model's text is never stored.
 

@@ -1,4 +1,4 @@
-//! What each step measures.
+//! The metrics of each step.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ pub struct Metrics {
     pub reward_std: f64,
     /// Share of zero-variance groups: rewards are all equal, and so is the gradient of their policy loss to zero.
     pub frac_reward_zero_std: f64,
-    /// What [`super::Rewarding`] logs of graded rewards.
+    /// The metrics of graded rewards by [`super::Rewarding`].
     #[serde(flatten)]
     pub rewards: BTreeMap<String, f64>,
     /// Shares of the step's groups by their pass rate.

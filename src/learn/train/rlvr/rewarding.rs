@@ -1,4 +1,4 @@
-//! What a run makes of graded rewards: objectives of correct and incorrect completions alone take verdicts.
+//! The treatment of graded rewards: objectives of correct and incorrect completions alone take verdicts.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub struct Rewarding {
     grading: Grading,
     /// Whether the objective knows correct and incorrect alone.
     is_binary: bool,
-    /// What is said where that meets a graded reward.
+    /// The error where such an objective meets a graded reward.
     refusal: String,
 }
 
@@ -39,7 +39,7 @@ impl Rewarding {
         Ok(rewarding)
     }
 
-    /// What becomes of rewards between 0 and 1.
+    /// The treatment of rewards between 0 and 1.
     pub(super) fn reward_use(&self) -> RewardUse<'_> {
         match (self.is_binary, self.grading.threshold) {
             (false, _) => RewardUse::Graded,
@@ -48,8 +48,8 @@ impl Rewarding {
         }
     }
 
-    /// What is logged of the rewards of a step beside their mean, by TRL's names: mean and deviation of each
-    /// verifier's, and the share of correct completions. Nothing where rewards are verdicts.
+    /// The metrics of the rewards of a step beside their mean, by TRL's names: mean and deviation of each verifier's,
+    /// and the share of correct completions. Nothing where rewards are verdicts.
     pub(super) fn logged(&self, groups: &[Group]) -> BTreeMap<String, f64> {
         let mut logged = BTreeMap::new();
         if !self.grading.is_graded {

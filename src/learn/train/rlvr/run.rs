@@ -1,4 +1,4 @@
-//! What a run holds while it trains: settings, models, prompts, and where its samples come from.
+//! The state of a run while it trains: settings, models, prompts, and where its samples come from.
 
 use anyhow::{Result, bail};
 use candle_core::Device;
@@ -65,9 +65,6 @@ impl Run<'_> {
     }
 
     /// Refuses prompts by their pass rates where they are sampled before those are known.
-    ///
-    /// # Errors
-    /// See above.
     pub(super) fn check_allocation(&self) -> Result<()> {
         let is_ahead = self.engine.as_ref().is_some_and(|engine| engine.max_staleness > 0);
         let rule = self.config.settings.prompt_allocation;

@@ -41,12 +41,10 @@ impl<'a> Scorer<'a> {
         self.base.context("the base was not held, and something reads it; this is a bug")
     }
 
-    /// Log-probabilities under the policy.
     pub(super) fn policy_logp<S: Borrow<Sequence>>(&self, rows: &[S]) -> Result<Vec<f32>> {
         self.logp(self.policy.decoder(), rows)
     }
 
-    /// Log-probabilities under the base.
     pub(super) fn base_logp<S: Borrow<Sequence>>(&self, rows: &[S]) -> Result<Vec<f32>> {
         self.logp(self.base()?, rows)
     }

@@ -1,4 +1,4 @@
-//! What must hold before the first step, checked at the start of every run.
+//! The invariants before the first step, checked at the start of every run.
 
 use anyhow::{Context, Result, bail};
 use candle_core::{Tensor, Var};
@@ -16,8 +16,8 @@ use crate::nn::policy::{Forward, GradAccumulator, Sequence, on_host, rounding, t
 /// Largest number of stored completions that are looked at.
 const STORED: usize = 256;
 
-/// What must hold before the first step: the importance ratio is 1, the policy is the base, stored completions are the
-/// base's, nothing depends on the batch, and every weight has a gradient.
+/// Checks the invariants before the first step: the importance ratio is 1, the policy is the base, stored completions
+/// are the base's, nothing depends on the batch, and every weight has a gradient.
 pub(super) fn check_start(
     run: &Run<'_>,
     batch: Option<&TokenBatch>,

@@ -16,7 +16,7 @@ use crate::system::one_or_many;
 /// Maximum new tokens of a completion where nobody says and the context leaves more.
 pub const LENGTH: usize = 512;
 
-/// What runs of a study share; names are TRL's where TRL has one.
+/// The settings that the runs of a study share; names are TRL's where TRL has one.
 #[derive(Debug, Clone, PartialEq, Args, Serialize, Deserialize)]
 pub struct Settings {
     /// Override the objective's baseline.
@@ -184,7 +184,7 @@ pub enum ReportTo {
     None,
 }
 
-/// What a target validity sets.
+/// The coefficient that a target validity sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BetaPer {
@@ -261,9 +261,6 @@ impl Settings {
     }
 
     /// Refuses settings that contradict each other or cannot train.
-    ///
-    /// # Errors
-    /// The setting and the fix.
     pub fn check(&self) -> Result<()> {
         let count = |one: ReportTo| self.report_to.iter().filter(|other| **other == one).count();
         let is_twice = self.report_to.iter().any(|one| count(*one) > 1);

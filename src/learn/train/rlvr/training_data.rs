@@ -1,5 +1,5 @@
-//! What a run trains on besides fresh rollouts: the base's stored completions, how often it solves every
-//! prompt, and the beta that follows.
+//! The data of a run besides fresh rollouts: the base's stored completions, how often it solves every prompt, and the
+//! beta that follows.
 
 use std::ops::Range;
 
@@ -58,12 +58,7 @@ impl TrainingData {
         problems: usize,
         presamples: Option<&Presamples>,
     ) -> Result<Self> {
-        let beta = match &plan.anchor {
-            Anchor::None => 0.0,
-            Anchor::Base(regulariser) => regulariser.beta,
-            Anchor::Target(matching) => matching.beta,
-        };
-        let mut data = Self { beta: vec![beta; problems], ..Self::of_problems(problems) };
+        let mut data = Self { beta: vec![plan.beta(); problems], ..Self::of_problems(problems) };
         let Some(presamples) = presamples else { return Ok(data) };
         let (completions, solved) = (presamples.completions(), presamples.solved());
         data.notes.push(format!(

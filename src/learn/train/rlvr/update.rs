@@ -22,7 +22,6 @@ impl Update {
     pub(super) const ONLY: Self = Self { number: 0, of: 1, part: 0 };
 }
 
-/// Statistics of one update.
 #[derive(Debug, Clone, Default)]
 pub(super) struct UpdateStats {
     pub(super) loss: f64,

@@ -15,14 +15,14 @@ use super::math::{dot, exp, max, sum_of};
 /// Query heads of one key-value head that go through its keys together at most.
 const TOGETHER: usize = 4;
 
-/// What some slots of a row, whole blocks, hold of one key-value head.
-pub(super) struct Held<'a> {
+/// Keys and values of one key-value head in some slots of a row, whole blocks.
+pub(super) struct KeyValueSlots<'a> {
     pub(super) keys: &'a [f32],
     pub(super) values: &'a [f32],
     pub(super) slots: Range<usize>,
 }
 
-impl Held<'_> {
+impl KeyValueSlots<'_> {
     /// Those of some slots that are here, and where among the values.
     #[inline(always)]
     fn of(&self, slots: &Range<usize>, dim: usize) -> Option<(Range<usize>, Range<usize>)> {
@@ -38,7 +38,7 @@ impl KeyLayout {
     pub(super) fn attend(
         &self,
         q: &[f32],
-        parts: &[Held<'_>],
+        parts: &[KeyValueSlots<'_>],
         seen: Range<usize>,
         weights: &mut Vec<f32>,
         out: &mut [f32],
@@ -120,7 +120,7 @@ impl Keys {
 struct Attend<'a> {
     keys: &'a Keys,
     q: &'a [f32],
-    parts: &'a [Held<'a>],
+    parts: &'a [KeyValueSlots<'a>],
     weights: &'a mut Vec<f32>,
     out: &'a mut [f32],
 }

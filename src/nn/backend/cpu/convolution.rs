@@ -8,7 +8,7 @@ use super::math::exp;
 
 /// The convolution of a pass over `width` columns.
 pub(super) struct Convolution<'a> {
-    /// What reads what: runs of tokens, each after a prefix or what the cache has of its row.
+    /// The sources of each token: runs of tokens, each after a prefix or after the cached tokens of its row.
     pub(super) runs: Vec<KeyRow>,
     /// The run of every token.
     run_of: Vec<usize>,
@@ -99,7 +99,7 @@ impl<'a> Convolution<'a> {
         });
     }
 
-    /// What the last tokens of each run leave for those that follow, `[rows, taps - 1, width]`.
+    /// The tokens that the next ones of each run need: the last of each, `[rows, taps - 1, width]`.
     pub(super) fn next_past(&self) -> Vec<f32> {
         let mut next = vec![0f32; self.runs.len() * (self.taps - 1) * self.width];
         let size = (self.taps - 1) * self.width;

@@ -58,7 +58,7 @@ pub(super) struct Rule<'a> {
     gates: Buffer,
 }
 
-/// What a decay is made of: `g = -exp(A_log) softplus(a + dt_bias)`, its logarithm.
+/// The inputs of a decay: `g = -exp(A_log) softplus(a + dt_bias)`, its logarithm.
 pub(super) struct Decay<'a> {
     pub(super) a_log: &'a [f32],
     pub(super) dt_bias: &'a [f32],

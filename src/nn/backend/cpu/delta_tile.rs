@@ -10,7 +10,7 @@ const NARROW: usize = 16;
 /// Tokens whose states the backward pass keeps at a time; before them it keeps one in so many.
 const CHUNK: usize = 16;
 
-/// What a head reads of every token: places in rows of some width.
+/// The inputs of a head for every token: places in rows of some width.
 pub(super) struct Inputs<'a> {
     pub(super) unit: &'a [f32],
     pub(super) unit_width: usize,
@@ -229,7 +229,7 @@ struct Back<'a, const W: usize> {
 }
 
 /// The values that a token's backward step reads.
-struct Kept<const W: usize> {
+struct StepState<const W: usize> {
     /// The state before, decayed.
     decayed: Tile<W>,
     missing: [f32; W],
@@ -285,7 +285,7 @@ impl<const W: usize> Back<'_, W> {
                         row[j] = k.mul_add(change[j], before[j]);
                     }
                 }
-                kept.push(Kept { decayed, missing, change });
+                kept.push(StepState { decayed, missing, change });
             }
             for (token, kept) in chunk.zip(kept).rev() {
                 self.step(token, &kept, pull);
@@ -294,8 +294,8 @@ impl<const W: usize> Back<'_, W> {
     }
 
     #[inline(always)]
-    fn step(&mut self, token: usize, kept: &Kept<W>, pull: &mut Tile<W>) {
-        let Kept { decayed, missing, change } = kept;
+    fn step(&mut self, token: usize, kept: &StepState<W>, pull: &mut Tile<W>) {
+        let StepState { decayed, missing, change } = kept;
         let Token { query, key, decay, beta, .. } = self.inputs.token::<W>(token, &self.columns);
         let (grad, width, at) = self.grad;
         let grad: [f32; W] = lanes(&grad[token * width + at..], &self.columns);

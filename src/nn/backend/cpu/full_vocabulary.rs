@@ -1,5 +1,5 @@
-//! What losses ask of whole next-token distributions, a block of the vocabulary at a time: how far a row is from
-//! another model's, its entropy, its likeliest tokens, and what all of them pull at the logits.
+//! Full-vocabulary terms of losses, a block of the vocabulary at a time: divergences of rows from another model's,
+//! entropies, likeliest tokens, and the gradients of all of them in the logits.
 //!
 //! N tokens, V vocabulary.
 
@@ -22,7 +22,7 @@ pub(crate) struct Base<'a> {
 
 /// The gradient of the divergence from it.
 #[derive(Clone, Copy)]
-pub(crate) struct Apart<'a> {
+pub(crate) struct DivergenceTerm<'a> {
     pub(super) base: Base<'a>,
     /// Sums `[N]` over the vocabulary of `a u f'(u)`.
     pub(super) slopes: &'a [f32],
@@ -37,7 +37,7 @@ pub(crate) struct Pulls<'a> {
     /// Of the entropy, `[N]`.
     pub(super) entropy: Option<&'a [f32]>,
     /// Of the divergence from another model.
-    pub(super) divergence: Option<Apart<'a>>,
+    pub(super) divergence: Option<DivergenceTerm<'a>>,
     /// Of the log-probabilities of the likeliest tokens, `[N, K]`, with these.
     pub(super) largest: Option<(&'a [f32], &'a [u32])>,
 }
@@ -196,7 +196,7 @@ impl Pulls<'_> {
         &self,
         head: &Head<'_>,
         sums: &[RowSums],
-        apart: Apart<'_>,
+        apart: DivergenceTerm<'_>,
         block: Block,
         (logits, others): (&mut [f32], &[f32]),
     ) {

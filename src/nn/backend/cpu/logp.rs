@@ -18,7 +18,7 @@ pub(crate) fn draw_row(logits: &[f32], inverse: f32, uniform: f64) -> Option<(us
         #[inline(always)]
         || {
             let mut row = RowSums::EMPTY;
-            // What the row comes to after every block.
+            // The row's running sum after every block.
             let mut after = Vec::with_capacity(logits.len().div_ceil(BLOCK));
             for logits in logits.chunks(BLOCK) {
                 row.add_mass(logits, inverse);

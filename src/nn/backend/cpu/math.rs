@@ -78,7 +78,7 @@ pub(super) fn exp(x: f32) -> f32 {
     p * f32::from_bits(((n as i32 + 127) << 23) as u32)
 }
 
-/// What divergences are computed of in loops over a vocabulary.
+/// The numbers of divergences in loops over a vocabulary.
 impl Number for f32 {
     const SERIES: f64 = 0.1;
 

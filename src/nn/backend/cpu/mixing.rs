@@ -10,7 +10,7 @@ use super::pass::Pass;
 use super::slots::{RowLayout, Slots};
 use super::{Cpu, with_values};
 
-/// What a pass with a cache computes row by row; refuses prefixes, which no cache has room for.
+/// The rows of a pass with a cache; refuses prefixes, which no cache has room for.
 fn rows_of_cache(pass: &Pass) -> Result<Vec<KeyRow>> {
     if pass.rows.iter().any(|row| !row.prefix.is_empty()) {
         bail!("a cache of states takes whole sequences or what continues them");

@@ -3,7 +3,7 @@
 use candle_core::{Device, Result, Tensor};
 
 use super::super::{Anchor, Divergences, Likeliest, LogpGrads, Parameter, TokenLogp, check_tokens};
-use super::full_vocabulary::{Apart, Base, Pulls};
+use super::full_vocabulary::{Base, DivergenceTerm, Pulls};
 use super::product::with_weight;
 use super::vocabulary::{Head, Layer, RowSums};
 use super::with_values;
@@ -88,7 +88,7 @@ pub(super) fn logp_backward(
         };
         let (slopes, grad) = (values(&totals.slopes)?, values(grad)?);
         with_base(anchor, |base| {
-            let divergence = Some(Apart { base, slopes: &slopes, grad: &grad });
+            let divergence = Some(DivergenceTerm { base, slopes: &slopes, grad: &grad });
             head.backward(saved, &Pulls { divergence, ..pulls }, &mut d_hidden, d_weight);
             Ok(())
         })

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use candle_core::{Result, bail};
 use rayon::prelude::*;
 
-use super::super::packed::{KeyRow, Seen};
+use super::super::packed::{KeyRow, VisibleKeys};
 use super::super::{Angles, Buffer, Heads, PackedSequences, Pool};
 use super::by_rows;
 use super::key_layout::KeyLayout;
@@ -16,7 +16,7 @@ use super::slots::{Beginning, Rows, beginning};
 pub(crate) struct Pass {
     pub(crate) rows: Vec<KeyRow>,
     /// Of every token.
-    seen: Vec<Seen>,
+    seen: Vec<VisibleKeys>,
     /// Of every rotary embedding.
     angles: Vec<Angles>,
     /// Pairs of a head's values that turn.
@@ -68,7 +68,7 @@ impl Pass {
             tokens: row.tokens.start - tokens.start..row.tokens.end - tokens.start,
             ..row.clone()
         };
-        let seen = |seen: &Seen| Seen { row: seen.row - rows.start, ..*seen };
+        let seen = |seen: &VisibleKeys| VisibleKeys { row: seen.row - rows.start, ..*seen };
         Self {
             rows: self.rows[rows.clone()].iter().map(shifted).collect(),
             seen: self.seen[tokens.clone()].iter().map(seen).collect(),
@@ -154,7 +154,7 @@ impl Pass {
                 let columns = head * wide..(head + 1) * wide;
                 for (index, out) in part.chunks_exact_mut(width).enumerate() {
                     let token = order.as_ref().map_or(first + index, |order| order[first + index]);
-                    let Seen { row, count } = self.seen[token];
+                    let VisibleKeys { row, count } = self.seen[token];
                     let q = &q[token * width..][..width][columns.clone()];
                     let gone = layout.first(count);
                     let seen = count.saturating_sub(window) - gone..count - gone;

@@ -1,7 +1,7 @@
-//! What layers know of the past of some rows: in slots of each row, and what several rows share at their beginning.
+//! The cached past of some rows in a layer: in slots of each row, and in a beginning that several rows share.
 
 use super::super::DeltaSizes;
-use super::attention::Held;
+use super::attention::KeyValueSlots;
 use super::key_layout::KeyLayout;
 
 /// The past of some rows in a layer.
@@ -43,7 +43,7 @@ pub(super) struct Rows<'a> {
 
 impl<'a> Rows<'a> {
     /// One key-value head of a row.
-    pub(super) fn of_head(&self, row: usize, head: usize) -> [Held<'a>; 2] {
+    pub(super) fn of_head(&self, row: usize, head: usize) -> [KeyValueSlots<'a>; 2] {
         let (layout, beginning) = (self.layout, beginning(self.beginnings, row));
         let first = beginning.map_or(0, |beginning| beginning.tokens);
         let lent = |which: usize| {
@@ -54,7 +54,7 @@ impl<'a> Rows<'a> {
         let values = |which: usize| {
             &self.parts[which][row * layout.row() + head * layout.head()..][..layout.head()]
         };
-        let part = |keys, values, slots| Held { keys, values, slots };
+        let part = |keys, values, slots| KeyValueSlots { keys, values, slots };
         [part(lent(0), lent(1), 0..first), part(values(0), values(1), first..first + layout.slots)]
     }
 }

@@ -118,7 +118,7 @@ impl RowSums {
     pub(super) fn add_mass(&mut self, logits: &[f32], inverse: f32) {
         let top = max(logits).max(self.top);
         if self.mass > 0.0 {
-            // What was summed under another top.
+            // The sum so far was scaled by another maximum.
             let shift = (self.top - top) * inverse;
             let shrink = exp(shift);
             self.moment = (self.moment + self.mass * shift) * shrink;

@@ -116,7 +116,7 @@ impl Gpu {
             let hidden = of(hidden)?;
             let logits = self.logits_of(&hidden, &wide)?;
             let known = (&of(saved)?, &of(grad.logp)?);
-            // What else is added is of f32.
+            // Further terms are of f32.
             let dtype = if is_plain { hidden.dtype() } else { DType::F32 };
             let targets = of(&targets)?;
             let mut d_logits = kernels::logits_grad(&logits, &targets, known, temperature, dtype)?;
@@ -142,8 +142,8 @@ impl Gpu {
         Tensor::cat(&d_hidden, 0)
     }
 
-    /// What entropies, divergences and likeliest tokens pull at the log-probabilities `[n, V]` of the rows from `start`
-    /// on; `base` are the anchor's.
+    /// The gradients of entropies, divergences and likeliest tokens in the log-probabilities `[n, V]` of the rows from
+    /// `start` on; `base` are the anchor's.
     fn pulls(
         &self,
         logp: &Tensor,

@@ -17,7 +17,7 @@ pub(crate) struct Pass {
     pub(super) slots: Option<Tensor>,
     packed: PackedSequences,
     has_cache: bool,
-    /// What a delta rule works on and what its convolution reads, once one has asked.
+    /// The runs of a delta rule and the sources of its convolution, once a layer has asked.
     delta_runs: OnceLock<Vec<DeltaRun>>,
     taps: OnceLock<Taps>,
 }
@@ -65,7 +65,7 @@ impl Pass {
         self.delta_runs.get_or_init(|| delta_runs(&self.packed, self.has_cache))
     }
 
-    /// What a convolution of so many taps reads; all of a model have as many.
+    /// The sources of a convolution of so many taps; all of a model have as many.
     pub(super) fn taps(&self, count: usize, device: &Device) -> Result<&Taps> {
         if let Some(taps) = self.taps.get() {
             return Ok(taps);

@@ -22,7 +22,6 @@ impl ResidualStream {
         Ok(normed)
     }
 
-    /// All of it.
     pub(super) fn whole(&mut self) -> Result<Tensor> {
         if let Some(more) = self.more.take() {
             self.x = (&self.x + more)?;

@@ -206,7 +206,7 @@ fn parsed<C: DeserializeOwned>(config: &Value) -> Result<C> {
     read.context("config.json lacks what candle-transformers needs")
 }
 
-/// What the other families are built by: `new(&config, weights)`.
+/// Builds the other families: `new(&config, weights)`.
 macro_rules! plain {
     ($config:ty, $model:ty) => {
         |config, weights| {

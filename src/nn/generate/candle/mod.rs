@@ -82,7 +82,7 @@ impl CandleModel {
         Ok(Self { family, max_positions, network: Mutex::new(built), device: device.clone() })
     }
 
-    /// What candle-transformers calls it.
+    /// The family's name in candle-transformers.
     pub fn family(&self) -> &str {
         &self.family
     }
@@ -212,7 +212,7 @@ impl Sampler for CandleSampler<'_> {
     }
 }
 
-/// Largest size that a configuration may name, and longest context: a stranger's number is memory here.
+/// Largest size that a configuration may name, and longest context: an untrusted number is memory here.
 const MAX_SIZE: u64 = 1 << 24;
 const MAX_POSITIONS: u64 = 1 << 21;
 

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What each of `size` ranks in threads comes to.
+/// The result of each of `size` ranks in threads.
 fn on_each<T: Send>(size: usize, work: impl Fn(&Ranks) -> T + Sync) -> Vec<T> {
     let key = Key::random().expect("random");
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");

@@ -1,0 +1,56 @@
+//! The samples of a prompt in numbers: rewards, solution classes, log-probabilities.
+
+/// Statistics of the samples of one prompt, in their order.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct GroupStats {
+    /// Rewards, an overlong penalty included.
+    pub rewards: Vec<f64>,
+    /// The solution class of each, as the verifier numbers them in this group; none where it is incorrect.
+    pub classes: Vec<Option<usize>>,
+    /// Log-probability of each whole completion under the policy that drew it.
+    pub policy_logp: Vec<f64>,
+    /// Log-probability under the base; as many zeros where the plan does not need it.
+    pub reference_logp: Vec<f64>,
+    /// Tokens of each.
+    pub lengths: Vec<usize>,
+    /// The estimated accuracy of the base on this prompt; only targets read it.
+    pub solve_rate: f64,
+    /// Temperature of the tilted target, or coefficient of a regulariser, on this prompt.
+    pub beta: f64,
+    /// The reward of the policy's greedy completion, where `baseline=greedy` subtracts it.
+    pub greedy: Option<f64>,
+    /// Correct samples, and all, that the run had drawn of this prompt before, where the plan reads them.
+    pub earlier: (u64, u64),
+    /// The final answer of each, correct or not, as numbered in this group; none where it gives none. Empty where the
+    /// plan does not read them.
+    pub outcomes: Vec<Option<usize>>,
+    /// How often the run had seen each one's final answer on this prompt before; empty likewise.
+    pub seen: Vec<u64>,
+    /// How many distinct correct answers the prompt has, where that is known.
+    pub total: Option<u64>,
+    /// Probability of each, where these are all outputs there are instead of samples: baselines are
+    /// then exact means, the limit of infinitely many samples. Rules of finite groups do not read it.
+    pub mass: Option<Vec<f64>>,
+}
+
+impl GroupStats {
+    /// Whether each is correct.
+    pub fn is_correct(&self) -> Vec<bool> {
+        self.classes.iter().map(Option::is_some).collect()
+    }
+
+    pub(super) fn mean_logp(&self, index: usize) -> f64 {
+        self.policy_logp[index] / self.lengths[index].max(1) as f64
+    }
+
+    /// The accuracy of the base on the prompt by importance sampling from the group itself, `mean(v a / pi)`. What
+    /// multiplies it by the same samples again is self-normalised, and biased in small groups.
+    pub fn online_solve_rate(&self) -> f64 {
+        let weight = |i: usize| match self.classes[i].is_some() {
+            true => (self.reference_logp[i] - self.policy_logp[i]).exp(),
+            false => 0.0,
+        };
+        let count = self.classes.len();
+        (0..count).map(weight).sum::<f64>() / count as f64
+    }
+}
