@@ -172,4 +172,14 @@ fn a_run_that_cannot_fit_says_so_before_it_begins() {
     let said = refusal(&[&["train", "--output", &output], &small[..], &huge].concat());
     assert!(said.contains("GB of memory, and"), "{said}");
     assert!(said.contains("--dry-run shows the parts"), "{said}");
+    // The name of the first versions is an alias.
+    let wrong = text.lines().filter(|line| line.contains("\"verdict\":\"wrong\"")).count();
+    let of = |verdict: &str| {
+        let shown = tealight(&["show", &output, "--verdict", verdict, "--limit", "1000"]);
+        String::from_utf8_lossy(&shown.stdout).into_owned()
+    };
+    let incorrect = of("incorrect");
+    assert_eq!(incorrect, of("wrong"));
+    assert!(wrong > 0 && incorrect.contains(&format!("{wrong} of 32 completions")), "{incorrect}");
+    assert_eq!(incorrect.matches(" incorrect (").count(), wrong, "{incorrect}");
 }
