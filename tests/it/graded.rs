@@ -103,6 +103,34 @@ fn objectives_of_verdicts_refuse_graded_rewards_or_take_the_threshold() {
 
 #[cfg(unix)]
 #[test]
+fn stored_samples_of_the_base_refuse_graded_rewards_or_take_the_threshold() {
+    let folder = Folder::new();
+    let program = judge(&folder, "judge.sh", "0.75");
+    let by = ["--verifier", &program];
+    for objective in ["bolt", "rft"] {
+        let output = folder.path(objective);
+        let run = ["train", "--objective", objective, "--output", &output];
+        let said = refusal(&[&run[..], &SHORT, &by].concat());
+        assert!(said.contains("problem `") && said.contains("--correct-threshold"), "{said}");
+        let rows = train(
+            &folder,
+            &format!("{objective}-limit"),
+            &[&["--objective", objective, "--correct-threshold", "0.2"], &by[..]].concat(),
+        );
+        assert_eq!(rows.len(), 2);
+    }
+    let output = folder.path("base");
+    let base = ["presample", "--output", &output, "--max-samples", "4", "--num-presamples", "4"];
+    let base = [&base[..], &["--max-completion-length", "20", "--device", "cpu"], &by].concat();
+    let said = refusal(&base);
+    assert!(said.contains("problem `") && said.contains("--correct-threshold"), "{said}");
+    let said = refusal(&[&base[..], &["--verifier", "countdown"]].concat());
+    assert!(said.contains("--correct-threshold") && !said.contains("problem `"), "{said}");
+    ok(&[&base[..], &["--correct-threshold", "0.5"]].concat());
+}
+
+#[cfg(unix)]
+#[test]
 fn rewards_that_are_none_stop_a_run_and_name_the_verifier() {
     let folder = Folder::new();
     for (index, reward) in
