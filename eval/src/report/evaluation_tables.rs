@@ -25,14 +25,21 @@ pub(super) fn numbers(set: &Aligned, names: &[&str]) -> Table {
     let last = set.ks.last().copied().unwrap_or(1);
     let richness =
         |s: &Summary, of: fn(&crate::summary::Richness) -> Estimate| s.richness.as_ref().map(of);
-    let mut titles = vec!["model".to_owned(), "greedy".to_owned()];
+    let is_graded = set.summaries.iter().any(|s| s.mean_reward.is_some());
+    let mut titles = vec!["model".to_owned()];
+    titles.extend(is_graded.then(|| "mean reward".to_owned()));
+    titles.push("greedy".to_owned());
     titles.extend(shown.iter().map(|k| format!("pass@{k}")));
     titles.extend(["maj@k".to_owned(), format!("pass^{last}"), format!("distinct@{last}")]);
     titles.extend(
         ["hill 1", "chao 1", "cover@.5", "nats/token", "truncated", "no answer"].map(str::to_owned),
     );
     let row = |(name, s): (&&str, &Summary)| {
-        let mut row = vec![Cell::Plain((*name).to_owned()), cell(s.greedy.as_ref(), 3)];
+        let mut row = vec![Cell::Plain((*name).to_owned())];
+        // A model whose rewards are all 0 or 1 has Pass@1 for its mean.
+        let reward = s.mean_reward.as_ref().or(s.pass_at_k.get(&1));
+        row.extend(is_graded.then(|| cell(reward, 3)));
+        row.push(cell(s.greedy.as_ref(), 3));
         row.extend(shown.iter().map(|k| cell(s.pass_at_k.get(k), 3)));
         row.extend([
             cell(s.majority.values().next_back(), 3),

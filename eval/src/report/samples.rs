@@ -287,6 +287,7 @@ mod tests {
             sample: number,
             completion: text.into(),
             verdict,
+            reward: None,
             is_finished,
             is_end_unknown: false,
             tokens: 3,
