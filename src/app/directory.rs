@@ -151,8 +151,8 @@ impl Destination {
         Ok(())
     }
 
-    /// The directory that `named` names; without it a temporary one, which `stop` removes where a signal ends the process
-    /// at once. To be called when everything has been loaded, since a signal then no longer ends the process at once.
+    /// The directory that `named` names; without it a temporary one, which `stop` removes where a signal ends the
+    /// process at once. To be called when everything has been loaded: a signal then no longer ends the process at once.
     ///
     /// # Errors
     /// A system without room for temporary files.

@@ -28,8 +28,8 @@ impl Stop {
         self.ends_at_once.store(false, Ordering::SeqCst);
     }
 
-    /// From now on there is a temporary folder, which whoever made it removes when it stops. A signal that does not wait for
-    /// that removes the folder first.
+    /// From now on there is a temporary folder, which whoever made it removes when it stops. A signal that does not
+    /// wait for that removes the folder first.
     pub fn removes(&self, folder: &Path) {
         self.folders().push(folder.to_owned());
         self.saves();

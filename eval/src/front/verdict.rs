@@ -173,8 +173,8 @@ struct Shown {
 }
 
 impl Shown {
-    /// Two decimals, or three where two would not add up. The difference is that of the values so rounded, off by at most
-    /// one of the last decimals; values of which it is not the difference are shown as they are.
+    /// Two decimals, or three where two would not add up. The difference is that of the values so rounded, off by at
+    /// most one of the last decimals; values of which it is not the difference are shown as they are.
     fn of(first: f64, second: f64, difference: f64) -> Self {
         // As the texts say it, ties included.
         let rounded = |x: f64, digits: usize| -> i64 {

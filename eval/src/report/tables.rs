@@ -64,8 +64,8 @@ fn has_perplexity(evaluated: &Evaluated) -> bool {
     evaluated.base.summary.base_nll.is_some()
 }
 
-/// The problems of which every model has correct answers that the base scored: on others the means of two models would be
-/// over different problems, and a model that solves hard ones would look further from the base.
+/// The problems of which every model has correct answers that the base scored: on others the means of two models would
+/// be over different problems, and a model that solves hard ones would look further from the base.
 fn with_nll(evaluated: &Evaluated) -> Vec<usize> {
     let tuned = evaluated.tuned.iter().map(|tuned| &tuned.measured);
     let all: Vec<&[Tally]> =
