@@ -26,6 +26,14 @@ impl Grade {
     pub fn of(verdict: Verdict) -> Self {
         Self { reward: f64::from(verdict.is_correct()), verdict, parts: Vec::new() }
     }
+
+    /// The reward, where the verdict does not say it: one between 0 and 1, or the mean of several verifiers' rewards.
+    /// None where nothing can be said.
+    pub fn graded(&self) -> Option<f64> {
+        let is_judged = !matches!(self.verdict, Verdict::Unjudged { .. });
+        let is_said = self.parts.is_empty() && self.reward == f64::from(self.verdict.is_correct());
+        (is_judged && !is_said).then_some(self.reward)
+    }
 }
 
 /// How a verifier grades.

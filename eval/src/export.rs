@@ -69,6 +69,7 @@ pub(crate) fn measures(set: &SetResult) -> Vec<(String, String, Estimate)> {
     let mut one = |name: &str, value: Option<Estimate>| {
         rows.extend(value.map(|value| (name.to_owned(), String::new(), value)));
     };
+    one("mean_reward", summary.mean_reward);
     one("greedy_pass@1", summary.greedy);
     one("sequence_entropy", summary.sequence_entropy);
     one("kl_pstar", summary.kl_pstar);
@@ -94,7 +95,10 @@ pub fn markdown(results: &Results) -> String {
         results.sets.iter().flat_map(|set| set.summary.pass_at_k.keys().copied()).collect();
     ks.sort_unstable();
     ks.dedup();
-    let mut header = vec!["set".to_owned(), "greedy".into()];
+    let is_graded = results.sets.iter().any(|set| set.summary.mean_reward.is_some());
+    let mut header = vec!["set".to_owned()];
+    header.extend(is_graded.then(|| "mean reward".to_owned()));
+    header.push("greedy".into());
     header.extend(ks.iter().map(|k| format!("pass@{k}")));
     header.extend(["distinct correct".into(), "hill 1".into(), "n".into(), "problems".into()]);
     let mut lines = vec![header.join(" | ")];
@@ -105,7 +109,9 @@ pub fn markdown(results: &Results) -> String {
             estimate
                 .map_or(String::new(), |e| format!("{:.3} [{:.3}, {:.3}]", e.value, e.low, e.high))
         };
-        let mut row = vec![set.name.clone(), cell(summary.greedy.as_ref())];
+        let mut row = vec![set.name.clone()];
+        row.extend(is_graded.then(|| cell(summary.mean_reward.as_ref())));
+        row.push(cell(summary.greedy.as_ref()));
         row.extend(ks.iter().map(|k| cell(summary.pass_at_k.get(k))));
         row.push(cell(summary.unique_correct.values().next_back()));
         row.push(cell(summary.richness.as_ref().map(|richness| &richness.hill_1)));

@@ -179,6 +179,9 @@ impl Results {
                 && tally.features.answers() <= tally.correct
                 && tally.truncated <= tally.samples
                 && tally.no_answer <= tally.samples
+                && tally
+                    .reward
+                    .is_none_or(|sum| (0.0..=tally.samples as f64 + 1e-6).contains(&sum))
                 && tally.unknown_ends <= tally.samples
                 && tally.unknown_lengths <= tally.samples;
             if counts.into_iter().any(|count| count > MAX_COUNT) || !is_whole {

@@ -1,8 +1,8 @@
 //! Judged answers, and their counts by problem.
 
 use serde::{Deserialize, Serialize};
-use tealight_datasets::thinking::{judge, parts};
-use tealight_datasets::{Problem, Verdict, Verifier};
+use tealight_datasets::thinking::{grade, parts};
+use tealight_datasets::{Grade, Problem, Verdict, Verifier};
 
 use crate::measure::text::{TEXTS, TextDiversity};
 use crate::{Answer, Classes, Counts, Profiles};
@@ -41,6 +41,9 @@ pub struct Sample {
     /// The verdict of the verifier.
     #[serde(flatten)]
     pub verdict: Verdict,
+    /// The reward that the verifier granted, where the verdict does not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reward: Option<f64>,
     /// Whether it ended by itself.
     pub is_finished: bool,
     /// Whether it is unknown how it ended; `is_finished` is then true.
@@ -69,13 +72,15 @@ impl Sample {
         let starts_inside = answer.starts_inside;
         let tokens = answer.thought_tokens;
         let thinking = |is_finished| Thinking { starts_inside, is_finished, tokens };
+        let grade = match &answer.failure {
+            Some(why) => Grade::of(Verdict::unjudged(why.clone())),
+            None => grade(verifier, problem, &answer.text, starts_inside),
+        };
         Self {
             problem: problem.id.clone(),
             sample,
-            verdict: match &answer.failure {
-                Some(why) => Verdict::unjudged(why.clone()),
-                None => judge(verifier, problem, &answer.text, starts_inside),
-            },
+            reward: grade.graded(),
+            verdict: grade.verdict,
             thinking: parts(&answer.text, starts_inside)
                 .is_finished
                 .or(answer.is_stripped.then_some(true))
@@ -92,12 +97,19 @@ impl Sample {
     /// Has `verifier` judge it again.
     pub fn judge_again(&mut self, problem: &Problem, verifier: &dyn Verifier) {
         let starts_inside = self.thinking.is_some_and(|thinking| thinking.starts_inside);
-        self.verdict = judge(verifier, problem, &self.completion, starts_inside);
+        let grade = grade(verifier, problem, &self.completion, starts_inside);
+        (self.reward, self.verdict) = (grade.graded(), grade.verdict);
     }
 
     /// Whether it is correct and ended by itself: a truncated answer counts as incorrect.
     pub fn is_correct(&self) -> bool {
         self.is_finished && self.verdict.is_correct()
+    }
+
+    /// What it earns; a truncated answer earns 0.
+    pub fn reward(&self) -> f64 {
+        let granted = self.reward.unwrap_or_else(|| f64::from(self.verdict.is_correct()));
+        if self.is_finished { granted } else { 0.0 }
     }
 }
 
@@ -110,6 +122,9 @@ pub struct Tally {
     pub samples: usize,
     /// Right ones.
     pub correct: usize,
+    /// Sum of the rewards of all judged answers, where the verdicts of some do not say theirs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reward: Option<f64>,
     /// How often each distinct correct answer was drawn.
     pub classes: Classes,
     /// Which features correct answers had, where the verifier lists them.
@@ -178,6 +193,10 @@ impl Tally {
         if let Verdict::Unjudged { .. } = sample.verdict {
             self.unjudged += 1;
             return;
+        }
+        if sample.reward.is_some() || self.reward.is_some() {
+            // Those before the first whose verdict does not say its reward earned 1 or 0.
+            self.reward = Some(self.reward.unwrap_or(self.correct as f64) + sample.reward());
         }
         self.samples += 1;
         self.tokens = self.tokens.saturating_add(sample.tokens);

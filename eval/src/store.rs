@@ -283,6 +283,7 @@ mod tests {
             sample: number,
             completion: "x".into(),
             verdict: Verdict::wrong(),
+            reward: None,
             is_finished: true,
             is_end_unknown: false,
             tokens: 1,

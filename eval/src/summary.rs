@@ -34,6 +34,9 @@ pub struct Summary {
     /// Pass@k by k.
     #[serde(rename = "pass@k")]
     pub pass_at_k: ByK,
+    /// Mean reward, where rewards are graded: where they are all 0 or 1 it is Pass@1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean_reward: Option<Estimate>,
     /// Expected distinct correct answers among k samples, by k.
     #[serde(rename = "unique_correct@k")]
     pub unique_correct: ByK,
@@ -232,6 +235,7 @@ impl Summary {
             pass_at_k: over(share, &|tally, k| {
                 pass_at_k(tally.samples, tally.correct, up_to(tally, k))
             }),
+            mean_reward: mean_reward(tallies),
             unique_correct: over(amount, &|tally, k| {
                 unique_correct(tally, Level::Solution, up_to(tally, k))
             }),
@@ -275,6 +279,15 @@ fn greedy(tallies: &[Tally]) -> Option<Estimate> {
     let all: Option<Vec<f64>> =
         tallies.iter().map(|tally| Some(f64::from(tally.greedy?))).collect();
     all.map(|all| share(&all))
+}
+
+/// Mean reward, where some problem has graded ones.
+fn mean_reward(tallies: &[Tally]) -> Option<Estimate> {
+    let of = |tally: &Tally| {
+        (tally.reward.unwrap_or(tally.correct as f64) / tally.samples as f64).clamp(0.0, 1.0)
+    };
+    let is_graded = tallies.iter().any(|tally| tally.reward.is_some());
+    is_graded.then(|| share(&tallies.iter().map(of).collect::<Vec<_>>()))
 }
 
 /// The mean over the problems that have the value.
@@ -348,6 +361,14 @@ mod tests {
         assert!(message.contains("`a` has 4 samples"), "{message}");
         assert!(Summary::new(&[tally("a", 4, 2)], &[8]).is_err());
         assert!(Summary::new(&[], &[1]).is_err());
+    }
+
+    #[test]
+    fn the_mean_reward_is_there_where_rewards_are_graded() {
+        assert_eq!(Summary::new(&[tally("a", 4, 2)], &[1]).unwrap().mean_reward, None);
+        let graded = Tally { reward: Some(3.0), ..tally("a", 4, 1) };
+        let summary = Summary::new(&[graded, tally("b", 4, 1)], &[1]).unwrap();
+        assert_eq!(summary.mean_reward.unwrap().value, (0.75 + 0.25) / 2.0);
     }
 
     #[test]

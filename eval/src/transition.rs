@@ -123,10 +123,14 @@ fn one(
     let mut ks: Vec<usize> = first.summary.pass_at_k.keys().copied().filter(|k| *k <= n).collect();
     ks = crate::report::grid(&ks, n);
     let second = if has_second { runs.pop() } else { None };
+    let summary = |(run, set): (&Vec<Tally>, &&SetResult)| -> Result<Summary> {
+        let further = set.summary.extrapolation.iter().flat_map(|of| of.pass_at_k.keys().copied());
+        Summary::new(run, &ks)?.extrapolated(run, &further.collect::<Vec<_>>())
+    };
     Ok(Aligned {
         name: first.name.clone(),
         questions: order.iter().filter_map(|i| first.questions.get(*i).cloned()).collect(),
-        summaries: runs.iter().map(|run| Summary::new(run, &ks)).collect::<Result<_, _>>()?,
+        summaries: runs.iter().zip(all).map(summary).collect::<Result<_>>()?,
         runs,
         second,
         ks,

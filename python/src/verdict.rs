@@ -5,11 +5,11 @@ use std::hash::{Hash, Hasher};
 
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
-use tealight_datasets::Verdict as Judged;
+use tealight_datasets::{Grade, Verdict as Judged};
 
 /// A verifier's judgement of one completion.
 #[pyclass(frozen, eq, get_all, module = "tealight")]
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Verdict {
     /// "correct", "wrong", "no_answer", "unparsable" or "unjudged".
     kind: String,
@@ -27,9 +27,24 @@ pub(crate) struct Verdict {
     features: Vec<String>,
     /// Whether the verdict is missing because comparing the answer would exceed the budget of work.
     too_costly: bool,
+    /// The reward that the verifier granted, between 0 and 1; of a verifier that does not grade 1.0 for a correct
+    /// completion, else 0.0. None where nothing can be said.
+    reward: Option<f64>,
+}
+
+/// 1.0 for a correct completion, None where nothing can be said, else 0.0.
+fn binary(kind: &str) -> Option<f64> {
+    (kind != "unjudged").then_some(f64::from(u8::from(kind == "correct")))
 }
 
 impl Verdict {
+    /// What a verifier that may grade says.
+    pub(crate) fn graded(grade: Grade) -> Self {
+        let granted = grade.reward;
+        let verdict = Self::new(grade.verdict, None);
+        Self { reward: verdict.reward.map(|_| granted), ..verdict }
+    }
+
     /// A verdict, with the answer and the rule where they are known.
     pub(crate) fn new(judged: Judged, found: Option<(String, String)>) -> Self {
         let (answer, rule) = found.unzip();
@@ -42,6 +57,7 @@ impl Verdict {
             reason: None,
             features: Vec::new(),
             too_costly: false,
+            reward: None,
         };
         verdict.kind = match judged {
             Judged::Correct { class, value, features } => {
@@ -71,6 +87,7 @@ impl Verdict {
             }
         }
         .into();
+        verdict.reward = binary(&verdict.kind);
         verdict
     }
 
@@ -89,6 +106,7 @@ type Fields = (
     Option<String>,
     Vec<String>,
     bool,
+    Option<f64>,
 );
 
 #[pymethods]
@@ -96,7 +114,7 @@ impl Verdict {
     /// From the fields, in order: what unpickling calls.
     #[new]
     #[pyo3(signature = (kind, answer=None, rule=None, solution=None, value=None, reason=None, features=Vec::new(),
-        too_costly=false))]
+        too_costly=false, reward=None))]
     #[expect(clippy::too_many_arguments, reason = "the fields, in order")]
     fn from_fields(
         kind: String,
@@ -107,8 +125,10 @@ impl Verdict {
         reason: Option<String>,
         features: Vec<String>,
         too_costly: bool,
+        reward: Option<f64>,
     ) -> Self {
-        Self { kind, answer, rule, solution, value, reason, features, too_costly }
+        let reward = binary(&kind).map(|binary| reward.unwrap_or(binary));
+        Self { kind, answer, rule, solution, value, reason, features, too_costly, reward }
     }
 
     /// Whether the answer is correct.
@@ -124,19 +144,14 @@ impl Verdict {
         self.kind == "unjudged"
     }
 
-    /// 1.0 for a correct completion, None where nothing can be said, else 0.0.
-    #[getter]
-    fn reward(&self) -> Option<f64> {
-        (self.kind != "unjudged").then_some(f64::from(u8::from(self.kind == "correct")))
-    }
-
     fn __bool__(&self) -> bool {
         self.correct()
     }
 
     fn __hash__(&self) -> u64 {
+        // Equal verdicts have equal fields; some of them tell nearly all others apart.
         let mut hasher = DefaultHasher::new();
-        self.hash(&mut hasher);
+        (&self.kind, &self.answer, &self.rule, &self.solution, &self.reason).hash(&mut hasher);
         hasher.finish()
     }
 
@@ -152,7 +167,9 @@ impl Verdict {
             let shown: String = text.chars().take(60).collect();
             Some(format!(", {name}={shown:?}"))
         });
-        format!("Verdict({:?}{})", self.kind, said.collect::<String>())
+        let reward = self.reward.filter(|_| self.reward != binary(&self.kind));
+        let reward = reward.map_or(String::new(), |reward| format!(", reward={reward}"));
+        format!("Verdict({:?}{reward}{})", self.kind, said.collect::<String>())
     }
 
     fn __reduce__<'py>(
@@ -168,6 +185,7 @@ impl Verdict {
             it.reason,
             it.features,
             it.too_costly,
+            it.reward,
         );
         Ok((slf.get_type().into_any(), fields.into_pyobject(slf.py())?))
     }

@@ -64,9 +64,9 @@ impl Judge {
                     context: pair.context.clone().map(Database::File),
                     total: None,
                 };
-                let judged =
-                    thinking::judge(&**verifier, &problem, &pair.completion, pair.starts_inside);
-                Verdict::new(judged, None)
+                let grade =
+                    thinking::grade(&**verifier, &problem, &pair.completion, pair.starts_inside);
+                Verdict::graded(grade)
             }
         }
     }

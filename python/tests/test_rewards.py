@@ -113,3 +113,29 @@ def test_rewards_travel_to_workers():
     again = pickle.loads(pickle.dumps(rewards.Reward("numeric:rel=0.1", unjudged_reward=-1.0)))
     assert again(completions=["1.05"], answer=[1]) == [1.0]
     assert again.compute_score("", "1", "x")["score"] == -1.0 and not math.isnan(again.unjudged_reward)
+
+
+JUDGE = """
+def judge(gold, completion):
+    return 0.75 if gold in completion else {"reward": 0.25, "verdict": "correct"} if "near" in completion else 0.0
+"""
+
+
+def test_graded_rewards(tmp_path, monkeypatch):
+    """A verifier that grades: the reward is its own, and `correct` is its verdict, or a reward of 1."""
+    import pickle
+    import sys
+
+    monkeypatch.setenv("TEALIGHT_PYTHON", sys.executable)
+    (tmp_path / "judge.py").write_text(JUDGE)
+    graded = rewards.Reward(f"python:{tmp_path / 'judge.py'}:judge")
+    verdicts = graded.verdicts(["7"] * 3, ["it is 7", "near", "no"])
+    assert [(one.reward, one.correct) for one in verdicts] == [(0.75, False), (0.25, True), (0.0, False)]
+    assert graded(completions=["it is 7", "near"], answer=["7", "7"]) == [0.75, 0.25]
+    assert graded.compute_score("", "it is 7", "7") == {"score": 0.75, "acc": 0.0, "unjudged": 0.0}
+    assert [pickle.loads(pickle.dumps(one)) for one in verdicts] == verdicts
+    assert "reward=0.75" in repr(verdicts[0]) and "reward" not in repr(verdicts[2])
+    assert hash(verdicts[0]) == hash(pickle.loads(pickle.dumps(verdicts[0]))) and verdicts[0] != verdicts[2]
+    assert tealight.verify("7", "7").reward == 1.0 and tealight.verify(None, "7").reward is None
+    # Verdicts that were pickled before there were rewards.
+    assert tealight.Verdict("correct").reward == 1.0 and tealight.Verdict("unjudged").reward is None

@@ -8,6 +8,7 @@ use tealight_eval::results::MAX_RESULTS;
 use tempfile::TempDir;
 
 use crate::system::files::{Claim, MAX_SMALL, OWNER, TEMPORARY, read_limited};
+use crate::system::stop::Stop;
 
 pub(crate) use tealight_eval::report::shell_argument as as_argument;
 
@@ -137,22 +138,32 @@ pub(crate) struct Destination {
 }
 
 impl Destination {
-    /// The directory that `named` names; without it a temporary one.
+    /// Refuses [`Existing::Replace`] with nothing to replace: to be called before anything is loaded.
     ///
     /// # Errors
-    /// [`Existing::Replace`] with nothing to replace, a system without room for temporary files.
-    pub(crate) fn of(named: Option<&Path>, existing: Existing) -> Result<Self> {
+    /// As above.
+    pub(crate) fn check(named: Option<&Path>, existing: Existing) -> Result<()> {
+        if named.is_none() && existing == Existing::Replace {
+            bail!("--overwrite has no effect without --output DIR");
+        }
+        Ok(())
+    }
+
+    /// The directory that `named` names; without it a temporary one, which `stop` removes where a signal ends the
+    /// process at once. To be called when everything has been loaded: a signal then no longer ends the process at once.
+    ///
+    /// # Errors
+    /// A system without room for temporary files.
+    pub(crate) fn of(named: Option<&Path>, stop: &Stop) -> Result<Self> {
         if let Some(path) = named {
             return Ok(Self { path: path.to_owned(), temporary: None });
-        }
-        if existing == Existing::Replace {
-            bail!("--overwrite has no effect without --output DIR");
         }
         let temporary = tempfile::Builder::new().prefix("tealight-").tempdir();
         let temporary = temporary.with_context(|| {
             let folder = std::env::temp_dir();
             format!("{}: no room for samples; name --output DIR", folder.display())
         })?;
+        stop.removes(temporary.path());
         Ok(Self { path: temporary.path().to_owned(), temporary: Some(temporary) })
     }
 

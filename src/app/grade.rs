@@ -84,11 +84,10 @@ pub fn run(
     options: &GradeOptions,
     file: &str,
     existing: Existing,
-    Process { ranks, .. }: &Process,
+    Process { ranks, stop }: &Process,
 ) -> Result<Judged> {
-    let destination = Destination::of(options.output.as_deref(), existing)?;
-    let output = destination.path();
-    LogFormat::check(options.log_format, destination.is_kept() && !options.no_samples)?;
+    Destination::check(options.output.as_deref(), existing)?;
+    LogFormat::check(options.log_format, options.output.is_some() && !options.no_samples)?;
     let dataset = options.dataset()?;
     let rewards = options.rewards.rewards();
     let verifier = match &dataset {
@@ -100,6 +99,8 @@ pub fn run(
         bail!("standard input goes to one process: name a FILE, which all of them can read");
     }
     let input = input(file)?;
+    let destination = Destination::of(options.output.as_deref(), stop)?;
+    let output = destination.path();
     let mut claim = None;
     ranks.first(|| {
         claim = Some(directory::fresh(output, existing)?);
@@ -115,7 +116,10 @@ pub fn run(
     let path = samples.as_ref().map(|samples| output.join(samples));
     let mut follower = Follower::new(path.filter(|_| ranks.is_first()))?;
     let how = (&*verifier, options.prefilled_thinking);
-    let sink = &mut |samples: &[Sample]| follower.receive(samples);
+    let sink = &mut |samples: &[Sample]| {
+        stop.check()?;
+        follower.receive(samples)
+    };
     let graded = grade(input, file, dataset.as_ref(), how, ranks, sink)?;
     let seconds = follower.finish(&graded)?;
     let (ks, unjudged) = (options.ks(&graded.tallies)?, graded.unjudged);

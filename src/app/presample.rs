@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use tealight_eval::pass_at_k::pass_at_k;
 
 use crate::app::directory;
-use crate::app::session::Session;
+use crate::app::session::{Session, stored_use};
 use crate::app::settings::{self, DataOptions, ModelOptions, WithOutput};
 use crate::learn::base_validity::BaseValidity;
 use crate::learn::presample::{PresampleSpec, Presamples, PromptSamples, SplitRule};
@@ -141,6 +141,7 @@ pub fn run(options: &PresampleOptions, output: &Path, process: &Process) -> Resu
         bail!("temperature must be above 0: log-probabilities are taken at it");
     }
     let dataset = options.data.open(&options.data.dataset)?;
+    stored_use(&dataset)?;
     options.model.refuse_rollout_dtype()?;
     let (mut base, device) = options.model.load_on(ranks, ModelOptions::load_to_train)?;
     let asked = options.max_completion_length;

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use candle_core::Device;
 use tealight_datasets::Dataset;
 
@@ -11,7 +11,7 @@ use crate::app::evaluate::probes::Scorer;
 use crate::formats::pretrained::Pretrained;
 use crate::learn::objective::Plan;
 use crate::learn::presample::{self, Presamples, presample};
-use crate::learn::rollout::{Collector, Encoded};
+use crate::learn::rollout::{Collector, Encoded, RewardUse};
 use crate::learn::train::rlvr::{RlvrConfig, wants_extra_check, wants_presamples};
 use crate::nn::generate::{Filters, LocalSampler, Sampler, SamplingParams};
 use crate::nn::model::Decoder;
@@ -26,6 +26,23 @@ use crate::system::telemetry::Progress;
 /// small number.
 pub(crate) fn seed_of_second_draw(seed: u64) -> u64 {
     !seed
+}
+
+/// What is said of graded rewards where verdicts are stored.
+const VERDICTS_ALONE: &str = "stored samples of the base hold verdicts, and this reward is between 0 and 1: give the least \
+                              reward of a correct completion by --correct-threshold";
+
+/// What becomes of graded rewards of the base's samples, which are stored with their verdicts alone.
+///
+/// # Errors
+/// Several verifiers, whose rewards are graded, without a threshold.
+pub(crate) fn stored_use(dataset: &Dataset) -> Result<RewardUse<'static>> {
+    let grading = dataset.verifier.grading();
+    match grading.threshold {
+        Some(_) => Ok(RewardUse::Binary),
+        None if grading.names.is_empty() => Ok(RewardUse::Refused(VERDICTS_ALONE)),
+        None => bail!("{VERDICTS_ALONE}"),
+    }
 }
 
 /// A base model, where it runs, and who may stop it.
@@ -200,7 +217,7 @@ impl<'a> Session<'a> {
     ) -> Result<Presamples> {
         let params = self.presampling(request);
         let collector = Collector::new(sampler, &self.base.tokenizer, &*dataset.verifier, &params);
-        let collector = collector.among(&self.ranks);
+        let collector = collector.using(stored_use(dataset)?).among(&self.ranks);
         let mut progress = Progress::new("sampling the base", problems.len());
         presample(&collector, problems, request, directory, &self.ranks, &mut || {
             progress.advance(String::new);
@@ -221,6 +238,7 @@ impl<'a> Session<'a> {
         let sampler = LocalSampler { decoder: &self.reference, max_rows: max_num_seqs };
         let params = self.presampling(&presamples.request);
         let collector = Collector::new(&sampler, &self.base.tokenizer, &*dataset.verifier, &params);
+        let collector = collector.using(stored_use(dataset)?);
         let mut progress = Progress::new("sampling further", wanted.len());
         presample::draw_more(&collector, problems, presamples, wanted, directory, &mut || {
             progress.advance(String::new);

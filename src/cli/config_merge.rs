@@ -45,6 +45,7 @@ where
     }
     for (file, text) in layers {
         let given: Table = text.parse().with_context(|| format!("{file}: not TOML"))?;
+        let before = table.clone();
         for (key, value) in given {
             let id = key.replace('-', "_");
             if id == "quiet" {
@@ -59,14 +60,28 @@ where
                 table.insert(id, value);
             }
         }
-        let at = || format!("{file}: a value is of the wrong kind");
-        let _: T = Value::Table(table.clone()).try_into().with_context(at)?;
+        if let Err(error) = Value::Table(table.clone()).try_into::<T>() {
+            let key = wrong_key::<T>(&before, &table);
+            let what = key.map_or("a value".into(), |key| format!("the value of `{key}`"));
+            bail!("{file}: {what} is of the wrong kind: {}", error.message().trim_end());
+        }
     }
     ranges::check(&table)?;
     if is_quiet {
         crate::system::telemetry::be_quiet();
     }
     Ok(Value::Table(table).try_into()?)
+}
+
+/// The first key whose value in `table` cannot be read, where the values `before` could. Errors of values in flattened
+/// structs do not say their key.
+fn wrong_key<T: DeserializeOwned>(before: &Table, table: &Table) -> Option<String> {
+    let is_wrong = |(key, value): &(&String, &Value)| {
+        let mut one = before.clone();
+        one.insert((*key).clone(), (*value).clone());
+        before.get(*key) != Some(*value) && Value::Table(one).try_into::<T>().is_err()
+    };
+    table.iter().find(is_wrong).map(|(key, _)| key.clone())
 }
 
 /// The same without a recipe.
@@ -156,6 +171,19 @@ mod tests {
         learning_rate: f64,
         #[arg(long)]
         epsilon_high: Option<f64>,
+        #[command(flatten)]
+        #[serde(flatten)]
+        lists: Lists,
+    }
+
+    #[derive(Debug, Args, Serialize, Deserialize)]
+    struct Lists {
+        #[arg(long)]
+        #[serde(default, with = "crate::system::one_or_many")]
+        names: Vec<String>,
+        #[arg(long, value_delimiter = ',')]
+        #[serde(default)]
+        counts: Vec<usize>,
     }
 
     fn run(flags: &[&str], files: &[&str]) -> Result<Options> {
@@ -193,8 +221,20 @@ mod tests {
         assert!(message.contains("did you mean `learning_rate`"), "{message}");
         let message = run(&[], &["scale_rewards = true"]).unwrap_err().to_string();
         assert!(message.contains("; it is --baseline group-std"), "{message}");
-        let message = format!("{:#}", run(&[], &["num_generations = \"two\""]).unwrap_err());
-        assert!(message.contains("two"), "{message}");
+        for (text, key, kind) in [
+            ("num_generations = \"two\"", "num_generations", "two"),
+            ("epsilon-high = []\nnum_generations = 4", "epsilon_high", "f64"),
+            ("names = 3", "names", "a list of values"),
+            ("names = [3]", "names", "a list of values"),
+            ("counts = \"1,2\"", "counts", "sequence"),
+            ("counts = [1, \"two\"]", "counts", "two"),
+            ("counts = [-1]", "counts", "-1"),
+        ] {
+            let message = format!("{:#}", run(&[], &["rate = 2.0", text]).unwrap_err());
+            let names_key = message.contains(&format!("the value of `{key}` is of the wrong kind"));
+            assert!(names_key && message.contains(kind), "{message}");
+            assert!(!message.contains('\n'), "{message}");
+        }
     }
 
     #[test]

@@ -113,7 +113,7 @@ Example:
         about: "Print completions that training logged",
         more: "\
 Example:
-  tealight show runs/js --step 50 --verdict wrong --limit 3",
+  tealight show runs/js --step 50 --verdict incorrect --limit 3",
         check: |m| resolve::<show::ShowOptions>(m).map(drop),
         run: |m, _| show::run(&resolve(m)?),
     },

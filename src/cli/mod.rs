@@ -295,14 +295,20 @@ fn handle_signals() -> Result<Stop> {
     }
     let numbers = signals.iter().map(|(signal, _)| *signal);
     let mut seen = signal_hook::iterator::Signals::new(numbers).context(fail)?;
+    let cleaner = stop.clone();
     std::thread::spawn(move || {
         let mut seen = seen.forever();
         if seen.next().is_some() {
+            // The second signal then ends the process here and not in its handler, which cannot remove a folder.
+            if cleaner.has_temporary() {
+                at_once.store(false, Ordering::SeqCst);
+            }
             tracing::info!("{FINISHING}");
         }
         // Two that come together run in two threads, and each handler may take its own for the first.
         let second = seen.next();
         if let Some((_, code)) = signals.into_iter().find(|(signal, _)| second == Some(*signal)) {
+            cleaner.remove_temporary();
             signal_hook::low_level::exit(code);
         }
     });
@@ -323,6 +329,7 @@ fn handle_signals() -> Result<Stop> {
     let entered = runtime.enter();
     let (mut interrupt, mut ends, mut closes) = listen().context(fail)?;
     drop(entered);
+    let cleaner = stop.clone();
     std::thread::spawn(move || {
         runtime.block_on(async {
             loop {
@@ -332,6 +339,7 @@ fn handle_signals() -> Result<Stop> {
                     _ = closes.recv() => {}
                 }
                 if at_once.swap(true, Ordering::SeqCst) {
+                    cleaner.remove_temporary();
                     std::process::exit(130);
                 }
                 code.store(130, Ordering::SeqCst);

@@ -63,6 +63,9 @@ fn summary(summary: &Summary) -> String {
 /// Measures besides Pass@k and distinct answers, a line each.
 fn lines(summary: &Summary) -> Vec<String> {
     let mut lines = Vec::new();
+    if let Some(reward) = &summary.mean_reward {
+        lines.push(format!("mean reward {:.4} ({})", reward.value, interval(reward, 4)));
+    }
     if let Some(greedy) = &summary.greedy {
         lines.push(format!("greedy pass@1 {:.4} ({})", greedy.value, interval(greedy, 4)));
     }

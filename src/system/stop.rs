@@ -1,13 +1,15 @@
 //! A request from outside to end a run after its step.
 
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Set from outside to ask a run to stop after its step; holds the exit code that says why.
 #[derive(Debug, Clone, Default)]
 pub struct Stop {
     code: Arc<AtomicUsize>,
     ends_at_once: Arc<AtomicBool>,
+    temporary: Arc<Mutex<Vec<PathBuf>>>,
 }
 
 impl Stop {
@@ -24,6 +26,30 @@ impl Stop {
     /// From now on there is something to save: a signal asks for a stop, and whoever works looks for it.
     pub fn saves(&self) {
         self.ends_at_once.store(false, Ordering::SeqCst);
+    }
+
+    /// From now on there is a temporary folder, which whoever made it removes when it stops. A signal that does not
+    /// wait for that removes the folder first.
+    pub fn removes(&self, folder: &Path) {
+        self.folders().push(folder.to_owned());
+        self.saves();
+    }
+
+    /// Whether temporary folders are to be removed before the process ends.
+    pub fn has_temporary(&self) -> bool {
+        !self.folders().is_empty()
+    }
+
+    /// Removes the temporary folders; for a process that ends without dropping anything.
+    pub fn remove_temporary(&self) {
+        for folder in self.folders().drain(..) {
+            // There may be none any more, and nobody is left to be told of another reason.
+            let _ = std::fs::remove_dir_all(folder);
+        }
+    }
+
+    fn folders(&self) -> std::sync::MutexGuard<'_, Vec<PathBuf>> {
+        self.temporary.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the run was asked to stop.

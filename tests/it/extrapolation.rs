@@ -28,6 +28,10 @@ fn an_evaluation_and_a_grading_extrapolate_alike() {
     let at = |k: &str| found["extrapolation"]["pass@k"][k]["value"].as_f64().expect("a number");
     assert!(at("8") < at("64") && at("64") <= 1.0);
     assert!((at("8") - found["pass@k"]["8"]["value"].as_f64().expect("a number")).abs() < 0.1);
+    let page = std::fs::read_to_string(format!("{output}/report.html")).expect("a report");
+    for words in ["Pass@k, extrapolated, countdown/test", "check: predicted", "\"pass@64\""] {
+        assert!(page.contains(words), "the report lacks {words}");
+    }
     let samples = format!("{output}/samples/countdown-test.jsonl");
     let grade = ["grade", &samples, "--dataset", "countdown/test", "--extrapolate", "8,64"];
     ok(&[&grade[..], &["--quiet", "--output", &graded]].concat());

@@ -124,12 +124,17 @@ fn generate_says_what_the_embedded_model_can_do() {
 fn verify_explains_itself_and_fails_on_request() {
     let explained = |more: &[&str]| shown(&tealight(&[&["verify", "--explain"], more].concat()));
     let text = explained(&["--gold", "so\n#### -3", "--answer", "\\boxed{3}"]);
-    for line in ["verdict    wrong", "gold       -3", "found      3", "rule       box, at byte 7"] {
+    for line in
+        ["verdict    incorrect", "gold       -3", "found      3", "rule       box, at byte 7"]
+    {
         assert!(text.contains(line), "{line}: {text}");
     }
     assert!(text.contains("why        the values differ: -3 is expected, 3 was found"), "{text}");
     let text = explained(&["--verifier", "numeric", "--gold", "3", "--answer", "4"]);
-    assert!(text.contains("verdict    wrong") && text.contains("the verifier `numeric`"), "{text}");
+    assert!(
+        text.contains("verdict    incorrect") && text.contains("the verifier `numeric`"),
+        "{text}"
+    );
     let status = |answer: &str, more: &[&str]| {
         let pair = ["verify", "--gold", "3", "--answer", answer];
         tealight(&[&pair[..], more].concat()).status.code()

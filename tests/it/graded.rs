@@ -103,6 +103,34 @@ fn objectives_of_verdicts_refuse_graded_rewards_or_take_the_threshold() {
 
 #[cfg(unix)]
 #[test]
+fn stored_samples_of_the_base_refuse_graded_rewards_or_take_the_threshold() {
+    let folder = Folder::new();
+    let program = judge(&folder, "judge.sh", "0.75");
+    let by = ["--verifier", &program];
+    for objective in ["bolt", "rft"] {
+        let output = folder.path(objective);
+        let run = ["train", "--objective", objective, "--output", &output];
+        let said = refusal(&[&run[..], &SHORT, &by].concat());
+        assert!(said.contains("problem `") && said.contains("--correct-threshold"), "{said}");
+        let rows = train(
+            &folder,
+            &format!("{objective}-limit"),
+            &[&["--objective", objective, "--correct-threshold", "0.2"], &by[..]].concat(),
+        );
+        assert_eq!(rows.len(), 2);
+    }
+    let output = folder.path("base");
+    let base = ["presample", "--output", &output, "--max-samples", "4", "--num-presamples", "4"];
+    let base = [&base[..], &["--max-completion-length", "20", "--device", "cpu"], &by].concat();
+    let said = refusal(&base);
+    assert!(said.contains("problem `") && said.contains("--correct-threshold"), "{said}");
+    let said = refusal(&[&base[..], &["--verifier", "countdown"]].concat());
+    assert!(said.contains("--correct-threshold") && !said.contains("problem `"), "{said}");
+    ok(&[&base[..], &["--correct-threshold", "0.5"]].concat());
+}
+
+#[cfg(unix)]
+#[test]
 fn rewards_that_are_none_stop_a_run_and_name_the_verifier() {
     let folder = Folder::new();
     for (index, reward) in
@@ -127,20 +155,34 @@ fn rewards_that_are_none_stop_a_run_and_name_the_verifier() {
 fn the_threshold_decides_what_an_evaluation_counts() {
     let folder = Folder::new();
     let program = judge(&folder, "judge.sh", "0.75");
-    let pass = |name: &str, options: &[&str]| {
+    let summary = |name: &str, options: &[&str]| -> Value {
         let output = folder.path(name);
         let fixed =
             ["eval", "--max-samples", "4", "-n", "4", "-k", "1", "--max-completion-length", "20"];
         let fixed = [&fixed[..], &["--no-greedy", "--device", "cpu", "--output", &output]].concat();
-        ok(&[&fixed[..], &["--verifier", &program], options].concat());
+        let done = tealight(&[&fixed[..], options].concat());
+        let table = String::from_utf8_lossy(&done.stdout).into_owned();
+        let is_graded = !options.contains(&"countdown");
+        assert_eq!(table.contains("\nmean reward 0."), is_graded, "{table}{}", said(&done));
         let text = std::fs::read_to_string(format!("{output}/results.json")).expect("results");
         let results: Value = serde_json::from_str(&text).expect("JSON");
-        results["sets"][0]["summary"]["pass@k"]["1"]["value"].as_f64().expect("a number")
+        results["sets"][0]["summary"].clone()
     };
-    assert_eq!(pass("strict", &[]), 0.0);
-    let half = pass("half", &["--correct-threshold", "0.5"]);
-    let low = pass("low", &["--correct-threshold", "0.25"]);
-    assert!(half > 0.0 && low >= half, "{half} {low}");
+    let pass = |summary: &Value| number(&summary["pass@k"]["1"], "value");
+    let reward = |summary: &Value| number(&summary["mean_reward"], "value");
+    let strict = summary("strict", &["--verifier", &program]);
+    let half = summary("half", &["--verifier", &program, "--correct-threshold", "0.5"]);
+    let low = summary("low", &["--verifier", &program, "--correct-threshold", "0.25"]);
+    assert_eq!(pass(&strict), 0.0);
+    assert!(pass(&half) > 0.0 && pass(&low) >= pass(&half), "{half} {low}");
+    // The mean reward is the same whatever the threshold is: 0.75 or 0.25 of what ended by itself.
+    assert!(reward(&strict) > 0.0 && reward(&strict) <= 0.75, "{strict}");
+    assert_eq!((reward(&strict), reward(&strict)), (reward(&half), reward(&low)));
+    let expected = 0.5 * pass(&half) + 0.25 * pass(&low);
+    assert!((reward(&half) - expected).abs() < 1e-9, "{half} {low}");
+    // Rewards of 0 and 1 have Pass@1 for their mean.
+    let binary = summary("binary", &["--verifier", "countdown"]);
+    assert_eq!(binary["mean_reward"], Value::Null);
     let (strict, half) = (folder.path("strict"), folder.path("half"));
     let done = tealight(&["compare", &strict, &half]);
     assert!(!done.status.success() && said(&done).contains("correct_threshold"), "{}", said(&done));

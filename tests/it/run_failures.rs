@@ -1,11 +1,13 @@
 //! Failures of a training run: each is reported once, with the fix, and the run keeps its state.
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::support::binary::{Folder, refusal, tealight, words};
 use crate::support::metrics::rows;
+use crate::support::processes::signal;
 use crate::support::runs::{SMALL, json, trained};
 
 #[cfg(unix)]
@@ -44,6 +46,48 @@ fn a_directory_has_one_run_at_a_time_and_a_second_signal_ends_it_at_once() {
     let left = std::fs::read_dir(&output).expect("a directory").flatten();
     let is_whole = |name: &str| !name.starts_with("checkpoint-");
     assert!(left.into_iter().all(|entry| is_whole(&entry.file_name().to_string_lossy())));
+}
+
+#[cfg(unix)]
+#[test]
+fn an_evaluation_that_keeps_nothing_leaves_nothing_when_it_is_interrupted() {
+    let folder = Folder::new();
+    for signals in [1, 2] {
+        let temporary = folder.path(&format!("temporary-{signals}"));
+        std::fs::create_dir(&temporary).expect("made");
+        let mut child = Command::new(assert_cmd::cargo::cargo_bin("tealight"))
+            .args(["eval", "-n", "512", "--max-completion-length", "20", "--device", "cpu"])
+            .env("TMPDIR", &temporary)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("starts");
+        let has_samples = || {
+            let entries = std::fs::read_dir(&temporary).expect("a directory").flatten();
+            let mut samples = entries
+                .filter_map(|entry| std::fs::read_dir(entry.path().join("samples")).ok())
+                .flatten()
+                .flatten();
+            samples.any(|file| file.metadata().is_ok_and(|file| file.len() > 0))
+        };
+        let begun = std::time::Instant::now();
+        while !has_samples() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "no problem was sampled");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        signal("-INT", child.id());
+        let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
+        let is_said = |line: std::io::Result<String>| line.expect("text").contains("again to stop");
+        assert!(lines.any(is_said), "the first signal is answered");
+        if signals == 2 {
+            // The run may have ended between the two.
+            let _ = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+        }
+        lines.for_each(drop);
+        assert_eq!(child.wait().expect("ends").code(), Some(130));
+        let left: Vec<_> = std::fs::read_dir(&temporary).expect("a directory").flatten().collect();
+        assert!(left.is_empty(), "{signals} signals leave {left:?}");
+    }
 }
 
 #[test]
@@ -117,6 +161,16 @@ fn every_step_is_logged_for_machines_dashboards_and_people() {
     for column in ["step", "prompt", "completion", "reward", "advantage", "verdict"] {
         assert!(!row[column].is_null(), "{row}");
     }
+    // The name of the first versions is an alias.
+    let wrong = text.lines().filter(|line| line.contains("\"verdict\":\"wrong\"")).count();
+    let of = |verdict: &str| {
+        let shown = tealight(&["show", &output, "--verdict", verdict, "--limit", "1000"]);
+        String::from_utf8_lossy(&shown.stdout).into_owned()
+    };
+    let incorrect = of("incorrect");
+    assert_eq!(incorrect, of("wrong"));
+    assert!(wrong > 0 && incorrect.contains(&format!("{wrong} of 32 completions")), "{incorrect}");
+    assert_eq!(incorrect.matches(" incorrect (").count(), wrong, "{incorrect}");
     let missing = refusal(&["show", &output, "--step", "7"]);
     assert!(missing.contains("no completions of step 7; there are 1, 2"), "{missing}");
 }

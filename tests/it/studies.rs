@@ -103,7 +103,7 @@ fn forgetting_is_the_mean_change_over_the_sets_out_of_the_domain() {
 fn perplexity_under_the_base_is_that_of_the_correct_completions() {
     let folder = Folder::new();
     let output = folder.path("study");
-    let printed = study(&output, &["--base-perplexity"]);
+    let printed = study(&output, &["--base-perplexity", "--seeds", "0"]);
     assert!(printed.contains("perplexity"), "{printed}");
     let results = json(format!("{output}/results.json"));
     let set = &results["datasets"][0];
@@ -123,6 +123,23 @@ fn perplexity_under_the_base_is_that_of_the_correct_completions() {
     };
     let base = nll(&set["base"]);
     assert!((base - own("base")).abs() < 1e-5 && base > 0.0, "{base} {}", own("base"));
+    // The table averages over the problems that both have solved, and says how many these are.
+    let of = |run: &Value| -> Vec<Option<f64>> {
+        let problems = run["problems"].as_array().expect("problems");
+        problems.iter().map(|problem| problem["base_nll"].as_f64()).collect()
+    };
+    let both: Vec<(f64, f64)> = of(&set["base"])
+        .into_iter()
+        .zip(of(&set["tuned"][0]))
+        .filter_map(|(base, tuned)| Some((base?, tuned?)))
+        .collect();
+    let mean = |of: fn(&(f64, f64)) -> f64| both.iter().map(of).sum::<f64>() / both.len() as f64;
+    let table = std::fs::read_to_string(format!("{output}/results.md")).expect("readable");
+    let title = format!("base perplexity ({} problems)", both.len());
+    assert!(table.contains(&title) && !both.is_empty(), "{title}: {table}");
+    for shown in [mean(|both| both.0), mean(|both| both.1)] {
+        assert!(table.contains(&format!(" {:.3} ", shown.exp())), "{}: {table}", shown.exp());
+    }
     let tuned = nll(&set["tuned"][0]);
     assert!((tuned - own("none-seed0")).abs() > 1e-5 && tuned > 0.0, "{tuned}");
 }

@@ -1,5 +1,6 @@
 //! Rules of the codebase that no compiler checks: who may import whom, how long a file may be.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 const MAX_LINES: usize = 400;
@@ -228,5 +229,34 @@ fn every_folder_has_its_floor() {
         let is_known =
             FLOORS.contains(&&*name) || ["lib.rs", "main.rs", "fuzzing"].contains(&&*name);
         assert!(is_known, "src/{name}: neither a floor of `FLOORS` nor lib, main or fuzzing");
+    }
+}
+
+/// The wheel is built with `--locked`, and no step of the gate builds it.
+#[test]
+fn the_lock_file_of_the_python_package_has_the_dependencies_of_its_packages() {
+    let read = |path: &str| -> toml::Table {
+        std::fs::read_to_string(path).expect("readable").parse().expect("TOML")
+    };
+    let lock = read("python/Cargo.lock");
+    let packages = lock["package"].as_array().expect("packages");
+    for folder in ["datasets", "eval"] {
+        let name = format!("tealight-{folder}");
+        let is_named = |package: &&toml::Value| package["name"].as_str() == Some(&name);
+        let package = packages.iter().find(is_named).expect("locked");
+        let dependencies = package["dependencies"].as_array().expect("a list");
+        let locked: BTreeSet<&str> =
+            dependencies.iter().filter_map(|one| one.as_str()?.split_whitespace().next()).collect();
+        let manifest = read(&format!("{folder}/Cargo.toml"));
+        let of = |table: &toml::Value| -> Vec<String> {
+            let all = table.get("dependencies").and_then(toml::Value::as_table);
+            all.into_iter().flatten().map(|(name, _)| name.clone()).collect()
+        };
+        let targets = manifest.get("target").and_then(toml::Value::as_table);
+        let mut needed: BTreeSet<String> =
+            targets.into_iter().flatten().flat_map(|(_, table)| of(table)).collect();
+        needed.extend(of(&toml::Value::Table(manifest.clone())));
+        let needed: BTreeSet<&str> = needed.iter().map(String::as_str).collect();
+        assert_eq!(locked, needed, "{name}: cargo metadata --manifest-path python/Cargo.toml");
     }
 }

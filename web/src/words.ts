@@ -11,6 +11,8 @@ interface Word {
 
 export const WORDS: Word[] = [
   { name: "pass@k", at: /pass@(\d+|k)\b/i, text: "The probability that at least one of k samples of a problem is correct, on average over problems. Pass@1 is accuracy. Pass@k at a large k is coverage: the problems that the model can solve at all." },
+  { name: "mean reward", at: /mean reward/i, text: "The average reward of a sample, where the verifier grades or several verifiers are weighted. Truncated completions earn 0." },
+  { name: "extrapolated", at: /extrapolated/i, text: "Estimated for more samples than were drawn, from how pass rates vary between problems. The check predicts Pass@k at all samples from half of them." },
   { name: "greedy", at: /\bgreedy\b/i, text: "Accuracy at temperature 0, where the model takes the most likely token at every position." },
   { name: "pass^k", at: /pass\^(\d+|k)/i, text: "The probability that all of k samples of a problem are correct, on average over problems." },
   { name: "maj@k", at: /maj@(\d+|k)\b/i, text: "Majority voting, or self-consistency: the probability that the most frequent answer among k samples is correct." },
@@ -32,7 +34,7 @@ export const WORDS: Word[] = [
   { name: "nats/token", at: /nats\/token|entropy per token/i, text: "Entropy of the next-token distribution at the tokens that were sampled. Near 0, the model writes nearly the same text in every sample." },
   { name: "KL", at: /\bKL\b/, text: "Kullback-Leibler divergence, in nats: how far a distribution is from another. KL to the base grows as training changes the model." },
   { name: "KL(p*)", at: /KL\(p\*\)/, text: "The divergence of the model from p*, the base conditioned on a correct answer: the distribution of a model that is always correct and as diverse as the base." },
-  { name: "base perplexity", at: /base perplexity/i, text: "Perplexity of the model's correct answers under the base. A value near the base's own means that the model solves problems with answers that the base gives too." },
+  { name: "base perplexity", at: /base perplexity/i, text: "Perplexity of the model's correct answers under the base, on the problems that every model of the table solves. A value near the base's own means that the model solves problems with answers that the base gives too." },
   { name: "truncated", at: /truncated|clipped/i, text: "Completions that reached the length limit. They count as incorrect." },
   { name: "no answer", at: /no answer/i, text: "Completions in which no answer was found. They count as incorrect." },
   { name: "unjudged", at: /unjudged|not judged/i, text: "Completions that the verifier could not judge. They are left out of every number." },

@@ -85,7 +85,8 @@ fn text(
 ) -> String {
     let of = |index: usize| &fronts.fronts[index].levels[at];
     let value = |index: usize| of(index).value.map_or(f64::NAN, |interval| interval.value);
-    let (one, other) = (short(value(first)), short(value(second)));
+    let shown = Shown::of(value(first), value(second), verdict.difference.value);
+    let (one, other) = (shown.decimals(value(first)), shown.decimals(value(second)));
     let says = match fronts.measure {
         Measure::PassAtK(k) => {
             format!("{} has pass@{k} {one} and {} {other}", verdict.first, verdict.second)
@@ -96,7 +97,8 @@ fn text(
         ),
     };
     let level = level_of(verdict.level);
-    let difference = with_interval(&verdict.difference, fronts.confidence);
+    let difference = Interval { value: shown.difference, ..verdict.difference };
+    let difference = with_interval(&difference, fronts.confidence, shown.digits);
     let mut sentences =
         vec![format!("At pass@1 of at least {level}, {says}, a difference of {difference}.")];
     sentences.push(tested(fronts, pair, sign, tests));
@@ -127,7 +129,7 @@ fn tested(fronts: &Fronts, pair: &Pair, sign: f64, tests: usize) -> String {
         (Some(low), Some(high)) => (level_of(low.level), level_of(high.level)),
         _ => return String::new(),
     };
-    let mean = with_interval(&signed(mean, sign), fronts.confidence);
+    let mean = with_interval(&signed(mean, sign), fronts.confidence, 2);
     let with = match pair.seeds {
         0 => String::new(),
         1 => " with 1 seed".to_owned(),
@@ -164,24 +166,62 @@ pub fn power_line(power: &Power) -> String {
     )
 }
 
-fn with_interval(interval: &Interval, confidence: f64) -> String {
-    let sign = |x: f64| {
-        let text = short(x.abs());
-        let sign = if x < 0.0 && text != ".00" { "-" } else { "+" };
+/// Two values and their difference as a sentence shows them: the shown difference is that of the shown values.
+struct Shown {
+    digits: usize,
+    difference: f64,
+}
+
+impl Shown {
+    /// Two decimals, or three where two would not add up. The difference is that of the values so rounded, off by at
+    /// most one of the last decimals; values of which it is not the difference are shown as they are.
+    fn of(first: f64, second: f64, difference: f64) -> Self {
+        // As the texts say it, ties included.
+        let rounded = |x: f64, digits: usize| -> i64 {
+            let shown: f64 = format!("{x:.digits$}").parse().unwrap_or(f64::NAN);
+            (shown * 10_f64.powi(digits as i32)).round() as i64
+        };
+        let off = |digits: usize| {
+            let of_shown = rounded(first, digits) - rounded(second, digits);
+            of_shown.abs_diff(rounded(difference, digits))
+        };
+        let digits = if off(2) == 0 { 2 } else { 3 };
+        let of_shown = (rounded(first, digits) - rounded(second, digits)) as f64;
+        let is_same = off(digits) <= 1;
+        let scale = 10_f64.powi(digits as i32);
+        Self { digits, difference: if is_same { of_shown / scale } else { difference } }
+    }
+
+    fn decimals(&self, x: f64) -> String {
+        decimals(x, self.digits)
+    }
+}
+
+/// A value with so many decimals, and its interval with two.
+fn with_interval(interval: &Interval, confidence: f64, digits: usize) -> String {
+    let sign = |x: f64, digits: usize| {
+        let text = decimals(x.abs(), digits);
+        let is_zero = text.chars().all(|c| matches!(c, '.' | '0'));
+        let sign = if x < 0.0 && !is_zero { "-" } else { "+" };
         format!("{sign}{text}")
     };
     format!(
         "{} ({:.0} %: {} to {})",
-        sign(interval.value),
+        sign(interval.value, digits),
         confidence * 100.0,
-        sign(interval.low),
-        sign(interval.high)
+        sign(interval.low, 2),
+        sign(interval.high, 2)
     )
 }
 
 /// Two decimals, without a zero before the point.
 fn short(x: f64) -> String {
-    let text = format!("{x:.2}");
+    decimals(x, 2)
+}
+
+/// So many decimals, without a zero before the point.
+fn decimals(x: f64, digits: usize) -> String {
+    let text = format!("{x:.digits$}");
     text.strip_prefix('0').map_or(text.clone(), str::to_owned)
 }
 
@@ -200,4 +240,45 @@ pub(crate) fn level_of(level: f64) -> String {
 
 fn p_value(p: f64) -> String {
     if p < 0.001 { "below .001".to_owned() } else { precise(p) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shown_difference_is_that_of_the_shown_values() {
+        // Two decimals would say .87 and .85 with a difference of .01.
+        let shown = Shown::of(0.8664, 0.8536, 0.0128);
+        assert_eq!(
+            (shown.decimals(0.8664), shown.decimals(0.8536)),
+            (".866".into(), ".854".into())
+        );
+        let interval = Interval { value: shown.difference, low: -0.0104, high: 0.036 };
+        let text = with_interval(&interval, 0.95, shown.digits);
+        assert_eq!(text, "+.012 (95 %: -.01 to +.04)");
+        let plain = Shown::of(0.871, 0.849, 0.022);
+        assert_eq!(
+            (plain.digits, with_interval(&interval, 0.95, 2).as_str()),
+            (2, "+.01 (95 %: -.01 to +.04)")
+        );
+        let zero = Interval { value: -0.0001, low: -0.004, high: 0.0 };
+        assert_eq!(with_interval(&zero, 0.95, 3), "+.000 (95 %: +.00 to +.00)");
+        let read = |text: &str| (text.parse::<f64>().unwrap() * 1e3).round() as i64;
+        let mut misleading = 0;
+        for number in 0..4000_i64 {
+            let value = |factor: i64| (number * factor % 9973) as f64 / 9973.0;
+            let (first, second) = (value(7919), value(3571));
+            let shown = Shown::of(first, second, first - second);
+            let [a, b] = [first, second].map(|x| read(&shown.decimals(x)));
+            let difference = decimals(shown.difference.abs(), shown.digits);
+            assert_eq!((a - b).abs(), read(&difference), "{first} {second}");
+            assert!((shown.difference - (first - second)).abs() < 0.0051);
+            misleading += usize::from(shown.digits == 3);
+        }
+        assert!(misleading > 500, "{misleading} of 4000 need a third decimal");
+        // Values that the difference does not belong to are left alone.
+        assert_eq!(Shown::of(0.8, 0.5, 0.1).difference, 0.1);
+        assert!(Shown::of(f64::NAN, 0.5, 0.1).difference.is_finite());
+    }
 }

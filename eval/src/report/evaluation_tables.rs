@@ -1,6 +1,9 @@
 //! The tables of an evaluation's page: numbers with their intervals, coverage, features, differences.
 
+use std::collections::BTreeSet;
+
 use super::view::{Cell, Table};
+use crate::extrapolation::{Extrapolation, HeldOut};
 use crate::features::CORRECT;
 use crate::inference::cells;
 use crate::transition::Aligned;
@@ -25,14 +28,21 @@ pub(super) fn numbers(set: &Aligned, names: &[&str]) -> Table {
     let last = set.ks.last().copied().unwrap_or(1);
     let richness =
         |s: &Summary, of: fn(&crate::summary::Richness) -> Estimate| s.richness.as_ref().map(of);
-    let mut titles = vec!["model".to_owned(), "greedy".to_owned()];
+    let is_graded = set.summaries.iter().any(|s| s.mean_reward.is_some());
+    let mut titles = vec!["model".to_owned()];
+    titles.extend(is_graded.then(|| "mean reward".to_owned()));
+    titles.push("greedy".to_owned());
     titles.extend(shown.iter().map(|k| format!("pass@{k}")));
     titles.extend(["maj@k".to_owned(), format!("pass^{last}"), format!("distinct@{last}")]);
     titles.extend(
         ["hill 1", "chao 1", "cover@.5", "nats/token", "truncated", "no answer"].map(str::to_owned),
     );
     let row = |(name, s): (&&str, &Summary)| {
-        let mut row = vec![Cell::Plain((*name).to_owned()), cell(s.greedy.as_ref(), 3)];
+        let mut row = vec![Cell::Plain((*name).to_owned())];
+        // A model whose rewards are all 0 or 1 has Pass@1 for its mean.
+        let reward = s.mean_reward.as_ref().or(s.pass_at_k.get(&1));
+        row.extend(is_graded.then(|| cell(reward, 3)));
+        row.push(cell(s.greedy.as_ref(), 3));
         row.extend(shown.iter().map(|k| cell(s.pass_at_k.get(k), 3)));
         row.extend([
             cell(s.majority.values().next_back(), 3),
@@ -51,6 +61,46 @@ pub(super) fn numbers(set: &Aligned, names: &[&str]) -> Table {
     };
     let rows = names.iter().zip(&set.summaries).map(row);
     Table { rows: std::iter::once(header(titles)).chain(rows).collect(), ..Table::default() }
+}
+
+/// Pass@k at more tries than were sampled, and the check of it on held-out samples, where that was asked for.
+pub(super) fn extrapolated(set: &Aligned, names: &[&str]) -> Table {
+    let of = || {
+        names.iter().zip(&set.summaries).filter_map(|(n, s)| Some((n, s.extrapolation.as_ref()?)))
+    };
+    let ks: BTreeSet<usize> = of().flat_map(|(_, of)| of.pass_at_k.keys().copied()).collect();
+    let mut titles = vec!["model".to_owned()];
+    titles.extend(ks.iter().map(|k| format!("pass@{k}")));
+    titles.extend(["check: predicted", "check: observed"].map(str::to_owned));
+    let row = |(name, of): (&&str, &Extrapolation)| {
+        let mut row = vec![Cell::Plain((*name).to_owned())];
+        row.extend(ks.iter().map(|k| cell(of.pass_at_k.get(k), 3)));
+        let check = of.held_out.as_ref();
+        let said = |of: &HeldOut, estimate: &Estimate, from: String| {
+            Cell::Hinted(
+                format!("pass@{} {:.3}", of.k, estimate.value),
+                format!("{from}; 95 %: {:.4} to {:.4}", estimate.low, estimate.high),
+            )
+        };
+        row.push(check.map_or_else(
+            || cell(None, 3),
+            |of| said(of, &of.predicted, format!("from {} samples of each problem", of.samples)),
+        ));
+        row.push(check.map_or_else(
+            || cell(None, 3),
+            |of| said(of, &of.observed, format!("all {} samples of each problem", of.k)),
+        ));
+        row
+    };
+    let rows: Vec<Vec<Cell>> = of().map(row).collect();
+    if rows.is_empty() {
+        return Table::default();
+    }
+    Table { rows: std::iter::once(header(titles)).chain(rows).collect(), ..Table::default() }.titled(
+        "Pass@k, extrapolated",
+        "Pass@k at more tries than were sampled, from the distribution of pass rates over problems. The check predicts Pass@k \
+         at all samples from half of them.",
+    )
 }
 
 /// At most five of the k, the first and the last among them.

@@ -290,6 +290,7 @@ mod tests {
             sample: number,
             completion: text.into(),
             verdict,
+            reward: None,
             is_finished,
             is_end_unknown: false,
             tokens: 3,

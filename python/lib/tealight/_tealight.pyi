@@ -18,6 +18,7 @@ class Verdict:
         reason: Optional[str] = None,
         features: Sequence[str] = ...,
         too_costly: bool = False,
+        reward: Optional[float] = None,
     ) -> None: ...
     @property
     def kind(self) -> Kind:
@@ -30,7 +31,8 @@ class Verdict:
         """Whether nothing can be said: never the same as wrong."""
     @property
     def reward(self) -> Optional[float]:
-        """1.0 for a correct completion, None where unjudged, else 0.0."""
+        """The reward that the verifier granted, between 0 and 1; of a verifier that does not grade 1.0 for a correct
+        completion, else 0.0. None where unjudged."""
     @property
     def answer(self) -> Optional[str]:
         """The answer that was found in the completion."""

@@ -54,7 +54,8 @@ def _opens_a_thought(prompt: Any) -> bool:
 
 
 class Reward:
-    """A verifier as a reward function: 1.0 for a correct completion, 0.0 for another, None where unjudged.
+    """A verifier as a reward function: 1.0 for a correct completion, 0.0 for another, None where unjudged. Verifiers that
+    grade (`program:`, `python:`) give their reward between 0 and 1.
 
     Args:
         verifier: A name that `tealight --verifier` takes, or a `tealight.Verifier`.
@@ -129,7 +130,7 @@ class Reward:
         return [self._score(verdict) for verdict in self.verdicts(list(ground_truths), list(solution_strs))]
 
     def _score(self, verdict: Verdict) -> dict[str, float]:
-        reward = self.unjudged_reward if verdict.unjudged else float(verdict.correct)
+        reward = self.unjudged_reward if verdict.reward is None else verdict.reward
         return {"score": reward, "acc": float(verdict.correct), "unjudged": float(verdict.unjudged)}
 
     def reward_func(self, queries: Sequence[str], prompts: Sequence[str], labels: Sequence[Any], **_: Any) -> dict[str, Any]:

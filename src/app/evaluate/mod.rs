@@ -125,9 +125,8 @@ pub struct EvalOptions {
 /// ```
 pub fn run(options: &EvalOptions, existing: Existing, process: &Process) -> Result<Judged> {
     let ranks = &process.ranks;
-    let destination = Destination::of(options.output.as_deref(), existing)?;
-    let output = destination.path();
-    LogFormat::check(options.log_format, destination.is_kept())?;
+    Destination::check(options.output.as_deref(), existing)?;
+    LogFormat::check(options.log_format, options.output.is_some())?;
     let mut options = options.clone();
     options.k = settings::estimable(&options.k, &[1, 4, 16, 64], options.n)?;
     options.check_presamples()?;
@@ -143,10 +142,12 @@ pub fn run(options: &EvalOptions, existing: Existing, process: &Process) -> Resu
     let rendered = |set: &EvalSet<'_>| -> Result<Vec<String>> {
         set.dataset.problems.iter().map(|problem| engine.rendered(&problem.prompt)).collect()
     };
-    let prompts = match destination.is_kept() {
+    let prompts = match options.output.is_some() {
         true => sets.iter().map(rendered).collect::<Result<_>>()?,
         false => Vec::new(),
     };
+    let destination = Destination::of(options.output.as_deref(), &process.stop)?;
+    let output = destination.path();
     let mut claim = None;
     let is_continued = ranks.first(|| {
         claim = Some(Claim::take(output)?);
@@ -261,8 +262,7 @@ pub fn rejecting(
     existing: Existing,
     stop: &Stop,
 ) -> Result<reject::Rejection> {
-    let destination = Destination::of(options.output.as_deref(), existing)?;
-    let output = destination.path();
+    Destination::check(options.output.as_deref(), existing)?;
     let datasets = options.open()?.1;
     let ([dataset], [temperature]) = (datasets.as_slice(), options.decoding.temperature.as_slice())
     else {
@@ -277,6 +277,8 @@ pub fn rejecting(
     let session = Session::sampling(&mut base, device, stop)?;
     let params = options.decoding.params(*temperature, length, session.eos());
     params.check()?;
+    let destination = Destination::of(options.output.as_deref(), stop)?;
+    let output = destination.path();
     let _claim = directory::fresh(output, existing)?;
     directory::clear(output, existing)?;
     if destination.is_kept() {

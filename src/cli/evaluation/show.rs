@@ -41,13 +41,28 @@ enum VerdictFilter {
     /// A correct answer.
     Correct,
     /// An incorrect answer.
-    Wrong,
+    #[value(alias = "wrong")]
+    #[serde(alias = "wrong")]
+    Incorrect,
     /// A completion without an answer.
     NoAnswer,
     /// An answer that could not be read.
     Unparsable,
     /// A completion that the verifier could not judge.
     Unjudged,
+}
+
+impl Shown {
+    /// What completions/*.parquet call it.
+    fn recorded(self) -> &'static str {
+        match self {
+            Self::Correct => "correct",
+            Self::Incorrect => "wrong",
+            Self::NoAnswer => "no-answer",
+            Self::Unparsable => "unparsable",
+            Self::Unjudged => "unjudged",
+        }
+    }
 }
 
 pub(in crate::cli) fn run(options: &ShowOptions) -> Result<()> {
@@ -57,13 +72,10 @@ pub(in crate::cli) fn run(options: &ShowOptions) -> Result<()> {
         (false, true) => place.clone(),
         (false, false) => bail!("{}: no such run or file", place.display()),
     };
-    let wanted = options.verdict.and_then(|verdict| verdict.to_possible_value());
     let rows = data_file::table(&file)?;
     let is_wanted = |row: &&Map<String, Value>| {
-        let has_verdict = |wanted: &clap::builder::PossibleValue| {
-            row.get("verdict") == Some(&wanted.get_name().into())
-        };
-        wanted.as_ref().is_none_or(has_verdict) && (!options.truncated || is_truncated(row))
+        let has_verdict = |wanted: Shown| row.get("verdict") == Some(&wanted.recorded().into());
+        options.verdict.is_none_or(has_verdict) && (!options.truncated || is_truncated(row))
     };
     let (mut out, mut shown) = (out(), 0);
     for row in rows.iter().filter(is_wanted).take(options.limit) {
@@ -116,13 +128,16 @@ fn readable(row: &Map<String, Value>) -> String {
         Some(other) => other.to_string(),
         None => String::new(),
     };
+    let verdict = match text("verdict") {
+        recorded if recorded == Shown::Incorrect.recorded() => "incorrect".into(),
+        other => other,
+    };
     let advantage = row.get("advantage").and_then(Value::as_f64).unwrap_or(0.0);
     format!(
-        "step {} {} reward {} advantage {advantage:+.2} {} ({} tokens{})\n  {}\n  -> {}\n",
+        "step {} {} reward {} advantage {advantage:+.2} {verdict} ({} tokens{})\n  {}\n  -> {}\n",
         text("step"),
         text("problem"),
         text("reward"),
-        text("verdict"),
         text("tokens"),
         if is_truncated(row) { ", truncated" } else { "" },
         text("prompt").trim().replace('\n', "\n  "),

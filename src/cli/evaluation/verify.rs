@@ -135,7 +135,7 @@ fn other(verifier: &dyn Verifier, gold: &str, answer: &str, explain: bool) -> Re
         Verdict::Correct { value, .. } => ("correct", value, "the verifier accepts it".into()),
         Verdict::Wrong { answer, why } => {
             let why = why.unwrap_or("the verifier gives no reason".into());
-            ("wrong", answer.unwrap_or("not said".into()), why)
+            ("incorrect", answer.unwrap_or("not said".into()), why)
         }
         Verdict::NoAnswer => ("no_answer", "nothing".into(), "no answer was found".into()),
         Verdict::Unparsable { found } => ("unparsable", found, "it cannot be read".into()),
@@ -158,7 +158,9 @@ fn one(gold: &str, answer: &str, mode: Mode, explain: bool) -> Result<usize> {
         return Ok(correct);
     }
     let verdict = serde_json::to_value(checked.outcome)?;
-    writeln!(stdout, "verdict    {}", verdict.as_str().unwrap_or_default())?;
+    // JSON has the name of the first versions.
+    let verdict = verdict.as_str().unwrap_or_default().replace("wrong", "incorrect");
+    writeln!(stdout, "verdict    {verdict}")?;
     writeln!(stdout, "gold       {}", math::gold(gold))?;
     match &checked.extracted {
         Some(extracted) => {

@@ -62,16 +62,10 @@ impl Recipe {
         }
     }
 
-    /// The first line of its comment, as far as a table has room.
-    fn about(&self) -> String {
-        const WIDTH: usize = 84;
-        let line = self.text.lines().next().unwrap_or_default().trim_start_matches(['#', ' ']);
-        let line = line.trim_end_matches([':', '.']);
-        if line.chars().count() <= WIDTH {
-            return line.to_owned();
-        }
-        let cut: String = line.chars().take(WIDTH - 4).collect();
-        format!("{} ...", cut.rsplit_once(' ').map_or(cut.as_str(), |(whole, _)| whole))
+    /// The first line of its comment: its title.
+    fn about(&self) -> &'static str {
+        let line = self.text.lines().next().unwrap_or_default();
+        line.trim_start_matches(['#', ' ']).trim_end_matches('.')
     }
 }
 
@@ -141,6 +135,15 @@ mod tests {
             }
         }
         assert_eq!(count, RECIPES.len());
+    }
+
+    #[test]
+    fn the_first_line_of_a_recipe_is_a_title_that_the_list_has_room_for() {
+        for recipe in &RECIPES {
+            let (title, first) = (recipe.about(), recipe.text.lines().next().unwrap_or_default());
+            assert!(first.starts_with("# ") && first.ends_with('.'), "{}: {first}", recipe.name);
+            assert!((10..=66).contains(&title.chars().count()), "{}: {title}", recipe.name);
+        }
     }
 
     #[test]

@@ -40,7 +40,11 @@ fn one(described: &Description) -> String {
     text.push_str(&format!("{}\n\n", wrapped(&format!("Use: {}", described.when), 0)));
     text.push_str("Keys\n");
     for (key, value, meaning) in &described.keys {
-        text.push_str(&format!("  {key}={value}\n{}\n", wrapped(meaning, 6)));
+        text.push_str(&format!("  {key}={value}\n"));
+        for (number, line) in meaning.lines().enumerate() {
+            let blanks = if number == 0 { 6 } else { 10 };
+            text.push_str(&format!("{}\n", wrapped(line, blanks)));
+        }
     }
     for paper in &described.papers {
         text.push_str(&format!("\nPaper: {paper}"));

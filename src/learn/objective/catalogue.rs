@@ -203,7 +203,11 @@ fn described(preset: &'static Preset, kind: &Kind) -> Description {
     }
 }
 
-/// The meaning of a key, on one line.
+/// Blanks before a line of [`keys::HELP`] that has one of a key's values; those before other lines are fewer, and those
+/// before the rest of such a line more.
+const BEFORE_VALUE: usize = 19;
+
+/// The meaning of a key, on one line, and below it each value that has a line of its own.
 fn meaning(key: &str) -> String {
     if let Some((_, text)) = FURTHER.iter().find(|(known, _)| *known == key) {
         return (*text).to_owned();
@@ -213,8 +217,13 @@ fn meaning(key: &str) -> String {
         words.and_then(|line| line.split_whitespace().next()) != Some(key)
     });
     let first = lines.next().map(|line| line.trim_start()[key.len()..].trim().to_owned());
-    let more = lines.take_while(|line| line.starts_with("    ")).map(|line| line.trim().to_owned());
-    first.into_iter().chain(more).collect::<Vec<_>>().join(" ")
+    let mut text = first.unwrap_or_default();
+    for line in lines.take_while(|line| line.starts_with("    ")) {
+        let words = line.trim_start();
+        text.push(if line.len() - words.len() == BEFORE_VALUE { '\n' } else { ' ' });
+        text.push_str(words);
+    }
+    text.trim_start().to_owned()
 }
 
 /// The papers that a description names: arXiv's numbers, four digits, a point and five.
@@ -230,6 +239,7 @@ fn papers(about: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::learn::objective::Objective;
 
     #[test]
     fn every_objective_is_described_once_and_every_key_explained() {
@@ -248,6 +258,16 @@ mod tests {
         let beta = js.keys.iter().find(|(key, ..)| key == "beta").unwrap();
         assert_eq!(beta.1, "0.4");
         assert!(beta.2.contains("coefficient of the regulariser"), "{}", beta.2);
+        // Every rule that is read is explained on a line of its own, and no other.
+        let rules = describe("maxrl").unwrap().keys;
+        let rule = &rules.iter().find(|(key, ..)| key == "rule").unwrap().2;
+        let shown: Vec<&str> =
+            rule.lines().skip(1).filter_map(|line| Some(line.split_once(": ")?.0)).collect();
+        assert_eq!(rule.lines().count(), 1 + shown.len(), "{rule}");
+        let error = "none:rule=nothing".parse::<Objective>().unwrap_err();
+        let error = format!("{error:#}");
+        let (_, read) = error.split_once("is not one of ").unwrap();
+        assert_eq!(shown.join(", "), read);
         assert_eq!(describe("dapo").unwrap().papers, ["https://arxiv.org/abs/2503.14476"]);
         assert!(describe("nothing").is_err());
     }

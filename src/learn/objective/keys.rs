@@ -45,9 +45,21 @@ Keys, for any objective as NAME:key=value:...
   partition      fixed (from pre-samples); online, cumulative (biased in small
                  groups)
   max-reward     truncation of the pseudo-reward of a target
-  rule           plain, negative, maxrl, pkpo, pass-at-k, unlikeliness, ucpo
-                 (with positive, k, strength, tau), risk, rarity, explore (with risk,
-                 power, bonus, repeats), mara, set
+  rule           how the rewards of a group become advantages
+                   plain: the reward minus the baseline
+                   negative: -1 for incorrect, positive (0) for correct completions
+                   maxrl: the gradient of a truncated log of the pass rate
+                   pkpo: the unbiased gradient of Pass@k (key k)
+                   pass-at-k: the analytical advantage of Pass@k (key k)
+                   unlikeliness: likely correct completions earn less (key strength)
+                   ucpo: advantage moves to unlikely correct completions (key tau)
+                   risk: the gradient of log E exp(risk r) / risk (key risk)
+                   rarity: divided by the size of the solution class (key power)
+                   explore: bonus for answers that are rare in the run (keys bonus,
+                     repeats)
+                   mara: correct completions earn what the KL penalty takes
+                   set: the expected value of a function of k samples (keys function, k,
+                     set-baseline)
   function       what rule=set maximises of k samples: pass, unique (distinct
                  correct), coverage (of all correct answers), pair (of two),
                  polychromic
