@@ -3,6 +3,7 @@
 use candle_core::{DType, Device, Result, Tensor, bail};
 
 use super::{expect, launch, rows};
+use crate::counts::upload;
 use crate::empty;
 use crate::sizes::{KEYS, MAX_DIM, QUERIES, TILE_DIM, VECTORS};
 
@@ -98,7 +99,7 @@ impl Runs {
         let table = |values: Vec<usize>, width: usize| {
             let count = values.len() / width;
             let values: Vec<u32> = values.into_iter().map(|x| x as u32).collect();
-            Tensor::from_vec(values, (count, width), device)
+            upload(values, (count, width), device)
         };
         let (queries, keys, positions) =
             (table(queries, 6)?, table(keys, 3)?, table(positions, 1)?);

@@ -10,6 +10,7 @@ mod delta;
 mod gradients;
 mod logits;
 mod optimizer;
+mod sampling;
 
 use candle_core::{DType, Result, Tensor, bail};
 
@@ -17,8 +18,9 @@ pub use attention::{Heads, Run, Runs, attention, attention_back};
 pub use convolution::{Taps, convolution, convolution_back};
 pub use delta::{Delta, DeltaRun, MAX_STATE, delta_back, delta_rule};
 pub use gradients::{add_to, column_sums, embedding_back, gated_back, narrow, norm_back};
-pub use logits::{RowSums, likeliest, logits_grad, logp, sample};
+pub use logits::{RowSums, likeliest, logits_grad, logp};
 pub use optimizer::{AdamW, adamw, sum_of_squares};
+pub use sampling::{Draw, sample};
 
 use crate::sizes::ELEMENTS;
 use crate::{Call, Params, empty};

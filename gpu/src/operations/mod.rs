@@ -8,6 +8,7 @@ mod attention;
 mod convolution;
 mod delta;
 mod layers;
+mod sampling;
 mod single;
 
 use candle_core::{DType, Device, Result, Tensor, bail};
@@ -46,7 +47,7 @@ pub(crate) fn run(call: &Call<'_>) -> Result<()> {
         "add_to" | "narrow" => single::add_or_narrow,
         "logits_grad" => single::logits_grad,
         "logp" => single::logp,
-        "sample" => single::sample,
+        "sample" => sampling::sample,
         "likeliest" => single::likeliest,
         "adamw" => single::adamw,
         "squares" => single::squares,

@@ -3,7 +3,7 @@
 use candle_core::{DType, Device, Result, Tensor};
 
 use super::{DeltaShapes, Shapes};
-use crate::kernels::{self, AdamW, Delta, DeltaRun, Gain, Gate, Heads, Run, Runs, Taps};
+use crate::kernels::{self, AdamW, Delta, DeltaRun, Draw, Gain, Gate, Heads, Run, Runs, Taps};
 use crate::sizes::{ELEMENTS, PART, SQUARES};
 use crate::{wide_product, witness};
 
@@ -154,11 +154,36 @@ impl On<'_> {
         let known = (&sums.sums, &self.single(&[3], 0.9)?);
         kernels::logits_grad(&logits, &targets, known, 0.7, self.shapes.dtype)?;
         kernels::likeliest(&logits, &sums.sums, 3.min(vocabulary), 0.7)?;
-        let uniform = Tensor::new(&[0.05f32, 0.5, 0.95], self.device)?;
-        for temperature in [0.0, 1.0] {
-            kernels::sample(&logits, &uniform, temperature)?;
+        self.samples()
+    }
+
+    /// Every filter alone and all of them, on a few likely tokens, some of which are equally likely: a token must be
+    /// the CPU's, and between these no rounding of `exp` decides.
+    fn samples(&self) -> Result<()> {
+        let vocabulary = self.shapes.vocabulary;
+        let mut logits =
+            self.single(&[2, vocabulary], 1.7)?.to_device(&Device::Cpu)?.to_vec2::<f32>()?;
+        for row in &mut logits {
+            for (rank, at) in (1..vocabulary).step_by(vocabulary.div_ceil(13)).enumerate() {
+                row[at] = 16.0 + 0.375 * (rank % 5) as f32;
+            }
         }
-        Ok(())
+        let logits = Tensor::new(logits, self.device)?;
+        let uniform = Tensor::new(&[0.05f32, 0.5, 0.95], self.device)?;
+        let (tokens, logp) = (self.numbers(&[0; 3])?, uniform.zeros_like()?);
+        for draw in [
+            Draw::whole(0.0),
+            Draw::whole(1.0),
+            Draw { top_k: 4, ..Draw::whole(1.0) },
+            Draw { top_p: 0.8, ..Draw::whole(1.0) },
+            Draw { min_p: 0.4, ..Draw::whole(1.0) },
+            Draw { temperature: 0.7, top_k: 7, top_p: 0.9, min_p: 0.3 },
+        ] {
+            kernels::sample(&logits, Some(&[1, 0, 1]), &uniform, draw, [&tokens, &logp])?;
+        }
+        let two = |x: &Tensor| x.narrow(0, 0, 2);
+        let into = [&two(&tokens)?, &two(&logp)?];
+        kernels::sample(&logits, None, &two(&uniform)?, Draw::whole(1.0), into)
     }
 
     fn optimizer(&self) -> Result<()> {

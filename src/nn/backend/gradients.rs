@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use candle_core::{DType, Device, Result, Tensor, Var};
+use tealight_gpu::counts::zeros;
 
 use super::{Buffer, Parameter, Pool};
 
@@ -52,7 +53,7 @@ impl GradAccumulator {
         if let Some(Gradient::Gpu(sums)) = self.sums.get(&weight.name) {
             return Ok(sums.clone());
         }
-        let sums = Tensor::zeros(weight.values.shape(), DType::F32, weight.values.device())?;
+        let sums = zeros(weight.values.shape(), DType::F32, weight.values.device())?;
         self.sums.insert(weight.name.clone(), Gradient::Gpu(sums.clone()));
         Ok(sums)
     }

@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 
 use candle_core::{Device, Result, Tensor, bail};
+use tealight_gpu::counts::upload;
 use tealight_gpu::kernels::{self, DeltaRun, Run, Runs, Taps};
 
 use super::super::{Angles, Heads, PackedSequences, Segment};
@@ -31,7 +32,7 @@ impl Pass {
         device: &Device,
     ) -> Result<Self> {
         let shape = (packed.tokens(), heads.rotary_dim / 2);
-        let here = |values| Tensor::from_vec(values, shape, device);
+        let here = |values| upload::<f32>(values, shape, device);
         let angles = angles.into_iter().map(|Angles { cos, sin }| Ok([here(cos)?, here(sin)?]));
         let angles = angles.collect::<Result<_>>()?;
         let (runs, slots) = match slots {
@@ -46,10 +47,8 @@ impl Pass {
                     slots_of_row.map(move |slot| (row * slots + slot) as u32)
                 };
                 let indices: Vec<u32> = rows.flat_map(slot_of).collect();
-                (
-                    runs_in_cache(packed, slots),
-                    Some(Tensor::from_slice(&indices, indices.len(), device)?),
-                )
+                let count = indices.len();
+                (runs_in_cache(packed, slots), Some(upload(indices, count, device)?))
             }
         };
         let Heads { queries, keys, dim, scale, .. } = heads;
