@@ -84,6 +84,8 @@ impl On<'_> {
         let (x, y) = (self.x(&[TOKENS, hidden], 0.7)?, self.x(&[TOKENS, hidden], 0.3)?);
         kernels::add(&x, &y)?;
         kernels::add_bias(&x, &self.x(&[hidden], 0.4)?)?;
+        let (z, wide) = (self.x(&[TOKENS, 7], 0.8)?, self.x(&[hidden], 0.9)?);
+        kernels::add_biases([(&x, &wide), (&y, &wide), (&z, &self.x(&[7], 0.2)?)])?;
         let long = self.x(&[PART + 3, hidden], 0.21)?;
         kernels::column_sums(&long, &self.single(&[hidden], 0.8)?)?;
         kernels::add_to(&self.single(&[ELEMENTS + 7], 0.1)?, &self.x(&[ELEMENTS + 7], 0.6)?)?;
@@ -92,12 +94,21 @@ impl On<'_> {
         kernels::drop_values(&long, 0x1234_5678_9abc, 1 << 30, 1.3)?;
         kernels::store_rows(&x, &self.x(&[9, hidden], 0.1)?, &self.numbers(&[7, 0, 3, 8, 2])?)?;
         kernels::embedding_back(&x, &[4, 0, 4, 2, 4], &self.single(&[6, hidden], 0.3)?)?;
-        let [heads, _, dim] = self.shapes.heads;
+        let [heads, keys, dim] = self.shapes.heads;
         let turned = self.x(&[TOKENS, heads * dim], 0.4)?;
         let angles = self.single(&[TOKENS, self.shapes.pairs], 0.2)?;
         let (cos, sin) = (angles.cos()?, angles.sin()?);
         kernels::rope(&turned, dim, [&cos, &sin], false)?;
-        kernels::rope(&turned, dim, [&cos, &sin], true)
+        kernels::rope(&turned, dim, [&cos, &sin], true)?;
+        let kv = |rows, by| self.x(&[rows, keys * dim], by);
+        let other = self.single(&[TOKENS, self.shapes.pairs], 0.5)?;
+        kernels::rope_store(
+            [&turned, &kv(TOKENS, 0.3)?, &kv(TOKENS, 0.6)?],
+            Heads { queries: heads, keys, dim },
+            [&[cos, sin], &[other.cos()?, other.sin()?]],
+            [&kv(9, 0.1)?, &kv(9, 0.2)?],
+            &self.numbers(&[7, 0, 3, 8, 2])?,
+        )
     }
 
     fn gates(&self) -> Result<()> {

@@ -1,6 +1,7 @@
 //! The backend on a GPU, in f32 or bf16: our kernels, and the device's own products. Gradients of weights are summed
 //! in f32.
 
+mod attention;
 mod output;
 mod pass;
 mod stream;
@@ -135,7 +136,7 @@ impl Backend for Gpu {
     }
 
     fn linears(&self, x: &Tensor, weights: &[WithBias<'_>]) -> Result<Vec<Tensor>> {
-        weights.iter().map(|(weight, bias)| self.linear(x, weight, *bias)).collect()
+        self.products(x, weights)
     }
 
     fn linear_add(&self, x: &Tensor, weight: &Parameter, to: &mut Tensor) -> Result<()> {
@@ -181,7 +182,7 @@ impl Backend for Gpu {
         bias: Option<&Parameter>,
         grads: &mut GradAccumulator,
     ) -> Result<()> {
-        kernels::add_to(&grads.on_gpu(weight)?, &made(grad.t()?.matmul(x)?))?;
+        grads.add_on_gpu(weight, made(grad.t()?.matmul(x)?))?;
         match bias {
             None => Ok(()),
             Some(bias) => kernels::column_sums(grad, &grads.on_gpu(bias)?),
@@ -204,7 +205,7 @@ impl Backend for Gpu {
 
     fn rope(&self, pass: &Pass, rope: usize, x: &mut Tensor, turn: Turn) -> Result<()> {
         let [cos, sin] = &pass.angles[rope];
-        kernels::rope(x, pass.head_dim, [cos, sin], turn == Turn::Back)
+        kernels::rope(x, pass.heads.dim, [cos, sin], turn == Turn::Back)
     }
 
     fn attention(
@@ -214,14 +215,17 @@ impl Backend for Gpu {
         [q, k, v]: [&Tensor; 3],
         cache: Option<&mut &[Tensor; 2]>,
     ) -> Result<(Tensor, Tensor)> {
-        match (cache, &pass.slots) {
-            (Some([keys, values]), Some(slots)) => {
-                kernels::store_rows(k, keys, slots)?;
-                kernels::store_rows(v, values, slots)?;
-                kernels::attention(q, keys, values, (&pass.runs, window))
-            }
-            _ => kernels::attention(q, k, v, (&pass.runs, window)),
-        }
+        self.attend(pass, window, [q, k, v], cache.map(|cache| *cache))
+    }
+
+    fn rope_attention(
+        &self,
+        pass: &Pass,
+        sight: (Option<[usize; 2]>, Option<usize>),
+        [q, k, v]: [&mut Tensor; 3],
+        cache: Option<&mut &[Tensor; 2]>,
+    ) -> Result<(Tensor, Tensor)> {
+        self.turn_and_attend(pass, sight, [q, k, v], cache.map(|cache| *cache))
     }
 
     fn attention_backward(

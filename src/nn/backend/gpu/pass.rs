@@ -13,7 +13,7 @@ pub(crate) struct Pass {
     pub(super) runs: Runs,
     /// Cosines and sines of every rotary embedding, `[N, rotary_dim / 2]`.
     pub(super) angles: Vec<[Tensor; 2]>,
-    pub(super) head_dim: usize,
+    pub(super) heads: kernels::Heads,
     /// The rows of the cache that the tokens' keys and values go to.
     pub(super) slots: Option<Tensor>,
     packed: PackedSequences,
@@ -53,10 +53,15 @@ impl Pass {
         };
         let Heads { queries, keys, dim, scale, .. } = heads;
         let heads = kernels::Heads { queries, keys, dim };
-        let runs = Runs::new(&runs, heads, f64::from(scale), device)?;
+        let scale = f64::from(scale);
+        // What is added to a cache has no gradient.
+        let runs = match slots {
+            None => Runs::new(&runs, heads, scale, device)?,
+            Some(_) => Runs::forward_only(&runs, heads, scale, device)?,
+        };
         let (has_cache, packed) = (slots.is_some(), packed.clone());
         let (delta_runs, taps) = (OnceLock::new(), OnceLock::new());
-        Ok(Pass { runs, angles, head_dim: dim, slots, delta_runs, packed, has_cache, taps })
+        Ok(Pass { runs, angles, heads, slots, delta_runs, packed, has_cache, taps })
     }
 
     /// The runs of the delta rule.
