@@ -215,7 +215,7 @@ impl Backend for Gpu {
         [q, k, v]: [&Tensor; 3],
         cache: Option<&mut &[Tensor; 2]>,
     ) -> Result<(Tensor, Tensor)> {
-        self.attend(pass, window, [q, k, v], cache.map(|cache| *cache))
+        self.attend(pass, window, [q, k, v], cache.copied())
     }
 
     fn rope_attention(
@@ -225,7 +225,7 @@ impl Backend for Gpu {
         [q, k, v]: [&mut Tensor; 3],
         cache: Option<&mut &[Tensor; 2]>,
     ) -> Result<(Tensor, Tensor)> {
-        self.turn_and_attend(pass, sight, [q, k, v], cache.map(|cache| *cache))
+        self.turn_and_attend(pass, sight, [q, k, v], cache.copied())
     }
 
     fn attention_backward(
