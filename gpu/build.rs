@@ -27,7 +27,9 @@ fn twin() -> cc::Build {
     build
         .opt_level(2)
         .flag_if_supported("-ffp-contract=off")
-        .flag_if_supported("-Wno-unused-parameter");
+        .flag_if_supported("-Wno-unused-parameter")
+        // What one thread of the loop over all of them sets.
+        .flag_if_supported("-Wno-maybe-uninitialized");
     build
 }
 

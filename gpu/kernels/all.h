@@ -17,6 +17,7 @@
 #undef NAME
 #define NAME(name) name##_f32
 #include "single.c"
+#include "sampling.c"
 
 static const struct { const char* name; Kernel* kernel; } KERNELS[] = {
 #define ONE(name) {#name "_f32", name##_f32},

@@ -20,6 +20,8 @@ typedef unsigned long long uwide;
 #define LOG(x) logf(x)
 #define SQRT(x) sqrtf(x)
 #define MAX(x, y) fmaxf(x, y)
+#define BITS(x) __float_as_uint(x)
+#define FLOAT(bits) __uint_as_float(bits)
 #define BLOCK_SUM(values) block_sum(values)
 #define BLOCK_MAX(values) block_max(values)
 

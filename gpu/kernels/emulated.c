@@ -26,20 +26,26 @@ static _Thread_local const int* turns;
 #define LOG(x) logf(x)
 #define SQRT(x) sqrtf(x)
 #define MAX(x, y) fmaxf(x, y)
+#define BITS(x) bits_of(x)
+#define FLOAT(bits) float_of(bits)
 #define BLOCK_SUM(values) block_sum(values)
 #define BLOCK_MAX(values) block_max(values)
 
-static inline float get_f32(const float* p, wide i) { return p[i]; }
-static inline void put_f32(float* p, wide i, float x) { p[i] = x; }
-static inline float get_bf16(const bf16* p, wide i) {
-  const unsigned bits = (unsigned)p[i] << 16;
+static inline unsigned bits_of(float x) {
+  unsigned bits;
+  memcpy(&bits, &x, 4);
+  return bits;
+}
+static inline float float_of(unsigned bits) {
   float x;
   memcpy(&x, &bits, 4);
   return x;
 }
+static inline float get_f32(const float* p, wide i) { return p[i]; }
+static inline void put_f32(float* p, wide i, float x) { p[i] = x; }
+static inline float get_bf16(const bf16* p, wide i) { return float_of((unsigned)p[i] << 16); }
 static inline void put_bf16(bf16* p, wide i, float x) {
-  unsigned bits;
-  memcpy(&bits, &x, 4);
+  const unsigned bits = bits_of(x);
   p[i] = x != x ? 0x7fc0 : (bf16)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
 }
 #define LOAD(p, i) _Generic((p), float*: get_f32, bf16*: get_bf16)((void*)(p), i)

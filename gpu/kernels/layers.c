@@ -52,6 +52,22 @@ KERNEL(add_bias) {
   END
 }
 
+// The same of a row of N 0 values of x (0), of N 1 of y (2) and of N 2 of z (4), with a bias each (1, 3, 5).
+KERNEL(add_biases) {
+  BUFFER(REAL, x, 0);
+  BUFFER(REAL, bias_of_x, 1);
+  BUFFER(REAL, y, 2);
+  BUFFER(REAL, bias_of_y, 3);
+  BUFFER(REAL, z, 4);
+  BUFFER(REAL, bias_of_z, 5);
+  const wide x_row = (wide)GROUP * N(0), y_row = (wide)GROUP * N(1), z_row = (wide)GROUP * N(2);
+  THREADS
+    for (int i = t; i < N(0); i += BLOCK) STORE(x, x_row + i, LOAD(x, x_row + i) + LOAD(bias_of_x, i));
+    for (int i = t; i < N(1); i += BLOCK) STORE(y, y_row + i, LOAD(y, y_row + i) + LOAD(bias_of_y, i));
+    for (int i = t; i < N(2); i += BLOCK) STORE(z, z_row + i, LOAD(z, z_row + i) + LOAD(bias_of_z, i));
+  END
+}
+
 // Rotates the first 2 N 1 values of the N 0 heads, N 2 values each, of a token's x (0) by angles whose cosines (1)
 // and sines (2) are [tokens, N 1]; F 0 is 1, or -1 for the inverse.
 KERNEL(rope) {
@@ -96,6 +112,47 @@ KERNEL(store_rows) {
   const wide from = (wide)GROUP * N(0), to = (wide)places[GROUP] * N(0);
   THREADS
     for (int i = t; i < N(0); i += BLOCK) STORE(out, to + i, LOAD(x, from + i));
+  END
+}
+
+// What a token leaves in a cache, in one launch: rotates its queries (0) in place, N 0 heads, and its keys (1), N 1
+// heads, on their way to the row of the cache's keys (3) that places (5) names; copies its values (2) to that row of
+// the cache's values (4). The first 2 N 2 of the N 3 values of a head turn, by cosines and sines [tokens, N 2] of queries
+// (6, 7) and of keys (8, 9).
+KERNEL(rope_store) {
+  BUFFER(REAL, queries, 0);
+  BUFFER(REAL, keys, 1);
+  BUFFER(REAL, values, 2);
+  BUFFER(REAL, cached_keys, 3);
+  BUFFER(REAL, cached_values, 4);
+  BUFFER(int, places, 5);
+  BUFFER(float, query_cosines, 6);
+  BUFFER(float, query_sines, 7);
+  BUFFER(float, key_cosines, 8);
+  BUFFER(float, key_sines, 9);
+  const int pairs = N(2), dim = N(3), width = N(1) * N(3);
+  const wide angles = (wide)GROUP * pairs;
+  const wide from = (wide)GROUP * width, to = (wide)places[GROUP] * width;
+  THREADS
+    for (int i = t; i < N(0) * pairs; i += BLOCK) {
+      const int d = i % pairs;
+      const wide low = ((wide)GROUP * N(0) + i / pairs) * dim + d, high = low + pairs;
+      const float a = LOAD(queries, low), b = LOAD(queries, high);
+      const float c = query_cosines[angles + d], s = query_sines[angles + d];
+      STORE(queries, low, a * c - b * s);
+      STORE(queries, high, b * c + a * s);
+    }
+    for (int i = t; i < N(1) * pairs; i += BLOCK) {
+      const int d = i % pairs, low = i / pairs * dim + d, high = low + pairs;
+      const float a = LOAD(keys, from + low), b = LOAD(keys, from + high);
+      const float c = key_cosines[angles + d], s = key_sines[angles + d];
+      STORE(cached_keys, to + low, a * c - b * s);
+      STORE(cached_keys, to + high, b * c + a * s);
+    }
+    for (int i = t; i < width; i += BLOCK) {
+      if (i % dim >= 2 * pairs) STORE(cached_keys, to + i, LOAD(keys, from + i));
+      STORE(cached_values, to + i, LOAD(values, from + i));
+    }
   END
 }
 

@@ -20,6 +20,8 @@ typedef ulong uwide;
 #define LOG(x) precise::log(x)
 #define SQRT(x) precise::sqrt(x)
 #define MAX(x, y) fmax(x, y)
+#define BITS(x) as_type<uint>(x)
+#define FLOAT(bits) as_type<float>(bits)
 #define BLOCK_SUM(values) block_sum(values, (int)thread_number)
 #define BLOCK_MAX(values) block_max(values, (int)thread_number)
 

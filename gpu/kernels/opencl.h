@@ -17,6 +17,8 @@ typedef ulong uwide;
 #define LOG(x) log(x)
 #define SQRT(x) sqrt(x)
 #define MAX(x, y) fmax(x, y)
+#define BITS(x) as_uint(x)
+#define FLOAT(bits) as_float(bits)
 #define BLOCK_SUM(values) block_sum(values, (int)get_local_id(0))
 #define BLOCK_MAX(values) block_max(values, (int)get_local_id(0))
 

@@ -1,4 +1,4 @@
-// What is in f32 whatever the layers are in: logits, samples, the optimizer.
+// What is in f32 whatever the layers are in: logits, the optimizer. Samples are in sampling.c.
 
 // sums (1), N 0 values, += the N 1 rows of parts (0); a thread a value.
 KERNEL(sum_parts) {
@@ -48,58 +48,6 @@ KERNEL(logp) {
       logp[GROUP] = (logits[row + targets[GROUP]] - top) * F(0) - LOG(mass);
       entropy[GROUP] = LOG(mass) - moment / mass;
       sums[GROUP] = top * F(0) + LOG(mass);
-    }
-  END
-}
-
-// Draws from a row of N 0 logits (0) under 1 / F 0 as temperature, by inverse CDF of uniform (1), or takes the
-// largest where N 1 is 1: its number, to tokens (2), -1 where the logits are not finite, and its
-// log-probability (3). Every thread sums a stretch of its own.
-KERNEL(sample) {
-  BUFFER(float, logits, 0);
-  BUFFER(float, uniform, 1);
-  BUFFER(int, tokens, 2);
-  BUFFER(float, logp, 3);
-  SHARED(float, masses, BLOCK);
-  SHARED(float, largest, BLOCK);
-  const wide row = (wide)GROUP * N(0);
-  const int stretch = (N(0) + BLOCK - 1) / BLOCK;
-  THREADS
-    float top = -1e30f;
-    for (int i = t; i < N(0); i += BLOCK) top = MAX(top, logits[row + i]);
-    largest[t] = top;
-  END
-  const float top = BLOCK_MAX(largest);
-  THREADS
-    float mass = 0.0f;
-    for (int i = t * stretch; i < (t + 1) * stretch && i < N(0); i++) mass += EXP((logits[row + i] - top) * F(0));
-    masses[t] = mass;
-  END
-  THREADS
-    if (t == 0) {
-      float total = 0.0f;
-      for (int i = 0; i < BLOCK; i++) total += masses[i];
-      int chosen = -1;
-      if (N(1)) {
-        for (int i = 0; i < N(0) && chosen < 0; i++) if (logits[row + i] == top) chosen = i;
-      } else {
-        const float goal = uniform[GROUP] * total;
-        float sum = 0.0f;
-        int at = 0;
-        while (at < BLOCK - 1 && sum + masses[at] <= goal) sum += masses[at++];
-        // Rounding may leave the goal past the end: then it is the last with any mass.
-        for (int i = at * stretch; i < N(0); i++) {
-          const float mass = EXP((logits[row + i] - top) * F(0));
-          if (mass > 0.0f) {
-            chosen = i;
-            sum += mass;
-            if (sum > goal) break;
-          }
-        }
-      }
-      if (!(total > 0.0f && total < 1e30f && top > -1e30f && top < 1e30f)) chosen = -1;
-      tokens[GROUP] = chosen;
-      logp[GROUP] = chosen < 0 ? 0.0f : (logits[row + chosen] - top) * F(0) - LOG(total);
     }
   END
 }

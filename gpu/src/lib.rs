@@ -10,6 +10,7 @@
 //! against those of the kernels as C before a model is computed there. [`use_candle`] has Candle's own operations
 //! compute what the kernels would.
 
+pub mod counts;
 #[cfg(feature = "cuda")]
 mod cuda;
 #[cfg(any(feature = "emulated", feature = "cuda", feature = "metal"))]
@@ -96,18 +97,21 @@ pub fn empty(shape: impl Into<Shape>, dtype: DType, device: &Device) -> Result<T
     if shape.elem_count() == 0 {
         bail!("a tensor of shape {shape:?}: a device has no memory of no bytes");
     }
-    if device.is_cpu() {
+    let tensor = if device.is_cpu() {
         // NaN shows where a kernel reads memory that nothing wrote.
-        return match dtype {
+        match dtype {
             DType::U32 => Tensor::full(u32::MAX, shape, device),
             _ => Tensor::full(f32::NAN, shape, device)?.to_dtype(dtype),
-        };
-    }
-    // SAFETY: every use here hands it to a kernel or a product that writes all of it; any bits are a number.
-    #[allow(unsafe_code)]
-    unsafe {
-        Tensor::empty(shape, dtype, device)
-    }
+        }
+    } else {
+        // SAFETY: every use here hands it to a kernel or a product that writes all of it; any bits are a number.
+        #[allow(unsafe_code)]
+        unsafe {
+            Tensor::empty(shape, dtype, device)
+        }
+    }?;
+    counts::allocated(&tensor);
+    Ok(tensor)
 }
 
 /// The product `x w^T` in f32 of `x` `[N, D]` and `w` `[V, D]`. CUDA multiplies two bf16 matrices as they are and adds
@@ -119,9 +123,9 @@ pub fn wide_product(x: &Tensor, w: &Tensor) -> Result<Tensor> {
         && x.dtype() == DType::BF16
         && w.dtype() == DType::BF16
     {
-        return cuda::wide_product(x, w, device);
+        return cuda::wide_product(x, w, device).map(counts::made);
     }
-    x.to_dtype(DType::F32)?.matmul(&w.to_dtype(DType::F32)?.t()?)
+    x.to_dtype(DType::F32)?.matmul(&w.to_dtype(DType::F32)?.t()?).map(counts::made)
 }
 
 /// Whether [`wide_product`] reads bf16 matrices on this device without a copy of them in f32.
@@ -204,7 +208,9 @@ pub fn program(dialect: Dialect) -> String {
         text += &LAYERS.concat();
         text += "\n#undef NAME\n#undef REAL\n";
     }
-    text + "#define NAME(name) name##_f32\n" + include_str!("../kernels/single.c")
+    text + "#define NAME(name) name##_f32\n"
+        + include_str!("../kernels/single.c")
+        + include_str!("../kernels/sampling.c")
 }
 
 impl Call<'_> {
@@ -219,6 +225,7 @@ impl Call<'_> {
                 bail!("{}: {:?} is not contiguous on the same device", self.name, tensor.shape());
             }
         }
+        counts::launched(&self.name);
         witness::seen(self, || self.launch(device))
     }
 

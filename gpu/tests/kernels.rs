@@ -73,6 +73,8 @@ fn positions_gates_and_sums() {
         kernels::rope(&rotated, 10, [&cos, &sin], true).expect("rope");
         close(&rotated, &x64, 2.0 * most);
 
+        stored_rows_are_those_of_the_kernels_in_turn(dtype);
+
         let shape = [9, 333];
         let ((gate, gate64), (up, up64)) = (values(&shape, 0.3, dtype), values(&shape, 0.8, dtype));
         let (grad, grad64) = values(&shape, 0.21, dtype);
@@ -97,6 +99,14 @@ fn positions_gates_and_sums() {
         let biased = grad.copy().expect("copy");
         kernels::add_bias(&biased, &bias).expect("bias");
         close(&biased, &grad64.broadcast_add(&bias64).expect("sum"), most);
+        let ((x, x64), (few, few64)) = (values(&[9, 7], 0.5, dtype), values(&[7], 0.1, dtype));
+        let again = grad.copy().expect("copy");
+        let twice = grad.copy().expect("copy");
+        kernels::add_biases([(&again, &bias), (&x, &few), (&twice, &bias)]).expect("biases");
+        close(&again, &grad64.broadcast_add(&bias64).expect("sum"), most);
+        close(&x, &x64.broadcast_add(&few64).expect("sum"), most);
+        close(&twice, &biased, 0.0);
+        assert!(kernels::add_biases([(&again, &bias), (&x, &bias), (&x, &few)]).is_err());
         let sums = Tensor::zeros(333, DType::F32, &device()).expect("zeros");
         kernels::column_sums(&grad, &sums).expect("sums");
         close(&sums, &grad64.sum(0).expect("sums"), 1e-5);
@@ -107,6 +117,36 @@ fn positions_gates_and_sums() {
         kernels::narrow(&total, &narrow).expect("narrow");
         close(&narrow, &grad64, 0.0);
     }
+}
+
+/// One launch leaves in a cache, to the bit, what those of positions and of rows do: 3 query heads, 2 of keys, of 10
+/// values, of which 8 turn.
+fn stored_rows_are_those_of_the_kernels_in_turn(dtype: DType) {
+    let x = |shape: &[usize], by| values(shape, by, dtype).0;
+    let angles = |by| {
+        let (angle, _) = values(&[5, 4], by, DType::F32);
+        [angle.cos().expect("cos"), angle.sin().expect("sin")]
+    };
+    let (of_queries, of_keys, places) = (angles(0.2), angles(0.7), numbers(vec![3, 0, 8, 1, 7]));
+    let (q, k, v) = (x(&[5, 30], 0.7), x(&[5, 20], 0.4), x(&[5, 20], 0.3));
+    let cache = || [x(&[9, 20], 0.1), x(&[9, 20], 0.9)];
+    let [keys, values] = cache();
+    let turned = q.copy().expect("copy");
+    let heads = Heads { queries: 3, keys: 2, dim: 10 };
+    let angles = [&of_queries, &of_keys];
+    kernels::rope_store([&turned, &k, &v], heads, angles, [&keys, &values], &places).expect("rows");
+    let [other_keys, other_values] = cache();
+    let [cos, sin] = &of_queries;
+    kernels::rope(&q, 10, [cos, sin], false).expect("rope");
+    let [cos, sin] = &of_keys;
+    kernels::rope(&k, 10, [cos, sin], false).expect("rope");
+    kernels::store_rows(&k, &other_keys, &places).expect("rows");
+    kernels::store_rows(&v, &other_values, &places).expect("rows");
+    for (one, other) in [(&turned, &q), (&keys, &other_keys), (&values, &other_values)] {
+        close(one, other, 0.0);
+    }
+    let few = numbers(vec![3, 0]);
+    assert!(kernels::rope_store([&q, &k, &v], heads, angles, [&keys, &values], &few).is_err());
 }
 
 /// Holds a gate and its gradients to `exact`; returns the gate's result.
@@ -214,36 +254,6 @@ fn the_likeliest_tokens_of_a_real_vocabulary() {
     let (tokens, _) = kernels::likeliest(&few, &sums, 2, 1.0).expect("tokens");
     assert_eq!(tokens.to_vec2::<u32>().expect("tokens"), [[1, u32::MAX]]);
     assert!(kernels::likeliest(&few, &sums, 4, 1.0).is_err());
-}
-
-#[test]
-fn samples_are_where_the_distribution_function_crosses() {
-    let (logits, logits64) = values(&[64, 700], 2.3, DType::F32);
-    let uniform: Vec<f32> = (0..64).map(|i| (i as f32 + 0.5) / 64.0).collect();
-    let at = Tensor::from_vec(uniform.clone(), 64, &device()).expect("numbers");
-    for temperature in [1.0, 0.3, 0.0] {
-        let (tokens, logp) = kernels::sample(&logits, &at, temperature).expect("samples");
-        let (tokens, logp) = (tokens.to_vec1::<u32>().expect("tokens"), flat(&logp));
-        for (row, logits) in logits64.to_vec2::<f64>().expect("rows").iter().enumerate() {
-            let token = tokens[row] as usize;
-            let by = if temperature == 0.0 { 1.0 } else { temperature };
-            let mass: Vec<f64> = logits.iter().map(|x| (x / by).exp()).collect();
-            let total: f64 = mass.iter().sum();
-            assert!((logp[row] - (mass[token] / total).ln()).abs() < 1e-4);
-            if temperature == 0.0 {
-                assert!(logits.iter().all(|x| *x <= logits[token]));
-                continue;
-            }
-            let before: f64 = mass[..token].iter().sum::<f64>() / total;
-            let goal = f64::from(uniform[row]);
-            let room = 1e-5;
-            assert!(before <= goal + room && goal <= before + mass[token] / total + room);
-        }
-    }
-    let broken = Tensor::full(f32::NAN, (1, 9), &device()).expect("not numbers");
-    let (tokens, _) =
-        kernels::sample(&broken, &at.narrow(0, 0, 1).expect("one"), 1.0).expect("said");
-    assert_eq!(tokens.to_vec1::<u32>().expect("tokens"), [u32::MAX]);
 }
 
 #[test]

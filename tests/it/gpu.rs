@@ -6,8 +6,12 @@ use std::process::Output;
 
 use assert_cmd::Command;
 use candle_core::Device;
-use tealight::nn::model::{BackendKind, PackedSequences};
-use tealight::nn::policy::Policy;
+use tealight::nn::generate::{
+    Filters, LocalSampler, RngKey, SampleRequest, Sampler, SamplingParams,
+};
+use tealight::nn::model::{Architecture, BackendKind, PackedSequences, weights};
+use tealight::nn::policy::{GradAccumulator, Policy, Sequence};
+use tealight_gpu::counts::{Counts, counted};
 
 use crate::support::binary::{Folder, said, words};
 use crate::support::{self, TestBackend};
@@ -141,4 +145,98 @@ fn doctor_runs_every_kernel_of_a_gpu() {
     let text = String::from_utf8(wrong.stdout.clone()).expect("text");
     assert!(!wrong.status.success() && text.contains("FAIL kernels"), "{text}");
     assert!(text.contains("kernel attention_keys_bf16 is off by"), "{text}");
+}
+
+/// A model with every part that Qwen2 has, on the emulation.
+fn counted_policy(layers: usize) -> Policy {
+    let config = serde_json::json!({
+        "model_type": "qwen2", "vocab_size": 40, "hidden_size": 32, "intermediate_size": 48,
+        "num_hidden_layers": layers, "num_attention_heads": 4, "num_key_value_heads": 2,
+        "max_position_embeddings": 512, "tie_word_embeddings": true,
+    });
+    let architecture = Architecture::from_config(&config).expect("a config");
+    let weights = weights::random(&architecture, 3, &Device::Cpu).expect("weights");
+    let backend = TestBackend { kind: BackendKind::Gpu, device: Device::Cpu, is_exact: false };
+    backend.policy(&architecture, &weights)
+}
+
+/// What sampling 4 completions of so many tokens from a model of so many layers asks of a device.
+fn of_sampling(layers: usize, max_new_tokens: usize) -> Counts {
+    let policy = counted_policy(layers);
+    let sampler = LocalSampler { decoder: policy.decoder(), max_rows: 4 };
+    let requests = [SampleRequest { prompt: vec![1, 2, 3], first: 0, count: 4, key: 0 }];
+    let filters = Filters { top_k: 20, top_p: 0.9, min_p: 0.01 };
+    // No token ends a completion.
+    let params = SamplingParams { temperature: 1.0, filters, max_new_tokens, eos: vec![] };
+    let key = RngKey { seed: 1, step: 0 };
+    let (done, counts) = counted(|| sampler.generate(&requests, &params, key, &mut |_, _| Ok(())));
+    done.expect("samples");
+    counts
+}
+
+/// The difference of two runs, which is that of the steps that the longer one has more.
+fn more(long: &Counts, short: &Counts, of: impl Fn(&Counts) -> usize) -> usize {
+    of(long) - of(short)
+}
+
+#[test]
+fn a_decoding_step_asks_a_device_for_so_much() {
+    // The first token, and 8 at a time between which the host does not look: 33 times and 32.
+    let (long, short) = (of_sampling(3, 265), of_sampling(3, 257));
+    let launches =
+        |name: &str| more(&long, &short, |counts| counts.launches.get(name).copied().unwrap_or(0));
+    for (name, of_layer, beside) in [
+        ("add_norm_f32", 2, 1),
+        ("add_biases_f32", 1, 0),
+        ("rope_store_f32", 1, 0),
+        ("attention_f32", 1, 0),
+        ("gated_f32", 1, 0),
+        ("sample_f32", 0, 1),
+        // Seven products a layer; the embedding and the logits.
+        ("candle", 7, 2),
+    ] {
+        assert_eq!(launches(name), 8 * (3 * of_layer + beside), "{name}");
+    }
+    assert_eq!(more(&long, &short, Counts::launched), 8 * (3 * 13 + 4));
+    // Beside those of each step, the tokens that steps begin with, random numbers, what is drawn.
+    assert_eq!(more(&long, &short, |counts| counts.allocations), 8 * (3 * 14 + 7) + 4);
+    assert_eq!(more(&long, &short, |counts| counts.uploads), 8 * 4 + 2);
+    assert_eq!(more(&long, &short, |counts| counts.uploaded), 8 * 240 + 16 + 128);
+    assert_eq!(more(&long, &short, |counts| counts.downloads), 2);
+    // Tokens and log-probabilities, and no logits.
+    assert_eq!(more(&long, &short, |counts| counts.downloaded), 8 * 4 * 8);
+}
+
+/// A pass forward and backward over two completions of one prompt.
+fn train_on(policy: &Policy, grads: &mut GradAccumulator) -> anyhow::Result<()> {
+    let rows = [[5u32, 6, 7], [8, 9, 10]]
+        .map(|completion| Sequence { prompt: vec![1, 2, 3], completion: completion.to_vec() });
+    let pass = policy.forward(&rows, 1.0, None)?;
+    let loss = pass.logp().sum_all()?;
+    Ok(policy.backward(pass, &loss, grads)?)
+}
+
+#[test]
+fn a_training_pass_asks_a_device_for_so_much() {
+    let of = |layers: usize| {
+        let (policy, mut grads) = (counted_policy(layers), GradAccumulator::default());
+        let mut pass = || {
+            let (done, counts) = counted(|| train_on(&policy, &mut grads));
+            done.expect("a pass");
+            counts
+        };
+        [pass(), pass()]
+    };
+    let (deep, shallow) = (of(3), of(2));
+    let of_layer = |pass: usize, of: fn(&Counts) -> usize| more(&deep[pass], &shallow[pass], of);
+    // Products: 7 forward, 14 backward. Zeros for the gradients of 3 biases and 2 norms, once a step.
+    let candle = |counts: &Counts| counts.launches["candle"];
+    assert_eq!([0, 1].map(|pass| of_layer(pass, candle)), [21 + 5, 21]);
+    // The first gradient of a matrix becomes its sums, others are added to them.
+    let add_to = |counts: &Counts| counts.launches.get("add_to_f32").copied().unwrap_or(0);
+    assert_eq!([0, 1].map(|pass| of_layer(pass, add_to)), [0, 7]);
+    assert_eq!([0, 1].map(|pass| of_layer(pass, Counts::launched)), [56, 58]);
+    // The copies from the host do not depend on the layers, and none waits for the device.
+    assert_eq!(of_layer(0, |counts| counts.uploads), 0);
+    assert_eq!(deep[0].downloads, 0);
 }

@@ -3,6 +3,7 @@
 use candle_core::{DType, Device, Result, Tensor, bail};
 
 use super::{expect, launch, rows};
+use crate::counts::upload;
 use crate::empty;
 use crate::sizes::{KEYS, MAX_DIM, QUERIES, TILE_DIM, VECTORS};
 
@@ -47,9 +48,15 @@ pub struct Runs {
     /// Most rows of keys that are looked at.
     rows: usize,
     queries: Tensor,
-    keys: Tensor,
-    /// Of every token in its sequence.
-    positions: Tensor,
+    /// Where gradients are computed: the groups of keys, and the position of every token in its sequence.
+    backward: Option<[Tensor; 2]>,
+}
+
+/// Rows of so many numbers on the device.
+fn table(values: Vec<usize>, width: usize, device: &Device) -> Result<Tensor> {
+    let count = values.len() / width;
+    let values: Vec<u32> = values.into_iter().map(|x| x as u32).collect();
+    upload(values, (count, width), device)
 }
 
 impl Heads {
@@ -64,14 +71,32 @@ impl Heads {
 impl Runs {
     /// The tables of `runs`; products of queries and keys are multiplied by `scale`.
     pub fn new(runs: &[Run], heads: Heads, scale: f64, device: &Device) -> Result<Self> {
+        let mut all = Self::forward_only(runs, heads, scale, device)?;
+        let keys_of_group = if heads.dim > TILE_DIM { KEYS / 2 } else { KEYS };
+        let (mut keys, mut positions) = (Vec::new(), vec![0; all.tokens]);
+        for run in runs {
+            for at in (0..run.tokens).step_by(keys_of_group) {
+                keys.extend([run.first + at, keys_of_group.min(run.tokens - at), run.until]);
+            }
+            for at in 0..run.tokens {
+                positions[run.first + at] = run.sees - 1 + at;
+            }
+        }
+        all.backward = Some([table(keys, 3, device)?, table(positions, 1, device)?]);
+        Ok(all)
+    }
+
+    /// The same for a pass without a gradient.
+    ///
+    /// # Errors
+    /// Heads that are not known.
+    pub fn forward_only(runs: &[Run], heads: Heads, scale: f64, device: &Device) -> Result<Self> {
         if !heads.are_known() {
             bail!("attention on a GPU does not know {heads:?}");
         }
         let share = heads.queries / heads.keys;
         let step = (VECTORS / share).min(QUERIES / (share * heads.dim)).max(1);
-        let keys_of_group = if heads.dim > TILE_DIM { KEYS / 2 } else { KEYS };
-        let (mut queries, mut keys, mut positions) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut tokens, mut last) = (0, 0);
+        let (mut queries, mut tokens, mut last) = (Vec::new(), 0, 0);
         for run in runs.iter().filter(|run| run.tokens > 0) {
             tokens = tokens.max(run.first + run.tokens);
             let seen = run.sees + run.tokens - 1;
@@ -84,22 +109,9 @@ impl Runs {
                 let split = run.split.min(i32::MAX as usize);
                 queries.extend([run.first + at, count, run.sees + at, run.start, split, run.rest]);
             }
-            for at in (0..run.tokens).step_by(keys_of_group) {
-                keys.extend([run.first + at, keys_of_group.min(run.tokens - at), run.until]);
-            }
-            positions.resize(tokens.max(positions.len()), 0);
-            for at in 0..run.tokens {
-                positions[run.first + at] = run.sees - 1 + at;
-            }
         }
-        let table = |values: Vec<usize>, width: usize| {
-            let count = values.len() / width;
-            let values: Vec<u32> = values.into_iter().map(|x| x as u32).collect();
-            Tensor::from_vec(values, (count, width), device)
-        };
-        let (queries, keys, positions) =
-            (table(queries, 6)?, table(keys, 3)?, table(positions, 1)?);
-        Ok(Self { heads, scale, tokens, rows: last, queries, keys, positions })
+        let queries = table(queries, 6, device)?;
+        Ok(Self { heads, scale, tokens, rows: last, queries, backward: None })
     }
 
     fn groups(&self, table: &Tensor) -> Result<usize> {
@@ -150,6 +162,9 @@ pub fn attention_back(
     (runs, window): (&Runs, Option<usize>),
 ) -> Result<[Tensor; 3]> {
     runs.check(q, k, v)?;
+    let Some([of_keys, positions]) = &runs.backward else {
+        bail!("attention_back: the tables are those of a pass without a gradient")
+    };
     for tensor in [out, grad] {
         expect(tensor, q.dtype(), q.elem_count(), "attention_back")?;
     }
@@ -161,7 +176,7 @@ pub fn attention_back(
     let tensors = [q, k, v, out, grad, sums, &dq, &pulls, &runs.queries];
     let groups = runs.groups(&runs.queries)?;
     launch("attention_queries", Some(q), groups, &tensors, &numbers, &scale)?;
-    let tensors = [q, k, v, grad, sums, &pulls, &dk, &dv, &runs.keys, &runs.positions];
-    launch("attention_keys", Some(q), runs.groups(&runs.keys)?, &tensors, &numbers, &scale)?;
+    let tensors = [q, k, v, grad, sums, &pulls, &dk, &dv, of_keys, positions];
+    launch("attention_keys", Some(q), runs.groups(of_keys)?, &tensors, &numbers, &scale)?;
     Ok([dq, dk, dv])
 }

@@ -5,6 +5,7 @@ use std::ops::Range;
 use candle_core::{DType, Device, Result, Tensor, bail};
 
 use super::{expect, launch, rows};
+use crate::counts::upload;
 use crate::empty;
 use crate::sizes::BLOCK;
 
@@ -37,7 +38,7 @@ pub(super) fn table(values: &[i32], device: &Device) -> Result<Tensor> {
     }
     let bits: Vec<u32> = values.iter().map(|value| *value as u32).collect();
     let count = bits.len();
-    Tensor::from_vec(bits, count, device)
+    upload(bits, count, device)
 }
 
 /// A gated delta rule: its sizes, and the weights of its decay, `A_log` and `dt_bias`.

@@ -3,6 +3,7 @@
 use candle_core::{DType, Result, Tensor, bail};
 
 use super::{Gain, Gate, expect, launch, rows};
+use crate::counts::upload;
 use crate::empty;
 use crate::sizes::{BLOCK, ELEMENTS, PART};
 
@@ -80,7 +81,7 @@ pub fn embedding_back(dx: &Tensor, ids: &[u32], sums: &Tensor) -> Result<()> {
     let groups = unique.len();
     let table = |values: Vec<u32>| {
         let count = values.len();
-        Tensor::from_vec(values, count, dx.device())
+        upload(values, count, dx.device())
     };
     let (order, unique, starts) = (table(order)?, table(unique)?, table(starts)?);
     let tensors = [dx, &order, sums, &unique, &starts];

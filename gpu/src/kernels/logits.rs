@@ -1,4 +1,4 @@
-//! Log-probabilities and samples.
+//! Log-probabilities and the likeliest tokens.
 
 use candle_core::{DType, Result, Tensor, bail};
 
@@ -45,22 +45,6 @@ pub fn logits_grad(
     let tensors = [logits, targets, sums, grad, &out];
     launch("logits_grad", Some(&out), rows, &tensors, &[width], &[1.0 / temperature])?;
     Ok(out)
-}
-
-/// Draws a token for every row of f32 logits `[N, V]` by inverse CDF of `uniform` `[N]` (24 bits of it count), or
-/// takes the most likely one at temperature 0: tokens `[N]`, `u32::MAX` where logits are not finite, and their
-/// log-probabilities `[N]` at the temperature (at 1 where that is 0).
-pub fn sample(logits: &Tensor, uniform: &Tensor, temperature: f64) -> Result<(Tensor, Tensor)> {
-    let (rows, width) = logits.dims2()?;
-    expect(logits, DType::F32, rows * width, "sample")?;
-    expect(uniform, DType::F32, rows, "sample")?;
-    let tokens = empty(rows, DType::U32, logits.device())?;
-    let logp = empty(rows, DType::F32, logits.device())?;
-    let is_greedy = temperature == 0.0;
-    let inverse = if is_greedy { 1.0 } else { 1.0 / temperature };
-    let tensors = [logits, uniform, &tokens, &logp];
-    launch("sample", None, rows, &tensors, &[width, usize::from(is_greedy)], &[inverse])?;
-    Ok((tokens, logp))
 }
 
 /// The `count` likeliest tokens of every row of f32 logits `[N, V]`, of equal ones the first, and their

@@ -10,6 +10,8 @@ mod delta;
 mod gradients;
 mod logits;
 mod optimizer;
+mod positions;
+mod sampling;
 
 use candle_core::{DType, Result, Tensor, bail};
 
@@ -17,8 +19,10 @@ pub use attention::{Heads, Run, Runs, attention, attention_back};
 pub use convolution::{Taps, convolution, convolution_back};
 pub use delta::{Delta, DeltaRun, MAX_STATE, delta_back, delta_rule};
 pub use gradients::{add_to, column_sums, embedding_back, gated_back, narrow, norm_back};
-pub use logits::{RowSums, likeliest, logits_grad, logp, sample};
+pub use logits::{RowSums, likeliest, logits_grad, logp};
 pub use optimizer::{AdamW, adamw, sum_of_squares};
+pub use positions::{rope, rope_store, store_rows};
+pub use sampling::{Draw, sample};
 
 use crate::sizes::ELEMENTS;
 use crate::{Call, Params, empty};
@@ -120,18 +124,20 @@ pub fn add_bias(x: &Tensor, bias: &Tensor) -> Result<()> {
     launch("add_bias", Some(x), rows(x, width, "add_bias")?, &[x, bias], &[width], &[])
 }
 
-/// Rotates `x` `[N, heads * D]` head by head, from its first value on, by the angles `[N, pairs]` of cosines and sines,
-/// at most `D / 2` pairs, or, `back`, by their inverse, which is the gradient.
-pub fn rope(x: &Tensor, dim: usize, [cos, sin]: [&Tensor; 2], back: bool) -> Result<()> {
-    let (tokens, pairs) = cos.dims2()?;
-    let heads = rows(x, dim * tokens.max(1), "rope")?;
-    if 2 * pairs > dim {
-        bail!("rope: {pairs} pairs of {dim} values");
+/// The same of three tensors of as many rows, in one launch.
+///
+/// # Errors
+/// Sizes that do not fit.
+pub fn add_biases(of: [(&Tensor, &Tensor); 3]) -> Result<()> {
+    let x = of[0].0;
+    let count = rows(x, of[0].1.elem_count(), "add_biases")?;
+    for (y, bias) in of {
+        expect(bias, x.dtype(), bias.elem_count(), "add_biases")?;
+        expect(y, x.dtype(), count * bias.elem_count(), "add_biases")?;
     }
-    expect(cos, DType::F32, tokens * pairs, "rope")?;
-    expect(sin, DType::F32, tokens * pairs, "rope")?;
-    let direction = if back { -1.0 } else { 1.0 };
-    launch("rope", Some(x), tokens, &[x, cos, sin], &[heads, pairs, dim], &[direction])
+    let tensors = of.iter().flat_map(|(y, bias)| [*y, *bias]).collect::<Vec<_>>();
+    let widths = of.map(|(_, bias)| bias.elem_count());
+    launch("add_biases", Some(x), count, &tensors, &widths, &[])
 }
 
 /// A gate's function: `x sigmoid(f(x))` with `f(x) = slope (x + cubic x^3)`, or `sigmoid(f(x))` alone.
@@ -159,15 +165,6 @@ pub fn gated(gate: &Tensor, up: &Tensor, through: Gate) -> Result<Tensor> {
     let (ints, floats) = through.numbers(count);
     launch("gated", Some(gate), count.div_ceil(ELEMENTS), &[gate, up, &out], &ints, &floats)?;
     Ok(out)
-}
-
-/// Copies the rows of `x` `[N, width]` to those rows of `out` that `places` `[N]` names: each must be one.
-pub fn store_rows(x: &Tensor, out: &Tensor, places: &Tensor) -> Result<()> {
-    let count = places.elem_count();
-    expect(places, DType::U32, count, "store_rows")?;
-    let width = rows(x, count, "store_rows")?;
-    expect(out, x.dtype(), rows(out, width, "store_rows")? * width, "store_rows")?;
-    launch("store_rows", Some(x), count, &[x, out, places], &[width], &[])
 }
 
 /// `x` with values dropped: value `i` is zero where the upper half of SplitMix64's hash of `key + i` is below

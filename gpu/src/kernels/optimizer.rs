@@ -3,6 +3,7 @@
 use candle_core::{DType, Result, Tensor};
 
 use super::{expect, launch};
+use crate::counts::download;
 use crate::empty;
 use crate::sizes::{ELEMENTS, SQUARES};
 
@@ -54,5 +55,5 @@ pub fn sum_of_squares(tensors: &[&Tensor]) -> Result<f64> {
         launch("squares", None, groups(x), &[x, &parts], &[x.elem_count(), at], &[])?;
         at += groups(x);
     }
-    Ok(parts.to_vec1::<f32>()?.into_iter().map(f64::from).sum())
+    Ok(download::<f32>(&parts)?.into_iter().map(f64::from).sum())
 }

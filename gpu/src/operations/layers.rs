@@ -32,11 +32,25 @@ pub(super) fn add_bias(call: &Call<'_>) -> Result<()> {
     call.put(0, &call.rows(0, call.n(0))?.broadcast_add(&call.wide(1)?)?)
 }
 
+pub(super) fn add_biases(call: &Call<'_>) -> Result<()> {
+    for at in 0..3 {
+        let x = call.rows(2 * at, call.n(at))?;
+        call.put(2 * at, &x.broadcast_add(&call.wide(2 * at + 1)?)?)?;
+    }
+    Ok(())
+}
+
 pub(super) fn rope(call: &Call<'_>) -> Result<()> {
     let [heads, pairs, dim] = [0, 1, 2].map(|at| call.n(at));
     let x = call.wide(0)?.reshape(((), heads, dim))?;
-    let angles = |at| call.rows(at, pairs)?.unsqueeze(1);
-    let (cos, sin) = (angles(1)?, (angles(2)? * call.f(0))?);
+    let (cos, sin) = (call.rows(1, pairs)?, (call.rows(2, pairs)? * call.f(0))?);
+    call.put(0, &turned(&x, &cos, &sin)?)
+}
+
+/// `x` `[N, heads, dim]` by angles `[N, pairs]`.
+fn turned(x: &Tensor, cos: &Tensor, sin: &Tensor) -> Result<Tensor> {
+    let (pairs, dim) = (cos.dim(1)?, x.dim(2)?);
+    let (cos, sin) = (cos.unsqueeze(1)?, sin.unsqueeze(1)?);
     let (low, high) = (x.narrow(2, 0, pairs)?, x.narrow(2, pairs, pairs)?);
     let first = (low.broadcast_mul(&cos)? - high.broadcast_mul(&sin)?)?;
     let second = (high.broadcast_mul(&cos)? + low.broadcast_mul(&sin)?)?;
@@ -44,7 +58,19 @@ pub(super) fn rope(call: &Call<'_>) -> Result<()> {
     if 2 * pairs < dim {
         parts.push(x.narrow(2, 2 * pairs, dim - 2 * pairs)?);
     }
-    call.put(0, &Tensor::cat(&parts, 2)?)
+    Tensor::cat(&parts, 2)
+}
+
+pub(super) fn rope_store(call: &Call<'_>) -> Result<()> {
+    let [queries, keys, pairs, dim] = [0, 1, 2, 3].map(|at| call.n(at));
+    let turned = |of: usize, heads: usize, angles: usize| {
+        let x = call.wide(of)?.reshape(((), heads, dim))?;
+        turned(&x, &call.rows(angles, pairs)?, &call.rows(angles + 1, pairs)?)
+    };
+    call.put(0, &turned(0, queries, 6)?)?;
+    let (width, places) = (keys * dim, call.table(5)?);
+    store(call, 3, width, &turned(1, keys, 8)?.reshape(((), width))?, &places)?;
+    store(call, 4, width, &call.rows(2, width)?, &places)
 }
 
 /// How far a gate is open, and the slope of what it passes through.
@@ -78,15 +104,18 @@ pub(super) fn gated_back(call: &Call<'_>) -> Result<()> {
 
 pub(super) fn store_rows(call: &Call<'_>) -> Result<()> {
     let width = call.n(0);
-    let x = call.rows(0, width)?;
-    let places = call.table(2)?;
+    store(call, 1, width, &call.rows(0, width)?, &call.table(2)?)
+}
+
+/// Puts the rows of `x` at places of the `to`th tensor.
+fn store(call: &Call<'_>, to: usize, width: usize, x: &Tensor, places: &[i32]) -> Result<()> {
     // Places that follow each other are one piece.
     let mut first = 0;
     while first < places.len() {
         let follows = |at: usize| places[at] == places[at - 1] + 1;
         let end = (first + 1..places.len()).find(|at| !follows(*at)).unwrap_or(places.len());
         let piece = x.narrow(0, first, end - first)?;
-        call.put_from(1, places[first] as usize * width, &piece)?;
+        call.put_from(to, places[first] as usize * width, &piece)?;
         first = end;
     }
     Ok(())

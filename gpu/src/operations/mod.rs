@@ -8,6 +8,7 @@ mod attention;
 mod convolution;
 mod delta;
 mod layers;
+mod sampling;
 mod single;
 
 use candle_core::{DType, Device, Result, Tensor, bail};
@@ -21,7 +22,9 @@ pub(crate) fn run(call: &Call<'_>) -> Result<()> {
         "add_norm" => layers::add_norm,
         "add" => layers::add,
         "add_bias" => layers::add_bias,
+        "add_biases" => layers::add_biases,
         "rope" => layers::rope,
+        "rope_store" => layers::rope_store,
         "gated" => layers::gated,
         "gated_back" => layers::gated_back,
         "store_rows" => layers::store_rows,
@@ -46,7 +49,7 @@ pub(crate) fn run(call: &Call<'_>) -> Result<()> {
         "add_to" | "narrow" => single::add_or_narrow,
         "logits_grad" => single::logits_grad,
         "logp" => single::logp,
-        "sample" => single::sample,
+        "sample" => sampling::sample,
         "likeliest" => single::likeliest,
         "adamw" => single::adamw,
         "squares" => single::squares,

@@ -1,4 +1,4 @@
-//! Logits, samples and the optimizer: `kernels/single.c`.
+//! Logits and the optimizer: `kernels/single.c`.
 
 use candle_core::{D, DType, Result, Tensor};
 
@@ -39,40 +39,6 @@ pub(super) fn logp(call: &Call<'_>) -> Result<()> {
     call.put(2, &(x.gather(&targets, 1)? - &log_mass)?)?;
     call.put(3, &(&log_mass - (moment / mass)?)?)?;
     call.put(4, &(top + log_mass)?)
-}
-
-/// Draws on the CPU, from masses that are added up in f64.
-pub(super) fn sample(call: &Call<'_>) -> Result<()> {
-    let (width, inverse) = (call.n(0), call.f(0));
-    let rows = call.rows(0, width)?.to_vec2::<f32>()?;
-    let uniform = call.wide(1)?.to_vec1::<f32>()?;
-    let is_greedy = call.n(1) == 1;
-    let draw = |(logits, uniform): (&Vec<f32>, &f32)| {
-        let top = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-        let mass = |logit: &f32| (f64::from(logit - top) * inverse).exp();
-        let total: f64 = logits.iter().map(mass).sum();
-        if !total.is_finite() || !top.is_finite() {
-            return (u32::MAX, 0.0);
-        }
-        let chosen = if is_greedy {
-            logits.iter().position(|logit| *logit == top)
-        } else {
-            let goal = f64::from(*uniform) * total;
-            let mut sum = 0.0;
-            let passed = logits.iter().position(|logit| {
-                sum += mass(logit);
-                sum > goal
-            });
-            // Rounding may leave the goal past the end: then it is the last with any mass.
-            passed.or_else(|| logits.iter().rposition(|logit| mass(logit) > 0.0))
-        };
-        let chosen = chosen.unwrap_or(0);
-        (chosen as u32, (f64::from(logits[chosen] - top) * inverse - total.ln()) as f32)
-    };
-    let (tokens, logp): (Vec<u32>, Vec<f32>) = rows.iter().zip(&uniform).map(draw).unzip();
-    let count = logp.len();
-    call.put(2, &index(tokens, call.device())?)?;
-    call.put(3, &Tensor::from_vec(logp, count, call.device())?)
 }
 
 /// Sorts on the CPU.

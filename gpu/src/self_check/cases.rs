@@ -3,7 +3,7 @@
 use candle_core::{DType, Device, Result, Tensor};
 
 use super::{DeltaShapes, Shapes};
-use crate::kernels::{self, AdamW, Delta, DeltaRun, Gain, Gate, Heads, Run, Runs, Taps};
+use crate::kernels::{self, AdamW, Delta, DeltaRun, Draw, Gain, Gate, Heads, Run, Runs, Taps};
 use crate::sizes::{ELEMENTS, PART, SQUARES};
 use crate::{wide_product, witness};
 
@@ -84,6 +84,8 @@ impl On<'_> {
         let (x, y) = (self.x(&[TOKENS, hidden], 0.7)?, self.x(&[TOKENS, hidden], 0.3)?);
         kernels::add(&x, &y)?;
         kernels::add_bias(&x, &self.x(&[hidden], 0.4)?)?;
+        let (z, wide) = (self.x(&[TOKENS, 7], 0.8)?, self.x(&[hidden], 0.9)?);
+        kernels::add_biases([(&x, &wide), (&y, &wide), (&z, &self.x(&[7], 0.2)?)])?;
         let long = self.x(&[PART + 3, hidden], 0.21)?;
         kernels::column_sums(&long, &self.single(&[hidden], 0.8)?)?;
         kernels::add_to(&self.single(&[ELEMENTS + 7], 0.1)?, &self.x(&[ELEMENTS + 7], 0.6)?)?;
@@ -92,12 +94,21 @@ impl On<'_> {
         kernels::drop_values(&long, 0x1234_5678_9abc, 1 << 30, 1.3)?;
         kernels::store_rows(&x, &self.x(&[9, hidden], 0.1)?, &self.numbers(&[7, 0, 3, 8, 2])?)?;
         kernels::embedding_back(&x, &[4, 0, 4, 2, 4], &self.single(&[6, hidden], 0.3)?)?;
-        let [heads, _, dim] = self.shapes.heads;
+        let [heads, keys, dim] = self.shapes.heads;
         let turned = self.x(&[TOKENS, heads * dim], 0.4)?;
         let angles = self.single(&[TOKENS, self.shapes.pairs], 0.2)?;
         let (cos, sin) = (angles.cos()?, angles.sin()?);
         kernels::rope(&turned, dim, [&cos, &sin], false)?;
-        kernels::rope(&turned, dim, [&cos, &sin], true)
+        kernels::rope(&turned, dim, [&cos, &sin], true)?;
+        let kv = |rows, by| self.x(&[rows, keys * dim], by);
+        let other = self.single(&[TOKENS, self.shapes.pairs], 0.5)?;
+        kernels::rope_store(
+            [&turned, &kv(TOKENS, 0.3)?, &kv(TOKENS, 0.6)?],
+            Heads { queries: heads, keys, dim },
+            [&[cos, sin], &[other.cos()?, other.sin()?]],
+            [&kv(9, 0.1)?, &kv(9, 0.2)?],
+            &self.numbers(&[7, 0, 3, 8, 2])?,
+        )
     }
 
     fn gates(&self) -> Result<()> {
@@ -154,11 +165,36 @@ impl On<'_> {
         let known = (&sums.sums, &self.single(&[3], 0.9)?);
         kernels::logits_grad(&logits, &targets, known, 0.7, self.shapes.dtype)?;
         kernels::likeliest(&logits, &sums.sums, 3.min(vocabulary), 0.7)?;
-        let uniform = Tensor::new(&[0.05f32, 0.5, 0.95], self.device)?;
-        for temperature in [0.0, 1.0] {
-            kernels::sample(&logits, &uniform, temperature)?;
+        self.samples()
+    }
+
+    /// Every filter alone and all of them, on a few likely tokens, some of which are equally likely: a token must be
+    /// the CPU's, and between these no rounding of `exp` decides.
+    fn samples(&self) -> Result<()> {
+        let vocabulary = self.shapes.vocabulary;
+        let mut logits =
+            self.single(&[2, vocabulary], 1.7)?.to_device(&Device::Cpu)?.to_vec2::<f32>()?;
+        for row in &mut logits {
+            for (rank, at) in (1..vocabulary).step_by(vocabulary.div_ceil(13)).enumerate() {
+                row[at] = 16.0 + 0.375 * (rank % 5) as f32;
+            }
         }
-        Ok(())
+        let logits = Tensor::new(logits, self.device)?;
+        let uniform = Tensor::new(&[0.05f32, 0.5, 0.95], self.device)?;
+        let (tokens, logp) = (self.numbers(&[0; 3])?, uniform.zeros_like()?);
+        for draw in [
+            Draw::whole(0.0),
+            Draw::whole(1.0),
+            Draw { top_k: 4, ..Draw::whole(1.0) },
+            Draw { top_p: 0.8, ..Draw::whole(1.0) },
+            Draw { min_p: 0.4, ..Draw::whole(1.0) },
+            Draw { temperature: 0.7, top_k: 7, top_p: 0.9, min_p: 0.3 },
+        ] {
+            kernels::sample(&logits, Some(&[1, 0, 1]), &uniform, draw, [&tokens, &logp])?;
+        }
+        let two = |x: &Tensor| x.narrow(0, 0, 2);
+        let into = [&two(&tokens)?, &two(&logp)?];
+        kernels::sample(&logits, None, &two(&uniform)?, Draw::whole(1.0), into)
     }
 
     fn optimizer(&self) -> Result<()> {

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use candle_core::{DType, Device, Result, Tensor, Var};
+use tealight_gpu::counts::{made, zeros};
+use tealight_gpu::kernels;
 
 use super::{Buffer, Parameter, Pool};
 
@@ -52,9 +54,22 @@ impl GradAccumulator {
         if let Some(Gradient::Gpu(sums)) = self.sums.get(&weight.name) {
             return Ok(sums.clone());
         }
-        let sums = Tensor::zeros(weight.values.shape(), DType::F32, weight.values.device())?;
+        let sums = zeros(weight.values.shape(), DType::F32, weight.values.device())?;
         self.sums.insert(weight.name.clone(), Gradient::Gpu(sums.clone()));
         Ok(sums)
+    }
+
+    /// Adds a tensor that nobody else holds to the sums of a weight on a GPU; the first becomes the sums.
+    pub(crate) fn add_on_gpu(&mut self, weight: &Parameter, more: Tensor) -> Result<()> {
+        if let Some(Gradient::Gpu(sums)) = self.sums.get(&weight.name) {
+            return kernels::add_to(sums, &more);
+        }
+        let first = match more.dtype() {
+            DType::F32 => more,
+            _ => made(more.to_dtype(DType::F32)?),
+        };
+        self.sums.insert(weight.name.clone(), Gradient::Gpu(first));
+        Ok(())
     }
 
     /// The gradient of a weight, where it has one.

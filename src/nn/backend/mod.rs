@@ -207,6 +207,21 @@ pub(crate) trait Backend {
         qkv: [&Self::Array; 3],
         cache: Option<&mut Self::Cache<'_>>,
     ) -> Result<(Self::Array, Self::AttentionSums)>;
+    /// The same of queries and keys that are turned first, by their ropes of the pass, where there are any. Where there
+    /// is a cache, keys may be turned there alone.
+    fn rope_attention(
+        &self,
+        pass: &Self::Pass,
+        (ropes, window): (Option<[usize; 2]>, Option<usize>),
+        [q, k, v]: [&mut Self::Array; 3],
+        cache: Option<&mut Self::Cache<'_>>,
+    ) -> Result<(Self::Array, Self::AttentionSums)> {
+        if let Some([of_queries, of_keys]) = ropes {
+            self.rope(pass, of_queries, q, Turn::Forward)?;
+            self.rope(pass, of_keys, k, Turn::Forward)?;
+        }
+        self.attention(pass, window, [q, k, v], cache)
+    }
     /// The gradients of queries, keys and values.
     fn attention_backward(
         &self,

@@ -7,18 +7,16 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use candle_core::Tensor;
 
+use super::drawn::Drawn;
 use super::logits::Logits;
 use super::rng::RandomStream;
+use super::strides::{Strides, end_of_pass};
 use super::{Completion, CompletionSink, Finish, RngKey, SampleRequest, Sampler, SamplingParams};
 use crate::nn::model::{Decoder, KvCache, PackedSequences};
 use crate::system::telemetry::count_tokens;
-
-/// Tokens of prompts that one pass computes: its activations are bounded by it, and the values of a product stay far
-/// below the 2^31 that a kernel counts to. A longer prompt is computed in pieces.
-pub(crate) const PREFILL_TOKENS: usize = 8192;
 
 /// Samples from `decoder` with at most `max_rows` sequences at a time.
 pub struct LocalSampler<'a> {
@@ -56,15 +54,16 @@ impl Sampler for LocalSampler<'_> {
         rng_key: RngKey,
         sink: &mut CompletionSink<'_>,
     ) -> Result<()> {
-        self.generate_by(PREFILL_TOKENS, requests, (params, rng_key), sink)
+        let strides = Strides::of(params.max_new_tokens);
+        self.generate_by(strides, requests, (params, rng_key), sink)
     }
 }
 
 impl LocalSampler<'_> {
-    /// Samples with so many tokens of prompts in a pass.
+    /// Samples with so much computed at a time.
     fn generate_by(
         &self,
-        prefill_tokens: usize,
+        strides: Strides,
         requests: &[SampleRequest],
         (params, rng_key): (&SamplingParams, RngKey),
         sink: &mut CompletionSink<'_>,
@@ -78,14 +77,14 @@ impl LocalSampler<'_> {
         params.check_room(longest, self.decoder.architecture().max_positions)?;
         let slots = longest + params.max_new_tokens;
         let in_pass = requests.iter().map(|request| request.prompt.len()).sum::<usize>();
-        let in_pass = in_pass.min(prefill_tokens.max(longest));
+        let in_pass = in_pass.min(strides.prefill_tokens.max(longest));
         let rows = decoder.rows_that_fit(self.max_rows.min(total), slots, in_pass)?;
         let mut batch = Batch {
             sampler: &sampler,
             requests,
             params,
             rng_key,
-            prefill_tokens,
+            strides,
             capacity: rows,
             cache: decoder.decoding_cache(rows, slots, params.max_new_tokens)?,
             rows: Vec::with_capacity(rows),
@@ -114,8 +113,7 @@ struct Batch<'a> {
     requests: &'a [SampleRequest],
     params: &'a SamplingParams,
     rng_key: RngKey,
-    /// Most tokens of prompts in a pass.
-    prefill_tokens: usize,
+    strides: Strides,
     capacity: usize,
     cache: KvCache,
     rows: Vec<ActiveSample>,
@@ -174,7 +172,8 @@ impl Batch<'_> {
     /// Computes the next prompts, enough to fill the free rows or a pass; false when there are none left.
     fn prefill(&mut self) -> Result<bool> {
         let free = self.capacity - self.rows.len();
-        let next = end_of_pass(self.requests, self.next_request, free, self.prefill_tokens)?;
+        let most = self.strides.prefill_tokens;
+        let next = end_of_pass(self.requests, self.next_request, free, most)?;
         let (chosen, empty): (Vec<usize>, Vec<usize>) =
             (self.next_request..next).partition(|index| self.requests[*index].count > 0);
         self.ended.extend(empty);
@@ -188,10 +187,10 @@ impl Batch<'_> {
         let decoder = self.sampler.decoder;
         let mut cache = decoder.cache(prompts.len(), longest)?;
         let (hidden, last) = match prompts.as_slice() {
-            [prompt] if prompt.len() > self.prefill_tokens => {
+            [prompt] if prompt.len() > most => {
                 let mut of_piece = None;
-                for (index, piece) in prompt.chunks(self.prefill_tokens).enumerate() {
-                    let packed = PackedSequences::piece(index * self.prefill_tokens, piece.len());
+                for (index, piece) in prompt.chunks(most).enumerate() {
+                    let packed = PackedSequences::piece(index * most, piece.len());
                     let hidden = decoder.hidden(piece, &packed, Some(&mut cache))?;
                     of_piece = Some((hidden, vec![piece.len() as u32 - 1]));
                 }
@@ -207,7 +206,7 @@ impl Batch<'_> {
         let cache = Arc::new(cache);
         let last = Tensor::from_vec(last, prompts.len(), decoder.device())?;
         let hidden = hidden.index_select(&last, 0)?;
-        let logits = Logits::of(decoder, &hidden, self.params)?;
+        let logits = Logits::of(decoder, &hidden)?;
         for (row, request) in chosen.into_iter().enumerate() {
             let (cache, logits) = (cache.clone(), logits.clone());
             self.prefilled.push_back(Prefilled { request, next_sample: 0, cache, row, logits });
@@ -215,22 +214,23 @@ impl Batch<'_> {
         Ok(true)
     }
 
-    /// Decodes one token of every row.
+    /// Decodes one token of every row, on a GPU several; takes out the rows that have ended.
     fn step(&mut self) -> Result<()> {
-        let last =
-            |row: &ActiveSample| *row.completion.tokens.last().expect("a row has its first token");
-        let ids: Vec<u32> = self.rows.iter().map(last).collect();
-        let packed = PackedSequences::after(self.rows.iter().map(|row| row.cached));
-        let hidden = self.sampler.decoder.hidden(&ids, &packed, Some(&mut self.cache))?;
-        let logits = Logits::of(self.sampler.decoder, &hidden, self.params)?;
-        let streams = self.rows.iter_mut().map(|row| &mut row.stream);
-        let drawn = logits.draw(&mut streams.enumerate().collect::<Vec<_>>(), self.params)?;
-        let append = |(row, drawn): (&mut ActiveSample, (u32, f32))| {
-            row.cached += 1;
-            row.append(drawn, self.params)
-        };
-        count_tokens(drawn.len());
-        let is_done: Vec<bool> = self.rows.iter_mut().zip(drawn).map(append).collect();
+        let (params, mut drawn) = (self.params, self.decode()?.into_iter());
+        let mut count = 0;
+        let mut is_done = vec![false; self.rows.len()];
+        while drawn.len() > 0 {
+            for (row, is_done) in self.rows.iter_mut().zip(&mut is_done) {
+                let token = drawn.next().expect("a token for every row");
+                // What was decoded after a row's end belongs to nobody.
+                if !*is_done {
+                    row.cached += 1;
+                    count += 1;
+                    *is_done = row.append(token, params);
+                }
+            }
+        }
+        count_tokens(count);
         // From the last row down, so that the row that fills a gap is never one that has ended.
         for index in (0..is_done.len()).rev().filter(|index| is_done[*index]) {
             let row = self.rows.swap_remove(index);
@@ -242,6 +242,42 @@ impl Batch<'_> {
         Ok(())
     }
 
+    /// The next token of every row, and then of every row the one after that, and so on, with log-probabilities.
+    fn decode(&mut self) -> Result<Vec<(u32, f32)>> {
+        let decoder = self.sampler.decoder;
+        let last =
+            |row: &ActiveSample| *row.completion.tokens.last().expect("a row has its first token");
+        let ids: Vec<u32> = self.rows.iter().map(last).collect();
+        let packed = PackedSequences::after(self.rows.iter().map(|row| row.cached));
+        let hidden = decoder.hidden(&ids, &packed, Some(&mut self.cache))?;
+        let logits = Logits::of(decoder, &hidden)?;
+        let count = self.rows.len();
+        let Logits::Gpu(mut logits) = logits else {
+            let streams = self.rows.iter_mut().map(|row| &mut row.stream);
+            return logits.draw(&mut streams.enumerate().collect::<Vec<_>>(), self.params);
+        };
+        // No row may pass the end of its room.
+        let left = |row: &ActiveSample| self.params.max_new_tokens - row.completion.tokens.len();
+        let left = self.rows.iter().map(left).min().unwrap_or(1);
+        let steps = self.strides.ahead.min(left);
+        let rows = self.rows.iter_mut();
+        let of_row = |row: &mut ActiveSample| (0..steps).map(|_| row.stream.uniform()).collect();
+        let of_rows: Vec<Vec<f64>> = rows.map(of_row).collect();
+        let by_step = (0..steps).flat_map(|step| of_rows.iter().map(move |row| row[step]));
+        let drawn = Drawn::new(by_step.collect(), decoder.device())?;
+        for step in 0..steps {
+            let range = step * count..(step + 1) * count;
+            let tokens = drawn.draw(&logits, None, range, self.params)?;
+            if step + 1 < steps {
+                let cached = self.rows.iter().map(|row| row.cached + step + 1);
+                let packed = PackedSequences::after(cached);
+                let hidden = decoder.hidden_of_drawn(&tokens, &packed, &mut self.cache)?;
+                logits = decoder.logits(&hidden)?;
+            }
+        }
+        drawn.read()
+    }
+
     fn finish(&mut self, row: ActiveSample) {
         let results = &mut self.results[row.request];
         results[row.sample] = Some(row.completion);
@@ -249,30 +285,6 @@ impl Batch<'_> {
             self.ended.push(row.request);
         }
     }
-}
-
-/// One past the last of the requests from `from` on whose prompts one pass computes: those that fill so many free rows,
-/// as far as its tokens go.
-fn end_of_pass(
-    requests: &[SampleRequest],
-    from: usize,
-    mut free: usize,
-    most_tokens: usize,
-) -> Result<usize> {
-    let (mut next, mut tokens) = (from, 0);
-    while free > 0 && next < requests.len() {
-        let request = &requests[next];
-        if request.prompt.is_empty() {
-            bail!("a prompt must have at least one token");
-        }
-        tokens += request.prompt.len();
-        if tokens > most_tokens && next > from {
-            break;
-        }
-        free = free.saturating_sub(request.count);
-        next += 1;
-    }
-    Ok(next)
 }
 
 impl ActiveSample {
@@ -309,22 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pass_has_no_more_tokens_of_prompts_than_it_may() {
-        let requests = requests(&[100; 300]);
-        let (mut from, mut largest) = (0, 0);
-        while from < requests.len() {
-            let next = end_of_pass(&requests, from, usize::MAX, 1000).expect("a pass");
-            assert!(next > from);
-            largest = largest.max(100 * (next - from));
-            from = next;
-        }
-        assert_eq!(largest, 1000);
-        assert_eq!(end_of_pass(&requests, 0, usize::MAX, 99).expect("a pass"), 1, "one at least");
-        assert_eq!(end_of_pass(&requests, 290, 6, 1000).expect("a pass"), 292, "rows are filled");
-    }
-
-    #[test]
-    fn prompts_in_pieces_give_the_same_completions() {
+    fn prompts_in_pieces_and_tokens_ahead_give_the_same_completions() {
         let config = serde_json::json!({
             "model_type": "qwen2", "vocab_size": 20, "hidden_size": 32,
             "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,
@@ -337,31 +334,51 @@ mod tests {
         if cfg!(feature = "emulated-gpu") {
             kinds.push(BackendKind::Gpu);
         }
-        for kind in kinds {
-            let weight = |name: &str| Ok(Parameter::constant(name, weights[name].clone()));
-            let decoder = Decoder::new(&architecture, kind, weight).expect("a decoder");
-            let sampler = LocalSampler { decoder: &decoder, max_rows: 8 };
-            let (filters, eos) = (Filters::default(), vec![0]);
-            let params = SamplingParams { temperature: 1.0, filters, max_new_tokens: 12, eos };
-            let requests = requests(&[1, 30, 7, 7, 40]);
-            let by = |prefill_tokens: usize| {
-                let mut all = vec![vec![]; requests.len()];
-                let keys = (&params, RngKey { seed: 5, step: 1 });
-                let mut sink = |index: usize, completions| {
-                    all[index] = completions;
-                    Ok(())
+        let all = Filters::default();
+        let by_mass = Filters { top_p: 0.8, min_p: 0.1, ..all };
+        let greedy = (0.0, all);
+        for (temperature, filters) in
+            [(1.0, all), (1.0, Filters { top_k: 4, ..all }), (1.5, by_mass), greedy]
+        {
+            let mut on_cpu: Option<Vec<Completion>> = None;
+            for kind in &kinds {
+                let weight = |name: &str| Ok(Parameter::constant(name, weights[name].clone()));
+                let decoder = Decoder::new(&architecture, *kind, weight).expect("a decoder");
+                let sampler = LocalSampler { decoder: &decoder, max_rows: 8 };
+                let params =
+                    SamplingParams { temperature, filters, max_new_tokens: 12, eos: vec![0] };
+                let requests = requests(&[1, 30, 7, 7, 40]);
+                let by = |prefill_tokens, ahead| {
+                    let mut all = vec![vec![]; requests.len()];
+                    let keys = (&params, RngKey { seed: 5, step: 1 });
+                    let mut sink = |index: usize, completions| {
+                        all[index] = completions;
+                        Ok(())
+                    };
+                    let strides = Strides { prefill_tokens, ahead };
+                    sampler.generate_by(strides, &requests, keys, &mut sink).expect("samples");
+                    all.concat()
                 };
-                sampler.generate_by(prefill_tokens, &requests, keys, &mut sink).expect("samples");
-                all.concat()
-            };
-            let whole = by(usize::MAX);
-            assert_eq!(whole.len(), 15);
-            for prefill_tokens in [1, 9, 16] {
-                for (piece, whole) in by(prefill_tokens).iter().zip(&whole) {
-                    assert_eq!(piece.tokens, whole.tokens);
-                    let most = if kind == BackendKind::Cpu { 0.0 } else { 1e-4 };
-                    let apart = piece.logp.iter().zip(&whole.logp).map(|(a, b)| (a - b).abs());
-                    assert!(apart.fold(0.0, f32::max) <= most, "{kind:?}, {prefill_tokens}");
+                let most = if *kind == BackendKind::Cpu { 0.0 } else { 1e-4 };
+                let check = |these: &[Completion], those: &[Completion], most: f32| {
+                    assert_eq!(these.len(), 15);
+                    for (one, other) in these.iter().zip(those) {
+                        assert_eq!(
+                            one.tokens, other.tokens,
+                            "{kind:?}, {temperature}, {filters:?}"
+                        );
+                        let apart = one.logp.iter().zip(&other.logp).map(|(a, b)| (a - b).abs());
+                        assert!(apart.fold(0.0, f32::max) <= most, "{kind:?}, {filters:?}");
+                    }
+                };
+                let whole = by(usize::MAX, 1);
+                // The same seed draws the same tokens on every backend.
+                check(&whole, on_cpu.get_or_insert_with(|| whole.clone()), 1e-4);
+                // Rows end at different tokens, in the middle of what is decoded at a time too.
+                let ends = |one: &Completion| one.tokens.len() < 12;
+                assert!(temperature == 0.0 || whole.iter().any(ends));
+                for (prefill_tokens, ahead) in [(1, 1), (9, 1), (16, 1), (usize::MAX, 5), (9, 12)] {
+                    check(&by(prefill_tokens, ahead), &whole, most);
                 }
             }
         }

@@ -4,21 +4,23 @@
 //! another implementation.
 
 mod candle;
+mod drawn;
 mod local;
 mod logits;
 mod rng;
 mod sampling;
 mod stream;
+mod strides;
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 pub use candle::{CandleModel, CandleSampler, names as candle_families, quantized_names};
 pub use local::LocalSampler;
-pub(crate) use local::PREFILL_TOKENS;
 pub use rng::RngKey;
 pub use sampling::{Filters, SamplingParams};
 pub use stream::stream;
+pub(crate) use strides::PREFILL_TOKENS;
 
 /// Completions of one prompt that are wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]

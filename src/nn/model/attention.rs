@@ -58,7 +58,7 @@ impl Attention {
         x: &B::Array,
         cache: Option<&mut B::Cache<'_>>,
     ) -> Result<SavedAttention<B>> {
-        let [mut q, mut k, v] = self.qkv.forward(backend, x, number)?;
+        let [mut q, mut k, mut v] = self.qkv.forward(backend, x, number)?;
         let mut gate = None;
         if let Some(dim) = self.gated {
             gate = Some(backend.columns(&q, 2 * dim, dim..2 * dim)?);
@@ -70,11 +70,8 @@ impl Attention {
             let [normed_q, normed_k] = normed;
             raw = Some([std::mem::replace(&mut q, normed_q), std::mem::replace(&mut k, normed_k)]);
         }
-        if let Some([of_queries, of_keys]) = self.ropes {
-            backend.rope(pass, of_queries, &mut q, Turn::Forward)?;
-            backend.rope(pass, of_keys, &mut k, Turn::Forward)?;
-        }
-        let attended = backend.attention(pass, self.window, [&q, &k, &v], cache)?;
+        let sight = (self.ropes, self.window);
+        let attended = backend.rope_attention(pass, sight, [&mut q, &mut k, &mut v], cache)?;
         Ok(SavedAttention { qkv: [q, k, v], raw, gate, attended })
     }
 

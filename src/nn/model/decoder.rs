@@ -203,13 +203,11 @@ impl Decoder {
         on_backend!(&self.backend, backend => backend.logits(hidden, &self.head))
     }
 
-    /// The same values on the CPU, in memory that goes back for the next.
-    pub(crate) fn logits_on_cpu(&self, hidden: &Tensor) -> Result<Buffer> {
+    /// The same values where the CPU computes them, in memory that goes back for the next.
+    pub(crate) fn logits_on_cpu(&self, hidden: &Tensor) -> Result<Option<Buffer>> {
         match &self.backend {
-            AnyBackend::Cpu(cpu) => cpu.pooled_logits(hidden, &self.head),
-            AnyBackend::Gpu(gpu) => {
-                Ok(gpu.logits(hidden, &self.head)?.flatten_all()?.to_vec1()?.into())
-            }
+            AnyBackend::Cpu(cpu) => cpu.pooled_logits(hidden, &self.head).map(Some),
+            AnyBackend::Gpu(_) => Ok(None),
         }
     }
 }

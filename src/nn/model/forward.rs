@@ -40,23 +40,50 @@ impl Decoder {
         &self,
         ids: &[u32],
         packed: &PackedSequences,
-        mut cache: Option<&mut KvCache>,
+        cache: Option<&mut KvCache>,
     ) -> Result<Tensor> {
-        self.check(ids, packed)?;
+        self.check(ids.len(), packed)?;
         match &self.backend {
             // Inside the pool of threads, so that no operation waits to get there.
             AnyBackend::Cpu(cpu) => rayon::scope(|_| run::on_cpu(self, cpu, ids, packed, cache)),
             AnyBackend::Gpu(gpu) => {
-                let slots = room::grown(cache.as_deref_mut(), packed)?;
-                let pass = run::pass(self, gpu, packed, slots)?;
-                let mut layers =
-                    cache.map(|cache| Gpu::layers(cache, packed.all().len())).transpose()?;
                 let scale = self.architecture.embedding_scale;
-                let mut stream = gpu.embed(&self.embedding, ids, scale)?;
-                run::layers(self, gpu, &pass, &mut stream, layers.as_deref_mut())?;
-                run::last_norm(self, gpu, &mut stream)
+                let stream = gpu.embed(&self.embedding, ids, scale)?;
+                self.on_gpu(gpu, stream, packed, cache)
             }
         }
+    }
+
+    /// The same of tokens `[N]` that a GPU has drawn from this decoder's logits and that the host has not seen.
+    ///
+    /// # Errors
+    /// A decoder on the CPU; as for [`Self::hidden`].
+    pub(crate) fn hidden_of_drawn(
+        &self,
+        tokens: &Tensor,
+        packed: &PackedSequences,
+        cache: &mut KvCache,
+    ) -> Result<Tensor> {
+        let AnyBackend::Gpu(gpu) = &self.backend else { bail!("the decoder is on the CPU") };
+        self.check(tokens.elem_count(), packed)?;
+        let scale = self.architecture.embedding_scale;
+        let stream = gpu.embed_drawn(&self.embedding, tokens, scale)?;
+        self.on_gpu(gpu, stream, packed, Some(cache))
+    }
+
+    /// Hidden states of what was looked up of tokens.
+    fn on_gpu(
+        &self,
+        gpu: &Gpu,
+        mut stream: <Gpu as Backend>::Stream,
+        packed: &PackedSequences,
+        mut cache: Option<&mut KvCache>,
+    ) -> Result<Tensor> {
+        let slots = room::grown(cache.as_deref_mut(), packed)?;
+        let pass = run::pass(self, gpu, packed, slots)?;
+        let mut layers = cache.map(|cache| Gpu::layers(cache, packed.all().len())).transpose()?;
+        run::layers(self, gpu, &pass, &mut stream, layers.as_deref_mut())?;
+        run::last_norm(self, gpu, &mut stream)
     }
 
     /// The same without a cache, and what [`Decoder::backward`] reads; `number` is that of a training pass, which
@@ -67,7 +94,7 @@ impl Decoder {
         packed: &PackedSequences,
         number: Option<u64>,
     ) -> Result<(Tensor, Trace)> {
-        self.check(ids, packed)?;
+        self.check(ids.len(), packed)?;
         match &self.backend {
             AnyBackend::Cpu(cpu) => {
                 let (hidden, saved) =
@@ -99,9 +126,9 @@ impl Decoder {
         }
     }
 
-    fn check(&self, ids: &[u32], packed: &PackedSequences) -> Result<()> {
-        if ids.len() != packed.tokens() {
-            bail!("{} tokens where the segments have {}", ids.len(), packed.tokens());
+    fn check(&self, ids: usize, packed: &PackedSequences) -> Result<()> {
+        if ids != packed.tokens() {
+            bail!("{ids} tokens where the segments have {}", packed.tokens());
         }
         Ok(())
     }

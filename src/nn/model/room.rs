@@ -51,7 +51,7 @@ impl Decoder {
         let free = tealight_gpu::free_memory(self.device()).filter(|_| self.is_on_gpu());
         let (Some(free), true) = (free, wanted > 0) else { return Ok(wanted) };
         let (a, dtype) = (&self.architecture, self.dtype());
-        // Logits, what is picked of them, and what is computed of a prompt's tokens.
+        // Logits of rows and of the prompts that they begin with, and what is computed of a prompt's tokens.
         let row = row_bytes(a, tokens, dtype) + 8 * a.vocab_size as u64;
         let fixed = prefill_bytes(a, prompts, dtype);
         let rows = fitting(wanted, free, fixed, row);

@@ -1,6 +1,7 @@
 //! The backend on a GPU, in f32 or bf16: our kernels, and the device's own products. Gradients of weights are summed
 //! in f32.
 
+mod attention;
 mod output;
 mod pass;
 mod stream;
@@ -9,6 +10,7 @@ mod terms;
 use std::ops::Range;
 
 use candle_core::{DType, Device, Result, Tensor, bail};
+use tealight_gpu::counts::{made, upload, zeros};
 use tealight_gpu::kernels;
 
 use super::{
@@ -31,12 +33,26 @@ pub(crate) struct Gpu {
 
 impl Gpu {
     fn table(&self, values: &[u32]) -> Result<Tensor> {
-        Tensor::from_slice(values, values.len(), &self.device)
+        upload(values.to_vec(), values.len(), &self.device)
+    }
+
+    /// The rows `ids` of the embedding, times `scale`, of ids on the device: each must be a row of it.
+    pub(crate) fn embed_drawn(
+        &self,
+        table: &Parameter,
+        ids: &Tensor,
+        scale: f64,
+    ) -> Result<ResidualStream> {
+        let mut x = made(table.values.index_select(ids, 0)?);
+        if scale != 1.0 {
+            self.scale(&mut x, scale)?;
+        }
+        Ok(ResidualStream::new(x))
     }
 
     /// `x W^T` of a weight that may be of another type.
     fn product(&self, x: &Tensor, weight: &Parameter) -> Result<Tensor> {
-        x.matmul(&weight.values.to_dtype(x.dtype())?.t()?)
+        x.matmul(&weight.values.to_dtype(x.dtype())?.t()?).map(made)
     }
 
     /// `x W^T + b`.
@@ -74,11 +90,7 @@ impl Backend for Gpu {
 
     fn embed(&self, table: &Parameter, ids: &[u32], scale: f64) -> Result<ResidualStream> {
         check_tokens(ids, table.dims2()?.0)?;
-        let mut x = table.values.index_select(&self.table(ids)?, 0)?;
-        if scale != 1.0 {
-            self.scale(&mut x, scale)?;
-        }
-        Ok(ResidualStream::new(x))
+        self.embed_drawn(table, &self.table(ids)?, scale)
     }
 
     fn embed_backward(
@@ -124,7 +136,7 @@ impl Backend for Gpu {
     }
 
     fn linears(&self, x: &Tensor, weights: &[WithBias<'_>]) -> Result<Vec<Tensor>> {
-        weights.iter().map(|(weight, bias)| self.linear(x, weight, *bias)).collect()
+        self.products(x, weights)
     }
 
     fn linear_add(&self, x: &Tensor, weight: &Parameter, to: &mut Tensor) -> Result<()> {
@@ -152,7 +164,7 @@ impl Backend for Gpu {
         weight: &Parameter,
         to: Option<Tensor>,
     ) -> Result<Tensor> {
-        let more = grad.matmul(&weight.values.to_dtype(grad.dtype())?)?;
+        let more = made(grad.matmul(&weight.values.to_dtype(grad.dtype())?)?);
         match to {
             None => Ok(more),
             Some(to) => {
@@ -170,7 +182,7 @@ impl Backend for Gpu {
         bias: Option<&Parameter>,
         grads: &mut GradAccumulator,
     ) -> Result<()> {
-        kernels::add_to(&grads.on_gpu(weight)?, &grad.t()?.matmul(x)?)?;
+        grads.add_on_gpu(weight, made(grad.t()?.matmul(x)?))?;
         match bias {
             None => Ok(()),
             Some(bias) => kernels::column_sums(grad, &grads.on_gpu(bias)?),
@@ -193,7 +205,7 @@ impl Backend for Gpu {
 
     fn rope(&self, pass: &Pass, rope: usize, x: &mut Tensor, turn: Turn) -> Result<()> {
         let [cos, sin] = &pass.angles[rope];
-        kernels::rope(x, pass.head_dim, [cos, sin], turn == Turn::Back)
+        kernels::rope(x, pass.heads.dim, [cos, sin], turn == Turn::Back)
     }
 
     fn attention(
@@ -203,14 +215,17 @@ impl Backend for Gpu {
         [q, k, v]: [&Tensor; 3],
         cache: Option<&mut &[Tensor; 2]>,
     ) -> Result<(Tensor, Tensor)> {
-        match (cache, &pass.slots) {
-            (Some([keys, values]), Some(slots)) => {
-                kernels::store_rows(k, keys, slots)?;
-                kernels::store_rows(v, values, slots)?;
-                kernels::attention(q, keys, values, (&pass.runs, window))
-            }
-            _ => kernels::attention(q, k, v, (&pass.runs, window)),
-        }
+        self.attend(pass, window, [q, k, v], cache.copied())
+    }
+
+    fn rope_attention(
+        &self,
+        pass: &Pass,
+        sight: (Option<[usize; 2]>, Option<usize>),
+        [q, k, v]: [&mut Tensor; 3],
+        cache: Option<&mut &[Tensor; 2]>,
+    ) -> Result<(Tensor, Tensor)> {
+        self.turn_and_attend(pass, sight, [q, k, v], cache.copied())
     }
 
     fn attention_backward(
@@ -278,21 +293,21 @@ impl Backend for Gpu {
 
     fn columns(&self, x: &Tensor, width: usize, columns: Range<usize>) -> Result<Tensor> {
         let narrowed = x.reshape(((), width))?.narrow(1, columns.start, columns.len())?;
-        narrowed.contiguous()?.reshape((x.dim(0)?, ()))
+        made(narrowed.contiguous()?).reshape((x.dim(0)?, ()))
     }
 
     fn joined(&self, parts: &[&Tensor], widths: &[usize]) -> Result<Tensor> {
         let of = |(part, width): (&&Tensor, &usize)| part.reshape(((), *width));
         let all: Vec<Tensor> = parts.iter().zip(widths).map(of).collect::<Result<_>>()?;
-        Tensor::cat(&all, 1)?.reshape((parts[0].dim(0)?, ()))
+        made(Tensor::cat(&all, 1)?).reshape((parts[0].dim(0)?, ()))
     }
 
     fn copy(&self, x: &Tensor) -> Result<Tensor> {
-        x.copy()
+        x.copy().map(made)
     }
 
     fn zeros_like(&self, x: &Tensor) -> Result<Tensor> {
-        x.zeros_like()
+        x.zeros_like().map(made)
     }
 
     fn add(&self, x: &mut Tensor, y: &Tensor) -> Result<()> {
@@ -300,7 +315,7 @@ impl Backend for Gpu {
     }
 
     fn scale(&self, x: &mut Tensor, by: f64) -> Result<()> {
-        *x = (&*x * by)?;
+        *x = made((&*x * by)?);
         Ok(())
     }
 
@@ -318,7 +333,7 @@ impl Backend for Gpu {
     }
 
     fn scatter(&self, x: &Tensor, indices: &[u32], rows: usize) -> Result<Tensor> {
-        let sums = Tensor::zeros((rows, x.dim(1)?), DType::F32, &self.device)?;
+        let sums = zeros((rows, x.dim(1)?), DType::F32, &self.device)?;
         kernels::embedding_back(x, indices, &sums)?;
         sums.to_dtype(x.dtype())
     }

@@ -1,6 +1,7 @@
 //! Log-probabilities of targets, some rows of logits at a time.
 
 use candle_core::{DType, Device, Result, Tensor, bail};
+use tealight_gpu::counts::{download, made};
 use tealight_gpu::kernels;
 
 use super::super::{
@@ -54,7 +55,7 @@ impl Gpu {
             if count > 0 {
                 let (ids, of_ids) = kernels::likeliest(&logits, &rows.sums, count, temperature)?;
                 of_tokens.push(of_ids);
-                tokens.extend(ids.flatten_all()?.to_vec1::<u32>()?);
+                tokens.extend(download::<u32>(&ids)?);
             }
             logp.push(rows.logp);
             entropy.push(rows.entropy);
@@ -63,7 +64,8 @@ impl Gpu {
         if tokens.contains(&u32::MAX) {
             bail!("the model's logits are not finite: its weights have overflowed or are damaged");
         }
-        let [logp, entropy, saved] = [logp, entropy, sums].map(|all| Tensor::cat(&all, 0));
+        let [logp, entropy, saved] =
+            [logp, entropy, sums].map(|all| Tensor::cat(&all, 0).map(made));
         let likeliest = match count {
             0 => None,
             _ => Some(Likeliest { tokens, logp: Tensor::cat(&of_tokens, 0)? }),
@@ -134,12 +136,12 @@ impl Gpu {
                 let more = (of_logp - logp.exp()?.broadcast_mul(&all)?)?;
                 d_logits = (d_logits + (more / temperature)?)?.to_dtype(hidden.dtype())?;
             }
-            d_hidden.push(d_logits.matmul(&head.values)?);
+            d_hidden.push(made(d_logits.matmul(&head.values)?));
             if let Some(sums) = &sums {
-                kernels::add_to(sums, &d_logits.t()?.matmul(&hidden)?)?;
+                kernels::add_to(sums, &made(d_logits.t()?.matmul(&hidden)?))?;
             }
         }
-        Tensor::cat(&d_hidden, 0)
+        Tensor::cat(&d_hidden, 0).map(made)
     }
 
     /// The gradients of entropies, divergences and likeliest tokens in the log-probabilities `[n, V]` of the rows from

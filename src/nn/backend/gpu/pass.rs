@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 
 use candle_core::{Device, Result, Tensor, bail};
+use tealight_gpu::counts::upload;
 use tealight_gpu::kernels::{self, DeltaRun, Run, Runs, Taps};
 
 use super::super::{Angles, Heads, PackedSequences, Segment};
@@ -12,7 +13,7 @@ pub(crate) struct Pass {
     pub(super) runs: Runs,
     /// Cosines and sines of every rotary embedding, `[N, rotary_dim / 2]`.
     pub(super) angles: Vec<[Tensor; 2]>,
-    pub(super) head_dim: usize,
+    pub(super) heads: kernels::Heads,
     /// The rows of the cache that the tokens' keys and values go to.
     pub(super) slots: Option<Tensor>,
     packed: PackedSequences,
@@ -31,7 +32,7 @@ impl Pass {
         device: &Device,
     ) -> Result<Self> {
         let shape = (packed.tokens(), heads.rotary_dim / 2);
-        let here = |values| Tensor::from_vec(values, shape, device);
+        let here = |values| upload::<f32>(values, shape, device);
         let angles = angles.into_iter().map(|Angles { cos, sin }| Ok([here(cos)?, here(sin)?]));
         let angles = angles.collect::<Result<_>>()?;
         let (runs, slots) = match slots {
@@ -46,18 +47,21 @@ impl Pass {
                     slots_of_row.map(move |slot| (row * slots + slot) as u32)
                 };
                 let indices: Vec<u32> = rows.flat_map(slot_of).collect();
-                (
-                    runs_in_cache(packed, slots),
-                    Some(Tensor::from_slice(&indices, indices.len(), device)?),
-                )
+                let count = indices.len();
+                (runs_in_cache(packed, slots), Some(upload(indices, count, device)?))
             }
         };
         let Heads { queries, keys, dim, scale, .. } = heads;
         let heads = kernels::Heads { queries, keys, dim };
-        let runs = Runs::new(&runs, heads, f64::from(scale), device)?;
+        let scale = f64::from(scale);
+        // What is added to a cache has no gradient.
+        let runs = match slots {
+            None => Runs::new(&runs, heads, scale, device)?,
+            Some(_) => Runs::forward_only(&runs, heads, scale, device)?,
+        };
         let (has_cache, packed) = (slots.is_some(), packed.clone());
         let (delta_runs, taps) = (OnceLock::new(), OnceLock::new());
-        Ok(Pass { runs, angles, head_dim: dim, slots, delta_runs, packed, has_cache, taps })
+        Ok(Pass { runs, angles, heads, slots, delta_runs, packed, has_cache, taps })
     }
 
     /// The runs of the delta rule.

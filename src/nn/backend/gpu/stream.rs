@@ -1,6 +1,7 @@
 //! The residual stream on a GPU.
 
 use candle_core::{Result, Tensor};
+use tealight_gpu::counts::made;
 use tealight_gpu::kernels::{self, Gain};
 
 /// The stream, and what is still to be added to it: the next norm does both at once.
@@ -24,7 +25,7 @@ impl ResidualStream {
 
     pub(super) fn whole(&mut self) -> Result<Tensor> {
         if let Some(more) = self.more.take() {
-            self.x = (&self.x + more)?;
+            self.x = made((&self.x + more)?);
         }
         Ok(self.x.clone())
     }

@@ -1,0 +1,70 @@
+//! Tokens drawn from logits on the device.
+
+use candle_core::{DType, Result, Tensor, bail};
+
+use super::{expect, launch};
+use crate::counts::upload;
+
+/// How tokens are drawn. Filters apply after the temperature, in the order top-k, top-p, min-p.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Draw {
+    /// Divides the logits; at 0 the most likely token is taken, whatever the filters.
+    pub temperature: f64,
+    /// Only the k most likely tokens, of equal ones the first; 0 for all.
+    pub top_k: usize,
+    /// The most likely tokens up to this share of the mass; 1 for all.
+    pub top_p: f64,
+    /// Tokens of at least this share of the most likely one's probability; 0 for all.
+    pub min_p: f64,
+}
+
+impl Draw {
+    /// From the whole distribution at a temperature.
+    pub fn whole(temperature: f64) -> Self {
+        Self { temperature, top_k: 0, top_p: 1.0, min_p: 0.0 }
+    }
+}
+
+/// Draws `N` tokens from f32 logits `[R, V]`, each from its row of `rows`, or, where there are none, from a row each,
+/// by inverse CDF of `uniform` `[N]` (24 bits of it count). Writes tokens `[N]` and their log-probabilities `[N]` at
+/// the temperature (at 1 where that is 0) and after the filters. Where logits are not finite the token is 0 and its
+/// log-probability is not a number.
+///
+/// Masses are `exp` in f32, sums are in f32 and in one order. A token differs from one that is drawn from exact sums
+/// where `uniform`, or a filter's limit, is within rounding of the border between two tokens.
+///
+/// # Errors
+/// Sizes that do not fit, rows that are not there.
+pub fn sample(
+    logits: &Tensor,
+    rows: Option<&[u32]>,
+    uniform: &Tensor,
+    draw: Draw,
+    [tokens, logp]: [&Tensor; 2],
+) -> Result<()> {
+    let (of, width) = logits.dims2()?;
+    let count = uniform.elem_count();
+    // Tokens are counted in f32, which has every whole number up to there.
+    if width == 0 || width > 1 << 24 {
+        bail!("sample: a vocabulary of {width} tokens");
+    }
+    expect(logits, DType::F32, of * width, "sample")?;
+    expect(uniform, DType::F32, count, "sample")?;
+    expect(tokens, DType::U32, count, "sample")?;
+    expect(logp, DType::F32, count, "sample")?;
+    let rows = match rows {
+        None if of != count => bail!("sample: {count} tokens from {of} rows"),
+        None => None,
+        Some(rows) if rows.len() != count || rows.iter().any(|row| *row as usize >= of) => {
+            bail!("sample: {count} tokens from rows {rows:?} of {of}")
+        }
+        Some(rows) => Some(upload(rows.to_vec(), count, logits.device())?),
+    };
+    let is_greedy = draw.temperature == 0.0;
+    let draw = if is_greedy { Draw::whole(1.0) } else { draw };
+    let top_k = if draw.top_k < width { draw.top_k } else { 0 };
+    let numbers = [width, usize::from(rows.is_some()), usize::from(is_greedy), top_k];
+    let shares = [1.0 / draw.temperature, draw.top_p, draw.min_p];
+    let tensors = [logits, uniform, rows.as_ref().unwrap_or(uniform), tokens, logp];
+    launch("sample", None, count, &tensors, &numbers, &shares)
+}

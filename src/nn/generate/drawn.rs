@@ -1,0 +1,77 @@
+//! Tokens that a GPU draws and keeps until the host reads them, many at a time: a wait for the device costs more than
+//! they do.
+
+use std::ops::Range;
+
+use anyhow::{Result, bail};
+use candle_core::{DType, Device, Tensor};
+use tealight_gpu::counts::{download, upload};
+use tealight_gpu::kernels::{self, Draw};
+
+use super::SamplingParams;
+
+/// Room for tokens on a device, and the random numbers that they are drawn by.
+pub(super) struct Drawn {
+    uniform: Tensor,
+    tokens: Tensor,
+    logp: Tensor,
+}
+
+impl Drawn {
+    /// For a token for each number.
+    pub(super) fn new(uniform: Vec<f64>, device: &Device) -> Result<Self> {
+        let count = uniform.len();
+        let uniform: Vec<f32> = uniform.into_iter().map(below_one).collect();
+        Ok(Self {
+            uniform: upload(uniform, count, device)?,
+            tokens: tealight_gpu::empty(count, DType::U32, device)?,
+            logp: tealight_gpu::empty(count, DType::F32, device)?,
+        })
+    }
+
+    /// Draws some of the tokens from logits `[B, V]`, each from its row, or all rows in turn; returns the tokens, on
+    /// the device.
+    pub(super) fn draw(
+        &self,
+        logits: &Tensor,
+        rows: Option<&[u32]>,
+        range: Range<usize>,
+        params: &SamplingParams,
+    ) -> Result<Tensor> {
+        let part = |all: &Tensor| all.narrow(0, range.start, range.len());
+        let (uniform, tokens, logp) =
+            (part(&self.uniform)?, part(&self.tokens)?, part(&self.logp)?);
+        let super::Filters { top_k, top_p, min_p } = params.filters;
+        let draw = Draw { temperature: params.temperature, top_k, top_p, min_p };
+        kernels::sample(logits, rows, &uniform, draw, [&tokens, &logp])?;
+        Ok(tokens)
+    }
+
+    /// All tokens with their log-probabilities, once the device has drawn them.
+    pub(super) fn read(&self) -> Result<Vec<(u32, f32)>> {
+        let logp: Vec<f32> = download(&self.logp)?;
+        if logp.iter().any(|logp| logp.is_nan()) {
+            bail!("{}", super::sampling::NOT_FINITE);
+        }
+        Ok(download::<u32>(&self.tokens)?.into_iter().zip(logp).collect())
+    }
+}
+
+/// A number below 1 in f32, below 1 still: rounding would make 1 of one in 2^25, for which the inverse CDF has only the
+/// last token with any mass to give.
+fn below_one(uniform: f64) -> f32 {
+    (uniform as f32).min(1.0f32.next_down())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::below_one;
+
+    #[test]
+    fn a_number_below_one_stays_below_one() {
+        assert_eq!(1.0f64.next_down() as f32, 1.0, "what rounding does");
+        assert!(below_one(1.0f64.next_down()) < 1.0);
+        assert_eq!(below_one(0.25), 0.25);
+        assert_eq!(below_one(0.0), 0.0);
+    }
+}
