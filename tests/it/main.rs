@@ -15,6 +15,7 @@ mod directories;
 mod docs;
 mod engine;
 mod evaluation;
+mod exact;
 mod extrapolation;
 mod first_use;
 mod fleet;
