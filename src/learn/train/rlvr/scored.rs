@@ -90,14 +90,7 @@ pub(super) fn score(
         estimate_partition(matching, ids, &mut stats, &mut state.partition);
         metrics.max_reward_ratio = Some(clipped_reward_ratio(matching, &stats));
     }
-    if plan.rule.reads_outcomes() {
-        let ids = groups.iter().map(|group| run.problems[group.problem].problem.id.as_str());
-        history::recall_answers(groups, ids, &mut stats, &mut state.seen);
-    }
-    if plan.gate != Gate::All {
-        let ids = groups.iter().map(|group| run.problems[group.problem].problem.id.as_str());
-        history::recall_successes(ids, &mut stats, &mut state.solved);
-    }
+    recall(run, groups, &mut stats, state);
     let costs = match plan.penalty_to_go().filter(|_| !deferral.costs) {
         None => None,
         Some(regulariser) => Some(match (regulariser.estimator, &base_logp) {
@@ -137,6 +130,19 @@ fn sequences(run: &Run<'_>, groups: &[Group]) -> Vec<Sequence> {
 }
 
 /// The completions of each group among all.
+/// Adds what the run has seen of every prompt in earlier steps, where the plan reads it.
+fn recall(run: &Run<'_>, groups: &[Group], stats: &mut [GroupStats], state: &mut State) {
+    if run.plan.rule.reads_outcomes() {
+        let ids = groups.iter().map(|group| run.id(group.problem));
+        history::recall_answers(groups, ids, stats, &mut state.seen);
+    }
+    if run.plan.gate != Gate::All {
+        for (group, stats) in groups.iter().zip(stats) {
+            stats.earlier = state.prompt_trials.total(run.id(group.problem));
+        }
+    }
+}
+
 fn ranges(groups: &[Group]) -> Vec<Range<usize>> {
     let groups = Offsets::new(groups.iter().map(|group| group.rollouts.len()));
     (0..groups.completions()).map(|group| groups.span(group..group + 1)).collect()

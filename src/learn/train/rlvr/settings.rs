@@ -57,8 +57,8 @@ pub struct Settings {
     pub prompts_per_step: usize,
     /// Which prompts a step samples: uniform (each once an epoch), band:LOW:HIGH (pass rates in the band), thompson or
     /// thompson:TARGET (a posterior draw of the pass rate nearest to the target, 0.5), inverse-success (weights inverse
-    /// to the pass rate), unsolved (never solved so far). Pass rates are the run's own, older completions counting half
-    /// at every visit; the base's pre-samples are the first.
+    /// to the pass rate), unsolved (never solved so far), curverl (weights by rank and density of the pass rate). Pass
+    /// rates are the run's own, older completions counting half at every visit; the base's pre-samples are the first.
     #[arg(long, default_value_t = PromptAllocation::Uniform, value_name = "RULE")]
     #[serde(default)]
     pub prompt_allocation: PromptAllocation,

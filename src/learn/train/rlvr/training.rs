@@ -14,6 +14,7 @@ use super::self_check::{check_ends, check_start};
 use super::source::{Source, with_rollouts};
 use super::update::Update;
 use crate::learn::rollout::Group;
+use crate::learn::objective::Gate;
 use crate::learn::train::checkpoint::State;
 use crate::learn::train::step::DropoutCounter;
 use crate::learn::train::{AdamW, shared};
@@ -168,9 +169,6 @@ fn sample(
     let rollouts = source(state).with_context(failed)?;
     let sampling_time = started.elapsed().as_secs_f64();
     state.rounds = rollouts.rounds;
-    if run.config.settings.prompt_allocation.is_adaptive() {
-        state.prompt_trials.add(&rollouts.sampled, |problem| run.id(problem));
-    }
     // Greedy completions cost as much as others.
     let sampled = rollouts.sampled.iter();
     let sampled = || sampled.clone().flat_map(|group| group.rollouts.iter().chain(&group.greedy));
@@ -190,6 +188,10 @@ fn sample(
     let scored = score(run, &rollouts.groups, state, metrics)?;
     Ok(Some((TokenBatch::new(run.plan, scored, &settings), rollouts.groups)))
 }
+    // After the gate has read those of earlier steps.
+    if run.config.settings.prompt_allocation.is_adaptive() || run.plan.gate != Gate::All {
+        state.prompt_trials.add(&rollouts.sampled, |problem| run.id(problem));
+    }
 
 /// The optimizer steps on a batch: every mini-batch, as often as the batch is passed over.
 fn updates(run: &Run<'_>, batch: Option<&TokenBatch>) -> impl Iterator<Item = Update> + use<> {
