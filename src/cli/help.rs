@@ -149,6 +149,7 @@ const GROUPS: [Group; 8] = [
             "log_kl",
             "log_divergences",
             "report_to",
+            "log_interference",
             "plan_rate",
             "plan_from",
             "quiet",

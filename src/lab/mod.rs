@@ -13,6 +13,7 @@ mod descent;
 mod exact;
 pub mod fixed_mu;
 mod group_claim;
+pub mod interference;
 mod measure;
 mod member;
 pub mod mismatch;

@@ -31,6 +31,7 @@ mod half_precision;
 mod hub;
 mod hub_datasets;
 mod int8;
+mod interference;
 mod judges;
 mod lab;
 mod launch;

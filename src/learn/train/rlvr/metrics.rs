@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use tealight_datasets::Verdict;
 
+use super::interference::PromptInterference;
 use super::rewarding::Rewarding;
 use super::update::{Update, UpdateStats};
 use crate::learn::objective::Mismatch;
@@ -95,6 +96,9 @@ pub struct Metrics {
     /// Completions sampled so far, those of the base included.
     pub num_completions: usize,
     /// Optimizer steps so far.
+    /// Whether steps for single prompts help or hurt each other, of steps that log it.
+    #[serde(flatten)]
+    pub interference: Option<PromptInterference>,
     pub num_updates: usize,
     /// Completions that went through a backward pass so far, stored ones of the base included.
     pub num_gradients: usize,

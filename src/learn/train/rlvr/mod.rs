@@ -23,6 +23,7 @@ mod history;
 mod identity;
 mod kl;
 mod loss_tensors;
+mod interference;
 mod metrics;
 mod pstar;
 mod rehearsal;

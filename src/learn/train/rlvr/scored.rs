@@ -9,6 +9,7 @@ use anyhow::{Result, bail};
 use super::deferred::Deferral;
 use super::history;
 use super::kl;
+use super::interference;
 use super::metrics::Metrics;
 use super::pstar::{self, LoggedColumns};
 use super::run::Run;
@@ -89,6 +90,9 @@ pub(super) fn score(
         let ids = groups.iter().map(|group| run.problems[group.problem].problem.id.as_str());
         estimate_partition(matching, ids, &mut stats, &mut state.partition);
         metrics.max_reward_ratio = Some(clipped_reward_ratio(matching, &stats));
+    if interference::is_logged(run, step) {
+        metrics.interference = Some(interference::measure(run, groups, &sequences)?);
+    }
     }
     recall(run, groups, &mut stats, state);
     let costs = match plan.penalty_to_go().filter(|_| !deferral.costs) {

@@ -122,6 +122,11 @@ pub struct Settings {
     pub micro_batch_tokens: usize,
     /// Keep only the input of each layer for the backward pass and recompute the rest: a third more arithmetic, a
     /// fraction of the memory, the same result.
+    /// Steps between logged inner products of the gradients of the step's prompts (prompt interference); 0 disables
+    /// them. Each costs a forward and a backward pass of at most 8 groups, and 4 MB a group.
+    #[arg(long, value_name = "STEPS", num_args = 0..=1, default_value_t = 0, default_missing_value = "10")]
+    #[serde(default)]
+    pub log_interference: usize,
     #[arg(long)]
     #[serde(default)]
     pub gradient_checkpointing: bool,
@@ -232,7 +237,7 @@ pub enum LogKl {
 impl Settings {
     /// The same settings, of which nothing is read for the log alone.
     pub fn unlogged(&self) -> Self {
-        Self { log_kl: LogKl::Off, log_divergences: 0, ..self.clone() }
+        Self { log_kl: LogKl::Off, log_divergences: 0, log_interference: 0, ..self.clone() }
     }
 
     /// Maximum new tokens of a completion; [`LENGTH`] until it is known what fits.
